@@ -11,7 +11,7 @@ pub const DEVICE_AMD: &[Field<Device>] = &[
         kind: Kind::Whole,
         title: "GTT",
         alias: "gtt",
-        help: "memory of the host that it uses as its own",
+        help: "GTT memory in use (host memory mapped by the device)",
         read: |device| bytes(detail(device, |known| known.host_memory_used)),
     },
     Field {
@@ -19,7 +19,7 @@ pub const DEVICE_AMD: &[Field<Device>] = &[
         kind: Kind::Whole,
         title: "GTTTOTAL",
         alias: "gtttotal",
-        help: "memory of the host that it may use as its own",
+        help: "total GTT memory",
         read: |device| bytes(device.fact(|known| known.host_memory_total)),
     },
     Field {
@@ -27,7 +27,7 @@ pub const DEVICE_AMD: &[Field<Device>] = &[
         kind: Kind::Number,
         title: "JUNCTION",
         alias: "junction",
-        help: "temperature of the hottest place",
+        help: "junction temperature (hottest spot)",
         read: |device| celsius(detail(device, |known| known.junction_temperature)),
     },
     Field {
@@ -35,7 +35,7 @@ pub const DEVICE_AMD: &[Field<Device>] = &[
         kind: Kind::Number,
         title: "JSLOWAT",
         alias: "jslowat",
-        help: "temperature from which the junction is too hot",
+        help: "junction slowdown temperature",
         read: |device| celsius(device.fact(|known| known.junction_slowdown_temperature)),
     },
     Field {
@@ -43,7 +43,7 @@ pub const DEVICE_AMD: &[Field<Device>] = &[
         kind: Kind::Number,
         title: "MSLOWAT",
         alias: "mslowat",
-        help: "temperature from which the memory is too hot",
+        help: "memory slowdown temperature",
         read: |device| celsius(device.fact(|known| known.memory_slowdown_temperature)),
     },
     Field {
@@ -51,7 +51,7 @@ pub const DEVICE_AMD: &[Field<Device>] = &[
         kind: Kind::Whole,
         title: "RPM",
         alias: "rpm",
-        help: "turns of the fan in a minute",
+        help: "fan speed in revolutions per minute",
         read: |device| whole(detail(device, |known| known.fan_rpm)),
     },
     Field {
@@ -59,7 +59,7 @@ pub const DEVICE_AMD: &[Field<Device>] = &[
         kind: Kind::Share,
         title: "VCN",
         alias: "vcn",
-        help: "load of the engine that encodes and decodes",
+        help: "utilization of the video engine (VCN)",
         read: |device| percent(detail(device, |known| known.video)),
     },
     Field {
@@ -67,7 +67,7 @@ pub const DEVICE_AMD: &[Field<Device>] = &[
         kind: Kind::Text,
         title: "LEVEL",
         alias: "level",
-        help: "how its clocks are chosen, in the driver's word",
+        help: "performance level of the driver, such as auto or high",
         read: |device| text(&detail(device, |known| known.performance_level.clone())),
     },
     Field {
@@ -75,7 +75,7 @@ pub const DEVICE_AMD: &[Field<Device>] = &[
         kind: Kind::Text,
         title: "CPART",
         alias: "cpart",
-        help: "how its compute units are shared out, in the driver's word",
+        help: "compute partition mode, such as SPX",
         read: |device| text(&detail(device, |known| known.compute_partition.clone())),
     },
     Field {
@@ -83,7 +83,7 @@ pub const DEVICE_AMD: &[Field<Device>] = &[
         kind: Kind::Text,
         title: "MPART",
         alias: "mpart",
-        help: "how its memory is shared out, in the driver's word",
+        help: "memory partition mode, such as NPS1",
         read: |device| text(&detail(device, |known| known.memory_partition.clone())),
     },
 ];

@@ -15,7 +15,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         kind: Kind::Share,
         title: "ENC",
         alias: "enc",
-        help: "load of the video encoder",
+        help: "utilization of the video encoder",
         read: |device| percent(detail(device, |known| known.encoder)),
     },
     Field {
@@ -23,7 +23,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         kind: Kind::Share,
         title: "DEC",
         alias: "dec",
-        help: "load of the video decoder",
+        help: "utilization of the video decoder",
         read: |device| percent(detail(device, |known| known.decoder)),
     },
     Field {
@@ -31,7 +31,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         kind: Kind::Share,
         title: "JPEG",
         alias: "jpeg",
-        help: "load of the JPEG engine",
+        help: "utilization of the JPEG engine",
         read: |device| percent(detail(device, |known| known.jpeg)),
     },
     Field {
@@ -39,7 +39,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         kind: Kind::Share,
         title: "OFA",
         alias: "ofa",
-        help: "load of the optical flow engine",
+        help: "utilization of the optical flow engine",
         read: |device| percent(detail(device, |known| known.optical_flow)),
     },
     Field {
@@ -47,7 +47,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         kind: Kind::Number,
         title: "PAVG",
         alias: "poweravg",
-        help: "power averaged over a second",
+        help: "power draw averaged over one second",
         read: |device| watts(detail(device, |known| known.power_average)),
     },
     Field {
@@ -55,7 +55,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         kind: Kind::Number,
         title: "PNOW",
         alias: "powernow",
-        help: "power at the moment",
+        help: "instantaneous power draw",
         read: |device| watts(activity(device, |known| known.power_instant)),
     },
     Field {
@@ -63,7 +63,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         kind: Kind::Number,
         title: "ASKED",
         alias: "limitasked",
-        help: "power limit somebody asked for",
+        help: "requested power limit",
         read: |device| watts(detail(device, |known| known.power_limit_requested)),
     },
     Field {
@@ -71,7 +71,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         kind: Kind::Number,
         title: "LDEF",
         alias: "limitdefault",
-        help: "power limit it came with",
+        help: "default power limit",
         read: |device| watts(device.fact(|known| known.power_limit_default)),
     },
     Field {
@@ -79,7 +79,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         kind: Kind::Number,
         title: "LMIN",
         alias: "limitmin",
-        help: "lowest power limit there can be",
+        help: "minimum power limit",
         read: |device| watts(device.fact(|known| known.power_limit_min)),
     },
     Field {
@@ -87,7 +87,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         kind: Kind::Number,
         title: "LMAX",
         alias: "limitmax",
-        help: "highest power limit there can be",
+        help: "maximum power limit",
         read: |device| watts(device.fact(|known| known.power_limit_max)),
     },
     Field {
@@ -95,7 +95,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         kind: Kind::Whole,
         title: "ENERGY",
         alias: "energy",
-        help: "energy spent since the driver was loaded",
+        help: "energy consumed since the driver was loaded",
         read: |device| {
             whole(detail(device, |known| known.energy_millijoules).map(|energy| energy / 1000))
         },
@@ -105,7 +105,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         kind: Kind::Whole,
         title: "GRCLK",
         alias: "grclock",
-        help: "clock of the graphics engine",
+        help: "graphics clock",
         read: |device| megahertz(detail(device, |known| known.graphics_clock)),
     },
     Field {
@@ -113,7 +113,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         kind: Kind::Whole,
         title: "VIDCLK",
         alias: "videoclock",
-        help: "clock of the video engines",
+        help: "video clock",
         read: |device| megahertz(detail(device, |known| known.video_clock)),
     },
     Field {
@@ -121,7 +121,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         kind: Kind::Whole,
         title: "GRCLKMAX",
         alias: "grclockmax",
-        help: "highest clock of the graphics engine",
+        help: "maximum graphics clock",
         read: |device| megahertz(device.fact(|known| known.graphics_clock_max)),
     },
     Field {
@@ -129,7 +129,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         kind: Kind::Whole,
         title: "VIDCLKMAX",
         alias: "videoclockmax",
-        help: "highest clock of the video engines",
+        help: "maximum video clock",
         read: |device| megahertz(device.fact(|known| known.video_clock_max)),
     },
     Field {
@@ -137,7 +137,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         kind: Kind::Number,
         title: "MARGIN",
         alias: "margin",
-        help: "degrees left before clocks are held down",
+        help: "margin to the slowdown temperature",
         read: |device| celsius(detail(device, |known| known.temperature_margin)),
     },
     Field {
@@ -145,7 +145,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         kind: Kind::Number,
         title: "SLOWAT",
         alias: "slowat",
-        help: "temperature at which clocks are held down",
+        help: "slowdown temperature",
         read: |device| celsius(device.fact(|known| known.slowdown_temperature)),
     },
     Field {
@@ -153,7 +153,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         kind: Kind::Number,
         title: "OFFAT",
         alias: "offat",
-        help: "temperature at which it turns off",
+        help: "shutdown temperature",
         read: |device| celsius(device.fact(|known| known.shutdown_temperature)),
     },
     Field {
@@ -161,7 +161,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         kind: Kind::Text,
         title: "THROTTLED",
         alias: "throttled",
-        help: "why clocks are held down, in words",
+        help: "clock throttle reasons, in words",
         read: |device| {
             device
                 .throttle
@@ -174,7 +174,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         kind: Kind::Share,
         title: "CAPPED",
         alias: "capped",
-        help: "share of time the power limit held clocks down",
+        help: "share of time throttled by the power limit",
         read: |device| percent(rate(device, |known| known.power_throttled)),
     },
     Field {
@@ -182,7 +182,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         kind: Kind::Share,
         title: "THERMAL",
         alias: "thermal",
-        help: "share of time the driver held clocks down for heat",
+        help: "share of time throttled by the driver for temperature",
         read: |device| percent(rate(device, |known| known.thermal_throttled)),
     },
     Field {
@@ -190,7 +190,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         kind: Kind::Share,
         title: "HWTHERMAL",
         alias: "hwthermal",
-        help: "share of time the hardware held clocks down for heat",
+        help: "share of time throttled by the hardware for temperature",
         read: |device| percent(rate(device, |known| known.hardware_thermal_throttled)),
     },
     Field {
@@ -198,7 +198,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         kind: Kind::Share,
         title: "BRAKE",
         alias: "brake",
-        help: "share of time the power supply held clocks down",
+        help: "share of time throttled by the power brake of the power supply",
         read: |device| percent(rate(device, |known| known.power_brake_throttled)),
     },
     Field {
@@ -206,7 +206,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         kind: Kind::Share,
         title: "SYNC",
         alias: "syncboost",
-        help: "share of time clocks were held down for other devices",
+        help: "share of time throttled to match other devices (sync boost)",
         read: |device| percent(rate(device, |known| known.sync_boost_throttled)),
     },
     Field {
@@ -214,7 +214,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         kind: Kind::Flag,
         title: "ECCMODE",
         alias: "eccmode",
-        help: "memory errors are corrected",
+        help: "ECC is enabled",
         read: |device| flag(detail(device, |known| known.ecc_enabled)),
     },
     Field {
@@ -222,7 +222,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         kind: Kind::Whole,
         title: "FIXEDALL",
         alias: "eccfixall",
-        help: "corrected memory errors in its whole life",
+        help: "corrected ECC errors over the device's lifetime",
         read: |device| whole(detail(device, |known| known.ecc_corrected_total)),
     },
     Field {
@@ -230,7 +230,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         kind: Kind::Whole,
         title: "ECCALL",
         alias: "eccall",
-        help: "uncorrected memory errors in its whole life",
+        help: "uncorrected ECC errors over the device's lifetime",
         read: |device| whole(detail(device, |known| known.ecc_uncorrected_total)),
     },
     Field {
@@ -238,7 +238,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         kind: Kind::Whole,
         title: "RET1",
         alias: "retired1",
-        help: "memory pages given up for single bit errors",
+        help: "memory pages retired for single-bit errors",
         read: |device| whole(detail(device, |known| known.retired_single)),
     },
     Field {
@@ -246,7 +246,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         kind: Kind::Whole,
         title: "RET2",
         alias: "retired2",
-        help: "memory pages given up for double bit errors",
+        help: "memory pages retired for double-bit errors",
         read: |device| whole(detail(device, |known| known.retired_double)),
     },
     Field {
@@ -254,7 +254,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         kind: Kind::Flag,
         title: "RETIRING",
         alias: "retiring",
-        help: "memory pages wait for a reboot to be given up",
+        help: "memory pages are pending retirement until the next reboot",
         read: |device| flag(detail(device, |known| known.retirement_pending)),
     },
     Field {
@@ -262,7 +262,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         kind: Kind::Whole,
         title: "REMFIX",
         alias: "remapfix",
-        help: "memory rows replaced for corrected errors",
+        help: "memory rows remapped for corrected errors",
         read: |device| whole(detail(device, |known| known.remapped_corrected)),
     },
     Field {
@@ -270,7 +270,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         kind: Kind::Whole,
         title: "REMAP",
         alias: "remap",
-        help: "memory rows replaced for uncorrected errors",
+        help: "memory rows remapped for uncorrected errors",
         read: |device| whole(detail(device, |known| known.remapped_uncorrected)),
     },
     Field {
@@ -278,7 +278,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         kind: Kind::Flag,
         title: "REMAPPING",
         alias: "remapping",
-        help: "memory rows wait for a reset to be replaced",
+        help: "memory rows are pending remapping until the next reset",
         read: |device| flag(detail(device, |known| known.remapping_pending)),
     },
     Field {
@@ -286,7 +286,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         kind: Kind::Flag,
         title: "REMFAIL",
         alias: "remapfail",
-        help: "a memory row could not be replaced",
+        help: "a memory row could not be remapped",
         read: |device| flag(detail(device, |known| known.remapping_failed)),
     },
     Field {
@@ -294,7 +294,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         kind: Kind::Flag,
         title: "SRAM",
         alias: "sram",
-        help: "so many errors in the on-chip memory that it should be replaced",
+        help: "SRAM errors exceed the threshold at which the device should be replaced",
         read: |device| flag(detail(device, |known| known.sram_threshold_exceeded)),
     },
     Field {
@@ -302,7 +302,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         kind: Kind::Whole,
         title: "XID",
         alias: "xid",
-        help: "the last Xid since gtop watches",
+        help: "last Xid error since gtop started",
         read: |device| whole(detail(device, |known| known.xid)),
     },
     Field {
@@ -310,7 +310,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         kind: Kind::Text,
         title: "MEANING",
         alias: "xidmeaning",
-        help: "the last Xid in words",
+        help: "last Xid error, in words",
         read: |device| {
             text(&detail(device, |known| {
                 known.xid.map(|code| xid_meaning(u64::from(code)).unwrap_or("unknown").into())
@@ -322,7 +322,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         kind: Kind::Whole,
         title: "XIDS",
         alias: "xids",
-        help: "how many Xids there were since gtop watches",
+        help: "Xid errors since gtop started",
         read: |device| whole(detail(device, |known| known.xids)),
     },
     Field {
@@ -330,7 +330,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         kind: Kind::Text,
         title: "RECOVER",
         alias: "recover",
-        help: "what would bring it back to health",
+        help: "recovery action that the driver recommends",
         read: |device| word(detail(device, |known| known.recovery), RecoveryAction::text),
     },
     Field {
@@ -338,7 +338,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         kind: Kind::Whole,
         title: "GENMAX",
         alias: "pciegenmax",
-        help: "PCIe generation at most",
+        help: "maximum PCIe generation",
         read: |device| whole(device.fact(|known| known.pcie_max.map(|(generation, _)| generation))),
     },
     Field {
@@ -346,7 +346,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         kind: Kind::Whole,
         title: "LANESMAX",
         alias: "pciewidthmax",
-        help: "PCIe lanes at most",
+        help: "maximum PCIe link width, in lanes",
         read: |device| whole(device.fact(|known| known.pcie_max.map(|(_, lanes)| lanes))),
     },
     Field {
@@ -354,7 +354,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         kind: Kind::Whole,
         title: "PCIERX",
         alias: "pcierx",
-        help: "received over PCIe",
+        help: "PCIe receive rate",
         read: |device| {
             bytes(
                 rate(device, |known| known.pcie_received)
@@ -367,7 +367,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         kind: Kind::Whole,
         title: "PCIETX",
         alias: "pcietx",
-        help: "sent over PCIe",
+        help: "PCIe transmit rate",
         read: |device| {
             bytes(
                 rate(device, |known| known.pcie_sent)
@@ -380,7 +380,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         kind: Kind::Whole,
         title: "REPLAYS",
         alias: "replays",
-        help: "PCIe packets sent again",
+        help: "PCIe replays",
         read: |device| whole(detail(device, |known| known.pcie_replays)),
     },
     Field {
@@ -396,7 +396,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         kind: Kind::Whole,
         title: "NVRX",
         alias: "nvrx",
-        help: "received over all NVLinks",
+        help: "receive rate of all NVLinks",
         read: |device| {
             bytes(
                 rate(device, |known| known.nvlink_received)
@@ -409,7 +409,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         kind: Kind::Whole,
         title: "NVTX",
         alias: "nvtx",
-        help: "sent over all NVLinks",
+        help: "transmit rate of all NVLinks",
         read: |device| {
             bytes(
                 rate(device, |known| known.nvlink_sent)
@@ -422,7 +422,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         kind: Kind::Whole,
         title: "BAR1",
         alias: "bar1",
-        help: "memory mapped by the host",
+        help: "BAR1 memory in use (device memory mapped by the host)",
         read: |device| bytes(detail(device, |known| known.bar1_used)),
     },
     Field {
@@ -430,7 +430,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         kind: Kind::Whole,
         title: "BAR1ALL",
         alias: "bar1total",
-        help: "memory that can be mapped by the host",
+        help: "total BAR1 memory",
         read: |device| bytes(detail(device, |known| known.bar1_total)),
     },
     Field {
@@ -438,7 +438,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         kind: Kind::Whole,
         title: "BAR1FREE",
         alias: "bar1free",
-        help: "memory that can still be mapped by the host",
+        help: "free BAR1 memory",
         read: |device| bytes(detail(device, |known| known.bar1_free)),
     },
     Field {
@@ -446,7 +446,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         kind: Kind::Flag,
         title: "DISPLAY",
         alias: "display",
-        help: "a display is attached and drawn on",
+        help: "a display is attached and active",
         read: |device| flag(detail(device, |known| known.display_active)),
     },
     Field {
@@ -454,7 +454,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         kind: Kind::Text,
         title: "MODE",
         alias: "mode",
-        help: "who may use it",
+        help: "compute mode: who may use the device",
         read: |device| word(detail(device, |known| known.compute_mode), ComputeMode::text),
     },
     Field {
@@ -470,7 +470,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         kind: Kind::Whole,
         title: "NUMA",
         alias: "numa",
-        help: "the part of the host's memory it is close to",
+        help: "nearest NUMA node",
         read: |device| whole(device.fact(|known| known.numa_node)),
     },
     Field {
@@ -478,7 +478,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         kind: Kind::Whole,
         title: "MINOR",
         alias: "minor",
-        help: "number of its device file, by which Slurm counts devices: 3 of /dev/nvidia3",
+        help: "minor number of the device file, by which Slurm counts devices: 3 of /dev/nvidia3",
         read: |device| whole(device.fact(|known| known.minor)),
     },
     Field {
@@ -486,7 +486,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         kind: Kind::Text,
         title: "FABRIC",
         alias: "fabric",
-        help: "how far its registration with the fabric of NVLinks has come",
+        help: "registration state with the NVLink fabric",
         read: |device| word(detail(device, |known| known.fabric), FabricState::text),
     },
     Field {
@@ -494,7 +494,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         kind: Kind::Text,
         title: "FABHEALTH",
         alias: "fabrichealth",
-        help: "what the fabric of NVLinks suffers from",
+        help: "health of the NVLink fabric",
         read: |device| {
             text(&detail(device, |known| {
                 known.fabric_health.map(|health| health.to_string().into())
@@ -506,7 +506,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         kind: Kind::Share,
         title: "GRACT",
         alias: "gract",
-        help: "share of time anything ran, measured by the hardware",
+        help: "share of time the graphics or compute engine was active, by hardware counters",
         read: |device| percent(activity(device, |known| known.graphics_active)),
     },
     Field {
@@ -514,7 +514,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         kind: Kind::Share,
         title: "SMACT",
         alias: "smact",
-        help: "share of multiprocessors busy",
+        help: "SM activity: share of SMs that were busy",
         read: |device| percent(activity(device, |known| known.sm_active)),
     },
     Field {
@@ -522,7 +522,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         kind: Kind::Share,
         title: "OCC",
         alias: "occupancy",
-        help: "share of the warps there could be",
+        help: "SM occupancy: resident warps as a share of the maximum",
         read: |device| percent(activity(device, |known| known.sm_occupancy)),
     },
     Field {
@@ -530,7 +530,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         kind: Kind::Share,
         title: "TENSOR",
         alias: "tensor",
-        help: "share of time the tensor cores worked",
+        help: "tensor core activity",
         read: |device| percent(activity(device, |known| known.tensor_active)),
     },
     Field {
@@ -538,7 +538,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         kind: Kind::Share,
         title: "DRAM",
         alias: "dram",
-        help: "share of the memory's bandwidth",
+        help: "DRAM activity: share of peak memory bandwidth",
         read: |device| percent(activity(device, |known| known.dram_active)),
     },
     Field {
@@ -546,7 +546,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         kind: Kind::Share,
         title: "FP64",
         alias: "fp64",
-        help: "share of time spent in double precision",
+        help: "FP64 pipe activity",
         read: |device| percent(activity(device, |known| known.fp64_active)),
     },
     Field {
@@ -554,7 +554,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         kind: Kind::Share,
         title: "FP32",
         alias: "fp32",
-        help: "share of time spent in single precision",
+        help: "FP32 pipe activity",
         read: |device| percent(activity(device, |known| known.fp32_active)),
     },
     Field {
@@ -562,7 +562,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         kind: Kind::Share,
         title: "FP16",
         alias: "fp16",
-        help: "share of time spent in half precision",
+        help: "FP16 pipe activity",
         read: |device| percent(activity(device, |known| known.fp16_active)),
     },
     Field {
@@ -570,7 +570,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         kind: Kind::Whole,
         title: "GI",
         alias: "gi",
-        help: "of a slice: its GPU instance",
+        help: "GPU instance id of a MIG slice",
         read: |device| whole(device.fact(|known| known.gpu_instance)),
     },
     Field {
@@ -578,7 +578,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         kind: Kind::Whole,
         title: "CI",
         alias: "ci",
-        help: "of a slice: its compute instance",
+        help: "compute instance id of a MIG slice",
         read: |device| whole(device.fact(|known| known.compute_instance)),
     },
 ];

@@ -12,7 +12,7 @@ pub const DEVICE: &[Field<Device>] = &[
         kind: Kind::Text,
         title: "VENDOR",
         alias: "vendor",
-        help: "who makes it: nvidia, amd, google",
+        help: "vendor: nvidia, amd or google",
         read: |device| word(device.vendor, Vendor::text),
     },
     Field {
@@ -44,7 +44,7 @@ pub const DEVICE: &[Field<Device>] = &[
         kind: Kind::Share,
         title: "UTIL",
         alias: "util",
-        help: "share of time the device ran anything",
+        help: "share of time in which the device was executing work",
         read: |device| percent(device.utilization),
     },
     Field {
@@ -52,7 +52,7 @@ pub const DEVICE: &[Field<Device>] = &[
         kind: Kind::Share,
         title: "MEMBW",
         alias: "membw",
-        help: "share of time its memory was read or written",
+        help: "share of time in which device memory was read or written",
         read: |device| percent(device.memory_utilization),
     },
     Field {
@@ -68,7 +68,7 @@ pub const DEVICE: &[Field<Device>] = &[
         kind: Kind::Whole,
         title: "TOTAL",
         alias: "memtotal",
-        help: "device memory",
+        help: "total device memory",
         read: |device| bytes(device.memory_total),
     },
     Field {
@@ -76,7 +76,7 @@ pub const DEVICE: &[Field<Device>] = &[
         kind: Kind::Whole,
         title: "FREE",
         alias: "memfree",
-        help: "device memory free",
+        help: "free device memory",
         read: |device| bytes(device.memory_free),
     },
     Field {
@@ -84,7 +84,7 @@ pub const DEVICE: &[Field<Device>] = &[
         kind: Kind::Whole,
         title: "RESERVED",
         alias: "memreserved",
-        help: "device memory the driver keeps for itself",
+        help: "device memory reserved by the driver",
         read: |device| bytes(device.memory_reserved),
     },
     Field {
@@ -92,7 +92,7 @@ pub const DEVICE: &[Field<Device>] = &[
         kind: Kind::Whole,
         title: "HIDDEN",
         alias: "hidden",
-        help: "processes that use it and that the node does not show us",
+        help: "processes that use the device but are hidden from us on the node",
         read: |device| whole(device.hidden_processes),
     },
     Field {
@@ -100,7 +100,7 @@ pub const DEVICE: &[Field<Device>] = &[
         kind: Kind::Whole,
         title: "HIDDENMEM",
         alias: "hiddenmem",
-        help: "device memory in use that no process we see holds; a part of it is the driver's own",
+        help: "device memory in use that belongs to no visible process; part of it is the driver's",
         read: |device| bytes(device.hidden_memory),
     },
     Field {
@@ -124,7 +124,7 @@ pub const DEVICE: &[Field<Device>] = &[
         kind: Kind::Number,
         title: "POWER",
         alias: "power",
-        help: "power drawn",
+        help: "power draw",
         read: |device| watts(device.power),
     },
     Field {
@@ -132,7 +132,7 @@ pub const DEVICE: &[Field<Device>] = &[
         kind: Kind::Number,
         title: "LIMIT",
         alias: "limit",
-        help: "power it may draw",
+        help: "power limit in force",
         read: |device| watts(device.power_limit),
     },
     Field {
@@ -140,7 +140,7 @@ pub const DEVICE: &[Field<Device>] = &[
         kind: Kind::Whole,
         title: "SMCLK",
         alias: "smclock",
-        help: "clock of the multiprocessors",
+        help: "SM clock",
         read: |device| megahertz(device.sm_clock),
     },
     Field {
@@ -148,7 +148,7 @@ pub const DEVICE: &[Field<Device>] = &[
         kind: Kind::Whole,
         title: "MEMCLK",
         alias: "memclock",
-        help: "clock of the memory",
+        help: "memory clock",
         read: |device| megahertz(device.memory_clock),
     },
     Field {
@@ -156,7 +156,7 @@ pub const DEVICE: &[Field<Device>] = &[
         kind: Kind::Whole,
         title: "SMCLKMAX",
         alias: "smclockmax",
-        help: "highest clock of the multiprocessors",
+        help: "maximum SM clock",
         read: |device| megahertz(device.fact(|known| known.sm_clock_max)),
     },
     Field {
@@ -164,7 +164,7 @@ pub const DEVICE: &[Field<Device>] = &[
         kind: Kind::Whole,
         title: "MEMCLKMAX",
         alias: "memclockmax",
-        help: "highest clock of the memory",
+        help: "maximum memory clock",
         read: |device| megahertz(device.fact(|known| known.memory_clock_max)),
     },
     Field {
@@ -172,7 +172,7 @@ pub const DEVICE: &[Field<Device>] = &[
         kind: Kind::Number,
         title: "FAN",
         alias: "fan",
-        help: "intended fan speed, which may be above 100",
+        help: "intended fan speed; may exceed 100",
         read: |device| number(device.fan.map(FanSpeed::get)),
     },
     Field {
@@ -188,7 +188,7 @@ pub const DEVICE: &[Field<Device>] = &[
         kind: Kind::Whole,
         title: "THRBITS",
         alias: "throttlebits",
-        help: "why clocks are held down, NVML's bits",
+        help: "clock throttle reasons, as NVML's bit mask",
         read: |device| whole(device.throttle.map(|Throttle(bits)| bits)),
     },
     Field {
@@ -196,7 +196,7 @@ pub const DEVICE: &[Field<Device>] = &[
         kind: Kind::Whole,
         title: "FIXED",
         alias: "eccfix",
-        help: "corrected memory errors since the driver was loaded",
+        help: "corrected ECC errors since the driver was loaded",
         read: |device| whole(device.ecc_corrected),
     },
     Field {
@@ -204,7 +204,7 @@ pub const DEVICE: &[Field<Device>] = &[
         kind: Kind::Whole,
         title: "ECC",
         alias: "ecc",
-        help: "uncorrected memory errors since the driver was loaded",
+        help: "uncorrected ECC errors since the driver was loaded",
         read: |device| whole(device.ecc_uncorrected),
     },
     Field {
@@ -212,7 +212,7 @@ pub const DEVICE: &[Field<Device>] = &[
         kind: Kind::Whole,
         title: "GEN",
         alias: "pciegen",
-        help: "PCIe generation in use",
+        help: "current PCIe generation",
         read: |device| whole(device.pcie.map(|(generation, _)| generation)),
     },
     Field {
@@ -220,7 +220,7 @@ pub const DEVICE: &[Field<Device>] = &[
         kind: Kind::Whole,
         title: "LANES",
         alias: "pciewidth",
-        help: "PCIe lanes in use",
+        help: "current PCIe link width, in lanes",
         read: |device| whole(device.pcie.map(|(_, lanes)| lanes)),
     },
     Field {
@@ -228,7 +228,7 @@ pub const DEVICE: &[Field<Device>] = &[
         kind: Kind::Flag,
         title: "PERSIST",
         alias: "persistence",
-        help: "the driver stays loaded when nobody uses the device",
+        help: "persistence mode: the driver stays loaded while the device is unused",
         read: |device| flag(device.persistence),
     },
     Field {
@@ -236,7 +236,7 @@ pub const DEVICE: &[Field<Device>] = &[
         kind: Kind::Flag,
         title: "MIG",
         alias: "mig",
-        help: "split into MIG slices",
+        help: "MIG mode is enabled",
         read: |device| flag(device.mig),
     },
 ];

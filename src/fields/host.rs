@@ -10,7 +10,7 @@ pub const HOST: &[Field<Node>] = &[
         kind: Kind::Share,
         title: "CPU",
         alias: "cpu",
-        help: "share of processor time spent working",
+        help: "CPU utilization of the node",
         read: |node| percent(node.host.cpu),
     },
     Field {
@@ -18,7 +18,7 @@ pub const HOST: &[Field<Node>] = &[
         kind: Kind::Number,
         title: "LOAD",
         alias: "load",
-        help: "load average over a minute",
+        help: "load average over 1 minute",
         read: |node| number(node.host.fast.load.map(|[one, _, _]| one)),
     },
     Field {
@@ -42,7 +42,7 @@ pub const HOST: &[Field<Node>] = &[
         kind: Kind::Whole,
         title: "TOTAL",
         alias: "hostmemtotal",
-        help: "memory of the machine",
+        help: "total host memory",
         read: |node| bytes(node.host.fast.memory_total),
     },
     Field {
@@ -50,7 +50,7 @@ pub const HOST: &[Field<Node>] = &[
         kind: Kind::Whole,
         title: "AVAIL",
         alias: "hostmemfree",
-        help: "memory that programs can still get",
+        help: "available host memory",
         read: |node| bytes(node.host.fast.memory_available),
     },
     Field {
@@ -58,7 +58,7 @@ pub const HOST: &[Field<Node>] = &[
         kind: Kind::Whole,
         title: "SWAP",
         alias: "swaptotal",
-        help: "swap space",
+        help: "total swap",
         read: |node| bytes(node.host.fast.swap_total),
     },
     Field {
@@ -66,7 +66,7 @@ pub const HOST: &[Field<Node>] = &[
         kind: Kind::Whole,
         title: "SWAPFREE",
         alias: "swapfree",
-        help: "unused swap space",
+        help: "free swap",
         read: |node| bytes(node.host.fast.swap_free),
     },
     Field {
@@ -74,7 +74,7 @@ pub const HOST: &[Field<Node>] = &[
         kind: Kind::Share,
         title: "PSICPU",
         alias: "psicpu",
-        help: "share of 10 s in which some task waited for a processor",
+        help: "CPU pressure: share of 10 s in which some task waited for a CPU",
         read: |node| percent(node.host.fast.pressure.cpu),
     },
     Field {
@@ -82,7 +82,7 @@ pub const HOST: &[Field<Node>] = &[
         kind: Kind::Share,
         title: "PSIMEM",
         alias: "psimem",
-        help: "share of 10 s in which some task waited for memory",
+        help: "memory pressure: share of 10 s in which some task waited for memory",
         read: |node| percent(node.host.fast.pressure.memory),
     },
     Field {
@@ -90,7 +90,7 @@ pub const HOST: &[Field<Node>] = &[
         kind: Kind::Share,
         title: "PSIIO",
         alias: "psiio",
-        help: "share of 10 s in which some task waited for storage",
+        help: "I/O pressure: share of 10 s in which some task waited for I/O",
         read: |node| percent(node.host.fast.pressure.io),
     },
     Field {
@@ -98,7 +98,7 @@ pub const HOST: &[Field<Node>] = &[
         kind: Kind::Number,
         title: "TEMP",
         alias: "cputemp",
-        help: "temperature of the hottest processor package",
+        help: "temperature of the hottest CPU package",
         read: |node| celsius(node.host.slow.temperature),
     },
     Field {

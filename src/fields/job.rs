@@ -38,7 +38,7 @@ pub const JOB: &[Field<JobAt>] = &[
         kind: Kind::Text,
         title: "JOB",
         alias: "job",
-        help: "its number as people write it, with the task of an array or the part of a heterogeneous job",
+        help: "job id as users write it, with the array task or the component of a heterogeneous job",
         read: |at| Value::Text(Arc::clone(&at.job.shown_id)),
     },
     Field {
@@ -46,7 +46,7 @@ pub const JOB: &[Field<JobAt>] = &[
         kind: Kind::Text,
         title: "NAME",
         alias: "jobname",
-        help: "its name",
+        help: "job name",
         read: |at| Value::Text(Arc::clone(&at.job.name)),
     },
     Field {
@@ -54,7 +54,7 @@ pub const JOB: &[Field<JobAt>] = &[
         kind: Kind::Text,
         title: "USER",
         alias: "jobuser",
-        help: "its owner",
+        help: "owner of the job",
         read: |at| Value::Text(Arc::clone(&at.job.user)),
     },
     Field {
@@ -62,7 +62,7 @@ pub const JOB: &[Field<JobAt>] = &[
         kind: Kind::Text,
         title: "PARTITION",
         alias: "partition",
-        help: "where it was submitted to",
+        help: "partition",
         read: |at| Value::Text(Arc::clone(&at.job.partition)),
     },
     Field {
@@ -70,7 +70,7 @@ pub const JOB: &[Field<JobAt>] = &[
         kind: Kind::Text,
         title: "ACCOUNT",
         alias: "account",
-        help: "who pays for it",
+        help: "account charged",
         read: |at| JobAt::text(at.job.account.as_ref()),
     },
     Field {
@@ -78,7 +78,7 @@ pub const JOB: &[Field<JobAt>] = &[
         kind: Kind::Text,
         title: "STATE",
         alias: "jobstate",
-        help: "what it does",
+        help: "job state",
         read: |at| Value::Text(at.job.state.as_str().into()),
     },
     Field {
@@ -86,7 +86,7 @@ pub const JOB: &[Field<JobAt>] = &[
         kind: Kind::Text,
         title: "REASON",
         alias: "reason",
-        help: "why it does that, such as what it waits for",
+        help: "reason for the state, such as Priority or Resources",
         read: |at| JobAt::text(at.job.reason.as_ref()),
     },
     Field {
@@ -94,7 +94,7 @@ pub const JOB: &[Field<JobAt>] = &[
         kind: Kind::Moment,
         title: "SUBMITTED",
         alias: "submitted",
-        help: "when it was submitted",
+        help: "submit time",
         read: |at| JobAt::moment(at.job.submitted_at),
     },
     Field {
@@ -102,7 +102,7 @@ pub const JOB: &[Field<JobAt>] = &[
         kind: Kind::Moment,
         title: "START",
         alias: "start",
-        help: "when it began, or is expected to",
+        help: "start time, actual or expected",
         read: |at| JobAt::moment(at.job.starts_at),
     },
     Field {
@@ -110,7 +110,7 @@ pub const JOB: &[Field<JobAt>] = &[
         kind: Kind::Moment,
         title: "END",
         alias: "end",
-        help: "when it is ended at the latest",
+        help: "end time at the latest",
         read: |at| JobAt::moment(at.job.ends_at),
     },
     Field {
@@ -118,7 +118,7 @@ pub const JOB: &[Field<JobAt>] = &[
         kind: Kind::Whole,
         title: "LIMIT",
         alias: "joblimit",
-        help: "how long it may run",
+        help: "time limit",
         read: |at| JobAt::seconds(at.job.limit),
     },
     Field {
@@ -126,7 +126,7 @@ pub const JOB: &[Field<JobAt>] = &[
         kind: Kind::Whole,
         title: "LEFT",
         alias: "left",
-        help: "how long it may still run",
+        help: "time left",
         read: |at| JobAt::seconds(at.job.time_left(at.now)),
     },
     Field {
@@ -134,7 +134,7 @@ pub const JOB: &[Field<JobAt>] = &[
         kind: Kind::Whole,
         title: "NODES",
         alias: "jobnodes",
-        help: "how many nodes it has or wants",
+        help: "number of nodes, allocated or requested",
         read: |at| Value::Whole(at.job.node_count.into()),
     },
 ];

@@ -81,7 +81,7 @@ pub const PROCESS: &[Field<Usage>] = &[
         kind: Kind::Whole,
         title: "UID",
         alias: "uid",
-        help: "owner's number",
+        help: "user id of the owner",
         read: |usage| usage.of_statics(|statics| whole(statics.uid)),
     },
     Field {
@@ -89,7 +89,7 @@ pub const PROCESS: &[Field<Usage>] = &[
         kind: Kind::Whole,
         title: "MEM",
         alias: "gpumem",
-        help: "device memory it holds",
+        help: "device memory in use by the process",
         read: |usage| bytes(usage.used.memory),
     },
     Field {
@@ -97,7 +97,7 @@ pub const PROCESS: &[Field<Usage>] = &[
         kind: Kind::Share,
         title: "SM",
         alias: "psm",
-        help: "share of time its kernels ran",
+        help: "SM utilization of the process",
         read: |usage| percent(usage.used.sm),
     },
     Field {
@@ -105,7 +105,7 @@ pub const PROCESS: &[Field<Usage>] = &[
         kind: Kind::Share,
         title: "MEMBW",
         alias: "pmembw",
-        help: "share of time its kernels used the memory",
+        help: "memory bandwidth utilization of the process",
         read: |usage| percent(usage.used.memory_utilization),
     },
     Field {
@@ -113,7 +113,7 @@ pub const PROCESS: &[Field<Usage>] = &[
         kind: Kind::Share,
         title: "ENC",
         alias: "penc",
-        help: "share of the video encoder",
+        help: "video encoder utilization of the process",
         read: |usage| percent(usage.used.encoder),
     },
     Field {
@@ -121,7 +121,7 @@ pub const PROCESS: &[Field<Usage>] = &[
         kind: Kind::Share,
         title: "DEC",
         alias: "pdec",
-        help: "share of the video decoder",
+        help: "video decoder utilization of the process",
         read: |usage| percent(usage.used.decoder),
     },
     Field {
@@ -129,7 +129,7 @@ pub const PROCESS: &[Field<Usage>] = &[
         kind: Kind::Share,
         title: "CU",
         alias: "pcu",
-        help: "share of the compute units it keeps busy",
+        help: "compute unit occupancy of the process",
         read: |usage| percent(usage.used.occupancy),
     },
     Field {
@@ -137,7 +137,7 @@ pub const PROCESS: &[Field<Usage>] = &[
         kind: Kind::Text,
         title: "TYPE",
         alias: "type",
-        help: "what for: C computes, G draws, C+G does both",
+        help: "type: C for compute, G for graphics, C+G for both",
         read: |usage| word(usage.used.kind, UseKind::text),
     },
     Field {
@@ -145,7 +145,7 @@ pub const PROCESS: &[Field<Usage>] = &[
         kind: Kind::Number,
         title: "CPU",
         alias: "pcpu",
-        help: "processor time; 100 is one processor",
+        help: "CPU utilization; 100 is one core",
         read: |usage| usage.of_process(|process| number(process.cpu_percent)),
     },
     Field {
@@ -153,7 +153,7 @@ pub const PROCESS: &[Field<Usage>] = &[
         kind: Kind::Whole,
         title: "RSS",
         alias: "rss",
-        help: "memory in use on the host",
+        help: "resident host memory",
         read: |usage| usage.of_process(|process| bytes(process.resident)),
     },
     Field {
@@ -161,7 +161,7 @@ pub const PROCESS: &[Field<Usage>] = &[
         kind: Kind::Share,
         title: "RSS%",
         alias: "prss",
-        help: "memory in use on the host, as a share of the machine's",
+        help: "resident host memory as a share of the node's memory",
         read: |usage| usage.of_process(|process| percent(process.resident_share)),
     },
     Field {
@@ -169,7 +169,7 @@ pub const PROCESS: &[Field<Usage>] = &[
         kind: Kind::Text,
         title: "S",
         alias: "state",
-        help: "R runs, S sleeps, D waits for a device, T is stopped, t is traced, Z has ended but is still there",
+        help: "process state: R running, S sleeping, D in uninterruptible sleep, T stopped, t traced, Z zombie",
         read: |usage| usage.of_process(|process| word(process.state, ProcessState::letter)),
     },
     Field {
@@ -177,7 +177,7 @@ pub const PROCESS: &[Field<Usage>] = &[
         kind: Kind::Whole,
         title: "THR",
         alias: "threads",
-        help: "threads it has",
+        help: "number of threads",
         read: |usage| usage.of_process(|process| whole(process.threads)),
     },
     Field {
@@ -185,7 +185,7 @@ pub const PROCESS: &[Field<Usage>] = &[
         kind: Kind::Moment,
         title: "STARTED",
         alias: "started",
-        help: "when it began, by our clock",
+        help: "start time, by the local clock",
         read: |usage| usage.of_process(|process| moment(process.started_at)),
     },
     Field {
@@ -193,7 +193,7 @@ pub const PROCESS: &[Field<Usage>] = &[
         kind: Kind::Whole,
         title: "TIME",
         alias: "time",
-        help: "how long it has run",
+        help: "elapsed time since the start",
         read: |usage| usage.of_process(|process| whole(process.running_seconds)),
     },
     Field {
@@ -209,7 +209,7 @@ pub const PROCESS: &[Field<Usage>] = &[
         kind: Kind::Text,
         title: "JOB",
         alias: "job",
-        help: "the scheduler's job it belongs to",
+        help: "job of the scheduler that the process belongs to",
         read: |usage| usage.of_place(|statics| statics.job.as_ref().map(JobId::as_str)),
     },
     Field {
@@ -217,7 +217,7 @@ pub const PROCESS: &[Field<Usage>] = &[
         kind: Kind::Text,
         title: "STEP",
         alias: "step",
-        help: "the step of that job: a number, batch, extern or interactive",
+        help: "step of that job: a number, batch, extern or interactive",
         read: |usage| usage.of_place(|statics| statics.step.as_deref()),
     },
     Field {
@@ -225,7 +225,7 @@ pub const PROCESS: &[Field<Usage>] = &[
         kind: Kind::Text,
         title: "SLUID",
         alias: "sluid",
-        help: "what Slurm names the job by where it gives no number",
+        help: "SLUID: Slurm's job identifier where there is no job number",
         read: |usage| usage.of_place(|statics| statics.sluid.as_deref()),
     },
     Field {
@@ -233,7 +233,7 @@ pub const PROCESS: &[Field<Usage>] = &[
         kind: Kind::Text,
         title: "CONTAINER",
         alias: "container",
-        help: "the container it runs in, the beginning of its id",
+        help: "container, by the beginning of its id",
         read: |usage| usage.of_place(|statics| Some(&*statics.container.as_ref()?.id)),
     },
     Field {
@@ -241,7 +241,7 @@ pub const PROCESS: &[Field<Usage>] = &[
         kind: Kind::Text,
         title: "BY",
         alias: "containerkind",
-        help: "what made the container: docker, podman, containerd, cri-o, kubernetes, lxc or machine",
+        help: "container runtime: docker, podman, containerd, cri-o, kubernetes, lxc or machine",
         read: |usage| usage.of_place(|statics| Some(statics.container.as_ref()?.kind.text())),
     },
     Field {
@@ -249,7 +249,7 @@ pub const PROCESS: &[Field<Usage>] = &[
         kind: Kind::Text,
         title: "POD",
         alias: "pod",
-        help: "the pod it is part of",
+        help: "Kubernetes pod",
         read: |usage| usage.of_place(|statics| statics.container.as_ref()?.pod.as_deref()),
     },
     Field {
@@ -257,7 +257,7 @@ pub const PROCESS: &[Field<Usage>] = &[
         kind: Kind::Text,
         title: "CWD",
         alias: "cwd",
-        help: "working directory; of your own processes only",
+        help: "working directory; known for your own processes only",
         read: |usage| usage.of_statics(|statics| text(&statics.directory)),
     },
     Field {

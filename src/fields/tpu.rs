@@ -10,7 +10,7 @@ pub const DEVICE_TPU: &[Field<Device>] = &[
         kind: Kind::Text,
         title: "DEVNODE",
         alias: "devnode",
-        help: "TPU: its device nodes",
+        help: "TPU: device nodes",
         read: |device| text(&tpu(device, |known| known.nodes.clone())),
     },
     Field {
@@ -18,7 +18,7 @@ pub const DEVICE_TPU: &[Field<Device>] = &[
         kind: Kind::Whole,
         title: "CORES",
         alias: "cores",
-        help: "TPU: cores the runtime counts on the chip",
+        help: "TPU: cores of the chip, as the runtime reports",
         read: |device| whole(tpu(device, |known| known.cores)),
     },
     Field {
@@ -34,7 +34,7 @@ pub const DEVICE_TPU: &[Field<Device>] = &[
         kind: Kind::Share,
         title: "HBMBW",
         alias: "hbmbw",
-        help: "TPU: share of the memory's bandwidth",
+        help: "TPU: share of peak HBM bandwidth",
         read: |device| percent(tpu(device, |known| known.bandwidth)),
     },
     Field {
@@ -42,7 +42,7 @@ pub const DEVICE_TPU: &[Field<Device>] = &[
         kind: Kind::Number,
         title: "TCIDLE",
         alias: "tcidle",
-        help: "TPU: how long its cores have done nothing",
+        help: "TPU: time since a TensorCore last ran",
         read: |device| number(tpu(device, |known| known.idle_seconds)),
     },
     Field {
@@ -50,7 +50,7 @@ pub const DEVICE_TPU: &[Field<Device>] = &[
         kind: Kind::Whole,
         title: "HLOQ",
         alias: "hloq",
-        help: "TPU: programs that wait for the chip",
+        help: "TPU: programs queued for the chip",
         read: |device| whole(tpu(device, |known| known.queue)),
     },
     Field {
@@ -58,7 +58,7 @@ pub const DEVICE_TPU: &[Field<Device>] = &[
         kind: Kind::Whole,
         title: "RUNTIME",
         alias: "runtime",
-        help: "TPU: how long its runtime runs",
+        help: "TPU: uptime of the runtime",
         read: |device| whole(tpu(device, |known| known.uptime_seconds)),
     },
     Field {
@@ -66,7 +66,7 @@ pub const DEVICE_TPU: &[Field<Device>] = &[
         kind: Kind::Text,
         title: "FRAMEWORK",
         alias: "framework",
-        help: "TPU: what uses its runtime",
+        help: "TPU: framework that uses the runtime",
         read: |device| text(&tpu(device, |known| known.framework.clone())),
     },
     Field {
@@ -74,7 +74,7 @@ pub const DEVICE_TPU: &[Field<Device>] = &[
         kind: Kind::Text,
         title: "SLICEERR",
         alias: "sliceerr",
-        help: "TPU: what is wrong with its slice",
+        help: "TPU: fault of the slice",
         read: |device| text(&tpu(device, |known| known.slice_error.clone())),
     },
     Field {
@@ -82,7 +82,7 @@ pub const DEVICE_TPU: &[Field<Device>] = &[
         kind: Kind::Text,
         title: "MEGAERR",
         alias: "megaerr",
-        help: "TPU: what is wrong between slices",
+        help: "TPU: fault between slices",
         read: |device| text(&tpu(device, |known| known.megascale_error.clone())),
     },
     Field {
@@ -90,7 +90,7 @@ pub const DEVICE_TPU: &[Field<Device>] = &[
         kind: Kind::Text,
         title: "SOURCE",
         alias: "metrics",
-        help: "TPU: where its numbers come from",
+        help: "TPU: source of the metrics",
         read: |device| text(&tpu(device, |known| known.metrics_source.clone())),
     },
     Field {
@@ -98,7 +98,7 @@ pub const DEVICE_TPU: &[Field<Device>] = &[
         kind: Kind::Text,
         title: "MFAULT",
         alias: "metricsfault",
-        help: "TPU: why there are no numbers although there should be",
+        help: "TPU: why expected metrics are missing",
         read: |device| text(&tpu(device, |known| known.metrics_fault.clone())),
     },
 ];
