@@ -175,8 +175,8 @@ struct TransportState {
     revoked: FileCache<Result<Arc<RevokedKeys>, Fault>>,
     keys: KeyCache,
     agents: AgentPool,
-    steps: SrunSteps,
-    site: Cluster,
+    srun_steps: SrunSteps,
+    cluster: Cluster,
     addresses: AddressTable,
 }
 
@@ -185,8 +185,8 @@ struct ConnectPlan {
     host: String,
     port: u16,
     family: AddressFamily,
-    way: route::ResolvedRoute,
-    terms: SshParams,
+    route: route::ResolvedRoute,
+    params: SshParams,
     connect_limit: Duration,
     trust: HostKeyPolicy,
     login: Login,
@@ -212,8 +212,8 @@ impl Transport {
             revoked: FileCache::default(),
             keys: KeyCache::default(),
             agents: AgentPool::default(),
-            steps: SrunSteps::default(),
-            site: Cluster::default(),
+            srun_steps: SrunSteps::default(),
+            cluster: Cluster::default(),
             addresses: AddressTable::default(),
         }))
     }
@@ -230,7 +230,7 @@ impl Transport {
         mut on_step: impl FnMut(ConnectPhase),
     ) -> Result<Channel, Fault> {
         let mut on_step = |step| {
-            trace::note(|| ConnectEvent::PhaseStarted(step));
+            trace::record(|| ConnectEvent::PhaseStarted(step));
             on_step(step);
         };
         let Reach::Ssh(ssh) = &target.reach else {
@@ -239,7 +239,7 @@ impl Transport {
         };
         if let Profile::Fixed(fixed) = &ssh.profile {
             let plan = fixed_plan(fixed, ssh, &self.0.options);
-            return Box::pin(self.native(target, plan, command, on_step)).await;
+            return Box::pin(self.open_native(target, plan, command, on_step)).await;
         }
         if let Some(template) = &self.0.options.exec {
             return self.open_exec(template, target, command, on_step).await;
@@ -265,7 +265,7 @@ impl Transport {
     }
 
     /// Starts a command by our own SSH.
-    async fn native(
+    async fn open_native(
         &self,
         target: &Target,
         plan: ConnectPlan,
@@ -292,15 +292,16 @@ impl Transport {
         if self.0.options.exec.is_some() {
             return Err(bad("this node is reached by --exec, which shows no host key"));
         }
-        let question = self.question(ssh);
-        let settings = self.host_settings(question.clone()).await?;
-        let plan = self.plan(&question, &settings).await?;
-        let HostKeyPolicy::KnownHosts(judge) = &plan.trust else {
+        let query = self.host_query(ssh);
+        let settings = self.host_settings(query.clone()).await?;
+        let plan = self.plan(&query, &settings).await?;
+        let HostKeyPolicy::KnownHosts(verifier) = &plan.trust else {
             return Err(bad("nothing to compare with"));
         };
         let (line, limit) = self.dial(target.name.host(), &plan, &mut |_| ()).await?;
-        let judgement = session::look(line, Arc::clone(judge), &plan.terms, &limit).await?;
-        known_hosts_writer::offered(&judge.settings, judgement)
+        let verification =
+            session::fetch_host_key(line, Arc::clone(verifier), &plan.params, &limit).await?;
+        known_hosts_writer::offered(&verifier.settings, verification)
     }
 
     /// Returns the key files that need a passphrase to be of use. Targets whose configuration
@@ -357,12 +358,12 @@ impl Transport {
 
     async fn plan(
         &self,
-        question: &HostQuery,
+        query: &HostQuery,
         settings: &Arc<HostSettings>,
     ) -> Result<ConnectPlan, Fault> {
-        let way = self.way(question, settings).await?;
-        trace::note(|| ConnectEvent::Route(way.told()));
-        self.plan_for_route(&question.host, settings, way).await
+        let route = self.resolve_route(query, settings).await?;
+        trace::record(|| ConnectEvent::Route(route.summary()));
+        self.plan_for_route(&query.host, settings, route).await
     }
 
     /// Returns what one connection needs, on a way that is known.
@@ -370,17 +371,17 @@ impl Transport {
         &self,
         place: &str,
         settings: &Arc<HostSettings>,
-        way: route::ResolvedRoute,
+        route: route::ResolvedRoute,
     ) -> Result<ConnectPlan, Fault> {
         if !settings.needs_ssh.is_empty() {
             return Err(Fault::NeedsSshProgram { options: settings.needs_ssh.join(", ") });
         }
-        let terms = SshParams::of(settings)?;
+        let params = SshParams::of(settings)?;
         let wanted = Arc::clone(settings);
-        let (judge, identities, certificates) = self
+        let (verifier, identities, certificates) = self
             .blocking(move |shared| {
                 (
-                    shared.judge(&wanted),
+                    shared.verifier(&wanted),
                     shared.keys.load(&wanted.keys.files),
                     shared.keys.load_certificates(&wanted.keys.certificates),
                 )
@@ -390,17 +391,17 @@ impl Transport {
             host: settings.host.clone(),
             port: settings.port,
             family: settings.family,
-            way,
-            terms,
+            route,
+            params,
             connect_limit: connect_limit(&self.0.options, settings),
-            trust: HostKeyPolicy::KnownHosts(Arc::new(judge?)),
+            trust: HostKeyPolicy::KnownHosts(Arc::new(verifier?)),
             login: Login {
                 user: settings.user.clone(),
                 place: place.to_owned(),
                 methods: settings.methods.clone(),
                 identities,
                 certificates,
-                only_these: settings.keys.only_these,
+                identities_only: settings.keys.identities_only,
                 agent: settings.keys.agent.as_deref().map(|socket| self.0.agents.at(socket)),
                 algorithms: settings.algorithms.signatures.clone(),
                 prompts: settings.prompts,
@@ -423,7 +424,7 @@ impl Transport {
 }
 
 impl TransportState {
-    fn judge(&self, settings: &Arc<HostSettings>) -> Result<HostKeyVerifier, Fault> {
+    fn verifier(&self, settings: &Arc<HostSettings>) -> Result<HostKeyVerifier, Fault> {
         let paths = settings.user_known_hosts.iter().chain(&settings.global_known_hosts);
         let files: Result<Vec<_>, _> =
             paths.map(|path| self.known_hosts.get(path, KnownHosts::read)).collect();
@@ -431,7 +432,7 @@ impl TransportState {
             let list = self.revoked.get(path, RevokedKeys::read);
             list.map(|list| (path.clone(), list))
         });
-        let known = HostKeyEntries::gather(&files?, settings.known_as.clone());
+        let known = HostKeyEntries::collect_for(&files?, settings.known_hosts_name.clone());
         Ok(HostKeyVerifier::new(Arc::clone(settings), known, revoked.transpose()?))
     }
 }
@@ -443,8 +444,8 @@ fn fixed_plan(fixed: &FixedProfile, ssh: &SshTarget, options: &Options) -> Conne
         host: fixed.address.ip().to_string(),
         port: fixed.address.port(),
         family: AddressFamily::Any,
-        way: route::ResolvedRoute::Direct(dial::BindOptions::default()),
-        terms: SshParams::default(),
+        route: route::ResolvedRoute::Direct(dial::BindOptions::default()),
+        params: SshParams::default(),
         connect_limit: options.connect_timeout.unwrap_or(DEFAULT_CONNECT_TIMEOUT),
         trust: HostKeyPolicy::Pinned(fixed.host_key.clone()),
         login: Login {
@@ -458,7 +459,7 @@ fn fixed_plan(fixed: &FixedProfile, ssh: &SshTarget, options: &Options) -> Conne
             }],
             certificates: Vec::new(),
             agent: None,
-            only_these: true,
+            identities_only: true,
             algorithms: Vec::new(),
             prompts: 0,
             devices: None,

@@ -168,13 +168,13 @@ mod tests {
             offers: vec!["password".to_owned()],
             tried: vec![],
         };
-        let refused = refused.by_way_of("bastion");
+        let refused = refused.at_gateway("bastion");
         let sentence = of_transport(&refused).message();
         assert_eq!(sentence, "authentication refused: by way of bastion, node offers: password");
         let told = of_transport(&refused).remedy().to_owned();
         assert!(told.ends_with("; check the login name, and load your key with ssh-add"), "{told}");
         let unknown = transport::Fault::NameNotFound { host: None, why: String::new() };
-        let sentence = of_transport(&unknown.by_way_of("bastion")).message();
+        let sentence = of_transport(&unknown.at_gateway("bastion")).message();
         assert_eq!(sentence, "name not found: by way of bastion");
     }
 
@@ -202,8 +202,8 @@ mod tests {
             From::KeyEncrypted { file: "key".into() },
             From::NeedsSshProgram { options: String::new() },
             From::UnsupportedAlgorithms { option: "Ciphers", known: vec![] },
-            From::ConnectionRefused { port: 22 }.by_way_of("bastion"),
-            From::KeyEncrypted { file: "key".into() }.by_way_of("bastion"),
+            From::ConnectionRefused { port: 22 }.at_gateway("bastion"),
+            From::KeyEncrypted { file: "key".into() }.at_gateway("bastion"),
             From::GatewayCannotReach { gateway: "bastion".to_owned(), why: String::new() },
             From::GatewayForwardingRefused { gateway: "bastion".to_owned(), why: String::new() },
             From::ProxyCommandFailed {

@@ -69,7 +69,7 @@ impl AgentHandle {
         self: &Arc<Self>,
         binding: Option<&AgentSessionBinding>,
     ) -> Result<Agent, Fault> {
-        let listed = self.bound(LIST_TIMEOUT, list(&self.socket, binding)).await;
+        let listed = self.with_timeout(LIST_TIMEOUT, list(&self.socket, binding)).await;
         let (client, mut keys) = listed.map_err(|why| self.unreachable(why))?;
         keys.truncate(MAX_KEYS);
         Ok(Agent { client, door: Arc::clone(self), keys })
@@ -86,7 +86,7 @@ impl AgentHandle {
     }
 
     /// Does one piece of work with the agent, unless it is known to hang.
-    async fn bound<T>(
+    async fn with_timeout<T>(
         &self,
         limit: Duration,
         work: impl Future<Output = Result<T, String>>,
@@ -111,7 +111,7 @@ async fn list(
     socket: &Path,
     binding: Option<&AgentSessionBinding>,
 ) -> Result<(AgentClient<UnixStream>, Vec<AgentIdentity>), String> {
-    let stream = UnixStream::connect(socket).await.map_err(|error| fault::reason(&error))?;
+    let stream = UnixStream::connect(socket).await.map_err(|error| fault::io_error_text(&error))?;
     let mut client = AgentClient::connect(stream);
     if let Some(binding) = binding {
         // Keys that may be used for some hosts only show themselves after this. Most agents do
@@ -126,11 +126,11 @@ async fn list(
 }
 
 fn describe(error: &Error) -> String {
-    let Error::IO(error) = error else { return fault::quote(&error.to_string()) };
+    let Error::IO(error) = error else { return fault::sanitize_line(&error.to_string()) };
     if error.kind() == ErrorKind::UnexpectedEof {
         return "it closed the connection".to_owned();
     }
-    fault::reason(error)
+    fault::io_error_text(error)
 }
 
 /// An agent that answered once.
@@ -162,7 +162,7 @@ impl Agent {
                 }
             }))
         };
-        let signed = self.door.bound(SIGN_TIMEOUT, signing).await;
+        let signed = self.door.with_timeout(SIGN_TIMEOUT, signing).await;
         signed.unwrap_or(Err("the agent hangs"))
     }
 }

@@ -122,15 +122,15 @@ fn known<T: AsRef<str> + Copy>(
 }
 
 /// Returns russh's settings for a host that is asked for these kinds of key.
-pub(super) fn settings(offer: HostKeyAlgorithms, terms: &SshParams) -> client::Config {
-    let alive_interval = terms.alive.interval.unwrap_or(DEFAULT_KEEP_ALIVE_INTERVAL);
+pub(super) fn settings(offer: HostKeyAlgorithms, params: &SshParams) -> client::Config {
+    let alive_interval = params.alive.interval.unwrap_or(DEFAULT_KEEP_ALIVE_INTERVAL);
     client::Config {
         preferred: Preferred {
-            kex: terms.key_exchanges.clone(),
+            kex: params.key_exchanges.clone(),
             key: Cow::Owned(offer.keys),
             host_key_certificates: Cow::Owned(offer.certificates),
-            cipher: terms.ciphers.clone(),
-            mac: terms.macs.clone(),
+            cipher: params.ciphers.clone(),
+            mac: params.macs.clone(),
             compression: Cow::Borrowed(&[compression::NONE]),
         },
         window_size: 256 * 1024,
@@ -140,7 +140,7 @@ pub(super) fn settings(offer: HostKeyAlgorithms, terms: &SshParams) -> client::C
         channel_buffer_size: 16,
         keepalive_interval: Some(alive_interval),
         // None at all would be without end for russh.
-        keepalive_max: terms.alive.most.max(1),
+        keepalive_max: params.alive.most.max(1),
         inactivity_timeout: Some(INACTIVITY_TIMEOUT.max(alive_interval.saturating_mul(2))),
         nodelay: true,
         ..client::Config::default()
@@ -166,7 +166,7 @@ pub(super) fn handshake_fault(error: &russh::Error, step: ConnectPhase, port: u1
 
 /// Returns the names of algorithms from a list of any length and content.
 fn some(names: &[String]) -> Vec<String> {
-    names.iter().take(12).map(|name| fault::clean(name, 64)).collect()
+    names.iter().take(12).map(|name| fault::sanitize(name, 64)).collect()
 }
 
 fn kind_name(kind: &AlgorithmKind) -> &'static str {
@@ -185,7 +185,7 @@ pub(super) fn describe(error: &russh::Error) -> String {
     if let Error::IO(error) = error
         && error.kind() != std::io::ErrorKind::UnexpectedEof
     {
-        return fault::reason(error);
+        return fault::io_error_text(error);
     }
     if matches!(error, Error::HUP | Error::Disconnect | Error::IO(_)) {
         return "node closed the connection".to_owned();
@@ -196,7 +196,7 @@ pub(super) fn describe(error: &russh::Error) -> String {
     if matches!(error, Error::Version) {
         return "it does not speak SSH 2".to_owned();
     }
-    let text = fault::quote(&error.to_string());
+    let text = fault::sanitize_line(&error.to_string());
     let mut letters = text.chars();
     letters
         .next()

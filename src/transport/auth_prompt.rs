@@ -157,8 +157,8 @@ impl PromptQueue {
         let wanted = prompts.len();
         let asking = async {
             let (reply, answered) = oneshot::channel();
-            let question = PromptRequest { who, instruction, prompts, reply };
-            self.queue.send(question).await.map_err(|_ended| PromptError::Closed)?;
+            let query = PromptRequest { who, instruction, prompts, reply };
+            self.queue.send(query).await.map_err(|_ended| PromptError::Closed)?;
             let answers = answered.await.map_err(|_dropped| PromptError::Skipped)?;
             if answers.len() == wanted { Ok(answers) } else { Err(PromptError::Skipped) }
         };
@@ -229,15 +229,15 @@ mod tests {
         assert_eq!(ask(&interview).await.unwrap_err(), PromptError::Closed);
         interview.set_open(true);
         let ending = async {
-            let question = questions.recv().await.unwrap();
-            assert!(question.is_wanted());
+            let query = questions.recv().await.unwrap();
+            assert!(query.is_wanted());
             interview.set_open(false);
             tokio::task::yield_now().await;
-            question
+            query
         };
-        let (question, answer) = tokio::join!(ending, ask(&interview));
+        let (query, answer) = tokio::join!(ending, ask(&interview));
         assert_eq!(answer.unwrap_err(), PromptError::Closed);
-        assert!(!question.is_wanted());
+        assert!(!query.is_wanted());
     }
 
     #[tokio::test(start_paused = true)]

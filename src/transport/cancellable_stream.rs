@@ -48,7 +48,7 @@ pub(super) struct CancellableStream {
     state: Arc<State>,
     greeting: VersionScan,
     /// When somebody wants to know the greeting.
-    ear: Option<Box<VersionTap>>,
+    version_tap: Option<Box<VersionTap>>,
 }
 
 /// Looks for the line that only a server of SSH sends; others may come before it.
@@ -92,10 +92,10 @@ struct State {
 /// Wraps a connection.
 pub(super) fn cancellable(stream: Box<dyn Stream>) -> (CancellableStream, CancelGuard) {
     let state = Arc::new(State::default());
-    let ear = VersionTap::listening().map(Box::new);
+    let version_tap = VersionTap::if_traced().map(Box::new);
     let (ahead, greeting) = (ReadAhead::default(), VersionScan::Prefix(0));
     (
-        CancellableStream { stream, ahead, state: Arc::clone(&state), greeting, ear },
+        CancellableStream { stream, ahead, state: Arc::clone(&state), greeting, version_tap },
         CancelGuard(state),
     )
 }
@@ -138,8 +138,8 @@ impl CancellableStream {
     }
 
     fn hear(&mut self, bytes: &[u8]) {
-        if let Some(ear) = &mut self.ear {
-            ear.hear(bytes);
+        if let Some(version_tap) = &mut self.version_tap {
+            version_tap.hear(bytes);
         }
         if !matches!(self.greeting, VersionScan::Found) {
             self.greeting = self.greeting.hear(bytes);
@@ -255,9 +255,9 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let (stream, _peer) =
             tokio::try_join!(TcpStream::connect(address), listener.accept()).unwrap();
-        let (mut cancellable, holder) = cancellable(Box::new(stream));
+        let (mut cancellable, cancel_guard) = cancellable(Box::new(stream));
         let mut buffer = [0; 1];
-        let (read, ()) = tokio::join!(cancellable.read(&mut buffer), async { drop(holder) });
+        let (read, ()) = tokio::join!(cancellable.read(&mut buffer), async { drop(cancel_guard) });
         assert_eq!(read.unwrap_err().kind(), io::ErrorKind::ConnectionAborted);
     }
 }

@@ -91,14 +91,14 @@ pub(super) fn check(
         signatures.iter().any(|allowed| allowed == algorithm.as_str())
     };
     if !is_allowed {
-        return Err(CertificateFlaw::Signature(fault::clean(algorithm.as_str(), 64)));
+        return Err(CertificateFlaw::Signature(fault::sanitize(algorithm.as_str(), 64)));
     }
     Ok(())
 }
 
 fn list<'a>(names: impl Iterator<Item = &'a String>) -> String {
     let names: Vec<_> = names.take(5).map(String::as_str).collect();
-    fault::quote(&names.join(", "))
+    fault::sanitize_line(&names.join(", "))
 }
 
 /// Returns whether the signature is the one of the key the certificate names as its signer.

@@ -11,7 +11,7 @@ use crate::transport::algorithms;
 use crate::transport::dial::Deadline;
 use crate::transport::fault::{self, ConnectPhase, Fault};
 use crate::transport::openssh::ProgramSession;
-use crate::transport::output_queue::MOST;
+use crate::transport::output_queue::CAPACITY;
 use crate::transport::process::LocalProcess;
 use crate::transport::session::Session;
 use crate::transport::srun::StepChannel;
@@ -52,7 +52,7 @@ impl Exit {
     /// The end by a signal, as the node names it.
     pub(super) fn by(signal: Sig) -> Self {
         Self::Signal(match signal {
-            Sig::Custom(name) => fault::clean(&name, 32),
+            Sig::Custom(name) => fault::sanitize(&name, 32),
             name @ (Sig::ABRT
             | Sig::ALRM
             | Sig::FPE
@@ -88,7 +88,7 @@ impl Channel {
         Self(Inner::Local(Box::new(process)))
     }
 
-    pub(super) fn system(process: ProgramSession) -> Self {
+    pub(super) fn program(process: ProgramSession) -> Self {
         Self(Inner::Program(Box::new(process)))
     }
 
@@ -101,7 +101,7 @@ impl Channel {
         command: &str,
         deadline: &Deadline,
     ) -> Result<Self, Fault> {
-        let ssh = deadline.bound(ConnectPhase::Command, Ssh::start(session, command)).await??;
+        let ssh = deadline.timeout(ConnectPhase::Command, Ssh::start(session, command)).await??;
         Ok(Self(Inner::Ssh(Box::new(ssh))))
     }
 
@@ -140,7 +140,7 @@ impl Channel {
     pub fn reply(&self, line: String) -> Option<String> {
         match &self.0 {
             Inner::Ssh(ssh) => {
-                ssh.session.seen.reply(line);
+                ssh.session.state.reply(line);
                 None
             }
             Inner::Local(_) | Inner::Program(_) | Inner::Step(_) => Some(line),
@@ -150,7 +150,7 @@ impl Channel {
     /// Takes back what waits to be written because the command said nothing.
     pub fn take_back(&self) -> Option<String> {
         match &self.0 {
-            Inner::Ssh(ssh) => ssh.session.seen.take_back(),
+            Inner::Ssh(ssh) => ssh.session.state.take_back(),
             Inner::Local(_) | Inner::Program(_) | Inner::Step(_) => None,
         }
     }
@@ -185,7 +185,7 @@ impl Channel {
     /// Returns the text the node shows before login, at most 4096 characters.
     pub fn banner(&self) -> Option<String> {
         match &self.0 {
-            Inner::Ssh(ssh) => ssh.session.seen.banner(),
+            Inner::Ssh(ssh) => ssh.session.state.banner(),
             Inner::Local(_) | Inner::Program(_) | Inner::Step(_) => None,
         }
     }
@@ -218,7 +218,7 @@ impl Channel {
     /// Returns how the node is reached.
     pub fn via(&self) -> TransportKind {
         match &self.0 {
-            Inner::Ssh(ssh) if ssh.session.carrier.is_over_master() => TransportKind::SshProgram,
+            Inner::Ssh(ssh) if ssh.session.underlay.uses_master() => TransportKind::SshProgram,
             Inner::Ssh(_) => TransportKind::Native,
             Inner::Local(_) => TransportKind::Local,
             Inner::Program(system) => system.via(),
@@ -237,7 +237,7 @@ struct Ssh {
 impl Drop for Ssh {
     fn drop(&mut self) {
         // The connection's task may be waiting for somebody to read.
-        self.session.seen.outlet.close();
+        self.session.state.output.close();
     }
 }
 
@@ -255,12 +255,14 @@ impl Ssh {
                 return Err(Fault::ChannelRefused { why: refusal(&reason) });
             }
             Err(_) => {
-                let fault =
-                    Fault::ConnectionLost { step: ConnectPhase::Command, why: session.seen.why() };
-                return Err(session.carrier.blame(fault).await);
+                let fault = Fault::ConnectionLost {
+                    step: ConnectPhase::Command,
+                    why: session.state.end_text(),
+                };
+                return Err(session.underlay.attribute(fault).await);
             }
         };
-        session.seen.outlet.listen(channel.id().number());
+        session.state.output.set_channel(channel.id().number());
         let (mut answers, writer) = channel.split();
         let ssh = Self { writer, is_closed: false, session };
         if ssh.writer.exec(true, command).await.is_err() {
@@ -268,7 +270,7 @@ impl Ssh {
         }
         // The answer comes first, but nothing keeps a node from talking at once; what it says then
         // comes here, too.
-        for _ in 0..MOST {
+        for _ in 0..CAPACITY {
             match answers.wait().await {
                 None => return Err(ssh.broken().await),
                 Some(ChannelMsg::Success) => return Ok(ssh),
@@ -280,18 +282,20 @@ impl Ssh {
     }
 
     async fn broken(&self) -> Fault {
-        let fault =
-            Fault::ConnectionLost { step: ConnectPhase::Command, why: self.session.seen.why() };
-        self.session.carrier.blame(fault).await
+        let fault = Fault::ConnectionLost {
+            step: ConnectPhase::Command,
+            why: self.session.state.end_text(),
+        };
+        self.session.underlay.attribute(fault).await
     }
 
     async fn next(&mut self) -> Output {
         if self.is_closed {
             return Output::Closed(None);
         }
-        let Some(output) = self.session.seen.outlet.next().await else {
-            let fault = Fault::SessionLost { why: self.session.seen.why() };
-            let fault = Box::pin(self.session.carrier.blame(fault)).await;
+        let Some(output) = self.session.state.output.next().await else {
+            let fault = Fault::SessionLost { why: self.session.state.end_text() };
+            let fault = Box::pin(self.session.underlay.attribute(fault)).await;
             return Output::Closed(Some(Box::new(fault)));
         };
         self.is_closed = matches!(output, Output::Closed(_));
@@ -313,7 +317,7 @@ impl Ssh {
 
     async fn close_stdin(&self) -> Result<(), Fault> {
         // Nothing may come behind the end.
-        self.session.seen.take_back();
+        self.session.state.take_back();
         match self.writer.eof().await {
             Ok(()) => Ok(()),
             Err(error) => Err(self.lost(&error).await),
@@ -321,11 +325,11 @@ impl Ssh {
     }
 
     async fn lost(&self, error: &russh::Error) -> Fault {
-        let why = match self.session.seen.end() {
-            Some(_) => self.session.seen.why(),
+        let why = match self.session.state.end() {
+            Some(_) => self.session.state.end_text(),
             None => algorithms::describe(error),
         };
-        self.session.carrier.blame(Fault::SessionLost { why }).await
+        self.session.underlay.attribute(Fault::SessionLost { why }).await
     }
 
     async fn shutdown(mut self: Box<Self>) {
@@ -336,7 +340,7 @@ impl Ssh {
         };
         timeout(SHUTDOWN_TIMEOUT, drained).await.ok();
         // What a node still says must not keep the connection's task from the good-bye.
-        self.session.seen.outlet.close();
+        self.session.state.output.close();
         let goodbye = async {
             let handle = &mut self.session.handle;
             // An end that is there already needs no good-bye.
@@ -355,6 +359,6 @@ fn refusal(reason: &russh::ChannelOpenFailure) -> String {
         Failure::ConnectFailed => "open failed there".to_owned(),
         Failure::UnknownChannelType => "it knows no sessions".to_owned(),
         Failure::ResourceShortage => "it is short of resources".to_owned(),
-        Failure::Other { reason, .. } => fault::quote(reason),
+        Failure::Other { reason, .. } => fault::sanitize_line(reason),
     }
 }

@@ -33,26 +33,26 @@ impl Transport {
     pub async fn explain(&self, target: &Target) -> Result<Vec<EffectiveOption>, Fault> {
         let Reach::Ssh(ssh) = &target.reach else { return Ok(Vec::new()) };
         let Profile::System = ssh.profile else { return Ok(Vec::new()) };
-        let question = self.question(ssh);
-        question.check()?;
-        let found = self.read(&question, TransportState::all_options).await?.1;
-        let around = &self.0.options.surroundings;
+        let query = self.host_query(ssh);
+        query.check()?;
+        let found = self.read(&query, TransportState::all_options).await?.1;
+        let env = &self.0.options.surroundings;
         let mut options = match found {
             Err(ConfigError::NeedsSsh { at, what }) => {
                 let file = self.0.options.config_file.as_deref();
-                let text = self.run_ssh_g(&question, file, &at, &what).await?;
-                let unset = self.run_ssh_g(&question, Some(Path::new("none")), &at, &what).await?;
-                let unset = question.options_from_ssh_g(&unset, around);
+                let text = self.run_ssh_g(&query, file, &at, &what).await?;
+                let unset = self.run_ssh_g(&query, Some(Path::new("none")), &at, &what).await?;
+                let unset = query.options_from_ssh_g(&unset, env);
                 let is_default = |option: &EffectiveOption| {
                     unset.iter().any(|one| one.name == option.name && one.values == option.values)
                 };
-                let mut options = question.options_from_ssh_g(&text, around);
+                let mut options = query.options_from_ssh_g(&text, env);
                 for option in &mut options {
                     option.is_set = !is_default(option);
                 }
                 options
             }
-            found => found.map_err(stopped)?,
+            found => found.map_err(config_fault)?,
         };
         if self.0.options.choice == TransportMode::Ssh {
             // It follows whatever it is not told to leave.
@@ -67,10 +67,10 @@ impl Transport {
     ///
     /// Reads files, and may block for as long as that takes.
     pub fn configured_hosts(&self) -> Result<Vec<String>, Fault> {
-        self.0.configuration().hosts().map_err(stopped)
+        self.0.configuration().hosts().map_err(config_fault)
     }
 
-    pub(super) fn question(&self, ssh: &SshTarget) -> HostQuery {
+    pub(super) fn host_query(&self, ssh: &SshTarget) -> HostQuery {
         HostQuery {
             host: ssh.host.clone(),
             user: ssh.user.clone().or_else(|| self.0.options.login.clone()),
@@ -79,29 +79,26 @@ impl Transport {
     }
 
     /// Returns what the configuration says about a host, asking `ssh` when needed.
-    pub(super) async fn host_settings(
-        &self,
-        question: HostQuery,
-    ) -> Result<Arc<HostSettings>, Fault> {
-        question.check()?;
-        let (version, found) = self.read(&question, TransportState::cached_settings).await?;
+    pub(super) async fn host_settings(&self, query: HostQuery) -> Result<Arc<HostSettings>, Fault> {
+        query.check()?;
+        let (version, found) = self.read(&query, TransportState::cached_settings).await?;
         let settings = match found {
             Ok(settings) => settings,
             Err(ConfigError::NeedsSsh { at, what }) => {
                 let file = self.0.options.config_file.as_deref();
-                let text = self.run_ssh_g(&question, file, &at, &what).await?;
-                Arc::new(question.of_ssh(&text, &self.0.options.surroundings)?)
+                let text = self.run_ssh_g(&query, file, &at, &what).await?;
+                Arc::new(query.settings_from_ssh_g(&text, &self.0.options.surroundings)?)
             }
-            Err(stop) => return Err(stopped(stop)),
+            Err(stop) => return Err(config_fault(stop)),
         };
-        lock(&self.0.settings).insert(question, (version, Arc::clone(&settings)));
+        lock(&self.0.settings).insert(query, (version, Arc::clone(&settings)));
         Ok(settings)
     }
 
     /// Answers from the files. Names are looked up only when the files ask for it.
     async fn read<T: Send + 'static>(
         &self,
-        question: &HostQuery,
+        query: &HostQuery,
         answer: fn(
             &TransportState,
             &ParsedConfig,
@@ -111,55 +108,55 @@ impl Transport {
     ) -> Result<(u64, Result<T, ConfigError>), Fault> {
         let limit = Deadline::after(CONFIG_TIMEOUT);
         let read = |look_ups, permit: Option<OwnedSemaphorePermit>| {
-            let question = question.clone();
+            let query = query.clone();
             let read = self.blocking(move |shared| {
                 let reading = shared.configuration();
-                let found = answer(shared, &reading, &question, look_ups);
+                let found = answer(shared, &reading, &query, look_ups);
                 drop(permit);
                 (reading.version, found)
             });
-            limit.bound(ConnectPhase::Configuration, read)
+            limit.timeout(ConnectPhase::Configuration, read)
         };
         let first = read(NameLookups::Forbidden, None).await??;
         let Err(ConfigError::NeedsLookup) = first.1 else { return Ok(first) };
         // The permit goes along: a lookup cannot be stopped, only not started.
         let permit = Arc::clone(&self.0.resolvers).acquire_owned();
-        let permit = limit.bound(ConnectPhase::Configuration, permit).await?;
+        let permit = limit.timeout(ConnectPhase::Configuration, permit).await?;
         read(NameLookups::Allowed, Some(permit.map_err(|_closed| ending())?)).await?
     }
 
     /// Returns what `ssh -G` prints, because a line of the files means nothing to gtop.
     async fn run_ssh_g(
         &self,
-        question: &HostQuery,
+        query: &HostQuery,
         file: Option<&Path>,
         at: &Origin,
         what: &str,
     ) -> Result<String, Fault> {
         let options = &self.0.options;
         let permit = self.0.resolvers.acquire().await.map_err(|_closed| ending())?;
-        let mut words = question.arguments(file);
+        let mut words = query.arguments(file);
         let limit = Deadline::after(CONFIG_TIMEOUT);
-        let asked = process::answer(&options.ssh_program, words.clone());
-        let mut answer = limit.bound(ConnectPhase::Configuration, asked).await?;
+        let asked = process::run_to_completion(&options.ssh_program, words.clone());
+        let mut answer = limit.timeout(ConnectPhase::Configuration, asked).await?;
         if answer.as_ref().is_ok_and(|answer| answer.complaint.contains(NEEDS_COMMAND)) {
             words.push("true".into());
-            let asked = process::answer(&options.ssh_program, words);
-            answer = limit.bound(ConnectPhase::Configuration, asked).await?;
+            let asked = process::run_to_completion(&options.ssh_program, words);
+            answer = limit.timeout(ConnectPhase::Configuration, asked).await?;
         }
         drop(permit);
         match answer {
             Ok(answer) if answer.succeeded => Ok(answer.output),
             Ok(answer) => {
                 let complaint = answer.complaint.lines().next().unwrap_or("ssh -G failed");
-                Err(Fault::BadConfiguration { why: fault::quote(complaint) })
+                Err(Fault::BadConfiguration { why: fault::sanitize_line(complaint) })
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                Err(stopped(ConfigError::NeedsSsh { at: at.clone(), what: what.to_owned() }))
+                Err(config_fault(ConfigError::NeedsSsh { at: at.clone(), what: what.to_owned() }))
             }
             Err(error) => Err(Fault::ProgramNotFound {
                 program: options.ssh_program.display().to_string(),
-                why: fault::reason(&error),
+                why: fault::io_error_text(&error),
             }),
         }
     }
@@ -174,29 +171,29 @@ impl TransportState {
     fn cached_settings(
         &self,
         reading: &ParsedConfig,
-        question: &HostQuery,
+        query: &HostQuery,
         look_ups: NameLookups,
     ) -> Result<Arc<HostSettings>, ConfigError> {
-        if let Some((version, settings)) = lock(&self.settings).get(question)
+        if let Some((version, settings)) = lock(&self.settings).get(query)
             && *version == reading.version
         {
             return Ok(Arc::clone(settings));
         }
-        reading.settings(question, &self.options.surroundings, look_ups).map(Arc::new)
+        reading.settings(query, &self.options.surroundings, look_ups).map(Arc::new)
     }
 
     fn all_options(
         &self,
         reading: &ParsedConfig,
-        question: &HostQuery,
+        query: &HostQuery,
         look_ups: NameLookups,
     ) -> Result<Vec<EffectiveOption>, ConfigError> {
-        reading.options(question, &self.options.surroundings, look_ups)
+        reading.options(query, &self.options.surroundings, look_ups)
     }
 }
 
 /// Says why the files do not answer by themselves.
-fn stopped(stop: ConfigError) -> Fault {
+fn config_fault(stop: ConfigError) -> Fault {
     let why = match stop {
         ConfigError::Invalid(fault) => return fault,
         ConfigError::NeedsSsh { at, what } => {
@@ -204,5 +201,5 @@ fn stopped(stop: ConfigError) -> Fault {
         }
         ConfigError::NeedsLookup => "names could not be looked up".to_owned(),
     };
-    Fault::BadConfiguration { why: fault::clean(&why, 400) }
+    Fault::BadConfiguration { why: fault::sanitize(&why, 400) }
 }

@@ -48,9 +48,12 @@ impl ControlMaster {
             if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
         let mut words: Vec<OsString> = vec!["-W".into(), to.into()];
         let own = OPTIONS.iter().map(|option| (*option).to_owned());
-        let undone = settings.undone.iter().map(|option| (*option).to_owned());
+        let command_overrides =
+            settings.command_overrides.iter().map(|option| (*option).to_owned());
         words.extend(
-            own.chain(self.options()).chain(undone).flat_map(|option| ["-o".into(), option.into()]),
+            own.chain(self.options())
+                .chain(command_overrides)
+                .flat_map(|option| ["-o".into(), option.into()]),
         );
         words.extend(asked.place(file));
         words
@@ -66,7 +69,7 @@ impl ControlMaster {
     /// Returns the fault of one that has ended meanwhile.
     pub(super) fn lost(&self) -> Fault {
         let why = format!("the master connection at {} has ended", self.0.display());
-        Fault::SessionLost { why: fault::quote(&why) }
+        Fault::SessionLost { why: fault::sanitize_line(&why) }
     }
 }
 
@@ -100,7 +103,8 @@ impl Transport {
         }
         words.extend(["-O".into(), "check".into()]);
         words.extend(asked.place(options.config_file.as_deref()));
-        let checking = timeout(CHECK_TIMEOUT, process::answer(&options.ssh_program, words));
+        let checking =
+            timeout(CHECK_TIMEOUT, process::run_to_completion(&options.ssh_program, words));
         let answer = checking.await.ok().and_then(Result::ok);
         drop(permit);
         answer.is_some_and(|answer| answer.succeeded).then_some(master)

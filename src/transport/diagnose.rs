@@ -41,10 +41,10 @@ impl Transport {
     /// Says what is known of steps at this site.
     pub async fn step_support(&self) -> StepSupport {
         let options = &self.0.options;
-        let refused_at = self.0.site.refused_at(options.state.as_deref()).await;
-        let cluster = if refused_at.is_some() { self.0.site.name().await } else { None };
+        let refused_at = self.0.cluster.refused_at(options.state.as_deref()).await;
+        let cluster = if refused_at.is_some() { self.0.cluster.name().await } else { None };
         StepSupport {
-            version: self.0.site.checked_version(&options.srun_program).await,
+            version: self.0.cluster.checked_version(&options.srun_program).await,
             cluster,
             refused_at,
             is_only_choice: options.choice == TransportMode::Srun,
@@ -55,18 +55,18 @@ impl Transport {
 
     /// Says whether a job of the user's is known to run on a node, so that a step may lead there.
     pub fn has_job(&self, node: &NodeName) -> bool {
-        self.0.steps.place(node).is_some()
+        self.0.srun_steps.place(node).is_some()
     }
 
     /// Returns in which job a step would lead to a node.
     pub fn step_job(&self, node: &NodeName) -> Option<StepJob> {
-        self.0.steps.place(node).map(|place| place.job)
+        self.0.srun_steps.place(node).map(|place| place.job)
     }
 
     /// Takes note that a step in this job does not lead to the node, and returns whether another job
     /// may.
     pub fn pass_over(&self, node: &NodeName, job: &StepJob) -> bool {
-        self.0.steps.pass_over(node, &job.id)
+        self.0.srun_steps.pass_over(node, &job.id)
     }
 
     /// Begins a step on one node of a job, as that of a watch is begun, which ends at once.
@@ -77,7 +77,7 @@ impl Transport {
         let leash = ParentGuard(options.leash.as_deref());
         let program = options.srun_program.as_path();
         let words =
-            srun::words(SrunCall { place: &place, leash, program, connect_limit }, "exit 0");
+            srun::srun_args(SrunCall { place: &place, leash, program, connect_limit }, "exit 0");
         let mut local = LocalProcess::spawn_without_env(program, &words, leash, HIDDEN_VARIABLES)?;
         local.close_stdin();
         let ending = async {
@@ -90,8 +90,8 @@ impl Transport {
                     Output::Stdout(_) | Output::Stderr(_) => {}
                     Output::Exit(Exit::Status(0)) => return Ok(()),
                     Output::Exit(exit) => {
-                        let fault = srun::fault(&exit, &String::from_utf8_lossy(&complaint));
-                        return Err(srun::judged(fault, &job.id).await);
+                        let fault = srun::srun_fault(&exit, &String::from_utf8_lossy(&complaint));
+                        return Err(srun::refine_fault(fault, &job.id).await);
                     }
                     Output::Closed(fault) => {
                         return Err(fault.map_or_else(super::ending, |fault| *fault));
@@ -112,12 +112,12 @@ impl Transport {
         match opened {
             Ok(channel) => {
                 channel.shutdown().await;
-                self.0.site.note(state, None).await;
+                self.0.cluster.set_refused_at(state, None).await;
                 Ok(())
             }
             Err(fault) => {
                 if select::is_refusal(&fault) {
-                    self.0.site.note(state, Some(Clock::system().now())).await;
+                    self.0.cluster.set_refused_at(state, Some(Clock::system().now())).await;
                 }
                 Err(fault)
             }

@@ -33,20 +33,20 @@ impl Deadline {
     }
 
     /// Waits for `work`, at the longest until this deadline.
-    pub(super) async fn bound<T>(
+    pub(super) async fn timeout<T>(
         &self,
         step: ConnectPhase,
         work: impl Future<Output = T>,
     ) -> Result<T, Fault> {
-        timeout_at(self.at, work).await.map_err(|_elapsed| self.missed(step))
+        timeout_at(self.at, work).await.map_err(|_elapsed| self.timed_out(step))
     }
 
     /// Moves the deadline by time that does not count.
-    pub(super) fn put_off(&mut self, by: Duration) {
+    pub(super) fn extend(&mut self, by: Duration) {
         self.at += by;
     }
 
-    pub(super) fn missed(&self, step: ConnectPhase) -> Fault {
+    pub(super) fn timed_out(&self, step: ConnectPhase) -> Fault {
         Fault::TimedOut { step, after: self.given }
     }
 
@@ -109,7 +109,7 @@ impl Resolver {
             found
         });
         let found = asked.await.map_err(|_ending| closed)?;
-        found.map_err(|error| fault::reason(&error))
+        found.map_err(|error| fault::io_error_text(&error))
     }
 }
 
@@ -136,7 +136,7 @@ impl BindOptions {
             let place =
                 Endpoint { host: address, port: 0, family: AddressFamily::Any, typed: address };
             let found = names.look_up(place).await;
-            let why = format!("BindAddress {} has no address", fault::quote(address));
+            let why = format!("BindAddress {} has no address", fault::sanitize_line(address));
             beginning.addresses = found.map_err(|_unknown| Fault::BadConfiguration { why })?;
             beginning.interface = None;
         }
@@ -149,7 +149,7 @@ impl LocalBind {
     fn socket(&self, to: &SocketAddr) -> Result<TcpSocket, Fault> {
         let unusable = |what: String| {
             move |error: std::io::Error| Fault::BadConfiguration {
-                why: format!("{what} cannot be used ({})", fault::reason(&error)),
+                why: format!("{what} cannot be used ({})", fault::io_error_text(&error)),
             }
         };
         let socket = if to.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() };
@@ -162,7 +162,7 @@ impl LocalBind {
             socket.bind(*from).map_err(named)?;
         }
         if let Some(interface) = &self.interface {
-            let named = unusable(format!("BindInterface {}", fault::quote(interface)));
+            let named = unusable(format!("BindInterface {}", fault::sanitize_line(interface)));
             let bound = socket.bind_device(Some(interface.as_bytes()));
             // Older kernels keep this from users; ssh looks for the interface's address.
             if bound.as_ref().is_err_and(|error| error.kind() == ErrorKind::PermissionDenied) {
@@ -180,7 +180,7 @@ pub(super) async fn connect(
     beginning: &LocalBind,
     deadline: &Deadline,
 ) -> Result<TcpStream, Fault> {
-    let mut last = deadline.missed(ConnectPhase::Connection);
+    let mut last = deadline.timed_out(ConnectPhase::Connection);
     for (tried, address) in addresses.iter().enumerate() {
         let waiting = u32::try_from(addresses.len() - tried).unwrap_or(u32::MAX);
         let socket = match beginning.socket(address) {
@@ -194,14 +194,14 @@ pub(super) async fn connect(
             Ok(Ok(stream)) => {
                 // Not being able to only costs a little time.
                 stream.set_nodelay(true).ok();
-                trace::note(|| ConnectEvent::Connected(*address));
+                trace::record(|| ConnectEvent::Connected(*address));
                 return Ok(stream);
             }
             Ok(Err(error)) => last = connection_fault(&error, address.port()),
-            Err(_elapsed) => last = deadline.missed(ConnectPhase::Connection),
+            Err(_elapsed) => last = deadline.timed_out(ConnectPhase::Connection),
         }
         let why = || last.headline().into_owned();
-        trace::note(|| ConnectEvent::ConnectFailed { address: *address, why: why() });
+        trace::record(|| ConnectEvent::ConnectFailed { address: *address, why: why() });
     }
     Err(last)
 }
@@ -213,7 +213,7 @@ fn connection_fault(error: &std::io::Error, port: u16) -> Fault {
     if [Errno::MFILE, Errno::NFILE].iter().any(|full| Errno::from_io_error(error) == Some(*full)) {
         return Fault::TooManyOpenFiles;
     }
-    Fault::Unreachable { why: fault::reason(error) }
+    Fault::Unreachable { why: fault::io_error_text(error) }
 }
 
 #[cfg(test)]

@@ -138,17 +138,17 @@ impl ExecCall<'_> {
         let Self { template, node, leash, limit } = self;
         let local =
             LocalProcess::run(Path::new(&template.program), &template.words(node, command), leash)?;
-        let whose = ProgramKind::Command { program: template.program.clone() };
-        let mut system = ProgramSession::new(local, whose);
+        let kind = ProgramKind::Command { program: template.program.clone() };
+        let mut session = ProgramSession::new(local, kind);
         let opening = async {
             if !template.has_command_placeholder() {
                 // A command that has ended already says why by its end.
-                system.send(format!("{command}\n").as_bytes()).await.ok();
+                session.send(format!("{command}\n").as_bytes()).await.ok();
             }
-            system.first().await
+            session.wait_for_output().await
         };
-        Deadline::after(limit).bound(ConnectPhase::Connection, opening).await??;
-        Ok(system)
+        Deadline::after(limit).timeout(ConnectPhase::Connection, opening).await??;
+        Ok(session)
     }
 }
 

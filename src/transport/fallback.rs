@@ -53,12 +53,12 @@ pub(super) enum SshProgramAccess {
 pub(super) struct FallbackCache(Mutex<BTreeMap<HostQuery, SshProgramAccess>>);
 
 impl FallbackCache {
-    fn get(&self, question: &HostQuery) -> Option<SshProgramAccess> {
-        lock(&self.0).get(question).cloned()
+    fn get(&self, query: &HostQuery) -> Option<SshProgramAccess> {
+        lock(&self.0).get(query).cloned()
     }
 
-    fn put(&self, question: &HostQuery, by: SshProgramAccess) {
-        lock(&self.0).insert(question.clone(), by);
+    fn put(&self, query: &HostQuery, by: SshProgramAccess) {
+        lock(&self.0).insert(query.clone(), by);
     }
 }
 
@@ -79,21 +79,21 @@ impl Transport {
         mut on_step: impl FnMut(ConnectPhase),
     ) -> Result<Channel, Fault> {
         on_step(ConnectPhase::Configuration);
-        let question = self.question(ssh);
-        let settings = self.host_settings(question.clone()).await?;
+        let query = self.host_query(ssh);
+        let settings = self.host_settings(query.clone()).await?;
         let choice = self.0.options.choice;
         let known = match choice {
-            TransportMode::Auto => self.0.remembered.get(&question),
+            TransportMode::Auto => self.0.remembered.get(&query),
             TransportMode::Native | TransportMode::Srun => None,
             TransportMode::Ssh => Some(SshProgramAccess::Methods(AuthMethods::new())),
         };
-        let master = self.master(&question, &settings).await;
+        let master = self.master(&query, &settings).await;
         trace::record_master(&settings, master.as_ref());
-        let place = (&question, settings.as_ref());
+        let place = (&query, settings.as_ref());
         match (known, &master) {
             (Some(SshProgramAccess::Methods(methods)), _) => {
                 let means = SshProgramAuth { methods: &methods, master: None };
-                return self.by_program(place, command, means, on_step).await;
+                return self.open_with_ssh_program(place, command, means, on_step).await;
             }
             (Some(SshProgramAccess::Master), Some(master)) => {
                 return self.open_over_master(place, command, master, on_step).await;
@@ -101,25 +101,25 @@ impl Transport {
             (Some(SshProgramAccess::Master) | None, _) => {}
         }
         let native = async {
-            let mut plan = self.plan(&question, &settings).await?;
+            let mut plan = self.plan(&query, &settings).await?;
             plan.login.has_master = master.is_some();
-            self.native(target, plan, command, &mut on_step).await
+            self.open_native(target, plan, command, &mut on_step).await
         };
         let fault = match Box::pin(native).await {
             Err(fault) if choice == TransportMode::Auto => fault,
             ended => return ended,
         };
         if let Some(master) = master.filter(|_| control_master::is_refusal(&fault)) {
-            trace::note(|| ConnectEvent::Fallback(fault.to_string()));
+            trace::record(|| ConnectEvent::Fallback(fault.to_string()));
             return self.open_over_master(place, command, &master, on_step).await;
         }
         let has_security_key = self.has_security_key(&settings).await?;
         let Some(methods) = beyond(&fault, &settings, has_security_key) else { return Err(fault) };
-        trace::note(|| ConnectEvent::Fallback(fault.to_string()));
+        trace::record(|| ConnectEvent::Fallback(fault.to_string()));
         let means = SshProgramAuth { methods: &methods, master: None };
-        match self.by_program(place, command, means, on_step).await {
+        match self.open_with_ssh_program(place, command, means, on_step).await {
             Ok(channel) => {
-                self.0.remembered.put(&question, SshProgramAccess::Methods(methods));
+                self.0.remembered.put(&query, SshProgramAccess::Methods(methods));
                 Ok(channel)
             }
             Err(program) => Err(both(fault, program)),
@@ -135,7 +135,7 @@ impl Transport {
         on_step: impl FnMut(ConnectPhase),
     ) -> Result<Channel, Fault> {
         let means = SshProgramAuth { methods: &[], master: Some(master) };
-        match self.by_program(place, command, means, on_step).await {
+        match self.open_with_ssh_program(place, command, means, on_step).await {
             // Without the master there was nothing to connect to.
             Err(Fault::NotSsh { .. }) => Err(master.lost()),
             opened => {
@@ -159,30 +159,30 @@ impl Transport {
         on_step(ConnectPhase::Connection);
         let options = &self.0.options;
         let node = target.name.host();
-        trace::note(|| ConnectEvent::Exec(template.shown(node)));
+        trace::record(|| ConnectEvent::Exec(template.shown(node)));
         let leash = ParentGuard(options.leash.as_deref());
         let limit = options.connect_timeout.unwrap_or(DEFAULT_CONNECT_TIMEOUT) + LOGIN_TIMEOUT;
         let call = ExecCall { template, node, leash, limit };
-        Ok(Channel::system(Box::pin(call.open(command)).await?))
+        Ok(Channel::program(Box::pin(call.open(command)).await?))
     }
 
     /// Starts a command by the ssh program.
-    async fn by_program(
+    async fn open_with_ssh_program(
         &self,
-        (question, settings): (&HostQuery, &HostSettings),
+        (query, settings): (&HostQuery, &HostSettings),
         command: &str,
         SshProgramAuth { methods, master }: SshProgramAuth<'_>,
         mut on_step: impl FnMut(ConnectPhase),
     ) -> Result<Channel, Fault> {
         on_step(ConnectPhase::Connection);
         let options = &self.0.options;
-        trace::note(|| ConnectEvent::SshProgram(options.ssh_program.clone()));
+        trace::record(|| ConnectEvent::SshProgram(options.ssh_program.clone()));
         let connect_limit = connect_limit(options, settings);
-        let elsewhere = self.elsewhere(&question.host, settings).await;
+        let elsewhere = self.elsewhere(&query.host, settings).await;
         let call = SshCall {
             program: &options.ssh_program,
             leash: ParentGuard(options.leash.as_deref()),
-            question,
+            query,
             settings,
             file: options.config_file.as_deref(),
             connect_limit,
@@ -191,7 +191,7 @@ impl Transport {
             master,
             elsewhere: elsewhere.as_deref(),
         };
-        Ok(Channel::system(Box::pin(call.open(command)).await?))
+        Ok(Channel::program(Box::pin(call.open(command)).await?))
     }
 
     /// Returns whether a key of the user's is on a token, where only the ssh program can use it.
@@ -267,8 +267,8 @@ mod tests {
     use crate::transport::ssh_config::LocalEnv;
 
     fn settings(methods: &str) -> HostSettings {
-        let question = HostQuery { host: "gpu01".to_owned(), user: None, port: None };
-        let around = LocalEnv {
+        let query = HostQuery { host: "gpu01".to_owned(), user: None, port: None };
+        let env = LocalEnv {
             home: "/home/ada".into(),
             include_home: "/home/ada".into(),
             user: "ada".to_owned(),
@@ -278,7 +278,7 @@ mod tests {
         let methods = methods.split(',').map(str::to_owned).collect();
         HostSettings {
             methods,
-            ..question.of_ssh("hostname gpu01\nuser ada\nport 22\n", &around).unwrap()
+            ..query.settings_from_ssh_g("hostname gpu01\nuser ada\nport 22\n", &env).unwrap()
         }
     }
 
@@ -299,7 +299,7 @@ mod tests {
         assert_eq!(methods(&Fault::ConnectionRefused { port: 22 }, &all), None);
         let lacking = Fault::NeedsSshProgram { options: "VerifyHostKeyDNS".to_owned() };
         assert_eq!(methods(&lacking, &all), Some(Vec::new()));
-        let at_gateway = refused("hostbased").by_way_of("bastion");
+        let at_gateway = refused("hostbased").at_gateway("bastion");
         assert_eq!(methods(&at_gateway, &all), Some(Vec::new()));
         assert_eq!(
             beyond(&refused("publickey"), &all, true),

@@ -680,7 +680,7 @@ impl Fault {
 
     /// Returns the same fault as one of a gateway.
     #[must_use]
-    pub fn by_way_of(self, gateway: &str) -> Self {
+    pub fn at_gateway(self, gateway: &str) -> Self {
         Self::AtGateway { gateway: gateway.to_owned(), fault: Box::new(self) }
     }
 
@@ -743,13 +743,13 @@ impl Fault {
 }
 
 /// Returns foreign text on one line, without control characters and bounded.
-pub(super) fn quote(text: &str) -> String {
-    clean(text.trim_matches(|c: char| c.is_whitespace() || is_unprintable(c)), MAX_QUOTE)
+pub(super) fn sanitize_line(text: &str) -> String {
+    sanitize(text.trim_matches(|c: char| c.is_whitespace() || is_unprintable(c)), MAX_QUOTE)
 }
 
 /// Returns `text` with control and invisible characters as spaces, at most
 /// `limit` characters of it.
-pub(super) fn clean(text: &str, limit: usize) -> String {
+pub(super) fn sanitize(text: &str, limit: usize) -> String {
     let mut kept: String = harmless(text).take(limit).collect();
     if text.chars().nth(limit).is_some() {
         kept.push('…');
@@ -758,11 +758,11 @@ pub(super) fn clean(text: &str, limit: usize) -> String {
 }
 
 /// Returns what the operating system says, without Rust's error number.
-pub(super) fn reason(error: &std::io::Error) -> String {
+pub(super) fn io_error_text(error: &std::io::Error) -> String {
     let text = error.to_string();
     let text = text.split(" (os error").next().unwrap_or_default();
     let text = text.strip_prefix("failed to lookup address information: ").unwrap_or(text);
-    let mut letters = quote(text).chars().collect::<Vec<_>>();
+    let mut letters = sanitize_line(text).chars().collect::<Vec<_>>();
     if let [first, second, ..] = letters.as_mut_slice()
         && second.is_lowercase()
     {
@@ -815,9 +815,9 @@ mod tests {
 
     #[test]
     fn foreign_text_cannot_reach_the_terminal_as_commands() {
-        assert_eq!(quote("hi\x1b[2Jthere\r\n"), "hi [2Jthere");
-        assert_eq!(quote("a\u{202e}b\u{9b}c\u{7f}"), "a b c");
-        assert_eq!(quote(&"x".repeat(300)).chars().count(), 201);
+        assert_eq!(sanitize_line("hi\x1b[2Jthere\r\n"), "hi [2Jthere");
+        assert_eq!(sanitize_line("a\u{202e}b\u{9b}c\u{7f}"), "a b c");
+        assert_eq!(sanitize_line(&"x".repeat(300)).chars().count(), 201);
     }
 
     #[test]
@@ -852,6 +852,6 @@ mod tests {
     #[test]
     fn an_operating_system_error_reads_as_a_phrase() {
         let error = std::io::Error::from_raw_os_error(113);
-        assert_eq!(reason(&error), "no route to host");
+        assert_eq!(io_error_text(&error), "no route to host");
     }
 }

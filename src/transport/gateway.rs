@@ -58,10 +58,11 @@ impl Gateways {
         &self,
         asked: HostQuery,
         settings: Arc<HostSettings>,
-        way: ResolvedRoute,
+        route: ResolvedRoute,
     ) -> Arc<Gateway> {
         let mut known = lock(&self.0);
-        let is_it = |gateway: &&Arc<Gateway>| gateway.settings == settings && gateway.way == way;
+        let is_it =
+            |gateway: &&Arc<Gateway>| gateway.settings == settings && gateway.route == route;
         if let Some(gateway) = known.iter().find(is_it) {
             return Arc::clone(gateway);
         }
@@ -71,10 +72,10 @@ impl Gateways {
             name: asked.host.clone(),
             asked,
             settings,
-            way,
-            turns: Semaphore::new(1),
+            route,
+            open_permit: Semaphore::new(1),
             has_master: AtomicBool::new(false),
-            standing: Mutex::default(),
+            state: Mutex::default(),
         });
         known.push(Arc::clone(&gateway));
         gateway
@@ -89,12 +90,12 @@ pub(super) struct Gateway {
     pub(super) asked: HostQuery,
     pub(super) settings: Arc<HostSettings>,
     /// How it is reached itself.
-    pub(super) way: ResolvedRoute,
+    pub(super) route: ResolvedRoute,
     /// Who may open a session with it.
-    pub(super) turns: Semaphore,
+    pub(super) open_permit: Semaphore,
     /// Whether it was reached over a master connection of the user's after it had refused gtop itself.
     pub(super) has_master: AtomicBool,
-    standing: Mutex<GatewayState>,
+    state: Mutex<GatewayState>,
 }
 
 impl std::fmt::Debug for Gateway {
@@ -105,7 +106,7 @@ impl std::fmt::Debug for Gateway {
 
 #[derive(Default)]
 struct GatewayState {
-    trunks: Vec<Weak<MuxSession>>,
+    sessions: Vec<Weak<MuxSession>>,
     /// The last failure to open a session, when there was no success since.
     failure: Option<Failure>,
     /// Where the gateway has refused to connect to although it was asked for nothing else.
@@ -117,17 +118,17 @@ struct Failure {
     fault: Fault,
     at: Instant,
     /// How long the gateway is left alone.
-    pause: Duration,
+    backoff: Duration,
 }
 
 impl Gateway {
     /// Takes a seat in a session that is open and has room.
-    pub(super) fn seat(&self) -> Option<ChannelPermit> {
-        let mut standing = lock(&self.standing);
-        standing.trunks.retain(|trunk| trunk.upgrade().is_some_and(|trunk| trunk.end().is_none()));
-        let trunks: Vec<_> = standing.trunks.iter().filter_map(Weak::upgrade).collect();
-        drop(standing);
-        trunks.iter().find_map(ChannelPermit::take)
+    pub(super) fn permit(&self) -> Option<ChannelPermit> {
+        let mut state = lock(&self.state);
+        state.sessions.retain(|mux| mux.upgrade().is_some_and(|mux| mux.end().is_none()));
+        let sessions: Vec<_> = state.sessions.iter().filter_map(Weak::upgrade).collect();
+        drop(state);
+        sessions.iter().find_map(ChannelPermit::take)
     }
 
     /// Returns until when somebody who asked at this time must wait before a session may be opened.
@@ -135,9 +136,9 @@ impl Gateway {
     /// Fails when that was tried since, or when there are sessions enough: one try is for all who
     /// asked before it.
     pub(super) fn backoff_until(&self, asked: Instant) -> Result<Option<Instant>, Fault> {
-        let standing = lock(&self.standing);
-        if let Some(Failure { fault, at, pause }) = &standing.failure {
-            let until = *at + *pause;
+        let state = lock(&self.state);
+        if let Some(Failure { fault, at, backoff }) = &state.failure {
+            let until = *at + *backoff;
             let is_over = until <= Instant::now();
             let passes = fault.retries_by_itself() && !is_account_refusal(fault);
             if *at >= asked || !(is_over || passes) {
@@ -147,75 +148,75 @@ impl Gateway {
                 return Ok(Some(until));
             }
         }
-        if standing.trunks.len() >= MAX_SESSIONS {
+        if state.sessions.len() >= MAX_SESSIONS {
             let why = "it takes no more connections".to_owned();
-            return Err(Fault::ChannelRefused { why }.by_way_of(&self.name));
+            return Err(Fault::ChannelRefused { why }.at_gateway(&self.name));
         }
         Ok(None)
     }
 
     /// Takes in a new session.
-    pub(super) fn opened(&self, session: Session) -> Arc<MuxSession> {
-        let trunk = Arc::new(MuxSession {
+    pub(super) fn add_session(&self, session: Session) -> Arc<MuxSession> {
+        let mux = Arc::new(MuxSession {
             gateway: self.name.clone(),
             session,
-            load: Mutex::new(ChannelCounts { seats: 0, carried: 0, most: usize::MAX }),
+            load: Mutex::new(ChannelCounts { reserved: 0, opened_count: 0, limit: usize::MAX }),
             tunnels: Mutex::default(),
         });
-        let mut standing = lock(&self.standing);
-        standing.failure = None;
-        standing.trunks.push(Arc::downgrade(&trunk));
-        trunk
+        let mut state = lock(&self.state);
+        state.failure = None;
+        state.sessions.push(Arc::downgrade(&mux));
+        mux
     }
 
     /// Takes note that no session could be opened, and returns why as a fault of the gateway.
-    pub(super) fn failed(&self, fault: Fault) -> Fault {
-        let fault = fault.by_way_of(&self.name);
-        let mut standing = lock(&self.standing);
-        let pause = match &standing.failure {
+    pub(super) fn record_failure(&self, fault: Fault) -> Fault {
+        let fault = fault.at_gateway(&self.name);
+        let mut state = lock(&self.state);
+        let backoff = match &state.failure {
             _ if is_account_refusal(&fault) => ACCOUNT_REFUSAL_HOLD,
             _ if !fault.retries_by_itself() => REFUSAL_HOLD,
-            Some(last) => (last.pause * 2).min(MAX_BACKOFF),
+            Some(last) => (last.backoff * 2).min(MAX_BACKOFF),
             None => MIN_BACKOFF,
         };
-        standing.failure = Some(Failure { fault: fault.clone(), at: Instant::now(), pause });
+        state.failure = Some(Failure { fault: fault.clone(), at: Instant::now(), backoff });
         fault
     }
 
     /// Opens a channel to `place` on a session.
     pub(super) async fn connect(
         &self,
-        seat: ChannelPermit,
+        permit: ChannelPermit,
         place: &Destination,
     ) -> Result<Tunnel, ChannelRefusal> {
-        let (asker, answer) = oneshot::channel();
-        let trunk = Arc::clone(&seat.trunk);
-        let working = carry(seat, place.clone(), asker);
+        let (reply_to, answer) = oneshot::channel();
+        let mux = Arc::clone(&permit.mux);
+        let working = run_tunnel(permit, place.clone(), reply_to);
         {
-            let mut tunnels = lock(&trunk.tunnels);
+            let mut tunnels = lock(&mux.tunnels);
             while tunnels.try_join_next().is_some() {}
             tunnels.spawn(working);
         }
         let answer = answer.await.unwrap_or(Err(ChannelRefusal::Gone));
         if answer.is_ok() {
-            lock(&self.standing).forbidden.remove(place);
+            lock(&self.state).forbidden.remove(place);
         }
         answer
     }
 
     /// Returns whether the gateway is known to forbid this place alone.
-    pub(super) fn forbids(&self, place: &Destination) -> bool {
-        lock(&self.standing).forbidden.contains(place)
+    pub(super) fn is_forbidden(&self, place: &Destination) -> bool {
+        lock(&self.state).forbidden.contains(place)
     }
 
     /// Takes note that the gateway forbids this place: it was not for lack of room.
-    pub(super) fn forbid(&self, place: &Destination) {
-        let mut standing = lock(&self.standing);
-        if standing.forbidden.len() < MAX_FORBIDDEN {
-            standing.forbidden.insert(place.clone());
+    pub(super) fn mark_forbidden(&self, place: &Destination) {
+        let mut state = lock(&self.state);
+        if state.forbidden.len() < MAX_FORBIDDEN {
+            state.forbidden.insert(place.clone());
         }
-        for trunk in standing.trunks.iter().filter_map(Weak::upgrade) {
-            lock(&trunk.load).most = usize::MAX;
+        for mux in state.sessions.iter().filter_map(Weak::upgrade) {
+            lock(&mux.load).limit = usize::MAX;
         }
     }
 }
@@ -231,56 +232,56 @@ pub(super) struct MuxSession {
 
 struct ChannelCounts {
     /// Tunnels that are open or asked for.
-    seats: usize,
+    reserved: usize,
     /// Tunnels that are open.
-    carried: usize,
+    opened_count: usize,
     /// How many seats there are, as far as known.
-    most: usize,
+    limit: usize,
 }
 
 impl MuxSession {
     /// Returns whether the session runs over a master connection of the user's.
-    pub(super) fn is_over_master(&self) -> bool {
-        self.session.carrier.is_over_master()
+    pub(super) fn uses_master(&self) -> bool {
+        self.session.underlay.uses_master()
     }
 
     /// Returns why the session has ended, once it has.
     pub(super) fn end(&self) -> Option<Fault> {
-        let seen: &ConnectionState = &self.session.seen;
-        let is_over = self.session.handle.is_closed() || seen.end().is_some();
-        is_over.then(|| Fault::SessionLost { why: seen.why() }.by_way_of(&self.gateway))
+        let state: &ConnectionState = &self.session.state;
+        let is_over = self.session.handle.is_closed() || state.end().is_some();
+        is_over.then(|| Fault::SessionLost { why: state.end_text() }.at_gateway(&self.gateway))
     }
 }
 
 /// The right to one tunnel of a session.
 pub(super) struct ChannelPermit {
-    pub(super) trunk: Arc<MuxSession>,
-    is_carried: bool,
+    pub(super) mux: Arc<MuxSession>,
+    is_open: bool,
 }
 
 impl ChannelPermit {
     /// Takes a seat when there is one.
-    pub(super) fn take(trunk: &Arc<MuxSession>) -> Option<Self> {
-        let mut load = lock(&trunk.load);
-        if load.seats >= load.most {
+    pub(super) fn take(mux: &Arc<MuxSession>) -> Option<Self> {
+        let mut load = lock(&mux.load);
+        if load.reserved >= load.limit {
             return None;
         }
-        load.seats += 1;
-        Some(Self { trunk: Arc::clone(trunk), is_carried: false })
+        load.reserved += 1;
+        Some(Self { mux: Arc::clone(mux), is_open: false })
     }
 
-    fn carry(&mut self) {
-        self.is_carried = true;
-        lock(&self.trunk.load).carried += 1;
+    fn mark_open(&mut self) {
+        self.is_open = true;
+        lock(&self.mux.load).opened_count += 1;
     }
 }
 
 impl Drop for ChannelPermit {
     fn drop(&mut self) {
-        let mut load = lock(&self.trunk.load);
-        load.seats -= 1;
-        if self.is_carried {
-            load.carried -= 1;
+        let mut load = lock(&self.mux.load);
+        load.reserved -= 1;
+        if self.is_open {
+            load.opened_count -= 1;
         }
     }
 }
@@ -288,12 +289,12 @@ impl Drop for ChannelPermit {
 impl MuxSession {
     /// Takes note that the gateway takes no more channels on this session, which it can only mean
     /// when it has taken some. Returns whether it has.
-    pub(super) fn is_full(&self) -> bool {
+    pub(super) fn mark_full(&self) -> bool {
         let mut load = lock(&self.load);
-        if load.carried > 0 {
-            load.most = load.carried;
+        if load.opened_count > 0 {
+            load.limit = load.opened_count;
         }
-        load.carried > 0
+        load.opened_count > 0
     }
 }
 
@@ -321,19 +322,19 @@ impl ChannelRefusal {
 }
 
 /// Opens one tunnel, does its work, and closes it.
-async fn carry(
-    mut seat: ChannelPermit,
+async fn run_tunnel(
+    mut permit: ChannelPermit,
     (host, port): Destination,
-    mut asker: oneshot::Sender<Result<Tunnel, ChannelRefusal>>,
+    mut reply_to: oneshot::Sender<Result<Tunnel, ChannelRefusal>>,
 ) {
-    let trunk = Arc::clone(&seat.trunk);
-    let handle = &trunk.session.handle;
+    let mux = Arc::clone(&permit.mux);
+    let handle = &mux.session.handle;
     let mut opening =
         Box::pin(handle.channel_open_direct_tcpip(host, u32::from(port), "127.0.0.1", 0));
     let opened = tokio::select! {
         opened = &mut opening => opened,
         // A channel that opens later must be closed, or it would stay for the life of the session.
-        () = asker.closed() => match timeout(ABANDONED_OPEN_TIMEOUT, &mut opening).await {
+        () = reply_to.closed() => match timeout(ABANDONED_OPEN_TIMEOUT, &mut opening).await {
             Ok(opened) => opened,
             Err(_elapsed) => return,
         },
@@ -343,14 +344,14 @@ async fn carry(
         Ok(channel) => channel,
         Err(error) => {
             // Nobody may be waiting any more.
-            asker.send(Err(refusal(&error, &trunk.session.seen))).ok();
+            reply_to.send(Err(refusal(&error, &mux.session.state))).ok();
             return;
         }
     };
-    seat.carry();
+    permit.mark_open();
     let (tunnel, pump) = tunnel(channel);
     // A tunnel nobody takes ends at once, and the pump closes it.
-    asker.send(Ok(tunnel)).ok();
+    reply_to.send(Ok(tunnel)).ok();
     pump.run().await;
 }
 
@@ -358,9 +359,9 @@ fn is_account_refusal(fault: &Fault) -> bool {
     matches!(fault.root(), Fault::AccountRefused { .. })
 }
 
-fn refusal(error: &russh::Error, seen: &ConnectionState) -> ChannelRefusal {
+fn refusal(error: &russh::Error, state: &ConnectionState) -> ChannelRefusal {
     let russh::Error::ChannelOpenFailure(reason) = error else { return ChannelRefusal::Gone };
-    let words = seen.refusal().map(|words| openssh_stderr::phrase(&words));
+    let words = state.refusal().map(|words| openssh_stderr::lowercase_first(&words));
     let or = |usual: &str| words.clone().unwrap_or_else(|| usual.to_owned());
     match reason {
         ChannelOpenFailure::ConnectFailed => {

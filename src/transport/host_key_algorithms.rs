@@ -135,7 +135,7 @@ mod tests {
     fn offer(names: &str, lines: &str) -> (String, String) {
         let text = lines.replace("<A>", A).replace("<E>", E);
         let file = Arc::new(KnownHosts::parse(Path::new("/k"), &text));
-        let known = HostKeyEntries::gather(&[file], KnownHostName::new("n1", 22, None));
+        let known = HostKeyEntries::collect_for(&[file], KnownHostName::new("n1", 22, None));
         let names: Vec<_> = names.split_terminator(',').map(str::to_owned).collect();
         let HostKeyAlgorithms { certificates, keys } = HostKeyAlgorithms::new(&names, &known);
         let short = |kind: &Algorithm| match kind.as_str() {

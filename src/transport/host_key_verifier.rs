@@ -71,21 +71,21 @@ impl HostKeyPolicy {
     /// Returns the kinds of key to ask for.
     pub(super) fn offer(&self) -> HostKeyAlgorithms {
         match self {
-            Self::KnownHosts(judge) | Self::Inspect(judge) => judge.offer.clone(),
+            Self::KnownHosts(verifier) | Self::Inspect(verifier) => verifier.offer.clone(),
             Self::Pinned(key) => HostKeyAlgorithms::pinned(key.as_ref()),
         }
     }
 
     /// Judges what a node shows, that may answer at a loopback address.
-    pub(super) fn judge(
+    pub(super) fn verify(
         &self,
         shown: &PublicKeyOrCertificate,
         is_loopback: bool,
     ) -> Result<Verification, Fault> {
         match self {
-            Self::KnownHosts(judge) | Self::Inspect(judge) => {
-                let is_exempt = is_loopback && judge.settings.believes_loopback;
-                judge.judge(shown, is_exempt, Clock::system().now())
+            Self::KnownHosts(verifier) | Self::Inspect(verifier) => {
+                let is_exempt = is_loopback && verifier.settings.trusts_loopback;
+                verifier.verify(shown, is_exempt, Clock::system().now())
             }
             Self::Pinned(pinned) => Ok(verify_pinned(pinned.as_ref(), shown)),
         }
@@ -94,28 +94,28 @@ impl HostKeyPolicy {
     /// Returns the line of the files that knows a key, when there is one.
     pub(super) fn line(&self, key: &KeyData) -> Option<(PathBuf, usize)> {
         match self {
-            Self::KnownHosts(judge) | Self::Inspect(judge) => judge.known.line(key),
+            Self::KnownHosts(verifier) | Self::Inspect(verifier) => verifier.known.line(key),
             Self::Pinned(_) => None,
         }
     }
 
     /// Returns whether to go on after a judgement, or why not. An unknown key that is believed is
     /// written down.
-    pub(super) async fn admit(&self, judgement: Verification) -> Result<bool, Fault> {
-        let judge = match self {
+    pub(super) async fn accept(&self, verification: Verification) -> Result<bool, Fault> {
+        let verifier = match self {
             Self::Inspect(_) => return Ok(false),
-            Self::KnownHosts(judge) => judge,
+            Self::KnownHosts(verifier) => verifier,
             Self::Pinned(_) => {
-                let fault = judgement.fault("this node");
+                let fault = verification.fault("this node");
                 return fault.map_or(Ok(true), Err);
             }
         };
-        let host = &judge.known.name.full;
-        let Some(fault) = judgement.fault(host) else { return Ok(true) };
-        match (&judgement.verdict, judge.settings.host_key_check) {
+        let host = &verifier.known.name.full;
+        let Some(fault) = verification.fault(host) else { return Ok(true) };
+        match (&verification.verdict, verifier.settings.host_key_check) {
             (HostKeyStatus::Unknown, HostKeyCheck::AcceptNew | HostKeyCheck::No) => {
-                let settings = Arc::clone(&judge.settings);
-                let key = judgement.key.clone();
+                let settings = Arc::clone(&verifier.settings);
+                let key = verification.key.clone();
                 let done = tokio::task::spawn_blocking(move || {
                     known_hosts_writer::remember(&settings, &key)
                 });
@@ -143,56 +143,69 @@ impl HostKeyVerifier {
         Self { settings, known, revoked, offer }
     }
 
-    fn judge(
+    fn verify(
         &self,
         shown: &PublicKeyOrCertificate,
         is_exempt: bool,
         now: Timestamp,
     ) -> Result<Verification, Fault> {
-        let (key, around) = match shown {
+        let (key, host_certificate) = match shown {
             PublicKeyOrCertificate::PublicKey { key, .. } => (key.key_data(), None),
-            PublicKeyOrCertificate::Certificate(around) => (around.public_key(), Some(around)),
+            PublicKeyOrCertificate::Certificate(host_certificate) => {
+                (host_certificate.public_key(), Some(host_certificate))
+            }
         };
-        self.check_algorithm(key, around)?;
-        if let Some(around) = around.filter(|around| !certificate::is_signed(around)) {
+        self.check_algorithm(key, host_certificate)?;
+        if let Some(host_certificate) =
+            host_certificate.filter(|host_certificate| !certificate::is_signed(host_certificate))
+        {
             return Err(Fault::HostCertificateRefused {
                 host: self.known.name.full.clone(),
                 why: "has a false signature".to_owned(),
-                algorithm: around.algorithm().to_string(),
+                algorithm: host_certificate.algorithm().to_string(),
                 fingerprint: known_hosts::fingerprint(key),
             });
         }
-        let judged = |verdict, flaw| Ok(Verification { key: key.clone(), verdict, flaw });
+        let verified = |verdict, flaw| Ok(Verification { key: key.clone(), verdict, flaw });
         if let Some((file, revoked)) = &self.revoked
-            && around.map_or_else(|| revoked.has_key(key), |around| revoked.has_certificate(around))
+            && host_certificate.map_or_else(
+                || revoked.has_key(key),
+                |host_certificate| revoked.has_certificate(host_certificate),
+            )
         {
-            return judged(HostKeyStatus::Revoked { file: file.clone(), line: None }, None);
+            return verified(HostKeyStatus::Revoked { file: file.clone(), line: None }, None);
         }
         if is_exempt {
-            return judged(HostKeyStatus::Exempt, None);
+            return verified(HostKeyStatus::Exempt, None);
         }
-        let Some(around) = around else { return judged(self.known.judge(key), None) };
-        match self.check_certificate(around, now) {
-            CertificateCheck::Decides(verdict) => judged(verdict, None),
-            CertificateCheck::Ignored(flaw) => judged(self.known.judge(key), flaw),
+        let Some(host_certificate) = host_certificate else {
+            return verified(self.known.check(key), None);
+        };
+        match self.check_certificate(host_certificate, now) {
+            CertificateCheck::Decides(verdict) => verified(verdict, None),
+            CertificateCheck::Ignored(flaw) => verified(self.known.check(key), flaw),
             // As in OpenSSH, what is said of the host without its port comes last.
-            CertificateCheck::RevokedWithoutPort(verdict) => match self.known.judge(key) {
-                HostKeyStatus::Known => judged(HostKeyStatus::Known, None),
+            CertificateCheck::RevokedWithoutPort(verdict) => match self.known.check(key) {
+                HostKeyStatus::Known => verified(HostKeyStatus::Known, None),
                 HostKeyStatus::Certified { .. }
                 | HostKeyStatus::Exempt
                 | HostKeyStatus::Unknown
                 | HostKeyStatus::Changed { .. }
-                | HostKeyStatus::Revoked { .. } => judged(verdict, None),
+                | HostKeyStatus::Revoked { .. } => verified(verdict, None),
             },
         }
     }
 
-    fn check_certificate(&self, around: &Certificate, now: Timestamp) -> CertificateCheck {
-        let [full, portless] = self.known.authorities(around);
+    fn check_certificate(
+        &self,
+        host_certificate: &Certificate,
+        now: Timestamp,
+    ) -> CertificateCheck {
+        let [full, portless] = self.known.check_authorities(host_certificate);
         let name = self.known.name.principal();
         let check = |file, line| {
             let signatures = &self.settings.algorithms.authority_signatures;
-            match certificate::check(around, name, now, signatures) {
+            match certificate::check(host_certificate, name, now, signatures) {
                 Ok(()) => CertificateCheck::Decides(HostKeyStatus::Certified { file, line }),
                 Err(flaw) => CertificateCheck::Ignored(Some(flaw)),
             }
@@ -214,15 +227,19 @@ impl HostKeyVerifier {
     }
 
     /// A node must show what was agreed upon, and nothing that is too weak.
-    fn check_algorithm(&self, key: &KeyData, around: Option<&Certificate>) -> Result<(), Fault> {
-        let short = [Some(key), around.map(Certificate::signature_key)];
+    fn check_algorithm(
+        &self,
+        key: &KeyData,
+        host_certificate: Option<&Certificate>,
+    ) -> Result<(), Fault> {
+        let short = [Some(key), host_certificate.map(Certificate::signature_key)];
         let short = short
             .into_iter()
             .flatten()
-            .find_map(|key| certificate::is_too_short(key, self.settings.least_rsa_bits));
+            .find_map(|key| certificate::is_too_short(key, self.settings.min_rsa_bits));
         let theirs = match short {
             Some(bits) => format!("an RSA key of {bits} bits"),
-            None if self.offer.includes(key, around.is_some()) => return Ok(()),
+            None if self.offer.includes(key, host_certificate.is_some()) => return Ok(()),
             None => key.algorithm().to_string(),
         };
         Err(Fault::NoCommonAlgorithm {
@@ -348,33 +365,35 @@ mod tests {
     }
 
     /// A judge over `n1` with these lines, a list of revoked keys and a configuration.
-    fn judge(lines: &str, revoked: &str, change: impl Fn(&mut HostSettings)) -> HostKeyVerifier {
+    fn verifier(lines: &str, revoked: &str, change: impl Fn(&mut HostSettings)) -> HostKeyVerifier {
         let spelt = |text: &str| {
             let marks = [("<A>", NODE), ("<B>", OTHER), ("<CA>", CA), ("<CA2>", CA2)];
             marks.iter().fold(text.to_owned(), |text, (mark, seed)| {
                 text.replace(mark, &public(*seed).to_openssh().unwrap())
             })
         };
-        let around = LocalEnv {
+        let host_certificate = LocalEnv {
             home: "/none".into(),
             include_home: "/none".into(),
             user: "ada".to_owned(),
             machine: "here".to_owned(),
             agent: None,
         };
-        let question = HostQuery { host: "n1".to_owned(), user: None, port: None };
-        let mut settings = question.of_ssh("hostname n1\nuser ada\nport 22\n", &around).unwrap();
+        let query = HostQuery { host: "n1".to_owned(), user: None, port: None };
+        let mut settings = query
+            .settings_from_ssh_g("hostname n1\nuser ada\nport 22\n", &host_certificate)
+            .unwrap();
         change(&mut settings);
         let file = Arc::new(KnownHosts::parse(Path::new("/k"), &spelt(lines)));
-        let known = HostKeyEntries::gather(&[file], KnownHostName::new("n1", 22, None));
+        let known = HostKeyEntries::collect_for(&[file], KnownHostName::new("n1", 22, None));
         let list = RevokedKeys::parse(spelt(revoked).as_bytes()).unwrap();
         let revoked = Some((PathBuf::from("/r"), Arc::new(list)));
         HostKeyVerifier::new(Arc::new(settings), known, revoked)
     }
 
-    fn verdict(judge: &HostKeyVerifier, shown: &PublicKeyOrCertificate) -> &'static str {
+    fn verdict(verifier: &HostKeyVerifier, shown: &PublicKeyOrCertificate) -> &'static str {
         let now = Timestamp::from_micros(i64::try_from(NOW).unwrap() * 1_000_000);
-        match judge.judge(shown, false, now).map(|judgement| judgement.verdict) {
+        match verifier.verify(shown, false, now).map(|verification| verification.verdict) {
             Ok(HostKeyStatus::Known) => "known",
             Ok(HostKeyStatus::Certified { .. }) => "certified",
             Ok(HostKeyStatus::Exempt) => "exempt",
@@ -403,7 +422,7 @@ mod tests {
         ];
         for (at, (odd, want)) in cases.into_iter().enumerate() {
             let shown = certificate(odd).into();
-            let of = |lines| verdict(&judge(lines, "", |_| ()), &shown);
+            let of = |lines| verdict(&verifier(lines, "", |_| ()), &shown);
             assert_eq!(of("@cert-authority n1 <CA>"), want, "case {at}");
             // The key itself may be known all the same, and nothing else is.
             if want == "unknown" {
@@ -415,11 +434,11 @@ mod tests {
 
     #[test]
     fn a_flaw_is_told() {
-        let court = judge("@cert-authority n1 <CA>", "", |_| ());
+        let verifier = verifier("@cert-authority n1 <CA>", "", |_| ());
         let shown = certificate(Odd { name: Some("n\u{1b}[2J2"), ..Odd::default() }).into();
-        let judgement =
-            court.judge(&shown, false, Timestamp::from_micros(1_000_000_000_000)).unwrap();
-        let fault = judgement.fault("n1").unwrap();
+        let verification =
+            verifier.verify(&shown, false, Timestamp::from_micros(1_000_000_000_000)).unwrap();
+        let fault = verification.fault("n1").unwrap();
         assert!(matches!(fault, Fault::HostCertificateRefused { .. }), "{fault}");
         assert!(fault.to_string().contains("is for other names (n [2J2)"), "{fault}");
     }
@@ -427,7 +446,7 @@ mod tests {
     #[test]
     fn an_authority_counts_only_where_the_files_name_it() {
         let shown = certificate(Odd::default()).into();
-        let of = |lines| verdict(&judge(lines, "", |_| ()), &shown);
+        let of = |lines| verdict(&verifier(lines, "", |_| ()), &shown);
         assert_eq!(of("@cert-authority * <CA>"), "certified");
         assert_eq!(of("@cert-authority *,!n1 <CA>"), "unknown");
         assert_eq!(of("@cert-authority n2 <CA>"), "unknown");
@@ -445,13 +464,13 @@ mod tests {
         let mut bytes = good.to_bytes().unwrap();
         *bytes.last_mut().unwrap() ^= 1;
         let forged = Certificate::from_bytes(&bytes).unwrap();
-        assert_eq!(verdict(&judge(lines, "", |_| ()), &forged.into()), "refused");
+        assert_eq!(verdict(&verifier(lines, "", |_| ()), &forged.into()), "refused");
         let of = |names: &[&str]| {
             let names: Vec<_> = names.iter().map(|&name| name.to_owned()).collect();
             let change = |settings: &mut HostSettings| {
                 settings.algorithms.authority_signatures.clone_from(&names);
             };
-            verdict(&judge("@cert-authority n1 <CA>", "", change), &good.clone().into())
+            verdict(&verifier("@cert-authority n1 <CA>", "", change), &good.clone().into())
         };
         assert_eq!(of(&["ssh-ed25519"]), "certified");
         assert_eq!(of(&["rsa-sha2-512", "ecdsa-sha2-nistp256"]), "unknown");
@@ -467,9 +486,9 @@ mod tests {
             ("<A>", "revoked", "revoked"),
             ("<CA>", "known", "revoked"),
         ] {
-            let judge = judge(lines, list, |_| ());
-            assert_eq!(verdict(&judge, &plain), plain_want, "{list}");
-            assert_eq!(verdict(&judge, &signed), signed_want, "{list}");
+            let verifier = verifier(lines, list, |_| ());
+            assert_eq!(verdict(&verifier, &plain), plain_want, "{list}");
+            assert_eq!(verdict(&verifier, &signed), signed_want, "{list}");
         }
     }
 
@@ -477,7 +496,7 @@ mod tests {
     fn a_kind_that_was_not_asked_for_is_refused() {
         let only = |name: &str| {
             let names = vec![name.to_owned()];
-            judge("n1 <A>\n@cert-authority n1 <CA>", "", |settings| {
+            verifier("n1 <A>\n@cert-authority n1 <CA>", "", |settings| {
                 settings.algorithms.host_keys.clone_from(&names);
             })
         };
@@ -489,7 +508,7 @@ mod tests {
         let short = "ssh-rsa AAAAB3NzaC1yc2EAAAADAQABAAAAYQDBCzBVep/E6Q4zWH2ix+wRNluApcrvFDleg6jN8hc8YYar0PUaP2SJrtP4HUJnjLHW+yBFao+02f4jSG2St9wBJktwlbrfBClOc5i94gcsUXabwOUKL1R5nsPoDTJXfBE=";
         let short = PublicKey::from_openssh(short).unwrap();
         let lines = "n1 ".to_owned() + &short.to_openssh().unwrap();
-        assert_eq!(verdict(&judge(&lines, "", |_| ()), &short.into()), "not agreed");
+        assert_eq!(verdict(&verifier(&lines, "", |_| ()), &short.into()), "not agreed");
     }
 
     #[test]
@@ -499,37 +518,41 @@ mod tests {
         let key = PublicKey::from_openssh(key).unwrap();
         let lines = "n1 ".to_owned() + &key.to_openssh().unwrap();
         for (least, want) in [(0, "known"), (2048, "known"), (2049, "not agreed")] {
-            let judge = judge(&lines, "", |settings| settings.least_rsa_bits = least);
-            assert_eq!(verdict(&judge, &key.clone().into()), want, "{least}");
+            let verifier = verifier(&lines, "", |settings| settings.min_rsa_bits = least);
+            assert_eq!(verdict(&verifier, &key.clone().into()), want, "{least}");
         }
     }
 
     #[test]
     fn an_authority_with_a_shorter_key_than_the_configuration_wants_is_refused() {
         // A certificate for n1, signed by an RSA key of 1024 bits with rsa-sha2-512.
-        let around = "ssh-ed25519-cert-v01@openssh.com AAAAIHNzaC1lZDI1NTE5LWNlcnQtdjAxQG9wZW5zc2guY29tAAAAIMZI8xWfXo8vtzuUZnhKpfNrG9mP2i9MHYOLhIqkJ9NoAAAAILElcMIepCGTvCH1xCejGkawKYL8WNAd6pJfA314qY0oAAAAAAAAAAAAAAACAAAAAXgAAAAGAAAAAm4xAAAAAAAAAAD//////////wAAAAAAAAAAAAAAAAAAAJcAAAAHc3NoLXJzYQAAAAMBAAEAAACBAMDlUJfKPj4zV8OkIsg96pEOegpBlB5ts1BsPFjmXGEcsT6gsDcIe/QQ5RNJ5AiXaT32CPAxxL/6bybPgZy3L2pxeXkqraosQzHs9sm4YifRZAncYK0qAV95zYvNuLJR7PzU690AQsuM75X/70lid21WQ1Ra9QeftgRZZZaH6QyPAAAAlAAAAAxyc2Etc2hhMi01MTIAAACAmC00UmygrAtH0fzkhf6OpLTFQU06ccJDRgu3ZJvLzEJpspI67v2zP8LyUeYC+eUQBvP6KkQo+RvlEmRDLIgRtebosJmxMvU1jxQQFXw6aIOmOLov76gc8OnRcf2f7LXnMG7vYz0K0jRChtlVb2LJyUIrhsxBvbZ8ljSK195kfcQ=";
+        let host_certificate = "ssh-ed25519-cert-v01@openssh.com AAAAIHNzaC1lZDI1NTE5LWNlcnQtdjAxQG9wZW5zc2guY29tAAAAIMZI8xWfXo8vtzuUZnhKpfNrG9mP2i9MHYOLhIqkJ9NoAAAAILElcMIepCGTvCH1xCejGkawKYL8WNAd6pJfA314qY0oAAAAAAAAAAAAAAACAAAAAXgAAAAGAAAAAm4xAAAAAAAAAAD//////////wAAAAAAAAAAAAAAAAAAAJcAAAAHc3NoLXJzYQAAAAMBAAEAAACBAMDlUJfKPj4zV8OkIsg96pEOegpBlB5ts1BsPFjmXGEcsT6gsDcIe/QQ5RNJ5AiXaT32CPAxxL/6bybPgZy3L2pxeXkqraosQzHs9sm4YifRZAncYK0qAV95zYvNuLJR7PzU690AQsuM75X/70lid21WQ1Ra9QeftgRZZZaH6QyPAAAAlAAAAAxyc2Etc2hhMi01MTIAAACAmC00UmygrAtH0fzkhf6OpLTFQU06ccJDRgu3ZJvLzEJpspI67v2zP8LyUeYC+eUQBvP6KkQo+RvlEmRDLIgRtebosJmxMvU1jxQQFXw6aIOmOLov76gc8OnRcf2f7LXnMG7vYz0K0jRChtlVb2LJyUIrhsxBvbZ8ljSK195kfcQ=";
         let signer = "ssh-rsa AAAAB3NzaC1yc2EAAAADAQABAAAAgQDA5VCXyj4+M1fDpCLIPeqRDnoKQZQebbNQbDxY5lxhHLE+oLA3CHv0EOUTSeQIl2k99gjwMcS/+m8mz4Gcty9qcXl5Kq2qLEMx7PbJuGIn0WQJ3GCtKgFfec2LzbiyUez81OvdAELLjO+V/+9JYndtVkNUWvUHn7YEWWWWh+kMjw==";
-        let around = Certificate::from_openssh(around).unwrap();
+        let host_certificate = Certificate::from_openssh(host_certificate).unwrap();
         for lines in [format!("@cert-authority n1 {signer}"), String::new()] {
             for (least, is_agreed) in [(0, true), (1024, true), (1025, false), (2048, false)] {
-                let judge = judge(&lines, "", |settings| settings.least_rsa_bits = least);
+                let verifier = verifier(&lines, "", |settings| settings.min_rsa_bits = least);
                 let want = match (is_agreed, lines.is_empty()) {
                     (false, _) => "not agreed",
                     (true, true) => "unknown",
                     (true, false) => "certified",
                 };
-                assert_eq!(verdict(&judge, &around.clone().into()), want, "{least} {lines}");
+                assert_eq!(
+                    verdict(&verifier, &host_certificate.clone().into()),
+                    want,
+                    "{least} {lines}"
+                );
             }
         }
     }
 
     #[test]
     fn a_key_at_a_loopback_address_is_believed_only_where_that_is_configured() {
-        let of = |lines: &str, revoked: &str, is_loopback, believes_loopback| {
-            let judge =
-                judge(lines, revoked, |settings| settings.believes_loopback = believes_loopback);
-            let trust = HostKeyPolicy::KnownHosts(Arc::new(judge));
-            trust.judge(&public(NODE).into(), is_loopback).unwrap().verdict
+        let of = |lines: &str, revoked: &str, is_loopback, trusts_loopback| {
+            let verifier =
+                verifier(lines, revoked, |settings| settings.trusts_loopback = trusts_loopback);
+            let trust = HostKeyPolicy::KnownHosts(Arc::new(verifier));
+            trust.verify(&public(NODE).into(), is_loopback).unwrap().verdict
         };
         for lines in ["", "n1 <B>", "@revoked n1 <A>", "n1 <A>"] {
             assert_eq!(of(lines, "", true, true), HostKeyStatus::Exempt, "{lines}");
@@ -544,13 +567,13 @@ mod tests {
     async fn only_what_ssh_lets_in_is_let_in() {
         use HostKeyCheck::{AcceptNew, Ask, No, Yes};
         let admitted = async |lines: &str, check| {
-            let judge = judge(lines, "", |settings| {
+            let verifier = verifier(lines, "", |settings| {
                 settings.host_key_check = check;
                 settings.user_known_hosts = vec!["/dev/null".into()];
             });
-            let trust = HostKeyPolicy::KnownHosts(Arc::new(judge));
-            let judgement = trust.judge(&public(NODE).into(), false).unwrap();
-            trust.admit(judgement).await.is_ok_and(|goes_on| goes_on)
+            let trust = HostKeyPolicy::KnownHosts(Arc::new(verifier));
+            let verification = trust.verify(&public(NODE).into(), false).unwrap();
+            trust.accept(verification).await.is_ok_and(|goes_on| goes_on)
         };
         for (lines, wants) in [
             ("n1 <A>", [true, true, true, true]),
@@ -569,10 +592,10 @@ mod tests {
     #[tokio::test]
     async fn looking_never_goes_on_and_a_pinned_key_is_the_only_one() {
         let goes_on = async |trust: HostKeyPolicy| {
-            let judgement = trust.judge(&public(NODE).into(), false).unwrap();
-            trust.admit(judgement).await
+            let verification = trust.verify(&public(NODE).into(), false).unwrap();
+            trust.accept(verification).await
         };
-        let known = Arc::new(judge("n1 <A>", "", |_| ()));
+        let known = Arc::new(verifier("n1 <A>", "", |_| ()));
         assert_eq!(goes_on(HostKeyPolicy::Inspect(known)).await, Ok(false));
         let pinned = |seed| HostKeyPolicy::Pinned(Some(public(seed).key_data().clone()));
         assert_eq!(goes_on(pinned(NODE)).await, Ok(true));

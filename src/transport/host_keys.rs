@@ -69,21 +69,21 @@ pub(super) struct HostKeyEntries {
 
 impl HostKeyEntries {
     /// Collects the lines about a host from all files, the user's first.
-    pub(super) fn gather(files: &[Arc<KnownHosts>], name: KnownHostName) -> Self {
-        let about = |name: &str| files.iter().flat_map(|file| file.about(name)).collect();
+    pub(super) fn collect_for(files: &[Arc<KnownHosts>], name: KnownHostName) -> Self {
+        let about = |name: &str| files.iter().flat_map(|file| file.lookup(name)).collect();
         let full = about(&name.full);
         let portless = name.portless.as_deref().map(about).unwrap_or_default();
         Self { name, full, portless }
     }
 
     /// Judges a key the host has just proved to hold.
-    pub(super) fn judge(&self, key: &KeyData) -> HostKeyStatus {
-        let verdict = judge(&self.full, key);
+    pub(super) fn check(&self, key: &KeyData) -> HostKeyStatus {
+        let verdict = check(&self.full, key);
         if verdict != HostKeyStatus::Unknown {
             return verdict;
         }
         // Another server on another port of the same host may well have another key.
-        let portless = judge(&self.portless, key);
+        let portless = check(&self.portless, key);
         if matches!(portless, HostKeyStatus::Changed { .. }) {
             HostKeyStatus::Unknown
         } else {
@@ -99,7 +99,7 @@ impl HostKeyEntries {
     }
 
     /// Judges the signer of a certificate, by the name with its port and by the one without.
-    pub(super) fn authorities(&self, certificate: &Certificate) -> [AuthorityStatus; 2] {
+    pub(super) fn check_authorities(&self, certificate: &Certificate) -> [AuthorityStatus; 2] {
         [authority(&self.full, certificate), authority(&self.portless, certificate)]
     }
 
@@ -123,7 +123,7 @@ fn revocation<'a>(entries: &'a [HostEntry], key: &KeyData) -> Option<&'a HostEnt
     entries.iter().find(|entry| entry.mark == Marker::Revoked && entry.key == *key)
 }
 
-fn judge(entries: &[HostEntry], key: &KeyData) -> HostKeyStatus {
+fn check(entries: &[HostEntry], key: &KeyData) -> HostKeyStatus {
     if let Some(entry) = revocation(entries, key) {
         return HostKeyStatus::Revoked { file: entry.file.clone(), line: Some(entry.line) };
     }
@@ -187,7 +187,7 @@ mod tests {
     fn ask(text: &str, host: &str, port: u16, alias: Option<&str>) -> HostKeyStatus {
         let text = text.replace("<A>", A).replace("<B>", B).replace("<E>", E);
         let file = Arc::new(KnownHosts::parse(Path::new("/k"), &text));
-        HostKeyEntries::gather(&[file], KnownHostName::new(host, port, alias)).judge(&key(A))
+        HostKeyEntries::collect_for(&[file], KnownHostName::new(host, port, alias)).check(&key(A))
     }
 
     #[test]
@@ -267,9 +267,9 @@ mod tests {
     fn keys_of_several_files_count_together() {
         let user = Arc::new(KnownHosts::parse(Path::new("/u"), &format!("n1 {B}")));
         let global = Arc::new(KnownHosts::parse(Path::new("/g"), &format!("n1 {A}")));
-        let keys = HostKeyEntries::gather(&[user, global], KnownHostName::new("n1", 22, None));
-        assert_eq!(keys.judge(&key(A)), HostKeyStatus::Known);
-        assert_eq!(keys.judge(&key(B)), HostKeyStatus::Known);
+        let keys = HostKeyEntries::collect_for(&[user, global], KnownHostName::new("n1", 22, None));
+        assert_eq!(keys.check(&key(A)), HostKeyStatus::Known);
+        assert_eq!(keys.check(&key(B)), HostKeyStatus::Known);
     }
 
     #[test]
@@ -277,7 +277,7 @@ mod tests {
         let of = |text: &str| {
             let text = text.replace("<A>", A).replace("<B>", B).replace("<E>", E);
             let file = Arc::new(KnownHosts::parse(Path::new("/k"), &text));
-            let keys = HostKeyEntries::gather(&[file], KnownHostName::new("n1", 2222, None));
+            let keys = HostKeyEntries::collect_for(&[file], KnownHostName::new("n1", 2222, None));
             [keys.has(&Algorithm::Ed25519), keys.has(&key(E).algorithm()), keys.has_authority()]
         };
         assert_eq!(of("[n1]:2222 <E>\n@revoked [n1]:2222 <A>"), [false, true, false]);

@@ -128,7 +128,7 @@ impl KnownHosts {
     }
 
     /// Returns the lines about a host, in their order. The name is in lower case.
-    pub(super) fn about(&self, name: &str) -> Vec<HostEntry> {
+    pub(super) fn lookup(&self, name: &str) -> Vec<HostEntry> {
         let mut found = self.by_name.get(name).cloned().unwrap_or_default();
         let matching = self.patterns.iter().filter(|(names, _)| matches_list(names, name));
         found.extend(matching.map(|(_, at)| *at));
@@ -171,7 +171,7 @@ impl HashedName {
 }
 
 /// Returns the name as `HashKnownHosts` wants it written.
-pub(super) fn hashed(salt: [u8; HASH_LENGTH], name: &str) -> Option<String> {
+pub(super) fn hash_host(salt: [u8; HASH_LENGTH], name: &str) -> Option<String> {
     let hash = hash_name(salted(salt)?, name);
     Some(format!("{HASH_PREFIX}{}|{}", STANDARD.encode(salt), STANDARD.encode(hash)))
 }
@@ -270,12 +270,12 @@ mod tests {
     /// Returns the numbers of the lines about `name`.
     fn lines(text: &str, name: &str) -> Vec<usize> {
         let file = KnownHosts::parse(Path::new("/k"), &text.replace("<A>", KEY));
-        file.about(name).iter().map(|entry| entry.line).collect()
+        file.lookup(name).iter().map(|entry| entry.line).collect()
     }
 
     #[test]
     fn lines_are_found_by_name_pattern_and_hash_in_their_order() {
-        let hashed = hashed([7; HASH_LENGTH], "n1").unwrap();
+        let hashed = hash_host([7; HASH_LENGTH], "n1").unwrap();
         let text =
             format!("n* <A>\nx,N1,n1 <A>\n{hashed} <A>\nn2 <A>\n*,!n1 <A>\n# n1 <A>\nn1 <A>");
         assert_eq!(lines(&text, "n1"), [1, 2, 3, 7]);
@@ -287,7 +287,7 @@ mod tests {
     fn a_hashed_name_is_the_one_ssh_keygen_writes() {
         // Written by ssh-keygen -H.
         let line = "|1|JfKTdBh7rNbXkVAQCRp4OQoPfmI=|USECr3SWf1JUPsms5AqfD5QfxkM= <A>";
-        assert_eq!(hashed(*b"12345678901234567890", "n1").unwrap().len(), "|1||".len() + 56);
+        assert_eq!(hash_host(*b"12345678901234567890", "n1").unwrap().len(), "|1||".len() + 56);
         assert_eq!(lines(line, "closenet"), [1]);
         assert!(lines(line, "opennet").is_empty());
         for broken in ["|1|bad|bad <A>", "|1|bad <A>", "|2|a|b <A>", "|1|AAAA|AAAA <A>"] {
@@ -299,7 +299,7 @@ mod tests {
     fn a_marker_before_a_tab_makes_nothing_weaker() {
         let marks = |line: &str| {
             let file = KnownHosts::parse(Path::new("/k"), &line.replace("<A>", KEY));
-            file.about("n1").iter().map(|entry| entry.mark).collect::<Vec<_>>()
+            file.lookup("n1").iter().map(|entry| entry.mark).collect::<Vec<_>>()
         };
         assert_eq!(marks("@revoked\tn1 <A>"), [Marker::Revoked]);
         assert_eq!(marks("@cert-authority\tn1 <A>"), []);
@@ -328,10 +328,10 @@ mod tests {
     fn a_file_that_is_too_large_is_no_empty_one() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("known_hosts");
-        assert!(KnownHosts::read(&path).unwrap().about("n1").is_empty(), "there is none");
+        assert!(KnownHosts::read(&path).unwrap().lookup("n1").is_empty(), "there is none");
         // What is too large is a hole in the file, and costs nothing.
         std::fs::write(&path, format!("@revoked n1 {KEY}\n")).unwrap();
-        assert_eq!(KnownHosts::read(&path).unwrap().about("n1").len(), 1);
+        assert_eq!(KnownHosts::read(&path).unwrap().lookup("n1").len(), 1);
         let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
         file.set_len(64 * 1024 * 1024 + 1).unwrap();
         let fault = KnownHosts::read(&path).unwrap_err().to_string();

@@ -56,11 +56,11 @@ pub struct KnownHostEntry {
 /// Describes a key that a host has shown.
 pub(super) fn offered(
     settings: &HostSettings,
-    judgement: Verification,
+    verification: Verification,
 ) -> Result<OfferedKey, Fault> {
-    let host = settings.known_as.full.clone();
-    let fault = judgement.fault(&host);
-    let Verification { key, verdict, flaw } = judgement;
+    let host = settings.known_hosts_name.full.clone();
+    let fault = verification.fault(&host);
+    let Verification { key, verdict, flaw } = verification;
     Ok(OfferedKey {
         algorithm: key.algorithm().to_string(),
         fingerprint: known_hosts::fingerprint(&key),
@@ -80,7 +80,7 @@ fn entry(settings: &HostSettings, key: &KeyData) -> Result<KnownHostEntry, Fault
     if file == Path::new("/dev/null") {
         return Err(bad("UserKnownHostsFile is /dev/null, which cannot remember a host key"));
     }
-    let host = &settings.known_as.full;
+    let host = &settings.known_hosts_name.full;
     let bare = host.trim_start_matches('[').split("]:").next().unwrap_or_default();
     ssh_config::check_known_name(bare)?;
     let names = if settings.hash_known_hosts { hashed(host)? } else { host.clone() };
@@ -99,7 +99,7 @@ fn hashed(host: &str) -> Result<String, Fault> {
     File::open("/dev/urandom")
         .and_then(|mut random| random.read_exact(&mut salt))
         .map_err(|error| bad(&format!("no random numbers ({error})")))?;
-    known_hosts::hashed(salt, host).ok_or_else(|| bad("the name cannot be hashed"))
+    known_hosts::hash_host(salt, host).ok_or_else(|| bad("the name cannot be hashed"))
 }
 
 /// Held while a file is written, so that no two tasks of this process add the same line.
@@ -118,7 +118,7 @@ pub(super) fn remember(settings: &HostSettings, key: &KeyData) -> Result<(), Fau
     let done = add(&file, &line, |content| {
         let lines = content.lines().filter(|line| line.contains(public));
         let lines = KnownHosts::parse(&file, &lines.collect::<Vec<_>>().join("\n"));
-        let mut entries = lines.about(&settings.known_as.full).into_iter();
+        let mut entries = lines.lookup(&settings.known_hosts_name.full).into_iter();
         entries.any(|entry| entry.mark == Marker::Host && entry.key == *key)
     });
     done.map(drop).map_err(|error| bad(&error.to_string()))

@@ -53,7 +53,7 @@ pub(super) struct Login {
     pub(super) certificates: Vec<CertificateFile>,
     pub(super) agent: Option<Arc<AgentHandle>>,
     /// Whether no other key of the agent may be shown.
-    pub(super) only_these: bool,
+    pub(super) identities_only: bool,
     /// Names of the algorithms to sign with; those of today when empty.
     pub(super) algorithms: Vec<String>,
     /// How often a person may be asked for one proof.
@@ -79,7 +79,7 @@ impl Login {
         session: &mut Session,
         limit: &mut Deadline,
     ) -> Result<(), Fault> {
-        let course = Attempt {
+        let attempt = Attempt {
             login: self,
             session,
             limit,
@@ -90,14 +90,14 @@ impl Login {
             rsa: RsaHashes::Unknown,
             exchanges: 0,
             was_asked: false,
-            greeted: None,
+            banner_length: None,
             messages: Vec::new(),
-            spent: MethodSet::empty(),
-            silence: None,
+            exhausted: MethodSet::empty(),
+            unanswered_reason: None,
             accepted: 0,
         };
-        let logged_in = course.run().await;
-        logged_in.map_err(|fault| job_required(session.seen.banner().as_deref()).unwrap_or(fault))
+        let logged_in = attempt.run().await;
+        logged_in.map_err(|fault| job_required(session.state.banner().as_deref()).unwrap_or(fault))
     }
 }
 
@@ -106,7 +106,7 @@ impl Login {
 pub(super) fn job_required(said: Option<&str>) -> Option<Fault> {
     let denied = |line: &&str| line.contains("denied by pam_slurm");
     let line = said?.lines().map(str::trim_end).find(denied)?;
-    Some(Fault::JobRequired { says: fault::quote(line) })
+    Some(Fault::JobRequired { says: fault::sanitize_line(line) })
 }
 
 /// What one attempt came to.
@@ -154,13 +154,13 @@ struct Attempt<'a> {
     exchanges: u32,
     was_asked: bool,
     /// How long the text was that stood before any proof, once the node has asked for one.
-    greeted: Option<usize>,
+    banner_length: Option<usize>,
     /// What the last exchange of questions ended with.
     messages: Vec<String>,
     /// Methods with nothing left to try.
-    spent: MethodSet,
+    exhausted: MethodSet,
     /// Why a question has no answer.
-    silence: Option<UnansweredReason>,
+    unanswered_reason: Option<UnansweredReason>,
     /// How many proofs the node accepted.
     accepted: usize,
 }
@@ -178,13 +178,13 @@ enum RsaHashes {
 impl Attempt<'_> {
     async fn run(mut self) -> Result<(), Fault> {
         let first = self.session.handle.authenticate_none(&self.login.user);
-        let first = self.limit.bound(ConnectPhase::Login, first).await?;
-        let mut answer = self.weigh(first, None)?;
-        self.greeted = Some(self.session.seen.banner_length());
+        let first = self.limit.timeout(ConnectPhase::Login, first).await?;
+        let mut answer = self.handle_result(first, None)?;
+        self.banner_length = Some(self.session.state.banner_length());
         loop {
             match answer {
                 AuthOutcome::Success => {
-                    trace::note(|| ConnectEvent::LoggedIn { user: self.login.user.clone() });
+                    trace::record(|| ConnectEvent::LoggedIn { user: self.login.user.clone() });
                     return Ok(());
                 }
                 AuthOutcome::Partial => self.requeue_keys(),
@@ -192,7 +192,7 @@ impl Attempt<'_> {
             }
             answer = match self.next_method() {
                 Some(AuthMethod::PublicKey) => self.try_next_key().await?,
-                Some(AuthMethod::KeyboardInteractive) => self.answer_questions().await?,
+                Some(AuthMethod::KeyboardInteractive) => self.keyboard_interactive().await?,
                 None => return Err(self.final_fault()),
             };
         }
@@ -200,7 +200,7 @@ impl Attempt<'_> {
 
     /// Returns the first preferred method that the node offers and that is not used up.
     fn next_method(&self) -> Option<AuthMethod> {
-        let is_open = |kind| self.offers.contains(&kind) && !self.spent.contains(&kind);
+        let is_open = |kind| self.offers.contains(&kind) && !self.exhausted.contains(&kind);
         self.login.methods.iter().find_map(|name| match name.as_str() {
             "publickey" => is_open(MethodKind::PublicKey).then_some(AuthMethod::PublicKey),
             "keyboard-interactive" => {
@@ -220,11 +220,11 @@ impl Attempt<'_> {
     async fn try_next_key(&mut self) -> Result<AuthOutcome, Fault> {
         if self.keys.is_none() {
             let reading = read_keys(self.login, self.session.handle.agent_session_binding());
-            self.keys = Some(self.limit.bound(ConnectPhase::Login, reading).await?);
+            self.keys = Some(self.limit.timeout(ConnectPhase::Login, reading).await?);
         }
         let next = self.keys.as_mut().and_then(|keys| keys.waiting.pop_front());
         let Some(candidate) = next else {
-            self.spent.push(MethodKind::PublicKey);
+            self.exhausted.push(MethodKind::PublicKey);
             return Ok(AuthOutcome::Refused);
         };
         let answer = self.show(&candidate).await?;
@@ -235,16 +235,16 @@ impl Attempt<'_> {
     }
 
     async fn show(&mut self, candidate: &Candidate) -> Result<AuthOutcome, Fault> {
-        let allowed = candidate.proof.hashes(&self.login.algorithms);
+        let allowed = candidate.credential.hashes(&self.login.algorithms);
         let Some(hash) = self.hash(candidate, &allowed).await? else {
             self.skip(candidate, "node knows no hash for it that is allowed");
             return Ok(AuthOutcome::Refused);
         };
         let agent = self.keys.as_mut().and_then(|keys| keys.agent.as_mut());
-        let mut signing = AuthSigner { hand: &candidate.hand, agent };
+        let mut signing = AuthSigner { signer: &candidate.signer, agent };
         let (user, handle) = (self.login.user.as_str(), &mut self.session.handle);
         let shown = async {
-            match &candidate.proof {
+            match &candidate.credential {
                 Credential::Key(_) => {
                     let key = candidate.public_key();
                     handle.authenticate_publickey_with(user, key, hash, &mut signing).await
@@ -257,13 +257,13 @@ impl Attempt<'_> {
                 }
             }
         };
-        match self.limit.bound(ConnectPhase::Login, shown).await? {
+        match self.limit.timeout(ConnectPhase::Login, shown).await? {
             Ok(result) => {
-                let answer = self.weigh(Ok(result), Some(&candidate.name))?;
+                let answer = self.handle_result(Ok(result), Some(&candidate.name))?;
                 self.refusals += usize::from(matches!(answer, AuthOutcome::Refused));
                 Ok(answer)
             }
-            Err(_not_signed) if self.session.handle.is_closed() => Err(self.ended()),
+            Err(_not_signed) if self.session.handle.is_closed() => Err(self.disconnect_fault()),
             Err(not_signed) => {
                 self.skip(candidate, not_signed.0);
                 Ok(AuthOutcome::Refused)
@@ -273,9 +273,9 @@ impl Attempt<'_> {
 
     fn skip(&mut self, candidate: &Candidate, why: &str) {
         let is_agents =
-            matches!(candidate.hand, KeySigner::Agent(_)) && !why.starts_with("the agent");
+            matches!(candidate.signer, KeySigner::Agent(_)) && !why.starts_with("the agent");
         let by = if is_agents { " of the agent" } else { "" };
-        trace::tried(&candidate.name, || CredentialOutcome::Skipped(why.to_owned()));
+        trace::record_tried(&candidate.name, || CredentialOutcome::Skipped(why.to_owned()));
         self.tried.push(format!("not {}{by} ({why})", candidate.name));
     }
 
@@ -285,13 +285,13 @@ impl Attempt<'_> {
         candidate: &Candidate,
         allowed: &[Option<HashAlg>],
     ) -> Result<Option<Option<HashAlg>>, Fault> {
-        if !candidate.proof.is_rsa() {
+        if !candidate.credential.is_rsa() {
             return Ok(allowed.first().copied());
         }
         if let RsaHashes::Unknown = self.rsa {
             let asking = self.session.handle.best_supported_rsa_hash();
-            let asked = self.limit.bound(ConnectPhase::Login, asking).await?;
-            self.rsa = match asked.map_err(|_gone| self.ended())? {
+            let asked = self.limit.timeout(ConnectPhase::Login, asking).await?;
+            self.rsa = match asked.map_err(|_gone| self.disconnect_fault())? {
                 Some(best) => RsaHashes::Best(best),
                 None => RsaHashes::Unstated,
             };
@@ -299,33 +299,35 @@ impl Attempt<'_> {
         Ok(match self.rsa {
             // Whoever knows one knows the older ones.
             RsaHashes::Best(best) => {
-                allowed.iter().find(|hash| rank(**hash) <= rank(best)).copied()
+                allowed.iter().find(|hash| hash_rank(**hash) <= hash_rank(best)).copied()
             }
             RsaHashes::Unstated | RsaHashes::Unknown => allowed.first().copied(),
         })
     }
 
     /// Reads the node's answer to one attempt.
-    fn weigh(
+    fn handle_result(
         &mut self,
         result: Result<AuthResult, russh::Error>,
         what: Option<&str>,
     ) -> Result<AuthOutcome, Fault> {
         match result {
             Ok(AuthResult::Success) => {
-                trace::tried(what.unwrap_or("no proof at all"), || CredentialOutcome::Accepted);
+                trace::record_tried(what.unwrap_or("no proof at all"), || {
+                    CredentialOutcome::Accepted
+                });
                 Ok(AuthOutcome::Success)
             }
             Ok(AuthResult::Failure { remaining_methods, partial_success }) => {
                 let what = what.unwrap_or_default().to_owned();
-                self.failure(remaining_methods, partial_success, what)
+                self.handle_failure(remaining_methods, partial_success, what)
             }
-            Err(_) => Err(self.ended()),
+            Err(_) => Err(self.disconnect_fault()),
         }
     }
 
     /// Takes note of a failure, or of a success that is not enough.
-    fn failure(
+    fn handle_failure(
         &mut self,
         remaining: MethodSet,
         is_accepted: bool,
@@ -333,14 +335,14 @@ impl Attempt<'_> {
     ) -> Result<AuthOutcome, Fault> {
         // russh says the same when the connection is gone.
         if remaining.is_empty() && self.session.handle.is_closed() {
-            return Err(self.ended());
+            return Err(self.disconnect_fault());
         }
         self.offers = remaining;
-        trace::note(|| ConnectEvent::OfferedMethods(names(&self.offers)));
+        trace::record(|| ConnectEvent::OfferedMethods(names(&self.offers)));
         if !what.is_empty() {
             let result =
                 if is_accepted { CredentialOutcome::Partial } else { CredentialOutcome::Refused };
-            trace::tried(&what, || result);
+            trace::record_tried(&what, || result);
         }
         if is_accepted {
             self.accepted += 1;
@@ -357,11 +359,11 @@ impl Attempt<'_> {
     }
 
     /// The connection ended during login: a node that says why has refused us.
-    fn ended(&self) -> Fault {
+    fn disconnect_fault(&self) -> Fault {
         if let Some(says) = self.reason() {
             return Fault::AccountRefused { user: self.login.user.clone(), says };
         }
-        match self.session.seen.end() {
+        match self.session.state.end() {
             Some(End::Disconnected(words)) if words.contains(TOO_MANY_FAILURES) => {
                 self.too_many_keys_fault()
             }
@@ -369,17 +371,20 @@ impl Attempt<'_> {
                 self.refused(Some(format!("until the node said: {words}")))
             }
             // A person was asked: doing that again is not for gtop to decide.
-            _ if self.was_asked => self.unanswered(UnansweredReason::HungUp),
-            Some(End::Failed(_)) | None => {
-                Fault::ConnectionLost { step: ConnectPhase::Login, why: self.session.seen.why() }
-            }
+            _ if self.was_asked => self.unanswered_fault(UnansweredReason::HungUp),
+            Some(End::Failed(_)) | None => Fault::ConnectionLost {
+                step: ConnectPhase::Login,
+                why: self.session.state.end_text(),
+            },
         }
     }
 
     /// Returns what the node has said since it asked for a proof: not what everybody is told before.
     fn reason(&self) -> Option<String> {
-        let told = self.greeted.and_then(|length| self.session.seen.banner_since(length));
-        told.or_else(|| (!self.messages.is_empty()).then(|| fault::quote(&self.messages.join(" "))))
+        let told = self.banner_length.and_then(|length| self.session.state.banner_since(length));
+        told.or_else(|| {
+            (!self.messages.is_empty()).then(|| fault::sanitize_line(&self.messages.join(" ")))
+        })
     }
 
     /// Nothing is left to try.
@@ -398,7 +403,7 @@ impl Attempt<'_> {
                 return Fault::KeyUnusable { file, flaw, offers: names(&self.offers) };
             }
             match agent_fault {
-                Some(fault) if had_none && self.silence.is_none() => return fault,
+                Some(fault) if had_none && self.unanswered_reason.is_none() => return fault,
                 Some(Fault::AgentUnreachable { why, .. }) => {
                     self.tried.push(format!("not the ssh agent ({why})"));
                 }
@@ -412,8 +417,8 @@ impl Attempt<'_> {
         let wants = names(&self.offers);
         let can_go_on = wants.iter().any(|method| self.login.knows(method));
         let user = self.login.user.clone();
-        match self.silence {
-            Some(why) if had_none || self.accepted > 0 => self.unanswered(why),
+        match self.unanswered_reason {
+            Some(why) if had_none || self.accepted > 0 => self.unanswered_fault(why),
             Some(_) => self.refused(Some("nobody was asked its questions".to_owned())),
             None if self.accepted > 0 && !can_go_on => {
                 Fault::MoreAuthenticationRequired { user, wants }
@@ -423,8 +428,12 @@ impl Attempt<'_> {
         }
     }
 
-    fn unanswered(&self, why: UnansweredReason) -> Fault {
-        Fault::Unanswered { user: self.login.user.clone(), tried: named(&self.tried), why }
+    fn unanswered_fault(&self, why: UnansweredReason) -> Fault {
+        Fault::Unanswered {
+            user: self.login.user.clone(),
+            tried: summarise_tried(&self.tried),
+            why,
+        }
     }
 
     /// The node has heard enough. The key that was shown last is refused too.
@@ -434,7 +443,7 @@ impl Attempt<'_> {
     }
 
     fn refused(&self, last: Option<String>) -> Fault {
-        let mut tried = named(&self.tried);
+        let mut tried = summarise_tried(&self.tried);
         tried.extend(last);
         Fault::AuthenticationRefused {
             user: self.login.user.clone(),
@@ -456,7 +465,7 @@ async fn read_keys(login: &Login, binding: Option<&AgentSessionBinding>) -> KeyQ
         identities: &login.identities,
         certificates: &login.certificates,
         held: agent.as_ref().map(|agent| agent.keys.as_slice()).unwrap_or_default(),
-        only_these: login.only_these,
+        identities_only: login.identities_only,
         algorithms: &login.algorithms,
         user: &login.user,
         now: Clock::system().now(),
@@ -477,22 +486,24 @@ async fn read_keys(login: &Login, binding: Option<&AgentSessionBinding>) -> KeyQ
 fn trace_untried(skipped: &[String], locked: &[PathBuf], agent: Option<&Fault>) {
     for key in skipped {
         let (what, why) = key.split_once(" (").unwrap_or((key, "unusable"));
-        trace::tried(what, || CredentialOutcome::Skipped(why.trim_end_matches(')').to_owned()));
+        trace::record_tried(what, || {
+            CredentialOutcome::Skipped(why.trim_end_matches(')').to_owned())
+        });
     }
     let named =
         |file: &PathBuf| skipped.iter().any(|key| key.starts_with(&*file.to_string_lossy()));
     for file in locked.iter().filter(|file| !named(file)) {
-        trace::tried(&file.to_string_lossy(), || {
+        trace::record_tried(&file.to_string_lossy(), || {
             CredentialOutcome::Skipped("encrypted".to_owned())
         });
     }
     if let Some(fault) = agent {
-        trace::tried("the ssh agent", || CredentialOutcome::Skipped(fault.to_string()));
+        trace::record_tried("the ssh agent", || CredentialOutcome::Skipped(fault.to_string()));
     }
 }
 
 /// Names the first few that were shown and that were not, and counts the others: an agent may hold hundreds.
-fn named(tried: &[String]) -> Vec<String> {
+fn summarise_tried(tried: &[String]) -> Vec<String> {
     let (mut shown, mut unshown) = (0, 0);
     let mut named = tried.to_vec();
     named.retain(|what| {
@@ -508,7 +519,7 @@ fn named(tried: &[String]) -> Vec<String> {
 }
 
 /// Orders the hashes of RSA signatures, SHA-1 lowest.
-fn rank(hash: Option<HashAlg>) -> u8 {
+fn hash_rank(hash: Option<HashAlg>) -> u8 {
     match hash {
         None => 0,
         Some(HashAlg::Sha256) => 1,

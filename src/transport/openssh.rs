@@ -49,8 +49,10 @@ const CLEARED_FORWARDINGS: [&str; 3] = ["DynamicForward", "LocalForward", "Remot
 
 /// Returns whether the ssh program is told something else than an option of the configuration.
 pub(super) fn overrides(option: &str) -> bool {
-    let undone = ssh_config::COMMAND_OVERRIDES.iter().map(|(_, undone)| undone);
-    let mut given = OPTIONS.iter().chain(undone).filter_map(|given| given.split_once('='));
+    let command_overrides =
+        ssh_config::COMMAND_OVERRIDES.iter().map(|(_, command_overrides)| command_overrides);
+    let mut given =
+        OPTIONS.iter().chain(command_overrides).filter_map(|given| given.split_once('='));
     given.any(|(name, _)| name == option) || CLEARED_FORWARDINGS.contains(&option)
 }
 
@@ -59,7 +61,7 @@ pub(super) fn overrides(option: &str) -> bool {
 pub(super) struct SshCall<'a> {
     pub(super) program: &'a Path,
     pub(super) leash: ParentGuard<'a>,
-    pub(super) question: &'a HostQuery,
+    pub(super) query: &'a HostQuery,
     pub(super) settings: &'a HostSettings,
     /// The configuration file, as `-F`.
     pub(super) file: Option<&'a Path>,
@@ -79,15 +81,15 @@ pub(super) struct SshCall<'a> {
 pub(super) struct ProgramSession {
     local: LocalProcess,
     /// Output that came while it was waited for the first.
-    early: VecDeque<Output>,
+    buffered: VecDeque<Output>,
     complaint: Vec<u8>,
-    whose: ProgramKind,
+    kind: ProgramKind,
     /// What runs on the node has said something.
     has_spoken: bool,
     /// Nothing more will come.
     is_over: bool,
     /// Why, when it was not the command's own end.
-    lost: Option<Box<Fault>>,
+    close_fault: Option<Box<Fault>>,
 }
 
 /// Which program it is that may fail, and what is needed to say why.
@@ -103,20 +105,20 @@ impl SshCall<'_> {
     /// Starts ssh and waits until the command says something: ssh does not tell when it is in.
     pub(super) async fn open(self, command: &str) -> Result<ProgramSession, Fault> {
         let limit = Deadline::after(self.limit);
-        limit.bound(ConnectPhase::Login, self.start(command)).await?
+        limit.timeout(ConnectPhase::Login, self.start(command)).await?
     }
 
     async fn start(self, command: &str) -> Result<ProgramSession, Fault> {
         let words = self.words(command);
-        let whose = ProgramKind::Ssh {
-            typed: self.question.host.clone(),
+        let kind = ProgramKind::Ssh {
+            typed: self.query.host.clone(),
             port: self.settings.port,
             user: self.settings.user.clone(),
             connect_limit: self.connect_limit,
         };
-        let mut system =
-            ProgramSession::new(LocalProcess::run(self.program, &words, self.leash)?, whose);
-        system.first().await.map(|()| system)
+        let mut session =
+            ProgramSession::new(LocalProcess::run(self.program, &words, self.leash)?, kind);
+        session.wait_for_output().await.map(|()| session)
     }
 
     fn words(self, command: &str) -> Vec<OsString> {
@@ -128,65 +130,65 @@ impl SshCall<'_> {
         if !self.methods.is_empty() {
             options.push(format!("PreferredAuthentications={}", self.methods.join(",")));
         }
-        options.extend(self.settings.undone.iter().map(|option| (*option).to_owned()));
+        options.extend(self.settings.command_overrides.iter().map(|option| (*option).to_owned()));
         if let Some(address) = self.elsewhere {
             options.push(format!("HostName={address}"));
             // Its key is known by its name, or by what the configuration calls it.
-            options.push(format!("HostKeyAlias={}", self.settings.known_as.full));
+            options.push(format!("HostKeyAlias={}", self.settings.known_hosts_name.full));
         }
         words.extend(options.into_iter().flat_map(|option| ["-o".into(), option.into()]));
-        words.extend(self.question.place(self.file));
+        words.extend(self.query.place(self.file));
         words.push(command.into());
         words
     }
 }
 
 impl ProgramSession {
-    pub(super) fn new(local: LocalProcess, whose: ProgramKind) -> Self {
+    pub(super) fn new(local: LocalProcess, kind: ProgramKind) -> Self {
         Self {
             local,
-            early: VecDeque::new(),
+            buffered: VecDeque::new(),
             complaint: Vec::new(),
-            whose,
+            kind,
             has_spoken: false,
             is_over: false,
-            lost: None,
+            close_fault: None,
         }
     }
 
     /// Returns how the node is reached.
     pub(super) fn via(&self) -> TransportKind {
-        match self.whose {
+        match self.kind {
             ProgramKind::Ssh { .. } => TransportKind::SshProgram,
             ProgramKind::Command { .. } => TransportKind::Exec,
         }
     }
 
     /// Waits for the first output of the command.
-    pub(super) async fn first(&mut self) -> Result<(), Fault> {
+    pub(super) async fn wait_for_output(&mut self) -> Result<(), Fault> {
         loop {
-            let output = self.following().await;
+            let output = self.read_next().await;
             match output {
                 Output::Stderr(_) => continue,
                 Output::Closed(Some(fault)) => return Err(*fault),
                 Output::Stdout(_) | Output::Exit(_) | Output::Closed(None) => {}
             }
-            self.early.push_back(output);
+            self.buffered.push_back(output);
             return Ok(());
         }
     }
 
     /// Waits for what comes next. Nothing is lost when the wait is given up.
     pub(super) async fn next(&mut self) -> Output {
-        match self.early.pop_front() {
+        match self.buffered.pop_front() {
             Some(output) => output,
-            None => self.following().await,
+            None => self.read_next().await,
         }
     }
 
-    async fn following(&mut self) -> Output {
+    async fn read_next(&mut self) -> Output {
         if self.is_over {
-            return Output::Closed(self.lost.clone());
+            return Output::Closed(self.close_fault.clone());
         }
         let output = self.local.next().await;
         match &output {
@@ -196,19 +198,19 @@ impl ProgramSession {
                 self.complaint.drain(..surplus);
                 return output;
             }
-            Output::Exit(exit) => self.lost = self.program_fault(exit).map(Box::new),
-            Output::Closed(fault) => self.lost.clone_from(fault),
+            Output::Exit(exit) => self.close_fault = self.program_fault(exit).map(Box::new),
+            Output::Closed(fault) => self.close_fault.clone_from(fault),
             Output::Stdout(_) => {
                 self.has_spoken = true;
                 return output;
             }
         }
-        let is_of_the_command = matches!(output, Output::Exit(_)) && self.lost.is_none();
+        let is_of_the_command = matches!(output, Output::Exit(_)) && self.close_fault.is_none();
         if is_of_the_command {
             return output;
         }
         self.is_over = true;
-        Output::Closed(self.lost.clone())
+        Output::Closed(self.close_fault.clone())
     }
 
     /// Returns why the program itself failed, when it was not the command that ended so.
@@ -218,13 +220,19 @@ impl ProgramSession {
         {
             return Some(fault);
         }
-        match (&self.whose, exit) {
+        match (&self.kind, exit) {
             (
                 ProgramKind::Ssh { typed, port, user, connect_limit },
                 Exit::Status(SSH_FAILURE_STATUS),
             ) => {
                 let (text, limit) = (&self.words(), *connect_limit);
-                Some(openssh_stderr::fault(&SshStderr { text, typed, port: *port, user, limit }))
+                Some(openssh_stderr::parse_fault(&SshStderr {
+                    text,
+                    typed,
+                    port: *port,
+                    user,
+                    limit,
+                }))
             }
             (ProgramKind::Ssh { .. }, Exit::Signal(name)) => {
                 let why = format!("the ssh program was ended by SIG{name}");
@@ -247,8 +255,8 @@ impl ProgramSession {
         if self.has_spoken && (is_well || last.is_none()) {
             return None;
         }
-        let says = last.map_or(end, fault::quote);
-        Some(Fault::ExecFailed { program: fault::quote(program), says })
+        let says = last.map_or(end, fault::sanitize_line);
+        Some(Fault::ExecFailed { program: fault::sanitize_line(program), says })
     }
 
     fn words(&self) -> String {
@@ -260,7 +268,10 @@ impl ProgramSession {
         let words = self.words();
         let line = words.lines().find_map(|line| line.strip_prefix("gtop: cannot start "))?;
         let (program, why) = line.rsplit_once(": ")?;
-        Some(Fault::ProgramNotFound { program: fault::quote(program), why: fault::quote(why) })
+        Some(Fault::ProgramNotFound {
+            program: fault::sanitize_line(program),
+            why: fault::sanitize_line(why),
+        })
     }
 
     pub(super) async fn send(&mut self, bytes: &[u8]) -> Result<(), Fault> {

@@ -20,17 +20,17 @@ pub(super) struct SshStderr<'a> {
 }
 
 /// Returns why ssh failed.
-pub(super) fn fault(said: &SshStderr<'_>) -> Fault {
-    login::job_required(Some(said.text))
-        .or_else(|| said.configuration())
-        .or_else(|| said.name())
-        .or_else(|| said.host_key())
-        .or_else(|| said.master_full())
-        .or_else(|| said.login())
-        .or_else(|| said.agreement())
-        .or_else(|| said.connection())
-        .or_else(|| said.session())
-        .unwrap_or_else(|| said.anything())
+pub(super) fn parse_fault(ssh: &SshStderr<'_>) -> Fault {
+    login::job_required(Some(ssh.text))
+        .or_else(|| ssh.configuration())
+        .or_else(|| ssh.name())
+        .or_else(|| ssh.host_key())
+        .or_else(|| ssh.master_full())
+        .or_else(|| ssh.login())
+        .or_else(|| ssh.negotiation())
+        .or_else(|| ssh.connection())
+        .or_else(|| ssh.session())
+        .unwrap_or_else(|| ssh.unrecognised())
 }
 
 impl<'a> SshStderr<'a> {
@@ -53,29 +53,35 @@ impl<'a> SshStderr<'a> {
             "unknown option -- ",
         ];
         let line = SIGNS.iter().find_map(|sign| self.find_line(sign))?;
-        Some(Fault::SshProgram { cause: SshProgramCause::Configuration, says: fault::quote(line) })
+        Some(Fault::SshProgram {
+            cause: SshProgramCause::Configuration,
+            says: fault::sanitize_line(line),
+        })
     }
 
     fn name(&self) -> Option<Fault> {
         let (host, why) = self.between("Could not resolve hostname ", "")?.split_once(": ")?;
-        let host = (host != self.typed).then(|| fault::quote(host));
-        Some(Fault::NameNotFound { host, why: phrase(why) })
+        let host = (host != self.typed).then(|| fault::sanitize_line(host));
+        Some(Fault::NameNotFound { host, why: lowercase_first(why) })
     }
 
     fn host_key(&self) -> Option<Fault> {
         if let Some(line) = self.find_line("REVOKED HOST KEY DETECTED") {
-            let says = fault::quote(line.trim_matches(['@', ' ']));
+            let says = fault::sanitize_line(line.trim_matches(['@', ' ']));
             return Some(Fault::SshProgram { cause: SshProgramCause::HostKeyRevoked, says });
         }
         if self.find_line("REMOTE HOST IDENTIFICATION HAS CHANGED").is_some() {
-            return Some(self.changed());
+            return Some(self.changed_host_key());
         }
         let unknown = self.find_line("Host key verification failed")?;
         let line = self.find_line(" host key is known for ").unwrap_or(unknown);
-        Some(Fault::SshProgram { cause: SshProgramCause::HostKeyUnknown, says: fault::quote(line) })
+        Some(Fault::SshProgram {
+            cause: SshProgramCause::HostKeyUnknown,
+            says: fault::sanitize_line(line),
+        })
     }
 
-    fn changed(&self) -> Fault {
+    fn changed_host_key(&self) -> Fault {
         let place = self.between("Offending ", "").and_then(|rest| rest.split_once(" key in "));
         let (file, line) =
             place.and_then(|(_, place)| place.rsplit_once(':')).unwrap_or(("known_hosts", ""));
@@ -83,12 +89,12 @@ impl<'a> SshStderr<'a> {
         let algorithm = self.between("The fingerprint for the ", " key sent by").unwrap_or("a key");
         let host = self.between("Host key for ", " has changed").unwrap_or(self.typed);
         Fault::HostKeyChanged(Box::new(HostKeyChange {
-            host: fault::quote(host),
-            file: fault::quote(file).into(),
+            host: fault::sanitize_line(host),
+            file: fault::sanitize_line(file).into(),
             line: line.parse().unwrap_or(1),
             known: "another key".to_owned(),
-            algorithm: fault::quote(algorithm),
-            shown: fault::quote(shown.trim_end_matches('.')),
+            algorithm: fault::sanitize_line(algorithm),
+            shown: fault::sanitize_line(shown.trim_end_matches('.')),
         }))
     }
 
@@ -96,25 +102,28 @@ impl<'a> SshStderr<'a> {
     /// cause.
     fn master_full(&self) -> Option<Fault> {
         let why = self.between("session request failed: ", "")?;
-        Some(Fault::ChannelRefused { why: format!("{}, over the master connection", phrase(why)) })
+        Some(Fault::ChannelRefused {
+            why: format!("{}, over the master connection", lowercase_first(why)),
+        })
     }
 
     fn login(&self) -> Option<Fault> {
         let refused = |user: &str, offers: Vec<String>, tried: &str| {
-            let (user, tried) = (fault::clean(user, 64), vec![tried.to_owned()]);
+            let (user, tried) = (fault::sanitize(user, 64), vec![tried.to_owned()]);
             Fault::AuthenticationRefused { user, offers, tried }
         };
         if let Some(methods) = self.between("Permission denied (", ")") {
             let line = self.find_line("Permission denied (").unwrap_or_default();
             let user = line.split_once('@').map_or(self.user, |(user, _)| user);
-            let offers = methods.split(',').take(12).map(|name| fault::clean(name, 64)).collect();
+            let offers =
+                methods.split(',').take(12).map(|name| fault::sanitize(name, 64)).collect();
             return Some(refused(user, offers, "what the ssh program has"));
         }
         self.find_line(login::TOO_MANY_FAILURES)?;
-        Some(Fault::TooManyKeys { user: fault::clean(self.user, 64), shown: None, left: 0 })
+        Some(Fault::TooManyKeys { user: fault::sanitize(self.user, 64), shown: None, left: 0 })
     }
 
-    fn agreement(&self) -> Option<Fault> {
+    fn negotiation(&self) -> Option<Fault> {
         let kind = self.between("no matching ", " found")?;
         let kind = [
             ("key exchange", "key exchange"),
@@ -125,7 +134,7 @@ impl<'a> SshStderr<'a> {
         .iter()
         .find_map(|(word, name)| kind.starts_with(word).then_some(*name))?;
         let theirs = self.between("Their offer: ", "").unwrap_or_default();
-        let theirs = theirs.split(',').take(12).map(|name| fault::clean(name, 64)).collect();
+        let theirs = theirs.split(',').take(12).map(|name| fault::sanitize(name, 64)).collect();
         Some(Fault::NoCommonAlgorithm { kind, ours: vec!["what ssh has".to_owned()], theirs })
     }
 
@@ -139,14 +148,14 @@ impl<'a> SshStderr<'a> {
                 "Connection timed out" | "Operation timed out" => {
                     self.timed_out(ConnectPhase::Connection)
                 }
-                why => Fault::Unreachable { why: phrase(why) },
+                why => Fault::Unreachable { why: lowercase_first(why) },
             });
         }
         if self.find_line("timed out during banner exchange").is_some() {
             return Some(self.timed_out(ConnectPhase::Greeting));
         }
         let (why, is_closed) = no_greeting(self.text)?;
-        Some(Fault::NotSsh { port, why: phrase(why), is_closed })
+        Some(Fault::NotSsh { port, why: lowercase_first(why), is_closed })
     }
 
     fn session(&self) -> Option<Fault> {
@@ -159,23 +168,23 @@ impl<'a> SshStderr<'a> {
             "Connection to ",
         ];
         if let Some(why) = self.between("open failed: ", "") {
-            let says = fault::quote(why);
+            let says = fault::sanitize_line(why);
             return Some(match self.find_line("stdio forwarding failed") {
                 Some(_) => Fault::SshProgram { cause: SshProgramCause::Other, says },
                 None => Fault::ChannelRefused { why: says },
             });
         }
-        if let Some(says) = self.last_words() {
-            return Some(Fault::AccountRefused { user: fault::clean(self.user, 64), says });
+        if let Some(says) = self.last_line_before_close() {
+            return Some(Fault::AccountRefused { user: fault::sanitize(self.user, 64), says });
         }
         let line = SIGNS.iter().find_map(|sign| self.find_line(sign))?;
-        Some(Fault::SessionLost { why: phrase(line) })
+        Some(Fault::SessionLost { why: lowercase_first(line) })
     }
 
     /// Returns the last line that the node said before it closed the connection during the login.
-    fn last_words(&self) -> Option<String> {
+    fn last_line_before_close(&self) -> Option<String> {
         let (before, _) = self.text.split_once("Connection closed by ")?;
-        let mut lines = before.lines().rev().map(fault::quote);
+        let mut lines = before.lines().rev().map(fault::sanitize_line);
         lines.find(|line| !line.is_empty() && !line.starts_with("Warning: "))
     }
 
@@ -183,8 +192,8 @@ impl<'a> SshStderr<'a> {
         Fault::TimedOut { step, after: self.limit }
     }
 
-    fn anything(&self) -> Fault {
-        let lines = self.text.lines().rev().map(fault::quote);
+    fn unrecognised(&self) -> Fault {
+        let lines = self.text.lines().rev().map(fault::sanitize_line);
         let says = lines.into_iter().find(|line| !line.is_empty());
         let says = says.unwrap_or_else(|| "nothing".to_owned());
         Fault::SshProgram { cause: SshProgramCause::Other, says }
@@ -207,8 +216,8 @@ pub(super) fn no_greeting(text: &str) -> Option<(&str, bool)> {
 }
 
 /// Returns a message with a small letter first, to stand within a sentence.
-pub(super) fn phrase(text: &str) -> String {
-    let text = fault::quote(text);
+pub(super) fn lowercase_first(text: &str) -> String {
+    let text = fault::sanitize_line(text);
     let mut letters = text.chars();
     match letters.next() {
         Some(first) => format!("{}{}", first.to_ascii_lowercase(), letters.as_str()),
@@ -222,7 +231,7 @@ mod tests {
 
     fn read(text: &str) -> Fault {
         let limit = Duration::from_secs(10);
-        fault(&SshStderr { text, typed: "gpu01", port: 22, user: "ada", limit })
+        parse_fault(&SshStderr { text, typed: "gpu01", port: 22, user: "ada", limit })
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::transport::channel::Output;
 use crate::transport::file_cache::lock;
 
 /// Most pieces of output that wait to be read; then the connection waits.
-pub(super) const MOST: usize = 16;
+pub(super) const CAPACITY: usize = 16;
 
 /// The way of one command's output.
 #[derive(Debug, Default)]
@@ -32,14 +32,14 @@ struct State {
 
 impl OutputQueue {
     /// Wants what this channel says from now on.
-    pub(super) fn listen(&self, channel: u32) {
+    pub(super) fn set_channel(&self, channel: u32) {
         lock(&self.state).channel = Some(channel);
     }
 
     /// Takes what a channel says, and waits while too much of it is unread.
     ///
     /// The wait is rare, and kept apart: each connection has room for what this future takes, many times over.
-    pub(super) fn put(&self, channel: u32, output: Output) -> impl Future<Output = ()> + use<'_> {
+    pub(super) fn push(&self, channel: u32, output: Output) -> impl Future<Output = ()> + use<'_> {
         let mut state = lock(&self.state);
         let is_wanted = state.channel == Some(channel) && !state.is_over;
         if is_wanted {
@@ -49,12 +49,12 @@ impl OutputQueue {
         let must_wait = is_wanted && state.is_full();
         async move {
             if must_wait {
-                Box::pin(self.room()).await;
+                Box::pin(self.wait_for_room()).await;
             }
         }
     }
 
-    async fn room(&self) {
+    async fn wait_for_room(&self) {
         while lock(&self.state).is_full() {
             self.taken.notified().await;
         }
@@ -89,7 +89,7 @@ impl OutputQueue {
 
 impl State {
     fn is_full(&self) -> bool {
-        !self.is_over && self.queue.len() >= MOST
+        !self.is_over && self.queue.len() >= CAPACITY
     }
 }
 
@@ -114,41 +114,41 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_waits_is_bounded_and_comes_in_order() {
-        let outlet = Arc::new(OutputQueue::default());
-        outlet.put(OWN, said(99)).await;
-        outlet.listen(OWN);
-        let writer = Arc::clone(&outlet);
+        let output_queue = Arc::new(OutputQueue::default());
+        output_queue.push(OWN, said(99)).await;
+        output_queue.set_channel(OWN);
+        let writer = Arc::clone(&output_queue);
         let writing = tokio::spawn(async move {
-            for count in 0..=MOST {
-                writer.put(OWN, said(count)).await;
+            for count in 0..=CAPACITY {
+                writer.push(OWN, said(count)).await;
             }
             writer.close();
         });
         tokio::time::sleep(MOMENT).await;
         assert!(!writing.is_finished(), "nobody has read");
-        timeout(MOMENT, outlet.put(OTHER, said(99))).await.unwrap();
-        for count in 0..=MOST {
-            assert_eq!(outlet.next().await, Some(said(count)));
+        timeout(MOMENT, output_queue.push(OTHER, said(99))).await.unwrap();
+        for count in 0..=CAPACITY {
+            assert_eq!(output_queue.next().await, Some(said(count)));
         }
-        assert_eq!(outlet.next().await, None);
+        assert_eq!(output_queue.next().await, None);
         writing.await.unwrap();
     }
 
     #[tokio::test(start_paused = true)]
     async fn an_end_wakes_who_waits_to_write_and_who_waits_to_read() {
         let full = OutputQueue::default();
-        full.listen(OWN);
-        for count in 1..MOST {
-            full.put(OWN, said(count)).await;
+        full.set_channel(OWN);
+        for count in 1..CAPACITY {
+            full.push(OWN, said(count)).await;
         }
         let empty = OutputQueue::default();
-        empty.listen(OWN);
+        empty.set_channel(OWN);
         let closing = async {
             tokio::time::sleep(MOMENT).await;
             full.close();
             empty.close();
         };
-        let all = async { tokio::join!(full.put(OWN, said(99)), empty.next(), closing) };
+        let all = async { tokio::join!(full.push(OWN, said(99)), empty.next(), closing) };
         let ((), read, ()) = timeout(MOMENT * 3, all).await.unwrap();
         assert_eq!(read, None);
     }

@@ -113,13 +113,13 @@ impl ProcessGroup {
             while !has_ended(leader) {
                 ended.recv().await;
             }
-            self.end();
+            self.kill_and_forget();
         }
         self.child.wait().await
     }
 
     /// Returns the child's ends of its pipes: to write to, and two to read from.
-    pub(super) fn pipes(
+    pub(super) fn take_pipes(
         &mut self,
     ) -> (Option<ChildStdin>, Option<ChildStdout>, Option<ChildStderr>) {
         (self.child.stdin.take(), self.child.stdout.take(), self.child.stderr.take())
@@ -138,7 +138,7 @@ impl ProcessGroup {
     }
 
     /// Ends the whole group, which is sent nothing any more.
-    fn end(&mut self) {
+    fn kill_and_forget(&mut self) {
         self.kill();
         if let Some(leader) = self.leader.take() {
             lock(&GROUP_LEADERS).retain(|known| *known != leader);
@@ -148,7 +148,7 @@ impl ProcessGroup {
 
 impl Drop for ProcessGroup {
     fn drop(&mut self) {
-        self.end();
+        self.kill_and_forget();
     }
 }
 
@@ -183,7 +183,7 @@ pub fn run_parent_guard(mut words: impl Iterator<Item = OsString>) -> String {
         return "gtop: it is gone".to_owned();
     }
     let error = Command::new(&program).args(words).as_std_mut().exec();
-    format!("gtop: cannot start {}: {}", program.to_string_lossy(), fault::reason(&error))
+    format!("gtop: cannot start {}: {}", program.to_string_lossy(), fault::io_error_text(&error))
 }
 
 impl ParentGuard<'_> {
@@ -229,12 +229,15 @@ pub(super) struct Completed {
 /// Runs a program to its end, with nothing on its stdin.
 ///
 /// Output beyond a bound is left unread, and the program ended.
-pub(super) async fn answer(program: &Path, words: Vec<OsString>) -> std::io::Result<Completed> {
+pub(super) async fn run_to_completion(
+    program: &Path,
+    words: Vec<OsString>,
+) -> std::io::Result<Completed> {
     let mut command = Command::new(program);
     command.args(words).stdin(Stdio::null());
     let mut group = ProcessGroup::start(command)?;
-    let (_, output, complaint) = group.pipes();
-    let (output, complaint) = tokio::join!(whole(output), whole(complaint));
+    let (_, output, complaint) = group.take_pipes();
+    let (output, complaint) = tokio::join!(read_all(output), read_all(complaint));
     Ok(Completed {
         output: output?,
         complaint: complaint?,
@@ -242,7 +245,7 @@ pub(super) async fn answer(program: &Path, words: Vec<OsString>) -> std::io::Res
     })
 }
 
-async fn whole(pipe: Option<impl AsyncRead + Unpin>) -> std::io::Result<String> {
+async fn read_all(pipe: Option<impl AsyncRead + Unpin>) -> std::io::Result<String> {
     let Some(pipe) = pipe else { return Ok(String::new()) };
     let mut bytes = Vec::new();
     let limit = u64::try_from(MAX_OUTPUT).unwrap_or(u64::MAX);
@@ -304,7 +307,7 @@ impl LocalProcess {
     }
 
     fn of(mut group: ProcessGroup) -> Self {
-        let (input, output, errors) = group.pipes();
+        let (input, output, errors) = group.take_pipes();
         Self {
             input,
             output,
@@ -326,22 +329,22 @@ impl LocalProcess {
                 let status = self.group.wait().await;
                 self.is_over = true;
                 return match status {
-                    Ok(status) => Output::Exit(exit(status)),
+                    Ok(status) => Output::Exit(exit_of(status)),
                     Err(error) => {
-                        let fault = Fault::SessionLost { why: fault::reason(&error) };
+                        let fault = Fault::SessionLost { why: fault::io_error_text(&error) };
                         Output::Closed(Some(Box::new(fault)))
                     }
                 };
             }
             tokio::select! {
-                count = fill(&mut self.output, &mut self.stdout_buffer) => {
+                count = read_chunk(&mut self.output, &mut self.stdout_buffer) => {
                     if count == 0 {
                         self.output = None;
                     } else {
                         return Output::Stdout(std::mem::take(&mut self.stdout_buffer));
                     }
                 }
-                count = fill(&mut self.errors, &mut self.stderr_buffer) => {
+                count = read_chunk(&mut self.errors, &mut self.stderr_buffer) => {
                     if count == 0 {
                         self.errors = None;
                     } else {
@@ -356,7 +359,7 @@ impl LocalProcess {
     pub(super) async fn send(&mut self, bytes: &[u8]) -> Result<(), Fault> {
         let lost = |why: String| Fault::SessionLost { why };
         let Some(input) = &mut self.input else { return Err(lost("stdin is closed".to_owned())) };
-        input.write_all(bytes).await.map_err(|error| lost(fault::reason(&error)))
+        input.write_all(bytes).await.map_err(|error| lost(fault::io_error_text(&error)))
     }
 
     /// Closes the program's stdin.
@@ -375,7 +378,7 @@ impl LocalProcess {
 fn not_started(program: &OsStr, error: &std::io::Error) -> Fault {
     Fault::ProgramNotFound {
         program: program.to_string_lossy().into_owned(),
-        why: fault::reason(error),
+        why: fault::io_error_text(error),
     }
 }
 
@@ -404,7 +407,7 @@ impl PipedProgram {
     ) -> Result<Self, Fault> {
         let mut group =
             leash.start(program, words).map_err(|error| not_started(program, &error))?;
-        match group.pipes() {
+        match group.take_pipes() {
             (Some(input), Some(output), Some(errors)) => Ok(Self { input, output, errors, group }),
             (..) => Err(not_started(program, &std::io::ErrorKind::BrokenPipe.into())),
         }
@@ -412,7 +415,7 @@ impl PipedProgram {
 }
 
 /// Reads a piece; 0 is the end. A pipe that is gone never answers.
-async fn fill(pipe: &mut Option<impl AsyncRead + Unpin>, buffer: &mut Vec<u8>) -> usize {
+async fn read_chunk(pipe: &mut Option<impl AsyncRead + Unpin>, buffer: &mut Vec<u8>) -> usize {
     let Some(pipe) = pipe else { return std::future::pending().await };
     buffer.reserve(READ_SIZE);
     let limit = u64::try_from(READ_SIZE).unwrap_or(u64::MAX);
@@ -420,7 +423,7 @@ async fn fill(pipe: &mut Option<impl AsyncRead + Unpin>, buffer: &mut Vec<u8>) -
     pipe.take(limit).read_buf(buffer).await.unwrap_or(0)
 }
 
-fn exit(status: ExitStatus) -> Exit {
+fn exit_of(status: ExitStatus) -> Exit {
     use std::os::unix::process::ExitStatusExt;
     match status.signal() {
         Some(number) => Exit::Signal(signal_name(number)),

@@ -59,7 +59,7 @@ impl ProgramStderr {
         let bytes: Vec<u8> = lock(&self.heard.bytes).iter().copied().collect();
         let text = String::from_utf8_lossy(&bytes);
         let greeting = text.lines().find(|line| openssh_stderr::no_greeting(line).is_some());
-        let mut lines = greeting.into_iter().chain(text.lines().rev()).map(fault::quote);
+        let mut lines = greeting.into_iter().chain(text.lines().rev()).map(fault::sanitize_line);
         lines.find(|line| !line.is_empty())
     }
 }
@@ -82,7 +82,7 @@ pub(super) fn start(
     command: &str,
     leash: ParentGuard<'_>,
 ) -> Result<(ProxyCommandStream, Arc<ProgramStderr>), Fault> {
-    Ok(with_stderr(PipedProgram::start(command, leash)?, fault::quote(command)))
+    Ok(with_stderr(PipedProgram::start(command, leash)?, fault::sanitize_line(command)))
 }
 
 /// Does the same with a program and its arguments.

@@ -59,7 +59,7 @@ impl RevokedKeys {
             return Ok(Arc::new(Self(List::Keys(Vec::new()))));
         }
         let bytes =
-            file_cache::read_bytes(path).map_err(|error| refusal(&fault::reason(&error)))?;
+            file_cache::read_bytes(path).map_err(|error| refusal(&fault::io_error_text(&error)))?;
         Self::parse(&bytes).map(Arc::new).map_err(|why| refusal(&why))
     }
 

@@ -47,7 +47,7 @@ impl PartialEq for ResolvedRoute {
 
 impl ResolvedRoute {
     /// Returns the way that needs no gateway, as the settings of its first host say.
-    fn begin(settings: &HostSettings) -> Self {
+    fn first_hop(settings: &HostSettings) -> Self {
         match &settings.route {
             Route::Command(command) => Self::Command(command.clone()),
             Route::Direct | Route::Jumps(_) => Self::Direct(BindOptions {
@@ -60,18 +60,18 @@ impl ResolvedRoute {
 
 impl ResolvedRoute {
     /// Returns the same in words.
-    pub(super) fn told(&self) -> trace::RouteSummary {
+    pub(super) fn summary(&self) -> trace::RouteSummary {
         match self {
             Self::Direct(_) => trace::RouteSummary::Direct,
             Self::Command(command) => {
-                trace::RouteSummary::Command(crate::transport::fault::quote(command))
+                trace::RouteSummary::Command(crate::transport::fault::sanitize_line(command))
             }
             Self::Gateway(_) => {
                 let mut names = Vec::new();
-                let mut way = self;
-                while let Self::Gateway(gateway) = way {
+                let mut route = self;
+                while let Self::Gateway(gateway) = route {
                     names.push(gateway.name.clone());
-                    way = &gateway.way;
+                    route = &gateway.route;
                 }
                 names.reverse();
                 trace::RouteSummary::Gateways(names)
@@ -81,7 +81,7 @@ impl ResolvedRoute {
 }
 
 impl JumpHost {
-    fn question(&self) -> HostQuery {
+    fn host_query(&self) -> HostQuery {
         HostQuery { host: self.host.clone(), user: self.user.clone(), port: self.port }
     }
 }
@@ -91,7 +91,7 @@ impl Transport {
     ///
     /// Each is a host of the configuration like any other, but for its own `ProxyJump`: that holds
     /// only for the first one of a list, since the list says how the others are reached.
-    pub(super) async fn way(
+    pub(super) async fn resolve_route(
         &self,
         asked: &HostQuery,
         settings: &Arc<HostSettings>,
@@ -109,15 +109,15 @@ impl Transport {
                 return Err(Fault::BadConfiguration { why });
             }
             for hop in hops.iter().rev() {
-                let found = self.host_settings(hop.question()).await;
-                gateways.push((hop.clone(), found.map_err(|fault| fault.by_way_of(&hop.host))?));
+                let found = self.host_settings(hop.host_query()).await;
+                gateways.push((hop.clone(), found.map_err(|fault| fault.at_gateway(&hop.host))?));
             }
             let Some((_, nearest)) = gateways.last() else { break };
             first = Arc::clone(nearest);
         }
-        let way = ResolvedRoute::begin(&first);
-        Ok(gateways.into_iter().rev().fold(way, |way, (hop, settings)| {
-            ResolvedRoute::Gateway(self.0.gateways.get(hop.question(), settings, way))
+        let route = ResolvedRoute::first_hop(&first);
+        Ok(gateways.into_iter().rev().fold(route, |route, (hop, settings)| {
+            ResolvedRoute::Gateway(self.0.gateways.get(hop.host_query(), settings, route))
         }))
     }
 
@@ -127,13 +127,13 @@ impl Transport {
         &self,
         ssh: &SshTarget,
     ) -> Result<Vec<Arc<HostSettings>>, Fault> {
-        let question = self.question(ssh);
-        let settings = self.host_settings(question.clone()).await?;
-        let mut way = self.way(&question, &settings).await?;
-        let mut all = vec![(question, settings)];
-        while let ResolvedRoute::Gateway(gateway) = way {
+        let query = self.host_query(ssh);
+        let settings = self.host_settings(query.clone()).await?;
+        let mut route = self.resolve_route(&query, &settings).await?;
+        let mut all = vec![(query, settings)];
+        while let ResolvedRoute::Gateway(gateway) = route {
             all.push((gateway.asked.clone(), Arc::clone(&gateway.settings)));
-            way = gateway.way.clone();
+            route = gateway.route.clone();
         }
         let mut without_master = Vec::new();
         for (asked, settings) in all {
@@ -152,28 +152,28 @@ impl Transport {
         plan: &ConnectPlan,
         on_step: &mut impl FnMut(ConnectPhase),
     ) -> Result<(Connection, Deadline), Fault> {
-        let origin = match &plan.way {
+        let origin = match &plan.route {
             ResolvedRoute::Direct(origin) => origin,
             ResolvedRoute::Command(command) => {
                 on_step(ConnectPhase::Connection);
                 let leash = ParentGuard(self.0.options.leash.as_deref());
                 let (program, complaints) = proxy_command::start(command, leash)?;
-                let carrier = Underlay::ProxyCommand(complaints);
-                let line = line(Box::new(program), plan.port, carrier);
+                let underlay = Underlay::ProxyCommand(complaints);
+                let line = line(Box::new(program), plan.port, underlay);
                 return Ok((line, Deadline::after(plan.connect_limit)));
             }
             ResolvedRoute::Gateway(gateway) => {
                 on_step(ConnectPhase::Connection);
-                return self.through(gateway, typed, plan).await;
+                return self.connect_via_gateway(gateway, typed, plan).await;
             }
         };
         on_step(ConnectPhase::Name);
         let limit = Deadline::after(plan.connect_limit);
         let place = Endpoint { host: &plan.host, port: plan.port, family: plan.family, typed };
-        let addresses = limit.bound(ConnectPhase::Name, self.look_up(place)).await??;
-        trace::note(|| ConnectEvent::Resolved(addresses.clone()));
+        let addresses = limit.timeout(ConnectPhase::Name, self.look_up(place)).await??;
+        trace::record(|| ConnectEvent::Resolved(addresses.clone()));
         on_step(ConnectPhase::Connection);
-        let origin = limit.bound(ConnectPhase::Name, origin.resolve(&self.0.names)).await??;
+        let origin = limit.timeout(ConnectPhase::Name, origin.resolve(&self.0.names)).await??;
         let stream = dial::connect(&addresses, &origin, &limit).await?;
         let is_loopback = stream.peer_addr().is_ok_and(|address| address.ip().is_loopback());
         let line = line(Box::new(stream), plan.port, Underlay::Network);
@@ -218,7 +218,7 @@ impl Transport {
     }
 
     /// Opens a line through a gateway.
-    async fn through(
+    async fn connect_via_gateway(
         &self,
         gateway: &Arc<Gateway>,
         typed: &str,
@@ -236,21 +236,21 @@ impl Transport {
         // Keeps a session while it is asked again.
         let mut held = Vec::new();
         loop {
-            let seat = match self.seat(gateway, turn.is_some()).await {
-                Ok(seat) => seat,
+            let permit = match self.permit(gateway, turn.is_some()).await {
+                Ok(permit) => permit,
                 Err(fault) if control_master::is_refusal(&fault) => {
                     return self.connect_over_master(gateway, plan).await.unwrap_or(Err(fault));
                 }
                 Err(fault) => return Err(fault),
             };
-            let trunk = Arc::clone(&seat.trunk);
-            held.push(Arc::clone(&trunk));
+            let mux = Arc::clone(&permit.mux);
+            held.push(Arc::clone(&mux));
             let limit = Deadline::after(plan.connect_limit);
-            let asked = limit.bound(ConnectPhase::Connection, gateway.connect(seat, &place));
+            let asked = limit.timeout(ConnectPhase::Connection, gateway.connect(permit, &place));
             let refusal = match asked.await? {
                 Ok(tunnel) => {
-                    trace::note(|| ConnectEvent::GatewayConnected(gateway.name.clone()));
-                    let line = line(Box::new(tunnel), plan.port, Underlay::Gateway(trunk));
+                    trace::record(|| ConnectEvent::GatewayConnected(gateway.name.clone()));
+                    let line = line(Box::new(tunnel), plan.port, Underlay::Gateway(mux));
                     return Ok((line, limit));
                 }
                 Err(ChannelRefusal::Unreachable(why)) => {
@@ -266,30 +266,30 @@ impl Transport {
                 Err(ChannelRefusal::Gone) => {
                     let lost = || {
                         let why = "connection closed".to_owned();
-                        Fault::SessionLost { why }.by_way_of(&gateway.name)
+                        Fault::SessionLost { why }.at_gateway(&gateway.name)
                     };
-                    return Err(trunk.end().unwrap_or_else(lost));
+                    return Err(mux.end().unwrap_or_else(lost));
                 }
-                Err(ChannelRefusal::Forbidden(why)) if gateway.forbids(&place) => {
+                Err(ChannelRefusal::Forbidden(why)) if gateway.is_forbidden(&place) => {
                     return Err(forbidden(why));
                 }
                 Err(refusal) => refusal,
             };
-            if trunk.is_full() {
+            if mux.mark_full() {
                 continue;
             }
             if turn.is_none() {
                 // Many may have asked at once, and refusals overtake consents: one by one, then.
-                turn = gateway.turns.acquire().await.ok();
+                turn = gateway.open_permit.acquire().await.ok();
                 continue;
             }
             if matches!(refusal, ChannelRefusal::Forbidden(_)) {
-                gateway.forbid(&place);
+                gateway.mark_forbidden(&place);
                 return Err(forbidden(refusal.words()));
             }
             // That passes.
             let why = refusal.words();
-            return Err(Fault::ChannelRefused { why }.by_way_of(&gateway.name));
+            return Err(Fault::ChannelRefused { why }.at_gateway(&gateway.name));
         }
     }
 
@@ -304,7 +304,7 @@ impl Transport {
         gateway.has_master.store(master.is_some(), Ordering::Relaxed);
         let master = master?;
         let socket = || master.0.clone();
-        trace::note(|| ConnectEvent::GatewayMaster { gateway: name.clone(), socket: socket() });
+        trace::record(|| ConnectEvent::GatewayMaster { gateway: name.clone(), socket: socket() });
         let options = &self.0.options;
         let words = master.forwarding(
             (asked, settings),
@@ -315,24 +315,24 @@ impl Transport {
         let leash = ParentGuard(options.leash.as_deref());
         let started = proxy_command::start_program(&options.ssh_program, &words, leash);
         Some(started.map(|(program, complaints)| {
-            trace::note(|| ConnectEvent::GatewayConnected(name.clone()));
-            let carrier = Underlay::Master { gateway: name.clone(), master, complaints };
-            let line = line(Box::new(program), plan.port, carrier);
+            trace::record(|| ConnectEvent::GatewayConnected(name.clone()));
+            let underlay = Underlay::Master { gateway: name.clone(), master, complaints };
+            let line = line(Box::new(program), plan.port, underlay);
             (line, Deadline::after(plan.connect_limit))
         }))
     }
 
     /// Takes a seat in a session with a gateway; opens one when there is none with room.
-    async fn seat(&self, gateway: &Arc<Gateway>, has_turn: bool) -> Result<ChannelPermit, Fault> {
+    async fn permit(&self, gateway: &Arc<Gateway>, has_turn: bool) -> Result<ChannelPermit, Fault> {
         let asked = Instant::now();
         loop {
-            if let Some(seat) = gateway.seat() {
-                return Ok(seat);
+            if let Some(permit) = gateway.permit() {
+                return Ok(permit);
             }
             // Whoever comes first opens it for all who wait here.
-            let turn = if has_turn { None } else { gateway.turns.acquire().await.ok() };
-            if let Some(seat) = gateway.seat() {
-                return Ok(seat);
+            let turn = if has_turn { None } else { gateway.open_permit.acquire().await.ok() };
+            if let Some(permit) = gateway.permit() {
+                return Ok(permit);
             }
             let Some(until) = gateway.backoff_until(asked)? else {
                 return self.open_session_and_permit(gateway).await;
@@ -347,12 +347,12 @@ impl Transport {
         &self,
         gateway: &Arc<Gateway>,
     ) -> Result<ChannelPermit, Fault> {
-        trace::note(|| ConnectEvent::GatewayStarted(gateway.name.clone()));
+        trace::record(|| ConnectEvent::GatewayStarted(gateway.name.clone()));
         let session = self.open_gateway(gateway).await;
-        trace::note(|| ConnectEvent::GatewayFinished);
-        let trunk = gateway.opened(session.map_err(|fault| gateway.failed(fault))?);
-        let lost = || Fault::SessionLost { why: String::new() }.by_way_of(&gateway.name);
-        ChannelPermit::take(&trunk).ok_or_else(lost)
+        trace::record(|| ConnectEvent::GatewayFinished);
+        let mux = gateway.add_session(session.map_err(|fault| gateway.record_failure(fault))?);
+        let lost = || Fault::SessionLost { why: String::new() }.at_gateway(&gateway.name);
+        ChannelPermit::take(&mux).ok_or_else(lost)
     }
 
     /// Logs in to a gateway, which may itself be behind another.
@@ -361,8 +361,8 @@ impl Transport {
         gateway: &'a Arc<Gateway>,
     ) -> Pin<Box<dyn Future<Output = Result<session::Session, Fault>> + Send + 'a>> {
         Box::pin(async move {
-            let Gateway { name, asked, settings, way, .. } = gateway.as_ref();
-            let mut plan = self.plan_for_route(name, settings, way.clone()).await?;
+            let Gateway { name, asked, settings, route, .. } = gateway.as_ref();
+            let mut plan = self.plan_for_route(name, settings, route.clone()).await?;
             plan.login.has_master = self.master(asked, settings).await.is_some();
             self.log_in(&gateway.name, plan, &mut |_| ()).await.map(|(session, _)| session)
         })
@@ -377,16 +377,16 @@ impl Transport {
     ) -> Result<(session::Session, Deadline), Fault> {
         let (line, limit) = self.dial(typed, &plan, on_step).await?;
         on_step(ConnectPhase::KeyExchange);
-        let mut session = session::greet(line, plan.trust, &plan.terms, &limit).await?;
+        let mut session = session::establish(line, plan.trust, &plan.params, &limit).await?;
         on_step(ConnectPhase::Login);
         let mut limit = Deadline::after(LOGIN_TIMEOUT);
         match plan.login.run(&mut session, &mut limit).await {
             Ok(()) => Ok((session, limit)),
-            Err(fault) => Err(session.carrier.clone().blame(fault).await),
+            Err(fault) => Err(session.underlay.clone().attribute(fault).await),
         }
     }
 }
 
-fn line(stream: Box<dyn Stream>, port: u16, carrier: Underlay) -> Connection {
-    Connection { stream, port, is_loopback: false, carrier }
+fn line(stream: Box<dyn Stream>, port: u16, underlay: Underlay) -> Connection {
+    Connection { stream, port, is_loopback: false, underlay }
 }

@@ -24,7 +24,7 @@ pub(super) struct ProbeCall<'a> {
 impl Transport {
     /// Takes note of which jobs of the user run where.
     pub fn update_jobs(&self, choose: impl FnOnce(&NodeJobs) -> NodeJobs) {
-        let mut places = lock(&self.0.steps.places);
+        let mut places = lock(&self.0.srun_steps.places);
         *places = Arc::new(choose(&places));
     }
 
@@ -39,16 +39,16 @@ impl Transport {
         if !is_of_the_system || !matches!(choice, TransportMode::Auto | TransportMode::Srun) {
             return self.open(ways.target, ways.command, on_step).await;
         }
-        let has_place = self.0.steps.place(&ways.target.name).is_some();
+        let has_place = self.0.srun_steps.place(&ways.target.name).is_some();
         let state = self.0.options.state.as_deref();
         if choice == TransportMode::Srun {
             return self.open_in_step(ways, &mut on_step).await;
         }
-        if has_place && self.0.site.refuses_ssh(state).await {
+        if has_place && self.0.cluster.refuses_ssh(state).await {
             match self.open_in_step(ways, &mut on_step).await {
                 Err(fault) if !fault.retries_by_itself() => {
                     log::info!("{}: {fault}; ssh is tried", ways.target.name);
-                    trace::note(|| ConnectEvent::SlurmStepFailed(fault.to_string()));
+                    trace::record(|| ConnectEvent::SlurmStepFailed(fault.to_string()));
                 }
                 ended => return ended,
             }
@@ -58,10 +58,10 @@ impl Transport {
             Err(fault) if has_place && is_refusal(&fault) => fault,
             ended => return ended,
         };
-        trace::note(|| ConnectEvent::Fallback(fault.to_string()));
+        trace::record(|| ConnectEvent::Fallback(fault.to_string()));
         match self.open_in_step(ways, &mut on_step).await {
             Ok(channel) => {
-                self.0.site.remember(state).await;
+                self.0.cluster.remember_refusal(state).await;
                 Ok(channel)
             }
             Err(again) if again.retries_by_itself() => Err(again),
@@ -80,36 +80,36 @@ impl Transport {
         on_step: &mut impl FnMut(ConnectPhase),
     ) -> Result<Channel, Fault> {
         let options = &self.0.options;
-        self.0.site.checked_version(&options.srun_program).await?;
+        self.0.cluster.checked_version(&options.srun_program).await?;
         let node = &ways.target.name;
         loop {
-            let Some(place) = self.0.steps.place(node) else {
+            let Some(place) = self.0.srun_steps.place(node) else {
                 return Err(Fault::step(StepCause::NoJob, ""));
             };
             on_step(ConnectPhase::Connection);
-            trace::note(|| ConnectEvent::SlurmStep(place.job.id.clone()));
+            trace::record(|| ConnectEvent::SlurmStep(place.job.id.clone()));
             let call = SrunCall {
                 place: &place,
                 leash: ParentGuard(options.leash.as_deref()),
                 program: &options.srun_program,
                 connect_limit: options.connect_timeout.unwrap_or(DEFAULT_CONNECT_TIMEOUT),
             };
-            let fault = match self.0.steps.join(node, call, ways.shared).await {
+            let fault = match self.0.srun_steps.join(node, call, ways.shared).await {
                 Ok(part) => return Ok(Channel::step(part)),
                 Err(fault) => fault,
             };
             let job = &place.job.id;
-            if !(fault.is_job_specific() && self.0.steps.pass_over(node, job)) {
+            if !(fault.is_job_specific() && self.0.srun_steps.pass_over(node, job)) {
                 return Err(fault);
             }
             log::info!("{node}: no step of job {job}: {fault}; another job there is tried");
-            trace::note(|| ConnectEvent::SlurmStepFailed(fault.to_string()));
+            trace::record(|| ConnectEvent::SlurmStepFailed(fault.to_string()));
         }
     }
 
     /// Returns the jobs of the user that are known to run on a node.
     pub fn jobs_on(&self, node: &NodeName) -> Vec<JobId> {
-        self.0.steps.jobs_on(node)
+        self.0.srun_steps.jobs_on(node)
     }
 }
 

@@ -27,21 +27,21 @@ const MAX_BANNER: usize = 4096;
 /// An open connection; dropping it ends it.
 pub(super) struct Session {
     pub(super) handle: Handle<ClientHandler>,
-    pub(super) seen: Arc<ConnectionState>,
+    pub(super) state: Arc<ConnectionState>,
     /// What it runs over; a gateway stays open as long as this.
-    pub(super) carrier: Underlay,
-    _holder: CancelGuard,
+    pub(super) underlay: Underlay,
+    _cancel_guard: CancelGuard,
 }
 
 /// What the connection's own task has met, for those outside it.
 #[derive(Debug, Default)]
 pub(super) struct ConnectionState {
-    judgement: Mutex<Option<Verification>>,
+    verification: Mutex<Option<Verification>>,
     banner: Mutex<String>,
     end: Mutex<Option<End>>,
     refusals: Mutex<VecDeque<String>>,
     /// What the command says.
-    pub(super) outlet: OutputQueue,
+    pub(super) output: OutputQueue,
     /// What is written to the command as soon as it has said something.
     reply: Mutex<Option<String>>,
 }
@@ -57,8 +57,8 @@ pub(super) enum End {
 
 impl ConnectionState {
     /// Returns what is to be said about the key the node showed.
-    pub(super) fn judgement(&self) -> Option<Verification> {
-        lock(&self.judgement).clone()
+    pub(super) fn verification(&self) -> Option<Verification> {
+        lock(&self.verification).clone()
     }
 
     /// Returns the text sshd shows before login, without control characters.
@@ -77,7 +77,7 @@ impl ConnectionState {
         let banner = lock(&self.banner);
         let said = banner.get(length..).unwrap_or_default();
         let words: Vec<_> = said.split_whitespace().collect();
-        (!words.is_empty()).then(|| fault::quote(&words.join(" ")))
+        (!words.is_empty()).then(|| fault::sanitize_line(&words.join(" ")))
     }
 
     /// Returns how the connection ended.
@@ -102,7 +102,7 @@ impl ConnectionState {
     }
 
     /// Returns why the connection ended, in words.
-    pub(super) fn why(&self) -> String {
+    pub(super) fn end_text(&self) -> String {
         match self.end() {
             Some(End::Disconnected(words)) => format!("node says: {words}"),
             Some(End::Failed(why)) => why,
@@ -112,26 +112,28 @@ impl ConnectionState {
 }
 
 /// Greets the node, exchanges keys and judges its host key.
-pub(super) async fn greet(
+pub(super) async fn establish(
     line: Connection,
     trust: HostKeyPolicy,
-    terms: &SshParams,
+    params: &SshParams,
     deadline: &Deadline,
 ) -> Result<Session, Fault> {
-    meet(line, trust, terms, Arc::default(), deadline).await
+    handshake(line, trust, params, Arc::default(), deadline).await
 }
 
 /// Does the same to learn the host key only; the node sees a connection that ends.
-pub(super) async fn look(
+pub(super) async fn fetch_host_key(
     line: Connection,
-    judge: Arc<HostKeyVerifier>,
-    terms: &SshParams,
+    verifier: Arc<HostKeyVerifier>,
+    params: &SshParams,
     deadline: &Deadline,
 ) -> Result<Verification, Fault> {
-    let seen = Arc::<ConnectionState>::default();
-    let met = meet(line, HostKeyPolicy::Inspect(judge), terms, Arc::clone(&seen), deadline).await;
-    match (seen.judgement(), met) {
-        (Some(judgement), _) => Ok(judgement),
+    let state = Arc::<ConnectionState>::default();
+    let met =
+        handshake(line, HostKeyPolicy::Inspect(verifier), params, Arc::clone(&state), deadline)
+            .await;
+    match (state.verification(), met) {
+        (Some(verification), _) => Ok(verification),
         (None, Err(fault)) => Err(fault),
         (None, Ok(_session)) => Err(Fault::ConnectionLost {
             step: ConnectPhase::KeyExchange,
@@ -140,30 +142,35 @@ pub(super) async fn look(
     }
 }
 
-async fn meet(
+async fn handshake(
     line: Connection,
     trust: HostKeyPolicy,
-    terms: &SshParams,
-    seen: Arc<ConnectionState>,
+    params: &SshParams,
+    state: Arc<ConnectionState>,
     deadline: &Deadline,
 ) -> Result<Session, Fault> {
-    let Connection { stream, port, is_loopback, carrier } = line;
-    let (cable, holder) = cancellable_stream::cancellable(stream);
-    let settings = Arc::new(algorithms::settings(trust.offer(), terms));
-    let (trust, seen_too, notes) = (Box::new(trust), Arc::clone(&seen), trace::current());
-    let client = ClientHandler { trust, is_loopback, seen: seen_too, notes };
+    let Connection { stream, port, is_loopback, underlay } = line;
+    let (cable, cancel_guard) = cancellable_stream::cancellable(stream);
+    let settings = Arc::new(algorithms::settings(trust.offer(), params));
+    let (trust, seen_too, trace) = (Box::new(trust), Arc::clone(&state), trace::current());
+    let client = ClientHandler { trust, is_loopback, state: seen_too, trace };
     let connected = deadline
-        .bound(ConnectPhase::Greeting, client::connect_stream(settings, cable, client))
+        .timeout(ConnectPhase::Greeting, client::connect_stream(settings, cable, client))
         .await;
-    let step =
-        if holder.has_seen_version() { ConnectPhase::KeyExchange } else { ConnectPhase::Greeting };
+    let step = if cancel_guard.has_seen_version() {
+        ConnectPhase::KeyExchange
+    } else {
+        ConnectPhase::Greeting
+    };
     let fault = match connected {
-        Ok(Ok(handle)) => return Ok(Session { handle, seen, carrier, _holder: holder }),
+        Ok(Ok(handle)) => {
+            return Ok(Session { handle, state, underlay, _cancel_guard: cancel_guard });
+        }
         Ok(Err(HandlerError::Fault(fault))) => *fault,
         Ok(Err(HandlerError::Russh(error))) => algorithms::handshake_fault(&error, step, port),
-        Err(_missed) => deadline.missed(step),
+        Err(_missed) => deadline.timed_out(step),
     };
-    Err(carrier.blame(fault).await)
+    Err(underlay.attribute(fault).await)
 }
 
 /// Why the connection's task stopped by our own will or by accident.
@@ -184,13 +191,13 @@ pub(super) struct ClientHandler {
     /// Apart, since a connection keeps all that stands here several times over.
     trust: Box<HostKeyPolicy>,
     is_loopback: bool,
-    seen: Arc<ConnectionState>,
-    notes: Option<Trace>,
+    state: Arc<ConnectionState>,
+    trace: Option<Trace>,
 }
 
 impl Drop for ClientHandler {
     fn drop(&mut self) {
-        self.seen.outlet.close();
+        self.state.output.close();
     }
 }
 
@@ -202,12 +209,12 @@ impl client::Handler for ClientHandler {
         shown: &PublicKeyOrCertificate,
     ) -> Result<bool, HandlerError> {
         let fault = |fault| HandlerError::Fault(Box::new(fault));
-        let judgement = self.trust.judge(shown, self.is_loopback).map_err(fault)?;
-        *lock(&self.seen.judgement) = Some(judgement.clone());
-        if let Some(notes) = &self.notes {
-            notes.take(ConnectEvent::host_key(&judgement, self.trust.line(&judgement.key)));
+        let verification = self.trust.verify(shown, self.is_loopback).map_err(fault)?;
+        *lock(&self.state.verification) = Some(verification.clone());
+        if let Some(trace) = &self.trace {
+            trace.push(ConnectEvent::host_key(&verification, self.trust.line(&verification.key)));
         }
-        self.trust.admit(judgement).await.map_err(fault)
+        self.trust.accept(verification).await.map_err(fault)
     }
 
     async fn kex_done(
@@ -217,8 +224,8 @@ impl client::Handler for ClientHandler {
         _session: &mut client::Session,
     ) -> Result<(), HandlerError> {
         // Keys are exchanged again every hour; only the first time is of interest.
-        if let Some(notes) = self.notes.take() {
-            notes.take(ConnectEvent::Negotiated {
+        if let Some(trace) = self.trace.take() {
+            trace.push(ConnectEvent::Negotiated {
                 exchange: names.kex.as_ref().to_owned(),
                 cipher: names.cipher.as_ref().to_owned(),
                 mac: names.client_mac.as_ref().to_owned(),
@@ -232,10 +239,10 @@ impl client::Handler for ClientHandler {
         text: &str,
         _session: &mut client::Session,
     ) -> Result<(), HandlerError> {
-        let mut banner = lock(&self.seen.banner);
+        let mut banner = lock(&self.state.banner);
         let room = MAX_BANNER.saturating_sub(banner.chars().count());
         for line in text.lines().filter(|_| room > 0) {
-            let line = fault::clean(line, room);
+            let line = fault::sanitize(line, room);
             banner.push_str(&line);
             banner.push('\n');
         }
@@ -250,10 +257,10 @@ impl client::Handler for ClientHandler {
         data: &[u8],
         session: &mut client::Session,
     ) -> Result<(), HandlerError> {
-        if let Some(reply) = self.seen.take_back() {
+        if let Some(reply) = self.state.take_back() {
             session.data(channel, reply.into_bytes())?;
         }
-        self.seen.outlet.put(channel.number(), Output::Stdout(data.to_vec())).await;
+        self.state.output.push(channel.number(), Output::Stdout(data.to_vec())).await;
         Ok(())
     }
 
@@ -264,7 +271,7 @@ impl client::Handler for ClientHandler {
         data: &[u8],
         _session: &mut client::Session,
     ) -> Result<(), HandlerError> {
-        self.seen.outlet.put(channel.number(), Output::Stderr(data.to_vec())).await;
+        self.state.output.push(channel.number(), Output::Stderr(data.to_vec())).await;
         Ok(())
     }
 
@@ -274,7 +281,7 @@ impl client::Handler for ClientHandler {
         status: u32,
         _session: &mut client::Session,
     ) -> Result<(), HandlerError> {
-        self.seen.outlet.put(channel.number(), Output::Exit(Exit::Status(status))).await;
+        self.state.output.push(channel.number(), Output::Exit(Exit::Status(status))).await;
         Ok(())
     }
 
@@ -287,7 +294,7 @@ impl client::Handler for ClientHandler {
         _language: &str,
         _session: &mut client::Session,
     ) -> Result<(), HandlerError> {
-        self.seen.outlet.put(channel.number(), Output::Exit(Exit::by(signal))).await;
+        self.state.output.push(channel.number(), Output::Exit(Exit::by(signal))).await;
         Ok(())
     }
 
@@ -296,7 +303,7 @@ impl client::Handler for ClientHandler {
         channel: ChannelId,
         _session: &mut client::Session,
     ) -> Result<(), HandlerError> {
-        self.seen.outlet.put(channel.number(), Output::Closed(None)).await;
+        self.state.output.push(channel.number(), Output::Closed(None)).await;
         Ok(())
     }
 
@@ -306,7 +313,7 @@ impl client::Handler for ClientHandler {
     ) -> Result<(), HandlerError> {
         let (end, result) = match reason {
             DisconnectReason::ReceivedDisconnect(words) => {
-                (End::Disconnected(fault::quote(&words.message)), Ok(()))
+                (End::Disconnected(fault::sanitize_line(&words.message)), Ok(()))
             }
             DisconnectReason::Error(HandlerError::Russh(error)) => {
                 (End::Failed(algorithms::describe(&error)), Err(HandlerError::Russh(error)))
@@ -315,7 +322,7 @@ impl client::Handler for ClientHandler {
                 (End::Failed(fault.to_string()), Err(HandlerError::Fault(fault)))
             }
         };
-        *lock(&self.seen.end) = Some(end);
+        *lock(&self.state.end) = Some(end);
         result
     }
 
@@ -327,11 +334,11 @@ impl client::Handler for ClientHandler {
         _language: &str,
         _session: &mut client::Session,
     ) -> Result<(), HandlerError> {
-        let mut refusals = lock(&self.seen.refusals);
+        let mut refusals = lock(&self.state.refusals);
         if refusals.len() >= MAX_REFUSALS {
             refusals.pop_front();
         }
-        refusals.push_back(fault::quote(description));
+        refusals.push_back(fault::sanitize_line(description));
         Ok(())
     }
 

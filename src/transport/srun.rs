@@ -33,8 +33,8 @@ use crate::transport::process::{LocalProcess, ParentGuard};
 use crate::transport::srun::demux::Demux;
 use crate::transport::srun::router::{Router, StepTask};
 
-pub(super) use cluster::{Cluster, judged};
-pub(super) use messages::{HIDDEN_VARIABLES, fault};
+pub(super) use cluster::{Cluster, refine_fault};
+pub(super) use messages::{HIDDEN_VARIABLES, srun_fault};
 
 /// A node that the running step does not serve gets a new one when that has run for so long: it
 /// interrupts all nodes of the job for a second.
@@ -86,7 +86,7 @@ pub(super) struct SrunSteps {
 struct JobSlot {
     /// Who may begin a step.
     turn: Semaphore,
-    standing: Mutex<SlotState>,
+    state: Mutex<SlotState>,
 }
 
 #[derive(Debug, Default)]
@@ -100,7 +100,7 @@ struct SlotState {
 /// A step with its nodes; it ends when the last channel is gone.
 #[derive(Debug)]
 pub(super) struct SrunStep {
-    desk: Arc<Router>,
+    router: Arc<Router>,
     commands: mpsc::Sender<Vec<u8>>,
     began: Instant,
 }
@@ -141,17 +141,17 @@ impl SrunSteps {
         let slot = self.slot(&call.place.job.id);
         let asked = Instant::now();
         let Ok(_turn) = slot.turn.acquire().await else { return Err(super::ending()) };
-        let running = lock(&slot.standing).step.upgrade().filter(|step| step.desk.end().is_none());
+        let running = lock(&slot.state).step.upgrade().filter(|step| step.router.end().is_none());
         if let Some(step) = running {
-            match step.desk.subscribe(node) {
+            match step.router.subscribe(node) {
                 Ok(outputs) => return Ok(self.part(node, call, step, outputs)),
                 Err(fault) if step.began.elapsed() < MIN_RESTART_AGE => return Err(fault),
-                Err(_) => step.desk.finish(Fault::step(StepCause::Restarted, "")),
+                Err(_) => step.router.finish(Fault::step(StepCause::Restarted, "")),
             }
         }
         slot.wait(asked).await?;
         let step = self.begin(&slot, call, shared())?;
-        let outputs = step.desk.subscribe(node)?;
+        let outputs = step.router.subscribe(node)?;
         Ok(self.part(node, call, step, outputs))
     }
 
@@ -170,7 +170,7 @@ impl SrunSteps {
         let mut slots = lock(&self.slots);
         // Of jobs that are over nothing is kept.
         slots.retain(|_, slot| Arc::strong_count(slot) > 1 || slot.must_be_kept());
-        let new = || Arc::new(JobSlot { turn: Semaphore::new(1), standing: Mutex::default() });
+        let new = || Arc::new(JobSlot { turn: Semaphore::new(1), state: Mutex::default() });
         Arc::clone(slots.entry(job.clone()).or_insert_with(new))
     }
 
@@ -180,22 +180,23 @@ impl SrunSteps {
         call: SrunCall<'_>,
         shared: StepScript,
     ) -> Result<Arc<SrunStep>, Fault> {
-        let words = words(call, &shared.script);
+        let words = srun_args(call, &shared.script);
         let local =
             LocalProcess::spawn_without_env(call.program, &words, call.leash, HIDDEN_VARIABLES)?;
         let (commands, written) = mpsc::channel(MAX_PENDING_COMMANDS);
-        let desk = Arc::new(Router::new(&call.place.nodes, &shared.nonce, call.connect_limit));
-        let sorter = Demux::new(&call.place.nodes, &shared.nonce, shared.address_of);
+        let router = Arc::new(Router::new(&call.place.nodes, &shared.nonce, call.connect_limit));
+        let demux = Demux::new(&call.place.nodes, &shared.nonce, shared.address_of);
         let step = Arc::new(SrunStep {
-            desk: Arc::clone(&desk),
+            router: Arc::clone(&router),
             commands: commands.clone(),
             began: Instant::now(),
         });
         let job = call.place.job.id.clone();
-        let running = StepTask { job, local, desk: Arc::clone(&desk), sorter, input: shared.input };
-        let mut standing = lock(&slot.standing);
-        standing.step = Arc::downgrade(&step);
-        standing.last = Some(desk);
+        let running =
+            StepTask { job, local, router: Arc::clone(&router), demux, input: shared.input };
+        let mut state = lock(&slot.state);
+        state.step = Arc::downgrade(&step);
+        state.last = Some(router);
         let mut tasks = lock(&self.tasks);
         while tasks.try_join_next().is_some() {}
         tasks.spawn(running.run(commands.downgrade(), written));
@@ -206,18 +207,18 @@ impl SrunSteps {
 impl JobSlot {
     /// Returns whether something must be remembered about the job.
     fn must_be_kept(&self) -> bool {
-        let standing = lock(&self.standing);
-        let ended = standing.last.as_ref().and_then(|desk| desk.ended_at());
-        standing.step.strong_count() > 0 || ended.is_some_and(|at| at.elapsed() < MAX_BACKOFF)
+        let state = lock(&self.state);
+        let ended = state.last.as_ref().and_then(|router| router.ended_at());
+        state.step.strong_count() > 0 || ended.is_some_and(|at| at.elapsed() < MAX_BACKOFF)
     }
 
     /// Waits until the last step is gone and the job was left alone for a while. Whoever asked
     /// before the last step failed shares its fault.
     async fn wait(&self, asked: Instant) -> Result<(), Fault> {
-        let last = lock(&self.standing).last.clone();
+        let last = lock(&self.state).last.clone();
         let Some(last) = last else { return Ok(()) };
         // Two steps at once there must not be, whatever the old one does.
-        if timeout(SHUTDOWN_TIMEOUT * 2, last.gone()).await.is_err() {
+        if timeout(SHUTDOWN_TIMEOUT * 2, last.wait_until_ended()).await.is_err() {
             return Err(Fault::step(StepCause::Busy, "the last step of gtop has not ended yet"));
         }
         let Some(ended) = last.ended_at() else { return Ok(()) };
@@ -225,11 +226,11 @@ impl JobSlot {
             return Err(fault);
         }
         let until = {
-            let mut standing = lock(&self.standing);
+            let mut state = lock(&self.state);
             let is_good = ended.duration_since(last.started_at()) >= STABLE_AFTER;
-            let doubled = (standing.pause * 2).clamp(MIN_BACKOFF, MAX_BACKOFF);
-            standing.pause = if is_good { MIN_BACKOFF } else { doubled };
-            ended + standing.pause
+            let doubled = (state.pause * 2).clamp(MIN_BACKOFF, MAX_BACKOFF);
+            state.pause = if is_good { MIN_BACKOFF } else { doubled };
+            ended + state.pause
         };
         sleep_until(until).await;
         Ok(())
@@ -249,13 +250,13 @@ pub(super) struct StepChannel {
 impl StepChannel {
     /// Returns by which word the loaders of this step announce themselves.
     pub(super) fn nonce(&self) -> &str {
-        &self.step.desk.nonce
+        &self.step.router.nonce
     }
 
     /// Waits until the node is late, if it is awaited from now on.
     pub(super) fn late(&self) -> impl Future<Output = ()> + use<> {
-        let desk = Arc::clone(&self.step.desk);
-        async move { desk.late().await }
+        let router = Arc::clone(&self.step.router);
+        async move { router.late().await }
     }
 
     /// Waits for what comes next. Nothing is lost when the wait is given up.
@@ -268,7 +269,7 @@ impl StepChannel {
 
     /// Returns why the node has no output any more; where another job of it may serve, that.
     fn why_closed(&self) -> Option<Fault> {
-        let fault = self.step.desk.why_closed(&self.node)?;
+        let fault = self.step.router.why_closed(&self.node)?;
         if fault.is_job_specific() && pass_over(&self.known, &self.node, &self.job) {
             return Some(Fault::step(StepCause::TryingOtherJob, &fault.headline()));
         }
@@ -282,12 +283,12 @@ impl StepChannel {
 
     /// Takes leave; the last one waits for the end of the step.
     pub(super) async fn shutdown(self) {
-        let desk = Arc::clone(&self.step.desk);
+        let router = Arc::clone(&self.step.router);
         let is_last = Arc::strong_count(&self.step) == 1;
         drop(self);
         if is_last {
             // What does not end by itself is ended by its leash.
-            timeout(SHUTDOWN_TIMEOUT, desk.gone()).await.ok();
+            timeout(SHUTDOWN_TIMEOUT, router.wait_until_ended()).await.ok();
         }
     }
 }
@@ -297,7 +298,7 @@ fn pass_over(known: &SharedNodeJobs, node: &NodeName, job: &JobId) -> bool {
 }
 
 /// Returns the command line of `srun`.
-pub(super) fn words(call: SrunCall<'_>, script: &str) -> Vec<OsString> {
+pub(super) fn srun_args(call: SrunCall<'_>, script: &str) -> Vec<OsString> {
     let StepNodes { job, nodes } = call.place;
     let names: Vec<&str> = nodes.iter().map(NodeName::as_str).collect();
     let seconds = call.connect_limit.as_secs().max(1);

@@ -69,8 +69,8 @@ pub(super) enum AddressFamily {
 }
 
 impl AddressFamily {
-    fn of(answers: &ResolvedOptions) -> Self {
-        match answers.first("addressfamily") {
+    fn of(resolved: &ResolvedOptions) -> Self {
+        match resolved.first("addressfamily") {
             Some("inet") => Self::Version4,
             Some("inet6") => Self::Version6,
             _ => Self::Any,
@@ -84,7 +84,7 @@ pub(super) struct HostSettings {
     pub(super) host: String,
     pub(super) port: u16,
     pub(super) user: String,
-    pub(super) known_as: KnownHostName,
+    pub(super) known_hosts_name: KnownHostName,
     pub(super) family: AddressFamily,
     /// Set only when the configuration sets it.
     pub(super) connect_timeout: Option<Duration>,
@@ -104,9 +104,9 @@ pub(super) struct HostSettings {
     pub(super) algorithms: AlgorithmSettings,
     pub(super) host_key_check: HostKeyCheck,
     /// Whether any key is believed of a host that is reached by a loopback address.
-    pub(super) believes_loopback: bool,
+    pub(super) trusts_loopback: bool,
     /// Bits that RSA keys must have, on both sides.
-    pub(super) least_rsa_bits: u32,
+    pub(super) min_rsa_bits: u32,
     /// The file of `RevokedHostKeys`.
     pub(super) revoked_host_keys: Option<PathBuf>,
     /// The first of these is where a new host key is written.
@@ -121,7 +121,7 @@ pub(super) struct HostSettings {
     /// Options in effect that only the `ssh` program can follow, spelt as in `ssh_config`.
     pub(super) needs_ssh: Vec<String>,
     /// What the `ssh` program must be told so that it runs a command and no more.
-    pub(super) undone: Vec<&'static str>,
+    pub(super) command_overrides: Vec<&'static str>,
 }
 
 /// A line of a configuration file.
@@ -135,7 +135,7 @@ pub struct Origin {
 
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let file = fault::clean(&self.file.to_string_lossy(), 200);
+        let file = fault::sanitize(&self.file.to_string_lossy(), 200);
         match self.line {
             // The file as a whole.
             0 => f.write_str(&file),
@@ -221,7 +221,7 @@ pub(super) struct KeySettings {
     /// Whether the user chose them, rather than OpenSSH's defaults.
     pub(super) are_keys_configured: bool,
     /// Whether no other key of the agent may be shown.
-    pub(super) only_these: bool,
+    pub(super) identities_only: bool,
     pub(super) agent: Option<PathBuf>,
 }
 
@@ -316,7 +316,7 @@ pub(super) fn check_user(user: &str) -> Result<(), Fault> {
 
 fn check(what: &str, text: &str, wrong: impl Fn(char) -> bool) -> Result<(), Fault> {
     if text.is_empty() || text.len() > 255 || text.starts_with('-') || text.contains(wrong) {
-        let why = format!("{what} '{}' cannot be used", fault::quote(text));
+        let why = format!("{what} '{}' cannot be used", fault::sanitize_line(text));
         return Err(Fault::BadConfiguration { why });
     }
     Ok(())
@@ -361,20 +361,24 @@ impl HostQuery {
     }
 
     /// Reads what `ssh -G` printed.
-    pub(super) fn of_ssh(&self, text: &str, around: &LocalEnv) -> Result<HostSettings, Fault> {
-        let answers = ResolvedOptions::of_ssh(text);
+    pub(super) fn settings_from_ssh_g(
+        &self,
+        text: &str,
+        env: &LocalEnv,
+    ) -> Result<HostSettings, Fault> {
+        let resolved = ResolvedOptions::parse_ssh_g(text);
         for option in ["hostname", "user", "port"] {
-            if !answers.has(option) {
+            if !resolved.has(option) {
                 let why = format!("ssh -G names no {option} for {}", self.host);
                 return Err(Fault::BadConfiguration { why });
             }
         }
-        host_settings::of(&answers, self, around)
+        host_settings::of(&resolved, self, env)
     }
 
     /// Returns every option `ssh -G` printed.
-    pub(super) fn options_from_ssh_g(&self, text: &str, around: &LocalEnv) -> Vec<EffectiveOption> {
-        host_settings::effective(&ResolvedOptions::of_ssh(text), self, around)
+    pub(super) fn options_from_ssh_g(&self, text: &str, env: &LocalEnv) -> Vec<EffectiveOption> {
+        host_settings::effective(&ResolvedOptions::parse_ssh_g(text), self, env)
     }
 }
 
@@ -391,13 +395,13 @@ pub(super) enum ConfigError {
 
 impl ConfigError {
     fn wrong(at: &Origin, why: impl fmt::Display) -> Self {
-        let why = fault::clean(&format!("{at}: {why}"), 400);
+        let why = fault::sanitize(&format!("{at}: {why}"), 400);
         Self::Invalid(Fault::BadConfiguration { why })
     }
 
     fn file(path: &Path, why: &str) -> Self {
         let path = path.to_string_lossy();
-        let why = format!("{why} {}", fault::quote(&path));
+        let why = format!("{why} {}", fault::sanitize_line(&path));
         Self::Invalid(Fault::BadConfiguration { why })
     }
 }
@@ -423,7 +427,7 @@ mod tests {
         assert!(complaint(NO_HOME_DIR, "ada").is_some_and(|words| words.contains("set HOME")));
     }
 
-    fn around() -> LocalEnv {
+    fn env() -> LocalEnv {
         LocalEnv {
             home: PathBuf::from("/home/ada"),
             include_home: PathBuf::from("/home/ada"),
@@ -433,7 +437,7 @@ mod tests {
         }
     }
 
-    fn question(host: &str) -> HostQuery {
+    fn query(host: &str) -> HostQuery {
         HostQuery { host: host.to_owned(), user: None, port: None }
     }
 
@@ -442,16 +446,16 @@ mod tests {
         for host in
             ["", "-oProxyCommand=x", "a b", "a;b", "$(x)", "a`b`", "a\nb", "a\u{1b}b", "a|b", "a,b"]
         {
-            assert!(question(host).check().is_err(), "{host:?}");
+            assert!(query(host).check().is_err(), "{host:?}");
         }
         for host in ["n1", "n1.site", "10.0.0.1", "fe80::1%eth0", "[::1]", "gpu_a-1", "host#foo"] {
-            assert!(question(host).check().is_ok(), "{host:?}");
+            assert!(query(host).check().is_ok(), "{host:?}");
             assert!(check_known_name(host).is_ok(), "{host:?}");
         }
         for host in ["#n1", "n*", "n?", "!n1", "@revoked", "a,b", "|1|a|b"] {
             assert!(check_known_name(host).is_err(), "{host:?}");
         }
-        let user = |user: &str| HostQuery { user: Some(user.to_owned()), ..question("n1") };
+        let user = |user: &str| HostQuery { user: Some(user.to_owned()), ..host_query("n1") };
         assert!(user("-l").check().is_err());
         assert!(user("a;b").check().is_err());
         for wrong in ["a -l", "a\\", "a\tb", "a\u{1b}", ""] {
@@ -460,8 +464,10 @@ mod tests {
         for right in ["ada@SITE", "ada lovelace", "SITE\\ada", "host$", "a  b", "a b-"] {
             assert!(user(right).check().is_ok(), "{right:?}");
         }
-        assert!(question("n1").of_ssh("hostname a$b\nuser x\nport 22\n", &around()).is_err());
-        assert!(question("n1").of_ssh("user x\nport 22\n", &around()).is_err());
+        assert!(
+            query("n1").settings_from_ssh_g("hostname a$b\nuser x\nport 22\n", &env()).is_err()
+        );
+        assert!(query("n1").settings_from_ssh_g("user x\nport 22\n", &env()).is_err());
     }
 
     #[test]

@@ -77,7 +77,7 @@ pub async fn run_program(asked: ProgramCall<'_>) -> Result<ProgramOutput, Progra
         if is_missing {
             ProgramError::NotFound
         } else {
-            ProgramError::NotStarted(fault::reason(&error))
+            ProgramError::NotStarted(fault::io_error_text(&error))
         }
     })?;
     let mut complaint = Vec::new();
@@ -98,7 +98,7 @@ impl ProcessGroup {
         asked: ProgramCall<'_>,
         complaint: &mut Vec<u8>,
     ) -> (bool, Vec<u8>) {
-        let (input, output, errors) = self.pipes();
+        let (input, output, errors) = self.take_pipes();
         let mut printed = Vec::new();
         let writing = async {
             if let Some(mut input) = input {

@@ -156,23 +156,23 @@ impl Trace {
         lock(&self.0).clone()
     }
 
-    pub(super) fn take(&self, note: ConnectEvent) {
-        let mut notes = lock(&self.0);
-        if notes.len() < MAX_EVENTS {
-            notes.push(TracedEvent { at: Instant::now(), note });
+    pub(super) fn push(&self, note: ConnectEvent) {
+        let mut trace = lock(&self.0);
+        if trace.len() < MAX_EVENTS {
+            trace.push(TracedEvent { at: Instant::now(), note });
         }
     }
 }
 
 /// Does some work and takes notes of every node it reaches meanwhile.
-pub async fn with_trace<T>(notes: &Trace, work: impl Future<Output = T>) -> T {
-    TRACE.scope(notes.clone(), work).await
+pub async fn with_trace<T>(trace: &Trace, work: impl Future<Output = T>) -> T {
+    TRACE.scope(trace.clone(), work).await
 }
 
 /// Takes a note when anybody wants it.
-pub(super) fn note(make: impl FnOnce() -> ConnectEvent) {
+pub(super) fn record(make: impl FnOnce() -> ConnectEvent) {
     // Nobody does: the usual case.
-    TRACE.try_with(|notes| notes.take(make())).ok();
+    TRACE.try_with(|trace| trace.push(make())).ok();
 }
 
 /// Returns where notes of this task go, for work in tasks of its own.
@@ -183,7 +183,7 @@ pub(super) fn current() -> Option<Trace> {
 /// Takes a note of whether a master connection is there, where the configuration names one.
 pub(super) fn record_master(settings: &HostSettings, master: Option<&ControlMaster>) {
     if !settings.control_paths.is_empty() {
-        note(|| {
+        record(|| {
             master.map_or(ConnectEvent::MasterMissing, |master| {
                 ConnectEvent::MasterFound(master.0.clone())
             })
@@ -192,18 +192,21 @@ pub(super) fn record_master(settings: &HostSettings, master: Option<&ControlMast
 }
 
 /// Takes a note of a key, a certificate or an answer.
-pub(super) fn tried(what: &str, result: impl FnOnce() -> CredentialOutcome) {
-    note(|| ConnectEvent::CredentialTried { what: fault::clean(what, MAX_TEXT), result: result() });
+pub(super) fn record_tried(what: &str, result: impl FnOnce() -> CredentialOutcome) {
+    record(|| ConnectEvent::CredentialTried {
+        what: fault::sanitize(what, MAX_TEXT),
+        result: result(),
+    });
 }
 
 impl ConnectEvent {
-    pub(super) fn host_key(judgement: &Verification, line: Option<(PathBuf, usize)>) -> Self {
+    pub(super) fn host_key(verification: &Verification, line: Option<(PathBuf, usize)>) -> Self {
         Self::HostKey {
-            algorithm: judgement.key.algorithm().to_string(),
-            fingerprint: known_hosts::fingerprint(&judgement.key),
-            verdict: judgement.verdict.clone(),
+            algorithm: verification.key.algorithm().to_string(),
+            fingerprint: known_hosts::fingerprint(&verification.key),
+            verdict: verification.verdict.clone(),
             line,
-            flaw: judgement.flaw.as_ref().map(ToString::to_string),
+            flaw: verification.flaw.as_ref().map(ToString::to_string),
         }
     }
 }
@@ -211,15 +214,15 @@ impl ConnectEvent {
 /// Listens for the first line of the other side: sshd's is its version.
 #[derive(Debug)]
 pub(super) struct VersionTap {
-    notes: Trace,
-    heard: Vec<u8>,
+    trace: Trace,
+    buffer: Vec<u8>,
     is_done: bool,
 }
 
 impl VersionTap {
     /// Returns an ear when anybody wants notes.
-    pub(super) fn listening() -> Option<Self> {
-        Some(Self { notes: current()?, heard: Vec::new(), is_done: false })
+    pub(super) fn if_traced() -> Option<Self> {
+        Some(Self { trace: current()?, buffer: Vec::new(), is_done: false })
     }
 
     /// Takes bytes as they come, until there is a line.
@@ -227,14 +230,14 @@ impl VersionTap {
         if self.is_done {
             return;
         }
-        let room = MAX_TEXT.saturating_sub(self.heard.len());
-        self.heard.extend(bytes.iter().take(room));
+        let room = MAX_TEXT.saturating_sub(self.buffer.len());
+        self.buffer.extend(bytes.iter().take(room));
         // A server may say other things before its version.
         let is_version = |line: &&[u8]| line.starts_with(b"SSH-");
-        let mut lines: Vec<&[u8]> = self.heard.split(|byte| *byte == b'\n').collect();
+        let mut lines: Vec<&[u8]> = self.buffer.split(|byte| *byte == b'\n').collect();
         let rest = lines.pop().unwrap_or_default();
         let version = lines.into_iter().find(is_version);
-        let is_full = self.heard.len() >= MAX_TEXT;
+        let is_full = self.buffer.len() >= MAX_TEXT;
         if let Some(line) = version.or_else(|| is_full.then_some(rest)) {
             self.is_done = true;
             self.say(line);
@@ -243,9 +246,9 @@ impl VersionTap {
 
     fn say(&self, line: &[u8]) {
         let text = String::from_utf8_lossy(line);
-        let line = fault::clean(text.trim(), MAX_TEXT);
+        let line = fault::sanitize(text.trim(), MAX_TEXT);
         if !line.is_empty() {
-            self.notes.take(ConnectEvent::ServerVersion(line));
+            self.trace.push(ConnectEvent::ServerVersion(line));
         }
     }
 }
@@ -254,7 +257,7 @@ impl Drop for VersionTap {
     /// What came was no version: that is worth telling.
     fn drop(&mut self) {
         if !self.is_done {
-            let line = self.heard.split(|byte| *byte == b'\n').next().unwrap_or_default();
+            let line = self.buffer.split(|byte| *byte == b'\n').next().unwrap_or_default();
             self.say(line);
         }
     }
@@ -264,32 +267,32 @@ impl Drop for VersionTap {
 mod tests {
     use super::*;
 
-    async fn heard(pieces: &[&[u8]]) -> Vec<ConnectEvent> {
-        let notes = Trace::default();
-        with_trace(&notes, async {
-            let mut ear = VersionTap::listening().unwrap();
+    async fn buffer(pieces: &[&[u8]]) -> Vec<ConnectEvent> {
+        let trace = Trace::default();
+        with_trace(&trace, async {
+            let mut version_tap = VersionTap::if_traced().unwrap();
             for piece in pieces {
-                ear.hear(piece);
+                version_tap.hear(piece);
             }
         })
         .await;
-        notes.taken().into_iter().map(|noted| noted.note).collect()
+        trace.taken().into_iter().map(|noted| noted.note).collect()
     }
 
     #[tokio::test]
     async fn the_greeting_is_the_version_line_or_what_came_instead() {
         let said = |line: &str| vec![ConnectEvent::ServerVersion(line.to_owned())];
         assert_eq!(
-            heard(&[b"SSH-2.0-Open", b"SSH_9.2\r\nbinary"]).await,
+            buffer(&[b"SSH-2.0-Open", b"SSH_9.2\r\nbinary"]).await,
             said("SSH-2.0-OpenSSH_9.2")
         );
-        assert_eq!(heard(&[b"welcome\r\nSSH-2.0-x\r\n"]).await, said("SSH-2.0-x"));
+        assert_eq!(buffer(&[b"welcome\r\nSSH-2.0-x\r\n"]).await, said("SSH-2.0-x"));
         assert_eq!(
-            heard(&[b"HTTP/1.1 400 Bad\x1b[2J\r\n\r\n"]).await,
+            buffer(&[b"HTTP/1.1 400 Bad\x1b[2J\r\n\r\n"]).await,
             said("HTTP/1.1 400 Bad [2J")
         );
-        assert_eq!(heard(&[]).await, []);
-        let Some(ConnectEvent::ServerVersion(long)) = heard(&[&[b'x'; 9000]]).await.pop() else {
+        assert_eq!(buffer(&[]).await, []);
+        let Some(ConnectEvent::ServerVersion(long)) = buffer(&[&[b'x'; 9000]]).await.pop() else {
             panic!()
         };
         assert!(long.chars().count() <= MAX_TEXT + 1);
@@ -297,13 +300,13 @@ mod tests {
 
     #[tokio::test]
     async fn notes_are_taken_only_where_somebody_wants_them_and_never_without_bound() {
-        note(|| panic!("nobody asked"));
-        assert!(current().is_none() && VersionTap::listening().is_none());
-        let notes = Trace::default();
-        with_trace(&notes, async {
-            (0..10_000).for_each(|_| note(|| ConnectEvent::GatewayFinished))
+        record(|| panic!("nobody asked"));
+        assert!(current().is_none() && VersionTap::if_traced().is_none());
+        let trace = Trace::default();
+        with_trace(&trace, async {
+            (0..10_000).for_each(|_| record(|| ConnectEvent::GatewayFinished))
         })
         .await;
-        assert_eq!(notes.taken().len(), MAX_EVENTS);
+        assert_eq!(trace.taken().len(), MAX_EVENTS);
     }
 }

@@ -16,7 +16,7 @@ pub(super) struct Connection {
     pub(super) port: u16,
     /// The host answers at a loopback address of this machine.
     pub(super) is_loopback: bool,
-    pub(super) carrier: Underlay,
+    pub(super) underlay: Underlay,
 }
 
 /// Who carries the bytes.
@@ -34,30 +34,30 @@ pub(super) enum Underlay {
 
 impl Underlay {
     /// Returns whether a master connection of the user's is part of the way.
-    pub(super) fn is_over_master(&self) -> bool {
+    pub(super) fn uses_master(&self) -> bool {
         match self {
             Self::Network | Self::ProxyCommand(_) => false,
-            Self::Gateway(trunk) => trunk.is_over_master(),
+            Self::Gateway(mux) => mux.uses_master(),
             Self::Master { .. } => true,
         }
     }
 
     /// Says of a fault whose it really is: a host cannot answer by a way that is gone.
-    pub(super) async fn blame(&self, fault: Fault) -> Fault {
+    pub(super) async fn attribute(&self, fault: Fault) -> Fault {
         if !may_be_underlay(&fault) {
             return fault;
         }
         match self {
             Self::Network => fault,
-            Self::Gateway(trunk) => trunk.end().unwrap_or(fault),
+            Self::Gateway(mux) => mux.end().unwrap_or(fault),
             Self::Master { gateway, master, complaints } => match complaints.last_words().await {
                 Some(why) if why.contains("refused by peer") => Fault::GatewayCannotReach {
                     gateway: gateway.clone(),
-                    why: openssh_stderr::phrase(&why),
+                    why: openssh_stderr::lowercase_first(&why),
                 },
                 // The program complains only when the master ends, and mostly not even then.
-                Some(_) => master.lost().by_way_of(gateway),
-                None if master.is_gone().await => master.lost().by_way_of(gateway),
+                Some(_) => master.lost().at_gateway(gateway),
+                None if master.is_gone().await => master.lost().at_gateway(gateway),
                 None => fault,
             },
             Self::ProxyCommand(complaints) => {

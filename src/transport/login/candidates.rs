@@ -37,7 +37,7 @@ pub(super) struct KeySources<'a> {
     /// What the agent holds, in its order.
     pub(super) held: &'a [AgentIdentity],
     /// Whether nothing else of the agent may be shown.
-    pub(super) only_these: bool,
+    pub(super) identities_only: bool,
     /// Names of the algorithms to sign with; those of today when empty.
     pub(super) algorithms: &'a [String],
     /// Who wants in.
@@ -65,8 +65,8 @@ pub(super) enum KeySigner {
 pub(super) struct Candidate {
     /// What people call it: a file, a fingerprint, the id of a certificate.
     pub(super) name: String,
-    pub(super) proof: Credential,
-    pub(super) hand: KeySigner,
+    pub(super) credential: Credential,
+    pub(super) signer: KeySigner,
 }
 
 /// The keys to show, and why the others are not shown.
@@ -130,7 +130,7 @@ impl Credential {
 /// A key or certificate before it is known whether anybody can sign for it.
 struct Entry<'a> {
     name: String,
-    proof: Credential,
+    credential: Credential,
     /// The file of the key, where it came from one.
     file: Option<&'a KeyFile>,
     /// The agent's own, where it holds exactly this.
@@ -138,12 +138,12 @@ struct Entry<'a> {
 }
 
 /// Chooses and orders.
-pub(super) fn select(stock: KeySources<'_>) -> Selection {
+pub(super) fn select(sources: KeySources<'_>) -> Selection {
     let mut selection = Selection::default();
-    let files = file_entries(stock, &mut selection);
-    for entry in in_order(stock, files) {
-        match entry.candidate(stock) {
-            Ok(candidate) if selection.has(&candidate.proof) => {}
+    let files = file_entries(sources, &mut selection);
+    for entry in in_order(sources, files) {
+        match entry.candidate(sources) {
+            Ok(candidate) if selection.has(&candidate.credential) => {}
             Ok(candidate) => selection.candidates.push(candidate),
             Err(why) => selection.skipped.push(format!("{} ({why})", entry.name)),
         }
@@ -152,15 +152,15 @@ pub(super) fn select(stock: KeySources<'_>) -> Selection {
 }
 
 impl Selection {
-    fn has(&self, proof: &Credential) -> bool {
-        self.candidates.iter().any(|candidate| candidate.proof == *proof)
+    fn has(&self, credential: &Credential) -> bool {
+        self.candidates.iter().any(|candidate| candidate.credential == *credential)
     }
 }
 
 /// Lists what the files hold, each key before its certificate.
-fn file_entries<'a>(stock: KeySources<'a>, selection: &mut Selection) -> Vec<Entry<'a>> {
+fn file_entries<'a>(sources: KeySources<'a>, selection: &mut Selection) -> Vec<Entry<'a>> {
     let mut entries = Vec::new();
-    for identity in stock.identities {
+    for identity in sources.identities {
         let path = identity.path.display().to_string();
         match &identity.file {
             KeyFile::Missing => {}
@@ -178,48 +178,48 @@ fn file_entries<'a>(stock: KeySources<'a>, selection: &mut Selection) -> Vec<Ent
             | KeyFile::SecurityKey(_) => {
                 entries.extend(identity.file.public().map(|key| Entry {
                     name: path.clone(),
-                    proof: Credential::Key(key.clone()),
+                    credential: Credential::Key(key.clone()),
                     file: Some(&identity.file),
                     held: None,
                 }));
             }
         }
-        if matches!(&identity.file, KeyFile::Encrypted(public) if !stock.holds(public.as_ref())) {
+        if matches!(&identity.file, KeyFile::Encrypted(public) if !sources.holds(public.as_ref())) {
             selection.locked.push(identity.path.clone());
         }
-        let flaw = stock.flaw(&identity.file).map(|flaw| (identity.path.clone(), flaw));
+        let flaw = sources.flaw(&identity.file).map(|flaw| (identity.path.clone(), flaw));
         selection.unusable.extend(flaw);
         // With certificates of its own the configuration wants no others.
         if let Some(certificate) = &identity.certificate
-            && stock.certificates.is_empty()
+            && sources.certificates.is_empty()
         {
-            entries.push(stock.certificate_entry(&path, certificate));
+            entries.push(sources.certificate_entry(&path, certificate));
         }
     }
     entries
 }
 
 /// Returns configured certificates, configured keys the agent holds, its others, the files.
-fn in_order<'a>(stock: KeySources<'a>, mut files: Vec<Entry<'a>>) -> Vec<Entry<'a>> {
-    let certificates = stock.certificates.iter().filter_map(|file| {
+fn in_order<'a>(sources: KeySources<'a>, mut files: Vec<Entry<'a>>) -> Vec<Entry<'a>> {
+    let certificates = sources.certificates.iter().filter_map(|file| {
         let path = file.path.display().to_string();
-        Some(stock.certificate_entry(&path, file.certificate.as_ref()?))
+        Some(sources.certificate_entry(&path, file.certificate.as_ref()?))
     });
     let (mut ours, mut others) = (Vec::new(), Vec::new());
-    for held in stock.held {
-        let proof = credential_of(held);
-        if let Some(at) = files.iter().position(|entry| entry.proof == proof) {
+    for held in sources.held {
+        let credential = credential_of(held);
+        if let Some(at) = files.iter().position(|entry| entry.credential == credential) {
             let entry = files.remove(at);
             let name = format!("{} in the agent", entry.name);
             ours.push(Entry { name, held: Some(held), ..entry });
-        } else if !stock.only_these {
-            let name = match &proof {
+        } else if !sources.identities_only {
+            let name = match &credential {
                 Credential::Key(key) => format!("agent {}", key.fingerprint(HashAlg::Sha256)),
                 Credential::Certificate(certificate) => {
-                    stock.certificate_name("agent", certificate)
+                    sources.certificate_name("agent", certificate)
                 }
             };
-            others.push(Entry { name, proof, file: None, held: Some(held) });
+            others.push(Entry { name, credential, file: None, held: Some(held) });
         }
     }
     certificates.chain(ours).chain(others).chain(files).collect()
@@ -238,7 +238,7 @@ impl<'a> KeySources<'a> {
     fn certificate_entry(self, place: &str, certificate: &Arc<Certificate>) -> Entry<'a> {
         Entry {
             name: self.certificate_name(place, certificate),
-            proof: Credential::Certificate(Arc::clone(certificate)),
+            credential: Credential::Certificate(Arc::clone(certificate)),
             file: None,
             held: None,
         }
@@ -254,11 +254,11 @@ impl<'a> KeySources<'a> {
         } else if certificate.valid_after() > now {
             ", not valid yet".to_owned()
         } else if !principals.is_empty() && !principals.iter().any(|name| name == self.user) {
-            format!(", for {}", fault::clean(&principals.join(" "), 64))
+            format!(", for {}", fault::sanitize(&principals.join(" "), 64))
         } else {
             String::new()
         };
-        format!("{place} certificate '{}'{flaw}", fault::clean(certificate.key_id(), 64))
+        format!("{place} certificate '{}'{flaw}", fault::sanitize(certificate.key_id(), 64))
     }
 
     /// Returns what keeps a key file from being used, where a person can change that.
@@ -268,9 +268,9 @@ impl<'a> KeySources<'a> {
                 (!self.holds(public.as_ref())).then_some(KeyFileProblem::Unprotected)
             }
             KeyFile::Usable(key) => {
-                let proof = Credential::Key(key.public_key().key_data().clone());
-                let kind = || KeyFileProblem::AlgorithmExcluded(proof.kind());
-                proof.hashes(self.algorithms).is_empty().then(kind)
+                let credential = Credential::Key(key.public_key().key_data().clone());
+                let kind = || KeyFileProblem::AlgorithmExcluded(credential.kind());
+                credential.hashes(self.algorithms).is_empty().then(kind)
             }
             KeyFile::Encrypted(_)
             | KeyFile::LegacyEncrypted(_)
@@ -312,14 +312,14 @@ impl<'a> KeySources<'a> {
 
 impl Entry<'_> {
     /// Returns this with who signs for it, or why it is not shown.
-    fn candidate(&self, stock: KeySources<'_>) -> Result<Candidate, &'static str> {
-        if self.proof.hashes(stock.algorithms).is_empty() {
+    fn candidate(&self, sources: KeySources<'_>) -> Result<Candidate, &'static str> {
+        if self.credential.hashes(sources.algorithms).is_empty() {
             return Err("its kind is not in PubkeyAcceptedAlgorithms");
         }
-        let hand = match (&self.proof, self.held, self.file) {
+        let signer = match (&self.credential, self.held, self.file) {
             (Credential::Certificate(certificate), held, _) => {
                 let own = || held.map(|held| KeySigner::Agent(Box::new(held.clone())));
-                stock.signer(certificate).or_else(own).ok_or("its private key is not here")?
+                sources.signer(certificate).or_else(own).ok_or("its private key is not here")?
             }
             (Credential::Key(_), Some(held), _) => KeySigner::Agent(Box::new(held.clone())),
             (Credential::Key(_), None, Some(file)) => match file {
@@ -334,13 +334,13 @@ impl Entry<'_> {
             },
             (Credential::Key(_), None, None) => return Err("nobody signs for it"),
         };
-        Ok(Candidate { name: self.name.clone(), proof: self.proof.clone(), hand })
+        Ok(Candidate { name: self.name.clone(), credential: self.credential.clone(), signer })
     }
 }
 
 impl Candidate {
     /// Returns the public key as the node gets it.
     pub(super) fn public_key(&self) -> PublicKey {
-        PublicKey::from(self.proof.key().clone())
+        PublicKey::from(self.credential.key().clone())
     }
 }

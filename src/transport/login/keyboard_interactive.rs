@@ -27,26 +27,26 @@ const MAX_LINES: usize = 12;
 
 impl Attempt<'_> {
     /// Goes through one exchange.
-    pub(super) async fn answer_questions(&mut self) -> Result<AuthOutcome, Fault> {
+    pub(super) async fn keyboard_interactive(&mut self) -> Result<AuthOutcome, Fault> {
         let login = self.login;
         if self.exchanges >= login.prompts || (self.exchanges > 0 && !self.was_asked) {
-            self.spent.push(MethodKind::KeyboardInteractive);
+            self.exhausted.push(MethodKind::KeyboardInteractive);
             return Ok(AuthOutcome::Refused);
         }
-        let judgement = self.session.seen.judgement();
-        if judgement.is_some_and(|of| matches!(of.verdict, HostKeyStatus::Changed { .. })) {
+        let verification = self.session.state.verification();
+        if verification.is_some_and(|of| matches!(of.verdict, HostKeyStatus::Changed { .. })) {
             // ssh keeps its secrets to itself as well, with StrictHostKeyChecking no.
-            return Ok(self.stay_silent(UnansweredReason::ChangedHostKey));
+            return Ok(self.skip_prompts(UnansweredReason::ChangedHostKey));
         }
         if login.has_master {
-            return Ok(self.stay_silent(UnansweredReason::MasterOpen));
+            return Ok(self.skip_prompts(UnansweredReason::MasterOpen));
         }
         let Some(interview) = &login.interview else {
-            return Ok(self.stay_silent(UnansweredReason::NoTerminal));
+            return Ok(self.skip_prompts(UnansweredReason::NoTerminal));
         };
         if !interview.is_open() {
             // Not even begun: a node may ring somebody's phone when it asks.
-            return Ok(self.stay_silent(UnansweredReason::PromptsClosed));
+            return Ok(self.skip_prompts(UnansweredReason::PromptsClosed));
         }
         self.exchanges += 1;
         let _busy = interview.busy();
@@ -54,7 +54,7 @@ impl Attempt<'_> {
             .session
             .handle
             .authenticate_keyboard_interactive_start(&login.user, login.devices.clone());
-        let mut reply = self.limit.bound(ConnectPhase::Login, starting).await?;
+        let mut reply = self.limit.timeout(ConnectPhase::Login, starting).await?;
         let mut said = Vec::new();
         for _ in 0..MAX_ROUNDS {
             let (name, instructions, prompts) = match reply {
@@ -62,32 +62,32 @@ impl Attempt<'_> {
                     (name, instructions, prompts)
                 }
                 Ok(Reply::Success) => {
-                    trace::tried("your answer", || CredentialOutcome::Accepted);
+                    trace::record_tried("your answer", || CredentialOutcome::Accepted);
                     return Ok(AuthOutcome::Success);
                 }
                 Ok(Reply::Failure { remaining_methods, partial_success }) => {
                     let what = "your answer".to_owned();
                     if !said.is_empty() && !partial_success {
-                        let says = fault::quote(&said.join(" "));
+                        let says = fault::sanitize_line(&said.join(" "));
                         self.tried.push(format!("node says: {says}"));
                     }
-                    return self.failure(remaining_methods, partial_success, what);
+                    return self.handle_failure(remaining_methods, partial_success, what);
                 }
                 Err(_) => {
                     self.messages = said;
-                    return Err(self.ended());
+                    return Err(self.disconnect_fault());
                 }
             };
             said.extend(lines(&name, &instructions));
             said.truncate(MAX_LINES);
             reply = self.respond(interview, &mut said, &prompts).await?;
         }
-        Err(self.unanswered(UnansweredReason::TooManyRounds))
+        Err(self.unanswered_fault(UnansweredReason::TooManyRounds))
     }
 
-    fn stay_silent(&mut self, why: UnansweredReason) -> AuthOutcome {
-        self.silence = Some(why);
-        self.spent.push(MethodKind::KeyboardInteractive);
+    fn skip_prompts(&mut self, why: UnansweredReason) -> AuthOutcome {
+        self.unanswered_reason = Some(why);
+        self.exhausted.push(MethodKind::KeyboardInteractive);
         AuthOutcome::Refused
     }
 
@@ -101,16 +101,16 @@ impl Attempt<'_> {
         let mut answers = Vec::new();
         if !prompts.is_empty() {
             if prompts.len() > MAX_PROMPTS {
-                return Err(self.unanswered(UnansweredReason::TooManyPrompts(prompts.len())));
+                return Err(self.unanswered_fault(UnansweredReason::TooManyPrompts(prompts.len())));
             }
             self.was_asked = true;
             let began = Instant::now();
             let who = format!("{}@{}", self.login.user, self.login.place);
             let prompts = prompts.iter().map(prompt).collect();
             let asked = interview.ask(who, std::mem::take(said), prompts).await;
-            self.limit.put_off(began.elapsed());
+            self.limit.extend(began.elapsed());
             answers = asked.map_err(|why| {
-                self.unanswered(match why {
+                self.unanswered_fault(match why {
                     PromptError::Closed => UnansweredReason::PromptsClosed,
                     PromptError::Skipped => UnansweredReason::Skipped,
                 })
@@ -120,12 +120,12 @@ impl Attempt<'_> {
         let texts = answers.iter().map(|answer| answer.expose().to_owned()).collect();
         drop(answers);
         let sending = self.session.handle.authenticate_keyboard_interactive_respond(texts);
-        self.limit.bound(ConnectPhase::Login, sending).await
+        self.limit.timeout(ConnectPhase::Login, sending).await
     }
 }
 
 fn prompt(asked: &Asked) -> Prompt {
-    let text = fault::clean(asked.prompt.trim(), MAX_PROMPT_LENGTH).trim().to_owned();
+    let text = fault::sanitize(asked.prompt.trim(), MAX_PROMPT_LENGTH).trim().to_owned();
     Prompt { text, is_shown: asked.echo }
 }
 
@@ -133,7 +133,7 @@ fn prompt(asked: &Asked) -> Prompt {
 fn lines(name: &str, instructions: &str) -> Vec<String> {
     let lines = name.lines().chain(instructions.lines()).take(MAX_LINES);
     lines
-        .map(|line| fault::clean(line, MAX_PROMPT_LENGTH).trim_end().to_owned())
+        .map(|line| fault::sanitize(line, MAX_PROMPT_LENGTH).trim_end().to_owned())
         .filter(|line| !line.is_empty())
         .collect()
 }

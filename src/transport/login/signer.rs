@@ -14,7 +14,7 @@ use crate::transport::login::candidates::KeySigner;
 
 /// The hand that signs, and the agent when it is the agent's.
 pub(super) struct AuthSigner<'a> {
-    pub(super) hand: &'a KeySigner,
+    pub(super) signer: &'a KeySigner,
     pub(super) agent: Option<&'a mut Agent>,
 }
 
@@ -37,7 +37,7 @@ impl Signer for AuthSigner<'_> {
         hash: Option<HashAlg>,
         bytes: Vec<u8>,
     ) -> Result<Vec<u8>, SignError> {
-        match (self.hand, &mut self.agent) {
+        match (self.signer, &mut self.agent) {
             (KeySigner::Agent(key), Some(agent)) => {
                 agent.sign(key, hash, bytes).await.map_err(SignError)
             }

@@ -11,7 +11,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::model::{JobId, JobOutcome};
 use crate::time::{Clock, Timestamp};
-use crate::transport::fault::{Fault, StepCause, quote};
+use crate::transport::fault::{Fault, StepCause, sanitize_line};
 use crate::transport::file_cache::lock;
 use crate::transport::srun::{cluster_cache, messages};
 use crate::transport::subprocess::{ProgramCall, run_program};
@@ -31,7 +31,7 @@ const MAX_STDOUT: usize = 1 << 16;
 pub(in crate::transport) struct Cluster {
     version: OnceCell<Result<String, Fault>>,
     name: OnceCell<Option<String>>,
-    standing: Mutex<SshStatus>,
+    state: Mutex<SshStatus>,
     /// Set once it was looked up: one does it for all nodes.
     looked_up: OnceCell<()>,
 }
@@ -73,11 +73,11 @@ impl Cluster {
     pub(in crate::transport) async fn checked_version(&self, srun: &Path) -> Result<String, Fault> {
         let judging = async {
             let program = srun.to_string_lossy();
-            let version = answer(&program, &["--version".into()]).await.ok_or_else(|| {
+            let version = stdout_of(&program, &["--version".into()]).await.ok_or_else(|| {
                 let why = "no such program, or it does not say its version".to_owned();
                 Fault::ProgramNotFound { program: program.to_string(), why }
             })?;
-            let shown = quote(version.trim());
+            let shown = sanitize_line(version.trim());
             if messages::is_supported(&version) {
                 return Ok(shown);
             }
@@ -102,49 +102,53 @@ impl Cluster {
             // Where nothing is remembered it is looked up again: another gtop may find it out.
             self.looked_up.get_or_try_init(look_up).await.ok();
         }
-        lock(&self.standing).refused_at(now)
+        lock(&self.state).refused_at(now)
     }
 
     async fn look_up(&self, folder: &Path, now: Timestamp) -> Result<(), NothingCached> {
-        if !matches!(*lock(&self.standing), SshStatus::Unknown) {
+        if !matches!(*lock(&self.state), SshStatus::Unknown) {
             return Ok(());
         }
         let [seen, read] = [folder.to_owned(), folder.to_owned()];
-        let found = match aside(move || cluster_cache::is_empty(&seen)).await {
+        let found = match blocking_with_timeout(move || cluster_cache::is_empty(&seen)).await {
             Some(true) => return Err(NothingCached),
             // Slurm is asked only where something is remembered.
             Some(false) => match self.name().await {
-                Some(name) => {
-                    aside(move || cluster_cache::recall(&read, &name, now)).await.flatten()
-                }
+                Some(name) => blocking_with_timeout(move || cluster_cache::load(&read, &name, now))
+                    .await
+                    .flatten(),
                 None => None,
             },
             None => None,
         };
-        let mut standing = lock(&self.standing);
+        let mut state = lock(&self.state);
         // A node may have refused it meanwhile.
-        if matches!(*standing, SshStatus::Unknown) {
-            *standing = SshStatus::new(found);
+        if matches!(*state, SshStatus::Unknown) {
+            *state = SshStatus::new(found);
         }
         Ok(())
     }
 
     /// Remembers that this cluster lets nobody in by SSH; what cannot be written is found out again.
-    pub(in crate::transport) async fn remember(&self, folder: Option<&Path>) {
+    pub(in crate::transport) async fn remember_refusal(&self, folder: Option<&Path>) {
         let now = Clock::system().now();
-        let known = lock(&self.standing).refused_at(now);
+        let known = lock(&self.state).refused_at(now);
         // Many nodes find it out at the same time.
         if known.is_none() {
-            self.note(folder, Some(now)).await;
+            self.set_refused_at(folder, Some(now)).await;
         }
     }
 
     /// Takes note of when a node of this cluster refused SSH, or that nodes do not.
-    pub(in crate::transport) async fn note(&self, folder: Option<&Path>, at: Option<Timestamp>) {
-        *lock(&self.standing) = SshStatus::new(at);
+    pub(in crate::transport) async fn set_refused_at(
+        &self,
+        folder: Option<&Path>,
+        at: Option<Timestamp>,
+    ) {
+        *lock(&self.state) = SshStatus::new(at);
         let (Some(folder), Some(name)) = (folder, self.name().await) else { return };
         let (folder, now, kept) = (folder.to_owned(), Clock::system().now(), name.clone());
-        let keeping = aside(move || cluster_cache::keep(&folder, &kept, at, now));
+        let keeping = blocking_with_timeout(move || cluster_cache::store(&folder, &kept, at, now));
         if let Some(Err(error)) = keeping.await {
             log::info!("cannot remember how {name} is reached: {error}");
         }
@@ -153,7 +157,7 @@ impl Cluster {
     /// Returns what the cluster is called.
     pub(in crate::transport) async fn name(&self) -> Option<String> {
         let asking = async {
-            let told = answer("scontrol", &["show".into(), "config".into()]).await?;
+            let told = stdout_of("scontrol", &["show".into(), "config".into()]).await?;
             let line = told.lines().find(|line| line.starts_with("ClusterName"))?;
             let name = line.split_once('=')?.1.trim();
             let is_name = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
@@ -166,12 +170,12 @@ impl Cluster {
 
 /// Returns why a step has ended, by how its job did: srun says of both that they were cancelled, or
 /// only that there is no such job.
-pub(in crate::transport) async fn judged(fault: Fault, job: &JobId) -> Fault {
+pub(in crate::transport) async fn refine_fault(fault: Fault, job: &JobId) -> Fault {
     let Fault::SlurmStep { cause: StepCause::Cancelled | StepCause::NotRunning, says } = &fault
     else {
         return fault;
     };
-    let cause = match timeout(OUTCOME_TIMEOUT, outcome(job)).await.ok().flatten() {
+    let cause = match timeout(OUTCOME_TIMEOUT, job_outcome(job)).await.ok().flatten() {
         Some(JobOutcome::Cancelled) => StepCause::JobCancelled,
         Some(JobOutcome::TimeLimit) => StepCause::TimeLimit,
         Some(JobOutcome::NodeFailed) => StepCause::NodeFailed,
@@ -188,10 +192,10 @@ pub(in crate::transport) async fn judged(fault: Fault, job: &JobId) -> Fault {
 }
 
 /// Returns how a job ended; waits while it is being ended.
-async fn outcome(job: &JobId) -> Option<JobOutcome> {
+async fn job_outcome(job: &JobId) -> Option<JobOutcome> {
     loop {
         let words: [OsString; 3] = ["show".into(), "job".into(), job.as_str().into()];
-        let told = answer("scontrol", &words).await?;
+        let told = stdout_of("scontrol", &words).await?;
         let state = told.lines().find_map(|line| line.trim_start().strip_prefix("JobState="))?;
         if !state.starts_with("COMPLETING") {
             return JobOutcome::from_slurm(state);
@@ -201,7 +205,7 @@ async fn outcome(job: &JobId) -> Option<JobOutcome> {
 }
 
 /// Returns what a program prints when it succeeds.
-async fn answer(program: &str, words: &[OsString]) -> Option<String> {
+async fn stdout_of(program: &str, words: &[OsString]) -> Option<String> {
     let asked = ProgramCall {
         program,
         words,
@@ -216,7 +220,9 @@ async fn answer(program: &str, words: &[OsString]) -> Option<String> {
 
 /// Does what may block beside the sessions, which all share a thread. `None` when that takes too long;
 /// it goes on by itself then.
-async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+async fn blocking_with_timeout<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Option<T> {
     let done = timeout(FILE_TIMEOUT, spawn_blocking(work)).await.ok().and_then(Result::ok);
     if done.is_none() {
         log::info!("what is remembered of clusters cannot be reached in time");

@@ -20,7 +20,7 @@ const FILE_NAME: &str = "srun-clusters";
 const FILE_MODES: NewFile = NewFile { mode: 0o644, folder_mode: 0o755 };
 
 /// Returns when SSH was last refused at a cluster, if that is remembered.
-pub(super) fn recall(folder: &Path, name: &str, now: Timestamp) -> Option<Timestamp> {
+pub(super) fn load(folder: &Path, name: &str, now: Timestamp) -> Option<Timestamp> {
     let text = read(folder)?;
     let mut found = text.lines().filter_map(entry).filter(|(known, _)| *known == name);
     let (_, at) = found.next_back()?;
@@ -39,7 +39,7 @@ pub(super) fn is_empty(folder: &Path) -> bool {
 
 /// Remembers when SSH was refused at a cluster, or forgets the cluster: a new file takes the place
 /// of the old one. Lines that count no more, or make no sense, go.
-pub(super) fn keep(
+pub(super) fn store(
     folder: &Path,
     name: &str,
     at: Option<Timestamp>,
@@ -85,19 +85,19 @@ mod tests {
         let state = folder.path().join("state/gtop");
         assert!(is_empty(&state));
         for name in ["one", "two", "one"] {
-            keep(&state, name, Some(now()), now()).unwrap();
+            store(&state, name, Some(now()), now()).unwrap();
         }
         let text = std::fs::read_to_string(state.join(FILE_NAME)).unwrap();
         assert_eq!(text, "two 1800000000\none 1800000000\n");
         assert_eq!(std::fs::read_dir(&state).unwrap().count(), 1);
-        assert_eq!(recall(&state, "one", now().plus(DAY * 29)), Some(now()));
-        assert_eq!(recall(&state, "one", now().plus(DAY * 30)), None);
-        assert_eq!(recall(&state, "one", now().minus(DAY)), None, "a clock that was wrong");
-        assert_eq!(recall(&state, "three", now()), None);
-        keep(&state, "one", None, now()).unwrap();
-        assert_eq!(recall(&state, "one", now()), None);
-        assert_eq!(recall(&state, "two", now()), Some(now()));
-        keep(&state, "three", Some(now().plus(DAY * 40)), now().plus(DAY * 40)).unwrap();
+        assert_eq!(load(&state, "one", now().plus(DAY * 29)), Some(now()));
+        assert_eq!(load(&state, "one", now().plus(DAY * 30)), None);
+        assert_eq!(load(&state, "one", now().minus(DAY)), None, "a clock that was wrong");
+        assert_eq!(load(&state, "three", now()), None);
+        store(&state, "one", None, now()).unwrap();
+        assert_eq!(load(&state, "one", now()), None);
+        assert_eq!(load(&state, "two", now()), Some(now()));
+        store(&state, "three", Some(now().plus(DAY * 40)), now().plus(DAY * 40)).unwrap();
         let text = std::fs::read_to_string(state.join(FILE_NAME)).unwrap();
         assert_eq!(text, "three 1803456000\n", "what has lapsed goes");
     }
@@ -109,12 +109,12 @@ mod tests {
         for text in ["one\n", "one x\n", "one -5\n", "one 99999999999999999999\n", "\u{1b} 1 2\n\n"]
         {
             std::fs::write(&file, text).unwrap();
-            assert_eq!(recall(folder.path(), "one", now()), None, "{text}");
+            assert_eq!(load(folder.path(), "one", now()), None, "{text}");
         }
         std::fs::write(&file, "x".repeat(1 << 20)).unwrap();
-        assert_eq!(recall(folder.path(), "one", now()), None);
-        keep(folder.path(), "one", Some(now()), now()).unwrap();
-        assert_eq!(recall(folder.path(), "one", now()), Some(now()));
-        assert!(keep(&file.join("gtop"), "one", Some(now()), now()).is_err());
+        assert_eq!(load(folder.path(), "one", now()), None);
+        store(folder.path(), "one", Some(now()), now()).unwrap();
+        assert_eq!(load(folder.path(), "one", now()), Some(now()));
+        assert!(store(&file.join("gtop"), "one", Some(now()), now()).is_err());
     }
 }

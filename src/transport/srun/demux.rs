@@ -106,10 +106,10 @@ mod tests {
     }
 
     fn sorted(pieces: &[&str]) -> Vec<String> {
-        let mut sorter = Demux::new(&members(), "n0nce", address);
+        let mut demux = Demux::new(&members(), "n0nce", address);
         let mut found = Vec::new();
         for piece in pieces {
-            sorter.push(piece.as_bytes(), |sorted| {
+            demux.push(piece.as_bytes(), |sorted| {
                 found.push(match sorted {
                     DemuxedLine::Greeting { node, greeting } => {
                         format!("{node} {}", String::from_utf8(greeting).unwrap().trim())
@@ -144,10 +144,10 @@ mod tests {
 
     #[test]
     fn what_is_nobodys_is_dropped_and_a_line_without_end_is_bounded() {
-        let mut sorter = Demux::new(&members(), "n0nce", address);
+        let mut demux = Demux::new(&members(), "n0nce", address);
         for _ in 0..100 {
-            sorter.push(&[b'x'; 10_000], |sorted| panic!("{sorted:?}"));
-            assert!(sorter.waiting.len() <= MAX_LINE);
+            demux.push(&[b'x'; 10_000], |sorted| panic!("{sorted:?}"));
+            assert!(demux.waiting.len() <= MAX_LINE);
         }
         for line in ["n0nce \n", "n0nce -x\n", "n0nce a;b\n", "n0nce\n", "\x1egtop1+ a;b 1 1/1 x\n"]
         {
@@ -157,14 +157,14 @@ mod tests {
 
     #[test]
     fn names_that_a_task_makes_up_are_not_kept() {
-        let mut sorter = Demux::new(&members(), "n0nce", address);
+        let mut demux = Demux::new(&members(), "n0nce", address);
         for number in 0..1000 {
             for line in
                 [format!("\x1egtop1+ x{number} 1 1/2 hello\n"), format!("\nn0nce x{number}\n")]
             {
-                sorter.push(line.as_bytes(), |sorted| panic!("{sorted:?}"));
+                demux.push(line.as_bytes(), |sorted| panic!("{sorted:?}"));
             }
         }
-        assert_eq!(sorter.hellos.len(), 2);
+        assert_eq!(demux.hellos.len(), 2);
     }
 }

@@ -3,7 +3,7 @@
 use crate::model::NodeName;
 use crate::nodeset;
 use crate::transport::channel::Exit;
-use crate::transport::fault::{Fault, StepCause, quote};
+use crate::transport::fault::{Fault, StepCause, sanitize_line};
 
 /// Tells which variables of the environment srun must not see: inside an allocation it would take
 /// them for options. How to find and convince the controller it needs to know.
@@ -36,20 +36,20 @@ const CAUSES: [(&str, StepCause); 18] = [
 ];
 
 /// Returns why srun ended.
-pub(in crate::transport) fn fault(exit: &Exit, complaint: &str) -> Fault {
+pub(in crate::transport) fn srun_fault(exit: &Exit, complaint: &str) -> Fault {
     for (words, cause) in CAUSES {
         if let Some(line) = complaint.lines().find(|line| line.contains(words)) {
-            return Fault::step(cause, &quote(line));
+            return Fault::step(cause, &sanitize_line(line));
         }
     }
     if let Some(line) = complaint.lines().find_map(|line| line.strip_prefix("gtop: cannot start "))
     {
         let (program, why) = line.rsplit_once(": ").unwrap_or((line, ""));
-        return Fault::ProgramNotFound { program: quote(program), why: quote(why) };
+        return Fault::ProgramNotFound { program: sanitize_line(program), why: sanitize_line(why) };
     }
     let line = complaint.lines().rfind(|line| !line.trim().is_empty());
     let how = match (line, exit) {
-        (Some(line), _) => quote(line),
+        (Some(line), _) => sanitize_line(line),
         (None, Exit::Status(status)) => format!("exit status {status}"),
         (None, Exit::Signal(name)) => format!("signal {name}"),
     };
@@ -68,7 +68,7 @@ fn ended_task(line: &str) -> Option<(Vec<NodeName>, Fault)> {
     let (_, how) = rest.split_once(": ")?;
     let names = nodeset::expand(nodes).ok()?;
     let nodes = names.iter().filter_map(|name| NodeName::new(name).ok()).collect();
-    Some((nodes, Fault::step(StepCause::TaskEnded, &quote(how))))
+    Some((nodes, Fault::step(StepCause::TaskEnded, &sanitize_line(how))))
 }
 
 /// Returns whether steps of ours keep nobody waiting, by what `srun --version` prints: Slurm 22.05
@@ -113,7 +113,7 @@ mod tests {
             ("anything else", StepCause::Other),
             ("", StepCause::Other),
         ] {
-            let Fault::SlurmStep { cause: got, .. } = fault(&Exit::Status(1), said) else {
+            let Fault::SlurmStep { cause: got, .. } = srun_fault(&Exit::Status(1), said) else {
                 panic!()
             };
             assert_eq!(got, cause, "{said}");

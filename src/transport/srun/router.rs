@@ -131,7 +131,7 @@ impl Router {
     }
 
     /// Waits until the program is gone.
-    pub(super) async fn gone(&self) {
+    pub(super) async fn wait_until_ended(&self) {
         loop {
             let mut notified = pin!(self.is_gone.notified());
             notified.as_mut().enable();
@@ -183,7 +183,7 @@ impl Router {
     }
 
     /// Takes what a node said.
-    fn take(&self, sorted: DemuxedLine) {
+    fn on_line(&self, sorted: DemuxedLine) {
         let mut state = lock(&self.state);
         match sorted {
             DemuxedLine::Greeting { node, greeting } => {
@@ -209,7 +209,7 @@ impl Router {
     }
 
     /// Takes what srun says of tasks that have ended.
-    fn note(&self, complaint: &str) {
+    fn on_stderr(&self, complaint: &str) {
         for (nodes, fault) in messages::ended_tasks(complaint) {
             let mut state = lock(&self.state);
             for node in nodes {
@@ -234,8 +234,8 @@ impl Member {
 pub(super) struct StepTask {
     pub(super) job: JobId,
     pub(super) local: LocalProcess,
-    pub(super) desk: Arc<Router>,
-    pub(super) sorter: Demux,
+    pub(super) router: Arc<Router>,
+    pub(super) demux: Demux,
     /// What is to be written once to all nodes.
     pub(super) input: Vec<u8>,
 }
@@ -247,20 +247,20 @@ impl StepTask {
         commands: mpsc::WeakSender<Vec<u8>>,
         written: mpsc::Receiver<Vec<u8>>,
     ) {
-        let desk = Arc::clone(&self.desk);
-        let complaint = self.talk(commands, written).await;
+        let router = Arc::clone(&self.router);
+        let complaint = self.drive(commands, written).await;
         let fault = match complaint {
-            Ok((exit, complaint)) => messages::fault(&exit, &complaint),
+            Ok((exit, complaint)) => messages::srun_fault(&exit, &complaint),
             Err(fault) => fault,
         };
         // Its group ends with it.
         drop(self.local);
-        desk.close(cluster::judged(fault, &self.job).await);
-        lock(&desk.state).ended = Some(Instant::now());
-        desk.is_gone.notify_waiters();
+        router.close(cluster::refine_fault(fault, &self.job).await);
+        lock(&router.state).ended = Some(Instant::now());
+        router.is_gone.notify_waiters();
     }
 
-    async fn talk(
+    async fn drive(
         &mut self,
         commands: mpsc::WeakSender<Vec<u8>>,
         written: mpsc::Receiver<Vec<u8>>,
@@ -271,21 +271,21 @@ impl StepTask {
         // When patience ends, and with what: first with its input closed, then after a signal.
         let mut leaving: Option<(Instant, bool)> = None;
         loop {
-            if self.desk.is_complete() {
+            if self.router.is_complete() {
                 send(&commands, &mut input).await;
             }
             // Before, srun does not read, and a write would wait for it.
-            let due = self.desk.first_joined_at().map(|up| up + JOIN_WINDOW);
+            let due = self.router.first_joined_at().map(|up| up + JOIN_WINDOW);
             tokio::select! {
                 output = self.local.next() => match output {
                     Output::Stdout(bytes) => {
-                        self.sorter.push(&bytes, |sorted| self.desk.take(sorted));
+                        self.demux.push(&bytes, |sorted| self.router.on_line(sorted));
                     }
                     Output::Stderr(bytes) => {
                         complaint.extend(bytes);
                         let surplus = complaint.len().saturating_sub(MAX_STDERR);
                         complaint.drain(..surplus);
-                        self.desk.note(&String::from_utf8_lossy(&complaint));
+                        self.router.on_stderr(&String::from_utf8_lossy(&complaint));
                     }
                     Output::Exit(exit) => {
                         return Ok((exit, String::from_utf8_lossy(&complaint).into_owned()));
@@ -297,12 +297,12 @@ impl StepTask {
                 () = &mut writing, if leaving.is_none() => {
                     leaving = Some((Instant::now() + EXIT_TIMEOUT, false));
                 }
-                () = self.desk.is_to_end.notified() => {
+                () = self.router.is_to_end.notified() => {
                     self.local.terminate();
                     leaving = Some((Instant::now() + EXIT_TIMEOUT * 2, true));
                 }
-                () = until(due), if input.is_some() => send(&commands, &mut input).await,
-                () = until(leaving.map(|(moment, _)| moment)) => match leaving {
+                () = sleep_until_opt(due), if input.is_some() => send(&commands, &mut input).await,
+                () = sleep_until_opt(leaving.map(|(moment, _)| moment)) => match leaving {
                     Some((_, false)) => {
                         self.local.terminate();
                         leaving = Some((Instant::now() + EXIT_TIMEOUT * 2, true));
@@ -333,7 +333,7 @@ async fn write(input: Option<ChildStdin>, mut written: mpsc::Receiver<Vec<u8>>) 
     }
 }
 
-async fn until(moment: Option<Instant>) {
+async fn sleep_until_opt(moment: Option<Instant>) {
     match moment {
         Some(moment) => sleep_until(moment).await,
         None => std::future::pending().await,
@@ -355,16 +355,16 @@ mod tests {
             (Some(2), 20, 30),
             (None, 700, 710),
         ] {
-            let desk = Arc::new(Router::new(&nodes, "n0nce", Duration::from_secs(600)));
-            let began = desk.started_at();
-            let coming = Arc::clone(&desk);
+            let router = Arc::new(Router::new(&nodes, "n0nce", Duration::from_secs(600)));
+            let began = router.started_at();
+            let coming = Arc::clone(&router);
             let node = nodes[1].clone();
             tokio::spawn(async move {
-                until(first.map(|second| began + Duration::from_secs(second))).await;
-                coming.take(DemuxedLine::Greeting { node, greeting: b"n0nce".to_vec() });
+                sleep_until_opt(first.map(|second| began + Duration::from_secs(second))).await;
+                coming.on_line(DemuxedLine::Greeting { node, greeting: b"n0nce".to_vec() });
             });
             sleep_until(began + Duration::from_secs(asked)).await;
-            desk.late().await;
+            router.late().await;
             assert_eq!(began.elapsed().as_secs(), late, "{first:?} {asked}");
         }
     }

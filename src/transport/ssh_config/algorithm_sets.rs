@@ -30,7 +30,7 @@ impl AlgorithmSet {
     /// Returns what a configured list stands for.
     pub(super) fn assemble(&self, list: &str) -> Result<Vec<String>, AlgorithmListError> {
         if let Some(unwanted) = list.strip_prefix('-') {
-            let is_wanted = |name: &&&str| lexer::judge(name, unwanted) != ListMatch::Yes;
+            let is_wanted = |name: &&&str| lexer::match_list(name, unwanted) != ListMatch::Yes;
             let left = self.offered.iter().filter(is_wanted).map(|name| (*name).to_owned());
             return some(left.collect());
         }
@@ -51,7 +51,7 @@ impl AlgorithmSet {
         }
         let mut found: Vec<String> = Vec::new();
         for pattern in order {
-            for name in self.all.iter().filter(|name| lexer::matches(name, pattern)) {
+            for name in self.all.iter().filter(|name| lexer::matches_pattern(name, pattern)) {
                 if !found.iter().any(|known| known == name) {
                     found.push((*name).to_owned());
                 }
@@ -62,7 +62,7 @@ impl AlgorithmSet {
 
     fn knows(&self, name: &str) -> bool {
         if self.are_patterns {
-            return self.all.iter().any(|known| lexer::judge(known, name) != ListMatch::No);
+            return self.all.iter().any(|known| lexer::match_list(known, name) != ListMatch::No);
         }
         self.all.contains(&name)
     }

@@ -31,7 +31,7 @@ impl ConfigCache {
     /// Returns the files, read anew when one of them is another than last time.
     pub(in crate::transport) fn current(
         &self,
-        around: &LocalEnv,
+        env: &LocalEnv,
         chosen: Option<&Path>,
     ) -> Arc<ParsedConfig> {
         let mut last = lock(&self.0);
@@ -41,7 +41,7 @@ impl ConfigCache {
             return Arc::clone(reading);
         }
         let version = last.as_ref().map_or(0, |reading| reading.version + 1);
-        let tree = ConfigTree::read(ConfigPaths { around, chosen, machine: &SYSTEM_FILES });
+        let tree = ConfigTree::read(ConfigPaths { env, chosen, machine: &SYSTEM_FILES });
         let reading = Arc::new(ParsedConfig { version, tree });
         *last = Some(Arc::clone(&reading));
         reading
@@ -59,23 +59,23 @@ impl ParsedConfig {
     /// Returns what holds for a host.
     pub(in crate::transport) fn settings(
         &self,
-        question: &HostQuery,
-        around: &LocalEnv,
+        query: &HostQuery,
+        env: &LocalEnv,
         look_ups: NameLookups,
     ) -> Result<HostSettings, ConfigError> {
-        let answers = self.answers(question, around, look_ups)?;
-        host_settings::of(&answers, question, around).map_err(ConfigError::Invalid)
+        let resolved = self.resolved(query, env, look_ups)?;
+        host_settings::of(&resolved, query, env).map_err(ConfigError::Invalid)
     }
 
     /// Returns every option that holds for a host.
     pub(in crate::transport) fn options(
         &self,
-        question: &HostQuery,
-        around: &LocalEnv,
+        query: &HostQuery,
+        env: &LocalEnv,
         look_ups: NameLookups,
     ) -> Result<Vec<EffectiveOption>, ConfigError> {
-        let answers = self.answers(question, around, look_ups)?;
-        Ok(host_settings::effective(&answers, question, around))
+        let resolved = self.resolved(query, env, look_ups)?;
+        Ok(host_settings::effective(&resolved, query, env))
     }
 
     /// Returns the hosts the files name, without wildcards.
@@ -83,17 +83,17 @@ impl ParsedConfig {
         host_names::hosts(&self.tree)
     }
 
-    fn answers(
+    fn resolved(
         &self,
-        question: &HostQuery,
-        around: &LocalEnv,
+        query: &HostQuery,
+        env: &LocalEnv,
         look_ups: NameLookups,
     ) -> Result<ResolvedOptions, ConfigError> {
         let has_address: Option<resolve::HasAddress<'_>> = match look_ups {
             NameLookups::Forbidden => None,
             NameLookups::Allowed => Some(&has_address),
         };
-        resolve::resolve(&self.tree, question, around, has_address)
+        resolve::resolve(&self.tree, query, env, has_address)
     }
 }
 

@@ -19,18 +19,18 @@ const NONE_CLEARS: [&str; 8] = [
 
 /// Puts defaults in, takes out what was only there to be first, and refuses what `ssh` would.
 pub(super) fn finish(
-    answers: &mut ResolvedOptions,
-    question: &HostQuery,
-    around: &LocalEnv,
+    resolved: &mut ResolvedOptions,
+    query: &HostQuery,
+    env: &LocalEnv,
 ) -> Result<(), ConfigError> {
-    if answers.first("proxyjump") == Some(NO_JUMP) {
-        answers.remove("proxyjump");
+    if resolved.first("proxyjump") == Some(NO_JUMP) {
+        resolved.remove("proxyjump");
     }
-    if answers.has("proxyjump") && answers.has("proxyusefdpass") {
-        answers.put("proxyusefdpass", vec!["no".to_owned()], None);
+    if resolved.has("proxyjump") && resolved.has("proxyusefdpass") {
+        resolved.put("proxyusefdpass", vec!["no".to_owned()], None);
     }
-    let user = answers.first("user").unwrap_or(&around.user).to_owned();
-    let refusal = answers.iter().find_map(|(name, answer)| {
+    let user = resolved.first("user").unwrap_or(&env.user).to_owned();
+    let refusal = resolved.iter().find_map(|(name, answer)| {
         let (value, at) = (answer.values.first()?.as_str(), answer.origin.as_ref()?);
         match name {
             "connectionattempts" if value == "0" => Some((at, format!("{name} is 0"))),
@@ -43,7 +43,7 @@ pub(super) fn finish(
     if let Some((at, why)) = refusal {
         return Err(ConfigError::wrong(at, why));
     }
-    for (name, answer) in answers.iter() {
+    for (name, answer) in resolved.iter() {
         let Some(at) = &answer.origin else { continue };
         if name == "user" && (user.contains('%') || user.contains("${")) {
             // Later versions of OpenSSH expand these.
@@ -53,46 +53,46 @@ pub(super) fn finish(
             return Err(ConfigError::wrong(at, format_args!("{name} leaves nothing to use")));
         }
     }
-    if let Some(alias) = answers.get("hostkeyalias").cloned() {
+    if let Some(alias) = resolved.get("hostkeyalias").cloned() {
         let lower = alias.values.iter().map(|value| value.to_ascii_lowercase()).collect();
-        answers.put("hostkeyalias", lower, alias.origin);
+        resolved.put("hostkeyalias", lower, alias.origin);
     }
     for option in NONE_CLEARS {
-        if answers.first(option).is_some_and(|value| value.eq_ignore_ascii_case("none")) {
-            answers.clear(option);
+        if resolved.first(option).is_some_and(|value| value.eq_ignore_ascii_case("none")) {
+            resolved.clear(option);
         }
     }
-    if !answers.has("identityfile") {
+    if !resolved.has("identityfile") {
         let keys = DEFAULT_KEYS.map(|name| format!("~/.ssh/{name}"));
-        answers.put("identityfile", keys.to_vec(), None);
+        resolved.put("identityfile", keys.to_vec(), None);
     }
     for (option, folder) in [
         ("userknownhostsfile", "~/.ssh/known_hosts"),
         ("globalknownhostsfile", "/etc/ssh/ssh_known_hosts"),
     ] {
-        if !answers.has(option) {
-            answers.put(option, vec![folder.to_owned(), format!("{folder}2")], None);
+        if !resolved.has(option) {
+            resolved.put(option, vec![folder.to_owned(), format!("{folder}2")], None);
         }
     }
-    if !answers.has("user") {
-        answers.put("user", vec![user], None);
+    if !resolved.has("user") {
+        resolved.put("user", vec![user], None);
     }
-    if !answers.has("port") {
-        answers.put("port", vec!["22".to_owned()], None);
+    if !resolved.has("port") {
+        resolved.put("port", vec!["22".to_owned()], None);
     }
-    check_jump_loop(answers)?;
-    check_tokens(answers, question, around)
+    check_jump_loop(resolved)?;
+    check_tokens(resolved, query, env)
 }
 
-fn check_jump_loop(answers: &ResolvedOptions) -> Result<(), ConfigError> {
-    let Some(answer) = answers.get("proxyjump") else { return Ok(()) };
+fn check_jump_loop(resolved: &ResolvedOptions) -> Result<(), ConfigError> {
+    let Some(answer) = resolved.get("proxyjump") else { return Ok(()) };
     let (Some(value), Some(at)) = (answer.values.first(), &answer.origin) else { return Ok(()) };
     let last = value.rsplit(',').next().unwrap_or_default();
     // A name that cannot be used is refused where the hosts are taken.
     let Ok(hop) = JumpHost::parse(last) else { return Ok(()) };
-    let is_itself = answers.first("hostname") == Some(&hop.host)
-        && answers.or_default("port").parse() == Ok(hop.port.unwrap_or(22))
-        && hop.user.is_none_or(|user| answers.first("user") == Some(&user));
+    let is_itself = resolved.first("hostname") == Some(&hop.host)
+        && resolved.or_default("port").parse() == Ok(hop.port.unwrap_or(22))
+        && hop.user.is_none_or(|user| resolved.first("user") == Some(&user));
     if is_itself {
         return Err(ConfigError::wrong(at, format_args!("jumphost loop via {}", hop.host)));
     }
@@ -101,13 +101,13 @@ fn check_jump_loop(answers: &ResolvedOptions) -> Result<(), ConfigError> {
 
 /// Refuses tokens nobody knows in files that decide whom to trust and what to show.
 fn check_tokens(
-    answers: &ResolvedOptions,
-    question: &HostQuery,
-    around: &LocalEnv,
+    resolved: &ResolvedOptions,
+    query: &HostQuery,
+    env: &LocalEnv,
 ) -> Result<(), ConfigError> {
-    let tokens = TokenExpander::of(answers, question, around);
+    let tokens = TokenExpander::of(resolved, query, env);
     for name in ["userknownhostsfile", "identityagent"] {
-        let Some(answer) = answers.get(name) else { continue };
+        let Some(answer) = resolved.get(name) else { continue };
         let Some(at) = &answer.origin else { continue };
         for value in &answer.values {
             if tokens.expand(value).is_none() {

@@ -81,8 +81,8 @@ mod tests {
         std::fs::write(path("inner"), "Host x y\n  Port 1\n").unwrap();
         let tree = |name: &str| {
             let chosen = path(name);
-            let around = LocalEnv::of_this_process();
-            ConfigTree::read(ConfigPaths { around: &around, chosen: Some(&chosen), machine: &[] })
+            let env = LocalEnv::of_this_process();
+            ConfigTree::read(ConfigPaths { env: &env, chosen: Some(&chosen), machine: &[] })
         };
         // The first include stands below a Host line that n1 is not among.
         assert_eq!(hosts(&tree("config")).unwrap(), ["gpu01", "n1", "n2", "n3", "login", "x"]);

@@ -22,81 +22,81 @@ const DEFAULT_METHODS: &str = "gssapi-with-mic,hostbased,publickey,keyboard-inte
 
 /// Makes the settings of one host; `~`, tokens and variables in the values are expanded.
 pub(super) fn of(
-    answers: &ResolvedOptions,
-    question: &HostQuery,
-    around: &LocalEnv,
+    resolved: &ResolvedOptions,
+    query: &HostQuery,
+    env: &LocalEnv,
 ) -> Result<HostSettings, Fault> {
-    let tokens = TokenExpander::of(answers, question, around);
+    let tokens = TokenExpander::of(resolved, query, env);
     // ssh takes it as it is written, tokens and all.
-    let alias = answers.first("hostkeyalias");
+    let alias = resolved.first("hostkeyalias");
     check_host(tokens.host)?;
     check_user(tokens.user)?;
     alias.map_or(Ok(()), check_host)?;
-    let route = route(answers, &tokens)?;
+    let route = route(resolved, &tokens)?;
     let files = |option| {
-        let raw = answers.all(option).iter();
+        let raw = resolved.all(option).iter();
         raw.filter_map(|raw| tokens.path(raw)).collect::<Vec<PathBuf>>()
     };
     Ok(HostSettings {
         host: tokens.host.to_owned(),
         port: tokens.port,
         user: tokens.user.to_owned(),
-        known_as: KnownHostName::new(tokens.host, tokens.port, alias),
-        family: AddressFamily::of(answers),
-        connect_timeout: answers
+        known_hosts_name: KnownHostName::new(tokens.host, tokens.port, alias),
+        family: AddressFamily::of(resolved),
+        connect_timeout: resolved
             .first("connecttimeout")
             .and_then(|text| text.parse().ok())
             .map(Duration::from_secs),
-        bind_address: answers.first("bindaddress").map(str::to_owned),
-        bind_interface: answers.first("bindinterface").map(str::to_owned),
-        needs_ssh: needs_ssh(answers, &route),
-        undone: undone(answers),
+        bind_address: resolved.first("bindaddress").map(str::to_owned),
+        bind_interface: resolved.first("bindinterface").map(str::to_owned),
+        needs_ssh: needs_ssh(resolved, &route),
+        command_overrides: command_overrides(resolved),
         route,
-        alive: alive(answers),
-        methods: methods(answers),
-        devices: answers.first("kbdinteractivedevices").map(str::to_owned),
-        prompts: prompts(answers),
-        algorithms: algorithms(answers),
-        host_key_check: match answers.first("stricthostkeychecking") {
+        alive: alive(resolved),
+        methods: methods(resolved),
+        devices: resolved.first("kbdinteractivedevices").map(str::to_owned),
+        prompts: prompts(resolved),
+        algorithms: algorithms(resolved),
+        host_key_check: match resolved.first("stricthostkeychecking") {
             Some("yes" | "true") => HostKeyCheck::Yes,
             Some("accept-new") => HostKeyCheck::AcceptNew,
             Some("no" | "off" | "false") => HostKeyCheck::No,
             _ => HostKeyCheck::Ask,
         },
         // A name for its keys makes it a host like any other.
-        believes_loopback: answers.is_yes("nohostauthenticationforlocalhost") && alias.is_none(),
-        least_rsa_bits: answers
+        trusts_loopback: resolved.is_yes("nohostauthenticationforlocalhost") && alias.is_none(),
+        min_rsa_bits: resolved
             .first("requiredrsasize")
             .and_then(|bits| bits.parse().ok())
             .unwrap_or_default(),
-        revoked_host_keys: answers.first("revokedhostkeys").and_then(|raw| tokens.path(raw)),
+        revoked_host_keys: resolved.first("revokedhostkeys").and_then(|raw| tokens.path(raw)),
         keys: KeySettings {
             files: files("identityfile"),
             certificates: files("certificatefile"),
-            are_keys_configured: are_keys_configured(answers),
-            only_these: answers.is_yes("identitiesonly"),
-            agent: match answers.first("identityagent") {
-                None | Some("SSH_AUTH_SOCK") => around.agent.clone(),
+            are_keys_configured: are_keys_configured(resolved),
+            identities_only: resolved.is_yes("identitiesonly"),
+            agent: match resolved.first("identityagent") {
+                None | Some("SSH_AUTH_SOCK") => env.agent.clone(),
                 Some(raw) => tokens.agent(raw),
             },
         },
         user_known_hosts: files("userknownhostsfile"),
         global_known_hosts: files("globalknownhostsfile"),
-        hash_known_hosts: answers.is_yes("hashknownhosts"),
-        origins: origins(answers),
-        control_paths: tokens.control_paths(answers),
+        hash_known_hosts: resolved.is_yes("hashknownhosts"),
+        origins: origins(resolved),
+        control_paths: tokens.control_paths(resolved),
     })
 }
 
 /// Returns every option that holds, with the values `ssh -G` would print.
 pub(super) fn effective(
-    answers: &ResolvedOptions,
-    question: &HostQuery,
-    around: &LocalEnv,
+    resolved: &ResolvedOptions,
+    query: &HostQuery,
+    env: &LocalEnv,
 ) -> Vec<EffectiveOption> {
-    let tokens = TokenExpander::of(answers, question, around);
+    let tokens = TokenExpander::of(resolved, query, env);
     let effective = options::all().filter_map(|known| {
-        let (values, origin) = match answers.get(known.name) {
+        let (values, origin) = match resolved.get(known.name) {
             Some(answer) if answer.values.is_empty() => return None,
             Some(answer) => (answer.values.clone(), answer.origin.clone()),
             None if known.default.is_empty() => return None,
@@ -127,45 +127,45 @@ pub(super) fn effective(
     effective.collect()
 }
 
-fn origins(answers: &ResolvedOptions) -> BTreeMap<&'static str, Origin> {
-    let set = answers.iter().filter_map(|(name, answer)| Some((name, answer.origin.clone()?)));
+fn origins(resolved: &ResolvedOptions) -> BTreeMap<&'static str, Origin> {
+    let set = resolved.iter().filter_map(|(name, answer)| Some((name, answer.origin.clone()?)));
     set.collect()
 }
 
-fn prompts(answers: &ResolvedOptions) -> u32 {
-    if answers.is_yes("batchmode") {
+fn prompts(resolved: &ResolvedOptions) -> u32 {
+    if resolved.is_yes("batchmode") {
         return 0;
     }
-    answers.or_default("numberofpasswordprompts").parse().unwrap_or(3)
+    resolved.or_default("numberofpasswordprompts").parse().unwrap_or(3)
 }
 
 /// Returns the methods that are preferred and not switched off.
-fn methods(answers: &ResolvedOptions) -> Vec<String> {
-    let preferred = answers.first("preferredauthentications").unwrap_or(DEFAULT_METHODS);
+fn methods(resolved: &ResolvedOptions) -> Vec<String> {
+    let preferred = resolved.first("preferredauthentications").unwrap_or(DEFAULT_METHODS);
     let is_on = |method: &&str| match *method {
-        "gssapi-with-mic" => answers.is_yes("gssapiauthentication"),
-        "hostbased" => answers.is_yes("hostbasedauthentication"),
-        "publickey" => !answers.is_no("pubkeyauthentication"),
-        "keyboard-interactive" => !answers.is_no("kbdinteractiveauthentication"),
-        "password" => !answers.is_no("passwordauthentication"),
+        "gssapi-with-mic" => resolved.is_yes("gssapiauthentication"),
+        "hostbased" => resolved.is_yes("hostbasedauthentication"),
+        "publickey" => !resolved.is_no("pubkeyauthentication"),
+        "keyboard-interactive" => !resolved.is_no("kbdinteractiveauthentication"),
+        "password" => !resolved.is_no("passwordauthentication"),
         _ => false,
     };
     preferred.split(',').filter(is_on).map(str::to_owned).collect()
 }
 
 /// Names the options in effect that nothing but the `ssh` program can follow.
-fn needs_ssh(answers: &ResolvedOptions, route: &Route) -> Vec<String> {
-    let methods = methods(answers);
+fn needs_ssh(resolved: &ResolvedOptions, route: &Route) -> Vec<String> {
+    let methods = methods(resolved);
     let only = |method: &str| !methods.is_empty() && methods.iter().all(|one| one == method);
     let own_provider = |value: &str| !matches!(value, "internal" | "$SSH_SK_PROVIDER");
     let is_foreign = |method: &String| matches!(method.as_str(), "gssapi-with-mic" | "hostbased");
     let both = methods.len() > 1 && methods.iter().all(is_foreign);
-    let passes_socket = answers.is_yes("proxyusefdpass") && matches!(route, Route::Command(_));
+    let passes_socket = resolved.is_yes("proxyusefdpass") && matches!(route, Route::Command(_));
     let needs = [
-        ("KnownHostsCommand", answers.chosen("knownhostscommand").is_some()),
-        ("PKCS11Provider", answers.chosen("pkcs11provider").is_some()),
-        ("SecurityKeyProvider", answers.chosen("securitykeyprovider").is_some_and(own_provider)),
-        ("VerifyHostKeyDNS", answers.is_yes("verifyhostkeydns")),
+        ("KnownHostsCommand", resolved.chosen("knownhostscommand").is_some()),
+        ("PKCS11Provider", resolved.chosen("pkcs11provider").is_some()),
+        ("SecurityKeyProvider", resolved.chosen("securitykeyprovider").is_some_and(own_provider)),
+        ("VerifyHostKeyDNS", resolved.is_yes("verifyhostkeydns")),
         ("ProxyUseFdpass", passes_socket),
         ("GSSAPIAuthentication", both || only("gssapi-with-mic")),
         ("HostbasedAuthentication", both || only("hostbased")),
@@ -183,10 +183,10 @@ pub(in crate::transport) const COMMAND_OVERRIDES: [(&str, &str); 4] = [
 
 /// Returns what takes those back that are set: older versions of ssh do not know them all, but
 /// whoever sets one has a version that knows it.
-fn undone(answers: &ResolvedOptions) -> Vec<&'static str> {
+fn command_overrides(resolved: &ResolvedOptions) -> Vec<&'static str> {
     let is_set = |option: &str| {
         let default = options::known(option).map_or("", |known| known.default);
-        answers.first(option).is_some_and(|value| value != default)
+        resolved.first(option).is_some_and(|value| value != default)
     };
     COMMAND_OVERRIDES
         .into_iter()
@@ -195,15 +195,15 @@ fn undone(answers: &ResolvedOptions) -> Vec<&'static str> {
         .collect()
 }
 
-fn alive(answers: &ResolvedOptions) -> KeepAlive {
-    let number = |option| answers.first(option).and_then(|text| text.parse().ok());
+fn alive(resolved: &ResolvedOptions) -> KeepAlive {
+    let number = |option| resolved.first(option).and_then(|text| text.parse().ok());
     let interval = number("serveraliveinterval").filter(|seconds| *seconds > 0);
     let most = number("serveralivecountmax").and_then(|count| usize::try_from(count).ok());
     KeepAlive { interval: interval.map(Duration::from_secs), most: most.unwrap_or(3) }
 }
 
-fn algorithms(answers: &ResolvedOptions) -> AlgorithmSettings {
-    let list = |option| answers.all(option).to_vec();
+fn algorithms(resolved: &ResolvedOptions) -> AlgorithmSettings {
+    let list = |option| resolved.all(option).to_vec();
     AlgorithmSettings {
         key_exchanges: list("kexalgorithms"),
         ciphers: list("ciphers"),
@@ -214,20 +214,20 @@ fn algorithms(answers: &ResolvedOptions) -> AlgorithmSettings {
     }
 }
 
-fn route(answers: &ResolvedOptions, tokens: &TokenExpander<'_>) -> Result<Route, Fault> {
-    if let Some(jumps) = answers.chosen("proxyjump") {
+fn route(resolved: &ResolvedOptions, tokens: &TokenExpander<'_>) -> Result<Route, Fault> {
+    if let Some(jumps) = resolved.chosen("proxyjump") {
         let hops: Result<Vec<_>, _> = jumps.split(',').map(JumpHost::parse).collect();
         return hops.map(Route::Jumps);
     }
-    let Some(command) = answers.chosen("proxycommand") else { return Ok(Route::Direct) };
-    let why = || format!("ProxyCommand {} cannot be expanded", fault::quote(command));
+    let Some(command) = resolved.chosen("proxycommand") else { return Ok(Route::Direct) };
+    let why = || format!("ProxyCommand {} cannot be expanded", fault::sanitize_line(command));
     let expanded = tokens.expand_percent(command);
     expanded.map(Route::Command).ok_or_else(|| Fault::BadConfiguration { why: why() })
 }
 
 /// Returns whether the keys are not just those OpenSSH has built in.
-fn are_keys_configured(answers: &ResolvedOptions) -> bool {
-    let Some(answer) = answers.get("identityfile") else { return true };
+fn are_keys_configured(resolved: &ResolvedOptions) -> bool {
+    let Some(answer) = resolved.get("identityfile") else { return true };
     let is_default =
         |raw: &String| raw.strip_prefix("~/.ssh/").is_some_and(|name| DEFAULT_KEYS.contains(&name));
     // A short list of default names was written by somebody.
@@ -236,8 +236,8 @@ fn are_keys_configured(answers: &ResolvedOptions) -> bool {
 
 /// The values of `%` tokens for one host.
 pub(super) struct TokenExpander<'a> {
-    question: &'a HostQuery,
-    around: &'a LocalEnv,
+    query: &'a HostQuery,
+    env: &'a LocalEnv,
     host: &'a str,
     user: &'a str,
     port: u16,
@@ -248,18 +248,18 @@ pub(super) struct TokenExpander<'a> {
 
 impl<'a> TokenExpander<'a> {
     pub(super) fn of(
-        answers: &'a ResolvedOptions,
-        question: &'a HostQuery,
-        around: &'a LocalEnv,
+        resolved: &'a ResolvedOptions,
+        query: &'a HostQuery,
+        env: &'a LocalEnv,
     ) -> Self {
         Self {
-            question,
-            around,
-            host: answers.first("hostname").unwrap_or(&question.host),
-            user: answers.first("user").unwrap_or(&around.user),
-            port: answers.first("port").and_then(|port| port.parse().ok()).unwrap_or(22),
-            key: answers.first("hostkeyalias").unwrap_or(&question.host),
-            jump: answers.chosen("proxyjump").and_then(last_jump),
+            query,
+            env,
+            host: resolved.first("hostname").unwrap_or(&query.host),
+            user: resolved.first("user").unwrap_or(&env.user),
+            port: resolved.first("port").and_then(|port| port.parse().ok()).unwrap_or(22),
+            key: resolved.first("hostkeyalias").unwrap_or(&query.host),
+            jump: resolved.chosen("proxyjump").and_then(last_jump),
         }
     }
 
@@ -295,7 +295,7 @@ impl<'a> TokenExpander<'a> {
     }
 
     fn expand_home(&self, raw: &str) -> Option<String> {
-        let home = self.around.home.to_string_lossy();
+        let home = self.env.home.to_string_lossy();
         match raw.strip_prefix('~') {
             Some("") => self.expand(&format!("{home}/")),
             Some(rest) if rest.starts_with('/') => {
@@ -306,16 +306,16 @@ impl<'a> TokenExpander<'a> {
     }
 
     fn token(&self, letter: char) -> Option<String> {
-        let machine = &self.around.machine;
+        let machine = &self.env.machine;
         Some(match letter {
             '%' => "%".to_owned(),
             'h' => self.host.to_owned(),
             'r' => self.user.to_owned(),
             'p' => self.port.to_string(),
-            'n' => self.question.host.clone(),
+            'n' => self.query.host.clone(),
             'k' => self.key.to_owned(),
-            'u' => self.around.user.clone(),
-            'd' => self.around.home.to_str()?.to_owned(),
+            'u' => self.env.user.clone(),
+            'd' => self.env.home.to_str()?.to_owned(),
             'i' => rustix::process::getuid().as_raw().to_string(),
             'l' => machine.clone(),
             'L' => machine.split('.').next()?.to_owned(),
@@ -326,8 +326,8 @@ impl<'a> TokenExpander<'a> {
     }
 
     /// Returns where `ControlPath` says that a master's socket is.
-    fn control_paths(&self, answers: &ResolvedOptions) -> Vec<PathBuf> {
-        let Some(raw) = answers.chosen("controlpath") else { return Vec::new() };
+    fn control_paths(&self, resolved: &ResolvedOptions) -> Vec<PathBuf> {
+        let Some(raw) = resolved.chosen("controlpath") else { return Vec::new() };
         // From 9.6 on the gateway counts.
         let jump = self.jump.as_deref().unwrap_or_default();
         let of_later = raw.replace("%C", &self.connection_hash(jump));
@@ -340,8 +340,8 @@ impl<'a> TokenExpander<'a> {
     }
 
     fn connection_hash(&self, jump: &str) -> String {
-        let Self { around, host, port, user, .. } = self;
-        let text = format!("{}{host}{port}{user}{jump}", around.machine);
+        let Self { env, host, port, user, .. } = self;
+        let text = format!("{}{host}{port}{user}{jump}", env.machine);
         let words = Sha1::digest(text.as_bytes());
         words.iter().flat_map(|byte| [byte >> 4, byte & 15]).map(hex_digit).collect()
     }
@@ -354,8 +354,8 @@ impl<'a> TokenExpander<'a> {
         }
         let text = self.expand(raw)?;
         Some(match text.strip_prefix("~/") {
-            Some(rest) => self.around.home.join(rest.trim_start_matches('/')),
-            None => self.around.home.join(text),
+            Some(rest) => self.env.home.join(rest.trim_start_matches('/')),
+            None => self.env.home.join(text),
         })
     }
 
@@ -383,7 +383,7 @@ mod tests {
     use crate::transport::ssh_config::resolve;
     use crate::transport::ssh_config::tree::{ConfigPaths, ConfigTree};
 
-    fn around() -> LocalEnv {
+    fn env() -> LocalEnv {
         LocalEnv {
             home: PathBuf::from("/home/ada"),
             include_home: PathBuf::from("/home/ada"),
@@ -393,22 +393,22 @@ mod tests {
         }
     }
 
-    fn question(host: &str) -> HostQuery {
+    fn query(host: &str) -> HostQuery {
         HostQuery { host: host.to_owned(), user: None, port: None }
     }
 
     /// Reads no file at all.
     fn defaults(host: &str) -> HostSettings {
-        let (asked, around) = (question(host), around());
+        let (asked, env) = (query(host), env());
         let chosen = Some(Path::new("none"));
-        let tree = ConfigTree::read(ConfigPaths { around: &around, chosen, machine: &[] });
-        let answers = resolve::resolve(&tree, &asked, &around, None).unwrap();
-        of(&answers, &asked, &around).unwrap()
+        let tree = ConfigTree::read(ConfigPaths { env: &env, chosen, machine: &[] });
+        let resolved = resolve::resolve(&tree, &asked, &env, None).unwrap();
+        of(&resolved, &asked, &env).unwrap()
     }
 
     fn read(extra: &str) -> Result<HostSettings, Fault> {
         let text = format!("user root\nhostname n1.site\nport 2222\n{extra}");
-        question("n1").of_ssh(&text, &around())
+        query("n1").settings_from_ssh_g(&text, &env())
     }
 
     #[test]
@@ -453,9 +453,9 @@ mod tests {
 
     #[test]
     fn the_known_name_follows_port_and_alias() {
-        assert_eq!(read("").unwrap().known_as.full, "[n1.site]:2222");
-        assert_eq!(read("hostkeyalias Lab-%h\n").unwrap().known_as.full, "lab-%h");
-        assert_eq!(defaults("N1").known_as.full, "n1");
+        assert_eq!(read("").unwrap().known_hosts_name.full, "[n1.site]:2222");
+        assert_eq!(read("hostkeyalias Lab-%h\n").unwrap().known_hosts_name.full, "lab-%h");
+        assert_eq!(defaults("N1").known_hosts_name.full, "n1");
     }
 
     #[test]
@@ -493,7 +493,7 @@ mod tests {
              connecttimeout 3\nhashknownhosts yes\n",
         );
         let settings = settings.unwrap();
-        assert!(settings.keys.only_these && settings.hash_known_hosts);
+        assert!(settings.keys.identities_only && settings.hash_known_hosts);
         assert!(!settings.methods.contains(&"publickey".to_owned()));
         assert_eq!(settings.family, AddressFamily::Version6);
         assert_eq!(settings.connect_timeout, Some(Duration::from_secs(3)));
@@ -600,14 +600,11 @@ mod tests {
         let path = folder.path().join("config");
         let of = |text: &str| {
             std::fs::write(&path, text).unwrap();
-            let (asked, around) = (question("n1"), around());
-            let tree = ConfigTree::read(ConfigPaths {
-                around: &around,
-                chosen: Some(&path),
-                machine: &[],
-            });
-            let answers = resolve::resolve(&tree, &asked, &around, None).ok()?;
-            Some(HostSettings { origins: BTreeMap::new(), ..of(&answers, &asked, &around).ok()? })
+            let (asked, env) = (query("n1"), env());
+            let tree =
+                ConfigTree::read(ConfigPaths { env: &env, chosen: Some(&path), machine: &[] });
+            let resolved = resolve::resolve(&tree, &asked, &env, None).ok()?;
+            Some(HostSettings { origins: BTreeMap::new(), ..of(&resolved, &asked, &env).ok()? })
         };
         let usual = of("");
         assert!(usual.is_some());
@@ -625,10 +622,10 @@ mod tests {
 
     #[test]
     fn what_keeps_the_program_from_running_a_command_is_undone() {
-        let undone = |extra| read(extra).unwrap().undone;
-        assert_eq!(undone("stdinnull no\nsessiontype default\n"), [""; 0]);
+        let command_overrides = |extra| read(extra).unwrap().command_overrides;
+        assert_eq!(command_overrides("stdinnull no\nsessiontype default\n"), [""; 0]);
         assert_eq!(
-            undone(
+            command_overrides(
                 "stdinnull yes\nsessiontype none\nforkafterauthentication yes\nremotecommand x\n"
             ),
             [

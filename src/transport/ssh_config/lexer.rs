@@ -71,7 +71,7 @@ pub(super) fn arguments(text: &str) -> Option<Vec<String>> {
 }
 
 /// Returns whether `*` and `?` of a pattern can stand for what makes it `text`.
-pub(super) fn matches(text: &str, pattern: &str) -> bool {
+pub(super) fn matches_pattern(text: &str, pattern: &str) -> bool {
     let (mut text, mut pattern) = (text.as_bytes(), pattern.as_bytes());
     // Where to go on when the last star has to stand for one byte more.
     let mut retry: Option<(&[u8], &[u8])> = None;
@@ -106,7 +106,7 @@ pub(super) enum ListMatch {
 }
 
 /// Judges a text by patterns with commas between them, each perhaps with `!` before it.
-pub(super) fn judge(text: &str, patterns: &str) -> ListMatch {
+pub(super) fn match_list(text: &str, patterns: &str) -> ListMatch {
     /// Longer patterns match nothing, and no other pattern of their list does.
     const LONGEST: usize = 1022;
     let mut verdict = ListMatch::No;
@@ -124,7 +124,7 @@ pub(super) fn judge(text: &str, patterns: &str) -> ListMatch {
         if pattern.len() > LONGEST {
             return ListMatch::No;
         }
-        if matches(text, pattern) {
+        if matches_pattern(text, pattern) {
             if is_negated {
                 return ListMatch::Negated;
             }
@@ -136,7 +136,7 @@ pub(super) fn judge(text: &str, patterns: &str) -> ListMatch {
 
 /// Judges a text without regard to the case of either side.
 pub(super) fn match_list_ignoring_case(text: &str, patterns: &str) -> ListMatch {
-    judge(&text.to_ascii_lowercase(), &patterns.to_ascii_lowercase())
+    match_list(&text.to_ascii_lowercase(), &patterns.to_ascii_lowercase())
 }
 
 #[cfg(test)]
@@ -212,10 +212,10 @@ mod tests {
             ("a", "**?", true),
             ("", "?*", false),
         ] {
-            assert_eq!(matches(text, pattern), want, "{text} {pattern}");
+            assert_eq!(matches_pattern(text, pattern), want, "{text} {pattern}");
         }
         // A pattern that would take for ever by trying everything.
-        assert!(!matches(&"a".repeat(4000), &"a*".repeat(200).replace("a*a", "a*b")));
+        assert!(!matches_pattern(&"a".repeat(4000), &"a*".repeat(200).replace("a*a", "a*b")));
     }
 
     #[test]
@@ -229,9 +229,9 @@ mod tests {
             ("", ListMatch::No),
             ("n1,", ListMatch::Yes),
         ] {
-            assert_eq!(judge("n1", patterns), want, "{patterns}");
+            assert_eq!(match_list("n1", patterns), want, "{patterns}");
         }
         assert_eq!(match_list_ignoring_case("N1", "n1"), ListMatch::Yes);
-        assert_eq!(judge("n1", &format!("{},n1", "x".repeat(2000))), ListMatch::No);
+        assert_eq!(match_list("n1", &format!("{},n1", "x".repeat(2000))), ListMatch::No);
     }
 }

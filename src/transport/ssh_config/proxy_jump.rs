@@ -9,7 +9,7 @@ impl JumpHost {
     /// be used.
     pub(super) fn parse(text: &str) -> Result<Self, Fault> {
         let hop = Self::split(text.trim()).ok_or_else(|| Fault::BadConfiguration {
-            why: format!("ProxyJump names {}, which is no host", fault::quote(text)),
+            why: format!("ProxyJump names {}, which is no host", fault::sanitize_line(text)),
         })?;
         check_host(&hop.host)?;
         hop.user.as_deref().map_or(Ok(()), check_user)?;

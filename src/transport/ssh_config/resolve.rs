@@ -29,55 +29,54 @@ pub(super) type HasAddress<'a> = &'a dyn Fn(&str, AddressFamily) -> bool;
 /// Without `has_address` no name is looked up, and [`ConfigError::OrderedNames`] says when one should be.
 pub(super) fn resolve(
     tree: &ConfigTree,
-    question: &HostQuery,
-    around: &LocalEnv,
+    query: &HostQuery,
+    env: &LocalEnv,
     has_address: Option<HasAddress<'_>>,
 ) -> Result<ResolvedOptions, ConfigError> {
     let files = tree.files.as_ref().map_err(Clone::clone)?;
-    let mut answers = ResolvedOptions::default();
-    if let Some(user) = &question.user {
-        answers.put("user", vec![user.clone()], None);
+    let mut resolved = ResolvedOptions::default();
+    if let Some(user) = &query.user {
+        resolved.put("user", vec![user.clone()], None);
     }
-    if let Some(port) = question.port {
-        answers.put("port", vec![port.to_string()], None);
+    if let Some(port) = query.port {
+        resolved.put("port", vec![port.to_string()], None);
     }
-    let asked = question.host.as_str();
-    let mut pass = Pass { question, around, host: asked, is_final: false, answers: &mut answers };
+    let asked = query.host.as_str();
+    let mut pass = Pass { query, env, host: asked, is_final: false, resolved: &mut resolved };
     pass.files(files)?;
 
     let name = pass.host_name()?;
-    let host = canonical(name, &answers, has_address)?;
-    if tree.wants_final || !answers.or_default("canonicalizehostname").eq("false") {
-        rename(&mut answers, &host);
+    let host = canonical(name, &resolved, has_address)?;
+    if tree.wants_final || !resolved.or_default("canonicalizehostname").eq("false") {
+        rename(&mut resolved, &host);
         // Whatever decides about the name cannot change once there is one.
         for option in ["canonicalizefallbacklocal", "canonicalizehostname", "canonicalizemaxdots"] {
-            if !answers.has(option) {
-                let default = answers.or_default(option).to_owned();
-                answers.put(option, vec![default], None);
+            if !resolved.has(option) {
+                let default = resolved.or_default(option).to_owned();
+                resolved.put(option, vec![default], None);
             }
         }
-        let mut pass =
-            Pass { question, around, host: &host, is_final: true, answers: &mut answers };
+        let mut pass = Pass { query, env, host: &host, is_final: true, resolved: &mut resolved };
         pass.files(files)?;
     }
-    rename(&mut answers, &host);
-    defaults::finish(&mut answers, question, around)?;
-    Ok(answers)
+    rename(&mut resolved, &host);
+    defaults::finish(&mut resolved, query, env)?;
+    Ok(resolved)
 }
 
-fn rename(answers: &mut ResolvedOptions, host: &str) {
-    let origin = answers.get("hostname").and_then(|answer| answer.origin.clone());
-    answers.put("hostname", vec![host.to_owned()], origin);
+fn rename(resolved: &mut ResolvedOptions, host: &str) {
+    let origin = resolved.get("hostname").and_then(|answer| answer.origin.clone());
+    resolved.put("hostname", vec![host.to_owned()], origin);
 }
 
 /// The files, read once from first to last.
 struct Pass<'a> {
-    question: &'a HostQuery,
-    around: &'a LocalEnv,
+    query: &'a HostQuery,
+    env: &'a LocalEnv,
     /// What `Host` lines are compared with.
     host: &'a str,
     is_final: bool,
-    answers: &'a mut ResolvedOptions,
+    resolved: &'a mut ResolvedOptions,
 }
 
 impl Pass<'_> {
@@ -112,7 +111,7 @@ impl Pass<'_> {
     }
 
     fn check_unknown(&self, keyword: &str, origin: impl Fn() -> Origin) -> Result<(), ConfigError> {
-        let ignored = self.answers.first("ignoreunknown").unwrap_or_default();
+        let ignored = self.resolved.first("ignoreunknown").unwrap_or_default();
         if lexer::match_list_ignoring_case(keyword, ignored) == ListMatch::Yes {
             return Ok(());
         }
@@ -137,7 +136,7 @@ impl Pass<'_> {
         at: impl FnOnce() -> Origin,
     ) -> Result<bool, ConfigError> {
         let host = self.host_name()?;
-        let user = self.answers.first("user").unwrap_or(&self.around.user);
+        let user = self.resolved.first("user").unwrap_or(&self.env.user);
         let is = |holds: ListMatch| Some(holds == ListMatch::Yes);
         let mut foreign = None;
         for Criterion { test, is_negated } in criteria {
@@ -146,17 +145,20 @@ impl Pass<'_> {
                 MatchAttribute::SecondPass { .. } => Some(self.is_final),
                 MatchAttribute::Host(list) => is(lexer::match_list_ignoring_case(&host, list)),
                 MatchAttribute::OriginalHost(list) => {
-                    is(lexer::match_list_ignoring_case(&self.question.host, list))
+                    is(lexer::match_list_ignoring_case(&self.query.host, list))
                 }
-                MatchAttribute::User(list) => is(lexer::judge(user, list)),
-                MatchAttribute::LocalUser(list) => is(lexer::judge(&self.around.user, list)),
-                MatchAttribute::SessionType(list) => is(lexer::judge(self.session_type(), list)),
-                MatchAttribute::Command(list) => is(lexer::judge(PROBE_COMMAND, list)),
-                MatchAttribute::Tagged(list) => match self.answers.first("tag").unwrap_or_default()
-                {
-                    "" => Some(list.is_empty()),
-                    tag => is(lexer::judge(tag, list)),
-                },
+                MatchAttribute::User(list) => is(lexer::match_list(user, list)),
+                MatchAttribute::LocalUser(list) => is(lexer::match_list(&self.env.user, list)),
+                MatchAttribute::SessionType(list) => {
+                    is(lexer::match_list(self.session_type(), list))
+                }
+                MatchAttribute::Command(list) => is(lexer::match_list(PROBE_COMMAND, list)),
+                MatchAttribute::Tagged(list) => {
+                    match self.resolved.first("tag").unwrap_or_default() {
+                        "" => Some(list.is_empty()),
+                        tag => is(lexer::match_list(tag, list)),
+                    }
+                }
                 MatchAttribute::NeedsSsh(what) => {
                     foreign = Some(*what);
                     None
@@ -173,7 +175,7 @@ impl Pass<'_> {
     }
 
     fn session_type(&self) -> &str {
-        match self.answers.or_default("sessiontype") {
+        match self.resolved.or_default("sessiontype") {
             "default" => "exec",
             other => other,
         }
@@ -181,7 +183,7 @@ impl Pass<'_> {
 
     /// Returns the name of the host as far as it is known by now.
     fn host_name(&self) -> Result<String, ConfigError> {
-        let Some(answer) = self.answers.get("hostname").filter(|_| !self.is_final) else {
+        let Some(answer) = self.resolved.get("hostname").filter(|_| !self.is_final) else {
             return Ok(self.host.to_owned());
         };
         let raw = answer.values.first().map_or("", String::as_str);
@@ -227,7 +229,7 @@ impl Pass<'_> {
         }
         // `none` for a time leaves it open, and a comment is no value.
         let says_nothing = values.is_empty() && !matches!(known.kind, ValueKind::Algorithms(_));
-        if says_nothing || self.answers.has(known.name) {
+        if says_nothing || self.resolved.has(known.name) {
             return Ok(());
         }
         let mut values = values.to_vec();
@@ -236,15 +238,15 @@ impl Pass<'_> {
             let mut seen = std::collections::BTreeSet::new();
             values.retain(|pair| seen.insert(name(pair)));
         }
-        self.answers.put(known.name, values, Some(origin()));
+        self.resolved.put(known.name, values, Some(origin()));
         Ok(())
     }
 
     fn send(&mut self, known: &'static OptionSpec, names: &[String], origin: impl Fn() -> Origin) {
-        let sent = self.answers.add(known, origin);
+        let sent = self.resolved.add(known, origin);
         for name in names {
             match name.strip_prefix('-') {
-                Some(pattern) => sent.values.retain(|one| !lexer::matches(one, pattern)),
+                Some(pattern) => sent.values.retain(|one| !lexer::matches_pattern(one, pattern)),
                 None => sent.values.push(name.clone()),
             }
         }
@@ -257,7 +259,7 @@ impl Pass<'_> {
         is_users: bool,
         origin: impl Fn() -> Origin,
     ) -> Result<(), ConfigError> {
-        let answer = self.answers.add(known, &origin);
+        let answer = self.resolved.add(known, &origin);
         for value in values {
             if answer.values.len() >= MAX_FILES {
                 let why = format_args!("too many files of {}, at most {MAX_FILES}", known.name);
@@ -275,12 +277,12 @@ impl Pass<'_> {
     /// A jump and a command exclude each other: what is set first wins.
     fn set_jump(&mut self, values: &[String], origin: impl Fn() -> Origin) {
         let is_none = values.first().is_none_or(|value| value == NO_JUMP);
-        if self.answers.has("proxyjump") || (!is_none && self.answers.has("proxycommand")) {
+        if self.resolved.has("proxyjump") || (!is_none && self.resolved.has("proxycommand")) {
             return;
         }
-        self.answers.put("proxyjump", values.to_vec(), Some(origin()));
+        self.resolved.put("proxyjump", values.to_vec(), Some(origin()));
         if !is_none {
-            self.answers.put("proxycommand", vec!["none".to_owned()], None);
+            self.resolved.put("proxycommand", vec!["none".to_owned()], None);
         }
     }
 }
@@ -288,7 +290,7 @@ impl Pass<'_> {
 /// Returns whether a pattern takes the name and none with `!` does.
 pub(super) fn matches_any(host: &str, patterns: &[Pattern]) -> bool {
     let mut is_in = false;
-    for pattern in patterns.iter().filter(|pattern| lexer::matches(host, &pattern.text)) {
+    for pattern in patterns.iter().filter(|pattern| lexer::matches_pattern(host, &pattern.text)) {
         if pattern.is_negated {
             return false;
         }
@@ -301,34 +303,34 @@ pub(super) fn matches_any(host: &str, patterns: &[Pattern]) -> bool {
 /// is configured, with its domain.
 fn canonical(
     name: String,
-    answers: &ResolvedOptions,
+    resolved: &ResolvedOptions,
     has_address: Option<HasAddress<'_>>,
 ) -> Result<String, ConfigError> {
-    let family = AddressFamily::of(answers);
+    let family = AddressFamily::of(resolved);
     let address = values::address(&name, family);
     if address.is_some() || values::looks_like_address(&name) {
         return Ok(address.unwrap_or(name));
     }
     let name = name.to_ascii_lowercase();
-    let how = answers.or_default("canonicalizehostname");
-    let is_direct = answers.chosen("proxycommand").is_none() && !answers.has("proxyjump");
+    let how = resolved.or_default("canonicalizehostname");
+    let is_direct = resolved.chosen("proxycommand").is_none() && !resolved.has("proxyjump");
     if how == "false" || (!is_direct && how != "always") {
         return Ok(name);
     }
-    if let Some(rules) = answers.get("canonicalizepermittedcnames")
+    if let Some(rules) = resolved.get("canonicalizepermittedcnames")
         && rules.values.iter().any(|rule| rule != "none")
         && let Some(at) = &rules.origin
     {
         let what = "CanonicalizePermittedCNAMEs".to_owned();
         return Err(ConfigError::NeedsSsh { at: at.clone(), what });
     }
-    let most = answers.or_default("canonicalizemaxdots").parse().unwrap_or(1);
+    let most = resolved.or_default("canonicalizemaxdots").parse().unwrap_or(1);
     let candidates: Vec<String> = if name.ends_with('.') {
         vec![name.clone()]
     } else if name.matches('.').count() > most {
         return Ok(name);
     } else {
-        let domains = answers.all("canonicaldomains").iter().take_while(|d| *d != "none");
+        let domains = resolved.all("canonicaldomains").iter().take_while(|d| *d != "none");
         domains.map(|domain| format!("{name}.{domain}.")).collect()
     };
     let has_address = match has_address {
@@ -340,7 +342,7 @@ fn canonical(
         full.pop();
         return Ok(full);
     }
-    if answers.or_default("canonicalizefallbacklocal") == "no" {
+    if resolved.or_default("canonicalizefallbacklocal") == "no" {
         let why = "it is in none of CanonicalDomains".to_owned();
         return Err(ConfigError::Invalid(Fault::NameNotFound { host: Some(name), why }));
     }

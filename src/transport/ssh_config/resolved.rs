@@ -21,14 +21,14 @@ pub(super) struct ResolvedOption {
 
 impl ResolvedOptions {
     /// Reads what `ssh -G` printed: an option in lower case, a space, its value.
-    pub(super) fn of_ssh(text: &str) -> Self {
-        let mut answers = Self::default();
+    pub(super) fn parse_ssh_g(text: &str) -> Self {
+        let mut resolved = Self::default();
         for (name, value) in text.lines().filter_map(|line| line.split_once(' ')) {
             let Keyword::Option(known) = options::keyword(&name.to_ascii_lowercase()) else {
                 continue;
             };
             let value = value.trim();
-            let answer = answers.0.entry(known.name).or_default();
+            let answer = resolved.0.entry(known.name).or_default();
             match known.kind {
                 ValueKind::Words(_) if answer.values.is_empty() => {
                     answer.values = file_names(value)
@@ -56,7 +56,7 @@ impl ResolvedOptions {
                 | ValueKind::Any => answer.values.push(value.to_owned()),
             }
         }
-        answers
+        resolved
     }
 
     pub(super) fn get(&self, option: &str) -> Option<&ResolvedOption> {

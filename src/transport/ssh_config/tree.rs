@@ -80,7 +80,7 @@ pub(super) struct ConfigTree {
 /// Where the files are.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ConfigPaths<'a> {
-    pub(super) around: &'a LocalEnv,
+    pub(super) env: &'a LocalEnv,
     /// In place of both others, as `ssh -F`.
     pub(super) chosen: Option<&'a Path>,
     /// The machine's; the first that is there.
@@ -89,12 +89,8 @@ pub(super) struct ConfigPaths<'a> {
 
 impl ConfigTree {
     pub(super) fn read(places: ConfigPaths<'_>) -> Self {
-        let mut reader = Reader {
-            around: places.around,
-            stamps: Vec::new(),
-            left: MAX_BYTES,
-            wants_final: false,
-        };
+        let mut reader =
+            Reader { env: places.env, stamps: Vec::new(), left: MAX_BYTES, wants_final: false };
         let files = reader.all(places);
         Self { files, wants_final: reader.wants_final, stamps: reader.stamps }
     }
@@ -106,7 +102,7 @@ impl ConfigTree {
 }
 
 struct Reader<'a> {
-    around: &'a LocalEnv,
+    env: &'a LocalEnv,
     stamps: Vec<(PathBuf, Option<Stamp>)>,
     left: u64,
     wants_final: bool,
@@ -130,15 +126,15 @@ impl Reader<'_> {
             }
             let file = self.file(chosen, IncludeContext { is_checked: false, ..own })?;
             return file.map(|file| vec![file]).map_err(|error| {
-                let why = fault::reason(&error);
-                let path = fault::quote(&chosen.to_string_lossy());
+                let why = fault::io_error_text(&error);
+                let path = fault::sanitize_line(&chosen.to_string_lossy());
                 let why = format!("can't open user config file {path}: {why}");
                 ConfigError::Invalid(Fault::BadConfiguration { why })
             });
         }
         // As with ssh, a file that cannot be opened is as good as none.
         let mut files: Vec<ConfigFile> =
-            self.file(&self.around.home.join(".ssh/config"), own)?.into_iter().collect();
+            self.file(&self.env.home.join(".ssh/config"), own)?.into_iter().collect();
         for path in places.machine {
             let reason = IncludeContext { is_users: false, is_checked: false, depth: 0 };
             if let Ok(file) = self.file(Path::new(path), reason)? {
@@ -248,7 +244,7 @@ impl Reader<'_> {
             if name.starts_with('~') && !reason.is_users {
                 return Err(ConfigError::wrong(origin, format_args!("bad include path {name}")));
             }
-            let home = self.around.include_home.to_string_lossy().into_owned();
+            let home = self.env.include_home.to_string_lossy().into_owned();
             let pattern = match name.strip_prefix('~') {
                 // Later versions of OpenSSH expand these.
                 _ if name.contains("${") || name.contains('%') => {
@@ -269,8 +265,8 @@ impl Reader<'_> {
                 match self.file(&path, inner)? {
                     Ok(file) => files.push(file),
                     Err(error) => {
-                        let path = fault::quote(&path.to_string_lossy());
-                        let why = fault::reason(&error);
+                        let path = fault::sanitize_line(&path.to_string_lossy());
+                        let why = fault::io_error_text(&error);
                         let why = format_args!("can't open user config file {path}: {why}");
                         return Err(ConfigError::wrong(origin, why));
                     }
@@ -342,7 +338,7 @@ mod tests {
             path
         }
 
-        fn around(&self) -> LocalEnv {
+        fn env(&self) -> LocalEnv {
             LocalEnv {
                 home: self.0.path().to_owned(),
                 include_home: self.0.path().to_owned(),
@@ -351,7 +347,7 @@ mod tests {
         }
 
         fn read(&self) -> ConfigTree {
-            ConfigTree::read(ConfigPaths { around: &self.around(), chosen: None, machine: &[] })
+            ConfigTree::read(ConfigPaths { env: &self.env(), chosen: None, machine: &[] })
         }
 
         fn why(&self) -> String {
@@ -400,11 +396,8 @@ mod tests {
         assert!(home.why().contains("bad owner or permissions on"), "{}", home.why());
         fs::set_permissions(&path, fs::Permissions::from_mode(0o660)).unwrap();
         assert!(matches!(home.read().files, Err(ConfigError::NeedsSsh { .. })));
-        let chosen = ConfigTree::read(ConfigPaths {
-            around: &home.around(),
-            chosen: Some(&path),
-            machine: &[],
-        });
+        let chosen =
+            ConfigTree::read(ConfigPaths { env: &home.env(), chosen: Some(&path), machine: &[] });
         assert!(chosen.files.is_ok(), "as with ssh -F");
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
         home.write("config", "Include x\n");
@@ -427,7 +420,7 @@ mod tests {
         assert!(home.read().files.is_ok());
         let chosen = |path: &str| {
             let chosen = Some(Path::new(path));
-            ConfigTree::read(ConfigPaths { around: &home.around(), chosen, machine: &[] }).files
+            ConfigTree::read(ConfigPaths { env: &home.env(), chosen, machine: &[] }).files
         };
         assert!(chosen("/dev/null").unwrap()[0].blocks.iter().all(|block| block.lines.is_empty()));
         assert!(chosen("/dev/zero").is_err() && chosen("/gone").is_err());
