@@ -455,7 +455,7 @@ mod tests {
         for host in ["#n1", "n*", "n?", "!n1", "@revoked", "a,b", "|1|a|b"] {
             assert!(check_known_name(host).is_err(), "{host:?}");
         }
-        let user = |user: &str| HostQuery { user: Some(user.to_owned()), ..host_query("n1") };
+        let user = |user: &str| HostQuery { user: Some(user.to_owned()), ..query("n1") };
         assert!(user("-l").check().is_err());
         assert!(user("a;b").check().is_err());
         for wrong in ["a -l", "a\\", "a\tb", "a\u{1b}", ""] {
