@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 use crate::config::{self, ConfigPaths, Settings};
 use crate::storage::user_dirs;
 use crate::tui::{Palette, SettingsEvent, Theme, ThemeOptions, UiConfig};
-use crate::view::node::Metric;
+use crate::view::node::ChartMetric;
 use crate::view::{
     Chart, Density, DisplayOptions, DisplaySelection, MemoryUnit, NameColumns, PREFERENCES,
     ProcessKinds, TableColumns, Thresholds, UiPreference, VisibleDevice,
@@ -172,7 +172,7 @@ pub(super) fn display_options(
             _ => MemoryUnit::Gib,
         },
         chart: Chart {
-            metrics: charted.iter().filter_map(|name| Metric::named(name)).collect(),
+            metrics: charted.iter().filter_map(|name| ChartMetric::from_name(name)).collect(),
             is_reversed: settings.is_on("reverse-chart"),
         },
         only: selection(settings, variable),
@@ -306,7 +306,10 @@ mod tests {
         assert!((taste.load.high - 60.0).abs() < f32::EPSILON);
         assert!(taste.is_fahrenheit && taste.is_readonly && taste.density == Density::Compact);
         assert!(!taste.chart.is_reversed);
-        assert_eq!(taste.chart.metrics, [Metric::Power, Metric::Encoder, Metric::Memory]);
+        assert_eq!(
+            taste.chart.metrics,
+            [ChartMetric::Power, ChartMetric::Encoder, ChartMetric::Memory]
+        );
         assert_eq!(theme(&settings, |_| None).glyphs, GlyphSet::Ascii);
     }
 

@@ -1,6 +1,6 @@
 //! What words of settings may be made of.
 
-use crate::view::node::Metric;
+use crate::view::node::ChartMetric;
 
 /// Any words.
 pub(super) fn any(text: &str) -> Result<(), &'static str> {
@@ -44,7 +44,7 @@ pub(super) fn device(text: &str) -> Result<(), &'static str> {
 
 /// A metric that can be charted.
 pub(super) fn metric(text: &str) -> Result<(), &'static str> {
-    if Metric::named(text).is_some() {
+    if ChartMetric::from_name(text).is_some() {
         return Ok(());
     }
     Err(

@@ -8,7 +8,7 @@ use super::settings::Settings;
 use super::table::SETTINGS;
 use crate::fields::{Field, HOST, JOB, PROCESS, of_device, unit_of};
 use crate::tui::Keymap;
-use crate::view::node::Metric;
+use crate::view::node::ChartMetric;
 use crate::view::{ColumnSpec, SortColumn, aliases, fleet, node, processes, users};
 
 /// Columns a comment may take.
@@ -179,7 +179,7 @@ fn metrics<S: 'static>(
         let columns: Vec<_> = columns.map(|(table, _)| *table).collect();
         let sorts = SORTED.iter().filter(|(_, all)| all.iter().any(|one| one.name == *alias));
         let sorts: Vec<_> = sorts.map(|(view, _)| *view).collect();
-        let chart = if Metric::named(alias).is_some() { "yes" } else { "" };
+        let chart = if ChartMetric::from_name(alias).is_some() { "yes" } else { "" };
         writeln!(
             text,
             "| `{alias}` | {help} | {} | `{id}` | {} | {} | {chart} |",

@@ -4,7 +4,7 @@
 use super::check;
 use super::kind::{Kind, choice};
 use super::setting::{EnvAlias, EnvMapping, Flag, Setting};
-use crate::view::node::Metric;
+use crate::view::node::ChartMetric;
 use crate::view::{fleet, node, processes, users};
 
 /// Finds a setting.
@@ -564,7 +564,7 @@ pub const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "charted",
-        kind: Kind::DistinctList(check::metric, Metric::MOST),
+        kind: Kind::DistinctList(check::metric, ChartMetric::MAX_CHARTED),
         value_name: "METRIC",
         default: "util,mem",
         help: "Chart these of each device, four at most: util, mem, power, temp, membw, smclock, memclock, fan, enc, dec, pcie, throttled",
@@ -756,7 +756,7 @@ mod tests {
         let columns = tables.into_iter().flatten().map(|heading| heading.name);
         let orders = [&fleet::COLUMNS[..], &processes::COLUMNS, &users::COLUMNS];
         let orders = orders.into_iter().flatten().map(|column| column.name);
-        let charts = Metric::ALL.into_iter().map(Metric::alias);
+        let charts = ChartMetric::ALL.into_iter().map(ChartMetric::alias);
         let strange: BTreeSet<_> = columns
             .chain(orders)
             .chain(charts)

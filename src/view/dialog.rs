@@ -16,7 +16,7 @@ pub enum Dialog {
     /// How is everything to be?
     Setup(Setup),
     /// What is charted of each device of a node?
-    Charts(Menu<node::Metric>),
+    Charts(Menu<node::ChartMetric>),
     /// The same of processes, where a capital letter sorts the other way round.
     SortProcesses(Menu<&'static str>),
     /// Which signal is sent, and really?
@@ -60,7 +60,7 @@ impl Dialog {
                 MenuEvent::Pending => DialogEffect::KeepOpen,
                 MenuEvent::Closed => DialogEffect::Close,
                 MenuEvent::Selected(metric) => {
-                    DialogEffect::View(ViewAction::Node(node::Action::Metric(metric)))
+                    DialogEffect::View(ViewAction::Node(node::Action::ChartMetric(metric)))
                 }
             },
             Self::SortProcesses(menu) => {

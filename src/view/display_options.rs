@@ -2,7 +2,7 @@
 
 use crate::view::column_spec::TableColumns;
 use crate::view::line::Tone;
-use crate::view::node::Metric;
+use crate::view::node::ChartMetric;
 
 pub use display_selection::{DisplaySelection, NameColumns, ProcessKinds, VisibleDevice};
 
@@ -37,7 +37,7 @@ pub struct DisplayOptions {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Chart {
     /// What it shows of each device.
-    pub metrics: Vec<Metric>,
+    pub metrics: Vec<ChartMetric>,
     /// The newest stands on the left.
     pub is_reversed: bool,
 }
@@ -96,7 +96,7 @@ impl Default for DisplayOptions {
 
 impl Default for Chart {
     fn default() -> Self {
-        let metrics = vec![Metric::Utilization, Metric::Memory];
+        let metrics = vec![ChartMetric::Utilization, ChartMetric::Memory];
         Self { metrics, is_reversed: false }
     }
 }

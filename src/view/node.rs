@@ -6,27 +6,27 @@ use crate::view::dialog::Dialog;
 use crate::view::display_options::{Density, DisplayOptions};
 use crate::view::line::{Line, Tone};
 use crate::view::navigation::{Movement, Navigation};
-use crate::view::node::chart::Charts;
-use crate::view::node::tracks::Tracks;
+use crate::view::node::chart::ChartState;
+use crate::view::node::series::NodeSeries;
 
+mod attributes;
 mod chart;
-mod devices;
-mod facts;
+mod device_table;
 mod host;
 pub(crate) mod panel;
-mod processes;
-mod tracks;
+mod process_table;
+mod series;
 
-pub use chart::Metric;
-pub(crate) use devices::HEADINGS;
+pub use chart::ChartMetric;
+pub(crate) use device_table::HEADINGS;
 
 /// Where one is in a node.
 #[derive(Clone, Debug, Default)]
 pub struct State {
     /// How much is said of each thing, where that was chosen here.
     pub(crate) density: Option<Density>,
-    charts: Charts,
-    tracks: Tracks,
+    charts: ChartState,
+    series: NodeSeries,
 }
 
 impl State {
@@ -35,12 +35,12 @@ impl State {
     }
 
     /// Returns what is charted, as a setting says it.
-    pub(crate) fn charted(&self, taste: &DisplayOptions) -> String {
-        self.charts.words(taste)
+    pub(crate) fn charted_metrics(&self, taste: &DisplayOptions) -> String {
+        self.charts.setting_value(taste)
     }
 
     /// Charts what the settings say, whatever was chosen by keys.
-    pub(crate) fn charts_as_set(&mut self) {
+    pub(crate) fn reset_charts(&mut self) {
         self.charts.metrics = None;
     }
 
@@ -65,7 +65,7 @@ pub enum Action {
     /// Choose what is charted.
     Metrics,
     /// Put this on the chart, or take it off.
-    Metric(Metric),
+    ChartMetric(ChartMetric),
 }
 
 /// Does what was asked.
@@ -111,13 +111,13 @@ pub(crate) fn act_own(
         Action::Processes => navigation.shows_processes = !navigation.shows_processes,
         Action::Density(density) => {
             place.density = Some(density);
-            return ViewEffect::Message(told(density).to_owned());
+            return ViewEffect::Message(density_message(density).to_owned());
         }
         Action::Chart => place.charts.is_shown = !place.charts.is_shown,
         Action::Metrics => {
             return ViewEffect::OpenDialog(Dialog::Charts(place.charts.menu(scene.taste, None)));
         }
-        Action::Metric(metric) => {
+        Action::ChartMetric(metric) => {
             place.charts.is_shown = true;
             place.charts.toggle(scene.taste, metric);
             return ViewEffect::OpenDialog(Dialog::Charts(
@@ -128,7 +128,7 @@ pub(crate) fn act_own(
     ViewEffect::Handled
 }
 
-const fn told(density: Density) -> &'static str {
+const fn density_message(density: Density) -> &'static str {
     match density {
         Density::Auto => "density: auto",
         Density::Full => "density: full",
@@ -148,7 +148,7 @@ pub(crate) fn lines(
     };
     navigation.stay(&node.name);
     let node = scene.taste.narrowed(node);
-    navigation.node_place.tracks.record(&node, scene.picture.now);
+    navigation.node_place.series.record(&node, scene.picture.now);
     let has_detail = height >= 8;
     let room = height - usize::from(has_detail);
     let mut lines = panel::lines(scene, &node, navigation, width, room);

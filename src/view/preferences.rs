@@ -55,7 +55,7 @@ pub fn preferences(navigation: &Navigation, taste: &DisplayOptions) -> [UiPrefer
         grouping,
         written(navigation.shows_processes),
         written(navigation.node_place.has_chart()),
-        &navigation.node_place.charted(taste),
+        &navigation.node_place.charted_metrics(taste),
         monitor,
     ];
     let mut named = PREFERENCES.map(|name| (name, String::new()));
@@ -82,7 +82,7 @@ pub fn restore_preference(navigation: &mut Navigation, name: &str, value: &str) 
         "node-processes" => navigation.shows_processes = is_on,
         "node-chart" => navigation.node_place.show_chart(is_on),
         // What was chosen by keys gives way.
-        "charted" => navigation.node_place.charts_as_set(),
+        "charted" => navigation.node_place.reset_charts(),
         "monitor" => (navigation.node_place.density, navigation.processes.density) = (None, None),
         _ => navigation.fleet.restore_preference(name, value),
     }

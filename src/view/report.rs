@@ -22,7 +22,7 @@ pub fn printed(scene: RenderContext<'_>, title: &str, width: u16) -> Vec<Line> {
     match (nodes.next(), nodes.next()) {
         (None, _) => lines.push(Line::of("no nodes to watch", Tone::Faint).cut(width)),
         (Some(only), None) => {
-            lines.extend(panel::printed(scene, &scene.taste.narrowed(only), width));
+            lines.extend(panel::report(scene, &scene.taste.narrowed(only), width));
         }
         (Some(_), Some(_)) => {
             lines.push(Line::new());
@@ -223,7 +223,7 @@ fn paragraph(tone: Tone, words: &str, remedy: &str, width: u16) -> Vec<Line> {
     let mut lines = vec![Line::new()];
     let sign = if tone == Tone::Bad { "✗ " } else { "! " };
     for (sign, tone, words) in [(sign, tone, words), ("→ ", Tone::Plain, remedy)] {
-        let parts = panel::wrapped(words, width.saturating_sub(2)).into_iter().enumerate();
+        let parts = panel::wrap(words, width.saturating_sub(2)).into_iter().enumerate();
         lines.extend(parts.map(|(place, part)| {
             Line::of(if place == 0 { sign } else { "  " }, tone).text(part, tone).cut(width)
         }));

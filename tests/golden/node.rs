@@ -6,7 +6,7 @@ use std::time::Duration;
 use crossterm::event::KeyCode;
 use gtop::fleet::Fleet;
 use gtop::tui::{Keymap, Ui};
-use gtop::view::node::Metric;
+use gtop::view::node::ChartMetric;
 use gtop::view::{Chart, Density, DisplayOptions, DisplaySelection, MemoryUnit, NameColumns};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -141,7 +141,7 @@ fn a_chart_can_run_the_other_way() {
 
 #[test]
 fn what_is_charted_can_be_set() {
-    let metrics = vec![Metric::Power, Metric::Encoder];
+    let metrics = vec![ChartMetric::Power, ChartMetric::Encoder];
     let chart = Chart { metrics, ..Chart::default() };
     let taste = DisplayOptions { chart, ..DisplayOptions::default() };
     let screen = shown(fleets::accelerators(), taste, &keys(0, "g")).join("\n");

@@ -343,7 +343,7 @@ pub(super) fn detail(picture: &FleetView, place: &State, node: &Node, width: u16
             let notes = remarks(picture, node, &whole, &place.roll.claims(node));
             said(&notes).text("  → ", Tone::Faint).text(remedy, Tone::Plain)
         }
-        None => crate::view::node::panel::identity(node),
+        None => crate::view::node::panel::node_description(node),
     };
     front.then(back).cut(width)
 }

@@ -11,23 +11,23 @@ use crate::view::display_options::DisplayOptions;
 use crate::view::graph::{Graph, span};
 use crate::view::line::{Line, Tone, UNKNOWN, width_of};
 use crate::view::menu::Menu;
-use crate::view::node::devices::load_of;
-use crate::view::node::facts::{bandwidth_share, held_share, pcie_rates};
-use crate::view::node::host::track;
-use crate::view::node::tracks::{Track, Tracks};
+use crate::view::node::attributes::{bandwidth_share, pcie_rates, throttled_share};
+use crate::view::node::device_table::utilization_of;
+use crate::view::node::host::history_points;
+use crate::view::node::series::{NodeSeries, SeriesId};
 use crate::view::node_status::label;
 use crate::view::number_format::Units;
 
 /// Columns in front of a graph: the device, the metric, its value.
-const LABEL: u16 = 15;
+const LABEL_WIDTH: u16 = 15;
 /// Columns a graph and its label take at least.
-const LEAST_WIDTH: u16 = 36;
+const MIN_WIDTH: u16 = 36;
 /// Rows of one graph at most.
-const MOST_ROWS: u16 = 8;
+const MAX_ROWS: u16 = 8;
 
 /// What can be charted: a share, or something that is shown as one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Metric {
+pub enum ChartMetric {
     /// Share of time it ran anything.
     Utilization,
     /// Memory in use.
@@ -54,9 +54,9 @@ pub enum Metric {
     Throttled,
 }
 
-impl Metric {
+impl ChartMetric {
     /// How many are charted at most.
-    pub const MOST: usize = 4;
+    pub const MAX_CHARTED: usize = 4;
 
     /// All of them.
     pub const ALL: [Self; 12] = [
@@ -75,18 +75,19 @@ impl Metric {
     ];
 
     /// Finds the metric of an alias, or of a word of earlier versions.
-    pub fn named(word: &str) -> Option<Self> {
-        let by_alias = |alias: &str| Self::ALL.into_iter().find(|metric| metric.words().0 == alias);
+    pub fn from_name(word: &str) -> Option<Self> {
+        let by_alias =
+            |alias: &str| Self::ALL.into_iter().find(|metric| metric.labels().0 == alias);
         by_alias(word).or_else(|| current_aliases(word).iter().find_map(|alias| by_alias(alias)))
     }
 
     /// Returns its word in settings and before a graph.
     pub const fn alias(self) -> &'static str {
-        self.words().0
+        self.labels().0
     }
 
     /// Returns its word before a graph, its letter in the menu, and what it is.
-    const fn words(self) -> (&'static str, char, &'static str) {
+    const fn labels(self) -> (&'static str, char, &'static str) {
         match self {
             Self::Utilization => ("util", 'u', "utilization"),
             Self::Memory => ("mem", 'm', "memory in use"),
@@ -130,7 +131,7 @@ impl Metric {
             Percent::of(clock.into(), most.into()).map(Percent::get)
         };
         match self {
-            Self::Utilization => load_of(device),
+            Self::Utilization => utilization_of(device),
             Self::Memory => device.memory_share().map(Percent::get),
             Self::Power => device.power_share().map(Percent::get),
             Self::Temperature => device.temperature.get().map(Celsius::get),
@@ -145,14 +146,14 @@ impl Metric {
             Self::Pcie => {
                 let (inward, outward) = pcie_rates(device);
                 let most = inward.get()?.max(outward.get()?);
-                Percent::of(most.0, capacity(device.pcie.get()?)).map(Percent::get)
+                Percent::of(most.0, link_capacity(device.pcie.get()?)).map(Percent::get)
             }
-            Self::Throttled => held_share(device),
+            Self::Throttled => throttled_share(device),
         }
     }
 
     /// Writes its value in at most 6 columns.
-    fn value(self, device: &Device, units: Units) -> String {
+    fn format_value(self, device: &Device, units: Units) -> String {
         let clock = |clock: Reading<Megahertz>| clock.get().map(|clock| clock.get().to_string());
         let known = match self {
             Self::Power => device.power.get().map(|watts| format!("{:.0}W", watts.get())),
@@ -176,7 +177,7 @@ impl Metric {
 ///
 /// A lane of the first generation carries 250 MB/s, of the second twice as much; from the third on it
 /// is 0.985 GB/s, doubled with each (128b/130b encoding).
-fn capacity((generation, lanes): (u8, u8)) -> u64 {
+fn link_capacity((generation, lanes): (u8, u8)) -> u64 {
     let lane = match generation {
         0 | 1 => 250_000_000,
         2 => 500_000_000,
@@ -187,43 +188,47 @@ fn capacity((generation, lanes): (u8, u8)) -> u64 {
 
 /// Whether the pane is on, and what is charted where that was chosen here.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Charts {
+pub(super) struct ChartState {
     pub(super) is_shown: bool,
-    pub(super) metrics: Option<Vec<Metric>>,
+    pub(super) metrics: Option<Vec<ChartMetric>>,
 }
 
-impl Charts {
-    fn metrics<'a>(&'a self, taste: &'a DisplayOptions) -> &'a [Metric] {
+impl ChartState {
+    fn metrics<'a>(&'a self, taste: &'a DisplayOptions) -> &'a [ChartMetric] {
         self.metrics.as_deref().unwrap_or(&taste.chart.metrics)
     }
 
     /// Returns their words, with commas.
-    pub(super) fn words(&self, taste: &DisplayOptions) -> String {
-        let words = self.metrics(taste).iter().map(|metric| metric.words().0);
+    pub(super) fn setting_value(&self, taste: &DisplayOptions) -> String {
+        let words = self.metrics(taste).iter().map(|metric| metric.labels().0);
         words.collect::<Vec<_>>().join(",")
     }
 
     /// Puts a metric on the chart, behind the others, or takes it off. Of five the first goes; the last
     /// one stays.
-    pub(super) fn toggle(&mut self, taste: &DisplayOptions, metric: Metric) {
+    pub(super) fn toggle(&mut self, taste: &DisplayOptions, metric: ChartMetric) {
         let mut metrics = self.metrics(taste).to_vec();
         let before = metrics.len();
         metrics.retain(|known| *known != metric);
         if metrics.len() == before || metrics.is_empty() {
             metrics.push(metric);
         }
-        if metrics.len() > Metric::MOST {
+        if metrics.len() > ChartMetric::MAX_CHARTED {
             metrics.remove(0);
         }
         self.metrics = Some(metrics);
     }
 
     /// Returns the menu of metrics, the cursor on one of them.
-    pub(super) fn menu(&self, taste: &DisplayOptions, on: Option<Metric>) -> Menu<Metric> {
+    pub(super) fn menu(
+        &self,
+        taste: &DisplayOptions,
+        on: Option<ChartMetric>,
+    ) -> Menu<ChartMetric> {
         let metrics = self.metrics(taste);
         let empty = Menu::new("chart these of each device, four at most");
-        let menu = Metric::ALL.into_iter().fold(empty, |menu, metric| {
-            let (word, letter, help) = metric.words();
+        let menu = ChartMetric::ALL.into_iter().fold(empty, |menu, metric| {
+            let (word, letter, help) = metric.labels();
             let sign = if metrics.contains(&metric) { "*" } else { " " };
             menu.with(metric, Some(letter), format!("{sign} {word}"), help)
         });
@@ -247,11 +252,11 @@ impl Grid {
     /// Finds the fewest columns in which graphs are two rows high, or at least all are seen. Where not
     /// even that is so, fewer metrics are shown, and then fewer devices.
     fn fit(devices: usize, metrics: usize, width: u16, room: usize) -> Self {
-        let most = usize::from(width / LEAST_WIDTH).clamp(1, devices.max(1));
+        let most = usize::from(width / MIN_WIDTH).clamp(1, devices.max(1));
         let grid = |columns: usize, metrics: usize| {
             let rows = devices.div_ceil(columns);
             let height = room / (rows * metrics).max(1);
-            let height = u16::try_from(height).unwrap_or(MOST_ROWS).min(MOST_ROWS);
+            let height = u16::try_from(height).unwrap_or(MAX_ROWS).min(MAX_ROWS);
             (height > 0).then_some(Self { columns, rows, metrics, height })
         };
         let all = |metrics| (1..=most).filter_map(move |columns| grid(columns, metrics));
@@ -265,8 +270,8 @@ impl Grid {
 pub(super) fn lines(
     scene: RenderContext<'_>,
     node: &Node,
-    tracks: &Tracks,
-    charts: &Charts,
+    series: &NodeSeries,
+    charts: &ChartState,
     top: usize,
     (width, height): (u16, usize),
 ) -> Vec<Line> {
@@ -277,13 +282,13 @@ pub(super) fn lines(
     let columns = u16::try_from(grid.columns).unwrap_or(1).max(1);
     let own = (width + 2) / columns;
     let graph = Graph {
-        width: own.saturating_sub(LABEL + 2),
+        width: own.saturating_sub(LABEL_WIDTH + 2),
         height: grid.height,
         hangs: false,
         is_reversed: scene.taste.chart.is_reversed,
     };
     let widest = node.devices.iter().map(|device| width_of(&label(node, device))).max();
-    let pane = Pane { scene, node, tracks, graph, label: widest.unwrap_or(1).min(4) };
+    let pane = Pane { scene, node, series, graph, label: widest.unwrap_or(1).min(4) };
     // Where not all are seen, they are scrolled with the device table.
     let seen = grid.columns * grid.rows;
     let from = if seen < devices.len() { top.min(devices.len() - seen) } else { 0 };
@@ -292,7 +297,7 @@ pub(super) fn lines(
         for metric in metrics.iter().take(grid.metrics) {
             let mut across = vec![Line::new(); usize::from(grid.height)];
             for (column, (place, device)) in (0..).zip(row) {
-                for (line, part) in across.iter_mut().zip(pane.one(*place, device, *metric)) {
+                for (line, part) in across.iter_mut().zip(pane.graph_of(*place, device, *metric)) {
                     let start = own * column;
                     let gap = start.saturating_sub(line.width());
                     *line = std::mem::take(line).gap(gap).then(part);
@@ -305,7 +310,7 @@ pub(super) fn lines(
         let told = Line::of(format!("{} of {} metrics", grid.metrics, metrics.len()), Tone::Faint);
         let told = if grid.metrics < metrics.len() { told } else { Line::new() };
         let ticks = (0..columns).fold(told, |line, column| {
-            let gap = (own * column + LABEL).saturating_sub(line.width());
+            let gap = (own * column + LABEL_WIDTH).saturating_sub(line.width());
             line.gap(gap).then(graph.ticks())
         });
         lines.push(ticks);
@@ -317,38 +322,42 @@ pub(super) fn lines(
 struct Pane<'a> {
     scene: RenderContext<'a>,
     node: &'a Node,
-    tracks: &'a Tracks,
+    series: &'a NodeSeries,
     graph: Graph,
     label: u16,
 }
 
 impl Pane<'_> {
     /// Returns the graph of one metric of one device, its label in front.
-    fn one(&self, place: usize, device: &Device, metric: Metric) -> Vec<Line> {
-        let Self { scene, node, tracks, graph, .. } = *self;
+    fn graph_of(&self, place: usize, device: &Device, metric: ChartMetric) -> Vec<Line> {
+        let Self { scene, node, series, graph, .. } = *self;
         let now = scene.picture.now;
         let (count, _) = span(graph.width, now);
         let source = node.device_sources.get(place);
         let points = if let Some(known) = metric.history() {
-            track(node, (&device.uuid, known), source, now, count)
+            history_points(node, (&device.uuid, known), source, now, count)
         } else {
-            tracks.last(node, &Track::Device(Arc::clone(&device.uuid), metric), now, count)
+            series.last(node, &SeriesId::Device(Arc::clone(&device.uuid), metric), now, count)
         };
         let is_fresh = node.link == Link::Up && node.device_freshness(place, now).is_fresh();
         let units = Units::of(scene.taste);
-        let (word, ..) = metric.words();
+        let (word, ..) = metric.labels();
         let tone = scene.taste.device.tone(metric.share(device));
         let first = Line::new()
             .right(&label(node, device), self.label, Tone::Strong)
             .gap(1)
             .left(word, 5, Tone::Faint)
-            .right(&metric.value(device, units), LABEL.saturating_sub(self.label + 7), Tone::Plain)
+            .right(
+                &metric.format_value(device, units),
+                LABEL_WIDTH.saturating_sub(self.label + 7),
+                Tone::Plain,
+            )
             .gap(1);
         let rows = graph.rows(&points, tone).into_iter().enumerate();
         rows.map(|(row, line)| {
             let line = match row {
                 0 => first.clone().then(line),
-                _ => Line::new().gap(LABEL).then(line),
+                _ => Line::new().gap(LABEL_WIDTH).then(line),
             };
             if is_fresh { line } else { line.faded() }
         })
@@ -362,19 +371,20 @@ mod tests {
 
     #[test]
     fn one_to_four_metrics_are_charted() {
-        let (mut charts, taste) = (Charts::default(), DisplayOptions::default());
-        charts.toggle(&taste, Metric::Memory);
-        assert_eq!(charts.metrics(&taste), [Metric::Utilization]);
-        charts.toggle(&taste, Metric::Utilization);
-        assert_eq!(charts.metrics(&taste), [Metric::Utilization]);
-        for metric in [Metric::Fan, Metric::Power, Metric::Pcie, Metric::Clock] {
+        let (mut charts, taste) = (ChartState::default(), DisplayOptions::default());
+        charts.toggle(&taste, ChartMetric::Memory);
+        assert_eq!(charts.metrics(&taste), [ChartMetric::Utilization]);
+        charts.toggle(&taste, ChartMetric::Utilization);
+        assert_eq!(charts.metrics(&taste), [ChartMetric::Utilization]);
+        for metric in [ChartMetric::Fan, ChartMetric::Power, ChartMetric::Pcie, ChartMetric::Clock]
+        {
             charts.toggle(&taste, metric);
         }
-        assert_eq!(charts.metrics(&taste).len(), Metric::MOST);
-        assert!(charts.metrics(&taste).contains(&Metric::Clock));
-        let letters = Metric::ALL.map(|metric| metric.words().1);
+        assert_eq!(charts.metrics(&taste).len(), ChartMetric::MAX_CHARTED);
+        assert!(charts.metrics(&taste).contains(&ChartMetric::Clock));
+        let letters = ChartMetric::ALL.map(|metric| metric.labels().1);
         let different: std::collections::BTreeSet<_> = letters.into_iter().collect();
-        assert_eq!(different.len(), Metric::ALL.len());
+        assert_eq!(different.len(), ChartMetric::ALL.len());
         assert!(!letters.iter().any(|letter| "jkq".contains(*letter)));
     }
 
@@ -398,9 +408,9 @@ mod tests {
 
     #[test]
     fn a_link_carries_what_the_standard_says() {
-        assert_eq!(capacity((3, 16)), 15_760_000_000);
-        assert_eq!(capacity((5, 16)), 63_040_000_000);
-        assert_eq!(capacity((1, 1)), 250_000_000);
-        assert!(capacity((255, 255)) > capacity((6, 16)));
+        assert_eq!(link_capacity((3, 16)), 15_760_000_000);
+        assert_eq!(link_capacity((5, 16)), 63_040_000_000);
+        assert_eq!(link_capacity((1, 1)), 250_000_000);
+        assert!(link_capacity((255, 255)) > link_capacity((6, 16)));
     }
 }

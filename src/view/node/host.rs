@@ -8,32 +8,32 @@ use crate::time::{Timestamp, lasting};
 use crate::view::RenderContext;
 use crate::view::graph::{Graph, span};
 use crate::view::line::{Line, Tone, UNKNOWN, flow};
-use crate::view::node::tracks::{Track, Tracks, filled};
+use crate::view::node::series::{NodeSeries, SeriesId, used_percent};
 use crate::view::number_format::{Units, gib, percent, rate, share};
 
 /// Points of the processor's track.
-const CPU_POINTS: usize = 20;
+const CPU_SPARK_POINTS: usize = 20;
 /// The most seconds a value holds in a track.
-const MOST_PATIENCE: usize = 60;
+const MAX_HOLD_SECONDS: usize = 60;
 /// A file system fuller than this is worth a word.
 const FULL_PERCENT: f32 = 90.0;
 
 /// Lines of the host in full, without its items.
-pub(crate) const FULL: usize = 13;
+pub(crate) const FULL_HEIGHT: usize = 13;
 /// Rows of the upper graphs and of the lower ones.
 const GRAPH_ROWS: u16 = 5;
 /// Columns a graph takes at least; in fewer there is only one beside another.
-const LEAST_GRAPH: u16 = 36;
+const MIN_GRAPH_WIDTH: u16 = 36;
 
 /// Returns the host lines, at most so many; empty when the host said nothing yet.
 pub(crate) fn lines(scene: RenderContext<'_>, node: &Node, width: u16, most: usize) -> Vec<Line> {
     let now = scene.picture.now;
     let units = Units::of(scene.taste);
-    told(node, now, || flow(items(node, now, width, units), 3, width, most))
+    faded_if_stale(node, now, || flow(items(node, now, width, units), 3, width, most))
 }
 
 /// Returns the lines unless the host said nothing yet, faded when they are old.
-fn told(node: &Node, now: Timestamp, lines: impl FnOnce() -> Vec<Line>) -> Vec<Line> {
+fn faded_if_stale(node: &Node, now: Timestamp, lines: impl FnOnce() -> Vec<Line>) -> Vec<Line> {
     let freshness = node.host_freshness(now);
     if freshness == Freshness::Missing {
         return Vec::new();
@@ -44,17 +44,17 @@ fn told(node: &Node, now: Timestamp, lines: impl FnOnce() -> Vec<Line>) -> Vec<L
 
 /// Returns the host with its last minutes as graphs: processors over memory and swap on the left,
 /// device memory over device load on the right, and what else there is to say below.
-pub(crate) fn full(
+pub(crate) fn graph_lines(
     scene: RenderContext<'_>,
     node: &Node,
-    tracks: &Tracks,
+    series: &NodeSeries,
     width: u16,
     most: usize,
 ) -> Vec<Line> {
     let now = scene.picture.now;
     let units = Units::of(scene.taste);
-    told(node, now, || {
-        let is_double = width >= LEAST_GRAPH * 2 && !node.devices.is_empty();
+    faded_if_stale(node, now, || {
+        let is_double = width >= MIN_GRAPH_WIDTH * 2 && !node.devices.is_empty();
         let own = if is_double { (width - 3) / 2 } else { width };
         let graph = Graph {
             width: own,
@@ -63,7 +63,7 @@ pub(crate) fn full(
             is_reversed: scene.taste.chart.is_reversed,
         };
         let (count, _) = span(own, now);
-        let left = machine(scene, node, tracks, graph, count);
+        let left = host_graphs(scene, node, series, graph, count);
         let mut lines = if is_double {
             let right = devices(scene, node, graph, count);
             let beside = |(left, right): (Line, Line)| {
@@ -74,7 +74,7 @@ pub(crate) fn full(
         } else {
             left
         };
-        let rest = others(node, units);
+        let rest = other_items(node, units);
         lines.extend(flow(rest, 3, width, most.saturating_sub(lines.len())));
         lines.truncate(most);
         lines.into_iter().map(|line| line.cut(width)).collect()
@@ -82,7 +82,7 @@ pub(crate) fn full(
 }
 
 /// Puts two graphs one over the other, the times between them.
-fn stacked(
+fn stack_graphs(
     graph: Graph,
     upper: (Line, &[Option<f32>], Tone),
     lower: (Line, &[Option<f32>], Tone),
@@ -96,24 +96,24 @@ fn stacked(
     lines
 }
 
-fn machine(
+fn host_graphs(
     scene: RenderContext<'_>,
     node: &Node,
-    tracks: &Tracks,
+    series: &NodeSeries,
     graph: Graph,
     count: usize,
 ) -> Vec<Line> {
     let now = scene.picture.now;
     let units = Units::of(scene.taste);
     let fast = &node.host.fast;
-    let cpu = track(node, ("", Metric::Cpu), Some(&Source::host()), now, count);
-    let memory = tracks.last(node, &Track::HostMemory, now, count);
-    let share = filled(fast.memory_total.get(), fast.memory_available.get());
+    let cpu = history_points(node, ("", Metric::Cpu), Some(&Source::host()), now, count);
+    let memory = series.last(node, &SeriesId::HostMemory, now, count);
+    let share = used_percent(fast.memory_total.get(), fast.memory_available.get());
     let mut below = labelled("MEM")
         .right(&percent(share), 3, Tone::Strong)
         .text("% ", Tone::Faint)
         .text(units.with_unit(host_memory(node), fast.memory_total.get()), Tone::Plain);
-    let swap_share = filled(fast.swap_total.get(), fast.swap_free.get());
+    let swap_share = used_percent(fast.swap_total.get(), fast.swap_free.get());
     if let Some(total) = fast.swap_total.get().filter(|total| total.0 > 0) {
         let used = fast.swap_free.get().map(|free| Bytes(total.0.saturating_sub(free.0)));
         below = below
@@ -124,14 +124,14 @@ fn machine(
             .text(units.with_unit(used, Some(total)), Tone::Plain);
     }
     let above = processors(node, now, 0).gap(3).then(load(node));
-    let mut lines = stacked(
+    let mut lines = stack_graphs(
         graph,
         (above, &cpu, scene.taste.load.tone(share_of_cpu(node))),
         (below, &memory, scene.taste.memory.tone(share)),
     );
     // The last row of memory gives way to swap space where some of it is used.
     if swap_share.is_some_and(|share| share > 0.0) {
-        let swap = tracks.last(node, &Track::Swap, now, count);
+        let swap = series.last(node, &SeriesId::Swap, now, count);
         let row = Graph { height: 1, ..graph }.rows(&swap, Tone::Warn).pop();
         let place = lines.len().saturating_sub(2);
         if let (Some(slot), Some(row)) = (lines.get_mut(place), row) {
@@ -154,15 +154,15 @@ fn devices(scene: RenderContext<'_>, node: &Node, graph: Graph, count: usize) ->
     let above = words("DEVICE MEM", memory).gap(1).text(amount, Tone::Plain);
     let counted = format!(" mean of {}", totals.utilization_devices);
     let below = words("DEVICE UTIL", load).text(counted, Tone::Faint);
-    stacked(
+    stack_graphs(
         graph,
-        (above, &mean(node, Metric::Memory, now, count), scene.taste.memory.tone(memory)),
-        (below, &mean(node, Metric::Utilization, now, count), scene.taste.load.tone(load)),
+        (above, &device_mean(node, Metric::Memory, now, count), scene.taste.memory.tone(memory)),
+        (below, &device_mean(node, Metric::Utilization, now, count), scene.taste.load.tone(load)),
     )
 }
 
 /// Returns the mean over the devices second by second; memory counts by its size.
-fn mean(node: &Node, metric: Metric, now: Timestamp, count: usize) -> Vec<Option<f32>> {
+fn device_mean(node: &Node, metric: Metric, now: Timestamp, count: usize) -> Vec<Option<f32>> {
     let mut sums = vec![(0.0_f32, 0.0_f32); count];
     for (place, device) in node.devices.iter().enumerate() {
         if device.parent.is_some() {
@@ -172,8 +172,13 @@ fn mean(node: &Node, metric: Metric, now: Timestamp, count: usize) -> Vec<Option
             Metric::Memory => device.memory_total.get().map_or(0.0, single_gib),
             Metric::Utilization | Metric::Cpu => 1.0,
         };
-        let points =
-            track(node, (&device.uuid, metric), node.device_sources.get(place), now, count);
+        let points = history_points(
+            node,
+            (&device.uuid, metric),
+            node.device_sources.get(place),
+            now,
+            count,
+        );
         for ((sum, weights), point) in sums.iter_mut().zip(points) {
             if let Some(share) = point {
                 *sum += share * weight;
@@ -200,17 +205,17 @@ fn host_memory(node: &Node) -> Option<Bytes> {
 }
 
 fn items(node: &Node, now: Timestamp, width: u16, units: Units) -> Vec<Line> {
-    let points = if width >= 100 { CPU_POINTS } else { CPU_POINTS / 2 };
+    let points = if width >= 100 { CPU_SPARK_POINTS } else { CPU_SPARK_POINTS / 2 };
     let memory = units.with_unit(host_memory(node), node.host.fast.memory_total.get());
     let mut items =
         vec![processors(node, now, points), load(node), labelled("MEM").text(memory, Tone::Plain)];
     items.extend(swap(node, units));
-    items.extend(others(node, units));
+    items.extend(other_items(node, units));
     items
 }
 
 /// What graphs do not show.
-fn others(node: &Node, units: Units) -> Vec<Line> {
+fn other_items(node: &Node, units: Units) -> Vec<Line> {
     let mut items = Vec::new();
     let groups = [
         ("NET", &node.host.network, ["↓", "↑"]),
@@ -225,7 +230,7 @@ fn others(node: &Node, units: Units) -> Vec<Line> {
         items.push(labelled("UP").text(lasting(Duration::from_secs(seconds)), Tone::Plain));
     }
     items.extend(pressure(node));
-    items.extend(fullest(node, units));
+    items.extend(fullest_filesystem(node, units));
     items
 }
 
@@ -238,7 +243,10 @@ fn processors(node: &Node, now: Timestamp, points: usize) -> Line {
     let line = labelled("CPU")
         .right(&percent(cpu), 3, Tone::Strong)
         .text(if points > 0 { "% " } else { "%" }, Tone::Faint)
-        .spark(track(node, ("", Metric::Cpu), Some(&Source::host()), now, points), Tone::Mid);
+        .spark(
+            history_points(node, ("", Metric::Cpu), Some(&Source::host()), now, points),
+            Tone::Mid,
+        );
     match node.hello.as_ref().map(|hello| hello.host.cpus) {
         Some(cpus) if cpus > 0 => line.text(format!(" of {cpus}"), Tone::Faint),
         _ => line,
@@ -268,8 +276,8 @@ fn traffic(word: &str, list: &[Traffic], signs: [&str; 2]) -> Option<Line> {
 }
 
 fn pressure(node: &Node) -> Option<Line> {
-    let waits = node.host.fast.pressure;
-    let parts = [("cpu", waits.cpu), ("mem", waits.memory), ("io", waits.io)];
+    let pressure = node.host.fast.pressure;
+    let parts = [("cpu", pressure.cpu), ("mem", pressure.memory), ("io", pressure.io)];
     let known: Vec<_> = parts.iter().filter(|(_, part)| part.get().is_some()).collect();
     (!known.is_empty()).then(|| {
         known.iter().fold(labelled("WAIT"), |line, (word, part)| {
@@ -285,8 +293,8 @@ fn swap(node: &Node, units: Units) -> Option<Line> {
         .then(|| labelled("SWAP").text(units.with_unit(Some(used), Some(total)), Tone::Plain))
 }
 
-fn fullest(node: &Node, units: Units) -> Option<Line> {
-    let filled = |space: &crate::model::Space| {
+fn fullest_filesystem(node: &Node, units: Units) -> Option<Line> {
+    let used_percent = |space: &crate::model::Space| {
         Percent::of(space.total.0.saturating_sub(space.free.0), space.total.0).map(Percent::get)
     };
     let (space, part) = node
@@ -294,7 +302,7 @@ fn fullest(node: &Node, units: Units) -> Option<Line> {
         .slow
         .space
         .iter()
-        .filter_map(|space| Some((space, filled(space)?)))
+        .filter_map(|space| Some((space, used_percent(space)?)))
         .max_by(|(_, one), (_, other)| one.total_cmp(other))?;
     let tone = if part >= FULL_PERCENT { Tone::Warn } else { Tone::Plain };
     let free = format!("{part:.0}% full, {} free", units.amount(space.free));
@@ -302,7 +310,7 @@ fn fullest(node: &Node, units: Units) -> Option<Line> {
 }
 
 /// Returns the last seconds of a track; a value holds until it would count as stale.
-pub(crate) fn track(
+pub(crate) fn history_points(
     node: &Node,
     (subject, metric): (&str, Metric),
     source: Option<&Source>,
@@ -311,19 +319,19 @@ pub(crate) fn track(
 ) -> Vec<Option<f32>> {
     let state = source.and_then(|source| node.source(source));
     let interval = state.map(|state| state.interval).unwrap_or_default();
-    let patience = usize::try_from(stale_after(interval).as_secs()).unwrap_or(3).min(MOST_PATIENCE);
-    let points = node.history.last(subject, metric, now, count + patience);
-    let mut held: Option<(f32, usize)> = None;
-    let filled: Vec<_> = points
+    let hold = usize::try_from(stale_after(interval).as_secs()).unwrap_or(3).min(MAX_HOLD_SECONDS);
+    let points = node.history.last(subject, metric, now, count + hold);
+    let mut last: Option<(f32, usize)> = None;
+    let used_percent: Vec<_> = points
         .into_iter()
         .map(|point| {
-            held = match (point, held) {
-                (Some(value), _) => Some((value, patience)),
+            last = match (point, last) {
+                (Some(value), _) => Some((value, hold)),
                 (None, Some((value, left))) if left > 0 => Some((value, left - 1)),
                 (None, _) => None,
             };
-            held.map(|(value, _)| value)
+            last.map(|(value, _)| value)
         })
         .collect();
-    filled.into_iter().skip(patience).collect()
+    used_percent.into_iter().skip(hold).collect()
 }

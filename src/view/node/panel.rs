@@ -11,25 +11,25 @@ use crate::view::display_options::Density;
 use crate::view::fleet_view::FleetView;
 use crate::view::line::{Line, Tone, cut, width_of};
 use crate::view::navigation::{Navigation, RowId, uses};
-use crate::view::node::tracks::Track;
-use crate::view::node::{Metric, State, chart, devices, host, processes};
+use crate::view::node::series::SeriesId;
+use crate::view::node::{ChartMetric, State, chart, device_table, host, process_table};
 use crate::view::node_status::{NodeStatus, own_notes, whole_story};
 
 /// Rows the process table gets at least, where it is shown.
-const LEAST_PROCESSES: usize = 4;
+const MIN_PROCESS_ROWS: usize = 4;
 /// Lines kept for processes, however many there are, before devices and the machine are told in full:
 /// so that nothing jumps when a process comes or goes.
-const CALM_PROCESSES: usize = 9;
+const RESERVED_PROCESS_ROWS: usize = 9;
 /// Rows of devices that go before any process.
-const LEAST_DEVICES: usize = 8;
+const MIN_DEVICE_ROWS: usize = 8;
 /// From so many lines on, one is for the host, whatever else is missed.
-const SOME_ROOM: usize = 8;
+const MIN_HEIGHT_WITH_HOST: usize = 8;
 /// Lines of the host, and how many when they are dear.
-const HOST: (usize, usize) = (3, 2);
+const HOST_LINES: (usize, usize) = (3, 2);
 /// Lines of the host's items below its graphs.
-const HOST_ITEMS: usize = 2;
+const HOST_ITEM_LINES: usize = 2;
 /// Lines the chart gets at least.
-const LEAST_CHART: usize = 4;
+const MIN_CHART_HEIGHT: usize = 4;
 
 /// Returns the panel of a node in so many lines.
 pub(crate) fn lines(
@@ -41,71 +41,71 @@ pub(crate) fn lines(
 ) -> Vec<Line> {
     let picture = scene.picture;
     let mut lines = vec![title(picture, node, width)];
-    lines.extend(reasons(picture, node, width));
+    lines.extend(problem_lines(picture, node, width));
     let room = height.saturating_sub(lines.len());
-    let form = Form::of(scene, node, navigation, room);
+    let form = PanelDetail::of(scene, node, navigation, room);
     let host = if form.is_host_full {
-        let most = host::FULL + HOST_ITEMS;
-        host::full(scene, node, &navigation.node_place.tracks, width, most)
+        let most = host::FULL_HEIGHT + HOST_ITEM_LINES;
+        host::graph_lines(scene, node, &navigation.node_place.series, width, most)
     } else {
-        let is_short = Share::of(node, navigation, form, HOST.0, room).is_short;
-        host::lines(scene, node, width, if is_short { HOST.1 } else { HOST.0 })
+        let is_short = Heights::of(node, navigation, form, HOST_LINES.0, room).is_short;
+        host::lines(scene, node, width, if is_short { HOST_LINES.1 } else { HOST_LINES.0 })
     };
-    let share = Share::of(node, navigation, form, host.len(), room);
-    if share.devices > 0 {
-        let own = (share.devices, form.is_device_full);
-        lines.extend(devices::lines(scene, node, navigation, width, own));
+    let heights = Heights::of(node, navigation, form, host.len(), room);
+    if heights.devices > 0 {
+        let own = (heights.devices, form.is_device_full);
+        lines.extend(device_table::lines(scene, node, navigation, width, own));
     }
-    if share.chart > 0 {
-        let State { tracks, charts, .. } = &navigation.node_place;
-        let size = (width, share.chart);
-        lines.extend(chart::lines(scene, node, tracks, charts, navigation.devices.top, size));
+    if heights.chart > 0 {
+        let State { series, charts, .. } = &navigation.node_place;
+        let size = (width, heights.chart);
+        lines.extend(chart::lines(scene, node, series, charts, navigation.devices.top, size));
     }
-    lines.extend(host.into_iter().take(share.host));
-    if share.processes > 0 {
-        if share.has_gap {
+    lines.extend(host.into_iter().take(heights.host));
+    if heights.processes > 0 {
+        if heights.has_gap {
             lines.push(Line::new());
         }
-        lines.extend(processes::lines(scene, node, navigation, width, share.processes));
+        lines.extend(process_table::lines(scene, node, navigation, width, heights.processes));
     }
     lines.truncate(height);
     lines
 }
 
 /// Lines of the host where there is no end of lines.
-const PRINTED_HOST: usize = 8;
+const REPORT_HOST_LINES: usize = 8;
 
 /// Returns all there is to say of a node, however long; graphs would be empty, and are left out.
-pub(crate) fn printed(scene: RenderContext<'_>, node: &Node, width: u16) -> Vec<Line> {
+pub(crate) fn report(scene: RenderContext<'_>, node: &Node, width: u16) -> Vec<Line> {
     let picture = scene.picture;
     let mut navigation = Navigation::default();
     let mut lines = vec![title(picture, node, width)];
     // On paper nobody presses F5, and nothing need be cut.
     match node.fault() {
         Some(fault) => {
-            let words = wrapped(&fault.message(), width).into_iter();
+            let words = wrap(&fault.message(), width).into_iter();
             lines.extend(words.map(|words| Line::of(words, Tone::Bad).cut(width)));
-            lines.extend(story(node, width));
+            lines.extend(remedy_lines(node, width));
         }
-        None => lines.extend(reasons(picture, node, width)),
+        None => lines.extend(problem_lines(picture, node, width)),
     }
     if !node.devices.is_empty() {
         let is_full = scene.taste.density != Density::Compact;
         let rows = node.devices.len() * if is_full { 2 } else { 1 };
-        lines.extend(devices::lines(scene, node, &mut navigation, width, (rows, is_full)));
+        lines.extend(device_table::lines(scene, node, &mut navigation, width, (rows, is_full)));
     }
-    lines.extend(host::lines(scene, node, width, PRINTED_HOST));
+    lines.extend(host::lines(scene, node, width, REPORT_HOST_LINES));
     if !node.devices.is_empty() || !node.uses.is_empty() {
         lines.push(Line::new());
         let rows = uses(node).len() + 1;
-        lines.extend(processes::lines(scene, node, &mut navigation, width, rows));
+        lines.extend(process_table::lines(scene, node, &mut navigation, width, rows));
     }
     lines
 }
 
 /// How much is said of each thing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Form {
+struct PanelDetail {
     /// A device has two lines.
     is_device_full: bool,
     /// The machine has graphs.
@@ -113,16 +113,16 @@ struct Form {
     has_chart: bool,
 }
 
-impl Form {
+impl PanelDetail {
     /// Chooses as asked; where nothing is asked, full where there is room: first the device lines
     /// give way, then the graphs of the machine.
     fn of(scene: RenderContext<'_>, node: &Node, navigation: &Navigation, room: usize) -> Self {
         let place = &navigation.node_place;
         let has_chart = place.charts.is_shown && !node.devices.is_empty();
-        let frame = if node.devices.is_empty() { 0 } else { devices::frame_lines(node) };
+        let frame = if node.devices.is_empty() { 0 } else { device_table::frame_lines(node) };
         let count = node.devices.len();
-        let graphs = host::FULL + HOST_ITEMS;
-        let kept = if navigation.shows_processes { CALM_PROCESSES } else { 0 };
+        let graphs = host::FULL_HEIGHT + HOST_ITEM_LINES;
+        let kept = if navigation.shows_processes { RESERVED_PROCESS_ROWS } else { 0 };
         let fits = |lines: usize| frame + lines <= room;
         let (is_device_full, is_host_full) = match place.density.unwrap_or(scene.taste.density) {
             Density::Full => (true, fits(count * 2 + graphs)),
@@ -139,7 +139,7 @@ impl Form {
 
 /// How the lines of a panel are shared out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Share {
+struct Heights {
     /// Lines of devices.
     devices: usize,
     host: usize,
@@ -151,38 +151,44 @@ struct Share {
     is_short: bool,
 }
 
-impl Share {
-    fn of(node: &Node, navigation: &Navigation, form: Form, host: usize, room: usize) -> Self {
-        let frame = if node.devices.is_empty() { 0 } else { devices::frame_lines(node) };
+impl Heights {
+    fn of(
+        node: &Node,
+        navigation: &Navigation,
+        form: PanelDetail,
+        host: usize,
+        room: usize,
+    ) -> Self {
+        let frame = if node.devices.is_empty() { 0 } else { device_table::frame_lines(node) };
         let each = 1 + usize::from(form.is_device_full);
         let all = node.devices.len() * each;
         let is_shown = navigation.shows_processes && (all > 0 || !node.uses.is_empty());
         let wanted = if is_shown { uses(node).len() + 1 } else { 0 };
         // The machine steps back before its devices do, but for a line where there is some room.
-        let spare = room.saturating_sub(frame + all.min(LEAST_DEVICES * each));
+        let spare = room.saturating_sub(frame + all.min(MIN_DEVICE_ROWS * each));
         let host = if form.is_host_full || all == 0 {
             host
         } else {
-            host.min(spare.max(usize::from(room >= SOME_ROOM)))
+            host.min(spare.max(usize::from(room >= MIN_HEIGHT_WITH_HOST)))
         };
         let rest = room.saturating_sub(frame + host);
-        let chart_least = if form.has_chart { LEAST_CHART } else { 0 };
-        let least = LEAST_PROCESSES + chart_least;
-        let reserved = (wanted.min(LEAST_PROCESSES) + chart_least)
+        let chart_least = if form.has_chart { MIN_CHART_HEIGHT } else { 0 };
+        let least = MIN_PROCESS_ROWS + chart_least;
+        let reserved = (wanted.min(MIN_PROCESS_ROWS) + chart_least)
             .min(least)
-            .min(rest.saturating_sub(all.min(LEAST_DEVICES * each)));
+            .min(rest.saturating_sub(all.min(MIN_DEVICE_ROWS * each)));
         let devices = all.min(rest.saturating_sub(reserved));
         let rest = rest.saturating_sub(devices);
         // A chart takes what the first processes leave it; all where that is next to nothing.
         let chart = if form.has_chart {
-            let kept = wanted.min(LEAST_PROCESSES.max(rest / 3));
-            let kept = if rest < kept + LEAST_CHART { 0 } else { kept };
-            rest.saturating_sub(kept + usize::from(kept > 0 && rest > LEAST_PROCESSES * 3))
+            let kept = wanted.min(MIN_PROCESS_ROWS.max(rest / 3));
+            let kept = if rest < kept + MIN_CHART_HEIGHT { 0 } else { kept };
+            rest.saturating_sub(kept + usize::from(kept > 0 && rest > MIN_PROCESS_ROWS * 3))
         } else {
             0
         };
         let rest = rest.saturating_sub(chart);
-        let has_gap = rest > LEAST_PROCESSES;
+        let has_gap = rest > MIN_PROCESS_ROWS;
         let processes = wanted.min(rest.saturating_sub(usize::from(has_gap)));
         let is_short = devices < all || processes < wanted;
         Self { devices, host, chart, processes, has_gap, is_short }
@@ -190,25 +196,25 @@ impl Share {
 }
 
 fn title(picture: &FleetView, node: &Node, width: u16) -> Line {
-    let standing = NodeStatus::of(node, picture.now);
-    let tone = if standing == NodeStatus::Down { Tone::Bad } else { Tone::Accent };
+    let status = NodeStatus::of(node, picture.now);
+    let tone = if status == NodeStatus::Down { Tone::Bad } else { Tone::Accent };
     let mut right = Line::new();
     if let Some(taken_at) = node.taken_at() {
-        let tone = if standing.is_fresh() { Tone::Faint } else { Tone::Warn };
+        let tone = if status.is_fresh() { Tone::Faint } else { Tone::Warn };
         right = right.right(&age(picture.now.since(taken_at)), 6, tone);
     }
     let place = picture.position(&node.name).map(|place| (place + 1).to_string());
     let place = place.unwrap_or_else(|| "hidden".to_owned());
     let right = Line::of(format!("{place}/{}", picture.count()), Tone::Faint).then(right);
     let name = cut(node.name.as_str(), width / 2);
-    Line::of(format!("{name}  "), tone).then(identity(node)).against(right, width)
+    Line::of(format!("{name}  "), tone).then(node_description(node)).against(right, width)
 }
 
 /// Says what a node is: its devices, driver, jobs, probe.
-pub(crate) fn identity(node: &Node) -> Line {
+pub(crate) fn node_description(node: &Node) -> Line {
     let mut models: BTreeMap<String, usize> = BTreeMap::new();
     for device in node.devices.iter().filter(|device| device.parent.is_none()) {
-        *models.entry(devices::name(device, false)).or_default() += 1;
+        *models.entry(device_table::name(device, false)).or_default() += 1;
     }
     let mut line = Line::new();
     for (model, count) in models {
@@ -219,7 +225,7 @@ pub(crate) fn identity(node: &Node) -> Line {
     {
         line = line.text(format!("driver {driver}  "), Tone::Faint);
     }
-    if let Some(cuda) = cuda(node) {
+    if let Some(cuda) = cuda_version(node) {
         line = line.text(format!("CUDA {cuda}  "), Tone::Faint);
     }
     let jobs: std::collections::BTreeSet<_> =
@@ -244,25 +250,25 @@ pub(crate) fn identity(node: &Node) -> Line {
 }
 
 /// Returns the highest version of CUDA that the driver of a node knows.
-fn cuda(node: &Node) -> Option<&str> {
+fn cuda_version(node: &Node) -> Option<&str> {
     let drivers = node.hello.as_ref()?.backends.iter().filter_map(|state| state.driver.as_deref());
     drivers.into_iter().find_map(|driver| driver.cuda.as_deref())
 }
 
 /// Says what keeps a node from being fresh, and what helps.
-fn reasons(picture: &FleetView, node: &Node, width: u16) -> Vec<Line> {
+fn problem_lines(picture: &FleetView, node: &Node, width: u16) -> Vec<Line> {
     let mut line = Line::new();
     for (place, (words, tone)) in own_notes(picture, node).iter().enumerate() {
         let sign = if place == 0 { "" } else { " · " };
         line = line.text(sign, Tone::Faint).text(words.as_str(), *tone);
     }
     let line = Some(line).filter(|line| line.width() > 0);
-    line.into_iter().map(|line| line.cut(width)).chain(story(node, width)).collect()
+    line.into_iter().map(|line| line.cut(width)).chain(remedy_lines(node, width)).collect()
 }
 
 /// Says what helps.
-fn story(node: &Node, width: u16) -> Vec<Line> {
-    let words = whole_story(node).map(|story| wrapped(story, width.saturating_sub(2)));
+fn remedy_lines(node: &Node, width: u16) -> Vec<Line> {
+    let words = whole_story(node).map(|remedy_lines| wrap(remedy_lines, width.saturating_sub(2)));
     let told = words.into_iter().flatten().enumerate().map(|(place, words)| {
         Line::of(if place == 0 { "→ " } else { "  " }, Tone::Faint).text(words, Tone::Plain)
     });
@@ -270,7 +276,7 @@ fn story(node: &Node, width: u16) -> Vec<Line> {
 }
 
 /// Breaks words into lines of at most `width`, and no more than a person reads.
-pub(crate) fn wrapped(words: &str, width: u16) -> Vec<String> {
+pub(crate) fn wrap(words: &str, width: u16) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in words.split_whitespace() {
         match lines.last_mut() {
@@ -308,12 +314,12 @@ pub(crate) fn detail(
                 .devices
                 .iter()
                 .find(|device| Arc::ptr_eq(&device.uuid, uuid) || device.uuid == *uuid)?;
-            let held = Track::Device(Arc::clone(&device.uuid), Metric::Throttled);
-            let tracks = &navigation.node_place.tracks;
-            let minute = tracks.last(node, &held, scene.picture.now, MINUTE);
-            devices::detail(node, device, mean(&minute), scene.taste)
+            let held = SeriesId::Device(Arc::clone(&device.uuid), ChartMetric::Throttled);
+            let series = &navigation.node_place.series;
+            let minute = series.last(node, &held, scene.picture.now, MINUTE);
+            device_table::detail(node, device, mean(&minute), scene.taste)
         }
-        RowId::Process { .. } => processes::detail(node, &spot)?,
+        RowId::Process { .. } => process_table::detail(node, &spot)?,
     };
     Some(line.cut(width))
 }

@@ -27,7 +27,7 @@ pub(crate) fn lines(
     let wanted = order.iter().position(|(_, spot)| cursor.as_ref() == Some(spot));
     navigation.uses.settle(rows, order.len(), wanted);
     if order.is_empty() {
-        return vec![nothing(node, &scene.taste.only).cut(width)];
+        return vec![empty_line(node, &scene.taste.only).cut(width)];
     }
     let columns = Columns::fit(node, Units::of(scene.taste), width);
     let is_fresh = node.link == Link::Up && are_fresh(node, now);
@@ -49,7 +49,7 @@ fn are_fresh(node: &Node, now: Timestamp) -> bool {
         .all(|state| state.freshness(now).is_fresh())
 }
 
-fn nothing(node: &Node, only: &DisplaySelection) -> Line {
+fn empty_line(node: &Node, only: &DisplaySelection) -> Line {
     let mut alive = node.devices.iter().enumerate().filter(|(_, device)| device.fault.is_none());
     let unknown = alive.find_map(|(place, _)| node.why_users_unknown(place));
     if let Some(reason) = unknown.filter(|reason| *reason != Reason::NotSampled) {
@@ -72,7 +72,7 @@ fn nothing(node: &Node, only: &DisplaySelection) -> Line {
 }
 
 /// Says whether a node has TPU chips and no other devices.
-pub(super) fn is_all_chips(node: &Node) -> bool {
+pub(super) fn has_only_tpus(node: &Node) -> bool {
     node.devices.iter().all(|device| device.vendor == Reading::Known(Vendor::Google))
 }
 
@@ -84,11 +84,11 @@ struct Columns {
     time: u16,
     job: u16,
     has_host: bool,
-    has_chips: bool,
+    has_only_tpus: bool,
     /// 0 where no driver tells the kind of a process.
     kind: u16,
     /// Likewise its share of memory bandwidth.
-    traffic: u16,
+    bandwidth: u16,
     units: Units,
 }
 
@@ -104,9 +104,9 @@ impl Columns {
             time: if width >= 70 { 8 } else { 0 },
             job: if width >= 100 && has_jobs { 10 } else { 0 },
             has_host: width >= 60,
-            has_chips: is_all_chips(node),
+            has_only_tpus: has_only_tpus(node),
             kind: if is_told(|used| used.kind.get().is_some()) { 4 } else { 0 },
-            traffic: if is_told(|used| used.memory_utilization.get().is_some()) { 3 } else { 0 },
+            bandwidth: if is_told(|used| used.memory_utilization.get().is_some()) { 3 } else { 0 },
             units,
         }
     }
@@ -115,7 +115,7 @@ impl Columns {
         let Self { gap, .. } = *self;
         let faint = Tone::Faint;
         let [device, memory, load] =
-            if self.has_chips { ["TPU", "TPU-MEM", "%TC"] } else { ["GPU", "GPU-MEM", "%SM"] };
+            if self.has_only_tpus { ["TPU", "TPU-MEM", "%TC"] } else { ["GPU", "GPU-MEM", "%SM"] };
         let mut line = Line::new()
             .right("PID", 7, faint)
             .gap(gap)
@@ -126,8 +126,8 @@ impl Columns {
             line = line.gap(gap).left("TYPE", self.kind, faint);
         }
         line = line.gap(gap).right(memory, 7, faint).gap(gap).right(load, 3, faint);
-        if self.traffic > 0 {
-            line = line.gap(gap).right("%BW", self.traffic, faint);
+        if self.bandwidth > 0 {
+            line = line.gap(gap).right("%BW", self.bandwidth, faint);
         }
         if self.has_host {
             line = line.gap(gap).right("%CPU", 5, faint).gap(gap).right("RSS", 6, faint);
@@ -164,9 +164,12 @@ impl Columns {
             3,
             plain,
         );
-        if self.traffic > 0 {
-            line =
-                line.gap(gap).right(&percent(share(used.memory_utilization)), self.traffic, plain);
+        if self.bandwidth > 0 {
+            line = line.gap(gap).right(
+                &percent(share(used.memory_utilization)),
+                self.bandwidth,
+                plain,
+            );
         }
         if self.has_host {
             let cpu = process.and_then(|process| process.cpu_percent.get());
@@ -174,7 +177,7 @@ impl Columns {
             line = line.gap(gap).right(&percent(cpu), 5, plain).gap(gap).right(&resident, 6, plain);
         }
         if self.time > 0 {
-            let time = or_unknown(process.and_then(|process| lived(node, process)), running);
+            let time = or_unknown(process.and_then(|process| run_time(node, process)), running);
             line = line.gap(gap).right(&time, self.time, plain);
         }
         if self.job > 0 {
@@ -191,7 +194,7 @@ fn user(process: Option<&Process>) -> &str {
 }
 
 /// Returns how long a process runs, by the clock of its own machine.
-fn lived(node: &Node, process: &Process) -> Option<Duration> {
+fn run_time(node: &Node, process: &Process) -> Option<Duration> {
     let up = node.host.fast.uptime_seconds.get()?;
     let per_second = u64::from(node.hello.as_ref()?.host.ticks_per_second);
     let started = process.key.start_ticks.checked_div(per_second)?;
@@ -253,7 +256,8 @@ mod tests {
 
     #[test]
     fn chips_whose_holders_are_hidden_are_not_said_to_be_unused() {
-        let said = |is_held| nothing(&node_of_chips(is_held), &DisplaySelection::default()).words();
+        let said =
+            |is_held| empty_line(&node_of_chips(is_held), &DisplaySelection::default()).words();
         assert_eq!(said(Reading::Known(false)), "no processes use a device");
         let hidden = "who uses the devices is not known: no permission";
         assert_eq!(said(Reading::Known(true)), hidden);

@@ -10,18 +10,18 @@ use crate::view::column_spec::{self, ColumnSpec};
 use crate::view::display_options::{DisplayOptions, Thresholds};
 use crate::view::line::{Line, Tone, UNKNOWN, width_of};
 use crate::view::navigation::{Navigation, RowId};
-use crate::view::node::facts::{self, FACTS, Fact, Subject};
-use crate::view::node::host::track;
-use crate::view::node::processes::is_all_chips;
+use crate::view::node::attributes::{self, ATTRIBUTES, Attribute, AttributeContext};
+use crate::view::node::host::history_points;
+use crate::view::node::process_table::has_only_tpus;
 use crate::view::node_status::{Note, flags, label};
 use crate::view::number_format::{Units, or_unknown, percent};
 
 /// From this width on, a second pair of numbers and names have columns.
-const WIDE: u16 = 100;
+const WIDE_WIDTH: u16 = 100;
 /// Facts that have a column also where a device has a second line.
-const WORTH_A_COLUMN: usize = 2;
+const ATTRIBUTE_COLUMNS_IN_FULL: usize = 2;
 /// Columns of a bar in the second line of a device.
-const SECOND_BAR: u16 = 8;
+const SECOND_LINE_BAR_WIDTH: u16 = 8;
 
 /// The columns behind what tells one device from another.
 pub(crate) const HEADINGS: [ColumnSpec; 36] = [
@@ -63,31 +63,31 @@ pub(crate) const HEADINGS: [ColumnSpec; 36] = [
     ColumnSpec::new("flags", "FLAGS", "", "what is wrong with it"),
 ];
 /// How many of them stand before the facts.
-const BEFORE_FACTS: usize = 8;
+const BEFORE_ATTRIBUTES: usize = 8;
 
 /// A column behind the label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Part {
+enum DeviceColumn {
     Uuid,
     Name,
-    Heat,
+    Temperature,
     Util,
     MemoryBar,
     Memory,
     Power,
     Clocks,
     /// The place among facts.
-    Fact(usize),
+    Attribute(usize),
     Spark,
     Flags,
 }
 
-impl Part {
+impl DeviceColumn {
     /// Those before the facts.
-    const FIRST: [Self; BEFORE_FACTS] = [
+    const FIRST: [Self; BEFORE_ATTRIBUTES] = [
         Self::Uuid,
         Self::Name,
-        Self::Heat,
+        Self::Temperature,
         Self::Util,
         Self::MemoryBar,
         Self::Memory,
@@ -96,12 +96,12 @@ impl Part {
     ];
 
     /// Returns the one of a heading.
-    fn at(place: usize) -> Option<Self> {
-        let behind = place.checked_sub(BEFORE_FACTS);
+    fn from_index(place: usize) -> Option<Self> {
+        let behind = place.checked_sub(BEFORE_ATTRIBUTES);
         match behind {
             None => Self::FIRST.get(place).copied(),
-            Some(fact) if fact < FACTS.len() => Some(Self::Fact(fact)),
-            Some(last) => [Self::Spark, Self::Flags].get(last - FACTS.len()).copied(),
+            Some(attribute) if attribute < ATTRIBUTES.len() => Some(Self::Attribute(attribute)),
+            Some(last) => [Self::Spark, Self::Flags].get(last - ATTRIBUTES.len()).copied(),
         }
     }
 }
@@ -110,16 +110,16 @@ impl Part {
 #[derive(Clone, Debug, Default)]
 struct Columns {
     /// From left to right.
-    order: Vec<Part>,
+    order: Vec<DeviceColumn>,
     load: Thresholds,
     /// Where the share of memory bandwidth turns high.
-    traffic: Thresholds,
+    bandwidth: Thresholds,
     units: Units,
     gap: u16,
     label: u16,
     name: u16,
     uuid: u16,
-    heat: u16,
+    temperature: u16,
     util: u16,
     memory_bar: u16,
     memory: u16,
@@ -129,11 +129,11 @@ struct Columns {
     flags: u16,
     has_index: bool,
     has_memory_clock: bool,
-    has_chips: bool,
+    has_only_tpus: bool,
     /// Facts that have a column, by their places.
-    more: Vec<usize>,
+    attributes: Vec<usize>,
     /// Facts that some device tells and that have none.
-    rest: Vec<&'static Fact>,
+    without_column: Vec<&'static Attribute>,
 }
 
 /// Lines around the rows: the titles, and the sum when there is something to sum up.
@@ -168,7 +168,7 @@ pub(crate) fn lines(
         let faded = |line: Line| if is_fresh { line } else { line.faded() };
         lines.push(columns.row((node, place), now, is_fresh).selected(on(device)));
         if is_full {
-            lines.push(faded(columns.second(node, device, width)).selected(on(device)));
+            lines.push(faded(columns.second_line(node, device, width)).selected(on(device)));
         }
     }
     if has_sum(node) {
@@ -182,13 +182,13 @@ pub(crate) fn lines(
 }
 
 /// Room that is still to be given to columns.
-struct Room {
+struct WidthBudget {
     left: u16,
     gap: u16,
 }
 
-impl Room {
-    fn take(&mut self, column: &mut u16, wanted: u16) -> bool {
+impl WidthBudget {
+    fn reserve(&mut self, column: &mut u16, wanted: u16) -> bool {
         let fits = self.left >= wanted + self.gap;
         if fits {
             self.left -= wanted + self.gap;
@@ -215,187 +215,199 @@ impl Columns {
     }
 
     /// What holds however much room there is.
-    fn begin(node: &Node, taste: &DisplayOptions, width: u16) -> Self {
+    fn base(node: &Node, taste: &DisplayOptions, width: u16) -> Self {
         let names = taste.only.names;
-        let label = widest(node.devices.iter().map(|device| label(node, device))).max(3);
+        let label = max_width(node.devices.iter().map(|device| label(node, device))).max(3);
         let is_named = names.has_index || names.has_name || names.has_uuid;
         Self {
             load: taste.device,
-            traffic: taste.memory,
+            bandwidth: taste.memory,
             units: Units::of(taste),
             gap: if width >= 110 { 2 } else { 1 },
             // Something must tell one from another.
             has_index: names.has_index || !is_named,
             label: if names.has_index || !is_named { label } else { 3 },
-            has_chips: is_all_chips(node),
+            has_only_tpus: has_only_tpus(node),
             ..Self::default()
         }
     }
 
     /// Gives room to chosen columns from left to right, then the rest to bars and flags.
     fn chosen(node: &Node, taste: &DisplayOptions, places: &[usize], width: u16) -> Self {
-        let mut columns = Self::begin(node, taste, width);
+        let mut columns = Self::base(node, taste, width);
         let units = columns.units;
         let totals = Totals::of_devices(node);
-        let mut room = Room { left: width.saturating_sub(columns.label), gap: columns.gap };
-        for part in places.iter().filter_map(|place| Part::at(*place)) {
+        let mut room = WidthBudget { left: width.saturating_sub(columns.label), gap: columns.gap };
+        for part in places.iter().filter_map(|place| DeviceColumn::from_index(*place)) {
             let all = node.devices.iter();
             let least = match part {
-                Part::Uuid => widest(all.map(|device| device.uuid.to_string())).min(40),
-                Part::Name => widest(all.map(|device| name(device, true))).clamp(4, 20),
-                Part::Heat | Part::MemoryBar => 4,
-                Part::Util => 6 + 4,
-                Part::Memory => {
+                DeviceColumn::Uuid => max_width(all.map(|device| device.uuid.to_string())).min(40),
+                DeviceColumn::Name => max_width(all.map(|device| name(device, true))).clamp(4, 20),
+                DeviceColumn::Temperature | DeviceColumn::MemoryBar => 4,
+                DeviceColumn::Util => 6 + 4,
+                DeviceColumn::Memory => {
                     width_of(&units.pair(totals.memory_total, totals.memory_total)).max(9)
                 }
-                Part::Power => width_of(&power_pair(&totals)).max(7),
-                Part::Clocks => 4 + if width >= WIDE { 5 } else { 0 },
-                Part::Fact(at) => FACTS.get(at).map_or(0, |fact| fact.width),
-                Part::Spark => 6,
-                Part::Flags => 8,
+                DeviceColumn::Power => width_of(&power_pair(&totals)).max(7),
+                DeviceColumn::Clocks => 4 + if width >= WIDE_WIDTH { 5 } else { 0 },
+                DeviceColumn::Attribute(at) => {
+                    ATTRIBUTES.get(at).map_or(0, |attribute| attribute.width)
+                }
+                DeviceColumn::Spark => 6,
+                DeviceColumn::Flags => 8,
             };
-            if !room.take(columns.width_mut(part).unwrap_or(&mut 0), least) {
+            if !room.reserve(columns.width_mut(part).unwrap_or(&mut 0), least) {
                 break;
             }
-            columns.has_memory_clock |= part == Part::Clocks && width >= WIDE;
-            if let Part::Fact(at) = part {
-                columns.more.push(at);
+            columns.has_memory_clock |= part == DeviceColumn::Clocks && width >= WIDE_WIDTH;
+            if let DeviceColumn::Attribute(at) = part {
+                columns.attributes.push(at);
             }
             columns.order.push(part);
         }
-        let is_told = |(at, fact): &(usize, &Fact)| {
-            !columns.more.contains(at) && fact.is_told(node, columns.units)
+        let is_told = |(at, attribute): &(usize, &Attribute)| {
+            !columns.attributes.contains(at) && attribute.is_available(node, columns.units)
         };
-        columns.rest =
-            FACTS.iter().enumerate().filter(is_told).map(|(_, fact)| fact).collect::<Vec<_>>();
-        columns.share_out(room.left);
+        columns.without_column = ATTRIBUTES
+            .iter()
+            .enumerate()
+            .filter(is_told)
+            .map(|(_, attribute)| attribute)
+            .collect::<Vec<_>>();
+        columns.distribute(room.left);
         columns
     }
 
     fn fit(node: &Node, taste: &DisplayOptions, width: u16, is_full: bool) -> Self {
         let totals = Totals::of_devices(node);
         let names = taste.only.names;
-        let mut columns = Self::begin(node, taste, width);
+        let mut columns = Self::base(node, taste, width);
         let units = columns.units;
         let memory = units.pair(totals.memory_total, totals.memory_total);
         let power = power_pair(&totals);
-        let mut room = Room { left: width.saturating_sub(columns.label), gap: columns.gap };
+        let mut room = WidthBudget { left: width.saturating_sub(columns.label), gap: columns.gap };
         // The percent sign's column goes with the bar.
-        room.take(&mut columns.util, 6 + 4);
-        room.take(&mut columns.memory, width_of(&memory).max(9));
-        room.take(&mut columns.flags, if width >= 110 { 14 } else { 8 });
+        room.reserve(&mut columns.util, 6 + 4);
+        room.reserve(&mut columns.memory, width_of(&memory).max(9));
+        room.reserve(&mut columns.flags, if width >= 110 { 14 } else { 8 });
         if names.has_uuid {
-            let uuid = widest(node.devices.iter().map(|device| device.uuid.to_string()));
-            room.take(&mut columns.uuid, uuid.min(if width >= WIDE { 40 } else { 12 }));
+            let uuid = max_width(node.devices.iter().map(|device| device.uuid.to_string()));
+            room.reserve(&mut columns.uuid, uuid.min(if width >= WIDE_WIDTH { 40 } else { 12 }));
         }
         if !names.has_index && names.has_name {
-            let all = widest(node.devices.iter().map(|device| name(device, true)));
-            room.take(&mut columns.name, all.clamp(4, 16));
+            let all = max_width(node.devices.iter().map(|device| name(device, true)));
+            room.reserve(&mut columns.name, all.clamp(4, 16));
         }
         let is_told = |read: fn(&Device) -> Option<Reason>| {
             let mut reasons = node.devices.iter().map(read);
             // What no device of this make has needs no column.
             reasons.any(|reason| {
-                reason.is_none_or(|why| why != Reason::NotSupported && !columns.has_chips)
+                reason.is_none_or(|why| why != Reason::NotSupported && !columns.has_only_tpus)
             })
         };
         let has_heat = is_told(|device| device.temperature.reason());
         let has_power = is_told(|device| device.power.reason());
         let has_clocks = is_told(|device| device.sm_clock.reason());
         if has_heat {
-            room.take(&mut columns.heat, 4);
+            room.reserve(&mut columns.temperature, 4);
         }
         if has_power {
-            room.take(&mut columns.power, width_of(&power).max(7));
+            room.reserve(&mut columns.power, width_of(&power).max(7));
         }
         if has_clocks {
-            room.take(&mut columns.clocks, 4);
+            room.reserve(&mut columns.clocks, 4);
         }
-        room.take(&mut columns.memory_bar, 4);
-        room.take(&mut columns.spark, 6);
-        if width >= WIDE {
+        room.reserve(&mut columns.memory_bar, 4);
+        room.reserve(&mut columns.spark, 6);
+        if width >= WIDE_WIDTH {
             columns.widen(
                 node,
                 &mut room,
                 names.has_name,
-                if is_full { WORTH_A_COLUMN } else { FACTS.len() },
+                if is_full { ATTRIBUTE_COLUMNS_IN_FULL } else { ATTRIBUTES.len() },
             );
         } else {
-            columns.rest = FACTS.iter().filter(|fact| fact.is_told(node, units)).collect();
+            columns.without_column =
+                ATTRIBUTES.iter().filter(|attribute| attribute.is_available(node, units)).collect();
         }
-        columns.share_out(room.left);
-        let more = columns.more.iter().map(|at| Part::Fact(*at));
-        columns.order =
-            Part::FIRST.into_iter().chain(more).chain([Part::Spark, Part::Flags]).collect();
+        columns.distribute(room.left);
+        let more = columns.attributes.iter().map(|at| DeviceColumn::Attribute(*at));
+        columns.order = DeviceColumn::FIRST
+            .into_iter()
+            .chain(more)
+            .chain([DeviceColumn::Spark, DeviceColumn::Flags])
+            .collect();
         columns
     }
 
     /// Returns where the width of a column stands, of those whose width is not always the same.
-    const fn width_mut(&mut self, part: Part) -> Option<&mut u16> {
+    const fn width_mut(&mut self, part: DeviceColumn) -> Option<&mut u16> {
         Some(match part {
-            Part::Uuid => &mut self.uuid,
-            Part::Name => &mut self.name,
-            Part::Heat => &mut self.heat,
-            Part::Util => &mut self.util,
-            Part::MemoryBar => &mut self.memory_bar,
-            Part::Memory => &mut self.memory,
-            Part::Power => &mut self.power,
-            Part::Clocks => &mut self.clocks,
-            Part::Spark => &mut self.spark,
-            Part::Flags => &mut self.flags,
-            Part::Fact(_) => return None,
+            DeviceColumn::Uuid => &mut self.uuid,
+            DeviceColumn::Name => &mut self.name,
+            DeviceColumn::Temperature => &mut self.temperature,
+            DeviceColumn::Util => &mut self.util,
+            DeviceColumn::MemoryBar => &mut self.memory_bar,
+            DeviceColumn::Memory => &mut self.memory,
+            DeviceColumn::Power => &mut self.power,
+            DeviceColumn::Clocks => &mut self.clocks,
+            DeviceColumn::Spark => &mut self.spark,
+            DeviceColumn::Flags => &mut self.flags,
+            DeviceColumn::Attribute(_) => return None,
         })
     }
 
-    fn width(&self, part: Part) -> u16 {
+    fn width(&self, part: DeviceColumn) -> u16 {
         match part {
-            Part::Uuid => self.uuid,
-            Part::Name => self.name,
-            Part::Heat => self.heat,
-            Part::Util => self.util,
-            Part::MemoryBar => self.memory_bar,
-            Part::Memory => self.memory,
-            Part::Power => self.power,
-            Part::Clocks => self.clocks,
-            Part::Spark => self.spark,
-            Part::Flags => self.flags,
-            Part::Fact(at) => FACTS.get(at).map_or(0, |fact| fact.width),
+            DeviceColumn::Uuid => self.uuid,
+            DeviceColumn::Name => self.name,
+            DeviceColumn::Temperature => self.temperature,
+            DeviceColumn::Util => self.util,
+            DeviceColumn::MemoryBar => self.memory_bar,
+            DeviceColumn::Memory => self.memory,
+            DeviceColumn::Power => self.power,
+            DeviceColumn::Clocks => self.clocks,
+            DeviceColumn::Spark => self.spark,
+            DeviceColumn::Flags => self.flags,
+            DeviceColumn::Attribute(at) => {
+                ATTRIBUTES.get(at).map_or(0, |attribute| attribute.width)
+            }
         }
     }
 
     /// Returns the columns that have room, from left to right.
-    fn shown(&self) -> impl Iterator<Item = Part> {
+    fn shown(&self) -> impl Iterator<Item = DeviceColumn> {
         self.order.iter().copied().filter(|part| self.width(*part) > 0)
     }
 
     /// Gives a wide table names and memory clocks, comfortable bars, and then columns of facts.
-    fn widen(&mut self, node: &Node, room: &mut Room, has_name: bool, most: usize) {
+    fn widen(&mut self, node: &Node, room: &mut WidthBudget, has_name: bool, most: usize) {
         let mut more = 0;
-        if self.clocks > 0 && room.take(&mut more, 5_u16.saturating_sub(self.gap)) {
+        if self.clocks > 0 && room.reserve(&mut more, 5_u16.saturating_sub(self.gap)) {
             self.has_memory_clock = true;
             self.clocks += 5;
         }
         if has_name && self.name == 0 {
             let names = node.devices.iter().map(|device| width_of(&name(device, true))).max();
-            room.take(&mut self.name, names.unwrap_or(0).clamp(4, 20));
+            room.reserve(&mut self.name, names.unwrap_or(0).clamp(4, 20));
         }
         room.grow(&mut self.util, 6);
         room.grow(&mut self.memory_bar, 4);
         room.grow(&mut self.spark, 9);
-        for (place, fact) in FACTS.iter().enumerate() {
-            if !fact.is_told(node, self.units) {
+        for (place, attribute) in ATTRIBUTES.iter().enumerate() {
+            if !attribute.is_available(node, self.units) {
                 continue;
             }
             let mut own = 0;
-            if place < most && room.take(&mut own, fact.width) {
-                self.more.push(place);
+            if place < most && room.reserve(&mut own, attribute.width) {
+                self.attributes.push(place);
             } else {
-                self.rest.push(fact);
+                self.without_column.push(attribute);
             }
         }
     }
 
-    fn share_out(&mut self, room: u16) {
+    fn distribute(&mut self, room: u16) {
         let own = |column: u16, part: u16| if column > 0 { part } else { 0 };
         let util = own(self.util, (room * 2 / 5).min(18));
         let memory = own(self.memory_bar, (room / 5).min(12));
@@ -407,7 +419,7 @@ impl Columns {
         let rest = room - util - memory - spark;
         self.flags += match self.order.last() {
             None => rest,
-            Some(Part::Flags) => own(self.flags, rest),
+            Some(DeviceColumn::Flags) => own(self.flags, rest),
             Some(_) => own(self.flags, rest.min(12)),
         };
     }
@@ -416,7 +428,7 @@ impl Columns {
         let last = if self.spark >= 8 { "LAST " } else { "" };
         let seconds = format!("{last}{}s", self.spark);
         let clocks = if self.has_memory_clock { "SM/MEM" } else { "MHz" };
-        let [load, memory] = if self.has_chips { ["DUTY", "HBM"] } else { ["UTIL", "MEM"] };
+        let [load, memory] = if self.has_only_tpus { ["DUTY", "HBM"] } else { ["UTIL", "MEM"] };
         let sign = if self.has_index { "#" } else { "" };
         let line = Line::new().right(sign, self.label, Tone::Faint);
         self.shown().fold(line, |line, part| {
@@ -424,19 +436,21 @@ impl Columns {
             let left = |word: &str| Line::new().left(word, width, Tone::Faint);
             let right = |word: &str| Line::new().right(word, width, Tone::Faint);
             line.then(match part {
-                Part::Uuid => left("UUID"),
-                Part::Name => left("NAME"),
-                Part::Heat => right("TEMP"),
-                Part::Util => {
+                DeviceColumn::Uuid => left("UUID"),
+                DeviceColumn::Name => left("NAME"),
+                DeviceColumn::Temperature => right("TEMP"),
+                DeviceColumn::Util => {
                     Line::new().left(load, width - 4, Tone::Faint).right("%", 4, Tone::Faint)
                 }
-                Part::MemoryBar => left(memory),
-                Part::Memory => right(self.units.word()),
-                Part::Power => right("W"),
-                Part::Clocks => right(clocks),
-                Part::Fact(at) => right(FACTS.get(at).map_or("", |fact| fact.title)),
-                Part::Spark => left(&seconds),
-                Part::Flags => left("FLAGS"),
+                DeviceColumn::MemoryBar => left(memory),
+                DeviceColumn::Memory => right(self.units.word()),
+                DeviceColumn::Power => right("W"),
+                DeviceColumn::Clocks => right(clocks),
+                DeviceColumn::Attribute(at) => {
+                    right(ATTRIBUTES.get(at).map_or("", |attribute| attribute.title))
+                }
+                DeviceColumn::Spark => left(&seconds),
+                DeviceColumn::Flags => left("FLAGS"),
             })
         })
     }
@@ -448,17 +462,17 @@ impl Columns {
         let own = if self.has_index { label(node, device) } else { String::new() };
         let line = faded(Line::new().right(&own, self.label, number));
         self.shown().fold(line, |line, part| {
-            if part != Part::Flags {
+            if part != DeviceColumn::Flags {
                 return line.then(faded(self.cell((node, place, device), part, now)));
             }
-            let said = self.said(&flags(device));
+            let attribute_text = self.flags_line(&flags(device));
             let is_last = self.order.last() == Some(&part);
             if is_last {
-                return line.then(said);
+                return line.then(attribute_text);
             }
-            let said = said.cut(self.gap + self.flags);
-            let missing = (self.gap + self.flags).saturating_sub(said.width());
-            line.then(said).gap(missing)
+            let attribute_text = attribute_text.cut(self.gap + self.flags);
+            let missing = (self.gap + self.flags).saturating_sub(attribute_text.width());
+            line.then(attribute_text).gap(missing)
         })
     }
 
@@ -466,48 +480,51 @@ impl Columns {
     fn cell(
         &self,
         (node, place, device): (&Node, usize, &Device),
-        part: Part,
+        part: DeviceColumn,
         now: Timestamp,
     ) -> Line {
         let (line, width) = (Line::new().gap(self.gap), self.width(part));
         match part {
-            Part::Uuid => line.left(&device.uuid, width, Tone::Plain),
-            Part::Name => line.left(&name(device, true), width, Tone::Plain),
-            Part::Heat => {
-                let text = or_unknown(device.temperature.get(), |heat| self.units.degrees(heat));
+            DeviceColumn::Uuid => line.left(&device.uuid, width, Tone::Plain),
+            DeviceColumn::Name => line.left(&name(device, true), width, Tone::Plain),
+            DeviceColumn::Temperature => {
+                let text = or_unknown(device.temperature.get(), |temperature| {
+                    self.units.degrees(temperature)
+                });
                 let is_hot = device.throttle.get().is_some_and(Throttle::is_thermal);
                 line.right(&text, width, if is_hot { Tone::Warn } else { Tone::Plain })
             }
-            Part::Util => {
-                let util = load_of(device);
+            DeviceColumn::Util => {
+                let util = utilization_of(device);
                 let worst = flags(device).into_iter().map(|(_, tone)| tone).max();
                 self.load(line, util, worst.unwrap_or_else(|| self.load.tone(util)))
             }
-            Part::MemoryBar => self.memory_bar(line, device.memory_share()),
-            Part::Memory => {
+            DeviceColumn::MemoryBar => self.memory_bar(line, device.memory_share()),
+            DeviceColumn::Memory => {
                 let (used, total) = (device.memory_used.get(), device.memory_total.get());
                 line.right(&self.units.pair(used, total), width, Tone::Plain)
             }
-            Part::Power => self.power(line, device.power.get(), device.power_limit.get()),
-            Part::Clocks => line.right(&self.clocks_text(device), width, Tone::Plain),
-            Part::Fact(at) => {
-                let Some(fact) = FACTS.get(at) else { return line };
-                let (text, tone) = said(fact, Subject { node, device, units: self.units });
+            DeviceColumn::Power => self.power(line, device.power.get(), device.power_limit.get()),
+            DeviceColumn::Clocks => line.right(&self.clocks_text(device), width, Tone::Plain),
+            DeviceColumn::Attribute(at) => {
+                let Some(attribute) = ATTRIBUTES.get(at) else { return line };
+                let (text, tone) =
+                    attribute_text(attribute, AttributeContext { node, device, units: self.units });
                 line.right(&text, width, tone)
             }
-            Part::Spark => {
-                let subject = (&*device.uuid, Metric::Utilization);
+            DeviceColumn::Spark => {
+                let context = (&*device.uuid, Metric::Utilization);
                 let source = node.device_sources.get(place);
-                let points = track(node, subject, source, now, usize::from(width));
+                let points = history_points(node, context, source, now, usize::from(width));
                 line.spark(points, Tone::Mid)
             }
-            Part::Flags => line.gap(width),
+            DeviceColumn::Flags => line.gap(width),
         }
     }
 
     /// Returns the second line of a device: bars of power and bandwidth, then what has no column. Of
     /// a slice only what it tells: it has little of all that.
-    fn second(&self, node: &Node, device: &Device, width: u16) -> Line {
+    fn second_line(&self, node: &Node, device: &Device, width: u16) -> Line {
         let mut line = Line::new().gap(self.label + 1);
         if device.fault.is_some() {
             return line;
@@ -515,36 +532,41 @@ impl Columns {
         let is_slice = device.parent.is_some();
         let devices = || node.devices.iter();
         let has_power = devices().any(|one| one.power_share().is_some());
-        let has_traffic = devices().any(|one| facts::bandwidth_share(one).get().is_some());
+        let has_traffic = devices().any(|one| attributes::bandwidth_share(one).get().is_some());
         let power = device.power_share().map(Percent::get);
-        let traffic = facts::bandwidth_share(device).get().map(Percent::get);
-        let bars =
-            [("power", power, self.load, has_power), ("membw", traffic, self.traffic, has_traffic)];
+        let traffic = attributes::bandwidth_share(device).get().map(Percent::get);
+        let bars = [
+            ("power", power, self.load, has_power),
+            ("membw", traffic, self.bandwidth, has_traffic),
+        ];
         for (word, share, thresholds, is_told) in bars {
-            let has_room = line.width() + 16 + SECOND_BAR <= width;
+            let has_room = line.width() + 16 + SECOND_LINE_BAR_WIDTH <= width;
             if !is_told || !has_room || (is_slice && share.is_none()) {
                 continue;
             }
             line = line
                 .gap(1)
                 .text(format!("{word} "), Tone::Faint)
-                .bar(share, SECOND_BAR, thresholds.tone(share))
+                .bar(share, SECOND_LINE_BAR_WIDTH, thresholds.tone(share))
                 .right(&percent(share), 4, Tone::Plain)
                 .text(if share.is_some() { "%" } else { " " }, Tone::Faint)
                 .gap(1);
         }
-        let subject = Subject { node, device, units: self.units };
-        for fact in self.rest.iter().filter(|fact| fact.title != "MEMBW") {
+        let context = AttributeContext { node, device, units: self.units };
+        for attribute in self.without_column.iter().filter(|attribute| attribute.title != "MEMBW") {
             let room = width.saturating_sub(line.width());
-            let (text, tone) = said(fact, subject);
-            if room < width_of(fact.word) + 2 + fact.width || (is_slice && text == UNKNOWN) {
+            let (text, tone) = attribute_text(attribute, context);
+            if room < width_of(attribute.label) + 2 + attribute.width
+                || (is_slice && text == UNKNOWN)
+            {
                 continue;
             }
             let gap = if line.width() > self.label + 1 { 2 } else { 1 };
-            line = line
-                .gap(gap)
-                .text(format!("{} ", fact.word), Tone::Faint)
-                .left(&text, fact.width, tone);
+            line = line.gap(gap).text(format!("{} ", attribute.label), Tone::Faint).left(
+                &text,
+                attribute.width,
+                tone,
+            );
         }
         line
     }
@@ -553,31 +575,38 @@ impl Columns {
         let totals = Totals::of_devices(node);
         let util = totals.utilization.map(Percent::get);
         let line = Line::new().right("SUM", self.label, Tone::Faint);
-        let is_summed =
-            |part: &Part| matches!(part, Part::Util | Part::MemoryBar | Part::Memory | Part::Power);
-        let shown: Vec<Part> = self.shown().collect();
+        let is_summed = |part: &DeviceColumn| {
+            matches!(
+                part,
+                DeviceColumn::Util
+                    | DeviceColumn::MemoryBar
+                    | DeviceColumn::Memory
+                    | DeviceColumn::Power
+            )
+        };
+        let shown: Vec<DeviceColumn> = self.shown().collect();
         let count = shown.iter().rposition(is_summed).map_or(0, |last| last + 1);
         shown.into_iter().take(count).fold(line, |line, part| {
             let (line, width) = (line.gap(self.gap), self.width(part));
             match part {
-                Part::Util => self.load(line, util, self.load.tone(util)),
-                Part::MemoryBar => {
+                DeviceColumn::Util => self.load(line, util, self.load.tone(util)),
+                DeviceColumn::MemoryBar => {
                     let both = totals.memory_used.zip(totals.memory_total);
                     let part = both.and_then(|(used, total)| Percent::of(used.0, total.0));
                     self.memory_bar(line, part)
                 }
-                Part::Memory => {
+                DeviceColumn::Memory => {
                     let pair = self.units.pair(totals.memory_used, totals.memory_total);
                     line.right(&pair, width, Tone::Plain)
                 }
-                Part::Power => self.power(line, totals.power, totals.power_limit),
-                Part::Uuid
-                | Part::Name
-                | Part::Heat
-                | Part::Clocks
-                | Part::Fact(_)
-                | Part::Spark
-                | Part::Flags => line.gap(width),
+                DeviceColumn::Power => self.power(line, totals.power, totals.power_limit),
+                DeviceColumn::Uuid
+                | DeviceColumn::Name
+                | DeviceColumn::Temperature
+                | DeviceColumn::Clocks
+                | DeviceColumn::Attribute(_)
+                | DeviceColumn::Spark
+                | DeviceColumn::Flags => line.gap(width),
             }
         })
     }
@@ -613,7 +642,7 @@ impl Columns {
         format!("{}/{:>4}", write(&device.sm_clock), write(&device.memory_clock))
     }
 
-    fn said(&self, flags: &[Note]) -> Line {
+    fn flags_line(&self, flags: &[Note]) -> Line {
         let mut line = Line::new().gap(self.gap);
         for (word, tone) in flags {
             line = line.text(word.as_str(), *tone).gap(1);
@@ -622,7 +651,7 @@ impl Columns {
     }
 }
 
-fn widest(texts: impl Iterator<Item = String>) -> u16 {
+fn max_width(texts: impl Iterator<Item = String>) -> u16 {
     texts.map(|text| width_of(&text)).max().unwrap_or(0)
 }
 
@@ -632,13 +661,13 @@ fn power_pair(totals: &Totals) -> String {
 }
 
 /// Returns a fact of a device in words, a dash when it is not known.
-fn said(fact: &Fact, subject: Subject<'_>) -> (String, Tone) {
-    let said = (fact.read)(subject).into_known();
-    said.unwrap_or_else(|| (UNKNOWN.to_owned(), Tone::Faint))
+fn attribute_text(attribute: &Attribute, context: AttributeContext<'_>) -> (String, Tone) {
+    let attribute_text = (attribute.read)(context).into_known();
+    attribute_text.unwrap_or_else(|| (UNKNOWN.to_owned(), Tone::Faint))
 }
 
 /// Returns the load of a device; that of a slice as the hardware measures it, where nothing else does.
-pub(super) fn load_of(device: &Device) -> Option<f32> {
+pub(super) fn utilization_of(device: &Device) -> Option<f32> {
     let measured = device.activity.as_deref();
     let share = device.utilization.get().or_else(|| {
         let more = measured?;
@@ -690,7 +719,10 @@ pub(crate) fn detail(
         device.pci.known().map(|pci| format!("pci {pci}")),
         device.performance_state.get().map(|state| format!("P{state}")),
         device.fan.get().map(|fan| format!("fan {:.0}%", fan.get())),
-        device.memory_temperature.get().map(|heat| format!("memory {}", units.degrees(heat))),
+        device
+            .memory_temperature
+            .get()
+            .map(|temperature| format!("memory {}", units.degrees(temperature))),
         device.pcie.get().map(|(generation, lanes)| format!("PCIe {generation}x{lanes}")),
         tpu.and_then(|tpu| tpu.nodes.known()).map(ToString::to_string),
         tpu.and_then(|tpu| tpu.metrics_fault.known())
@@ -700,8 +732,8 @@ pub(crate) fn detail(
     for word in known.into_iter().flatten() {
         line = line.text(format!("  {word}"), Tone::Faint);
     }
-    let subject = Subject { node, device, units };
-    for (words, reason) in facts::unknowns(subject, &first) {
+    let context = AttributeContext { node, device, units };
+    for (words, reason) in attributes::unavailable(context, &first) {
         line = line.text(format!("  {words}: {reason}"), Tone::Faint);
     }
     line
@@ -714,12 +746,12 @@ mod tests {
     #[test]
     fn every_heading_is_a_column_and_facts_have_theirs() {
         for (place, heading) in HEADINGS.iter().enumerate() {
-            let part = Part::at(place).unwrap();
-            if let Part::Fact(at) = part {
-                assert_eq!(FACTS[at].title, heading.title);
+            let part = DeviceColumn::from_index(place).unwrap();
+            if let DeviceColumn::Attribute(at) = part {
+                assert_eq!(ATTRIBUTES[at].title, heading.title);
             }
         }
-        assert_eq!(Part::at(HEADINGS.len()), None);
-        assert_eq!(Part::at(HEADINGS.len() - 1), Some(Part::Flags));
+        assert_eq!(DeviceColumn::from_index(HEADINGS.len()), None);
+        assert_eq!(DeviceColumn::from_index(HEADINGS.len() - 1), Some(DeviceColumn::Flags));
     }
 }

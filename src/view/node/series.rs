@@ -6,20 +6,20 @@ use std::sync::Arc;
 use crate::fleet::Node;
 use crate::model::{Bytes, Link, NodeName, Percent};
 use crate::time::Timestamp;
-use crate::view::node::chart::Metric;
+use crate::view::node::chart::ChartMetric;
 
 /// Seconds that are kept.
-const KEEP: usize = 400;
+const KEPT_SECONDS: usize = 400;
 /// Nodes that are kept; what was looked at first is forgotten first.
-const NODES: usize = 8;
+const KEPT_NODES: usize = 8;
 /// The point of a second in which nothing was known.
-const NOTHING: u8 = u8::MAX;
+const GAP: u8 = u8::MAX;
 
 /// What is recorded; each a share, in halves of a percent.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Track {
+pub(super) enum SeriesId {
     /// Something of a device.
-    Device(Arc<str>, Metric),
+    Device(Arc<str>, ChartMetric),
     /// Memory of the machine in use.
     HostMemory,
     /// Swap space in use.
@@ -28,33 +28,33 @@ pub(super) enum Track {
 
 /// The tracks of the nodes looked at last.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Tracks {
-    nodes: VecDeque<Recorded>,
+pub(crate) struct NodeSeries {
+    nodes: VecDeque<NodeRecord>,
 }
 
 #[derive(Clone, Debug)]
-struct Recorded {
+struct NodeRecord {
     name: NodeName,
     /// The second of the last point of each track.
     second: i64,
-    tracks: BTreeMap<Track, VecDeque<u8>>,
+    series: BTreeMap<SeriesId, VecDeque<u8>>,
 }
 
-impl Tracks {
+impl NodeSeries {
     /// Takes note of how a node stands, once a second.
     pub(super) fn record(&mut self, node: &Node, now: Timestamp) {
         let second = now.as_micros().div_euclid(1_000_000);
         let known = self.nodes.iter().position(|known| known.name == node.name);
-        let mut own = match known.and_then(|place| self.nodes.remove(place)) {
-            Some(own) => own,
-            None => Recorded { name: node.name.clone(), second, tracks: BTreeMap::new() },
+        let mut record = match known.and_then(|place| self.nodes.remove(place)) {
+            Some(record) => record,
+            None => NodeRecord { name: node.name.clone(), second, series: BTreeMap::new() },
         };
-        own.advance(second);
-        for (track, share) in present(node, now) {
-            own.put(track, share);
+        record.advance(second);
+        for (id, share) in current_values(node, now) {
+            record.set(id, share);
         }
-        self.nodes.push_back(own);
-        if self.nodes.len() > NODES {
+        self.nodes.push_back(record);
+        if self.nodes.len() > KEPT_NODES {
             self.nodes.pop_front();
         }
     }
@@ -63,48 +63,45 @@ impl Tracks {
     pub(super) fn last(
         &self,
         node: &Node,
-        track: &Track,
+        id: &SeriesId,
         now: Timestamp,
         count: usize,
     ) -> Vec<Option<f32>> {
         let known = self.nodes.iter().find(|known| known.name == node.name);
-        let found = known.and_then(|own| Some((own.second, own.tracks.get(track)?)));
+        let found = known.and_then(|record| Some((record.second, record.series.get(id)?)));
         let Some((last, points)) = found else { return vec![None; count] };
         let now = now.as_micros().div_euclid(1_000_000);
         let point = |ago: usize| {
             let second = now - i64::try_from(ago).ok()?;
             let back = usize::try_from(last - second).ok()?;
             let place = points.len().checked_sub(back + 1)?;
-            points
-                .get(place)
-                .filter(|point| **point != NOTHING)
-                .map(|point| f32::from(*point) / 2.0)
+            points.get(place).filter(|point| **point != GAP).map(|point| f32::from(*point) / 2.0)
         };
         (0..count).rev().map(point).collect()
     }
 }
 
-impl Recorded {
+impl NodeRecord {
     /// Moves on to a second; what is played again begins anew.
     fn advance(&mut self, second: i64) {
         let Ok(passed) = usize::try_from(second - self.second) else {
-            self.tracks.clear();
+            self.series.clear();
             self.second = second;
             return;
         };
         self.second = second;
-        for points in self.tracks.values_mut() {
-            points.extend(std::iter::repeat_n(NOTHING, passed.min(KEEP)));
-            let surplus = points.len().saturating_sub(KEEP);
+        for points in self.series.values_mut() {
+            points.extend(std::iter::repeat_n(GAP, passed.min(KEPT_SECONDS)));
+            let surplus = points.len().saturating_sub(KEPT_SECONDS);
             points.drain(..surplus);
         }
-        self.tracks.retain(|_, points| points.iter().any(|point| *point != NOTHING));
+        self.series.retain(|_, points| points.iter().any(|point| *point != GAP));
     }
 
-    fn put(&mut self, track: Track, share: f32) {
-        let points = self.tracks.entry(track).or_insert_with(|| VecDeque::from([NOTHING]));
+    fn set(&mut self, id: SeriesId, share: f32) {
+        let points = self.series.entry(id).or_insert_with(|| VecDeque::from([GAP]));
         if let Some(last) = points.back_mut() {
-            *last = halves(share);
+            *last = to_half_percent(share);
         }
     }
 }
@@ -114,12 +111,12 @@ impl Recorded {
     clippy::cast_sign_loss,
     reason = "it is clamped to what fits"
 )]
-fn halves(share: f32) -> u8 {
+fn to_half_percent(share: f32) -> u8 {
     (share * 2.0).round().clamp(0.0, 200.0) as u8
 }
 
 /// Returns everything that is known and fresh.
-fn present(node: &Node, now: Timestamp) -> Vec<(Track, f32)> {
+fn current_values(node: &Node, now: Timestamp) -> Vec<(SeriesId, f32)> {
     let mut all = Vec::new();
     if node.link != Link::Up {
         return all;
@@ -127,27 +124,28 @@ fn present(node: &Node, now: Timestamp) -> Vec<(Track, f32)> {
     if node.host_freshness(now).is_fresh() {
         let fast = &node.host.fast;
         all.extend(
-            filled(fast.memory_total.get(), fast.memory_available.get())
-                .map(|share| (Track::HostMemory, share)),
+            used_percent(fast.memory_total.get(), fast.memory_available.get())
+                .map(|share| (SeriesId::HostMemory, share)),
         );
         all.extend(
-            filled(fast.swap_total.get(), fast.swap_free.get()).map(|share| (Track::Swap, share)),
+            used_percent(fast.swap_total.get(), fast.swap_free.get())
+                .map(|share| (SeriesId::Swap, share)),
         );
     }
     for (place, device) in node.devices.iter().enumerate() {
         if device.fault.is_some() || !node.device_freshness(place, now).is_fresh() {
             continue;
         }
-        let recorded = Metric::ALL.into_iter().filter(|metric| metric.history().is_none());
+        let recorded = ChartMetric::ALL.into_iter().filter(|metric| metric.history().is_none());
         all.extend(recorded.filter_map(|metric| {
-            Some((Track::Device(Arc::clone(&device.uuid), metric), metric.share(device)?))
+            Some((SeriesId::Device(Arc::clone(&device.uuid), metric), metric.share(device)?))
         }));
     }
     all
 }
 
 /// Returns the share of something that is not free.
-pub(super) fn filled(total: Option<Bytes>, free: Option<Bytes>) -> Option<f32> {
+pub(super) fn used_percent(total: Option<Bytes>, free: Option<Bytes>) -> Option<f32> {
     let (total, free) = (total?, free?);
     Percent::of(total.0.saturating_sub(free.0), total.0).map(Percent::get)
 }
@@ -179,46 +177,46 @@ mod tests {
         node
     }
 
-    fn last(tracks: &Tracks, second: i64, count: usize) -> Vec<Option<f32>> {
-        tracks.last(&node("a", 0, 0), &Track::HostMemory, at(second), count)
+    fn last(series: &NodeSeries, second: i64, count: usize) -> Vec<Option<f32>> {
+        series.last(&node("a", 0, 0), &SeriesId::HostMemory, at(second), count)
     }
 
     #[test]
     fn a_second_has_one_point_and_a_gap_stays_one() {
-        let mut tracks = Tracks::default();
+        let mut series = NodeSeries::default();
         for (second, free) in [(10, 90), (10, 80), (11, 70), (14, 60)] {
-            tracks.record(&node("a", free, second), at(second));
+            series.record(&node("a", free, second), at(second));
         }
         let known = [Some(20.0), Some(30.0), None, None, Some(40.0)];
-        assert_eq!(last(&tracks, 14, 5), known);
-        assert_eq!(last(&tracks, 15, 3), [None, Some(40.0), None]);
-        assert_eq!(last(&tracks, 14, 7)[..2], [None, None]);
+        assert_eq!(last(&series, 14, 5), known);
+        assert_eq!(last(&series, 15, 3), [None, Some(40.0), None]);
+        assert_eq!(last(&series, 14, 7)[..2], [None, None]);
         // What is old is no point of now.
-        tracks.record(&node("a", 60, 14), at(30));
-        assert_eq!(last(&tracks, 30, 2), [None, None]);
+        series.record(&node("a", 60, 14), at(30));
+        assert_eq!(last(&series, 30, 2), [None, None]);
     }
 
     #[test]
     fn what_is_played_again_begins_anew() {
-        let mut tracks = Tracks::default();
-        tracks.record(&node("a", 90, 10), at(10));
-        tracks.record(&node("a", 80, 5), at(5));
-        assert_eq!(last(&tracks, 10, 1), [None]);
-        assert_eq!(last(&tracks, 5, 1), [Some(20.0)]);
+        let mut series = NodeSeries::default();
+        series.record(&node("a", 90, 10), at(10));
+        series.record(&node("a", 80, 5), at(5));
+        assert_eq!(last(&series, 10, 1), [None]);
+        assert_eq!(last(&series, 5, 1), [Some(20.0)]);
     }
 
     #[test]
     fn few_nodes_and_few_minutes_are_kept() {
-        let mut tracks = Tracks::default();
+        let mut series = NodeSeries::default();
         for second in 0..1_000 {
-            tracks.record(&node("a", 90, second), at(second));
+            series.record(&node("a", 90, second), at(second));
         }
-        assert_eq!(last(&tracks, 999, 1_000).iter().flatten().count(), KEEP);
-        tracks.record(&node("a", 90, 1_000_000), at(1_000_000));
-        assert_eq!(last(&tracks, 1_000_000, KEEP).iter().flatten().count(), 1);
+        assert_eq!(last(&series, 999, 1_000).iter().flatten().count(), KEPT_SECONDS);
+        series.record(&node("a", 90, 1_000_000), at(1_000_000));
+        assert_eq!(last(&series, 1_000_000, KEPT_SECONDS).iter().flatten().count(), 1);
         for number in 0..20 {
-            tracks.record(&node(&format!("b{number}"), 90, 5), at(5));
+            series.record(&node(&format!("b{number}"), 90, 5), at(5));
         }
-        assert_eq!((tracks.nodes.len(), last(&tracks, 1_000_000, 1)), (NODES, vec![None]));
+        assert_eq!((series.nodes.len(), last(&series, 1_000_000, 1)), (KEPT_NODES, vec![None]));
     }
 }
