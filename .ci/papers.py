@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Writes what goes with the released programs: a bill of materials, and the licences of everything in them.
+"""Writes the bill of materials and the licences that are released with the programs.
 
     papers.py SYSROOT FOLDER TARGET…
 
-Asks cargo which crates are linked into the program, so what only builds or tests use is left out. FOLDER gets
-sbom.cdx.json (CycloneDX 1.5) and THIRD-PARTY.txt; both depend on the commit alone.
+cargo lists the crates that are linked into the program; crates that only builds or tests use are left out. The files
+are FOLDER/sbom.cdx.json (CycloneDX 1.5) and FOLDER/THIRD-PARTY.txt; both depend on the commit alone.
 """
 
 import datetime
@@ -15,7 +15,7 @@ import subprocess
 import sys
 
 LICENCE_FILE = re.compile(r"(UN)?LICEN[CS]E|COPYING|COPYRIGHT|NOTICE", re.IGNORECASE)
-# What a crate's own words must allow; anything else is for a person to read first.
+# Licences that need no review; a person must read any other one first.
 ALLOWED = {
     "MIT", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "ISC", "Zlib", "0BSD", "Unlicense", "BSL-1.0",
     "Unicode-3.0", "Unicode-DFS-2016", "CC0-1.0", "Apache-2.0 WITH LLVM-exception",
@@ -27,7 +27,7 @@ def cargo(*words):
 
 
 def linked(targets):
-    """(name, version) of every crate in a program of any of the targets."""
+    """Returns (name, version) of each crate that is linked into the program of any target."""
     found = set()
     for target in targets:
         tree = cargo("tree", "--locked", "--edges", "normal,no-proc-macro", "--prefix", "none", "--target", target)
@@ -39,7 +39,7 @@ def linked(targets):
 
 
 def checksums():
-    """(name, version) to the checksum that Cargo.lock holds."""
+    """Returns the checksums in Cargo.lock by (name, version)."""
     found = {}
     with open("Cargo.lock", encoding="utf-8") as file:
         for block in file.read().split("[[package]]"):
@@ -50,17 +50,17 @@ def checksums():
 
 
 def expression(package):
-    # An old way to write OR.
+    # Old crates write MIT/Apache-2.0 for OR.
     return re.sub(r"\s*/\s*", " OR ", package["license"] or "")
 
 
 def is_allowed(words):
-    """Whether one side of every OR, and all of every AND, is known to be harmless."""
+    """Returns True if ALLOWED has one side of each OR and both sides of each AND."""
     words = words.replace("(", " ( ").replace(")", " ) ").replace("Apache-2.0 WITH LLVM-exception", "Apache-2.0")
     out = []
     for word in words.split():
         out.append(word.lower() if word in ("AND", "OR") else word if word in "()" else str(word in ALLOWED))
-    return bool(out) and eval(" ".join(out), {"__builtins__": {}})  # only and, or, ( ), True, False are left
+    return bool(out) and eval(" ".join(out), {"__builtins__": {}})  # only and, or, ( ), True and False are evaluated
 
 
 def text_of(path):
@@ -117,7 +117,7 @@ def bill(root, packages, sums, resolved, made_at):
 
 
 def licences(packages, sysroot, apache):
-    """Every text once, with the crates it is of before it."""
+    """Returns each licence text once, below the names of its crates."""
     lines = [
         "gtop is licensed under MIT or Apache-2.0, as you like: LICENSE-MIT, LICENSE-APACHE.",
         "Linked into the program are the crates below, the Rust standard library and, from the C compiler, libunwind",
@@ -130,7 +130,7 @@ def licences(packages, sysroot, apache):
         lines.append("%-34s %s" % (name, expression(package)))
         found = licence_texts(package)
         if not found:
-            # Its authors name a licence and bring no text. That of Apache names nobody, so it is everybody's.
+            # The crate has no licence file. The Apache text names no copyright holder, so one copy fits all crates.
             if "Apache-2.0" not in expression(package):
                 sys.exit("papers: %s brings no text of its licence %s" % (name, expression(package)))
             found = [apache]

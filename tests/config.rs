@@ -1,5 +1,5 @@
 //! Settings, with the real program: where they are read and written, which of several wins, what is
-//! said of mistakes; and the README, which is made from the same tables.
+//! said of mistakes; and the pages of docs/ that are generated from the same tables.
 #![expect(clippy::disallowed_methods, reason = "the program is run as it is")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -369,25 +369,24 @@ fn a_log_that_nobody_reads_is_told_and_not_waited_for() {
     assert!(err(&done).contains(" INFO ") || err(&done).contains(" DEBUG "), "{done:?}");
 }
 
-/// Compares what stands between two markers of the README, or writes it there.
-fn check_readme(name: &str, text: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md");
-    let readme = fs::read_to_string(&path).unwrap();
+/// Compares the text between two markers of a page with the generated one, or writes it with BLESS=1.
+fn check_page(page: &str, name: &str, generated: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs").join(page);
+    let text = fs::read_to_string(&path).unwrap();
     let (begin, end) = (format!("<!-- {name} -->\n"), format!("<!-- /{name} -->"));
-    let (front, rest) = readme.split_once(&begin).unwrap();
+    let (front, rest) = text.split_once(&begin).unwrap();
     let (found, back) = rest.split_once(&end).unwrap();
     if std::env::var_os("BLESS").is_some() {
-        fs::write(&path, format!("{front}{begin}{text}{end}{back}")).unwrap();
+        fs::write(&path, format!("{front}{begin}{generated}{end}{back}")).unwrap();
         return;
     }
-    assert_eq!(found, text, "the table of {name} in README.md is out of date; BLESS=1 writes it");
+    assert_eq!(found, generated, "docs/{page} is out of date; BLESS=1 writes it");
 }
 
 #[test]
-fn the_readme_says_what_the_tables_say() {
-    // One after the other: both write the same file.
-    check_readme("settings", &gtop::config::table_text());
-    check_readme("keys", &gtop::config::keys_text());
+fn the_pages_of_settings_and_keys_match_their_tables() {
+    check_page("settings.md", "settings", &gtop::config::table_text());
+    check_page("keys.md", "keys", &gtop::config::keys_text());
 }
 
 #[test]

@@ -65,16 +65,16 @@ fn a_shell_that_reads_its_input_runs_the_probe() {
 }
 
 #[test]
-fn the_command_of_the_readme_leads_into_pods() {
+fn the_command_of_the_documentation_leads_into_pods() {
     let place = Place::new();
     // As kubectl: what stands behind the dashes runs in the pod, with the standard input of its own
     // only where -i says so.
     let wrapper = place.wrapper(
         "[ \"$1 $2 $4 $#\" = 'exec -i -- 5' ] || exit 9\nexport HOSTNAME=$3\nshift 4\nexec \"$@\"",
     );
-    let readme = include_str!("../README.md");
+    let page = include_str!("../docs/transports.md");
     let command = "kubectl exec -i {node} -- sh";
-    assert!(readme.contains(&format!("--exec '{command}'")));
+    assert!(page.contains(&format!("--exec '{command}'")));
     let command = command.replace("kubectl", &wrapper.display().to_string());
     let picture = picture(&["--exec", &command, "pod-[0-1]"]);
     for place in 0..2 {
