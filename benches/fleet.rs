@@ -14,7 +14,7 @@ use std::thread;
 use std::time::Duration;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-use gtop::collect::{Collector, Orders};
+use gtop::collect::{Collector, CollectorConfig};
 use gtop::fleet::{FleetReader, FleetStore, PublishRate};
 use gtop::model::{NodeName, Source};
 use gtop::pipeline::Pipeline;
@@ -231,7 +231,7 @@ async fn client(nodes: Vec<SimNode>) -> Figures {
     let mut viewer = warm_up(&nodes).await;
     let resident_before = resident();
     let began = Instant::now();
-    let (orders, reader, sessions) = start(nodes);
+    let (config, reader, sessions) = start(nodes);
     viewer.turn_to(reader);
     let in_time = tokio::time::timeout(PICTURE_LIMIT, viewer.until_complete()).await;
     assert!(in_time.is_ok(), "no complete picture within {PICTURE_LIMIT:?}");
@@ -250,32 +250,34 @@ async fn client(nodes: Vec<SimNode>) -> Figures {
         resident: resident(),
         frames: viewer.frames().await,
     };
-    orders.send_modify(|orders| orders.is_ending = true);
+    config.send_modify(|config| config.is_stopping = true);
     sessions.join().unwrap();
     figures
 }
 
 /// Returns the screen it used: there is one, however many nodes there are.
 async fn warm_up(nodes: &[SimNode]) -> Viewer {
-    let (orders, reader, sessions) = start(nodes.iter().take(1).cloned().collect());
+    let (config, reader, sessions) = start(nodes.iter().take(1).cloned().collect());
     let mut viewer = Viewer::new(reader);
     viewer.follow(Instant::now() + WARMING).await;
-    orders.send_modify(|orders| orders.is_ending = true);
+    config.send_modify(|config| config.is_stopping = true);
     sessions.join().unwrap();
     viewer
 }
 
-fn start(nodes: Vec<SimNode>) -> (watch::Sender<Orders>, FleetReader, thread::JoinHandle<()>) {
+fn start(
+    nodes: Vec<SimNode>,
+) -> (watch::Sender<CollectorConfig>, FleetReader, thread::JoinHandle<()>) {
     let store = FleetStore::new(nodes.iter().map(|node| node.name.clone()), HISTORY);
     let reader = store.reader();
-    let (orders, followed) = watch::channel(Orders::every(INTERVAL));
+    let (config, followed) = watch::channel(CollectorConfig::every(INTERVAL));
     let targets: Vec<Target> = nodes.into_iter().map(target).collect();
     let sessions = thread::spawn(move || {
         let transport = Transport::new(Options::of_this_process());
         let collector = Collector::new(transport, Clock::system(), followed, 64);
         collector.runtime().unwrap().block_on(run(targets, collector, store));
     });
-    (orders, reader, sessions)
+    (config, reader, sessions)
 }
 
 fn target(node: SimNode) -> Target {
@@ -295,8 +297,8 @@ async fn run(targets: Vec<Target>, collector: Collector, store: Arc<FleetStore>)
     let targets = targets
         .into_iter()
         .map(|target| {
-            let intake = pipeline.intake(target.name.clone());
-            (target, intake)
+            let sink = pipeline.sink(target.name.clone());
+            (target, sink)
         })
         .collect();
     let publishing = tokio::spawn(store.publish(PublishRate::default()));

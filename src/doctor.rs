@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::collect::Visit;
+use crate::collect::Handshake;
 use crate::doctor::remedy::Advice;
 use crate::model::{NodeName, clean};
 use crate::time::Clock;
@@ -175,7 +175,7 @@ pub async fn examine(transport: &Transport, target: &Target, clock: &Clock) -> R
     }
     let notes = Trace::default();
     let began = Instant::now();
-    let visited = Box::pin(with_trace(&notes, Visit::begin(transport, target, INTERVAL))).await;
+    let visited = Box::pin(with_trace(&notes, Handshake::start(transport, target, INTERVAL))).await;
     let span = way::Span { began, ended: Instant::now() };
     match visited {
         Ok(visit) => {

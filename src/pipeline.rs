@@ -1,4 +1,4 @@
-//! From deliveries to the fleet: one ordered stream and one intake a node.
+//! From deliveries to the fleet: one ordered stream and one sink a node.
 //!
 //! Nothing is queued and nothing is dropped here. Knows nothing of sessions.
 
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::fleet::{FleetStore, NodeBuilder};
 use crate::model::{Link, NodeName};
-use crate::wire::{Delivery, Intake, Lift, Lifted, News};
+use crate::wire::{Decoded, Decoder, Delivery, EventSink, NodeEvent};
 
 /// The way from sessions to a store.
 #[derive(Debug)]
@@ -23,12 +23,12 @@ impl Pipeline {
     }
 
     /// Returns what takes the deliveries of one node.
-    pub fn intake(&self, node: NodeName) -> Intake {
+    pub fn sink(&self, node: NodeName) -> EventSink {
         let store = Arc::clone(&self.store);
         let mut builder = NodeBuilder::new(node, self.keep);
-        let mut lift = Lift::default();
+        let mut decoder = Decoder::default();
         Box::new(move |delivery| {
-            if take(&mut builder, &mut lift, delivery) {
+            if take(&mut builder, &mut decoder, delivery) {
                 store.update(builder.node());
             }
         })
@@ -36,22 +36,22 @@ impl Pipeline {
 }
 
 /// Folds one delivery, and says whether there is anything new.
-fn take(builder: &mut NodeBuilder, lift: &mut Lift, delivery: Delivery) -> bool {
-    match delivery.what {
-        News::Link(link) => {
+fn take(builder: &mut NodeBuilder, decoder: &mut Decoder, delivery: Delivery) -> bool {
+    match delivery.event {
+        NodeEvent::Link(link) => {
             if matches!(link, Link::Opening { .. }) {
                 // Another session, another way: its delays say nothing of the last one's.
-                *lift = Lift::default();
+                *decoder = Decoder::default();
             }
             builder.on_link(link);
         }
-        News::Transport(via) => builder.on_transport(via),
-        News::Ordered(interval) => builder.set_interval(interval),
-        News::Frame(frame) => match lift.body(&frame.body, delivery.at) {
-            Some(Lifted::Hello(hello)) => builder.on_hello(hello),
-            Some(Lifted::Sample(sample)) => builder.on_sample(*sample),
-            Some(Lifted::Event(event)) => builder.on_event(event),
-            Some(Lifted::Bye(_)) | None => return false,
+        NodeEvent::Transport(via) => builder.on_transport(via),
+        NodeEvent::Interval(interval) => builder.set_interval(interval),
+        NodeEvent::Frame(frame) => match decoder.decode(&frame.body, delivery.at) {
+            Some(Decoded::Hello(hello)) => builder.on_hello(hello),
+            Some(Decoded::Sample(sample)) => builder.on_sample(*sample),
+            Some(Decoded::Event(event)) => builder.on_event(event),
+            Some(Decoded::Bye(_)) | None => return false,
         },
     }
     true
@@ -70,7 +70,7 @@ mod tests {
         reader.push(&encode(body));
         let Some(Received::Frame(frame)) = reader.next_frame() else { panic!("no frame") };
         let at = Timestamp::from_micros(second * 1_000_000);
-        Delivery { node: node.clone(), at, what: News::Frame(frame) }
+        Delivery { node: node.clone(), at, event: NodeEvent::Frame(frame) }
     }
 
     #[tokio::test(start_paused = true)]
@@ -79,14 +79,14 @@ mod tests {
         let store = FleetStore::new([node.clone()], Duration::from_secs(60));
         let mut reader = store.reader();
         let pipeline = Pipeline::new(Arc::clone(&store), Duration::from_secs(60));
-        let mut intake = pipeline.intake(node.clone());
+        let mut sink = pipeline.sink(node.clone());
         let publisher = async move { store.publish(PublishRate::default()).await };
         let hello = Body::Hello(Hello { v: 1, at: 10.0, host: "gpu01".into(), ..Hello::default() });
         let host = Host { at: 11.0, memory_total: 5.into(), ..Host::default() };
         let sample = Body::Sample(Sample { n: 1, at: 11.0, host: Some(host), ..Sample::default() });
         let writing = async {
             for delivery in [delivery(&node, 100, &hello), delivery(&node, 101, &sample)] {
-                intake(delivery);
+                sink(delivery);
             }
             loop {
                 reader.changed().await.unwrap();

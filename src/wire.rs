@@ -1,7 +1,7 @@
 //! From bytes to samples, and the only judge of what comes in.
 //!
 //! A frame is byte 0x1E, `gtop1 `, one ASCII JSON object and a newline. [`FrameReader`] cuts frames
-//! out of whatever a login shell prints around them, [`Body`] is their JSON, and [`Lift`] turns a
+//! out of whatever a login shell prints around them, [`Body`] is their JSON, and [`Decoder`] turns a
 //! body into a [`crate::model::Sample`] in which every value is known, or unknown with a reason.
 //! Knows nothing of where the bytes came from.
 //!
@@ -15,16 +15,16 @@
 //! unknown keys are skipped. The structs of [`body`] are the schema.
 
 pub use body::Body;
-pub use delivery::{Delivery, Intake, News};
+pub use decode::{Decoded, Decoder, answer, job_of_group};
+pub use delivery::{Delivery, EventSink, NodeEvent};
 pub use frame::{Frame, FrameReader, MalformedFrame, Received, encode};
-pub use lift::{Lift, Lifted, answer, job_of_group};
 pub use short::address_of;
 
 pub mod body;
 mod csv;
+mod decode;
 mod delivery;
 mod frame;
 mod given;
 mod in_place;
-mod lift;
 mod short;

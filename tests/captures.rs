@@ -13,7 +13,7 @@ use gtop::fields::{Value, of_device};
 use gtop::model::{Device, DeviceFault, Reason, Sample};
 use gtop::time::Timestamp;
 use gtop::wire::body::{Apps, Backend, Body, Csv, Sample as Sent};
-use gtop::wire::{Lift, Lifted};
+use gtop::wire::{Decoded, Decoder};
 
 /// How a cell becomes the value of a field.
 #[derive(Clone, Copy)]
@@ -133,9 +133,9 @@ fn bare(cell: &str) -> String {
     units.iter().find_map(|unit| cell.strip_suffix(unit)).unwrap_or(cell).to_owned()
 }
 
-fn lifted(backend: Backend) -> Sample {
+fn decoded(backend: Backend) -> Sample {
     let body = Body::Sample(Sent { n: 1, backends: vec![backend], ..Sent::default() });
-    let Some(Lifted::Sample(sample)) = Lift::default().body(&body, Timestamp::from_micros(1))
+    let Some(Decoded::Sample(sample)) = Decoder::default().decode(&body, Timestamp::from_micros(1))
     else {
         panic!("no sample")
     };
@@ -145,7 +145,7 @@ fn lifted(backend: Backend) -> Sample {
 fn devices(csv: Csv, more: Csv) -> Vec<Device> {
     let kind = "nvidia-smi".into();
     let backend = Backend { kind, csv: Some(csv), more: Some(more), ..Backend::default() };
-    lifted(backend).backends.remove(0).devices.unwrap().list
+    decoded(backend).backends.remove(0).devices.unwrap().list
 }
 
 /// The value of a cell, or why it holds none.
@@ -260,7 +260,7 @@ fn the_processes_of_real_machines_are_all_there() {
             .collect();
         let apps = Apps { at: 0.0, rows: cells.iter().map(|cells| cells.join(", ")).collect() };
         let backend = Backend { kind: "nvidia-smi".into(), apps: Some(apps), ..Backend::default() };
-        let found = lifted(backend).backends.remove(0).uses.unwrap().list;
+        let found = decoded(backend).backends.remove(0).uses.unwrap().list;
         assert_eq!(found.len(), cells.len());
         for (used, cells) in found.iter().zip(&cells) {
             assert_eq!(*used.device, *cells[0]);

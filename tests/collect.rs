@@ -8,14 +8,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gtop::collect::{Collector, Orders};
+use gtop::collect::{Collector, CollectorConfig};
 use gtop::fleet::{Fleet, FleetReader, FleetStore, Node, PublishRate};
 use gtop::model::{Fault, FaultKind, Freshness, Link, NodeName, SourceFaultKind};
 use gtop::pipeline::Pipeline;
 use gtop::sim::{self, FleetSpec, SimFleet, SimNode};
 use gtop::time::{Clock, Timestamp};
 use gtop::transport::{FixedProfile, Options, Profile, Reach, SshTarget, Target, Transport};
-use gtop::wire::Intake;
+use gtop::wire::EventSink;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -26,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(90);
 /// A watch over a simulated fleet, in this runtime.
 struct Watched {
     fleet: FleetReader,
-    orders: watch::Sender<Orders>,
+    config: watch::Sender<CollectorConfig>,
     clock: Clock,
     served: SimFleet,
     tasks: JoinSet<()>,
@@ -50,10 +50,9 @@ async fn watch_fleet(population: &FleetSpec, interval: Duration) -> Watched {
     let keep = Duration::from_secs(60);
     let store = FleetStore::new(names, keep);
     let pipeline = Pipeline::new(Arc::clone(&store), keep);
-    let intakes =
-        served.nodes.iter().map(|node| (target(node), pipeline.intake(node.name.clone())));
-    let intakes: Vec<(Target, Intake)> = intakes.collect();
-    let (orders, followed) = watch::channel(Orders::every(interval));
+    let intakes = served.nodes.iter().map(|node| (target(node), pipeline.sink(node.name.clone())));
+    let intakes: Vec<(Target, EventSink)> = intakes.collect();
+    let (config, followed) = watch::channel(CollectorConfig::every(interval));
     let options =
         Options { connect_timeout: Some(Duration::from_secs(10)), ..Options::of_this_process() };
     let collector = Collector::new(Transport::new(options), clock.clone(), followed, 64);
@@ -65,7 +64,7 @@ async fn watch_fleet(population: &FleetSpec, interval: Duration) -> Watched {
             () = store.publish(PublishRate { default_interval: Duration::ZERO, focus_interval: Duration::ZERO }) => {}
         }
     });
-    Watched { fleet, orders, clock, served, tasks }
+    Watched { fleet, config, clock, served, tasks }
 }
 
 impl Watched {
@@ -90,7 +89,7 @@ impl Watched {
     }
 
     async fn end(mut self) {
-        self.orders.send_modify(|orders| orders.is_ending = true);
+        self.config.send_modify(|config| config.is_stopping = true);
         timeout(PATIENCE, self.tasks.join_next()).await.unwrap();
         self.served.stop().await;
     }
@@ -294,7 +293,7 @@ async fn a_refused_login_is_tried_again_only_when_asked() {
             .await;
     let node = watched.until_node(0, "the refusal", |node| fault_of(node).is_some()).await;
     assert!(matches!(node.link, Link::Down { retry_at: None, .. }));
-    watched.orders.send_modify(|orders| orders.refresh += 1);
+    watched.config.send_modify(|config| config.refresh += 1);
     watched.until_node(0, "another try", |node| node.link == Link::Opening { attempt: 2 }).await;
     watched.until_node(0, "the second refusal", |node| fault_of(node).is_some()).await;
     watched.end().await;
@@ -391,23 +390,23 @@ async fn deliveries(
     fault: sim::InjectedFault,
     clock: &Clock,
     every: Duration,
-    mut see: impl FnMut(&gtop::wire::News) + Send + 'static,
-) -> (mpsc::Receiver<gtop::wire::News>, watch::Sender<Orders>, impl AsyncFnOnce()) {
+    mut see: impl FnMut(&gtop::wire::NodeEvent) + Send + 'static,
+) -> (mpsc::Receiver<gtop::wire::NodeEvent>, watch::Sender<CollectorConfig>, impl AsyncFnOnce()) {
     let served = sim::serve(&busy(1).with_fault(0, fault)).await.unwrap();
-    let (orders, followed) = watch::channel(Orders::every(every));
+    let (config, followed) = watch::channel(CollectorConfig::every(every));
     let (tell, told) = mpsc::channel(4096);
-    let intake: Intake = Box::new(move |delivery| {
-        see(&delivery.what);
-        tell.try_send(delivery.what).unwrap();
+    let sink: EventSink = Box::new(move |delivery| {
+        see(&delivery.event);
+        tell.try_send(delivery.event).unwrap();
     });
     let transport = Transport::new(Options::of_this_process());
     let collector = Collector::new(transport, clock.clone(), followed, 1);
-    let intakes = vec![(target(served.nodes.first().unwrap()), intake)];
+    let intakes = vec![(target(served.nodes.first().unwrap()), sink)];
     let mut tasks = JoinSet::new();
     tasks.spawn(collector.run(intakes));
-    let given = orders.clone();
+    let given = config.clone();
     let end = async move || {
-        orders.send_modify(|orders| orders.is_ending = true);
+        config.send_modify(|config| config.is_stopping = true);
         timeout(PATIENCE, tasks.join_next()).await.unwrap();
         served.stop().await;
     };
@@ -418,21 +417,21 @@ async fn deliveries(
 async fn how_often_a_node_is_to_talk_is_known_before_it_says_so_and_with_each_order() {
     let (clock, every) = (Clock::system(), Duration::from_millis(200));
     let fault = sim::InjectedFault::LostFrame { number: u64::MAX };
-    let (mut told, orders, end) = deliveries(fault, &clock, every, |_| {}).await;
+    let (mut told, config, end) = deliveries(fault, &clock, every, |_| {}).await;
     let mut next = async || timeout(PATIENCE, told.recv()).await.unwrap().unwrap();
     let mut ordered = None;
     loop {
         match next().await {
-            gtop::wire::News::Ordered(interval) => ordered = Some(interval),
-            gtop::wire::News::Frame(_) => break,
-            gtop::wire::News::Link(_) | gtop::wire::News::Transport(_) => {}
+            gtop::wire::NodeEvent::Interval(interval) => ordered = Some(interval),
+            gtop::wire::NodeEvent::Frame(_) => break,
+            gtop::wire::NodeEvent::Link(_) | gtop::wire::NodeEvent::Transport(_) => {}
         }
     }
     assert_eq!(ordered, Some(every));
     let other = Duration::from_secs(7);
-    orders.send_modify(|orders| orders.interval = other);
+    config.send_modify(|config| config.interval = other);
     loop {
-        if let gtop::wire::News::Ordered(interval) = next().await {
+        if let gtop::wire::NodeEvent::Interval(interval) = next().await {
             break assert_eq!(interval, other);
         }
     }
@@ -445,8 +444,8 @@ async fn a_good_session_makes_the_next_wait_a_short_one() {
     let fault = sim::InjectedFault::DropSession { after: Duration::from_millis(200) };
     // Three sessions last no time on this clock, which makes waits longer, and the fourth does.
     let (own, mut sessions) = (clock.clone(), 0);
-    let lengthen = move |news: &gtop::wire::News| {
-        if matches!(news, gtop::wire::News::Link(Link::Up)) {
+    let lengthen = move |news: &gtop::wire::NodeEvent| {
+        if matches!(news, gtop::wire::NodeEvent::Link(Link::Up)) {
             sessions += 1;
             own.advance(Duration::from_secs(if sessions == 4 { 60 } else { 0 }));
         }
@@ -456,7 +455,7 @@ async fn a_good_session_makes_the_next_wait_a_short_one() {
     let (mut waits, mut was_up, mut ended_at) = (Vec::new(), false, clock.now());
     while waits.len() < 4 {
         let news = timeout(PATIENCE, told.recv()).await.unwrap().unwrap();
-        let gtop::wire::News::Link(link) = news else { continue };
+        let gtop::wire::NodeEvent::Link(link) = news else { continue };
         if let (Link::Down { retry_at, .. }, true) = (&link, was_up) {
             ended_at = if waits.len() == 3 { clock.now() } else { ended_at };
             waits.push(retry_at.unwrap().since(ended_at));
@@ -479,7 +478,7 @@ async fn a_sample_that_is_lost_brings_a_complete_one() {
     let mut numbers = Vec::new();
     loop {
         let news = timeout(PATIENCE, told.recv()).await.unwrap().unwrap();
-        let gtop::wire::News::Frame(frame) = news else { continue };
+        let gtop::wire::NodeEvent::Frame(frame) = news else { continue };
         let gtop::wire::Body::Sample(sample) = frame.body else { continue };
         numbers.push(sample.n);
         if sample.n > 5 && sample.full {
@@ -494,7 +493,7 @@ async fn a_sample_that_is_lost_brings_a_complete_one() {
 #[tokio::test]
 async fn nodes_come_and_go_with_the_list_and_those_that_stay_are_left_alone() {
     let served = sim::serve(&busy(3)).await.unwrap();
-    let (orders, followed) = watch::channel(Orders::every(Duration::from_secs(1)));
+    let (config, followed) = watch::channel(CollectorConfig::every(Duration::from_secs(1)));
     let all: Vec<Target> = served.nodes.iter().map(target).collect();
     let some =
         |places: &[usize]| places.iter().map(|at| all[*at].clone()).collect::<Arc<[Target]>>();
@@ -503,13 +502,13 @@ async fn nodes_come_and_go_with_the_list_and_those_that_stay_are_left_alone() {
     // What a node's task holds is let go when it ends.
     let lives = Arc::new(std::sync::Mutex::new(BTreeMap::new()));
     let held = Arc::clone(&lives);
-    let intake = move |name: &NodeName| -> Intake {
+    let sink = move |name: &NodeName| -> EventSink {
         let life = Arc::new(());
         held.lock().unwrap().insert(name.clone(), Arc::downgrade(&life));
         let tell = tell.clone();
         Box::new(move |delivery| {
             assert!(Arc::strong_count(&life) > 0);
-            if let gtop::wire::News::Link(link) = delivery.what {
+            if let gtop::wire::NodeEvent::Link(link) = delivery.event {
                 tell.try_send((delivery.node, link)).unwrap();
             }
         })
@@ -517,7 +516,7 @@ async fn nodes_come_and_go_with_the_list_and_those_that_stay_are_left_alone() {
     let transport = Transport::new(Options::of_this_process());
     let collector = Collector::new(transport, Clock::system(), followed, 8);
     let mut tasks = JoinSet::new();
-    tasks.spawn(collector.with_grace(Duration::from_millis(300)).follow(listed, intake));
+    tasks.spawn(collector.with_grace(Duration::from_millis(300)).follow(listed, sink));
     let mut seen: BTreeMap<NodeName, Vec<Link>> = BTreeMap::new();
     let mut until_up = async |count: usize| {
         let up = |links: &Vec<Link>| links.last() == Some(&Link::Up);
@@ -555,7 +554,7 @@ async fn nodes_come_and_go_with_the_list_and_those_that_stay_are_left_alone() {
     })
     .await
     .unwrap();
-    orders.send_modify(|orders| orders.is_ending = true);
+    config.send_modify(|config| config.is_stopping = true);
     timeout(PATIENCE, tasks.join_next()).await.unwrap();
     assert!(!(0..3).any(is_alive));
     served.stop().await;
@@ -567,11 +566,11 @@ async fn one_place_for_connecting_is_enough_for_many_nodes() {
     let population = busy(6).with_fault(0, sim::InjectedFault::NoNonce);
     let served = sim::serve(&population).await.unwrap();
     let clock = Clock::system();
-    let (orders, followed) = watch::channel(Orders::every(Duration::from_secs(1)));
-    let (intake, mut deliveries) = mpsc::channel(1024);
+    let (config, followed) = watch::channel(CollectorConfig::every(Duration::from_secs(1)));
+    let (sink, mut deliveries) = mpsc::channel(1024);
     let intakes = served.nodes.iter().map(|node| {
-        let intake = intake.clone();
-        let take: Intake = Box::new(move |delivery| intake.try_send(delivery).unwrap());
+        let sink = sink.clone();
+        let take: EventSink = Box::new(move |delivery| sink.try_send(delivery).unwrap());
         (target(node), take)
     });
     let targets = intakes.collect();
@@ -582,7 +581,7 @@ async fn one_place_for_connecting_is_enough_for_many_nodes() {
     let mut up = 0;
     while up < 5 {
         let delivery = timeout(PATIENCE, deliveries.recv()).await.unwrap().unwrap();
-        if let gtop::wire::News::Link(link) = delivery.what {
+        if let gtop::wire::NodeEvent::Link(link) = delivery.event {
             assert!(
                 !matches!(link, Link::Down { .. }),
                 "{} gave up before the others were up",
@@ -591,7 +590,7 @@ async fn one_place_for_connecting_is_enough_for_many_nodes() {
             up += usize::from(link == Link::Up);
         }
     }
-    orders.send_modify(|orders| orders.is_ending = true);
+    config.send_modify(|config| config.is_stopping = true);
     timeout(PATIENCE, tasks.join_next()).await.unwrap();
     served.stop().await;
 }

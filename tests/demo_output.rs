@@ -17,7 +17,7 @@ use gtop::time::Timestamp;
 use gtop::tui::{ColourDepth, GlyphSet, Palette, Theme, render_text};
 use gtop::view::{DisplayOptions, FleetView, RenderContext, printed};
 use gtop::wire::body::Body;
-use gtop::wire::{Delivery, FrameReader, Intake, News, Received, encode};
+use gtop::wire::{Delivery, EventSink, FrameReader, NodeEvent, Received, encode};
 use jiff::tz::TimeZone;
 
 const NODES: u32 = 8;
@@ -32,7 +32,7 @@ const START: Timestamp = Timestamp::from_micros(1_767_225_600_000_000);
 /// The simulated fleet, fed by hand.
 struct Demo {
     population: FleetSpec,
-    machines: Vec<(NodeName, Machine, Intake)>,
+    machines: Vec<(NodeName, Machine, EventSink)>,
     store: Arc<FleetStore>,
 }
 
@@ -46,7 +46,7 @@ impl Demo {
             .zip(names)
             .map(|(place, name)| {
                 let machine = Machine::new(&population, place, &name);
-                (name.clone(), machine, pipeline.intake(name))
+                (name.clone(), machine, pipeline.sink(name))
             })
             .collect();
         Self { population, machines, store }
@@ -59,12 +59,12 @@ impl Demo {
         let names = self.machines.iter().map(|(name, ..)| name.clone()).collect::<Vec<_>>();
         let jobs = self.population.jobs(START, at);
         self.store.set_nodes(names, Some(Arc::new(jobs)));
-        for (name, machine, intake) in &mut self.machines {
-            let mut deliver = |what| intake(Delivery { node: name.clone(), at, what });
+        for (name, machine, sink) in &mut self.machines {
+            let mut deliver = |event| sink(Delivery { node: name.clone(), at, event });
             if is_first {
-                deliver(News::Link(Link::Up));
-                deliver(News::Transport(TransportKind::Native));
-                deliver(News::Ordered(INTERVAL));
+                deliver(NodeEvent::Link(Link::Up));
+                deliver(NodeEvent::Transport(TransportKind::Native));
+                deliver(NodeEvent::Interval(INTERVAL));
                 deliver(frame(&Body::Hello(machine.hello(second, INTERVAL.as_secs_f64()))));
             }
             for event in machine.events(second - 1.0, second) {
@@ -102,11 +102,11 @@ impl Demo {
     }
 }
 
-fn frame(body: &Body) -> News {
+fn frame(body: &Body) -> NodeEvent {
     let mut reader = FrameReader::default();
     reader.push(&encode(body));
     let Some(Received::Frame(frame)) = reader.next_frame() else { panic!("no frame") };
-    News::Frame(frame)
+    NodeEvent::Frame(frame)
 }
 
 fn check(name: &str, found: &str) {

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use gtop::collect::{Asker, Collector, Orders};
+use gtop::collect::{Collector, CollectorConfig, NodeClient};
 use gtop::export::write_json;
 use gtop::fleet::{Fleet, FleetReader, FleetStore, Node, PublishRate};
 use gtop::model::{
@@ -54,8 +54,8 @@ impl Drop for Victim {
 /// Nodes that are watched, and what asks them.
 struct Watched {
     fleet: FleetReader,
-    orders: watch::Sender<Orders>,
-    asker: Asker,
+    config: watch::Sender<CollectorConfig>,
+    client: NodeClient,
     names: Vec<NodeName>,
     served: Option<SimFleet>,
     tasks: JoinSet<()>,
@@ -71,14 +71,14 @@ fn watch_every(interval: Duration, targets: Vec<Target>, served: Option<SimFleet
     let store = FleetStore::new(names.clone(), keep);
     let pipeline = Pipeline::new(Arc::clone(&store), keep);
     let take = |target: Target| {
-        let intake = pipeline.intake(target.name.clone());
-        (target, intake)
+        let sink = pipeline.sink(target.name.clone());
+        (target, sink)
     };
     let intakes = targets.into_iter().map(take).collect();
-    let (orders, followed) = watch::channel(Orders::every(interval));
+    let (config, followed) = watch::channel(CollectorConfig::every(interval));
     let transport = Transport::new(Options::of_this_process());
     let collector = Collector::new(transport, Clock::system(), followed, 64);
-    let asker = collector.asker();
+    let client = collector.client();
     let fleet = store.reader();
     let mut tasks = JoinSet::new();
     tasks.spawn(async move {
@@ -87,7 +87,7 @@ fn watch_every(interval: Duration, targets: Vec<Target>, served: Option<SimFleet
             () = store.publish(PublishRate { default_interval: Duration::ZERO, focus_interval: Duration::ZERO }) => {}
         }
     });
-    Watched { fleet, orders, asker, names, served, tasks }
+    Watched { fleet, config, client, names, served, tasks }
 }
 
 async fn watch_sim(population: &FleetSpec) -> Watched {
@@ -133,11 +133,11 @@ impl Watched {
         place: usize,
         question: ProcessRequest,
     ) -> Result<ProcessResponse, RequestError> {
-        self.asker.ask(self.names.get(place).unwrap(), question, PATIENCE).await
+        self.client.ask(self.names.get(place).unwrap(), question, PATIENCE).await
     }
 
     async fn end(mut self) {
-        self.orders.send_modify(|orders| orders.is_ending = true);
+        self.config.send_modify(|config| config.is_stopping = true);
         timeout(PATIENCE, self.tasks.join_next()).await.unwrap();
         if let Some(served) = self.served {
             served.stop().await;
@@ -181,7 +181,7 @@ async fn a_process_of_this_machine_is_asked_about_and_signalled() {
     let late = ProcessKey { start_ticks: key.start_ticks + 1, ..key };
     let wrong = watched.ask(0, ProcessRequest::Signal(late, Signal::Kill)).await;
     assert_eq!(wrong, Err(RequestError::Refused(Refusal::Reused)));
-    let readonly = watched.asker.clone().readonly();
+    let readonly = watched.client.clone().readonly();
     let refused =
         readonly.ask(&watched.names[0], ProcessRequest::Signal(key, Signal::Kill), PATIENCE).await;
     assert_eq!(refused, Err(RequestError::ReadOnly));
@@ -203,12 +203,12 @@ async fn many_questions_are_open_at_many_nodes() {
     for place in 0..6 {
         let node = watched.settled(place).await;
         for key in node.processes.iter().map(|process| process.key) {
-            let (asker, name) = (watched.asker.clone(), node.name.clone());
+            let (client, name) = (watched.client.clone(), node.name.clone());
             asking.spawn(async move {
-                let detail = asker.ask(&name, ProcessRequest::Detail(key), PATIENCE).await;
+                let detail = client.ask(&name, ProcessRequest::Detail(key), PATIENCE).await;
                 let Ok(ProcessResponse::Detail(detail)) = detail else { panic!("{detail:?}") };
                 assert_eq!(detail.process.key, key);
-                let tree = asker.ask(&name, ProcessRequest::Tree(None), PATIENCE).await;
+                let tree = client.ask(&name, ProcessRequest::Tree(None), PATIENCE).await;
                 let Ok(ProcessResponse::Tree(tree)) = tree else { panic!("{tree:?}") };
                 assert!(tree.processes.iter().any(|process| process.key == key));
             });
@@ -264,7 +264,7 @@ async fn what_cannot_be_asked_is_said_at_once() {
         "{answer:?}"
     );
     let stranger = NodeName::new("nobody").unwrap();
-    let answer = watched.asker.ask(&stranger, ProcessRequest::Tree(None), PATIENCE).await;
+    let answer = watched.client.ask(&stranger, ProcessRequest::Tree(None), PATIENCE).await;
     assert_eq!(answer, Err(RequestError::UnknownNode));
     watched.end().await;
 }
@@ -278,13 +278,13 @@ async fn a_node_that_does_not_answer_keeps_nobody_waiting() {
     let deadline = Duration::from_millis(300);
     // More than may wait at once: those given up make room.
     for _ in 0..20 {
-        let answer = watched.asker.ask(&name, ProcessRequest::Tree(None), deadline).await;
+        let answer = watched.client.ask(&name, ProcessRequest::Tree(None), deadline).await;
         assert_eq!(answer, Err(RequestError::TimedOut(deadline)));
     }
     // When the session is lost, so is what was asked in it.
-    let asker = watched.asker.clone();
+    let client = watched.client.clone();
     let asking =
-        tokio::spawn(async move { asker.ask(&name, ProcessRequest::Tree(None), PATIENCE).await });
+        tokio::spawn(async move { client.ask(&name, ProcessRequest::Tree(None), PATIENCE).await });
     tokio::time::sleep(Duration::from_millis(300)).await;
     watched.served.take().unwrap().stop().await;
     assert_eq!(asking.await.unwrap(), Err(RequestError::SessionLost));

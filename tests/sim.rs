@@ -12,7 +12,7 @@ use gtop::sim::{
 };
 use gtop::time::Timestamp;
 use gtop::wire::body::{Body, Given, Sample};
-use gtop::wire::{FrameReader, Lift, Lifted, MalformedFrame, Received, encode};
+use gtop::wire::{Decoded, Decoder, FrameReader, MalformedFrame, Received, encode};
 use russh::client;
 use russh::keys::{PrivateKey, PrivateKeyWithHashAlg, PublicKey, PublicKeyOrCertificate};
 use russh::{Channel, ChannelMsg};
@@ -119,8 +119,8 @@ fn lifted(body: &Body) -> gtop::model::Sample {
     let mut reader = FrameReader::default();
     reader.push(&encode(body));
     let Some(Received::Frame(frame)) = reader.next_frame() else { panic!("no frame") };
-    let lifted = Lift::default().body(&frame.body, Timestamp::from_micros(1));
-    let Some(Lifted::Sample(sample)) = lifted else { panic!("no sample") };
+    let lifted = Decoder::default().decode(&frame.body, Timestamp::from_micros(1));
+    let Some(Decoded::Sample(sample)) = lifted else { panic!("no sample") };
     *sample
 }
 

@@ -16,7 +16,7 @@ use gtop::inventory::Roster;
 use gtop::inventory::slurm::{JobFilter, PollRequest, SlurmPoller};
 use gtop::model::{DeviceAllocation, Job, JobId, JobList, JobOutcome, Sample};
 use gtop::time::{Clock, Timestamp};
-use gtop::wire::{FrameReader, Lift, Lifted, Received};
+use gtop::wire::{Decoded, Decoder, FrameReader, Received};
 use tokio::sync::watch;
 
 const GROUPS: &str = include_str!("fixtures/slurm/control-groups.txt");
@@ -61,9 +61,9 @@ fn job(cgroup: &str) -> Option<String> {
         format!(r#"{{"t":"sample","n":1,"at":1.0,"processes":{{"at":1.0,"list":[{process}]}}}}"#);
     reader.push(format!("\u{1e}gtop1 {sample}\n").as_bytes());
     let Some(Received::Frame(frame)) = reader.next_frame() else { return None };
-    let mut lift = Lift::default();
-    let lifted = lift.body(&frame.body, Timestamp::from_micros(2_000_000));
-    let Some(Lifted::Sample(sample)) = lifted else { return None };
+    let mut decoder = Decoder::default();
+    let lifted = decoder.decode(&frame.body, Timestamp::from_micros(2_000_000));
+    let Some(Decoded::Sample(sample)) = lifted else { return None };
     let Sample { processes, .. } = *sample;
     let process = processes?.list.into_iter().next()?;
     let statics = process.statics?;

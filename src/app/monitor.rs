@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use crate::app::discovery::Discovery;
-use crate::collect::{Asker, Collector, Orders};
+use crate::collect::{Collector, CollectorConfig, NodeClient};
 use crate::fleet::{FleetReader, FleetStore, PublishRate};
 use crate::inventory::{Roster, slurm};
 use crate::model::{JobId, NodeName};
@@ -43,8 +43,8 @@ pub(super) struct MonitorConfig {
 #[derive(Debug)]
 pub(super) struct Monitor {
     store: Arc<FleetStore>,
-    config: watch::Sender<Orders>,
-    node_client: Asker,
+    config: watch::Sender<CollectorConfig>,
+    node_client: NodeClient,
     discovery: Discovery,
     ended: Receiver<()>,
 }
@@ -55,13 +55,13 @@ impl Monitor {
         let rosters = config.discovery.rosters();
         let store = FleetStore::new([], config.history);
         publish_roster(&store, &rosters.borrow());
-        let (collector_config, followed) = watch::channel(Orders::every(config.interval));
+        let (collector_config, followed) = watch::channel(CollectorConfig::every(config.interval));
         let (ending, ended) = channel();
         let published = Arc::clone(&store);
         let MonitorConfig { discovery, transport, clock, history, max_connecting, .. } = config;
         let collector = Collector::new(transport, clock, followed, max_connecting);
         let runtime = collector.runtime()?;
-        let node_client = collector.asker();
+        let node_client = collector.client();
         thread::Builder::new().name("sessions".to_owned()).spawn(move || {
             runtime.block_on(run(rosters, collector, published, history));
             // A name service that hangs must not hold up the end.
@@ -78,7 +78,7 @@ impl Monitor {
     }
 
     /// Returns who asks nodes about their processes.
-    pub(super) fn node_client(&self) -> Asker {
+    pub(super) fn node_client(&self) -> NodeClient {
         self.node_client.clone()
     }
 
@@ -104,7 +104,7 @@ impl Monitor {
         self.update_config(|config| config.focus = node);
     }
 
-    fn update_config(&self, change: impl FnOnce(&mut Orders)) {
+    fn update_config(&self, change: impl FnOnce(&mut CollectorConfig)) {
         self.config.send_modify(change);
         self.node_client.wake();
     }
@@ -112,7 +112,7 @@ impl Monitor {
 
 impl Drop for Monitor {
     fn drop(&mut self) {
-        self.update_config(|config| config.is_ending = true);
+        self.update_config(|config| config.is_stopping = true);
         // Whether it ended or took too long: the program goes on.
         self.ended.recv_timeout(SHUTDOWN_TIMEOUT).ok();
     }
@@ -155,7 +155,7 @@ async fn run(
     // A task of its own comes to its turn when all that arrived together is on the store.
     let publishing = tokio::spawn(Arc::clone(&store).publish(PublishRate::default()));
     tokio::select! {
-        () = collector.follow(followed, |node| pipeline.intake(node.clone())) => {}
+        () = collector.follow(followed, |node| pipeline.sink(node.clone())) => {}
         _ended = publishing => {}
         () = listing => {}
     }

@@ -11,7 +11,7 @@ use crate::app::ExitReason;
 use crate::app::monitor::Monitor;
 use crate::app::prompter::{self, PromptOutcome, Prompter};
 use crate::app::settings_controller::SettingsController;
-use crate::collect::Asker;
+use crate::collect::NodeClient;
 use crate::config::{ConfigPaths, Settings};
 use crate::model::NodeName;
 use crate::time::Clock;
@@ -112,7 +112,7 @@ pub(super) async fn run(
 
 /// Asks nodes, each on its own and one thing after the other; answers come as they come.
 fn send_requests(
-    node_client: &Asker,
+    node_client: &NodeClient,
     clock: &Clock,
     answers: &mpsc::Sender<NodeReply>,
     errands: Vec<NodeRequest>,

@@ -3,16 +3,16 @@
 use std::time::Duration;
 
 /// The first wait.
-const FIRST: Duration = Duration::from_secs(1);
+const INITIAL_WAIT: Duration = Duration::from_secs(1);
 /// The longest wait.
-const LONGEST: Duration = Duration::from_secs(60);
+const MAX_WAIT: Duration = Duration::from_secs(60);
 /// The wait after a node refused the account: each try is a login in the node's log, and what keeps people out lasts.
-const REFUSED: Duration = Duration::from_secs(300);
+const REFUSED_WAIT: Duration = Duration::from_secs(300);
 /// So many tries are made soon after each other where a server takes no more connections at once: those before us
 /// are through in a moment.
-const CROWDED: u32 = 12;
+const MAX_QUICK_RETRIES: u32 = 12;
 /// A session that lasted so long was a good one.
-const GOOD: Duration = Duration::from_secs(30);
+const STABLE_SESSION: Duration = Duration::from_secs(30);
 
 /// Waits that double from 1 s to 60 s.
 #[derive(Debug)]
@@ -22,34 +22,34 @@ pub(crate) struct Backoff {
 
 impl Backoff {
     pub(crate) fn new() -> Self {
-        Self { next: FIRST }
+        Self { next: INITIAL_WAIT }
     }
 
     /// Takes note of how long a session lasted.
     pub(crate) fn after_session(&mut self, lasted: Duration) {
-        if lasted >= GOOD {
-            self.next = FIRST;
+        if lasted >= STABLE_SESSION {
+            self.next = INITIAL_WAIT;
         }
     }
 
     /// Takes note that the node refused the account.
     pub(crate) fn after_refusal(&mut self) {
-        self.next = REFUSED;
+        self.next = REFUSED_WAIT;
     }
 
     /// Takes note that the server had too many others at this attempt.
-    pub(crate) fn after_crowd(&mut self, attempt: u32) {
-        if attempt <= CROWDED {
-            self.next = FIRST;
+    pub(crate) fn after_busy_server(&mut self, attempt: u32) {
+        if attempt <= MAX_QUICK_RETRIES {
+            self.next = INITIAL_WAIT;
         }
     }
 
     /// Returns the next wait, shortened by up to a half so that nodes that fell together do not
-    /// come back together. `chance` is any number.
-    pub(crate) fn next_wait(&mut self, chance: u8) -> Duration {
+    /// come back together. `jitter` is any number.
+    pub(crate) fn next_wait(&mut self, jitter: u8) -> Duration {
         let whole = self.next;
-        self.next = (whole * 2).min(LONGEST);
-        whole.saturating_sub(whole / 2 * u32::from(chance) / u32::from(u8::MAX))
+        self.next = (whole * 2).min(MAX_WAIT);
+        whole.saturating_sub(whole / 2 * u32::from(jitter) / u32::from(u8::MAX))
     }
 }
 
@@ -77,7 +77,7 @@ mod tests {
     fn a_crowded_server_is_soon_asked_again_but_not_for_ever() {
         let mut backoff = Backoff::new();
         let mut wait = |attempt| {
-            backoff.after_crowd(attempt);
+            backoff.after_busy_server(attempt);
             backoff.next_wait(0).as_secs()
         };
         assert_eq!(
@@ -89,8 +89,8 @@ mod tests {
 
     #[test]
     fn chance_shortens_a_wait_by_at_most_a_half() {
-        for chance in 0..=255 {
-            let wait = Backoff::new().next_wait(chance);
+        for jitter in 0..=255 {
+            let wait = Backoff::new().next_wait(jitter);
             assert!((500..=1000).contains(&wait.as_millis()), "{wait:?}");
         }
     }

@@ -7,7 +7,7 @@ use crate::transport::{self, SshProgramCause, StepCause};
 ///
 /// The detail holds what nodes with the same fault share, so that they fold into one line; the
 /// particulars hold the whole sentence.
-pub fn of_transport(fault: &transport::Fault) -> Fault {
+pub fn from_transport(fault: &transport::Fault) -> Fault {
     let (kind, detail) = kind_and_detail(fault);
     let told = fault.to_string();
     let told = if let transport::Fault::KeyUnusable { file, flaw, .. } = fault.root() {
@@ -151,7 +151,7 @@ mod tests {
     #[test]
     fn faults_that_differ_only_by_node_are_equal_but_for_their_particulars() {
         let unknown = |host: &str| {
-            of_transport(&transport::Fault::HostKeyUnknown {
+            from_transport(&transport::Fault::HostKeyUnknown {
                 host: host.to_owned(),
                 algorithm: "ssh-ed25519".to_owned(),
                 fingerprint: format!("SHA256:{host}"),
@@ -169,12 +169,12 @@ mod tests {
             tried: vec![],
         };
         let refused = refused.at_gateway("bastion");
-        let sentence = of_transport(&refused).message();
+        let sentence = from_transport(&refused).message();
         assert_eq!(sentence, "authentication refused: by way of bastion, node offers: password");
-        let told = of_transport(&refused).remedy().to_owned();
+        let told = from_transport(&refused).remedy().to_owned();
         assert!(told.ends_with("; check the login name, and load your key with ssh-add"), "{told}");
         let unknown = transport::Fault::NameNotFound { host: None, why: String::new() };
-        let sentence = of_transport(&unknown.at_gateway("bastion")).message();
+        let sentence = from_transport(&unknown.at_gateway("bastion")).message();
         assert_eq!(sentence, "name not found: by way of bastion");
     }
 
@@ -227,7 +227,7 @@ mod tests {
         ];
         for fault in faults {
             assert_eq!(
-                of_transport(&fault).kind.retries_by_itself(),
+                from_transport(&fault).kind.retries_by_itself(),
                 fault.retries_by_itself(),
                 "{fault:?}"
             );

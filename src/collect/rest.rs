@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use crate::collect::Orders;
+use crate::collect::CollectorConfig;
 use crate::collect::session::FOCUS_INTERVAL;
 
 /// Longest rest: nobody sees that a sample is so much older. What comes in one rest waits together, and takes
@@ -81,7 +81,7 @@ impl Drop for Hurry {
 /// Decides how long to rest, and does.
 #[derive(Debug)]
 pub(super) struct Rest {
-    pub(super) orders: watch::Receiver<Orders>,
+    pub(super) config: watch::Receiver<CollectorConfig>,
     pub(super) haste: Arc<Haste>,
 }
 
@@ -96,14 +96,14 @@ impl Rest {
     }
 
     fn length(&self) -> Duration {
-        let orders = self.orders.borrow();
-        if orders.is_ending || self.haste.waiting.load(Ordering::SeqCst) > 0 {
+        let config = self.config.borrow();
+        if config.is_stopping || self.haste.waiting.load(Ordering::SeqCst) > 0 {
             return Duration::ZERO;
         }
-        let interval = if orders.focus.is_some() {
-            orders.interval.min(FOCUS_INTERVAL)
+        let interval = if config.focus.is_some() {
+            config.interval.min(FOCUS_INTERVAL)
         } else {
-            orders.interval
+            config.interval
         };
         if self.haste.slow.load(Ordering::SeqCst) > 0 {
             return (interval / LOOKS_IN_STEPS).min(LONGEST_IN_STEPS);
@@ -119,29 +119,29 @@ mod tests {
     use super::*;
     use crate::model::NodeName;
 
-    fn rest() -> (watch::Sender<Orders>, Rest) {
-        let (orders, followed) = watch::channel(Orders::every(Duration::from_secs(1)));
-        (orders, Rest { orders: followed, haste: Arc::default() })
+    fn rest() -> (watch::Sender<CollectorConfig>, Rest) {
+        let (config, followed) = watch::channel(CollectorConfig::every(Duration::from_secs(1)));
+        (config, Rest { config: followed, haste: Arc::default() })
     }
 
     #[test]
     fn a_rest_is_short_against_the_interval() {
-        let (orders, rest) = rest();
+        let (config, rest) = rest();
         assert_eq!(rest.length(), Duration::from_millis(250));
-        orders.send_modify(|orders| orders.interval = Duration::from_secs(60));
+        config.send_modify(|config| config.interval = Duration::from_secs(60));
         assert_eq!(rest.length(), Duration::from_millis(250));
-        orders.send_modify(|orders| orders.interval = Duration::from_millis(100));
+        config.send_modify(|config| config.interval = Duration::from_millis(100));
         assert_eq!(rest.length(), Duration::from_millis(25));
-        orders.send_modify(|orders| {
-            orders.interval = Duration::from_secs(1);
-            orders.focus = NodeName::new("gpu01").ok();
+        config.send_modify(|config| {
+            config.interval = Duration::from_secs(1);
+            config.focus = NodeName::new("gpu01").ok();
         });
         assert_eq!(rest.length(), FOCUS_INTERVAL / 4);
     }
 
     #[test]
     fn nobody_rests_while_somebody_waits_and_not_long_while_a_node_is_slow_to_open() {
-        let (orders, rest) = rest();
+        let (config, rest) = rest();
         let waiting = [rest.haste.wait(), rest.haste.wait()];
         let slow = rest.haste.go_slowly();
         assert_eq!(rest.length(), Duration::ZERO);
@@ -149,7 +149,7 @@ mod tests {
         assert_eq!(rest.length(), Duration::from_millis(125));
         drop(slow);
         assert_eq!(rest.length(), Duration::from_millis(250));
-        orders.send_modify(|orders| orders.is_ending = true);
+        config.send_modify(|config| config.is_stopping = true);
         assert_eq!(rest.length(), Duration::ZERO);
     }
 

@@ -8,28 +8,28 @@ use rustix::rand::{GetRandomFlags, getrandom};
 use tokio::sync::watch;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, sleep_until};
 
-use crate::collect::complaint::Complaint;
-use crate::collect::desk::{Desk, Inquiry, MOST_OPEN};
-use crate::collect::fault::of_transport;
+use crate::collect::fault::from_transport;
+use crate::collect::handshake::{self, Handshake};
+use crate::collect::request_queue::{MAX_OPEN_REQUESTS, PendingRequest, RequestQueue};
 use crate::collect::rest::Hurry;
-use crate::collect::visit::{self, Visit};
-use crate::collect::{Collector, Orders};
+use crate::collect::stderr_tail::StderrTail;
+use crate::collect::{Collector, CollectorConfig};
 use crate::model::{Fault, FaultKind, Link, NodeName, ProcessRequest, RequestError, clean};
 use crate::probe::{self, Command, Greeting, Interpreter, Progress};
 use crate::time::Clock;
 use crate::transport::{self, Channel, Exit, Output, Target, Transport};
 use crate::wire::{
-    self, Body, Delivery, Frame, FrameReader, Intake, MalformedFrame, News, Received, body,
+    self, Body, Delivery, EventSink, Frame, FrameReader, MalformedFrame, NodeEvent, Received, body,
 };
 
 /// A probe that says nothing for so long, and for five intervals, is given up.
-const SILENCE: Duration = Duration::from_secs(30);
+const SILENCE_TIMEOUT: Duration = Duration::from_secs(30);
 /// How often a node in focus is sampled.
 pub(super) const FOCUS_INTERVAL: Duration = Duration::from_millis(250);
 /// For how long all that a new session says is looked at as it comes: it tells what nobody knows yet.
-const YOUTH: Duration = Duration::from_secs(5);
+const WARM_UP: Duration = Duration::from_secs(5);
 /// So many frames in a row that cannot be read end the session.
-const MALFORMED_LIMIT: u32 = 20;
+const MAX_MALFORMED_FRAMES: u32 = 20;
 
 /// A node whose probe has presented itself.
 pub(super) struct Session {
@@ -38,40 +38,40 @@ pub(super) struct Session {
     reader: FrameReader,
     /// The first frame, until it is delivered: it keeps all the bytes it came with.
     hello: Option<Box<Frame>>,
-    /// The orders as the probe knows them.
+    /// The configuration as the probe knows them.
     interval: Duration,
     in_focus: bool,
     refresh: Option<u64>,
     commands: u64,
     /// Halves of the time between two heartbeats.
-    beats: u8,
+    heartbeat_ticks: u8,
     expected: Option<u64>,
     malformed: u32,
-    /// The probe may have been there before, and has other orders, and told much already.
-    joins: bool,
+    /// The probe may have been there before, and has another configuration, and told much already.
+    joins_running_probe: bool,
     /// What was asked and not answered yet, by the command's id.
-    open: BTreeMap<u64, Inquiry>,
+    pending: BTreeMap<u64, PendingRequest>,
     /// While and until when the session is young.
-    youth: Option<(Hurry, Instant)>,
+    warm_up: Option<(Hurry, Instant)>,
 }
 
 /// Why there is no session.
-pub(super) struct Missed {
+pub(super) struct OpenError {
     pub(super) fault: Fault,
     /// The login shell that was too slow, and still is.
-    pub(super) shell: Option<Box<Visit>>,
+    pub(super) shell: Option<Box<Handshake>>,
 }
 
-impl From<Fault> for Missed {
+impl From<Fault> for OpenError {
     fn from(fault: Fault) -> Self {
         Self { fault, shell: None }
     }
 }
 
 /// How a session ended.
-pub(super) enum Ended {
+pub(super) enum SessionEnd {
     /// It was to end.
-    AsOrdered,
+    Stopped,
     /// Something went wrong.
     Fault(Fault),
 }
@@ -83,19 +83,20 @@ impl Session {
         target: &Target,
         interval: Duration,
         too_slow: u32,
-    ) -> Result<Box<Self>, Missed> {
-        let visit = Visit::begin(transport, target, interval).await;
-        let mut visit = visit.map_err(|fault| of_transport(&fault))?;
-        let interpreter = match visit.wake(visit::patience(transport, too_slow)).await {
-            Ok(interpreter) => interpreter,
-            Err(fault) => {
-                let shell = visit.is_shell_slow().then(|| Box::new(visit));
-                return Err(Missed { fault, shell });
-            }
-        };
-        let hello = visit.hello(interpreter).await?;
-        let Visit { channel, reader, .. } = visit;
-        let joins = channel.step_nonce().is_some();
+    ) -> Result<Box<Self>, OpenError> {
+        let handshake = Handshake::start(transport, target, interval).await;
+        let mut handshake = handshake.map_err(|fault| from_transport(&fault))?;
+        let interpreter =
+            match handshake.await_loader(handshake::loader_timeout(transport, too_slow)).await {
+                Ok(interpreter) => interpreter,
+                Err(fault) => {
+                    let shell = handshake.is_shell_slow().then(|| Box::new(handshake));
+                    return Err(OpenError { fault, shell });
+                }
+            };
+        let hello = handshake.hello(interpreter).await?;
+        let Handshake { channel, reader, .. } = handshake;
+        let joins_running_probe = channel.step_nonce().is_some();
         Ok(Box::new(Self {
             node: target.name.clone(),
             channel,
@@ -105,12 +106,12 @@ impl Session {
             in_focus: false,
             refresh: None,
             commands: 0,
-            beats: 0,
+            heartbeat_ticks: 0,
             expected: None,
             malformed: 0,
-            joins,
-            open: BTreeMap::new(),
-            youth: None,
+            joins_running_probe,
+            pending: BTreeMap::new(),
+            warm_up: None,
         }))
     }
 
@@ -118,94 +119,94 @@ impl Session {
     pub(super) async fn run(
         mut self: Box<Self>,
         collector: &mut Collector,
-        intake: &mut Intake,
-    ) -> Ended {
-        let Collector { orders, clock, desk, haste, .. } = collector;
-        self.youth = Some((haste.wait(), Instant::now() + YOUTH));
-        let hello = self.hello.take().map(News::Frame);
+        sink: &mut EventSink,
+    ) -> SessionEnd {
+        let Collector { config, clock, queue, haste, .. } = collector;
+        self.warm_up = Some((haste.wait(), Instant::now() + WARM_UP));
+        let hello = self.hello.take().map(NodeEvent::Frame);
         // What a probe can answer is noted where its node is known.
-        desk.open(&self.node);
-        if let Some(News::Frame(frame)) = &hello {
-            self.present(desk, frame);
+        queue.open(&self.node);
+        if let Some(NodeEvent::Frame(frame)) = &hello {
+            self.on_hello(queue, frame);
         }
-        let via = News::Transport(self.channel.via());
-        let ordered = News::Ordered(self.interval);
-        let first = [Some(via), Some(News::Link(Link::Up)), Some(ordered), hello];
+        let via = NodeEvent::Transport(self.channel.via());
+        let ordered = NodeEvent::Interval(self.interval);
+        let first = [Some(via), Some(NodeEvent::Link(Link::Up)), Some(ordered), hello];
         for news in first.into_iter().flatten() {
-            intake(self.delivery(news, clock));
+            sink(self.delivery(news, clock));
         }
-        let ended = self.stay(orders, clock, desk, intake).await;
-        desk.set_verbs(&self.node, None);
-        for inquiry in std::mem::take(&mut self.open).into_values() {
-            inquiry.answer(Err(RequestError::SessionLost));
+        let ended = self.serve(config, clock, queue, sink).await;
+        queue.set_commands(&self.node, None);
+        for pending in std::mem::take(&mut self.pending).into_values() {
+            pending.respond(Err(RequestError::SessionLost));
         }
         // The end of its input is what ends a probe at once. Taking leave needs a large future.
         Box::pin(self.channel.shutdown()).await;
         ended
     }
 
-    async fn stay(
+    async fn serve(
         &mut self,
-        orders: &mut watch::Receiver<Orders>,
+        config: &mut watch::Receiver<CollectorConfig>,
         clock: &Clock,
-        desk: &Desk,
-        intake: &mut Intake,
-    ) -> Ended {
-        if self.joins {
+        queue: &RequestQueue,
+        sink: &mut EventSink,
+    ) -> SessionEnd {
+        if self.joins_running_probe {
             self.command(Command::Interval(self.interval)).await;
             self.command(Command::Focus(None)).await;
             self.command(Command::Full).await;
         }
-        let bell = desk.open(&self.node);
+        let requested = queue.open(&self.node);
         let mut heartbeat = heartbeat();
         let mut heard = Instant::now();
-        orders.mark_changed();
+        config.mark_changed();
         loop {
-            self.youth.take_if(|(_, until)| *until < Instant::now());
-            let silence = SILENCE.max(self.interval * 5);
+            self.warm_up.take_if(|(_, until)| *until < Instant::now());
+            let silence = SILENCE_TIMEOUT.max(self.interval * 5);
             tokio::select! {
                 output = self.channel.next() => {
-                    let Some(bytes) = (match self.judge(output) {
+                    let Some(bytes) = (match self.check_output(output) {
                         Ok(bytes) => bytes,
-                        Err(fault) => return Ended::Fault(fault),
+                        Err(fault) => return SessionEnd::Fault(fault),
                     }) else { continue };
                     self.reader.push(&bytes);
                     while let Some(received) = self.reader.next_frame() {
                         let frame = match self.receive(received).await {
                             Ok(Some(frame)) => frame,
                             Ok(None) => continue,
-                            Err(fault) => return Ended::Fault(fault),
+                            Err(fault) => return SessionEnd::Fault(fault),
                         };
                         heard = Instant::now();
-                        self.present(desk, &frame);
-                        intake(self.delivery(News::Frame(frame), clock));
+                        self.on_hello(queue, &frame);
+                        sink(self.delivery(NodeEvent::Frame(frame), clock));
                     }
                 }
-                _ = heartbeat.tick() => self.beat().await,
-                () = bell.notified() => self.ask(desk.take(&self.node)).await,
-                changed = orders.changed() => {
-                    let now = orders.borrow_and_update().clone();
-                    if changed.is_err() || now.is_ending {
-                        return Ended::AsOrdered;
+                _ = heartbeat.tick() => self.on_heartbeat_tick().await,
+                () = requested.notified() => self.send_requests(queue.take(&self.node)).await,
+                changed = config.changed() => {
+                    let now = config.borrow_and_update().clone();
+                    if changed.is_err() || now.is_stopping {
+                        return SessionEnd::Stopped;
                     }
                     if now.interval != self.interval {
-                        intake(self.delivery(News::Ordered(now.interval), clock));
+                        sink(self.delivery(NodeEvent::Interval(now.interval), clock));
                     }
                     self.follow(&now).await;
                 }
                 () = sleep_until(heard + silence) => {
-                    return Ended::Fault(Fault::new(FaultKind::Silent, format!("nothing for {} s", silence.as_secs())));
+                    return SessionEnd::Fault(Fault::new(FaultKind::Silent, format!("nothing for {} s", silence.as_secs())));
                 }
             }
         }
     }
 
-    fn delivery(&self, what: News, clock: &Clock) -> Delivery {
-        Delivery { node: self.node.clone(), at: clock.now(), what }
+    fn delivery(&self, event: NodeEvent, clock: &Clock) -> Delivery {
+        Delivery { node: self.node.clone(), at: clock.now(), event }
     }
 
     /// Takes what the channel yields: bytes of frames, or the end.
-    fn judge(&self, output: Output) -> Result<Option<Vec<u8>>, Fault> {
+    fn check_output(&self, output: Output) -> Result<Option<Vec<u8>>, Fault> {
         match output {
             Output::Stdout(bytes) => Ok(Some(bytes)),
             Output::Stderr(bytes) => {
@@ -228,7 +229,7 @@ impl Session {
             Received::Malformed(malformed) => {
                 log::warn!("{}: {malformed}", self.node);
                 self.malformed += 1;
-                if self.malformed >= MALFORMED_LIMIT {
+                if self.malformed >= MAX_MALFORMED_FRAMES {
                     return Err(Fault::new(FaultKind::BadReply, malformed.to_string()));
                 }
                 self.command(Command::Full).await;
@@ -238,7 +239,7 @@ impl Session {
         self.malformed = 0;
         if let Body::Answer(answer) = &frame.body {
             // Not news of the node: it goes to who asked, and nowhere else.
-            self.answered(answer);
+            self.on_answer(answer);
             return Ok(None);
         }
         if let Body::Sample(sample) = &frame.body {
@@ -252,56 +253,56 @@ impl Session {
         Ok(Some(frame))
     }
 
-    /// Tells the probe what has changed in the orders.
-    async fn follow(&mut self, orders: &Orders) {
-        if orders.interval != self.interval {
-            self.interval = orders.interval;
-            self.command(Command::Interval(orders.interval)).await;
+    /// Tells the probe what has changed in the config.
+    async fn follow(&mut self, config: &CollectorConfig) {
+        if config.interval != self.interval {
+            self.interval = config.interval;
+            self.command(Command::Interval(config.interval)).await;
         }
-        let in_focus = orders.focus.as_ref() == Some(&self.node);
+        let in_focus = config.focus.as_ref() == Some(&self.node);
         if in_focus != self.in_focus {
             self.in_focus = in_focus;
             self.command(Command::Focus(in_focus.then_some(FOCUS_INTERVAL))).await;
         }
         // The first sample of a session is complete anyhow.
-        if self.refresh.replace(orders.refresh).is_some_and(|before| before != orders.refresh) {
+        if self.refresh.replace(config.refresh).is_some_and(|before| before != config.refresh) {
             self.command(Command::Full).await;
         }
     }
 
     /// Takes note of what the probe says it can answer.
-    fn present(&self, desk: &Desk, frame: &Frame) {
+    fn on_hello(&self, queue: &RequestQueue, frame: &Frame) {
         if let Body::Hello(hello) = &frame.body {
-            let is_known = |verb: &&str| hello.commands.iter().any(|known| known == verb);
-            let verbs = ProcessRequest::COMMANDS.into_iter().filter(is_known).collect();
-            desk.set_verbs(&self.node, Some(verbs));
+            let is_known = |command: &&str| hello.commands.iter().any(|known| known == command);
+            let commands = ProcessRequest::COMMANDS.into_iter().filter(is_known).collect();
+            queue.set_commands(&self.node, Some(commands));
         }
     }
 
     /// Puts questions to the probe.
-    async fn ask(&mut self, inquiries: Vec<Inquiry>) {
-        self.open.retain(|_, inquiry| !inquiry.is_given_up());
-        for inquiry in inquiries {
-            if inquiry.is_given_up() {
+    async fn send_requests(&mut self, requests: Vec<PendingRequest>) {
+        self.pending.retain(|_, pending| !pending.is_cancelled());
+        for pending in requests {
+            if pending.is_cancelled() {
                 continue;
             }
-            if self.open.len() >= MOST_OPEN {
-                inquiry.answer(Err(RequestError::QueueFull));
+            if self.pending.len() >= MAX_OPEN_REQUESTS {
+                pending.respond(Err(RequestError::QueueFull));
                 continue;
             }
-            self.command(Command::Ask(inquiry.question)).await;
-            self.open.insert(self.commands, inquiry);
+            self.command(Command::Ask(pending.request)).await;
+            self.pending.insert(self.commands, pending);
         }
     }
 
     /// Hands an answer to who waits for it; one that nobody waits for, or not any more, is dropped.
-    fn answered(&mut self, answer: &body::Answer) {
-        let Some(inquiry) = self.open.remove(&answer.id) else {
+    fn on_answer(&mut self, answer: &body::Answer) {
+        let Some(pending) = self.pending.remove(&answer.id) else {
             log::debug!("{}: an answer to no open question, number {}", self.node, answer.id);
             return;
         };
-        let judged = wire::answer(inquiry.question, answer);
-        inquiry.answer(judged);
+        let judged = wire::answer(pending.request, answer);
+        pending.respond(judged);
     }
 
     async fn command(&mut self, command: Command) {
@@ -323,12 +324,12 @@ impl Session {
 
     /// Every second time a heartbeat is due: it goes as soon as the node says something. Where that is not so
     /// until the next time, it goes by itself.
-    async fn beat(&mut self) {
+    async fn on_heartbeat_tick(&mut self) {
         if let Some(late) = self.channel.take_back() {
             return self.write(&late).await;
         }
-        self.beats = self.beats.wrapping_add(1);
-        if self.beats.is_multiple_of(2) {
+        self.heartbeat_ticks = self.heartbeat_ticks.wrapping_add(1);
+        if self.heartbeat_ticks.is_multiple_of(2) {
             let line = self.line(&Command::Heartbeat);
             if let Some(line) = self.channel.reply(line) {
                 self.write(&line).await;
@@ -349,11 +350,11 @@ const RESTRICTED: &str = "the login shell is a restricted one and may not run /b
                           another (chsh -s /bin/bash), or watch this node by srun or --exec";
 
 /// Waits until the loader announces itself, through whatever the login files print.
-pub(super) async fn greet(
+pub(super) async fn await_loader(
     channel: &mut Channel,
     greeting: &mut Greeting,
 ) -> Result<(Interpreter, Vec<u8>), Fault> {
-    let mut complaint = Complaint::default();
+    let mut stderr = StderrTail::default();
     loop {
         match channel.next().await {
             Output::Stdout(bytes) => {
@@ -361,11 +362,11 @@ pub(super) async fn greet(
                     return Ok((interpreter, rest));
                 }
             }
-            Output::Stderr(bytes) => complaint.hear(&bytes),
+            Output::Stderr(bytes) => stderr.push(&bytes),
             Output::Exit(exit) => {
-                complaint.hear_out(channel).await;
+                stderr.drain(channel).await;
                 let how = format!("the login shell ended first, {}", exit_words(&exit));
-                let why = complaint.explain(how, greeting.noise());
+                let why = stderr.append_to(how, greeting.noise());
                 let remedy = if why.contains("restricted") { RESTRICTED } else { "" };
                 return Err(Fault::new(FaultKind::NoInterpreter, why).with_remedy(remedy));
             }
@@ -381,7 +382,7 @@ pub(super) fn ended(exit: &Exit) -> Fault {
 
 pub(super) fn closed(fault: Option<Box<transport::Fault>>) -> Fault {
     let unsaid = || Fault::new(FaultKind::SessionLost, "the node closed it");
-    fault.map_or_else(unsaid, |fault| of_transport(&fault))
+    fault.map_or_else(unsaid, |fault| from_transport(&fault))
 }
 
 fn exit_words(exit: &Exit) -> String {
@@ -396,15 +397,15 @@ pub(super) async fn first_frame(
     channel: &mut Channel,
     reader: &mut FrameReader,
 ) -> Result<Box<Frame>, Fault> {
-    let mut complaint = Complaint::default();
+    let mut stderr = StderrTail::default();
     loop {
         match channel.next().await {
             Output::Stdout(bytes) => reader.push(&bytes),
-            Output::Stderr(bytes) => complaint.hear(&bytes),
+            Output::Stderr(bytes) => stderr.push(&bytes),
             Output::Exit(exit) => {
-                complaint.hear_out(channel).await;
+                stderr.drain(channel).await;
                 let how = format!("the probe ended at once, {}", exit_words(&exit));
-                let why = complaint.explain(how, reader.noise().as_bytes());
+                let why = stderr.append_to(how, reader.noise().as_bytes());
                 return Err(Fault::new(FaultKind::BadReply, why));
             }
             Output::Closed(fault) => return Err(closed(fault)),

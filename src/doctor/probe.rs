@@ -2,7 +2,7 @@
 
 use tokio::time::{Instant, timeout};
 
-use crate::collect::Visit;
+use crate::collect::Handshake;
 use crate::doctor::remedy::Advice;
 use crate::doctor::{Mark, Row, source};
 use crate::model::{TransportKind, clean};
@@ -35,14 +35,14 @@ pub(super) struct Doubts<'a> {
 
 /// Adds the steps on a node that has been reached.
 pub(super) async fn rows(
-    mut visit: Visit,
+    mut visit: Handshake,
     clock: &Clock,
     doubts: Doubts<'_>,
     advice: &Advice,
     rows: &mut Vec<Row>,
 ) {
     let began = Instant::now();
-    let woken = visit.wake(Visit::patience(doubts.transport)).await;
+    let woken = visit.await_loader(Handshake::loader_timeout(doubts.transport)).await;
     let shell = shell(visit.noise());
     let interpreter = match woken {
         Ok(interpreter) => {

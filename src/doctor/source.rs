@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout_at};
 
-use crate::collect::Visit;
+use crate::collect::Handshake;
 use crate::doctor::{Mark, Row};
 use crate::fields::{DEVICE, Value};
 use crate::model::{
     BackendState, Device, DeviceFault, Reason, Sample, Source, SourceFault, SourceFaultKind, clean,
 };
 use crate::time::{Clock, Timestamp};
-use crate::wire::{Body, Lift, Lifted};
+use crate::wire::{Body, Decoded, Decoder};
 
 /// How long an interface may take to say something: a call that hangs is told after three seconds.
 const PATIENCE: Duration = Duration::from_secs(8);
@@ -33,14 +33,14 @@ impl Said {
 
 /// Adds a row for each interface a node knows of.
 pub(super) async fn rows(
-    visit: &mut Visit,
+    visit: &mut Handshake,
     hello: &Body,
     clock: &Clock,
     arrival: Timestamp,
     rows: &mut Vec<Row>,
 ) {
-    let mut lift = Lift::default();
-    let Some(Lifted::Hello(hello)) = lift.body(hello, arrival) else { return };
+    let mut decoder = Decoder::default();
+    let Some(Decoded::Hello(hello)) = decoder.decode(hello, arrival) else { return };
     let mut states = hello.backends;
     let mut said: BTreeMap<Source, Said> = BTreeMap::new();
     let began = Instant::now();
@@ -54,10 +54,10 @@ pub(super) async fn rows(
             }
             Err(_elapsed) => break,
         };
-        match lift.body(&frame.body, clock.now()) {
-            Some(Lifted::Hello(again)) => states = again.backends,
-            Some(Lifted::Sample(sample)) => hear(*sample, &mut said),
-            Some(Lifted::Event(_) | Lifted::Bye(_)) | None => {}
+        match decoder.decode(&frame.body, clock.now()) {
+            Some(Decoded::Hello(again)) => states = again.backends,
+            Some(Decoded::Sample(sample)) => hear(*sample, &mut said),
+            Some(Decoded::Event(_) | Decoded::Bye(_)) | None => {}
         }
     }
     let took = began.elapsed();

@@ -8,7 +8,7 @@ use crate::nodeset;
 use crate::time::{Timestamp, age, lasting};
 
 /// Nodes of a job that are told one by one.
-const MOST_NODES: usize = 8;
+const MAX_LISTED_NODES: usize = 8;
 
 /// Writes how the list of jobs stands, and the jobs; nothing where none are asked about.
 pub fn write_jobs(out: &mut impl Write, fleet: &Fleet, now: Timestamp) -> io::Result<()> {
@@ -46,7 +46,7 @@ pub fn write_jobs(out: &mut impl Write, fleet: &Fleet, now: Timestamp) -> io::Re
 }
 
 fn places(job: &Job, job_devices: &JobDevices<'_>) -> String {
-    if job.allocations.len() > MOST_NODES {
+    if job.allocations.len() > MAX_LISTED_NODES {
         return nodeset::fold(job.allocations.iter().map(|one| one.node.as_str()));
     }
     let one = |one: &Allocation| format!("{}: {}", one.node, devices(job, one, job_devices));

@@ -1,7 +1,7 @@
 //! The JSON of a frame, as structs: this file is the schema.
 //!
 //! Probes write it, the simulated fleet writes it through the same structs, and
-//! [`crate::wire::Lift`] reads it. Every key is optional unless it is named as needed.
+//! [`crate::wire::Decoder`] reads it. Every key is optional unless it is named as needed.
 
 use std::collections::BTreeMap;
 

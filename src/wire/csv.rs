@@ -14,8 +14,8 @@ use crate::model::{
 };
 use crate::wire::body::{Apps, Csv};
 use crate::wire::csv::cell::{
-    compute_mode, fabric, fabric_health, fill, lacking, number, pair, performance_state, prefer,
-    recovery, switch, text, throttle,
+    compute_mode, fabric, fabric_health, fill, missing_reason, number, pair, performance_state,
+    prefer, recovery, switch, text, throttle,
 };
 
 pub(crate) use slices::Slices;
@@ -24,11 +24,11 @@ mod cell;
 mod slices;
 
 /// Most devices of one node.
-pub(crate) const DEVICE_LIMIT: usize = 256;
+pub(crate) const MAX_DEVICES: usize = 256;
 /// Most uses of one node's devices.
-pub(crate) const USE_LIMIT: usize = 4096;
+pub(crate) const MAX_USES: usize = 4096;
 /// Longest name taken from a node.
-pub(crate) const NAME_LIMIT: usize = 96;
+pub(crate) const MAX_NAME_LENGTH: usize = 96;
 
 /// Reads the rows, what a second query adds to them, and the complaints between them.
 pub(crate) fn devices(csv: &Csv, more: Option<&Csv>) -> Vec<Device> {
@@ -41,19 +41,19 @@ pub(crate) fn devices(csv: &Csv, more: Option<&Csv>) -> Vec<Device> {
             known.fault = fault.or(known.fault.take());
         }
     }
-    for line in csv.noise.iter().take(DEVICE_LIMIT) {
-        complaint(&mut devices, line);
+    for line in csv.noise.iter().take(MAX_DEVICES) {
+        apply_message(&mut devices, line);
     }
     devices
 }
 
 fn rows(csv: &Csv) -> Vec<Device> {
-    csv.rows.iter().take(DEVICE_LIMIT).filter_map(|row| device(&csv.columns, row)).collect()
+    csv.rows.iter().take(MAX_DEVICES).filter_map(|row| device(&csv.columns, row)).collect()
 }
 
 /// Gives devices the numbers of their device files, by the PCI ids they have.
-pub(crate) fn number_files(devices: &mut [Device], minors: &BTreeMap<String, u32>) {
-    for (pci, minor) in minors.iter().take(DEVICE_LIMIT) {
+pub(crate) fn set_device_minors(devices: &mut [Device], minors: &BTreeMap<String, u32>) {
+    for (pci, minor) in minors.iter().take(MAX_DEVICES) {
         let Some(device) = devices.iter_mut().find(|device| device.is_at(pci)) else { continue };
         let minor = Reading::Known(*minor);
         let known = device.statics.take().map_or_else(DeviceStatics::default, Arc::unwrap_or_clone);
@@ -81,9 +81,9 @@ fn device(columns: &[String], row: &str) -> Option<Device> {
             "pcie.link.gen.max" => pcie_max[0] = number(cell, Some),
             "pcie.link.width.max" => pcie_max[1] = number(cell, Some),
             column => {
-                everyday(&mut device, column, cell);
-                detail(&mut details, column, cell);
-                fact(&mut statics, column, cell);
+                set_reading(&mut device, column, cell);
+                set_detail(&mut details, column, cell);
+                set_static(&mut statics, column, cell);
             }
         }
     }
@@ -117,11 +117,11 @@ fn fault(columns: &[String], cells: &[&str]) -> Option<DeviceFault> {
     // What a driver cannot tell is no fault, unless it tells nothing and says that it should.
     let told = columns.iter().zip(cells).filter(|(column, _)| !IDENTITY.contains(&column.as_str()));
     let is_deaf = columns.iter().any(|column| column == "utilization.gpu")
-        && told.clone().all(|(_, cell)| lacking(cell).is_some());
+        && told.clone().all(|(_, cell)| missing_reason(cell).is_some());
     if is_deaf && any("permission") {
         return Some(DeviceFault::NoPermission);
     }
-    let is_error = |cell: &str| lacking(cell) == Some(Reason::DriverError);
+    let is_error = |cell: &str| missing_reason(cell) == Some(Reason::DriverError);
     let word = told.map(|(_, cell)| *cell).find(|cell| is_deaf && is_error(cell))?;
     let word = word.trim_matches(['[', ']']);
     Some(DeviceFault::Other(sanitize_shared(&format!("tells nothing: {word}"), 160)))
@@ -143,7 +143,7 @@ fn cells<'a>(columns: &[String], row: &'a str) -> Option<Vec<&'a str>> {
     (cells.len() == columns.len()).then(|| cells.into_iter().map(str::trim).collect())
 }
 
-fn everyday(device: &mut Device, column: &str, cell: &str) {
+fn set_reading(device: &mut Device, column: &str, cell: &str) {
     match column {
         "index" => device.index = number(cell, |digits: u32| Some(digits)),
         "name" => device.name = text(cell),
@@ -173,7 +173,7 @@ fn everyday(device: &mut Device, column: &str, cell: &str) {
     }
 }
 
-fn detail(details: &mut DeviceDetails, column: &str, cell: &str) {
+fn set_detail(details: &mut DeviceDetails, column: &str, cell: &str) {
     match column {
         "power.limit" => details.power_limit_requested = number(cell, Watts::new),
         "ecc.errors.corrected.aggregate.total" => details.ecc_corrected_total = number(cell, Some),
@@ -208,7 +208,7 @@ fn detail(details: &mut DeviceDetails, column: &str, cell: &str) {
     }
 }
 
-fn fact(statics: &mut DeviceStatics, column: &str, cell: &str) {
+fn set_static(statics: &mut DeviceStatics, column: &str, cell: &str) {
     match column {
         "driver_version" => statics.driver = text(cell),
         "clocks.max.sm" => statics.sm_clock_max = number(cell, Megahertz::new),
@@ -225,7 +225,7 @@ fn fact(statics: &mut DeviceStatics, column: &str, cell: &str) {
 /// Reads lines such as `Unable to determine the device handle for GPU 0000:0B:00.0: GPU is lost.`
 /// and marks the device they speak of, adding it when it has no row. What is said of a device that tells
 /// its numbers all the same is a warning, such as `WARNING: infoROM is corrupted at gpu 0000:0B:00.0`.
-fn complaint(devices: &mut Vec<Device>, line: &str) {
+fn apply_message(devices: &mut Vec<Device>, line: &str) {
     let Some(place) = pci_id(line) else { return };
     let said = line.to_ascii_lowercase();
     let fault = if said.contains("lost") || said.contains("fallen off") {
@@ -245,7 +245,7 @@ fn complaint(devices: &mut Vec<Device>, line: &str) {
         return;
     }
     let is_no_fault = is_warning && said.trim_start().starts_with("warning");
-    if is_no_fault || devices.len() >= DEVICE_LIMIT {
+    if is_no_fault || devices.len() >= MAX_DEVICES {
         return;
     }
     let pci: Arc<str> = place.into();
@@ -268,7 +268,7 @@ fn pci_id(line: &str) -> Option<String> {
 
 /// Reads `gpu_uuid, pid, used_memory, process_name`; the name comes last and may hold commas.
 pub(crate) fn uses(apps: &Apps) -> Vec<DeviceUse> {
-    apps.rows.iter().take(USE_LIMIT).filter_map(|row| device_use(row)).collect()
+    apps.rows.iter().take(MAX_USES).filter_map(|row| device_use(row)).collect()
 }
 
 fn device_use(row: &str) -> Option<DeviceUse> {
@@ -657,9 +657,9 @@ mod tests {
         let rows = (0..10_000).map(|number| format!("GPU-{number}, 7")).collect();
         let noise = (0..10_000).map(|number| format!("GPU {number:04x}:0B:00.0: GPU is lost."));
         let csv = Csv { columns, rows, noise: noise.collect() };
-        assert_eq!(devices(&csv, Some(&csv)).len(), DEVICE_LIMIT);
+        assert_eq!(devices(&csv, Some(&csv)).len(), MAX_DEVICES);
         let only_noise = Csv { rows: Vec::new(), ..csv };
-        assert_eq!(devices(&only_noise, None).len(), DEVICE_LIMIT);
+        assert_eq!(devices(&only_noise, None).len(), MAX_DEVICES);
     }
 
     #[test]

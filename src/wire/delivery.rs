@@ -14,22 +14,22 @@ pub struct Delivery {
     /// When it arrived here.
     pub at: Timestamp,
     /// What.
-    pub what: News,
+    pub event: NodeEvent,
 }
 
 /// What can happen at a node.
 #[derive(Clone, Debug)]
-pub enum News {
+pub enum NodeEvent {
     /// The connection changed.
     Link(Link),
     /// A session is there, and this is how.
     Transport(TransportKind),
     /// The node is to be sampled so often from now on.
-    Ordered(Duration),
+    Interval(Duration),
     /// A frame came.
     Frame(Box<Frame>),
 }
 
 /// Takes what happens on one node, in order, and is done with it when it returns: what a node sends
 /// is large for a moment, and many nodes send at once.
-pub type Intake = Box<dyn FnMut(Delivery) + Send>;
+pub type EventSink = Box<dyn FnMut(Delivery) + Send>;

@@ -14,9 +14,9 @@ const SENTINEL: &[u8] = b"\x1egtop1 ";
 /// How nearly every frame begins.
 const SAMPLE: &str = "{\"t\":\"sample\",";
 /// The longest line.
-const LINE_LIMIT: usize = 1 << 20;
+const MAX_LINE_BYTES: usize = 1 << 20;
 /// How much noise is kept for error messages.
-const NOISE_LIMIT: usize = 4096;
+const MAX_NOISE_BYTES: usize = 4096;
 
 /// One frame: its text as sent, and what it says.
 #[derive(Clone, Debug, PartialEq)]
@@ -112,7 +112,7 @@ impl FrameReader {
 
     /// Returns the last noise as one clean line, empty when there was none.
     pub fn noise(&self) -> String {
-        clean(&String::from_utf8_lossy(&self.noise), NOISE_LIMIT)
+        clean(&String::from_utf8_lossy(&self.noise), MAX_NOISE_BYTES)
     }
 
     fn end_of_line(&mut self) -> Option<usize> {
@@ -123,7 +123,7 @@ impl FrameReader {
     }
 
     fn drop_endless_line(&mut self) -> Option<Received> {
-        if self.waiting.len() <= LINE_LIMIT {
+        if self.waiting.len() <= MAX_LINE_BYTES {
             return None;
         }
         self.waiting.clear();
@@ -133,12 +133,12 @@ impl FrameReader {
     }
 
     fn keep_noise(&mut self, bytes: &[u8]) {
-        let start = bytes.len().saturating_sub(NOISE_LIMIT);
+        let start = bytes.len().saturating_sub(MAX_NOISE_BYTES);
         self.noise.extend_from_slice(bytes.get(start..).unwrap_or_default());
         if !bytes.is_empty() {
             self.noise.push(b' ');
         }
-        let excess = self.noise.len().saturating_sub(NOISE_LIMIT);
+        let excess = self.noise.len().saturating_sub(MAX_NOISE_BYTES);
         self.noise.drain(..excess);
     }
 }
@@ -318,7 +318,7 @@ mod tests {
         for _ in 0..64 {
             reader.push(&endless);
             said += usize::from(reader.next_frame().is_some());
-            assert!(reader.waiting.len() <= LINE_LIMIT + 100_000);
+            assert!(reader.waiting.len() <= MAX_LINE_BYTES + 100_000);
         }
         assert_eq!(said, 1);
         reader.push(format!("\n{}", bye("after")).as_bytes());
@@ -376,6 +376,6 @@ mod tests {
             reader.push(b"noise noise noise noise\n");
             assert_eq!(reader.next_frame(), None);
         }
-        assert!(reader.noise().len() <= NOISE_LIMIT);
+        assert!(reader.noise().len() <= MAX_NOISE_BYTES);
     }
 }

@@ -8,7 +8,7 @@ use gtop::fields::{Value as Field, of_device};
 use gtop::model::Device;
 use gtop::time::Timestamp;
 use gtop::wire::body::{Body, Sample};
-use gtop::wire::{Lift, Lifted};
+use gtop::wire::{Decoded, Decoder};
 use serde_json::{Value, json};
 
 use crate::machine::{can_refuse, check, devices, lack, node, probe, pythons, source};
@@ -519,11 +519,11 @@ fn a_machine_without_such_devices_has_no_such_source() {
     assert!(node["sources"].as_array().unwrap().iter().all(|source| source["id"] != "amdgpu"));
 }
 
-/// The devices of a probe's first sample, lifted as the program does.
-fn lifted(frame: &Value) -> Vec<Device> {
+/// The devices of a probe's first sample, decoded as the program does.
+fn decoded(frame: &Value) -> Vec<Device> {
     let sample: Sample = serde_json::from_value(frame.clone()).unwrap();
-    let lifted = Lift::default().body(&Body::Sample(sample), Timestamp::default());
-    let Some(Lifted::Sample(sample)) = lifted else { panic!("no sample") };
+    let decoded = Decoder::default().decode(&Body::Sample(sample), Timestamp::default());
+    let Some(Decoded::Sample(sample)) = decoded else { panic!("no sample") };
     sample
         .backends
         .into_iter()
@@ -544,7 +544,7 @@ fn every_python_tells_the_same() {
         let mut rig = probe(&tree, &python, Duration::from_millis(500));
         let frame = rig.until("devices", |frame| devices(frame).map(|_| frame.clone()));
         rig.finish();
-        let told: Vec<Vec<Field>> = lifted(&frame)
+        let told: Vec<Vec<Field>> = decoded(&frame)
             .iter()
             .map(|device| of_device().map(|field| (field.read)(device)).collect())
             .collect();

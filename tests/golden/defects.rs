@@ -11,7 +11,7 @@ use gtop::model::{
 use gtop::time::Timestamp;
 use gtop::tui::{Keymap, Surface, Ui, UiEffect, UiRequest};
 use gtop::view::{DisplayOptions, MemoryUnit};
-use gtop::wire::{FrameReader, Lift, Lifted, Received};
+use gtop::wire::{Decoded, Decoder, FrameReader, Received};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use serde_json::json;
@@ -47,15 +47,15 @@ fn one(maker: Maker) -> Fleet {
 /// Takes what a node says as it comes over the wire.
 fn said(name: &str, frames: &[serde_json::Value]) -> Arc<Node> {
     let mut builder = NodeBuilder::new(NodeName::new(name).unwrap(), Duration::from_secs(300));
-    let (mut lift, mut reader) = (Lift::default(), FrameReader::default());
+    let (mut decoder, mut reader) = (Decoder::default(), FrameReader::default());
     builder.on_link(Link::Up);
     for frame in frames {
         reader.push(format!("\x1egtop1 {frame}\n").as_bytes());
         let Some(Received::Frame(frame)) = reader.next_frame() else { unreachable!("{frame}") };
-        match lift.body(&frame.body, NOW) {
-            Some(Lifted::Hello(hello)) => builder.on_hello(hello),
-            Some(Lifted::Sample(sample)) => builder.on_sample(*sample),
-            Some(Lifted::Event(event)) => builder.on_event(event),
+        match decoder.decode(&frame.body, NOW) {
+            Some(Decoded::Hello(hello)) => builder.on_hello(hello),
+            Some(Decoded::Sample(sample)) => builder.on_sample(*sample),
+            Some(Decoded::Event(event)) => builder.on_event(event),
             other => unreachable!("{other:?}"),
         }
     }

@@ -10,7 +10,7 @@ use gtop::model::{Link, NodeName, Source};
 use gtop::probe::Interpreter;
 use gtop::time::Timestamp;
 use gtop::wire::body::{Body, Hello, Sample};
-use gtop::wire::{Lift, Lifted};
+use gtop::wire::{Decoded, Decoder};
 use serde_json::Value;
 
 use crate::rig::{BOTH, Setup};
@@ -27,7 +27,7 @@ fn is_told(node: &Node, pid: u32) -> bool {
 fn node(interpreter: Interpreter, state: &str) -> Arc<Node> {
     let mut rig = Setup::new(interpreter).state(state).start();
     let mut builder = NodeBuilder::new(NodeName::new("gpu01").unwrap(), Duration::from_secs(60));
-    let mut lift = Lift::default();
+    let mut decoder = Decoder::default();
     builder.on_link(Link::Up);
     let is_there = |node: &Node| {
         let was_sampled =
@@ -45,9 +45,9 @@ fn node(interpreter: Interpreter, state: &str) -> Arc<Node> {
             _ => return None,
         };
         let arrival = Timestamp::from_micros((frame["at"].as_f64().unwrap() * 1e6) as i64);
-        match lift.body(&body, arrival) {
-            Some(Lifted::Hello(hello)) => builder.on_hello(hello),
-            Some(Lifted::Sample(sample)) => builder.on_sample(*sample),
+        match decoder.decode(&body, arrival) {
+            Some(Decoded::Hello(hello)) => builder.on_hello(hello),
+            Some(Decoded::Sample(sample)) => builder.on_sample(*sample),
             _ => return None,
         }
         is_there(&builder.node()).then(|| builder.node())

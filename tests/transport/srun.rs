@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
 use bytes::Bytes;
-use gtop::collect::Visit;
+use gtop::collect::Handshake;
 use gtop::model::{FaultKind, JobId, NodeName, TransportKind};
 use gtop::transport::{
     Fault, Options, Profile, Reach, SshTarget, StepCause, StepJob, Target, Transport, TransportMode,
@@ -127,15 +127,15 @@ impl Site {
         self.transport.update_jobs(|before| before.choose(&pairs));
     }
 
-    async fn visit(&self, node: &str) -> Result<Visit, Fault> {
+    async fn visit(&self, node: &str) -> Result<Handshake, Fault> {
         let host = node.to_owned();
         let ssh = SshTarget { host, user: None, port: None, profile: Profile::System };
         let target = Target { name: name(node), reach: Reach::Ssh(ssh) };
-        Visit::begin(&self.transport, &target, Duration::from_millis(100)).await
+        Handshake::start(&self.transport, &target, Duration::from_millis(100)).await
     }
 
     /// Brings all nodes to their hello and through some samples, at the same time; in their order.
-    async fn meet_all(&self) -> Vec<Visit> {
+    async fn meet_all(&self) -> Vec<Handshake> {
         let mut meetings = JoinSet::new();
         for node in NODES {
             let visit = self.visit(node).await.unwrap();
@@ -165,8 +165,8 @@ impl Site {
     }
 }
 
-async fn meet(mut visit: Visit, samples: u64) -> Visit {
-    let interpreter = visit.wake(PATIENCE).await.unwrap();
+async fn meet(mut visit: Handshake, samples: u64) -> Handshake {
+    let interpreter = visit.await_loader(PATIENCE).await.unwrap();
     let hello = visit.hello(interpreter).await.unwrap();
     assert!(matches!(hello.body, Body::Hello(_)));
     let mut last = 0;
@@ -265,7 +265,7 @@ async fn where_one_job_refuses_a_step_the_other_one_of_the_node_is_tried() {
     site.know(&[job("7"), job("8")]);
     let refused = async |site: &Site| {
         let mut visit = site.visit(NODES[0]).await.unwrap();
-        timeout(PATIENCE, visit.wake(PATIENCE)).await.unwrap().unwrap_err()
+        timeout(PATIENCE, visit.await_loader(PATIENCE)).await.unwrap().unwrap_err()
     };
     let fault = refused(&site).await;
     assert!(fault.kind.retries_by_itself(), "{}", fault.message());
@@ -306,7 +306,8 @@ async fn a_step_that_is_slow_to_begin_is_waited_for() {
     let (release, held) = std::sync::mpsc::channel::<()>();
     let blocking = tokio::task::spawn_blocking(move || held.recv().ok());
     tokio::time::pause();
-    let waking = tokio::spawn(async move { (visit.wake(Duration::from_secs(10)).await, visit) });
+    let waking =
+        tokio::spawn(async move { (visit.await_loader(Duration::from_secs(10)).await, visit) });
     for _ in 0..30 {
         tokio::time::advance(Duration::from_secs(1)).await;
         tokio::task::yield_now().await;
@@ -333,7 +334,7 @@ async fn a_slurm_that_lets_others_wait_and_a_job_of_somebody_else_are_refused() 
 
     let site = Site::new("refuse");
     let mut visit = site.visit(NODES[0]).await.unwrap();
-    let fault = visit.wake(PATIENCE).await.unwrap_err();
+    let fault = visit.await_loader(PATIENCE).await.unwrap_err();
     assert!(fault.message().contains("refuses gtop a step"), "{}", fault.message());
     assert!(!fault.kind.retries_by_itself());
 

@@ -6,10 +6,10 @@ use crate::model::{
     ComputeMode, FabricHealth, FabricState, Reading, Reason, RecoveryAction, Throttle,
     sanitize_shared,
 };
-use crate::wire::csv::NAME_LIMIT;
+use crate::wire::csv::MAX_NAME_LENGTH;
 
 /// Says why a cell holds no value, `None` when it holds one.
-pub(super) fn lacking(cell: &str) -> Option<Reason> {
+pub(super) fn missing_reason(cell: &str) -> Option<Reason> {
     match cell {
         "" => Some(Reason::NotAvailable),
         "N/A" | "[N/A]" => Some(Reason::NotSupported),
@@ -34,15 +34,15 @@ pub(super) fn lacking(cell: &str) -> Option<Reason> {
 }
 
 pub(super) fn text(cell: &str) -> Reading<Arc<str>> {
-    lacking(cell)
-        .map_or_else(|| Reading::Known(sanitize_shared(cell, NAME_LIMIT)), Reading::Unknown)
+    missing_reason(cell)
+        .map_or_else(|| Reading::Known(sanitize_shared(cell, MAX_NAME_LENGTH)), Reading::Unknown)
 }
 
 pub(super) fn number<N: std::str::FromStr, T>(
     cell: &str,
     judge: impl FnOnce(N) -> Option<T>,
 ) -> Reading<T> {
-    lacking(cell)
+    missing_reason(cell)
         .map_or_else(|| Reading::checked(cell.parse().ok().and_then(judge)), Reading::Unknown)
 }
 
@@ -50,7 +50,7 @@ pub(super) fn switch(cell: &str) -> Reading<bool> {
     match cell {
         "Enabled" | "Yes" => Reading::Known(true),
         "Disabled" | "No" => Reading::Known(false),
-        _ => Reading::Unknown(lacking(cell).unwrap_or(Reason::Malformed)),
+        _ => Reading::Unknown(missing_reason(cell).unwrap_or(Reason::Malformed)),
     }
 }
 
@@ -60,21 +60,21 @@ pub(super) fn compute_mode(cell: &str) -> Reading<ComputeMode> {
         "Exclusive_Thread" => Reading::Known(ComputeMode::ExclusiveThread),
         "Prohibited" => Reading::Known(ComputeMode::Prohibited),
         "Exclusive_Process" => Reading::Known(ComputeMode::ExclusiveProcess),
-        _ => Reading::Unknown(lacking(cell).unwrap_or(Reason::Malformed)),
+        _ => Reading::Unknown(missing_reason(cell).unwrap_or(Reason::Malformed)),
     }
 }
 
 pub(super) fn performance_state(cell: &str) -> Reading<u8> {
     match cell.strip_prefix('P') {
         Some(digits) => number(digits, |state: u8| (state <= 15).then_some(state)),
-        None => Reading::Unknown(lacking(cell).unwrap_or(Reason::Malformed)),
+        None => Reading::Unknown(missing_reason(cell).unwrap_or(Reason::Malformed)),
     }
 }
 
 pub(super) fn throttle(cell: &str) -> Reading<Throttle> {
     match cell.strip_prefix("0x") {
         Some(digits) => Reading::checked(u64::from_str_radix(digits, 16).ok().map(Throttle)),
-        None => Reading::Unknown(lacking(cell).unwrap_or(Reason::Malformed)),
+        None => Reading::Unknown(missing_reason(cell).unwrap_or(Reason::Malformed)),
     }
 }
 
@@ -103,7 +103,7 @@ pub(super) fn fabric(cell: &str) -> Reading<FabricState> {
         "In Progress" => Reading::Known(FabricState::InProgress),
         "Completed" => Reading::Known(FabricState::Completed),
         "Not Supported" => Reading::Known(FabricState::None),
-        _ => Reading::Unknown(lacking(cell).unwrap_or(Reason::Malformed)),
+        _ => Reading::Unknown(missing_reason(cell).unwrap_or(Reason::Malformed)),
     }
 }
 
@@ -112,13 +112,13 @@ pub(super) fn fabric_health(cell: &str) -> Reading<FabricHealth> {
         "Healthy" => Reading::Known(FabricHealth(0)),
         "Limited Capacity" => Reading::Known(FabricHealth(FabricHealth::LIMITED)),
         "Unhealthy" => Reading::Known(FabricHealth(FabricHealth::UNHEALTHY)),
-        _ => Reading::Unknown(lacking(cell).unwrap_or(Reason::Malformed)),
+        _ => Reading::Unknown(missing_reason(cell).unwrap_or(Reason::Malformed)),
     }
 }
 
 /// Reads words such as `Drain and Reset`; their exact form has changed between versions.
 pub(super) fn recovery(cell: &str) -> Reading<RecoveryAction> {
-    if let Some(reason) = lacking(cell) {
+    if let Some(reason) = missing_reason(cell) {
         return Reading::Unknown(reason);
     }
     let said = cell.to_ascii_lowercase();

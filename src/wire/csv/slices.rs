@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::model::{Bytes, Device, DeviceStatics, DeviceUse, Reading, Reason, sanitize_shared};
 use crate::wire::body::Mig;
-use crate::wire::csv::{DEVICE_LIMIT, NAME_LIMIT, USE_LIMIT};
+use crate::wire::csv::{MAX_DEVICES, MAX_NAME_LENGTH, MAX_USES};
 
 /// What was last said of slices.
 #[derive(Clone, Debug, Default)]
@@ -18,7 +18,7 @@ pub(crate) struct Slices {
 }
 
 /// A row of the table: which slice, and how many MiB.
-struct Held {
+struct MigRow {
     device: u32,
     number: u32,
     instance: u32,
@@ -30,13 +30,13 @@ struct Held {
 impl Slices {
     /// Reads the list and the table.
     pub(crate) fn read(sent: &Mig) -> Self {
-        let table = || sent.table.iter().take(USE_LIMIT);
-        let held: Vec<Held> = table().filter_map(|line| held(line)).collect();
+        let table = || sent.table.iter().take(MAX_USES);
+        let mig_row: Vec<MigRow> = table().filter_map(|line| mig_row(line)).collect();
         let mut all = Self::default();
         // By number of the device and of both instances.
         let mut places: BTreeMap<[u32; 3], (Arc<str>, Arc<str>)> = BTreeMap::new();
         let mut whole = None;
-        for line in sent.list.iter().take(USE_LIMIT) {
+        for line in sent.list.iter().take(MAX_USES) {
             if let Some(device) = device(line) {
                 whole = Some(device);
                 continue;
@@ -45,13 +45,13 @@ impl Slices {
             else {
                 continue;
             };
-            let row = held.iter().find(|row| row.device == *device && row.number == number);
+            let row = mig_row.iter().find(|row| row.device == *device && row.number == number);
             if let Some(row) = row {
                 let place = [*device, row.instance, row.part];
                 places.insert(place, (Arc::clone(parent), Arc::clone(&uuid)));
             }
-            if all.slices.len() < DEVICE_LIMIT {
-                let name = sanitize_shared(&format!("{name} {kind}"), NAME_LIMIT);
+            if all.slices.len() < MAX_DEVICES {
+                let name = sanitize_shared(&format!("{name} {kind}"), MAX_NAME_LENGTH);
                 all.slices.push(Device {
                     parent: Some(Arc::clone(parent)),
                     name: Reading::Known(name),
@@ -107,8 +107,8 @@ fn is_split(devices: &[Device], slice: &Device) -> bool {
     parent.is_some_and(|parent| parent.mig.get() == Some(true))
 }
 
-fn described(uuid: Arc<str>, number: u32, row: Option<&Held>) -> Device {
-    let mib = |mib: fn(&Held) -> u64| {
+fn described(uuid: Arc<str>, number: u32, row: Option<&MigRow>) -> Device {
+    let mib = |mib: fn(&MigRow) -> u64| {
         row.map_or(Reading::Unknown(Reason::NotAvailable), |row| {
             Reading::checked(Bytes::from_mib(mib(row)))
         })
@@ -118,18 +118,18 @@ fn described(uuid: Arc<str>, number: u32, row: Option<&Held>) -> Device {
         compute_instance: Reading::Known(row.part),
         ..DeviceStatics::default()
     });
-    let lacking = Reason::NotSupported;
+    let missing_reason = Reason::NotSupported;
     Device {
         uuid,
         index: Reading::Known(number),
         memory_used: mib(|row| row.used),
         memory_total: mib(|row| row.total),
-        utilization: Reading::Unknown(lacking),
-        memory_utilization: Reading::Unknown(lacking),
-        temperature: Reading::Unknown(lacking),
-        power: Reading::Unknown(lacking),
-        power_limit: Reading::Unknown(lacking),
-        sm_clock: Reading::Unknown(lacking),
+        utilization: Reading::Unknown(missing_reason),
+        memory_utilization: Reading::Unknown(missing_reason),
+        temperature: Reading::Unknown(missing_reason),
+        power: Reading::Unknown(missing_reason),
+        power_limit: Reading::Unknown(missing_reason),
+        sm_clock: Reading::Unknown(missing_reason),
         statics: statics.and_then(DeviceStatics::shared),
         ..Device::default()
     }
@@ -153,18 +153,18 @@ fn slice(line: &str) -> Option<(String, u32, Arc<str>)> {
 
 fn identity(text: &str) -> Option<Arc<str>> {
     let uuid = text.strip_suffix(')')?.trim();
-    (!uuid.is_empty()).then(|| sanitize_shared(uuid, NAME_LIMIT))
+    (!uuid.is_empty()).then(|| sanitize_shared(uuid, MAX_NAME_LENGTH))
 }
 
 /// Reads `|  0    1   0   0  |     19MiB / 40192MiB | 60      0 | …`: device, both instances, number, memory.
-fn held(line: &str) -> Option<Held> {
+fn mig_row(line: &str) -> Option<MigRow> {
     let mut cells = line.trim_matches('|').split('|');
     let mut words = cells.next()?.split_whitespace().map(|word| word.parse().ok());
     let (device, instance, part, number) =
         (words.next()??, words.next()??, words.next()??, words.next()??);
     let (used, total) = cells.next()?.split_once('/')?;
     let mib = |text: &str| text.trim().strip_suffix("MiB")?.trim().parse().ok();
-    Some(Held { device, number, instance, part, used: mib(used)?, total: mib(total)? })
+    Some(MigRow { device, number, instance, part, used: mib(used)?, total: mib(total)? })
 }
 
 /// Reads `|    0    7    0     12345      C   python     900MiB |`: device and both instances, then the process.

@@ -12,8 +12,8 @@ use crate::model::{
 };
 use crate::time::{ClockOffset, Timestamp};
 use crate::wire::body::{self, Body, Given};
-use crate::wire::csv::{self, DEVICE_LIMIT, NAME_LIMIT, Slices, USE_LIMIT};
-use crate::wire::lift::names::Names;
+use crate::wire::csv::{self, MAX_DEVICES, MAX_NAME_LENGTH, MAX_USES, Slices};
+use crate::wire::decode::names::NameInterner;
 
 pub use answer::answer;
 pub use process::job_of_group;
@@ -25,20 +25,20 @@ mod process;
 mod tpu;
 
 /// Most interfaces, ports, disks or file systems of one node.
-const PART_LIMIT: usize = 64;
+const MAX_PARTS: usize = 64;
 
-/// Lifts the bodies of one session; learns the node's clock as it goes.
+/// Decodes the bodies of one session; learns the node's clock as it goes.
 #[derive(Clone, Debug, Default)]
-pub struct Lift {
+pub struct Decoder {
     offset: ClockOffset,
     /// What `nvidia-smi` last said of slices; that comes more rarely than its devices.
     slices: Slices,
-    names: Names,
+    names: NameInterner,
 }
 
-/// A lifted body.
+/// A decoded body.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Lifted {
+pub enum Decoded {
     /// The probe presented itself.
     Hello(Hello),
     /// A tick, or a source's failure.
@@ -49,29 +49,29 @@ pub enum Lifted {
     Bye(Arc<str>),
 }
 
-impl Lift {
+impl Decoder {
     /// Judges a body that arrived at `arrival`; `None` for a kind this version does not know.
-    pub fn body(&mut self, body: &Body, arrival: Timestamp) -> Option<Lifted> {
+    pub fn decode(&mut self, body: &Body, arrival: Timestamp) -> Option<Decoded> {
         Some(match body {
             Body::Hello(sent) => {
                 self.offset.learn(sent.at, arrival);
-                Lifted::Hello(hello(sent))
+                Decoded::Hello(hello(sent))
             }
             Body::Sample(sent) => {
                 self.offset.learn(sent.at, arrival);
-                Lifted::Sample(Box::new(self.sample(sent, arrival)))
+                Decoded::Sample(Box::new(self.sample(sent, arrival)))
             }
             Body::Error(sent) => {
                 self.offset.learn(sent.at, arrival);
                 let fault = self.source_fault(sent, arrival);
                 let faults = vec![(Source::new(&sent.source), fault)];
-                Lifted::Sample(Box::new(Sample { faults, ..Sample::default() }))
+                Decoded::Sample(Box::new(Sample { faults, ..Sample::default() }))
             }
             Body::Event(sent) => {
                 self.offset.learn(sent.at, arrival);
-                Lifted::Event(self.event(sent, arrival))
+                Decoded::Event(self.event(sent, arrival))
             }
-            Body::Bye(sent) => Lifted::Bye(sanitize_shared(&sent.why, 120)),
+            Body::Bye(sent) => Decoded::Bye(sanitize_shared(&sent.why, 120)),
             // An answer is for who asked, and for nobody else.
             Body::Answer(_) | Body::Other => return None,
         })
@@ -109,8 +109,8 @@ impl Lift {
                 .collect(),
             processes: sent.processes.as_ref().map(|sent| ProcessesReading {
                 at: self.moment(sent.at, arrival),
-                list: sent.list.iter().take(USE_LIMIT).map(process::process).collect(),
-                unseen: sent.unseen.iter().take(USE_LIMIT).filter_map(process::unseen).collect(),
+                list: sent.list.iter().take(MAX_USES).map(process::process).collect(),
+                unseen: sent.unseen.iter().take(MAX_USES).filter_map(process::unseen).collect(),
             }),
             faults: Vec::new(),
         }
@@ -124,13 +124,13 @@ impl Lift {
                     self.slices = Slices::read(mig);
                 }
                 self.slices.join(&mut devices, sent.mig.is_some());
-                csv::number_files(&mut devices, &sent.minors);
+                csv::set_device_minors(&mut devices, &sent.minors);
                 Some(devices)
             }
             (None, Some(typed)) => Some(
                 typed
                     .iter()
-                    .take(DEVICE_LIMIT)
+                    .take(MAX_DEVICES)
                     .filter(|device| !device.uuid.is_empty())
                     .map(|device| device::device(device, &mut self.names))
                     .collect(),
@@ -143,7 +143,7 @@ impl Lift {
             for device in &mut list {
                 device.vendor = vendor;
             }
-            device::share(&mut list);
+            device::share_common(&mut list);
             DevicesReading { at: self.moment(sent.at, arrival), list }
         });
         let uses = match (&sent.apps, &sent.uses) {
@@ -180,7 +180,7 @@ impl Lift {
             at: self.moment(sent.at, arrival),
             source: Source::new(&sent.source),
             kind,
-            device: sanitize_shared(&sent.device, NAME_LIMIT),
+            device: sanitize_shared(&sent.device, MAX_NAME_LENGTH),
             code: sent.code.reading(Reason::NotAvailable).get(),
             message: sanitize_shared(sent.message.as_deref().unwrap_or_default(), 200),
         }
@@ -201,7 +201,7 @@ impl Lift {
         };
         SourceFault {
             kind,
-            call: sanitize_shared(&sent.call, NAME_LIMIT),
+            call: sanitize_shared(&sent.call, MAX_NAME_LENGTH),
             message: sanitize_shared(sent.message.as_deref().unwrap_or_default(), 200),
             duration: seconds(match sent.lasting {
                 Given::Value(lasting) => lasting,
@@ -218,9 +218,9 @@ fn seconds(value: f64) -> Option<Duration> {
 }
 
 fn hello(sent: &body::Hello) -> Hello {
-    let name = |text: &str| sanitize_shared(text, NAME_LIMIT);
+    let name = |text: &str| sanitize_shared(text, MAX_NAME_LENGTH);
     Hello {
-        probe: sanitize_shared(format!("{} {}", sent.probe, sent.version).trim(), NAME_LIMIT),
+        probe: sanitize_shared(format!("{} {}", sent.probe, sent.version).trim(), MAX_NAME_LENGTH),
         host: HostFacts {
             host_name: name(&sent.host),
             boot_id: name(&sent.boot),
@@ -236,13 +236,13 @@ fn hello(sent: &body::Hello) -> Hello {
         intervals: sent
             .intervals
             .iter()
-            .take(PART_LIMIT)
+            .take(MAX_PARTS)
             .filter_map(|(source, interval)| Some((Source::new(source), seconds(*interval)?)))
             .collect(),
         backends: sent
             .backends
             .iter()
-            .take(PART_LIMIT)
+            .take(MAX_PARTS)
             .map(|backend| BackendState {
                 source: Source::new(&backend.kind),
                 absent: (backend.state == "absent")
@@ -250,13 +250,13 @@ fn hello(sent: &body::Hello) -> Hello {
                 driver: driver_facts(backend),
             })
             .collect(),
-        commands: sent.commands.iter().take(PART_LIMIT).map(|verb| name(verb)).collect(),
+        commands: sent.commands.iter().take(MAX_PARTS).map(|verb| name(verb)).collect(),
     }
 }
 
 fn driver_facts(sent: &body::BackendState) -> Option<Arc<DriverFacts>> {
     let name =
-        |text: &Option<String>| text.as_deref().map(|text| sanitize_shared(text, NAME_LIMIT));
+        |text: &Option<String>| text.as_deref().map(|text| sanitize_shared(text, MAX_NAME_LENGTH));
     let facts = DriverFacts {
         version: name(&sent.driver),
         library: name(&sent.library),
@@ -267,11 +267,11 @@ fn driver_facts(sent: &body::BackendState) -> Option<Arc<DriverFacts>> {
     (facts != DriverFacts::default()).then(|| Arc::new(facts))
 }
 
-fn host(sent: &body::Host, at: Timestamp, names: &mut Names) -> HostReading {
+fn host(sent: &body::Host, at: Timestamp, names: &mut NameInterner) -> HostReading {
     let uptime = sent.uptime.reading(Reason::NotAvailable).and_then(seconds);
     HostReading {
-        cpu: judged(sent.cpu.as_deref(), cpu_ticks),
-        load: judged(sent.load.as_deref(), load),
+        cpu: checked(sent.cpu.as_deref(), cpu_ticks),
+        load: checked(sent.load.as_deref(), load),
         memory_total: bytes(sent.memory_total),
         memory_available: bytes(sent.memory_available),
         swap_total: bytes(sent.swap_total),
@@ -290,8 +290,8 @@ fn host(sent: &body::Host, at: Timestamp, names: &mut Names) -> HostReading {
 }
 
 /// Judges a list that stands for one value; an absent key was not sampled.
-fn judged<S, T>(sent: Option<&[S]>, judge: impl FnOnce(&[S]) -> Option<T>) -> Reading<T> {
-    sent.map_or_else(Reading::default, |list| Reading::checked(judge(list)))
+fn checked<S, T>(sent: Option<&[S]>, parse: impl FnOnce(&[S]) -> Option<T>) -> Reading<T> {
+    sent.map_or_else(Reading::default, |list| Reading::checked(parse(list)))
 }
 
 fn cpu_ticks(ticks: &[u64]) -> Option<CpuTicks> {
@@ -310,33 +310,33 @@ fn load(averages: &[f64]) -> Option<[f32; 3]> {
     sane.then_some([one as f32, five as f32, fifteen as f32])
 }
 
-fn traffic(sent: &[body::Traffic], names: &mut Names) -> Arc<[Counter]> {
+fn traffic(sent: &[body::Traffic], names: &mut NameInterner) -> Arc<[Counter]> {
     let counter = |sent: &body::Traffic| Counter {
-        name: names.hold(&sent.name, 32),
+        name: names.intern(&sent.name, 32),
         inward: sent.rx,
         outward: sent.tx,
     };
-    sent.iter().take(PART_LIMIT).map(counter).collect()
+    sent.iter().take(MAX_PARTS).map(counter).collect()
 }
 
-fn disks(sent: &[body::Disk], names: &mut Names) -> Arc<[Counter]> {
+fn disks(sent: &[body::Disk], names: &mut NameInterner) -> Arc<[Counter]> {
     let counter = |sent: &body::Disk| Counter {
-        name: names.hold(&sent.name, 32),
+        name: names.intern(&sent.name, 32),
         inward: sent.read,
         outward: sent.write,
     };
-    sent.iter().take(PART_LIMIT).map(counter).collect()
+    sent.iter().take(MAX_PARTS).map(counter).collect()
 }
 
 fn host_slow(sent: &body::HostSlow) -> HostSlowReading {
     let space = |sent: &body::Space| Space {
-        path: sanitize_shared(&sent.path, NAME_LIMIT),
+        path: sanitize_shared(&sent.path, MAX_NAME_LENGTH),
         total: Bytes(sent.total),
         free: Bytes(sent.free),
     };
     HostSlowReading {
         temperature: celsius(sent.temperature, Reason::NotAvailable),
-        space: sent.space.iter().flatten().take(PART_LIMIT).map(space).collect(),
+        space: sent.space.iter().flatten().take(MAX_PARTS).map(space).collect(),
     }
 }
 
@@ -370,20 +370,21 @@ mod tests {
         for line in std::fs::read_to_string(format!("{folder}/complete.jsonl")).unwrap().lines() {
             reader.push(format!("\x1egtop1 {line}\n").as_bytes());
         }
-        let (mut lift, mut lifted) = (Lift::default(), String::new());
+        let (mut decoder, mut decoded) = (Decoder::default(), String::new());
         while let Some(Received::Frame(frame)) = reader.next_frame() {
             let arrival = Timestamp::from_micros(1_700_000_000_000_000);
-            let told = format!("{:?}\n", lift.body(&frame.body, arrival).unwrap());
+            let told = format!("{:?}\n", decoder.decode(&frame.body, arrival).unwrap());
             // A line a value; what was not told is left out.
             let told = told.replace(", ", ",\n");
-            lifted.extend(told.split_inclusive('\n').filter(|line| !line.contains("(NotSampled)")));
+            decoded
+                .extend(told.split_inclusive('\n').filter(|line| !line.contains("(NotSampled)")));
         }
         let expected = format!("{folder}/complete.txt");
         if std::env::var_os("BLESS").is_some() {
-            std::fs::write(&expected, &lifted).unwrap();
+            std::fs::write(&expected, &decoded).unwrap();
         }
         let known = std::fs::read_to_string(expected).unwrap();
-        assert!(lifted == known, "it differs from complete.txt; BLESS=1 writes it");
+        assert!(decoded == known, "it differs from complete.txt; BLESS=1 writes it");
     }
 
     #[test]
@@ -395,7 +396,7 @@ mod tests {
             uptime: Given::Value(-5.0),
             ..body::Host::default()
         };
-        let host = host(&sent, Timestamp::default(), &mut Names::default());
+        let host = host(&sent, Timestamp::default(), &mut NameInterner::default());
         assert_eq!(host.cpu, Reading::Unknown(Reason::Malformed));
         assert_eq!(host.load, Reading::Unknown(Reason::Malformed));
         assert_eq!(host.uptime_seconds, Reading::Unknown(Reason::Malformed));
@@ -414,12 +415,13 @@ mod tests {
             message: Some("\u{202e}".repeat(9999)),
         };
         let arrival = Timestamp::from_micros(7);
-        let Some(Lifted::Event(event)) = Lift::default().body(&Body::Event(sent), arrival) else {
+        let Some(Decoded::Event(event)) = Decoder::default().decode(&Body::Event(sent), arrival)
+        else {
             panic!()
         };
         assert_eq!((event.at, event.code), (arrival, None));
         assert!(event.kind.as_str().starts_with("[2Jmeteor") && event.kind.as_str().len() <= 32);
-        assert_eq!((event.device.len(), &*event.message), (NAME_LIMIT, ""));
+        assert_eq!((event.device.len(), &*event.message), (MAX_NAME_LENGTH, ""));
     }
 
     #[test]
@@ -439,14 +441,14 @@ mod tests {
             ..body::Sample::default()
         };
         let arrival = Timestamp::from_micros(7);
-        let Some(Lifted::Sample(sample)) = Lift::default().body(&Body::Sample(sent), arrival)
+        let Some(Decoded::Sample(sample)) = Decoder::default().decode(&Body::Sample(sent), arrival)
         else {
             panic!()
         };
         assert_eq!(sample.backends.len(), 8);
         for backend in &sample.backends {
-            assert_eq!(backend.devices.as_ref().unwrap().list.len(), DEVICE_LIMIT);
-            assert_eq!(backend.uses.as_ref().unwrap().list.len(), USE_LIMIT);
+            assert_eq!(backend.devices.as_ref().unwrap().list.len(), MAX_DEVICES);
+            assert_eq!(backend.uses.as_ref().unwrap().list.len(), MAX_USES);
         }
     }
 
@@ -455,7 +457,7 @@ mod tests {
         let minors = |sent: &str| {
             let body: Body = serde_json::from_str::<body::Sample>(sent).map(Body::Sample).unwrap();
             let arrival = Timestamp::from_micros(7);
-            let Some(Lifted::Sample(sample)) = Lift::default().body(&body, arrival) else {
+            let Some(Decoded::Sample(sample)) = Decoder::default().decode(&body, arrival) else {
                 panic!()
             };
             let list = sample.backends.into_iter().next().unwrap().devices.unwrap().list;
@@ -474,15 +476,18 @@ mod tests {
     #[test]
     fn data_that_waited_in_a_pipe_is_as_old_as_it_is() {
         let at = |second: i64| Timestamp::from_micros(second * 1_000_000);
-        let mut lift = Lift::default();
-        lift.body(&Body::Hello(body::Hello { at: 50.0, v: 1, ..body::Hello::default() }), at(1000));
+        let mut decoder = Decoder::default();
+        decoder.decode(
+            &Body::Hello(body::Hello { at: 50.0, v: 1, ..body::Hello::default() }),
+            at(1000),
+        );
         let late = body::Sample {
             n: 1,
             at: 51.0,
             host: Some(body::Host { at: 51.0, ..body::Host::default() }),
             ..body::Sample::default()
         };
-        let Some(Lifted::Sample(sample)) = lift.body(&Body::Sample(late), at(1021)) else {
+        let Some(Decoded::Sample(sample)) = decoder.decode(&Body::Sample(late), at(1021)) else {
             panic!()
         };
         let taken = sample.host.unwrap().0;

@@ -1,4 +1,4 @@
-//! Lifts typed devices and who uses them: every number is judged, and what is lacking has its reason.
+//! Decodes typed devices and who uses them: every number is judged, and what is missing_reason has its reason.
 
 use std::sync::Arc;
 
@@ -8,19 +8,19 @@ use crate::model::{
     Megahertz, Percent, Reading, Reason, RecoveryAction, Throttle, UseKind, Watts, sanitize_shared,
 };
 use crate::wire::body::{self, Given};
-use crate::wire::csv::{NAME_LIMIT, USE_LIMIT};
-use crate::wire::lift::names::Names;
-use crate::wire::lift::{percent, single, tpu};
+use crate::wire::csv::{MAX_NAME_LENGTH, MAX_USES};
+use crate::wire::decode::names::NameInterner;
+use crate::wire::decode::{percent, single, tpu};
 
 /// Most links of one device.
-const LINK_LIMIT: usize = 64;
+const MAX_LINKS: usize = 64;
 
 /// One device as it was sent, with the reasons it gives for what it lacks.
-pub(super) struct Judge<'a>(pub(super) &'a body::Device);
+pub(super) struct DeviceDecoder<'a>(pub(super) &'a body::Device);
 
-impl Judge<'_> {
+impl DeviceDecoder<'_> {
     fn lack(&self, key: &str) -> Reason {
-        self.0.lacks.get(key).map_or(Reason::NotAvailable, |why| lacking(why))
+        self.0.lacks.get(key).map_or(Reason::NotAvailable, |why| missing_reason(why))
     }
 
     /// What is given; why it is `null` is looked up only then.
@@ -42,8 +42,8 @@ impl Judge<'_> {
         self.count(given, key).and_then(|number| u32::try_from(number).ok())
     }
 
-    fn state<T>(&self, given: Given<u64>, key: &str, judge: fn(u64) -> Option<T>) -> Reading<T> {
-        self.count(given, key).and_then(judge)
+    fn state<T>(&self, given: Given<u64>, key: &str, parse: fn(u64) -> Option<T>) -> Reading<T> {
+        self.count(given, key).and_then(parse)
     }
 
     pub(super) fn flag(&self, given: Given<bool>, key: &str) -> Reading<bool> {
@@ -66,11 +66,11 @@ impl Judge<'_> {
         self.read(given, key).and_then(|degrees| Celsius::new(single(degrees)))
     }
 
-    /// The driver's own word; `null` and absent are told apart by what is lacking.
+    /// The driver's own word; `null` and absent are told apart by what is missing_reason.
     fn word(&self, given: Option<&str>, key: &str) -> Reading<Arc<str>> {
         match (given, self.0.lacks.get(key)) {
-            (Some(word), _) => Reading::Known(sanitize_shared(word, NAME_LIMIT)),
-            (None, Some(why)) => Reading::Unknown(lacking(why)),
+            (Some(word), _) => Reading::Known(sanitize_shared(word, MAX_NAME_LENGTH)),
+            (None, Some(why)) => Reading::Unknown(missing_reason(why)),
             (None, None) => Reading::default(),
         }
     }
@@ -121,49 +121,49 @@ impl Judge<'_> {
     }
 }
 
-/// Lifts one device.
-pub(super) fn device(sent: &body::Device, names: &mut Names) -> Device {
-    let judge = Judge(sent);
-    let name = |given: &Option<String>| text(given.as_deref(), NAME_LIMIT);
+/// Decodes one device.
+pub(super) fn device(sent: &body::Device, names: &mut NameInterner) -> Device {
+    let device = DeviceDecoder(sent);
+    let name = |given: &Option<String>| text(given.as_deref(), MAX_NAME_LENGTH);
     Device {
-        uuid: names.hold(&sent.uuid, NAME_LIMIT),
-        parent: sent.parent.as_deref().map(|parent| names.hold(parent, NAME_LIMIT)),
-        index: judge.small(sent.index, "index"),
+        uuid: names.intern(&sent.uuid, MAX_NAME_LENGTH),
+        parent: sent.parent.as_deref().map(|parent| names.intern(parent, MAX_NAME_LENGTH)),
+        index: device.small(sent.index, "index"),
         vendor: Reading::default(),
         name: name(&sent.name),
         pci: name(&sent.pci),
-        utilization: judge.share(sent.util, "util"),
-        memory_utilization: judge.share(sent.memory_util, "memory_util"),
+        utilization: device.share(sent.util, "util"),
+        memory_utilization: device.share(sent.memory_util, "memory_util"),
         has_host_memory: false,
-        memory_total: judge.bytes(sent.memory_total, "memory_total"),
-        memory_used: judge.bytes(sent.memory_used, "memory_used"),
-        memory_free: judge.bytes(sent.memory_free, "memory_free"),
-        memory_reserved: judge.bytes(sent.memory_reserved, "memory_reserved"),
-        temperature: judge.degrees(sent.temperature, "temperature"),
-        memory_temperature: judge.degrees(sent.temperature_memory, "temperature_memory"),
-        power: judge.power(sent.power, "power"),
-        power_limit: judge.power(sent.power_limit, "power_limit"),
-        sm_clock: judge.clock(sent.clock_sm, "clock_sm"),
-        memory_clock: judge.clock(sent.clock_memory, "clock_memory"),
-        fan: judge.number(sent.fan, "fan").and_then(|share| FanSpeed::new(single(share))),
-        performance_state: judge.state(sent.pstate, "pstate", |state| {
+        memory_total: device.bytes(sent.memory_total, "memory_total"),
+        memory_used: device.bytes(sent.memory_used, "memory_used"),
+        memory_free: device.bytes(sent.memory_free, "memory_free"),
+        memory_reserved: device.bytes(sent.memory_reserved, "memory_reserved"),
+        temperature: device.degrees(sent.temperature, "temperature"),
+        memory_temperature: device.degrees(sent.temperature_memory, "temperature_memory"),
+        power: device.power(sent.power, "power"),
+        power_limit: device.power(sent.power_limit, "power_limit"),
+        sm_clock: device.clock(sent.clock_sm, "clock_sm"),
+        memory_clock: device.clock(sent.clock_memory, "clock_memory"),
+        fan: device.number(sent.fan, "fan").and_then(|share| FanSpeed::new(single(share))),
+        performance_state: device.state(sent.pstate, "pstate", |state| {
             u8::try_from(state).ok().filter(|state| *state <= 15)
         }),
-        throttle: judge.count(sent.throttle, "throttle").map(Throttle),
-        ecc_corrected: judge.count(sent.ecc_corrected, "ecc_corrected"),
-        ecc_uncorrected: judge.count(sent.ecc_uncorrected, "ecc_uncorrected"),
-        persistence: judge.flag(sent.persistence, "persistence"),
-        mig: judge.flag(sent.mig, "mig"),
-        pcie: judge
+        throttle: device.count(sent.throttle, "throttle").map(Throttle),
+        ecc_corrected: device.count(sent.ecc_corrected, "ecc_corrected"),
+        ecc_uncorrected: device.count(sent.ecc_uncorrected, "ecc_uncorrected"),
+        persistence: device.flag(sent.persistence, "persistence"),
+        mig: device.flag(sent.mig, "mig"),
+        pcie: device
             .pair([sent.pcie_generation, sent.pcie_lanes], ["pcie_generation", "pcie_lanes"]),
-        statics: sent.statics.as_deref().and_then(|group| statics(&judge, group).shared()),
-        activity: sent.activity.as_deref().and_then(|group| activity(&judge, group).shared()),
-        details: sent.details.as_deref().and_then(|group| details(&judge, group).shared()),
-        counters: sent.counters.as_deref().and_then(|group| counters(&judge, group).shared()),
+        statics: sent.statics.as_deref().and_then(|group| statics(&device, group).shared()),
+        activity: sent.activity.as_deref().and_then(|group| activity(&device, group).shared()),
+        details: sent.details.as_deref().and_then(|group| details(&device, group).shared()),
+        counters: sent.counters.as_deref().and_then(|group| counters(&device, group).shared()),
         rates: None,
         hidden_processes: Reading::default(),
         hidden_memory: Reading::default(),
-        tpu: tpu::tpu(&judge),
+        tpu: tpu::tpu(&device),
         fault: sent.fault.as_deref().map(device_fault),
     }
 }
@@ -173,7 +173,7 @@ fn text(given: Option<&str>, limit: usize) -> Reading<Arc<str>> {
 }
 
 /// Holds once what a device has in common with the one before it: the devices of a node are mostly alike.
-pub(super) fn share(list: &mut [Device]) {
+pub(super) fn share_common(list: &mut [Device]) {
     let mut rest = list.iter_mut();
     let Some(mut before) = rest.next() else { return };
     for device in rest {
@@ -187,39 +187,39 @@ pub(super) fn share(list: &mut [Device]) {
     }
 }
 
-fn statics(judge: &Judge<'_>, sent: &body::DeviceStatics) -> DeviceStatics {
+fn statics(device: &DeviceDecoder<'_>, sent: &body::DeviceStatics) -> DeviceStatics {
     DeviceStatics {
-        driver: text(sent.driver.as_deref(), NAME_LIMIT),
-        sm_clock_max: judge.clock(sent.clock_sm_max, "clock_sm_max"),
-        memory_clock_max: judge.clock(sent.clock_memory_max, "clock_memory_max"),
-        pcie_max: judge.pair(
+        driver: text(sent.driver.as_deref(), MAX_NAME_LENGTH),
+        sm_clock_max: device.clock(sent.clock_sm_max, "clock_sm_max"),
+        memory_clock_max: device.clock(sent.clock_memory_max, "clock_memory_max"),
+        pcie_max: device.pair(
             [sent.pcie_generation_max, sent.pcie_lanes_max],
             ["pcie_generation_max", "pcie_lanes_max"],
         ),
         capability: text(sent.capability.as_deref(), 16),
-        numa_node: judge.small(sent.numa_node, "numa_node"),
-        minor: judge.small(sent.minor, "minor"),
-        gpu_instance: judge.small(sent.gpu_instance, "gpu_instance"),
-        compute_instance: judge.small(sent.compute_instance, "compute_instance"),
-        graphics_clock_max: judge.clock(sent.clock_graphics_max, "clock_graphics_max"),
-        video_clock_max: judge.clock(sent.clock_video_max, "clock_video_max"),
-        slowdown_temperature: judge.degrees(sent.temperature_slowdown, "temperature_slowdown"),
-        shutdown_temperature: judge.degrees(sent.temperature_shutdown, "temperature_shutdown"),
-        power_limit_default: judge.power(sent.power_limit_default, "power_limit_default"),
-        power_limit_min: judge.power(sent.power_limit_min, "power_limit_min"),
-        power_limit_max: judge.power(sent.power_limit_max, "power_limit_max"),
-        nvlinks: judge.small(sent.nvlinks, "nvlinks"),
-        junction_slowdown_temperature: judge.degrees(sent.junction_slowdown, "junction_slowdown"),
-        memory_slowdown_temperature: judge.degrees(sent.memory_slowdown, "memory_slowdown"),
-        host_memory_total: judge.bytes(sent.gtt_total, "gtt_total"),
+        numa_node: device.small(sent.numa_node, "numa_node"),
+        minor: device.small(sent.minor, "minor"),
+        gpu_instance: device.small(sent.gpu_instance, "gpu_instance"),
+        compute_instance: device.small(sent.compute_instance, "compute_instance"),
+        graphics_clock_max: device.clock(sent.clock_graphics_max, "clock_graphics_max"),
+        video_clock_max: device.clock(sent.clock_video_max, "clock_video_max"),
+        slowdown_temperature: device.degrees(sent.temperature_slowdown, "temperature_slowdown"),
+        shutdown_temperature: device.degrees(sent.temperature_shutdown, "temperature_shutdown"),
+        power_limit_default: device.power(sent.power_limit_default, "power_limit_default"),
+        power_limit_min: device.power(sent.power_limit_min, "power_limit_min"),
+        power_limit_max: device.power(sent.power_limit_max, "power_limit_max"),
+        nvlinks: device.small(sent.nvlinks, "nvlinks"),
+        junction_slowdown_temperature: device.degrees(sent.junction_slowdown, "junction_slowdown"),
+        memory_slowdown_temperature: device.degrees(sent.memory_slowdown, "memory_slowdown"),
+        host_memory_total: device.bytes(sent.gtt_total, "gtt_total"),
     }
 }
 
-fn activity(judge: &Judge<'_>, sent: &body::DeviceActivity) -> DeviceActivity {
-    let active = |place: usize| judge.activity(sent.activity, place);
-    let flow = |place: usize| Judge::flow(sent.flow, place);
+fn activity(device: &DeviceDecoder<'_>, sent: &body::DeviceActivity) -> DeviceActivity {
+    let active = |place: usize| device.activity(sent.activity, place);
+    let flow = |place: usize| DeviceDecoder::flow(sent.flow, place);
     DeviceActivity {
-        power_instant: judge.power(sent.power_instant, "power_instant"),
+        power_instant: device.power(sent.power_instant, "power_instant"),
         graphics_active: active(0),
         sm_active: active(1),
         sm_occupancy: active(2),
@@ -235,63 +235,63 @@ fn activity(judge: &Judge<'_>, sent: &body::DeviceActivity) -> DeviceActivity {
     }
 }
 
-fn details(judge: &Judge<'_>, sent: &body::DeviceDetails) -> DeviceDetails {
+fn details(device: &DeviceDecoder<'_>, sent: &body::DeviceDetails) -> DeviceDetails {
     DeviceDetails {
-        reports_users: judge.flag(sent.users, "users"),
-        encoder: judge.share(sent.encoder, "encoder"),
-        decoder: judge.share(sent.decoder, "decoder"),
-        jpeg: judge.share(sent.jpeg, "jpeg"),
-        optical_flow: judge.share(sent.ofa, "ofa"),
-        power_average: judge.power(sent.power_average, "power_average"),
-        power_limit_requested: judge.power(sent.power_limit_requested, "power_limit_requested"),
-        energy_millijoules: judge.count(sent.energy, "energy"),
-        graphics_clock: judge.clock(sent.clock_graphics, "clock_graphics"),
-        video_clock: judge.clock(sent.clock_video, "clock_video"),
-        temperature_margin: judge.degrees(sent.temperature_margin, "temperature_margin"),
-        display_active: judge.flag(sent.display, "display"),
-        compute_mode: judge.state(sent.compute_mode, "compute_mode", ComputeMode::new),
-        ecc_enabled: judge.flag(sent.ecc_mode, "ecc_mode"),
-        ecc_corrected_total: judge.count(sent.ecc_corrected_total, "ecc_corrected_total"),
-        ecc_uncorrected_total: judge.count(sent.ecc_uncorrected_total, "ecc_uncorrected_total"),
-        retired_single: judge.count(sent.retired_single, "retired_single"),
-        retired_double: judge.count(sent.retired_double, "retired_double"),
-        retirement_pending: judge.flag(sent.retired_pending, "retired_pending"),
-        remapped_corrected: judge.count(sent.remapped_corrected, "remapped_corrected"),
-        remapped_uncorrected: judge.count(sent.remapped_uncorrected, "remapped_uncorrected"),
-        remapping_pending: judge.flag(sent.remap_pending, "remap_pending"),
-        remapping_failed: judge.flag(sent.remap_failed, "remap_failed"),
-        sram_threshold_exceeded: judge.flag(sent.sram_threshold, "sram_threshold"),
-        pcie_replays: judge.count(sent.pcie_replays, "pcie_replays"),
-        bar1_total: judge.bytes(sent.bar1_total, "bar1_total"),
-        bar1_used: judge.bytes(sent.bar1_used, "bar1_used"),
-        bar1_free: judge.bytes(sent.bar1_free, "bar1_free"),
-        fabric: judge.state(sent.fabric, "fabric", FabricState::new),
-        fabric_health: judge.small(sent.fabric_health, "fabric_health").map(FabricHealth),
-        recovery: judge.state(sent.recovery, "recovery", RecoveryAction::new),
-        xid: judge.small(sent.xid, "xid"),
-        xids: judge.count(sent.xids, "xids"),
+        reports_users: device.flag(sent.users, "users"),
+        encoder: device.share(sent.encoder, "encoder"),
+        decoder: device.share(sent.decoder, "decoder"),
+        jpeg: device.share(sent.jpeg, "jpeg"),
+        optical_flow: device.share(sent.ofa, "ofa"),
+        power_average: device.power(sent.power_average, "power_average"),
+        power_limit_requested: device.power(sent.power_limit_requested, "power_limit_requested"),
+        energy_millijoules: device.count(sent.energy, "energy"),
+        graphics_clock: device.clock(sent.clock_graphics, "clock_graphics"),
+        video_clock: device.clock(sent.clock_video, "clock_video"),
+        temperature_margin: device.degrees(sent.temperature_margin, "temperature_margin"),
+        display_active: device.flag(sent.display, "display"),
+        compute_mode: device.state(sent.compute_mode, "compute_mode", ComputeMode::new),
+        ecc_enabled: device.flag(sent.ecc_mode, "ecc_mode"),
+        ecc_corrected_total: device.count(sent.ecc_corrected_total, "ecc_corrected_total"),
+        ecc_uncorrected_total: device.count(sent.ecc_uncorrected_total, "ecc_uncorrected_total"),
+        retired_single: device.count(sent.retired_single, "retired_single"),
+        retired_double: device.count(sent.retired_double, "retired_double"),
+        retirement_pending: device.flag(sent.retired_pending, "retired_pending"),
+        remapped_corrected: device.count(sent.remapped_corrected, "remapped_corrected"),
+        remapped_uncorrected: device.count(sent.remapped_uncorrected, "remapped_uncorrected"),
+        remapping_pending: device.flag(sent.remap_pending, "remap_pending"),
+        remapping_failed: device.flag(sent.remap_failed, "remap_failed"),
+        sram_threshold_exceeded: device.flag(sent.sram_threshold, "sram_threshold"),
+        pcie_replays: device.count(sent.pcie_replays, "pcie_replays"),
+        bar1_total: device.bytes(sent.bar1_total, "bar1_total"),
+        bar1_used: device.bytes(sent.bar1_used, "bar1_used"),
+        bar1_free: device.bytes(sent.bar1_free, "bar1_free"),
+        fabric: device.state(sent.fabric, "fabric", FabricState::new),
+        fabric_health: device.small(sent.fabric_health, "fabric_health").map(FabricHealth),
+        recovery: device.state(sent.recovery, "recovery", RecoveryAction::new),
+        xid: device.small(sent.xid, "xid"),
+        xids: device.count(sent.xids, "xids"),
         links: links(sent.links.as_deref()),
-        host_memory_used: judge.bytes(sent.gtt_used, "gtt_used"),
-        junction_temperature: judge.degrees(sent.temperature_junction, "temperature_junction"),
-        fan_rpm: judge.small(sent.fan_rpm, "fan_rpm"),
-        video: judge.share(sent.video, "video"),
-        performance_level: judge.word(sent.performance_level.as_deref(), "performance_level"),
-        compute_partition: judge.word(sent.compute_partition.as_deref(), "compute_partition"),
-        memory_partition: judge.word(sent.memory_partition.as_deref(), "memory_partition"),
+        host_memory_used: device.bytes(sent.gtt_used, "gtt_used"),
+        junction_temperature: device.degrees(sent.temperature_junction, "temperature_junction"),
+        fan_rpm: device.small(sent.fan_rpm, "fan_rpm"),
+        video: device.share(sent.video, "video"),
+        performance_level: device.word(sent.performance_level.as_deref(), "performance_level"),
+        compute_partition: device.word(sent.compute_partition.as_deref(), "compute_partition"),
+        memory_partition: device.word(sent.memory_partition.as_deref(), "memory_partition"),
     }
 }
 
-fn counters(judge: &Judge<'_>, sent: &body::DeviceCounters) -> DeviceCounters {
+fn counters(device: &DeviceDecoder<'_>, sent: &body::DeviceCounters) -> DeviceCounters {
     DeviceCounters {
-        pcie_received: judge.count(sent.pcie_rx, "pcie_rx"),
-        pcie_sent: judge.count(sent.pcie_tx, "pcie_tx"),
-        nvlink_received: judge.count(sent.nvlink_rx, "nvlink_rx"),
-        nvlink_sent: judge.count(sent.nvlink_tx, "nvlink_tx"),
-        power_throttled: judge.count(sent.held_power, "held_power"),
-        thermal_throttled: judge.count(sent.held_thermal, "held_thermal"),
-        sync_boost_throttled: judge.count(sent.held_sync_boost, "held_sync_boost"),
-        hardware_thermal_throttled: judge.count(sent.held_hw_thermal, "held_hw_thermal"),
-        power_brake_throttled: judge.count(sent.held_power_brake, "held_power_brake"),
+        pcie_received: device.count(sent.pcie_rx, "pcie_rx"),
+        pcie_sent: device.count(sent.pcie_tx, "pcie_tx"),
+        nvlink_received: device.count(sent.nvlink_rx, "nvlink_rx"),
+        nvlink_sent: device.count(sent.nvlink_tx, "nvlink_tx"),
+        power_throttled: device.count(sent.held_power, "held_power"),
+        thermal_throttled: device.count(sent.held_thermal, "held_thermal"),
+        sync_boost_throttled: device.count(sent.held_sync_boost, "held_sync_boost"),
+        hardware_thermal_throttled: device.count(sent.held_hw_thermal, "held_hw_thermal"),
+        power_brake_throttled: device.count(sent.held_power_brake, "held_power_brake"),
     }
 }
 
@@ -302,7 +302,7 @@ fn links(sent: Option<&[[Given<u64>; 2]]>) -> Reading<Arc<[LinkCounters]>> {
         received: bytes(*received),
     };
     sent.map_or_else(Reading::default, |links| {
-        Reading::Known(links.iter().take(LINK_LIMIT).map(link).collect())
+        Reading::Known(links.iter().take(MAX_LINKS).map(link).collect())
     })
 }
 
@@ -315,7 +315,7 @@ fn single_mib(mib: f64) -> u64 {
     (mib * 1_048_576.0) as u64
 }
 
-fn lacking(why: &str) -> Reason {
+fn missing_reason(why: &str) -> Reason {
     match why {
         "not supported" => Reason::NotSupported,
         "no permission" => Reason::NoPermission,
@@ -336,13 +336,13 @@ fn device_fault(word: &str) -> DeviceFault {
     }
 }
 
-/// Lifts who uses the devices; a use that names no device is of the one before.
-pub(super) fn uses(sent: &[body::Use], names: &mut Names) -> Vec<DeviceUse> {
+/// Decodes who uses the devices; a use that names no device is of the one before.
+pub(super) fn uses(sent: &[body::Use], names: &mut NameInterner) -> Vec<DeviceUse> {
     let mut device: Option<Arc<str>> = None;
-    let mut list = Vec::with_capacity(sent.len().min(USE_LIMIT));
-    for used in sent.iter().take(USE_LIMIT) {
+    let mut list = Vec::with_capacity(sent.len().min(MAX_USES));
+    for used in sent.iter().take(MAX_USES) {
         if !used.device.is_empty() {
-            device = Some(names.hold(&used.device, NAME_LIMIT));
+            device = Some(names.intern(&used.device, MAX_NAME_LENGTH));
         }
         list.extend(device.clone().map(|device| device_use(used, device)));
     }
@@ -379,7 +379,7 @@ mod tests {
         };
         let sent = [made("H100", 0), made("H100", 0), made("H100", 1), made("L4", 1)];
         let mut list = sent.clone();
-        share(&mut list);
+        share_common(&mut list);
         assert_eq!(list, sent);
         let is_shared = |(one, other): (&Device, &Device)| {
             let names = one.name.known().zip(other.name.known());
@@ -416,7 +416,7 @@ mod tests {
             .into(),
             ..body::Device::default()
         };
-        let device = device(&sent, &mut Names::default());
+        let device = device(&sent, &mut NameInterner::default());
         assert_eq!(device.fan, Reading::Unknown(Reason::NotSupported));
         assert_eq!(device.power, Reading::Unknown(Reason::NotAvailable));
         assert_eq!(device.performance_state, Reading::Unknown(Reason::Malformed));
@@ -434,7 +434,7 @@ mod tests {
                 "temperature": 1e308, "clock_sm": -5, "mig": 1, "links": [[1, null], ["x", 2]]}"#,
         )
         .unwrap();
-        let device = device(&sent, &mut Names::default());
+        let device = device(&sent, &mut NameInterner::default());
         assert_eq!(device.utilization, Reading::Unknown(Reason::Malformed));
         assert_eq!(device.power, Reading::Unknown(Reason::Malformed));
         assert_eq!(device.temperature, Reading::Unknown(Reason::Malformed));
@@ -454,7 +454,7 @@ mod tests {
                 {"device": "GPU-b", "pid": 4}]"#,
         )
         .unwrap();
-        let found = uses(&sent, &mut Names::default());
+        let found = uses(&sent, &mut NameInterner::default());
         let places: Vec<(&str, u32)> = found.iter().map(|used| (&*used.device, used.pid)).collect();
         assert_eq!(places, [("GPU-a", 2), ("GPU-a", 3), ("GPU-b", 4)]);
         assert_eq!(found[0].kind, Reading::Known(UseKind::Compute));

@@ -1,4 +1,4 @@
-//! Lifts answers: each must fit the question it is an answer to.
+//! Decodes answers: each must fit the question it is an answer to.
 
 use std::sync::Arc;
 
@@ -8,28 +8,29 @@ use crate::model::{
     harmless, sanitize_shared,
 };
 use crate::wire::body::{self, Given};
-use crate::wire::lift::process::{COMMAND_LIMIT, USER_LIMIT, name, small, state};
+use crate::wire::decode::process::{MAX_COMMAND_LENGTH, MAX_USER_LENGTH, name, small, state};
 
 /// Most variables of an environment.
-const VARIABLE_LIMIT: usize = 16_384;
+const MAX_VARIABLES: usize = 16_384;
 /// Most processes of a tree.
-const TREE_LIMIT: usize = 2048;
+const MAX_TREE_PROCESSES: usize = 2048;
 /// Most limits of a process.
-const LIMITS: usize = 32;
+const MAX_LIMITS: usize = 32;
 /// Longest command line or path where there is room for it.
-const LONG_LIMIT: usize = 4096;
+const MAX_LONG_TEXT_LENGTH: usize = 4096;
 /// Longest sentence of a node's.
-const WORDS_LIMIT: usize = 160;
+const MAX_MESSAGE_LENGTH: usize = 160;
 
 /// Judges an answer against its question.
 pub fn answer(
     question: ProcessRequest,
     sent: &body::Answer,
 ) -> Result<ProcessResponse, RequestError> {
-    let why = || sanitize_shared(sent.why.as_deref().unwrap_or("no reason given"), WORDS_LIMIT);
+    let why =
+        || sanitize_shared(sent.why.as_deref().unwrap_or("no reason given"), MAX_MESSAGE_LENGTH);
     match sent.result.as_str() {
         "sent" if matches!(question, ProcessRequest::Signal(..)) => Ok(ProcessResponse::Sent),
-        "ok" => told(question, sent).ok_or(RequestError::Malformed),
+        "ok" => response(question, sent).ok_or(RequestError::Malformed),
         "gone" => Err(Refusal::Gone.into()),
         "reused" => Err(Refusal::Reused.into()),
         "zombie" => Err(Refusal::Zombie.into()),
@@ -39,20 +40,20 @@ pub fn answer(
     }
 }
 
-fn told(question: ProcessRequest, sent: &body::Answer) -> Option<ProcessResponse> {
+fn response(question: ProcessRequest, sent: &body::Answer) -> Option<ProcessResponse> {
     match question {
         ProcessRequest::Signal(..) => None,
         ProcessRequest::Environment(_) => {
             let list = sent.environ.as_ref()?;
-            let variables = list.iter().take(VARIABLE_LIMIT).map(|one| variable(one)).collect();
-            let is_truncated = sent.cut || list.len() > VARIABLE_LIMIT;
+            let variables = list.iter().take(MAX_VARIABLES).map(|one| variable(one)).collect();
+            let is_truncated = sent.cut || list.len() > MAX_VARIABLES;
             Some(ProcessResponse::Environment(Environment { variables, is_truncated }))
         }
         ProcessRequest::Tree(_) => {
             let list = sent.tree.as_ref()?;
-            let one = |row: &body::TreeRow| tree_process(row, COMMAND_LIMIT);
-            let processes = list.iter().take(TREE_LIMIT).map(one).collect();
-            let is_truncated = sent.cut || list.len() > TREE_LIMIT;
+            let one = |row: &body::TreeRow| tree_process(row, MAX_COMMAND_LENGTH);
+            let processes = list.iter().take(MAX_TREE_PROCESSES).map(one).collect();
+            let is_truncated = sent.cut || list.len() > MAX_TREE_PROCESSES;
             Some(ProcessResponse::Tree(ProcessTree { processes, is_truncated }))
         }
         ProcessRequest::Detail(key) => {
@@ -74,7 +75,7 @@ fn tree_process(sent: &body::TreeRow, longest: usize) -> TreeProcess {
         key: ProcessKey { pid: sent.pid, start_ticks: sent.start },
         parent_pid: sent.ppid,
         uid: small(sent.uid),
-        user: name(sent.user.as_deref(), USER_LIMIT),
+        user: name(sent.user.as_deref(), MAX_USER_LENGTH),
         state: state(sent.state.as_deref()),
         cpu_ticks: sent.cpu.reading(Reason::NotAvailable),
         resident: bytes(sent.rss),
@@ -85,10 +86,11 @@ fn tree_process(sent: &body::TreeRow, longest: usize) -> TreeProcess {
 fn detail(sent: &body::Detail) -> ProcessDetail {
     let count = |given: Given<u64>| given.reading(Reason::NotAvailable);
     let owned = |text: &Option<String>, lacking| {
-        text.as_deref().map_or(Reading::Unknown(lacking), |text| name(Some(text), LONG_LIMIT))
+        text.as_deref()
+            .map_or(Reading::Unknown(lacking), |text| name(Some(text), MAX_LONG_TEXT_LENGTH))
     };
     ProcessDetail {
-        process: tree_process(&sent.row, LONG_LIMIT),
+        process: tree_process(&sent.row, MAX_LONG_TEXT_LENGTH),
         threads: small(sent.threads),
         niceness: sent.nice.reading(Reason::NotAvailable).and_then(niceness),
         virtual_memory: bytes(sent.vsize),
@@ -104,12 +106,12 @@ fn detail(sent: &body::Detail) -> ProcessDetail {
             let [read, written, storage_read, storage_written] = io.map(Bytes);
             Reading::Known(IoCounters { read, written, storage_read, storage_written })
         }),
-        limits: sent.limits.iter().take(LIMITS).map(limit).collect(),
+        limits: sent.limits.iter().take(MAX_LIMITS).map(limit).collect(),
     }
 }
 
 fn limit([name, soft, hard]: &[String; 3]) -> ResourceLimit {
-    let word = |text: &String| -> Arc<str> { sanitize_shared(text, USER_LIMIT) };
+    let word = |text: &String| -> Arc<str> { sanitize_shared(text, MAX_USER_LENGTH) };
     ResourceLimit { name: word(name), soft: word(soft), hard: word(hard) }
 }
 
@@ -145,9 +147,9 @@ mod tests {
     fn a_list_is_cut_where_it_is_too_long_or_the_node_says_so() {
         let cut = |question, list: &str, one: &str, count: usize, more: &str| {
             let rows = vec![one; count].join(",");
-            let told =
+            let response =
                 answer(question, &sent(&format!(r#""result":"ok","{list}":[{rows}]{more}"#)));
-            match told.unwrap() {
+            match response.unwrap() {
                 ProcessResponse::Environment(list) => (list.variables.len(), list.is_truncated),
                 ProcessResponse::Tree(tree) => (tree.processes.len(), tree.is_truncated),
                 ProcessResponse::Sent | ProcessResponse::Detail(_) => panic!("{list}"),
@@ -155,8 +157,8 @@ mod tests {
         };
         let row = r#"{"pid":1,"ppid":0,"start":3}"#;
         for (question, list, one, limit) in [
-            (ProcessRequest::Environment(KEY), "environ", r#""A=1""#, VARIABLE_LIMIT),
-            (ProcessRequest::Tree(Some(KEY)), "tree", row, TREE_LIMIT),
+            (ProcessRequest::Environment(KEY), "environ", r#""A=1""#, MAX_VARIABLES),
+            (ProcessRequest::Tree(Some(KEY)), "tree", row, MAX_TREE_PROCESSES),
         ] {
             assert_eq!(cut(question, list, one, limit, ""), (limit, false));
             assert_eq!(cut(question, list, one, limit + 1, ""), (limit, true));

@@ -6,22 +6,22 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use crate::collect::complaint::after;
-use crate::collect::fault::of_transport;
-use crate::collect::session::{self, first_frame, greet};
+use crate::collect::fault::from_transport;
+use crate::collect::session::{self, await_loader, first_frame};
+use crate::collect::stderr_tail::with_output;
 use crate::model::{Fault, FaultKind, NodeName, TransportKind};
 use crate::probe::{self, Greeting, Interpreter, Settings};
 use crate::transport::{self, Channel, Output, Target, Transport};
 use crate::wire::{Frame, FrameReader, Received, address_of};
 
 /// How long a login shell may take to start the loader, at least; a step has limits of its own.
-const GREETING_LIMIT: Duration = Duration::from_secs(10);
+const LOADER_TIMEOUT: Duration = Duration::from_secs(10);
 /// The longest that a shell which was slow before is waited for.
-const LONGEST_GREETING: Duration = Duration::from_secs(320);
+const MAX_LOADER_TIMEOUT: Duration = Duration::from_secs(320);
 /// How soon a shell that reads its input does something when that ends.
-const END_OF_INPUT: Duration = Duration::from_secs(2);
+const STDIN_CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long the probe may take for its first frame; Python on a slow file system takes seconds.
-const HELLO_LIMIT: Duration = Duration::from_secs(30);
+const HELLO_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// What a person can do about login shells that do not come to our command.
 const SLOW: &str = "the login shell is slow: see how long ssh HOST true takes and what the login files there wait \
@@ -33,7 +33,7 @@ const OTHER_PROGRAM: &str = "a login file starts another program in place of gto
 
 /// A node that has been reached and was sent the loader.
 #[derive(Debug)]
-pub struct Visit {
+pub struct Handshake {
     node: NodeName,
     nonce: String,
     interval: Duration,
@@ -45,19 +45,19 @@ pub struct Visit {
 
 /// Returns how long to wait for a login shell that was too slow so many times: as long as for a connection, and
 /// twice as long each time.
-pub(super) fn patience(transport: &Transport, too_slow: u32) -> Duration {
-    let least = transport.connect_timeout().unwrap_or_default().max(GREETING_LIMIT);
-    least.saturating_mul(1 << too_slow.min(8)).min(LONGEST_GREETING.max(least))
+pub(super) fn loader_timeout(transport: &Transport, too_slow: u32) -> Duration {
+    let least = transport.connect_timeout().unwrap_or_default().max(LOADER_TIMEOUT);
+    least.saturating_mul(1 << too_slow.min(8)).min(MAX_LOADER_TIMEOUT.max(least))
 }
 
-impl Visit {
+impl Handshake {
     /// Returns how long a login shell is waited for that was not slow before.
-    pub fn patience(transport: &Transport) -> Duration {
-        patience(transport, 0)
+    pub fn loader_timeout(transport: &Transport) -> Duration {
+        loader_timeout(transport, 0)
     }
 
     /// Reaches a node and has its login shell start the loader.
-    pub async fn begin(
+    pub async fn start(
         transport: &Transport,
         target: &Target,
         interval: Duration,
@@ -86,21 +86,21 @@ impl Visit {
     }
 
     /// Waits until the loader announces itself, for so long, and says what will run the probe.
-    pub async fn wake(&mut self, limit: Duration) -> Result<Interpreter, Fault> {
+    pub async fn await_loader(&mut self, limit: Duration) -> Result<Interpreter, Fault> {
         let mut greeting = Greeting::new(&self.nonce);
         let late = self.channel.late(limit);
         let greeted = tokio::select! {
             biased;
-            greeted = greet(&mut self.channel, &mut greeting) => Some(greeted),
+            greeted = await_loader(&mut self.channel, &mut greeting) => Some(greeted),
             () = late => None,
         };
         self.noise = greeting.noise().to_vec();
         let is_shared = self.channel.step_nonce().is_some();
         let Some(greeted) = greeted else {
             if is_shared {
-                return Err(of_transport(&transport::Fault::late()));
+                return Err(from_transport(&transport::Fault::late()));
             }
-            return Err(self.why_late(greeting, limit).await);
+            return Err(self.late_fault(greeting, limit).await);
         };
         let (interpreter, rest) = greeted?;
         self.reader.push(&rest);
@@ -108,11 +108,12 @@ impl Visit {
     }
 
     /// Ends the shell's input. One that waited for that goes on or ends; any other is slow, and stays.
-    async fn why_late(&mut self, mut greeting: Greeting, limit: Duration) -> Fault {
+    async fn late_fault(&mut self, mut greeting: Greeting, limit: Duration) -> Fault {
         let how = format!("the login shell did not start it within {} s", limit.as_secs());
         // Where that fails, nothing comes any more, which is told below.
         self.channel.close_stdin().await.ok();
-        let heard = timeout(END_OF_INPUT, greet(&mut self.channel, &mut greeting)).await;
+        let heard =
+            timeout(STDIN_CLOSE_TIMEOUT, await_loader(&mut self.channel, &mut greeting)).await;
         self.noise = greeting.noise().to_vec();
         let (kind, how, remedy) = match heard {
             Ok(Ok(_)) => (
@@ -130,7 +131,7 @@ impl Visit {
                 (FaultKind::TimedOut, how, SLOW)
             }
         };
-        Fault::new(kind, after(how, &self.noise)).with_remedy(remedy)
+        Fault::new(kind, with_output(how, &self.noise)).with_remedy(remedy)
     }
 
     /// Says whether the login shell has not come to our command yet.
@@ -138,8 +139,8 @@ impl Visit {
         self.is_shell_slow
     }
 
-    /// Waits until the login shell and what it runs are gone, or the way to them is.
-    pub(super) async fn gone(&mut self) {
+    /// Waits until the login shell and what it runs are closed, or the way to them is.
+    pub(super) async fn closed(&mut self) {
         while !matches!(self.channel.next().await, Output::Closed(_)) {}
     }
 
@@ -154,13 +155,13 @@ impl Visit {
             };
             let source = probe::source(interpreter, &settings);
             for part in source.parts() {
-                self.channel.send(part).await.map_err(|fault| of_transport(&fault))?;
+                self.channel.send(part).await.map_err(|fault| from_transport(&fault))?;
             }
         }
-        match timeout(HELLO_LIMIT, first_frame(&mut self.channel, &mut self.reader)).await {
+        match timeout(HELLO_TIMEOUT, first_frame(&mut self.channel, &mut self.reader)).await {
             Ok(frame) => frame,
             Err(_elapsed) => {
-                let detail = format!("the probe said nothing within {} s", HELLO_LIMIT.as_secs());
+                let detail = format!("the probe said nothing within {} s", HELLO_TIMEOUT.as_secs());
                 Err(Fault::new(FaultKind::Silent, detail))
             }
         }
@@ -217,7 +218,7 @@ mod tests {
             let connect_timeout = seconds.map(Duration::from_secs);
             let options = Options { connect_timeout, ..Options::of_this_process() };
             let transport = Transport::new(options);
-            [0, 1, 2, 5, 99].map(|slow| patience(&transport, slow).as_secs()).to_vec()
+            [0, 1, 2, 5, 99].map(|slow| loader_timeout(&transport, slow).as_secs()).to_vec()
         };
         assert_eq!(waits(None), [10, 20, 40, 320, 320]);
         assert_eq!(waits(Some(2)), [10, 20, 40, 320, 320]);

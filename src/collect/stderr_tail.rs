@@ -8,59 +8,59 @@ use crate::model::clean;
 use crate::transport::{Channel, Output};
 
 /// How much of what a node prints on its error output is kept.
-const KEPT: usize = 1024;
+const MAX_TAIL_BYTES: usize = 1024;
 /// Characters that are told of it.
-const TOLD: usize = 200;
+const MAX_SHOWN_CHARS: usize = 200;
 /// How long the last words may come after the end they explain: servers tell of the one before they have
 /// read the other.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The last a command said on its error output.
 #[derive(Debug, Default)]
-pub(super) struct Complaint {
+pub(super) struct StderrTail {
     bytes: Vec<u8>,
 }
 
-impl Complaint {
-    pub(super) fn hear(&mut self, bytes: &[u8]) {
+impl StderrTail {
+    pub(super) fn push(&mut self, bytes: &[u8]) {
         self.bytes.extend(bytes);
-        let start = self.bytes.len().saturating_sub(KEPT);
+        let start = self.bytes.len().saturating_sub(MAX_TAIL_BYTES);
         self.bytes.drain(..start);
     }
 
     /// Hears what still comes of a command that has ended.
-    pub(super) async fn hear_out(&mut self, channel: &mut Channel) {
+    pub(super) async fn drain(&mut self, channel: &mut Channel) {
         let rest = async {
             loop {
                 match channel.next().await {
-                    Output::Stderr(bytes) => self.hear(&bytes),
+                    Output::Stderr(bytes) => self.push(&bytes),
                     Output::Closed(_) => break,
                     Output::Stdout(_) | Output::Exit(_) => {}
                 }
             }
         };
-        timeout(LAST_WORDS, rest).await.ok();
+        timeout(DRAIN_TIMEOUT, rest).await.ok();
     }
 
     /// Adds to what happened what was printed before it, on the usual output and on this one.
-    pub(super) fn explain(&self, how: String, noise: &[u8]) -> String {
-        after(how, &[noise, b"\n", &self.bytes].concat())
+    pub(super) fn append_to(&self, how: String, noise: &[u8]) -> String {
+        with_output(how, &[noise, b"\n", &self.bytes].concat())
     }
 }
 
 /// Adds to what happened the last lines that were printed before, where there were any.
-pub(super) fn after(how: String, said: &[u8]) -> String {
+pub(super) fn with_output(how: String, said: &[u8]) -> String {
     let said = String::from_utf8_lossy(said);
     let mut told = String::new();
     for line in said.lines().rev() {
-        let line = clean(line, KEPT);
+        let line = clean(line, MAX_TAIL_BYTES);
         let longer = if told.is_empty() { line } else { format!("{line} {told}") };
-        if !told.is_empty() && longer.chars().count() > TOLD {
+        if !told.is_empty() && longer.chars().count() > MAX_SHOWN_CHARS {
             break;
         }
         longer.trim_start().clone_into(&mut told);
     }
-    if told.is_empty() { how } else { format!("{how}, after: {}", clean(&told, TOLD)) }
+    if told.is_empty() { how } else { format!("{how}, after: {}", clean(&told, MAX_SHOWN_CHARS)) }
 }
 
 #[cfg(test)]
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     fn told(said: &str) -> String {
-        after("it ended".to_owned(), said.as_bytes())
+        with_output("it ended".to_owned(), said.as_bytes())
     }
 
     #[test]
@@ -87,13 +87,13 @@ mod tests {
 
     #[test]
     fn what_is_kept_is_bounded() {
-        let mut complaint = Complaint::default();
+        let mut stderr = StderrTail::default();
         for _ in 0..1000 {
-            complaint.hear(b"yes, but\n");
+            stderr.push(b"yes, but\n");
         }
-        complaint.hear(b"the end\n");
-        assert!(complaint.bytes.len() <= KEPT);
-        let said = complaint.explain("it ended".to_owned(), b"hello\n");
+        stderr.push(b"the end\n");
+        assert!(stderr.bytes.len() <= MAX_TAIL_BYTES);
+        let said = stderr.append_to("it ended".to_owned(), b"hello\n");
         assert!(said.ends_with("yes, but the end"), "{said}");
     }
 }

@@ -1,40 +1,40 @@
-//! Lifts what only TPU chips tell.
+//! Decodes what only TPU chips tell.
 
 use std::sync::Arc;
 
 use crate::model::{Bytes, Percent, Reading, Reason, TpuCore, TpuDetails, sanitize_shared};
 use crate::wire::body::{self, Given};
-use crate::wire::lift::device::Judge;
-use crate::wire::lift::single;
+use crate::wire::decode::device::DeviceDecoder;
+use crate::wire::decode::single;
 
 /// Most cores of one chip.
-const CORE_LIMIT: usize = 16;
+const MAX_CORES: usize = 16;
 /// Longest text of a runtime.
-const TEXT_LIMIT: usize = 200;
+const MAX_TEXT_LENGTH: usize = 200;
 
-/// Lifts a chip's own values; `None` where nothing of them was sent.
-pub(super) fn tpu(judge: &Judge<'_>) -> Option<Arc<TpuDetails>> {
-    let sent = judge.0.tpu.as_ref()?;
+/// Decodes a chip's own values; `None` where nothing of them was sent.
+pub(super) fn tpu(device: &DeviceDecoder<'_>) -> Option<Arc<TpuDetails>> {
+    let sent = device.0.tpu.as_ref()?;
     let text = |text: &Option<String>, key| match text {
-        Some(text) => Reading::Known(sanitize_shared(text, TEXT_LIMIT)),
-        None => judge.0.lacks.get(key).map_or_else(Reading::default, |_| judge.unknown(key)),
+        Some(text) => Reading::Known(sanitize_shared(text, MAX_TEXT_LENGTH)),
+        None => device.0.lacks.get(key).map_or_else(Reading::default, |_| device.unknown(key)),
     };
     let seconds = |given: Given<f64>, key| {
-        judge
+        device
             .number(given, key)
             .and_then(|seconds| (0.0..1e9).contains(&seconds).then_some(seconds))
     };
     TpuDetails {
         nodes: text(&sent.nodes, "nodes"),
-        cores: judge.small(sent.cores, "cores"),
-        is_held: judge.flag(sent.held, "held"),
-        bandwidth: judge.share(sent.hbm_util, "hbm_util"),
+        cores: device.small(sent.cores, "cores"),
+        is_held: device.flag(sent.held, "held"),
+        bandwidth: device.share(sent.hbm_util, "hbm_util"),
         idle_seconds: seconds(sent.idle, "idle").map(single),
-        queue: judge.count(sent.queue, "queue"),
+        queue: device.count(sent.queue, "queue"),
         metrics_source: text(&sent.source, "source"),
         metrics_fault: text(&sent.trouble, "trouble"),
         by_core: sent.by_core.as_deref().map_or_else(Reading::default, |cores| {
-            Reading::Known(cores.iter().take(CORE_LIMIT).map(core).collect())
+            Reading::Known(cores.iter().take(MAX_CORES).map(core).collect())
         }),
         uptime_seconds: seconds(sent.uptime, "uptime").map(whole),
         framework: text(&sent.framework, "framework"),
@@ -66,17 +66,17 @@ fn core(sent: &body::TpuCore) -> TpuCore {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::lift::device::device;
-    use crate::wire::lift::names::Names;
+    use crate::wire::decode::device::device;
+    use crate::wire::decode::names::NameInterner;
 
-    fn lifted(text: &str) -> TpuDetails {
+    fn decoded(text: &str) -> TpuDetails {
         let sent: body::Device = serde_json::from_str(text).unwrap();
-        Arc::unwrap_or_clone(device(&sent, &mut Names::default()).tpu.unwrap())
+        Arc::unwrap_or_clone(device(&sent, &mut NameInterner::default()).tpu.unwrap())
     }
 
     #[test]
     fn a_text_that_is_null_is_unknown_and_one_that_is_absent_was_not_sampled() {
-        let tpu = lifted(
+        let tpu = decoded(
             r#"{"uuid": "tpu-1", "tpu": {"source": null, "cores": 1},
                 "lacks": {"source": "no workload", "held": "no permission"}}"#,
         );
@@ -88,7 +88,7 @@ mod tests {
 
     #[test]
     fn impossible_numbers_of_a_chip_spoil_only_themselves() {
-        let tpu = lifted(
+        let tpu = decoded(
             r#"{"uuid": "tpu-1", "tpu": {"hbm_util": 101, "idle": -1, "uptime": 1e300, "queue": -3,
                 "cores": 5000000000, "held": 1, "trouble": "a\u001b[31mb",
                 "by_core": [{"used": -1, "util": 50}, {"total": 7, "util": 1e9}]}}"#,

@@ -1,4 +1,4 @@
-//! Lifts processes: who they belong to is read out of their control group.
+//! Decodes processes: who they belong to is read out of their control group.
 
 use std::sync::Arc;
 
@@ -9,11 +9,11 @@ use crate::model::{
 use crate::wire::body::{self, Given, GivenText};
 
 /// Longest command line or path.
-pub(super) const COMMAND_LIMIT: usize = 512;
+pub(super) const MAX_COMMAND_LENGTH: usize = 512;
 /// Longest name of a user.
-pub(super) const USER_LIMIT: usize = 64;
+pub(super) const MAX_USER_LENGTH: usize = 64;
 /// Most processes above one.
-const PARENT_LIMIT: usize = 32;
+const MAX_PARENTS: usize = 32;
 /// How much of a container's id is enough to tell it from others.
 const SHORT_ID: usize = 12;
 
@@ -37,14 +37,14 @@ fn statics(sent: &body::ProcessStatics) -> ProcessStatics {
     let mut statics = ProcessStatics {
         parent_pid: small(sent.ppid),
         uid: small(sent.uid),
-        user: name(sent.user.as_deref(), USER_LIMIT),
-        command: name(sent.command.as_deref(), COMMAND_LIMIT),
+        user: name(sent.user.as_deref(), MAX_USER_LENGTH),
+        command: name(sent.command.as_deref(), MAX_COMMAND_LENGTH),
         directory: match &sent.cwd {
             GivenText::Absent => Reading::default(),
             GivenText::Null => Reading::Unknown(Reason::NoPermission),
-            GivenText::Text(cwd) => name(Some(cwd), COMMAND_LIMIT),
+            GivenText::Text(cwd) => name(Some(cwd), MAX_COMMAND_LENGTH),
         },
-        parents: sent.parents.iter().take(PARENT_LIMIT).map(ancestor).collect(),
+        parents: sent.parents.iter().take(MAX_PARENTS).map(ancestor).collect(),
         ..place(sent.cgroup.as_deref())
     };
     if statics.job.is_none() {
@@ -73,7 +73,7 @@ pub(super) fn unseen(sent: &body::Unseen) -> Option<UnseenProcess> {
         user: sent
             .user
             .as_deref()
-            .map_or(Reading::Unknown(unknown), |user| name(Some(user), USER_LIMIT)),
+            .map_or(Reading::Unknown(unknown), |user| name(Some(user), MAX_USER_LENGTH)),
         ..place(sent.cgroup.as_deref())
     };
     Some(UnseenProcess { pid: sent.pid, why, statics })
@@ -93,7 +93,7 @@ pub(super) fn small(given: Given<u64>) -> Reading<u32> {
 
 fn ancestor((pid, start, name): &(u32, u64, String)) -> Ancestor {
     let key = ProcessKey { pid: *pid, start_ticks: *start };
-    Ancestor { key, name: sanitize_shared(name, USER_LIMIT) }
+    Ancestor { key, name: sanitize_shared(name, MAX_USER_LENGTH) }
 }
 
 /// Returns the job of a control group, by whichever name that has for it.
@@ -223,7 +223,7 @@ fn short(id: &str) -> Arc<str> {
     if is_id(id) {
         return id.get(..SHORT_ID).unwrap_or(id).into();
     }
-    sanitize_shared(&id.replace("\\x2d", "-"), USER_LIMIT)
+    sanitize_shared(&id.replace("\\x2d", "-"), MAX_USER_LENGTH)
 }
 
 #[cfg(test)]

@@ -1,0 +1,82 @@
+//! NameInterner that come again with every sample, such as those of devices and interfaces: interned once.
+
+use std::sync::Arc;
+
+use crate::model::sanitize_shared;
+
+/// Most names of one node that are interned.
+const MAX_NAMES: usize = 512;
+
+/// The names a node told, in the order in which they came first.
+#[derive(Clone, Debug, Default)]
+pub(super) struct NameInterner {
+    interned: Vec<Arc<str>>,
+    /// Where the next one is looked for first: they come in one order.
+    next: usize,
+}
+
+impl NameInterner {
+    /// Returns the clean text of a name, at most `limit` letters of it.
+    pub(super) fn intern(&mut self, name: &str, limit: usize) -> Arc<str> {
+        if name.len() > limit {
+            return sanitize_shared(name, limit);
+        }
+        let mut places =
+            (self.next..self.interned.len()).chain(0..self.next.min(self.interned.len()));
+        let known = places.find_map(|place| {
+            let interned = self.interned.get(place).filter(|interned| ***interned == *name)?;
+            Some((place, Arc::clone(interned)))
+        });
+        if let Some((place, interned)) = known {
+            self.next = place + 1;
+            return interned;
+        }
+        let clean = sanitize_shared(name, limit);
+        // What had to be cleaned is never found again.
+        if *clean == *name {
+            if self.interned.len() >= MAX_NAMES {
+                self.interned.clear();
+            }
+            self.interned.push(Arc::clone(&clean));
+            self.next = self.interned.len();
+        }
+        clean
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_comes_again_is_the_same_one() {
+        let mut names = NameInterner::default();
+        let round = |names: &mut NameInterner| {
+            ["eth0", "GPU-1", "GPU-2"].map(|name| names.intern(name, 32))
+        };
+        let first = round(&mut names);
+        let again = round(&mut names);
+        assert!(first.iter().zip(&again).all(|(one, other)| Arc::ptr_eq(one, other)));
+        assert!(Arc::ptr_eq(&first[1], &names.intern("GPU-1", 32)));
+        assert_eq!(first.map(|name| name.to_string()), ["eth0", "GPU-1", "GPU-2"]);
+    }
+
+    #[test]
+    fn a_name_is_clean_each_time_and_a_node_cannot_fill_the_memory_with_them() {
+        let mut names = NameInterner::default();
+        for _ in 0..2 {
+            assert_eq!(&*names.intern("\u{1b}[2Jeth0", 32), "[2Jeth0");
+            assert_eq!(names.intern(&"x".repeat(99), 32).len(), 32);
+        }
+        for number in 0..5000 {
+            let name = format!("GPU-{number}");
+            assert_eq!(*names.intern(&name, 32), *name);
+            assert!(names.interned.len() <= MAX_NAMES);
+        }
+        assert_eq!(&*names.intern("GPU-7", 3), "GPU");
+        let long = "ж".repeat(20);
+        let interned = names.interned.len();
+        assert_eq!(*names.intern(&long, 32), *long);
+        assert_eq!(names.interned.len(), interned);
+    }
+}
