@@ -1,7 +1,7 @@
-//! The screen: the event loop, the key table, the theme, and how lines become cells.
+//! The terminal UI: event loop, key bindings, theme, and rendering of lines into cells.
 //!
-//! The one place that knows a terminal library. It must not know how nodes are reached or what they
-//! send: it reads fleets, and asks for things by [`UiRequest`].
+//! Only this module depends on a terminal library. It does not know how nodes are reached or what
+//! they send: it reads fleet snapshots and sends [`UiRequest`]s.
 
 pub use keys::{Keymap, KeymapError};
 pub use signals::StopSignals;
@@ -41,78 +41,65 @@ mod text;
 mod theme;
 mod ui;
 
-/// How long the first frame waits for what the terminal says of its background.
+/// The first frame waits this long for the terminal's reply about its background colour.
 const BACKGROUND_REPLY_TIMEOUT: Duration = Duration::from_millis(100);
-/// For how long it is told what became of a change.
+/// How long the result of a settings change is shown.
 const SETTINGS_MESSAGE_DURATION: Duration = Duration::from_secs(6);
-/// For how long the first message stays: whoever starts a program looks elsewhere first.
+/// Longer than other messages: users rarely look at the last line right after the start.
 const STARTUP_MESSAGE_DURATION: Duration = Duration::from_secs(30);
 
-/// What is shown, and whom to ask for more.
+/// Inputs and outputs of the UI.
 #[derive(Debug)]
 pub struct UiContext {
-    /// The fleet.
     pub fleet: FleetReader,
-    /// Where moments come from.
     pub clock: Clock,
-    /// The zone of the clock on the screen.
     pub zone: TimeZone,
-    /// What is watched, in a few words.
+    /// Short description of what is monitored.
     pub title: String,
-    /// The least time between two frames that no key asked for.
+    /// Minimum time between two redraws that no key press caused.
     pub redraw_interval: Duration,
-    /// Takes what the user asks for; requests are dropped while it is full.
+    /// Requests are dropped while this channel is full.
     pub requests: mpsc::Sender<UiRequest>,
-    /// What needs the terminal for itself for a while.
     pub suspended_tasks: mpsc::Receiver<SuspendedTask>,
-    /// What nodes answered.
     pub replies: mpsc::Receiver<NodeReply>,
-    /// How it looks at first.
     pub config: UiConfig,
-    /// Which keys do what.
     pub keys: Keymap,
-    /// Something to be told at first.
+    /// Shown at startup.
     pub message: Option<String>,
-    /// What becomes of changes of settings.
     pub settings_events: mpsc::Receiver<SettingsEvent>,
-    /// Clicks and the wheel are ours, and not the terminal's.
+    /// Captures mouse clicks and the wheel; the terminal's own selection then needs Shift.
     pub has_mouse: bool,
 }
 
-/// How the screen looks and behaves, which may change while it is shown.
+/// The settings that the UI depends on; they may change while it runs.
 #[derive(Clone, Debug)]
 pub struct UiConfig {
-    /// Colours and glyphs.
     pub theme: Theme,
-    /// The terminal may say whether the look is to suit a light background.
+    /// Adapts the theme to the background colour that the terminal reports.
     pub detects_background: bool,
-    /// How things are shown.
     pub display: DisplayOptions,
-    /// How often nodes sample.
     pub interval: Duration,
-    /// What keys change too, until somebody does.
+    /// Settings that keys change too, such as the sort order.
     pub habits: Vec<UiPreference>,
-    /// The setup pages that say so.
     pub setup: Setup,
 }
 
-/// What becomes of changes of settings.
 #[derive(Debug)]
 pub enum SettingsEvent {
-    /// The screen is to look so, with this least time between two frames that no key asked for.
+    /// The new settings, and the minimum time between two redraws that no key press caused.
     Changed(Box<UiConfig>, Duration),
-    /// This is to be told.
+    /// A text to show.
     Message(String),
-    /// A setting of this name cannot be set to this text, and why.
+    /// The name of a setting, the text it rejected, and the reason.
     Rejected(String, String, String),
 }
 
-/// Something that needs the terminal for itself, such as a question to the user.
+/// Work that needs the terminal for itself, such as a password prompt.
 pub struct SuspendedTask(Box<dyn FnOnce(&AtomicBool) + Send>);
 
 impl SuspendedTask {
-    /// Makes an aside of what is to be done meanwhile, on a thread that may wait. It is to end
-    /// soon after what it is given turns true.
+    /// Wraps `work`, which runs on a thread that may block. It must return soon after the flag
+    /// it is given turns true.
     pub fn new(work: impl FnOnce(&AtomicBool) + Send + 'static) -> Self {
         Self(Box::new(work))
     }
@@ -124,41 +111,35 @@ impl std::fmt::Debug for SuspendedTask {
     }
 }
 
-/// What the user asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UiRequest {
-    /// A complete sample of every node, and a try of every node that is down, whatever the reason.
+    /// Takes a full sample of each node and reconnects each node that is down.
     Refresh,
-    /// Faster samples of one node, and of no other; `None` for none.
+    /// Samples this node faster, and no other; `None` for none.
     FocusNode(Option<NodeName>),
-    /// Everything there is to know of one job; `None` for none in particular.
+    /// Collects the details of this job; `None` for none.
     WatchJob(Option<JobId>),
-    /// These are to be asked of nodes.
     QueryNodes(Vec<NodeRequest>),
-    /// A setting is to be this; what is typed is yet to be judged.
+    /// The name of a setting and its new text, which is not validated yet.
     ChangeSetting(&'static str, String),
-    /// What was set is to be written down, and so are these, which keys changed.
+    /// Writes the settings to `setup.toml`, with these preferences that keys changed.
     SaveSettings(Vec<UiPreference>),
-    /// Every node is to sample so often.
     SetInterval(Duration),
 }
 
-/// How the screen ended.
+/// Why the UI stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StopReason {
-    /// The user quit.
     Quit,
-    /// SIGINT, or Ctrl-C.
     Interrupted,
-    /// SIGTERM.
     Terminated,
-    /// SIGHUP, or the terminal is gone.
+    /// SIGHUP, or the terminal is closed.
     HangUp,
 }
 
-/// Shows the fleet until somebody ends it. The terminal is as before when this returns.
+/// Runs the UI until the user quits or a signal ends it, and restores the terminal.
 ///
-/// Belongs on the main thread, on a runtime of its own: a slow terminal stops it.
+/// Runs on the main thread, on a runtime of its own: a slow terminal blocks it.
 pub async fn run(context: UiContext) -> io::Result<StopReason> {
     let guard = PanicGuard::new();
     let signals = Signals::new()?;
@@ -170,19 +151,17 @@ pub async fn run(context: UiContext) -> io::Result<StopReason> {
     Ok(ending)
 }
 
-/// The signals we take.
 struct Signals {
     end: StopSignals,
     resume: Signal,
     resize: Signal,
 }
 
-/// What a signal means.
 enum SignalEvent {
     Stop(StopReason),
-    /// We were stopped and go on.
+    /// SIGCONT.
     Continue,
-    /// The terminal has another size.
+    /// SIGWINCH.
     Resize,
 }
 
@@ -195,7 +174,6 @@ impl Signals {
         })
     }
 
-    /// Waits for the next one.
     async fn next(&mut self) -> SignalEvent {
         tokio::select! {
             ending = self.end.next() => SignalEvent::Stop(ending),
@@ -205,10 +183,9 @@ impl Signals {
     }
 }
 
-/// What woke the loop.
 enum UiEvent {
     Key(Option<io::Result<Event>>),
-    /// The terminal says whether its background is light.
+    /// True if the terminal reports a light background.
     Background(bool),
     Signal(SignalEvent),
     Fleet(bool),
@@ -218,23 +195,22 @@ enum UiEvent {
     Tick,
 }
 
-/// The loop's state.
 struct EventLoop {
     context: UiContext,
     terminal: Terminal,
     surface: Surface,
     ui: Ui,
     drawn_at: Timestamp,
-    /// A fleet came that is not drawn yet.
+    /// A new fleet is not drawn yet.
     is_fleet_new: bool,
-    /// Nobody publishes any more.
+    /// The publisher is gone.
     is_fleet_closed: bool,
     sent_focus: Option<NodeName>,
     sent_job: Option<JobId>,
     sent_interval: Duration,
-    /// Ctrl-Z has dealt with the continuation that is still to be reported.
+    /// Ctrl-Z has already handled the SIGCONT that is still to be delivered.
     has_resumed: bool,
-    /// Since when the terminal owes an answer of what its background is.
+    /// When the background colour was queried; none if no reply is due.
     background_asked_at: Option<Timestamp>,
 }
 
@@ -265,11 +241,11 @@ impl EventLoop {
         }
     }
 
-    /// Asks the terminal what its background is; the answer comes on the way of the keys.
+    /// Queries the terminal's background colour; the reply arrives as keyboard input.
     fn query_background(&mut self) {
         let term = std::env::var("TERM").unwrap_or_default();
         if background::supports_query(&term) && self.terminal.can_draw() {
-            // A terminal that takes nothing any more shows at the first frame.
+            // A closed terminal is noticed at the first frame.
             self.background_asked_at =
                 self.terminal.write(BACKGROUND_QUERY).is_ok().then(|| self.context.clock.now());
         }
@@ -282,7 +258,6 @@ impl EventLoop {
         ))
     }
 
-    /// Takes it that the terminal's background is light, or dark.
     fn on_background(&mut self, is_light: bool) {
         self.background_asked_at = None;
         self.ui.on_background(is_light);
@@ -298,13 +273,13 @@ impl EventLoop {
             self.on_background(is_light);
         }
         loop {
-            // A terminal that takes nothing any more is gone.
+            // A write fails only if the terminal is closed.
             if self.draw().is_err() {
                 return StopReason::HangUp;
             }
             let event = self.next_event(&mut keyboard, &mut signals).await;
             let ending = if let UiEvent::SuspendedTask(task) = event {
-                // Only one may read the terminal.
+                // Only one reader of the terminal at a time.
                 drop(keyboard);
                 let ending = self.run_suspended(task, &mut signals).await;
                 let Ok(again) = self.open_keyboard() else { return StopReason::HangUp };
@@ -319,7 +294,6 @@ impl EventLoop {
         }
     }
 
-    /// Waits until there is something to draw.
     async fn next_event(&mut self, keyboard: &mut Keyboard, signals: &mut Signals) -> UiEvent {
         loop {
             let delay = self.time_to_next_draw();
@@ -350,7 +324,7 @@ impl EventLoop {
         }
     }
 
-    /// Returns how long to wait: until the next second, and less when a new fleet is due.
+    /// Returns the time to the next full second, or less if a new fleet is due earlier.
     fn time_to_next_draw(&self) -> Duration {
         let now = self.context.clock.now();
         let micros = now.as_micros().rem_euclid(1_000_000);
@@ -359,7 +333,7 @@ impl EventLoop {
         if self.is_fleet_new { fleet.min(second) } else { second }
     }
 
-    /// Takes what woke us; keys that queued up meanwhile are taken before anything is drawn.
+    /// Handles an event; keys that are already queued are handled before the next draw.
     fn on_event(&mut self, event: UiEvent, keyboard: &mut Keyboard) -> Option<StopReason> {
         match event {
             UiEvent::Signal(SignalEvent::Stop(ending)) => return Some(ending),
@@ -399,7 +373,7 @@ impl EventLoop {
                 self.ui.reject_setting(&name, &text);
                 self.ui.show_message_for(why, SETTINGS_MESSAGE_DURATION, self.context.clock.now());
             }
-            // It may have been another size in between, and a terminal cuts what does not fit.
+            // The size may have changed twice, and terminals drop what does not fit.
             UiEvent::Signal(SignalEvent::Resize) => self.surface.invalidate(),
             UiEvent::Fleet(_) | UiEvent::SuspendedTask(_) | UiEvent::Tick => {}
         }
@@ -407,8 +381,8 @@ impl EventLoop {
         None
     }
 
-    /// Leaves the terminal to somebody else until they are done, or until a signal ends both. In
-    /// the background, where nobody may use the terminal, the aside is dropped.
+    /// Leaves the terminal to a task until it is done, or until a signal ends both. In the
+    /// background, where the terminal cannot be used, the task is dropped.
     async fn run_suspended(
         &mut self,
         task: SuspendedTask,
@@ -424,7 +398,7 @@ impl EventLoop {
         let mut ending = None;
         loop {
             tokio::select! {
-                // A panic in it is shown when the screen ends.
+                // A panic in it is shown when the UI ends.
                 _done = &mut work => break,
                 notice = signals.next(), if ending.is_none() => {
                     if let SignalEvent::Stop(end) = notice {
@@ -452,7 +426,7 @@ impl EventLoop {
             }
             Event::Resize(..) => {
                 if self.terminal.can_draw() {
-                    // A terminal that takes nothing any more shows at the next frame.
+                    // A closed terminal is noticed at the next frame.
                     self.terminal.write(DEVICE_STATUS_QUERY).ok();
                 }
                 return None;
@@ -485,7 +459,7 @@ impl EventLoop {
         log::warn!("a request is dropped: {error}");
         let now = self.context.clock.now();
         if let UiRequest::QueryNodes(errands) = error.into_inner() {
-            // Who asked waits for an answer, and gets one.
+            // The view waits for a reply, so it gets an error.
             for errand in errands {
                 let reply =
                     NodeReply { request: errand, answer: Err(RequestError::QueueFull), at: now };
@@ -494,8 +468,8 @@ impl EventLoop {
         }
     }
 
-    /// Tells which node is in focus, which job is looked at and how often to sample when that has
-    /// changed; tried again while nobody takes it.
+    /// Sends the focused node, the watched job and the sample interval when they have changed;
+    /// retried while the channel is full.
     fn send_changed_state(&mut self) {
         let job = self.ui.watched_job();
         if job != self.sent_job

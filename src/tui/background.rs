@@ -1,7 +1,7 @@
-//! The terminal's background: what it answers among the keys, and whether that is light.
+//! Detects a light background: filters the terminal's OSC 11 reply out of the keyboard input.
 //!
-//! The terminal library knows no such answer and takes its letters for keys, wherever the way from
-//! the terminal cuts it. So keys that may belong to it are held back until they do, or do not.
+//! The terminal library does not know this reply and reports its characters as keys, in whatever
+//! pieces they arrive. Keys that may belong to it are held back until that is decided.
 
 use std::time::Duration;
 
@@ -9,48 +9,44 @@ use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
 
 use crate::time::{Clock, Timestamp};
 
-/// Asks the terminal for the colour of its background (OSC 11).
+/// Queries the background colour (OSC 11).
 pub(super) const BACKGROUND_QUERY: &str = "\x1b]11;?\x07";
 
-/// What an answer begins with.
 const REPLY_PREFIX: &str = "\x1b]11;";
-/// No answer is longer.
 const MAX_REPLY_LENGTH: usize = 64;
-/// Answers come within this, nearly always.
+/// Most terminals reply within this.
 const USUAL_REPLY_TIME: Duration = Duration::from_secs(5);
-/// How long an Esc is held that may begin an answer, while one is likely, and later.
+/// How long an Esc that may begin a reply is held back: while a reply is likely, and later.
 const LONG_ESC_HOLD: Duration = Duration::from_secs(1);
 const SHORT_ESC_HOLD: Duration = Duration::from_millis(100);
-/// How long an answer may pause that has certainly begun.
+/// How long a reply that has certainly begun may pause.
 const MAX_REPLY_PAUSE: Duration = Duration::from_secs(5);
 
-/// Returns true if a terminal of this kind can be asked.
+/// Returns true if a terminal with this `TERM` can be queried.
 ///
-/// A terminal that cannot answer passes over the question, but for those that show it.
+/// Most terminals ignore an unknown query; the ones listed here would print it.
 pub(super) fn supports_query(term: &str) -> bool {
     let is_plain = ["", "dumb", "linux", "unknown"].contains(&term);
     !is_plain && !["eterm", "cons25", "vt1", "vt2", "sun"].iter().any(|kind| term.starts_with(kind))
 }
 
-/// Finds the answer among the keys.
+/// Separates the reply from the keys around it.
 #[derive(Debug)]
 pub(super) struct BackgroundDetector {
     clock: Clock,
-    /// When the terminal was asked; none when no answer is due.
+    /// When the query was sent; none if no reply is due.
     asked_at: Option<Timestamp>,
-    /// What may be an answer so far.
+    /// The possible reply so far.
     text: String,
-    /// The keys of it that were not handed on.
+    /// Its events, not forwarded yet.
     held: Vec<Event>,
 }
 
-/// What a text may be.
+/// How much of a text matches a reply.
 enum Progress {
-    /// No answer.
     NoMatch,
-    /// The beginning of one.
     Partial,
-    /// A whole one, and whether the background is light; none for a colour that cannot be read.
+    /// A whole reply; true for a light background, none for a colour that cannot be parsed.
     Complete(Option<bool>),
 }
 
@@ -59,8 +55,8 @@ impl BackgroundDetector {
         Self { clock, asked_at, text: String::new(), held: Vec::new() }
     }
 
-    /// Takes an event. What is none of the answer is added to `events`; returns whether the
-    /// background is light when the answer is whole.
+    /// Adds an event. Events that are not part of the reply go to `events`. Returns true for a
+    /// light background once the reply is complete.
     pub(super) fn push(&mut self, event: Event, events: &mut Vec<Event>) -> Option<bool> {
         let is_due = self.asked_at.is_some();
         let Event::Key(key) = &event else {
@@ -78,7 +74,7 @@ impl BackgroundDetector {
             Progress::Complete(is_light) => {
                 self.text.clear();
                 self.held.clear();
-                // Nothing else is due, unless nothing could be made of this.
+                // Another reply is due only if this one could not be parsed.
                 self.asked_at = self.asked_at.filter(|_| is_light.is_none());
                 is_light
             }
@@ -94,7 +90,7 @@ impl BackgroundDetector {
         }
     }
 
-    /// Returns how long to wait for more of what is held.
+    /// Returns how long to wait for more of a held sequence; none if nothing is held.
     pub(super) fn hold_timeout(&self) -> Option<Duration> {
         let asked_at = self.asked_at.filter(|_| !self.held.is_empty())?;
         let is_late = self.clock.now().since(asked_at) > USUAL_REPLY_TIME;
@@ -105,8 +101,7 @@ impl BackgroundDetector {
         })
     }
 
-    /// Takes it that nothing more came for so long. If it comes later all the same, it still belongs
-    /// to what was held.
+    /// Ends the wait. A short sequence is forwarded but remembered: a late rest still completes it.
     pub(super) fn flush(&mut self, events: &mut Vec<Event>) {
         self.release(events);
         if self.text.len() >= REPLY_PREFIX.len() {
@@ -114,7 +109,7 @@ impl BackgroundDetector {
         }
     }
 
-    /// Hands on what was held, unless it certainly is the terminal's.
+    /// Forwards the held events unless they certainly belong to a reply.
     fn release(&mut self, events: &mut Vec<Event>) {
         if self.text.len() < REPLY_PREFIX.len() {
             events.append(&mut self.held);
@@ -123,7 +118,7 @@ impl BackgroundDetector {
     }
 }
 
-/// Returns what the terminal sent for a key; none for what is no part of any answer.
+/// Returns the bytes behind a key event; none if they cannot be part of a reply.
 fn letters(key: &KeyEvent) -> Option<String> {
     match (key.code, key.modifiers.difference(KeyModifiers::SHIFT)) {
         (KeyCode::Esc, KeyModifiers::NONE) => Some("\x1b".to_owned()),
@@ -147,10 +142,10 @@ fn progress(text: &str) -> Progress {
     if is_colour && rest.len() <= MAX_REPLY_LENGTH { Progress::Partial } else { Progress::NoMatch }
 }
 
-/// The luminance from which on black is easier to read than white.
+/// The luminance above which black text is easier to read than white.
 const LIGHT_LUMINANCE: f64 = 0.179;
 
-/// Reads a colour as terminals write it, such as `rgb:ffff/ffff/ffff`, and returns its luminance.
+/// Parses a colour as terminals write it, such as `rgb:ffff/ffff/ffff`, and returns its luminance.
 fn luminance(colour: &str) -> Option<f64> {
     let parts: Vec<&str> = if let Some(parts) = colour.strip_prefix("rgb:") {
         parts.split('/').collect()
@@ -169,7 +164,7 @@ fn luminance(colour: &str) -> Option<f64> {
     )
 }
 
-/// Returns how much light a part of a colour gives, 0 to 1; it has one to four digits.
+/// Converts an sRGB component of one to four hex digits to linear light, 0 to 1.
 fn linear_component(digits: &str) -> Option<f64> {
     let most = match digits.len() {
         1 => 0xf,
@@ -190,7 +185,7 @@ mod tests {
         Event::Key(KeyEvent::new(code, modifiers))
     }
 
-    /// What the terminal library makes of what comes in one piece.
+    /// The events that the terminal library reports for one read.
     fn keys(piece: &str) -> Vec<Event> {
         let mut keys = Vec::new();
         let mut letters = piece.chars().peekable();
@@ -214,7 +209,7 @@ mod tests {
         BackgroundDetector::new(clock, Some(now))
     }
 
-    /// What is heard of these pieces; between them time passes, or a hold.
+    /// The events and the result for input in these pieces; `gives_up` lets the hold time out in between.
     fn detect(pieces: &[&str], gives_up: bool) -> (Vec<Event>, Option<bool>) {
         let (mut answer, mut events, mut found) = (due(), Vec::new(), None);
         for piece in pieces {
@@ -249,7 +244,7 @@ mod tests {
             let single: Vec<String> = answer.chars().map(String::from).collect();
             let single: Vec<&str> = single.iter().map(String::as_str).collect();
             assert_eq!(detect(&single, false), (vec![], Some(is_light)), "{answer:?}");
-            // What came too late to be held back is no key of its own either.
+            // The part that came too late to be held back is no key either.
             let (events, found) = detect(&single, true);
             assert_eq!(found, Some(is_light), "{answer:?}");
             assert!(events.len() <= 4, "{events:?}");
@@ -274,7 +269,7 @@ mod tests {
             };
             assert_eq!(detect(&pieces, false), (expected, Some(false)), "{pieces:?}");
         }
-        // An answer nobody can read is no key, and another may come.
+        // A reply that cannot be parsed is no key, and another may follow.
         for odd in ["\x1b]11;\x07", "\x1b]11;rgb:zz/0/0\x07", "\x1b]11;rgb:0/0\x1b\\"] {
             assert_eq!(detect(&[odd, answer], false), (vec![], Some(false)), "{odd:?}");
         }

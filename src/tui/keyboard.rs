@@ -1,7 +1,7 @@
-//! Keys as they are pressed, read on a thread of their own.
+//! Reads terminal input on a thread of its own.
 //!
-//! The terminal library loops for ever on a terminal that is gone. Here that costs a thread that
-//! ends with the process, never the screen: who draws finds out by itself.
+//! The terminal library loops forever on a closed terminal. On its own thread that does not block
+//! the UI, which notices a closed terminal when it writes.
 
 mod escape;
 
@@ -21,40 +21,38 @@ use tokio::sync::{mpsc, watch};
 use crate::tui::background::BackgroundDetector;
 use crate::view::{Key, NamedKey};
 
-/// How many events may wait; more stay with the terminal.
+/// Further input stays in the terminal's buffer.
 const MAX_QUEUED_EVENTS: usize = 64;
 
-/// Asks the terminal whether it is well, which it answers on the way of the keys.
+/// Device status report; the terminal's reply arrives as input.
 ///
-/// Keys that come together with a change of size wait until the library hears of the next key: it
-/// looks at one of two things that are ready and forgets the other. The answer is as good as a key.
+/// The library handles only one of two ready sources: keys that arrive with a resize wait for the
+/// next input. This reply is that input.
 pub(super) const DEVICE_STATUS_QUERY: &str = "\x1b[5n";
 
-/// Longest wait for the thread to let go of the terminal.
+/// Maximum wait for the thread to stop reading the terminal.
 const STOP_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What comes from the terminal.
 #[derive(Debug)]
 pub(super) enum KeyboardEvent {
-    /// A key and the like; an error, or none, when the terminal is gone.
+    /// A key or mouse event; an error, or none, if the terminal is closed.
     Event(Option<io::Result<Event>>),
-    /// Its background is light, or dark.
+    /// True for a light background.
     Background(bool),
 }
 
-/// The keys of the terminal until this is dropped; then the terminal is free to be read by others.
+/// Reads the terminal until dropped; then others may read it.
 #[derive(Debug)]
 pub(super) struct Keyboard {
     events: mpsc::Receiver<io::Result<Event>>,
-    /// Whether the terminal says that its background is light.
+    /// True for a light background; none until the terminal has replied.
     background: watch::Receiver<Option<bool>>,
-    /// Closed to end the thread.
+    /// Closing it ends the thread.
     stop: Option<OwnedFd>,
     stopped: blocking::Receiver<()>,
 }
 
 impl Keyboard {
-    /// Begins to read; the answer that may be due is no key.
     pub(super) fn open(detector: BackgroundDetector) -> io::Result<Self> {
         let tty = tty()?;
         let (stopping, stop) = pipe_with(PipeFlags::CLOEXEC)?;
@@ -64,7 +62,7 @@ impl Keyboard {
         let mut to = EventSender { events: sender, background: tell, detector };
         thread::Builder::new().name("keys".to_owned()).spawn(move || {
             if let Err(error) = read(tty.as_ref(), &stopping, &mut to) {
-                // Without the screen nobody needs to know.
+                // Nobody listens once the UI has ended.
                 to.events.blocking_send(Err(error)).ok();
             }
             drop(ended);
@@ -72,7 +70,6 @@ impl Keyboard {
         Ok(Self { events, background, stop: Some(stop), stopped })
     }
 
-    /// Waits for what comes next.
     pub(super) async fn next(&mut self) -> KeyboardEvent {
         tokio::select! {
             Ok(()) = self.background.changed() => {
@@ -83,12 +80,12 @@ impl Keyboard {
         }
     }
 
-    /// Waits until the terminal says whether its background is light; keys wait too.
+    /// Waits for the terminal's reply about its background; keys stay queued.
     pub(super) async fn background(&mut self) -> Option<bool> {
         *self.background.wait_for(Option::is_some).await.ok()?
     }
 
-    /// Returns an event that has come already.
+    /// Returns an event that is already queued.
     pub(super) fn try_next(&mut self) -> Option<io::Result<Event>> {
         self.events.try_recv().ok()
     }
@@ -98,13 +95,13 @@ impl Drop for Keyboard {
     fn drop(&mut self) {
         self.stop.take();
         self.events.close();
-        // It ends now, or hangs on a terminal that is gone.
+        // The thread ends now, or hangs on a closed terminal.
         self.stopped.recv_timeout(STOP_TIMEOUT).ok();
     }
 }
 
 #[expect(clippy::wildcard_enum_match_arm, reason = "most keys mean nothing to us")]
-/// Returns the key that was pressed, if it is one we tell from others.
+/// Converts a key event; none for keys that gtop does not know.
 pub(super) fn to_key(event: KeyEvent) -> Option<Key> {
     let is_shifted = event.modifiers.contains(KeyModifiers::SHIFT);
     let with = event.modifiers.difference(KeyModifiers::SHIFT);
@@ -138,12 +135,12 @@ pub(super) fn to_key(event: KeyEvent) -> Option<Key> {
     with.is_empty().then_some(if is_shifted { Key::Shift(named) } else { Key::NamedKey(named) })
 }
 
-/// Opens the terminal the library reads from, when that is not standard input.
+/// Opens the terminal that the library reads from; none if that is standard input.
 fn tty() -> io::Result<Option<File>> {
     if io::stdin().is_terminal() { Ok(None) } else { File::open("/dev/tty").map(Some) }
 }
 
-/// Who is told what comes from the terminal.
+/// Forwards events to the UI, the background reply filtered out.
 struct EventSender {
     events: mpsc::Sender<io::Result<Event>>,
     background: watch::Sender<Option<bool>>,
@@ -151,7 +148,7 @@ struct EventSender {
 }
 
 impl EventSender {
-    /// Hands on events but for what is the terminal's answer; an error when nobody listens.
+    /// Forwards events; an error if the receiver is gone.
     fn forward(
         &mut self,
         came: Vec<Event>,
@@ -165,7 +162,7 @@ impl EventSender {
         self.send(events)
     }
 
-    /// Hands on what was held back, as nothing more came.
+    /// Forwards the events that were held back.
     fn flush(&mut self) -> Result<(), mpsc::error::SendError<io::Result<Event>>> {
         let mut events = Vec::new();
         self.detector.flush(&mut events);
@@ -177,7 +174,7 @@ impl EventSender {
     }
 }
 
-/// Hands on events until told to stop, or until the terminal is gone.
+/// Forwards events until `stopping` is closed or the terminal is.
 fn read(tty: Option<&File>, stopping: &OwnedFd, to: &mut EventSender) -> io::Result<()> {
     let stdin = io::stdin();
     let tty: BorrowedFd<'_> = tty.map_or_else(|| stdin.as_fd(), AsFd::as_fd);
@@ -211,7 +208,7 @@ fn read(tty: Option<&File>, stopping: &OwnedFd, to: &mut EventSender) -> io::Res
             }
         }
         if !is_heard && !tty.is_empty() {
-            // The library has not seen what waits; see [`WAKE`].
+            // The library missed the waiting input; see [`DEVICE_STATUS_QUERY`].
             let pause = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
             if poll(&mut [PollFd::new(stopping, PollFlags::IN)], Some(&pause)).is_ok_and(|n| n > 0)
             {
@@ -221,7 +218,7 @@ fn read(tty: Option<&File>, stopping: &OwnedFd, to: &mut EventSender) -> io::Res
     }
 }
 
-/// Returns the events that wait, at least one.
+/// Returns the waiting events, at least one.
 fn read_pending() -> io::Result<Vec<Event>> {
     let mut events = vec![event::read()?];
     while events.len() < MAX_QUEUED_EVENTS && event::poll(Duration::ZERO)? {

@@ -1,4 +1,4 @@
-//! The signals that end gtop, for those who can end it in good order.
+//! Delivers the signals that end gtop to whichever task can shut down cleanly.
 
 use std::sync::LazyLock;
 
@@ -6,23 +6,21 @@ use tokio::sync::watch;
 
 use crate::tui::StopReason;
 
-/// The signal that came. One process gets them, and whoever is at work then hears of it.
+/// The signal received; process-wide, because signals are.
 static RECEIVED: LazyLock<watch::Sender<Option<StopReason>>> =
     LazyLock::new(watch::Sender::default);
 
-/// Hears of a signal that ends gtop; one that comes while something is written waits.
+/// A subscription to the signals that end gtop.
 ///
-/// Whoever takes too long after it is ended by whoever announced it.
+/// The watchdog that publishes a signal kills the process if no subscriber stops it in time.
 #[derive(Debug)]
 pub struct StopSignals(watch::Receiver<Option<StopReason>>);
 
 impl StopSignals {
-    /// Listens from now on.
     pub fn new() -> Self {
         Self(RECEIVED.subscribe())
     }
 
-    /// Waits for a signal.
     pub async fn next(&mut self) -> StopReason {
         loop {
             if let Some(ending) = *self.0.borrow_and_update() {
@@ -33,12 +31,11 @@ impl StopSignals {
         }
     }
 
-    /// Returns what came, if anything did.
     pub fn received() -> Option<StopReason> {
         *RECEIVED.borrow()
     }
 
-    /// Tells those who listen that a signal came. Returns whether there is anybody.
+    /// Publishes a signal. Returns true if there are subscribers.
     pub fn publish(ending: StopReason) -> bool {
         let has_listeners = RECEIVED.receiver_count() > 0;
         RECEIVED.send_replace(Some(ending));

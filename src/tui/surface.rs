@@ -1,7 +1,7 @@
-//! What the terminal shows, and the fewest bytes that make it show something else.
+//! Diffs frames and writes the fewest bytes that update the terminal.
 //!
-//! A login node is far away: moves are relative where that is shorter, and a style is only told when
-//! it changes what is seen.
+//! The link to a login node may be slow: cursor moves are relative where that is shorter, and a style
+//! is only written when it changes what is visible.
 
 use std::fmt::Write as _;
 
@@ -9,11 +9,11 @@ use ratatui::buffer::{Buffer, Cell};
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier};
 
-/// Begins and ends a change that the terminal shows at once.
+/// Synchronized update (DEC mode 2026): the terminal shows the whole change at once.
 const BEGIN_UPDATE: &str = "\x1b[?2026h";
 const END_UPDATE: &str = "\x1b[?2026l";
 
-/// The cells on the screen and those to come.
+/// The cells on the screen and those of the next frame.
 #[derive(Debug, Default)]
 pub struct Surface {
     shown: Buffer,
@@ -22,17 +22,16 @@ pub struct Surface {
 }
 
 impl Surface {
-    /// Makes a surface that knows nothing of what the terminal shows.
     pub fn new() -> Self {
         Self { needs_clear: true, ..Self::default() }
     }
 
-    /// Forgets what the terminal shows.
+    /// Makes the next frame a full redraw.
     pub fn invalidate(&mut self) {
         self.needs_clear = true;
     }
 
-    /// Draws a frame and returns what to write to the terminal; empty when nothing changed.
+    /// Draws a frame and returns the bytes for the terminal; empty if nothing changed.
     pub fn frame(&mut self, area: Rect, draw: impl FnOnce(&mut Buffer)) -> String {
         let mut text = String::new();
         if self.needs_clear || self.shown.area != area {
@@ -53,7 +52,7 @@ impl Surface {
     }
 }
 
-/// Where the cursor stands and in which style it writes.
+/// Writes cells as ANSI sequences; tracks the cursor position and the current style.
 #[derive(Debug, Default)]
 pub(super) struct AnsiWriter {
     at: Option<(u16, u16)>,
@@ -67,7 +66,7 @@ impl AnsiWriter {
         self.move_to(text, x, y);
         self.set_style(text, cell);
         text.push_str(cell.symbol());
-        // After a sign of uncertain width nobody knows where the cursor stands.
+        // After a character of ambiguous width the cursor position is unknown.
         self.at = cell.symbol().is_ascii().then_some((x + 1, y)).or_else(|| {
             let mut letters = cell.symbol().chars();
             let is_block =
@@ -86,13 +85,12 @@ impl AnsiWriter {
         debug_assert!(moved.is_ok(), "a string takes everything");
     }
 
-    /// Changes the style to that of a cell.
     pub(super) fn set_style(&mut self, text: &mut String, cell: &Cell) {
         let mut codes: Vec<String> = Vec::new();
         if cell.modifier != self.modifier {
             codes.extend(self.set_modifiers(cell.modifier));
         }
-        // A blank shows no foreground, unless it is reversed or underlined.
+        // A blank shows its foreground only if it is reversed or underlined.
         let is_blank = cell.symbol() == " "
             && !cell.modifier.intersects(Modifier::REVERSED | Modifier::UNDERLINED);
         if cell.fg != self.fg && !is_blank {
@@ -110,7 +108,7 @@ impl AnsiWriter {
         }
     }
 
-    /// Returns the codes for other modifiers; taking one away takes all away, colours too.
+    /// Returns the SGR codes for `wanted`; removing a modifier resets all of them, and the colours.
     fn set_modifiers(&mut self, wanted: Modifier) -> Vec<String> {
         let mut codes = Vec::new();
         if !wanted.contains(self.modifier) {
@@ -130,7 +128,6 @@ impl AnsiWriter {
         codes
     }
 
-    /// Takes back every style.
     pub(super) fn reset_style(&self, text: &mut String) {
         let is_plain = (self.fg, self.bg) == (Color::Reset, Color::Reset);
         if !is_plain || !self.modifier.is_empty() {
@@ -139,7 +136,7 @@ impl AnsiWriter {
     }
 }
 
-/// Returns the code of a colour; `base` is 30 for the foreground and 40 for the background.
+/// Returns the SGR code of a colour; `base` is 30 for the foreground and 40 for the background.
 fn colour(colour: Color, base: u8) -> String {
     let bright = base + 60;
     let own = match colour {

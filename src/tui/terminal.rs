@@ -1,4 +1,5 @@
-//! Takes the terminal and always gives it back: at the end, on an error, on a panic, when stopped.
+//! Enters raw mode and the alternate screen, and always restores the terminal: at the end, on an
+//! error, on a panic, on Ctrl-Z.
 
 use std::io::{self, Write as _};
 use std::panic;
@@ -10,76 +11,73 @@ use ratatui::layout::Rect;
 use rustix::process::{Signal, getpgrp, getpid, kill_current_process_group, kill_process};
 use rustix::termios::{LocalModes, QueueSelector, tcflush, tcgetattr, tcgetpgrp, tcgetwinsize};
 
-/// Other screen, no cursor, whether somebody looks, what is pasted told from keys, and no wrapping: a
-/// sign wider than we think cannot push a line down.
+/// Alternate screen, no cursor, focus events, bracketed paste, and no wrapping: a character that is
+/// wider than assumed cannot push a line down.
 const ENTER_SEQUENCE: &str = "\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[?1004h\x1b[?2004h\x1b[0m\x1b[2J";
-/// Clicks and no other moves of the mouse.
+/// Button events, no mouse motion.
 const MOUSE_SEQUENCE: &str = "\x1b[?1000h\x1b[?1006h";
 const LEAVE_SEQUENCE: &str =
     "\x1b[?2004l\x1b[?1004l\x1b[?1006l\x1b[?1000l\x1b[0m\x1b[2J\x1b[?7h\x1b[?25h\x1b[?1049l";
-/// Columns and rows that are drawn at most, whatever the terminal says: a screen takes memory.
+/// Maximum columns and rows drawn, whatever the terminal reports, to bound memory.
 const MAX_SIZE: (u16, u16) = (2_000, 1_000);
-/// Panics of other threads kept for the end.
+/// Panics of other threads that are kept until the terminal is restored.
 const MAX_KEPT_PANICS: usize = 8;
 
-/// The terminal is ours. One process has one terminal, and a panic hook must know.
+/// True in raw mode and on the alternate screen; static for the panic hook.
 static IS_ENTERED: AtomicBool = AtomicBool::new(false);
-/// Something is being written to the terminal, which may never take it.
+/// True during a write, which may block forever.
 static IS_WRITING: AtomicBool = AtomicBool::new(false);
 static PANICS: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-/// The terminal while it is ours; given back when dropped.
+/// The entered terminal; restored when dropped.
 #[derive(Debug)]
 pub(crate) struct Terminal {
     has_mouse: bool,
 }
 
 impl Terminal {
-    /// Takes the terminal, with its mouse or without.
     pub(crate) fn enter(has_mouse: bool) -> io::Result<Self> {
-        // Dropped, it gives back what was taken before a write failed.
+        // Dropping it restores the terminal if a write below fails.
         let terminal = Self { has_mouse };
         enter_screen(has_mouse)?;
         Ok(terminal)
     }
 
-    /// Takes the terminal again after we were stopped, if we were brought to the foreground.
+    /// Enters the terminal again after SIGCONT, if in the foreground.
     ///
-    /// In the background it is somebody else's: whoever touches it there is stopped at once, and
-    /// could not even be ended.
+    /// A background process that touches the terminal is stopped at once, and then not even
+    /// SIGTERM ends it.
     pub(crate) fn reenter(&self) -> io::Result<()> {
         if is_in_foreground() { enter_screen(self.has_mouse) } else { Ok(()) }
     }
 
-    /// Says whether the terminal is ours to draw on.
+    /// Returns true if the terminal is entered and this process is in its foreground.
     pub(crate) fn can_draw(&self) -> bool {
         let Self { has_mouse: _ } = self;
         IS_ENTERED.load(Ordering::SeqCst) && is_in_foreground()
     }
 
-    /// Gives the terminal back, stops the process group, and takes the terminal when it goes on.
+    /// Restores the terminal, stops the process group, and enters again when it continues.
     pub(crate) fn suspend(&self) -> io::Result<()> {
         restore();
-        // The main thread gets it before this returns. In a group nobody could continue it does
-        // nothing, and we go on at once.
+        // The signal is delivered before this returns. An orphaned process group ignores it, and
+        // gtop continues at once.
         kill_current_process_group(Signal::TSTP)?;
         self.reenter()
     }
 
-    /// Gives the terminal back until it is entered again.
     pub(crate) fn leave(&self) {
         let Self { has_mouse: _ } = self;
         restore();
     }
 
-    /// Returns the size; an error when the terminal is gone.
+    /// Returns the size; an error if the terminal is closed.
     pub(crate) fn area(&self) -> io::Result<Rect> {
         let Self { has_mouse: _ } = self;
         let size = tcgetwinsize(io::stdout())?;
         Ok(area((size.ws_col, size.ws_row), |name| std::env::var(name).ok()))
     }
 
-    /// Writes a frame.
     pub(crate) fn write(&self, text: &str) -> io::Result<()> {
         let Self { has_mouse: _ } = self;
         write_all(&[text])
@@ -92,8 +90,8 @@ impl Drop for Terminal {
     }
 }
 
-/// What there is to draw on. Serial lines know no size, and new containers not yet: what the
-/// variables of shells say holds then, or what terminals usually were.
+/// Returns the area to draw on. A serial line, or a container that has just started, reports 0:
+/// then `COLUMNS` and `LINES` count, or 80×24.
 fn area(reported: (u16, u16), lookup: impl Fn(&str) -> Option<String>) -> Rect {
     let sensible = |reported: u16, name: &str, default: u16, most: u16| {
         let from_shell = || lookup(name)?.trim().parse().ok().filter(|from_shell| *from_shell > 0);
@@ -103,9 +101,9 @@ fn area(reported: (u16, u16), lookup: impl Fn(&str) -> Option<String>) -> Rect {
     Rect::new(0, 0, width, sensible(reported.1, "LINES", 24, MAX_SIZE.1))
 }
 
-/// A terminal that cannot tell is taken for ours.
 fn is_in_foreground() -> bool {
-    // Hosts may come by standard input, and then that is no terminal.
+    // Standard input may be a list of hosts, so standard output is asked. If that fails, this
+    // process is taken to be in the foreground.
     tcgetpgrp(io::stdout()).map_or(true, |group| group == getpgrp())
 }
 
@@ -124,35 +122,34 @@ fn write_all(texts: &[&str]) -> io::Result<()> {
     written
 }
 
-/// Throws away what waits for a terminal that does not take what is written to it: whoever writes
-/// can go on then, and give the terminal back.
+/// Discards output that a blocked terminal does not accept, so that the writer can continue and
+/// restore the terminal.
 pub fn unblock_terminal() {
     if IS_WRITING.load(Ordering::SeqCst) && is_in_foreground() {
-        // It is no terminal, or it is gone: then nobody can be helped.
+        // Fails only if it is no terminal, or closed.
         tcflush(io::stdout(), QueueSelector::OFlush).ok();
-        // Linux does not wake who waits to write. A signal does, and the write goes on.
+        // Linux does not wake a blocked writer on a flush; a signal does.
         kill_process(getpid(), Signal::WINCH).ok();
     }
 }
 
-/// Gives the terminal back as far as that can be done without waiting for it. Whoever calls this is
-/// about to end the program.
+/// Restores the terminal as far as that works without blocking; called right before the process ends.
 pub fn force_restore_terminal() {
     let is_taken = IS_ENTERED.load(Ordering::SeqCst) || IS_WRITING.load(Ordering::SeqCst);
     if !is_taken || !is_in_foreground() {
         return;
     }
-    // What cannot be restored is gone, or is waited for by somebody else.
+    // Errors mean that the terminal is closed or that another thread restores it.
     crossterm::terminal::disable_raw_mode().ok();
     unblock_terminal();
     let leaving = || rustix::io::write(io::stdout(), LEAVE_SEQUENCE.as_bytes());
     thread::Builder::new().spawn(leaving).ok();
 }
 
-/// Gives the terminal back if it is ours. What fails here fails because it is gone.
+/// Restores the terminal if it was entered; errors mean that it is closed.
 ///
-/// Somebody who stopped us without asking has set the modes of the terminal already, and we may not
-/// touch them from the background; only the other screen is left to leave.
+/// In the background (after SIGSTOP) the shell has already reset the terminal modes, and they must
+/// not be changed from there; only the alternate screen is left.
 fn restore() {
     if !IS_ENTERED.swap(false, Ordering::SeqCst) {
         return;
@@ -168,19 +165,19 @@ fn restore() {
     }
 }
 
-/// Whether the terminal stops whoever writes from the background (`stty tostop`).
+/// Returns true if the terminal stops background writers (`stty tostop`).
 fn stops_writers() -> bool {
     tcgetattr(io::stdout()).is_ok_and(|modes| modes.local_modes.contains(LocalModes::TOSTOP))
 }
 
-/// Shows panics on a terminal that is whole again; ends when dropped.
+/// Shows panics after the terminal is restored; uninstalls its hook when dropped.
 pub(crate) struct PanicGuard(Arc<Hook>);
 
 type Hook = Box<dyn Fn(&panic::PanicHookInfo<'_>) + Send + Sync + 'static>;
 
 impl PanicGuard {
-    /// Begins. A panic of this thread restores the terminal first; those of others, which are
-    /// caught by whoever waits for them, are kept until the terminal is given back.
+    /// Installs the hook. A panic of this thread restores the terminal first; panics of other threads
+    /// are kept until the terminal is restored.
     pub(crate) fn new() -> Self {
         let default: Arc<Hook> = Arc::new(panic::take_hook());
         let (own, shown): (ThreadId, _) = (thread::current().id(), Arc::clone(&default));

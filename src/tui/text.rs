@@ -1,4 +1,4 @@
-//! Lines as text from top to bottom, for pipes and for terminals that scroll.
+//! Renders lines as plain text, for pipes and `--once`.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -9,7 +9,7 @@ use crate::tui::surface::AnsiWriter;
 use crate::tui::theme::Theme;
 use crate::view::Line;
 
-/// Writes lines as text, so wide at most; without escape sequences unless styles are wanted.
+/// Renders lines as text, cut to `width`; with ANSI styles only if `has_styles`.
 pub fn render_text(lines: &[Line], theme: Theme, width: u16, has_styles: bool) -> String {
     let area = Rect::new(0, 0, width, 1);
     let mut text = String::new();
@@ -22,7 +22,7 @@ pub fn render_text(lines: &[Line], theme: Theme, width: u16, has_styles: bool) -
     text
 }
 
-/// Writes one row, without the blanks at its end.
+/// Appends one row without trailing blanks.
 fn write_row(buffer: &Buffer, has_styles: bool, text: &mut String) {
     let is_blank = |cell: &ratatui::buffer::Cell| cell.symbol() == " ";
     let end = buffer.content.iter().rposition(|cell| !is_blank(cell)).map_or(0, |last| last + 1);
@@ -45,8 +45,8 @@ fn write_row(buffer: &Buffer, has_styles: bool, text: &mut String) {
     }
 }
 
-/// Returns a sign that is as wide everywhere: of what terminals join as they like, the first letter
-/// with its accents.
+/// Returns a symbol of the same width in every terminal: of joined emoji, which terminals measure
+/// differently, the first character with its combining marks.
 fn fixed_width(symbol: &str, columns: usize) -> String {
     let is_joined = |letter: char| {
         letter.width().unwrap_or(0) > 0 || matches!(letter, '\u{200d}' | '\u{fe00}'..='\u{fe0f}')

@@ -1,11 +1,11 @@
-//! Keys that come together, put right where the terminal library takes them apart wrongly.
+//! Rejoins escape sequences that the terminal library splits wrongly.
 //!
-//! A terminal sends `ESC O Q` for F2. Right behind the Esc key, which is one more `ESC`, the library
-//! takes both for Esc, and the rest for letters: `Q` would end gtop.
+//! A terminal sends `ESC O Q` for F2. After the Esc key, which sends another `ESC`, the library
+//! reports both as one Esc and the rest as letters: `Q` would quit gtop.
 
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
 
-/// Puts back together what stands behind an Esc. No person types these within one reading.
+/// Rejoins the keys after an Esc. Nobody types such a sequence within one read.
 pub(super) fn rejoin(events: &[Event]) -> Vec<Event> {
     let mut rejoin = Vec::with_capacity(events.len());
     let mut rest = events;
@@ -22,9 +22,9 @@ pub(super) fn rejoin(events: &[Event]) -> Vec<Event> {
     rejoin
 }
 
-/// Returns the key whose letters stand at the beginning, and how many they are.
+/// Returns the key whose sequence begins here, and its length in events.
 ///
-/// The letters are those of xterm's "VT220-style function keys" and "PC-style function keys".
+/// The sequences are xterm's "VT220-style function keys" and "PC-style function keys".
 fn split_key(events: &[Event]) -> Option<(KeyCode, usize)> {
     match (letter(events.first()?)?, letter(events.get(1)?)?) {
         ('O', last @ 'P'..='S') => Some((KeyCode::F(u8::try_from(last).ok()? - b'P' + 1), 2)),
