@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Checks what a program of gtop's needs of the machine it runs on, by reading the file itself.
+"""Checks which libraries and symbols a program needs, by reading its ELF file.
 
     program.py [--floor VERSION] [--limit BYTES] [--absent PATH…] [--debug] PROGRAM…
 
-Prints libraries and symbol versions; ends with 1 when something is wanted that an old machine does not have.
---debug leaves out what only a release must be: small, stripped, without paths.
+Prints libraries and symbol versions. Exits with 1 if the program needs something that glibc of version --floor lacks.
+--debug skips the checks that apply to a release only: size, stripped symbols, no paths of the build machine.
 """
 
 import argparse
@@ -14,17 +14,17 @@ import sys
 MACHINES = {62: "x86_64", 183: "aarch64"}
 LIBRARIES = {"libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2"}
 LINKERS = {"ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"}
-# These ask directory services through modules that a static or foreign C library must not load.
+# These load modules (NSS) that must match the C library of the machine, and that can hang.
 UNWANTED = ("getpw", "getgr", "getspnam", "dlopen")
 SYMTAB, NEEDED, SHARED = 2, 1, 3
 
 
 class Wrong(Exception):
-    """What is the matter with a program."""
+    """The reason why a program is refused."""
 
 
 class Program:
-    """The parts of an ELF file that tell what it needs."""
+    """The parts of an ELF file that list what the program needs."""
 
     def __init__(self, blob):
         self.blob = blob
@@ -56,7 +56,7 @@ class Program:
         return sorted(self.text(strings, value) for tag, value in self.entries(".dynamic", "<qQ") if tag == NEEDED)
 
     def undefined(self):
-        """Names of symbols that others must bring."""
+        """Returns the names of undefined symbols."""
         strings = self.sections[".dynstr"]
         symbols = self.entries(".dynsym", "<IBBHQQ")
         return sorted(self.text(strings, s[0]) for s in symbols if s[3] == 0 and s[0])
@@ -84,7 +84,7 @@ def number(version):
 
 
 def check(blob, options):
-    """Returns what is to be told of a program; raises Wrong."""
+    """Returns a summary of the program; raises Wrong if it is refused."""
     program = Program(blob)
     wrong = []
     if program.machine not in MACHINES:
