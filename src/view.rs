@@ -11,7 +11,7 @@ pub use display_options::{
     Chart, Density, DisplayOptions, DisplaySelection, MemoryUnit, NameColumns, ProcessKinds,
     Thresholds, VisibleDevice,
 };
-pub use filter::{Filter, FilterError, LONGEST as LONGEST_FILTER, aliases, complete};
+pub use filter::{Filter, FilterError, MAX_FILTER_LENGTH, aliases, complete};
 pub use filter_prompt::{FilterPrompt, FilterPromptEvent};
 pub use fleet_view::{Extents, FleetProblem, FleetView};
 pub use hint::hint;
@@ -106,14 +106,14 @@ pub fn act(scene: RenderContext<'_>, navigation: &mut Navigation, deed: &ViewAct
             )
         }
         ViewAction::Common(command) => match navigation.view {
-            View::Fleet => fleet::act(scene, navigation, command),
+            View::Fleet => fleet::handle_common(scene, navigation, command),
             View::Job => job::act(scene, navigation, command),
             View::Node => node::act(scene, navigation, command),
             View::Processes => processes::act(scene, navigation, command),
             View::Users => users::act(scene, navigation, command),
             View::Events => events::act(scene, navigation, command),
         },
-        ViewAction::Fleet(own) => fleet::act_own(scene, navigation, *own),
+        ViewAction::Fleet(own) => fleet::handle(scene, navigation, *own),
         ViewAction::Job(own) => job::act_own(scene, navigation, *own),
         ViewAction::Node(own) => node::act_own(scene, navigation, *own),
         ViewAction::Processes(own) => processes::act_own(scene, navigation, *own),

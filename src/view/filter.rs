@@ -6,10 +6,10 @@
 //! ask about the job a process belongs to, or that was given a device or a node.
 
 mod complete;
-mod jobs;
-mod judge;
+mod job_lookup;
+mod matching;
+mod operand;
 mod parse;
-mod value;
 
 pub use complete::complete;
 
@@ -19,11 +19,11 @@ use std::sync::Arc;
 use crate::fields::{Field, HOST, JOB, JobAt, PROCESS, Usage, current_aliases, of_device};
 use crate::fleet::Node;
 use crate::model::{Device, JobList};
-use jobs::Jobs;
-use value::Wanted;
+use job_lookup::JobLookup;
+use operand::Operand;
 
 /// The longest filter, in bytes; what is typed beyond it is refused.
-pub const LONGEST: usize = 500;
+pub const MAX_FILTER_LENGTH: usize = 500;
 
 /// What is asked to be seen. The empty one takes everything.
 #[derive(Clone, Debug, Default)]
@@ -31,7 +31,7 @@ pub struct Filter {
     text: String,
     terms: Vec<Term>,
     /// The jobs a scheduler told.
-    jobs: Option<Arc<Jobs>>,
+    jobs: Option<Arc<JobLookup>>,
 }
 
 /// What is wrong with a filter's text, and where.
@@ -49,20 +49,20 @@ pub struct FilterError {
 struct Term {
     /// It holds where its test does not.
     is_negated: bool,
-    test: Test,
+    test: Predicate,
 }
 
 #[derive(Clone, Debug)]
-enum Test {
+enum Predicate {
     /// In lower case; stands somewhere in what names a row.
     Word(String),
-    State(State),
-    Compare(Subject, Relation, Wanted),
+    StateWord(StateWord),
+    Compare(FilterField, Comparison, Operand),
 }
 
 /// Words that stand for a condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum StateWord {
     Fresh,
     Stale,
     Up,
@@ -74,7 +74,7 @@ enum State {
     Free,
 }
 
-impl State {
+impl StateWord {
     /// Every state with its word.
     const WORDS: [(&str, Self); 9] = [
         ("fresh", Self::Fresh),
@@ -91,7 +91,7 @@ impl State {
 
 /// What is compared.
 #[derive(Clone, Copy)]
-enum Subject {
+enum FilterField {
     /// The node's name.
     Node,
     /// The device's number.
@@ -108,7 +108,7 @@ enum Subject {
     OfJob(&'static Field<JobAt>),
 }
 
-impl Subject {
+impl FilterField {
     /// Those that are no field: alias, id.
     const KEYS: [(&str, &str, Self); 5] = [
         ("node", "node", Self::Node),
@@ -120,7 +120,7 @@ impl Subject {
 
     /// Finds a subject by its alias; failing that, by its id or by a word of earlier versions. An error lists the
     /// aliases of all that the word could mean; none where it means nothing.
-    fn named(word: &str) -> Result<Self, Vec<&'static str>> {
+    fn from_name(word: &str) -> Result<Self, Vec<&'static str>> {
         if let Some((.., subject)) = Self::all().find(|(alias, ..)| *alias == word) {
             return Ok(subject);
         }
@@ -160,7 +160,7 @@ impl Subject {
     }
 }
 
-impl fmt::Debug for Subject {
+impl fmt::Debug for FilterField {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Node => "node",
@@ -179,12 +179,12 @@ impl fmt::Debug for Subject {
 
 /// Returns every word that stands before a comparison.
 pub fn aliases() -> impl Iterator<Item = &'static str> {
-    Subject::aliases()
+    FilterField::aliases()
 }
 
 /// How a value is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Relation {
+enum Comparison {
     Equal,
     Unequal,
     Less,
@@ -192,22 +192,22 @@ enum Relation {
     More,
     AtLeast,
     /// Holds it somewhere.
-    Like,
-    Unlike,
+    Contains,
+    NotContains,
 }
 
-impl Relation {
+impl Comparison {
     /// Every relation with its sign, the longer ones first.
     const SIGNS: [(&str, Self); 9] = [
         ("!=", Self::Unequal),
-        ("!~", Self::Unlike),
+        ("!~", Self::NotContains),
         ("<=", Self::AtMost),
         (">=", Self::AtLeast),
         ("==", Self::Equal),
         ("=", Self::Equal),
         ("<", Self::Less),
         (">", Self::More),
-        ("~", Self::Like),
+        ("~", Self::Contains),
     ];
 
     /// Says whether it asks for more or less.
@@ -227,13 +227,15 @@ impl Filter {
     /// Returns the same for a fleet with these jobs; without them only the numbers that processes
     /// know are.
     #[must_use]
-    pub fn among(mut self, jobs: Option<&Arc<JobList>>) -> Self {
+    pub fn with_jobs(mut self, jobs: Option<&Arc<JobList>>) -> Self {
         let asks = self.terms.iter().any(|term| match &term.test {
-            Test::Word(_) => true,
-            Test::State(state) => *state == State::Free,
-            Test::Compare(subject, ..) => matches!(subject, Subject::Job | Subject::OfJob(_)),
+            Predicate::Word(_) => true,
+            Predicate::StateWord(state) => *state == StateWord::Free,
+            Predicate::Compare(subject, ..) => {
+                matches!(subject, FilterField::Job | FilterField::OfJob(_))
+            }
         });
-        self.jobs = jobs.filter(|_| asks).map(|jobs| Arc::new(Jobs::of(jobs)));
+        self.jobs = jobs.filter(|_| asks).map(|jobs| Arc::new(JobLookup::of(jobs)));
         self
     }
 

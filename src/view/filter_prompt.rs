@@ -2,7 +2,7 @@
 
 use crate::fleet::Fleet;
 use crate::view::RenderContext;
-use crate::view::filter::{Filter, FilterError, LONGEST, complete};
+use crate::view::filter::{Filter, FilterError, MAX_FILTER_LENGTH, complete};
 use crate::view::input::{Key, NamedKey};
 use crate::view::line::{Line, Tone, flow};
 use crate::view::line_editor::LineEditor;
@@ -33,7 +33,7 @@ pub enum FilterPromptEvent {
 impl FilterPrompt {
     /// Begins with the filter that holds.
     pub fn new(filter: &Filter) -> Self {
-        let prompt = LineEditor::new(filter.text(), LONGEST);
+        let prompt = LineEditor::new(filter.text(), MAX_FILTER_LENGTH);
         Self { prompt, before: filter.clone(), error: None, proposals: None }
     }
 
@@ -179,7 +179,7 @@ mod tests {
                 )
             })
             .count();
-        assert_eq!((looked, search.prompt.text().len()), (LONGEST, LONGEST));
+        assert_eq!((looked, search.prompt.text().len()), (MAX_FILTER_LENGTH, MAX_FILTER_LENGTH));
     }
 
     #[test]

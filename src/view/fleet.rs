@@ -7,15 +7,15 @@ use std::sync::Arc;
 use crate::view::RenderContext;
 use crate::view::action::{CommonAction, ViewEffect};
 use crate::view::dialog::Dialog;
-use crate::view::fleet::cell::{Cells, Quantity};
-use crate::view::fleet::claim::Roll;
-pub(crate) use crate::view::fleet::column::COLUMNS;
+use crate::view::fleet::cells::{CellCache, MapMetric};
+pub(crate) use crate::view::fleet::column_layout::HEADINGS;
+use crate::view::fleet::device_owners::AllocationIndex;
+use crate::view::fleet::grouped_rows::{GroupedRows, Row, RowOptions};
 use crate::view::fleet::grouping::Grouping;
-pub(crate) use crate::view::fleet::layout::HEADINGS;
-use crate::view::fleet::legend::Tally;
-use crate::view::fleet::letters::Letters;
-use crate::view::fleet::map::{Cursor, Grid};
-use crate::view::fleet::plan::{Plan, Row, Wish};
+use crate::view::fleet::heat_map::{Cursor, Grid};
+use crate::view::fleet::legend::OwnerCounts;
+pub(crate) use crate::view::fleet::node_sort::COLUMNS;
+use crate::view::fleet::symbol_map::SymbolMap;
 use crate::view::fleet_view::FleetView;
 use crate::view::input::Click;
 use crate::view::line::{Line, Tone};
@@ -23,67 +23,67 @@ use crate::view::navigation::{self, Navigation, View, Viewport};
 use crate::view::node::panel;
 use crate::view::sort_order::SortOrder;
 
-mod cell;
-mod claim;
-mod column;
+mod cells;
+mod column_layout;
 mod cursor;
-mod detail;
+mod device_detail;
+mod device_owners;
+mod group_header;
+mod grouped_rows;
 mod grouping;
-mod head;
-mod idle;
-mod layout;
+mod heat_map;
+mod idle_time;
 mod legend;
-mod letters;
-mod map;
-mod plan;
-mod remark;
-mod table;
-mod track;
-mod trouble;
+mod node_notes;
+mod node_series;
+mod node_sort;
+mod node_table;
+mod problem_lines;
+mod symbol_map;
 
 /// From this size on, the list and the selected node stand on one screen, however long the list is.
-const SPLIT: (u16, usize) = (100, 34);
+const MIN_SPLIT_SIZE: (u16, usize) = (100, 34);
 /// Lines of a panel besides its devices.
-const PANEL: usize = 10;
+const PANEL_HEIGHT: usize = 10;
 /// Below this width, what is known of a device takes two lines.
-const DETAIL: u16 = 110;
+const ONE_LINE_DETAIL_WIDTH: u16 = 110;
 /// The most lines for what is wrong with the fleet.
-const TROUBLES: usize = 4;
+const MAX_PROBLEM_LINES: usize = 4;
 
 /// Where one is in the fleet.
 #[derive(Clone, Debug)]
 pub struct State {
-    form: Form,
+    layout: Layout,
     pub(crate) order: SortOrder,
     grouping: Grouping,
-    quantity: Quantity,
+    metric: MapMetric,
     /// The groups of which only the head is shown.
-    folded: BTreeSet<Arc<str>>,
+    folded_groups: BTreeSet<Arc<str>>,
     /// Counts how often that changed.
-    folds: u64,
+    fold_version: u64,
     /// The group in which the selected node is meant, and whether its head is.
     group: Option<Arc<str>>,
-    is_on_head: bool,
+    is_on_header: bool,
     /// The device under the cursor of the map.
     device: Option<Arc<str>>,
     /// The column of nodes and of cells that moves up and down keep to, while one is where they led.
-    near: Option<(Cursor, (usize, usize))>,
+    preferred_column: Option<(Cursor, (usize, usize))>,
     grid: Grid,
     window: Viewport,
-    plan: Plan,
-    roll: Roll,
-    cells: Cells,
-    letters: Letters,
-    tally: Tally,
-    tracks: track::Tracks,
-    rows: table::Rows,
+    grouped_rows: GroupedRows,
+    allocations: AllocationIndex,
+    cells: CellCache,
+    symbols: SymbolMap,
+    owner_counts: OwnerCounts,
+    series_cache: node_series::SeriesCache,
+    rows: node_table::RowCache,
     /// The filter they were made for.
     filter: String,
 }
 
 /// The forms of the view.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Form {
+enum Layout {
     /// One line a node.
     #[default]
     Table,
@@ -95,17 +95,17 @@ enum Form {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// The list, or the map.
-    Form,
+    ToggleLayout,
     /// Show another quantity in the map.
-    Quantity,
+    NextMetric,
     /// The one before.
-    QuantityBefore,
+    PreviousMetric,
     /// Let rows stand together by something else.
-    Group,
+    NextGrouping,
     /// By what was before.
-    GroupBefore,
+    PreviousGrouping,
     /// Fold or unfold the group one is in.
-    Fold,
+    ToggleFold,
     /// Fold all groups.
     FoldAll,
     /// Unfold all groups.
@@ -119,95 +119,100 @@ pub enum Action {
 impl Default for State {
     fn default() -> Self {
         Self {
-            form: Form::default(),
+            layout: Layout::default(),
             order: SortOrder::by("node"),
             grouping: Grouping::default(),
-            quantity: Quantity::default(),
-            folded: BTreeSet::new(),
-            folds: 0,
+            metric: MapMetric::default(),
+            folded_groups: BTreeSet::new(),
+            fold_version: 0,
             group: None,
-            is_on_head: false,
+            is_on_header: false,
             device: None,
-            near: None,
+            preferred_column: None,
             grid: Grid::default(),
             window: Viewport::default(),
-            plan: Plan::default(),
-            roll: Roll::default(),
-            cells: Cells::default(),
-            letters: Letters::default(),
-            tally: Tally::default(),
-            tracks: track::Tracks::default(),
-            rows: table::Rows::default(),
+            grouped_rows: GroupedRows::default(),
+            allocations: AllocationIndex::default(),
+            cells: CellCache::default(),
+            symbols: SymbolMap::default(),
+            owner_counts: OwnerCounts::default(),
+            series_cache: node_series::SeriesCache::default(),
+            rows: node_table::RowCache::default(),
             filter: String::new(),
         }
     }
 }
 
 /// Does what was asked.
-pub(crate) fn act(
-    scene: RenderContext<'_>,
+pub(crate) fn handle_common(
+    context: RenderContext<'_>,
     navigation: &mut Navigation,
     command: &CommonAction,
 ) -> ViewEffect {
-    let mut place = std::mem::take(&mut navigation.fleet);
-    place.settle(scene.picture);
-    let outcome = place.act(scene.picture, navigation, command);
-    navigation.fleet = place;
+    let mut state = std::mem::take(&mut navigation.fleet);
+    state.refresh(context.picture);
+    let outcome = state.handle_common(context.picture, navigation, command);
+    navigation.fleet = state;
     outcome
 }
 
 /// Does what only the fleet understands.
-pub(crate) fn act_own(
-    scene: RenderContext<'_>,
+pub(crate) fn handle(
+    context: RenderContext<'_>,
     navigation: &mut Navigation,
     own: Action,
 ) -> ViewEffect {
-    let mut place = std::mem::take(&mut navigation.fleet);
-    place.settle(scene.picture);
-    let outcome = place.act_own(scene.picture, navigation, own);
-    navigation.fleet = place;
+    let mut state = std::mem::take(&mut navigation.fleet);
+    state.refresh(context.picture);
+    let outcome = state.handle(context.picture, navigation, own);
+    navigation.fleet = state;
     outcome
 }
 
 impl State {
     /// Says whether devices are shown as a map.
     pub(crate) fn is_map(&self) -> bool {
-        self.form == Form::Map
+        self.layout == Layout::Map
     }
 
     /// Sees to it that groups, rows and letters are those of a picture.
-    fn settle(&mut self, picture: &FleetView) {
-        self.roll.settle(picture);
-        let Self { order, grouping, folded, folds, .. } = self;
-        let wish = Wish { order: *order, grouping: *grouping, folded, folds: *folds };
-        self.plan.settle(picture, &self.roll, wish);
-        let has_letters = matches!(self.quantity, Quantity::Owner | Quantity::Job);
-        if self.form == Form::Map && has_letters {
-            self.tally.settle(picture, &self.roll, self.quantity);
-            self.letters.settle(self.tally.names());
+    fn refresh(&mut self, picture: &FleetView) {
+        self.allocations.refresh(picture);
+        let Self { order, grouping, folded_groups, fold_version, .. } = self;
+        let options = RowOptions {
+            order: *order,
+            grouping: *grouping,
+            folded_groups,
+            fold_version: *fold_version,
+        };
+        self.grouped_rows.refresh(picture, &self.allocations, options);
+        let has_letters = matches!(self.metric, MapMetric::Owner | MapMetric::Job);
+        if self.layout == Layout::Map && has_letters {
+            self.owner_counts.refresh(picture, &self.allocations, self.metric);
+            self.symbols.refresh(self.owner_counts.names());
         }
     }
 
     /// Returns its form, what the map shows and by what nodes stand together, as settings have it.
     pub(crate) const fn preferences(&self) -> (&'static str, &'static str, &'static str) {
-        let form = match self.form {
-            Form::Table => "table",
-            Form::Map => "map",
+        let layout = match self.layout {
+            Layout::Table => "table",
+            Layout::Map => "map",
         };
-        (form, self.quantity.label(), self.grouping.name())
+        (layout, self.metric.label(), self.grouping.name())
     }
 
     /// Takes over one of these.
     pub(crate) fn restore_preference(&mut self, name: &str, value: &str) {
         match (name, value) {
-            ("fleet-form", "table") => self.form = Form::Table,
-            ("fleet-form", "map") => self.form = Form::Map,
+            ("fleet-form", "table") => self.layout = Layout::Table,
+            ("fleet-form", "map") => self.layout = Layout::Map,
             ("fleet-map", label) => {
-                let known = Quantity::ALL.into_iter().find(|one| one.label() == label);
-                self.quantity = known.unwrap_or(self.quantity);
+                let known = MapMetric::ALL.into_iter().find(|one| one.label() == label);
+                self.metric = known.unwrap_or(self.metric);
             }
             ("fleet-group", name) => {
-                if let Some(grouping) = Grouping::named(name) {
+                if let Some(grouping) = Grouping::from_name(name) {
                     self.group_by(grouping);
                 }
             }
@@ -217,21 +222,21 @@ impl State {
 
     fn group_by(&mut self, grouping: Grouping) {
         self.grouping = grouping;
-        self.folded.clear();
+        self.folded_groups.clear();
         self.group = None;
-        self.is_on_head = false;
+        self.is_on_header = false;
     }
 
-    fn act(
+    fn handle_common(
         &mut self,
         picture: &FleetView,
         navigation: &mut Navigation,
         command: &CommonAction,
     ) -> ViewEffect {
         match command {
-            CommonAction::Move(step) => self.step(picture, navigation, *step),
+            CommonAction::Move(step) => self.move_vertically(picture, navigation, *step),
             CommonAction::Open => return self.open(picture, navigation),
-            CommonAction::Click(click) => return self.clicked(picture, navigation, click),
+            CommonAction::Click(click) => return self.on_click(picture, navigation, click),
             CommonAction::SortMenu => {
                 return ViewEffect::OpenDialog(Dialog::Sort(self.order.menu(&COLUMNS)));
             }
@@ -244,68 +249,74 @@ impl State {
         ViewEffect::Handled
     }
 
-    fn act_own(
+    fn handle(
         &mut self,
         picture: &FleetView,
         navigation: &mut Navigation,
         own: Action,
     ) -> ViewEffect {
         match own {
-            Action::Form => {
-                self.form = if self.form == Form::Table { Form::Map } else { Form::Table };
+            Action::ToggleLayout => {
+                self.layout =
+                    if self.layout == Layout::Table { Layout::Map } else { Layout::Table };
             }
-            Action::Quantity | Action::QuantityBefore => {
-                if self.form == Form::Table {
+            Action::NextMetric | Action::PreviousMetric => {
+                if self.layout == Layout::Table {
                     return ViewEffect::Message("the map shows that: m".to_owned());
                 }
-                self.quantity = self.quantity.turned(own == Action::Quantity);
+                self.metric = self.metric.cycle(own == Action::NextMetric);
             }
-            Action::Group | Action::GroupBefore => {
-                self.group_by(self.grouping.turned(picture, own == Action::Group));
-                if self.form == Form::Table {
+            Action::NextGrouping | Action::PreviousGrouping => {
+                self.group_by(self.grouping.cycle(picture, own == Action::NextGrouping));
+                if self.layout == Layout::Table {
                     return ViewEffect::Message(format!("grouped by {}", self.grouping.label()));
                 }
             }
-            Action::Left | Action::Right if self.form == Form::Map && !self.is_on_head => {
-                self.step_beside(picture, navigation, own == Action::Right);
+            Action::Left | Action::Right if self.layout == Layout::Map && !self.is_on_header => {
+                self.move_horizontally(picture, navigation, own == Action::Right);
             }
-            Action::Fold | Action::Left | Action::Right | Action::FoldAll | Action::UnfoldAll
-                if !self.plan.is_grouped =>
+            Action::ToggleFold
+            | Action::Left
+            | Action::Right
+            | Action::FoldAll
+            | Action::UnfoldAll
+                if !self.grouped_rows.is_grouped =>
             {
                 return ViewEffect::Message("g groups the nodes".to_owned());
             }
-            Action::Fold => self.fold(picture, navigation, None),
+            Action::ToggleFold => self.fold(picture, navigation, None),
             Action::Left => self.fold(picture, navigation, Some(true)),
             Action::Right => self.fold(picture, navigation, Some(false)),
             Action::FoldAll => {
-                self.enter_head(picture, navigation);
-                self.folded = self.plan.groups.iter().map(|group| Arc::clone(&group.key)).collect();
-                self.folds += 1;
+                self.select_group_header(picture, navigation);
+                self.folded_groups =
+                    self.grouped_rows.groups.iter().map(|group| Arc::clone(&group.key)).collect();
+                self.fold_version += 1;
             }
             Action::UnfoldAll => {
-                self.folded.clear();
-                self.folds += 1;
+                self.folded_groups.clear();
+                self.fold_version += 1;
             }
         }
         ViewEffect::Handled
     }
 
     fn open(&mut self, picture: &FleetView, navigation: &mut Navigation) -> ViewEffect {
-        match (self.spot(picture, navigation), self.form) {
-            (Some(Cursor::Head(_)), _) => {
+        match (self.cursor(picture, navigation), self.layout) {
+            (Some(Cursor::Header(_)), _) => {
                 self.fold(picture, navigation, None);
                 ViewEffect::Handled
             }
-            (Some(Cursor::Cell(group, member, cell)), form) => {
-                let found = self.plan.member(&picture.fleet, group, member);
+            (Some(Cursor::Cell(group, member, cell)), layout) => {
+                let found = self.grouped_rows.member(&picture.fleet, group, member);
                 let Some((member, node)) = found else { return ViewEffect::SwitchView(View::Node) };
-                let device = detail::position(node, member, cell)
+                let device = device_detail::position(node, member, cell)
                     .and_then(|position| node.devices.get(position))
-                    .filter(|_| form == Form::Map);
+                    .filter(|_| layout == Layout::Map);
                 match device {
                     Some(device) => {
-                        let spot = navigation::RowId::Device(Arc::clone(&device.uuid));
-                        navigation.point_at(node.name.clone(), Some(spot));
+                        let cursor = navigation::RowId::Device(Arc::clone(&device.uuid));
+                        navigation.point_at(node.name.clone(), Some(cursor));
                     }
                     None => navigation.select(node.name.clone()),
                 }
@@ -315,55 +326,63 @@ impl State {
         }
     }
 
-    fn clicked(
+    fn on_click(
         &mut self,
         picture: &FleetView,
         navigation: &mut Navigation,
         click: &Click,
     ) -> ViewEffect {
-        let to = match (click, self.form) {
-            (Click::Row(row), Form::Table) => match self.plan.rows.get(*row).copied() {
-                Some(Row::Head(group)) => Some(Cursor::Head(group)),
+        let to = match (click, self.layout) {
+            (Click::Row(row), Layout::Table) => match self.grouped_rows.rows.get(*row).copied() {
+                Some(Row::Header(group)) => Some(Cursor::Header(group)),
                 Some(Row::Node(group, member)) => Some(Cursor::Cell(group, member, 0)),
                 None => None,
             },
-            (Click::Cell(row, column), Form::Map) => {
-                let band = map::bands(&self.plan, self.grid).get(*row).copied();
-                let near = self.grid.at(*column);
-                band.map(|band| map::spot_on(&self.plan, &picture.fleet, band, self.grid, near))
+            (Click::Cell(row, column), Layout::Map) => {
+                let band = heat_map::map_lines(&self.grouped_rows, self.grid).get(*row).copied();
+                let preferred_column = self.grid.at(*column);
+                band.map(|band| {
+                    heat_map::cursor_on(
+                        &self.grouped_rows,
+                        &picture.fleet,
+                        band,
+                        self.grid,
+                        preferred_column,
+                    )
+                })
             }
             (Click::Row(_) | Click::Cell(..) | Click::View(_) | Click::Column(_), _) => {
                 return ViewEffect::Ignored;
             }
         };
         let Some(to) = to else { return ViewEffect::Handled };
-        let before = self.spot(picture, navigation);
-        let is_again = match (before, to, self.form) {
-            (Some(Cursor::Cell(group, member, _)), Cursor::Cell(to, other, _), Form::Table) => {
+        let before = self.cursor(picture, navigation);
+        let is_again = match (before, to, self.layout) {
+            (Some(Cursor::Cell(group, member, _)), Cursor::Cell(to, other, _), Layout::Table) => {
                 (group, member) == (to, other)
             }
             (before, to, _) => before == Some(to),
         };
-        self.go(picture, navigation, to);
+        self.set_cursor(picture, navigation, to);
         if is_again { self.open(picture, navigation) } else { ViewEffect::Handled }
     }
 }
 
 /// The nodes, what is wrong below them, and the selected one where there is room.
 pub(crate) fn lines(
-    scene: RenderContext<'_>,
+    context: RenderContext<'_>,
     navigation: &mut Navigation,
     width: u16,
     height: usize,
 ) -> Vec<Line> {
-    let picture = scene.picture;
+    let picture = context.picture;
     let Some(node) = navigation.node(picture).cloned() else {
         return vec![nothing(picture).cut(width)];
     };
-    let mut place = std::mem::take(&mut navigation.fleet);
-    place.settle(picture);
-    let mut lines = place.lines(scene, navigation, &node, (width, height));
-    navigation.fleet = place;
+    let mut state = std::mem::take(&mut navigation.fleet);
+    state.refresh(picture);
+    let mut lines = state.lines(context, navigation, &node, (width, height));
+    navigation.fleet = state;
     lines.truncate(height);
     lines
 }
@@ -371,42 +390,42 @@ pub(crate) fn lines(
 impl State {
     fn lines(
         &mut self,
-        scene: RenderContext<'_>,
+        context: RenderContext<'_>,
         navigation: &mut Navigation,
         node: &crate::fleet::Node,
         (width, height): (u16, usize),
     ) -> Vec<Line> {
-        let picture = scene.picture;
-        let most = if height < 10 { 0 } else { (height / 6).min(TROUBLES) };
-        let troubles = trouble::lines(picture, width, most);
-        let spot = self.spot(picture, navigation);
-        let is_large = width >= SPLIT.0 && height >= SPLIT.1;
-        let rows = self.plan.rows.len();
-        let panel = 1 + PANEL + usize::from(picture.shape.devices.min(8));
-        let is_split = match self.form {
-            Form::Table => is_large || list_share(picture, rows, height) > rows,
-            Form::Map => {
+        let picture = context.picture;
+        let most = if height < 10 { 0 } else { (height / 6).min(MAX_PROBLEM_LINES) };
+        let troubles = problem_lines::lines(picture, width, most);
+        let cursor = self.cursor(picture, navigation);
+        let is_large = width >= MIN_SPLIT_SIZE.0 && height >= MIN_SPLIT_SIZE.1;
+        let rows = self.grouped_rows.rows.len();
+        let panel = 1 + PANEL_HEIGHT + usize::from(picture.shape.devices.min(8));
+        let is_split = match self.layout {
+            Layout::Table => is_large || list_share(picture, rows, height) > rows,
+            Layout::Map => {
                 let below = height.saturating_sub(panel + troubles.len() + 2);
-                map::height(scene, self, (width, height)) <= below
+                heat_map::height(context, self, (width, height)) <= below
             }
         };
-        let details = match (is_split, self.form) {
-            (true, Form::Table) => 0,
-            (_, Form::Map) if width < DETAIL && height >= 14 => 2,
+        let details = match (is_split, self.layout) {
+            (true, Layout::Table) => 0,
+            (_, Layout::Map) if width < ONE_LINE_DETAIL_WIDTH && height >= 14 => 2,
             (..) => usize::from(height >= 8),
         };
         let room = height.saturating_sub(details + troubles.len());
-        let list = match self.form {
-            Form::Table if is_split => list_share(picture, rows, room),
-            Form::Map if is_split => map::height(scene, self, (width, height)),
-            Form::Table | Form::Map => room,
+        let list = match self.layout {
+            Layout::Table if is_split => list_share(picture, rows, room),
+            Layout::Map if is_split => heat_map::height(context, self, (width, height)),
+            Layout::Table | Layout::Map => room,
         };
-        let mut lines = match self.form {
-            Form::Map => map::lines(scene, self, spot, (width, list), height),
-            Form::Table => {
-                let at = self.row(spot);
+        let mut lines = match self.layout {
+            Layout::Map => heat_map::lines(context, self, cursor, (width, list), height),
+            Layout::Table => {
+                let at = self.row(cursor);
                 let mut window = navigation.list;
-                let lines = table::lines(scene, self, &mut window, at, (width, list));
+                let lines = node_table::lines(context, self, &mut window, at, (width, list));
                 navigation.list = window;
                 lines
             }
@@ -415,11 +434,11 @@ impl State {
             lines.resize(list, Line::new());
             lines.push(Line::new().rule(width));
             let rest = room.saturating_sub(list + 1);
-            lines.extend(panel::lines(scene, node, navigation, width, rest));
+            lines.extend(panel::lines(context, node, navigation, width, rest));
         }
         lines.resize(room, Line::new());
         lines.extend(troubles);
-        let mut detail = self.detail(scene, spot, node, (width, details));
+        let mut detail = self.detail(context, cursor, node, (width, details));
         detail.resize(details, Line::new());
         lines.extend(detail);
         lines
@@ -427,26 +446,27 @@ impl State {
 
     fn detail(
         &mut self,
-        scene: RenderContext<'_>,
-        spot: Option<Cursor>,
+        context: RenderContext<'_>,
+        cursor: Option<Cursor>,
         node: &crate::fleet::Node,
         (width, most): (u16, usize),
     ) -> Vec<Line> {
         if most == 0 {
             return Vec::new();
         }
-        match (spot, self.form) {
-            (Some(Cursor::Head(group)), _) => {
-                let group = self.plan.groups.get_mut(group);
-                group.map(|group| head::detail(scene, group, width)).into_iter().collect()
+        match (cursor, self.layout) {
+            (Some(Cursor::Header(group)), _) => {
+                let group = self.grouped_rows.groups.get_mut(group);
+                group.map(|group| group_header::detail(context, group, width)).into_iter().collect()
             }
-            (Some(Cursor::Cell(group, member, cell)), Form::Map) => {
-                let member = self.plan.member(&scene.picture.fleet, group, member);
-                let position = member.and_then(|(own, node)| detail::position(node, own, cell));
-                detail::lines(scene, self, (node, position), (width, most))
+            (Some(Cursor::Cell(group, member, cell)), Layout::Map) => {
+                let member = self.grouped_rows.member(&context.picture.fleet, group, member);
+                let position =
+                    member.and_then(|(own, node)| device_detail::position(node, own, cell));
+                device_detail::lines(context, self, (node, position), (width, most))
             }
             (Some(Cursor::Cell(..)) | None, _) => {
-                vec![table::detail(scene.picture, self, node, width)]
+                vec![node_table::detail(context.picture, self, node, width)]
             }
         }
     }
@@ -463,6 +483,6 @@ fn nothing(picture: &FleetView) -> Line {
 /// largest node has room below, a third at least.
 fn list_share(picture: &FleetView, rows: usize, room: usize) -> usize {
     let all = rows + 1;
-    let panel = PANEL + usize::from(picture.shape.devices.min(8));
+    let panel = PANEL_HEIGHT + usize::from(picture.shape.devices.min(8));
     all.min(room.saturating_sub(panel).max(room / 3))
 }

@@ -150,13 +150,13 @@ impl FleetView {
     }
 
     fn of(fleet: Fleet, now: Timestamp, filter: Filter) -> Self {
-        let filter = filter.among(fleet.jobs.as_ref());
+        let filter = filter.with_jobs(fleet.jobs.as_ref());
         let given = AllocatedDevices::of(&fleet);
         let every = 0..fleet.nodes.len();
         let (shown, totals) = if filter.is_empty() {
             (every.collect(), Totals::of_nodes(fleet.machines().map(|node| &**node), now, &given))
         } else {
-            let takes = |node: &Node| filter.takes_node(node, now);
+            let takes = |node: &Node| filter.matches_node(node, now);
             let is_shown = |place: &usize| fleet.nodes.get(*place).is_some_and(|node| takes(node));
             let machines = fleet.machines().map(|node| &**node).filter(|node| takes(node));
             (every.filter(is_shown).collect(), Totals::of_nodes(machines, now, &given))

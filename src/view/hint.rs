@@ -34,8 +34,10 @@ pub fn hint<'a>(
         }
         (ViewAction::Common(CommonAction::Open), View::Node) => (!is_in_rows).then_some("rows"),
         (ViewAction::Job(job::Action::PreviousJob), _) if is_in_rows => Some("row"),
-        (ViewAction::Fleet(fleet::Action::Form), _) if navigation.fleet.is_map() => Some("list"),
-        (ViewAction::Fleet(fleet::Action::Quantity), _) => {
+        (ViewAction::Fleet(fleet::Action::ToggleLayout), _) if navigation.fleet.is_map() => {
+            Some("list")
+        }
+        (ViewAction::Fleet(fleet::Action::NextMetric), _) => {
             navigation.fleet.is_map().then_some(usual)
         }
         (ViewAction::Processes(own), View::Processes) => navigation.processes.hint(*own, usual),
@@ -80,8 +82,8 @@ mod tests {
             (View::Job, "", ViewAction::Common(CommonAction::Open), Some("rows")),
             (View::Node, "", ViewAction::Common(CommonAction::Open), Some("rows")),
             (View::Users, "", ViewAction::Common(CommonAction::Open), Some("usual")),
-            (View::Fleet, "", ViewAction::Fleet(fleet::Action::Form), Some("usual")),
-            (View::Fleet, "", ViewAction::Fleet(fleet::Action::Quantity), None),
+            (View::Fleet, "", ViewAction::Fleet(fleet::Action::ToggleLayout), Some("usual")),
+            (View::Fleet, "", ViewAction::Fleet(fleet::Action::NextMetric), None),
         ] {
             assert_eq!(word(view, filter, deed.clone()), expected, "{view:?} {deed:?}");
         }

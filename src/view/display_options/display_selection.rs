@@ -121,7 +121,7 @@ impl DisplaySelection {
     }
 
     /// Says whether a device of a node is to be shown.
-    pub fn takes_device(&self, node: &Node, device: &Device) -> bool {
+    pub fn matches_device(&self, node: &Node, device: &Device) -> bool {
         let parent = device.parent.as_ref();
         let whole = parent.and_then(|uuid| node.devices.iter().find(|whole| whole.uuid == *uuid));
         let index = whole.unwrap_or(device).index.get();
@@ -145,7 +145,7 @@ impl DisplaySelection {
     }
 
     /// Says whether a process is to be shown, on whatever device.
-    pub fn takes_process(&self, node: &Node, used: &DeviceUse) -> bool {
+    pub fn matches_process(&self, node: &Node, used: &DeviceUse) -> bool {
         let Self { kinds, users, pids, .. } = self;
         let owner = || Some(node.process(used.pid)?.statics.user.known()?.as_ref());
         (pids.is_empty() || pids.contains(&used.pid))
@@ -155,7 +155,7 @@ impl DisplaySelection {
 
     /// Returns a node with no devices, and nothing on devices, but those that are to be shown.
     pub fn selected(&self, node: &Arc<Node>) -> Arc<Node> {
-        let takes = |device: &Device| self.takes_device(node, device);
+        let takes = |device: &Device| self.matches_device(node, device);
         if !self.selects_devices() || node.devices.iter().all(takes) {
             return Arc::clone(node);
         }
@@ -183,7 +183,7 @@ impl DisplayOptions {
     /// Returns the node with nothing but what is to be shown of it.
     pub fn narrowed(&self, node: &Arc<Node>) -> Arc<Node> {
         let selected = self.only.selected(node);
-        let takes = |used: &DeviceUse| self.only.takes_process(node, used);
+        let takes = |used: &DeviceUse| self.only.matches_process(node, used);
         if selected.uses.iter().all(takes) {
             return selected;
         }

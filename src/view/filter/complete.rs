@@ -6,14 +6,14 @@ use crate::fields::{JobAt, Usage, Value};
 use crate::fleet::Fleet;
 use crate::model::Job;
 use crate::time::Timestamp;
-use crate::view::filter::{Relation, State, Subject};
+use crate::view::filter::{Comparison, FilterField, StateWord};
 
 /// Most proposals.
-const MOST: usize = 24;
+const MAX_PROPOSALS: usize = 24;
 /// Most nodes whose values are proposed.
-const MOST_NODES: usize = 200;
+const MAX_SCANNED_NODES: usize = 200;
 /// Most jobs whose values are proposed.
-const MOST_JOBS: usize = 2000;
+const MAX_SCANNED_JOBS: usize = 2000;
 
 /// Returns the words that the one in front of the caret may become, the likeliest first.
 ///
@@ -26,7 +26,7 @@ pub fn complete(text: &str, caret: usize, fleet: &Fleet) -> Vec<String> {
         Some(rest) => ("!", rest),
         None => ("", word),
     };
-    let signs = Relation::SIGNS.iter().filter_map(|(sign, _)| Some((word.find(sign)?, *sign)));
+    let signs = Comparison::SIGNS.iter().filter_map(|(sign, _)| Some((word.find(sign)?, *sign)));
     // The first sign, and the longest that begins there.
     let found = signs.min_by_key(|(at, sign)| (*at, std::cmp::Reverse(sign.len())));
     let words: Vec<String> = match found {
@@ -34,7 +34,7 @@ pub fn complete(text: &str, caret: usize, fleet: &Fleet) -> Vec<String> {
         Some((at, sign)) => {
             let (name, value) = word.split_at_checked(at).unwrap_or((word, ""));
             let value = value.strip_prefix(sign).unwrap_or_default().to_lowercase();
-            let values = Subject::named(&name.to_lowercase())
+            let values = FilterField::from_name(&name.to_lowercase())
                 .map(|subject| values(subject, fleet))
                 .unwrap_or_default();
             let fitting =
@@ -42,12 +42,12 @@ pub fn complete(text: &str, caret: usize, fleet: &Fleet) -> Vec<String> {
             fitting.map(|known| format!("{name}{sign}{known}")).collect()
         }
     };
-    words.into_iter().take(MOST).map(|word| format!("{mark}{word}")).collect()
+    words.into_iter().take(MAX_PROPOSALS).map(|word| format!("{mark}{word}")).collect()
 }
 
 fn names(start: &str) -> Vec<String> {
-    let states = State::WORDS.iter().map(|(word, _)| *word);
-    let known = Subject::aliases().chain(states).filter(|name| name.starts_with(start));
+    let states = StateWord::WORDS.iter().map(|(word, _)| *word);
+    let known = FilterField::aliases().chain(states).filter(|name| name.starts_with(start));
     let mut known: Vec<String> = known.map(str::to_owned).collect();
     known.sort_by_cached_key(|name| (name.len(), name.clone()));
     known.dedup();
@@ -55,39 +55,39 @@ fn names(start: &str) -> Vec<String> {
 }
 
 /// Returns the words a field has somewhere; numbers are nobody's to propose.
-fn values(subject: Subject, fleet: &Fleet) -> BTreeSet<String> {
+fn values(subject: FilterField, fleet: &Fleet) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
-    if matches!(subject, Subject::Job | Subject::OfJob(_)) {
+    if matches!(subject, FilterField::Job | FilterField::OfJob(_)) {
         return of_jobs(subject, fleet);
     }
-    for node in fleet.nodes.iter().take(MOST_NODES) {
+    for node in fleet.nodes.iter().take(MAX_SCANNED_NODES) {
         match subject {
-            Subject::Node => {
+            FilterField::Node => {
                 found.insert(node.name.to_string());
             }
-            Subject::Device(field) => {
+            FilterField::Device(field) => {
                 found.extend(node.devices.iter().filter_map(|device| words((field.read)(device))));
             }
-            Subject::Process(field) => {
+            FilterField::Process(field) => {
                 let usages = node.devices.iter().flat_map(|device| Usage::of(node, device));
                 found.extend(usages.filter_map(|usage| words((field.read)(&usage))));
             }
-            Subject::Host(_)
-            | Subject::Index
-            | Subject::Uuid
-            | Subject::Pid
-            | Subject::Job
-            | Subject::OfJob(_)
-            | Subject::MemoryShare => {}
+            FilterField::Host(_)
+            | FilterField::Index
+            | FilterField::Uuid
+            | FilterField::Pid
+            | FilterField::Job
+            | FilterField::OfJob(_)
+            | FilterField::MemoryShare => {}
         }
     }
     found
 }
 
 /// Returns the words a field of jobs has.
-fn of_jobs(subject: Subject, fleet: &Fleet) -> BTreeSet<String> {
-    let jobs = fleet.jobs.iter().flat_map(|jobs| &jobs.jobs).take(MOST_JOBS);
-    let Subject::OfJob(field) = subject else {
+fn of_jobs(subject: FilterField, fleet: &Fleet) -> BTreeSet<String> {
+    let jobs = fleet.jobs.iter().flat_map(|jobs| &jobs.jobs).take(MAX_SCANNED_JOBS);
+    let FilterField::OfJob(field) = subject else {
         return jobs.map(|job| job.shown_id.to_string()).collect();
     };
     // No word depends on the moment.

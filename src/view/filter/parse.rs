@@ -1,11 +1,13 @@
 //! From what was typed to terms, with every error at its place.
 
-use crate::view::filter::value::Wanted;
-use crate::view::filter::{FilterError, LONGEST, Relation, State, Subject, Term, Test};
+use crate::view::filter::operand::Operand;
+use crate::view::filter::{
+    Comparison, FilterError, FilterField, MAX_FILTER_LENGTH, Predicate, StateWord, Term,
+};
 use crate::view::suggest::distance;
 
 /// Most terms of one filter.
-const MOST_TERMS: usize = 32;
+const MAX_TERMS: usize = 32;
 
 fn error(at: usize, words: impl Into<String>) -> FilterError {
     FilterError { at, words: words.into() }
@@ -13,12 +15,15 @@ fn error(at: usize, words: impl Into<String>) -> FilterError {
 
 /// Reads all terms.
 pub(super) fn terms(text: &str) -> Result<Vec<Term>, FilterError> {
-    if text.len() > LONGEST {
-        return Err(error(0, format!("longer than {LONGEST} bytes; ask for less at once")));
+    if text.len() > MAX_FILTER_LENGTH {
+        return Err(error(
+            0,
+            format!("longer than {MAX_FILTER_LENGTH} bytes; ask for less at once"),
+        ));
     }
     let words = words(text)?;
-    if let Some((at, _)) = words.get(MOST_TERMS) {
-        return Err(error(*at, format!("more than {MOST_TERMS} terms; ask for less at once")));
+    if let Some((at, _)) = words.get(MAX_TERMS) {
+        return Err(error(*at, format!("more than {MAX_TERMS} terms; ask for less at once")));
     }
     words.into_iter().map(|(at, word)| term(at, &word)).collect()
 }
@@ -58,11 +63,11 @@ fn term(at: usize, word: &str) -> Result<Term, FilterError> {
     Ok(Term { is_negated, test: test(at, rest)? })
 }
 
-fn test(at: usize, word: &str) -> Result<Test, FilterError> {
-    let Some((start, sign, relation)) = relation(word) else {
+fn test(at: usize, word: &str) -> Result<Predicate, FilterError> {
+    let Some((start, sign, relation)) = find_comparison(word) else {
         let lower = word.to_lowercase();
-        let state = State::WORDS.iter().find(|(name, _)| *name == lower);
-        return Ok(state.map_or(Test::Word(lower), |(_, state)| Test::State(*state)));
+        let state = StateWord::WORDS.iter().find(|(name, _)| *name == lower);
+        return Ok(state.map_or(Predicate::Word(lower), |(_, state)| Predicate::StateWord(*state)));
     };
     let (name, value) = word.split_at_checked(start).unwrap_or((word, ""));
     let value = value.strip_prefix(sign).unwrap_or_default();
@@ -70,39 +75,41 @@ fn test(at: usize, word: &str) -> Result<Test, FilterError> {
     if name.is_empty() {
         return Err(error(at, format!("a field stands before {sign}, as in util{sign}10")));
     }
-    let subject = Subject::named(&name.to_lowercase())
-        .map_err(|meant| error(at, unknown_field(name, &meant)))?;
+    let subject = FilterField::from_name(&name.to_lowercase())
+        .map_err(|meant| error(at, unknown_field_message(name, &meant)))?;
     if value.is_empty() {
         return Err(error(value_at, format!("a value stands behind {name}{sign}")));
     }
-    let is_memory = matches!(subject, Subject::Device(field) if field.id == "memory_used_bytes");
-    let subject = if is_memory && value.ends_with('%') { Subject::MemoryShare } else { subject };
-    let wanted = if matches!(subject, Subject::Job) {
-        Wanted::number_or_words(value, relation)
+    let is_memory =
+        matches!(subject, FilterField::Device(field) if field.id == "memory_used_bytes");
+    let subject =
+        if is_memory && value.ends_with('%') { FilterField::MemoryShare } else { subject };
+    let operand = if matches!(subject, FilterField::Job) {
+        Operand::job_number(value, relation)
     } else {
-        Wanted::new(value, subject.unit(), relation)
+        Operand::new(value, subject.unit(), relation)
     };
-    let wanted = wanted.map_err(|words| error(value_at, words))?;
-    Ok(Test::Compare(subject, relation, wanted))
+    let operand = operand.map_err(|words| error(value_at, words))?;
+    Ok(Predicate::Compare(subject, relation, operand))
 }
 
 /// Finds the first sign of comparison.
-fn relation(word: &str) -> Option<(usize, &'static str, Relation)> {
+fn find_comparison(word: &str) -> Option<(usize, &'static str, Comparison)> {
     let starts = word.char_indices().map(|(at, _)| at);
     starts.into_iter().find_map(|at| {
         let rest = word.get(at..)?;
-        let found = Relation::SIGNS.iter().find(|(sign, _)| rest.starts_with(sign));
+        let found = Comparison::SIGNS.iter().find(|(sign, _)| rest.starts_with(sign));
         found.map(|(sign, relation)| (at, *sign, *relation))
     })
 }
 
 /// `meant` holds the aliases of all that the name could mean.
-fn unknown_field(name: &str, meant: &[&str]) -> String {
+fn unknown_field_message(name: &str, meant: &[&str]) -> String {
     if !meant.is_empty() {
         return format!("{name} is ambiguous; write {}", meant.join(" or "));
     }
     let lower = name.to_lowercase();
-    let near = Subject::aliases()
+    let near = FilterField::aliases()
         .map(|known| (distance(&lower, known), known))
         .filter(|(distance, known)| *distance <= 1 + known.len() / 4)
         .min();

@@ -2,33 +2,34 @@
 
 use std::sync::Arc;
 
-use crate::view::fleet::map::{self, Cursor};
-use crate::view::fleet::plan::Row;
-use crate::view::fleet::{Form, State};
+use crate::view::fleet::grouped_rows::Row;
+use crate::view::fleet::heat_map::{self, Cursor};
+use crate::view::fleet::{Layout, State};
 use crate::view::fleet_view::FleetView;
 use crate::view::navigation::{Movement, Navigation};
 
 impl State {
     /// Finds the cursor again: by the names of the group, the node and the device it was on. What is
     /// gone or folded leaves it at the head of the group, or at the first node.
-    pub(super) fn spot(&self, picture: &FleetView, navigation: &Navigation) -> Option<Cursor> {
+    pub(super) fn cursor(&self, picture: &FleetView, navigation: &Navigation) -> Option<Cursor> {
         let group = self.group.as_deref();
-        let on_head = group.filter(|_| self.is_on_head).and_then(|key| self.plan.group(key));
+        let on_head =
+            group.filter(|_| self.is_on_header).and_then(|key| self.grouped_rows.group(key));
         if let Some(group) = on_head {
-            return Some(Cursor::Head(group));
+            return Some(Cursor::Header(group));
         }
-        let first = || match self.plan.rows.first().copied()? {
-            Row::Head(group) => Some(Cursor::Head(group)),
+        let first = || match self.grouped_rows.rows.first().copied()? {
+            Row::Header(group) => Some(Cursor::Header(group)),
             Row::Node(group, member) => Some(Cursor::Cell(group, member, 0)),
         };
         let name = &navigation.node(picture)?.name;
-        let Some((group, member)) = self.plan.find(&picture.fleet, group, name) else {
+        let Some((group, member)) = self.grouped_rows.find(&picture.fleet, group, name) else {
             return first();
         };
-        if self.plan.groups.get(group).is_some_and(|group| group.is_folded) {
-            return Some(Cursor::Head(group));
+        if self.grouped_rows.groups.get(group).is_some_and(|group| group.is_folded) {
+            return Some(Cursor::Header(group));
         }
-        let (own, node) = self.plan.member(&picture.fleet, group, member)?;
+        let (own, node) = self.grouped_rows.member(&picture.fleet, group, member)?;
         let is_it = |position: &usize| {
             let uuid = node.devices.get(*position).map(|device| &device.uuid);
             uuid.is_some() && uuid == self.device.as_ref()
@@ -38,75 +39,90 @@ impl State {
     }
 
     /// Returns the row of the table a spot is on.
-    pub(super) fn row(&self, spot: Option<Cursor>) -> usize {
-        let row = match spot {
-            Some(Cursor::Head(group)) => self.plan.row_of_head(group),
-            Some(Cursor::Cell(group, member, _)) => self.plan.row_of(group, member),
+    pub(super) fn row(&self, cursor: Option<Cursor>) -> usize {
+        let row = match cursor {
+            Some(Cursor::Header(group)) => self.grouped_rows.row_of_head(group),
+            Some(Cursor::Cell(group, member, _)) => self.grouped_rows.row_of(group, member),
             None => None,
         };
         row.unwrap_or(0)
     }
 
     /// Puts the cursor on a spot.
-    pub(super) fn go(&mut self, picture: &FleetView, navigation: &mut Navigation, spot: Cursor) {
-        let (Cursor::Head(group) | Cursor::Cell(group, _, _)) = spot;
-        let key = self.plan.groups.get(group).map(|group| Arc::clone(&group.key));
-        self.group = key.filter(|_| self.plan.is_grouped);
-        self.is_on_head = matches!(spot, Cursor::Head(_));
-        let Cursor::Cell(group, member, cell) = spot else { return };
-        let Some((own, node)) = self.plan.member(&picture.fleet, group, member) else { return };
+    pub(super) fn set_cursor(
+        &mut self,
+        picture: &FleetView,
+        navigation: &mut Navigation,
+        cursor: Cursor,
+    ) {
+        let (Cursor::Header(group) | Cursor::Cell(group, _, _)) = cursor;
+        let key = self.grouped_rows.groups.get(group).map(|group| Arc::clone(&group.key));
+        self.group = key.filter(|_| self.grouped_rows.is_grouped);
+        self.is_on_header = matches!(cursor, Cursor::Header(_));
+        let Cursor::Cell(group, member, cell) = cursor else { return };
+        let Some((own, node)) = self.grouped_rows.member(&picture.fleet, group, member) else {
+            return;
+        };
         let device = own.positions(node).get(cell).and_then(|at| node.devices.get(*at));
         self.device = device.map(|device| Arc::clone(&device.uuid));
         navigation.select(node.name.clone());
     }
 
     /// Moves up or down.
-    pub(super) fn step(
+    pub(super) fn move_vertically(
         &mut self,
         picture: &FleetView,
         navigation: &mut Navigation,
         step: Movement,
     ) {
-        let Some(spot) = self.spot(picture, navigation) else { return };
-        let to = match self.form {
-            Form::Table => {
-                let rows = &self.plan.rows;
-                let to = step.from(self.row(Some(spot)), rows.len(), navigation.list.rows);
+        let Some(cursor) = self.cursor(picture, navigation) else { return };
+        let to = match self.layout {
+            Layout::Table => {
+                let rows = &self.grouped_rows.rows;
+                let to = step.from(self.row(Some(cursor)), rows.len(), navigation.list.rows);
                 match rows.get(to).copied() {
-                    Some(Row::Head(group)) => Cursor::Head(group),
+                    Some(Row::Header(group)) => Cursor::Header(group),
                     Some(Row::Node(group, member)) => Cursor::Cell(group, member, 0),
                     None => return,
                 }
             }
-            Form::Map => {
+            Layout::Map => {
                 // Short lines and heads do not forget the column one came down in.
-                let near = match (self.near, spot) {
-                    (Some((last, near)), _) if last == spot => near,
+                let preferred_column = match (self.preferred_column, cursor) {
+                    (Some((last, preferred_column)), _) if last == cursor => preferred_column,
                     (_, Cursor::Cell(_, member, cell)) => {
                         (member % self.grid.per_line.max(1), cell)
                     }
-                    (_, Cursor::Head(_)) => (0, 0),
+                    (_, Cursor::Header(_)) => (0, 0),
                 };
                 let page = self.window.rows;
-                let moved = (spot, near);
-                let to = map::stepped(&self.plan, &picture.fleet, self.grid, moved, (step, page));
-                self.near = (!matches!(step, Movement::Home | Movement::End)).then_some((to, near));
+                let moved = (cursor, preferred_column);
+                let to = heat_map::moved_vertically(
+                    &self.grouped_rows,
+                    &picture.fleet,
+                    self.grid,
+                    moved,
+                    (step, page),
+                );
+                self.preferred_column = (!matches!(step, Movement::Home | Movement::End))
+                    .then_some((to, preferred_column));
                 to
             }
         };
-        self.go(picture, navigation, to);
+        self.set_cursor(picture, navigation, to);
     }
 
     /// Moves to the device before or after.
-    pub(super) fn step_beside(
+    pub(super) fn move_horizontally(
         &mut self,
         picture: &FleetView,
         navigation: &mut Navigation,
         is_forward: bool,
     ) {
-        let Some(spot) = self.spot(picture, navigation) else { return };
-        let to = map::beside(&self.plan, &picture.fleet, spot, is_forward);
-        self.go(picture, navigation, to);
+        let Some(cursor) = self.cursor(picture, navigation) else { return };
+        let to =
+            heat_map::moved_horizontally(&self.grouped_rows, &picture.fleet, cursor, is_forward);
+        self.set_cursor(picture, navigation, to);
     }
 
     /// Folds or unfolds the group one is in; `None` for the other way round.
@@ -114,28 +130,29 @@ impl State {
         &mut self,
         picture: &FleetView,
         navigation: &mut Navigation,
-        wish: Option<bool>,
+        options: Option<bool>,
     ) {
-        let Some(Cursor::Head(group) | Cursor::Cell(group, _, _)) = self.spot(picture, navigation)
+        let Some(Cursor::Header(group) | Cursor::Cell(group, _, _)) =
+            self.cursor(picture, navigation)
         else {
             return;
         };
-        let Some(known) = self.plan.groups.get(group) else { return };
+        let Some(known) = self.grouped_rows.groups.get(group) else { return };
         let key = Arc::clone(&known.key);
-        self.folds += 1;
-        if wish.unwrap_or(!known.is_folded) {
-            self.folded.insert(key);
-            self.go(picture, navigation, Cursor::Head(group));
+        self.fold_version += 1;
+        if options.unwrap_or(!known.is_folded) {
+            self.folded_groups.insert(key);
+            self.set_cursor(picture, navigation, Cursor::Header(group));
         } else {
-            self.folded.remove(&key);
+            self.folded_groups.remove(&key);
         }
     }
 
     /// Puts the cursor on the head of the group one is in.
-    pub(super) fn enter_head(&mut self, picture: &FleetView, navigation: &mut Navigation) {
-        let spot = self.spot(picture, navigation);
-        if let Some(Cursor::Head(group) | Cursor::Cell(group, _, _)) = spot {
-            self.go(picture, navigation, Cursor::Head(group));
+    pub(super) fn select_group_header(&mut self, picture: &FleetView, navigation: &mut Navigation) {
+        let cursor = self.cursor(picture, navigation);
+        if let Some(Cursor::Header(group) | Cursor::Cell(group, _, _)) = cursor {
+            self.set_cursor(picture, navigation, Cursor::Header(group));
         }
     }
 }

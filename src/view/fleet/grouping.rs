@@ -6,8 +6,8 @@ use std::sync::Arc;
 use crate::fleet::Node;
 use crate::model::{Device, JobId};
 use crate::nodeset;
-use crate::view::fleet::claim::{Roll, whole_devices};
-use crate::view::fleet::plan::{Group, Member};
+use crate::view::fleet::device_owners::{AllocationIndex, whole_devices};
+use crate::view::fleet::grouped_rows::{Group, GroupMember};
 use crate::view::fleet_view::FleetView;
 use crate::view::line::UNKNOWN;
 
@@ -30,13 +30,13 @@ pub(super) enum Grouping {
 }
 
 /// The most blocks that nodes of like names are cut into.
-const BLOCKS: u64 = 32;
+const MAX_BLOCKS: u64 = 32;
 /// The least numbers a block stands for.
-const BLOCK: u64 = 16;
+const MIN_BLOCK_SIZE: u64 = 16;
 
 /// Where a group stands among others, and what it is known by.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Key {
+struct GroupKey {
     /// A job's number; what belongs nowhere comes last.
     rank: u64,
     text: Arc<str>,
@@ -59,7 +59,7 @@ impl Grouping {
     }
 
     /// Returns the one of this name.
-    pub(super) fn named(name: &str) -> Option<Self> {
+    pub(super) fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|one| one.name() == name)
     }
 
@@ -76,7 +76,7 @@ impl Grouping {
     }
 
     /// Goes to the next one that tells anything of this picture, or to the one before.
-    pub(super) fn turned(self, picture: &FleetView, is_forward: bool) -> Self {
+    pub(super) fn cycle(self, picture: &FleetView, is_forward: bool) -> Self {
         let is_told = |grouping: &Self| match grouping {
             Self::Partition => picture.fleet.jobs.is_some(),
             Self::Job => picture.fleet.jobs.is_some() || picture.shape.has_jobs,
@@ -89,71 +89,83 @@ impl Grouping {
     }
 
     /// Returns the groups of a picture, in the order of what they stand together by.
-    pub(super) fn groups(self, picture: &FleetView, roll: &Roll) -> Vec<Group> {
+    pub(super) fn groups(self, picture: &FleetView, allocations: &AllocationIndex) -> Vec<Group> {
         match self {
             Self::None => {
-                let members = picture.shown.iter().map(|place| Member::whole(*place)).collect();
+                let members =
+                    picture.shown.iter().map(|index| GroupMember::whole(*index)).collect();
                 vec![Group { members, ..Group::default() }]
             }
-            Self::Range => ranges(picture),
-            Self::Partition | Self::Job | Self::User | Self::Model => self.by_device(picture, roll),
+            Self::Range => group_by_name(picture),
+            Self::Partition | Self::Job | Self::User | Self::Model => {
+                self.by_device(picture, allocations)
+            }
         }
     }
 
-    fn by_device(self, picture: &FleetView, roll: &Roll) -> Vec<Group> {
-        let mut groups: BTreeMap<Key, Vec<Member>> = BTreeMap::new();
-        for place in &picture.shown {
-            let Some(node) = picture.fleet.nodes.get(*place) else { continue };
-            for (key, devices) in self.parts(node, roll) {
+    fn by_device(self, picture: &FleetView, allocations: &AllocationIndex) -> Vec<Group> {
+        let mut groups: BTreeMap<GroupKey, Vec<GroupMember>> = BTreeMap::new();
+        for index in &picture.shown {
+            let Some(node) = picture.fleet.nodes.get(*index) else { continue };
+            for (key, devices) in self.groups_of_node(node, allocations) {
                 let is_whole = devices.len() == whole_devices(node).count();
                 let devices = (!is_whole).then(|| devices.into());
-                groups.entry(key).or_default().push(Member { place: *place, devices });
+                groups.entry(key).or_default().push(GroupMember { node_index: *index, devices });
             }
         }
-        let group = |(key, members): (Key, Vec<Member>)| {
-            let (title, about) = self.title(&key, roll);
+        let group = |(key, members): (GroupKey, Vec<GroupMember>)| {
+            let (title, about) = self.title(&key, allocations);
             Group { key: key.text, title, about, members, ..Group::default() }
         };
         groups.into_iter().map(group).collect()
     }
 
     /// Returns the groups a node belongs to, each with the devices it has there.
-    fn parts(self, node: &Node, roll: &Roll) -> BTreeMap<Key, Vec<usize>> {
-        let mut parts: BTreeMap<Key, Vec<usize>> = BTreeMap::new();
+    fn groups_of_node(
+        self,
+        node: &Node,
+        allocations: &AllocationIndex,
+    ) -> BTreeMap<GroupKey, Vec<usize>> {
+        let mut parts: BTreeMap<GroupKey, Vec<usize>> = BTreeMap::new();
         if self == Self::Model {
-            for place in whole_devices(node) {
-                let Some(device) = node.devices.get(place) else { continue };
-                let key = Key { rank: 0, text: model(device).into() };
-                parts.entry(key).or_default().push(place);
+            for index in whole_devices(node) {
+                let Some(device) = node.devices.get(index) else { continue };
+                let key = GroupKey { rank: 0, text: model_name(device).into() };
+                parts.entry(key).or_default().push(index);
             }
         } else {
-            let claims = roll.claims(node);
-            for place in whole_devices(node) {
-                let Some(claim) = claims.devices.get(place) else { continue };
-                for key in self.keys(&claim.jobs, &claim.users, roll) {
-                    parts.entry(key).or_default().push(place);
+            let owners = allocations.owners(node);
+            for index in whole_devices(node) {
+                let Some(owner) = owners.devices.get(index) else { continue };
+                for key in self.group_keys(&owner.jobs, &owner.users, allocations) {
+                    parts.entry(key).or_default().push(index);
                 }
             }
             // A job that does not say which devices it has is there all the same.
-            for key in self.keys(&claims.whole.jobs, &claims.whole.users, roll) {
+            for key in self.group_keys(&owners.whole.jobs, &owners.whole.users, allocations) {
                 if key.rank < u64::MAX || parts.is_empty() {
                     parts.entry(key).or_default();
                 }
             }
         }
         if parts.is_empty() {
-            parts.insert(Key::nothing(), Vec::new());
+            parts.insert(GroupKey::nothing(), Vec::new());
         }
         parts
     }
 
     /// Returns the groups of something that these have; one for what nobody has.
-    fn keys(self, jobs: &[JobId], users: &[Arc<str>], roll: &Roll) -> Vec<Key> {
-        let plain = |text: &Arc<str>| Key { rank: 0, text: Arc::clone(text) };
-        let mut keys: Vec<Key> = match self {
-            Self::Job => jobs.iter().map(Key::of_job).collect(),
+    fn group_keys(
+        self,
+        jobs: &[JobId],
+        users: &[Arc<str>],
+        allocations: &AllocationIndex,
+    ) -> Vec<GroupKey> {
+        let plain = |text: &Arc<str>| GroupKey { rank: 0, text: Arc::clone(text) };
+        let mut keys: Vec<GroupKey> = match self {
+            Self::Job => jobs.iter().map(GroupKey::of_job).collect(),
             Self::Partition => {
-                let known = jobs.iter().filter_map(|id| roll.job(id));
+                let known = jobs.iter().filter_map(|id| allocations.job(id));
                 known.map(|job| plain(&job.partition)).collect()
             }
             Self::User => users.iter().map(plain).collect(),
@@ -161,11 +173,11 @@ impl Grouping {
         };
         keys.sort_unstable();
         keys.dedup();
-        if keys.is_empty() { vec![Key::nothing()] } else { keys }
+        if keys.is_empty() { vec![GroupKey::nothing()] } else { keys }
     }
 
     /// Returns what a group is called, and what else there is to know.
-    fn title(self, key: &Key, roll: &Roll) -> (String, String) {
+    fn title(self, key: &GroupKey, allocations: &AllocationIndex) -> (String, String) {
         if key.rank == u64::MAX {
             let title = match self {
                 Self::Job => "no job",
@@ -178,14 +190,14 @@ impl Grouping {
         }
         let job = JobId::new(&key.text).filter(|_| self == Self::Job);
         let Some(job) = job else { return (key.text.to_string(), String::new()) };
-        let about = roll
+        let about = allocations
             .job(&job)
             .map_or_else(String::new, |job| format!("{} · {}", job.user, job.partition));
-        (roll.name(&job), about)
+        (allocations.name(&job), about)
     }
 }
 
-impl Key {
+impl GroupKey {
     fn nothing() -> Self {
         Self { rank: u64::MAX, text: "".into() }
     }
@@ -197,48 +209,48 @@ impl Key {
 }
 
 /// Returns blocks of nodes whose names differ in their last number alone.
-fn ranges(picture: &FleetView) -> Vec<Group> {
+fn group_by_name(picture: &FleetView) -> Vec<Group> {
     let names = picture
         .shown
         .iter()
-        .filter_map(|place| Some((*place, picture.fleet.nodes.get(*place)?.name.label())));
-    let mut stems: Vec<Stem<'_>> = Vec::new();
+        .filter_map(|index| Some((*index, picture.fleet.nodes.get(*index)?.name.label())));
+    let mut stems: Vec<NamePattern<'_>> = Vec::new();
     let mut known: BTreeMap<(&str, &str), usize> = BTreeMap::new();
-    for (place, name) in names {
-        let (front, number, back) = split(name);
+    for (index, name) in names {
+        let (front, number, back) = split_name(name);
         let at = *known.entry((front, back)).or_insert_with(|| {
-            stems.push(Stem { front, back, nodes: Vec::new() });
+            stems.push(NamePattern { front, back, nodes: Vec::new() });
             stems.len() - 1
         });
         if let Some(stem) = stems.get_mut(at) {
-            stem.nodes.push((number, place, name));
+            stem.nodes.push((number, index, name));
         }
     }
-    stems.iter().flat_map(Stem::groups).collect()
+    stems.iter().flat_map(NamePattern::groups).collect()
 }
 
 /// Names with the same text around their last number.
-struct Stem<'a> {
+struct NamePattern<'a> {
     front: &'a str,
     back: &'a str,
     nodes: Vec<(u64, usize, &'a str)>,
 }
 
-impl Stem<'_> {
+impl NamePattern<'_> {
     fn groups(&self) -> Vec<Group> {
         let numbers = || self.nodes.iter().map(|(number, _, _)| *number);
         let (first, last) = (numbers().min().unwrap_or(0).min(1), numbers().max().unwrap_or(0));
-        let mut size = BLOCK;
-        while (last - first) / size >= BLOCKS && size < u64::MAX / 2 {
+        let mut size = MIN_BLOCK_SIZE;
+        while (last - first) / size >= MAX_BLOCKS && size < u64::MAX / 2 {
             size *= 2;
         }
-        let mut blocks: BTreeMap<u64, (Vec<Member>, Vec<&str>)> = BTreeMap::new();
-        for (number, place, name) in &self.nodes {
+        let mut blocks: BTreeMap<u64, (Vec<GroupMember>, Vec<&str>)> = BTreeMap::new();
+        for (number, index, name) in &self.nodes {
             let block = blocks.entry((number - first) / size).or_default();
-            block.0.push(Member::whole(*place));
+            block.0.push(GroupMember::whole(*index));
             block.1.push(name);
         }
-        let group = |(block, (members, names)): (u64, (Vec<Member>, Vec<&str>))| Group {
+        let group = |(block, (members, names)): (u64, (Vec<GroupMember>, Vec<&str>))| Group {
             key: format!("{} {block} {}", self.front, self.back).into(),
             title: nodeset::fold(names),
             members,
@@ -249,12 +261,12 @@ impl Stem<'_> {
 }
 
 /// Returns a device's model without the maker's name.
-pub(super) fn model(device: &Device) -> &str {
+pub(super) fn model_name(device: &Device) -> &str {
     device.name.known().map_or(UNKNOWN, |name| name.trim_start_matches("NVIDIA "))
 }
 
 /// Takes a name apart around its last number; 0 where it has none.
-fn split(name: &str) -> (&str, u64, &str) {
+fn split_name(name: &str) -> (&str, u64, &str) {
     let is_digit = |letter: char| letter.is_ascii_digit();
     let Some(end) = name.rfind(is_digit).map(|last| last + 1) else { return (name, 0, "") };
     let (head, back) = name.split_at(end);
@@ -286,7 +298,7 @@ mod tests {
     }
 
     fn titles(grouping: Grouping, picture: &FleetView) -> Vec<String> {
-        let groups = grouping.groups(picture, &Roll::default());
+        let groups = grouping.groups(picture, &AllocationIndex::default());
         groups.iter().map(|group| format!("{} {}", group.title, group.members.len())).collect()
     }
 
@@ -312,7 +324,7 @@ mod tests {
             ("x99999999999999999999999", ("x99999999999999999999999", 0, "")),
             ("", ("", 0, "")),
         ] {
-            assert_eq!(split(name), parts, "{name}");
+            assert_eq!(split_name(name), parts, "{name}");
         }
     }
 
@@ -328,7 +340,7 @@ mod tests {
         let nodes =
             vec![Arc::new(mixed), Arc::new(Node::new(NodeName::new("b").unwrap(), Duration::ZERO))];
         let picture = FleetView::new(Fleet::new(nodes.into()), Timestamp::default());
-        let groups = Grouping::Model.groups(&picture, &Roll::default());
+        let groups = Grouping::Model.groups(&picture, &AllocationIndex::default());
         let told: Vec<_> = groups
             .iter()
             .map(|group| (group.title.as_str(), group.members[0].devices.as_deref()))
@@ -342,7 +354,7 @@ mod tests {
     #[test]
     fn what_tells_nothing_is_passed_over() {
         let picture = FleetView::default();
-        assert_eq!(Grouping::Range.turned(&picture, true), Grouping::User);
-        assert_eq!(Grouping::None.turned(&picture, false), Grouping::Model);
+        assert_eq!(Grouping::Range.cycle(&picture, true), Grouping::User);
+        assert_eq!(Grouping::None.cycle(&picture, false), Grouping::Model);
     }
 }

@@ -5,11 +5,13 @@ use std::sync::Arc;
 
 use crate::view::RenderContext;
 use crate::view::fleet::State;
-use crate::view::fleet::cell::{FAULTY, HEAT, HELD, NOBODY, Quantity, SEVERAL, STALE, UNSAID};
-use crate::view::fleet::claim::{Claim, Roll, whole_devices};
-use crate::view::fleet::column::{self, COLUMNS};
+use crate::view::fleet::cells::{
+    FAULTY, IDLE_HELD, MULTIPLE, MapMetric, NOT_REPORTED, STALE, TEMPERATURE_RANGE, UNUSED,
+};
+use crate::view::fleet::device_owners::{AllocationIndex, DeviceOwner, whole_devices};
 use crate::view::fleet::grouping::Grouping;
-use crate::view::fleet::letters::BEYOND;
+use crate::view::fleet::node_sort::{self, COLUMNS};
+use crate::view::fleet::symbol_map::OVERFLOW_SYMBOL;
 use crate::view::fleet_view::{FleetView, ViewVersion};
 use crate::view::line::{Line, Symbol, Tone, flow_told};
 use crate::view::number_format::Units;
@@ -17,28 +19,33 @@ use crate::view::sort_order::SortOrder;
 
 /// How many fresh devices each of those has that letters stand for; the largest first.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Tally {
-    key: Option<(ViewVersion, Quantity)>,
+pub(super) struct OwnerCounts {
+    key: Option<(ViewVersion, MapMetric)>,
     of: Vec<(Arc<str>, usize)>,
 }
 
-impl Tally {
+impl OwnerCounts {
     /// Counts once a picture.
-    pub(super) fn settle(&mut self, picture: &FleetView, roll: &Roll, quantity: Quantity) {
-        let key = Some((picture.stamp(), quantity));
+    pub(super) fn refresh(
+        &mut self,
+        picture: &FleetView,
+        allocations: &AllocationIndex,
+        metric: MapMetric,
+    ) {
+        let key = Some((picture.stamp(), metric));
         if self.key == key {
             return;
         }
         self.key = key;
         let mut counts: BTreeMap<Arc<str>, usize> = BTreeMap::new();
         for node in picture.nodes() {
-            let claims = roll.claims(node);
+            let owners = allocations.owners(node);
             for position in whole_devices(node) {
-                let Some(claim) = claims.devices.get(position) else { continue };
+                let Some(owner) = owners.devices.get(position) else { continue };
                 // Those of old numbers keep their letters, and count for nothing.
                 let is_fresh = node.fault().is_none()
                     && node.device_freshness(position, picture.now).is_fresh();
-                for name in names(claim, quantity) {
+                for name in names(owner, metric) {
                     *counts.entry(name).or_default() += usize::from(is_fresh);
                 }
             }
@@ -53,11 +60,11 @@ impl Tally {
     }
 }
 
-fn names(claim: &Claim, quantity: Quantity) -> Vec<Arc<str>> {
-    match quantity {
-        Quantity::Owner => claim.users.clone(),
-        Quantity::Job => claim.jobs.iter().map(|job| job.as_str().into()).collect(),
-        Quantity::Utilization | Quantity::Memory | Quantity::Power | Quantity::Temperature => {
+fn names(owner: &DeviceOwner, metric: MapMetric) -> Vec<Arc<str>> {
+    match metric {
+        MapMetric::Owner => owner.users.clone(),
+        MapMetric::Job => owner.jobs.iter().map(|job| job.as_str().into()).collect(),
+        MapMetric::Utilization | MapMetric::Memory | MapMetric::Power | MapMetric::Temperature => {
             Vec::new()
         }
     }
@@ -65,8 +72,8 @@ fn names(claim: &Claim, quantity: Quantity) -> Vec<Arc<str>> {
 
 /// Returns the lines over the map: what cells show, and what each of their signs means.
 pub(super) fn lines(
-    scene: RenderContext<'_>,
-    place: &State,
+    context: RenderContext<'_>,
+    state: &State,
     width: u16,
     height: usize,
 ) -> Vec<Line> {
@@ -76,9 +83,9 @@ pub(super) fn lines(
         10..20 => 2,
         _ => 3,
     };
-    let mut lines = flow_told(signs(scene, place), 3, width, most.max(2) - 1);
+    let mut lines = flow_told(symbol_lines(context, state), 3, width, most.max(2) - 1);
     if most > 1 {
-        lines.insert(0, choice(place, width));
+        lines.insert(0, mode_line(state, width));
     }
     lines.truncate(most);
     if height >= 16 {
@@ -88,26 +95,26 @@ pub(super) fn lines(
 }
 
 /// By what cells are shown and nodes stand together.
-fn choice(place: &State, width: u16) -> Line {
+fn mode_line(state: &State, width: u16) -> Line {
     let mut line = Line::of("by", Tone::Faint).gap(1);
-    for quantity in Quantity::ALL {
+    for metric in MapMetric::ALL {
         // The one that is shown is told by its brackets too: not every screen has colours.
-        line = if quantity == place.quantity {
-            line.text(format!("[{}]", quantity.label()), Tone::Accent)
+        line = if metric == state.metric {
+            line.text(format!("[{}]", metric.label()), Tone::Accent)
         } else {
-            line.gap(1).text(quantity.label(), Tone::Faint).gap(1)
+            line.gap(1).text(metric.label(), Tone::Faint).gap(1)
         };
     }
     let mut right = Line::new();
-    if place.order != SortOrder::by("node") {
-        let column = COLUMNS.iter().find(|column| column.name == place.order.column);
+    if state.order != SortOrder::by("node") {
+        let column = COLUMNS.iter().find(|column| column.name == state.order.column);
         let label = column.map_or("", |column| column.label);
-        let arrow = column::arrow(place.order);
+        let arrow = node_sort::arrow(state.order);
         right = right.text("sorted by ", Tone::Faint).text(format!("{label}{arrow}"), Tone::Plain);
     }
-    if place.grouping != Grouping::None {
+    if state.grouping != Grouping::None {
         right = if right.width() > 0 { right.gap(3) } else { right };
-        let label = place.grouping.label();
+        let label = state.grouping.label();
         right = right.text("grouped by ", Tone::Faint).text(label, Tone::Plain);
     }
     if line.width() + right.width() + 2 <= width {
@@ -117,35 +124,35 @@ fn choice(place: &State, width: u16) -> Line {
     }
 }
 
-fn signs(scene: RenderContext<'_>, place: &State) -> Vec<Line> {
+fn symbol_lines(context: RenderContext<'_>, state: &State) -> Vec<Line> {
     let strip = |marks: &[(Symbol, Tone)], words: &str| {
         let width = u16::try_from(marks.len()).unwrap_or(u16::MAX);
         Line::new().strip(marks.to_vec(), width).text(format!(" {words}"), Tone::Faint)
     };
     let sign = |mark: (Symbol, Tone), words: &str| strip(&[mark], words);
     let mut signs = Vec::new();
-    match place.quantity {
-        Quantity::Owner | Quantity::Job => {
-            let nothing = if place.quantity == Quantity::Owner { "nobody" } else { "no job" };
-            signs.push(sign(NOBODY, nothing).gap(2).then(sign(SEVERAL, "several")));
-            if place.quantity == Quantity::Owner {
-                signs.push(sign(UNSAID, "not told"));
+    match state.metric {
+        MapMetric::Owner | MapMetric::Job => {
+            let nothing = if state.metric == MapMetric::Owner { "nobody" } else { "no job" };
+            signs.push(sign(UNUSED, nothing).gap(2).then(sign(MULTIPLE, "several")));
+            if state.metric == MapMetric::Owner {
+                signs.push(sign(NOT_REPORTED, "not told"));
             }
             signs.push(strip(&STALE, "stale"));
             signs.push(sign(FAULTY, "fault"));
-            let is_beyond = |(name, _): &&(Arc<str>, usize)| place.letters.is_beyond(name);
-            let seen = place.tally.of.iter().filter(|(_, count)| *count > 0);
+            let is_beyond = |(name, _): &&(Arc<str>, usize)| state.symbols.is_beyond(name);
+            let seen = state.owner_counts.of.iter().filter(|(_, count)| *count > 0);
             let beyond = seen.clone().filter(is_beyond).count();
             if beyond > 0 {
-                let (letter, hue) = BEYOND;
+                let (letter, hue) = OVERFLOW_SYMBOL;
                 signs.push(sign(
                     (Symbol::Letter(letter, hue), Tone::Plain),
                     &format!("{beyond} others"),
                 ));
             }
             for (name, count) in seen.filter(|entry| !is_beyond(entry)) {
-                let (letter, hue) = place.letters.of(name);
-                let called = called(place, name);
+                let (letter, hue) = state.symbols.of(name);
+                let called = label(state, name);
                 let line = Line::new()
                     .strip(vec![(Symbol::Letter(letter, hue), Tone::Plain)], 1)
                     .text(format!(" {called}"), Tone::Plain)
@@ -153,13 +160,13 @@ fn signs(scene: RenderContext<'_>, place: &State) -> Vec<Line> {
                 signs.push(line);
             }
         }
-        quantity @ (Quantity::Utilization
-        | Quantity::Memory
-        | Quantity::Power
-        | Quantity::Temperature) => {
-            signs.push(scale(scene, quantity));
-            if quantity == Quantity::Utilization {
-                signs.push(sign(NOBODY, "idle").gap(2).then(sign(HELD, "idle-held")));
+        metric @ (MapMetric::Utilization
+        | MapMetric::Memory
+        | MapMetric::Power
+        | MapMetric::Temperature) => {
+            signs.push(scale(context, metric));
+            if metric == MapMetric::Utilization {
+                signs.push(sign(UNUSED, "idle").gap(2).then(sign(IDLE_HELD, "idle-held")));
             }
             signs.push(strip(&STALE, "stale"));
             signs.push(sign(FAULTY, "fault"));
@@ -168,31 +175,34 @@ fn signs(scene: RenderContext<'_>, place: &State) -> Vec<Line> {
     signs
 }
 
-fn called(place: &State, name: &str) -> String {
-    let job = crate::model::JobId::new(name).filter(|_| place.quantity == Quantity::Job);
-    job.map_or_else(|| name.to_owned(), |job| place.roll.name(&job))
+fn label(state: &State, name: &str) -> String {
+    let job = crate::model::JobId::new(name).filter(|_| state.metric == MapMetric::Job);
+    job.map_or_else(|| name.to_owned(), |job| state.allocations.name(&job))
 }
 
 /// Five of the eight levels with their shares.
-fn scale(scene: RenderContext<'_>, quantity: Quantity) -> Line {
-    let (mut line, units) = (Line::new(), Units::of(scene.taste));
+fn scale(context: RenderContext<'_>, metric: MapMetric) -> Line {
+    let (mut line, units) = (Line::new(), Units::of(context.taste));
     for part in [6.25, 31.25, 56.25, 81.25, 100.0] {
-        let tone = quantity.tone(scene, part);
-        let shown = if quantity == Quantity::Temperature {
-            units.heat(HEAT.0 + quarter(part) / 100.0 * (HEAT.1 - HEAT.0))
+        let tone = metric.tone(context, part);
+        let shown = if metric == MapMetric::Temperature {
+            units.heat(
+                TEMPERATURE_RANGE.0
+                    + level_start(part) / 100.0 * (TEMPERATURE_RANGE.1 - TEMPERATURE_RANGE.0),
+            )
         } else {
-            quarter(part)
+            level_start(part)
         };
         line = line
             .strip(vec![(Symbol::Level(part), tone)], 1)
             .text(format!("={shown:.0} "), Tone::Faint);
     }
-    let is_heat = quantity == Quantity::Temperature;
+    let is_heat = metric == MapMetric::Temperature;
     let unit = if is_heat { units.degree() } else { "%" };
     line.text(unit, Tone::Faint)
 }
 
 /// Returns the share at which a level begins.
-fn quarter(part: f32) -> f32 {
+fn level_start(part: f32) -> f32 {
     (part / 25.0).floor() * 25.0
 }

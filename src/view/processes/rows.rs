@@ -491,7 +491,7 @@ fn is_meant(sight: Sight<'_>, picture: &FleetView, recipe: &Recipe) -> bool {
             return false;
         }
     }
-    if !picture.only.takes_process(sight.node, sight.used) {
+    if !picture.only.matches_process(sight.node, sight.used) {
         return false;
     }
     if picture.filter.is_empty() {
@@ -502,7 +502,7 @@ fn is_meant(sight: Sight<'_>, picture: &FleetView, recipe: &Recipe) -> bool {
         process: sight.process.cloned(),
         unseen: sight.unseen.cloned(),
     };
-    picture.filter.takes_usage(sight.node, sight.device, &usage, picture.now)
+    picture.filter.matches_usage(sight.node, sight.device, &usage, picture.now)
 }
 
 /// What a row is sorted by.

@@ -6,21 +6,21 @@ use std::sync::Arc;
 /// The letters there are, in the order they are given out.
 const ALL: &str = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
 /// Stands for everybody beyond them.
-pub(super) const BEYOND: (char, u8) = ('#', 0);
+pub(super) const OVERFLOW_SYMBOL: (char, u8) = ('#', 0);
 /// Colours to tell them apart by.
-const HUES: u8 = 6;
+const COLOURS: u8 = 6;
 
 /// Letters given out.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Letters {
+pub(super) struct SymbolMap {
     /// Each with the number of its colour.
     given: BTreeMap<Arc<str>, (char, u8)>,
 }
 
-impl Letters {
+impl SymbolMap {
     /// Keeps the letters of those who are there, and gives the others theirs, in their order: a letter
     /// of their own name where one is free.
-    pub(super) fn settle<'a>(&mut self, names: impl IntoIterator<Item = &'a Arc<str>> + Clone) {
+    pub(super) fn refresh<'a>(&mut self, names: impl IntoIterator<Item = &'a Arc<str>> + Clone) {
         let here: BTreeSet<&Arc<str>> = names.clone().into_iter().collect();
         self.given.retain(|name, _| here.contains(name));
         let mut taken: BTreeSet<char> = self.given.values().map(|(letter, _)| *letter).collect();
@@ -44,7 +44,7 @@ impl Letters {
 
     /// Returns the letter of a name and the number of its colour.
     pub(super) fn of(&self, name: &str) -> (char, u8) {
-        self.given.get(name).copied().unwrap_or(BEYOND)
+        self.given.get(name).copied().unwrap_or(OVERFLOW_SYMBOL)
     }
 
     /// Says whether there was no letter left for a name.
@@ -54,7 +54,7 @@ impl Letters {
 
     fn rarest_hue(&self) -> u8 {
         let count = |hue: &u8| self.given.values().filter(|(_, own)| own == hue).count();
-        (0..HUES).min_by_key(count).unwrap_or(0)
+        (0..COLOURS).min_by_key(count).unwrap_or(0)
     }
 }
 
@@ -66,25 +66,25 @@ mod tests {
         words.iter().map(|word| Arc::from(*word)).collect()
     }
 
-    fn letters(letters: &Letters, words: &[&str]) -> String {
-        words.iter().map(|word| letters.of(word).0).collect()
+    fn letters(symbols: &SymbolMap, words: &[&str]) -> String {
+        words.iter().map(|word| symbols.of(word).0).collect()
     }
 
     #[test]
     fn a_letter_is_of_the_own_name_and_stays() {
-        let mut given = Letters::default();
-        given.settle(&names(&["alice", "adam", "bob"]));
+        let mut given = SymbolMap::default();
+        given.refresh(&names(&["alice", "adam", "bob"]));
         assert_eq!(["alice", "adam", "bob"].map(|name| given.of(name).1), [0, 1, 2]);
         assert_eq!(letters(&given, &["alice", "adam", "bob"]), "adb");
-        given.settle(&names(&["alice", "aaron", "ユーザー", "8421"]));
+        given.refresh(&names(&["alice", "aaron", "ユーザー", "8421"]));
         assert_eq!(letters(&given, &["alice", "aaron", "8421", "ユーザー", "bob"]), "arcb#");
     }
 
     #[test]
     fn there_is_a_sign_for_those_beyond_the_letters() {
         let many: Vec<Arc<str>> = (0..100).map(|number| format!("{number:03}").into()).collect();
-        let mut given = Letters::default();
-        given.settle(&many);
+        let mut given = SymbolMap::default();
+        given.refresh(&many);
         assert_eq!(given.of("061").0, '9');
         assert_eq!(given.of("062").0, '#');
     }

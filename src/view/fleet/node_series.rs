@@ -7,42 +7,44 @@ use crate::fleet::{Metric, Node};
 use crate::model::NodeName;
 use crate::time::Timestamp;
 use crate::view::fleet::State;
-use crate::view::fleet::layout::{Columns, TRACK};
-use crate::view::fleet::plan::Member;
+use crate::view::fleet::column_layout::{ColumnLayout, SPARKLINE};
+use crate::view::fleet::grouped_rows::GroupMember;
 
 /// The tracks that were drawn last, by node and the devices that were meant: the step they end with, and their points.
-pub(super) type Tracks = BTreeMap<(NodeName, Option<Arc<[usize]>>), (i64, Vec<Option<f32>>)>;
+pub(super) type SeriesCache = BTreeMap<(NodeName, Option<Arc<[usize]>>), (i64, Vec<Option<f32>>)>;
 
 /// Returns the step of tracks that a moment belongs to.
-pub(super) fn step_of(now: Timestamp) -> i64 {
-    now.as_micros().div_euclid(1_000_000).div_euclid(i64::from(TRACK.1))
+pub(super) fn series_step(now: Timestamp) -> i64 {
+    now.as_micros().div_euclid(1_000_000).div_euclid(i64::from(SPARKLINE.1))
 }
 
 /// Returns the mean utilization of a node, step by step.
 ///
 /// With few rows the last step is the one that is not over yet. Many would cost a terminal far away
 /// more than they tell: there they change only when a step is over.
-pub(super) fn track(
-    place: &mut State,
-    (member, node): (&Member, &Node),
+pub(super) fn node_series(
+    state: &mut State,
+    (member, node): (&GroupMember, &Node),
     now: Timestamp,
-    columns: &Columns,
+    columns: &ColumnLayout,
 ) -> Vec<Option<f32>> {
     if columns.spark == 0 {
         return Vec::new();
     }
     let key = (node.name.clone(), member.devices.clone());
-    let is_calm = columns.pace > 1;
-    let step = if is_calm { step_of(now) - 1 } else { step_of(now) };
-    if let Some((_, points)) = place.tracks.get(&key).filter(|(own, _)| is_calm && *own == step) {
+    let is_calm = columns.refresh_period > 1;
+    let step = if is_calm { series_step(now) - 1 } else { series_step(now) };
+    if let Some((_, points)) =
+        state.series_cache.get(&key).filter(|(own, _)| is_calm && *own == step)
+    {
         return points.clone();
     }
-    let seconds = usize::from(TRACK.0) * usize::from(TRACK.1);
-    let end = Timestamp::from_micros(((step + 1) * i64::from(TRACK.1) - 1) * 1_000_000);
-    let mut sums = vec![(0.0_f32, 0.0_f32); usize::from(TRACK.0)];
+    let seconds = usize::from(SPARKLINE.0) * usize::from(SPARKLINE.1);
+    let end = Timestamp::from_micros(((step + 1) * i64::from(SPARKLINE.1) - 1) * 1_000_000);
+    let mut sums = vec![(0.0_f32, 0.0_f32); usize::from(SPARKLINE.0)];
     for device in member.positions(node).iter().filter_map(|at| node.devices.get(*at)) {
         let points = node.history.last(&device.uuid, Metric::Utilization, end, seconds);
-        for (points, (sum, count)) in points.chunks(usize::from(TRACK.1)).zip(&mut sums) {
+        for (points, (sum, count)) in points.chunks(usize::from(SPARKLINE.1)).zip(&mut sums) {
             for point in points.iter().flatten() {
                 *sum += point;
                 *count += 1.0;
@@ -51,6 +53,6 @@ pub(super) fn track(
     }
     let points: Vec<_> =
         sums.into_iter().map(|(sum, count)| (count > 0.0).then(|| sum / count)).collect();
-    place.tracks.insert(key, (step, points.clone()));
+    state.series_cache.insert(key, (step, points.clone()));
     points
 }

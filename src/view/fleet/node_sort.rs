@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use crate::fleet::{Node, Totals};
 use crate::model::{Celsius, Device, Percent, Watts};
-use crate::view::fleet::claim::Roll;
-use crate::view::fleet::plan::{Group, Member};
+use crate::view::fleet::device_owners::AllocationIndex;
+use crate::view::fleet::grouped_rows::{Group, GroupMember};
 use crate::view::fleet_view::FleetView;
 use crate::view::line::Tone;
 use crate::view::node_status::NodeStatus;
@@ -29,16 +29,21 @@ pub(crate) const COLUMNS: [SortColumn; 11] = [
 
 /// What rows are compared by. What is not known comes last either way.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Worth {
+enum SortKey {
     /// The largest first.
     Number(i64),
     /// In the order of the alphabet, numbers by their value.
-    Word(u64, Arc<str>),
+    Text(u64, Arc<str>),
 }
 
 /// Puts the nodes of each group in order, and the groups by their sums where the order is by one of
 /// these. What is equal keeps its order, so that rows do not change places for nothing.
-pub(super) fn sort(groups: &mut [Group], picture: &FleetView, roll: &Roll, order: SortOrder) {
+pub(super) fn sort(
+    groups: &mut [Group],
+    picture: &FleetView,
+    allocations: &AllocationIndex,
+    order: SortOrder,
+) {
     for group in groups.iter_mut() {
         if order.column == "node" {
             if order.is_inverted {
@@ -47,24 +52,30 @@ pub(super) fn sort(groups: &mut [Group], picture: &FleetView, roll: &Roll, order
             continue;
         }
         let members = std::mem::take(&mut group.members).into_iter();
-        let mut valued: Vec<(Option<Worth>, Member)> = members
+        let mut valued: Vec<(Option<SortKey>, GroupMember)> = members
             .map(|member| {
-                let node = picture.fleet.nodes.get(member.place);
-                (node.and_then(|node| worth(picture, roll, node, &member, order.column)), member)
+                let node = picture.fleet.nodes.get(member.node_index);
+                (
+                    node.and_then(|node| {
+                        sort_key(picture, allocations, node, &member, order.column)
+                    }),
+                    member,
+                )
             })
             .collect();
         valued.sort_by(|(one, _), (other, _)| compare(one.as_ref(), other.as_ref(), order));
         group.members = valued.into_iter().map(|(_, member)| member).collect();
     }
     if matches!(order.column, "busy" | "util" | "mem" | "power") && groups.len() > 1 {
-        let total =
-            |group: &mut Group| of_totals(&group.totals(picture), order.column).map(Worth::Number);
-        let mut places: Vec<(Option<Worth>, usize)> =
-            groups.iter_mut().enumerate().map(|(place, group)| (total(group), place)).collect();
+        let total = |group: &mut Group| {
+            of_totals(&group.totals(picture), order.column).map(SortKey::Number)
+        };
+        let mut places: Vec<(Option<SortKey>, usize)> =
+            groups.iter_mut().enumerate().map(|(index, group)| (total(group), index)).collect();
         places.sort_by(|(one, _), (other, _)| compare(one.as_ref(), other.as_ref(), order));
         let mut sorted: Vec<Group> = Vec::with_capacity(groups.len());
-        for (_, place) in places {
-            sorted.extend(groups.get_mut(place).map(std::mem::take));
+        for (_, index) in places {
+            sorted.extend(groups.get_mut(index).map(std::mem::take));
         }
         for (slot, group) in groups.iter_mut().zip(sorted) {
             *slot = group;
@@ -80,41 +91,41 @@ pub(super) fn arrow(order: SortOrder) -> char {
     if is_rising { '↑' } else { '↓' }
 }
 
-fn compare(one: Option<&Worth>, other: Option<&Worth>, order: SortOrder) -> Ordering {
-    let turned = |ordering: Ordering| if order.is_inverted { ordering.reverse() } else { ordering };
+fn compare(one: Option<&SortKey>, other: Option<&SortKey>, order: SortOrder) -> Ordering {
+    let cycle = |ordering: Ordering| if order.is_inverted { ordering.reverse() } else { ordering };
     match (one, other) {
-        (Some(Worth::Number(one)), Some(Worth::Number(other))) => turned(other.cmp(one)),
-        (Some(Worth::Word(one, text)), Some(Worth::Word(other, word))) => {
-            turned((one, text).cmp(&(other, word)))
+        (Some(SortKey::Number(one)), Some(SortKey::Number(other))) => cycle(other.cmp(one)),
+        (Some(SortKey::Text(one, text)), Some(SortKey::Text(other, word))) => {
+            cycle((one, text).cmp(&(other, word)))
         }
         (one, other) => one.is_none().cmp(&other.is_none()),
     }
 }
 
-fn worth(
+fn sort_key(
     picture: &FleetView,
-    roll: &Roll,
+    allocations: &AllocationIndex,
     node: &Node,
-    member: &Member,
+    member: &GroupMember,
     column: &str,
-) -> Option<Worth> {
+) -> Option<SortKey> {
     let word = |text: &str| {
         let number = text.parse().unwrap_or(u64::MAX);
-        Worth::Word(number, text.to_lowercase().into())
+        SortKey::Text(number, text.to_lowercase().into())
     };
     let number = match column {
-        "job" => return Some(word(roll.claims(node).whole.jobs.iter().min()?.as_str())),
-        "user" => return Some(word(roll.claims(node).whole.users.iter().min()?)),
+        "job" => return Some(word(allocations.owners(node).whole.jobs.iter().min()?.as_str())),
+        "user" => return Some(word(allocations.owners(node).whole.users.iter().min()?)),
         "busy" | "util" | "mem" | "power" => {
             of_totals(&Totals::of_part(node, member.devices.as_deref()), column)?
         }
         "temp" => rounded(hottest(node, member)?),
         "cpu" => rounded(node.host.cpu.get()?.get()),
         "age" => i64::try_from(picture.now.since(node.taken_at()?).as_secs()).ok()?,
-        "note" => i64::from(trouble(picture, node)?),
+        "note" => i64::from(severity(picture, node)?),
         _ => return None,
     };
-    Some(Worth::Number(number))
+    Some(SortKey::Number(number))
 }
 
 fn of_totals(totals: &Totals, column: &str) -> Option<i64> {
@@ -136,13 +147,13 @@ fn rounded(value: f32) -> i64 {
 }
 
 /// Returns the highest temperature of the devices that are meant.
-pub(super) fn hottest(node: &Node, member: &Member) -> Option<f32> {
-    let meant = node.devices.iter().enumerate().filter(|(place, _)| member.has(*place));
+pub(super) fn hottest(node: &Node, member: &GroupMember) -> Option<f32> {
+    let meant = node.devices.iter().enumerate().filter(|(index, _)| member.has(*index));
     meant.filter_map(|(_, device)| device.temperature.get()).map(Celsius::get).reduce(f32::max)
 }
 
 /// Says how bad it is; nothing when all is well.
-fn trouble(picture: &FleetView, node: &Node) -> Option<u8> {
+fn severity(picture: &FleetView, node: &Node) -> Option<u8> {
     let is_bad = |device: &Device| device.fault.is_some();
     match NodeStatus::of(node, picture.now) {
         NodeStatus::Down => Some(9),
@@ -188,10 +199,10 @@ mod tests {
     }
 
     fn sorted(picture: &FleetView, column: &'static str, is_inverted: bool) -> String {
-        let members = (0..picture.fleet.nodes.len()).map(Member::whole).collect();
+        let members = (0..picture.fleet.nodes.len()).map(GroupMember::whole).collect();
         let mut groups = [Group { members, ..Group::default() }];
-        sort(&mut groups, picture, &Roll::default(), SortOrder { column, is_inverted });
-        let name = |member: &Member| picture.fleet.nodes[member.place].name.to_string();
+        sort(&mut groups, picture, &AllocationIndex::default(), SortOrder { column, is_inverted });
+        let name = |member: &GroupMember| picture.fleet.nodes[member.node_index].name.to_string();
         groups[0].members.iter().map(name).collect()
     }
 
@@ -217,7 +228,7 @@ mod tests {
 
     #[test]
     fn numbers_in_words_go_by_their_value() {
-        let number = |number, text: &str| Some(Worth::Word(number, text.into()));
+        let number = |number, text: &str| Some(SortKey::Text(number, text.into()));
         let order = SortOrder::by("job");
         let (nine, eleven) = (number(9, "9"), number(11, "11"));
         assert_eq!(compare(nine.as_ref(), eleven.as_ref(), order), Ordering::Less);
@@ -225,9 +236,9 @@ mod tests {
 
     #[test]
     fn every_column_has_a_letter_of_its_own_that_the_menu_does_not_need() {
-        let mut letters: Vec<char> = COLUMNS.iter().map(|column| column.letter).collect();
-        letters.sort_unstable();
-        assert!(letters.windows(2).all(|two| two[0] != two[1]));
-        assert!(!letters.iter().any(|letter| "jkq".contains(*letter)));
+        let mut symbols: Vec<char> = COLUMNS.iter().map(|column| column.letter).collect();
+        symbols.sort_unstable();
+        assert!(symbols.windows(2).all(|two| two[0] != two[1]));
+        assert!(!symbols.iter().any(|letter| "jkq".contains(*letter)));
     }
 }

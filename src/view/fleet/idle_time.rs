@@ -5,28 +5,28 @@ use std::time::Duration;
 
 use crate::fleet::{ACTIVE_PERCENT, Metric, Node};
 use crate::time::Timestamp;
-use crate::view::fleet::claim::Claims;
+use crate::view::fleet::device_owners::DeviceOwners;
 use crate::view::number_format::share;
 
 /// Idle for so long, a device that somebody holds is held in vain; no longer than is remembered
 /// unless somebody says otherwise.
-pub(super) const IN_VAIN: Duration = Duration::from_secs(5 * 60);
+pub(super) const IDLE_HELD_WARNING: Duration = Duration::from_secs(5 * 60);
 /// How far back it is looked for when a device worked last.
-pub(super) const REACH: Duration = Duration::from_secs(60 * 60);
+pub(super) const MAX_LOOKBACK: Duration = Duration::from_secs(60 * 60);
 /// Idle for less, it may just wait for its next batch, and nothing is said.
-const WAITING: Duration = Duration::from_secs(60);
+const MIN_IDLE_TIME: Duration = Duration::from_secs(60);
 /// Peers that work less make no lagging.
-const PEERS_WORK: f32 = 50.0;
+const MIN_PEER_PERCENT: f32 = 50.0;
 /// How many peers there must be.
-const PEERS: usize = 2;
+const MIN_PEERS: usize = 2;
 /// Lagging for less is nothing.
-const LAGGING: Duration = Duration::from_secs(10);
+const MIN_LAG_TIME: Duration = Duration::from_secs(10);
 /// No sample for so many seconds, and nobody knows what happened before.
-const LONGEST_GAP: usize = 90;
+const MAX_GAP_SECONDS: usize = 90;
 
 /// How long something has lasted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Span {
+pub(super) struct ElapsedTime {
     pub(super) span: Duration,
     /// It may have lasted longer: nothing older is known.
     pub(super) is_open: bool,
@@ -34,22 +34,22 @@ pub(super) struct Span {
 
 /// A device that lags behind its peers.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Lag {
+pub(super) struct Straggler {
     /// Its position.
     pub(super) position: usize,
     pub(super) percent: f32,
-    pub(super) lasting: Span,
+    pub(super) lasting: ElapsedTime,
 }
 
 /// Returns for how long a device has been below a share, looking back `reach` at most; nothing
 /// when it is not.
-pub(super) fn below(
+pub(super) fn time_below(
     node: &Node,
     position: usize,
     limit: f32,
     now: Timestamp,
     reach: Duration,
-) -> Option<Span> {
+) -> Option<ElapsedTime> {
     let device = node.devices.get(position)?;
     share(device.utilization).filter(|now| *now < limit)?;
     let count = usize::try_from(reach.as_secs()).unwrap_or(0);
@@ -64,51 +64,55 @@ pub(super) fn below(
             }
             None => gap += 1,
         }
-        if gap > LONGEST_GAP {
+        if gap > MAX_GAP_SECONDS {
             break;
         }
     }
-    Some(Span { span: Duration::from_secs(lasted), is_open })
+    Some(ElapsedTime { span: Duration::from_secs(lasted), is_open })
 }
 
 /// Returns for how long a device that somebody holds has done nothing; nothing when it works, or
 /// nobody holds it, or it may just wait for its next batch.
-pub(super) fn held(
+pub(super) fn idle_held_time(
     node: &Node,
-    claims: &Claims,
+    owners: &DeviceOwners,
     position: usize,
     now: Timestamp,
     reach: Duration,
-) -> Option<Span> {
-    claims.devices.get(position).filter(|claim| claim.is_held)?;
-    below(node, position, ACTIVE_PERCENT, now, reach).filter(|idle| idle.span >= WAITING)
+) -> Option<ElapsedTime> {
+    owners.devices.get(position).filter(|owner| owner.is_held)?;
+    time_below(node, position, ACTIVE_PERCENT, now, reach).filter(|idle| idle.span >= MIN_IDLE_TIME)
 }
 
 /// Returns the device that lags furthest behind the others of its job; on a node without jobs,
 /// behind the others that are used.
-pub(super) fn lag(node: &Node, claims: &Claims, now: Timestamp) -> Option<Lag> {
-    let used = |position: usize| claims.devices.get(position).filter(|claim| claim.is_used);
+pub(super) fn find_straggler(
+    node: &Node,
+    owners: &DeviceOwners,
+    now: Timestamp,
+) -> Option<Straggler> {
+    let used = |position: usize| owners.devices.get(position).filter(|owner| owner.is_used);
     let load = |position: usize| share(node.devices.get(position)?.utilization);
     let mut lags = Vec::new();
     for (position, device) in node.devices.iter().enumerate() {
         let (Some(own), Some(percent)) = (used(position), load(position)) else { continue };
-        if device.fault.is_some() || percent >= PEERS_WORK {
+        if device.fault.is_some() || percent >= MIN_PEER_PERCENT {
             continue;
         }
         let is_peer = |other: &usize| {
-            *other != position && used(*other).is_some_and(|claim| claim.jobs == own.jobs)
+            *other != position && used(*other).is_some_and(|owner| owner.jobs == own.jobs)
         };
         let mut peers: Vec<f32> =
             (0..node.devices.len()).filter(is_peer).filter_map(load).collect();
         peers.sort_unstable_by(f32::total_cmp);
         let Some(middle) = peers.get(peers.len() / 2).copied() else { continue };
-        if peers.len() < PEERS || middle < PEERS_WORK || percent >= middle / 2.0 {
+        if peers.len() < MIN_PEERS || middle < MIN_PEER_PERCENT || percent >= middle / 2.0 {
             continue;
         }
         let reach = Duration::from_secs(900);
-        let lasting = below(node, position, middle / 2.0, now, reach);
-        if let Some(lasting) = lasting.filter(|lasting| lasting.span >= LAGGING) {
-            lags.push(Lag { position, percent, lasting });
+        let lasting = time_below(node, position, middle / 2.0, now, reach);
+        if let Some(lasting) = lasting.filter(|lasting| lasting.span >= MIN_LAG_TIME) {
+            lags.push(Straggler { position, percent, lasting });
         }
     }
     lags.into_iter().min_by(|one, other| one.percent.total_cmp(&other.percent))
@@ -118,7 +122,7 @@ pub(super) fn lag(node: &Node, claims: &Claims, now: Timestamp) -> Option<Lag> {
 mod tests {
     use super::*;
     use crate::model::{Device, JobId, NodeName, Percent, Reading};
-    use crate::view::fleet::claim::Claim;
+    use crate::view::fleet::device_owners::DeviceOwner;
 
     const NOW: Timestamp = Timestamp::from_micros(10_000_000_000);
 
@@ -140,7 +144,7 @@ mod tests {
             let at =
                 Timestamp::from_micros(NOW.as_micros() - i64::try_from(ago).unwrap() * 1_000_000);
             for (device, points) in node.devices.iter().zip(loads) {
-                let point = points.len().checked_sub(ago + 1).and_then(|place| points[place]);
+                let point = points.len().checked_sub(ago + 1).and_then(|index| points[index]);
                 if let Some(share) = point.and_then(Percent::new) {
                     node.history.record(&device.uuid, Metric::Utilization, at, share);
                 }
@@ -149,18 +153,18 @@ mod tests {
         node
     }
 
-    fn seconds(span: u64, is_open: bool) -> Span {
-        Span { span: Duration::from_secs(span), is_open }
+    fn seconds(span: u64, is_open: bool) -> ElapsedTime {
+        ElapsedTime { span: Duration::from_secs(span), is_open }
     }
 
-    fn held_by(jobs: &[&str]) -> Claims {
-        let claim = |job: &&str| Claim {
+    fn held_by(jobs: &[&str]) -> DeviceOwners {
+        let owner = |job: &&str| DeviceOwner {
             jobs: JobId::new(job).into_iter().collect(),
             is_held: true,
             is_used: true,
-            ..Claim::default()
+            ..DeviceOwner::default()
         };
-        Claims { devices: jobs.iter().map(claim).collect(), ..Claims::default() }
+        DeviceOwners { devices: jobs.iter().map(owner).collect(), ..DeviceOwners::default() }
     }
 
     #[test]
@@ -176,7 +180,7 @@ mod tests {
             (vec![None], None),
         ] {
             let node = node(&[&points]);
-            assert_eq!(below(&node, 0, ACTIVE_PERCENT, NOW, reach), found, "{points:?}");
+            assert_eq!(time_below(&node, 0, ACTIVE_PERCENT, NOW, reach), found, "{points:?}");
         }
     }
 
@@ -185,10 +189,11 @@ mod tests {
         let reach = Duration::from_secs(900);
         for (idle, is_held) in [(30, false), (70, true)] {
             let node = node(&[&vec![Some(0.0); idle]]);
-            let found = held(&node, &held_by(&["1"]), 0, NOW, reach).is_some();
+            let found = idle_held_time(&node, &held_by(&["1"]), 0, NOW, reach).is_some();
             assert_eq!(found, is_held, "{idle}");
-            let nobody = Claims { devices: vec![Claim::default()], ..Claims::default() };
-            assert_eq!(held(&node, &nobody, 0, NOW, reach), None);
+            let nobody =
+                DeviceOwners { devices: vec![DeviceOwner::default()], ..DeviceOwners::default() };
+            assert_eq!(idle_held_time(&node, &nobody, 0, NOW, reach), None);
         }
     }
 
@@ -197,11 +202,11 @@ mod tests {
         let busy = vec![Some(97.0); 40];
         let slow = [vec![Some(90.0); 10], vec![Some(12.0); 30]].concat();
         let node = node(&[&busy, &busy, &slow, &busy]);
-        let found = lag(&node, &held_by(&["1", "1", "1", "1"]), NOW);
+        let found = find_straggler(&node, &held_by(&["1", "1", "1", "1"]), NOW);
         let lasting = seconds(30, false);
-        assert_eq!(found, Some(Lag { position: 2, percent: 12.0, lasting }));
+        assert_eq!(found, Some(Straggler { position: 2, percent: 12.0, lasting }));
         for (jobs, lags) in [(["1", "1", "2", "1"], None), (["1", "2", "2", "2"], Some(2))] {
-            assert_eq!(lag(&node, &held_by(&jobs), NOW).map(|lag| lag.position), lags);
+            assert_eq!(find_straggler(&node, &held_by(&jobs), NOW).map(|lag| lag.position), lags);
         }
     }
 }

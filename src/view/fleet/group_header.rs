@@ -3,38 +3,38 @@
 use crate::fleet::Totals;
 use crate::view::RenderContext;
 use crate::view::fleet::State;
-use crate::view::fleet::column::plain;
-use crate::view::fleet::layout::{Columns, MARK, Part};
-use crate::view::fleet::plan::Group;
-use crate::view::fleet::table;
+use crate::view::fleet::column_layout::{Column, ColumnLayout, MARK_WIDTH};
+use crate::view::fleet::grouped_rows::Group;
+use crate::view::fleet::node_sort::plain;
+use crate::view::fleet::node_table;
 use crate::view::header::power;
 use crate::view::line::{Line, Tone, cut, width_of};
 use crate::view::number_format::{Units, percent};
 
 /// In fewer columns, a name leaves no room for anything else.
-const NARROW: u16 = 28;
+const NARROW_WIDTH: u16 = 28;
 
 /// Returns the head as a row of the table, its sums in the columns of the nodes.
 pub(super) fn row(
-    scene: RenderContext<'_>,
-    place: &mut State,
+    context: RenderContext<'_>,
+    state: &mut State,
     group: usize,
-    columns: &Columns,
+    columns: &ColumnLayout,
 ) -> Line {
-    let picture = scene.picture;
-    let Some(group) = place.plan.groups.get_mut(group) else { return Line::new() };
+    let picture = context.picture;
+    let Some(group) = state.grouped_rows.groups.get_mut(group) else { return Line::new() };
     let totals = group.totals(picture);
-    let is_narrow = columns.front() < NARROW;
-    let line = sign(group).then(front(group, &totals, columns.front()));
+    let is_narrow = columns.front() < NARROW_WIDTH;
+    let line = fold_symbol(group).then(front(group, &totals, columns.front()));
     let behind = columns.shown().skip_while(|(part, _)| part.is_owner());
     behind.fold(line, |line, (part, width)| {
         let line = line.gap(columns.gap);
         match part {
-            Part::Spark => {
+            Column::Spark => {
                 let util = plain(totals.utilization);
-                line.spark(vec![None; usize::from(width)], scene.taste.load.tone(util))
+                line.spark(vec![None; usize::from(width)], context.taste.load.tone(util))
             }
-            Part::Note => {
+            Column::Note => {
                 let counts = counts(&totals);
                 let mut own = Line::new();
                 if is_narrow {
@@ -43,43 +43,45 @@ pub(super) fn row(
                 if is_narrow && counts.width() > 0 {
                     own = own.text(" · ", Tone::Faint);
                 }
-                line.then(columns.boxed((part, width), own.then(counts)))
+                line.then(columns.fit_cell((part, width), own.then(counts)))
             }
-            Part::Job
-            | Part::User
-            | Part::Devices
-            | Part::Bar
-            | Part::Share
-            | Part::MemoryBar
-            | Part::Memory
-            | Part::Power
-            | Part::Heat
-            | Part::Cpu
-            | Part::Age => line.then(table::number(scene, &totals, columns, (part, width))),
+            Column::Job
+            | Column::User
+            | Column::Devices
+            | Column::Bar
+            | Column::Share
+            | Column::MemoryBar
+            | Column::Memory
+            | Column::Power
+            | Column::Heat
+            | Column::Cpu
+            | Column::Age => {
+                line.then(node_table::number(context, &totals, columns, (part, width)))
+            }
         }
     })
 }
 
 /// Returns the head as a line of the map, its sums as text.
-pub(super) fn line(scene: RenderContext<'_>, group: &mut Group, width: u16) -> Line {
-    let picture = scene.picture;
+pub(super) fn line(context: RenderContext<'_>, group: &mut Group, width: u16) -> Line {
+    let picture = context.picture;
     let totals = group.totals(picture);
-    let units = Units::of(scene.taste);
+    let units = Units::of(context.taste);
     let nodes = nodes(group.members.len());
     let mut sums = Line::of(nodes, Tone::Plain);
     let parts = [
         totals.utilization.map(|share| format!("{:>3}%", percent(Some(share.get())))),
         totals
             .memory_total
-            .map(|_| steady(&units.with_unit(totals.memory_used, totals.memory_total))),
-        totals.power_limit.map(|_| steady(&power(totals.power, totals.power_limit))),
+            .map(|_| pad_used(&units.with_unit(totals.memory_used, totals.memory_total))),
+        totals.power_limit.map(|_| pad_used(&power(totals.power, totals.power_limit))),
     ];
     for part in parts.into_iter().flatten() {
         sums = sums.gap(2).text(part, Tone::Plain);
     }
     let sums = sums.gap(2).then(counts(&totals));
     let title = cut(&group.title, (width / 2).max(8));
-    let mut line = sign(group).text(title, Tone::Strong).gap(2);
+    let mut line = fold_symbol(group).text(title, Tone::Strong).gap(2);
     let about = width_of(&group.about) + 2;
     if about > 2 && line.width() + about + sums.width() <= width {
         line = line.text(group.about.as_str(), Tone::Faint).gap(2);
@@ -88,25 +90,25 @@ pub(super) fn line(scene: RenderContext<'_>, group: &mut Group, width: u16) -> L
 }
 
 /// Returns one line about a group that is selected.
-pub(super) fn detail(scene: RenderContext<'_>, group: &mut Group, width: u16) -> Line {
+pub(super) fn detail(context: RenderContext<'_>, group: &mut Group, width: u16) -> Line {
     let hint = if group.is_folded { "  Space unfolds" } else { "  Space folds" };
     let line = Line::of(group.title.as_str(), Tone::Strong).gap(2);
     let about = group.about.clone();
     let line = if about.is_empty() { line } else { line.text(about, Tone::Plain).gap(2) };
-    let picture = scene.picture;
+    let picture = context.picture;
     let totals = group.totals(picture);
     line.then(counts(&totals)).text(hint, Tone::Faint).cut(width)
 }
 
 /// Pads the first part of `used/total unit` to the width of the second: a sum must not move the next.
-fn steady(pair: &str) -> String {
+fn pad_used(pair: &str) -> String {
     let total = pair.split_once('/').map_or(0, |(_, rest)| rest.find(' ').unwrap_or(rest.len()));
     let used = pair.find('/').unwrap_or(0);
     format!("{}{pair}", " ".repeat(total.saturating_sub(used)))
 }
 
-fn sign(group: &Group) -> Line {
-    Line::of(if group.is_folded { "▸" } else { "▾" }, Tone::Accent).gap(MARK - 1)
+fn fold_symbol(group: &Group) -> Line {
+    Line::of(if group.is_folded { "▸" } else { "▾" }, Tone::Accent).gap(MARK_WIDTH - 1)
 }
 
 fn nodes(count: usize) -> String {
@@ -115,7 +117,7 @@ fn nodes(count: usize) -> String {
 
 /// Its name, who and where, and how many nodes, in so many columns.
 fn front(group: &Group, totals: &Totals, width: u16) -> Line {
-    if width < NARROW {
+    if width < NARROW_WIDTH {
         return Line::new().left(&group.title, width, Tone::Strong);
     }
     let mut count = nodes(group.members.len());
@@ -144,7 +146,7 @@ fn counts(totals: &Totals) -> Line {
     ];
     let digits = totals.devices.to_string().len();
     let mut line = Line::new();
-    for (place, (count, word, tone)) in parts.into_iter().enumerate() {
+    for (index, (count, word, tone)) in parts.into_iter().enumerate() {
         if count == 0 {
             continue;
         }
@@ -152,7 +154,7 @@ fn counts(totals: &Totals) -> Line {
             line = line.text(" · ", Tone::Faint);
         }
         // What changes every second keeps its width.
-        let digits = if place < 3 { 1 } else { digits };
+        let digits = if index < 3 { 1 } else { digits };
         line = line.text(format!("{count:>digits$} {word}"), tone);
     }
     line

@@ -6,15 +6,15 @@ use std::sync::Arc;
 
 use crate::fleet::{Fleet, Node, Totals};
 use crate::model::NodeName;
-use crate::view::fleet::claim::{Roll, whole_devices};
-use crate::view::fleet::column;
+use crate::view::fleet::device_owners::{AllocationIndex, whole_devices};
 use crate::view::fleet::grouping::Grouping;
+use crate::view::fleet::node_sort;
 use crate::view::fleet_view::{FleetView, ViewVersion};
 use crate::view::sort_order::SortOrder;
 
 /// Groups of nodes, and the rows they make.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Plan {
+pub(super) struct GroupedRows {
     key: Option<(ViewVersion, SortOrder, Grouping, u64)>,
     /// The groups; exactly one without a name when rows do not stand in groups.
     pub(super) groups: Vec<Group>,
@@ -34,7 +34,7 @@ pub(super) struct Group {
     /// What else there is to know.
     pub(super) about: String,
     /// Its nodes.
-    pub(super) members: Vec<Member>,
+    pub(super) members: Vec<GroupMember>,
     /// Only its head is shown.
     pub(super) is_folded: bool,
     /// Its sums, once they were asked for.
@@ -43,9 +43,9 @@ pub(super) struct Group {
 
 /// A node in a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Member {
+pub(super) struct GroupMember {
     /// Its place in the fleet.
-    pub(super) place: usize,
+    pub(super) node_index: usize,
     /// The positions of the devices that belong there; all when none are named.
     pub(super) devices: Option<Arc<[usize]>>,
 }
@@ -54,26 +54,26 @@ pub(super) struct Member {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Row {
     /// The head of a group.
-    Head(usize),
+    Header(usize),
     /// A node: its group, and its place there.
     Node(usize, usize),
 }
 
 /// What decides over the rows besides the picture.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Wish<'a> {
+pub(super) struct RowOptions<'a> {
     pub(super) order: SortOrder,
     pub(super) grouping: Grouping,
     /// The groups that are folded.
-    pub(super) folded: &'a BTreeSet<Arc<str>>,
+    pub(super) folded_groups: &'a BTreeSet<Arc<str>>,
     /// Counts how often that changed.
-    pub(super) folds: u64,
+    pub(super) fold_version: u64,
 }
 
-impl Member {
+impl GroupMember {
     /// All of a node.
-    pub(super) fn whole(place: usize) -> Self {
-        Self { place, devices: None }
+    pub(super) fn whole(index: usize) -> Self {
+        Self { node_index: index, devices: None }
     }
 
     /// Says whether the device at this position belongs there.
@@ -93,7 +93,7 @@ impl Group {
         let FleetView { fleet, now, given, .. } = picture;
         *self.totals.get_or_insert_with(|| {
             let parts = self.members.iter().filter_map(|member| {
-                let node = fleet.nodes.get(member.place)?;
+                let node = fleet.nodes.get(member.node_index)?;
                 // A machine that is watched twice counts once.
                 let is_first = !fleet.same_as.contains_key(&node.name);
                 is_first.then(|| (&**node, member.devices.as_deref()))
@@ -104,31 +104,36 @@ impl Group {
 
     /// Returns where a node stands in it.
     pub(super) fn position(&self, fleet: &Fleet, name: &NodeName) -> Option<usize> {
-        self.members
-            .iter()
-            .position(|member| fleet.nodes.get(member.place).is_some_and(|node| node.name == *name))
+        self.members.iter().position(|member| {
+            fleet.nodes.get(member.node_index).is_some_and(|node| node.name == *name)
+        })
     }
 }
 
-impl Plan {
+impl GroupedRows {
     /// Works everything out, unless that was done already.
-    pub(super) fn settle(&mut self, picture: &FleetView, roll: &Roll, wish: Wish<'_>) {
-        let key = Some((picture.stamp(), wish.order, wish.grouping, wish.folds));
+    pub(super) fn refresh(
+        &mut self,
+        picture: &FleetView,
+        allocations: &AllocationIndex,
+        options: RowOptions<'_>,
+    ) {
+        let key = Some((picture.stamp(), options.order, options.grouping, options.fold_version));
         if self.key == key {
             return;
         }
         self.key = key;
-        self.is_grouped = wish.grouping != Grouping::None;
-        self.groups = wish.grouping.groups(picture, roll);
-        column::sort(&mut self.groups, picture, roll, wish.order);
+        self.is_grouped = options.grouping != Grouping::None;
+        self.groups = options.grouping.groups(picture, allocations);
+        node_sort::sort(&mut self.groups, picture, allocations, options.order);
         self.rows.clear();
-        for (place, group) in self.groups.iter_mut().enumerate() {
-            group.is_folded = self.is_grouped && wish.folded.contains(&group.key);
+        for (index, group) in self.groups.iter_mut().enumerate() {
+            group.is_folded = self.is_grouped && options.folded_groups.contains(&group.key);
             if self.is_grouped {
-                self.rows.push(Row::Head(place));
+                self.rows.push(Row::Header(index));
             }
             if !group.is_folded {
-                self.rows.extend((0..group.members.len()).map(|member| Row::Node(place, member)));
+                self.rows.extend((0..group.members.len()).map(|member| Row::Node(index, member)));
             }
         }
     }
@@ -156,9 +161,9 @@ impl Plan {
         fleet: &'a Fleet,
         group: usize,
         member: usize,
-    ) -> Option<(&Member, &'a Arc<Node>)> {
+    ) -> Option<(&GroupMember, &'a Arc<Node>)> {
         let member = self.groups.get(group)?.members.get(member)?;
-        Some((member, fleet.nodes.get(member.place)?))
+        Some((member, fleet.nodes.get(member.node_index)?))
     }
 
     /// Returns the row of a member, or of its head when that hides it.
@@ -198,49 +203,54 @@ mod tests {
         FleetView::new(Fleet::new(nodes.into()), Timestamp::default())
     }
 
-    fn plan(picture: &FleetView, grouping: Grouping, folded: &[&str]) -> Plan {
-        let folded = folded.iter().map(|key| Arc::from(*key)).collect();
+    fn grouped_rows(
+        picture: &FleetView,
+        grouping: Grouping,
+        folded_groups: &[&str],
+    ) -> GroupedRows {
+        let folded_groups = folded_groups.iter().map(|key| Arc::from(*key)).collect();
         let order = SortOrder::by("node");
-        let mut plan = Plan::default();
-        let wish = Wish { order, grouping, folded: &folded, folds: 0 };
-        plan.settle(picture, &Roll::default(), wish);
-        plan
+        let mut grouped_rows = GroupedRows::default();
+        let options =
+            RowOptions { order, grouping, folded_groups: &folded_groups, fold_version: 0 };
+        grouped_rows.refresh(picture, &AllocationIndex::default(), options);
+        grouped_rows
     }
 
     #[test]
     fn a_folded_group_is_one_row() {
         let picture = picture(40);
-        let open = plan(&picture, Grouping::Range, &[]);
+        let open = grouped_rows(&picture, Grouping::Range, &[]);
         assert_eq!(open.rows.len(), 43);
-        let folded = plan(&picture, Grouping::Range, &["gpu 1 "]);
-        assert_eq!(folded.rows.len(), 27);
-        assert_eq!(folded.rows[17..19], [Row::Head(1), Row::Head(2)]);
-        for row in 0..folded.rows.len() {
-            let found = match folded.rows[row] {
-                Row::Head(group) => folded.row_of_head(group),
-                Row::Node(group, member) => folded.row_of(group, member),
+        let folded_groups = grouped_rows(&picture, Grouping::Range, &["gpu 1 "]);
+        assert_eq!(folded_groups.rows.len(), 27);
+        assert_eq!(folded_groups.rows[17..19], [Row::Header(1), Row::Header(2)]);
+        for row in 0..folded_groups.rows.len() {
+            let found = match folded_groups.rows[row] {
+                Row::Header(group) => folded_groups.row_of_head(group),
+                Row::Node(group, member) => folded_groups.row_of(group, member),
             };
             assert_eq!(found, Some(row));
         }
-        assert_eq!(folded.row_of(1, 5), Some(17));
+        assert_eq!(folded_groups.row_of(1, 5), Some(17));
     }
 
     #[test]
     fn a_node_is_found_in_the_group_that_is_meant_or_anywhere() {
         let picture = picture(40);
-        let plan = plan(&picture, Grouping::Range, &[]);
+        let grouped_rows = grouped_rows(&picture, Grouping::Range, &[]);
         let name = NodeName::new("gpu020").unwrap();
         for group in [Some("gpu 1 "), Some("gone"), None] {
-            assert_eq!(plan.find(&picture.fleet, group, &name), Some((1, 3)));
+            assert_eq!(grouped_rows.find(&picture.fleet, group, &name), Some((1, 3)));
         }
         let other = NodeName::new("other").unwrap();
-        assert_eq!(plan.find(&picture.fleet, None, &other), None);
+        assert_eq!(grouped_rows.find(&picture.fleet, None, &other), None);
     }
 
     #[test]
     fn an_empty_fleet_has_no_rows() {
         for grouping in [Grouping::None, Grouping::Range, Grouping::Job, Grouping::Model] {
-            assert_eq!(plan(&FleetView::default(), grouping, &[]).rows, []);
+            assert_eq!(grouped_rows(&FleetView::default(), grouping, &[]).rows, []);
         }
     }
 }

@@ -7,8 +7,8 @@ use crate::fields::{JobAt, Usage, Value};
 use crate::fleet::{Node, allocated_on};
 use crate::model::{Device, Job, JobId, Link, Reason};
 use crate::time::Timestamp;
-use crate::view::filter::value::Wanted;
-use crate::view::filter::{Filter, Relation, State, Subject, Term, Test};
+use crate::view::filter::operand::Operand;
+use crate::view::filter::{Comparison, Filter, FilterField, Predicate, StateWord, Term};
 
 /// A device below this share does nothing worth the name.
 const ACTIVE_PERCENT: f32 = 5.0;
@@ -26,18 +26,18 @@ struct Row<'a> {
 
 impl Filter {
     /// Says whether a node, or something on it, is asked for.
-    pub fn takes_node(&self, node: &Node, now: Timestamp) -> bool {
-        self.terms.is_empty() || self.takes(&self.rows_of_node(node, now))
+    pub fn matches_node(&self, node: &Node, now: Timestamp) -> bool {
+        self.terms.is_empty() || self.matches_rows(&self.rows_of_node(node, now))
     }
 
     /// Says whether a device, or a process on it, is asked for.
-    pub fn takes_device(&self, node: &Node, device: &Device, now: Timestamp) -> bool {
+    pub fn matches_device(&self, node: &Node, device: &Device, now: Timestamp) -> bool {
         let rows = || self.rows(node, std::slice::from_ref(device), now);
-        self.terms.is_empty() || self.takes(&rows())
+        self.terms.is_empty() || self.matches_rows(&rows())
     }
 
     /// Says whether a process on a device is asked for.
-    pub fn takes_usage(
+    pub fn matches_usage(
         &self,
         node: &Node,
         device: Option<&Device>,
@@ -45,21 +45,21 @@ impl Filter {
         now: Timestamp,
     ) -> bool {
         let job = self.job_of(usage);
-        let kept = [Kept { device, usage: Some(Cow::Borrowed(usage)), job }];
-        self.terms.is_empty() || self.takes(&Rows { node, kept: kept.into(), now })
+        let kept = [RowParts { device, usage: Some(Cow::Borrowed(usage)), job }];
+        self.terms.is_empty() || self.matches_rows(&Rows { node, kept: kept.into(), now })
     }
 
     /// Something meets every term, and nothing meets what shall not be.
-    fn takes(&self, rows: &Rows<'_>) -> bool {
-        let (negated, wanted): (Vec<&Term>, Vec<&Term>) =
+    fn matches_rows(&self, rows: &Rows<'_>) -> bool {
+        let (negated, operand): (Vec<&Term>, Vec<&Term>) =
             self.terms.iter().partition(|term| term.is_negated);
-        rows.iter().any(|row| wanted.iter().all(|term| term.test.holds(row)))
-            && !rows.iter().any(|row| negated.iter().any(|term| term.test.holds(row)))
+        rows.iter().any(|row| operand.iter().all(|term| term.test.matches(row)))
+            && !rows.iter().any(|row| negated.iter().any(|term| term.test.matches(row)))
     }
 }
 
 /// A device with one of its processes, or one of the jobs it was given to.
-struct Kept<'a> {
+struct RowParts<'a> {
     device: Option<&'a Device>,
     usage: Option<Cow<'a, Usage>>,
     job: Option<&'a Job>,
@@ -68,7 +68,7 @@ struct Kept<'a> {
 /// Everything a node, or a device of it, is made of.
 struct Rows<'a> {
     node: &'a Node,
-    kept: Vec<Kept<'a>>,
+    kept: Vec<RowParts<'a>>,
     now: Timestamp,
 }
 
@@ -93,20 +93,20 @@ impl Filter {
             let before = kept.len();
             kept.extend(Usage::of(node, device).map(|usage| {
                 let job = self.job_of(&usage);
-                Kept { device: Some(device), usage: Some(Cow::Owned(usage)), job }
+                RowParts { device: Some(device), usage: Some(Cow::Owned(usage)), job }
             }));
             let own = given.iter().filter(|(_, uuid)| *uuid == device.uuid);
-            kept.extend(own.map(|(job, _)| Kept {
+            kept.extend(own.map(|(job, _)| RowParts {
                 device: Some(device),
                 usage: None,
                 job: Some(*job),
             }));
             if kept.len() == before {
-                kept.push(Kept { device: Some(device), usage: None, job: None });
+                kept.push(RowParts { device: Some(device), usage: None, job: None });
             }
         }
         if kept.is_empty() {
-            kept.push(Kept { device: None, usage: None, job: None });
+            kept.push(RowParts { device: None, usage: None, job: None });
         }
         Rows { node, kept, now }
     }
@@ -115,12 +115,16 @@ impl Filter {
     fn rows_of_node<'a>(&'a self, node: &'a Node, now: Timestamp) -> Rows<'a> {
         let mut rows = self.rows(node, &node.devices, now);
         let jobs = self.jobs.iter().flat_map(|jobs| jobs.on(&node.name));
-        rows.kept.extend(jobs.map(|(job, _)| Kept { device: None, usage: None, job: Some(job) }));
+        rows.kept.extend(jobs.map(|(job, _)| RowParts {
+            device: None,
+            usage: None,
+            job: Some(job),
+        }));
         rows
     }
 
     fn job_of(&self, usage: &Usage) -> Option<&Job> {
-        self.jobs.as_ref()?.named(number_of(usage)?)
+        self.jobs.as_ref()?.from_name(number_of(usage)?)
     }
 }
 
@@ -131,14 +135,14 @@ fn number_of(usage: &Usage) -> Option<&JobId> {
     statics?.job.as_ref()
 }
 
-impl Test {
-    fn holds(&self, row: Row<'_>) -> bool {
+impl Predicate {
+    fn matches(&self, row: Row<'_>) -> bool {
         match self {
             Self::Word(word) => names(row).any(|name| name.to_lowercase().contains(word.as_str())),
-            Self::State(state) => state.holds(row),
-            Self::Compare(Subject::Job, relation, wanted) => is_job(row, *relation, wanted),
-            Self::Compare(subject, relation, wanted) => {
-                subject.value(row).is_some_and(|value| wanted.is_met_by(*relation, &value))
+            Self::StateWord(state) => state.matches(row),
+            Self::Compare(FilterField::Job, relation, operand) => is_job(row, *relation, operand),
+            Self::Compare(subject, relation, operand) => {
+                subject.value(row).is_some_and(|value| operand.matches(*relation, &value))
             }
         }
     }
@@ -146,20 +150,20 @@ impl Test {
 
 /// Says whether the job of a row has a number as wanted. A job has several: `11` for processes,
 /// `2_1` for people, and `2` as a part of its array.
-fn is_job(row: Row<'_>, relation: Relation, wanted: &Wanted) -> bool {
+fn is_job(row: Row<'_>, relation: Comparison, operand: &Operand) -> bool {
     let shown = row.job.map(|job| &*job.shown_id);
     let whole = shown.and_then(|shown| shown.split(['_', '+']).next());
     let id = row.job.map(|job| &job.id).or_else(|| number_of(row.usage?)).map(JobId::as_str);
-    let is_met = |name: &str| wanted.is_met_by(relation, &Value::Text(name.into()));
+    let is_met = |name: &str| operand.matches(relation, &Value::Text(name.into()));
     let mut names = [id, shown, whole].into_iter().flatten().peekable();
     if names.peek().is_none() {
         let unknown = Value::Unknown(Reason::NotAvailable);
-        return row.usage.is_some() && wanted.is_met_by(relation, &unknown);
+        return row.usage.is_some() && operand.matches(relation, &unknown);
     }
     match relation {
-        Relation::Unequal | Relation::Unlike => names.all(is_met),
-        Relation::Equal | Relation::Like => names.any(is_met),
-        Relation::Less | Relation::AtMost | Relation::More | Relation::AtLeast => {
+        Comparison::Unequal | Comparison::NotContains => names.all(is_met),
+        Comparison::Equal | Comparison::Contains => names.any(is_met),
+        Comparison::Less | Comparison::AtMost | Comparison::More | Comparison::AtLeast => {
             id.is_some_and(is_met)
         }
     }
@@ -189,8 +193,8 @@ fn names(row: Row<'_>) -> impl Iterator<Item = Cow<'_, str>> {
         .chain(job)
 }
 
-impl State {
-    fn holds(self, row: Row<'_>) -> bool {
+impl StateWord {
+    fn matches(self, row: Row<'_>) -> bool {
         let Row { node, device, .. } = row;
         match self {
             Self::Fresh => is_fresh(row),
@@ -237,7 +241,7 @@ fn is_fresh(row: Row<'_>) -> bool {
     }
 }
 
-impl Subject {
+impl FilterField {
     /// Reads it; `None` where the row has no such thing.
     fn value(self, row: Row<'_>) -> Option<Value> {
         Some(match self {
@@ -333,10 +337,10 @@ mod tests {
             ("new", seen(Some(now)), true, false),
             ("old", seen(Some(now.minus(second * 100))), false, true),
         ] {
-            let takes = |text: &str| Filter::new(text).unwrap().takes_node(&node, now);
-            assert_eq!((takes("fresh"), takes("stale")), (fresh, stale), "{what}");
-            assert_eq!((takes("!fresh"), takes("!stale")), (!fresh, !stale), "{what}");
-            assert_eq!(takes("!fresh !stale"), !fresh && !stale, "{what}");
+            let matches = |text: &str| Filter::new(text).unwrap().matches_node(&node, now);
+            assert_eq!((matches("fresh"), matches("stale")), (fresh, stale), "{what}");
+            assert_eq!((matches("!fresh"), matches("!stale")), (!fresh, !stale), "{what}");
+            assert_eq!(matches("!fresh !stale"), !fresh && !stale, "{what}");
         }
     }
 
@@ -360,10 +364,14 @@ mod tests {
             let devices = node.devices.iter();
             let of_devices: String = devices
                 .map(|device| {
-                    if filter.takes_device(&node, device, Timestamp::default()) { '+' } else { '.' }
+                    if filter.matches_device(&node, device, Timestamp::default()) {
+                        '+'
+                    } else {
+                        '.'
+                    }
                 })
                 .collect();
-            (filter.takes_node(&node, Timestamp::default()), of_devices)
+            (filter.matches_node(&node, Timestamp::default()), of_devices)
         };
         for (text, on_node, on_devices) in [
             ("", true, "+++"),
@@ -401,10 +409,11 @@ mod tests {
     #[test]
     fn a_node_without_devices_is_found_by_its_name() {
         let node = Node::new(NodeName::new("login1").unwrap(), Duration::ZERO);
-        let takes = |text: &str| Filter::new(text).unwrap().takes_node(&node, Timestamp::default());
-        assert!(takes("login"));
-        assert!(!takes("util<10"));
-        assert!(!takes("free"));
+        let matches =
+            |text: &str| Filter::new(text).unwrap().matches_node(&node, Timestamp::default());
+        assert!(matches("login"));
+        assert!(!matches("util<10"));
+        assert!(!matches("free"));
     }
 
     fn job(id: &str, shown: &str, name: &str, devices: DeviceAllocation) -> Job {
@@ -435,12 +444,13 @@ mod tests {
         let list = Arc::new(JobList { jobs, ..JobList::default() });
         let now = Timestamp::default();
         let taken = |text: &str, list: Option<&Arc<JobList>>| {
-            let filter = Filter::new(text).unwrap().among(list);
-            let is_taken = |device| if filter.takes_device(&node, device, now) { '+' } else { '.' };
+            let filter = Filter::new(text).unwrap().with_jobs(list);
+            let is_taken =
+                |device| if filter.matches_device(&node, device, now) { '+' } else { '.' };
             let usage = Usage::of(&node, &node.devices[0]).next().unwrap();
-            let of_usage = filter.takes_usage(&node, node.devices.first(), &usage, now);
+            let of_usage = filter.matches_usage(&node, node.devices.first(), &usage, now);
             let of_devices: String = node.devices.iter().map(is_taken).collect();
-            (filter.takes_node(&node, now), of_devices, of_usage)
+            (filter.matches_node(&node, now), of_devices, of_usage)
         };
         for (text, on_node, on_devices, on_usage) in [
             ("job=11", true, "+..", true),

@@ -8,14 +8,14 @@ use crate::model::{JobId, NodeName, Percent, Watts};
 use crate::time::{Timestamp, age};
 use crate::view::RenderContext;
 use crate::view::fleet::State;
-use crate::view::fleet::cell::{Old, Quantity, turn};
-use crate::view::fleet::claim::Claims;
-use crate::view::fleet::column::{hottest, plain};
-use crate::view::fleet::head;
-use crate::view::fleet::layout::{Columns, MARK, Part};
-use crate::view::fleet::plan::{Member, Row};
-use crate::view::fleet::remark::remarks;
-use crate::view::fleet::track::{step_of, track};
+use crate::view::fleet::cells::{MapMetric, StaleStyle, is_due};
+use crate::view::fleet::column_layout::{Column, ColumnLayout, MARK_WIDTH};
+use crate::view::fleet::device_owners::DeviceOwners;
+use crate::view::fleet::group_header;
+use crate::view::fleet::grouped_rows::{GroupMember, Row};
+use crate::view::fleet::node_notes::row_notes;
+use crate::view::fleet::node_series::{node_series, series_step};
+use crate::view::fleet::node_sort::{hottest, plain};
 use crate::view::fleet_view::FleetView;
 use crate::view::input::Click;
 use crate::view::line::{Line, Symbol, Tone, UNKNOWN, width_of};
@@ -24,55 +24,62 @@ use crate::view::node_status::{NodeStatus, Note, remedy};
 use crate::view::number_format::{Units, or_unknown, percent, share};
 
 /// A note this wide can say why a node is down beside its last numbers.
-const WIDE_NOTE: u16 = 40;
+const WIDE_NOTE_WIDTH: u16 = 40;
 /// With more rows in sight, tracks move only when their last step is over, and rows take turns: so
 /// many of them move in a second, since a terminal far away cannot take more.
-const CALM_ROWS: usize = 20;
-const MOVING_ROWS: usize = 24;
+const MAX_LIVE_ROWS: usize = 20;
+const ROWS_PER_SECOND: usize = 24;
 
 /// The numbers that were drawn last, by node and the devices that were meant: the second, and the columns they were made for.
-pub(super) type Rows = BTreeMap<(NodeName, Option<Arc<[usize]>>), (i64, Columns, Vec<Line>)>;
+pub(super) type RowCache =
+    BTreeMap<(NodeName, Option<Arc<[usize]>>), (i64, ColumnLayout, Vec<Line>)>;
 
 /// Returns the title line and the rows in sight; `at` is the row one is on.
 pub(super) fn lines(
-    scene: RenderContext<'_>,
-    place: &mut State,
+    context: RenderContext<'_>,
+    state: &mut State,
     window: &mut Viewport,
     at: usize,
     (width, height): (u16, usize),
 ) -> Vec<Line> {
-    let columns =
-        Columns::of(scene.picture, &scene.taste.columns.fleet, Units::of(scene.taste), width);
-    let count = place.plan.rows.len();
+    let columns = ColumnLayout::of(
+        context.picture,
+        &context.taste.columns.fleet,
+        Units::of(context.taste),
+        width,
+    );
+    let count = state.grouped_rows.rows.len();
     let has_title = height > 1;
     let rows = height.saturating_sub(usize::from(has_title));
     window.settle(rows, count, Some(at));
-    place.cells.settle(scene.picture, (Quantity::Utilization, Old::AsTheyWere), 0);
+    state.cells.refresh(context.picture, (MapMetric::Utilization, StaleStyle::Unchanged), 0);
     let in_sight = rows.min(count);
-    let turns = if in_sight > CALM_ROWS { in_sight.div_ceil(MOVING_ROWS).max(2) } else { 1 };
-    let columns = Columns { pace: turns, ..columns };
-    place.tracks.retain(|_, (step, _)| *step >= step_of(scene.picture.now) - 1);
-    if place.filter != scene.picture.filter.text() {
-        scene.picture.filter.text().clone_into(&mut place.filter);
-        place.rows.clear();
+    let turns =
+        if in_sight > MAX_LIVE_ROWS { in_sight.div_ceil(ROWS_PER_SECOND).max(2) } else { 1 };
+    let columns = ColumnLayout { refresh_period: turns, ..columns };
+    state.series_cache.retain(|_, (step, _)| *step >= series_step(context.picture.now) - 1);
+    if state.filter != context.picture.filter.text() {
+        context.picture.filter.text().clone_into(&mut state.filter);
+        state.rows.clear();
     }
-    let now = second_of(scene.picture.now);
-    let is_new = |second: i64| usize::try_from(now - second).is_ok_and(|age| age < columns.pace);
-    place.rows.retain(|_, (second, ..)| is_new(*second));
+    let now = second_of(context.picture.now);
+    let is_new =
+        |second: i64| usize::try_from(now - second).is_ok_and(|age| age < columns.refresh_period);
+    state.rows.retain(|_, (second, ..)| is_new(*second));
     let mut lines = Vec::with_capacity(height);
     if has_title {
-        lines.push(window.beside(columns.titles(place.order), count, width));
+        lines.push(window.beside(columns.titles(state.order), count, width));
     }
     for row in window.range(count) {
-        let line = match place.plan.rows.get(row).copied() {
-            Some(Row::Head(group)) => head::row(scene, place, group, &columns),
+        let line = match state.grouped_rows.rows.get(row).copied() {
+            Some(Row::Header(group)) => group_header::row(context, state, group, &columns),
             Some(Row::Node(group, member)) => {
-                let found = place.plan.member(&scene.picture.fleet, group, member);
+                let found = state.grouped_rows.member(&context.picture.fleet, group, member);
                 let Some((member, node)) = found.map(|(member, node)| (member.clone(), node))
                 else {
                     continue;
                 };
-                self::row(scene, place, (&member, node), &columns)
+                self::row(context, state, (&member, node), &columns)
             }
             None => continue,
         };
@@ -82,81 +89,81 @@ pub(super) fn lines(
 }
 
 fn row(
-    scene: RenderContext<'_>,
-    place: &mut State,
-    (member, node): (&Member, &Node),
-    columns: &Columns,
+    context: RenderContext<'_>,
+    state: &mut State,
+    (member, node): (&GroupMember, &Node),
+    columns: &ColumnLayout,
 ) -> Line {
-    let picture = scene.picture;
-    let standing = NodeStatus::of(node, picture.now);
-    let claims = place.roll.claims(node);
-    let notes = remarks(picture, node, member, &claims);
-    let front = mark(standing, &notes).left(node.name.as_str(), columns.name, name_tone(standing));
+    let picture = context.picture;
+    let status = NodeStatus::of(node, picture.now);
+    let owners = state.allocations.owners(node);
+    let notes = row_notes(picture, node, member, &owners);
+    let front = mark(status, &notes).left(node.name.as_str(), columns.name, name_tone(status));
     let Some(taken_at) = node.taken_at() else {
         // Nothing is known: the reason has all the room.
-        return front.gap(columns.gap).then(said(&notes));
+        return front.gap(columns.gap).then(join_notes(&notes));
     };
     let span = age(picture.now.since(taken_at));
-    if standing == NodeStatus::Down && columns.note < WIDE_NOTE {
+    if status == NodeStatus::Down && columns.note < WIDE_NOTE_WIDTH {
         let last = Line::of(format!(" · last {span} ago"), Tone::Faint);
         let leading = columns.shown().take_while(|(part, _)| part.is_owner());
         let owners = leading.fold(Line::new(), |line, own| {
-            line.gap(columns.gap).then(owner(scene, place, (member, node), &claims, own))
+            line.gap(columns.gap).then(owner(context, state, (member, node), &owners, own))
         });
         let owners = owners.faded().gap(columns.gap);
-        return front.then(owners).then(said(&notes)).then(last);
+        return front.then(owners).then(join_notes(&notes)).then(last);
     }
-    let age_tone = if standing.is_fresh() { Tone::Faint } else { Tone::Warn };
-    let cells = known(scene, place, (member, node), &claims, columns);
+    let age_tone = if status.is_fresh() { Tone::Faint } else { Tone::Warn };
+    let cells = value_cells(context, state, (member, node), &owners, columns);
     columns.shown().zip(cells).fold(front, |line, ((part, width), cell)| {
         let gap = Line::new().gap(columns.gap);
-        line.then(if part == Part::Age {
+        line.then(if part == Column::Age {
             gap.right(&span, width, age_tone)
-        } else if part == Part::Note {
-            gap.then(columns.boxed((part, width), said(&notes)))
+        } else if part == Column::Note {
+            gap.then(columns.fit_cell((part, width), join_notes(&notes)))
         } else {
             let cell = gap.then(cell);
-            if standing.is_fresh() { cell } else { cell.faded() }
+            if status.is_fresh() { cell } else { cell.faded() }
         })
     })
 }
 
 /// Shows whose a node is and how much of it is in use, a cell a column. With many rows in sight they
 /// take turns: a row whose turn it is not shows what it showed before.
-fn known(
-    scene: RenderContext<'_>,
-    place: &mut State,
-    (member, node): (&Member, &Node),
-    claims: &Claims,
-    columns: &Columns,
+fn value_cells(
+    context: RenderContext<'_>,
+    state: &mut State,
+    (member, node): (&GroupMember, &Node),
+    owners: &DeviceOwners,
+    columns: &ColumnLayout,
 ) -> Vec<Line> {
-    let now = scene.picture.now;
+    let now = context.picture.now;
     let second = second_of(now);
-    let is_turn = turn(member.place, now, columns.pace);
+    let is_turn = is_due(member.node_index, now, columns.refresh_period);
     let key = (node.name.clone(), member.devices.clone());
-    let before = place.rows.get(&key).filter(|(_, own, _)| own == columns);
+    let before = state.rows.get(&key).filter(|(_, own, _)| own == columns);
     if let Some((_, _, cells)) = before.filter(|_| !is_turn) {
         return cells.clone();
     }
     let totals = Totals::of_part(node, member.devices.as_deref());
-    let mut track = Some(track(place, (member, node), now, columns));
+    let mut track = Some(node_series(state, (member, node), now, columns));
     let cells = columns.shown().map(|(part, width)| match part {
-        Part::Job | Part::User | Part::Devices => {
-            owner(scene, place, (member, node), claims, (part, width))
+        Column::Job | Column::User | Column::Devices => {
+            owner(context, state, (member, node), owners, (part, width))
         }
-        Part::Heat | Part::Cpu => machine(scene, (node, member), (part, width)),
-        Part::Age | Part::Note => Line::new(),
-        Part::Spark => {
-            let tone = scene.taste.load.tone(plain(totals.utilization));
+        Column::Heat | Column::Cpu => host_cell(context, (node, member), (part, width)),
+        Column::Age | Column::Note => Line::new(),
+        Column::Spark => {
+            let tone = context.taste.load.tone(plain(totals.utilization));
             Line::new().spark(track.take().unwrap_or_default(), tone)
         }
-        Part::Bar | Part::Share | Part::MemoryBar | Part::Memory | Part::Power => {
-            number(scene, &totals, columns, (part, width))
+        Column::Bar | Column::Share | Column::MemoryBar | Column::Memory | Column::Power => {
+            number(context, &totals, columns, (part, width))
         }
     });
     let cells: Vec<Line> = cells.collect();
-    if columns.pace > 1 {
-        place.rows.insert(key, (second, *columns, cells.clone()));
+    if columns.refresh_period > 1 {
+        state.rows.insert(key, (second, *columns, cells.clone()));
     }
     cells
 }
@@ -165,8 +172,8 @@ fn second_of(now: Timestamp) -> i64 {
     now.as_micros().div_euclid(1_000_000)
 }
 
-fn name_tone(standing: NodeStatus) -> Tone {
-    match standing {
+fn name_tone(status: NodeStatus) -> Tone {
+    match status {
         NodeStatus::Fresh => Tone::Plain,
         NodeStatus::Down | NodeStatus::Stale(_) => Tone::Strong,
         NodeStatus::Waiting | NodeStatus::Opening(_) | NodeStatus::Starting => Tone::Faint,
@@ -174,9 +181,9 @@ fn name_tone(standing: NodeStatus) -> Tone {
 }
 
 /// What is worst about a node, in one column.
-fn mark(standing: NodeStatus, notes: &[Note]) -> Line {
+fn mark(status: NodeStatus, notes: &[Note]) -> Line {
     let worst = notes.iter().map(|(_, tone)| *tone).max().unwrap_or_default();
-    let (sign, tone) = match (standing, worst) {
+    let (sign, tone) = match (status, worst) {
         (NodeStatus::Down, _) => ("✗", Tone::Bad),
         (_, Tone::Bad) => ("!", Tone::Bad),
         (_, Tone::Warn) => ("!", Tone::Warn),
@@ -185,14 +192,14 @@ fn mark(standing: NodeStatus, notes: &[Note]) -> Line {
         }
         _ => (" ", Tone::Plain),
     };
-    Line::of(sign, tone).gap(MARK - 1)
+    Line::of(sign, tone).gap(MARK_WIDTH - 1)
 }
 
 /// Writes what is to be said, one after another.
-pub(super) fn said(notes: &[Note]) -> Line {
+pub(super) fn join_notes(notes: &[Note]) -> Line {
     let mut line = Line::new();
-    for (place, (words, tone)) in notes.iter().enumerate() {
-        if place > 0 {
+    for (index, (words, tone)) in notes.iter().enumerate() {
+        if index > 0 {
             line = line.text(" · ", Tone::Faint);
         }
         line = line.text(words.as_str(), *tone);
@@ -202,22 +209,22 @@ pub(super) fn said(notes: &[Note]) -> Line {
 
 /// Shows whose jobs run on which devices.
 fn owner(
-    scene: RenderContext<'_>,
-    place: &mut State,
-    (member, node): (&Member, &Node),
-    claims: &Claims,
-    (part, width): (Part, u16),
+    context: RenderContext<'_>,
+    state: &mut State,
+    (member, node): (&GroupMember, &Node),
+    owners: &DeviceOwners,
+    (part, width): (Column, u16),
 ) -> Line {
-    if part == Part::Job {
-        return Line::new().left(&jobs(place, claims, width), width, Tone::Plain);
+    if part == Column::Job {
+        return Line::new().left(&jobs(state, owners, width), width, Tone::Plain);
     }
-    if part == Part::User {
-        let users: Vec<&str> = claims.whole.users.iter().map(|user| &**user).collect();
-        return Line::new().left(&some(&users), width, Tone::Plain);
+    if part == Column::User {
+        let users: Vec<&str> = owners.whole.users.iter().map(|user| &**user).collect();
+        return Line::new().left(&first_and_rest(&users), width, Tone::Plain);
     }
-    let State { cells, roll, letters, .. } = place;
-    let marks = cells.of(scene, (member.place, node), roll, letters);
-    let positions = super::claim::whole_devices(node);
+    let State { cells, allocations, symbols, .. } = state;
+    let marks = cells.of(context, (member.node_index, node), allocations, symbols);
+    let positions = super::device_owners::whole_devices(node);
     let own = positions.map(|position| {
         let blank = (Symbol::Char(' '), Tone::Faint);
         let mark = marks.get(position).copied().filter(|_| member.has(position));
@@ -228,43 +235,43 @@ fn owner(
 
 /// Shows how much is in use, of one node or of many; nothing where that is not what a part tells.
 pub(super) fn number(
-    scene: RenderContext<'_>,
+    context: RenderContext<'_>,
     totals: &Totals,
-    columns: &Columns,
-    (part, width): (Part, u16),
+    columns: &ColumnLayout,
+    (part, width): (Column, u16),
 ) -> Line {
-    let taste = scene.taste;
+    let taste = context.taste;
     let util = plain(totals.utilization);
     match part {
-        Part::Bar => Line::new().bar(util, width, taste.load.tone(util)),
-        Part::Share => Line::new().right(&percent(util), width, Tone::Plain),
-        Part::MemoryBar => {
+        Column::Bar => Line::new().bar(util, width, taste.load.tone(util)),
+        Column::Share => Line::new().right(&percent(util), width, Tone::Plain),
+        Column::MemoryBar => {
             let used = totals.memory_used.zip(totals.memory_total);
             let part = used.and_then(|(used, total)| Percent::of(used.0, total.0));
             let part = part.map(Percent::get);
             Line::new().bar(part, width, taste.memory.tone(part))
         }
-        Part::Memory => Line::new().right(&memory(totals, columns), width, Tone::Plain),
-        Part::Power => Line::new().right(&power(totals, columns), width, Tone::Plain),
-        Part::Job
-        | Part::User
-        | Part::Devices
-        | Part::Spark
-        | Part::Heat
-        | Part::Cpu
-        | Part::Age
-        | Part::Note => Line::new().gap(width),
+        Column::Memory => Line::new().right(&memory(totals, columns), width, Tone::Plain),
+        Column::Power => Line::new().right(&power(totals, columns), width, Tone::Plain),
+        Column::Job
+        | Column::User
+        | Column::Devices
+        | Column::Spark
+        | Column::Heat
+        | Column::Cpu
+        | Column::Age
+        | Column::Note => Line::new().gap(width),
     }
 }
 
-fn machine(
-    scene: RenderContext<'_>,
-    (node, member): (&Node, &Member),
-    (part, width): (Part, u16),
+fn host_cell(
+    context: RenderContext<'_>,
+    (node, member): (&Node, &GroupMember),
+    (part, width): (Column, u16),
 ) -> Line {
-    let text = if part == Part::Heat {
+    let text = if part == Column::Heat {
         let heat = hottest(node, member);
-        let units = Units::of(scene.taste);
+        let units = Units::of(context.taste);
         or_unknown(heat, |celsius| format!("{:.0}{}", units.heat(celsius), units.degree()))
     } else {
         or_unknown(share(node.host.cpu), |cpu| format!("{cpu:.0}%"))
@@ -273,7 +280,7 @@ fn machine(
 }
 
 /// Writes memory in use and all of it; that of a group in what suits the column.
-fn memory(totals: &Totals, columns: &Columns) -> String {
+fn memory(totals: &Totals, columns: &ColumnLayout) -> String {
     let (used, Some(total)) = (totals.memory_used, totals.memory_total) else {
         return UNKNOWN.to_owned();
     };
@@ -286,7 +293,7 @@ fn memory(totals: &Totals, columns: &Columns) -> String {
     all.into_iter().flatten().find(fits).unwrap_or_else(|| UNKNOWN.to_owned())
 }
 
-fn power(totals: &Totals, columns: &Columns) -> String {
+fn power(totals: &Totals, columns: &ColumnLayout) -> String {
     let write = |watts: Option<Watts>, decimals: usize| match watts.map(Watts::get) {
         None => UNKNOWN.to_owned(),
         Some(watts) if columns.is_kilowatts => format!("{:.decimals$}", watts / 1_000.0),
@@ -298,25 +305,25 @@ fn power(totals: &Totals, columns: &Columns) -> String {
         Some(format!("{}/{limit}", write(totals.power, decimals)))
     };
     // The sum of a large group may be too long for the column of a node.
-    let least = |decimals| Some(write(totals.power, decimals));
-    let all = [pair(1), pair(0), least(1), least(0)];
+    let shortest = |decimals| Some(write(totals.power, decimals));
+    let all = [pair(1), pair(0), shortest(1), shortest(0)];
     let fits = |text: &String| width_of(text) <= columns.power;
     all.into_iter().flatten().find(fits).unwrap_or_else(|| UNKNOWN.to_owned())
 }
 
 /// Writes the first job with its name where there is room, and how many others there are.
-fn jobs(place: &State, claims: &Claims, width: u16) -> String {
-    let mut ids: Vec<&JobId> = claims.whole.jobs.iter().collect();
+fn jobs(state: &State, owners: &DeviceOwners, width: u16) -> String {
+    let mut ids: Vec<&JobId> = owners.whole.jobs.iter().collect();
     ids.sort_unstable_by_key(|id| (id.as_str().parse::<u64>().unwrap_or(u64::MAX), id.as_str()));
     let Some(first) = ids.first() else { return UNKNOWN.to_owned() };
     if let [only] = ids.as_slice() {
-        return place.roll.name(only);
+        return state.allocations.name(only);
     }
     let rest = format!(" +{}", ids.len() - 1);
-    let name = place.roll.name(first);
+    let name = state.allocations.name(first);
     let room = width.saturating_sub(width_of(&rest));
     // A number that is cut is another number; a name that is cut is still known.
-    let number = place.roll.job(first).map_or(first.as_str(), |job| &job.shown_id);
+    let number = state.allocations.job(first).map_or(first.as_str(), |job| &job.shown_id);
     let name = if width_of(number) < room {
         crate::view::line::cut(&name, room)
     } else {
@@ -326,7 +333,7 @@ fn jobs(place: &State, claims: &Claims, width: u16) -> String {
 }
 
 /// Writes the first of some words and how many others there are.
-fn some(words: &[&str]) -> String {
+fn first_and_rest(words: &[&str]) -> String {
     match (words.iter().min(), words.len()) {
         (None, _) => UNKNOWN.to_owned(),
         (Some(word), 1) => (*word).to_owned(),
@@ -335,13 +342,13 @@ fn some(words: &[&str]) -> String {
 }
 
 /// Returns one line about the selected node: what is wrong and what helps, or what it is.
-pub(super) fn detail(picture: &FleetView, place: &State, node: &Node, width: u16) -> Line {
+pub(super) fn detail(picture: &FleetView, state: &State, node: &Node, width: u16) -> Line {
     let front = Line::of(format!("{}  ", node.name), Tone::Strong);
     let back = match remedy(node) {
         Some(remedy) => {
-            let whole = Member::whole(0);
-            let notes = remarks(picture, node, &whole, &place.roll.claims(node));
-            said(&notes).text("  → ", Tone::Faint).text(remedy, Tone::Plain)
+            let whole = GroupMember::whole(0);
+            let notes = row_notes(picture, node, &whole, &state.allocations.owners(node));
+            join_notes(&notes).text("  → ", Tone::Faint).text(remedy, Tone::Plain)
         }
         None => crate::view::node::panel::node_description(node),
     };
@@ -353,7 +360,7 @@ mod tests {
     use super::*;
     use crate::fleet::Fleet;
     use crate::model::{Job, JobList};
-    use crate::view::fleet::claim::Claim;
+    use crate::view::fleet::device_owners::DeviceOwner;
 
     #[test]
     fn of_several_jobs_the_first_keeps_its_whole_number_and_the_others_are_counted() {
@@ -367,12 +374,12 @@ mod tests {
             ..JobList::default()
         };
         let fleet = Fleet { jobs: Some(Arc::new(list)), ..Fleet::default() };
-        let mut place = State::default();
-        place.roll.settle(&FleetView::new(fleet, Timestamp::default()));
+        let mut state = State::default();
+        state.allocations.refresh(&FleetView::new(fleet, Timestamp::default()));
         let told = |ids: &[&str], width| {
             let jobs = ids.iter().map(|id| JobId::new(id).unwrap()).collect();
-            let whole = Claim { jobs, ..Claim::default() };
-            super::jobs(&place, &Claims { whole, ..Claims::default() }, width)
+            let whole = DeviceOwner { jobs, ..DeviceOwner::default() };
+            super::jobs(&state, &DeviceOwners { whole, ..DeviceOwners::default() }, width)
         };
         assert_eq!(told(&["2011"], 20), "2000_17 train");
         assert_eq!(told(&["2012", "2011", "9999"], 20), "2000_17 train +2");

@@ -1,7 +1,7 @@
 //! The columns of the node list: which there are, and how wide.
 
 use crate::view::column_spec::{self, ColumnSpec};
-use crate::view::fleet::column::arrow;
+use crate::view::fleet::node_sort::arrow;
 use crate::view::fleet_view::{Extents, FleetView};
 use crate::view::input::Click;
 use crate::view::line::{Line, Tone, width_of};
@@ -28,7 +28,7 @@ pub(crate) const HEADINGS: [ColumnSpec; 14] = [
 
 /// What stands behind the name, in the order of [`HEADINGS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Part {
+pub(super) enum Column {
     Job,
     User,
     Devices,
@@ -44,7 +44,7 @@ pub(super) enum Part {
     Note,
 }
 
-impl Part {
+impl Column {
     const ALL: [Self; 13] = [
         Self::Job,
         Self::User,
@@ -82,9 +82,9 @@ impl Part {
 
 /// Widths of the columns; 0 for one that has no room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Columns {
+pub(super) struct ColumnLayout {
     /// From left to right.
-    pub(super) order: [Option<Part>; 13],
+    pub(super) order: [Option<Column>; 13],
     pub(super) gap: u16,
     pub(super) name: u16,
     pub(super) job: u16,
@@ -105,13 +105,13 @@ pub(super) struct Columns {
     pub(super) units: Units,
     pub(super) is_kilowatts: bool,
     /// A row's numbers move once in so many seconds.
-    pub(super) pace: usize,
+    pub(super) refresh_period: usize,
 }
 
-impl Default for Columns {
+impl Default for ColumnLayout {
     fn default() -> Self {
         Self {
-            order: Part::ALL.map(Some),
+            order: Column::ALL.map(Some),
             gap: 0,
             name: 0,
             job: 0,
@@ -131,19 +131,19 @@ impl Default for Columns {
             memory_decimals: 0,
             units: Units::default(),
             is_kilowatts: false,
-            pace: 0,
+            refresh_period: 0,
         }
     }
 }
 
 /// The mark in front of a name, and the gap behind it.
-pub(super) const MARK: u16 = 2;
+pub(super) const MARK_WIDTH: u16 = 2;
 /// Points of a track, and how many seconds each stands for.
-pub(super) const TRACK: (u16, u16) = (12, 5);
+pub(super) const SPARKLINE: (u16, u16) = (12, 5);
 
-impl Columns {
+impl ColumnLayout {
     /// What holds however much room there is, and the room behind the name.
-    fn begin(picture: &FleetView, units: Units, width: u16) -> (Self, u16) {
+    fn base(picture: &FleetView, units: Units, width: u16) -> (Self, u16) {
         let shape: &Extents = &picture.shape;
         let columns = Self {
             gap: if width >= 110 { 2 } else { 1 },
@@ -153,7 +153,7 @@ impl Columns {
             is_kilowatts: shape.power >= 2_000.0,
             ..Self::default()
         };
-        (columns, width.saturating_sub(MARK + columns.name))
+        (columns, width.saturating_sub(MARK_WIDTH + columns.name))
     }
 
     /// Returns the columns somebody chose, as many of them as there is room for, or those that are
@@ -167,69 +167,69 @@ impl Columns {
 
     /// Gives room to chosen columns from left to right, then the rest to bars and the note.
     fn chosen(picture: &FleetView, places: &[usize], units: Units, width: u16) -> Self {
-        let (mut columns, mut room) = Self::begin(picture, units, width);
+        let (mut columns, mut room) = Self::base(picture, units, width);
         let Self { gap, .. } = columns;
         columns.order = [None; 13];
-        let parts = places.iter().filter_map(|place| Part::ALL.get(place.checked_sub(1)?));
+        let parts = places.iter().filter_map(|index| Column::ALL.get(index.checked_sub(1)?));
         for (slot, part) in columns.order.iter_mut().zip(parts) {
             *slot = Some(*part);
         }
         for part in columns.order.into_iter().flatten() {
-            let least = columns.least(picture, part);
+            let least = columns.min_width(picture, part);
             if room < least + gap {
                 break;
             }
             room -= least + gap;
             *columns.width_mut(part) = least;
-            if part == Part::Power && width >= 100 && room >= 3 + gap {
+            if part == Column::Power && width >= 100 && room >= 3 + gap {
                 room -= 3 + gap;
                 columns.power += 3 + gap;
                 columns.has_limits = true;
             }
         }
-        columns.share_out(room, picture.fleet.jobs.is_some());
+        columns.distribute_rest(room, picture.fleet.jobs.is_some());
         columns
     }
 
     /// Returns how many columns a part takes at least.
-    fn least(&self, picture: &FleetView, part: Part) -> u16 {
+    fn min_width(&self, picture: &FleetView, part: Column) -> u16 {
         let shape: &Extents = &picture.shape;
         match part {
-            Part::Job | Part::User => 10,
-            Part::Devices => shape.devices.clamp(7, 16),
-            Part::Bar | Part::Age => 6,
-            Part::Share => 3,
-            Part::Spark => TRACK.0,
-            Part::Memory => {
+            Column::Job | Column::User => 10,
+            Column::Devices => shape.devices.clamp(7, 16),
+            Column::Bar | Column::Age => 6,
+            Column::Share => 3,
+            Column::Spark => SPARKLINE.0,
+            Column::Memory => {
                 let decimals = self.memory_decimals;
                 let whole = format!("{:.decimals$}", self.units.of_gib(shape.memory)).len();
                 u16::try_from(whole * 2 + 1).unwrap_or(u16::MAX).max(7)
             }
-            Part::MemoryBar | Part::Power | Part::Heat | Part::Cpu => 4,
-            Part::Note => 14,
+            Column::MemoryBar | Column::Power | Column::Heat | Column::Cpu => 4,
+            Column::Note => 14,
         }
     }
 
-    const fn width_mut(&mut self, part: Part) -> &mut u16 {
+    const fn width_mut(&mut self, part: Column) -> &mut u16 {
         match part {
-            Part::Job => &mut self.job,
-            Part::User => &mut self.user,
-            Part::Devices => &mut self.strip,
-            Part::Bar => &mut self.util,
-            Part::Share => &mut self.share,
-            Part::Spark => &mut self.spark,
-            Part::MemoryBar => &mut self.memory_bar,
-            Part::Memory => &mut self.memory,
-            Part::Power => &mut self.power,
-            Part::Heat => &mut self.heat,
-            Part::Cpu => &mut self.cpu,
-            Part::Age => &mut self.age,
-            Part::Note => &mut self.note,
+            Column::Job => &mut self.job,
+            Column::User => &mut self.user,
+            Column::Devices => &mut self.strip,
+            Column::Bar => &mut self.util,
+            Column::Share => &mut self.share,
+            Column::Spark => &mut self.spark,
+            Column::MemoryBar => &mut self.memory_bar,
+            Column::Memory => &mut self.memory,
+            Column::Power => &mut self.power,
+            Column::Heat => &mut self.heat,
+            Column::Cpu => &mut self.cpu,
+            Column::Age => &mut self.age,
+            Column::Note => &mut self.note,
         }
     }
 
     /// Returns the parts that have room, from left to right, and their widths.
-    pub(super) fn shown(&self) -> impl Iterator<Item = (Part, u16)> {
+    pub(super) fn shown(&self) -> impl Iterator<Item = (Column, u16)> {
         let mut own = *self;
         let parts = self.order.into_iter().flatten();
         parts.map(move |part| (part, *own.width_mut(part))).filter(|(_, width)| *width > 0)
@@ -238,9 +238,9 @@ impl Columns {
     /// Gives room to columns in the order of their worth, then the rest to bars and the note.
     pub(super) fn fit(picture: &FleetView, units: Units, width: u16) -> Self {
         let shape: &Extents = &picture.shape;
-        let (mut columns, mut room) = Self::begin(picture, units, width);
-        let memory = columns.least(picture, Part::Memory);
-        let strip = columns.least(picture, Part::Devices);
+        let (mut columns, mut room) = Self::base(picture, units, width);
+        let memory = columns.min_width(picture, Column::Memory);
+        let strip = columns.min_width(picture, Column::Devices);
         let Self { gap, .. } = columns;
         let mut take = |column: &mut u16, least: u16| {
             if room >= least + gap {
@@ -270,13 +270,13 @@ impl Columns {
         if width >= 140 {
             take(&mut columns.heat, 4);
             take(&mut columns.user, 10);
-            take(&mut columns.spark, TRACK.0);
+            take(&mut columns.spark, SPARKLINE.0);
         }
-        columns.share_out(room, picture.fleet.jobs.is_some());
+        columns.distribute_rest(room, picture.fleet.jobs.is_some());
         columns
     }
 
-    fn share_out(&mut self, room: u16, has_names: bool) {
+    fn distribute_rest(&mut self, room: u16, has_names: bool) {
         let job = if self.job > 0 && has_names { (room / 3).min(12) } else { 0 };
         let room = room - job;
         let util = if self.util > 0 { (room / 4).min(14) } else { 0 };
@@ -285,14 +285,14 @@ impl Columns {
         self.util += util;
         self.memory_bar += memory;
         // In the middle, words far from the next column would be hard to follow.
-        let is_last = self.shown().last().is_some_and(|(part, _)| part == Part::Note);
+        let is_last = self.shown().last().is_some_and(|(part, _)| part == Column::Note);
         let rest = room - util - memory;
         let rest = if is_last { rest } else { rest.min(26) };
         self.note += if self.note > 0 { rest } else { 0 };
     }
 
     /// Returns words no wider than their column, and as wide unless nothing stands behind them.
-    pub(super) fn boxed(&self, (part, width): (Part, u16), words: Line) -> Line {
+    pub(super) fn fit_cell(&self, (part, width): (Column, u16), words: Line) -> Line {
         if self.shown().last().is_some_and(|(last, _)| last == part) {
             return words;
         }
@@ -308,10 +308,10 @@ impl Columns {
     }
 
     /// Returns what stands over a part in the units somebody likes.
-    fn title(&self, part: Part, usual: &'static str) -> &'static str {
-        if part == Part::Memory {
+    fn title(&self, part: Column, usual: &'static str) -> &'static str {
+        if part == Column::Memory {
             self.units.word()
-        } else if part == Part::Heat && self.units.degree() == "F" {
+        } else if part == Column::Heat && self.units.degree() == "F" {
             "MAXF"
         } else {
             usual
@@ -320,13 +320,13 @@ impl Columns {
 
     /// Returns the titles; the one that rows are sorted by stands out, and says which way.
     pub(super) fn titles(&self, order: SortOrder) -> Line {
-        let titles = Titles { gap: self.gap, order };
-        let line = titles.first(Line::new().gap(MARK), "NODE", self.name);
+        let titles = TitleWriter { gap: self.gap, order };
+        let line = titles.first(Line::new().gap(MARK_WIDTH), "NODE", self.name);
         self.shown().fold(line, |line, (part, width)| {
-            let headings = Part::ALL.into_iter().zip(HEADINGS.iter().skip(1));
+            let headings = Column::ALL.into_iter().zip(HEADINGS.iter().skip(1));
             let found = headings.into_iter().find(|(own, _)| *own == part);
             let Some((_, ColumnSpec { title, sort, .. })) = found else { return line };
-            let is_kilowatts = part == Part::Power && self.is_kilowatts;
+            let is_kilowatts = part == Column::Power && self.is_kilowatts;
             let title = if is_kilowatts { "kW" } else { self.title(part, title) };
             if part.is_left() {
                 titles.left(line, title, sort, width)
@@ -338,12 +338,12 @@ impl Columns {
 }
 
 /// How titles are written.
-struct Titles {
+struct TitleWriter {
     gap: u16,
     order: SortOrder,
 }
 
-impl Titles {
+impl TitleWriter {
     fn first(&self, line: Line, word: &str, width: u16) -> Line {
         let (word, tone) = self.word(word, "node", width);
         line.left(&word, width, tone).on_click(Click::Column("node"))
@@ -380,7 +380,7 @@ mod tests {
     fn what_is_chosen_stands_as_chosen_and_leaves_from_the_right() {
         let titles = |chosen: &[&str], width| {
             let chosen: Vec<String> = chosen.iter().map(|name| (*name).to_owned()).collect();
-            let columns = Columns::of(&FleetView::default(), &chosen, Units::default(), width);
+            let columns = ColumnLayout::of(&FleetView::default(), &chosen, Units::default(), width);
             let line = columns.titles(SortOrder::by("node"));
             assert!(line.width() <= width, "{chosen:?} {width}");
             line.words().split_whitespace().collect::<Vec<_>>().join(" ")
@@ -396,10 +396,10 @@ mod tests {
     #[test]
     fn columns_never_take_more_than_there_is() {
         for width in 0..400 {
-            let columns = Columns::fit(&FleetView::default(), Units::default(), width);
+            let columns = ColumnLayout::fit(&FleetView::default(), Units::default(), width);
             let titles = columns.titles(SortOrder::by("util")).width();
             // A mark and four letters of a name are always asked for.
-            assert!(titles <= width.max(MARK + 4), "{width}: {titles}");
+            assert!(titles <= width.max(MARK_WIDTH + 4), "{width}: {titles}");
         }
     }
 }

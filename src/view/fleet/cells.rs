@@ -10,8 +10,8 @@ use crate::fleet::{ACTIVE_PERCENT, Node, is_idle_held};
 use crate::model::{Celsius, Device, Percent};
 use crate::time::Timestamp;
 use crate::view::RenderContext;
-use crate::view::fleet::claim::{Claims, Roll};
-use crate::view::fleet::letters::Letters;
+use crate::view::fleet::device_owners::{AllocationIndex, DeviceOwners};
+use crate::view::fleet::symbol_map::SymbolMap;
 use crate::view::fleet_view::{FleetView, ViewVersion};
 use crate::view::line::{Symbol, Tone};
 use crate::view::node_status::{NodeStatus, flags};
@@ -19,7 +19,7 @@ use crate::view::number_format::share;
 
 /// What a cell shows of its device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Quantity {
+pub(super) enum MapMetric {
     /// How much it works.
     #[default]
     Utilization,
@@ -38,20 +38,20 @@ pub(super) enum Quantity {
 /// Levels of a cell.
 const LEVELS: u8 = 8;
 /// So many cells move every second; twice as many every other second, and so on.
-const SWIFT: usize = 1_024;
+const MAX_CELLS_PER_SECOND: usize = 1_024;
 /// How far beyond its level a load must be, in levels.
-const SLACK: f32 = 0.25;
+const HYSTERESIS: f32 = 0.25;
 /// The temperatures at the lowest and the highest level, in degrees Celsius.
-pub(super) const HEAT: (f32, f32) = (20.0, 100.0);
+pub(super) const TEMPERATURE_RANGE: (f32, f32) = (20.0, 100.0);
 /// Where a temperature turns middling and high, in degrees Celsius.
-const WARM: (f32, f32) = (50.0, 80.0);
+const TEMPERATURE_THRESHOLDS: (f32, f32) = (50.0, 80.0);
 
 /// Stands for nobody.
-pub(super) const NOBODY: (Symbol, Tone) = (Symbol::Idle, Tone::Faint);
+pub(super) const UNUSED: (Symbol, Tone) = (Symbol::Idle, Tone::Faint);
 /// Stands for several.
-pub(super) const SEVERAL: (Symbol, Tone) = (Symbol::Char('*'), Tone::Plain);
+pub(super) const MULTIPLE: (Symbol, Tone) = (Symbol::Char('*'), Tone::Plain);
 /// Stands for what is not known.
-pub(super) const UNSAID: (Symbol, Tone) = (Symbol::Char('–'), Tone::Faint);
+pub(super) const NOT_REPORTED: (Symbol, Tone) = (Symbol::Char('–'), Tone::Faint);
 /// Stand in the legend for what was last known of a device of which nothing new is.
 pub(super) const STALE: [(Symbol, Tone); 3] = [
     (Symbol::Level(20.0), Tone::Faint),
@@ -59,13 +59,13 @@ pub(super) const STALE: [(Symbol, Tone); 3] = [
     (Symbol::Level(100.0), Tone::Faint),
 ];
 /// Stands for a device that is held and does nothing.
-pub(super) const HELD: (Symbol, Tone) = (Symbol::Char('▒'), Tone::Plain);
+pub(super) const IDLE_HELD: (Symbol, Tone) = (Symbol::Char('▒'), Tone::Plain);
 /// Stands for a device that gives no numbers, or of a node that is down.
 pub(super) const FAULTY: (Symbol, Tone) = (Symbol::Faulty, Tone::Bad);
 /// Stands for a device that is not asked for.
-const ASIDE: (Symbol, Tone) = (Symbol::Char(' '), Tone::Faint);
+const FILTERED_OUT: (Symbol, Tone) = (Symbol::Char(' '), Tone::Faint);
 
-impl Quantity {
+impl MapMetric {
     pub(super) const ALL: [Self; 6] =
         [Self::Utilization, Self::Memory, Self::Power, Self::Temperature, Self::Owner, Self::Job];
 
@@ -82,7 +82,7 @@ impl Quantity {
     }
 
     /// Returns the next one, or the one before.
-    pub(super) fn turned(self, is_forward: bool) -> Self {
+    pub(super) fn cycle(self, is_forward: bool) -> Self {
         let at = Self::ALL.iter().position(|one| *one == self).unwrap_or(0);
         let count = Self::ALL.len();
         let to = if is_forward { at + 1 } else { at + count - 1 } % count;
@@ -90,29 +90,35 @@ impl Quantity {
     }
 
     /// Returns where a device stands between the lowest and the highest, 0 to 100.
-    fn part(self, device: &Device) -> Option<f32> {
+    fn percent(self, device: &Device) -> Option<f32> {
         match self {
             Self::Utilization => share(device.utilization),
             Self::Memory => device.memory_share().map(Percent::get),
             Self::Power => device.power_share().map(Percent::get),
             Self::Temperature => {
                 let degrees = device.temperature.get().map(Celsius::get)?;
-                Some(((degrees - HEAT.0) / (HEAT.1 - HEAT.0) * 100.0).clamp(0.0, 100.0))
+                Some(
+                    ((degrees - TEMPERATURE_RANGE.0) / (TEMPERATURE_RANGE.1 - TEMPERATURE_RANGE.0)
+                        * 100.0)
+                        .clamp(0.0, 100.0),
+                )
             }
             Self::Owner | Self::Job => None,
         }
     }
 
-    pub(super) fn tone(self, scene: RenderContext<'_>, part: f32) -> Tone {
+    pub(super) fn tone(self, context: RenderContext<'_>, percent: f32) -> Tone {
         match self {
-            Self::Memory => scene.taste.memory.tone(Some(part)),
-            Self::Temperature => match HEAT.0 + part / 100.0 * (HEAT.1 - HEAT.0) {
-                degrees if degrees >= WARM.1 => Tone::High,
-                degrees if degrees >= WARM.0 => Tone::Mid,
+            Self::Memory => context.taste.memory.tone(Some(percent)),
+            Self::Temperature => match TEMPERATURE_RANGE.0
+                + percent / 100.0 * (TEMPERATURE_RANGE.1 - TEMPERATURE_RANGE.0)
+            {
+                degrees if degrees >= TEMPERATURE_THRESHOLDS.1 => Tone::High,
+                degrees if degrees >= TEMPERATURE_THRESHOLDS.0 => Tone::Mid,
                 _ => Tone::Low,
             },
             Self::Utilization | Self::Power | Self::Owner | Self::Job => {
-                scene.taste.load.tone(Some(part))
+                context.taste.load.tone(Some(percent))
             }
         }
     }
@@ -120,44 +126,44 @@ impl Quantity {
 
 /// How numbers are shown that are not new.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Old {
+pub(super) enum StaleStyle {
     /// As they were; the row says that they are old.
-    AsTheyWere,
+    Unchanged,
     /// As they were, but faint.
     Faint,
 }
 
 /// The cells that were drawn last, node by node.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Cells {
-    key: Option<(ViewVersion, Quantity, Old)>,
-    now: BTreeMap<usize, Kept>,
+pub(super) struct CellCache {
+    key: Option<(ViewVersion, MapMetric, StaleStyle)>,
+    now: BTreeMap<usize, CachedCells>,
     /// Those of the picture before: what keeps levels from wavering.
-    before: BTreeMap<usize, Kept>,
+    before: BTreeMap<usize, CachedCells>,
     /// A node's loads move once in so many seconds.
-    pace: usize,
+    refresh_period: usize,
 }
 
 #[derive(Clone, Debug, Default)]
-struct Kept {
+struct CachedCells {
     marks: Arc<[(Symbol, Tone)]>,
     levels: Vec<Option<u8>>,
 }
 
-impl Cells {
+impl CellCache {
     /// Begins a frame of so many cells.
-    pub(super) fn settle(
+    pub(super) fn refresh(
         &mut self,
         picture: &FleetView,
-        (quantity, old): (Quantity, Old),
+        (metric, old): (MapMetric, StaleStyle),
         cells: usize,
     ) {
-        self.pace = 1 + cells / SWIFT;
-        let key = (picture.stamp(), quantity, old);
+        self.refresh_period = 1 + cells / MAX_CELLS_PER_SECOND;
+        let key = (picture.stamp(), metric, old);
         if self.key.as_ref() == Some(&key) {
             return;
         }
-        let is_same = self.key.as_ref().is_some_and(|(_, own, _)| *own == quantity);
+        let is_same = self.key.as_ref().is_some_and(|(_, own, _)| *own == metric);
         self.before = if is_same { std::mem::take(&mut self.now) } else { BTreeMap::new() };
         self.now.clear();
         self.key = Some(key);
@@ -166,27 +172,27 @@ impl Cells {
     /// Returns the cells of the node at this place of the fleet, position by position of its devices.
     pub(super) fn of(
         &mut self,
-        scene: RenderContext<'_>,
-        (place, node): (usize, &Node),
-        roll: &Roll,
-        letters: &Letters,
+        context: RenderContext<'_>,
+        (index, node): (usize, &Node),
+        allocations: &AllocationIndex,
+        symbols: &SymbolMap,
     ) -> Arc<[(Symbol, Tone)]> {
         // A terminal far away cannot take thousands of cells a second: where there are so many,
         // each node's loads have their turn. What is news is shown at once.
-        let is_turn = turn(place, scene.picture.now, self.pace);
-        if let Some(kept) = self.now.get(&place) {
+        let is_turn = is_due(index, context.picture.now, self.refresh_period);
+        if let Some(kept) = self.now.get(&index) {
             return Arc::clone(&kept.marks);
         }
-        let Some((_, quantity, old)) = &self.key else { return Arc::default() };
-        let past = self.before.remove(&place).unwrap_or_default();
-        let claims = roll.claims(node);
+        let Some((_, metric, old)) = &self.key else { return Arc::default() };
+        let past = self.before.remove(&index).unwrap_or_default();
+        let owners = allocations.owners(node);
         let mut levels = Vec::with_capacity(node.devices.len());
         let marks = node.devices.iter().enumerate().map(|(position, device)| {
-            let share = quantity.part(device);
+            let share = metric.percent(device);
             let before = past.levels.get(position).copied().flatten();
             let mut level = share.map(|share| level(share, before));
-            let judged = Judged { scene, node, position, device, claims: &claims, letters };
-            let mark = judged.mark((*quantity, *old), share, level);
+            let judged = CellContext { context, node, position, device, owners: &owners, symbols };
+            let mark = judged.mark((*metric, *old), share, level);
             let shown = past.marks.get(position).copied();
             let kept = shown.filter(|shown| !is_turn && is_load(*shown) && is_load(mark));
             level = if kept.is_some() { before } else { level };
@@ -194,15 +200,15 @@ impl Cells {
             kept.unwrap_or(mark)
         });
         let marks: Arc<[_]> = marks.collect();
-        self.now.insert(place, Kept { marks: Arc::clone(&marks), levels });
+        self.now.insert(index, CachedCells { marks: Arc::clone(&marks), levels });
         marks
     }
 }
 
 /// Says whether it is a node's turn to move.
-pub(super) fn turn(node: usize, now: Timestamp, pace: usize) -> bool {
+pub(super) fn is_due(node: usize, now: Timestamp, refresh_period: usize) -> bool {
     let second = usize::try_from(now.as_micros().div_euclid(1_000_000)).unwrap_or(0);
-    second.wrapping_add(node) % pace.max(1) == 0
+    second.wrapping_add(node) % refresh_period.max(1) == 0
 }
 
 /// Says whether a cell shows how much, and nothing else.
@@ -211,11 +217,11 @@ fn is_load((mark, tone): (Symbol, Tone)) -> bool {
 }
 
 /// Returns the level of a share: the one it was on before, while it is near.
-fn level(part: f32, before: Option<u8>) -> u8 {
-    let exact = part / 100.0 * f32::from(LEVELS);
+fn level(percent: f32, before: Option<u8>) -> u8 {
+    let exact = percent / 100.0 * f32::from(LEVELS);
     if let Some(before) = before {
         let (floor, ceiling) = (f32::from(before), f32::from(before) + 1.0);
-        if exact >= floor - SLACK && exact < ceiling + SLACK {
+        if exact >= floor - HYSTERESIS && exact < ceiling + HYSTERESIS {
             return before;
         }
     }
@@ -229,38 +235,38 @@ fn level(part: f32, before: Option<u8>) -> u8 {
 }
 
 /// One device and all that decides over its cell.
-struct Judged<'a> {
-    scene: RenderContext<'a>,
+struct CellContext<'a> {
+    context: RenderContext<'a>,
     node: &'a Node,
     position: usize,
     device: &'a Device,
-    claims: &'a Claims,
-    letters: &'a Letters,
+    owners: &'a DeviceOwners,
+    symbols: &'a SymbolMap,
 }
 
-impl Judged<'_> {
+impl CellContext<'_> {
     fn mark(
         &self,
-        (quantity, old): (Quantity, Old),
-        part: Option<f32>,
+        (metric, old): (MapMetric, StaleStyle),
+        percent: Option<f32>,
         level: Option<u8>,
     ) -> (Symbol, Tone) {
-        let RenderContext { picture, .. } = self.scene;
+        let RenderContext { picture, .. } = self.context;
         if !picture.filter.is_empty()
-            && !picture.filter.takes_device(self.node, self.device, picture.now)
+            && !picture.filter.matches_device(self.node, self.device, picture.now)
         {
-            return ASIDE;
+            return FILTERED_OUT;
         }
         if self.device.fault.is_some() {
             return FAULTY;
         }
-        if old == Old::AsTheyWere {
-            return self.value(quantity, part, level);
+        if old == StaleStyle::Unchanged {
+            return self.value(metric, percent, level);
         }
         if NodeStatus::of(self.node, picture.now) == NodeStatus::Down {
             return FAULTY;
         }
-        let value = self.value(quantity, part, level);
+        let value = self.value(metric, percent, level);
         if self.node.device_freshness(self.position, picture.now).is_fresh() {
             return value;
         }
@@ -276,63 +282,64 @@ impl Judged<'_> {
     }
 
     /// Returns what a device shows that works.
-    fn value(&self, quantity: Quantity, part: Option<f32>, level: Option<u8>) -> (Symbol, Tone) {
-        let picture = self.scene.picture;
-        match quantity {
-            Quantity::Owner => self.owner(),
-            Quantity::Job => self.job(),
-            Quantity::Utilization if share(self.device.utilization) < Some(ACTIVE_PERCENT) => {
-                let Some(part) = part else { return UNSAID };
+    fn value(&self, metric: MapMetric, percent: Option<f32>, level: Option<u8>) -> (Symbol, Tone) {
+        let picture = self.context.picture;
+        match metric {
+            MapMetric::Owner => self.owner(),
+            MapMetric::Job => self.job(),
+            MapMetric::Utilization if share(self.device.utilization) < Some(ACTIVE_PERCENT) => {
+                let Some(percent) = percent else { return NOT_REPORTED };
                 let is_given = picture.given.contains(self.node, self.device);
                 if is_idle_held(self.node, self.device, is_given) {
-                    HELD
+                    IDLE_HELD
                 } else {
-                    (Symbol::Idle, quantity.tone(self.scene, part))
+                    (Symbol::Idle, metric.tone(self.context, percent))
                 }
             }
-            Quantity::Utilization | Quantity::Memory | Quantity::Power | Quantity::Temperature => {
-                match level {
-                    Some(level) => self.load(quantity, level),
-                    None => UNSAID,
-                }
-            }
+            MapMetric::Utilization
+            | MapMetric::Memory
+            | MapMetric::Power
+            | MapMetric::Temperature => match level {
+                Some(level) => self.load(metric, level),
+                None => NOT_REPORTED,
+            },
         }
     }
 
     /// A load stands in the middle of its level, so that no glyph tells more than the level does.
-    fn load(&self, quantity: Quantity, level: u8) -> (Symbol, Tone) {
+    fn load(&self, metric: MapMetric, level: u8) -> (Symbol, Tone) {
         let middle = (f32::from(level) + 0.5) / f32::from(LEVELS) * 100.0;
         let flag = flags(self.device).into_iter().map(|(_, tone)| tone).max();
-        let tone = flag.unwrap_or_else(|| quantity.tone(self.scene, middle));
+        let tone = flag.unwrap_or_else(|| metric.tone(self.context, middle));
         (Symbol::Level(middle), tone)
     }
 
     fn owner(&self) -> (Symbol, Tone) {
-        let Some(claim) = self.claims.devices.get(self.position) else { return UNSAID };
-        match claim.users.as_slice() {
-            [] if claim.is_unsaid => UNSAID,
-            [] => NOBODY,
+        let Some(owner) = self.owners.devices.get(self.position) else { return NOT_REPORTED };
+        match owner.users.as_slice() {
+            [] if owner.is_unknown => NOT_REPORTED,
+            [] => UNUSED,
             [user] => {
                 let own = self.node.hello.as_ref().map(|hello| &hello.host.user);
                 self.letter(user, own == Some(user))
             }
-            _ => SEVERAL,
+            _ => MULTIPLE,
         }
     }
 
     fn job(&self) -> (Symbol, Tone) {
-        let Some(claim) = self.claims.devices.get(self.position) else { return UNSAID };
-        match claim.jobs.as_slice() {
-            [] if claim.is_unsaid => UNSAID,
-            [] => NOBODY,
+        let Some(owner) = self.owners.devices.get(self.position) else { return NOT_REPORTED };
+        match owner.jobs.as_slice() {
+            [] if owner.is_unknown => NOT_REPORTED,
+            [] => UNUSED,
             [job] => self.letter(job.as_str(), false),
-            _ => SEVERAL,
+            _ => MULTIPLE,
         }
     }
 
     /// One's own stand out.
     fn letter(&self, name: &str, is_own_socket: bool) -> (Symbol, Tone) {
-        let (letter, hue) = self.letters.of(name);
+        let (letter, hue) = self.symbols.of(name);
         (Symbol::Letter(letter, hue), if is_own_socket { Tone::Strong } else { Tone::Plain })
     }
 }
@@ -343,7 +350,7 @@ mod tests {
 
     #[test]
     fn a_level_is_left_only_when_the_load_is_clearly_beyond_it() {
-        for (part, before, expected) in [
+        for (percent, before, expected) in [
             (0.0, None, 0),
             (12.4, None, 0),
             (12.5, None, 1),
@@ -355,22 +362,22 @@ mod tests {
             (9.0, Some(1), 0),
             (99.0, Some(0), 7),
         ] {
-            assert_eq!(level(part, before), expected, "{part} {before:?}");
+            assert_eq!(level(percent, before), expected, "{percent} {before:?}");
         }
     }
 
     #[test]
     fn each_node_has_its_turn_once_in_a_while() {
         let at = |second: i64| Timestamp::from_micros(second * 1_000_000);
-        for pace in 0..7 {
-            let turns = (0..60).filter(|second| turn(5, at(*second), pace)).count();
-            assert_eq!(turns, 60 / pace.max(1), "{pace}");
+        for refresh_period in 0..7 {
+            let turns = (0..60).filter(|second| is_due(5, at(*second), refresh_period)).count();
+            assert_eq!(turns, 60 / refresh_period.max(1), "{refresh_period}");
         }
     }
 
     #[test]
     fn quantities_go_around() {
-        assert_eq!(Quantity::Job.turned(true), Quantity::Utilization);
-        assert_eq!(Quantity::Utilization.turned(false), Quantity::Job);
+        assert_eq!(MapMetric::Job.cycle(true), MapMetric::Utilization);
+        assert_eq!(MapMetric::Utilization.cycle(false), MapMetric::Job);
     }
 }

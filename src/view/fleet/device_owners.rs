@@ -10,7 +10,7 @@ use crate::view::fleet_view::FleetView;
 
 /// Where the jobs of a list stand; worked out once a list.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Roll {
+pub(super) struct AllocationIndex {
     list: Option<Arc<JobList>>,
     /// Of each node, the places of its jobs in the list, and of its allocations in these.
     by_node: BTreeMap<NodeName, Vec<(usize, usize)>>,
@@ -19,7 +19,7 @@ pub(super) struct Roll {
 
 /// Who has one device.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Claim {
+pub(super) struct DeviceOwner {
     /// The jobs, in the order they were met.
     pub(super) jobs: Vec<JobId>,
     /// The users.
@@ -29,21 +29,21 @@ pub(super) struct Claim {
     /// A process uses it.
     pub(super) is_used: bool,
     /// It is not known who uses it.
-    pub(super) is_unsaid: bool,
+    pub(super) is_unknown: bool,
 }
 
 /// Who has what on one node.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Claims {
+pub(super) struct DeviceOwners {
     /// Position by position of the node's devices; slices count with their device.
-    pub(super) devices: Vec<Claim>,
+    pub(super) devices: Vec<DeviceOwner>,
     /// Jobs and users on the node, whether it is known where or not.
-    pub(super) whole: Claim,
+    pub(super) whole: DeviceOwner,
 }
 
-impl Roll {
+impl AllocationIndex {
     /// Takes the jobs of a picture.
-    pub(super) fn settle(&mut self, picture: &FleetView) {
+    pub(super) fn refresh(&mut self, picture: &FleetView) {
         let list = picture.fleet.jobs.as_ref();
         let is_same = match (&self.list, list) {
             (Some(own), Some(list)) => Arc::ptr_eq(own, list),
@@ -54,13 +54,13 @@ impl Roll {
             return;
         }
         *self = Self { list: list.cloned(), ..Self::default() };
-        for (place, job) in list.iter().flat_map(|list| &list.jobs).enumerate() {
-            self.by_id.insert(job.id.clone(), place);
+        for (index, job) in list.iter().flat_map(|list| &list.jobs).enumerate() {
+            self.by_id.insert(job.id.clone(), index);
             if let Some(lasting) = &job.sluid {
-                self.by_id.insert(lasting.clone(), place);
+                self.by_id.insert(lasting.clone(), index);
             }
             for (own, allocation) in job.allocations.iter().enumerate() {
-                self.by_node.entry(allocation.node.clone()).or_default().push((place, own));
+                self.by_node.entry(allocation.node.clone()).or_default().push((index, own));
             }
         }
     }
@@ -70,12 +70,12 @@ impl Roll {
         self.at(*self.by_id.get(id)?)
     }
 
-    fn at(&self, place: usize) -> Option<&Job> {
-        self.list.as_ref()?.jobs.get(place)
+    fn at(&self, index: usize) -> Option<&Job> {
+        self.list.as_ref()?.jobs.get(index)
     }
 
     /// Returns what a node was given to jobs for.
-    fn given(&self, node: &Node) -> impl Iterator<Item = (&Job, &Allocation)> {
+    fn allocations_on(&self, node: &Node) -> impl Iterator<Item = (&Job, &Allocation)> {
         let places = self.by_node.get(&node.name).into_iter().flatten();
         places.filter_map(|(job, own)| {
             let job = self.at(*job)?;
@@ -92,9 +92,11 @@ impl Roll {
     }
 
     /// Finds out who has what on a node.
-    pub(super) fn claims(&self, node: &Node) -> Claims {
-        let mut claims =
-            Claims { devices: vec![Claim::default(); node.devices.len()], ..Claims::default() };
+    pub(super) fn owners(&self, node: &Node) -> DeviceOwners {
+        let mut owners = DeviceOwners {
+            devices: vec![DeviceOwner::default(); node.devices.len()],
+            ..DeviceOwners::default()
+        };
         for used in node.uses.iter() {
             let statics = statics(node, used.pid);
             let job = statics.and_then(|statics| statics.job.as_ref()).map(|id| {
@@ -102,36 +104,36 @@ impl Roll {
                 self.job(id).map_or(id, |job| &job.id)
             });
             let user = statics.and_then(|statics| statics.user.known());
-            claims.whole.add(job, user);
+            owners.whole.add(job, user);
             let Some(at) = whole_device(node, &used.device) else { continue };
-            if let Some(claim) = claims.devices.get_mut(at) {
-                claim.add(job, user);
-                claim.is_used = true;
+            if let Some(owner) = owners.devices.get_mut(at) {
+                owner.add(job, user);
+                owner.is_used = true;
             }
         }
-        let listed: Vec<_> = self.given(node).collect();
+        let listed: Vec<_> = self.allocations_on(node).collect();
         for (job, _) in &listed {
-            claims.whole.add(Some(&job.id), Some(&job.user));
+            owners.whole.add(Some(&job.id), Some(&job.user));
         }
         for (job, uuid) in allocated_on(node, &listed) {
-            let claim = whole_device(node, &uuid).and_then(|at| claims.devices.get_mut(at));
-            if let Some(claim) = claim {
-                claim.add(Some(&job.id), Some(&job.user));
-                claim.is_held = true;
+            let owner = whole_device(node, &uuid).and_then(|at| owners.devices.get_mut(at));
+            if let Some(owner) = owner {
+                owner.add(Some(&job.id), Some(&job.user));
+                owner.is_held = true;
             }
         }
-        for (place, (device, claim)) in node.devices.iter().zip(&mut claims.devices).enumerate() {
+        for (index, (device, owner)) in node.devices.iter().zip(&mut owners.devices).enumerate() {
             let is_open = device.tpu.as_ref().is_some_and(|tpu| tpu.is_held.get() == Some(true));
-            claim.is_held |= device.parent.is_none() && is_in_use(node, device);
-            claim.is_used |= is_open;
-            claim.is_unsaid = claim.users.is_empty()
-                && (claim.is_used || node.why_users_unknown(place).is_some());
+            owner.is_held |= device.parent.is_none() && is_in_use(node, device);
+            owner.is_used |= is_open;
+            owner.is_unknown = owner.users.is_empty()
+                && (owner.is_used || node.why_users_unknown(index).is_some());
         }
-        claims
+        owners
     }
 }
 
-impl Claim {
+impl DeviceOwner {
     fn add(&mut self, job: Option<&JobId>, user: Option<&Arc<str>>) {
         if let Some(job) = job.filter(|job| !self.jobs.contains(job)) {
             self.jobs.push(job.clone());
@@ -160,7 +162,7 @@ fn whole_device(node: &Node, uuid: &str) -> Option<usize> {
 /// Returns the positions of the devices that are no slices.
 pub(super) fn whole_devices(node: &Node) -> impl Iterator<Item = usize> {
     let all = node.devices.iter().enumerate();
-    all.filter(|(_, device)| device.parent.is_none()).map(|(place, _)| place)
+    all.filter(|(_, device)| device.parent.is_none()).map(|(index, _)| index)
 }
 
 #[cfg(test)]
@@ -208,15 +210,15 @@ mod tests {
     }
 
     fn told(node: &Node, devices: DeviceAllocation) -> Vec<String> {
-        let mut roll = Roll::default();
-        roll.settle(&picture(node, devices));
-        let claims = roll.claims(node);
-        let tell = |claim: &Claim| {
-            let jobs: Vec<_> = claim.jobs.iter().map(JobId::as_str).collect();
-            let held = if claim.is_held { " held" } else { "" };
-            format!("{} {}{held}", jobs.join(","), claim.users.join(","))
+        let mut allocations = AllocationIndex::default();
+        allocations.refresh(&picture(node, devices));
+        let owners = allocations.owners(node);
+        let tell = |owner: &DeviceOwner| {
+            let jobs: Vec<_> = owner.jobs.iter().map(JobId::as_str).collect();
+            let held = if owner.is_held { " held" } else { "" };
+            format!("{} {}{held}", jobs.join(","), owner.users.join(","))
         };
-        claims.devices.iter().chain([&claims.whole]).map(tell).collect()
+        owners.devices.iter().chain([&owners.whole]).map(tell).collect()
     }
 
     #[test]
@@ -242,11 +244,11 @@ mod tests {
     #[test]
     fn a_job_that_the_list_has_goes_by_its_name() {
         let node = node(None);
-        let mut roll = Roll::default();
-        assert_eq!(roll.name(&JobId::new("11").unwrap()), "11");
-        roll.settle(&picture(&node, DeviceAllocation::Unknown));
-        assert_eq!(roll.name(&JobId::new("11").unwrap()), "11 x");
-        roll.settle(&FleetView::default());
-        assert!(roll.job(&JobId::new("11").unwrap()).is_none());
+        let mut allocations = AllocationIndex::default();
+        assert_eq!(allocations.name(&JobId::new("11").unwrap()), "11");
+        allocations.refresh(&picture(&node, DeviceAllocation::Unknown));
+        assert_eq!(allocations.name(&JobId::new("11").unwrap()), "11 x");
+        allocations.refresh(&FleetView::default());
+        assert!(allocations.job(&JobId::new("11").unwrap()).is_none());
     }
 }

@@ -4,53 +4,53 @@ use crate::fleet::Node;
 use crate::model::{Device, Percent, Watts};
 use crate::view::RenderContext;
 use crate::view::fleet::State;
-use crate::view::fleet::grouping::model;
-use crate::view::fleet::idle::{self, REACH};
-use crate::view::fleet::plan::Member;
-use crate::view::fleet::remark::span;
-use crate::view::fleet::table;
+use crate::view::fleet::grouped_rows::GroupMember;
+use crate::view::fleet::grouping::model_name;
+use crate::view::fleet::idle_time::{self, MAX_LOOKBACK};
+use crate::view::fleet::node_notes::format_elapsed;
+use crate::view::fleet::node_table;
 use crate::view::line::{Line, Tone, cut, flow};
 use crate::view::node_status::{NodeStatus, flags, label, notes};
 use crate::view::number_format::{Units, or_unknown, percent, share};
 
 /// A longer name must leave room for what is known.
-const LONGEST_NAME: u16 = 40;
+const MAX_NAME_WIDTH: u16 = 40;
 
 /// Returns what is known of a device in a few lines; of the node where it shows none.
 pub(super) fn lines(
-    scene: RenderContext<'_>,
-    place: &State,
+    context: RenderContext<'_>,
+    state: &State,
     (node, position): (&Node, Option<usize>),
     (width, most): (u16, usize),
 ) -> Vec<Line> {
-    let picture = scene.picture;
+    let picture = context.picture;
     let found = position.and_then(|position| Some((position, node.devices.get(position)?)));
     let Some((position, device)) = found else {
-        return vec![table::detail(picture, place, node, width)];
+        return vec![node_table::detail(picture, state, node, width)];
     };
-    let claims = place.roll.claims(node);
-    let claim = claims.devices.get(position).cloned().unwrap_or_default();
+    let owners = state.allocations.owners(node);
+    let owner = owners.devices.get(position).cloned().unwrap_or_default();
     let words = |words: Vec<String>| words.join(", ");
     let mut parts: Vec<(String, Tone)> = Vec::new();
-    let standing = NodeStatus::of(node, picture.now);
-    if !node.device_freshness(position, picture.now).is_fresh() || standing == NodeStatus::Down {
+    let status = NodeStatus::of(node, picture.now);
+    if !node.device_freshness(position, picture.now).is_fresh() || status == NodeStatus::Down {
         parts.extend(notes(picture, node).into_iter().take(1));
     }
     let flags = flags(device);
-    parts.push((model(device).to_owned(), Tone::Plain));
+    parts.push((model_name(device).to_owned(), Tone::Plain));
     parts.push((
         or_unknown(share(device.utilization), |util| format!("{}%", percent(Some(util)))),
         Tone::Plain,
     ));
-    let units = Units::of(scene.taste);
+    let units = Units::of(context.taste);
     let memory = units.with_unit(device.memory_used.get(), device.memory_total.get());
     parts.push((memory, Tone::Plain));
     parts.push((power(device), Tone::Plain));
     let heat = or_unknown(device.temperature.get(), |heat| units.degrees(heat));
     parts.push((heat, Tone::Plain));
-    let users: Vec<String> = claim.users.iter().map(ToString::to_string).collect();
-    let jobs: Vec<String> = claim.jobs.iter().map(|job| place.roll.name(job)).collect();
-    match (users.is_empty(), claim.is_unsaid) {
+    let users: Vec<String> = owner.users.iter().map(ToString::to_string).collect();
+    let jobs: Vec<String> = owner.jobs.iter().map(|job| state.allocations.name(job)).collect();
+    match (users.is_empty(), owner.is_unknown) {
         (false, _) => parts.push((words(users), Tone::Plain)),
         (true, true) => parts.push(("user not told".to_owned(), Tone::Faint)),
         (true, false) => parts.push(("nobody's".to_owned(), Tone::Faint)),
@@ -58,8 +58,10 @@ pub(super) fn lines(
     if !jobs.is_empty() {
         parts.push((format!("job {}", words(jobs)), Tone::Plain));
     }
-    if let Some(idle) = idle::held(node, &claims, position, picture.now, REACH) {
-        parts.push((format!("held, idle {}", span(idle)), Tone::Warn));
+    if let Some(idle) =
+        idle_time::idle_held_time(node, &owners, position, picture.now, MAX_LOOKBACK)
+    {
+        parts.push((format!("held, idle {}", format_elapsed(idle)), Tone::Warn));
     }
     if device.fault.is_some() {
         parts.extend(flags);
@@ -70,12 +72,12 @@ pub(super) fn lines(
     let name = label(node, device);
     parts.insert(
         0,
-        (format!("{} · device {name}", cut(node.name.as_str(), LONGEST_NAME)), Tone::Strong),
+        (format!("{} · device {name}", cut(node.name.as_str(), MAX_NAME_WIDTH)), Tone::Strong),
     );
     let last = parts.len() - 1;
-    let parts = parts.into_iter().enumerate().map(|(place, (words, tone))| {
+    let parts = parts.into_iter().enumerate().map(|(index, (words, tone))| {
         let line = Line::of(words, tone);
-        if place < last { line.text(" ·", Tone::Faint) } else { line }
+        if index < last { line.text(" ·", Tone::Faint) } else { line }
     });
     flow(parts.collect(), 1, width, most)
 }
@@ -112,6 +114,6 @@ fn throttle(device: &Device) -> Option<(String, Tone)> {
 }
 
 /// Returns the position of the device under a cursor, by its place among the cells of a member.
-pub(super) fn position(node: &Node, member: &Member, cell: usize) -> Option<usize> {
+pub(super) fn position(node: &Node, member: &GroupMember, cell: usize) -> Option<usize> {
     member.positions(node).get(cell).copied()
 }

@@ -2,19 +2,19 @@
 
 use crate::fleet::{Node, is_idle};
 use crate::time::lasting;
-use crate::view::fleet::claim::Claims;
-use crate::view::fleet::idle::{self, IN_VAIN, REACH, Span};
-use crate::view::fleet::plan::Member;
+use crate::view::fleet::device_owners::DeviceOwners;
+use crate::view::fleet::grouped_rows::GroupMember;
+use crate::view::fleet::idle_time::{self, ElapsedTime, IDLE_HELD_WARNING, MAX_LOOKBACK};
 use crate::view::fleet_view::FleetView;
 use crate::view::line::Tone;
 use crate::view::node_status::{NodeStatus, Note, label, notes};
 
 /// Returns what is to be said, the most important first.
-pub(super) fn remarks(
+pub(super) fn row_notes(
     picture: &FleetView,
     node: &Node,
-    member: &Member,
-    claims: &Claims,
+    member: &GroupMember,
+    owners: &DeviceOwners,
 ) -> Vec<Note> {
     let mut all = notes(picture, node);
     if !NodeStatus::of(node, picture.now).is_fresh() {
@@ -22,48 +22,51 @@ pub(super) fn remarks(
     }
     // Something more exact may be said than that all is free.
     let free = all.iter().position(|(words, tone)| words == "free" && *tone == Tone::Faint);
-    let lag = idle::lag(node, claims, picture.now).filter(|lag| member.has(lag.position));
+    let lag =
+        idle_time::find_straggler(node, owners, picture.now).filter(|lag| member.has(lag.position));
     if let Some(lag) = lag {
         let name = node.devices.get(lag.position).map(|device| label(node, device));
         let name = name.unwrap_or_default();
-        let words = format!("#{name} lags: {:.0}% for {}", lag.percent, span(lag.lasting));
+        let words =
+            format!("#{name} lags: {:.0}% for {}", lag.percent, format_elapsed(lag.lasting));
         all.push((words, Tone::Warn));
     }
     // What lags is told of already.
     let meant = member.positions(node).into_iter();
     let others = meant.filter(|position| lag.is_none_or(|lag| lag.position != *position));
-    let spans =
-        others.filter_map(|position| idle::held(node, claims, position, picture.now, REACH));
-    all.extend(held(&spans.collect::<Vec<_>>()));
+    let spans = others.filter_map(|position| {
+        idle_time::idle_held_time(node, owners, position, picture.now, MAX_LOOKBACK)
+    });
+    all.extend(idle_held_note(&spans.collect::<Vec<_>>()));
     if free.is_none() {
-        all.extend(part_free(node, member, claims));
+        all.extend(free_note(node, member, owners));
     }
     all.sort_by_key(|(_, tone)| std::cmp::Reverse((*tone).max(Tone::High)));
     all
 }
 
 /// Writes how long something has lasted; a plus says that nothing older is known.
-pub(super) fn span(span: Span) -> String {
+pub(super) fn format_elapsed(span: ElapsedTime) -> String {
     format!("{}{}", lasting(span.span), if span.is_open { "+" } else { "" })
 }
 
 /// Devices that somebody holds and that do nothing.
-fn held(spans: &[Span]) -> Option<Note> {
+fn idle_held_note(spans: &[ElapsedTime]) -> Option<Note> {
     let shortest = *spans.iter().min_by_key(|idle| idle.span)?;
     let count = spans.len();
-    let tone = if shortest.span >= IN_VAIN { Tone::Warn } else { Tone::Plain };
-    Some((format!("{count} held, idle {}", span(shortest)), tone))
+    let tone = if shortest.span >= IDLE_HELD_WARNING { Tone::Warn } else { Tone::Plain };
+    Some((format!("{count} held, idle {}", format_elapsed(shortest)), tone))
 }
 
 /// Devices nobody uses, on a node that is not free as a whole.
-fn part_free(node: &Node, member: &Member, claims: &Claims) -> Option<Note> {
+fn free_note(node: &Node, member: &GroupMember, owners: &DeviceOwners) -> Option<Note> {
     let is_free = |position: &usize| {
-        let (Some(device), Some(claim)) =
-            (node.devices.get(*position), claims.devices.get(*position))
+        let (Some(device), Some(owner)) =
+            (node.devices.get(*position), owners.devices.get(*position))
         else {
             return false;
         };
-        let is_claimed = claim.is_held || claim.is_unsaid || !claim.users.is_empty();
+        let is_claimed = owner.is_held || owner.is_unknown || !owner.users.is_empty();
         device.fault.is_none() && is_idle(device) && !is_claimed
     };
     let count = member.positions(node).iter().filter(|position| is_free(position)).count();

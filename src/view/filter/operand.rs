@@ -1,15 +1,15 @@
 //! What a field's value is compared with: a number in the field's unit, or words.
 
 use crate::fields::Value;
-use crate::view::filter::Relation;
+use crate::view::filter::Comparison;
 
 /// What is wanted of a value.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Wanted {
+pub(super) enum Operand {
     /// In the field's own unit.
     Number(f64),
     /// In lower case; `*` stands for any letters.
-    Words(String),
+    Text(String),
     /// Not to be known.
     Unknown,
 }
@@ -48,9 +48,9 @@ const SUFFIXES: [(&str, &str, f64); 30] = [
     ("", "", 1.0),
 ];
 
-impl Wanted {
+impl Operand {
     /// Reads a value for a field of `unit`; the error says what would be right.
-    pub(super) fn new(text: &str, unit: &str, relation: Relation) -> Result<Self, String> {
+    pub(super) fn new(text: &str, unit: &str, relation: Comparison) -> Result<Self, String> {
         let lower = text.to_lowercase();
         if lower == "unknown" || lower == "-" {
             return Ok(Self::Unknown);
@@ -58,55 +58,60 @@ impl Wanted {
         let number = number(&lower, unit);
         match number {
             Some(number) => Ok(Self::Number(number)),
-            None if unit.is_empty() && !relation.is_order() => Ok(Self::Words(lower)),
+            None if unit.is_empty() && !relation.is_order() => Ok(Self::Text(lower)),
             None if unit.is_empty() => Err(format!("{text} is no number")),
             None => Err(format!("{text} is no amount of {unit}; write {}", example(unit))),
         }
     }
 
     /// Reads the number of a job, which is a name: only an order makes a number of it.
-    pub(super) fn number_or_words(text: &str, relation: Relation) -> Result<Self, String> {
-        let wanted = Self::new(text, "", relation)?;
-        let is_name = matches!(wanted, Self::Number(_)) && !relation.is_order();
-        Ok(if is_name { Self::Words(text.to_lowercase()) } else { wanted })
+    pub(super) fn job_number(text: &str, relation: Comparison) -> Result<Self, String> {
+        let operand = Self::new(text, "", relation)?;
+        let is_name = matches!(operand, Self::Number(_)) && !relation.is_order();
+        Ok(if is_name { Self::Text(text.to_lowercase()) } else { operand })
     }
 
     /// Says whether a field's value is as wanted.
-    pub(super) fn is_met_by(&self, relation: Relation, value: &Value) -> bool {
+    pub(super) fn matches(&self, relation: Comparison, value: &Value) -> bool {
         let is_unknown = matches!(value, Value::Unknown(_));
         match (self, value) {
             (Self::Unknown, _) => match relation {
-                Relation::Equal | Relation::Like => is_unknown,
-                Relation::Unequal | Relation::Unlike => !is_unknown,
-                Relation::Less | Relation::AtMost | Relation::More | Relation::AtLeast => false,
+                Comparison::Equal | Comparison::Contains => is_unknown,
+                Comparison::Unequal | Comparison::NotContains => !is_unknown,
+                Comparison::Less | Comparison::AtMost | Comparison::More | Comparison::AtLeast => {
+                    false
+                }
             },
             (_, Value::Unknown(_)) => false,
-            (Self::Number(wanted), Value::Number(number)) => {
-                ordered(relation, f64::from(*number), *wanted, ALIKE * wanted.abs().max(1.0))
-            }
-            (Self::Number(wanted), Value::Whole(number)) => {
+            (Self::Number(operand), Value::Number(number)) => number_matches(
+                relation,
+                f64::from(*number),
+                *operand,
+                RELATIVE_TOLERANCE * operand.abs().max(1.0),
+            ),
+            (Self::Number(operand), Value::Whole(number)) => {
                 #[expect(clippy::cast_precision_loss, reason = "2^53 bytes are 8 PiB")]
                 let number = *number as f64;
-                ordered(relation, number, *wanted, PART)
+                number_matches(relation, number, *operand, COUNT_TOLERANCE)
             }
-            (Self::Number(wanted), Value::Text(text)) => match text.parse() {
-                Ok(number) => ordered(relation, number, *wanted, 0.0),
-                Err(_) => said(relation, &plain(*wanted), text),
+            (Self::Number(operand), Value::Text(text)) => match text.parse() {
+                Ok(number) => number_matches(relation, number, *operand, 0.0),
+                Err(_) => text_matches(relation, &plain(*operand), text),
             },
-            (Self::Number(wanted), Value::Flag(flag)) => {
-                said(relation, &plain(*wanted), if *flag { "1" } else { "0" })
+            (Self::Number(operand), Value::Flag(flag)) => {
+                text_matches(relation, &plain(*operand), if *flag { "1" } else { "0" })
             }
-            (Self::Words(wanted), Value::Flag(flag)) => {
+            (Self::Text(operand), Value::Flag(flag)) => {
                 let words = if *flag { ["yes", "on", "true"] } else { ["no", "off", "false"] };
-                let is_it = words.contains(&wanted.as_str());
-                is_it == matches!(relation, Relation::Equal | Relation::Like)
+                let is_it = words.contains(&operand.as_str());
+                is_it == matches!(relation, Comparison::Equal | Comparison::Contains)
             }
-            (Self::Words(wanted), Value::Text(text)) => said(relation, wanted, text),
-            (Self::Words(wanted), Value::Number(number)) => {
-                said(relation, wanted, &number.to_string())
+            (Self::Text(operand), Value::Text(text)) => text_matches(relation, operand, text),
+            (Self::Text(operand), Value::Number(number)) => {
+                text_matches(relation, operand, &number.to_string())
             }
-            (Self::Words(wanted), Value::Whole(number)) => {
-                said(relation, wanted, &number.to_string())
+            (Self::Text(operand), Value::Whole(number)) => {
+                text_matches(relation, operand, &number.to_string())
             }
         }
     }
@@ -147,36 +152,36 @@ fn plain(number: f64) -> String {
 }
 
 /// Closer than this share, two measured numbers look alike on every screen.
-const ALIKE: f64 = 1e-6;
+const RELATIVE_TOLERANCE: f64 = 1e-6;
 /// What one may be off a count by that was typed with a suffix.
-const PART: f64 = 0.49;
+const COUNT_TOLERANCE: f64 = 0.49;
 
-fn ordered(relation: Relation, value: f64, wanted: f64, alike: f64) -> bool {
-    let is_equal = (value - wanted).abs() <= alike;
+fn number_matches(relation: Comparison, value: f64, operand: f64, alike: f64) -> bool {
+    let is_equal = (value - operand).abs() <= alike;
     match relation {
-        Relation::Equal | Relation::Like => is_equal,
-        Relation::Unequal | Relation::Unlike => !is_equal,
-        Relation::Less => value < wanted && !is_equal,
-        Relation::AtMost => value < wanted || is_equal,
-        Relation::More => value > wanted && !is_equal,
-        Relation::AtLeast => value > wanted || is_equal,
+        Comparison::Equal | Comparison::Contains => is_equal,
+        Comparison::Unequal | Comparison::NotContains => !is_equal,
+        Comparison::Less => value < operand && !is_equal,
+        Comparison::AtMost => value < operand || is_equal,
+        Comparison::More => value > operand && !is_equal,
+        Comparison::AtLeast => value > operand || is_equal,
     }
 }
 
 /// Compares words: whole or by pattern for `=`, anywhere for `~`.
-fn said(relation: Relation, wanted: &str, text: &str) -> bool {
+fn text_matches(relation: Comparison, operand: &str, text: &str) -> bool {
     let text = text.to_lowercase();
     match relation {
-        Relation::Equal => is_like(wanted, &text),
-        Relation::Unequal => !is_like(wanted, &text),
-        Relation::Like => text.contains(wanted),
-        Relation::Unlike => !text.contains(wanted),
-        Relation::Less | Relation::AtMost | Relation::More | Relation::AtLeast => false,
+        Comparison::Equal => glob_matches(operand, &text),
+        Comparison::Unequal => !glob_matches(operand, &text),
+        Comparison::Contains => text.contains(operand),
+        Comparison::NotContains => !text.contains(operand),
+        Comparison::Less | Comparison::AtMost | Comparison::More | Comparison::AtLeast => false,
     }
 }
 
 /// Says whether a text is what a pattern describes, in which `*` stands for any letters.
-pub(super) fn is_like(pattern: &str, text: &str) -> bool {
+pub(super) fn glob_matches(pattern: &str, text: &str) -> bool {
     let Some((front, rest)) = pattern.split_once('*') else { return pattern == text };
     let Some(mut text) = text.strip_prefix(front) else { return false };
     let mut parts: Vec<&str> = rest.split('*').collect();
@@ -231,18 +236,18 @@ mod tests {
             ("a*x*e", "alice", false),
             ("ab*ba", "aba", false),
         ] {
-            assert_eq!(is_like(pattern, text), is_it, "{pattern} {text}");
+            assert_eq!(glob_matches(pattern, text), is_it, "{pattern} {text}");
         }
     }
 
     #[test]
     fn what_is_unknown_meets_no_comparison() {
         let unknown = Value::Unknown(Reason::NotSampled);
-        for (_, relation) in Relation::SIGNS {
-            assert!(!Wanted::Number(1.0).is_met_by(relation, &unknown));
+        for (_, relation) in Comparison::SIGNS {
+            assert!(!Operand::Number(1.0).matches(relation, &unknown));
         }
-        assert!(Wanted::Unknown.is_met_by(Relation::Equal, &unknown));
-        assert!(Wanted::Unknown.is_met_by(Relation::Unequal, &Value::Whole(3)));
+        assert!(Operand::Unknown.matches(Comparison::Equal, &unknown));
+        assert!(Operand::Unknown.matches(Comparison::Unequal, &Value::Whole(3)));
     }
 
     #[test]
@@ -258,32 +263,32 @@ mod tests {
             (false, "on", false),
             (false, "maybe", false),
         ] {
-            let wanted = Wanted::new(word, "", Relation::Equal).unwrap();
+            let operand = Operand::new(word, "", Comparison::Equal).unwrap();
             for (relation, expected) in [
-                (Relation::Equal, is_it),
-                (Relation::Like, is_it),
-                (Relation::Unequal, !is_it),
-                (Relation::Unlike, !is_it),
+                (Comparison::Equal, is_it),
+                (Comparison::Contains, is_it),
+                (Comparison::Unequal, !is_it),
+                (Comparison::NotContains, !is_it),
             ] {
-                let met = wanted.is_met_by(relation, &Value::Flag(flag));
+                let met = operand.matches(relation, &Value::Flag(flag));
                 assert_eq!(met, expected, "{flag} {relation:?} {word}");
             }
         }
-        let one = Wanted::new("1", "", Relation::Equal).unwrap();
-        assert!(one.is_met_by(Relation::Equal, &Value::Flag(true)));
-        assert!(!one.is_met_by(Relation::Equal, &Value::Flag(false)));
+        let one = Operand::new("1", "", Comparison::Equal).unwrap();
+        assert!(one.matches(Comparison::Equal, &Value::Flag(true)));
+        assert!(!one.matches(Comparison::Equal, &Value::Flag(false)));
     }
 
     #[test]
     fn each_relation_holds_on_its_side() {
-        let wanted = Wanted::new("50", "", Relation::More).unwrap();
+        let operand = Operand::new("50", "", Comparison::More).unwrap();
         for (relation, below, equal, above) in [
-            (Relation::Less, true, false, false),
-            (Relation::AtMost, true, true, false),
-            (Relation::Equal, false, true, false),
-            (Relation::Unequal, true, false, true),
-            (Relation::AtLeast, false, true, true),
-            (Relation::More, false, false, true),
+            (Comparison::Less, true, false, false),
+            (Comparison::AtMost, true, true, false),
+            (Comparison::Equal, false, true, false),
+            (Comparison::Unequal, true, false, true),
+            (Comparison::AtLeast, false, true, true),
+            (Comparison::More, false, false, true),
         ] {
             for (value, expected) in [(49, below), (50, equal), (51, above)] {
                 let whole = Value::Whole(value);
@@ -291,7 +296,7 @@ mod tests {
                 let number = Value::Number(f32::from(u8::try_from(value).unwrap()));
                 for value in [whole, text, number] {
                     assert_eq!(
-                        wanted.is_met_by(relation, &value),
+                        operand.matches(relation, &value),
                         expected,
                         "{value:?} {relation:?}"
                     );
@@ -302,20 +307,20 @@ mod tests {
 
     #[test]
     fn counts_and_numbers_in_words_are_equal_only_when_they_are() {
-        let pid = Wanted::new("4000001", "", Relation::Equal).unwrap();
-        assert!(pid.is_met_by(Relation::Equal, &Value::Whole(4_000_001)));
-        assert!(!pid.is_met_by(Relation::Equal, &Value::Whole(4_000_002)));
-        assert!(!pid.is_met_by(Relation::Equal, &Value::Text("4000002".into())));
-        let share = Wanted::new("33.3", "%", Relation::Equal).unwrap();
-        assert!(share.is_met_by(Relation::Equal, &Value::Number(33.3)));
-        let memory = Wanted::new("1.1g", "B", Relation::Equal).unwrap();
-        assert!(memory.is_met_by(Relation::Equal, &Value::Whole(1_181_116_006)));
+        let pid = Operand::new("4000001", "", Comparison::Equal).unwrap();
+        assert!(pid.matches(Comparison::Equal, &Value::Whole(4_000_001)));
+        assert!(!pid.matches(Comparison::Equal, &Value::Whole(4_000_002)));
+        assert!(!pid.matches(Comparison::Equal, &Value::Text("4000002".into())));
+        let share = Operand::new("33.3", "%", Comparison::Equal).unwrap();
+        assert!(share.matches(Comparison::Equal, &Value::Number(33.3)));
+        let memory = Operand::new("1.1g", "B", Comparison::Equal).unwrap();
+        assert!(memory.matches(Comparison::Equal, &Value::Whole(1_181_116_006)));
     }
 
     #[test]
     fn order_is_asked_of_numbers_only() {
-        assert!(Wanted::new("warm", "%", Relation::Less).is_err());
-        assert!(Wanted::new("bob", "", Relation::More).is_err());
-        assert_eq!(Wanted::new("Bob", "", Relation::Equal), Ok(Wanted::Words("bob".to_owned())));
+        assert!(Operand::new("warm", "%", Comparison::Less).is_err());
+        assert!(Operand::new("bob", "", Comparison::More).is_err());
+        assert_eq!(Operand::new("Bob", "", Comparison::Equal), Ok(Operand::Text("bob".to_owned())));
     }
 }

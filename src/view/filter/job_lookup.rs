@@ -7,7 +7,7 @@ use crate::model::{Allocation, Job, JobId, JobList, NodeName};
 
 /// The jobs of a picture.
 #[derive(Debug)]
-pub(super) struct Jobs {
+pub(super) struct JobLookup {
     list: Arc<JobList>,
     /// Places in the list.
     by_number: BTreeMap<JobId, usize>,
@@ -15,7 +15,7 @@ pub(super) struct Jobs {
     by_node: BTreeMap<NodeName, Vec<(usize, usize)>>,
 }
 
-impl Jobs {
+impl JobLookup {
     pub(super) fn of(list: &Arc<JobList>) -> Self {
         let (mut by_number, mut by_node) = (BTreeMap::new(), BTreeMap::<_, Vec<_>>::new());
         for (place, job) in list.jobs.iter().enumerate() {
@@ -30,7 +30,7 @@ impl Jobs {
     }
 
     /// Returns the job that processes call so.
-    pub(super) fn named(&self, id: &JobId) -> Option<&Job> {
+    pub(super) fn from_name(&self, id: &JobId) -> Option<&Job> {
         self.list.jobs.get(*self.by_number.get(id)?)
     }
 
