@@ -1,23 +1,23 @@
-# AMD devices: which cards there are, and who uses them, of the processes that compute (/sys/class/kfd, of all users)
-# and of our own that draw (fdinfo). sdma_*, for which the kernel borrows the memory of the process, is left alone.
-# All of it is written from the driver's source, and not yet tried on a device: it calls itself experimental.
-AMD_CARDS = 64
-AMD_PROCESSES = 1024
-AMD_FILES = 512         # open files of our own processes that lead to a device
-AMD_USES = 4096
+# The AMD backend: the cards, and the processes that use them: compute processes of all users (/sys/class/kfd), graphics
+# processes of this user only (fdinfo). sdma_* is never read, because the kernel then borrows the process's memory.
+# Written from the driver's source and not tested on a device, so it is marked experimental.
+AMD_MAX_CARDS = 64
+AMD_MAX_PROCESSES = 1024
+AMD_MAX_FILES = 512  # maximum open device files of this user's processes
+AMD_MAX_USES = 4096
 
 
 class Kfd:
-    """Who computes: the processes of all users, as the kernel's compute driver shows them."""
+    """Compute processes of all users, from the kernel's compute driver (KFD)."""
 
     place = '/sys/class/kfd/kfd/'
 
     def __init__(self):
-        self.gpus = {}          # the driver's number -> (PCI id, compute units)
-        self.known = {}         # folder of a process -> ({queue: the driver's number of its device}, devices it uses)
+        self.gpus = {}  # gpu_id -> (PCI id, compute units)
+        self.known = {}  # folder of a process -> ({queue: gpu_id}, the gpu_ids it uses)
 
-    def look(self):
-        """The devices; parts of one card are one."""
+    def find_devices(self):
+        """Reads the devices; the partitions of a card count as one."""
         self.gpus = {}
         nodes = ROOT + self.place + 'topology/nodes/'
         for node in listing(nodes)[:256]:
@@ -31,13 +31,13 @@ class Kfd:
             self.gpus[gpu] = pci, facts.get(b'simd_count', 0) // width
 
     def uses(self, awake, is_slow):
-        """{(PCI id, pid): [bytes, compute units busy]} of every process that holds memory or a queue of a device."""
+        """Returns {(PCI id, pid): [bytes, busy compute units]} of each process with memory or a queue on a device."""
         found, known = {}, {}
         folder = ROOT + self.place + 'proc/'
-        for name in [name for name in listing(folder) if name.isdigit() and len(name) < 10][:AMD_PROCESSES]:
+        for name in [name for name in listing(folder) if name.isdigit() and len(name) < 10][:AMD_MAX_PROCESSES]:
             own = folder + name + '/'
             for place in [own] + [own + part + '/' for part in listing(own) if part.startswith('context_')][:16]:
-                # A queue's device never changes; a device without a queue and memory of it is looked at rarely.
+                # A queue's device never changes; devices that the process does not use are checked with the slow group only.
                 queues, used = self.known.get(place, ({}, None))
                 queues = {queue: queues.get(queue) or number(place + 'queues/' + queue + '/gpuid')
                           for queue in listing(place + 'queues')[:64]}
@@ -46,7 +46,7 @@ class Kfd:
                 known[place] = queues, set()
                 for gpu in asked:
                     pci = self.gpus.get(gpu, (None, 0))[0]
-                    held = whole(fetch(place + 'vram_%d' % gpu)) if pci else None
+                    held = parse_int(try_read(place + 'vram_%d' % gpu)) if pci else None
                     if held.__class__ is not int or not (held or gpu in busy):
                         continue
                     known[place][1].add(gpu)
@@ -63,7 +63,7 @@ class Kfd:
 
 
 def drm_files():
-    """(pid, fdinfo) of the open files of our own processes that lead to a device; of others the kernel hides them."""
+    """Returns (pid, fdinfo path) of open device files of this user's processes; the kernel hides those of others."""
     me, place, found = os.geteuid(), ROOT + '/proc/', []
     for name in [name for name in listing(place) if name.isdigit()]:
         try:
@@ -74,13 +74,13 @@ def drm_files():
                     found.append((int(name), place + name + '/fdinfo/' + fd))
         except OSError:
             continue
-        if len(found) >= AMD_FILES:
+        if len(found) >= AMD_MAX_FILES:
             break
-    return found[:AMD_FILES]
+    return found[:AMD_MAX_FILES]
 
 
 def drm_use(data):
-    """(PCI id, client, bytes, letters) as Documentation/gpu/drm-usage-stats.rst has them, None of another driver."""
+    """Parses fdinfo (Documentation/gpu/drm-usage-stats.rst) into (PCI id, client, bytes, kinds); None for other drivers."""
     facts = {}
     for line in data.split(b'\n')[:128]:
         key, _, value = line.partition(b':')
@@ -99,10 +99,10 @@ def drm_use(data):
 
 
 class Amd:
-    """Runs in a child of its own; `sample` reports what is new since the last time."""
+    """Runs in its own child; `sample` reports what has changed since the last call."""
 
-    def __init__(self, duty):
-        self.duty = duty
+    def __init__(self, child):
+        self.child = child
         self.kfd = Kfd()
         self.cards, self.files = [], []
         self.due = self.list_due = self.slow_due = self.slow_at = 0.0
@@ -111,15 +111,15 @@ class Amd:
         self.facts = None
 
     def absent(self):
-        """Why this backend cannot be used here, None when it can."""
-        self.look()
+        """Returns why this backend cannot be used here, or None if it can."""
+        self.find_cards()
         return None if self.cards else 'amdgpu: no card under /sys/class/drm; the driver is not loaded'
 
-    def farewell(self):
+    def on_exit(self):
         pass
 
-    def look(self):
-        """The cards, in the order of the PCI bus; those that were there before are the same. True when any changed."""
+    def find_cards(self):
+        """Finds the cards in the order of the PCI bus, keeping the known ones; returns true if any changed."""
         before, places = {card.folder: card for card in self.cards}, {}
         folders = list(before)
         for name in listing(ROOT + '/sys/class/drm')[:4096]:
@@ -131,8 +131,8 @@ class Amd:
                 places[pci] = folder + '/'
         version = text(ROOT + '/sys/module/amdgpu/version')[:64]
         driver = version if version.isprintable() and version else os.uname().release
-        self.cards = [before.get(places[pci]) or AmdCard(places[pci], pci, index, self.duty.page.memory, driver)
-                      for index, pci in enumerate(sorted(places)[:AMD_CARDS])]
+        self.cards = [before.get(places[pci]) or AmdCard(places[pci], pci, index, self.child.page.memory, driver)
+                      for index, pci in enumerate(sorted(places)[:AMD_MAX_CARDS])]
         for index, card in enumerate(self.cards):
             card.index = index
             before.pop(card.folder, None)
@@ -142,10 +142,10 @@ class Amd:
         return [card.folder for card in self.cards] != folders
 
     def sample(self, interval, floor, full):
-        """One round; why there will be no more, None when there will."""
+        """Takes one sample; returns why the backend ends, or None if it goes on."""
         now = time.monotonic()
-        slack = min(0.1 * interval, 0.05)       # the tick that asks is never exactly on time
-        # The second one comes soon, so that there are rates.
+        slack = min(0.1 * interval, 0.05)  # ticks are never exactly on time
+        # The second sample comes soon, to have rates early.
         if now < self.due - slack and not full and self.samples_taken != 1:
             return None
         self.samples_taken += 1
@@ -153,9 +153,9 @@ class Amd:
         is_slow, is_listing = now >= self.slow_due - slack, now >= self.list_due - slack
         if is_slow:
             self.slow_due, self.slow_at = now + 10.0, now
-            if self.look() and self.cards:
-                self.duty.report('state', None, self.facts)
-            self.kfd.look()
+            if self.find_cards() and self.cards:
+                self.child.report('state', None, self.facts)
+            self.kfd.find_devices()
             self.files = drm_files()
         if not self.cards:
             return 'amdgpu: the driver is gone'
@@ -167,14 +167,14 @@ class Amd:
         if is_listing:
             self.list_due = now + 2.0
             pids, self.uses_text = self.uses(now, is_slow)
-        texts['devices'] = '[' + ','.join([card.text(full) for card in self.cards]) + ']'
+        texts['devices'] = '[' + ','.join([card.to_json(full) for card in self.cards]) + ']'
         if is_listing or full:
             texts['uses'] = self.uses_text
-        self.duty.report('part', part, pids, texts)
+        self.child.report('part', part, pids, texts)
         return None
 
     def uses(self, now, is_slow):
-        """The processes, and their uses as JSON."""
+        """Returns the pids, and the uses as JSON."""
         cards = {card.pci: card for card in self.cards}
         found = self.kfd.uses([pci for pci, card in cards.items() if card.is_awake], is_slow)
         rows = {key: [held, units, 'C'] for key, (held, units) in found.items()}
@@ -184,7 +184,7 @@ class Amd:
             if use is None or use[:2] in clients:
                 continue
             pci, client, held, letters = use
-            if client:          # by which several files are known to be one
+            if client:  # the same client may have several files
                 clients.add((pci, client))
             row = rows.get((pci, pid))
             if row is None and (held or letters):
@@ -205,4 +205,4 @@ class Amd:
             out.append(use)
         for card in self.cards:
             card.is_used = any(use['device'] == card.uuid for use in out)
-        return sorted(set(use['pid'] for use in out)), encode({'at': now, 'list': out[:AMD_USES]})
+        return sorted(set(use['pid'] for use in out)), encode({'at': now, 'list': out[:AMD_MAX_USES]})

@@ -1,21 +1,21 @@
-# One AMD card as the amdgpu driver shows it in sysfs: its own files and those of its hwmon. Names, units and layouts
-# are those of the kernel (Documentation/gpu/amdgpu, drivers/gpu/drm/amd). Nothing here wakes a card that sleeps, nor
-# keeps one awake that would fall asleep; pcie_bw, which sleeps for a second in the driver, is never opened.
-AMD_REST = 10.0             # an idle card is left alone for this long, or twice what it takes to fall asleep
+# One AMD card in sysfs (amdgpu driver): its own files and those of its hwmon. Names, units and layouts are the kernel's
+# (Documentation/gpu/amdgpu, drivers/gpu/drm/amd). Reading never wakes a suspended card and never prevents one from
+# suspending; pcie_bw, which sleeps for a second in the driver, is never opened.
+AMD_REST_TIME = 10.0  # seconds an idle card is not read, or twice its autosuspend delay
 BYTES, CELSIUS, MICROWATTS, HERTZ = (0, 1 << 53), (-100000, 300000), (0, 10 ** 11), (0, 10 ** 11)
 
-# What reading a file may fail with, by the reason that becomes of it. During a reset it is EPERM or EBUSY.
+# errno of a failed read and the reason that is reported. During a reset it is EPERM or EBUSY.
 AMD_REFUSALS = {1: 'not available', 11: 'not available', 16: 'not available', 19: 'not available',
                 13: 'no permission', 2: 'not supported', 22: 'not supported', 38: 'not supported',
                 61: 'not supported', 95: 'not supported'}
 
-# (key, files of which the first that answers counts, divisor, least and most before the division); @ is the hwmon.
-# Below the least stands what the driver does not know.
+# (key, files of which the first readable one counts, divisor, minimum and maximum before division); @ is the hwmon.
+# A value below the minimum means unknown.
 AMD_FAST = (
     ('util', ('gpu_busy_percent',), 1, (0, 100)), ('memory_util', ('mem_busy_percent',), 1, (0, 100)),
     ('video', ('vcn_busy_percent',), 1, (0, 100)),
     ('memory_used', ('mem_info_vram_used',), 1, BYTES), ('gtt_used', ('mem_info_gtt_used',), 1, BYTES),
-    # Of the accelerators without an edge sensor the junction is all there is.
+    # Accelerators without an edge sensor have the junction sensor only.
     ('temperature', ('@temp1_input', '@temp2_input'), 1000.0, CELSIUS),
     ('temperature_junction', ('@temp2_input',), 1000.0, CELSIUS),
     ('temperature_memory', ('@temp3_input',), 1000.0, CELSIUS),
@@ -27,8 +27,8 @@ AMD_SLOW = (
     ('fan', ('@pwm1',), 2.55, (0, 255)), ('fan_rpm', ('@fan1_input',), 1, (0, 100000)),
     ('power_limit', ('@power1_cap',), 1000, MICROWATTS), ('pcie_lanes', ('current_link_width',), 1, (1, 32)),
     ('pcie_replays', ('pcie_replay_count',), 1, (0, 1 << 63)))
-# What a card that sleeps does not forget.
-AMD_STILL = (
+# Values that stay valid while the card is suspended.
+AMD_STATIC = (
     ('memory_total', ('mem_info_vram_total',), 1, BYTES), ('gtt_total', ('mem_info_gtt_total',), 1, BYTES),
     ('power_limit_max', ('@power1_cap_max',), 1000, MICROWATTS),
     ('power_limit_min', ('@power1_cap_min',), 1000, MICROWATTS),
@@ -42,43 +42,43 @@ AMD_SPEEDS = {2.5: 1, 5.0: 2, 8.0: 3, 16.0: 4, 32.0: 5, 64.0: 6}
 AMD_WORDS = (('performance_level', 'power_dpm_force_performance_level'),
              ('compute_partition', 'current_compute_partition'), ('memory_partition', 'current_memory_partition'))
 
-# gpu_metrics (kgd_pp_interface.h), by format and content revision: where the bits of what holds clocks down lie that
-# mean the same on every device; where those of the MI300 lie; the counters that followed them; and the energy.
+# Offsets in gpu_metrics (kgd_pp_interface.h) by format and content revision: the device-independent throttle bits,
+# those of the MI300, the residency counters that replaced them, and the energy.
 METRICS_BITS = {(1, 3): 112, (2, 2): 120, (2, 3): 120, (2, 4): 120}
 METRICS_MI300 = {(1, 4): 40, (1, 5): 104}
 METRICS_HELD = {(1, 6): 32, (1, 7): 40, (1, 8): 40}
 METRICS_ENERGY = {(1, 4): 24, (1, 5): 88, (1, 6): 16, (1, 7): 24, (1, 8): 24}
-# NVML's bits of what holds clocks down: the power limit, the hardware, the driver for heat, the hardware for heat.
+# NVML's throttle reasons: power cap, hardware slowdown, software thermal, hardware thermal.
 CAPPED, SLOWED, HOT, HARDWARE_HOT = 0x4, 0x8, 0x20, 0x40
-# SMU_THROTTLER_*_BIT: below 32 power and current, up to 43 temperatures, up to 47 overheating told by wire.
+# SMU_THROTTLER_*_BIT: below 32 power and current, up to 43 temperatures, up to 47 overheating signalled by pins.
 SMU_MASKS = ((CAPPED, 0xffffffff), (HOT, 0xfff << 32), (HARDWARE_HOT, 0xf << 44), (SLOWED, 0x3 << 56))
 MI300_MASKS = ((HARDWARE_HOT, 1), (CAPPED, 2), (HOT, 28))
 
 
-def fetch(path, most=4096):
-    """What a file holds, or why that is not known."""
+def try_read(path, most=4096):
+    """Returns the content of a file, or why it cannot be read."""
     try:
         fd = os.open(path, os.O_RDONLY)
         try:
             return os.read(fd, most)
         finally:
             os.close(fd)
-    except OSError as trouble:
-        return Lack(AMD_REFUSALS.get(trouble.errno, 'driver error'))
+    except OSError as error:
+        return Unavailable(AMD_REFUSALS.get(error.errno, 'driver error'))
 
 
-def whole(data):
-    """The number a file holds, or why there is none."""
+def parse_int(data):
+    """Parses an integer; returns why there is none."""
     digits = data.strip()
     if not digits:
-        return Lack('not available')
+        return Unavailable('not available')
     if digits[digits[:1] == b'-':].isdigit() and len(digits) <= 20:
         return int(digits)
-    return Lack('malformed')
+    return Unavailable('malformed')
 
 
-def levels(data):
-    """The present and the highest clock, in MHz, of a list of levels such as `1: 2100Mhz *`."""
+def parse_levels(data):
+    """Returns the current and the highest clock, in MHz, of a list of levels such as `1: 2100Mhz *`."""
     present, highest = None, None
     for line in data.split(b'\n')[:64]:
         line = line.strip()
@@ -91,16 +91,16 @@ def levels(data):
     return present, highest
 
 
-def generation(data):
-    """The PCIe generation of a speed such as `16.0 GT/s PCIe`."""
+def parse_generation(data):
+    """Returns the PCIe generation of a speed such as `16.0 GT/s PCIe`."""
     try:
-        return AMD_SPEEDS.get(float(data.split(b' ')[0]), Lack('not available'))
+        return AMD_SPEEDS.get(float(data.split(b' ')[0]), Unavailable('not available'))
     except ValueError:
-        return Lack('not available')
+        return Unavailable('not available')
 
 
-class AmdCard(Part):
-    """One card, as far as it is awake."""
+class AmdCard(DeviceValues):
+    """One card."""
 
     def __init__(self, folder, pci, index, memory, driver):
         self.folder, self.pci, self.index, self.memory = folder, pci, index, memory
@@ -108,9 +108,9 @@ class AmdCard(Part):
         self.values = {'name': self.name(), 'pci': pci, 'driver': driver}
         unique = read(folder + 'unique_id', 64).strip()
         is_unique = len(unique) == 16 and not unique.strip(b'0123456789abcdef') and unique.strip(b'0')
-        self.uuid = 'GPU-' + unique.decode('ascii') if is_unique else pci      # as rocminfo calls it
-        node = whole(fetch(folder + 'numa_node'))
-        self.values['numa_node'] = node if node.__class__ is int and node >= 0 else Lack('not available')
+        self.uuid = 'GPU-' + unique.decode('ascii') if is_unique else pci  # as in rocminfo
+        node = parse_int(try_read(folder + 'numa_node'))
+        self.values['numa_node'] = node if node.__class__ is int and node >= 0 else Unavailable('not available')
         self.hwmon = folder
         self.plan = ()
         self.is_awake = self.is_used = self.has_metrics = False
@@ -119,7 +119,7 @@ class AmdCard(Part):
         self.open = {}
 
     def name(self):
-        """What the board calls itself, where it does; else the numbers of the device."""
+        """Returns the product name, or else the PCI device id."""
         name = printable(text(self.folder + 'product_name'))[:80].strip()
         number = text(self.folder + 'device')[:8]
         return name or 'AMD ' + (number if number.isalnum() else 'device')
@@ -127,85 +127,85 @@ class AmdCard(Part):
     def path(self, name):
         return self.hwmon + name[1:] if name[:1] == '@' else self.folder + name
 
-    def announce(self, name):
-        """Says what is about to be read, so that it can be named if it never answers."""
-        self.memory[:96] = STAMP.pack(time.monotonic(), ('%s of %s' % (name, self.pci)).encode('ascii'))
+    def record_call(self, name):
+        """Records the file to be read, so that the probe can name it if the read hangs."""
+        self.memory[:96] = CALL_RECORD.pack(time.monotonic(), ('%s of %s' % (name, self.pci)).encode('ascii'))
 
-    def fetch(self, name, most=4096):
-        """A file of the card."""
-        self.announce(name)
-        return fetch(self.path(name), most)
+    def try_read(self, name, most=4096):
+        """Reads a file of the card once."""
+        self.record_call(name)
+        return try_read(self.path(name), most)
 
-    def again(self, name):
-        """A file that is read at each sample, and therefore stays open; sysfs fills it anew from its beginning."""
+    def read_open(self, name):
+        """Reads a file that stays open, because it is read at each sample; sysfs regenerates it at offset 0."""
         try:
             if name not in self.open:
-                self.announce(name)
+                self.record_call(name)
                 label = ('%s of %s' % (name, self.pci)).encode('ascii')
                 self.open[name] = os.open(self.path(name), os.O_RDONLY), label
             fd, label = self.open[name]
-            self.memory[:96] = STAMP.pack(time.monotonic(), label)
+            self.memory[:96] = CALL_RECORD.pack(time.monotonic(), label)
             return os.pread(fd, 4096, 0)
-        except OSError as trouble:
+        except OSError as error:
             self.close(name)
-            return Lack(AMD_REFUSALS.get(trouble.errno, 'driver error'))
+            return Unavailable(AMD_REFUSALS.get(error.errno, 'driver error'))
 
     def close(self, *names):
         for name in names or list(self.open):
             if name in self.open:
                 os.close(self.open.pop(name)[0])
 
-    # -- whether it may be asked
+    # -- suspension
 
-    def sleeps(self):
-        """Whether it sleeps, or is about to: most files would wake it."""
+    def is_asleep(self):
+        """Returns true if the card is suspended or changing state: reading most files would wake it."""
         return text(self.folder + 'power/runtime_status') in ('suspended', 'suspending', 'resuming')
 
-    def doze(self):
-        """It sleeps: what changes is not known, what does not is as it was."""
+    def mark_asleep(self):
+        """Marks the changing values as unavailable; the static ones stay."""
         self.is_awake = False
-        asleep = Lack('asleep')
+        asleep = Unavailable('asleep')
         for key in [row[0] for row in AMD_FAST + AMD_SLOW] + [word[0] for word in AMD_WORDS] + [
                 'memory_free', 'pcie_generation', 'throttle', 'ecc_corrected', 'ecc_uncorrected']:
             self.values[key] = asleep
-        for key in [row[0] for row in AMD_STILL] + ['pcie_generation_max', 'clock_sm_max', 'clock_memory_max']:
-            if self.values.get(key, asleep).__class__ is Lack:
+        for key in [row[0] for row in AMD_STATIC] + ['pcie_generation_max', 'clock_sm_max', 'clock_memory_max']:
+            if self.values.get(key, asleep).__class__ is Unavailable:
                 self.values[key] = asleep
 
-    def rests(self, now):
-        """Whether to leave it alone: each question begins anew the time after which an idle card falls asleep."""
+    def is_resting(self, now):
+        """Returns true if an idle card must not be read: each read restarts its autosuspend delay."""
         if now >= self.rest_until or self.is_used:
             return False
-        return number(self.folder + 'mem_info_vram_used') == self.held      # this the driver knows by heart
+        return number(self.folder + 'mem_info_vram_used') == self.held  # the driver answers this without the card
 
-    # -- what is asked
+    # -- values
 
     def sample(self, now, is_slow):
-        if self.sleeps():
-            return self.doze()
+        if self.is_asleep():
+            return self.mark_asleep()
         is_slow = is_slow or not self.is_awake
-        if self.is_awake and self.rests(now):
+        if self.is_awake and self.is_resting(now):
             return None
         self.is_awake = True
         seen = {}
         if is_slow:
-            self.look(seen)
+            self.read_slow(seen)
         kept = []
         for row in self.plan:
-            value = self.values[row[0]] = self.value(row, seen, self.again)
-            if value.__class__ is not Lack or value == 'not available':
+            value = self.values[row[0]] = self.value(row, seen, self.read_open)
+            if value.__class__ is not Unavailable or value == 'not available':
                 kept.append(row)
-        self.plan = kept            # what it refuses is not asked for again before the next look
+        self.plan = kept  # refused values are not read again before the next slow sample
         total, used = self.values['memory_total'], self.values['memory_used']
         is_known = total.__class__ is used.__class__ is int
-        self.values['memory_free'] = max(0, total - used) if is_known else Lack('not available')
+        self.values['memory_free'] = max(0, total - used) if is_known else Unavailable('not available')
         if self.has_metrics:
-            self.values['throttle'] = self.metrics(time.monotonic(), self.again('gpu_metrics'))
+            self.values['throttle'] = self.metrics(time.monotonic(), self.read_open('gpu_metrics'))
         if self.delay and self.values['util'] == 0 and not self.is_used:
-            self.rest_until, self.held = now + max(AMD_REST, 2 * self.delay), self.values['memory_used']
+            self.rest_until, self.held = now + max(AMD_REST_TIME, 2 * self.delay), self.values['memory_used']
 
     def value(self, row, seen, ask):
-        """The value of the first of its files that is there."""
+        """Returns the value of the first file that exists."""
         _, names, divisor, (least, most) = row
         for name in names:
             found = seen.get(name)
@@ -213,69 +213,69 @@ class AmdCard(Part):
                 found = seen[name] = ask(name)
             if found != 'not supported':
                 break
-        if found.__class__ is Lack:
+        if found.__class__ is Unavailable:
             return found
         if name[:6] == 'pp_dpm':
-            present = levels(found)[0]
+            present = parse_levels(found)[0]
             found = -1 if present is None else present * 10 ** 6
         else:
-            found = whole(found)
-        if found.__class__ is Lack:
+            found = parse_int(found)
+        if found.__class__ is Unavailable:
             return found
         if not least <= found <= most:
-            return Lack('malformed' if found > most else 'not available')
+            return Unavailable('malformed' if found > most else 'not available')
         return found / divisor if divisor.__class__ is float else found // divisor
 
-    def look(self, seen):
-        """What changes rarely, and anew what may be asked often."""
+    def read_slow(self, seen):
+        """Reads the values that change rarely, and resets the plan of fast values."""
         self.hwmon = self.folder + 'hwmon/' + (listing(self.folder + 'hwmon') + ['none'])[0] + '/'
         self.plan = list(AMD_FAST)
-        for row in AMD_SLOW + AMD_STILL:
-            self.values[row[0]] = self.value(row, seen, self.fetch)
+        for row in AMD_SLOW + AMD_STATIC:
+            self.values[row[0]] = self.value(row, seen, self.try_read)
         for key, name in (('pcie_generation', 'current_link_speed'), ('pcie_generation_max', 'max_link_speed')):
-            data = self.fetch(name)
-            self.values[key] = data if data.__class__ is Lack else generation(data)
+            data = self.try_read(name)
+            self.values[key] = data if data.__class__ is Unavailable else parse_generation(data)
         for key, name in (('clock_sm_max', 'pp_dpm_sclk'), ('clock_memory_max', 'pp_dpm_mclk')):
-            data = self.fetch(name)
-            highest = data if data.__class__ is Lack else levels(data)[1]
-            self.values[key] = Lack('not available') if highest is None else highest
+            data = self.try_read(name)
+            highest = data if data.__class__ is Unavailable else parse_levels(data)[1]
+            self.values[key] = Unavailable('not available') if highest is None else highest
         for key, name in AMD_WORDS:
-            data = self.fetch(name)
-            if data.__class__ is not Lack:
+            data = self.try_read(name)
+            if data.__class__ is not Unavailable:
                 word = data.strip()[:32].decode('ascii', 'replace')
-                data = word if word.isprintable() and word else Lack('not available')
+                data = word if word.isprintable() and word else Unavailable('not available')
             self.values[key] = data
         self.errors()
-        data = self.values['throttle'] = self.fetch('gpu_metrics')
-        self.has_metrics = data.__class__ is not Lack or data == 'not available'
+        data = self.values['throttle'] = self.try_read('gpu_metrics')
+        self.has_metrics = data.__class__ is not Unavailable or data == 'not available'
         auto = text(self.folder + 'power/control') == 'auto'
         self.delay = (number(self.folder + 'power/autosuspend_delay_ms') or 5000) / 1000 if auto else 0.0
 
     def errors(self):
-        """Errors of the memory and what became of them (RAS), where the card counts them."""
-        data = self.fetch('ras/umc_err_count')
-        if data.__class__ is Lack:
-            data = self.fetch('ras/aca_umc')
+        """Reads memory errors and retired pages (RAS)."""
+        data = self.try_read('ras/umc_err_count')
+        if data.__class__ is Unavailable:
+            data = self.try_read('ras/aca_umc')
         for key, label in (('ecc_uncorrected', b'ue:'), ('ecc_corrected', b'ce:')):
             found = data
-            if data.__class__ is not Lack:
+            if data.__class__ is not Unavailable:
                 rows = [line[3:] for line in data.split(b'\n') if line.startswith(label)]
-                found = whole(rows[0]) if rows else Lack('malformed')
+                found = parse_int(rows[0]) if rows else Unavailable('malformed')
             self.values[key] = found
-        data = self.fetch('ras/gpu_vram_bad_pages', 65536)
-        if data.__class__ is not Lack:      # `page : size : R`, P for one that waits
+        data = self.try_read('ras/gpu_vram_bad_pages', 65536)
+        if data.__class__ is not Unavailable:  # `page : size : R`, with P for a pending page
             data = any(line.rstrip().endswith(b': P') for line in data.split(b'\n'))
         self.values['retired_pending'] = data
 
     def metrics(self, now, data):
-        """What holds clocks down, from the table of all sensors, which also tells for how long, and the energy."""
-        if data.__class__ is Lack:
+        """Returns the throttle reasons in gpu_metrics; also sets the energy and the throttle times."""
+        if data.__class__ is Unavailable:
             return data
         size, form, content = struct.unpack_from('<HBB', data) if len(data) >= 4 else (0, 0, 0)
         version, data = (form, content), data[:size]
 
         def field(places, kind, most):
-            """The numbers at a place of this version's layout; None where there are none, or nobody filled them in."""
+            """Returns the numbers at an offset of this version's layout, or None if absent or not set."""
             place = places.get(version)
             if place is None or place + struct.calcsize(kind) > len(data):
                 return None
@@ -291,13 +291,13 @@ class AmdCard(Part):
             bits = field(places, kind, (1 << (8 * struct.calcsize(kind))) - 1)
             if bits:
                 return sum(reason for reason, mask in masks if bits[0] & mask)
-        return Lack('not supported')
+        return Unavailable('not supported')
 
     def residencies(self, now, counts):
-        """Cycles in which each reason held, of so many cycles: summed up as nanoseconds; the reasons since the last."""
+        """Adds the throttle residencies up as nanoseconds; returns the reasons since the last call."""
         before, self.residency = self.residency, (now, counts)
         keys = ('held_power', 'held_thermal', 'held_hw_thermal')
-        reasons = Lack('not available')
+        reasons = Unavailable('not available')
         if before:
             cycles, hot, power, socket, regulators, memory = [
                 (new - old) & 0xffffffff for new, old in zip(counts, before[1])]

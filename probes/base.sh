@@ -1,40 +1,40 @@
 # shellcheck shell=sh
-# The probe for nodes without Python 3.6: POSIX sh (dash, bash, busybox, mksh, yash) and one awk for each sample; the same
-# frames as the Python probe. NODE, INTERVAL, DEADMAN and SHORT (the longest piece of a frame where long lines would be
-# cut, else nothing) come from the settings line; `s` is this text itself.
+# The probe for nodes without Python 3.6: POSIX sh (dash, bash, busybox, mksh, yash) and one awk per sample; the same
+# frames as the Python probe. NODE, INTERVAL, DEADMAN and SHORT (the maximum fragment length for a connection that cuts
+# long lines, else empty) come from the settings line; `s` is this text itself.
 #
-#   watch   reads commands from stdin; re-arms the dead-man; at EOF ends everything
-#   main    one loop over a pipe, the bus, on which the others write short lines (each one write, so never torn):
-#           watch its commands, timers their ticks, jobs what they found. It alone writes frames.
-#   jobs    what can hang (nvidia-smi, df, user names), in the background, at most one of each kind.
+#   read_commands   reads commands from stdin; re-arms the dead-man timer; ends everything at EOF
+#   main            a loop over a pipe, the bus, to which the others write short lines (one write each, so never torn):
+#                   commands, ticks of timers, results of jobs. Only main writes frames.
+#   jobs            what can hang (nvidia-smi, df, user names), in the background, at most one of each kind
 #
-# The bus needs no FIFO: main reads the pipe that watch writes to and opens its other end through /proc/self/fd.
-# Limits: a killed session ends with status 137; the clock is /proc/uptime (10 ms); when nobody reads, a frame under
-# way waits in write() and the ticks meanwhile are skipped; parents are left out, and the owners of processes that
-# hidepid=2 hides; of questions only `signal` is answered; not more than 100 kB of process rows; ticks faster than 1 s need
-# a sleep(1) that takes fractions; non-ASCII text becomes `?`.
+# The bus needs no FIFO: main reads the pipe that read_commands writes to and opens its other end through /proc/self/fd.
+# Limits: a killed session ends with status 137; the clock is /proc/uptime (10 ms); while stdout is full, main blocks in
+# write() and skips ticks; no parents, and no owners of processes hidden by hidepid=2; the only request answered is
+# `signal`; at most 100 kB of process rows; intervals below 1 s need a sleep(1) that takes fractions; non-ASCII text
+# becomes `?`.
 LC_ALL=C
 export LC_ALL
 exec 2>/dev/null
 unset IFS
-# What the login calls so is not ours to end.
-dead='' asleep='' timer='' alarm=''
+# The login's environment may have variables of these names: their pids must not be killed.
+dead='' asleep='' timer='' wait_timer=''
 
-where() {   # pid: by which number /proc knows it, and its group
+locate_process() {   # pid: sets its number in /proc and its process group
     IFS= read -r stat <"/proc/$1/stat" || stat=''
     # shellcheck disable=SC2086
     set -- ${stat%% *} ${stat##*\) }
     known=$1 group=$4
 }
 
-# The group to end must hold us and nothing else. Not its leader means we may leave it. Where /proc is about other
-# processes than ours, nothing is known.
-where self
+# The process group that is killed at the end must contain the probe only, so the probe must lead it. If /proc belongs to
+# another PID namespace, the group is unknown.
+locate_process self
 leader=''
 [ "$known" != "$$" ] || leader=$group
 again='' other=''
 if [ -n "$leader" ] && [ "$leader" != "$$" ] && command -v setsid >/dev/null; then again=setsid; fi
-# Where this sh has no kill (posh), or its pipes are sockets that nobody can open (ksh93), another one does better.
+# A sh without kill (posh), or whose pipes are sockets that cannot be opened (ksh93), is replaced by another one.
 sockets=''
 true | true >/proc/self/fd/0 || sockets=1
 case $(command -v kill)$sockets in
@@ -49,12 +49,12 @@ if [ -n "$again$other" ] && [ -n "$s" ] && [ -z "$GTOP_SETSID" ]; then
     exec $again ${other:-/bin/sh} -c "$s"
 fi
 
-finish() {  # ends all of us, and nobody else
+finish() {  # kills all processes of the probe, and no others
     if [ "$leader" = "$$" ] && [ "$$" -gt 1 ]; then
-        # In no other words: where kill is a program, procps 4.0 takes -9 -PID for everybody.
+        # Exactly in this form: kill of procps 4.0 takes -9 -PID for all processes.
         kill -s KILL -- "-$$"
     elif [ -n "$leader" ]; then
-        # Not by our own kill: we are on the list and would not come to its end.
+        # Not by the built-in kill: this shell is on the list too and would die before its end.
         # shellcheck disable=SC2046
         env kill -s KILL $(descendants /proc/[0-9]*/stat)
     elif [ "$$" -gt 1 ]; then
@@ -63,13 +63,13 @@ finish() {  # ends all of us, and nobody else
     exit
 }
 
-end_one() { # pid, signal: to one of ours, which another process that has this pid by now is not
+end_one() { # pid, signal: signals a process of the probe; not another process that now has this pid
     case $1 in '' | *[!0-9]* | 0* | 1) return ;; esac
-    where "$1"
+    locate_process "$1"
     case $leader in '' | "$group") kill -s "$2" "$1" ;; esac
 }
 
-descendants() {     # and ourselves, last
+descendants() {     # prints the pids of all descendants, and then of this shell
     awk -v root=$$ '
         function below(p,  i) { for (i in parent) if (parent[i] == p && i > 1) { print i; below(i) } }
         BEGIN {
@@ -83,17 +83,17 @@ descendants() {     # and ourselves, last
 }
 
 case $KSH_VERSION in
-*MIRBSD*) say() { print -r -- "$1"; } ;;     # its printf is another program
-*) say() { printf '%s\n' "$1"; } ;;
+*MIRBSD*) print_line() { print -r -- "$1"; } ;;     # mksh has no built-in printf
+*) print_line() { printf '%s\n' "$1"; } ;;
 esac
 rs=$(printf '\036')
 case $SHORT in
-'') send() { say "${rs}gtop1 $1" || finish; } ;;
+'') send() { print_line "${rs}gtop1 $1" || finish; } ;;
 *)
     sent=0
     send() {
         sent=$((sent + 1))
-        say "$1" | awk -v head="${rs}gtop1+ $NODE $sent " -v end=" $NODE" -v most="$SHORT" '{
+        print_line "$1" | awk -v head="${rs}gtop1+ $NODE $sent " -v end=" $NODE" -v most="$SHORT" '{
             m = int((length($0) + most - 1) / most)
             for (k = 1; k <= m; k++) {
                 text = substr($0, (k - 1) * most + 1, most)
@@ -104,18 +104,18 @@ case $SHORT in
     ;;
 esac
 
-# The clock in hundredths of a second since the probe's start; `up` as the kernel prints it.
+# Sets `now` to hundredths of a second since the probe's start, and `up` to the kernel's uptime.
 IFS=' .' read -r base line </proc/uptime
 clock() {
     read -r up line </proc/uptime
     now=$(((${up%.*} - base) * 100 + 1${up#*.} - 100))
 }
-# Hundredths from seconds as written, and back.
+# Converts decimal seconds to hundredths, and back.
 hundredths() {
     case $1 in
     *.*)
         f=${1#*.}00
-        # An old dash takes quotes in a sum for letters.
+        # An old dash does not remove quotes in arithmetic.
         f=${f%"${f#??}"}
         cs=$((${1%%.*} * 100 + 1$f - 100))
         ;;
@@ -131,7 +131,7 @@ seconds() {
 }
 fastest=5
 sleep 0.01 || fastest=100
-nap() {     # hundredths, what to say then
+after() {     # hundredths, a line: writes the line to the bus after that time
     if [ $fastest = 100 ]; then sec=$((($1 + 99) / 100)); else seconds "$1"; fi
     { sleep "$sec"; echo "$2"; } >&4 </dev/null &
 }

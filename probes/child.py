@@ -1,8 +1,8 @@
-# Child processes for whatever can hang: forked from the probe, joined to it by two pipes and nothing else.
+# Child processes for every call that can hang. A child is forked from the probe and connected to it by two pipes only.
 #
-# Lifelines. The probe itself ends on stdin EOF, on the default SIGALRM re-armed by heartbeats, and on any
-# signal. Each child leads a process group of its own, with whatever it starts; it ends that group when its
-# pipe closes, and an alarm of its own, re-armed by the probe's beat, ends it when it is stuck in a call.
+# How everything ends: the probe ends on stdin EOF, on SIGALRM (re-armed by heartbeats) and on any signal. Each child
+# leads its own process group, which includes the programs that it starts. It kills that group when its pipe closes;
+# its own alarm, re-armed by the probe's beat, kills it when it is stuck in a call.
 import marshal
 import struct
 
@@ -11,12 +11,12 @@ try:
 except ImportError:
     import signal
 
-GRACE = 3           # a child outlives its parent's alarm by this much, so that one clears up for the other
-STAMP = struct.Struct('d88s')
+GRACE = 3  # seconds that a child outlives its parent's alarm, so that the parent can clean up first
+CALL_RECORD = struct.Struct('d88s')
 
 
 def end_group(leader):
-    """Ends a child of ours with its group; where it leads none, the child alone."""
+    """Kills a child's process group, or the child alone if it does not lead a group."""
     for end in (os.killpg, os.kill):
         try:
             if leader > 1:
@@ -26,30 +26,30 @@ def end_group(leader):
             pass
 
 
-def end_ourselves():
-    """Ends this child, and the group if it is ours."""
+def end_self():
+    """Ends this child, and its process group if this child leads it."""
     if os.getpgid(0) == os.getpid() > 1:
         os.killpg(0, signal.SIGKILL)
     os._exit(1)
 
 
-class Page:
-    """What a child is calling and since when, where its parent reads it even while the call does not return."""
+class CallPage:
+    """Shared memory with the name and the start of a child's current call; the parent can read it while the call hangs."""
 
     def __init__(self):
         try:
             import mmap
             self.memory = mmap.mmap(-1, 4096)
-        except ImportError:     # a Python of few modules: what hangs has no name then
+        except ImportError:  # a minimal Python without mmap: a hanging call has no name then
             self.memory = bytearray(4096)
 
     def read(self):
-        since, call = STAMP.unpack_from(self.memory)
+        since, call = CALL_RECORD.unpack_from(self.memory)
         return since, call.rstrip(b'\0').decode('ascii', 'replace')
 
 
 class Link:
-    """Python values over a pair of pipes."""
+    """Exchanges Python values over a pair of pipes."""
 
     def __init__(self, source, sink):
         self.source = source
@@ -63,7 +63,7 @@ class Link:
             data = data[os.write(self.sink, data):]
 
     def receive(self):
-        """What has arrived, whole values only; EOFError when the other side is gone."""
+        """Returns the complete values that have arrived; raises EOFError if the other end is closed."""
         data = os.read(self.source, 65536)
         if not data:
             raise EOFError
@@ -82,19 +82,19 @@ class Link:
         os.close(self.sink)
 
 
-class Duty:
-    """The child's side: requests in, reports out, and a watch on the probe while it waits for anything."""
+class ChildEnd:
+    """The child's end: takes requests, sends reports, and notices the end of the probe while it waits."""
 
     def __init__(self, link, page):
         self.link = link
         self.page = page
-        self.farewell = None    # what to do before the end, if there is time for it
+        self.on_exit = None  # called before the child ends, if there is time
         self.requests = []
         self.poll = select.poll()
         self.poll.register(link.source, select.POLLIN)
 
     def wait(self, seconds, other=None):
-        """Waits for a request, for `other` to be readable, or for the time to pass; true if `other` is."""
+        """Waits for a request, for `other` to become readable, or for a timeout; returns true if `other` is readable."""
         if other is not None:
             self.poll.register(other, select.POLLIN)
         try:
@@ -115,9 +115,9 @@ class Duty:
         return other in seen
 
     def end(self):
-        if self.farewell is not None:
-            self.farewell()
-        end_ourselves()
+        if self.on_exit is not None:
+            self.on_exit()
+        end_self()
 
     def next(self):
         while not self.requests:
@@ -131,29 +131,29 @@ class Duty:
             self.end()
 
     def call(self, name, *starting):
-        """Says what is about to be tried, so that the probe can name it if it never comes back."""
+        """Reports the next call, so that the probe can name it if it hangs."""
         self.report('call', name, *starting)
 
 
 class Worker:
-    """The probe's side of one child."""
+    """The probe's end of one child."""
 
     def __init__(self, source, serve, page=None):
         self.source = source
         self.serve = serve
         self.page = page
-        self.is_ready = False   # it has said what it is
-        self.is_starting = False    # the present call may take long, because it is the first
+        self.is_ready = False  # it has reported its state
+        self.is_starting = False  # the current call is the first one and may take long
         self.pid = 0
         self.link = None
         self.busy = False
         self.call = ''
         self.since = 0.0
-        self.told = 0.0         # when a stuck call was last reported
-        self.retry = 0.0        # when to start it (again)
+        self.reported_at = 0.0  # when a stuck call was last reported
+        self.retry = 0.0  # when to start or restart it
 
     def start(self, now):
-        """Forks the child; the child never returns from here."""
+        """Forks the child, which never returns from here; returns false if fork fails."""
         self.retry = now + 10.0
         down, up = os.pipe(), os.pipe()
         try:
@@ -163,7 +163,7 @@ class Worker:
                 os.close(fd)
             return False
         if self.pid == 0:
-            self.live(down[0], up[1])
+            self.run_child(down[0], up[1])
         try:
             os.setpgid(self.pid, self.pid)
         except OSError:
@@ -172,14 +172,14 @@ class Worker:
         os.close(up[1])
         os.set_blocking(down[1], False)
         self.link = Link(up[0], down[1])
-        self.busy = True        # until it has said what it is
+        self.busy = True  # until it has reported its state
         self.is_ready = False
         self.call = 'start'
         self.since = now
-        self.told = 0.0
+        self.reported_at = 0.0
         return True
 
-    def live(self, source, sink):
+    def run_child(self, source, sink):
         try:
             try:
                 os.setpgid(0, 0)
@@ -195,16 +195,16 @@ class Worker:
                         os.close(fd)
                     except OSError:
                         pass
-            duty = Duty(Link(source, sink), self.page)
+            child = ChildEnd(Link(source, sink), self.page)
             try:
-                self.serve(duty)
-            except Exception as trouble:
-                duty.report('error', 'failed', self.source, 0.0, repr(trouble)[:200])
+                self.serve(child)
+            except Exception as error:
+                child.report('error', 'failed', self.source, 0.0, repr(error)[:200])
         finally:
             os._exit(0)
 
     def send(self, *value):
-        """Never blocks: a child that does not read for that long is stuck anyway."""
+        """Sends without blocking; a child whose pipe is full is stuck anyway."""
         if self.link is None:
             return
         try:
@@ -213,44 +213,44 @@ class Worker:
             pass
 
     def ask(self, now, *value):
-        """A request, unless the child is still at the last one."""
+        """Sends a request; returns false if the child is still busy."""
         if self.link is None or self.busy:
             return False
         self.busy = True
         self.call = self.source
         self.since = now
-        self.told = 0.0
+        self.reported_at = 0.0
         self.send(*value)
         return True
 
-    def stuck(self, now):
-        """For how long the present call has lasted, once that is worth an error (after 3 s, then every 2 s)."""
-        self.look()
+    def stuck_for(self, now):
+        """Returns the duration of the current call when an error is due (after 3 s, then every 2 s), else None."""
+        self.refresh_call()
         if self.link is None or not self.busy or now < self.stuck_at():
             return None
-        self.told = now
+        self.reported_at = now
         return now - self.since
 
-    def look(self):
-        """Learns the present call from the child's page: one that follows another is a new one."""
+    def refresh_call(self):
+        """Updates the current call from the child's page."""
         if self.page is None or not self.busy:
             return
         since, call = self.page.read()
         if call and since >= self.since:
             self.call = call
             if self.is_ready and since > self.since:
-                self.since, self.told = since, 0.0
+                self.since, self.reported_at = since, 0.0
 
     def stuck_at(self):
-        return self.told + 2.0 if self.told else self.since + 3.0
+        return self.reported_at + 2.0 if self.reported_at else self.since + 3.0
 
     def kill(self):
-        """Kills the child with all it started."""
+        """Kills the child's process group."""
         if self.pid:
             end_group(self.pid)
 
     def end(self, gently=False):
-        """Ends the child; gently, it may still take its leave of a driver."""
+        """Ends the child; with `gently` its exit handler may still close the driver."""
         if self.link is None:
             return
         if not gently:
@@ -260,7 +260,7 @@ class Worker:
         self.busy = False
 
     def reap(self):
-        """Whether the child has gone, as far as the kernel can tell."""
+        """Returns true if the child has been reaped or never existed."""
         if self.pid:
             try:
                 if os.waitpid(self.pid, os.WNOHANG)[0] == 0:

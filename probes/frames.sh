@@ -1,6 +1,6 @@
 # shellcheck shell=sh
-# Frames: hello, and a sample by one awk.
-look() {    # what this machine has
+# Builds the frames: hello, and each sample with one awk.
+find_host_devices() {    # finds network interfaces, disks and InfiniBand ports
     nets='' disks='' ports=''
     for path in /sys/class/net/*/device; do
         name=${path#/sys/class/net/} name=${name%/device}
@@ -16,7 +16,7 @@ look() {    # what this machine has
     done
 }
 
-rare() {    # what only the Python probe can read: NVML, and devices by what they are on the bus
+find_python_only() {    # sets `lacks` to the backends that need the Python probe: NVML, and AMD and TPU devices on the PCI bus
     amdgpu='' tpu=''
     for path in "$GTOP_ROOT"/sys/bus/pci/devices/*; do
         vendor='' device='' subsystem='' class=''
@@ -36,22 +36,22 @@ rare() {    # what only the Python probe can read: NVML, and devices by what the
     done
 }
 
-grid() {    # the seconds between what wants to come every $1 hundredths
-    k=$((($1 - pace / 20 + pace - 1) / pace))
+grid_seconds() {    # sets `sec` to $1 hundredths, rounded up to whole ticks
+    k=$((($1 - period / 20 + period - 1) / period))
     [ $k -ge 1 ] || k=1
-    seconds $((k * pace))
+    seconds $((k * period))
 }
 
 hello() {
     case $smi in '') state='"absent","why":"nvidia-smi not found"' ;; *) state='"starting"' ;; esac
-    seconds "$pace"; intervals="\"host\":$sec"
-    grid 1000; intervals="$intervals,\"host.slow\":$sec"
-    grid $every; intervals="$intervals,\"nvidia-smi\":$sec"
-    if [ $every -gt 200 ]; then grid $every; else grid 200; fi
+    seconds "$period"; intervals="\"host\":$sec"
+    grid_seconds 1000; intervals="$intervals,\"host.slow\":$sec"
+    grid_seconds $every; intervals="$intervals,\"nvidia-smi\":$sec"
+    if [ $every -gt 200 ]; then grid_seconds $every; else grid_seconds 200; fi
     intervals="$intervals,\"nvidia-smi.processes\":$sec"
-    if [ $every -gt 1000 ]; then grid $every; else grid 1000; fi
+    if [ $every -gt 1000 ]; then grid_seconds $every; else grid_seconds 1000; fi
     intervals="$intervals,\"nvidia-smi.slow\":$sec"
-    # Not by -v, which would read the backslash of DOMAIN\name.
+    # Not with -v, which interprets the backslash of DOMAIN\name.
     frame=$(user=$user awk -v time="$(date +%s.%N)" -v uid="$uid" -v arch="$arch" -v tick="$tick" -v page="$page" \
         -v version="$version" -v state="$state" -v contained="$contained" -v intervals="$intervals" -v lacks="$lacks" "$quote"'
         function first(file,  line) { line = ""; getline line < file; close(file); return line }
@@ -80,9 +80,9 @@ hello() {
     send "$frame"
 }
 
-# Which of the pids /proc does not show, and why, as JSON; `absent` keeps what was found of each, in their order: it is
-# read from its front, because shells look for a word in a long text as slowly as can be.
-absences() {
+# Sets `unseen` to the pids that /proc does not show, with the reasons, as JSON. `absent` caches the reasons in the order
+# of the pids and is read from its front, because shells search a long string slowly.
+list_unseen() {
     found='' unseen='' known=$absent spare=32
     for pid in $pids; do
         [ ! -e "/proc/$pid/stat" ] || continue
@@ -93,10 +93,10 @@ absences() {
             known=${known#" $pid:$why"}
             ;;
         *)
-            # Each takes a process or two: the others have their turn with later samples.
+            # Each costs a process or two; the others follow with later samples.
             [ $spare -gt 0 ] || continue
             spare=$((spare - 1))
-            why=$(absence "$pid")
+            why=$(why_unseen "$pid")
             ;;
         esac
         found="$found $pid:$why"
@@ -108,7 +108,7 @@ absences() {
     absent=$found
 }
 
-absence() { # pid
+why_unseen() { # pid
     case "$told " in *" $1:"*) echo gone; return ;; esac
     case $(kill -0 "$1" 2>&1) in
     '' | *ermitted*)
@@ -120,13 +120,13 @@ absence() { # pid
     esac
 }
 
-# The first line it prints is the pid:start of each process it found, then the frame. Takes the place of the shell.
+# Prints the pid:start of each process it found on the first line, then the frame. Replaces the shell (exec).
 sample() {
     exec awk -v n="$n" -v began="$began" -v full="$full" -v nets="$nets " -v disks="$disks " -v ports="$ports" -v page="$page" "$quote"'
         function first(file,  line) { line = ""; getline line < file; close(file); return line }
         function member(list, name) { return index(list, " " name " ") > 0 }
         function add(list, one) { return list == "" ? one : list "," one }
-        # A container may show a /proc that makes no sense.
+        # /proc of a container may be malformed.
         function whole(v) { return v ~ /^[0-9]+$/ && length(v) < 19 }
         function real(v) { return v ~ /^[0-9]+(\.[0-9]+)?$/ && length(v) < 10 }
         function host(  out, line, f, i, k, v, list, count) {

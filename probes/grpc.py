@@ -1,19 +1,19 @@
-# Calls of gRPC servers on this machine, over cleartext HTTP/2 by hand: one connection carries many calls at once, and
-# whatever a server does is bounded and ends in words, never in an exception. Headers that come back are not decoded:
-# a message that came says enough, and the status of a refusal is looked for as the plain text it nearly always is.
-import _socket      # the module `socket` costs a hundred times as much
+# A small gRPC client for servers on this machine, over cleartext HTTP/2: one connection carries many calls at once. All
+# input is bounded, and errors become texts, never exceptions. Response headers are not decoded: a message needs none, and
+# the status of an error is searched for as plain text, which it nearly always is.
+import _socket  # importing `socket` takes a hundred times as long
 
-H2_MESSAGE = 256 << 10  # longest reply
-H2_LENGTH = 16384       # longest frame: HTTP/2's default, which we leave as it is
-H2_FRAMES = 4096        # of one round
-H2_HEADERS, H2_RESET, H2_SETTINGS, H2_PING, H2_GOAWAY, H2_WINDOW, H2_MORE = 1, 3, 4, 6, 7, 8, 9
+H2_MAX_MESSAGE = 256 << 10  # maximum bytes of a reply
+H2_MAX_FRAME = 16384  # maximum bytes of a frame: HTTP/2's default
+H2_MAX_FRAMES = 4096  # maximum frames of one round
+H2_HEADERS, H2_RESET, H2_SETTINGS, H2_PING, H2_GOAWAY, H2_WINDOW, H2_CONTINUATION = 1, 3, 4, 6, 7, 8, 9
 H2_END, H2_END_HEADERS, H2_PADDED, H2_PRIORITY = 1, 4, 8, 32
-# No header table, nothing pushed, replies as long as we take them.
-H2_HELLO = (b'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x12\x04\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x00'
+# Settings: no header table, no push, a window of H2_MAX_MESSAGE.
+H2_PREFACE = (b'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x12\x04\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x00'
             b'\x00\x02\x00\x00\x00\x00\x00\x04\x00\x04\x00\x00')
-GRPC_WORDS = {1: 'cancelled', 4: 'too slow', 5: 'not found', 7: 'permission denied', 8: 'exhausted',
+GRPC_STATUSES = {1: 'cancelled', 4: 'too slow', 5: 'not found', 7: 'permission denied', 8: 'exhausted',
               12: 'not implemented', 13: 'internal error', 14: 'unavailable', 16: 'unauthenticated'}
-GRPC_UNKNOWN = (5, 12)  # it does not have what was asked for
+GRPC_UNKNOWN = (5, 12)  # the server does not have the metric or the method
 
 
 def h2_frame(kind, flags, stream, body):
@@ -25,7 +25,7 @@ def h2_text(text):
 
 
 def h2_status(block):
-    """The gRPC status that a block of headers holds, None when it cannot be told."""
+    """Returns the gRPC status in a block of headers, or None if it is not found."""
     at = block.find(b'grpc-status') + 11
     if 11 <= at < len(block) and block[at] < 3:
         digits = block[at + 1:at + 1 + block[at]]
@@ -34,14 +34,14 @@ def h2_status(block):
 
 
 class Refusal:
-    """Why one call has no reply; `is_unknown` when the server does not have what was asked for."""
+    """Why a call has no reply; `is_unknown` if the server does not have the metric or the method."""
 
     def __init__(self, words, is_unknown=False):
         self.words, self.is_unknown = words, is_unknown
 
 
-class H2Trouble(Exception):
-    """What ends a connection, in words."""
+class H2Error(Exception):
+    """The reason why a connection is closed."""
 
 
 class GrpcCall:
@@ -51,27 +51,27 @@ class GrpcCall:
         self.block = b''
 
     def outcome(self):
-        """The message that came, or why there is none."""
+        """Returns the message, or a Refusal."""
         status = h2_status(self.block)
         if status:
-            return Refusal(GRPC_WORDS.get(status, 'status %d' % status), status in GRPC_UNKNOWN)
+            return Refusal(GRPC_STATUSES.get(status, 'status %d' % status), status in GRPC_UNKNOWN)
         body = self.body
         if len(body) < 5 or len(body) - 5 != int.from_bytes(body[1:5], 'big') or body[0]:
-            return Refusal('no whole message')
+            return Refusal('incomplete message')
         return body[5:]
 
 
 class Grpc:
-    """One server: a round of calls goes out together, and the replies come in any order."""
+    """A connection to one server: a round of calls is sent together, replies come in any order."""
 
     def __init__(self, port):
         self.port = port
         self.socket = None
-        self.why = None         # what ended the last connection
-        self.heads = {}         # the headers of a call by its path
+        self.why = None  # why the last connection was closed
+        self.headers = {}  # encoded request headers by path
 
     def open(self):
-        """Connects; what the system said when that does not work."""
+        """Connects; returns the OSError if that fails, else None."""
         why = None
         for family, host in ((_socket.AF_INET, '127.0.0.1'), (_socket.AF_INET6, '::1')):
             one = None
@@ -81,20 +81,20 @@ class Grpc:
                 one.connect((host, self.port))
                 one.settimeout(0)
                 one.setsockopt(_socket.IPPROTO_TCP, _socket.TCP_NODELAY, 1)
-            except OSError as trouble:
-                why = why or trouble
+            except OSError as error:
+                why = why or error
                 if one is not None:
                     one.close()
                 continue
             self.socket, self.why = one, None
             self.data, self.stream, self.calls, self.replies = b'', -1, {}, {}
             self.credit, self.most, self.is_greeted, self.is_leaving = 65535, 100, False, False
-            self.write(H2_HELLO)
+            self.write(H2_PREFACE)
             return None
         return why
 
     def close(self, why):
-        """Ends the connection; calls that wait for a reply learn why."""
+        """Closes the connection; waiting calls are refused with the reason."""
         if self.socket is not None:
             self.socket.close()
         self.socket, self.why = None, why
@@ -102,8 +102,8 @@ class Grpc:
             self.replies[call.key] = Refusal(why)
         self.calls = {}
 
-    def late(self, why):
-        """Gives up what has not been answered; a server that answered nothing is left."""
+    def time_out(self, why):
+        """Cancels unanswered calls; closes the connection if no call was answered."""
         if not self.replies:
             self.close(why)
         for stream in list(self.calls):
@@ -119,33 +119,33 @@ class Grpc:
         except OSError:
             self.close('closed the connection')
 
-    def head(self, path):
-        if path not in self.heads:
-            # Numbers of HTTP/2's table of usual headers: method POST, scheme http, then path, authority,
-            # content-type and user-agent by name.
-            self.heads[path] = (
+    def headers_for(self, path):
+        if path not in self.headers:
+            # Indices of HPACK's static table: method POST, scheme http, then path, authority, content-type and
+            # user-agent.
+            self.headers[path] = (
                 b'\x83\x86\x04' + h2_text(path) + b'\x01' + h2_text('localhost:%d' % self.port) +
                 b'\x0f\x10' + h2_text('application/grpc') + b'\x00' + h2_text('te') + h2_text('trailers') +
                 b'\x00' + h2_text('grpc-timeout') + h2_text('1S') + b'\x0f\x2b' + h2_text('gtop'))
-        return self.heads[path]
+        return self.headers[path]
 
     def begin(self, requests):
-        """Sends a round of (key, path, message)."""
+        """Sends a round of calls (key, path, message)."""
         self.calls, self.replies, self.frames, out = {}, {}, 0, []
         for key, path, message in requests[:self.most]:
             self.stream += 2
             body = b'\0' + len(message).to_bytes(4, 'big') + message
             self.credit -= len(body)
             self.calls[self.stream] = GrpcCall(key)
-            out.append(h2_frame(H2_HEADERS, H2_END_HEADERS, self.stream, self.head(path)))
+            out.append(h2_frame(H2_HEADERS, H2_END_HEADERS, self.stream, self.headers_for(path)))
             out.append(h2_frame(0, H2_END, self.stream, body))
         if self.credit < 0 or self.stream >= 1 << 30:
-            self.close('gives no more room')
+            self.close('has closed its flow-control window')
         elif out:
             self.write(b''.join(out))
 
     def receive(self):
-        """Takes what has come."""
+        """Reads from the socket and handles the frames."""
         try:
             data = self.socket.recv(65536)
         except (BlockingIOError, InterruptedError):
@@ -154,26 +154,26 @@ class Grpc:
             data = b''
         try:
             if not data:
-                raise H2Trouble('closed the connection')
+                raise H2Error('closed the connection')
             self.data += data
-            self.take()
-        except H2Trouble as trouble:
-            self.close(str(trouble))
+            self.parse_frames()
+        except H2Error as error:
+            self.close(str(error))
 
-    def take(self):
-        """Deals with every whole frame."""
+    def parse_frames(self):
+        """Handles each complete frame."""
         data, at = self.data, 0
         while len(data) - at >= 9 and self.socket is not None:
             size, kind, flags = int.from_bytes(data[at:at + 3], 'big'), data[at + 3], data[at + 4]
-            if not self.is_greeted and (kind != H2_SETTINGS or size > H2_LENGTH):
-                raise H2Trouble('speaks no gRPC')
-            if size > H2_LENGTH:
-                raise H2Trouble('sent a frame of %d bytes' % size)
+            if not self.is_greeted and (kind != H2_SETTINGS or size > H2_MAX_FRAME):
+                raise H2Error('does not speak gRPC')
+            if size > H2_MAX_FRAME:
+                raise H2Error('sent a frame of %d bytes' % size)
             if len(data) - at - 9 < size:
                 break
             self.frames += 1
-            if self.frames > H2_FRAMES:
-                raise H2Trouble('sends without end')
+            if self.frames > H2_MAX_FRAMES:
+                raise H2Error('never stops sending')
             self.is_greeted = True
             stream = int.from_bytes(data[at + 5:at + 9], 'big') & 0x7fffffff
             body = data[at + 9:at + 9 + size]
@@ -185,7 +185,7 @@ class Grpc:
         self.data = data[at:]
 
     def control(self, kind, flags, body):
-        """A frame about the connection."""
+        """Handles a frame about the connection."""
         if kind == H2_SETTINGS and not flags & 1:
             for place in range(0, len(body) - 5, 6):
                 if body[place:place + 2] == b'\0\3':
@@ -202,9 +202,9 @@ class Grpc:
                 self.end(stream, Refusal('the server is going away'))
 
     def frame(self, kind, flags, stream, body):
-        """A frame of one call."""
+        """Handles a frame of one call."""
         if kind == 0 and body:
-            # What was read makes room for more, whoever it was for.
+            # Keeps the connection's window open, for cancelled calls too.
             self.write(h2_frame(H2_WINDOW, 0, 0, len(body).to_bytes(4, 'big')))
         call = self.calls.get(stream)
         if call is None:
@@ -215,14 +215,14 @@ class Grpc:
             body = body[5:]
         if kind == 0:
             call.body += body
-            if max(len(call.body), int.from_bytes(call.body[1:5], 'big')) >= H2_MESSAGE:
+            if max(len(call.body), int.from_bytes(call.body[1:5], 'big')) >= H2_MAX_MESSAGE:
                 self.write(h2_frame(H2_RESET, 0, stream, b'\0\0\0\x08'))
-                self.end(stream, Refusal('a reply of %d bytes or more' % H2_MESSAGE))
+                self.end(stream, Refusal('a reply of %d bytes or more' % H2_MAX_MESSAGE))
                 return
-        elif kind in (H2_HEADERS, H2_MORE):
-            call.block = (call.block + body)[-H2_LENGTH:]
+        elif kind in (H2_HEADERS, H2_CONTINUATION):
+            call.block = (call.block + body)[-H2_MAX_FRAME:]
         elif kind == H2_RESET:
-            self.end(stream, Refusal('the server broke off'))
+            self.end(stream, Refusal('the server reset the call'))
             return
         if kind in (0, H2_HEADERS) and flags & H2_END:
             self.end(stream, call.outcome())
@@ -230,14 +230,14 @@ class Grpc:
     def end(self, stream, outcome):
         call = self.calls.pop(stream, None)
         if call is None:
-            return          # the connection has ended meanwhile
+            return  # the connection was closed meanwhile
         self.replies[call.key] = outcome
         if not self.calls and self.is_leaving:
             self.close('the server is going away')
 
 
-def grpc_round(duty, rounds, seconds):
-    """Sends each server its calls and waits for all replies, no longer than this; {server: {key: message or Refusal}}."""
+def grpc_round(child, rounds, seconds):
+    """Sends each server its calls and waits for replies until a timeout; returns {server: {key: message or Refusal}}."""
     poll, waiting = select.poll(), {}
     for server, requests in rounds:
         server.begin(requests)
@@ -245,17 +245,17 @@ def grpc_round(duty, rounds, seconds):
             waiting[server.socket.fileno()] = server
     for fd in waiting:
         poll.register(fd, select.POLLIN)
-    poll.register(duty.link.source, select.POLLIN)
+    poll.register(child.link.source, select.POLLIN)
     deadline = time.monotonic() + seconds
     while waiting:
         left = deadline - time.monotonic()
         if left <= 0:
             for server in waiting.values():
-                server.late('no answer within %g s' % seconds)
+                server.time_out('no answer within %g s' % seconds)
             break
         for fd, _ in poll.poll(int(left * 1000) + 1):
             if fd not in waiting:
-                duty.wait(0)    # the probe says something
+                child.wait(0)  # a message of the probe
                 continue
             server = waiting[fd]
             server.receive()
@@ -279,7 +279,7 @@ def pb_varint(data, at):
 
 
 def pb_fields(data):
-    """(number, value) of each field of a protobuf message: a whole number, or bytes; ValueError when it is none."""
+    """Returns (number, int or bytes) of each field of a protobuf message; raises ValueError if malformed."""
     at, out = 0, []
     try:
         while at < len(data):

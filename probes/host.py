@@ -1,11 +1,11 @@
-# Facts about the machine itself: identity once, counters each tick, and (in a child) what may be slow.
-SECTOR = 512
-MOST = 16           # interfaces, ports, disks
-LOCAL = ('ext2', 'ext3', 'ext4', 'xfs', 'btrfs', 'zfs', 'f2fs', 'jfs', 'reiserfs', 'bcachefs')
+# Metrics of the host: its identity once, counters at each tick, and (in a child) values that may be slow to read.
+SECTOR_BYTES = 512
+MAX_HOST_DEVICES = 16  # interfaces, ports, disks
+LOCAL_FILE_SYSTEMS = ('ext2', 'ext3', 'ext4', 'xfs', 'btrfs', 'zfs', 'f2fs', 'jfs', 'reiserfs', 'bcachefs')
 
 
 def read(path, most=65536):
-    """The beginning of a small file, or nothing."""
+    """Returns the beginning of a small file, or b'' if it cannot be read."""
     try:
         fd = os.open(path, os.O_RDONLY)
     except OSError:
@@ -34,16 +34,16 @@ def number(path):
     return int(data) if data.isdigit() else None
 
 
-def count(word):
-    """A whole number that fits a counter; ValueError where there is none."""
+def parse_counter(word):
+    """Parses an unsigned 64-bit integer; raises ValueError otherwise."""
     found = int(word)
     if found >> 64:
         raise ValueError
     return found
 
 
-def amount(word, most):
-    """A number from nought to the most, likewise."""
+def parse_amount(word, most):
+    """Parses a number from 0 to `most`; raises ValueError otherwise."""
     found = float(word)
     if not 0 <= found <= most:
         raise ValueError
@@ -51,7 +51,7 @@ def amount(word, most):
 
 
 def mounts():
-    """(type, device, path, options) of every mount, oldest first."""
+    """Returns (type, device, path, options) of each mount, oldest first."""
     rows = []
     for line in read('/proc/self/mounts', 1 << 20).split(b'\n'):
         parts = line.split(b' ')
@@ -78,7 +78,7 @@ def hidepid():
 
 
 def identity():
-    """The part of hello that never changes."""
+    """Returns the keys of hello that never change."""
     name = os.uname()
     return {'host': name.nodename, 'boot': text('/proc/sys/kernel/random/boot_id')[:64], 'kernel': name.release,
             'arch': name.machine, 'cpus': os.cpu_count() or 1, 'tick': os.sysconf('SC_CLK_TCK'),
@@ -87,31 +87,31 @@ def identity():
 
 
 class Host:
-    """Counters and gauges, cheap enough for every tick; what exists is looked up again every 10 s."""
+    """Counters and gauges that are cheap enough for every tick; the lists of devices are refreshed every 10 s."""
 
     def __init__(self):
-        self.looked = None
+        self.found_at = None
         self.nets = []
         self.ports = []
         self.disks = []
 
-    def look(self):
-        self.nets = [n for n in listing('/sys/class/net') if os.path.exists('/sys/class/net/%s/device' % n)][:MOST]
+    def find_devices(self):
+        self.nets = [n for n in listing('/sys/class/net') if os.path.exists('/sys/class/net/%s/device' % n)][:MAX_HOST_DEVICES]
         self.disks = [n for n in listing('/sys/block') if os.path.exists('/sys/block/%s/device' % n)
-                      and not n.startswith(('sr', 'fd', 'mtd'))][:MOST]
+                      and not n.startswith(('sr', 'fd', 'mtd'))][:MAX_HOST_DEVICES]
         self.ports = [(d, p) for d in listing('/sys/class/infiniband')
-                      for p in listing('/sys/class/infiniband/%s/ports' % d)][:MOST]
+                      for p in listing('/sys/class/infiniband/%s/ports' % d)][:MAX_HOST_DEVICES]
 
     def sample(self, now):
-        if self.looked is None or now - self.looked >= 10.0:
-            self.look()
-            self.looked = now
+        if self.found_at is None or now - self.found_at >= 10.0:
+            self.find_devices()
+            self.found_at = now
         out = {'at': now}
         for name in ('cpu', 'load', 'uptime', 'pressure', 'net', 'infiniband', 'disk'):
             try:
                 found = getattr(self, name)()
             except (ValueError, IndexError):
-                continue        # a container's idea of /proc may make no sense
+                continue  # /proc of a container may be malformed
             if found or name in ('net', 'disk'):
                 out[name] = found
         self.memory(out)
@@ -119,13 +119,13 @@ class Host:
 
     def cpu(self):
         ticks = read('/proc/stat', 512).split(b'\n', 1)[0].split()[1:9]
-        return [count(t) for t in ticks] if len(ticks) == 8 else None
+        return [parse_counter(t) for t in ticks] if len(ticks) == 8 else None
 
     def load(self):
-        return [amount(x, 1e6) for x in read('/proc/loadavg', 128).split()[:3]]
+        return [parse_amount(x, 1e6) for x in read('/proc/loadavg', 128).split()[:3]]
 
     def uptime(self):
-        return amount(read('/proc/uptime', 64).split()[0], 1e10)
+        return parse_amount(read('/proc/uptime', 64).split()[0], 1e10)
 
     def memory(self, out):
         names = {b'MemTotal': 'memory_total', b'MemAvailable': 'memory_available',
@@ -134,7 +134,7 @@ class Host:
             key, _, value = line.partition(b':')
             if key in names:
                 try:
-                    out[names[key]] = int(amount(value.split()[0], 1 << 43)) * 1024
+                    out[names[key]] = int(parse_amount(value.split()[0], 1 << 43)) * 1024
                 except (ValueError, IndexError):
                     continue
 
@@ -143,7 +143,7 @@ class Host:
         for name in ('cpu', 'memory', 'io'):
             words = read('/proc/pressure/' + name, 256).split()
             if len(words) > 1 and words[0] == b'some' and words[1].startswith(b'avg10='):
-                out[name] = amount(words[1][6:], 100)
+                out[name] = parse_amount(words[1][6:], 100)
         return out
 
     def net(self):
@@ -152,7 +152,7 @@ class Host:
             name, _, rest = line.decode('ascii', 'replace').rpartition(':')
             words = rest.split()
             if name.strip() in self.nets and len(words) > 8:
-                out.append({'name': name.strip(), 'rx': count(words[0]), 'tx': count(words[8])})
+                out.append({'name': name.strip(), 'rx': parse_counter(words[0]), 'tx': parse_counter(words[8])})
         return out
 
     def infiniband(self):
@@ -169,12 +169,12 @@ class Host:
         for line in read('/proc/diskstats').decode('ascii', 'replace').split('\n'):
             words = line.split()
             if len(words) > 9 and words[2] in self.disks:
-                out.append({'name': words[2], 'read': count(words[5]) * SECTOR, 'write': count(words[9]) * SECTOR})
+                out.append({'name': words[2], 'read': parse_counter(words[5]) * SECTOR_BYTES, 'write': parse_counter(words[9]) * SECTOR_BYTES})
         return out
 
 
 def temperature():
-    """The hottest processor package in degrees, None when no sensor tells."""
+    """Returns the temperature of the hottest processor package in °C, or None without a sensor."""
     found = []
     for name in listing('/sys/class/hwmon'):
         folder = '/sys/class/hwmon/' + name
@@ -185,12 +185,12 @@ def temperature():
     return max(found) if found else None
 
 
-def places():
-    """Up to 8 mount points of local file systems, the ones people ask about first."""
+def mount_points():
+    """Returns up to 8 mount points of local file systems, the usual ones first."""
     first = [b'/', b'/tmp', b'/dev/shm', b'/scratch', b'/local', b'/var/tmp', b'/home', b'/data']
     seen = {}
     for kind, device, path, _ in mounts():
-        if kind in LOCAL or (kind == 'tmpfs' and path in (b'/tmp', b'/dev/shm')) or path == b'/':
+        if kind in LOCAL_FILE_SYSTEMS or (kind == 'tmpfs' and path in (b'/tmp', b'/dev/shm')) or path == b'/':
             # A later mount on the same path hides the earlier one.
             seen[path] = (kind, device)
         else:
@@ -198,21 +198,21 @@ def places():
     devices = {}
     for path in sorted(seen, key=lambda p: (p not in first, first.index(p) if p in first else len(p), p)):
         kind, device = seen[path]
-        if kind in LOCAL + ('tmpfs', 'overlay') and not path.startswith((b'/boot', b'/snap', b'/var/lib/')):
+        if kind in LOCAL_FILE_SYSTEMS + ('tmpfs', 'overlay') and not path.startswith((b'/boot', b'/snap', b'/var/lib/')):
             devices.setdefault(path if kind == 'tmpfs' else device, path)
     return list(devices.values())[:8]
 
 
-def slow(duty):
-    """What may wait for a disk or a sensor bus."""
+def slow_facts(child):
+    """Reads the values that may wait for a disk or a sensor bus."""
     space = []
-    for path in places():
-        duty.call('statvfs ' + path.decode('utf-8', 'replace'))
+    for path in mount_points():
+        child.call('statvfs ' + path.decode('utf-8', 'replace'))
         try:
             s = os.statvfs(path)
         except OSError:
             continue
         space.append({'path': path.decode('utf-8', 'replace')[:256], 'total': s.f_blocks * s.f_frsize,
                       'free': s.f_bavail * s.f_frsize})
-    duty.call('hwmon')
+    child.call('hwmon')
     return {'at': time.monotonic(), 'temperature': temperature(), 'space': space}

@@ -1,6 +1,6 @@
 # shellcheck shell=sh
 # Jobs: what can hang, in the background. Each writes lines to the bus and ends with `end KIND`.
-# Shared by every awk here: a JSON string, with what a terminal might obey left out.
+# Shared by all awk programs here: a JSON string without control characters.
 quote='function q(s,  o, c, i) {
     gsub(/[\001-\037\177]/, " ", s); gsub(/[^ -~]/, "?", s)
     if (s !~ /["\\]/) return "\"" s "\""
@@ -16,7 +16,7 @@ fields=$fields,ecc.errors.uncorrected.volatile.total,ecc.errors.corrected.aggreg
 fields=$fields,ecc.errors.uncorrected.aggregate.total,retired_pages.pending,compute_mode,mig.mode.current
 fields=$fields,pcie.link.gen.current,pcie.link.width.current,pcie.link.gen.max,pcie.link.width.max
 
-# Asked for with the slow group: what every version knows, and what came after 465.
+# Queried with the slow group: the fields of all versions, and those added after 465.
 more_old=uuid,display_active,clocks.current.graphics,clocks.current.video,clocks.max.graphics,power.default_limit
 more_old=$more_old,power.min_limit,power.max_limit,retired_pages.single_bit_ecc.count,retired_pages.double_bit.count
 more=$more_old,utilization.encoder,utilization.decoder,utilization.jpeg,utilization.ofa,compute_cap,power.draw.average
@@ -34,8 +34,8 @@ find_smi() {
     case $smi in /*) ;; *) smi= ;; esac
 }
 
-# Lines: `pid N` of nvidia-smi, `row` `noise` `drop` as it says them, `know FIELD` of its help, `status N`.
-ask() {     # query|apps|more|help|files|list|table, option or none, option or none
+# Writes `pid N` of nvidia-smi, `row`, `noise` and `drop FIELD` from its output, `know FIELD` from its help, `status N`.
+run_smi() {     # query|apps|more|help|files|list|table, option or none, option or none
     what=$1
     shift
     {
@@ -47,7 +47,7 @@ ask() {     # query|apps|more|help|files|list|table, option or none, option or n
         BEGIN {
             commas = what == "apps" ? 3 : gsub(/,/, ",", option); left = 100000
             most = what == "query" || what == "more" ? 64 : 1024
-            # The name of a process is as long as it pleases: what it stands for must not crowd out others.
+            # A process name can be of any length and must not crowd out other rows.
             width = what == "apps" ? 240 : 1024
         }
         {
@@ -85,7 +85,7 @@ ask() {     # query|apps|more|help|files|list|table, option or none, option or n
     echo "end $what"
 }
 
-slow() {
+slow_facts() {
     temperature=null
     for hwmon in /sys/class/hwmon/*; do
         read -r name <"$hwmon/name" || continue
@@ -116,8 +116,8 @@ slow() {
     echo 'end slow'
 }
 
-# `who PID:START {static facts}` for each pid; `unnamed UID` for names that this machine does not know by itself.
-who() {     # pids
+# Writes `who PID:START {static facts}` for each pid, and `unnamed UID` for uids that are not in /etc/passwd.
+static_facts() {     # pids
     for pid in "$@"; do
         echo "$pid"
         tr '\000-\037\177' ' ' <"/proc/$pid/cmdline"
@@ -125,7 +125,7 @@ who() {     # pids
         if [ -O "/proc/$pid" ]; then
             folder=$(readlink "/proc/$pid/cwd")
             case $folder in *"$nl"*) folder='' ;; esac
-            say "$folder"
+            print_line "$folder"
             tr '\000\n' '\n ' <"/proc/$pid/environ" | grep -E '^SLURM_(JOB|STEP)_ID=[0-9-]{1,20}$'
         else
             echo
@@ -143,7 +143,7 @@ who() {     # pids
             for (i = 1; i <= n; i++) { split(known[i], part, ":"); name[part[1]] = part[2] }
             while ((getline line < "/etc/passwd") > 0 && ++read < 5000) { split(line, part, ":"); if (!(part[3] in name)) name[part[3]] = part[1] }
         }
-        # Of each process: its pid, its command line, its folder, lines of its environment, an empty one.
+        # For each process: pid, command line, working directory, lines of its environment, an empty line.
         ++place == 1 { pid = $0; inside = ""; step = ""; next }
         place == 2 { sub(/ +$/, ""); command[pid] = $0; next }
         place == 3 { folder[pid] = $0; next }
@@ -176,8 +176,8 @@ who() {     # pids
     echo 'end who'
 }
 
-# `user UID:NAME` for each: a name service may take its time, and holds up nobody else.
-ask_names() {   # users
+# Writes `user UID:NAME` for each uid; a job of its own, because a name service may be slow.
+resolve_names() {   # users
     for user in "$@"; do
         line=$(getent passwd "$user")
         line=${line%%:*}
@@ -187,7 +187,7 @@ ask_names() {   # users
     echo 'end name'
 }
 
-# Our own, as far as this machine knows it by itself.
-own_name() {
+# Prints this user's name from /etc/passwd.
+local_user_name() {
     awk -F: -v uid="$uid" '$3 == uid { print $1; exit }' </etc/passwd
 }

@@ -1,56 +1,56 @@
-# The probe itself: one loop over stdin, the children and the clock.
-# A further kind of device is a class like NvidiaSmi in a file of its own, and an entry here or in RARE. Of one
-# entry's kinds the first that works is used; the next is tried when it is absent.
-BACKENDS = ((Rare('nvml', 'Nvml', None, (0.5, 2.0, 10.0), 0.1, True, no_nvml),
-             Rare('nvidia-smi', 'NvidiaSmi', None, (1.0, 2.0, 10.0))),) + tuple((kind,) for kind in rare(RARE))
-SLOW = 10.0
-FULL = 60.0
-FASTEST = 0.05
-MOST_EVENTS = 32
-AGAIN = 60.0        # how often an absent backend is looked for
-USERS = '.processes'    # the source of what may fail although the devices are told
-STARTING = 60.0     # a driver that is being loaded takes its time; after this it is stuck
+# The probe's main loop over stdin, the children and the clock.
+# To add a kind of device, write a class like NvidiaSmi in its own file and add an entry here or to LAZY_BACKENDS. An entry
+# is a family of backends: the first one that works is used, the next is tried if it is absent.
+BACKENDS = ((LazyBackend('nvml', 'Nvml', None, (0.5, 2.0, 10.0), 0.1, True, why_no_nvml),
+             LazyBackend('nvidia-smi', 'NvidiaSmi', None, (1.0, 2.0, 10.0))),) + tuple((kind,) for kind in present_backends(LAZY_BACKENDS))
+SLOW_INTERVAL = 10.0
+FULL_INTERVAL = 60.0
+MIN_INTERVAL = 0.05
+MAX_EVENTS = 32
+RETRY_ABSENT = 60.0  # seconds between attempts to start an absent backend
+PROCESSES_SUFFIX = '.processes'  # suffix of the source of errors that concern processes only
+STARTING_TIMEOUT = 60.0  # seconds that loading a driver may take; after that it is stuck
 
 
-def serve(backend):
-    """What the child of one backend does."""
-    def run(duty):
+def backend_child(backend):
+    """Returns the main loop of the child of one backend."""
+    def run(child):
         try:
-            why = backend.lacks()
+            why = backend.why_absent()
             if why:
-                duty.report('state', why, None)
+                child.report('state', why, None)
                 return
-            driver = backend(duty)
+            driver = backend(child)
             why = driver.absent()
-        except (ImportError, MemoryError) as trouble:   # a Python without ctypes, or one that may not use it
-            duty.report('state', '%s: %s' % (backend.kind, str(trouble)[:100] or 'no memory'), None)
+        except (ImportError, MemoryError) as error:  # a Python without ctypes, or one that is not allowed to use it
+            child.report('state', '%s: %s' % (backend.kind, str(error)[:100] or 'no memory'), None)
             return
-        duty.farewell = driver.farewell
-        duty.report('state', why, driver.facts)
+        child.on_exit = driver.on_exit
+        child.report('state', why, driver.facts)
         while why is None:
-            why = driver.sample(*duty.next()[1:])
-            duty.report('idle')
-        duty.report('state', why, None)
+            why = driver.sample(*child.next()[1:])
+            child.report('idle')
+        child.report('state', why, None)
     return run
 
 
 class Backend:
-    """The probe's view of one backend."""
+    """The probe's state of one backend."""
 
     def __init__(self, kind):
-        self.worker = Worker(kind.kind, serve(kind), Page() if kind.tells_all else None)
+        self.worker = Worker(kind.kind, backend_child(kind), CallPage() if kind.sends_full else None)
         self.kind = kind.kind
         self.why = None
-        self.facts = None       # what it says of itself, once it works
-        self.floors = kind.floors
+        self.facts = None  # what it reports about itself once it works
+        self.min_intervals = kind.min_intervals
         self.focused = kind.focused
-        self.tells_all = kind.tells_all
-        self.is_behind = False  # something it said was not sent: all of it is asked for
-        self.part = {}          # what has come and not been sent
-        self.last = {}          # the last of each section, for full samples; empty while in trouble
+        self.sends_full = kind.sends_full
+        self.is_behind = False  # a part was not sent, so a full sample is requested
+        self.unsent = {}  # sections received and not sent yet
+        self.last = {}  # the last of each section, for full samples; empty after an error
 
-    def floor(self, focus):
-        return self.focused if focus and self.focused else self.floors[0]
+    def min_interval(self, focus):
+        return self.focused if focus and self.focused else self.min_intervals[0]
 
 
 class Probe:
@@ -58,15 +58,15 @@ class Probe:
         self.out = Output(1)
         self.commands = Commands(NODE)
         self.host = Host()
-        self.lookup = Worker('host.slow', look_up)
+        self.lookup = Worker('host.slow', serve_lookup)
         self.processes = Processes(self.lookup)
         self.questions = Questions(self.processes)
         self.families = [[Backend(kind) for kind in kinds] for kinds in BACKENDS]
         self.backends = [backend for family in self.families for backend in family]
-        self.interval, self.focus = max(FASTEST, INTERVAL), 0.0
+        self.interval, self.focus = max(MIN_INTERVAL, INTERVAL), 0.0
         self.n = 0
-        self.errors = {}        # waiting to be sent, by source and call
-        self.events = []        # likewise, oldest first
+        self.errors = {}  # unsent errors by source and call
+        self.events = []  # unsent events, oldest first
         self.hello_due = True
         self.announced = None
         self.full = True
@@ -75,8 +75,8 @@ class Probe:
         self.poll = select.poll()
         self.poll.register(0, select.POLLIN)
 
-    def used(self):
-        """The backends in use: of each family up to the first that is not absent."""
+    def active_backends(self):
+        """Returns the backends in use: those of each family up to the first one that is not absent."""
         out = []
         for family in self.families:
             for backend in family:
@@ -86,52 +86,52 @@ class Probe:
         return out
 
     def workers(self):
-        return [self.lookup] + [b.worker for b in self.used()]
+        return [self.lookup] + [b.worker for b in self.active_backends()]
 
-    def everybody(self):
+    def all_workers(self):
         return self.workers() + [self.questions.worker, self.processes.namer]
 
     def run(self):
         now = time.monotonic()
         for worker in self.workers():
-            self.begin(worker, now)
-        self.until(now + 0.2)
+            self.start_worker(worker, now)
+        self.wait_for(now + 0.2)
         self.lookup.ask(time.monotonic(), 'who', [], [os.getuid()], [])
-        self.until(time.monotonic() + 0.2, [self.lookup])
+        self.wait_for(time.monotonic() + 0.2, [self.lookup])
         for _ in 'start', 'ask':
-            self.processes.look(time.monotonic(), self)
-            self.until(time.monotonic() + 0.2, [self.processes.namer])
-        self.slow_ask(time.monotonic())
-        self.until(time.monotonic() + 0.05, [self.lookup])
+            self.processes.resolve_names(time.monotonic(), self)
+            self.wait_for(time.monotonic() + 0.2, [self.processes.namer])
+        self.request_slow(time.monotonic())
+        self.wait_for(time.monotonic() + 0.05, [self.lookup])
         self.started = time.monotonic()
-        self.full_at = self.started + 1 + sum(ord(c) * (i + 1) for i, c in enumerate(NODE)) % FULL
-        self.flow()
+        self.full_at = self.started + 1 + sum(ord(c) * (i + 1) for i, c in enumerate(NODE)) % FULL_INTERVAL
+        self.send_pending()
         self.next = self.started
         while True:
             now = time.monotonic()
             if now >= self.next:
                 self.tick(now)
-                self.plan(now)
-            self.trouble(time.monotonic())
-            self.flow()
-            self.pump(self.wake() - time.monotonic())
+                self.schedule_next(now)
+            self.check_workers(time.monotonic())
+            self.send_pending()
+            self.poll_once(self.next_wake() - time.monotonic())
 
-    def pace(self):
-        """The present interval of the ticks."""
+    def tick_interval(self):
+        """Returns the current seconds between ticks."""
         return self.focus or self.interval
 
-    def plan(self, now):
-        """The next tick: soon after the first one, so that there are rates, then on the grid."""
+    def schedule_next(self, now):
+        """Schedules the next tick: soon after the first one, to have rates early, then on a fixed grid."""
         if self.n == 1:
-            self.next = self.started + min(0.3, self.pace())
+            self.next = self.started + min(0.3, self.tick_interval())
             return
-        pace = self.pace()
-        self.next = self.started + ((now - self.started) // pace + 1) * pace
-        if self.next - now < 0.3 * pace:
-            self.next += pace
+        interval = self.tick_interval()
+        self.next = self.started + ((now - self.started) // interval + 1) * interval
+        if self.next - now < 0.3 * interval:
+            self.next += interval
 
-    def wake(self):
-        times = [self.next, self.questions.wake()]
+    def next_wake(self):
+        times = [self.next, self.questions.next_wake()]
         for worker in self.workers():
             if worker.link is None:
                 times.append(worker.retry)
@@ -141,38 +141,38 @@ class Probe:
             times.append(time.monotonic() + 0.2)
         return min(times)
 
-    # -- what comes in
+    # -- input
 
-    def begin(self, worker, now):
+    def start_worker(self, worker, now):
         if worker.start(now):
             self.poll.register(worker.link.source, select.POLLIN)
 
-    def pump(self, seconds):
-        """Waits for anything to happen, and deals with it."""
-        if self.out.rest:
+    def poll_once(self, seconds):
+        """Waits for events on the descriptors and handles them."""
+        if self.out.pending:
             self.poll.register(1, select.POLLOUT)
         ready = self.poll.poll(max(0, int(seconds * 1000 + 0.999)))
-        if self.out.rest:
+        if self.out.pending:
             self.poll.unregister(1)
         for fd, _ in ready:
             if fd == 0:
-                self.told()
+                self.read_stdin()
             elif fd == 1:
                 self.out.flush()
             else:
-                for worker in self.everybody():
+                for worker in self.all_workers():
                     if worker.link is not None and worker.link.source == fd:
-                        self.listen(worker)
+                        self.read_worker(worker)
 
-    def until(self, deadline, workers=None):
-        """Deals with what happens until the workers are done, or no longer than the deadline."""
+    def wait_for(self, deadline, workers=None):
+        """Handles events until the workers are idle or the deadline has passed."""
         while any(w.busy for w in (self.workers() if workers is None else workers)):
             left = deadline - time.monotonic()
             if left <= 0:
                 return
-            self.pump(left)
+            self.poll_once(left)
 
-    def told(self):
+    def read_stdin(self):
         data = os.read(0, 65536)
         if not data:
             self.end('stdin closed')
@@ -180,48 +180,48 @@ class Probe:
             seconds = values.get('seconds')
             if verb == 'heartbeat':
                 signal.alarm(DEADMAN)
-                for worker in self.everybody():
+                for worker in self.all_workers():
                     worker.send('beat')
             elif verb == 'full':
                 self.full = True
             elif verb in ('interval', 'focus') and seconds is not None:
-                seconds = min(3600.0, max(FASTEST, seconds)) if seconds else 0.0
+                seconds = min(3600.0, max(MIN_INTERVAL, seconds)) if seconds else 0.0
                 if verb == 'focus':
                     self.focus = seconds
                 else:
                     self.interval = seconds or self.interval
-                self.next = min(self.next, time.monotonic() + self.pace())
+                self.next = min(self.next, time.monotonic() + self.tick_interval())
             else:
                 self.questions.ask(number, verb, values)
 
-    def listen(self, worker):
+    def read_worker(self, worker):
         try:
             for report in worker.link.receive():
-                self.heard(worker, report)
+                self.on_report(worker, report)
         except EOFError:
             self.poll.unregister(worker.link.source)
             if worker is self.questions.worker:
-                self.questions.lost('the probe\'s child process ended')
+                self.questions.on_child_lost('the probe\'s child process ended')
                 return
             if worker is self.processes.namer:
-                self.processes.unheard(time.monotonic())
+                self.processes.on_namer_lost(time.monotonic())
                 return
             backend = self.backend(worker)
-            worker.look()
+            worker.refresh_call()
             if backend is not None and backend.why is None and not worker.is_ready:
-                self.give_up(backend, 'ended the process that called %s' % worker.call)
+                self.give_up(backend, 'crashed or exited in %s' % worker.call)
             absent = backend is not None and backend.why is not None
-            # What made it end it may have said itself.
+            # It may have reported the reason itself.
             if not absent and (worker.source, worker.call) not in self.errors:
                 self.error(worker.source, 'failed', worker.call, 0.0, 'the probe\'s child process ended')
             worker.end()
-            worker.retry = time.monotonic() + (AGAIN if absent else SLOW)
+            worker.retry = time.monotonic() + (RETRY_ABSENT if absent else SLOW_INTERVAL)
 
     def give_up(self, backend, what):
-        """A backend that has never said what it is: where another of its family can take over, it does."""
+        """Marks a backend that never reported its state as absent, if another one of its family can take over."""
         family = [one for one in self.families if backend in one][0]
         if backend is not family[-1]:
-            self.state(backend, '%s: its library %s' % (backend.kind, what), None)
+            self.set_state(backend, '%s: its library %s' % (backend.kind, what), None)
 
     def backend(self, worker):
         for backend in self.backends:
@@ -229,10 +229,10 @@ class Probe:
                 return backend
         return None
 
-    def heard(self, worker, report):
+    def on_report(self, worker, report):
         what, backend = report[0], self.backend(worker)
         if what == 'call':
-            worker.call, worker.since, worker.told = report[1], time.monotonic(), 0.0
+            worker.call, worker.since, worker.reported_at = report[1], time.monotonic(), 0.0
             worker.is_starting = len(report) > 2
         elif what == 'idle':
             worker.busy = False
@@ -240,18 +240,18 @@ class Probe:
             worker.busy = worker.busy and worker.is_ready
             worker.is_ready = True
             if backend is not None:
-                self.state(backend, report[1], report[2])
+                self.set_state(backend, report[1], report[2])
         elif what == 'error':
             self.error(worker.source + ''.join(report[5:]), report[1], report[2], report[3], report[4])
         elif what == 'event':
-            self.events = self.events[1 - MOST_EVENTS:] + [encode(report[1])]
+            self.events = self.events[1 - MAX_EVENTS:] + [encode(report[1])]
         elif what == 'floors':
-            backend.floors = report[1:]
+            backend.min_intervals = report[1:]
         elif what == 'part':
             part, pids = report[1], report[2]
-            part.update((key, Raw(value)) for key, value in report[3].items())
-            backend.part.update(part)
-            if not backend.tells_all:
+            part.update((key, RawJson(value)) for key, value in report[3].items())
+            backend.unsent.update(part)
+            if not backend.sends_full:
                 backend.last.update(part)
             if pids is not None:
                 self.processes.pids[backend.kind] = pids
@@ -260,37 +260,37 @@ class Probe:
         elif what == 'slow':
             self.slow = self.slow_last = report[1]
         elif what == 'who':
-            self.processes.heard(*report[1:])
+            self.processes.on_facts(*report[1:])
         elif what == 'name':
-            self.processes.named(report[1], report[2])
+            self.processes.on_name(report[1], report[2])
             self.hello_due = self.hello_due or report[1] == self.identity['uid']
         elif what == 'hidden':
-            self.processes.found(report[1])
+            self.processes.on_hidden(report[1])
         elif what == 'answer':
-            self.questions.heard(report[1])
+            self.questions.on_answer(report[1])
 
-    def state(self, backend, why, facts):
-        """What a backend has become; where it is absent the next of its family takes over, and gives back."""
+    def set_state(self, backend, why, facts):
+        """Stores a backend's state, starts the next of its family if it is absent, and ends those no longer needed."""
         self.hello_due = self.hello_due or (backend.why, backend.facts) != (why, facts)
         backend.why, backend.facts = why, facts
-        used = self.used()
+        used = self.active_backends()
         for other in self.backends:
             if other not in used and other.worker.link is not None:
                 self.poll.unregister(other.worker.link.source)
                 other.worker.end()
-                other.part, other.last, other.why, other.facts = {}, {}, None, None
+                other.unsent, other.last, other.why, other.facts = {}, {}, None, None
                 self.processes.pids.pop(other.kind, None)
             elif other in used and other.worker.pid == 0 and other.why is None:
-                self.begin(other.worker, time.monotonic())
+                self.start_worker(other.worker, time.monotonic())
 
-    # -- what goes out
+    # -- output
 
     def error(self, source, code, call, seconds, message):
         for backend in self.backends:
             if backend.kind == source:
                 backend.last = {}
             elif source.startswith(backend.kind + '.'):
-                for key in ('apps',) if source.endswith(USERS) else ('slow', 'more', 'mig'):
+                for key in ('apps',) if source.endswith(PROCESSES_SUFFIX) else ('slow', 'more', 'mig'):
                     backend.last.pop(key, None)
         if source == self.lookup.source:
             self.slow_last = None
@@ -300,40 +300,40 @@ class Probe:
             frame['message'] = message
         self.errors[(source, call)] = encode(frame)
 
-    def trouble(self, now):
-        """Reports calls that do not come back, and starts children that are due."""
+    def check_workers(self, now):
+        """Reports stuck calls and restarts children that are due."""
         for worker in [self.lookup] + [backend.worker for backend in self.backends]:
             worker.reap()
         for worker in self.workers():
-            seconds = worker.stuck(now)
+            seconds = worker.stuck_for(now)
             if seconds is not None:
-                is_starting = (worker.is_starting or not worker.is_ready) and seconds < STARTING
+                is_starting = (worker.is_starting or not worker.is_ready) and seconds < STARTING_TIMEOUT
                 self.error(worker.source, 'starting' if is_starting else 'stuck', worker.call, seconds, None)
                 backend = self.backend(worker)
                 if backend is not None and backend.why is None and not worker.is_ready and not is_starting:
-                    self.give_up(backend, 'does not come back from %s' % worker.call)
+                    self.give_up(backend, 'hangs in %s' % worker.call)
             if worker.link is None and worker.pid == 0 and now >= worker.retry:
-                self.begin(worker, now)
+                self.start_worker(worker, now)
             elif worker.link is None and now >= worker.retry:
-                worker.retry = now + SLOW
-        self.questions.look(now, self)
-        self.processes.look(now, self)
+                worker.retry = now + SLOW_INTERVAL
+        self.questions.advance(now, self)
+        self.processes.resolve_names(now, self)
 
     def intervals(self):
-        """The effective seconds of each source: what it wants, on our grid."""
-        pace = self.pace()
+        """Returns the effective seconds of each source: its minimum interval, rounded up to the grid of ticks."""
+        interval = self.tick_interval()
 
         def grid(floor):
-            return pace * max(1, -int(-(floor / pace - 0.05) // 1))
-        out = {'host': pace, 'host.slow': grid(SLOW)}
-        for backend in self.used():
-            out[backend.kind] = grid(backend.floor(self.focus))
-            for floor, group in zip(backend.floors[1:], ('.processes', '.slow')):
+            return interval * max(1, -int(-(floor / interval - 0.05) // 1))
+        out = {'host': interval, 'host.slow': grid(SLOW_INTERVAL)}
+        for backend in self.active_backends():
+            out[backend.kind] = grid(backend.min_interval(self.focus))
+            for floor, group in zip(backend.min_intervals[1:], ('.processes', '.slow')):
                 out[backend.kind + group] = grid(floor)
         return out
 
-    def flow(self):
-        """Sends what waits besides samples: hello first, whenever what it says has changed."""
+    def send_pending(self):
+        """Sends hello if it has changed, then waiting events, errors and answers."""
         intervals = self.intervals()
         if (self.hello_due or intervals != self.announced) and self.out.ready():
             self.hello_due, self.announced = False, intervals
@@ -358,69 +358,69 @@ class Probe:
         if 'slurm' in place:
             frame['cgroup'] = place
         frame['intervals'] = intervals
-        frame['backends'] = [self.standing(backend) for backend in self.used()]
+        frame['backends'] = [self.backend_state(backend) for backend in self.active_backends()]
         return frame
 
-    def standing(self, backend):
+    def backend_state(self, backend):
         if backend.why is not None:
             return {'kind': backend.kind, 'state': 'absent', 'why': backend.why}
         return dict(backend.facts or {}, kind=backend.kind, state='ready' if backend.facts else 'starting')
 
-    def slow_ask(self, now):
+    def request_slow(self, now):
         if now >= self.slow_due and self.lookup.ask(now, 'slow'):
-            self.slow_due = now + SLOW
+            self.slow_due = now + SLOW_INTERVAL
 
     def tick(self, now):
-        """One sample; dropped whole when nobody reads, and the number tells."""
+        """Takes and sends one sample. If stdout is full the sample is dropped, which its number shows."""
         self.n += 1
         if now >= self.full_at:
             self.full = True
-            self.full_at += FULL * ((now - self.full_at) // FULL + 1)
+            self.full_at += FULL_INTERVAL * ((now - self.full_at) // FULL_INTERVAL + 1)
         if not self.out.ready() or self.announced is None:
             return
-        pace = self.pace()
+        interval = self.tick_interval()
         asked = []
-        for backend in self.used():
+        for backend in self.active_backends():
             full = self.full or backend.is_behind
-            if backend.part and backend.tells_all:
-                backend.is_behind = full        # what came too late for the last sample goes with this one
-            elif backend.worker.ask(now, 'tick', pace, backend.floor(self.focus), full):
+            if backend.unsent and backend.sends_full:
+                backend.is_behind = full  # a part that came too late for the last sample goes with this one
+            elif backend.worker.ask(now, 'tick', interval, backend.min_interval(self.focus), full):
                 backend.is_behind = False
                 asked.append(backend.worker)
         host = self.host.sample(now)
-        self.slow_ask(now)
-        self.until(now + min(0.25 * pace, 0.3), asked)
-        parts = self.parts()
-        is_due = 0.0 < self.processes.again <= now or (self.full and self.processes.pids)
+        self.request_slow(now)
+        self.wait_for(now + min(0.25 * interval, 0.3), asked)
+        parts = self.take_parts()
+        is_due = 0.0 < self.processes.resample_at <= now or (self.full and self.processes.pids)
         if is_due or any('uses' in part or 'apps' in part for part in parts):
             if self.processes.read(self.full):
-                self.until(time.monotonic() + min(0.1 * pace, 0.05), [self.lookup])
+                self.wait_for(time.monotonic() + min(0.1 * interval, 0.05), [self.lookup])
             processes = self.processes.section(time.monotonic(), self.full)
         else:
             processes = None
-        self.flow()
+        self.send_pending()
         if not self.out.ready():
-            self.behind()
+            self.mark_behind()
             return
         self.out.send(self.frame(now, host, parts, processes))
         self.full = False
         self.slow = None
 
-    def behind(self):
+    def mark_behind(self):
         for backend in self.backends:
             backend.is_behind = True
 
-    def parts(self):
+    def take_parts(self):
         out = []
         for backend in self.backends:
-            part = dict(backend.last, **backend.part) if self.full and backend.last else backend.part
-            backend.part = {}
+            part = dict(backend.last, **backend.unsent) if self.full and backend.last else backend.unsent
+            backend.unsent = {}
             if part:
                 out.append(dict(part, kind=backend.kind))
         return out
 
     def frame(self, began, host, parts, processes):
-        """The sample, made shorter if it would be longer than a reader takes."""
+        """Returns the sample, without processes or backends if it would exceed the maximum frame."""
         end = time.monotonic()
         out = {'t': 'sample', 'n': self.n, 'at': end, 'took': (end - began) * 1000.0}
         if self.full:
@@ -435,16 +435,16 @@ class Probe:
             out['processes'] = processes
         frame = encode(out)
         for shed in ('processes', 'backends'):
-            if len(frame) >= FRAME - 64:
+            if len(frame) >= MAX_FRAME - 64:
                 out.pop(shed, None)
-                self.behind()
+                self.mark_behind()
                 frame = encode(out)
         return frame
 
     def end(self, why):
-        """Says goodbye if that is possible at once, and leaves nothing behind."""
-        for worker in self.everybody():
-            worker.end(gently=not worker.told and worker is not self.processes.namer)
+        """Sends bye if stdout accepts it soon, ends all children, and exits."""
+        for worker in self.all_workers():
+            worker.end(gently=not worker.reported_at and worker is not self.processes.namer)
         deadline = time.monotonic() + 0.3
         said = False
         try:
@@ -454,13 +454,13 @@ class Probe:
                     said = True
                 else:
                     time.sleep(0.01)
-        except Unheard:
+        except ReaderGone:
             pass
         for seconds in (0.5, 0.5):
             deadline = time.monotonic() + seconds
-            while time.monotonic() < deadline and not all([w.reap() for w in self.everybody()]):
+            while time.monotonic() < deadline and not all([w.reap() for w in self.all_workers()]):
                 time.sleep(0.005)
-            for worker in self.everybody():
+            for worker in self.all_workers():
                 worker.kill()
         os._exit(0)
 
@@ -477,11 +477,11 @@ def main():
         pass
     import gc
     if hasattr(gc, 'freeze'):
-        gc.freeze()         # what the children share with us stays shared
+        gc.freeze()  # pages shared with the children stay shared
     probe = Probe()
     try:
         probe.run()
-    except Unheard:
+    except ReaderGone:
         probe.end('stdout closed')
 
 

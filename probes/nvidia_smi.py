@@ -1,5 +1,5 @@
-# The nvidia-smi backend: asks, bounds and forwards; never interprets. One nvidia-smi at a time, ever.
-# Travels packed, and is compiled only in the child of a node whose NVML cannot be used.
+# The nvidia-smi backend: runs queries, limits their output and forwards it without interpreting it. Never runs two
+# nvidia-smi at once. Compiled only in the child of a node whose NVML cannot be used.
 SMI_FIELDS = (
     'index,uuid,name,pci.bus_id,driver_version,persistence_mode,pstate,temperature.gpu,temperature.memory,'
     'utilization.gpu,utilization.memory,memory.total,memory.used,memory.free,power.draw,power.limit,'
@@ -9,7 +9,7 @@ SMI_FIELDS = (
     'ecc.errors.uncorrected.aggregate.total,retired_pages.pending,compute_mode,mig.mode.current,'
     'pcie.link.gen.current,pcie.link.width.current,pcie.link.gen.max,pcie.link.width.max').split(',')
 SMI_APPS = 'gpu_uuid,pid,used_memory,process_name'
-# Asked for with the slow group: what every version knows, and what came after 465.
+# Queried with the slow group: the fields of all versions, and those added after 465.
 SMI_MORE = (
     'uuid,display_active,clocks.current.graphics,clocks.current.video,clocks.max.graphics,power.default_limit,'
     'power.min_limit,power.max_limit,retired_pages.single_bit_ecc.count,retired_pages.double_bit.count').split(',')
@@ -21,7 +21,7 @@ SMI_NEWER = (
 SMI_PLACES = ('/usr/bin', '/usr/local/bin', '/usr/local/nvidia/bin', '/usr/lib/wsl/lib', '/run/current-system/sw/bin',
               '/opt/bin', '/home/kubernetes/bin/nvidia/bin')
 SMI_FILES = '/proc/driver/nvidia/gpus/'
-SMI_WARNS = (0, 14)     # it has told all; by the latter it warns of a corrupted infoROM
+SMI_GOOD_EXITS = (0, 14)  # 14 only warns of a corrupted infoROM
 SMI_OUTPUT = 1 << 20
 SMI_LINE = 1024
 SMI_ROWS = 64
@@ -29,14 +29,14 @@ SMI_APP_ROWS = 1024
 SMI_APP_BYTES = 256 << 10
 SMI_NOISE = 8
 SMI_NOISE_LINE = 200
-SMI_AGAIN = 5.0     # wait after a failure
-SMI_FIRST = 60.0    # the first call may load the driver
-SMI_LATER = 10.0    # limit of the others, or three times what the last one took
-SMI_PACES = (5.0, 10.0, 20.0, 40.0, 80.0, 160.0)    # where it takes long: so that it rests as long as it works
-SMI_SLICES = 1024   # lines on slices
+SMI_RETRY = 5.0  # seconds to wait after a failure
+SMI_FIRST_TIMEOUT = 60.0  # seconds; the first call may load the driver
+SMI_MIN_TIMEOUT = 10.0  # seconds; at least this, or three times the last duration
+SMI_INTERVALS = (5.0, 10.0, 20.0, 40.0, 80.0, 160.0)  # for a slow nvidia-smi: it is idle for at least as long as it runs
+SMI_SLICES = 1024  # maximum lines about slices
 
-# What it says, and what it exits with (NVML's numbers), by the code that becomes of it.
-SMI_SAYS = (('mismatch', 'version mismatch'), ('nodriver', "couldn't communicate with the nvidia driver"),
+# Messages and exit codes (NVML's numbers) and the error code that is reported for them.
+SMI_MESSAGES = (('mismatch', 'version mismatch'), ('nodriver', "couldn't communicate with the nvidia driver"),
             ('nolib', "couldn't find libnvidia-ml"), ('nolib', 'error while loading shared libraries'),
             ('perm', 'insufficient permissions'), ('perm', 'permission denied'), ('lost', 'gpu is lost'),
             ('lost', 'unable to determine the device handle'))
@@ -45,41 +45,41 @@ SMI_EXITS = {4: 'perm', 9: 'nodriver', 12: 'nolib', 15: 'lost', 18: 'mismatch', 
 
 def smi_error(status, lines):
     said = ' '.join(lines).lower()
-    for code, words in SMI_SAYS:
+    for code, words in SMI_MESSAGES:
         if words in said:
             return code
     return SMI_EXITS.get(status, 'failed' if status else 'parse')
 
 
 def cut(line, most):
-    """The beginning of a line, short enough as JSON, where a character may take twelve bytes."""
+    """Shortens a line until its JSON fits into `most` bytes; a character may take twelve."""
     while len(quote(line)) > most:
         line = line[:len(line) // 2]
     return line
 
 
 class NvidiaSmi:
-    """Runs in a child of its own; `sample` reports parts and errors, and `floor` how often it wants to be asked."""
+    """Runs in its own child; `sample` reports parts and errors."""
 
     kind = 'nvidia-smi'
-    floors = (1.0, 2.0, 10.0)   # seconds between device queries, process queries, those of the slow group
+    min_intervals = (1.0, 2.0, 10.0)  # seconds between device queries, process queries, those of the slow group
     facts = None
 
-    def __init__(self, duty):
-        self.duty = duty
+    def __init__(self, child):
+        self.child = child
         self.path = None
         self.fields = list(SMI_FIELDS)
         self.more = SMI_MORE + SMI_NEWER
-        self.known = None       # what its help lists, once something was refused
-        self.minors = None      # the numbers of device files by PCI id
+        self.known = None  # the fields that its help lists, read after a refusal
+        self.minors = None  # device file numbers by PCI id
         self.worked = False
         self.took = 0.0
-        self.every = self.floors[0]
+        self.every = self.min_intervals[0]
         self.due = self.apps_due = self.slow_due = 0.0
-        self.part = {}          # of the devices, as last reported
+        self.part = {}  # the last reported part of the devices
 
     def absent(self):
-        """Why this backend cannot be used here, None when it can."""
+        """Returns why this backend cannot be used here, or None if it can."""
         for folder in os.environ.get('PATH', '').split(':') + list(SMI_PLACES):
             path = folder + '/nvidia-smi'
             if folder.startswith('/') and os.path.isfile(path) and os.access(path, os.X_OK):
@@ -87,29 +87,29 @@ class NvidiaSmi:
                 return None
         return 'nvidia-smi not found'
 
-    def farewell(self):
+    def on_exit(self):
         pass
 
     def sample(self, interval, _floor, _full):
         now = time.monotonic()
-        slack = min(0.1 * interval, 0.05)       # the tick that asks is never exactly on time
+        slack = min(0.1 * interval, 0.05)  # ticks are never exactly on time
         if now < self.due - slack:
             return None
         self.due = now + self.every
         if not self.devices():
-            self.due = time.monotonic() + SMI_AGAIN
+            self.due = time.monotonic() + SMI_RETRY
             return None
-        self.due = max(self.due, time.monotonic() + min(self.took, SMI_FIRST))
+        self.due = max(self.due, time.monotonic() + min(self.took, SMI_FIRST_TIMEOUT))
         if now >= self.slow_due - slack:
-            self.slow_due = now + self.floors[2]
+            self.slow_due = now + self.min_intervals[2]
             self.slow()
-        # After the slow group, which tells whose a process of a slice is.
+        # After the slow group, which tells the slice of a process.
         if now >= self.apps_due - slack:
-            self.apps_due = now + self.floors[1]
+            self.apps_due = now + self.min_intervals[1]
             self.apps()
 
     def query(self, fields):
-        """(exit status, lines, the fields this version knows) of a query for devices; None when it was ended."""
+        """Returns (exit status, lines, supported fields) of a device query, or None if it was killed."""
         while True:
             status, lines, ended = self.ask('--query-gpu=' + ','.join(fields))
             if ended:
@@ -117,13 +117,13 @@ class NvidiaSmi:
             refused = [f for f in fields if any('Field "%s" is not a valid' % f in line for line in lines)]
             if not refused or len(fields) == len(refused):
                 return status, lines, fields
-            # It names one at a time; its help names all it knows.
+            # It names one unknown field at a time; its help lists all known ones.
             if self.known is None:
                 self.known = self.help()
             fields = [f for f in fields if f not in refused and (f in self.known or not self.known)]
 
     def help(self):
-        """The fields this version knows by its own account, none where it gives none."""
+        """Returns the fields that the help of this version lists."""
         lines = self.ask('--help-query-gpu')[1]
         return set(word for line in lines if line[:1] == '"' for word in line.split('"')[1::2])
 
@@ -132,7 +132,7 @@ class NvidiaSmi:
                 and not line.startswith(fields[0] + ',')][:SMI_ROWS]
 
     def devices(self):
-        """Asks for the devices, leaving out what this version does not know; true when any answered."""
+        """Queries the devices; returns true if there was any row."""
         begun = time.monotonic()
         found = self.query(self.fields)
         if found is None:
@@ -141,50 +141,50 @@ class NvidiaSmi:
         rows = self.rows(lines, self.fields)
         noise = [line[:SMI_NOISE_LINE] for line in lines if line.count(',') < len(self.fields) - 1][:SMI_NOISE]
         if not rows:
-            self.failed(status, lines, '--query-gpu', '')
+            self.report_failure(status, lines, '--query-gpu', '')
             return False
         self.worked = True
         self.took = time.monotonic() - begun
-        self.pace(rows)
+        self.adapt_interval(rows)
         self.part = {'at': time.monotonic(), 'csv': {'columns': self.fields, 'rows': rows, 'noise': noise}}
-        self.duty.report('part', self.part, None, {})
+        self.child.report('part', self.part, None, {})
         return True
 
-    def failed(self, status, lines, option, of):
+    def report_failure(self, status, lines, option, of):
         said = lines[0][:SMI_NOISE_LINE] if lines else 'exited with %d and printed nothing' % status
-        self.duty.report('error', smi_error(status, lines), ('nvidia-smi ' + option).strip(), 0.0, said, of)
+        self.child.report('error', smi_error(status, lines), ('nvidia-smi ' + option).strip(), 0.0, said, of)
 
     def column(self, rows, field):
         place = self.fields.index(field) if field in self.fields else -1
         return set(row.split(',')[place].strip() for row in rows if place >= 0)
 
-    def pace(self, rows):
-        """Without persistence each query wakes the driver up: then it is asked less often."""
-        every = SMI_PACES[0] if 'Disabled' in self.column(rows, 'persistence_mode') else self.floors[0]
+    def adapt_interval(self, rows):
+        """Queries less often without persistence mode, where each query loads the driver, or if a query is slow."""
+        every = SMI_INTERVALS[0] if 'Disabled' in self.column(rows, 'persistence_mode') else self.min_intervals[0]
         if self.took > 2.0:
-            every = min([pace for pace in SMI_PACES if pace >= 2 * self.took] or SMI_PACES[-1:])
+            every = min([one for one in SMI_INTERVALS if one >= 2 * self.took] or SMI_INTERVALS[-1:])
         if every != self.every:
             self.due += every - self.every
             self.every = every
-            self.duty.report('floors', *[max(every, floor) for floor in self.floors])
+            self.child.report('floors', *[max(every, floor) for floor in self.min_intervals])
 
     def apps(self):
-        status, lines, ended = self.ask('--query-compute-apps=' + SMI_APPS, USERS)
+        status, lines, ended = self.ask('--query-compute-apps=' + SMI_APPS, PROCESSES_SUFFIX)
         if ended:
             return
         rows = [line for line in lines if line.count(',') >= 3 and not line.startswith('gpu_uuid,')][:SMI_APP_ROWS]
-        if status not in SMI_WARNS and not rows:
-            self.failed(status, lines, '--query-compute-apps', USERS)
+        if status not in SMI_GOOD_EXITS and not rows:
+            self.report_failure(status, lines, '--query-compute-apps', PROCESSES_SUFFIX)
             return
         longest = min(SMI_LINE, SMI_APP_BYTES // max(1, len(rows)))
         rows = [cut(line, longest) for line in rows]
         pids = [word for word in (row.split(',')[1].strip() for row in rows) if word.isdigit() and len(word) < 10]
         at = time.monotonic()
         pids = sorted(set(int(pid) for pid in pids) - {0})
-        self.duty.report('part', {'at': at, 'apps': {'at': at, 'rows': rows}}, pids, {})
+        self.child.report('part', {'at': at, 'apps': {'at': at, 'rows': rows}}, pids, {})
 
     def slow(self):
-        """The slow group: it travels with the devices it is about. What of it fails leaves out itself only."""
+        """Queries the slow group and reports it with the devices; a part that fails is left out."""
         part = {'slow': time.monotonic()}
         if self.minors is None:
             self.minors = self.device_files()
@@ -200,10 +200,10 @@ class NvidiaSmi:
         part['at'] = self.part['at']
         if len(part) > 2:
             part['csv'] = self.part['csv']
-        self.duty.report('part', part, None, {})
+        self.child.report('part', part, None, {})
 
     def device_files(self):
-        """The numbers of device files by PCI id, as the driver tells them; where /proc does not, nvidia-smi does."""
+        """Returns device file numbers by PCI id from /proc, or else from nvidia-smi -q."""
         found = {}
         for folder in listing(SMI_FILES)[:SMI_ROWS]:
             pairs = [line.partition(b':')[::2] for line in read(SMI_FILES + folder + '/information').split(b'\n')]
@@ -222,7 +222,7 @@ class NvidiaSmi:
         return found
 
     def details(self):
-        """What changes slowly, as far as this version knows it; None when it gives none of it."""
+        """Queries the values that change slowly; returns None if there are none."""
         while self.more:
             found = self.query(self.more)
             if found is None:
@@ -233,16 +233,16 @@ class NvidiaSmi:
                 self.more = known
                 return {'columns': known, 'rows': rows}
             if not any('is not a valid' in line for line in lines):
-                self.failed(status, lines, '--query-gpu', '.slow')
+                self.report_failure(status, lines, '--query-gpu', '.slow')
                 return None
-            # Too old for most of them: never again.
+            # This version is too old for most of them.
             self.more = SMI_MORE if len(self.more) > len(SMI_MORE) else None
         return None
 
     def slices(self):
-        """What it says of slices: who they are, and, in its table for people only, what they hold.
+        """Returns the lines about slices: from -L their names, from the table for people their memory.
 
-        None when it does not say who they are: that would mean that they are gone."""
+        Returns None without names, which would mean that the slices are gone."""
         def named(lines):
             return [line[:SMI_NOISE_LINE] for line in lines if line.startswith(('GPU ', 'MIG '))]
 
@@ -255,41 +255,41 @@ class NvidiaSmi:
         for key, option, pick in ('list', '-L', named), ('table', '', held):
             status, lines, ended = self.ask(option, '.slow')
             part[key] = pick(lines)[:SMI_SLICES]
-            # It warns by its status, too, and tells all the same.
+            # A non-zero status may be a warning only.
             if not ended and status and not part[key]:
-                self.failed(status, lines, option, '.slow')
+                self.report_failure(status, lines, option, '.slow')
             if not part['list']:
                 return None
         return part
 
     def ask(self, option, of=''):
-        """(exit status, lines, whether it had to be ended); what made us end it is reported."""
+        """Returns (exit status, lines, why it was killed or None), and reports a kill as an error."""
         name = ('nvidia-smi ' + option.split('=')[0]).strip()
         begun = time.monotonic()
         if self.worked:
-            self.duty.call(name)
-            limit = min(SMI_FIRST, max(SMI_LATER, 3 * self.took))
+            self.child.call(name)
+            limit = min(SMI_FIRST_TIMEOUT, max(SMI_MIN_TIMEOUT, 3 * self.took))
         else:
-            self.duty.call(name, 'starting')
-            limit = SMI_FIRST
+            self.child.call(name, 'starting')
+            limit = SMI_FIRST_TIMEOUT
         argv = [self.path] + [option] * bool(option) + ['--format=csv,noheader,nounits'] * ('=' in option)
         status, data, ended = self.run(argv, begun + limit)
         if ended == 'flood':
-            self.duty.report('error', 'parse', name, 0.0, 'printed more than %d bytes' % SMI_OUTPUT, of)
+            self.child.report('error', 'parse', name, 0.0, 'printed more than %d bytes' % SMI_OUTPUT, of)
         elif ended:
             took = time.monotonic() - begun
-            self.duty.report('error', 'stuck', name, took, 'killed after %.0f s' % took, of)
+            self.child.report('error', 'stuck', name, took, 'killed after %.0f s' % took, of)
         lines = [printable(line).strip() for line in data.decode('utf-8', 'replace').split('\n')]
         return status, [line for line in lines if line], ended
 
     def run(self, argv, deadline):
-        """Runs one program to its end: (status, output, None | 'flood' | 'late')."""
+        """Runs a program; returns (status, output, None | 'flood' | 'late')."""
         source, sink = os.pipe()
-        # With something of ours running, the alarm must take it along.
-        signal.signal(signal.SIGALRM, lambda number, frame: end_ourselves())
+        # While a program runs, the alarm must kill it too.
+        signal.signal(signal.SIGALRM, lambda number, frame: end_self())
         pid = os.fork()
         if pid == 0:
-            become(argv, sink)
+            exec_program(argv, sink)
         os.close(sink)
         output, ended = [], None
         size = 0
@@ -297,7 +297,7 @@ class NvidiaSmi:
             left = deadline - time.monotonic()
             if left <= 0:
                 ended = 'late'
-            elif self.duty.wait(left, source):
+            elif self.child.wait(left, source):
                 piece = os.read(source, 65536)
                 if not piece:
                     break
@@ -306,12 +306,12 @@ class NvidiaSmi:
                 if size > SMI_OUTPUT:
                     ended = 'flood'
         os.close(source)
-        status, late = self.leave(pid, ended, deadline)
+        status, late = self.wait_for_exit(pid, ended, deadline)
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
         return status, b''.join(output)[:SMI_OUTPUT], ended or late
 
-    def leave(self, pid, ended, deadline):
-        """Waits until the program has gone, by force if need be; one that cannot be killed is waited for here."""
+    def wait_for_exit(self, pid, ended, deadline):
+        """Waits until the program has exited, killing it at the deadline; waits even for an unkillable one."""
         late = None
         pause = 0.001
         while True:
@@ -321,12 +321,12 @@ class NvidiaSmi:
             if ended or time.monotonic() >= deadline:
                 late = 'late'
                 os.kill(pid, signal.SIGKILL)
-            self.duty.wait(pause)
+            self.child.wait(pause)
             pause = min(pause * 2, 0.25)
 
 
-def become(argv, sink):
-    """In a fresh fork: the program, with nothing of ours but its output."""
+def exec_program(argv, sink):
+    """Executes the program in a new fork, with its output to `sink`."""
     try:
         os.dup2(sink, 1)
         os.dup2(sink, 2)

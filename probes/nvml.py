@@ -1,80 +1,80 @@
-# The NVML backend: every device of the machine, its slices and who uses them, for as long as the child lives.
-LOST_AGAIN = 30.0
-MOST_DEVICES = 64
-MOST_SLICES = 16
-MOST_USES = 4096
-RESTARTS = 3
+# The NVML backend: all devices of the machine, their MIG slices and the processes that use them.
+LOST_RETRY = 30.0
+NVML_MAX_DEVICES = 64
+MAX_SLICES = 16
+MAX_USES = 4096
+MAX_RESTARTS = 3
 USE_KEYS = ('memory', 'kind', 'sm', 'mem', 'enc', 'dec')
 XID, ACTION = 8, 0x8000
-# By the bits of nvmlEventType*: what the driver tells of when it happens.
+# Event kinds by the bits of nvmlEventType*.
 EVENT_KINDS = ((XID, 'xid'), (2, 'ecc'), (0xc00, 'retirement'), (0x3000, 'poison'), (0x4000, 'unavailable'),
                (ACTION, 'recovery'))
-NOWHERE = 0xffffffff    # an event that is of no slice
+NO_INSTANCE = 0xffffffff  # the event concerns no slice
 
 
 class Nvml:
-    """Runs in a child of its own; `sample` reports what is new since the last time."""
+    """Runs in its own child; `sample` reports what has changed since the last call."""
 
     kind = 'nvml'
-    floors = (0.5, 2.0, 10.0)       # seconds between samples of devices, of processes, of the slow group
+    min_intervals = (0.5, 2.0, 10.0)  # seconds between samples of devices, of processes, of the slow group
 
-    def __init__(self, duty):
-        self.duty = duty
-        self.library = Library(duty.page)
+    def __init__(self, child):
+        self.child = child
+        self.library = Library(child.page)
         self.due = self.list_due = self.slow_due = self.slow_at = 0.0
         self.samples_taken = self.restarts = 0
         self.gpus = []
         self.facts = {}
         self.lists = None
-        self.events = self.deaf = None  # the set of events, and why there is none for good
-        self.listen_due = 0.0
-        self.uses = {}                  # (device, pid) -> what was told of it
+        self.events = self.why_no_events = None  # the event set, and why there is none for good
+        self.recreate_due = 0.0
+        self.uses = {}  # (device, pid) -> the values last sent
         self.uses_at = 0.0
 
     def absent(self):
-        """Why this backend cannot be used here, None when it can."""
+        """Returns why this backend cannot be used here, or None if it can."""
         why = self.library.open() or self.library.initialize()
         if why:
             return why
         self.lists = ProcessList(self.library)
-        self.samples = self.library.c.create_string_buffer(32 * ENTRIES)
+        self.samples = self.library.c.create_string_buffer(32 * INITIAL_ENTRIES)
         self.event = self.library.c.create_string_buffer(b'\xff' * 32, 32)
         self.facts = self.library.driver()
-        if self.counted() is None:
-            why = 'error %d' % self.library.refusal
-            self.duty.report('error', 'failed', 'nvmlDeviceGetCount_v2', 0.0, why)
+        if self.query_count() is None:
+            why = 'error %d' % self.library.last_refusal
+            self.child.report('error', 'failed', 'nvmlDeviceGetCount_v2', 0.0, why)
             return 'NVML: nvmlDeviceGetCount_v2 fails with ' + why
-        self.look()
+        self.find_devices()
         return None
 
-    def farewell(self):
+    def on_exit(self):
         self.library.call('nvmlShutdown')
 
-    # -- which devices there are
+    # -- devices
 
     def count(self):
-        """How many there are; as many as before where the library does not say."""
-        count = self.counted()
-        return len(self.gpus) if count is None else min(count, MOST_DEVICES)
+        """Returns the number of devices; the last one known if the library fails."""
+        count = self.query_count()
+        return len(self.gpus) if count is None else min(count, NVML_MAX_DEVICES)
 
-    def counted(self):
+    def query_count(self):
         count = self.library.number('nvmlDeviceGetCount_v2')
         return self.library.number('nvmlDeviceGetCount') if count is None else count
 
-    def look(self):
-        """Finds the devices anew, and forgets what the ones before refused."""
+    def find_devices(self):
+        """Opens all devices again and forgets which queries they refused."""
         before = {gpu.index: gpu for gpu in self.gpus}
-        self.listen()
+        self.create_event_set()
         self.gpus = [self.open(index, before.get(index)) for index in range(self.count())]
-        self.tell()
+        self.update_facts()
 
-    def tell(self):
+    def update_facts(self):
         self.facts['devices'] = len(self.gpus)
         self.facts['slices'] = sum([len(gpu.slices) for gpu in self.gpus])
         self.facts.pop('events', None)
         told = [gpu.values['xids'] for gpu in self.gpus if gpu.__class__ is Gpu]
-        if told and all([count.__class__ is Lack for count in told]):
-            self.facts['events'] = str(told[0])     # why there are none
+        if told and all([count.__class__ is Unavailable for count in told]):
+            self.facts['events'] = str(told[0])  # why events are unavailable
 
     def open(self, index, before):
         c = self.library.c
@@ -83,12 +83,12 @@ class Nvml:
         if code == NO_FUNCTION:
             code = self.library.call('nvmlDeviceGetHandleByIndex', c.c_uint(index), c.byref(handle))
         if code:
-            return self.closed(index, code, before)
+            return self.unreadable(index, code, before)
         try:
             gpu = Gpu(self.library, handle, index, self.facts.get('driver'))
             gpu.slices = self.slices(gpu)
-        except Trouble as trouble:
-            return self.closed(index, trouble.code, before)
+        except NvmlError as error:
+            return self.unreadable(index, error.code, before)
         if before is not None:
             if before.uuid == gpu.uuid:
                 gpu.past = before.past
@@ -96,59 +96,59 @@ class Nvml:
         self.register(gpu)
         return gpu
 
-    def closed(self, index, code, before):
+    def unreadable(self, index, code, before):
         fault = DEVICE_FAULTS.get(code, 'NVML error %d' % code)
         if before.__class__ is Gpu:
             before.close()
             if fault in ('lost', 'reset'):
-                self.happened(fault, before.uuid, -1)
-        return Closed(index, fault, time.monotonic() + LOST_AGAIN, before)
+                self.report_event(fault, before.uuid, -1)
+        return UnreadableDevice(index, fault, time.monotonic() + LOST_RETRY, before)
 
-    def handles(self, gpu):
-        """The handles of a device's slices, by number."""
+    def slice_handles(self, gpu):
+        """Yields (number, handle) of each slice of a device."""
         if gpu.values['mig'] != 1:
             return
         c = self.library.c
-        for number in range(min(MOST_SLICES, self.library.number('nvmlDeviceGetMaxMigDeviceCount', gpu.handle) or 0)):
+        for number in range(min(MAX_SLICES, self.library.number('nvmlDeviceGetMaxMigDeviceCount', gpu.handle) or 0)):
             handle = c.c_void_p()
             if self.library.call('nvmlDeviceGetMigDeviceHandleByIndex', gpu.handle, c.c_uint(number),
                                  c.byref(handle)) == OK:
                 yield number, handle
 
     def slices(self, gpu):
-        return [Slice(self.library, handle, number, gpu) for number, handle in self.handles(gpu)]
+        return [Slice(self.library, handle, number, gpu) for number, handle in self.slice_handles(gpu)]
 
-    def is_split_anew(self, gpu):
-        gpu.take(gpu.mode)
-        now = [self.library.words('nvmlDeviceGetUUID', handle) for _, handle in self.handles(gpu)]
+    def is_repartitioned(self, gpu):
+        gpu.query(gpu.mode)
+        now = [self.library.words('nvmlDeviceGetUUID', handle) for _, handle in self.slice_handles(gpu)]
         return now != [part.uuid for part in gpu.slices]
 
     # -- a sample
 
     def sample(self, interval, floor, full):
-        """One round; why there will be no more, None when there will."""
+        """Takes one sample; returns why the backend ends, or None if it goes on."""
         now = time.monotonic()
-        slack = min(0.1 * interval, 0.05)       # the tick that asks is never exactly on time
-        # The second one comes soon, so that there are rates.
+        slack = min(0.1 * interval, 0.05)  # ticks are never exactly on time
+        # The second sample comes soon, to have rates early.
         if now < self.due - slack and not full and self.samples_taken != 1:
             return None
         self.samples_taken += 1
         self.due = now + floor
-        is_torn = self.hear()
+        is_torn = self.read_events()
         is_slow = now >= self.slow_due - slack
         if is_slow:
-            self.slow_due, self.slow_at = now + self.floors[2], now
+            self.slow_due, self.slow_at = now + self.min_intervals[2], now
         is_listing = now >= self.list_due - slack
         if is_listing:
-            self.list_due = now + self.floors[1]
+            self.list_due = now + self.min_intervals[1]
         try:
             if is_slow and self.count() != len(self.gpus):
-                self.again()
-            rows = self.round(now, is_slow, is_listing)
-            if is_torn and now >= self.listen_due:
-                self.listen_due = now + LOST_AGAIN
-                self.listen_anew()
-        except Trouble:
+                self.publish()
+            rows = self.sample_all(now, is_slow, is_listing)
+            if is_torn and now >= self.recreate_due:
+                self.recreate_due = now + LOST_RETRY
+                self.recreate_event_set()
+        except NvmlError:
             return self.restart()
         self.restarts = 0
         self.report(now, full, is_slow, rows)
@@ -157,51 +157,51 @@ class Nvml:
     def report(self, now, full, is_slow, rows):
         pids = None
         if rows is not None:
-            rows = rows[:MOST_USES]
+            rows = rows[:MAX_USES]
             self.uses_at, pids = now, sorted(set(row[1] for row in rows))
         part, texts = {'at': now}, {}
         if is_slow or full:
             part['slow'] = self.slow_at
         parts = [part for gpu in self.gpus for part in [gpu] + list(gpu.slices)]
-        texts['devices'] = '[' + ','.join([one.text(full) for one in parts]) + ']'
+        texts['devices'] = '[' + ','.join([one.to_json(full) for one in parts]) + ']'
         if rows is not None or (full and self.uses_at):
             texts['uses'] = self.uses_text(rows, full)
-        self.duty.report('part', part, pids, texts)
+        self.child.report('part', part, pids, texts)
 
-    def round(self, now, is_slow, is_listing):
-        """Everything of every device; what becomes of one is no other's trouble. Returns the uses when listing."""
+    def sample_all(self, now, is_slow, is_listing):
+        """Samples each device; one that fails does not affect the others. Returns the uses if `is_listing`."""
         rows = []
         is_changed = False
         for place, gpu in enumerate(self.gpus):
             try:
-                if gpu.__class__ is Closed:
-                    if now < gpu.again:
+                if gpu.__class__ is UnreadableDevice:
+                    if now < gpu.retry_at:
                         continue
                     gpu = self.gpus[place] = self.open(gpu.index, gpu)
-                    if gpu.__class__ is Closed:
+                    if gpu.__class__ is UnreadableDevice:
                         continue
                     is_changed = True
                 had = gpu.values.get('util')
                 gpu.sample(now, is_slow)
                 if is_slow:
-                    self.compare(gpu)
-                lost_util = had.__class__ is int and gpu.values['util'].__class__ is Lack
-                if (is_slow or lost_util) and self.is_split_anew(gpu):
+                    self.report_recovery(gpu)
+                lost_util = had.__class__ is int and gpu.values['util'].__class__ is Unavailable
+                if (is_slow or lost_util) and self.is_repartitioned(gpu):
                     gpu, is_changed = self.reopen(place), True
-                rows += self.split(place, now, is_listing)
-            except Trouble as trouble:
-                if trouble.code == UNINITIALIZED:
+                rows += self.sample_slices(place, now, is_listing)
+            except NvmlError as error:
+                if error.code == UNINITIALIZED:
                     raise
-                self.gpus[place] = self.closed(gpu.index, trouble.code, gpu)
+                self.gpus[place] = self.unreadable(gpu.index, error.code, gpu)
                 is_changed = True
         if is_changed:
-            self.again(False)
+            self.publish(False)
         return rows if is_listing else None
 
-    def split(self, place, now, is_listing):
-        """The slices of a device, and the uses of whatever of it can be used."""
+    def sample_slices(self, place, now, is_listing):
+        """Samples the slices of a device; returns the uses of the slices or of the device."""
         gpu, rows = self.gpus[place], []
-        if gpu.__class__ is Closed:
+        if gpu.__class__ is UnreadableDevice:
             return rows
         try:
             for part in gpu.slices:
@@ -209,15 +209,15 @@ class Nvml:
             if is_listing:
                 for part in gpu.slices or [gpu]:
                     rows += self.uses_of(part)
-        except Trouble as trouble:
-            if not gpu.slices or trouble.code == UNINITIALIZED:
+        except NvmlError as error:
+            if not gpu.slices or error.code == UNINITIALIZED:
                 raise
             self.reopen(place)
-            self.again(False)
+            self.publish(False)
         return rows
 
     def reopen(self, place):
-        """The device as if it were new, because it has become another."""
+        """Opens a device again because its slices have changed."""
         before = self.gpus[place]
         gpu = self.gpus[place] = self.open(before.index, before)
         if gpu.__class__ is Gpu:
@@ -227,39 +227,39 @@ class Nvml:
                 part.sample(now)
         return gpu
 
-    def again(self, look=True):
-        """Says anew what there is."""
+    def publish(self, look=True):
+        """Reports the state again, after finding the devices again if `look`."""
         if look:
-            self.look()
-        self.tell()
-        self.duty.report('state', None, self.facts)
+            self.find_devices()
+        self.update_facts()
+        self.child.report('state', None, self.facts)
 
     def restart(self):
-        """The library was shut down under us, by a reloaded driver: begins anew, or ends."""
+        """Initializes the library again after a reload of the driver; returns why the backend ends, or None."""
         self.library.call('nvmlShutdown')
-        self.events = None              # went with it
+        self.events = None  # freed by nvmlShutdown
         self.restarts += 1
-        why = self.library.initialize() if self.restarts <= RESTARTS else 'NVML: uninitialized again and again'
+        why = self.library.initialize() if self.restarts <= MAX_RESTARTS else 'NVML: repeatedly uninitialized'
         if why is None:
-            self.again()
+            self.publish()
         return why
 
     # -- processes
 
     def uses_of(self, part):
-        """(device, pid, (memory, kind, SM, memory, encoder, decoder)) of every process that uses it."""
+        """Returns (device, pid, (memory, kind, SM, memory, encoder, decoder)) of each process that uses the part."""
         found = {}
         for kind, letter, quiet in (('Compute', 'C', None), ('Graphics', 'G', 'has_quiet_graphics'),
                                     ('MPSCompute', 'C', 'has_quiet_mps')):
-            # The graphics list takes milliseconds, and a device without display mostly has none: where it was
-            # empty, it is asked for with the slow group only.
+            # The graphics list takes milliseconds, and is mostly empty without a display: after an empty one
+            # it is read with the slow group only.
             if quiet and getattr(part, quiet):
                 continue
             code, rows = self.lists.read(kind, part.handle, part.place)
-            if code in part.troubles:
-                raise Trouble(code)
+            if code in part.fatal_codes:
+                raise NvmlError(code)
             if kind == 'Compute':
-                part.values['users'] = Lack(REFUSALS.get(code, 'driver error')) if code else True
+                part.values['users'] = Unavailable(REFUSALS.get(code, 'driver error')) if code else True
             if quiet and not rows and part.values.get('display') != 1:
                 setattr(part, quiet, True)
             for pid, memory in rows:
@@ -273,7 +273,7 @@ class Nvml:
                 for pid, (memory, letters) in found.items()]
 
     def uses_text(self, rows, full):
-        """The uses as JSON; of one that was told before only what has changed, of its device only the first time."""
+        """Returns the uses as JSON: only changed values, and the device only where it differs from the row before."""
         if rows is None:
             rows = [key + (values,) for key, values in self.uses.items()]
         told, out, device = {}, [], None
@@ -290,7 +290,7 @@ class Nvml:
         return '{"at":%.3f,"list":[%s]}' % (self.uses_at, ','.join(out))
 
     def shares(self, part, found):
-        """{pid: (sm, memory, encoder, decoder)} of what ran lately; None where nobody can tell."""
+        """Returns {pid: (sm, memory, encoder, decoder)} of recent samples, or None if the device has none."""
         if not part.has_process_use or part.__class__ is Slice:
             return None
         library, c = self.library, self.library.c
@@ -301,13 +301,13 @@ class Nvml:
             count = c.c_uint(len(self.samples) // 32)
             code = NO_FUNCTION
             if function is not None:
-                library.announce(label)
+                library.record_call(label)
                 code = function(part.handle, self.samples, c.byref(count), c.c_ulonglong(part.last_seen))
             if code != TOO_SMALL:
                 break
             self.samples = c.create_string_buffer(32 * min(65536, count.value * 2 + 5))
-        if code in part.troubles:
-            raise Trouble(code)
+        if code in part.fatal_codes:
+            raise NvmlError(code)
         if code in REFUSALS:
             part.has_process_use = False
             return None
@@ -316,7 +316,7 @@ class Nvml:
             return out if code == NOT_FOUND else None
         data = self.samples.raw[:32 * min(count.value, len(self.samples) // 32)]
         for pid, stamp, sm, memory, encoder, decoder in struct.iter_unpack('=IxxxxQIIII', data):
-            # Drivers fill in rows of processes long gone, and shares beyond all measure.
+            # Drivers return rows of processes that exited long ago, and percentages over 100.
             if pid in found and stamp > part.last_seen and max(sm, memory, encoder, decoder) <= 100:
                 if stamp >= last or pid not in out:
                     out[pid] = sm, memory, encoder, decoder
@@ -326,40 +326,40 @@ class Nvml:
 
     # -- events
 
-    def happened(self, kind, device, code):
-        self.duty.report('event', {'t': 'event', 'at': time.monotonic(), 'source': self.kind, 'kind': kind,
+    def report_event(self, kind, device, code):
+        self.child.report('event', {'t': 'event', 'at': time.monotonic(), 'source': self.kind, 'kind': kind,
                                    'device': device, 'code': None if code < 0 else code})
 
-    def compare(self, gpu):
-        """Tells when what would bring a device back to health is something else than before."""
+    def report_recovery(self, gpu):
+        """Reports an event if the recovery action of a device has changed."""
         action = gpu.values.get('recovery')
         if action.__class__ is int:
             if gpu.past.setdefault('recovery', action) != action:
-                self.happened('recovery', gpu.uuid, action)
+                self.report_event('recovery', gpu.uuid, action)
             gpu.past['recovery'] = action
 
-    def listen(self):
-        """Makes a set of events with nothing in it."""
+    def create_event_set(self):
+        """Creates an empty event set."""
         if self.events is not None:
             self.library.call('nvmlEventSetFree', self.events)
         self.events = None
-        if self.deaf is None:
+        if self.why_no_events is None:
             events = self.library.c.c_void_p()
             code = self.library.call('nvmlEventSetCreate', self.library.c.byref(events))
             if code == OK:
                 self.events = events
             else:
-                self.deaf = REFUSALS.get(code)
+                self.why_no_events = REFUSALS.get(code)
 
-    def listen_anew(self):
-        """A set with a lost device in it may tell of nothing but the loss."""
-        self.listen()
+    def recreate_event_set(self):
+        """Creates the event set again: one with a lost device may report nothing else."""
+        self.create_event_set()
         for gpu in self.gpus:
             if gpu.__class__ is Gpu:
                 self.register(gpu)
 
     def register(self, gpu):
-        """Asks to be told of Xids and their like; only what happens from now on is."""
+        """Registers a device for events; only later events are reported."""
         c, supported, code = self.library.c, self.library.c.c_ulonglong(), NOT_SUPPORTED
         if self.events is not None:
             code = self.library.call('nvmlDeviceGetSupportedEventTypes', gpu.handle, c.byref(supported))
@@ -371,52 +371,52 @@ class Nvml:
         if code == OK:
             self.count_xids(gpu)
         else:
-            gpu.values['xids'] = gpu.values['xid'] = Lack(self.deaf or REFUSALS.get(code, 'driver error'))
+            gpu.values['xids'] = gpu.values['xid'] = Unavailable(self.why_no_events or REFUSALS.get(code, 'driver error'))
 
     def count_xids(self, gpu):
         gpu.values['xids'] = gpu.past.setdefault('xids', 0)
-        gpu.values['xid'] = gpu.past.get('xid', Lack('not available'))
+        gpu.values['xid'] = gpu.past.get('xid', Unavailable('not available'))
 
-    def silence(self, why):
-        """The driver tells of no events, and is not asked again."""
-        self.deaf = why
-        self.listen_anew()
-        self.again(False)
+    def disable_events(self, why):
+        """Stops using events, because the driver refuses them."""
+        self.why_no_events = why
+        self.recreate_event_set()
+        self.publish(False)
 
-    def hear(self):
-        """Tells of the events that have come, and never waits for one; true if the set is of no use any more."""
+    def read_events(self):
+        """Reports the events that have arrived, without waiting; returns true if the event set must be created again."""
         if self.events is None:
             return False
         library, told = self.library, set()
         wait = library.function('nvmlEventSetWait_v2') or library.function('nvmlEventSetWait')
-        for _ in range(MOST_EVENTS):
-            library.announce(b'nvmlEventSetWait_v2')
+        for _ in range(MAX_EVENTS):
+            library.record_call(b'nvmlEventSetWait_v2')
             code = NO_FUNCTION if wait is None else wait(self.events, self.event, library.c.c_uint(0))
             if code in (INVALID, GPU_IS_LOST):
                 return True
             if code in REFUSALS:
-                self.silence(REFUSALS[code])
+                self.disable_events(REFUSALS[code])
             if code:
                 break
             handle, bits, data, instance, part = struct.unpack_from('=QQQII', self.event)
             for gpu in self.gpus:
                 if gpu.__class__ is Gpu and gpu.handle.value == handle:
-                    told.update(self.sort(gpu, bits, data, instance, part))
-                    self.slow_due = 0.0         # what else it changed stands in the slow group
+                    told.update(self.decode_event(gpu, bits, data, instance, part))
+                    self.slow_due = 0.0  # the slow group shows what else has changed
         for kind, device, code in sorted(told):
-            self.happened(kind, device, code)
+            self.report_event(kind, device, code)
         return False
 
-    def sort(self, gpu, bits, data, instance, part):
-        """What an event is: (kind, device, number) each; a slice is named where the driver knows it."""
+    def decode_event(self, gpu, bits, data, instance, part):
+        """Returns the [(kind, device, number)] of an event; the device is a slice if the driver names one."""
         if bits & XID:
             gpu.past['xids'] += 1
             gpu.past['xid'] = data
             self.count_xids(gpu)
         elif bits & ACTION and gpu.values.get('recovery').__class__ is int:
-            return []           # told once its number is known
+            return []  # reported by report_recovery, with its number
         hit = [one for one in gpu.slices if one.values.get('gpu_instance') == instance
-               and part in (NOWHERE, one.values.get('compute_instance'))]
+               and part in (NO_INSTANCE, one.values.get('compute_instance'))]
         device = hit[0].uuid if len(hit) == 1 else gpu.uuid
         kinds = [kind for mask, kind in EVENT_KINDS if bits & mask]
         return [(kind, device, data if bits & XID else -1) for kind in kinds]

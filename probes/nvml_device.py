@@ -1,39 +1,39 @@
-# One device as NVML shows it, or one MIG slice: what is asked, how often, and what it refused.
+# A device or a MIG slice in NVML: which values are read, how often, and which ones it refuses.
 
-EVERY_LINK = 0xffffffff
+ALL_LINKS = 0xffffffff
 KIB = 1024
-# (key, field id, scope id, factor, first driver that has it): ids were shuffled before that.
+# (key, field id, scope id, factor, first driver version): older drivers use the ids for other fields.
 FAST_FIELDS = (
     ('temperature_memory', 82, 0, 1, 418), ('power_instant', 186, 0, 1, 525),
     ('held_power', 74, 0, 1, 418), ('held_sync_boost', 76, 0, 1, 418),
     ('held_thermal', 269, 0, 1, 570), ('held_hw_thermal', 270, 0, 1, 580), ('held_power_brake', 271, 0, 1, 580),
     ('pcie_tx', 197, 0, 1, 560), ('pcie_rx', 198, 0, 1, 560),
-    ('nvlink_tx', 138, EVERY_LINK, KIB, 450), ('nvlink_rx', 139, EVERY_LINK, KIB, 450))
-# Where the first of these is refused, another may stand for it.
-INSTEAD = {'held_thermal': ('held_thermal', 75, 0, 1, 418), 'nvlink_tx': ('nvlink_tx', 202, EVERY_LINK, 1, 560),
-           'nvlink_rx': ('nvlink_rx', 204, EVERY_LINK, 1, 560)}
+    ('nvlink_tx', 138, ALL_LINKS, KIB, 450), ('nvlink_rx', 139, ALL_LINKS, KIB, 450))
+# Fields to use if the driver refuses or lacks the first choice.
+FALLBACK_FIELDS = {'held_thermal': ('held_thermal', 75, 0, 1, 418), 'nvlink_tx': ('nvlink_tx', 202, ALL_LINKS, 1, 560),
+           'nvlink_rx': ('nvlink_rx', 204, ALL_LINKS, 1, 560)}
 SLOW_FIELDS = (
     ('energy', 83, 0, 1, 418), ('power_average', 185, 0, 1, 525), ('nvlinks', 91, 0, 1, 418), ('pcie_replays', 94, 0, 1, 418), ('remapped_corrected', 142, 0, 1, 450),
     ('remapped_uncorrected', 143, 0, 1, 450), ('remap_pending', 144, 0, 1, 450), ('remap_failed', 145, 0, 1, 450),
     ('retired_single', 29, 0, 1, 418), ('retired_double', 30, 0, 1, 418), ('retired_pending', 31, 0, 1, 418),
     ('recovery', 230, 0, 1, 560))
-# What a slice has no answer of its own for.
-OF_THE_DEVICE = ('util', 'memory_util', 'temperature', 'power', 'power_limit', 'clock_sm', 'encoder', 'decoder')
-LINKS = 64
+# Values that a slice does not have.
+DEVICE_ONLY = ('util', 'memory_util', 'temperature', 'power', 'power_limit', 'clock_sm', 'encoder', 'decoder')
+MAX_LINKS = 64
 # nvmlEventType*: Xid, uncorrected memory error, page retirement, poison, device unavailable, recovery action.
 EVENTS = 0xfc0a
 
 
 def version(word):
-    """The number before the first point, large when there is none."""
+    """Returns the major version, a large number if there is none."""
     digits = (word or '').split('.')[0]
     return int(digits) if digits.isdigit() else 10000
 
 
-class Asked(Part):
-    """What device and slice have in common: the calls that fill in the values."""
+class NvmlDevice(DeviceValues):
+    """The queries common to a device and a slice."""
 
-    troubles = (GPU_IS_LOST, NEEDS_RESET, UNINITIALIZED)
+    fatal_codes = (GPU_IS_LOST, NEEDS_RESET, UNINITIALIZED)
 
     def __init__(self, library, handle, index, place):
         self.library, self.handle, self.index, self.place = library, handle, index, place
@@ -41,73 +41,73 @@ class Asked(Part):
         self.values = {}
         self.sent = {}
         self.gpm = None
-        self.last_seen = int((time.time() - 2) * 1e6)      # of the samples of what processes do
+        self.last_seen = int((time.time() - 2) * 1e6)  # of process utilization samples
         self.has_process_use = True
         self.has_quiet_graphics = self.has_quiet_mps = False
 
     def ask(self, keys, name, out, *before, **more):
-        """One call: what it fills in is a number, or an array for several keys."""
+        """Builds a query; `out` is a number, or an array for several keys."""
         keys = (keys,) if keys.__class__ is str else keys
         c = self.library.c
         arguments = (self.handle,) + before + (c.byref(out),) + more.get('after', ())
-        return Asking(self.library, self.place, keys, name, out, arguments, more.get('otherwise'), more.get('word', 0))
+        return Query(self.library, self.place, keys, name, out, arguments, more.get('fallback'), more.get('word', 0))
 
     def memory(self):
         c = self.library.c
         # nvmlMemory_v2_t: version, total, reserved, free, used; before it total, free, used with the reserved in it.
         old = self.ask(('memory_total', 'memory_free', 'memory_used'), 'nvmlDeviceGetMemoryInfo', (c.c_ulonglong * 3)())
         return self.ask((None, 'memory_total', 'memory_reserved', 'memory_free', 'memory_used'),
-                        'nvmlDeviceGetMemoryInfo_v2', (c.c_ulonglong * 5)(), otherwise=old, word=0x02000028)
+                        'nvmlDeviceGetMemoryInfo_v2', (c.c_ulonglong * 5)(), fallback=old, word=0x02000028)
 
-    def take(self, asking):
-        """Asks, and returns what to ask the next time: the same, what stands for it, or nothing more."""
+    def query(self, query):
+        """Runs a query; returns the query for the next time: the same, its fallback, or None."""
         values = self.values
-        while asking is not None:
-            out, code = asking.out, NO_FUNCTION
-            if asking.function is not None:
-                if asking.word:
-                    out[0] = asking.word
-                self.library.announce(asking.label)
-                code = asking.function(*asking.arguments)
+        while query is not None:
+            out, code = query.out, NO_FUNCTION
+            if query.function is not None:
+                if query.word:
+                    out[0] = query.word
+                self.library.record_call(query.label)
+                code = query.function(*query.arguments)
             if code == OK:
-                if asking.single:
-                    values[asking.single] = out.value
+                if query.single:
+                    values[query.single] = out.value
                 else:
-                    for key, value in zip(asking.keys, out):
+                    for key, value in zip(query.keys, out):
                         if key:
                             values[key] = value
-                return asking
-            if code in self.troubles:
-                raise Trouble(code)
+                return query
+            if code in self.fatal_codes:
+                raise NvmlError(code)
             refused = REFUSALS.get(code)
-            for key in asking.keys:
+            for key in query.keys:
                 if key:
-                    values[key] = Lack(refused or 'driver error')
+                    values[key] = Unavailable(refused or 'driver error')
             if not refused:
-                return asking
-            asking = asking.otherwise
+                return query
+            query = query.fallback
         return None
 
-    def round(self, plan):
-        """Asks everything of a plan, and leaves out of it what is refused."""
-        kept = [self.take(asking) for asking in plan]
+    def query_all(self, plan):
+        """Runs all queries of a plan and removes the refused ones."""
+        kept = [self.query(query) for query in plan]
         if kept != plan:
-            plan[:] = [asking for asking in kept if asking is not None]
+            plan[:] = [query for query in kept if query is not None]
 
-    def measure(self, now):
-        """What the activity counters say, as long as they say anything."""
+    def read_activity(self, now):
+        """Reads the activity counters."""
         if self.gpm is None:
             return
         code, found = self.gpm.read(now)
-        if code in self.troubles:
-            raise Trouble(code)
+        if code in self.fatal_codes:
+            raise NvmlError(code)
         if code:
-            self.values['activity'] = Lack(REFUSALS.get(code, 'driver error'))
+            self.values['activity'] = Unavailable(REFUSALS.get(code, 'driver error'))
             if code in REFUSALS:
                 self.gpm = None
         elif found:
             self.values['activity'] = found[:8]
-            # Counters tell more, where the driver has them.
+            # The driver's own byte counters are better, if there are any.
             if self.values.get('pcie_tx').__class__ is not int and found[8:] != [None] * 4:
                 self.values['flow'] = found[8:]
 
@@ -117,24 +117,24 @@ class Asked(Part):
         if why is None:
             self.gpm = gpm
         else:
-            self.values['activity'] = Lack(why)
+            self.values['activity'] = Unavailable(why)
 
 
-class Trouble(Exception):
-    """The device, or the library, answers no more."""
+class NvmlError(Exception):
+    """The device or the library has failed."""
 
     def __init__(self, code):
         Exception.__init__(self, code)
         self.code = code
 
 
-class Closed:
-    """A device that gives no numbers: lost, or not ours to read."""
+class UnreadableDevice:
+    """A device without values: lost, or not accessible."""
 
     slices = ()
 
     def __init__(self, index, fault, again, before):
-        self.index, self.fault, self.again = index, fault, again
+        self.index, self.fault, self.retry_at = index, fault, again
         self.uuid = before.uuid if before else 'index-%d' % index
         self.past = before.past if before else {}
         self.values = {key: before.values[key] for key in ('name', 'pci', 'minor', 'driver')
@@ -143,22 +143,22 @@ class Closed:
     def close(self):
         pass
 
-    def text(self, full):
+    def to_json(self, full):
         out = ['"uuid":%s,"index":%d,"fault":%s' % (quote(self.uuid), self.index, quote(self.fault))]
         return '{' + ','.join(out + ['"%s":%s' % (k, encode(v)) for k, v in self.values.items()]) + '}'
 
 
-class Slice(Asked):
-    """A MIG slice. It has memory, processes and activity counters of its own; all else is its device's."""
+class Slice(NvmlDevice):
+    """A MIG slice. It has its own memory, processes and activity counters; the rest belongs to its device."""
 
-    # Its handle means nothing any more once the device is split anew.
-    troubles = Asked.troubles + (INVALID, NOT_FOUND)
+    # Its handle becomes invalid when the device is repartitioned.
+    fatal_codes = NvmlDevice.fatal_codes + (INVALID, NOT_FOUND)
 
     def __init__(self, library, handle, index, device):
-        Asked.__init__(self, library, handle, index, '%d.%d' % (device.index, index))
+        NvmlDevice.__init__(self, library, handle, index, '%d.%d' % (device.index, index))
         self.parent = device.uuid
         self.fast = [self.memory()]
-        self.values.update((key, Lack('not supported')) for key in OF_THE_DEVICE)
+        self.values.update((key, Unavailable('not supported')) for key in DEVICE_ONLY)
         name = library.words('nvmlDeviceGetName', handle)
         self.values['name'] = name if name and 'MIG' in name else self.describe(name or 'GPU')
         instance = library.number('nvmlDeviceGetGpuInstanceId', handle)
@@ -171,37 +171,37 @@ class Slice(Asked):
             self.start_gpm(self.place, device.handle, instance)
 
     def describe(self, name):
-        """`MIG 3g.40gb`, as nvidia-smi calls it."""
+        """Returns a name such as `MIG 3g.40gb`, as nvidia-smi does."""
         out = (self.library.c.c_uint * 10)()
         if self.library.call('nvmlDeviceGetAttributes_v2', self.handle, out):
             return name + ' MIG'
         part = '%dc.' % out[7] if out[7] < out[6] else ''
         return '%s MIG %s%dg.%dgb' % (name, part, out[6], (out[8] + 512) // 1024)
 
-    def head(self, full):
-        return Asked.head(self, full) + ',"parent":' + quote(self.parent)
+    def header(self, full):
+        return NvmlDevice.header(self, full) + ',"parent":' + quote(self.parent)
 
     def sample(self, now):
-        self.round(self.fast)
-        self.measure(now)
+        self.query_all(self.fast)
+        self.read_activity(now)
 
 
-class Gpu(Asked):
+class Gpu(NvmlDevice):
     """A whole device."""
 
     def __init__(self, library, handle, index, driver):
-        Asked.__init__(self, library, handle, index, index)
+        NvmlDevice.__init__(self, library, handle, index, index)
         self.driver = version(driver)
         if driver:
             self.values['driver'] = driver
         self.has_gpm = False
         self.slices = []
         self.links = None
-        self.past = {}          # what happened to it, as far as it has been told
+        self.past = {}  # events and actions already reported
         spare = library.c.c_uint()
         self.mode = self.ask('mig', 'nvmlDeviceGetMigMode', library.c.c_uint(), after=(library.c.byref(spare),))
-        self.take(self.mode)
-        self.know()
+        self.query(self.mode)
+        self.query_static()
         self.fast = self.fast_plan()
         self.slow = self.slow_plan()
         self.batches = {'fast': self.batch(FAST_FIELDS), 'slow': self.batch(SLOW_FIELDS)}
@@ -211,8 +211,8 @@ class Gpu(Asked):
             if part.gpm is not None:
                 part.gpm.free()
 
-    def know(self):
-        """What never changes."""
+    def query_static(self):
+        """Reads the values that never change."""
         library, c, values = self.library, self.library.c, self.values
         name = library.words('nvmlDeviceGetName', self.handle)
         if name:
@@ -239,7 +239,7 @@ class Gpu(Asked):
         least, most = c.c_uint(), c.c_uint()
         once.append(self.ask('power_limit_min', 'nvmlDeviceGetPowerManagementLimitConstraints', least,
                              after=(c.byref(most),)))
-        self.round(once)
+        self.query_all(once)
         if values['power_limit_min'].__class__ is int:
             values['power_limit_max'] = most.value
         else:
@@ -247,7 +247,7 @@ class Gpu(Asked):
         major, minor = c.c_int(), c.c_int()
         if library.call('nvmlDeviceGetCudaComputeCapability', self.handle, c.byref(major), c.byref(minor)) == OK:
             values['capability'] = '%d.%d' % (major.value, minor.value)
-        # Asked of every device, the library answers at once where the chip has none.
+        # The library answers at once if the chip has no such counters.
         self.start_gpm(self.place, self.handle)
         self.has_gpm = self.gpm is not None
 
@@ -257,13 +257,13 @@ class Gpu(Asked):
         return [
             self.ask(('util', 'memory_util'), 'nvmlDeviceGetUtilizationRates', (c.c_uint * 2)()),
             self.memory(),
-            self.ask('temperature', 'nvmlDeviceGetTemperature', c.c_uint(), c.c_uint(0), otherwise=self.ask(
+            self.ask('temperature', 'nvmlDeviceGetTemperature', c.c_uint(), c.c_uint(0), fallback=self.ask(
                 (None, None, 'temperature'), 'nvmlDeviceGetTemperatureV', (c.c_int * 3)(), word=0x0100000c)),
             self.ask('power', 'nvmlDeviceGetPowerUsage', c.c_uint()),
             self.ask('clock_sm', 'nvmlDeviceGetClockInfo', c.c_uint(), c.c_uint(1)),
             self.ask('clock_memory', 'nvmlDeviceGetClockInfo', c.c_uint(), c.c_uint(2)),
             self.ask('pstate', 'nvmlDeviceGetPerformanceState', c.c_uint()),
-            self.ask('throttle', 'nvmlDeviceGetCurrentClocksThrottleReasons', c.c_ulonglong(), otherwise=self.ask(
+            self.ask('throttle', 'nvmlDeviceGetCurrentClocksThrottleReasons', c.c_ulonglong(), fallback=self.ask(
                 'throttle', 'nvmlDeviceGetCurrentClocksEventReasons', c.c_ulonglong())),
             self.ask('encoder', 'nvmlDeviceGetEncoderUtilization', c.c_uint(), after=(c.byref(spare),)),
             self.ask('decoder', 'nvmlDeviceGetDecoderUtilization', c.c_uint(), after=(c.byref(spare),)),
@@ -274,7 +274,7 @@ class Gpu(Asked):
         spare = c.c_uint()
         fabric = self.ask((None,) * 6 + ('fabric',), 'nvmlDeviceGetGpuFabricInfo', (c.c_uint * 7)())
         fabric = self.ask((None,) * 7 + ('fabric', 'fabric_health'), 'nvmlDeviceGetGpuFabricInfoV', (c.c_uint * 9)(),
-                          word=0x02000024, otherwise=fabric)
+                          word=0x02000024, fallback=fabric)
         errors = [self.ask(key, 'nvmlDeviceGetTotalEccErrors', c.c_ulonglong(), c.c_uint(kind), c.c_uint(since))
                   for key, kind, since in (('ecc_corrected', 0, 0), ('ecc_uncorrected', 1, 0),
                                            ('ecc_corrected_total', 0, 1), ('ecc_uncorrected_total', 1, 1))]
@@ -282,7 +282,7 @@ class Gpu(Asked):
             self.ask('clock_graphics', 'nvmlDeviceGetClockInfo', c.c_uint(), c.c_uint(0)),
             self.ask('clock_video', 'nvmlDeviceGetClockInfo', c.c_uint(), c.c_uint(3)),
             self.ask('fan', 'nvmlDeviceGetFanSpeed', c.c_uint()),
-            self.ask('power_limit', 'nvmlDeviceGetEnforcedPowerLimit', c.c_uint(), otherwise=self.ask(
+            self.ask('power_limit', 'nvmlDeviceGetEnforcedPowerLimit', c.c_uint(), fallback=self.ask(
                 'power_limit', 'nvmlDeviceGetPowerManagementLimit', c.c_uint())),
             self.ask('power_limit_requested', 'nvmlDeviceGetPowerManagementLimit', c.c_uint()),
             self.ask((None, 'temperature_margin'), 'nvmlDeviceGetMarginTemperature', (c.c_int * 2)(), word=0x01000008),
@@ -302,54 +302,54 @@ class Gpu(Asked):
         ]
 
     def batch(self, fields):
-        """The batch of those fields this driver can know; the others are lacking for good."""
+        """Returns a batch of the fields that this driver version has; the others become unavailable."""
         known = []
         for field in fields:
-            other = INSTEAD.get(field[0])
+            other = FALLBACK_FIELDS.get(field[0])
             if field[4] <= self.driver:
                 known.append(field[:4])
             elif other and other[4] <= self.driver:
                 known.append(other[:4])
             else:
-                self.values[field[0]] = Lack('not supported')
+                self.values[field[0]] = Unavailable('not supported')
         return FieldBatch(self.library, self.place, known)
 
-    def fields(self, name):
-        """Reads a batch, and leaves out of it what is refused."""
+    def read_fields(self, name):
+        """Reads a batch and removes the refused fields from it."""
         batch = self.batches[name]
         if not batch.fields:
             return
         code, found = batch.read(self.handle, self.library)
-        if code in self.troubles:
-            raise Trouble(code)
+        if code in self.fatal_codes:
+            raise NvmlError(code)
         if code:
             found = [(code, None)] * len(batch.fields)
         kept = []
         for field, (answer, value) in zip(batch.fields, found):
             key, refused = field[0], REFUSALS.get(answer)
-            if answer in self.troubles:
-                raise Trouble(answer)
-            other = INSTEAD.get(key)
+            if answer in self.fatal_codes:
+                raise NvmlError(answer)
+            other = FALLBACK_FIELDS.get(key)
             if refused and other and other[:4] != field and other[4] <= self.driver:
                 kept.append(other[:4])
                 continue
-            self.values[key] = Lack(refused or 'driver error') if answer else value * field[3]
+            self.values[key] = Unavailable(refused or 'driver error') if answer else value * field[3]
             if not refused:
                 kept.append(field)
         if kept != batch.fields:
             self.batches[name] = FieldBatch(self.library, self.place, kept)
             if any(field not in batch.fields for field in kept):
-                self.fields(name)       # what stands for a refused one
+                self.read_fields(name)  # reads the fallbacks at once
 
-    def each_link(self):
-        """The counters of every NVLink."""
+    def read_links(self):
+        """Reads the counters of each NVLink."""
         count = self.values.get('nvlinks')
         if count.__class__ is not int or not count:
             return
         if self.links is None:
             ids = [field[1:] for field in self.batches['fast'].fields if field[0] in ('nvlink_tx', 'nvlink_rx')]
             self.links = FieldBatch(self.library, self.place, [
-                (None, number, link, factor) for link in range(min(LINKS, count)) for number, _, factor in ids[:2]])
+                (None, number, link, factor) for link in range(min(MAX_LINKS, count)) for number, _, factor in ids[:2]])
         found = self.links.read(self.handle, self.library)[1]
         counts = [None if answer else value * field[3] for field, (answer, value) in zip(self.links.fields, found)]
         if counts:
@@ -357,18 +357,18 @@ class Gpu(Asked):
 
     def sample(self, now, is_slow):
         if is_slow:
-            self.round(self.slow)
-            self.fields('slow')
+            self.query_all(self.slow)
+            self.read_fields('slow')
             if self.values['fabric'].__class__ is int:
-                self.values['fabric'] &= 0xff       # a byte, and nobody fills in what lies behind it
-        self.round(self.fast)
+                self.values['fabric'] &= 0xff  # the field is one byte; the bytes after it are not set
+        self.query_all(self.fast)
         if self.values['pstate'] == 32:
-            self.values['pstate'] = Lack('not available')
-        if self.values['memory_total'] == 0:        # it has none of its own: the machine's is its
+            self.values['pstate'] = Unavailable('not available')
+        if self.values['memory_total'] == 0:  # integrated: it uses the host's memory
             for key in ('memory_total', 'memory_used', 'memory_free', 'memory_reserved'):
-                self.values[key] = Lack('not supported')
-        self.fields('fast')
+                self.values[key] = Unavailable('not supported')
+        self.read_fields('fast')
         if is_slow:
-            self.each_link()
+            self.read_links()
             self.has_quiet_graphics = self.has_quiet_mps = False
-        self.measure(now)
+        self.read_activity(now)

@@ -1,25 +1,25 @@
-# NVML's C side: finding the library, calling it under watch, and the layouts of what it fills in (NVIDIA's nvml.h).
+# NVML's C interface: loading the library, recording each call, and the struct layouts (NVIDIA's nvml.h).
 # Nothing here sleeps in the driver: nvmlDeviceGetPcieThroughput, which samples for 20 ms, is never called.
-# What a call may answer (nvmlReturn_t).
+# Return codes (nvmlReturn_t).
 OK, UNINITIALIZED, INVALID, NOT_SUPPORTED, NO_PERMISSION, NOT_FOUND, TOO_SMALL = 0, 1, 2, 3, 4, 6, 7
 NO_DRIVER, NO_FUNCTION, GPU_IS_LOST, NEEDS_RESET, BLOCKED, MISMATCH, DEPRECATED = 9, 13, 15, 16, 17, 18, 26
 
-# Answers that stay: the value is not asked for again. Every other one may be different next time.
+# Permanent errors: the value is not queried again. Any other error may be temporary.
 REFUSALS = {INVALID: 'not supported', NOT_SUPPORTED: 'not supported', NO_FUNCTION: 'not supported',
             25: 'not supported', DEPRECATED: 'not supported', NO_PERMISSION: 'no permission', BLOCKED: 'no permission'}
-# Answers that speak of the device as a whole, by the word that becomes its fault.
+# Errors of the whole device, with the fault that is reported.
 DEVICE_FAULTS = {GPU_IS_LOST: 'lost', NEEDS_RESET: 'reset', NO_PERMISSION: 'perm',
                  BLOCKED: 'blocked by a control group', 8: 'a power cable is not connected'}
-# Why the library as a whole cannot be used.
-NVML_ABSENT = {NO_DRIVER: 'NVML: the driver is not running', 12: 'NVML: libnvidia-ml.so.1 has no driver beside it',
-               MISMATCH: 'NVML: driver and library are of different versions', NO_PERMISSION: 'NVML: no permission',
+# Why the library cannot be used at all.
+NVML_ABSENT = {NO_DRIVER: 'NVML: the driver is not running', 12: 'NVML: libnvidia-ml.so.1 found, but not the driver library',
+               MISMATCH: 'NVML: driver and library versions differ', NO_PERMISSION: 'NVML: no permission',
                BLOCKED: 'NVML: blocked by a control group', 28: 'NVML: no device'}
 
-ENTRIES = 256       # of a process list, at first
+INITIAL_ENTRIES = 256  # initial length of a process list
 
 
-def foreign():
-    """What of ctypes is needed here, made of the extension below it: the package takes a megabyte of memory more."""
+def ctypes_subset():
+    """Builds the parts of ctypes needed here from _ctypes: the package itself takes a megabyte more memory."""
     import _ctypes as c
     simple = c._SimpleCData
     names = {name: type(simple)(name, (simple,), {'_type_': letter}) for name, letter in
@@ -47,22 +47,22 @@ def foreign():
 
 
 class Library:
-    """libnvidia-ml.so.1; every call is announced on the page before it is made."""
+    """libnvidia-ml.so.1; each call is recorded on the page before it is made."""
 
     def __init__(self, page):
         try:
-            self.c = foreign()
-        except Exception:       # a Python that is made differently
+            self.c = ctypes_subset()
+        except Exception:  # another Python implementation
             import ctypes
             self.c = ctypes
         self.memory = page.memory
         self.lib = None
         self.known = {}
-        self.refusal = NO_FUNCTION      # what the last number was refused with
+        self.last_refusal = NO_FUNCTION  # the last error of `number`
 
     def open(self):
-        """Why it cannot be loaded, None when it is."""
-        for place in NVML_PLACES:
+        """Loads the library; returns why that failed, or None."""
+        for place in NVML_PATHS:
             try:
                 self.lib = self.c.CDLL(place)
                 return None
@@ -71,14 +71,14 @@ class Library:
         return 'NVML: libnvidia-ml.so.1 not found'
 
     def initialize(self):
-        """Why it does not work, None when it does."""
+        """Initializes the library; returns why that failed, or None."""
         code = self.call('nvmlInit_v2')
         if code == NO_FUNCTION:
             code = self.call('nvmlInit')
         return NVML_ABSENT.get(code, 'NVML: error %d at the start' % code) if code else None
 
     def function(self, name):
-        """The function, None when this version does not have it."""
+        """Returns the function, or None if this version does not have it."""
         if name not in self.known:
             try:
                 self.known[name] = getattr(self.lib, name)
@@ -89,33 +89,33 @@ class Library:
     def label(self, name, place):
         return (name if place is None else '%s of device %s' % (name, place)).encode('ascii')
 
-    def announce(self, label):
-        self.memory[:96] = STAMP.pack(time.monotonic(), label)
+    def record_call(self, label):
+        self.memory[:96] = CALL_RECORD.pack(time.monotonic(), label)
 
     def call(self, name, *arguments):
         function = self.function(name)
         if function is None:
             return NO_FUNCTION
-        self.announce(self.label(name, None))
+        self.record_call(self.label(name, None))
         return function(*arguments)
 
     def number(self, name, *before):
-        """A whole number, or None."""
+        """Returns an unsigned integer, or None."""
         out = self.c.c_uint()
         code = self.call(name, *(before + (self.c.byref(out),)))
         if code not in (OK, NO_FUNCTION):
-            self.refusal = code
+            self.last_refusal = code
         return out.value if code == OK else None
 
     def words(self, name, *before):
-        """A short text, or None."""
+        """Returns a short string, or None."""
         out = self.c.create_string_buffer(96)
         if self.call(name, *(before + (out, self.c.c_uint(96)))) != OK:
             return None
         return clean(out.value)
 
     def driver(self):
-        """What hello tells of the driver."""
+        """Returns the facts about the driver for hello."""
         out, cuda = {}, self.c.c_int()
         for key, name in (('driver', 'nvmlSystemGetDriverVersion'), ('library', 'nvmlSystemGetNVMLVersion')):
             words = self.words(name)
@@ -130,22 +130,22 @@ def clean(data):
     return printable(data.decode('utf-8', 'replace'))[:96]
 
 
-class Asking:
-    """One value of one device, or several that come together: which function, and where it puts them."""
+class Query:
+    """A call that returns one value of a device, or several at once."""
 
-    def __init__(self, library, place, keys, name, out, arguments, otherwise=None, word=0):
-        self.keys = keys            # what each number of `out` is, None for what is not wanted
+    def __init__(self, library, place, keys, name, out, arguments, fallback=None, word=0):
+        self.keys = keys  # the key of each number of `out`, None to skip it
         self.function = library.function(name)
         self.label = library.label(name, place)
         self.out = out
         self.arguments = arguments
-        self.otherwise = otherwise  # what to try when this is refused
-        self.word = word            # the struct's version, which some drivers write over
+        self.fallback = fallback  # the query to use if this one is refused
+        self.word = word  # the struct's version, which some drivers overwrite
         self.single = keys[0] if len(keys) == 1 else None
 
 
 class FieldBatch:
-    """Many values of one device in one call (nvmlDeviceGetFieldValues)."""
+    """Reads many values of a device in one call (nvmlDeviceGetFieldValues)."""
 
     entry = struct.Struct('=IIqqIIQ')
     label = 'nvmlDeviceGetFieldValues'
@@ -159,10 +159,10 @@ class FieldBatch:
             self.entry.pack_into(self.buffer, 40 * i, number, scope, 0, 0, 0, 0, 0)
 
     def read(self, handle, library):
-        """The call's own answer, and for each field its answer and value."""
+        """Returns the code of the call, and the code and value of each field."""
         if self.function is None:
             return NO_FUNCTION, []
-        library.announce(self.announced)
+        library.record_call(self.announced)
         code = self.function(handle, len(self.fields), self.buffer)
         if code != OK:
             return code, []
@@ -171,7 +171,7 @@ class FieldBatch:
 
 
 def field_value(kind, bits):
-    """nvmlValue_t: double, u32, ulong, u64, i64, i32, u16."""
+    """Decodes nvmlValue_t: double, u32, ulong, u64, i64, i32, u16."""
     if kind == 0:
         return struct.unpack('=d', struct.pack('=Q', bits))[0]
     if kind in (2, 3):
@@ -185,14 +185,14 @@ def field_value(kind, bits):
 
 
 class ProcessList:
-    """The lists of processes. An entry has 16, 24 or 32 bytes, and drivers of 2023 disagree under one symbol:
-    what the driver leaves untouched of a marked buffer tells which it is."""
+    """Reads process lists. An entry has 16, 24 or 32 bytes, and drivers of 2023 disagree under the same symbol:
+    the size is found from the bytes of a patterned buffer that the driver leaves untouched."""
 
     pattern = b'\xa5' * 32
 
     def __init__(self, library):
         self.library = library
-        self.make(ENTRIES)
+        self.make(INITIAL_ENTRIES)
 
     def make(self, entries):
         self.entries = entries
@@ -200,7 +200,7 @@ class ProcessList:
         self.count = self.library.c.c_uint()
 
     def read(self, kind, handle, place):
-        """(answer, [(pid, bytes or None)]) of the kind Compute, Graphics or MPSCompute."""
+        """Returns (code, [(pid, bytes or None)]) for the kind Compute, Graphics or MPSCompute."""
         library = self.library
         for version in ('_v3', '_v2', ''):
             name = 'nvmlDeviceGet%sRunningProcesses%s' % (kind, version)
@@ -213,7 +213,7 @@ class ProcessList:
         for _ in range(4):
             self.count.value = self.entries
             self.buffer.raw = self.pattern * self.entries
-            library.announce(label)
+            library.record_call(label)
             code = function(handle, library.c.byref(self.count), self.buffer)
             if code != TOO_SMALL:
                 break
@@ -237,9 +237,9 @@ class ProcessList:
 
 
 class Gpm:
-    """Activity counters of Hopper and newer: two snapshots make one set of percentages."""
+    """Activity counters (GPM) of Hopper and newer: computed from two snapshots."""
 
-    # In the order in which they are told: graphics, SM, occupancy, any tensor, DRAM, FP64, FP32, FP16; MiB/s sent and
+    # In the order in which they are sent: graphics, SM, occupancy, any tensor, DRAM, FP64, FP32, FP16; MiB/s sent and
     # received over PCIe, received and sent over NVLink.
     metrics = (1, 2, 3, 5, 10, 11, 12, 13, 20, 21, 60, 61)
     head = struct.Struct('=IIQQ')
@@ -254,7 +254,7 @@ class Gpm:
         self.buffer = None
 
     def start(self):
-        """None when there are such counters here, else why not."""
+        """Returns why the device has no such counters, or None if it has."""
         c = self.library.c
         support = (c.c_uint * 2)(1, 0)
         if self.instance is None:
@@ -265,12 +265,12 @@ class Gpm:
             code = self.library.call('nvmlGpmSampleAlloc', c.byref(sample))
             if code:
                 return REFUSALS.get(code, 'not available')
-        # The header's struct has room for every metric there may ever be.
+        # The struct in nvml.h has room for all future metrics.
         self.buffer = c.create_string_buffer(24 + 40 * 480)
         return None
 
     def read(self, now):
-        """(answer, [value or None]); nothing until there are two snapshots more than 0.1 s apart."""
+        """Returns (code, [value or None]); an empty list until two snapshots are more than 0.1 s apart."""
         if self.taken is not None and now - self.taken < 0.11:
             return OK, []
         library, (before, last) = self.library, self.samples
@@ -281,20 +281,20 @@ class Gpm:
         function = library.function(name)
         if function is None:
             return NO_FUNCTION, []
-        library.announce(library.label(name, self.place))
+        library.record_call(library.label(name, self.place))
         code = function(*arguments)
         if code:
             return code, []
         self.samples = [last, before]
         is_first, self.taken = self.taken is None, now
-        return (OK, []) if is_first else self.judge(last, before)
+        return (OK, []) if is_first else self.compute(last, before)
 
-    def judge(self, first, second):
+    def compute(self, first, second):
         library = self.library
         self.head.pack_into(self.buffer, 0, 1, len(self.metrics), first.value, second.value)
         for i, number in enumerate(self.metrics):
             self.entry.pack_into(self.buffer, 24 + 40 * i, number, 0, 0.0)
-        library.announce(library.label('nvmlGpmMetricsGet', self.place))
+        library.record_call(library.label('nvmlGpmMetricsGet', self.place))
         code = library.function('nvmlGpmMetricsGet')(self.buffer)
         if code:
             return code, []

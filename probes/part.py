@@ -1,26 +1,26 @@
-# What the kinds of device have in common: values that are there or lacking, told again only when they are new.
-FLAGS = ('users', 'sram_threshold', 'mig', 'display', 'persistence', 'ecc_mode', 'remap_pending', 'remap_failed', 'retired_pending')
+# Values of a device, common to all kinds: present or unavailable, sent only when they have changed.
+BOOLEANS = ('users', 'sram_threshold', 'mig', 'display', 'persistence', 'ecc_mode', 'remap_pending', 'remap_failed', 'retired_pending')
 
 
-class Lack(str):
-    """Why a value is not there."""
+class Unavailable(str):
+    """The reason why a value is missing."""
 
 
-class Part:
-    """A device, or a part of one: `values` by key, and what of them was `sent`."""
+class DeviceValues:
+    """A device or a slice of one: its `values` by key, and those last `sent`."""
 
-    def text(self, full):
-        """What is new, as JSON; a value that stands still is not sent again before all of them are."""
-        out, lacks, sent = [self.head(full)], [], self.sent
+    def to_json(self, full):
+        """Returns the changed values as JSON, or all of them if `full`."""
+        out, lacks, sent = [self.header(full)], [], self.sent
         for key, value in self.values.items():
             if not full and sent.get(key) == value:
                 continue
             sent[key] = value
             kind = value.__class__
-            if kind is Lack:
+            if kind is Unavailable:
                 out.append('"%s":null' % key)
                 lacks.append('"%s":%s' % (key, quote(value)))
-            elif key in FLAGS:
+            elif key in BOOLEANS:
                 out.append('"%s":%s' % (key, 'true' if value else 'false'))
             else:
                 out.append('"%s":%s' % (key, value if kind is int else encode(value)))
@@ -28,7 +28,7 @@ class Part:
             out.append('"lacks":{' + ','.join(lacks) + '}')
         return '{' + ','.join(out) + '}'
 
-    def head(self, full):
-        """Who it is; a sample that is not full names it and no more."""
+    def header(self, full):
+        """Returns the JSON keys that identify the device."""
         text = '"uuid":' + quote(self.uuid)
         return text + ',"index":%d' % self.index if full or not self.sent else text

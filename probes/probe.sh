@@ -1,17 +1,17 @@
 # shellcheck shell=sh
-# The loop: what is due, what has come, what is stuck. Last part of the sh probe; base.sh is the first and explains.
-emit() {    # one sample with what is there, and on to the next tick
+# The main loop. Last part of the sh probe; base.sh, the first part, explains the design.
+send_sample() {    # sends one sample with the sections that are there
     clock
     [ -n "$csv_new$full" ] || csv=''
     [ -n "$apps_new$full" ] || apps=''
     [ -n "$details_new$full" ] || details=''
     unseen=''
-    [ -z "$csv" ] || absences
-    # An old dash does not hand on what stands in front of a function's name.
+    [ -z "$csv" ] || list_unseen
+    # An old dash does not export variables set in front of a function call.
     out=$(export n unseen slow csv csv_at details apps apps_at pids facts && sample)
     send "${out#*"$nl"}"
     if [ -n "$csv" ]; then
-        # Told is what `who` has answered; the others are asked about, as is a pid that is another process now.
+        # Facts already sent are kept; new processes, and pids that were reused, are looked up.
         before=$told told=' ' new='' facts=''
         for key in ${out%%"$nl"*}; do
             case "$before " in *" $key "*) told="$told$key " ;; *)
@@ -24,29 +24,29 @@ emit() {    # one sample with what is there, and on to the next tick
     csv_new='' apps_new='' details_new='' slow='' full='' pending=''
 }
 
-plan() {    # the timer for the next tick; ticks that have passed meanwhile count as dropped
+schedule_next() {    # schedules the next tick; ticks missed meanwhile count as dropped
     clock
-    if [ "$n" = 1 ] && [ "$pace" -ge 30 ]; then
+    if [ "$n" = 1 ] && [ "$period" -ge 30 ]; then
         due=$((start + 30))
         [ "$due" -gt "$now" ] || due=$((now + 1))
     else
         last=$due
-        due=$((start + ((now - start) / pace + 1) * pace))
-        if [ "$n" -gt 2 ] && [ $((due - last)) -gt $((pace + pace / 2)) ]; then n=$((n + (due - last) / pace - 1)); fi
-        if [ $((due - now)) -lt $((pace * 3 / 10)) ]; then due=$((due + pace)); fi
+        due=$((start + ((now - start) / period + 1) * period))
+        if [ "$n" -gt 2 ] && [ $((due - last)) -gt $((period + period / 2)) ]; then n=$((n + (due - last) / period - 1)); fi
+        if [ $((due - now)) -lt $((period * 3 / 10)) ]; then due=$((due + period)); fi
     fi
-    alight
+    set_timer
 }
 
-alight() {  # the timer itself; it looks in every second while a job is under way
+set_timer() {  # starts the timer; it fires every second while a job is running
     sequence=$((sequence + 1))
     left=$((due - now))
     if [ $left -gt 100 ] && [ -n "$smi_job$slow_job$who_job" ]; then left=100; fi
-    nap $left "tick $sequence"
+    after $left "tick $sequence"
     timer=$!
 }
 
-job() {     # kind, then what to run
+start_job() {     # kind, command
     kind=$1
     shift
     "$@" >&4 </dev/null &
@@ -59,7 +59,7 @@ job() {     # kind, then what to run
     esac
 }
 
-error() {   # source, code, call, hundredths, message as JSON or nothing
+error() {   # source, code, call, hundredths, message as JSON or nothing: sends an error frame
     seconds "$4"
     clock
     scope=host
@@ -67,7 +67,7 @@ error() {   # source, code, call, hundredths, message as JSON or nothing
     send "{\"t\":\"error\",\"at\":$up,\"source\":\"$1\",\"scope\":\"$scope\",\"code\":\"$2\",\"call\":\"$3\",\"for\":$sec${5:+,\"message\":$5}}"
 }
 
-stuck() {   # source, call, since, told: 0 when there is something to say
+report_if_stuck() {   # source, call, since, last report: reports a stuck job if due; returns 0 if it did
     [ $((now - $3)) -ge 300 ] && [ $((now - $4)) -ge 195 ] || return 1
     code=stuck
     # The first call may load the driver.
@@ -75,34 +75,34 @@ stuck() {   # source, call, since, told: 0 when there is something to say
     error "$1" $code "$2" $((now - $3)) ''
 }
 
-patrol() {  # jobs that do not come back
+check_jobs() {  # reports stuck jobs and kills nvidia-smi at its time limit
     clock
     if [ -n "$smi_job" ]; then
-        if stuck nvidia-smi "$smi_call" "$smi_since" "$smi_told"; then smi_told=$now csv_last='' csv=''; fi
+        if report_if_stuck nvidia-smi "$smi_call" "$smi_since" "$smi_told"; then smi_told=$now csv_last='' csv=''; fi
         if [ $((now - smi_since)) -gt $smi_limit ] && [ -n "$smi_pid" ]; then late=1; end_one "$smi_pid" KILL; fi
     fi
-    if [ -n "$slow_job" ] && stuck host.slow df "$slow_since" "$slow_told"; then slow_told=$now; fi
-    if [ -n "$who_job" ] && stuck host.slow cmdline "$who_since" "$who_told"; then who_told=$now; fi
+    if [ -n "$slow_job" ] && report_if_stuck host.slow df "$slow_since" "$slow_told"; then slow_told=$now; fi
+    if [ -n "$who_job" ] && report_if_stuck host.slow cmdline "$who_since" "$who_told"; then who_told=$now; fi
 }
 
-smi() {     # what for, how to call it, options
+start_smi() {     # kind, name of the call, options
     smi_call=$2
     kind=$1
     shift 2
-    job smi ask "$kind" "$@"
+    start_job smi run_smi "$kind" "$@"
 }
 
-query() { smi query 'nvidia-smi --query-gpu' "--query-gpu=$fields" --format=csv,noheader,nounits; }
+query_devices() { start_smi query 'nvidia-smi --query-gpu' "--query-gpu=$fields" --format=csv,noheader,nounits; }
 
-details() { smi more 'nvidia-smi --query-gpu' "--query-gpu=$more" --format=csv,noheader,nounits; }
+query_more() { start_smi more 'nvidia-smi --query-gpu' "--query-gpu=$more" --format=csv,noheader,nounits; }
 
-ended() {   # nvidia-smi has; whether what it printed counts
+smi_succeeded() {   # after nvidia-smi has ended: returns 0 if its output is complete
     wait "$smi_job"
     smi_job='' smi_pid=''
     [ -z "$late$flood" ]
 }
 
-failed() {  # source: why nvidia-smi gave nothing
+report_failure() {  # source: reports why nvidia-smi failed
     first=${noise%%"$nl"*}
     case $noise in
     *'ersion mismatch'*) code=mismatch ;;
@@ -132,7 +132,7 @@ failed() {  # source: why nvidia-smi gave nothing
     esac
 }
 
-without() { # list of fields, those to leave out
+remove_fields() { # list of fields, fields to remove: sets `list`
     list=,$1,
     shift
     for field in "$@"; do
@@ -141,7 +141,7 @@ without() { # list of fields, those to leave out
     list=${list#,} list=${list%,}
 }
 
-listed() {  # words between commas, as JSON
+json_list() {  # comma-separated words: sets `quoted` to a JSON list
     quoted='' list=$1
     while :; do
         case $list in *,*) quoted="$quoted\"${list%%,*}\"," list=${list#*,} ;; *) break ;; esac
@@ -149,12 +149,12 @@ listed() {  # words between commas, as JSON
     quoted="[$quoted\"$list\"]"
 }
 
-paced() {   # how often it is asked: without persistence each query wakes the driver up
+adapt_interval() {   # sets the query interval: longer without persistence mode, where each query loads the driver
     old=$every every=100
     case $rows in *', Disabled, P'*) case $fields in *,persistence_mode,pstate,*) every=500 ;; esac ;; esac
     took=$((now - smi_since))
     if [ $took -gt 200 ]; then
-        # Where it takes long, it rests as long as it works.
+        # A slow nvidia-smi is idle for at least as long as it runs.
         for every in 500 1000 2000 4000 8000 16000; do [ $every -lt $((2 * took)) ] || break; done
         [ $smi_due -ge $((now + took)) ] || smi_due=$((now + took))
     fi
@@ -164,27 +164,27 @@ paced() {   # how often it is asked: without persistence each query wakes the dr
     [ $every = $old ] || { smi_due=$((smi_due + every - old)); hello; }
 }
 
-answered() {    # nvidia-smi's device query has ended
-    if ! ended; then
-        failed nvidia-smi
+on_query_end() {    # after the device query
+    if ! smi_succeeded; then
+        report_failure nvidia-smi
         return
     fi
     if [ -n "$drops" ] && [ $tries -lt 40 ]; then
         tries=$((tries + 1))
         # shellcheck disable=SC2086
-        without $fields $drops
+        remove_fields $fields $drops
         fields=$list
-        if [ -n "$known" ]; then query; else learn query; fi
+        if [ -n "$known" ]; then query_devices; else query_help query; fi
         return
     fi
     tries=0
     if [ -z "$rows" ]; then
-        failed nvidia-smi
+        report_failure nvidia-smi
         return
     fi
     clock
-    paced
-    listed "$fields"
+    adapt_interval
+    json_list "$fields"
     list=''
     while [ -n "$noise" ]; do list="$list,${noise%%"$nl"*}" noise=${noise#*"$nl"}; done
     csv="{\"columns\":$quoted,\"rows\":[${rows#,}],\"noise\":[${list#,}]}"
@@ -197,27 +197,27 @@ answered() {    # nvidia-smi's device query has ended
         esac
         ;;
     esac
-    onward
+    next_smi_query
 }
 
-learn() {   # for what: it names one unknown field at a time, and its help all it knows
+query_help() {   # query|details: nvidia-smi names one unknown field at a time, its help lists all known ones
     known=, learning=$1
-    smi help 'nvidia-smi --help-query-gpu' --help-query-gpu
+    start_smi help 'nvidia-smi --help-query-gpu' --help-query-gpu
 }
 
-learned() { # its help has ended; with none, one field after the other is left out
+on_help_end() { # after the help; without help, fields are removed one by one
     wait "$smi_job"
     smi_job='' smi_pid=''
     if [ "$known" != , ]; then
-        only "$fields"
+        keep_known "$fields"
         [ -z "$list" ] || fields=$list
-        only "$more"
+        keep_known "$more"
         [ -z "$list" ] || more=$list
     fi
-    if [ "$learning" = query ]; then query; else details; fi
+    if [ "$learning" = query ]; then query_devices; else query_more; fi
 }
 
-only() {    # those of a list of fields that are known
+keep_known() {    # list of fields: sets `list` to the known ones
     rest=$1, list=''
     while [ -n "$rest" ]; do
         case $known in *",${rest%%,*},"*) list="$list,${rest%%,*}" ;; esac
@@ -226,7 +226,7 @@ only() {    # those of a list of fields that are known
     list=${list#,}
 }
 
-device_files() {    # the numbers of device files by PCI id, as the driver tells them
+device_files() {    # sets `minors` to the device file numbers by PCI id, from /proc
     list=''
     for place in /proc/driver/nvidia/gpus/*; do
         id=${place##*/}
@@ -241,92 +241,92 @@ device_files() {    # the numbers of device files by PCI id, as the driver tells
     [ -z "$list" ] || minors=",\"minors\":{${list#,}}"
 }
 
-numbered() {    # where /proc does not tell, nvidia-smi has
+on_files_end() {    # after nvidia-smi -q, used if /proc has no device file numbers
     wait "$smi_job"
     smi_job='' smi_pid='' minors=",\"minors\":{${rows#,}}"
-    if [ -n "$more" ]; then details; else sliced; fi
+    if [ -n "$more" ]; then query_more; else query_slices; fi
 }
 
-onward() {  # the next question to nvidia-smi, if one is due; the slow group first, which tells of slices
+next_smi_query() {  # starts the next query that is due; the slow group first, which tells the slices
     clock
     if [ "$now" -ge "$more_due" ]; then
         more_due=$((now + 990))
         more_json=''
         [ -n "$minors" ] || device_files
-        if [ -z "$minors" ]; then smi files 'nvidia-smi -q' -q; elif [ -n "$more" ]; then details; else sliced; fi
+        if [ -z "$minors" ]; then start_smi files 'nvidia-smi -q' -q; elif [ -n "$more" ]; then query_more; else query_slices; fi
     elif [ "$now" -ge "$apps_due" ]; then
         apps_due=$((now + 190))
         [ $every -le 200 ] || apps_due=$((now + every - 10))
-        smi apps 'nvidia-smi --query-compute-apps' --query-compute-apps=gpu_uuid,pid,used_memory,process_name \
+        start_smi apps 'nvidia-smi --query-compute-apps' --query-compute-apps=gpu_uuid,pid,used_memory,process_name \
             --format=csv,noheader,nounits
     fi
 }
 
-detailed() {    # the query for the slow group has ended; when it fails, the rest of the group is told
-    if ! ended; then
-        failed nvidia-smi.slow
-        sliced
+on_more_end() {    # after the query for the slow group; if it failed, the rest of the group is sent
+    if ! smi_succeeded; then
+        report_failure nvidia-smi.slow
+        query_slices
         return
     fi
     if [ -n "$drops" ]; then
         tries=$((tries + 1))
         # shellcheck disable=SC2086
-        without $more $drops
+        remove_fields $more $drops
         more=$list
         if [ $tries -ge 40 ]; then
-            # Too old for most of them: never again.
+            # This version is too old for most of them.
             if [ -n "$newer" ]; then more=$more_old; else more=''; fi
             newer='' tries=0
         fi
-        if [ -z "$known" ]; then learn details; elif [ -n "$more" ]; then details; else sliced; fi
+        if [ -z "$known" ]; then query_help details; elif [ -n "$more" ]; then query_more; else query_slices; fi
         return
     fi
     tries=0
     if [ -z "$rows" ]; then
-        failed nvidia-smi.slow
-        sliced
+        report_failure nvidia-smi.slow
+        query_slices
         return
     fi
-    listed "$more"
+    json_list "$more"
     more_json=",\"more\":{\"columns\":$quoted,\"rows\":[${rows#,}]}"
-    sliced
+    query_slices
 }
 
-sliced() {  # slices are asked for where there are any
-    if [ -n "$has_mig" ]; then smi list 'nvidia-smi -L' -L; else tell; fi
+query_slices() {  # lists the slices if there are any
+    if [ -n "$has_mig" ]; then start_smi list 'nvidia-smi -L' -L; else publish_slow; fi
 }
 
-tell() {    # all of the slow group is there
+publish_slow() {    # the slow group is complete
     clock
     details=",\"slow\":$up$minors$more_json"
     details_last=$details details_new=1 csv=$csv_last csv_new=1
-    onward
+    next_smi_query
 }
 
-listed_all() {  # a list has ended; nvidia-smi warns by its status, too, and tells all the same
-    ended && { [ "$status" = 0 ] || [ -n "$rows" ]; }
+list_succeeded() {  # after a list: a non-zero status may be a warning only
+    smi_succeeded && { [ "$status" = 0 ] || [ -n "$rows" ]; }
 }
 
-named() {   # the list of slices has ended
-    if ! listed_all; then
-        failed nvidia-smi.slow
-        tell
+on_list_end() {   # after the list of slices
+    if ! list_succeeded; then
+        report_failure nvidia-smi.slow
+        publish_slow
         return
     fi
     slices=${rows#,}
-    smi table nvidia-smi
+    start_smi table nvidia-smi
 }
 
-tabled() {  # the table has ended; who the slices are is known without it
-    listed_all || failed nvidia-smi.slow
+on_table_end() {  # after the table; the slices are known without it
+    list_succeeded || report_failure nvidia-smi.slow
     more_json="$more_json,\"mig\":{\"list\":[$slices],\"table\":[${rows#,}]}"
-    tell
+    publish_slow
 }
 
-users() {   # nvidia-smi's process query has ended
-    # It warns by 14, of a corrupted infoROM, and by 15, of a lost device, and tells of the others.
-    if ! ended || { [ "$status" != 0 ] && [ "$status" != 14 ] && [ -z "$rows" ]; }; then
-        failed nvidia-smi.processes
+on_apps_end() {   # after the process query
+    # Status 14 warns of a corrupted infoROM and 15 of a lost device; the rows are still valid.
+    if ! smi_succeeded || { [ "$status" != 0 ] && [ "$status" != 14 ] && [ -z "$rows" ]; }; then
+        report_failure nvidia-smi.processes
         return
     fi
     clock
@@ -348,14 +348,14 @@ users() {   # nvidia-smi's process query has ended
             esac
             ;;
         esac
-        # An old dash takes single quotes between double ones for letters.
+        # An old dash does not remove single quotes between double ones.
         row=${rows#*'","'}
         [ "$row" != "$rows" ] || break
         rows=,\"$row
     done
 }
 
-advance() { # starts what is due, and sends the waiting sample as soon as nothing it waits for is under way
+start_due_jobs() { # starts the jobs that are due, and sends the waiting sample once its jobs have ended
     if [ -z "$who_job" ] && [ -n "$new" ] && [ ${#facts} -lt 40000 ]; then
         # shellcheck disable=SC2086
         set -- $new
@@ -367,14 +367,14 @@ advance() { # starts what is due, and sends the waiting sample as soon as nothin
         done
         asked=$turn
         # shellcheck disable=SC2086
-        job who who $turn
+        start_job who static_facts $turn
     fi
     if [ -z "$name_job" ] && [ -n "$unnamed" ]; then
         turn=$unnamed unnamed=''
         # shellcheck disable=SC2086
-        job name ask_names $turn
+        start_job name resolve_names $turn
     fi
-    if [ -n "$pending" ] && [ -z "$smi_job$who_job" ]; then emit; plan; fi
+    if [ -n "$pending" ] && [ -z "$smi_job$who_job" ]; then send_sample; schedule_next; fi
 }
 
 tick() {
@@ -386,31 +386,31 @@ tick() {
         full=1
         full_at=$((full_at + ((now - full_at) / 6000 + 1) * 6000))
     fi
-    # A full sample tells every process again.
+    # A full sample has the static facts of all processes.
     [ -z "$full" ] || { new=$pids told=''; slow=$slow_last; }
     if [ "$now" -ge "$slow_due" ] && [ -z "$slow_job" ]; then
-        slow_due=$((now + 1000 - pace / 20))
-        look
-        job slow slow
+        slow_due=$((now + 1000 - period / 20))
+        find_host_devices
+        start_job slow slow_facts
     fi
     if [ -z "$smi" ] && [ "$now" -ge "$smi_due" ]; then
         smi_due=$((now + 6000))
         find_smi
         [ -z "$smi" ] || { smi_due=$now; hello; }
     fi
-    slack=$((pace / 10))
+    slack=$((period / 10))
     [ $slack -le 5 ] || slack=5
     if [ -n "$smi" ] && [ -z "$smi_job" ] && [ "$now" -ge $((smi_due - slack)) ]; then
         smi_due=$((now + every))
-        query
-        wait_for=$((pace / 4))
+        query_devices
+        wait_for=$((period / 4))
         [ $wait_for -le 30 ] || wait_for=30
-        nap $wait_for "late $n"
-        alarm=$!
+        after $wait_for "late $n"
+        wait_timer=$!
     elif [ -n "$smi_job" ] || [ -n "$who_job" ]; then
-        # Still at the last question: not worth a wait.
-        emit
-        plan
+        # The last query is still running: do not wait for it.
+        send_sample
+        schedule_next
     fi
 }
 
@@ -419,7 +419,7 @@ answer() {  # id, result, why
     send "{\"t\":\"answer\",\"id\":$1,\"at\":$up,\"result\":\"$2\"${3:+,\"why\":\"$3\"}}"
 }
 
-deliver() { # "id pid start signal": to the process that is meant, and to no other
+send_signal() { # "id pid start signal": signals the process if pid and start time match
     # shellcheck disable=SC2086
     set -- $1
     id=$1 pid=$2 born=$3 number=$4 line=''
@@ -427,15 +427,15 @@ deliver() { # "id pid start signal": to the process that is meant, and to no oth
     [1-9] | [12][0-9] | 3[01]) ;;
     *) answer "$id" bad 'not a signal that may be sent'; return ;;
     esac
-    if [ -z "$leader" ]; then answer "$id" refused 'what /proc shows is about other processes'; return; fi
-    if [ "$pid" -le 1 ]; then answer "$id" refused 'that is the process the node stands on'; return; fi
+    if [ -z "$leader" ]; then answer "$id" refused '/proc belongs to another PID namespace'; return; fi
+    if [ "$pid" -le 1 ]; then answer "$id" refused 'pid 1 is never signalled'; return; fi
     whose="$uid"
-    [ "$uid" = 0 ] || whose=$(own "$pid")
-    # A name may hold a line end. From here on nothing waits, and nothing is started.
+    [ "$uid" = 0 ] || whose=$(real_or_saved_uid "$pid")
+    # A process name may contain a newline. From here on no process is started.
     while IFS= read -r part || [ -n "$part" ]; do line="$line $part"; done <"/proc/$pid/stat"
     if [ -z "$line" ]; then
         case $(kill -0 "$pid" 2>&1) in
-        *ermitted*) answer "$id" refused 'the node hides this process' ;;
+        *ermitted*) answer "$id" refused 'the node hides this process (hidepid)' ;;
         *) answer "$id" gone 'no such process' ;;
         esac
         return
@@ -443,8 +443,8 @@ deliver() { # "id pid start signal": to the process that is meant, and to no oth
     # shellcheck disable=SC2086
     set -- ${line##*\) }
     if [ "${20}" != "$born" ]; then answer "$id" reused 'another process has this pid now'
-    elif [ "$1" = Z ] || [ "$1" = X ]; then answer "$id" zombie 'it has ended already, and its parent has not looked'
-    elif [ $(($7 & 2097152)) != 0 ]; then answer "$id" refused 'it is a part of the kernel'
+    elif [ "$1" = Z ] || [ "$1" = X ]; then answer "$id" zombie 'it is a zombie: it has exited and waits to be reaped'
+    elif [ $(($7 & 2097152)) != 0 ]; then answer "$id" refused 'it is a kernel thread'
     elif [ "$3" = "$leader" ]; then answer "$id" refused 'it is the probe itself'
     elif [ "$whose" != "$uid" ]; then answer "$id" refused 'it belongs to another user'
     elif kill "-$number" "$pid"; then answer "$id" sent
@@ -453,33 +453,33 @@ deliver() { # "id pid start signal": to the process that is meant, and to no oth
     fi
 }
 
-renamed() { # "uid:name": of the last word on a user, who is told anew with all processes
+on_user_name() { # "uid:name": stores a user name and requests a full sample
     case $1 in "${1%%:*}:${1%%:*}") return ;; esac
     names="$names $1" full=1
     case $1 in "$uid:"*) user=${1#*:}; hello ;; esac
 }
 
-own() {     # pid: our number when it is ours, by its real or its saved owner
+real_or_saved_uid() {     # pid: prints this user's uid if it is the real or saved uid of the process
     while read -r key real line saved line; do
         case $key in Uid:) case " $real $saved " in *" $uid "*) echo "$uid" ;; esac ;; esac
     done <"/proc/$1/status"
 }
 
-retime() {  # hundredths became the pace
+apply_interval() {  # applies a new period: sends hello and restarts the timer
     hello
     end_one "$timer" TERM
     [ -z "$timer" ] || wait "$timer"
     [ -z "$pending" ] || return
     clock
-    if [ $((due - now)) -gt "$pace" ]; then due=$((now + pace)); fi
+    if [ $((due - now)) -gt "$period" ]; then due=$((now + period)); fi
     [ "$due" -gt "$now" ] || due=$((now + 1))
-    alight
+    set_timer
 }
 
 main() {
     clock
     if [ -n "$sockets" ]; then
-        error host failed pipe 0 '"the pipes of this sh are sockets; install python3 there, or dash, bash, busybox or mksh"'
+        error host failed pipe 0 '"this sh uses sockets as pipes; install python3, dash, bash, busybox or mksh"'
         finish
     fi
     exec 4>/proc/self/fd/0 || finish
@@ -488,9 +488,9 @@ main() {
         finish
     fi
     trap finish PIPE
-    # What reads nvidia-smi's output may not hold much of it, should it never end.
+    # Limits the memory of the awk that reads nvidia-smi, whose output might never end.
     room=:
-    # shellcheck disable=SC3045  # where there is no such limit, there is none
+    # shellcheck disable=SC3045  # not all shells have ulimit -v
     if (ulimit -v 262144); then room='ulimit -v 262144'; fi
     nl='
 '
@@ -498,8 +498,8 @@ main() {
     [ "$contained" != 'pid:[4026531836]' ] || contained=''
     uid=$(id -u) arch=$(uname -m) tick=$(getconf CLK_TCK) page=$(getconf PAGESIZE)
     : "${tick:=100}" "${page:=4096}"
-    # A number until the name service says it, where this machine does not know it by itself.
-    unnamed='' user=$(own_name)
+    # The uid, until the name service has answered for a user who is not in /etc/passwd.
+    unnamed='' user=$(local_user_name)
     [ -n "$user" ] || unnamed=" $uid" user=$uid
     version=$(readlink "/proc/$$/exe")
     version=${version##*/}
@@ -511,29 +511,29 @@ main() {
     # shellcheck disable=SC2153
     hundredths "$INTERVAL"
     [ $cs != 0 ] || cs=100
-    interval=$cs pace=$cs
+    interval=$cs period=$cs
     clock
     start=$now due=$now
     full_at=$((now + 100 + (${#NODE} * 977 + $$) % 6000))
     find_smi
-    look
-    rare
+    find_host_devices
+    find_python_only
     hello
     [ -n "$smi" ] || smi_due=6000
     tick
-    advance
+    start_due_jobs
     while read -r what rest; do
         case $what in
         tick)
             if [ "$rest" = $sequence ]; then
                 wait "$timer"
                 clock
-                if [ "$now" -lt $((due - 2)) ]; then alight; else tick; fi
+                if [ "$now" -lt $((due - 2)) ]; then set_timer; else tick; fi
             fi
             ;;
         late)
-            wait "$alarm"
-            if [ "$rest" = $n ] && [ -n "$pending" ]; then emit; plan; fi
+            wait "$wait_timer"
+            if [ "$rest" = $n ] && [ -n "$pending" ]; then send_sample; schedule_next; fi
             ;;
         row) rows="$rows,$rest" ;;
         noise) noise="$noise$rest$nl" ;;
@@ -544,29 +544,29 @@ main() {
         status) status=$rest smi_pid='' ;;
         slow) slow=$rest slow_last=$rest ;;
         who)
-            # One environment string holds 128 kB; a turn of `who` stays below that.
+            # An environment string holds 128 kB; the facts of one job stay below that.
             [ ${#facts} -gt 120000 ] || { facts="$facts$rest$nl" told="$told ${rest%% *} "; }
             ;;
         unnamed) names="$names $rest:$rest" unnamed="$unnamed $rest" ;;
-        user) renamed "$rest" ;;
+        user) on_user_name "$rest" ;;
         end)
             case $rest in
-            query) answered ;;
-            apps) users ;;
-            more) detailed ;;
-            help) learned ;;
-            files) numbered ;;
-            list) named ;;
-            table) tabled ;;
+            query) on_query_end ;;
+            apps) on_apps_end ;;
+            more) on_more_end ;;
+            help) on_help_end ;;
+            files) on_files_end ;;
+            list) on_list_end ;;
+            table) on_table_end ;;
             slow) wait "$slow_job"; slow_job='' ;;
             who) wait "$who_job"; who_job='' asked='' ;;
             name) wait "$name_job"; name_job='' ;;
             esac
             ;;
-        interval) hundredths "$rest"; [ $cs = 0 ] || interval=$cs; [ $focus != 0 ] || pace=$interval; retime ;;
-        focus) hundredths "$rest"; focus=$cs pace=$interval; [ $cs = 0 ] || pace=$cs; retime ;;
+        interval) hundredths "$rest"; [ $cs = 0 ] || interval=$cs; [ $focus != 0 ] || period=$interval; apply_interval ;;
+        focus) hundredths "$rest"; focus=$cs period=$interval; [ $cs = 0 ] || period=$cs; apply_interval ;;
         full) full=1 ;;
-        signal) deliver "$rest" ;;
+        signal) send_signal "$rest" ;;
         bad) answer "$rest" bad 'no such command' ;;
         eof)
             clock
@@ -574,8 +574,8 @@ main() {
             finish
             ;;
         esac
-        advance
-        [ -z "$smi_job$slow_job$who_job" ] || patrol
+        start_due_jobs
+        [ -z "$smi_job$slow_job$who_job" ] || check_jobs
     done
     finish
 }
@@ -583,6 +583,6 @@ main() {
 exec 3<&0
 trap finish TERM HUP INT
 # shellcheck disable=SC2317
-{ watch <&3 3<&- | { main 3<&-; finish; }; } &
+{ read_commands <&3 3<&- | { main 3<&-; finish; }; } &
 exec 3<&- </dev/null
 wait $!

@@ -1,17 +1,17 @@
-# What somebody asks about processes: the environment, the tree, details, a signal. A child that lives only while
-# something is asked does it, because it may wait for a stuck process; each question has one answer, come what may.
+# Requests about processes: environment, tree, details, signal. Answering may wait for a stuck process, so a child does
+# it, which lives only while there are requests. Each request gets exactly one answer.
 QUESTIONS = ('signal', 'environ', 'tree', 'detail')
-MOST_QUESTIONS = 64
-IDLE = 10.0         # for how long the child waits for another question
+MAX_QUESTIONS = 64
+IDLE_TIMEOUT = 10.0  # seconds that the child waits for another request
 
 
-def serve_questions(duty):
+def serve_questions(child):
     unpack('answers')
-    duty.report('state', None)
+    child.report('state', None)
     while True:
-        request = duty.next()
-        duty.report('answer', answer_text(*request[1:]))
-        duty.report('idle')
+        request = child.next()
+        child.report('answer', answer_text(*request[1:]))
+        child.report('idle')
 
 
 def refusal(result, why):
@@ -19,69 +19,69 @@ def refusal(result, why):
 
 
 class Questions:
-    """The probe's view of them: those that wait, the one under way, and the answers to be sent."""
+    """The waiting requests, the current one, and the answers to send."""
 
     def __init__(self, processes):
         self.processes = processes
         self.worker = Worker('questions', serve_questions)
         self.waiting = []       # (id, verb, numbers)
-        self.current = None     # the id under way
+        self.current = None  # the id of the request being answered
         self.answers = []       # frames
-        self.idle = 0.0         # since when there is nothing to do
+        self.idle = 0.0  # when the last answer came
 
     def ask(self, number, verb, values):
         if verb not in QUESTIONS:
             self.answer(number, refusal('bad', 'no such command'))
-        elif len(self.waiting) >= MOST_QUESTIONS:
-            self.answer(number, refusal('failed', 'too many questions at once'))
+        elif len(self.waiting) >= MAX_QUESTIONS:
+            self.answer(number, refusal('failed', 'too many requests at once'))
         else:
             self.waiting.append((number, verb, values))
 
     def answer(self, number, text):
-        if len(self.answers) < 2 * MOST_QUESTIONS:
+        if len(self.answers) < 2 * MAX_QUESTIONS:
             self.answers.append('{"t":"answer","id":%d,"at":%.3f,%s}' % (number, time.monotonic(), text))
 
-    def heard(self, text):
+    def on_answer(self, text):
         if self.current is not None:
             self.answer(self.current, text)
         self.current, self.idle = None, time.monotonic()
 
-    def lost(self, why):
-        """The child is gone, or as good as gone."""
+    def on_child_lost(self, why):
+        """Answers the current request with a failure and kills the child."""
         if self.current is not None:
-            self.heard(refusal('failed', why))
+            self.on_answer(refusal('failed', why))
         self.worker.kill()
         self.worker.end()
-        self.worker.retry = time.monotonic() + 1.0      # a child that is not gone by then hangs
+        self.worker.retry = time.monotonic() + 1.0  # a child that still exists then hangs
 
-    def wake(self):
-        """When to look next, far away while nothing is asked."""
+    def next_wake(self):
+        """Returns when to call `advance` next; infinity if nothing is asked."""
         if self.worker.link is None:
             return self.worker.retry if self.waiting else float('inf')
-        return self.worker.stuck_at() if self.worker.busy else self.idle + IDLE
+        return self.worker.stuck_at() if self.worker.busy else self.idle + IDLE_TIMEOUT
 
-    def look(self, now, probe):
-        """Goes on with what waits."""
+    def advance(self, now, probe):
+        """Starts the child, sends the next request, or ends the idle child."""
         worker = self.worker
         if worker.link is None:
             if self.waiting and worker.reap():
                 self.idle = now
-                probe.begin(worker, now)
+                probe.start_worker(worker, now)
                 worker.retry = now + 1.0
             while self.waiting and worker.link is None and now >= worker.retry:
-                self.answer(self.waiting.pop(0)[0], refusal('failed', 'an earlier question still hangs on the node'))
+                self.answer(self.waiting.pop(0)[0], refusal('failed', 'an earlier request still hangs on the node'))
         elif worker.busy:
             if now >= worker.stuck_at():
                 probe.poll.unregister(worker.link.source)
                 if self.current is None:
                     self.current = self.waiting.pop(0)[0]
-                self.lost('the process does not answer, nor does what stands in /proc about it')
+                self.on_child_lost('reading /proc hangs for this process')
         elif self.waiting:
             self.current, verb, values = self.waiting.pop(0)
             pids = set(pid for some in self.processes.pids.values() for pid in some)
             ours = [os.getpgid(0)] + [one.pid for one in probe.workers() if one.pid]
             worker.ask(now, 'ask', verb, values, sorted(pids), ours, self.processes.names)
-        elif now >= self.idle + IDLE:
+        elif now >= self.idle + IDLE_TIMEOUT:
             probe.poll.unregister(worker.link.source)
             worker.kill()
             worker.end()

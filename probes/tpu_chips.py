@@ -1,15 +1,15 @@
-# TPU chips as the kernel shows them: what is on the PCI bus, the device nodes, and who holds those open.
+# TPU chips in the kernel: PCI functions, device nodes, and the processes that have those open.
 GIB = 1 << 30
-# By PCI device, and subsystem where two share one: name, bytes of memory of a chip, cores that the runtime counts.
+# PCI device (and subsystem where shared) -> name, bytes of memory of a chip, cores that the runtime counts.
 TPU_KINDS = {'0x0027 0x004e': ('v2', 16 * GIB, 2), '0x0027 0x004f': ('v3', 32 * GIB, 2), '0x005e': ('v4', 32 * GIB, 1),
              '0x0063': ('v5e', 16 * GIB, 1), '0x0062': ('v5p', 95 * GIB, 1), '0x006f': ('v6e', 32 * GIB, 1),
              '0x0076': ('v7x', 192 * GIB, 2)}
-TPU_LINKS = 1024        # links of /proc looked at in one round; a machine has tens of thousands
-TPU_YOUNG = 60.0        # for so long a process is looked at each time: it opens its chips after it has started
+TPU_LINKS_PER_ROUND = 1024  # links of /proc read in one round; a machine has tens of thousands
+TPU_YOUNG_AGE = 60.0  # seconds that a new process is scanned each round: it opens its chips some time after its start
 TPU_ENVIRONMENT = '/home/tpu-runtime/tpu-env'
 TPU_PORTS = b'TPU_RUNTIME_METRICS_PORTS'
-TPU_USUAL_PORTS = list(range(8431, 8439))
-TPU_MOST = 64
+TPU_DEFAULT_PORTS = list(range(8431, 8439))
+TPU_MAX_CHIPS = 64
 
 
 def tpu_names(path):
@@ -24,7 +24,7 @@ def tpu_word(path):
 
 
 def tpu_link(path):
-    """What a link leads to, its last word only."""
+    """Returns the last component of a link's target."""
     try:
         return os.path.basename(os.readlink(ROOT + path))
     except OSError:
@@ -32,7 +32,7 @@ def tpu_link(path):
 
 
 def tpu_text(path):
-    """The beginning of a file that the kernel gives out page by page."""
+    """Returns the first 64 KiB of a file that the kernel returns page by page."""
     try:
         fd = os.open(ROOT + path, os.O_RDONLY)
     except OSError:
@@ -74,7 +74,7 @@ def tpu_chips():
             continue
         device = words[1]
         kind = TPU_KINDS.get(device) or TPU_KINDS.get(device + ' ' + words[2]) or ('(%s)' % device[:8], None, None)
-        # The two cores of a v7x are functions of one slot.
+        # The two cores of a v7x are functions of the same slot.
         slot = address.rpartition('.')[0] if kind[0] == 'v7x' else address
         chip = found.setdefault(slot, Chip(address, kind))
         group = tpu_link(path + '/iommu_group')
@@ -83,51 +83,51 @@ def tpu_chips():
                 chip.nodes.append(node)
                 break
         chip.numa = tpu_word(path + '/numa_node')
-    chips = sorted(found.values(), key=Chip.place)[:TPU_MOST]
+    chips = sorted(found.values(), key=Chip.place)[:TPU_MAX_CHIPS]
     loose = sorted((name for name in tpu_names('/dev') if name[:5] == 'accel' and name[5:].isdigit()),
                    key=lambda name: int(name[5:]))
     if len(loose) == len(chips) and not any(chip.nodes for chip in chips):
-        # An older driver does not say which is whose; they are numbered as the bus is.
+        # An older driver has no links between them; both are in the order of the bus.
         for chip, name in zip(chips, loose):
             chip.nodes.append('/dev/' + name)
     return chips
 
 
 def tpu_ports(text):
-    """The ports of a list such as b'8431,8432', whatever quotes are around it."""
+    """Returns the ports of a list such as b'8431,8432', with or without quotes."""
     words = text.decode('ascii', 'replace').strip('\'" \t\r').split(',')
     numbers = [int(word) for word in words if word.isdigit() and len(word) < 6]
     return [number for number in numbers if 0 < number < 65536][:16]
 
 
 def tpu_assigned(lines):
-    """The ports that one of the lines `KEY=value` or `KEY: value` gives."""
+    """Returns the ports in the lines `KEY=value` or `KEY: value`."""
     for line in lines:
         if line.startswith(TPU_PORTS) and line[len(TPU_PORTS):len(TPU_PORTS) + 1] in (b'=', b':'):
             return tpu_ports(line[len(TPU_PORTS) + 1:])
     return []
 
 
-class Owners:
-    """Who holds the chips' nodes open, as far as /proc lets us see."""
+class ChipHolders:
+    """The processes that have the chips' device nodes open, as far as /proc shows them."""
 
     def __init__(self):
         self.places = {}        # chip by node
         self.held = {}          # {pid: {chip}}
-        self.sockets = {}       # {pid: {inode as text}} of the holders
-        self.ports = {}         # {pid: [port]} that their environment gives
-        self.denied = set()     # those that cannot be looked at
-        self.seen = None        # {pid: since when it is known}
+        self.sockets = {}  # {pid: {inode as text}} of these processes
+        self.ports = {}  # {pid: [port]} from their environment
+        self.denied = set()  # pids whose files cannot be read
+        self.seen = None  # {pid: when it was first seen}
         self.next = 0
-        self.is_urgent = True   # the next round is a long one
+        self.is_urgent = True  # scan more in the next round
 
-    def look(self, now):
-        """One round: the holders, what is young, and some of all others in turn."""
+    def scan(self, now):
+        """Scans the known holders, new processes, and some of the others in turn."""
         pids = sorted(int(name) for name in tpu_names('/proc') if name.isdigit())
-        left, self.is_urgent = 32 * TPU_LINKS if self.is_urgent else TPU_LINKS, False
-        # What was there before us is not young.
-        self.seen = {pid: now - TPU_YOUNG if self.seen is None else self.seen.get(pid, now) for pid in pids}
-        first = set(pid for pid in pids if pid in self.held or now - self.seen[pid] < TPU_YOUNG)
+        left, self.is_urgent = 32 * TPU_LINKS_PER_ROUND if self.is_urgent else TPU_LINKS_PER_ROUND, False
+        # Processes older than the probe are not new.
+        self.seen = {pid: now - TPU_YOUNG_AGE if self.seen is None else self.seen.get(pid, now) for pid in pids}
+        first = set(pid for pid in pids if pid in self.held or now - self.seen[pid] < TPU_YOUNG_AGE)
         turn = [pid for pid in pids if pid > self.next] + [pid for pid in pids if pid <= self.next]
         for facts in (self.held, self.sockets, self.ports):
             for pid in [pid for pid in facts if pid not in self.seen]:
@@ -144,12 +144,12 @@ class Owners:
             self.next = pid
 
     def read(self, pid):
-        """Looks at what one process has open; how much that was."""
+        """Reads the open files of one process; returns how many links were read."""
         path = '/proc/%d/fd/' % pid
         try:
             names = os.listdir(ROOT + path)
-        except OSError as trouble:
-            (self.denied.add if trouble.errno in (1, 13) else self.denied.discard)(pid)
+        except OSError as error:
+            (self.denied.add if error.errno in (1, 13) else self.denied.discard)(pid)
             self.held.pop(pid, None)
             return 1
         self.denied.discard(pid)
@@ -175,20 +175,20 @@ class Owners:
         return sorted(pid for pid, chips in self.held.items() if chip in chips)
 
     def all_ports(self):
-        """Where runtimes may serve their metrics."""
+        """Returns the ports on which runtimes may serve metrics."""
         told = [self.ports.get(pid, []) for pid in self.held]
         found = set(port for ports in told for port in ports)
         if not all(told) or not told or self.denied:
             own = tpu_ports(os.environ.get(TPU_PORTS.decode(), '').encode('ascii', 'replace'))
-            found.update(own or tpu_assigned(read(ROOT + TPU_ENVIRONMENT, 65536).split(b'\n')) or TPU_USUAL_PORTS)
+            found.update(own or tpu_assigned(read(ROOT + TPU_ENVIRONMENT, 65536).split(b'\n')) or TPU_DEFAULT_PORTS)
         return sorted(found)[:32]
 
     def servers(self):
-        """{port: its server's pids}, of the holders only."""
+        """Returns {port: pids} of the holders that listen on a port."""
         out = {}
         for pid in self.held:
             for name in ('tcp', 'tcp6'):
-                # Those who listen stand first.
+                # Listening sockets come first.
                 for line in tpu_text('/proc/%d/net/%s' % (pid, name)).split(b'\n')[1:]:
                     words = line.split()
                     if len(words) > 9 and words[3] == b'0A' and words[9].decode('ascii', 'replace') in self.sockets[pid]:

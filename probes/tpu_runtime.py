@@ -1,19 +1,19 @@
-# What a TPU's runtime says of its devices: the metrics service that the process which holds the chips runs on a port of
-# this machine, its messages taken apart, and which chip each of its devices is.
+# Metrics of a TPU runtime: the process that holds the chips serves them on a local port. Decodes its messages and assigns
+# its devices to chips.
 TPU_SERVICE = '/tpu.monitoring.runtime.RuntimeMetricService/'
 TPU_FAST = {'memory_used': 'tpu.runtime.hbm.memory.usage.bytes', 'util': 'tpu.runtime.tensorcore.dutycycle.percent',
             'hbm_util': 'tpu.runtime.hbm.utilization.percent', 'idle': 'tpu.runtime.tensorcore.idle_duration.seconds',
             'queue': 'hlo.queue.size.gauge'}
 TPU_SLOW = {'memory_total': 'tpu.runtime.hbm.memory.total.bytes', 'uptime': 'tpu.runtime.uptime.seconds.gauge',
             'slice_error': 'slice.error.detected.gauge', 'megascale_error': 'megascale.error.detected.gauge'}
-TPU_SAY = ('uptime', 'framework', 'slice_error', 'megascale_error')   # of a process, not of a device
-TPU_ANSWER = 1.0        # seconds a server has for a round
-TPU_CLOSED = 1.0        # how often a closed port is tried
-TPU_AGAIN = 10.0        # and one where something went wrong
+TPU_PROCESS_KEYS = ('uptime', 'framework', 'slice_error', 'megascale_error')  # values of a process, not of a device
+TPU_ANSWER_TIMEOUT = 1.0  # seconds for a round of calls
+TPU_CLOSED_RETRY = 1.0  # seconds between attempts on a closed port
+TPU_RETRY = 10.0  # seconds until the next attempt after an error
 
 
 def tpu_attribute(data, out, depth=0):
-    """Adds an attribute's key and value, or those of all that are nested in it."""
+    """Adds an attribute's key and value to `out`, with nested ones."""
     key, value = '', None
     for number, part in pb_fields(data):
         if number == 1 and part.__class__ is bytes:
@@ -34,7 +34,7 @@ def tpu_attribute(data, out, depth=0):
 
 
 def tpu_reading(data):
-    """(attributes, number) of one metric; the number is None when there is none."""
+    """Returns (attributes, number or None) of one metric."""
     attributes, number = {}, None
     for kind, part in pb_fields(data):
         if kind == 1 and part.__class__ is bytes:
@@ -51,14 +51,14 @@ def tpu_reading(data):
 
 
 def tpu_readings(reply):
-    """Every reading of a MetricResponse; ValueError when it is none."""
+    """Returns the readings of a MetricResponse; raises ValueError if malformed."""
     nested = [value for number, value in pb_fields(reply) if number == 1 and value.__class__ is bytes]
     parts = [part for metric in nested for number, part in pb_fields(metric) if number == 3 and part.__class__ is bytes]
     return [tpu_reading(part) for part in parts[:1024]]
 
 
 def tpu_devices(readings):
-    """{device: number}; several readings of one device, such as the queues of its cores, are added."""
+    """Returns {device: number}; readings of the same device, such as the queues of its cores, are added."""
     out = {}
     for attributes, number in readings:
         device = attributes.get('device-id', attributes.get('device_ordinal'))
@@ -69,12 +69,12 @@ def tpu_devices(readings):
     return out
 
 
-def tpu_says(key, readings):
-    """What a process says of itself, by key."""
+def tpu_process_values(key, readings):
+    """Returns the values of the process by key."""
     if key == 'uptime':
         attributes, seconds = readings[0] if readings else ({}, None)
         words = [str(attributes.get(word) or '') for word in ('ml_framework_name', 'ml_framework_version')]
-        return {'uptime': seconds, 'framework': ' '.join(words).strip()[:96] or Lack('not available')}
+        return {'uptime': seconds, 'framework': ' '.join(words).strip()[:96] or Unavailable('not available')}
     for attributes, number in readings:
         if number:
             words = [attributes.get(word) for word in ('error_message', 'error_type', 'type')]
@@ -82,9 +82,9 @@ def tpu_says(key, readings):
     return {key: 'none'}
 
 
-def tpu_spread(rows, chips, cores, held):
-    """{chip: ({core: number}, port)} from {port: {device: number}}: devices are numbered through the whole slice, so
-    that only their order tells which chip is meant; `held` has the chips of a port's process where they are known."""
+def tpu_assign(rows, chips, cores, held):
+    """Returns {chip: ({core: number}, port)} from {port: {device: number}}. Devices are numbered through the whole slice,
+    so only their order tells the chip; `held` has the chips of a port's process, if known."""
     out = {}
 
     def fits(count, among):
@@ -119,23 +119,23 @@ class Runtime:
         self.port = port
         self.server = Grpc(port)
         self.retry = self.slow_due = 0.0
-        self.supported = None       # names; None while it has not said
-        self.skip = {}              # {key: until when} of what it takes too long for
-        self.says = {}              # what it said of itself
-        self.rows = {}              # {key: {device: number} or Lack}
+        self.supported = None  # metric names; None until known
+        self.skip = {}  # {key: until when} of metrics that timed out
+        self.process_values = {}  # values of the process
+        self.rows = {}  # {key: {device: number} or Unavailable}
 
     def connect(self, now):
-        """Whether it can be asked."""
+        """Connects if necessary; returns true if the service can be queried."""
         if self.server.socket is not None:
             return True
         if now < self.retry:
             return False
-        self.says, self.rows, self.skip, self.supported, self.slow_due = {}, {}, {}, None, 0.0
-        trouble = self.server.open()
-        refused = trouble is not None and trouble.errno == 111
-        self.retry = now + (TPU_CLOSED if trouble is None or refused else TPU_AGAIN)
-        if trouble is not None:
-            self.server.why = None if refused else trouble.strerror or 'does not accept'
+        self.process_values, self.rows, self.skip, self.supported, self.slow_due = {}, {}, {}, None, 0.0
+        error = self.server.open()
+        refused = error is not None and error.errno == 111
+        self.retry = now + (TPU_CLOSED_RETRY if error is None or refused else TPU_RETRY)
+        if error is not None:
+            self.server.why = None if refused else error.strerror or 'does not accept'
         return self.server.socket is not None
 
     def has(self, name):
@@ -149,37 +149,37 @@ class Runtime:
                  for key, name in wanted.items() if self.has(name) and now >= self.skip.get(key, 0.0)]
         return ([('names', TPU_SERVICE + 'ListSupportedMetrics', b'')] if now >= self.slow_due else []) + calls
 
-    def take(self, replies, now, slack):
-        """Takes the replies of one round."""
+    def on_replies(self, replies, now, slack):
+        """Stores the replies of one round."""
         if now >= self.slow_due:
-            self.slow_due = now + TPU_AGAIN - slack
+            self.slow_due = now + TPU_RETRY - slack
         self.rows = {key: row for key, row in self.rows.items() if key in TPU_SLOW}
-        self.rows.update((key, Lack('not available')) for key, until in self.skip.items() if now < until)
+        self.rows.update((key, Unavailable('not available')) for key, until in self.skip.items() if now < until)
         for key, reply in replies.items():
             try:
                 if key == 'names':
-                    self.name(reply)
+                    self.set_supported(reply)
                     continue
                 if reply.__class__ is Refusal:
-                    said = Lack('not supported' if reply.is_unknown else 'driver error')
+                    said = Unavailable('not supported' if reply.is_unknown else 'driver error')
                     if reply.words.startswith('no answer'):
-                        said, self.skip[key] = Lack('not available'), now + TPU_AGAIN
+                        said, self.skip[key] = Unavailable('not available'), now + TPU_RETRY
                 else:
                     said = tpu_readings(reply)
             except ValueError:
-                said = Lack('malformed')
-            if key not in TPU_SAY:
-                self.rows[key] = said if said.__class__ is Lack else tpu_devices(said)
-            elif said.__class__ is Lack:
-                self.says.update({key: said, 'framework': said} if key == 'uptime' else {key: said})
+                said = Unavailable('malformed')
+            if key not in TPU_PROCESS_KEYS:
+                self.rows[key] = said if said.__class__ is Unavailable else tpu_devices(said)
+            elif said.__class__ is Unavailable:
+                self.process_values.update({key: said, 'framework': said} if key == 'uptime' else {key: said})
             else:
-                self.says.update(tpu_says(key, said))
+                self.process_values.update(tpu_process_values(key, said))
         if self.server.socket is None:
-            self.rows, self.says = {}, {}
-            self.retry = now + (TPU_CLOSED if 'closed' in self.server.why or 'away' in self.server.why else TPU_AGAIN)
+            self.rows, self.process_values = {}, {}
+            self.retry = now + (TPU_CLOSED_RETRY if 'closed' in self.server.why or 'away' in self.server.why else TPU_RETRY)
 
-    def name(self, reply):
-        """Takes the names of what it supports; a service too old to tell is asked for everything."""
+    def set_supported(self, reply):
+        """Stores the names of the supported metrics; an old service that does not list them is asked for all."""
         if reply.__class__ is not Refusal:
             names = [dict(pb_fields(value)).get(1) for number, value in pb_fields(reply) if number == 1]
             found = set(name.decode('ascii', 'replace') for name in names if name.__class__ is bytes)

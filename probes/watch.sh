@@ -1,6 +1,6 @@
 # shellcheck shell=sh
-# Commands from stdin, and the dead-man that each heartbeat re-arms.
-arm() {
+# Reads commands from stdin; each heartbeat re-arms the dead-man timer.
+arm_dead_man() {
     old=$dead
     (
         trap 'end_one "$asleep" TERM; exit' TERM
@@ -13,8 +13,8 @@ arm() {
     if [ -n "$old" ]; then end_one "$old" TERM; wait "$old"; fi
 }
 
-watch() {
-    arm
+read_commands() {
+    arm_dead_man
     while IFS= read -r line; do
         [ ${#line} -le 4096 ] || continue
         id=${line#'{"id":'}
@@ -23,7 +23,7 @@ watch() {
         rest=${line#"{\"id\":$id,\"node\":\"$NODE\",\"verb\":\""}
         case $rest in
         "$line") ;;
-        'heartbeat"}') arm ;;
+        'heartbeat"}') arm_dead_man ;;
         'full"}') echo full ;;
         'interval","seconds":'*'}' | 'focus","seconds":'*'}')
             verb=${rest%%\"*}

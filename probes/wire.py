@@ -1,18 +1,18 @@
-# The wire: JSON by hand (importing json costs more than a whole start), whole frames out, command lines in.
-# Knows nothing of what is measured. NODE, INTERVAL, DEADMAN and SHORT come from the settings header: SHORT is the
-# longest piece of a frame where long lines would be cut, else 0.
+# The wire protocol: a small JSON encoder (importing json takes longer than the whole start), frames out, command lines in.
+# Knows nothing about metrics. NODE, INTERVAL, DEADMAN and SHORT come from the settings header; SHORT is the maximum
+# fragment length for a connection that cuts long lines, else 0.
 import os
 import select
 import sys
 import time
 
-CHUNK = 4096        # a pipe or socket that polls writable takes this much without blocking
-LINE = 4096         # longest command
-FRAME = 1 << 20     # longest frame
+CHUNK = 4096  # a pipe or socket that polls writable accepts this much without blocking
+MAX_LINE = 4096  # longest command
+MAX_FRAME = 1 << 20  # longest frame
 
 
 def quote(text):
-    """A JSON string: controls are spaces, everything else ASCII."""
+    """Returns a JSON string in ASCII; control characters become spaces."""
     if text.isprintable():
         plain = text.replace('\\', '\\\\').replace('"', '\\"')
         try:
@@ -40,16 +40,16 @@ def quote(text):
 
 
 def printable(text):
-    """What nobody can see becomes spaces, so that what it parts stays apart."""
+    """Replaces unprintable characters by spaces, so that words stay separated."""
     return text if text.isprintable() else ''.join([c if c.isprintable() else ' ' for c in text])
 
 
-class Raw(str):
-    """What is JSON already."""
+class RawJson(str):
+    """Text that is JSON already."""
 
 
 def encode(value):
-    """JSON of None, bool, int, finite float, str, list and dict; a float that is no number is null."""
+    """Encodes None, bool, int, float, str, list and dict as JSON; NaN and infinity become null."""
     if value is None:
         return 'null'
     if value is True:
@@ -66,27 +66,27 @@ def encode(value):
             return 'null'
         text = repr(round(value, 3))
         return text[:-2] if text[-2:] == '.0' else text
-    if kind is Raw:
+    if kind is RawJson:
         return value
     if kind is dict:
         return '{' + ','.join([quote(k) + ':' + encode(v) for k, v in value.items()]) + '}'
     return '[' + ','.join([encode(v) for v in value]) + ']'
 
 
-class Unheard(Exception):
-    """Nobody reads our frames any more."""
+class ReaderGone(Exception):
+    """The other end of stdout is closed."""
 
 
 class Output:
-    """Frames to one descriptor, whole and never blocking.
+    """Writes whole frames to one descriptor without blocking.
 
-    The descriptor stays in blocking mode (its file description is shared with sshd); instead it is
-    polled before every piece, and a piece is never longer than what a writable pipe must take.
+    The descriptor stays in blocking mode, because its file description is shared with sshd. It is polled
+    before each write, and a write is never longer than what a writable pipe accepts.
     """
 
     def __init__(self, fd):
         self.fd = fd
-        self.rest = b''
+        self.pending = b''
         self.sent = 0
         self.frames = 0
         self.poll = select.poll()
@@ -95,41 +95,41 @@ class Output:
     def writable(self):
         for _, event in self.poll.poll(0):
             if event & (select.POLLERR | select.POLLNVAL):
-                raise Unheard
+                raise ReaderGone
             return bool(event & select.POLLOUT)
         return False
 
     def flush(self):
-        """Goes on with the frame that is under way; true when none is."""
-        while self.sent < len(self.rest):
+        """Continues the frame being written; returns true if none is left."""
+        while self.sent < len(self.pending):
             if not self.writable():
                 return False
             try:
-                self.sent += os.write(self.fd, self.rest[self.sent:self.sent + CHUNK])
+                self.sent += os.write(self.fd, self.pending[self.sent:self.sent + CHUNK])
             except BlockingIOError:
                 return False
             except OSError:
-                raise Unheard
-        self.rest = b''
+                raise ReaderGone
+        self.pending = b''
         self.sent = 0
         return True
 
     def ready(self):
-        """Whether a new frame may begin now."""
+        """Returns true if a new frame can be started now."""
         return self.flush() and self.writable()
 
     def send(self, frame):
-        """Begins a frame; call only when `ready`."""
+        """Starts a frame; call only if `ready` returned true."""
         self.frames += 1
         starts = range(0, len(frame), SHORT or len(frame))
         form = '\x1egtop1+ %s %d %d/%d %d %s %s\n' if SHORT else '\x1egtop1 %.0s%.0s%.0s%.0s%.0s%s%.0s\n'
-        self.rest = ''.join([form % (NODE, self.frames, n + 1, len(starts), min(len(frame) - i, starts.step),
+        self.pending = ''.join([form % (NODE, self.frames, n + 1, len(starts), min(len(frame) - i, starts.step),
                                      frame[i:i + starts.step], NODE) for n, i in enumerate(starts)]).encode('ascii')
         self.flush()
 
 
 class Commands:
-    """Command lines for one node, from bytes as they arrive."""
+    """Parses the command lines for one node from bytes as they arrive."""
 
     def __init__(self, node):
         self.node = ',"node":"' + node + '","verb":"'
@@ -137,18 +137,18 @@ class Commands:
         self.skipping = False
 
     def feed(self, data):
-        """The (id, verb, numbers by name) of each whole line meant for this node; without verb if it makes no sense."""
+        """Returns (id, verb, numbers by name) of each complete line for this node; the verb is empty if it is malformed."""
         found = []
         lines = (self.text + data).split(b'\n')
         self.text = lines.pop()
         for line in lines:
-            if self.skipping or len(line) > LINE:
+            if self.skipping or len(line) > MAX_LINE:
                 self.skipping = False
                 continue
             command = self.parse(line.decode('ascii', 'replace').rstrip('\r'))
             if command:
                 found.append(command)
-        if self.skipping or len(self.text) > LINE:
+        if self.skipping or len(self.text) > MAX_LINE:
             self.skipping = True
             self.text = b''
         return found

@@ -347,7 +347,7 @@ mod tests {
     #[test]
     fn a_driver_that_hangs_from_the_start_is_told_while_nvidia_smi_tells_the_devices() {
         let smi = Source::new("nvidia-smi");
-        let why = "nvml: its library does not come back from nvmlInit_v2";
+        let why = "nvml: its library hangs in nvmlInit_v2";
         let hangs = SourceFault {
             kind: SourceFaultKind::Stuck,
             call: "nvmlInit_v2".into(),

@@ -101,7 +101,7 @@ ABSENT = (
     ("the driver does not run", "gpu 0\nfault nvmlInit_v2 9\nfault nvmlInitWithFlags 9\n",
      "NVML: the driver is not running", "Driver Not Loaded"),
     ("driver and library differ", "gpu 0\nfault nvmlInit_v2 18\nfault nvmlInitWithFlags 18\n",
-     "NVML: driver and library are of different versions", "NVML/RM version mismatch"),
+     "NVML: driver and library versions differ", "NVML/RM version mismatch"),
 )
 
 HUNG = DRIVER + "gpu 0\nfault nvmlDeviceGetPowerUsage hang\n"

@@ -468,7 +468,7 @@ fn a_first_call_that_hangs_is_named_and_the_host_is_there() {
 fn a_driver_that_does_not_run_is_told_and_the_host_is_there() {
     for (code, words) in [
         ("9", "NVML: the driver is not running"),
-        ("18", "NVML: driver and library are of different versions"),
+        ("18", "NVML: driver and library versions differ"),
         ("999", "NVML: error 999 at the start"),
     ] {
         let scenario = format!("gpu 0\nfault nvmlInit_v2 {code}\n");

@@ -313,7 +313,7 @@ fn a_library_that_cannot_be_used_leaves_the_field_to_nvidia_smi() {
     let state = gpus(2) + "fault nvmlInit_v2 12\n";
     let Some(mut rig) = started(&state) else { return };
     let absent = rig.backend("nvml", "absent");
-    assert_eq!(absent["why"], "NVML: libnvidia-ml.so.1 has no driver beside it");
+    assert_eq!(absent["why"], "NVML: libnvidia-ml.so.1 found, but not the driver library");
     rig.until("nvidia-smi", |frame| {
         let rows = frame["backends"][0]["csv"]["rows"].as_array()?;
         (rows.len() == 2).then_some(())
@@ -343,7 +343,7 @@ fn a_library_that_was_shut_down_is_begun_anew_and_not_for_ever() {
     when(&mut rig, "devices", |_| true);
     rig.set_state(&(gpus(1) + "fault nvmlDeviceGetPowerUsage 1\n"));
     let absent = rig.backend("nvml", "absent");
-    assert_eq!(absent["why"], "NVML: uninitialized again and again");
+    assert_eq!(absent["why"], "NVML: repeatedly uninitialized");
     rig.until("nvidia-smi", |frame| frame["backends"][0]["csv"]["rows"].is_array().then_some(()));
     rig.finish();
 }
@@ -387,7 +387,7 @@ fn a_library_that_ends_its_process_leaves_the_devices_to_nvidia_smi() {
         let state = gpus(2) + "fault nvmlInit_v2 " + how + "\n";
         let Some(mut rig) = started(&state) else { return };
         let (why, _) = fallen_back(&mut rig);
-        assert_eq!(why, "nvml: its library ended the process that called nvmlInit_v2", "{how}");
+        assert_eq!(why, "nvml: its library crashed or exited in nvmlInit_v2", "{how}");
         rig.finish();
     }
 }
@@ -396,10 +396,10 @@ fn a_library_that_ends_its_process_leaves_the_devices_to_nvidia_smi() {
 fn a_driver_that_hangs_from_the_start_is_told_also_while_nvidia_smi_tells_the_devices() {
     let state = gpus(2) + "fault nvmlInit_v2 hang\n";
     let Some(setup) = setup(&state) else { return };
-    let instead = Some(("STARTING = 60.0", "STARTING = 5.0"));
+    let instead = Some(("STARTING_TIMEOUT = 60.0", "STARTING_TIMEOUT = 5.0"));
     let mut rig = Setup { instead, deadman: 10 * PATIENCE, ..setup }.start();
     let (why, errors) = fallen_back(&mut rig);
-    assert_eq!(why, "nvml: its library does not come back from nvmlInit_v2");
+    assert_eq!(why, "nvml: its library hangs in nvmlInit_v2");
     let codes: Vec<&str> = errors.iter().map(|error| error["code"].as_str().unwrap()).collect();
     assert!(codes.starts_with(&["starting"]) && codes.contains(&"stuck"), "{codes:?}");
     assert!(errors.iter().all(|error| error["call"] == "nvmlInit_v2"), "{errors:?}");

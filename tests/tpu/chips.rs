@@ -150,7 +150,7 @@ fn who_holds_a_chip_is_told_and_the_others_are_free() {
     assert_eq!(why(&chips[0], "utilization_percent"), "no workload");
     assert_eq!(why(&chips[1], "utilization_percent"), "not available");
     assert_eq!(chips[0]["metrics_fault"], "none");
-    assert_eq!(chips[1]["metrics_fault"], "no runtime serves metrics on the usual ports here");
+    assert_eq!(chips[1]["metrics_fault"], "no runtime serves metrics on the default ports");
 }
 
 #[test]

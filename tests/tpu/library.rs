@@ -58,7 +58,7 @@ fn every_code_it_returns_is_told_and_nothing_is_taken_for_a_number() {
         (
             "TPUINFO_CODE",
             "1",
-            "libtpuinfo: tpu_metrics returned 1, another number of devices, or no client",
+            "libtpuinfo: tpu_metrics returned 1, wrong device count, or no client",
         ),
         ("TPUINFO_CODE", "2", "libtpuinfo: tpu_metrics returned 2, the runtime did not answer"),
         ("TPUINFO_CODE", "3", "libtpuinfo: tpu_metrics returned 3, lists of unequal length"),
@@ -101,7 +101,7 @@ fn a_library_without_the_functions_is_passed_over() {
         .status();
     assert!(built.unwrap().success());
     let chips = machine.chips(4);
-    assert_eq!(chips[0]["metrics_fault"], "no runtime serves metrics on the usual ports here");
+    assert_eq!(chips[0]["metrics_fault"], "no runtime serves metrics on the default ports");
 }
 
 #[test]

@@ -330,7 +330,7 @@ fn more_devices_than_chips_are_not_given_to_any() {
     let Some(_server) = Server::start(&ports, &["--chips", "3"]) else { return };
     let mut machine = Machine::v5e(4);
     machine.workload(4, &list(&ports));
-    let words = format!("port {}: tells of 3 devices, here are 4 chips", ports[0]);
+    let words = format!("port {}: reports 3 devices, but this machine has 4 chips", ports[0]);
     let node = machine.watch("trouble", |node| {
         devices(node).first().is_some_and(|chip| chip["metrics_fault"] == words)
     });

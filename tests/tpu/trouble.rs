@@ -40,11 +40,11 @@ fn started(machine: &Machine) -> Rig {
 #[test]
 fn whatever_a_server_does_is_a_reason_and_costs_nothing_else() {
     for (fault, words) in [
-        ("html", "speaks no gRPC"),
-        ("garbage", "speaks no gRPC"),
+        ("html", "does not speak gRPC"),
+        ("garbage", "does not speak gRPC"),
         ("silent", "no answer within 1 s"),
         ("huge-frame", "sent a frame of 16777215 bytes"),
-        ("endless", "sends without end"),
+        ("endless", "never stops sending"),
         ("goaway", "the server is going away"),
     ] {
         let port = free_ports(1)[0];
@@ -114,7 +114,7 @@ fn a_server_that_dies_in_the_middle_of_an_answer_is_said_to_have_closed() {
         (own["devices"][0]["tpu"]["trouble"] == closed).then_some(())
     });
     complete(&mut rig, "what is left", |chips| {
-        chips[0]["tpu"]["trouble"] == "no runtime serves metrics on the usual ports here"
+        chips[0]["tpu"]["trouble"] == "no runtime serves metrics on the default ports"
             && chips[0]["memory_total"] == 16 * GIB
             && chips[0]["util"].is_null()
     });
