@@ -4,7 +4,7 @@ use super::kind::Kind;
 use super::setting::Setting;
 use super::settings::{Layer, Settings};
 use super::table::SETTINGS;
-use crate::view::{Entry, Page, Setup};
+use crate::view::{Setup, SetupEntry, SetupPage};
 
 /// The pages, in order.
 const PAGES: [&str; 7] =
@@ -12,7 +12,7 @@ const PAGES: [&str; 7] =
 
 /// Returns the pages with what is set now.
 pub fn setup(settings: &Settings) -> Setup {
-    let pages = PAGES.into_iter().map(|title| Page {
+    let pages = PAGES.into_iter().map(|title| SetupPage {
         title,
         entries: SETTINGS
             .iter()
@@ -23,7 +23,7 @@ pub fn setup(settings: &Settings) -> Setup {
     Setup::new(pages.collect())
 }
 
-fn entry(settings: &Settings, setting: &'static Setting) -> Entry {
+fn entry(settings: &Settings, setting: &'static Setting) -> SetupEntry {
     let value = settings.value(setting.name).map(|value| value.to_string()).unwrap_or_default();
     let steps = match setting.kind {
         Kind::Switch => vec!["false", "true"],
@@ -50,7 +50,7 @@ fn entry(settings: &Settings, setting: &'static Setting) -> Entry {
         | Kind::DistinctList(..)
         | Kind::Columns(_) => setting.help.to_owned(),
     };
-    Entry {
+    SetupEntry {
         name: setting.name,
         value,
         steps,

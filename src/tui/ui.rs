@@ -191,7 +191,7 @@ impl Ui {
             self.navigation.view = View::Node;
         }
         let picture = self.live.after(fleet, now, self.filter.clone(), &self.display.only);
-        self.navigation.events.note(&self.live, &picture);
+        self.navigation.events.record_changes(&self.live, &picture);
         let before = std::mem::replace(&mut self.live, picture);
         if self.frozen.is_none() {
             self.report_removed_node(&before, now);

@@ -5,7 +5,7 @@ use crate::view::input::Key;
 use crate::view::line::Line;
 use crate::view::menu::{Menu, MenuEvent};
 use crate::view::processes::signal::{Pressed, SignalBox, Taken};
-use crate::view::setup::{Setup, Turned};
+use crate::view::setup::{Setup, SetupEvent};
 use crate::view::{RenderContext, node, processes};
 
 /// A question.
@@ -52,9 +52,9 @@ impl Dialog {
                 MenuEvent::Selected(column) => DialogEffect::Common(CommonAction::SortBy(column)),
             },
             Self::Setup(setup) => match setup.press(key) {
-                Turned::Nothing => DialogEffect::KeepOpen,
-                Turned::Closed => DialogEffect::Close,
-                Turned::Change(name, value) => DialogEffect::SetSetting(name, value),
+                SetupEvent::Nothing => DialogEffect::KeepOpen,
+                SetupEvent::Closed => DialogEffect::Close,
+                SetupEvent::Change(name, value) => DialogEffect::SetSetting(name, value),
             },
             Self::Charts(menu) => match menu.press(key) {
                 MenuEvent::Pending => DialogEffect::KeepOpen,

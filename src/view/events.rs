@@ -11,35 +11,35 @@ use crate::view::input::Click;
 use crate::view::line::{Line, Tone};
 use crate::view::navigation::{Movement, Navigation, RowId, View, Viewport};
 
-mod log;
-mod notice;
+mod changes;
+mod event_log;
 mod rows;
 
-pub(crate) use rows::Told;
+pub(crate) use rows::DeviceEvents;
 
-use log::Log;
-use notice::{Weight, What};
-use rows::{Row, Rows};
+use changes::{EventSummary, Severity};
+use event_log::EventLog;
+use rows::{EventRow, EventRows};
 
 /// Where one is among them, and what was noticed.
 #[derive(Clone, Debug, Default)]
 pub struct State {
-    log: Log,
+    log: EventLog,
     /// What is unfolded.
-    open: Option<What>,
-    at: Option<Identity>,
+    open: Option<EventSummary>,
+    at: Option<RowIdentity>,
     window: Viewport,
     /// The rows, and what they were made of.
-    rows: Option<Made>,
+    rows: Option<RowCache>,
 }
 
 /// Rows, and what they were made of: what devices told, the version of the log, what is unfolded.
-type Made = (Arc<Told>, u64, Option<What>, Arc<Rows>);
+type RowCache = (Arc<DeviceEvents>, u64, Option<EventSummary>, Arc<EventRows>);
 
 /// What a row is, whatever stands above it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Identity {
-    what: What,
+struct RowIdentity {
+    summary: EventSummary,
     /// One of those that the row stands for.
     part: Option<(NodeName, Option<Arc<str>>)>,
 }
@@ -59,8 +59,8 @@ pub(crate) fn act(
         CommonAction::Move(step) => place.step(scene, *step),
         CommonAction::Open => return open(scene, navigation),
         CommonAction::Back => {
-            let Some(what) = place.open.take() else { return ViewEffect::Ignored };
-            place.at = Some(Identity { what, part: None });
+            let Some(summary) = place.open.take() else { return ViewEffect::Ignored };
+            place.at = Some(RowIdentity { summary, part: None });
         }
         CommonAction::Click(Click::Row(row)) => {
             let is_again = place.position(scene) == *row;
@@ -94,8 +94,8 @@ fn open(scene: RenderContext<'_>, navigation: &mut Navigation) -> ViewEffect {
     let rows = place.settle(scene);
     let Some(row) = rows.list.get(place.position(scene)) else { return ViewEffect::Ignored };
     let Some((node, device)) = &row.place else {
-        let is_open = place.open.as_ref() == Some(&row.what);
-        place.open = (!is_open).then(|| row.what.clone());
+        let is_open = place.open.as_ref() == Some(&row.summary);
+        place.open = (!is_open).then(|| row.summary.clone());
         place.at = Some(identity(row));
         return ViewEffect::Handled;
     };
@@ -106,19 +106,19 @@ fn open(scene: RenderContext<'_>, navigation: &mut Navigation) -> ViewEffect {
     ViewEffect::SwitchView(View::Node)
 }
 
-fn identity(row: &Row) -> Identity {
-    let part = if row.is_part { row.place.clone() } else { None };
-    Identity { what: row.what.clone(), part }
+fn identity(row: &EventRow) -> RowIdentity {
+    let part = if row.is_detail { row.place.clone() } else { None };
+    RowIdentity { summary: row.summary.clone(), part }
 }
 
 impl State {
     /// Takes note of what happened between two pictures.
-    pub(crate) fn note(&mut self, before: &FleetView, after: &FleetView) {
-        self.log.take(notice::changes(before, after));
+    pub(crate) fn record_changes(&mut self, before: &FleetView, after: &FleetView) {
+        self.log.add(changes::changes(before, after));
     }
 
     /// Returns the rows, worked out once for a picture.
-    fn settle(&mut self, scene: RenderContext<'_>) -> Arc<Rows> {
+    fn settle(&mut self, scene: RenderContext<'_>) -> Arc<EventRows> {
         let told = scene.picture.told();
         if let Some((known, version, open, rows)) = &self.rows
             && Arc::ptr_eq(known, told)
@@ -126,7 +126,7 @@ impl State {
         {
             return Arc::clone(rows);
         }
-        let rows = Arc::new(Rows::of(scene.picture, told, &self.log, self.open.as_ref()));
+        let rows = Arc::new(EventRows::of(scene.picture, told, &self.log, self.open.as_ref()));
         let (version, open) = (self.log.version, self.open.clone());
         self.rows = Some((Arc::clone(told), version, open, Arc::clone(&rows)));
         rows
@@ -138,7 +138,9 @@ impl State {
         let Some(wanted) = &self.at else { return 0 };
         let mut all = rows.list.iter();
         let exact = all.position(|row| identity(row) == *wanted);
-        exact.or_else(|| rows.list.iter().position(|row| row.what == wanted.what)).unwrap_or(0)
+        exact
+            .or_else(|| rows.list.iter().position(|row| row.summary == wanted.summary))
+            .unwrap_or(0)
     }
 
     fn step(&mut self, scene: RenderContext<'_>, step: Movement) {
@@ -163,7 +165,7 @@ pub(crate) fn lines(
     let place = &mut navigation.events;
     let rows = place.settle(scene);
     if rows.list.is_empty() {
-        return nothing(scene.picture, width, height);
+        return empty_lines(scene.picture, width, height);
     }
     let at = place.position(scene);
     let has_title = height > 1;
@@ -182,7 +184,7 @@ pub(crate) fn lines(
     lines
 }
 
-fn nothing(picture: &FleetView, width: u16, height: usize) -> Vec<Line> {
+fn empty_lines(picture: &FleetView, width: u16, height: usize) -> Vec<Line> {
     let first = if picture.filter.is_empty() {
         "nothing has happened since gtop began to look"
     } else {
@@ -209,15 +211,15 @@ struct Columns {
 }
 
 /// The sign of how much it matters, and the gap behind it.
-const MARK: u16 = 2;
+const MARK_WIDTH: u16 = 2;
 
 impl Columns {
     /// Gives room to columns in the order of their worth; what happened needs the most.
-    fn fit(rows: &Rows, width: u16) -> Self {
+    fn fit(rows: &EventRows, width: u16) -> Self {
         let (nodes, devices) = rows.widths;
         let mut columns =
             Self { nodes: nodes.clamp(5, (width / 4).clamp(5, 32)), ..Self::default() };
-        let mut room = width.saturating_sub(MARK + columns.nodes + 24);
+        let mut room = width.saturating_sub(MARK_WIDTH + columns.nodes + 24);
         let mut take = |column: &mut u16, least: u16| {
             if room > least {
                 room -= least + 1;
@@ -232,7 +234,7 @@ impl Columns {
     }
 
     fn titles(&self) -> Line {
-        let mut line = Line::new().gap(MARK);
+        let mut line = Line::new().gap(MARK_WIDTH);
         if self.time > 0 {
             line = line.left("TIME", self.time, Tone::Faint).gap(1);
         }
@@ -249,23 +251,23 @@ impl Columns {
         line.text("WHAT", Tone::Faint)
     }
 
-    fn line(&self, scene: RenderContext<'_>, row: &Row, open: Option<&What>) -> Line {
-        let (sign, tone) = match row.what.weight {
-            Weight::FleetProblem => ("✗", Tone::Bad),
-            Weight::Notice => ("!", Tone::Warn),
-            Weight::Relief => ("·", Tone::Low),
-            Weight::Ordinary => (" ", Tone::Plain),
+    fn line(&self, scene: RenderContext<'_>, row: &EventRow, open: Option<&EventSummary>) -> Line {
+        let (sign, tone) = match row.summary.severity {
+            Severity::Error => ("✗", Tone::Bad),
+            Severity::Warning => ("!", Tone::Warn),
+            Severity::Recovery => ("·", Tone::Low),
+            Severity::Info => (" ", Tone::Plain),
         };
         let mut line =
-            if row.is_part { Line::new().gap(MARK) } else { Line::of(sign, tone).gap(1) };
+            if row.is_detail { Line::new().gap(MARK_WIDTH) } else { Line::of(sign, tone).gap(1) };
         if self.time > 0 {
-            line = line.left(&clock(scene, row.at), self.time, Tone::Plain).gap(1);
+            line = line.left(&time_text(scene, row.at), self.time, Tone::Plain).gap(1);
         }
         if self.age > 0 {
             let age = age(scene.picture.now.since(row.at));
             line = line.right(&age, self.age, Tone::Faint).gap(1);
         }
-        let inset = if row.is_part { 2 } else { 0 };
+        let inset = if row.is_detail { 2 } else { 0 };
         let nodes = self.nodes.saturating_sub(inset);
         line = line.gap(inset).left(&row.nodes, nodes, Tone::Strong).gap(1);
         if self.devices > 0 {
@@ -277,17 +279,17 @@ impl Columns {
             let count = if row.count > 1 { count } else { String::new() };
             line = line.right(&count, self.count, Tone::Plain).gap(1);
         }
-        if row.is_part {
+        if row.is_detail {
             return line;
         }
-        let words = match row.what.weight {
-            Weight::FleetProblem => Tone::Bad,
-            Weight::Notice => Tone::Warn,
-            Weight::Relief | Weight::Ordinary => Tone::Plain,
+        let words = match row.summary.severity {
+            Severity::Error => Tone::Bad,
+            Severity::Warning => Tone::Warn,
+            Severity::Recovery | Severity::Info => Tone::Plain,
         };
-        let line = line.text(&*row.what.words, words);
+        let line = line.text(&*row.summary.words, words);
         match &row.place {
-            None if open == Some(&row.what) => line.text("  -", Tone::Faint),
+            None if open == Some(&row.summary) => line.text("  -", Tone::Faint),
             None => line.text("  +", Tone::Faint),
             Some(_) => line,
         }
@@ -295,7 +297,7 @@ impl Columns {
 }
 
 /// Writes the time of day, or the day when that was another one.
-fn clock(scene: RenderContext<'_>, at: Timestamp) -> String {
+fn time_text(scene: RenderContext<'_>, at: Timestamp) -> String {
     let zoned = |at: Timestamp| {
         let moment = jiff::Timestamp::from_microsecond(at.as_micros()).ok()?;
         Some(moment.to_zoned(scene.zone.clone()))

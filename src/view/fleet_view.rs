@@ -11,13 +11,13 @@ use crate::model::{DeviceFault, FaultKind, NodeName, SourceFaultKind};
 use crate::nodeset;
 use crate::time::Timestamp;
 use crate::view::display_options::DisplaySelection;
-use crate::view::events::Told;
+use crate::view::events::DeviceEvents;
 use crate::view::filter::Filter;
 use crate::view::job::JobIndex;
 use crate::view::line::{Tone, width_of};
 use crate::view::node_status::NodeStatus;
 use crate::view::number_format::gib;
-use crate::view::users::Crew;
+use crate::view::users::Users;
 
 /// A fleet at one moment.
 #[derive(Clone, Debug, Default)]
@@ -50,8 +50,8 @@ pub struct FleetView {
 #[derive(Clone, Debug, Default)]
 struct LazyParts {
     roll: OnceLock<Arc<JobIndex>>,
-    crew: OnceLock<Arc<Crew>>,
-    told: OnceLock<Arc<Told>>,
+    crew: OnceLock<Arc<Users>>,
+    told: OnceLock<Arc<DeviceEvents>>,
 }
 
 /// Tells one picture from another: what was worked out for one of them does not serve the next.
@@ -174,13 +174,13 @@ impl FleetView {
     }
 
     /// Returns its users.
-    pub(crate) fn crew(&self) -> &Arc<Crew> {
-        self.asides.crew.get_or_init(|| Arc::new(Crew::of(self)))
+    pub(crate) fn crew(&self) -> &Arc<Users> {
+        self.asides.crew.get_or_init(|| Arc::new(Users::build(self)))
     }
 
     /// Returns what its devices have told.
-    pub(crate) fn told(&self) -> &Arc<Told> {
-        self.asides.told.get_or_init(|| Arc::new(Told::of(self)))
+    pub(crate) fn told(&self) -> &Arc<DeviceEvents> {
+        self.asides.told.get_or_init(|| Arc::new(DeviceEvents::build(self)))
     }
 
     /// Returns what tells this picture from another.

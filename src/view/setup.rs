@@ -7,18 +7,18 @@ use crate::view::input::{Key, NamedKey};
 use crate::view::line::{Line, Tone, width_of};
 use crate::view::line_editor::LineEditor;
 use crate::view::navigation::{Movement, Viewport};
-use checklist::{Checklist, Ticked};
+use checklist::{Checklist, ChecklistEvent};
 
 mod checklist;
 
 /// Longest text that can be typed, in bytes.
-const LONGEST: usize = 400;
+const MAX_VALUE_LENGTH: usize = 400;
 /// Rows the pages take at most, with their tabs and what is said of the row under the cursor.
-const MOST_ROWS: usize = 13;
+const MAX_ROWS: usize = 13;
 
 /// Something that can be set.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct SetupEntry {
     /// Its name in settings.
     pub name: &'static str,
     /// What it is set to, as it is typed.
@@ -39,28 +39,28 @@ pub struct Entry {
 
 /// Some that belong together.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Page {
+pub struct SetupPage {
     /// Its title.
     pub title: &'static str,
     /// What it holds.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<SetupEntry>,
 }
 
 /// The pages, and where one is in them.
 #[derive(Clone, Debug, Default)]
 pub struct Setup {
-    pages: Vec<Page>,
+    pages: Vec<SetupPage>,
     page: usize,
     row: usize,
     /// A value that is being typed.
-    typing: Option<LineEditor>,
+    editor: Option<LineEditor>,
     /// Columns that are being ticked.
     ticking: Option<Checklist>,
 }
 
 /// What a key did.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Turned {
+pub enum SetupEvent {
     /// The pages are still open.
     Nothing,
     /// They were closed.
@@ -71,7 +71,7 @@ pub enum Turned {
 
 impl Setup {
     /// Begins on the first page.
-    pub fn new(pages: Vec<Page>) -> Self {
+    pub fn new(pages: Vec<SetupPage>) -> Self {
         Self { pages, ..Self::default() }
     }
 
@@ -84,64 +84,65 @@ impl Setup {
     pub fn refuse(&mut self, name: &str, text: &str) {
         let is_here = self.entry().is_some_and(|entry| entry.name == name && entry.is_typed);
         if is_here && self.ticking.is_none() {
-            self.typing.get_or_insert_with(|| LineEditor::new(text, LONGEST));
+            self.editor.get_or_insert_with(|| LineEditor::new(text, MAX_VALUE_LENGTH));
         }
     }
 
     /// Says whether a value is being typed, which then takes every key.
     pub fn is_typing(&self) -> bool {
-        self.typing.is_some()
+        self.editor.is_some()
     }
 
-    fn entries(&self) -> &[Entry] {
+    fn entries(&self) -> &[SetupEntry] {
         self.pages.get(self.page).map_or(&[], |page| &page.entries)
     }
 
-    fn entry(&self) -> Option<&Entry> {
+    fn entry(&self) -> Option<&SetupEntry> {
         self.entries().get(self.row)
     }
 
     #[expect(clippy::wildcard_enum_match_arm, reason = "most keys mean nothing here")]
     /// Takes a key.
-    pub fn press(&mut self, key: Key) -> Turned {
-        if self.typing.is_some() {
-            return self.type_value(key);
+    pub fn press(&mut self, key: Key) -> SetupEvent {
+        if self.editor.is_some() {
+            return self.on_editor_key(key);
         }
         if let Some(list) = &mut self.ticking {
             return match list.press(key) {
-                Ticked::Nothing => Turned::Nothing,
-                Ticked::Done => {
+                ChecklistEvent::Nothing => SetupEvent::Nothing,
+                ChecklistEvent::Done => {
                     self.ticking = None;
-                    Turned::Nothing
+                    SetupEvent::Nothing
                 }
-                Ticked::Now(value) => self.set(value),
+                ChecklistEvent::Changed(value) => self.set(value),
             };
         }
         match key {
             Key::NamedKey(NamedKey::Right | NamedKey::Enter) | Key::Letter('l' | ' ')
                 if self.entry().is_some_and(|entry| !entry.headings.is_empty()) =>
             {
-                let list = |entry: &Entry| Checklist::new(entry.headings, &entry.value);
+                let list = |entry: &SetupEntry| Checklist::new(entry.headings, &entry.value);
                 self.ticking = self.entry().map(list);
             }
             Key::NamedKey(NamedKey::Left) | Key::Letter('h')
                 if self.entry().is_some_and(|entry| !entry.headings.is_empty()) => {}
             Key::NamedKey(NamedKey::Escape) | Key::Letter('q') | Key::Control('c') => {
-                return Turned::Closed;
+                return SetupEvent::Closed;
             }
-            Key::NamedKey(NamedKey::Tab) | Key::Letter(']') => self.turn_page(1),
+            Key::NamedKey(NamedKey::Tab) | Key::Letter(']') => self.cycle_page(1),
             Key::Shift(NamedKey::Tab) | Key::Letter('[') => {
-                self.turn_page(self.pages.len().saturating_sub(1));
+                self.cycle_page(self.pages.len().saturating_sub(1));
             }
             Key::NamedKey(NamedKey::Right) | Key::Letter('l' | ' ') => {
-                return self.turn_value(true);
+                return self.cycle_value(true);
             }
-            Key::NamedKey(NamedKey::Left) | Key::Letter('h') => return self.turn_value(false),
+            Key::NamedKey(NamedKey::Left) | Key::Letter('h') => return self.cycle_value(false),
             Key::NamedKey(NamedKey::Enter) => {
                 if self.entry().is_some_and(|entry| entry.is_typed) {
-                    self.typing = self.entry().map(|entry| LineEditor::new(&entry.value, LONGEST));
+                    self.editor =
+                        self.entry().map(|entry| LineEditor::new(&entry.value, MAX_VALUE_LENGTH));
                 } else {
-                    return self.turn_value(true);
+                    return self.cycle_value(true);
                 }
             }
             Key::Letter('j') => self.step(Movement::Down),
@@ -159,21 +160,21 @@ impl Setup {
                 }
             }
         }
-        Turned::Nothing
+        SetupEvent::Nothing
     }
 
     fn step(&mut self, step: Movement) {
         self.row = step.from(self.row, self.entries().len(), 8);
     }
 
-    fn turn_page(&mut self, by: usize) {
+    fn cycle_page(&mut self, by: usize) {
         self.page = (self.page + by) % self.pages.len().max(1);
         self.row = 0;
     }
 
     /// Goes to the next value, or the one before, around the ends.
-    fn turn_value(&mut self, is_forward: bool) -> Turned {
-        let Some(entry) = self.entry() else { return Turned::Nothing };
+    fn cycle_value(&mut self, is_forward: bool) -> SetupEvent {
+        let Some(entry) = self.entry() else { return SetupEvent::Nothing };
         let count = entry.steps.len();
         if count == 0 {
             return self.press(Key::NamedKey(NamedKey::Enter));
@@ -188,36 +189,36 @@ impl Setup {
         self.set(value)
     }
 
-    fn type_value(&mut self, key: Key) -> Turned {
-        let Some(prompt) = &mut self.typing else { return Turned::Nothing };
+    fn on_editor_key(&mut self, key: Key) -> SetupEvent {
+        let Some(prompt) = &mut self.editor else { return SetupEvent::Nothing };
         if key == Key::NamedKey(NamedKey::Enter) {
             let value = prompt.text().trim().to_owned();
-            self.typing = None;
+            self.editor = None;
             return self.set(value);
         }
         if matches!(key, Key::NamedKey(NamedKey::Escape) | Key::Control('c')) {
-            self.typing = None;
+            self.editor = None;
         } else {
             prompt.press(key);
         }
-        Turned::Nothing
+        SetupEvent::Nothing
     }
 
-    fn set(&mut self, value: String) -> Turned {
+    fn set(&mut self, value: String) -> SetupEvent {
         let row = self.row;
         let entries = self.pages.get_mut(self.page).map(|page| &mut page.entries);
         let Some(entry) = entries.and_then(|entries| entries.get_mut(row)) else {
-            return Turned::Nothing;
+            return SetupEvent::Nothing;
         };
         entry.value.clone_from(&value);
         entry.is_changed = true;
         "changed, not saved".clone_into(&mut entry.origin);
-        Turned::Change(entry.name, value)
+        SetupEvent::Change(entry.name, value)
     }
 
     /// Returns its lines: tabs, the rows in sight, and what the one under the cursor does.
     pub(crate) fn lines(&self, width: u16, most: usize) -> Vec<Line> {
-        let most = most.min(MOST_ROWS);
+        let most = most.min(MAX_ROWS);
         let mut lines = vec![self.tabs(width)];
         if let (Some(list), Some(entry)) = (&self.ticking, self.entry()) {
             lines.extend(list.lines(entry.name, width, most.saturating_sub(1)));
@@ -232,7 +233,7 @@ impl Setup {
         let name = name.max().unwrap_or(0).min(width / 2);
         for (place, entry) in entries.iter().enumerate().skip(window.top).take(window.rows) {
             let is_here = place == self.row;
-            let line = match self.typing.as_ref().filter(|_| is_here) {
+            let line = match self.editor.as_ref().filter(|_| is_here) {
                 Some(prompt) => {
                     let front = Line::new().gap(1).left(entry.name, name, Tone::Plain).gap(2);
                     let room = width.saturating_sub(front.width());
@@ -259,7 +260,7 @@ impl Setup {
 
     /// Returns the keys that do something here.
     pub fn hints(&self) -> &'static [(&'static str, &'static str)] {
-        if self.typing.is_some() {
+        if self.editor.is_some() {
             return &[("Enter", "set"), ("Esc", "leave as it is")];
         }
         if self.ticking.is_some() {
@@ -300,7 +301,7 @@ fn help(text: &str, width: u16) -> Vec<Line> {
     lines.into_iter().map(|line| line.cut(width)).collect()
 }
 
-fn row(entry: &Entry, name: u16, width: u16) -> Line {
+fn row(entry: &SetupEntry, name: u16, width: u16) -> Line {
     let written = match entry.value.as_str() {
         "" if !entry.headings.is_empty() => "auto",
         "" => "–",
@@ -319,8 +320,13 @@ fn row(entry: &Entry, name: u16, width: u16) -> Line {
 mod tests {
     use super::*;
 
-    fn entry(name: &'static str, value: &str, steps: &[&'static str], is_typed: bool) -> Entry {
-        Entry {
+    fn entry(
+        name: &'static str,
+        value: &str,
+        steps: &[&'static str],
+        is_typed: bool,
+    ) -> SetupEntry {
+        SetupEntry {
             name,
             value: value.to_owned(),
             steps: steps.to_vec(),
@@ -339,14 +345,14 @@ mod tests {
         ];
         let selection = vec![entry("only", "", &[], true)];
         Setup::new(vec![
-            Page { title: "General", entries: general },
-            Page { title: "Selection", entries: selection },
+            SetupPage { title: "General", entries: general },
+            SetupPage { title: "Selection", entries: selection },
         ])
     }
 
     #[test]
     fn arrows_change_and_enter_types() {
-        let change = |name, value: &str| Turned::Change(name, value.to_owned());
+        let change = |name, value: &str| SetupEvent::Change(name, value.to_owned());
         let named = Key::NamedKey;
         for (keys, expected) in [
             (vec![named(NamedKey::Right)], change("theme", "light")),
@@ -377,10 +383,10 @@ mod tests {
             ),
             (
                 vec![Key::Letter('2'), named(NamedKey::Enter), named(NamedKey::Escape)],
-                Turned::Nothing,
+                SetupEvent::Nothing,
             ),
-            (vec![Key::Shift(NamedKey::Tab), named(NamedKey::Escape)], Turned::Closed),
-            (vec![Key::Letter('9'), Key::Letter('q')], Turned::Closed),
+            (vec![Key::Shift(NamedKey::Tab), named(NamedKey::Escape)], SetupEvent::Closed),
+            (vec![Key::Letter('9'), Key::Letter('q')], SetupEvent::Closed),
         ] {
             let mut setup = setup();
             let turned = keys.iter().map(|key| setup.press(*key)).last();
@@ -399,14 +405,14 @@ mod tests {
         setup.refuse("interval", "70000");
         setup.press(Key::NamedKey(NamedKey::Backspace));
         let turned = setup.press(Key::NamedKey(NamedKey::Enter));
-        assert_eq!(turned, Turned::Change("interval", "7000".to_owned()));
+        assert_eq!(turned, SetupEvent::Change("interval", "7000".to_owned()));
     }
 
     #[test]
     fn nothing_there_is_no_trouble_and_no_room_neither() {
         let mut empty = Setup::default();
         for key in [NamedKey::Right, NamedKey::Enter, NamedKey::Tab, NamedKey::Down] {
-            assert_eq!(empty.press(Key::NamedKey(key)), Turned::Nothing);
+            assert_eq!(empty.press(Key::NamedKey(key)), SetupEvent::Nothing);
         }
         for (width, most) in [(0, 0), (1, 1), (5, 2), (80, 3), (80, 30)] {
             let lines = setup().lines(width, most);

@@ -11,15 +11,15 @@ use crate::view::line::{Line, Tone};
 use crate::view::navigation::{Movement, Navigation, RowId, View, Viewport};
 use crate::view::sort_order::{SortColumn, SortOrder};
 
-mod crew;
 mod rows;
 mod table;
+mod usage;
 
-pub(crate) use crew::Crew;
+pub(crate) use usage::Users;
 
-use crew::Who;
-use rows::{Row, Rows};
+use rows::{UserRow, UserRows};
 pub(crate) use table::HEADINGS;
+use usage::User;
 
 /// The columns by which users are sorted.
 pub(crate) const COLUMNS: [SortColumn; 9] = [
@@ -39,20 +39,20 @@ pub(crate) const COLUMNS: [SortColumn; 9] = [
 pub struct State {
     pub(crate) order: SortOrder,
     /// Whose nodes and processes are unfolded.
-    open: Option<Who>,
-    at: Option<Identity>,
+    open: Option<User>,
+    at: Option<RowIdentity>,
     window: Viewport,
     /// The rows, and what they were made of.
-    rows: Option<Made>,
+    rows: Option<RowCache>,
 }
 
 /// Rows, and what they were made of: the users, their order, who is unfolded.
-type Made = (Arc<Crew>, SortOrder, Option<Who>, Arc<Rows>);
+type RowCache = (Arc<Users>, SortOrder, Option<User>, Arc<UserRows>);
 
 /// What a row is, whatever stands above it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Identity {
-    who: Who,
+struct RowIdentity {
+    user: User,
     node: Option<NodeName>,
     process: Option<RowId>,
 }
@@ -84,8 +84,8 @@ pub(crate) fn act(
         CommonAction::Move(step) => place.step(scene, *step),
         CommonAction::Open => return open(scene, navigation),
         CommonAction::Back => {
-            let Some(who) = place.open.take() else { return ViewEffect::Ignored };
-            place.at = Some(Identity { who, node: None, process: None });
+            let Some(user) = place.open.take() else { return ViewEffect::Ignored };
+            place.at = Some(RowIdentity { user, node: None, process: None });
         }
         CommonAction::Click(Click::Row(row)) => {
             let is_again = place.position(scene) == *row;
@@ -124,13 +124,13 @@ fn open(scene: RenderContext<'_>, navigation: &mut Navigation) -> ViewEffect {
     };
     let identity = row.identity(scene);
     match row {
-        Row::User { .. } => {
-            let who = identity.who.clone();
-            place.open = if place.open.as_ref() == Some(&who) { None } else { Some(who) };
+        UserRow::User { .. } => {
+            let user = identity.user.clone();
+            place.open = if place.open.as_ref() == Some(&user) { None } else { Some(user) };
             place.at = Some(identity);
             ViewEffect::Handled
         }
-        Row::Node { .. } | Row::Process { .. } => {
+        UserRow::Node { .. } | UserRow::Process { .. } => {
             let Some(node) = identity.node else { return ViewEffect::Handled };
             navigation.point_at(node, identity.process);
             ViewEffect::SwitchView(View::Node)
@@ -140,16 +140,16 @@ fn open(scene: RenderContext<'_>, navigation: &mut Navigation) -> ViewEffect {
 
 impl State {
     /// Returns the rows, worked out once for a picture and an order.
-    fn settle(&mut self, scene: RenderContext<'_>) -> Arc<Rows> {
-        let crew = scene.picture.crew();
+    fn settle(&mut self, scene: RenderContext<'_>) -> Arc<UserRows> {
+        let usage = scene.picture.crew();
         if let Some((known, order, open, rows)) = &self.rows
-            && Arc::ptr_eq(known, crew)
+            && Arc::ptr_eq(known, usage)
             && (*order, open) == (self.order, &self.open)
         {
             return Arc::clone(rows);
         }
-        let rows = Arc::new(Rows::of(scene.picture, crew, self.order, self.open.as_ref()));
-        self.rows = Some((Arc::clone(crew), self.order, self.open.clone(), Arc::clone(&rows)));
+        let rows = Arc::new(UserRows::of(scene.picture, usage, self.order, self.open.as_ref()));
+        self.rows = Some((Arc::clone(usage), self.order, self.open.clone(), Arc::clone(&rows)));
         rows
     }
 
@@ -179,8 +179,8 @@ pub(crate) fn lines(
 ) -> Vec<Line> {
     let place = &mut navigation.users;
     let rows = place.settle(scene);
-    let crew = scene.picture.crew();
-    if crew.nodes.1 == 0 {
+    let usage = scene.picture.crew();
+    if usage.nodes.1 == 0 {
         let words = if scene.picture.fleet.nodes.is_empty() {
             "no nodes to watch"
         } else {
@@ -190,11 +190,11 @@ pub(crate) fn lines(
     }
     let mut lines = Vec::with_capacity(height);
     if height >= 6 {
-        lines.extend(table::summary(crew, width));
+        lines.extend(table::summary(usage, width));
         lines.push(Line::new());
     }
     if rows.list.is_empty() {
-        let words = if crew.nodes.0 == 0 {
+        let words = if usage.nodes.0 == 0 {
             "no node is fresh, and none has told of a process"
         } else {
             "nobody uses a device"
@@ -214,7 +214,7 @@ pub(crate) fn lines(
     }
     for row in place.window.range(rows.list.len()) {
         let Some(own) = rows.list.get(row) else { continue };
-        let line = table::row(scene, crew, own, &columns, place.open.as_ref());
+        let line = table::row(scene, usage, own, &columns, place.open.as_ref());
         lines.push(line.cut(width).selected(row == at).click(Click::Row(row)));
     }
     lines.truncate(height);

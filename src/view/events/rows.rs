@@ -7,26 +7,26 @@ use std::sync::Arc;
 use crate::model::{Event, EventKind, NodeName};
 use crate::nodeset;
 use crate::time::Timestamp;
-use crate::view::events::log::{Entry, Log};
-use crate::view::events::notice::{Weight, What};
+use crate::view::events::changes::{EventSummary, Severity};
+use crate::view::events::event_log::{EventLog, LogEntry};
 use crate::view::fleet_view::FleetView;
 use crate::view::line::UNKNOWN;
 use crate::view::node_status::label;
 
 /// Xids that an application mostly brings about itself.
-const OF_APPLICATIONS: [u64; 4] = [13, 31, 43, 45];
+const APPLICATION_XIDS: [u64; 4] = [13, 31, 43, 45];
 
 /// What the devices of a picture have told.
 #[derive(Debug, Default)]
-pub(crate) struct Told(Vec<Entry>);
+pub(crate) struct DeviceEvents(Vec<LogEntry>);
 
-impl Told {
+impl DeviceEvents {
     /// Gathers it.
-    pub(crate) fn of(picture: &FleetView) -> Self {
+    pub(crate) fn build(picture: &FleetView) -> Self {
         let machines = picture.nodes().filter(|one| !picture.fleet.same_as.contains_key(&one.name));
         let all = machines.flat_map(|node| {
-            node.events.iter().map(|happened| Entry {
-                what: what(&happened.event),
+            node.events.iter().map(|happened| LogEntry {
+                summary: summary(&happened.event),
                 nodes: vec![node.name.clone()],
                 device: Some(Arc::clone(&happened.event.device)).filter(|uuid| !uuid.is_empty()),
                 at: happened.event.at,
@@ -37,24 +37,24 @@ impl Told {
     }
 }
 
-fn what(event: &Event) -> What {
-    let weight = match (&event.kind, event.code) {
-        (EventKind::Xid, Some(code)) if OF_APPLICATIONS.contains(&code) => Weight::Notice,
-        (EventKind::Retirement | EventKind::Recovery | EventKind::Other(_), _) => Weight::Notice,
-        _ => Weight::FleetProblem,
+fn summary(event: &Event) -> EventSummary {
+    let severity = match (&event.kind, event.code) {
+        (EventKind::Xid, Some(code)) if APPLICATION_XIDS.contains(&code) => Severity::Warning,
+        (EventKind::Retirement | EventKind::Recovery | EventKind::Other(_), _) => Severity::Warning,
+        _ => Severity::Error,
     };
     let words = if event.message.is_empty() {
         event.text()
     } else {
         format!("{} · {}", event.text(), event.message)
     };
-    What { weight, words: words.into() }
+    EventSummary { severity, words: words.into() }
 }
 
 /// One row.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Row {
-    pub(crate) what: What,
+pub(crate) struct EventRow {
+    pub(crate) summary: EventSummary,
     /// The last time.
     pub(crate) at: Timestamp,
     pub(crate) count: u64,
@@ -65,69 +65,74 @@ pub(crate) struct Row {
     /// Where to go from here; none for a row that unfolds.
     pub(crate) place: Option<(NodeName, Option<Arc<str>>)>,
     /// It is one of those that another row stands for.
-    pub(crate) is_part: bool,
+    pub(crate) is_detail: bool,
 }
 
 /// All rows.
 #[derive(Debug, Default)]
-pub(crate) struct Rows {
-    pub(crate) list: Vec<Row>,
+pub(crate) struct EventRows {
+    pub(crate) list: Vec<EventRow>,
     /// Columns for the nodes and the devices.
     pub(crate) widths: (u16, u16),
 }
 
-impl Rows {
+impl EventRows {
     /// Puts together what a picture shows of both; one thing may be unfolded.
-    pub(crate) fn of(picture: &FleetView, told: &Told, log: &Log, open: Option<&What>) -> Self {
+    pub(crate) fn of(
+        picture: &FleetView,
+        told: &DeviceEvents,
+        log: &EventLog,
+        open: Option<&EventSummary>,
+    ) -> Self {
         let shown: Option<BTreeSet<&NodeName>> =
             (!picture.filter.is_empty()).then(|| picture.nodes().map(|node| &node.name).collect());
-        let is_shown = |entry: &Entry| {
+        let is_shown = |entry: &LogEntry| {
             let takes = |names: &BTreeSet<&NodeName>| {
                 entry.nodes.is_empty() || entry.nodes.iter().any(|name| names.contains(name))
             };
             // A frozen picture shows nothing of what came after it.
             entry.at <= picture.now && shown.as_ref().is_none_or(takes)
         };
-        let mut groups: BTreeMap<What, Vec<Entry>> = BTreeMap::new();
+        let mut groups: BTreeMap<EventSummary, Vec<LogEntry>> = BTreeMap::new();
         let noticed = log.entries();
         for entry in told.0.iter().cloned().chain(noticed).filter(is_shown) {
-            groups.entry(entry.what.clone()).or_default().push(entry);
+            groups.entry(entry.summary.clone()).or_default().push(entry);
         }
-        let mut groups: Vec<(What, Vec<Entry>)> = groups.into_iter().collect();
+        let mut groups: Vec<(EventSummary, Vec<LogEntry>)> = groups.into_iter().collect();
         for (_, entries) in &mut groups {
             entries.sort_by_key(|entry| std::cmp::Reverse(entry.at));
         }
-        let latest = |entries: &[Entry]| entries.first().map(|entry| entry.at);
+        let latest = |entries: &[LogEntry]| entries.first().map(|entry| entry.at);
         groups.sort_by_key(|(_, entries)| std::cmp::Reverse(latest(entries)));
         let mut rows = Self::default();
-        let devices = Devices::of(picture);
-        for (what, entries) in groups {
-            rows.push(group(&devices, &what, &entries));
-            if entries.len() > 1 && open == Some(&what) {
+        let devices = DeviceNames::of(picture);
+        for (summary, entries) in groups {
+            rows.push(group_row(&devices, &summary, &entries));
+            if entries.len() > 1 && open == Some(&summary) {
                 for entry in &entries {
-                    let part = group(&devices, &what, std::slice::from_ref(entry));
-                    rows.push(Row { is_part: true, ..part });
+                    let part = group_row(&devices, &summary, std::slice::from_ref(entry));
+                    rows.push(EventRow { is_detail: true, ..part });
                 }
             }
         }
         rows
     }
 
-    fn push(&mut self, row: Row) {
+    fn push(&mut self, row: EventRow) {
         use crate::view::line::width_of;
-        self.widths.0 = self.widths.0.max(width_of(&row.nodes) + u16::from(row.is_part) * 2);
+        self.widths.0 = self.widths.0.max(width_of(&row.nodes) + u16::from(row.is_detail) * 2);
         self.widths.1 = self.widths.1.max(width_of(&row.devices));
         self.list.push(row);
     }
 }
 
 /// Finds nodes by their names.
-struct Devices<'a> {
+struct DeviceNames<'a> {
     picture: &'a FleetView,
     places: BTreeMap<&'a NodeName, usize>,
 }
 
-impl<'a> Devices<'a> {
+impl<'a> DeviceNames<'a> {
     fn of(picture: &'a FleetView) -> Self {
         let places = picture.fleet.nodes.iter().map(|node| &node.name).zip(0..).collect();
         Self { picture, places }
@@ -144,7 +149,7 @@ impl<'a> Devices<'a> {
     }
 }
 
-fn group(devices: &Devices<'_>, what: &What, entries: &[Entry]) -> Row {
+fn group_row(devices: &DeviceNames<'_>, summary: &EventSummary, entries: &[LogEntry]) -> EventRow {
     let nodes: BTreeSet<&str> =
         entries.iter().flat_map(|entry| &entry.nodes).map(NodeName::label).collect();
     let mut labels: Vec<String> = Vec::new();
@@ -160,13 +165,13 @@ fn group(devices: &Devices<'_>, what: &What, entries: &[Entry]) -> Row {
         [one] => one.nodes.first().map(|node| (node.clone(), one.device.clone())),
         _ => None,
     };
-    Row {
-        what: what.clone(),
+    EventRow {
+        summary: summary.clone(),
         at: entries.first().map(|entry| entry.at).unwrap_or_default(),
         count: entries.iter().fold(0, |sum, entry| sum.saturating_add(entry.count)),
         nodes: nodeset::fold(nodes),
         devices: labels.join(","),
         place: only,
-        is_part: false,
+        is_detail: false,
     }
 }

@@ -10,19 +10,19 @@ use crate::view::navigation::{Movement, Viewport};
 pub(super) struct Checklist {
     headings: &'static [ColumnSpec],
     /// The names that are ticked, from left to right.
-    ticked: Vec<&'static str>,
+    chosen: Vec<&'static str>,
     row: usize,
 }
 
 /// What a key did.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Ticked {
+pub(super) enum ChecklistEvent {
     /// Nothing that others must know of.
     Nothing,
     /// The list is done with.
     Done,
     /// The columns are these now, with commas; empty for as many as there is room for.
-    Now(String),
+    Changed(String),
 }
 
 impl Checklist {
@@ -33,27 +33,27 @@ impl Checklist {
             heading.filter(|heading| !heading.is_fixed).map(|heading| heading.name)
         });
         let row = headings.iter().position(|heading| !heading.is_fixed).unwrap_or(0);
-        Self { headings, ticked: named.collect(), row }
+        Self { headings, chosen: named.collect(), row }
     }
 
     /// Takes a key.
     #[expect(clippy::wildcard_enum_match_arm, reason = "most keys mean nothing here")]
-    pub(super) fn press(&mut self, key: Key) -> Ticked {
+    pub(super) fn press(&mut self, key: Key) -> ChecklistEvent {
         match key {
             Key::NamedKey(NamedKey::Escape | NamedKey::Enter)
             | Key::Letter('q')
             | Key::Control('c') => {
-                return Ticked::Done;
+                return ChecklistEvent::Done;
             }
-            Key::Letter(' ') => return self.tick(),
+            Key::Letter(' ') => return self.toggle(),
             Key::Letter('a') => {
                 let free = self.headings.iter().filter(|heading| !heading.is_fixed);
                 let all = free.map(|heading| heading.name);
-                self.ticked = if self.ticked.is_empty() { all.collect() } else { Vec::new() };
-                return self.told();
+                self.chosen = if self.chosen.is_empty() { all.collect() } else { Vec::new() };
+                return self.changed();
             }
-            Key::NamedKey(NamedKey::Left) | Key::Letter('h') => return self.shift(false),
-            Key::NamedKey(NamedKey::Right) | Key::Letter('l') => return self.shift(true),
+            Key::NamedKey(NamedKey::Left) | Key::Letter('h') => return self.move_column(false),
+            Key::NamedKey(NamedKey::Right) | Key::Letter('l') => return self.move_column(true),
             Key::Letter('j') => self.step(Movement::Down),
             Key::Letter('k') => self.step(Movement::Up),
             other => {
@@ -62,51 +62,51 @@ impl Checklist {
                 }
             }
         }
-        Ticked::Nothing
+        ChecklistEvent::Nothing
     }
 
     fn step(&mut self, step: Movement) {
         self.row = step.from(self.row, self.headings.len(), 8);
     }
 
-    fn told(&self) -> Ticked {
-        Ticked::Now(self.ticked.join(","))
+    fn changed(&self) -> ChecklistEvent {
+        ChecklistEvent::Changed(self.chosen.join(","))
     }
 
-    fn tick(&mut self) -> Ticked {
+    fn toggle(&mut self) -> ChecklistEvent {
         let heading = self.headings.get(self.row).filter(|heading| !heading.is_fixed);
-        let Some(heading) = heading else { return Ticked::Nothing };
+        let Some(heading) = heading else { return ChecklistEvent::Nothing };
         match self.place(heading) {
-            Some(at) => drop(self.ticked.remove(at)),
-            None => self.ticked.push(heading.name),
+            Some(at) => drop(self.chosen.remove(at)),
+            None => self.chosen.push(heading.name),
         }
-        self.told()
+        self.changed()
     }
 
     fn place(&self, heading: &ColumnSpec) -> Option<usize> {
-        self.ticked.iter().position(|name| *name == heading.name)
+        self.chosen.iter().position(|name| *name == heading.name)
     }
 
     /// Lets the column change places with its neighbour.
-    fn shift(&mut self, is_later: bool) -> Ticked {
+    fn move_column(&mut self, is_later: bool) -> ChecklistEvent {
         let at = self.headings.get(self.row).and_then(|heading| self.place(heading));
         let to = at.and_then(|at| if is_later { Some(at + 1) } else { at.checked_sub(1) });
-        match (at, to.filter(|to| *to < self.ticked.len())) {
+        match (at, to.filter(|to| *to < self.chosen.len())) {
             (Some(at), Some(to)) => {
-                self.ticked.swap(at, to);
-                self.told()
+                self.chosen.swap(at, to);
+                self.changed()
             }
-            _ => Ticked::Nothing,
+            _ => ChecklistEvent::Nothing,
         }
     }
 
     /// Returns so many lines at most: a number stands at what is ticked, the first is the leftmost.
     pub(super) fn lines(&self, name: &str, width: u16, most: usize) -> Vec<Line> {
-        let told = match self.ticked.len() {
+        let changed = match self.chosen.len() {
             0 => "as many as there is room for".to_owned(),
             count => format!("{count} chosen; what has no room is left out from the right"),
         };
-        let title = Line::of(name, Tone::Strong).gap(2).text(told, Tone::Faint);
+        let title = Line::of(name, Tone::Strong).gap(2).text(changed, Tone::Faint);
         let mut lines = vec![title.cut(width)];
         let mut window = Viewport::default();
         window.settle(most.saturating_sub(1), self.headings.len(), Some(self.row));
@@ -162,16 +162,16 @@ mod tests {
         ] {
             let mut list = Checklist::new(&HEADINGS, value);
             let done = keys.chars().map(|key| list.press(Key::Letter(key))).last();
-            assert_eq!(done, Some(Ticked::Now(now.to_owned())), "{value} {keys}");
+            assert_eq!(done, Some(ChecklistEvent::Changed(now.to_owned())), "{value} {keys}");
         }
         let mut list = Checklist::new(&HEADINGS, "note");
-        for (key, ticked) in [
-            ('k', Ticked::Nothing),
-            (' ', Ticked::Nothing),
-            ('l', Ticked::Nothing),
-            ('q', Ticked::Done),
+        for (key, chosen) in [
+            ('k', ChecklistEvent::Nothing),
+            (' ', ChecklistEvent::Nothing),
+            ('l', ChecklistEvent::Nothing),
+            ('q', ChecklistEvent::Done),
         ] {
-            assert_eq!(list.press(Key::Letter(key)), ticked, "{key}");
+            assert_eq!(list.press(Key::Letter(key)), chosen, "{key}");
         }
     }
 }

@@ -7,32 +7,32 @@ use crate::view::fleet_view::FleetView;
 use crate::view::line::width_of;
 use crate::view::navigation::RowId;
 use crate::view::sort_order::SortOrder;
-use crate::view::users::Identity;
-use crate::view::users::crew::{Account, Crew, Who};
+use crate::view::users::RowIdentity;
+use crate::view::users::usage::{User, UserUsage, Users};
 
 /// One row.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Row {
+pub(super) enum UserRow {
     /// A user.
-    User { who: Who },
+    User { user: User },
     /// A node that he is on.
-    Node { who: Who, stay: usize, place: usize },
+    Node { user: User, node_usage: usize, place: usize },
     /// A process of his there, by its place among the node's uses.
-    Process { who: Who, place: usize, at: usize, spot: RowId },
+    Process { user: User, place: usize, at: usize, spot: RowId },
 }
 
-impl Row {
+impl UserRow {
     /// Says what it is.
-    pub(super) fn identity(&self, scene: RenderContext<'_>) -> Identity {
+    pub(super) fn identity(&self, scene: RenderContext<'_>) -> RowIdentity {
         let name =
             |place: usize| scene.picture.fleet.nodes.get(place).map(|node| node.name.clone());
         match self {
-            Self::User { who } => Identity { who: who.clone(), node: None, process: None },
-            Self::Node { who, place, .. } => {
-                Identity { who: who.clone(), node: name(*place), process: None }
+            Self::User { user } => RowIdentity { user: user.clone(), node: None, process: None },
+            Self::Node { user, place, .. } => {
+                RowIdentity { user: user.clone(), node: name(*place), process: None }
             }
-            Self::Process { who, place, spot, .. } => {
-                Identity { who: who.clone(), node: name(*place), process: Some(spot.clone()) }
+            Self::Process { user, place, spot, .. } => {
+                RowIdentity { user: user.clone(), node: name(*place), process: Some(spot.clone()) }
             }
         }
     }
@@ -40,21 +40,21 @@ impl Row {
 
 /// All rows.
 #[derive(Debug)]
-pub(super) struct Rows {
-    pub(super) list: Vec<Row>,
+pub(super) struct UserRows {
+    pub(super) list: Vec<UserRow>,
     /// The widest name.
     pub(super) name: u16,
 }
 
-impl Rows {
+impl UserRows {
     /// Puts them in order.
     pub(super) fn of(
         picture: &FleetView,
-        crew: &Arc<Crew>,
+        usage: &Arc<Users>,
         order: SortOrder,
-        open: Option<&Who>,
+        open: Option<&User>,
     ) -> Self {
-        let mut users: Vec<&(Who, Account)> = crew.accounts.iter().collect();
+        let mut users: Vec<&(User, UserUsage)> = usage.users.iter().collect();
         // By name where the column does not decide; sorting keeps that.
         if order.column != "user" {
             users.sort_by(|(_, one), (_, other)| one.compare(other, order.column));
@@ -64,18 +64,18 @@ impl Rows {
         }
         let mut list = Vec::with_capacity(users.len());
         let mut name = 4;
-        for (who, account) in users {
-            name = name.max(width_of(&who.text()));
-            list.push(Row::User { who: who.clone() });
-            if open != Some(who) {
+        for (user, account) in users {
+            name = name.max(width_of(&user.text()));
+            list.push(UserRow::User { user: user.clone() });
+            if open != Some(user) {
                 continue;
             }
-            for (stay, own) in account.nodes.iter().enumerate() {
+            for (node_usage, own) in account.nodes.iter().enumerate() {
                 let node = picture.fleet.nodes.get(own.place);
                 name = name.max(node.map_or(0, |node| width_of(node.name.label()) + 2));
-                list.push(Row::Node { who: who.clone(), stay, place: own.place });
-                list.extend(own.uses.iter().map(|(at, spot)| Row::Process {
-                    who: who.clone(),
+                list.push(UserRow::Node { user: user.clone(), node_usage, place: own.place });
+                list.extend(own.uses.iter().map(|(at, spot)| UserRow::Process {
+                    user: user.clone(),
                     place: own.place,
                     at: *at,
                     spot: spot.clone(),
@@ -86,28 +86,28 @@ impl Rows {
     }
 
     /// Finds a row again; that of its node or its user when it is gone, and else the first.
-    pub(super) fn position(&self, scene: RenderContext<'_>, identity: &Identity) -> usize {
+    pub(super) fn position(&self, scene: RenderContext<'_>, identity: &RowIdentity) -> usize {
         let is_node = |place: usize| {
             let node = scene.picture.fleet.nodes.get(place);
             node.is_some_and(|node| Some(&node.name) == identity.node.as_ref())
         };
-        let (mut user, mut node) = (None, None);
+        let (mut user_row, mut node) = (None, None);
         for (at, row) in self.list.iter().enumerate() {
             match row {
-                Row::User { who } if *who == identity.who => user = Some(at),
-                Row::Node { who, place, .. } if *who == identity.who && is_node(*place) => {
+                UserRow::User { user } if *user == identity.user => user_row = Some(at),
+                UserRow::Node { user, place, .. } if *user == identity.user && is_node(*place) => {
                     node = Some(at);
                 }
-                Row::Process { who, place, spot, .. }
+                UserRow::Process { user, place, spot, .. }
                     if Some(spot) == identity.process.as_ref()
-                        && *who == identity.who
+                        && *user == identity.user
                         && is_node(*place) =>
                 {
                     return at;
                 }
-                Row::User { .. } | Row::Node { .. } | Row::Process { .. } => {}
+                UserRow::User { .. } | UserRow::Node { .. } | UserRow::Process { .. } => {}
             }
         }
-        node.or(user).unwrap_or(0)
+        node.or(user_row).unwrap_or(0)
     }
 }

@@ -11,11 +11,11 @@ use crate::view::node_status::{NodeStatus, label};
 use crate::view::number_format::{Units, or_unknown, percent, running, share};
 use crate::view::sort_order::SortOrder;
 use crate::view::users::COLUMNS;
-use crate::view::users::crew::{Account, Crew, Stay, Who};
-use crate::view::users::rows::{Row, Rows};
+use crate::view::users::rows::{UserRow, UserRows};
+use crate::view::users::usage::{NodeUsage, User, UserUsage, Users};
 
 /// The mark of what can be unfolded, and the gap behind it.
-const MARK: u16 = 2;
+const MARK_WIDTH: u16 = 2;
 
 /// Widths of the columns, and which they are.
 #[derive(Clone, Debug, Default)]
@@ -42,17 +42,17 @@ pub(crate) const HEADINGS: [ColumnSpec; 10] = [
 /// How wide those behind the name are.
 const WIDTHS: [u16; 9] = [8, 10, 3, 5, 5, 7, 8, 6, 5];
 /// The one that is a bar.
-const BAR: usize = 1;
+const BAR_COLUMN: usize = 1;
 /// In the order of their worth.
-const WORTH: [usize; 9] = [0, 4, 5, 3, 7, 6, 8, 2, 1];
+const PRIORITY: [usize; 9] = [0, 4, 5, 3, 7, 6, 8, 2, 1];
 
 impl Columns {
     /// Gives room to the columns somebody chose, from left to right, or to all in the order of their
     /// worth.
-    pub(super) fn fit(rows: &Rows, chosen: &[String], width: u16) -> Self {
+    pub(super) fn fit(rows: &UserRows, chosen: &[String], width: u16) -> Self {
         let gap = if width >= 100 { 2 } else { 1 };
         let name = rows.name.clamp(4, (width / 3).clamp(4, 28));
-        let mut room = width.saturating_sub(MARK + name);
+        let mut room = width.saturating_sub(MARK_WIDTH + name);
         let take = |place: usize| {
             let own = *WIDTHS.get(place)?;
             let fits = room >= own + gap;
@@ -64,10 +64,10 @@ impl Columns {
             let behind = places.iter().filter_map(|place| place.checked_sub(1));
             shown = behind.map_while(take).collect();
         } else {
-            shown = WORTH.into_iter().filter_map(take).collect();
+            shown = PRIORITY.into_iter().filter_map(take).collect();
             shown.sort_unstable();
         }
-        if let Some((_, bar)) = shown.iter_mut().find(|(place, _)| *place == BAR) {
+        if let Some((_, bar)) = shown.iter_mut().find(|(place, _)| *place == BAR_COLUMN) {
             *bar += (room / 2).min(30);
         }
         Self { name, gap, shown }
@@ -86,12 +86,12 @@ impl Columns {
             let is_it = order.column == name && title != "FLEET" && title != "%";
             if is_it { format!("{title}{sign}") } else { title.to_owned() }
         };
-        let mut line = Line::new().gap(MARK);
+        let mut line = Line::new().gap(MARK_WIDTH);
         line = line.left(&word("user", "USER"), self.name, Tone::Faint);
         line = line.on_click(Click::Column("user"));
         for (place, width, ColumnSpec { title, sort, .. }) in self.headings() {
             line = line.gap(self.gap);
-            line = if place == BAR {
+            line = if place == BAR_COLUMN {
                 line.left(title, width, Tone::Faint)
             } else {
                 line.right(&word(sort, title), width, Tone::Faint)
@@ -106,40 +106,40 @@ impl Columns {
         line.gap(2).text(format!("by {label}{sign}"), Tone::Faint)
     }
 
-    fn cells(&self, cells: &[Cell; 9]) -> Line {
+    fn cells(&self, cells: &[UserCell; 9]) -> Line {
         let known = self.shown.iter().filter_map(|(at, width)| Some((cells.get(*at)?, *width)));
         known.fold(Line::new(), |line, (cell, width)| {
             let line = line.gap(self.gap);
             match cell {
-                Cell::Text(text, tone) => line.right(text, width, *tone),
-                Cell::Bar(share) => line.bar(*share, width, Tone::Mid),
+                UserCell::Text(text, tone) => line.right(text, width, *tone),
+                UserCell::Bar(share) => line.bar(*share, width, Tone::Mid),
             }
         })
     }
 }
 
 /// What stands in a column.
-enum Cell {
+enum UserCell {
     Text(String, Tone),
     Bar(Option<f32>),
 }
 
-impl Cell {
+impl UserCell {
     fn plain(text: impl Into<String>) -> Self {
         Self::Text(text.into(), Tone::Plain)
     }
 }
 
 /// Says how much of the fleet is held, and what the sums leave out.
-pub(super) fn summary(crew: &Crew, width: u16) -> Vec<Line> {
-    let (fresh, all) = crew.nodes;
-    let known = crew.accounts.iter().filter(|(who, _)| who.is_known()).count();
+pub(super) fn summary(usage: &Users, width: u16) -> Vec<Line> {
+    let (fresh, all) = usage.nodes;
+    let known = usage.users.iter().filter(|(user, _)| user.is_known()).count();
     let word = |count: usize, word: &str| {
         if count == 1 { format!("1 {word}") } else { format!("{count} {word}s") }
     };
     let mut line = Line::of(word(known, "user"), Tone::Strong)
-        .text(format!(" · {} of {} devices held", crew.held, crew.devices), Tone::Plain);
-    if let Some(power) = crew.power {
+        .text(format!(" · {} of {} devices held", usage.held, usage.devices), Tone::Plain);
+    if let Some(power) = usage.power {
         line = line.text(format!(" · {}", watts(power)), Tone::Plain);
     }
     if fresh < all {
@@ -147,10 +147,10 @@ pub(super) fn summary(crew: &Crew, width: u16) -> Vec<Line> {
         let words = format!(" · {left_out} not fresh, left out");
         line = line.text(words, Tone::Warn);
     }
-    for (who, account) in crew.accounts.iter().filter(|(who, _)| !who.is_known()) {
-        let words = match who {
-            Who::Hidden => format!("{} hidden", word(account.processes, "process")),
-            Who::Unknown | Who::NamedKey(_) | Who::Number(_) => {
+    for (user, account) in usage.users.iter().filter(|(user, _)| !user.is_known()) {
+        let words = match user {
+            User::Hidden => format!("{} hidden", word(account.processes, "process")),
+            User::Unknown | User::NamedKey(_) | User::Number(_) => {
                 format!("{} of unknown users", word(account.processes, "process"))
             }
         };
@@ -172,42 +172,44 @@ fn watts(power: f32) -> String {
 /// Writes one row.
 pub(super) fn row(
     scene: RenderContext<'_>,
-    crew: &Crew,
-    row: &Row,
+    usage: &Users,
+    row: &UserRow,
     columns: &Columns,
-    open: Option<&Who>,
+    open: Option<&User>,
 ) -> Line {
     match row {
-        Row::User { who } => {
-            let Some(account) = crew.account(who) else { return Line::new() };
-            user(crew, (who, account), columns, Units::of(scene.taste), open == Some(who))
+        UserRow::User { user } => {
+            let Some(account) = usage.usage_of(user) else { return Line::new() };
+            user_row(usage, (user, account), columns, Units::of(scene.taste), open == Some(user))
         }
-        Row::Node { who, stay, place } => {
-            let stay = crew.account(who).and_then(|account| account.nodes.get(*stay));
+        UserRow::Node { user, node_usage, place } => {
+            let node_usage =
+                usage.usage_of(user).and_then(|account| account.nodes.get(*node_usage));
             let node = scene.picture.fleet.nodes.get(*place);
-            stay.zip(node)
-                .map_or_else(Line::new, |(stay, known)| node_row(scene, known, stay, columns))
+            node_usage.zip(node).map_or_else(Line::new, |(node_usage, known)| {
+                node_row(scene, known, node_usage, columns)
+            })
         }
-        Row::Process { place, at, .. } => {
+        UserRow::Process { place, at, .. } => {
             let node = scene.picture.fleet.nodes.get(*place);
-            node.map_or_else(Line::new, |node| process(scene, node, *at, columns))
+            node.map_or_else(Line::new, |node| process_row(scene, node, *at, columns))
         }
     }
 }
 
-fn user(
-    crew: &Crew,
-    (who, account): (&Who, &Account),
+fn user_row(
+    usage: &Users,
+    (user, account): (&User, &UserUsage),
     columns: &Columns,
     units: Units,
     is_open: bool,
 ) -> Line {
     let part = |part: f32, whole: f32| (whole > 0.0).then(|| (part / whole * 100.0).min(100.0));
     let count = |number: usize| u16::try_from(number).map_or(f32::from(u16::MAX), f32::from);
-    let share = part(count(account.devices), count(crew.devices));
-    let name_tone = if who.is_known() { Tone::Strong } else { Tone::Faint };
+    let share = part(count(account.devices), count(usage.devices));
+    let name_tone = if user.is_known() { Tone::Strong } else { Tone::Faint };
     let front = Line::of(if is_open { "- " } else { "+ " }, Tone::Faint);
-    let front = front.left(&who.text(), columns.name, name_tone);
+    let front = front.left(&user.text(), columns.name, name_tone);
     let nodes = if account.fresh == account.nodes.len() {
         account.nodes.len().to_string()
     } else {
@@ -217,27 +219,32 @@ fn user(
     let number = |number: usize| if is_old { UNKNOWN.to_owned() } else { number.to_string() };
     let idle_tone = if account.idle > 0 { Tone::Warn } else { Tone::Plain };
     let cells = columns.cells(&[
-        Cell::plain(number(account.devices)),
-        Cell::Bar(share.filter(|_| !is_old)),
-        Cell::plain(percent(share.filter(|_| !is_old))),
-        Cell::plain(number(account.busy)),
-        Cell::Text(number(account.idle), idle_tone),
-        Cell::plain(or_unknown(account.memory, |bytes| units.amount(bytes))),
-        Cell::plain(or_unknown(account.power, watts)),
-        Cell::plain(nodes),
-        Cell::plain(account.jobs.len().to_string()),
+        UserCell::plain(number(account.devices)),
+        UserCell::Bar(share.filter(|_| !is_old)),
+        UserCell::plain(percent(share.filter(|_| !is_old))),
+        UserCell::plain(number(account.busy)),
+        UserCell::Text(number(account.idle), idle_tone),
+        UserCell::plain(or_unknown(account.memory, |bytes| units.amount(bytes))),
+        UserCell::plain(or_unknown(account.power, watts)),
+        UserCell::plain(nodes),
+        UserCell::plain(account.jobs.len().to_string()),
     ]);
     if is_old { front.then(cells.faded()) } else { front.then(cells) }
 }
 
-fn node_row(scene: RenderContext<'_>, node: &Node, stay: &Stay, columns: &Columns) -> Line {
-    let front = Line::new().gap(MARK + 2);
+fn node_row(
+    scene: RenderContext<'_>,
+    node: &Node,
+    node_usage: &NodeUsage,
+    columns: &Columns,
+) -> Line {
+    let front = Line::new().gap(MARK_WIDTH + 2);
     let name = columns.name.saturating_sub(2);
     let front = front.left(node.name.label(), name, Tone::Plain);
-    let mut line = front.gap(columns.gap).right(&stay.devices.to_string(), 8, Tone::Plain);
-    let word = if stay.devices == 1 { " device" } else { " devices" };
+    let mut line = front.gap(columns.gap).right(&node_usage.devices.to_string(), 8, Tone::Plain);
+    let word = if node_usage.devices == 1 { " device" } else { " devices" };
     line = line.text(word, Tone::Faint);
-    if stay.is_fresh {
+    if node_usage.is_fresh {
         return line;
     }
     let words = match node.taken_at() {
@@ -247,7 +254,7 @@ fn node_row(scene: RenderContext<'_>, node: &Node, stay: &Stay, columns: &Column
     line.faded().text(words, Tone::Warn)
 }
 
-fn process(scene: RenderContext<'_>, node: &Node, at: usize, columns: &Columns) -> Line {
+fn process_row(scene: RenderContext<'_>, node: &Node, at: usize, columns: &Columns) -> Line {
     let Some(used) = node.uses.get(at) else { return Line::new() };
     let known = node.process(used.pid);
     let is_it = |device: &&Device| device.uuid == used.device;
@@ -260,7 +267,7 @@ fn process(scene: RenderContext<'_>, node: &Node, at: usize, columns: &Columns) 
     let time = time.map(|seconds| running(std::time::Duration::from_secs(seconds)));
     let job = node.job_of(used.pid).map(ToString::to_string);
     let line = Line::new()
-        .gap(MARK + 4)
+        .gap(MARK_WIDTH + 4)
         .right(&used.pid.to_string(), columns.name.saturating_sub(4).max(7), Tone::Plain)
         .gap(columns.gap)
         .text("#", Tone::Faint)

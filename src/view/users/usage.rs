@@ -12,7 +12,7 @@ use crate::view::node_status::NodeStatus;
 
 /// Who holds something.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Who {
+pub(crate) enum User {
     /// Somebody with a name.
     NamedKey(Arc<str>),
     /// Somebody whose number is all that is known.
@@ -23,7 +23,7 @@ pub(crate) enum Who {
     Hidden,
 }
 
-impl Who {
+impl User {
     /// Returns what to call him.
     pub(crate) fn text(&self) -> String {
         match self {
@@ -42,7 +42,7 @@ impl Who {
 
 /// What one user holds. Sums are over fresh nodes only.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Account {
+pub(crate) struct UserUsage {
     /// Devices given to him, or used by his processes; a device of two users counts for both.
     pub(crate) devices: usize,
     /// Those of them that work.
@@ -58,14 +58,14 @@ pub(crate) struct Account {
     /// His jobs.
     pub(crate) jobs: BTreeSet<JobId>,
     /// Where he is.
-    pub(crate) nodes: Vec<Stay>,
+    pub(crate) nodes: Vec<NodeUsage>,
     /// Nodes of these that are fresh.
     pub(crate) fresh: usize,
 }
 
 /// A user on a node.
 #[derive(Clone, Debug)]
-pub(crate) struct Stay {
+pub(crate) struct NodeUsage {
     /// The place of the node in the fleet.
     pub(crate) place: usize,
     pub(crate) is_fresh: bool,
@@ -77,8 +77,8 @@ pub(crate) struct Stay {
 
 /// All users.
 #[derive(Debug, Default)]
-pub(crate) struct Crew {
-    pub(crate) accounts: Vec<(Who, Account)>,
+pub(crate) struct Users {
+    pub(crate) users: Vec<(User, UserUsage)>,
     /// Devices of fresh nodes.
     pub(crate) devices: usize,
     /// Those of them that somebody holds.
@@ -90,16 +90,16 @@ pub(crate) struct Crew {
 }
 
 /// What a scheduler gave to whom: the job, and devices of one node.
-type Given = (Who, JobId, Vec<Arc<str>>);
+type Given = (User, JobId, Vec<Arc<str>>);
 
 /// Who holds the devices of one node, device by device.
-type Holders = BTreeMap<Arc<str>, BTreeSet<Who>>;
+type DeviceHolders = BTreeMap<Arc<str>, BTreeSet<User>>;
 
-impl Crew {
+impl Users {
     /// Works it out; at thousands of nodes this is not for every frame.
-    pub(crate) fn of(picture: &FleetView) -> Self {
-        let mut crew = Self::default();
-        let mut accounts: BTreeMap<Who, Account> = BTreeMap::new();
+    pub(crate) fn build(picture: &FleetView) -> Self {
+        let mut usage = Self::default();
+        let mut users: BTreeMap<User, UserUsage> = BTreeMap::new();
         let mut given = given(picture);
         for place in &picture.shown {
             let Some(node) = picture.fleet.nodes.get(*place) else { continue };
@@ -107,44 +107,45 @@ impl Crew {
                 continue;
             }
             let is_fresh = NodeStatus::of(node, picture.now).is_fresh();
-            crew.nodes.1 += 1;
-            crew.nodes.0 += usize::from(is_fresh);
+            usage.nodes.1 += 1;
+            usage.nodes.0 += usize::from(is_fresh);
             let given = given.remove(place).unwrap_or_default();
             let jobs = &picture.given;
-            crew.visit(&mut accounts, (*place, node, is_fresh), (given, jobs));
+            usage.add_node(&mut users, (*place, node, is_fresh), (given, jobs));
         }
-        crew.accounts = accounts.into_iter().collect();
-        crew
+        usage.users = users.into_iter().collect();
+        usage
     }
 
     /// Adds what is held on one node.
-    fn visit(
+    fn add_node(
         &mut self,
-        accounts: &mut BTreeMap<Who, Account>,
+        users: &mut BTreeMap<User, UserUsage>,
         (place, node, is_fresh): (usize, &Node, bool),
         (given, jobs): (Vec<Given>, &fleet::AllocatedDevices),
     ) {
-        let whole = wholes(node);
-        let mut holders = Holders::new();
-        let mut stays: BTreeMap<Who, Stay> = BTreeMap::new();
-        let mut hold = |stays: &mut BTreeMap<Who, Stay>, who: &Who, device: &Arc<str>| {
-            let device = whole.get(device).unwrap_or(device);
-            let is_new = holders.entry(Arc::clone(device)).or_default().insert(who.clone());
-            let empty = || Stay { place, is_fresh, devices: 0, uses: Vec::new() };
-            let stay = stays.entry(who.clone()).or_insert_with(empty);
-            stay.devices += usize::from(is_new);
-        };
-        for (who, job, devices) in given {
-            accounts.entry(who.clone()).or_default().jobs.insert(job);
+        let whole = parent_devices(node);
+        let mut holders = DeviceHolders::new();
+        let mut node_usages: BTreeMap<User, NodeUsage> = BTreeMap::new();
+        let mut hold =
+            |node_usages: &mut BTreeMap<User, NodeUsage>, user: &User, device: &Arc<str>| {
+                let device = whole.get(device).unwrap_or(device);
+                let is_new = holders.entry(Arc::clone(device)).or_default().insert(user.clone());
+                let empty = || NodeUsage { place, is_fresh, devices: 0, uses: Vec::new() };
+                let node_usage = node_usages.entry(user.clone()).or_insert_with(empty);
+                node_usage.devices += usize::from(is_new);
+            };
+        for (user, job, devices) in given {
+            users.entry(user.clone()).or_default().jobs.insert(job);
             for device in &devices {
-                hold(&mut stays, &who, device);
+                hold(&mut node_usages, &user, device);
             }
         }
         for (at, spot) in uses(node) {
             let Some(used) = node.uses.get(at) else { continue };
-            let Some(who) = owner(node, used) else { continue };
-            hold(&mut stays, &who, &used.device);
-            let account = accounts.entry(who.clone()).or_default();
+            let Some(user) = owner(node, used) else { continue };
+            hold(&mut node_usages, &user, &used.device);
+            let account = users.entry(user.clone()).or_default();
             account.jobs.extend(node.job_of(used.pid).cloned());
             if is_fresh {
                 account.processes += 1;
@@ -153,31 +154,31 @@ impl Crew {
                     account.memory = Some(Bytes(sum.0.saturating_add(more.0)));
                 }
             }
-            if let Some(stay) = stays.get_mut(&who) {
-                stay.uses.push((at, spot));
+            if let Some(node_usage) = node_usages.get_mut(&user) {
+                node_usage.uses.push((at, spot));
             }
         }
-        for device in node.devices.iter().filter(|device| is_held_by_nobody_seen(device)) {
+        for device in node.devices.iter().filter(|device| is_held_by_hidden_process(device)) {
             if !holders.contains_key(&device.uuid) {
-                hold_unseen(&mut holders, &mut stays, device, (place, is_fresh));
+                add_hidden_holder(&mut holders, &mut node_usages, device, (place, is_fresh));
             }
         }
-        for (who, stay) in stays {
-            let account = accounts.entry(who).or_default();
+        for (user, node_usage) in node_usages {
+            let account = users.entry(user).or_default();
             account.fresh += usize::from(is_fresh);
-            account.nodes.push(stay);
+            account.nodes.push(node_usage);
         }
         if is_fresh {
-            self.share_out(accounts, node, (&holders, jobs));
+            self.count_devices(users, node, (&holders, jobs));
         }
     }
 
     /// Counts the devices of a fresh node for those who hold them.
-    fn share_out(
+    fn count_devices(
         &mut self,
-        accounts: &mut BTreeMap<Who, Account>,
+        users: &mut BTreeMap<User, UserUsage>,
         node: &Node,
-        (holders, jobs): (&Holders, &fleet::AllocatedDevices),
+        (holders, jobs): (&DeviceHolders, &fleet::AllocatedDevices),
     ) {
         for device in node.devices.iter().filter(|device| device.parent.is_none()) {
             self.devices += 1;
@@ -190,8 +191,8 @@ impl Crew {
             let is_busy = is_busy(device);
             let is_idle_held = is_idle_held(node, device, jobs.contains(node, device));
             let count = u16::try_from(holders.len()).unwrap_or(u16::MAX);
-            for who in holders {
-                let account = accounts.entry(who.clone()).or_default();
+            for user in holders {
+                let account = users.entry(user.clone()).or_default();
                 account.devices += 1;
                 account.busy += usize::from(is_busy);
                 account.idle += usize::from(is_idle_held);
@@ -204,13 +205,13 @@ impl Crew {
     }
 
     /// Returns a user's account.
-    pub(crate) fn account(&self, who: &Who) -> Option<&Account> {
-        let at = self.accounts.binary_search_by(|(own, _)| own.cmp(who)).ok()?;
-        self.accounts.get(at).map(|(_, account)| account)
+    pub(crate) fn usage_of(&self, user: &User) -> Option<&UserUsage> {
+        let at = self.users.binary_search_by(|(own, _)| own.cmp(user)).ok()?;
+        self.users.get(at).map(|(_, account)| account)
     }
 }
 
-impl Account {
+impl UserUsage {
     /// Compares by a column, the most first.
     pub(crate) fn compare(&self, other: &Self, column: &str) -> Ordering {
         let memory = |account: &Self| account.memory.map(|bytes| bytes.0);
@@ -234,13 +235,13 @@ fn given(picture: &FleetView) -> BTreeMap<usize, Vec<Given>> {
         return given;
     }
     for entry in picture.roll().entries.iter().filter(|entry| entry.matches_list) {
-        let who = Who::NamedKey(Arc::clone(&entry.job.user));
+        let user = User::NamedKey(Arc::clone(&entry.job.user));
         for job_node in entry.nodes.iter().filter(|job_node| job_node.is_shown) {
             let (Some(place), Some(devices)) = (job_node.node_index, &job_node.assigned.devices)
             else {
                 continue;
             };
-            let own = (who.clone(), entry.job.id.clone(), devices.clone());
+            let own = (user.clone(), entry.job.id.clone(), devices.clone());
             given.entry(place).or_default().push(own);
         }
     }
@@ -248,13 +249,13 @@ fn given(picture: &FleetView) -> BTreeMap<usize, Vec<Given>> {
 }
 
 /// Returns the whole device of each slice.
-fn wholes(node: &Node) -> BTreeMap<Arc<str>, Arc<str>> {
+fn parent_devices(node: &Node) -> BTreeMap<Arc<str>, Arc<str>> {
     let slices = node.devices.iter();
     slices.filter_map(|one| Some((Arc::clone(&one.uuid), one.parent.clone()?))).collect()
 }
 
 /// Returns whose process it is; none when it has ended.
-fn owner(node: &Node, used: &DeviceUse) -> Option<Who> {
+fn owner(node: &Node, used: &DeviceUse) -> Option<User> {
     let seen = node.process(used.pid).map(|process| &*process.statics);
     let unseen = node.unseen(used.pid);
     if seen.is_none() && unseen.is_some_and(|one| one.why == UnseenReason::Gone) {
@@ -262,27 +263,27 @@ fn owner(node: &Node, used: &DeviceUse) -> Option<Who> {
     }
     let statics = seen.or_else(|| unseen.map(|one| &one.statics));
     let named = statics.and_then(|statics| {
-        let name = statics.user.known().map(|name| Who::NamedKey(Arc::clone(name)));
-        name.or_else(|| statics.uid.get().map(Who::Number))
+        let name = statics.user.known().map(|name| User::NamedKey(Arc::clone(name)));
+        name.or_else(|| statics.uid.get().map(User::Number))
     });
-    Some(named.unwrap_or(if unseen.is_some() { Who::Hidden } else { Who::Unknown }))
+    Some(named.unwrap_or(if unseen.is_some() { User::Hidden } else { User::Unknown }))
 }
 
 /// Somebody holds the device, and no process of it is told.
-fn is_held_by_nobody_seen(device: &Device) -> bool {
+fn is_held_by_hidden_process(device: &Device) -> bool {
     device.parent.is_none()
         && device.tpu.as_ref().is_some_and(|tpu| tpu.is_held.get() == Some(true))
 }
 
-fn hold_unseen(
-    holders: &mut Holders,
-    stays: &mut BTreeMap<Who, Stay>,
+fn add_hidden_holder(
+    holders: &mut DeviceHolders,
+    node_usages: &mut BTreeMap<User, NodeUsage>,
     device: &Device,
     (place, is_fresh): (usize, bool),
 ) {
-    holders.entry(Arc::clone(&device.uuid)).or_default().insert(Who::Hidden);
-    let empty = || Stay { place, is_fresh, devices: 0, uses: Vec::new() };
-    stays.entry(Who::Hidden).or_insert_with(empty).devices += 1;
+    holders.entry(Arc::clone(&device.uuid)).or_default().insert(User::Hidden);
+    let empty = || NodeUsage { place, is_fresh, devices: 0, uses: Vec::new() };
+    node_usages.entry(User::Hidden).or_insert_with(empty).devices += 1;
 }
 
 #[cfg(test)]
@@ -343,15 +344,15 @@ mod tests {
         ProcessStatics { user: Reading::Known(user.into()), ..ProcessStatics::default() }
     }
 
-    fn crew(nodes: Vec<Node>, jobs: Option<JobList>) -> Arc<Crew> {
+    fn usage(nodes: Vec<Node>, jobs: Option<JobList>) -> Arc<Users> {
         let nodes: Vec<_> = nodes.into_iter().map(Arc::new).collect();
         let fleet = Fleet { jobs: jobs.map(Arc::new), ..Fleet::new(nodes.into()) };
         Arc::clone(FleetView::new(fleet, NOW).crew())
     }
 
-    fn counts(crew: &Crew, who: &str) -> (usize, usize, usize) {
-        let found = crew.accounts.iter().find(|(own, _)| own.text() == who);
-        let account = &found.unwrap_or_else(|| panic!("no {who}")).1;
+    fn counts(usage: &Users, user: &str) -> (usize, usize, usize) {
+        let found = usage.users.iter().find(|(own, _)| own.text() == user);
+        let account = &found.unwrap_or_else(|| panic!("no {user}")).1;
         (account.devices, account.busy, account.idle)
     }
 
@@ -363,10 +364,10 @@ mod tests {
         using(&mut node, "GPU-2", 2);
         seen(&mut node, 1, named("ada"));
         seen(&mut node, 2, named("bob"));
-        let crew = crew(vec![node], None);
-        assert_eq!((crew.devices, crew.held, crew.power), (2, 2, Some(600.0)));
-        assert_eq!((counts(&crew, "ada"), counts(&crew, "bob")), ((1, 1, 0), (2, 1, 1)));
-        let power = |who: &str| crew.account(&Who::NamedKey(who.into())).unwrap().power;
+        let usage = usage(vec![node], None);
+        assert_eq!((usage.devices, usage.held, usage.power), (2, 2, Some(600.0)));
+        assert_eq!((counts(&usage, "ada"), counts(&usage, "bob")), ((1, 1, 0), (2, 1, 1)));
+        let power = |user: &str| usage.usage_of(&User::NamedKey(user.into())).unwrap().power;
         assert_eq!((power("ada"), power("bob")), (Some(150.0), Some(450.0)));
     }
 
@@ -378,8 +379,8 @@ mod tests {
         using(&mut node, "MIG-1", 1);
         using(&mut node, "MIG-2", 1);
         seen(&mut node, 1, named("ada"));
-        let crew = crew(vec![node], None);
-        assert_eq!((crew.devices, crew.held, counts(&crew, "ada")), (1, 1, (1, 1, 0)));
+        let usage = usage(vec![node], None);
+        assert_eq!((usage.devices, usage.held, counts(&usage, "ada")), (1, 1, (1, 1, 0)));
     }
 
     #[test]
@@ -392,11 +393,11 @@ mod tests {
         seen(&mut node, 1, number);
         let unseen = |pid, why| UnseenProcess { pid, why, statics: ProcessStatics::default() };
         node.unseen = [unseen(2, UnseenReason::Hidden), unseen(3, UnseenReason::Gone)].into();
-        let crew = crew(vec![node], None);
-        let told = crew.accounts.iter().map(|(who, own)| (who.text(), own.processes));
+        let usage = usage(vec![node], None);
+        let told = usage.users.iter().map(|(user, own)| (user.text(), own.processes));
         let found: Vec<_> = told.collect();
         let wanted = [("uid 1234", 1), ("unknown", 1), ("hidden", 1)];
-        assert_eq!(found, wanted.map(|(who, count)| (who.to_owned(), count)));
+        assert_eq!(found, wanted.map(|(user, count)| (user.to_owned(), count)));
     }
 
     #[test]
@@ -404,8 +405,8 @@ mod tests {
         let is_held = Reading::Known(true);
         let tpu = Arc::new(TpuDetails { is_held, ..TpuDetails::default() });
         let chip = Device { tpu: Some(tpu), ..device("tpu-1", 0.0) };
-        let crew = crew(vec![node("a", vec![chip], NOW)], None);
-        assert_eq!(counts(&crew, "hidden"), (1, 0, 1));
+        let usage = usage(vec![node("a", vec![chip], NOW)], None);
+        assert_eq!(counts(&usage, "hidden"), (1, 0, 1));
     }
 
     #[test]
@@ -419,10 +420,10 @@ mod tests {
         let allocation = Allocation { node: fresh.name.clone(), devices };
         let job = Job { allocations: [allocation].into(), ..Job::example("7") };
         let jobs = JobList { jobs: vec![job], ..JobList::default() };
-        let crew = crew(vec![fresh, old], Some(jobs));
-        assert_eq!((crew.devices, crew.held, crew.nodes), (2, 1, (1, 2)));
-        assert_eq!((counts(&crew, "alice"), counts(&crew, "bob")), ((1, 0, 1), (0, 0, 0)));
-        let bob = crew.account(&Who::NamedKey("bob".into())).unwrap();
+        let usage = usage(vec![fresh, old], Some(jobs));
+        assert_eq!((usage.devices, usage.held, usage.nodes), (2, 1, (1, 2)));
+        assert_eq!((counts(&usage, "alice"), counts(&usage, "bob")), ((1, 0, 1), (0, 0, 0)));
+        let bob = usage.usage_of(&User::NamedKey("bob".into())).unwrap();
         assert_eq!((bob.fresh, bob.nodes.len(), bob.memory), (0, 1, None));
     }
 }

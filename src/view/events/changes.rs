@@ -17,40 +17,40 @@ use crate::view::node_status::NodeStatus;
 
 /// Something that happened.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Happening {
+pub(crate) struct ObservedEvent {
     /// When it was noticed.
     pub(crate) at: Timestamp,
     /// Where; a job begins on many nodes at once.
     pub(crate) nodes: Vec<NodeName>,
     /// To which device.
     pub(crate) device: Option<Arc<str>>,
-    pub(crate) what: What,
+    pub(crate) summary: EventSummary,
 }
 
 /// What happened; the same words are the same thing, wherever.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct What {
-    pub(crate) weight: Weight,
+pub(crate) struct EventSummary {
+    pub(crate) severity: Severity,
     pub(crate) words: Arc<str>,
 }
 
 /// How much it matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Weight {
+pub(crate) enum Severity {
     /// Something is broken.
-    FleetProblem,
+    Error,
     /// Something to look at.
-    Notice,
+    Warning,
     /// Something is over, or well again.
-    Relief,
+    Recovery,
     /// The course of things.
-    Ordinary,
+    Info,
 }
 
 /// Returns what happened from one picture to the next.
 ///
 /// Nodes that are the same object have not changed, and only their age is judged.
-pub(crate) fn changes(before: &FleetView, after: &FleetView) -> Vec<Happening> {
+pub(crate) fn changes(before: &FleetView, after: &FleetView) -> Vec<ObservedEvent> {
     let mut all = Changes { at: after.now, found: Vec::new() };
     let named = LazyCell::new(|| -> BTreeMap<&NodeName, &Arc<Node>> {
         before.fleet.nodes.iter().map(|node| (&node.name, node)).collect()
@@ -80,26 +80,26 @@ pub(crate) fn changes(before: &FleetView, after: &FleetView) -> Vec<Happening> {
 
 struct Changes {
     at: Timestamp,
-    found: Vec<Happening>,
+    found: Vec<ObservedEvent>,
 }
 
 impl Changes {
-    fn add(&mut self, node: &Node, weight: Weight, words: impl Into<Arc<str>>) {
-        self.add_device(node, None, weight, words);
+    fn add(&mut self, node: &Node, severity: Severity, words: impl Into<Arc<str>>) {
+        self.add_device(node, None, severity, words);
     }
 
     fn add_device(
         &mut self,
         node: &Node,
         device: Option<&Device>,
-        weight: Weight,
+        severity: Severity,
         words: impl Into<Arc<str>>,
     ) {
-        self.found.push(Happening {
+        self.found.push(ObservedEvent {
             at: self.at,
             nodes: vec![node.name.clone()],
             device: device.map(|device| Arc::clone(&device.uuid)),
-            what: What { weight, words: words.into() },
+            summary: EventSummary { severity, words: words.into() },
         });
     }
 
@@ -110,10 +110,10 @@ impl Changes {
         }
         match (NodeStatus::of(old, then), NodeStatus::of(new, self.at)) {
             (NodeStatus::Fresh, NodeStatus::Stale(_)) => {
-                self.add(new, Weight::Notice, "stale: nothing new arrives");
+                self.add(new, Severity::Warning, "stale: nothing new arrives");
             }
             (NodeStatus::Stale(_), NodeStatus::Fresh) => {
-                self.add(new, Weight::Relief, "fresh again");
+                self.add(new, Severity::Recovery, "fresh again");
             }
             _ => {}
         }
@@ -121,11 +121,11 @@ impl Changes {
 
     fn link(&mut self, old: &Node, new: &Node) {
         match (old.fault(), new.fault()) {
-            (None, Some(fault)) => self.add(new, Weight::FleetProblem, fault.message()),
+            (None, Some(fault)) => self.add(new, Severity::Error, fault.message()),
             (Some(one), Some(other)) if one.kind != other.kind => {
-                self.add(new, Weight::FleetProblem, other.message());
+                self.add(new, Severity::Error, other.message());
             }
-            (Some(_), None) if new.link == Link::Up => self.add(new, Weight::Relief, "back"),
+            (Some(_), None) if new.link == Link::Up => self.add(new, Severity::Recovery, "back"),
             (Some(_) | None, _) => {}
         }
         let boot = |node: &Node| {
@@ -135,7 +135,7 @@ impl Changes {
         if let (Some(one), Some(other)) = (boot(old), boot(new))
             && one != other
         {
-            self.add(new, Weight::Notice, "rebooted");
+            self.add(new, Severity::Warning, "rebooted");
         }
     }
 
@@ -151,10 +151,10 @@ impl Changes {
             let source = &state.source;
             match (kind(old, source), kind(new, source)) {
                 (None, Some(fault)) => {
-                    self.add(new, Weight::FleetProblem, format!("{}: {source}", fault.label()));
+                    self.add(new, Severity::Error, format!("{}: {source}", fault.label()));
                 }
                 (Some(_), None) if state.fault.is_none() => {
-                    self.add(new, Weight::Relief, format!("{source} answers again"));
+                    self.add(new, Severity::Recovery, format!("{source} answers again"));
                 }
                 (Some(_) | None, _) => {}
             }
@@ -176,17 +176,17 @@ impl Changes {
             match (&known.fault, &device.fault) {
                 (None, Some(fault)) if !told(&lost) => {
                     let words = format!("device {}", device_fault(fault));
-                    self.add_device(new, Some(device), Weight::FleetProblem, words);
+                    self.add_device(new, Some(device), Severity::Error, words);
                 }
                 (Some(_), None) => {
-                    self.add_device(new, Some(device), Weight::Relief, "device works again");
+                    self.add_device(new, Some(device), Severity::Recovery, "device works again");
                 }
                 _ => {}
             }
             let errors = known.ecc_uncorrected.get().zip(device.ecc_uncorrected.get());
             if errors.is_some_and(|(one, other)| other > one) && !told(&[EventKind::MemoryError]) {
                 let words = "uncorrected memory error";
-                self.add_device(new, Some(device), Weight::FleetProblem, words);
+                self.add_device(new, Some(device), Severity::Error, words);
             }
             if let Some((one, other)) = known.throttle.get().zip(device.throttle.get()) {
                 self.throttle(new, device, one, other);
@@ -195,15 +195,15 @@ impl Changes {
     }
 
     fn throttle(&mut self, node: &Node, device: &Device, old: Throttle, new: Throttle) {
-        for (words, is_on) in SLOWED {
+        for (words, is_on) in SLOWDOWN_CAUSES {
             match (is_on(old), is_on(new)) {
                 (false, true) => {
                     let words = format!("slowed down by {words}");
-                    self.add_device(node, Some(device), Weight::Notice, words);
+                    self.add_device(node, Some(device), Severity::Warning, words);
                 }
                 (true, false) => {
                     let words = format!("no longer slowed down by {words}");
-                    self.add_device(node, Some(device), Weight::Relief, words);
+                    self.add_device(node, Some(device), Severity::Recovery, words);
                 }
                 (false, false) | (true, true) => {}
             }
@@ -225,10 +225,10 @@ impl Changes {
         }
         let [before, now] = [old, new].map(|node| jobs_of(node).collect::<BTreeSet<_>>());
         for job in now.difference(&before).filter(|job| !listed.contains(*job)) {
-            self.add(new, Weight::Ordinary, format!("job {job} has processes"));
+            self.add(new, Severity::Info, format!("job {job} has processes"));
         }
         for job in before.difference(&now).filter(|job| !listed.contains(*job)) {
-            self.add(new, Weight::Ordinary, format!("job {job} has no process any more"));
+            self.add(new, Severity::Info, format!("job {job} has no process any more"));
         }
     }
 
@@ -253,18 +253,18 @@ impl Changes {
 
     fn job(&mut self, job: &Job, verb: &str) {
         let words = format!("job {} {verb} · {} of {}", job.shown_id, job.name, job.user);
-        self.found.push(Happening {
+        self.found.push(ObservedEvent {
             at: self.at,
             nodes: job.allocations.iter().map(|one| one.node.clone()).collect(),
             device: None,
-            what: What { weight: Weight::Ordinary, words: words.into() },
+            summary: EventSummary { severity: Severity::Info, words: words.into() },
         });
     }
 }
 
 /// What may slow a device down, beyond its ordinary limit.
-type Slowed = (&'static str, fn(Throttle) -> bool);
-const SLOWED: [Slowed; 3] = [
+type SlowdownCause = (&'static str, fn(Throttle) -> bool);
+const SLOWDOWN_CAUSES: [SlowdownCause; 3] = [
     ("heat", Throttle::is_thermal),
     ("the power supply", Throttle::is_power_brake),
     ("the hardware", |why| {
@@ -323,7 +323,7 @@ mod tests {
     fn told(before: Node, after: Node) -> Vec<String> {
         let found = changes(&picture(before, 100), &picture(after, 101));
         assert!(found.iter().all(|one| one.at == at(101)));
-        found.into_iter().map(|one| one.what.words.to_string()).collect()
+        found.into_iter().map(|one| one.summary.words.to_string()).collect()
     }
 
     fn down(node: &mut Node) {
@@ -377,7 +377,7 @@ mod tests {
         let of = |second| FleetView::new(Fleet::new(vec![Arc::clone(&same)].into()), at(second));
         let words = |before, after| -> Vec<String> {
             let found = changes(&of(before), &of(after)).into_iter();
-            found.map(|one| one.what.words.to_string()).collect()
+            found.map(|one| one.summary.words.to_string()).collect()
         };
         assert_eq!(words(101, 102), Vec::<String>::new());
         assert_eq!(words(103, 104), ["stale: nothing new arrives"]);
@@ -407,7 +407,7 @@ mod tests {
         let picture = |jobs| FleetView::new(Fleet { jobs: Some(jobs), ..Fleet::default() }, at(9));
         let told = |before, after| -> Vec<(String, usize)> {
             let found = changes(&picture(before), &picture(after)).into_iter();
-            found.map(|one| (one.what.words.to_string(), one.nodes.len())).collect()
+            found.map(|one| (one.summary.words.to_string(), one.nodes.len())).collect()
         };
         let found = told(list(&["1", "2"], Some(1)), list(&["2", "3"], Some(2)));
         let wanted = ["job 3 started · x of alice", "job 1 ended · x of alice"];

@@ -5,30 +5,30 @@ use std::sync::Arc;
 
 use crate::model::NodeName;
 use crate::time::Timestamp;
-use crate::view::events::notice::{Happening, What};
+use crate::view::events::changes::{EventSummary, ObservedEvent};
 
 /// So many different things at different places are remembered.
-const LIMIT: usize = 1_000;
+const MAX_ENTRIES: usize = 1_000;
 
 /// The log.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Log {
-    entries: BTreeMap<Key, Times>,
+pub(crate) struct EventLog {
+    entries: BTreeMap<LogKey, Occurrences>,
     /// Grows with each change.
     pub(crate) version: u64,
 }
 
 /// What happened, and where first.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Key {
-    what: What,
+struct LogKey {
+    summary: EventSummary,
     node: Option<NodeName>,
     device: Option<Arc<str>>,
 }
 
 /// When, and on which nodes the last time.
 #[derive(Clone, Debug)]
-struct Times {
+struct Occurrences {
     at: Timestamp,
     count: u64,
     nodes: Vec<NodeName>,
@@ -36,8 +36,8 @@ struct Times {
 
 /// One thing at one place.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Entry {
-    pub(crate) what: What,
+pub(crate) struct LogEntry {
+    pub(crate) summary: EventSummary,
     pub(crate) nodes: Vec<NodeName>,
     pub(crate) device: Option<Arc<str>>,
     /// The last time.
@@ -46,20 +46,20 @@ pub(crate) struct Entry {
     pub(crate) count: u64,
 }
 
-impl Log {
+impl EventLog {
     /// Takes what happened.
-    pub(crate) fn take(&mut self, happenings: Vec<Happening>) {
-        if happenings.is_empty() {
+    pub(crate) fn add(&mut self, events: Vec<ObservedEvent>) {
+        if events.is_empty() {
             return;
         }
-        for Happening { at, nodes, device, what } in happenings {
-            let key = Key { what, node: nodes.first().cloned(), device };
+        for ObservedEvent { at, nodes, device, summary } in events {
+            let key = LogKey { summary, node: nodes.first().cloned(), device };
             let times =
-                self.entries.entry(key).or_insert(Times { at, count: 0, nodes: Vec::new() });
+                self.entries.entry(key).or_insert(Occurrences { at, count: 0, nodes: Vec::new() });
             (times.at, times.count, times.nodes) = (at, times.count.saturating_add(1), nodes);
         }
         self.version = self.version.wrapping_add(1);
-        let surplus = self.entries.len().saturating_sub(LIMIT);
+        let surplus = self.entries.len().saturating_sub(MAX_ENTRIES);
         if surplus > 0 {
             let mut moments: Vec<Timestamp> = self.entries.values().map(|one| one.at).collect();
             moments.sort_unstable();
@@ -74,9 +74,9 @@ impl Log {
     }
 
     /// Returns what it holds, in no order of time.
-    pub(crate) fn entries(&self) -> impl Iterator<Item = Entry> {
-        self.entries.iter().map(|(key, times)| Entry {
-            what: key.what.clone(),
+    pub(crate) fn entries(&self) -> impl Iterator<Item = LogEntry> {
+        self.entries.iter().map(|(key, times)| LogEntry {
+            summary: key.summary.clone(),
             nodes: times.nodes.clone(),
             device: key.device.clone(),
             at: times.at,
@@ -88,23 +88,23 @@ impl Log {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::view::events::notice::Weight;
+    use crate::view::events::changes::Severity;
 
-    fn happening(second: i64, node: &str, words: &str) -> Happening {
-        Happening {
+    fn event(second: i64, node: &str, words: &str) -> ObservedEvent {
+        ObservedEvent {
             at: Timestamp::from_micros(second * 1_000_000),
             nodes: vec![NodeName::new(node).unwrap()],
             device: None,
-            what: What { weight: Weight::FleetProblem, words: words.into() },
+            summary: EventSummary { severity: Severity::Error, words: words.into() },
         }
     }
 
     #[test]
     fn the_same_at_the_same_place_is_counted() {
-        let mut log = Log::default();
-        log.take(vec![happening(1, "a", "lost"), happening(2, "b", "lost")]);
-        log.take(vec![happening(3, "a", "lost")]);
-        log.take(Vec::new());
+        let mut log = EventLog::default();
+        log.add(vec![event(1, "a", "lost"), event(2, "b", "lost")]);
+        log.add(vec![event(3, "a", "lost")]);
+        log.add(Vec::new());
         let found: Vec<_> =
             log.entries().map(|one| (one.nodes[0].to_string(), one.count)).collect();
         assert_eq!(found, [("a".to_owned(), 2), ("b".to_owned(), 1)]);
@@ -113,9 +113,9 @@ mod tests {
 
     #[test]
     fn the_oldest_are_forgotten_and_no_more() {
-        let mut log = Log::default();
-        log.take((0..3_000).map(|at| happening(at / 2, &format!("n{at}"), "lost")).collect());
-        assert_eq!(log.entries().count(), LIMIT);
+        let mut log = EventLog::default();
+        log.add((0..3_000).map(|at| event(at / 2, &format!("n{at}"), "lost")).collect());
+        assert_eq!(log.entries().count(), MAX_ENTRIES);
         assert!(log.entries().all(|one| one.at.as_micros() >= 1_000_000_000));
     }
 }
