@@ -1,11 +1,10 @@
-//! Reaches a node and runs one command there: over SSH, or on this machine.
+//! Connects to a node and runs one command there: over SSH, in a Slurm step, or on this machine.
 //!
-//! It knows neither what is run nor what it prints. Host keys are judged as `ssh`
-//! judges them, by the same files and `StrictHostKeyChecking`; a key `ssh` would
-//! ask about is a fault until the user accepts it. Nothing is forwarded, no
-//! terminal is asked for, no password is sent.
+//! It knows neither what is run nor what it prints. Host keys are verified as `ssh` verifies them, with the
+//! same files and `StrictHostKeyChecking`; a key `ssh` would prompt for is a fault until the user accepts it.
+//! Nothing is forwarded, no terminal is requested, no password is sent.
 //!
-//! russh logs what it sends at the level `debug`, so its logging must stay above.
+//! russh logs what it sends at level `debug`, so its log level must stay above that.
 
 mod addresses;
 mod agent;
@@ -96,45 +95,44 @@ use crate::transport::revoked_keys::RevokedKeys;
 use crate::transport::srun::{Cluster, SrunSteps};
 use crate::transport::ssh_config::{AddressFamily, ConfigCache, HostQuery, HostSettings};
 
-/// How long connecting may take when nobody says otherwise.
+/// Default for connecting: name lookup, TCP and key exchange together.
 const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long logging in may take; directory services of busy clusters are slow.
+/// Timeout for authentication; directory services of busy clusters are slow.
 const LOGIN_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Most hosts at once whose configuration is found out by programs or by name services. They mostly wait, and
-/// those of one picture should wait together.
+/// Most hosts at once whose configuration is resolved by programs or by name services. They mostly wait, and the
+/// hosts of one snapshot should wait together.
 const MAX_RESOLVERS: usize = 64;
 
-/// How long targets are looked at to find keys that need a passphrase.
+/// Timeout for finding the keys that need a passphrase.
 const LOCKED_KEYS_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// What holds for every target.
+/// Options for every target.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// How long name, TCP and key exchange may take together. When absent, the
-    /// configuration's `ConnectTimeout` or ten seconds.
+    /// Timeout for name lookup, TCP and key exchange together. `None`: `ConnectTimeout` of the configuration,
+    /// else ten seconds.
     pub connect_timeout: Option<Duration>,
-    /// The user name for targets that name none; wins over the configuration.
+    /// The user name for targets without one; overrides the configuration.
     pub login: Option<String>,
-    /// The configuration file in place of the user's, as `ssh -F`.
+    /// The configuration file to use instead of the user's, as `ssh -F`.
     pub config_file: Option<PathBuf>,
-    /// The ssh program: it is asked where only it can tell what the configuration says, and reaches
-    /// nodes that gtop itself cannot.
+    /// The ssh program: resolves configuration that only it understands (`ssh -G`), and connects to nodes that gtop
+    /// itself cannot.
     pub ssh_program: PathBuf,
-    /// What speaks SSH.
+    /// Which client connects to the nodes (`--transport`).
     pub choice: TransportMode,
-    /// The command that leads to nodes, in place of any SSH.
+    /// The command to run instead of SSH (`--exec`).
     pub exec: Option<ExecTemplate>,
-    /// The srun program.
     pub srun_program: PathBuf,
-    /// Where it is remembered which clusters are reached by srun only.
+    /// The folder of the cache of clusters that refuse SSH.
     pub state: Option<PathBuf>,
     /// The gtop that keeps programs from outliving this process; see [`PARENT_GUARD`].
     pub leash: Option<PathBuf>,
-    /// The environment the configuration refers to.
+    /// The parts of the environment that the configuration refers to.
     pub surroundings: LocalEnv,
-    /// How nodes may ask a person something, when there is one.
+    /// Where keyboard-interactive prompts go. `None`: there is no terminal.
     pub interview: Option<PromptQueue>,
 }
 
@@ -157,7 +155,7 @@ impl Options {
     }
 }
 
-/// Reaches nodes, and remembers what it read to do so. Cheap to clone.
+/// Connects to nodes, and caches what it read to do so. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Transport(Arc<TransportState>);
 
@@ -165,7 +163,7 @@ pub struct Transport(Arc<TransportState>);
 struct TransportState {
     options: Options,
     configuration: ConfigCache,
-    /// What is known of hosts, and of which reading of the files.
+    /// Settings by host, each with the version of the configuration they were read from.
     settings: Mutex<BTreeMap<HostQuery, (u64, Arc<HostSettings>)>>,
     resolvers: Arc<Semaphore>,
     names: Resolver,
@@ -193,12 +191,12 @@ struct ConnectPlan {
 }
 
 impl Transport {
-    /// Returns how long connecting may take where the user has said so.
+    /// Returns the connect timeout the user set.
     pub fn connect_timeout(&self) -> Option<Duration> {
         self.0.options.connect_timeout
     }
 
-    /// Makes a transport that has read nothing yet.
+    /// Returns a transport with empty caches.
     pub fn new(options: Options) -> Self {
         Self(Arc::new(TransportState {
             options,
@@ -218,11 +216,10 @@ impl Transport {
         }))
     }
 
-    /// Reaches `target` and starts `command` there under the user's login shell, or
-    /// `/bin/sh` on this machine.
+    /// Connects to `target` and starts `command` there under the user's login shell, or under `/bin/sh` on this
+    /// machine.
     ///
-    /// `on_step` hears of every step as it begins. Giving up the wait leaves nothing
-    /// running.
+    /// `on_phase` is called at the start of each phase. Dropping the future leaves nothing running.
     pub async fn open(
         &self,
         target: &Target,
@@ -245,14 +242,14 @@ impl Transport {
             return self.open_exec(template, target, command, on_step).await;
         }
         if self.0.options.choice == TransportMode::Srun {
-            let why = "a command of its own needs ssh; srun is for watching".to_owned();
+            let why = "a single command needs ssh; srun only runs the probe".to_owned();
             return Err(Fault::BadConfiguration { why });
         }
         self.open_configured(target, ssh, command, on_step).await
     }
 
-    /// Starts the probe on `target`: as [`open`](Self::open) does, or as a part of what `shared`
-    /// returns, in a step of the job that is known to run there.
+    /// Starts the probe on `target`: as [`open`](Self::open) does, or as one task of the script that `shared`
+    /// returns, in a step of the user's job on that node.
     pub async fn open_probe(
         &self,
         target: &Target,
@@ -264,7 +261,7 @@ impl Transport {
         Box::pin(self.open_probe_via(ways, on_step)).await
     }
 
-    /// Starts a command by our own SSH.
+    /// Starts a command with gtop's own SSH client.
     async fn open_native(
         &self,
         target: &Target,
@@ -280,14 +277,14 @@ impl Transport {
         Channel::ssh(session, command, &limit).await
     }
 
-    /// Asks a node for its host key without logging in.
+    /// Fetches the host key of a node without logging in.
     pub async fn host_key(&self, target: &Target) -> Result<OfferedKey, Fault> {
         let bad = |why: &str| Fault::BadConfiguration { why: why.to_owned() };
         let Reach::Ssh(ssh) = &target.reach else {
-            return Err(bad("this machine has no host key to accept"));
+            return Err(bad("the local machine has no host key to accept"));
         };
         let Profile::System = ssh.profile else {
-            return Err(bad("this node brings its own host key"));
+            return Err(bad("the host key of this node is fixed"));
         };
         if self.0.options.exec.is_some() {
             return Err(bad("this node is reached by --exec, which shows no host key"));
@@ -296,7 +293,7 @@ impl Transport {
         let settings = self.host_settings(query.clone()).await?;
         let plan = self.plan(&query, &settings).await?;
         let HostKeyPolicy::KnownHosts(verifier) = &plan.trust else {
-            return Err(bad("nothing to compare with"));
+            return Err(bad("there are no known_hosts files to compare with"));
         };
         let (line, limit) = self.dial(target.name.host(), &plan, &mut |_| ()).await?;
         let verification =
@@ -304,11 +301,11 @@ impl Transport {
         known_hosts_writer::offered(&verifier.settings, verification)
     }
 
-    /// Returns the key files that need a passphrase to be of use. Targets whose configuration
-    /// takes longer than three seconds to find do not count.
+    /// Returns the encrypted key files worth asking a passphrase for. Skips targets whose configuration takes longer
+    /// than three seconds to resolve.
     ///
-    /// Gateways on the way count too. Files the agent holds are left out, and default files when there is another
-    /// key to show.
+    /// Includes the keys of gateways. Leaves out files whose key is in the agent, and default files when there is
+    /// another key to offer.
     pub async fn locked_keys(&self, targets: &[Target]) -> Vec<PathBuf> {
         let has_program = matches!(self.0.options.choice, TransportMode::Ssh | TransportMode::Srun);
         if has_program || self.0.options.exec.is_some() {
@@ -326,13 +323,13 @@ impl Transport {
         let mut sets = BTreeSet::new();
         let looking = async {
             while let Some(read) = reads.join_next().await {
-                // A configuration that cannot be read is reported when its node is opened.
+                // A configuration that cannot be read is reported when the node is opened.
                 let settings = read.ok().and_then(Result::ok).unwrap_or_default();
                 let asks = settings.iter().filter(|settings| settings.prompts > 0);
                 sets.extend(asks.map(|settings| settings.keys.clone()));
             }
         };
-        // What was found until then counts.
+        // After the timeout, the keys found so far are returned.
         timeout(LOCKED_KEYS_TIMEOUT, looking).await.ok();
         let mut locked = BTreeSet::new();
         for keys in sets {
@@ -349,8 +346,8 @@ impl Transport {
         locked.into_iter().collect()
     }
 
-    /// Opens an encrypted key file for the rest of this process, or says that the
-    /// passphrase is wrong. The passphrase itself is not kept.
+    /// Decrypts a key file for the rest of this process; fails if the passphrase is wrong. Does not keep the
+    /// passphrase.
     pub async fn unlock(&self, file: &Path, passphrase: impl Into<Secret>) -> Result<(), Fault> {
         let (file, passphrase) = (file.to_owned(), passphrase.into());
         self.blocking(move |shared| shared.keys.unlock(&file, &passphrase)).await?
@@ -366,7 +363,7 @@ impl Transport {
         self.plan_for_route(&query.host, settings, route).await
     }
 
-    /// Returns what one connection needs, on a way that is known.
+    /// Returns what one connection needs, over a resolved route.
     async fn plan_for_route(
         &self,
         place: &str,
@@ -412,7 +409,7 @@ impl Transport {
         })
     }
 
-    /// Runs work on files where it may block.
+    /// Runs blocking work on a thread that may block.
     async fn blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce(&TransportState) -> T + Send + 'static,

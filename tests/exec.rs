@@ -133,7 +133,7 @@ fn why_a_command_does_not_lead_there_is_told() {
     assert!(fault(&found, 0).contains("exit status 0"), "{}", fault(&found, 0));
     for (command, words) in [
         ("kubectl exec", "put {node} where"),
-        ("kubectl 'x {node}", "not closed"),
+        ("kubectl 'x {node}", "unclosed"),
         ("", "leave it out, or write something"),
     ] {
         let done = gtop(&["--once", "--exec", command, "pod-1"]);

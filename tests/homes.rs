@@ -230,7 +230,7 @@ async fn without_a_home_in_the_environment_that_of_passwd_holds() {
     };
     Told::of(&mut nobody(&["--once", "--local"])).await.is_well("1 of 1 node fresh");
     let told = Told::of(&mut nobody(&["--once", ADDRESS])).await;
-    told.complains("USER is not set and /etc/passwd has no name for you");
+    told.complains("USER is not set and /etc/passwd has no user name for you");
     assert_eq!(told.code, Some(1));
     let told = Told::of(nobody(&["--once", ADDRESS]).env("USER", "ada")).await;
     told.complains("HOME is not set and /etc/passwd has no home for you");

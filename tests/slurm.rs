@@ -788,10 +788,10 @@ fn the_doctor_says_when_a_slurm_is_too_old_for_steps_and_tries_none() {
         let found = out.lines().find(|found| found.starts_with(line));
         let found = found.unwrap_or_else(|| unreachable!("{out}"));
         assert!(
-            found.ends_with("slurm 20.11.9: with this Slurm your own steps would wait for gtop's"),
+            found.ends_with("slurm 20.11.9: this Slurm would make your own steps wait for gtop's"),
             "{found}"
         );
-        assert!(out.contains("> reach the nodes by ssh; srun serves from Slurm 22.05 on"), "{out}");
+        assert!(out.contains("> use ssh; srun needs Slurm 22.05 or later"), "{out}");
         assert_eq!(std::fs::read_to_string(&log).unwrap(), "--version\n");
         std::fs::remove_file(&log).unwrap();
     }

@@ -245,7 +245,7 @@ async fn a_refusal_lists_what_the_node_offers_and_what_was_tried() {
     assert!(offers.contains(&"publickey".to_owned()), "{offers:?}");
     assert!(offers.contains(&"password".to_owned()), "{offers:?}");
     let id = lab.path("id").display().to_string();
-    assert_eq!(tried, &[id, "nobody was asked its questions".to_owned()]);
+    assert_eq!(tried, &[id, "its prompts were not answered".to_owned()]);
     assert!(!fault.retries_by_itself());
 }
 
@@ -308,7 +308,7 @@ async fn a_key_that_others_can_read_is_not_used() {
     fs::set_permissions(lab.path("id"), fs::Permissions::from_mode(0o644)).unwrap();
     fs::remove_file(lab.path("id.pub")).unwrap();
     let fault = lab.open("true").await.unwrap_err();
-    assert!(fault.to_string().contains("id can be read by others"), "{fault}");
+    assert!(fault.to_string().contains("id is readable by others"), "{fault}");
 }
 
 // ---- host keys ----

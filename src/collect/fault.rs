@@ -58,13 +58,13 @@ fn kind_and_detail(fault: &transport::Fault) -> (FaultKind, String) {
             (FaultKind::AuthenticationRefused, format!("node offers: {}", list(offers)))
         }
         From::TooManyKeys { .. } => {
-            (FaultKind::AuthenticationRefused, "too many keys shown".to_owned())
+            (FaultKind::AuthenticationRefused, "too many keys offered".to_owned())
         }
         From::MoreAuthenticationRequired { wants, .. } => {
-            (FaultKind::AuthenticationRefused, format!("node also wants {}", list(wants)))
+            (FaultKind::AuthenticationRefused, format!("node also requires {}", list(wants)))
         }
         From::PasswordOnly { .. } => {
-            (FaultKind::AuthenticationRefused, "node takes only a password".to_owned())
+            (FaultKind::AuthenticationRefused, "node accepts only a password".to_owned())
         }
         From::Unanswered { .. } => (FaultKind::PromptUnanswered, String::new()),
         From::KeyUnusable { flaw, .. } => {
@@ -77,22 +77,23 @@ fn kind_and_detail(fault: &transport::Fault) -> (FaultKind, String) {
         From::ChannelRefused { why } => (FaultKind::ChannelRefused, why.clone()),
         From::CommandRefused => (FaultKind::ChannelRefused, "no command may be run".to_owned()),
         From::NeedsSshProgram { options } => {
-            (FaultKind::Configuration, format!("only the ssh program can do {options}"))
+            (FaultKind::Configuration, format!("only the ssh program supports {options}"))
         }
         From::UnsupportedAlgorithms { option, .. } => {
-            (FaultKind::Configuration, format!("{option} names nothing gtop has"))
+            (FaultKind::Configuration, format!("{option} lists no algorithm gtop supports"))
         }
         From::AtGateway { gateway, fault } => {
             let (kind, detail) = kind_and_detail(fault);
-            let by_way_of = format!("by way of {gateway}");
-            (kind, if detail.is_empty() { by_way_of } else { format!("{by_way_of}, {detail}") })
+            let via = format!("via {gateway}");
+            (kind, if detail.is_empty() { via } else { format!("{via}, {detail}") })
         }
         From::GatewayCannotReach { gateway, why } => {
-            (FaultKind::Unreachable, format!("gateway {gateway} cannot reach it: {why}"))
+            (FaultKind::Unreachable, format!("gateway {gateway} cannot reach the node: {why}"))
         }
-        From::GatewayForwardingRefused { gateway, why } => {
-            (FaultKind::Configuration, format!("gateway {gateway} does not forward to it: {why}"))
-        }
+        From::GatewayForwardingRefused { gateway, why } => (
+            FaultKind::Configuration,
+            format!("gateway {gateway} refuses to forward to the node: {why}"),
+        ),
         From::ProxyCommandFailed { why, is_closed, .. } => {
             let kind = if *is_closed { FaultKind::NoBanner } else { FaultKind::SessionLost };
             (kind, format!("ProxyCommand: {why}"))
@@ -170,12 +171,12 @@ mod tests {
         };
         let refused = refused.at_gateway("bastion");
         let sentence = from_transport(&refused).message();
-        assert_eq!(sentence, "authentication refused: by way of bastion, node offers: password");
+        assert_eq!(sentence, "authentication refused: via bastion, node offers: password");
         let told = from_transport(&refused).remedy().to_owned();
         assert!(told.ends_with("; check the login name, and load your key with ssh-add"), "{told}");
         let unknown = transport::Fault::NameNotFound { host: None, why: String::new() };
         let sentence = from_transport(&unknown.at_gateway("bastion")).message();
-        assert_eq!(sentence, "name not found: by way of bastion");
+        assert_eq!(sentence, "name not found: via bastion");
     }
 
     #[test]

@@ -649,7 +649,7 @@ mod tests {
         };
         let said = format!("until the node said: {HOSTILE}");
         for tried in [
-            "what the ssh program has",
+            "the keys of the ssh program",
             "agent SHA256:abc",
             &said,
             &format!("{} certificate 'x', expired", file("id")),
@@ -669,7 +669,8 @@ mod tests {
             ([file("id.pub")], file("id.pub")),
         ] {
             advice.know("IdentityFile", &files, None);
-            let text = advice.of_transport(&refused("ada", &["what the ssh program has", &tried]));
+            let text =
+                advice.of_transport(&refused("ada", &["the keys of the ssh program", &tried]));
             assert!(text.starts_with(&add(&file("id.pub"))), "{text}");
             // A list of the site's stays, and SHA-1 stays off.
             let accept = "as root on gpu11: add rsa-sha2-512 to PubkeyAcceptedAlgorithms in /etc/ssh/sshd_config, then: ";

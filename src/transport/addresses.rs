@@ -1,4 +1,4 @@
-//! Where a scheduler reaches its nodes, for those whose names no name service knows.
+//! The addresses a scheduler has for its nodes, for node names that DNS does not resolve.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,19 +9,19 @@ use tokio::time::timeout;
 
 use crate::model::NodeName;
 
-/// How long to wait for a scheduler that is being asked.
+/// Timeout for a scheduler query in progress.
 const LOOKUP_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Addresses by node.
+/// Addresses from the scheduler.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SchedulerAddresses {
-    /// `None` for a node that has no other than its name.
+    /// The address of each node; `None` for a node with no other address than its name.
     pub known: Arc<BTreeMap<NodeName, Option<String>>>,
-    /// The scheduler is being asked for more.
+    /// A scheduler query is in progress.
     pub is_asking: bool,
 }
 
-/// What is known at the moment.
+/// The addresses known now.
 #[derive(Debug, Default)]
 pub(super) struct AddressTable(watch::Sender<SchedulerAddresses>);
 
@@ -30,7 +30,7 @@ impl AddressTable {
         self.0.send_replace(addresses);
     }
 
-    /// Returns where else a node is reached; waits while that is being asked.
+    /// Returns the scheduler's address of a node; waits for a query in progress.
     pub(super) async fn of(&self, host: &str) -> Option<String> {
         let node = NodeName::new(host).ok()?;
         let mut followed = self.0.subscribe();

@@ -1,7 +1,7 @@
-//! The ssh agent, with a bound on every wait: an agent that hangs must not hang a node.
+//! The ssh agent, with a timeout on every request: an agent that hangs must not hang a node.
 //!
-//! What one login learned of an agent holds for the next ones for a while, so that a thousand nodes
-//! do not each wait for one that hangs; and few ask it at once, because some serve one at a time.
+//! After a timeout the agent is not asked for a while, so that a thousand nodes do not each wait for one that
+//! hangs. Few requests run at once, because some agents serve one at a time.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -20,27 +20,26 @@ use tokio::time::{Instant, timeout};
 use crate::transport::fault::{self, Fault};
 use crate::transport::file_cache::lock;
 
-/// Longest wait for the agent to say which keys it holds.
+/// Timeout for listing the keys.
 const LIST_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Longest wait for a signature: somebody may have to confirm it, or to touch a token.
+/// Timeout for a signature: the user may have to confirm it, or to touch a security key.
 const SIGN_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// For how long an agent that hangs is left alone.
+/// How long an agent that hangs is not asked again.
 const HANG_BACKOFF: Duration = Duration::from_secs(30);
 
-/// How many logins may wait for one agent at once.
+/// Most requests to one agent at once.
 const MAX_CONCURRENT: usize = 8;
 
-/// Most keys of an agent that are looked at.
+/// Most keys of an agent that are used.
 const MAX_KEYS: usize = 256;
 
-/// The agents by their sockets.
+/// The agents, by socket.
 #[derive(Debug, Default)]
 pub(super) struct AgentPool(Mutex<BTreeMap<PathBuf, Arc<AgentHandle>>>);
 
 impl AgentPool {
-    /// Returns the way to the agent at a socket.
     pub(super) fn at(&self, socket: &Path) -> Arc<AgentHandle> {
         let mut doors = lock(&self.0);
         let door =
@@ -49,12 +48,12 @@ impl AgentPool {
     }
 }
 
-/// The way to one agent.
+/// One agent, connected to for each request.
 #[derive(Debug)]
 pub(super) struct AgentHandle {
     socket: PathBuf,
     places: Semaphore,
-    /// When it was found to hang.
+    /// When a request last timed out.
     hung_at: Mutex<Option<Instant>>,
 }
 
@@ -64,7 +63,7 @@ impl AgentHandle {
         Self { socket: socket.to_owned(), places, hung_at: Mutex::default() }
     }
 
-    /// Connects and lists the keys, for use with one session where one is given.
+    /// Connects and lists the keys, bound to a session if `binding` is given.
     pub(super) async fn open(
         self: &Arc<Self>,
         binding: Option<&AgentSessionBinding>,
@@ -75,7 +74,7 @@ impl AgentHandle {
         Ok(Agent { client, door: Arc::clone(self), keys })
     }
 
-    /// Returns the public halves it can sign for; none when it cannot be reached.
+    /// Returns the public keys it can sign for; none if it cannot be reached.
     pub(super) async fn public_keys(self: &Arc<Self>) -> Vec<KeyData> {
         let keys = self.open(None).await.map(|agent| agent.keys).unwrap_or_default();
         keys.iter().map(|identity| identity.public_key().key_data().clone()).collect()
@@ -85,7 +84,7 @@ impl AgentHandle {
         Fault::AgentUnreachable { socket: self.socket.clone(), why }
     }
 
-    /// Does one piece of work with the agent, unless it is known to hang.
+    /// Runs one request with a timeout; fails at once while backing off.
     async fn with_timeout<T>(
         &self,
         limit: Duration,
@@ -114,8 +113,8 @@ async fn list(
     let stream = UnixStream::connect(socket).await.map_err(|error| fault::io_error_text(&error))?;
     let mut client = AgentClient::connect(stream);
     if let Some(binding) = binding {
-        // Keys that may be used for some hosts only show themselves after this. Most agents do
-        // not know it, and say so.
+        // Keys restricted to some hosts are listed only after this. Most agents do not support it and answer with a
+        // failure.
         match client.bind_session(binding, false).await {
             Ok(()) | Err(Error::AgentFailure) => {}
             Err(error) => return Err(describe(&error)),
@@ -133,7 +132,7 @@ fn describe(error: &Error) -> String {
     fault::io_error_text(error)
 }
 
-/// An agent that answered once.
+/// A connection to an agent that answered.
 pub(super) struct Agent {
     client: AgentClient<UnixStream>,
     door: Arc<AgentHandle>,
@@ -142,7 +141,7 @@ pub(super) struct Agent {
 }
 
 impl Agent {
-    /// Returns `bytes` with the signature of `key` behind them, or why there is none.
+    /// Returns `bytes` followed by the signature of `key`, or why there is none.
     pub(super) async fn sign(
         &mut self,
         key: &AgentIdentity,
@@ -151,12 +150,12 @@ impl Agent {
     ) -> Result<Vec<u8>, &'static str> {
         let signing = async {
             let signed = self.client.sign_request(key, hash, bytes).await;
-            // An answer that says no is an answer: only silence makes an agent one that hangs.
+            // A refusal is an answer: only a timeout counts as hanging.
             Ok(signed.map_err(|error| {
                 if matches!(error, Error::AgentFailure) {
                     "the agent refused to sign"
                 } else if matches!(error, Error::IO(_)) {
-                    "the agent is gone"
+                    "the agent closed the connection"
                 } else {
                     "the agent did not sign"
                 }

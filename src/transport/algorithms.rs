@@ -1,4 +1,4 @@
-//! What gtop offers in the key exchange, and what it means when that fails.
+//! The algorithms gtop offers in the key exchange, and the fault when negotiation fails.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use crate::transport::fault::{self, ConnectPhase, Fault};
 use crate::transport::host_key_algorithms::HostKeyAlgorithms;
 use crate::transport::ssh_config::{HostSettings, KeepAlive};
 
-/// Ours, because the defaults put key exchanges first that cost 600 ms of CPU each.
+/// Not russh's defaults, which prefer key exchanges that cost 600 ms of CPU each.
 const KEY_EXCHANGES: &[kex::Name] = &[
     kex::MLKEM768X25519_SHA256,
     kex::CURVE25519,
@@ -24,8 +24,8 @@ const KEY_EXCHANGES: &[kex::Name] = &[
     kex::EXTENSION_OPENSSH_STRICT_KEX_AS_CLIENT,
 ];
 
-/// What OpenSSH offers for the key exchange unless told, in every version since 7.4; what was
-/// added or dropped since is left out.
+/// The key exchanges that OpenSSH offers by default in every version since 7.4; those added or dropped since are
+/// left out.
 const OPENSSH_KEY_EXCHANGES: [&str; 9] = [
     "curve25519-sha256",
     "curve25519-sha256@libssh.org",
@@ -38,16 +38,16 @@ const OPENSSH_KEY_EXCHANGES: [&str; 9] = [
     "diffie-hellman-group14-sha256",
 ];
 
-/// How often a silent server is asked whether it is there, when nobody says otherwise.
+/// Default keepalive.
 const DEFAULT_KEEP_ALIVE: KeepAlive = KeepAlive { interval: None, most: 3 };
 
-/// The same as a time.
+/// Default keepalive interval.
 const DEFAULT_KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
 
-/// A connection on which nothing comes for so long is over, however it looks.
+/// A connection that receives nothing for this long is closed.
 const INACTIVITY_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What is offered to one host besides the kinds of its key, and when it counts as gone.
+/// The algorithms offered to one host, without those of host keys, and its keepalive.
 #[derive(Debug, Clone)]
 pub(super) struct SshParams {
     key_exchanges: Cow<'static, [kex::Name]>,
@@ -68,7 +68,7 @@ impl Default for SshParams {
 }
 
 impl SshParams {
-    /// Returns the terms the configuration sets, or says which option leaves nothing to offer.
+    /// Returns the parameters the configuration sets, or the fault of an option that leaves nothing to offer.
     pub(super) fn of(settings: &HostSettings) -> Result<Self, Fault> {
         let usual = Self::default();
         let wanted = &settings.algorithms;
@@ -77,7 +77,7 @@ impl SshParams {
             let is_real = |name: &kex::Name| *name != kex::NONE;
             let mut chosen =
                 known("KexAlgorithms", &wanted.key_exchanges, kex::ALL_KEX_ALGORITHMS, is_real)?;
-            // Neither is an algorithm: they stand in this list because there is no other.
+            // Neither is an algorithm; the protocol carries both in this list.
             chosen.push(kex::EXTENSION_SUPPORT_AS_CLIENT);
             chosen.push(kex::EXTENSION_OPENSSH_STRICT_KEX_AS_CLIENT);
             key_exchanges = Cow::Owned(chosen);
@@ -96,7 +96,7 @@ impl SshParams {
     }
 }
 
-/// Returns whether a list is the one OpenSSH has built in, whatever its version.
+/// Returns true if a list is the default of some OpenSSH version.
 fn is_openssh_default(names: &[String]) -> bool {
     let of_a_version = |name: &&String| {
         name.starts_with("sntrup") || name.starts_with("mlkem") || name.ends_with("-sha1")
@@ -104,7 +104,7 @@ fn is_openssh_default(names: &[String]) -> bool {
     names.is_empty() || names.iter().filter(|name| !of_a_version(name)).eq(&OPENSSH_KEY_EXCHANGES)
 }
 
-/// Returns the algorithms of a list that russh has, in its order.
+/// Returns the algorithms of `wanted` that russh supports, in that order.
 fn known<T: AsRef<str> + Copy>(
     option: &'static str,
     wanted: &[String],
@@ -121,7 +121,7 @@ fn known<T: AsRef<str> + Copy>(
     Ok(found)
 }
 
-/// Returns russh's settings for a host that is asked for these kinds of key.
+/// Returns russh's configuration for a host.
 pub(super) fn settings(offer: HostKeyAlgorithms, params: &SshParams) -> client::Config {
     let alive_interval = params.alive.interval.unwrap_or(DEFAULT_KEEP_ALIVE_INTERVAL);
     client::Config {
@@ -134,12 +134,12 @@ pub(super) fn settings(offer: HostKeyAlgorithms, params: &SshParams) -> client::
             compression: Cow::Borrowed(&[compression::NONE]),
         },
         window_size: 256 * 1024,
-        // Each session keeps a buffer for the largest packet it ever read; nearly every sample of eight
-        // devices is two packets at most.
+        // Each session keeps a buffer for the largest packet it ever read; a sample of eight devices rarely needs more
+        // than two packets.
         maximum_packet_size: 3 * 1024 + 256,
         channel_buffer_size: 16,
         keepalive_interval: Some(alive_interval),
-        // None at all would be without end for russh.
+        // russh takes 0 as no limit.
         keepalive_max: params.alive.most.max(1),
         inactivity_timeout: Some(INACTIVITY_TIMEOUT.max(alive_interval.saturating_mul(2))),
         nodelay: true,
@@ -147,7 +147,7 @@ pub(super) fn settings(offer: HostKeyAlgorithms, params: &SshParams) -> client::
     }
 }
 
-/// Says why a connection broke before the host key was accepted.
+/// Returns the fault of a connection that failed before the host key was accepted.
 pub(super) fn handshake_fault(error: &russh::Error, step: ConnectPhase, port: u16) -> Fault {
     if let russh::Error::NoCommonAlgo { kind, ours, theirs } = error {
         return Fault::NoCommonAlgorithm {
@@ -164,7 +164,7 @@ pub(super) fn handshake_fault(error: &russh::Error, step: ConnectPhase, port: u1
     Fault::ConnectionLost { step, why }
 }
 
-/// Returns the names of algorithms from a list of any length and content.
+/// Returns at most 12 names, sanitised.
 fn some(names: &[String]) -> Vec<String> {
     names.iter().take(12).map(|name| fault::sanitize(name, 64)).collect()
 }
@@ -179,7 +179,7 @@ fn kind_name(kind: &AlgorithmKind) -> &'static str {
     }
 }
 
-/// Returns the cause in our words where russh's would not help.
+/// Returns the error text, in gtop's words where russh's would not help.
 pub(super) fn describe(error: &russh::Error) -> String {
     use russh::Error;
     if let Error::IO(error) = error

@@ -1,8 +1,8 @@
-//! What a node wants to know of a person before it lets them in, and the way of the answer.
+//! Keyboard-interactive prompts on their way to the user, and the answers on their way back.
 //!
-//! Logins put questions into a queue; whoever owns the terminal takes them out, one at a time, and
-//! sends the answers back. It knows no terminal. Everything a node said is bounded and freed of
-//! control characters before it gets in here; answers are wiped when they are dropped.
+//! Logins push requests into a queue; the owner of the terminal takes them one at a time and sends the answers
+//! back. Text from a node is bounded and stripped of control characters before it gets in here; answers are wiped
+//! when dropped.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -13,10 +13,10 @@ use zeroize::Zeroizing;
 
 use crate::model::NodeName;
 
-/// How many questions may wait in the queue. More wait outside of it.
+/// Capacity of the queue; further logins wait to push.
 const QUEUE_SIZE: usize = 16;
 
-/// Something nobody else may read: an answer, or a passphrase.
+/// An answer or a passphrase. Wiped when dropped, never printed.
 #[derive(Clone, Default)]
 pub struct Secret(Zeroizing<String>);
 
@@ -39,41 +39,41 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// One line a node asks for.
+/// One prompt of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Prompt {
-    /// What it says, on one line.
+    /// The text, on one line.
     pub text: String,
-    /// Whether the answer may be seen on the screen.
+    /// The answer may be echoed.
     pub is_shown: bool,
 }
 
-/// What one node asks at once.
+/// One information request (RFC 4256) of a node.
 #[derive(Debug)]
 pub struct PromptRequest {
-    /// Who asks: `user@node`.
+    /// `user@node`.
     pub who: String,
-    /// What the node says before its prompts, line by line; often nothing.
+    /// The instruction above the prompts, by line; often empty.
     pub instruction: Vec<String>,
-    /// What it wants to know.
+    /// The prompts.
     pub prompts: Vec<Prompt>,
     reply: oneshot::Sender<Vec<Secret>>,
 }
 
 impl PromptRequest {
-    /// Returns whether anybody still waits for the answer.
+    /// Returns true if the login still waits for the answer.
     pub fn is_wanted(&self) -> bool {
         !self.reply.is_closed()
     }
 
-    /// Answers, one text a prompt. A question that is dropped instead is skipped.
+    /// Sends the answers, one per prompt. Dropping the request instead skips it.
     pub fn answer(self, answers: Vec<Secret>) {
-        // Who no longer waits has been told why.
+        // The login may have given up meanwhile.
         self.reply.send(answers).ok();
     }
 }
 
-/// Where logins put their questions. Cheap to clone.
+/// The queue of requests. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct PromptQueue {
     state: watch::Sender<State>,
@@ -83,47 +83,47 @@ pub struct PromptQueue {
 #[derive(Debug, Default)]
 struct State {
     is_open: bool,
-    /// Nodes whose first login is over, whatever came of it.
+    /// Nodes whose first login has ended, with whatever result.
     settled: BTreeSet<NodeName>,
-    /// Logins that are in the middle of being asked.
+    /// Logins that are being prompted now.
     busy: usize,
 }
 
-/// Why a question has no answer.
+/// Why a request was not answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PromptError {
-    /// Nobody takes questions at the moment.
+    /// The queue is closed at the moment.
     Closed,
-    /// The person does not want to answer.
+    /// The user skipped it.
     Skipped,
 }
 
 impl PromptQueue {
-    /// Makes an interview that takes no questions yet, and the end where they come out.
+    /// Returns a closed queue and its receiving end.
     pub fn new() -> (Self, mpsc::Receiver<PromptRequest>) {
         let (queue, questions) = mpsc::channel(QUEUE_SIZE);
         (Self { state: watch::Sender::default(), queue }, questions)
     }
 
-    /// Begins or ends taking questions; at the end those that wait stay without an answer.
+    /// Opens or closes the queue; requests that wait when it closes fail.
     pub fn set_open(&self, is_open: bool) {
         self.state.send_modify(|state| state.is_open = is_open);
     }
 
-    /// Returns whether questions are taken.
+    /// Returns true if the queue is open.
     pub fn is_open(&self) -> bool {
         self.state.borrow().is_open
     }
 
-    /// Waits until so many nodes have logged in or failed to, or until `patience` has passed and
-    /// no login is in the middle of being asked.
+    /// Waits until `nodes` nodes have logged in or failed, or until `patience` has passed and no login is being
+    /// prompted.
     pub async fn quiet(&self, nodes: usize, patience: Duration) {
         let mut state = self.state.subscribe();
         let mut all = state.clone();
         let everybody = all.wait_for(|state| state.settled.len() >= nodes);
         let late = async {
             tokio::time::sleep(patience).await;
-            // An error would mean that nobody can ask any more.
+            // An error means that no login is left.
             drop(state.wait_for(|state| state.busy == 0).await);
         };
         tokio::select! {
@@ -132,18 +132,18 @@ impl PromptQueue {
         }
     }
 
-    /// Notes, when the result is dropped, that the first login of a node is over.
+    /// Marks the first login of a node as ended when the result is dropped.
     pub(super) fn track_login(&self, node: NodeName) -> LoginGuard {
         LoginGuard { interview: self.clone(), node: Some(node) }
     }
 
-    /// Notes that a login is in the middle of being asked, until the result is dropped.
+    /// Marks a login as being prompted until the result is dropped.
     pub(super) fn busy(&self) -> PromptingGuard {
         self.state.send_modify(|state| state.busy += 1);
         PromptingGuard(self.clone())
     }
 
-    /// Asks, and waits as long as the person takes.
+    /// Asks, and waits for the user without a timeout.
     pub(super) async fn ask(
         &self,
         who: String,
@@ -170,7 +170,7 @@ impl PromptQueue {
     }
 }
 
-/// A login that is not over yet.
+/// A login in progress.
 #[derive(Debug)]
 pub(super) struct LoginGuard {
     interview: PromptQueue,
@@ -184,7 +184,7 @@ impl Drop for LoginGuard {
     }
 }
 
-/// A login in the middle of being asked.
+/// A login that is being prompted.
 #[derive(Debug)]
 pub(super) struct PromptingGuard(PromptQueue);
 

@@ -1,11 +1,9 @@
-//! A connection that can be cut from outside, and that is read in large pieces.
+//! A stream that can be cancelled from outside, and that reads ahead in large chunks.
 //!
-//! russh runs a connection in a task of its own, which cannot be told anything
-//! during the key exchange. Cutting the cable under it ends the task at once, so
-//! a node that is given up leaves neither a task nor a descriptor behind.
+//! russh runs a connection in its own task, which takes no commands during the key exchange. Cancelling the
+//! stream under it ends the task at once, so an abandoned node leaves neither a task nor a file descriptor.
 //!
-//! russh reads a packet in two steps, its length and then the rest. Each would be a call of the system;
-//! what has come is taken at once instead.
+//! russh reads a packet in two steps, its length and then the rest. Reading ahead makes that one system call.
 
 use std::cell::Cell;
 use std::io;
@@ -20,45 +18,44 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::transport::trace::VersionTap;
 
-/// Bytes taken from a connection at once.
+/// Bytes read from a connection at once.
 const READ_SIZE: usize = 16 * 1024;
 
 thread_local! {
-    /// Where bytes come in. Each session reads all that has come before the next one does, and so one piece
-    /// of memory serves nearly all.
+    /// The read buffer. Each session consumes what it has read before the next one reads, so one buffer serves
+    /// nearly all of them.
     static SPARE_BUFFER: Cell<Option<Box<[u8]>>> = const { Cell::new(None) };
 }
 
-/// What has come and is not asked for yet.
+/// Bytes that were read and not consumed yet.
 #[derive(Default)]
 struct ReadAhead {
     piece: Box<[u8]>,
     left: Range<usize>,
 }
 
-/// What a session of SSH runs over: TCP, a channel of another session, the pipes of a program.
+/// What an SSH session runs over: TCP, a channel of another session, the pipes of a program.
 pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
-/// The end russh holds.
+/// The end russh holds; reads and writes fail once it is cancelled.
 pub(super) struct CancellableStream {
     stream: Box<dyn Stream>,
     ahead: ReadAhead,
     state: Arc<State>,
     greeting: VersionScan,
-    /// When somebody wants to know the greeting.
+    /// Set when the connection is traced.
     version_tap: Option<Box<VersionTap>>,
 }
 
-/// Looks for the line that only a server of SSH sends; others may come before it.
+/// Looks for the version line of an SSH server; other lines may come before it.
 #[derive(Debug, Clone, Copy)]
 enum VersionScan {
-    /// So many letters of it have come, in this line.
+    /// This many bytes of `SSH-` were seen at the start of this line.
     Prefix(usize),
-    /// This line is another one.
+    /// The current line is another one.
     OtherLine,
-    /// It has come.
     Found,
 }
 
@@ -77,7 +74,7 @@ impl VersionScan {
     }
 }
 
-/// The end we hold; dropping it cuts the cable.
+/// Cancels the stream when dropped.
 #[derive(Debug)]
 pub(super) struct CancelGuard(Arc<State>);
 
@@ -89,7 +86,6 @@ struct State {
     writer: AtomicWaker,
 }
 
-/// Wraps a connection.
 pub(super) fn cancellable(stream: Box<dyn Stream>) -> (CancellableStream, CancelGuard) {
     let state = Arc::new(State::default());
     let version_tap = VersionTap::if_traced().map(Box::new);
@@ -101,7 +97,7 @@ pub(super) fn cancellable(stream: Box<dyn Stream>) -> (CancellableStream, Cancel
 }
 
 impl CancellableStream {
-    /// Gives what has come already; says whether there was anything.
+    /// Copies buffered bytes; returns false if there are none.
     fn give(&mut self, buffer: &mut ReadBuf<'_>) -> bool {
         let ReadAhead { piece, left } = &mut self.ahead;
         let rest = piece.get(left.clone()).unwrap_or_default();
@@ -117,7 +113,7 @@ impl CancellableStream {
         true
     }
 
-    /// Takes what comes, and gives what is asked for of it.
+    /// Reads from the connection, and copies what was asked for.
     fn take(
         &mut self,
         context: &mut Context<'_>,
@@ -151,7 +147,7 @@ impl CancellableStream {
 }
 
 impl CancelGuard {
-    /// Returns whether the other side has presented itself as a server of SSH.
+    /// Returns true if the server has sent its SSH version line.
     pub(super) fn has_seen_version(&self) -> bool {
         self.0.has_seen_version.load(Ordering::Acquire)
     }
@@ -166,7 +162,7 @@ impl Drop for CancelGuard {
 }
 
 impl State {
-    /// Fails when the cable is cut, and otherwise makes sure `waker` hears of it.
+    /// Fails if the stream is cancelled; otherwise registers `waker` for the cancellation.
     fn watch(&self, waker: &AtomicWaker, context: &Context<'_>) -> io::Result<()> {
         waker.register(context.waker());
         if self.is_cut.load(Ordering::Acquire) {

@@ -1,8 +1,7 @@
-//! Whether a host's certificate is good, once a `@cert-authority` line names its signer.
+//! Checks a host certificate whose signer a `@cert-authority` line names.
 //!
-//! The rules are those of OpenSSH 9.2, but for one in which later versions are stricter: a
-//! certificate without any name is for no host. Names are compared whole, without patterns, as
-//! OpenSSH 9.2 does.
+//! The rules are those of OpenSSH 9.2, except that a certificate without principals is for no host, as in later
+//! versions. Principals are compared literally, without patterns, as in OpenSSH 9.2.
 
 use std::fmt;
 
@@ -13,7 +12,7 @@ use russh::keys::{Algorithm, Certificate, HashAlg};
 use crate::time::Timestamp;
 use crate::transport::fault;
 
-/// Signatures that count when the configuration names none; no SHA-1.
+/// Signature algorithms accepted by default; no SHA-1.
 const DEFAULT_SIGNATURES: [&str; 8] = [
     "ssh-ed25519",
     "ecdsa-sha2-nistp256",
@@ -25,10 +24,10 @@ const DEFAULT_SIGNATURES: [&str; 8] = [
     "rsa-sha2-256",
 ];
 
-/// RSA keys below this are never believed, in bits; what OpenSSH asks for by itself.
+/// RSA keys shorter than this are refused, in bits; OpenSSH's default.
 const MIN_RSA_BITS: u32 = 1024;
 
-/// Why a certificate does not count. Its key may still be known by itself.
+/// Why a certificate is ignored. Its plain key may still be known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum CertificateFlaw {
     ForUsers,
@@ -50,14 +49,13 @@ impl fmt::Display for CertificateFlaw {
             Self::NoNames => f.write_str("names no host"),
             Self::CriticalOptions(names) => write!(f, "has critical options ({names})"),
             Self::Signature(algorithm) => {
-                write!(f, "is signed with {algorithm}, which CASignatureAlgorithms leaves out")
+                write!(f, "is signed with {algorithm}, which CASignatureAlgorithms excludes")
             }
         }
     }
 }
 
-/// Checks a certificate for one host name at one moment. An empty list of `signatures` means
-/// OpenSSH's own.
+/// Checks a certificate for a host name at a time. An empty list of `signatures` means OpenSSH's default.
 pub(super) fn check(
     certificate: &Certificate,
     name: &str,
@@ -101,23 +99,23 @@ fn list<'a>(names: impl Iterator<Item = &'a String>) -> String {
     fault::sanitize_line(&names.join(", "))
 }
 
-/// Returns whether the signature is the one of the key the certificate names as its signer.
+/// Returns true if the certificate is signed by the key it names as its signer.
 ///
-/// Whether that signer may be believed is another question.
+/// Does not check that the signer is trusted.
 pub(super) fn is_signed(certificate: &Certificate) -> bool {
     let signer = certificate.signature_key().fingerprint(HashAlg::Sha256);
-    // Any moment at which the certificate holds; the present one is checked apart.
+    // Any time within its validity; the current time is checked elsewhere.
     let moment = certificate.valid_after();
     let is_never_valid = moment >= certificate.valid_before();
     is_never_valid || certificate.validate_at(moment, [&signer]).is_ok()
 }
 
-/// Returns the bits of an RSA key that is too short to be believed when it is to have `least`.
+/// Returns the size in bits of an RSA key that is shorter than `least` or the minimum.
 pub(super) fn is_too_short(key: &KeyData, least: u32) -> Option<u32> {
     key.rsa().map(RsaPublicKey::key_size).filter(|bits| *bits < least.max(MIN_RSA_BITS))
 }
 
-/// Returns the kind of a key as the server's list of algorithms names it, whatever the hash.
+/// Returns true if a key is of an algorithm, ignoring the hash of RSA.
 pub(super) fn is_same_algorithm(key: &KeyData, algorithm: &Algorithm) -> bool {
     match (key.algorithm(), algorithm) {
         (Algorithm::Rsa { .. }, Algorithm::Rsa { .. }) => true,

@@ -1,4 +1,4 @@
-//! One running command: its output, its input, its end.
+//! One running command: its output, input and exit status.
 
 use std::time::Duration;
 
@@ -16,40 +16,39 @@ use crate::transport::process::LocalProcess;
 use crate::transport::session::Session;
 use crate::transport::srun::StepChannel;
 
-/// Longest wait for the other side to take what is sent.
+/// Timeout for writing to the command's stdin.
 const SEND_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Most bytes handed on at once: russh's outgoing buffer stays as large, and its queue of pieces grows by
-/// 17 KiB with every 32 of them, so that few and small are both wanted.
+/// Most bytes given to russh at once: its outgoing buffer keeps the largest size, and its queue grows by 17 KiB
+/// with every 32 chunks, so chunks must be neither large nor many.
 const SEND_CHUNK: usize = 4608;
 
-/// Longest wait for a command to end after its stdin was closed.
+/// Timeout for a command to exit after its stdin was closed.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// What a running command says next.
+/// An event of a running command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Output {
-    /// Bytes it wrote to stdout, at most one packet at once over SSH.
+    /// Bytes written to stdout; at most one packet over SSH.
     Stdout(Vec<u8>),
-    /// Bytes it wrote to stderr.
+    /// Bytes written to stderr.
     Stderr(Vec<u8>),
-    /// It ended. `Closed` follows.
+    /// It exited. `Closed` follows.
     Exit(Exit),
-    /// Nothing will come any more; the fault says why when it was not its own end.
+    /// The channel is closed; the fault says why, unless the command exited by itself.
     Closed(Option<Box<Fault>>),
 }
 
-/// How a command ended.
+/// How a command exited.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Exit {
-    /// With this status.
     Status(u32),
-    /// By this signal, named without `SIG`.
+    /// Killed by this signal, named without `SIG`.
     Signal(String),
 }
 
 impl Exit {
-    /// The end by a signal, as the node names it.
+    /// Converts the signal the node reports.
     pub(super) fn by(signal: Sig) -> Self {
         Self::Signal(match signal {
             Sig::Custom(name) => fault::sanitize(&name, 32),
@@ -69,9 +68,9 @@ impl Exit {
     }
 }
 
-/// A running command on a node. Dropping it ends the connection, or the local process group.
+/// A running command on a node. Dropping it closes the connection, or kills the local process group.
 ///
-/// What it says must be read: a full buffer stops the whole connection, by design.
+/// Its output must be read: a full buffer stops the whole connection, by design.
 #[derive(Debug)]
 pub struct Channel(Inner);
 
@@ -105,9 +104,9 @@ impl Channel {
         Ok(Self(Inner::Ssh(Box::new(ssh))))
     }
 
-    /// Waits for what comes next. Nothing is lost when the wait is given up.
+    /// Waits for the next event. Cancel-safe.
     ///
-    /// After the end it returns `Closed` at once, every time.
+    /// After the end it returns `Closed` at once.
     pub async fn next(&mut self) -> Output {
         match &mut self.0 {
             Inner::Ssh(ssh) => ssh.next().await,
@@ -119,12 +118,11 @@ impl Channel {
 
     /// Writes all of `bytes` to the command's stdin, or fails within ten seconds.
     ///
-    /// When the wait is given up, a part may have been written.
+    /// If the future is dropped, a part may have been written.
     pub async fn send(&mut self, bytes: &[u8]) -> Result<(), Fault> {
         let sending = async {
             match &mut self.0 {
-                // Sending takes a large future, and who waits for output sends seldom: it is kept
-                // no longer than that.
+                // The future is large and sending is rare: boxed, so that a waiting reader does not carry it.
                 Inner::Ssh(ssh) => Box::pin(ssh.send(bytes)).await,
                 Inner::Local(local) => local.send(bytes).await,
                 Inner::Program(system) => system.send(bytes).await,
@@ -135,8 +133,8 @@ impl Channel {
         timeout(SEND_TIMEOUT, sending).await.map_err(|_elapsed| stuck())?
     }
 
-    /// Has a line written to the command's stdin as soon as the command says something; gives it back
-    /// where the way knows no such moment.
+    /// Queues a line that is written to stdin at the next output of the command; returns it back where the transport
+    /// has no such hook.
     pub fn reply(&self, line: String) -> Option<String> {
         match &self.0 {
             Inner::Ssh(ssh) => {
@@ -147,7 +145,7 @@ impl Channel {
         }
     }
 
-    /// Takes back what waits to be written because the command said nothing.
+    /// Takes back the queued line if it was not written yet.
     pub fn take_back(&self) -> Option<String> {
         match &self.0 {
             Inner::Ssh(ssh) => ssh.session.state.take_back(),
@@ -155,7 +153,6 @@ impl Channel {
         }
     }
 
-    /// Closes the command's stdin.
     pub async fn close_stdin(&mut self) -> Result<(), Fault> {
         match &mut self.0 {
             Inner::Ssh(ssh) => ssh.close_stdin().await,
@@ -167,12 +164,12 @@ impl Channel {
                 system.close_stdin();
                 Ok(())
             }
-            // It is the input of other nodes, too.
+            // The stdin is shared with other nodes.
             Inner::Step(_) => Ok(()),
         }
     }
 
-    /// Closes stdin, gives the command two seconds to end, and takes leave.
+    /// Closes stdin, waits up to two seconds for the command to exit, and disconnects.
     pub async fn shutdown(self) {
         match self.0 {
             Inner::Ssh(ssh) => ssh.shutdown().await,
@@ -182,7 +179,7 @@ impl Channel {
         }
     }
 
-    /// Returns the text the node shows before login, at most 4096 characters.
+    /// Returns the login banner (`Banner` in `sshd_config`), at most 4096 characters.
     pub fn banner(&self) -> Option<String> {
         match &self.0 {
             Inner::Ssh(ssh) => ssh.session.state.banner(),
@@ -190,8 +187,8 @@ impl Channel {
         }
     }
 
-    /// Returns by which word the loader announces itself where the node shares what is written with
-    /// others: then the probe is not to be sent, it comes by itself.
+    /// Returns the nonce of the loader if the stdin is shared with other nodes of a step: then the step sends the
+    /// probe, not the caller.
     pub fn step_nonce(&self) -> Option<&str> {
         match &self.0 {
             Inner::Step(part) => Some(part.nonce()),
@@ -199,9 +196,8 @@ impl Channel {
         }
     }
 
-    /// Waits until the loader is late: for as long as one of a node by itself may take, or until a step
-    /// that nodes share has waited for it, or takes too long to begin. Begins to count when it is first
-    /// polled.
+    /// Waits until the loader is overdue: for `alone`, or in a shared step until the step has waited for the node or
+    /// took too long to start. The time counts from the first poll.
     pub fn late(&self, alone: Duration) -> impl Future<Output = ()> + use<> {
         let in_step = match &self.0 {
             Inner::Step(part) => Some(part.late()),
@@ -215,7 +211,6 @@ impl Channel {
         }
     }
 
-    /// Returns how the node is reached.
     pub fn via(&self) -> TransportKind {
         match &self.0 {
             Inner::Ssh(ssh) if ssh.session.underlay.uses_master() => TransportKind::SshProgram,
@@ -229,14 +224,14 @@ impl Channel {
 
 struct Ssh {
     writer: ChannelWriteHalf<Msg>,
-    /// Whether the node closed the channel in order.
+    /// The node closed the channel properly.
     is_closed: bool,
     session: Session,
 }
 
 impl Drop for Ssh {
     fn drop(&mut self) {
-        // The connection's task may be waiting for somebody to read.
+        // The connection's task may be waiting for the queue to be read.
         self.session.state.output.close();
     }
 }
@@ -268,8 +263,7 @@ impl Ssh {
         if ssh.writer.exec(true, command).await.is_err() {
             return Err(ssh.broken().await);
         }
-        // The answer comes first, but nothing keeps a node from talking at once; what it says then
-        // comes here, too.
+        // The reply usually comes first, but a node may send output before it.
         for _ in 0..CAPACITY {
             match answers.wait().await {
                 None => return Err(ssh.broken().await),
@@ -303,8 +297,7 @@ impl Ssh {
     }
 
     async fn send(&self, bytes: &[u8]) -> Result<(), Fault> {
-        // russh's outgoing buffer keeps the size of the most it ever held, for every node: so it is
-        // given little at a time, and the time to pass that on.
+        // russh's outgoing buffer keeps its largest size, for every node: so it gets small chunks, and time to send each.
         for piece in bytes.chunks(SEND_CHUNK) {
             let sent = self.writer.data_bytes(piece.to_vec()).await;
             if let Err(error) = sent {
@@ -316,7 +309,7 @@ impl Ssh {
     }
 
     async fn close_stdin(&self) -> Result<(), Fault> {
-        // Nothing may come behind the end.
+        // Nothing may be written after EOF.
         self.session.state.take_back();
         match self.writer.eof().await {
             Ok(()) => Ok(()),
@@ -339,11 +332,11 @@ impl Ssh {
             }
         };
         timeout(SHUTDOWN_TIMEOUT, drained).await.ok();
-        // What a node still says must not keep the connection's task from the good-bye.
+        // Remaining output must not keep the connection's task from disconnecting.
         self.session.state.output.close();
         let goodbye = async {
             let handle = &mut self.session.handle;
-            // An end that is there already needs no good-bye.
+            // A connection that is already closed needs no disconnect.
             if handle.disconnect(Disconnect::ByApplication, "", "").await.is_ok() {
                 handle.await.ok();
             }
@@ -355,10 +348,10 @@ impl Ssh {
 fn refusal(reason: &russh::ChannelOpenFailure) -> String {
     use russh::ChannelOpenFailure as Failure;
     match reason {
-        Failure::AdministrativelyProhibited => "prohibited there".to_owned(),
-        Failure::ConnectFailed => "open failed there".to_owned(),
-        Failure::UnknownChannelType => "it knows no sessions".to_owned(),
-        Failure::ResourceShortage => "it is short of resources".to_owned(),
+        Failure::AdministrativelyProhibited => "prohibited by the node".to_owned(),
+        Failure::ConnectFailed => "the node could not open it".to_owned(),
+        Failure::UnknownChannelType => "it does not support sessions".to_owned(),
+        Failure::ResourceShortage => "the node is short of resources".to_owned(),
         Failure::Other { reason, .. } => fault::sanitize_line(reason),
     }
 }

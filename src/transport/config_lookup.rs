@@ -1,4 +1,4 @@
-//! Which settings hold for a target: the files are asked first, `ssh -G` where they cannot tell.
+//! Resolves the ssh configuration of a target: from the files, or with `ssh -G` where gtop cannot evaluate them.
 
 use std::io;
 use std::path::Path;
@@ -17,19 +17,19 @@ use crate::transport::ssh_config::{
 use crate::transport::target::{Profile, Reach, SshTarget, Target};
 use crate::transport::{Transport, TransportState, ending, openssh, process};
 
-/// How long the files, the names in them, or `ssh -G` may take.
+/// Timeout for reading the files, for name lookups, and for `ssh -G`.
 const CONFIG_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What `ssh -G` says where `ForkAfterAuthentication` wants a command.
+/// The error of `ssh -G` when `ForkAfterAuthentication` requires a command.
 const NEEDS_COMMAND: &str = "fork into background without a command";
 
 impl Transport {
-    /// Says whether a node is reached as the ssh configuration says.
+    /// Returns true if the ssh configuration applies to a node.
     pub fn follows_configuration(&self, target: &Target) -> bool {
         matches!(target.reach, Reach::Ssh(_)) && self.0.options.exec.is_none()
     }
 
-    /// Returns every option of the configuration that holds for a target, and where it was set.
+    /// Returns every effective option of a target, and where it was set.
     pub async fn explain(&self, target: &Target) -> Result<Vec<EffectiveOption>, Fault> {
         let Reach::Ssh(ssh) = &target.reach else { return Ok(Vec::new()) };
         let Profile::System = ssh.profile else { return Ok(Vec::new()) };
@@ -55,7 +55,7 @@ impl Transport {
             found => found.map_err(config_fault)?,
         };
         if self.0.options.choice == TransportMode::Ssh {
-            // It follows whatever it is not told to leave.
+            // The ssh program follows every option that gtop does not override.
             for option in &mut options {
                 option.is_ignored = openssh::overrides(option.spelling);
             }
@@ -63,9 +63,9 @@ impl Transport {
         Ok(options)
     }
 
-    /// Returns the hosts that the configuration names, without wildcards, in the order of the files.
+    /// Returns the host names of the configuration, without patterns, in file order.
     ///
-    /// Reads files, and may block for as long as that takes.
+    /// Reads files; blocks.
     pub fn configured_hosts(&self) -> Result<Vec<String>, Fault> {
         self.0.configuration().hosts().map_err(config_fault)
     }
@@ -78,7 +78,7 @@ impl Transport {
         }
     }
 
-    /// Returns what the configuration says about a host, asking `ssh` when needed.
+    /// Returns the settings of a host; runs `ssh -G` if needed.
     pub(super) async fn host_settings(&self, query: HostQuery) -> Result<Arc<HostSettings>, Fault> {
         query.check()?;
         let (version, found) = self.read(&query, TransportState::cached_settings).await?;
@@ -95,7 +95,7 @@ impl Transport {
         Ok(settings)
     }
 
-    /// Answers from the files. Names are looked up only when the files ask for it.
+    /// Evaluates the files. Looks up names only if the files require it (`CanonicalizeHostname`).
     async fn read<T: Send + 'static>(
         &self,
         query: &HostQuery,
@@ -125,7 +125,7 @@ impl Transport {
         read(NameLookups::Allowed, Some(permit.map_err(|_closed| ending())?)).await?
     }
 
-    /// Returns what `ssh -G` prints, because a line of the files means nothing to gtop.
+    /// Returns the output of `ssh -G`, needed because of the line `at`.
     async fn run_ssh_g(
         &self,
         query: &HostQuery,
@@ -192,12 +192,12 @@ impl TransportState {
     }
 }
 
-/// Says why the files do not answer by themselves.
+/// Returns the fault of a configuration error.
 fn config_fault(stop: ConfigError) -> Fault {
     let why = match stop {
         ConfigError::Invalid(fault) => return fault,
         ConfigError::NeedsSsh { at, what } => {
-            format!("{at}: {what}: only the ssh program can tell, and it is not installed")
+            format!("{at}: {what}: only the ssh program can resolve this, and it is not installed")
         }
         ConfigError::NeedsLookup => "names could not be looked up".to_owned(),
     };

@@ -1,7 +1,7 @@
-//! Master connections that the user has open (`ControlPath`), as a way to hosts that do not let gtop itself in.
+//! The user's open ControlMaster connections (`ControlPath`), used for hosts that refuse gtop's own login.
 //!
-//! Only such a connection is used: the ssh program is kept from making one of its own, which would knock at the
-//! host again, or ask.
+//! Only the existing connection is used: the ssh program is kept from opening one of its own, which would
+//! authenticate again, or prompt.
 
 use std::ffi::OsString;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -18,25 +18,25 @@ use crate::transport::openssh::OPTIONS;
 use crate::transport::ssh_config::{HostQuery, HostSettings};
 use crate::transport::{Transport, TransportState, process};
 
-/// How long a master may take to say that it is there, and the file system where its socket is.
+/// Timeout for the check of a master, and for the file system of its socket.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A command for a connection of its own that fails at once.
+/// Makes a connection of ssh's own fail at once.
 const NO_CONNECTION: &str = "ProxyCommand=false";
 
-/// The socket of a master connection that answers.
+/// The socket of a master that answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ControlMaster(pub(super) PathBuf);
 
 impl ControlMaster {
-    /// Returns the options that keep the ssh program to this connection.
+    /// Returns the options that make ssh use only this connection.
     pub(super) fn options(&self) -> [String; 2] {
-        // ssh expands what stands there.
+        // ssh expands `%` tokens here.
         let path = self.0.to_string_lossy().replace('%', "%%");
         [format!("ControlPath={path}"), NO_CONNECTION.to_owned()]
     }
 
-    /// Returns the words that make the ssh program a way through the host to a port of another one.
+    /// Returns the arguments for `ssh -W`: forwards stdin and stdout to a port of another host.
     pub(super) fn forwarding(
         &self,
         (asked, settings): (&HostQuery, &HostSettings),
@@ -59,14 +59,14 @@ impl ControlMaster {
         words
     }
 
-    /// Returns whether it has ended: one that is there greets whoever comes.
+    /// Returns true if the master has exited: a running one greets each client.
     pub(super) async fn is_gone(&self) -> bool {
         let greeting = async { UnixStream::connect(&self.0).await?.read_u8().await };
-        // One that hangs is there.
+        // A master that hangs is running.
         timeout(CHECK_TIMEOUT, greeting).await.is_ok_and(|greeting| greeting.is_err())
     }
 
-    /// Returns the fault of one that has ended meanwhile.
+    /// Returns the fault of a master that has exited.
     pub(super) fn lost(&self) -> Fault {
         let why = format!("the master connection at {} has ended", self.0.display());
         Fault::SessionLost { why: fault::sanitize_line(&why) }
@@ -74,9 +74,9 @@ impl ControlMaster {
 }
 
 impl Transport {
-    /// Returns the user's master connection to a host, when there is one that answers.
+    /// Returns the user's master connection to a host, if one answers.
     ///
-    /// Costs nothing where the configuration names none, and next to nothing where none is open.
+    /// Costs nothing without `ControlPath`, and little if no socket exists.
     pub(super) async fn master(
         &self,
         asked: &HostQuery,
@@ -88,12 +88,12 @@ impl Transport {
         let paths = settings.control_paths.clone();
         let looking = self
             .blocking(move |_: &TransportState| paths.into_iter().find(|path| is_own_socket(path)));
-        // A file system that hangs has no master.
+        // A file system that hangs counts as no master.
         let path = timeout(CHECK_TIMEOUT, looking).await.ok().and_then(Result::ok).flatten();
         self.answering(asked, ControlMaster(path?)).await
     }
 
-    /// Returns the master when it answers; one that hangs is left alone.
+    /// Returns the master if `ssh -O check` succeeds in time.
     async fn answering(&self, asked: &HostQuery, master: ControlMaster) -> Option<ControlMaster> {
         let options = &self.0.options;
         let permit = self.0.resolvers.acquire().await.ok()?;
@@ -111,8 +111,7 @@ impl Transport {
     }
 }
 
-/// Returns whether a master that can be the user's listens there. Whoever owns the socket sees what gtop sends,
-/// and makes up what it hears.
+/// Returns true if the path is a socket of the user's: its owner can read and forge the session.
 fn is_own_socket(path: &Path) -> bool {
     let found = std::fs::metadata(path);
     found.is_ok_and(|found| {
@@ -120,8 +119,7 @@ fn is_own_socket(path: &Path) -> bool {
     })
 }
 
-/// Returns whether a host that says so may be reached over a master connection all the same: one that was logged in
-/// to before.
+/// Returns true if a master connection, already authenticated, may work after this fault.
 pub(super) fn is_refusal(fault: &Fault) -> bool {
     matches!(
         fault.root(),

@@ -1,5 +1,4 @@
-//! What a doctor tries of the ways to nodes of jobs: a step that ends at once, and SSH where it is
-//! remembered that nodes refuse it.
+//! Checks for `gtop doctor`: starts a trial Slurm step, and retries SSH on clusters that refused it.
 
 use std::time::Duration;
 
@@ -15,30 +14,30 @@ use crate::transport::srun::{self, HIDDEN_VARIABLES, SrunCall, StepJob};
 use crate::transport::target::Target;
 use crate::transport::{DEFAULT_CONNECT_TIMEOUT, Transport, select};
 
-/// How long a step that does nothing may take beyond what it may wait for.
+/// Timeout for a trial step, on top of the connect timeout.
 const STEP_TIMEOUT: Duration = Duration::from_secs(15);
-/// How long SSH may take; its own limits are shorter, but a configuration may run programs.
+/// Timeout for SSH; its own timeouts are shorter, but a configuration may run programs.
 const SSH_TIMEOUT: Duration = Duration::from_secs(60);
-/// Most of srun's complaints that are kept.
+/// Most bytes of srun's stderr that are kept.
 const MAX_STDERR: usize = 4096;
 
-/// What is known of steps at this site.
+/// Whether gtop can use Slurm steps on this cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StepSupport {
-    /// Which Slurm this is; a fault where steps of gtop's are not begun with it.
+    /// The version of Slurm; a fault if gtop does not start steps with it.
     pub version: Result<String, Fault>,
-    /// What the cluster is called, where anything depends on it.
+    /// The cluster name; only if a refusal is cached.
     pub cluster: Option<String>,
-    /// When a node of it last refused SSH, if that is remembered: steps are tried first.
+    /// When a node last refused SSH, if cached: then steps are tried first.
     pub refused_at: Option<Timestamp>,
-    /// There is no other way, by the user's own choice.
+    /// `--transport srun`: only steps are used.
     pub is_only_choice: bool,
-    /// Neither is a step ever begun, by the user's own choice.
+    /// Steps are never used, by the user's settings.
     pub is_ruled_out: bool,
 }
 
 impl Transport {
-    /// Says what is known of steps at this site.
+    /// Returns whether gtop can use Slurm steps on this cluster.
     pub async fn step_support(&self) -> StepSupport {
         let options = &self.0.options;
         let refused_at = self.0.cluster.refused_at(options.state.as_deref()).await;
@@ -53,23 +52,22 @@ impl Transport {
         }
     }
 
-    /// Says whether a job of the user's is known to run on a node, so that a step may lead there.
+    /// Returns true if a running job of the user on a node is known.
     pub fn has_job(&self, node: &NodeName) -> bool {
         self.0.srun_steps.place(node).is_some()
     }
 
-    /// Returns in which job a step would lead to a node.
+    /// Returns the job in which a step on a node would start.
     pub fn step_job(&self, node: &NodeName) -> Option<StepJob> {
         self.0.srun_steps.place(node).map(|place| place.job)
     }
 
-    /// Takes note that a step in this job does not lead to the node, and returns whether another job
-    /// may.
+    /// Records that a step in this job failed on a node, and returns true if there is another job to try.
     pub fn pass_over(&self, node: &NodeName, job: &StepJob) -> bool {
         self.0.srun_steps.pass_over(node, &job.id)
     }
 
-    /// Begins a step on one node of a job, as that of a watch is begun, which ends at once.
+    /// Starts a step on one node that exits at once, with the options used for monitoring.
     pub async fn try_step(&self, job: &StepJob, node: &NodeName) -> Result<(), Fault> {
         let options = &self.0.options;
         let connect_limit = options.connect_timeout.unwrap_or(DEFAULT_CONNECT_TIMEOUT);
@@ -99,12 +97,11 @@ impl Transport {
                 }
             }
         };
-        let late = |_| Fault::step(StepCause::Busy, "it has not begun in time");
+        let late = |_| Fault::step(StepCause::Busy, "it did not start in time");
         timeout(connect_limit + STEP_TIMEOUT, ending).await.map_err(late)?
     }
 
-    /// Tries SSH to a node of a job though it is remembered that nodes of this cluster refuse it, and
-    /// corrects what is remembered by what comes of it.
+    /// Tries SSH to a node although a refusal is cached, and updates the cache by the result.
     pub async fn retry_ssh(&self, target: &Target) -> Result<(), Fault> {
         let state = self.0.options.state.as_deref();
         let opening = timeout(SSH_TIMEOUT, Box::pin(self.open(target, "exit 0", |_| ())));

@@ -1,4 +1,4 @@
-//! From a host name to an open TCP connection.
+//! Name lookup and TCP connect.
 
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
@@ -14,13 +14,13 @@ use crate::transport::fault::{self, ConnectPhase, Fault};
 use crate::transport::ssh_config::AddressFamily;
 use crate::transport::trace::{self, ConnectEvent};
 
-/// Most name lookups at once. One that hangs holds its place until the system gives up.
+/// Most name lookups at once. One that hangs keeps its permit until the resolver gives up.
 const MAX_LOOKUPS: usize = 32;
 
-/// Most addresses of one name that are tried.
+/// Most addresses tried for one name.
 const MAX_ADDRESSES: usize = 8;
 
-/// A bound on time, and what to say when it is reached.
+/// A deadline, and the fault when it passes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Deadline {
     at: Instant,
@@ -32,7 +32,7 @@ impl Deadline {
         Self { at: Instant::now() + given, given }
     }
 
-    /// Waits for `work`, at the longest until this deadline.
+    /// Runs `work` until the deadline.
     pub(super) async fn timeout<T>(
         &self,
         step: ConnectPhase,
@@ -41,7 +41,7 @@ impl Deadline {
         timeout_at(self.at, work).await.map_err(|_elapsed| self.timed_out(step))
     }
 
-    /// Moves the deadline by time that does not count.
+    /// Extends the deadline, by time that does not count.
     pub(super) fn extend(&mut self, by: Duration) {
         self.at += by;
     }
@@ -55,7 +55,7 @@ impl Deadline {
     }
 }
 
-/// Looks up names, a bounded number at once.
+/// Looks up names; bounds how many lookups run at once.
 #[derive(Debug, Clone)]
 pub(super) struct Resolver(Arc<Semaphore>);
 
@@ -65,18 +65,17 @@ impl Default for Resolver {
     }
 }
 
-/// Where to connect to.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Endpoint<'a> {
     pub(super) host: &'a str,
     pub(super) port: u16,
     pub(super) family: AddressFamily,
-    /// What the user typed.
+    /// The node name as the user typed it.
     pub(super) typed: &'a str,
 }
 
 impl Resolver {
-    /// Returns the addresses of a name, in the order of the system.
+    /// Returns the addresses of a name, in resolver order.
     pub(super) async fn look_up(&self, place: Endpoint<'_>) -> Result<Vec<SocketAddr>, Fault> {
         let unknown = |why: String| Fault::NameNotFound {
             host: (place.host != place.typed).then(|| place.host.to_owned()),
@@ -94,7 +93,7 @@ impl Resolver {
         let mut addresses: Vec<_> = found.into_iter().filter(fits).collect();
         addresses.truncate(MAX_ADDRESSES);
         if addresses.is_empty() {
-            return Err(unknown("it has no address of the wanted family".to_owned()));
+            return Err(unknown("it has no address of the configured family".to_owned()));
         }
         Ok(addresses)
     }
@@ -102,7 +101,7 @@ impl Resolver {
     async fn ask(&self, host: String, port: u16) -> Result<Vec<SocketAddr>, String> {
         let closed = "gtop is ending";
         let permit = Arc::clone(&self.0).acquire_owned().await.map_err(|_ending| closed)?;
-        // The permit goes along: a lookup cannot be stopped, only not started.
+        // The lookup owns the permit: once started it cannot be cancelled.
         let asked = tokio::task::spawn_blocking(move || {
             let found = (host.as_str(), port).to_socket_addrs().map(Iterator::collect);
             drop(permit);
@@ -113,14 +112,14 @@ impl Resolver {
     }
 }
 
-/// Where connections from here begin, as `BindAddress` and `BindInterface` say.
+/// `BindAddress` and `BindInterface`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct BindOptions {
     pub(super) address: Option<String>,
     pub(super) interface: Option<String>,
 }
 
-/// The same with its addresses looked up.
+/// The same, with the address resolved.
 #[derive(Debug, Default)]
 pub(super) struct LocalBind {
     addresses: Vec<SocketAddr>,
@@ -128,10 +127,10 @@ pub(super) struct LocalBind {
 }
 
 impl BindOptions {
-    /// Looks up the address to begin at.
+    /// Resolves the local address.
     pub(super) async fn resolve(&self, names: &Resolver) -> Result<LocalBind, Fault> {
         let mut beginning = LocalBind { addresses: Vec::new(), interface: self.interface.clone() };
-        // As with ssh, the address wins.
+        // As with ssh, the address wins over the interface.
         if let Some(address) = self.address.as_deref() {
             let place =
                 Endpoint { host: address, port: 0, family: AddressFamily::Any, typed: address };
@@ -145,7 +144,7 @@ impl BindOptions {
 }
 
 impl LocalBind {
-    /// Returns a socket that begins here.
+    /// Returns a socket bound to the local address or interface.
     fn socket(&self, to: &SocketAddr) -> Result<TcpSocket, Fault> {
         let unusable = |what: String| {
             move |error: std::io::Error| Fault::BadConfiguration {
@@ -156,7 +155,7 @@ impl LocalBind {
         let socket = socket.map_err(|error| connection_fault(&error, to.port()))?;
         if !self.addresses.is_empty() {
             let fits = |address: &&SocketAddr| address.is_ipv4() == to.is_ipv4();
-            let why = "BindAddress is of another family than the node's address".to_owned();
+            let why = "BindAddress is of another address family than the node".to_owned();
             let from = self.addresses.iter().find(fits).ok_or(Fault::BadConfiguration { why })?;
             let named = unusable(format!("BindAddress {}", from.ip()));
             socket.bind(*from).map_err(named)?;
@@ -164,7 +163,7 @@ impl LocalBind {
         if let Some(interface) = &self.interface {
             let named = unusable(format!("BindInterface {}", fault::sanitize_line(interface)));
             let bound = socket.bind_device(Some(interface.as_bytes()));
-            // Older kernels keep this from users; ssh looks for the interface's address.
+            // Older kernels do not allow this to users; ssh binds to the interface's address instead.
             if bound.as_ref().is_err_and(|error| error.kind() == ErrorKind::PermissionDenied) {
                 return Err(Fault::NeedsSshProgram { options: "BindInterface".to_owned() });
             }
@@ -174,7 +173,7 @@ impl LocalBind {
     }
 }
 
-/// Connects to the first address that answers; every address gets its share of the time.
+/// Connects to the first address that answers; each address gets an equal share of the remaining time.
 pub(super) async fn connect(
     addresses: &[SocketAddr],
     beginning: &LocalBind,
@@ -192,7 +191,7 @@ pub(super) async fn connect(
         };
         match timeout(deadline.left() / waiting, socket.connect(*address)).await {
             Ok(Ok(stream)) => {
-                // Not being able to only costs a little time.
+                // Failure costs only some latency.
                 stream.set_nodelay(true).ok();
                 trace::record(|| ConnectEvent::Connected(*address));
                 return Ok(stream);

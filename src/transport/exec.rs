@@ -1,9 +1,8 @@
-//! A command of the user's as the way to a node: `kubectl exec -i {node} -- sh`.
+//! A user-supplied command as the transport (`--exec`): `kubectl exec -i {node} -- sh`.
 //!
-//! The words are split once, here, and never seen by a shell of this machine. What is to run on the
-//! node is either one of the words (`{command}`), or, where none says so, the first line that a shell
-//! over there reads from its standard input: so the command has to pass standard input on, and to end
-//! in a shell or to say `{command}`.
+//! The command is split into arguments here and never passed to a local shell. What runs on the node replaces
+//! `{command}` in the arguments; without `{command}` it is the first line written to stdin, so the command must
+//! pass on stdin and start a shell.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -14,39 +13,38 @@ use crate::transport::fault::{ConnectPhase, Fault};
 use crate::transport::openssh::{ProgramKind, ProgramSession};
 use crate::transport::process::{LocalProcess, ParentGuard};
 
-/// What stands for the node in a word.
+/// Replaced by the node name.
 const NODE_PLACEHOLDER: &str = "{node}";
 
-/// What stands for the command line to run there.
+/// Replaced by the command line to run on the node.
 const COMMAND_PLACEHOLDER: &str = "{command}";
 
-/// A command that leads to a node, split into words.
+/// A command of `--exec`, split into a program and its arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExecTemplate {
     program: String,
     words: Vec<String>,
 }
 
-/// Why a command is no template.
+/// Why a command is not a template.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum TemplateError {
-    /// There is nothing.
+    /// It is empty.
     #[error("--exec needs a command, such as 'kubectl exec -i {{node}} -- sh'")]
     Empty,
-    /// A quote is not closed.
-    #[error("--exec has a {0} that is not closed")]
+    /// It has an unclosed quote.
+    #[error("--exec has an unclosed {0}")]
     Quote(char),
-    /// A backslash at the end.
-    #[error("--exec ends with a backslash that is before nothing")]
+    /// It ends with a backslash.
+    #[error("--exec ends with a lone backslash")]
     Backslash,
-    /// It does not say which node.
-    #[error("--exec says nowhere which node; put {{node}} where the node's name belongs")]
+    /// It lacks `{node}`.
+    #[error("--exec lacks {{node}}; put {{node}} where the node name belongs")]
     NoNode,
 }
 
 impl ExecTemplate {
-    /// Splits a command as a shell would: at spaces, but for quotes and backslashes. Nothing else
-    /// that means something to a shell does so here.
+    /// Splits a command at spaces, with quotes and backslashes as in a shell. Nothing else is special.
     pub fn new(text: &str) -> Result<Self, TemplateError> {
         let mut words = split(text)?;
         if words.is_empty() {
@@ -62,7 +60,7 @@ impl ExecTemplate {
         Ok(Self { program, words })
     }
 
-    /// Returns the command for one node, as a person would write it; `{command}` is left as it is.
+    /// Returns the command for one node, quoted for display; `{command}` is not replaced.
     pub(super) fn shown(&self, node: &str) -> String {
         let words = [&self.program].into_iter().chain(&self.words);
         let words = words.map(|word| word.replace(NODE_PLACEHOLDER, node));
@@ -75,7 +73,7 @@ impl ExecTemplate {
     }
 
     fn words(&self, node: &str, command: &str) -> Vec<OsString> {
-        // The name first: nothing in a command line stands for a node.
+        // The node name first: the command line must not be searched for `{node}`.
         let filled = |word: &String| {
             word.replace(NODE_PLACEHOLDER, node).replace(COMMAND_PLACEHOLDER, command).into()
         };
@@ -122,18 +120,18 @@ fn split(text: &str) -> Result<Vec<String>, TemplateError> {
     Ok(words)
 }
 
-/// How a command is to be run for one node.
+/// A run of the command for one node.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ExecCall<'a> {
     pub(super) template: &'a ExecTemplate,
     pub(super) node: &'a str,
     pub(super) leash: ParentGuard<'a>,
-    /// How long it may take until what runs on the node says something.
+    /// Timeout until the first output from the node.
     pub(super) limit: Duration,
 }
 
 impl ExecCall<'_> {
-    /// Starts the command and waits until what runs on the node says something.
+    /// Starts the command and waits for the first output from the node.
     pub(super) async fn open(self, command: &str) -> Result<ProgramSession, Fault> {
         let Self { template, node, leash, limit } = self;
         let local =
@@ -142,7 +140,7 @@ impl ExecCall<'_> {
         let mut session = ProgramSession::new(local, kind);
         let opening = async {
             if !template.has_command_placeholder() {
-                // A command that has ended already says why by its end.
+                // A command that has exited already reports that by its exit status.
                 session.send(format!("{command}\n").as_bytes()).await.ok();
             }
             session.wait_for_output().await

@@ -1,4 +1,4 @@
-//! Which of the ways of speaking SSH a node gets.
+//! Chooses between gtop's own SSH client, the ssh program, and a ControlMaster connection for a node.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -16,39 +16,36 @@ use crate::transport::target::{SshTarget, Target};
 use crate::transport::trace::{self, ConnectEvent};
 use crate::transport::{DEFAULT_CONNECT_TIMEOUT, LOGIN_TIMEOUT, Transport, connect_limit};
 
-/// Methods the ssh program knows and gtop does not.
+/// Authentication methods that only the ssh program supports.
 const SSH_ONLY_METHODS: [&str; 3] = ["hostbased", "gssapi-with-mic", "gssapi-keyex"];
 
-/// What speaks SSH.
+/// Which client connects to the nodes: the setting `transport`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum TransportMode {
-    /// gtop itself, and the ssh program for nodes that need it.
+    /// gtop's own SSH client, and the ssh program for nodes that need it.
     #[default]
     Auto,
-    /// gtop itself.
+    /// gtop's own SSH client.
     Native,
-    /// The ssh program.
     Ssh,
-    /// Steps of Slurm jobs.
     Srun,
 }
 
-/// The methods the ssh program may use to log in; all when empty.
+/// The authentication methods the ssh program may use; all when empty.
 ///
-/// It must not show the same keys again: a server counts them, and some penalize the address.
+/// It must not offer the same keys again: servers count them, and some penalise the address.
 pub(super) type AuthMethods = Vec<String>;
 
-/// How the ssh program reaches a node.
+/// How the ssh program gets into a node.
 #[derive(Debug, Clone)]
 pub(super) enum SshProgramAccess {
-    /// By a connection of its own, and these methods.
+    /// With a connection of its own, by these methods.
     Methods(AuthMethods),
-    /// Over the user's master connection, for as long as there is one.
+    /// Over the user's ControlMaster connection, while there is one.
     Master,
 }
 
-/// The nodes that were reached by the ssh program after gtop itself could not; for the life of the
-/// process.
+/// The nodes that only the ssh program could log in to; kept for the life of the process.
 #[derive(Debug, Default)]
 pub(super) struct FallbackCache(Mutex<BTreeMap<HostQuery, SshProgramAccess>>);
 
@@ -62,7 +59,7 @@ impl FallbackCache {
     }
 }
 
-/// How the ssh program is to get in.
+/// How the ssh program authenticates.
 #[derive(Clone, Copy)]
 struct SshProgramAuth<'a> {
     methods: &'a [String],
@@ -70,7 +67,7 @@ struct SshProgramAuth<'a> {
 }
 
 impl Transport {
-    /// Starts a command on a node of the user's configuration.
+    /// Starts a command on a node of the user's ssh configuration.
     pub(super) async fn open_configured(
         &self,
         target: &Target,
@@ -126,7 +123,7 @@ impl Transport {
         }
     }
 
-    /// Starts a command over a master connection.
+    /// Starts a command over a ControlMaster connection.
     async fn open_over_master(
         &self,
         place: (&HostQuery, &HostSettings),
@@ -136,10 +133,10 @@ impl Transport {
     ) -> Result<Channel, Fault> {
         let means = SshProgramAuth { methods: &[], master: Some(master) };
         match self.open_with_ssh_program(place, command, means, on_step).await {
-            // Without the master there was nothing to connect to.
+            // The master is gone, so there was nothing to connect to.
             Err(Fault::NotSsh { .. }) => Err(master.lost()),
             opened => {
-                // One without room has let us in all the same: it is asked again, and the node is not.
+                // A master without a free session has authenticated: next time it is tried first.
                 if matches!(&opened, Ok(_) | Err(Fault::ChannelRefused { .. })) {
                     self.0.remembered.put(place.0, SshProgramAccess::Master);
                 }
@@ -148,7 +145,7 @@ impl Transport {
         }
     }
 
-    /// Starts a command by a command of the user's.
+    /// Starts a command through the command of `--exec`.
     pub(super) async fn open_exec(
         &self,
         template: &ExecTemplate,
@@ -166,7 +163,7 @@ impl Transport {
         Ok(Channel::program(Box::pin(call.open(command)).await?))
     }
 
-    /// Starts a command by the ssh program.
+    /// Starts a command with the ssh program.
     async fn open_with_ssh_program(
         &self,
         (query, settings): (&HostQuery, &HostSettings),
@@ -194,7 +191,7 @@ impl Transport {
         Ok(Channel::program(Box::pin(call.open(command)).await?))
     }
 
-    /// Returns whether a key of the user's is on a token, where only the ssh program can use it.
+    /// Returns true if a configured key is on a FIDO security key, which only the ssh program can use.
     async fn has_security_key(&self, settings: &Arc<HostSettings>) -> Result<bool, Fault> {
         let files = settings.keys.files.clone();
         let identities = self.blocking(move |shared| shared.keys.load(&files)).await?;
@@ -202,7 +199,7 @@ impl Transport {
     }
 }
 
-/// Returns with which methods the ssh program could get further than gtop did, when it could.
+/// Returns the methods by which the ssh program may succeed where gtop failed; `None` if it would not.
 pub(super) fn beyond(
     fault: &Fault,
     settings: &HostSettings,
@@ -226,7 +223,7 @@ pub(super) fn beyond(
     if is_beyond_gtop {
         return Some(AuthMethods::new());
     }
-    // One method is not enough there, so all of them may be needed.
+    // The node requires several methods, so all of them may be needed.
     if let Fault::MoreAuthenticationRequired { wants, .. } = root {
         return (!offered(wants).is_empty()).then(AuthMethods::new);
     }
@@ -235,20 +232,20 @@ pub(super) fn beyond(
     {
         offered(offers)
     } else if matches!(root, Fault::KeyEncrypted { .. } | Fault::AgentUnreachable { .. }) {
-        // What the node offers was not heard; somebody who set up hostbased means it.
+        // The node's methods are not known; a user who configured hostbased expects it to work.
         allowed.into_iter().filter(|method| method == "hostbased").collect()
     } else {
         return None;
     };
-    // Which of them a gateway needs is for its own configuration to say.
+    // The gateway's own configuration decides which of them it needs.
     let is_of_a_gateway = matches!(fault, Fault::AtGateway { .. });
     (!methods.is_empty()).then(|| if is_of_a_gateway { AuthMethods::new() } else { methods })
 }
 
-/// Returns what to say when neither gtop nor the ssh program got in.
+/// Returns the fault to report when both gtop and the ssh program failed.
 pub(super) fn both(native: Fault, program: Fault) -> Fault {
     match (native, program) {
-        // What gtop knows of the key is more than what ssh says in the end.
+        // gtop's fault about the key says more than ssh's.
         (native @ Fault::KeyUnusable { .. }, _) | (native, Fault::ProgramNotFound { .. }) => native,
         (
             Fault::AuthenticationRefused { user, offers, mut tried },

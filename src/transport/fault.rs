@@ -1,7 +1,6 @@
-//! Why a node cannot be reached, in words a tired person can act on.
+//! Why a node cannot be reached, as texts that say what to do.
 //!
-//! Every text that came from the other side is bounded and freed of control
-//! characters before it gets in here.
+//! Text from the other side is bounded and stripped of control characters before it gets in here.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,10 +9,10 @@ use std::time::Duration;
 
 use crate::model::{harmless, is_unprintable};
 
-/// Longest text taken from another machine or program into a fault.
+/// Most characters quoted from another machine or program.
 const MAX_QUOTE: usize = 200;
 
-/// What `open` is doing, and what a timeout interrupted.
+/// The phases of opening a connection, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ConnectPhase {
     /// Reads the configuration and the key files.
@@ -22,11 +21,11 @@ pub enum ConnectPhase {
     Name,
     /// Opens the TCP connection, or starts the local program.
     Connection,
-    /// Waits for the first line of the SSH server.
+    /// Waits for the version line of the SSH server.
     Greeting,
     /// Exchanges keys and checks the host key.
     KeyExchange,
-    /// Proves who the user is.
+    /// Authenticates the user.
     Login,
     /// Opens the channel and starts the command.
     Command,
@@ -62,27 +61,27 @@ impl ConnectPhase {
 
 /// Why a node cannot be reached, or why its session ended.
 ///
-/// The sentence does not name the node, so that equal faults of many nodes fold
-/// into one line; [`Fault::headline`] leaves out what differs from node to node.
+/// The text does not name the node, so that equal faults of many nodes group into one line; [`Fault::headline`]
+/// leaves out what differs between nodes.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
     /// The name has no address.
     #[error("{}not found ({why}); check the spelling, or set HostName in ~/.ssh/config", name_prefix(.host.as_deref()))]
     NameNotFound {
-        /// The name that was looked up, when it is not what the user typed.
+        /// The name that was looked up, if it differs from what the user typed.
         host: Option<String>,
-        /// What the name service says.
+        /// The resolver's error.
         why: String,
     },
-    /// The network has no way to the node.
+    /// There is no route to the node.
     #[error("no route to the node ({why}); check that it is up and on this network")]
     Unreachable {
-        /// What the kernel says.
+        /// The system's error.
         why: String,
     },
-    /// This machine lets gtop open no more files, and a connection is one.
+    /// The limit of open files is reached on this machine.
     #[error(
-        "too many open files on this machine; watch fewer nodes, or raise the limit (ulimit -Hn tells it)"
+        "too many open files on this machine; watch fewer nodes, or raise the limit (see ulimit -Hn)"
     )]
     TooManyOpenFiles,
     /// Nothing listens on the port.
@@ -93,67 +92,67 @@ pub enum Fault {
         /// The port that was tried.
         port: u16,
     },
-    /// A step took too long.
+    /// A phase ran into its timeout.
     #[error("timed out {step} after {}; {}", seconds(.after), step.remedy())]
     TimedOut {
-        /// The step that did not end.
+        /// The phase that timed out.
         step: ConnectPhase,
-        /// How long it was given.
+        /// The timeout.
         after: Duration,
     },
-    /// The connection ended, or said something else, before the SSH greeting.
+    /// The connection closed, or sent something else, before the SSH version line.
     #[error(
         "no SSH greeting on port {port} ({why}); sshd may be refusing new connections, or this is not an SSH port"
     )]
     NotSsh {
         /// The port that was tried.
         port: u16,
-        /// What came instead.
+        /// The error, or what was received instead.
         why: String,
-        /// Nothing came: sshd closes so when too many connections are begun at once, or keeps an address off.
+        /// Nothing was received: sshd closes like this under `MaxStartups`, or for penalised addresses.
         is_closed: bool,
     },
     /// The two sides have no algorithm in common.
     #[error(
-        "no common {kind} algorithm (node offers {}; gtop knows {}); the sshd there is too old or locked down",
+        "no common {kind} algorithm (node offers {}; gtop supports {}); its sshd is too old or restricted",
         list(.theirs), list(.ours)
     )]
     NoCommonAlgorithm {
-        /// What kind of algorithm.
+        /// The kind of algorithm.
         kind: &'static str,
-        /// What we offer.
+        /// What gtop offers.
         ours: Vec<String>,
         /// What the node offers.
         theirs: Vec<String>,
     },
     /// No `known_hosts` file has a key of this host.
     #[error(
-        "host key of {host} unknown ({algorithm} {fingerprint}); check it, then accept it with gtop trust"
+        "host key of {host} unknown ({algorithm} {fingerprint}); verify it, then accept it with gtop trust"
     )]
     HostKeyUnknown {
         /// The name a `known_hosts` file would hold.
         host: String,
-        /// The kind of key the node shows.
+        /// The algorithm of the node's key.
         algorithm: String,
         /// Its fingerprint, as `ssh-keygen -l` prints it.
         fingerprint: String,
     },
-    /// The certificate of the node does not count, and its key is not known by itself.
+    /// The host certificate is not valid, and its plain key is not known.
     #[error(
-        "certificate of {host} {why}, and its key ({algorithm} {fingerprint}) is not known by itself; \
+        "certificate of {host} {why}, and its key ({algorithm} {fingerprint}) is not in known_hosts; \
          ask the administrator for a new certificate, or accept the key with gtop trust"
     )]
     HostCertificateRefused {
         /// The name a `known_hosts` file would hold.
         host: String,
-        /// What is wrong with it, to be read behind "certificate".
+        /// The rest of a sentence that starts with "certificate of HOST".
         why: String,
-        /// The kind of key the node shows.
+        /// The algorithm of the node's key.
         algorithm: String,
         /// Its fingerprint.
         fingerprint: String,
     },
-    /// The node shows another key than the one that is known.
+    /// The node's key differs from the known one.
     #[error(transparent)]
     HostKeyChanged(Box<HostKeyChange>),
     /// The key of the node is marked `@revoked`.
@@ -161,7 +160,7 @@ pub enum Fault {
     HostKeyRevoked {
         /// The name in the `known_hosts` file.
         host: String,
-        /// The kind of key the node shows.
+        /// The algorithm of the node's key.
         algorithm: String,
         /// Its fingerprint.
         fingerprint: String,
@@ -170,208 +169,192 @@ pub enum Fault {
         /// The line that revokes it, counted from 1, when the file has lines.
         line: Option<usize>,
     },
-    /// The node does not let the user in.
+    /// The node accepts none of the user's credentials.
     #[error("authentication refused for {user} (node offers: {}; tried: {})", list(.offers), list(.tried))]
     AuthenticationRefused {
         /// The user name on the node.
         user: String,
-        /// The methods the node would accept.
+        /// The methods the node offers.
         offers: Vec<String>,
-        /// The keys we showed, or why we showed none.
+        /// The keys that were offered, or why none was.
         tried: Vec<String>,
     },
-    /// The node hung up because so many keys were none it knows.
+    /// The node disconnected after too many unknown keys.
     #[error(
-        "node hung up after {} of {user} that it does not know{}; show it the right one first: \
-         set IdentityFile and IdentitiesOnly yes for it in ~/.ssh/config", key_count(*.shown), keys_not_tried(*.left)
+        "node closed the connection after it refused {} of {user}{}; offer the right key first: \
+         set IdentityFile and IdentitiesOnly yes for this node in ~/.ssh/config", key_count(*.shown), keys_not_tried(*.left)
     )]
     TooManyKeys {
         /// The user name on the node.
         user: String,
-        /// How many it was shown, where that is known.
+        /// How many were offered, if known.
         shown: Option<usize>,
-        /// How many were left to show.
+        /// How many were not offered yet.
         left: usize,
     },
-    /// The node took a proof and wants another that gtop does not give.
+    /// The node accepted one method and requires another that gtop does not support.
     #[error(
-        "login of {user} accepted so far, but the node also wants {}, which gtop does not give; try --ssh-binary with a ControlMaster connection",
+        "login of {user} accepted so far, but the node also requires {}, which gtop does not support; try --ssh-binary with a ControlMaster connection",
         list(.wants)
     )]
     MoreAuthenticationRequired {
         /// The user name on the node.
         user: String,
-        /// What the node wants next.
+        /// The methods the node requires next.
         wants: Vec<String>,
     },
-    /// The node takes passwords and nothing else.
+    /// The node accepts only passwords.
     #[error(
-        "node takes only a password for {user}, and gtop sends none; set up a key with ssh-copy-id, or use --ssh-binary with a ControlMaster connection"
+        "node accepts only a password for {user}, and gtop never sends one; set up a key with ssh-copy-id, or use --ssh-binary with a ControlMaster connection"
     )]
     PasswordOnly {
         /// The user name on the node.
         user: String,
     },
-    /// The node asks something that nobody answered.
+    /// Nobody answered the node's keyboard-interactive prompt.
     #[error("node asks {user} a question ({}) {why}", tried_text(.tried))]
     Unanswered {
         /// The user name on the node.
         user: String,
-        /// What was shown before.
+        /// The credentials tried before.
         tried: Vec<String>,
-        /// Why nobody answered.
         why: UnansweredReason,
     },
-    /// The only key left cannot be shown as it is.
+    /// The only remaining key cannot be used.
     #[error("{} {flaw}", .file.display())]
     KeyUnusable {
-        /// The key file.
         file: PathBuf,
-        /// What is wrong with it.
         flaw: KeyFileProblem,
-        /// The methods the node would accept.
+        /// The methods the node offers.
         offers: Vec<String>,
     },
-    /// The only key left is encrypted and nobody gave its passphrase.
-    #[error("{} is encrypted and has no passphrase here; start gtop from a terminal, or ssh-add it", .file.display())]
-    KeyEncrypted {
-        /// The key file.
-        file: PathBuf,
-    },
+    /// The only remaining key is encrypted and its passphrase is not known.
+    #[error("{} is encrypted and its passphrase is not known; start gtop from a terminal, or ssh-add it", .file.display())]
+    KeyEncrypted { file: PathBuf },
     /// The agent does not answer and there is no other key.
     #[error("the ssh agent at {} does not answer ({why}) and there is no other key; start one, or set IdentityFile", .socket.display())]
     AgentUnreachable {
         /// Its socket.
         socket: PathBuf,
-        /// What went wrong.
         why: String,
     },
-    /// The node refused the session channel.
+    /// The node refused to open a session channel.
     #[error("node refused a session ({why}); MaxSessions of its sshd may be too low")]
-    ChannelRefused {
-        /// The reason it gave.
-        why: String,
-    },
+    ChannelRefused { why: String },
     /// The node refused to run the command.
     #[error("node refused to run a command; the account there may be restricted")]
     CommandRefused,
-    /// The configuration asks for something that only the ssh program can do.
+    /// The configuration sets options that only the ssh program supports.
     #[error(
-        "the ssh configuration asks for {options}, which only the ssh program can do; \
+        "the ssh configuration sets {options}, which only the ssh program supports; \
          use --transport auto or --transport ssh"
     )]
     NeedsSshProgram {
-        /// The options, spelt as in `ssh_config`.
+        /// The options, as spelt in `ssh_config`.
         options: String,
     },
-    /// An option names algorithms, and none of them is one gtop has.
+    /// gtop supports none of the algorithms that an option lists.
     #[error(
-        "{option} in the ssh configuration names nothing gtop has (it has {}); \
+        "{option} in the ssh configuration lists no algorithm gtop supports (it supports {}); \
          use --transport auto or --transport ssh", list(.known)
     )]
     UnsupportedAlgorithms {
-        /// The option, spelt as in `ssh_config`.
+        /// The option, as spelt in `ssh_config`.
         option: &'static str,
-        /// What gtop has.
+        /// The algorithms gtop supports.
         known: Vec<String>,
     },
-    /// Something is wrong with a gateway, not with the node behind it.
-    #[error("by way of {gateway}: {fault}")]
+    /// A fault of a gateway, not of the node behind it.
+    #[error("via {gateway}: {fault}")]
     AtGateway {
         /// The gateway, as `ProxyJump` names it.
         gateway: String,
-        /// What is wrong there.
         fault: Box<Self>,
     },
-    /// The gateway is well and cannot connect to the node.
+    /// The gateway works but cannot connect to the node.
     #[error(
-        "gateway {gateway} cannot reach it: {why}; check that the node is up and that sshd runs there"
+        "gateway {gateway} cannot reach the node: {why}; check that the node is up and that sshd runs there"
     )]
     GatewayCannotReach {
         /// The gateway, as `ProxyJump` names it.
         gateway: String,
-        /// What the gateway says.
+        /// The gateway's error.
         why: String,
     },
-    /// The gateway does not forward connections, not to this node, or no more of them.
+    /// The gateway refuses to forward: at all, to this node, or beyond its limit.
     #[error(
-        "gateway {gateway} does not forward to it: {why}; its sshd may have AllowTcpForwarding no \
+        "gateway {gateway} refuses to forward to the node: {why}; its sshd may have AllowTcpForwarding no \
          or a PermitOpen list"
     )]
     GatewayForwardingRefused {
         /// The gateway, as `ProxyJump` names it.
         gateway: String,
-        /// What the gateway says.
+        /// The gateway's error.
         why: String,
     },
-    /// The command of `ProxyCommand` does not lead to the node.
-    #[error("ProxyCommand does not lead there: {why}; run it by hand: {command}")]
+    /// The `ProxyCommand` failed.
+    #[error("ProxyCommand failed: {why}; run it by hand: {command}")]
     ProxyCommandFailed {
         /// The command, tokens expanded.
         command: String,
-        /// What it printed, or how it ended.
+        /// Its last line of stderr, or its exit status.
         why: String,
-        /// It is an ssh that a server closed on before its greeting.
+        /// It is an ssh whose connection was closed before the version line.
         is_closed: bool,
     },
-    /// The ssh program cannot reach the node, for a reason it gives.
+    /// The ssh program failed.
     #[error("{}: ssh says: {says}; {}", cause.words(), cause.remedy())]
     SshProgram {
-        /// Which kind of reason.
         cause: SshProgramCause,
-        /// The line that says so.
+        /// The line of stderr that says so.
         says: String,
     },
-    /// The command of the user's does not lead to the node.
-    #[error("{program} does not lead there: {says}; run the command of --exec by hand")]
+    /// The command of `--exec` failed.
+    #[error("{program} failed: {says}; run the --exec command by hand")]
     ExecFailed {
         /// The program.
         program: String,
-        /// The last line it printed, or how it ended.
+        /// Its last line of stderr, or its exit status.
         says: String,
     },
-    /// The configuration, or the target itself, is wrong.
+    /// The configuration or the target is invalid.
     #[error("bad configuration: {why}")]
     BadConfiguration {
-        /// What is wrong, in the words of `ssh` where it found it.
+        /// What is wrong; in the words of `ssh` if it found it.
         why: String,
     },
-    /// The node knows the user and ends the login all the same, for a reason it gives.
-    #[error("node does not let {user} in: {says}")]
+    /// The node closed the login of a known user and said why.
+    #[error("node refused the login of {user}: {says}")]
     AccountRefused {
         /// The user name on the node.
         user: String,
-        /// What it said.
+        /// The node's message.
         says: String,
     },
-    /// The node lets in only who has a job there.
+    /// The node admits only users with a running job on it (`pam_slurm_adopt`).
     #[error(
-        "the node lets in only who has a job there ({says}); if one of yours runs there: gtop --slurm --transport srun"
+        "the node admits only users with a running job on it ({says}); if you have one: gtop --slurm --transport srun"
     )]
     JobRequired {
-        /// The line that says so.
+        /// The line of stderr that says so.
         says: String,
     },
-    /// The connection broke while it was being made.
+    /// The connection was lost while it was being opened.
     #[error("connection lost while {step} ({why})")]
     ConnectionLost {
-        /// The step it broke in.
+        /// The phase it was lost in.
         step: ConnectPhase,
-        /// What went wrong.
         why: String,
     },
-    /// The session broke after it had been open.
+    /// The session was lost after it had been open.
     #[error("session lost ({why})")]
-    SessionLost {
-        /// What went wrong.
-        why: String,
-    },
-    /// The step of a job that leads to the node did not begin, or has ended.
+    SessionLost { why: String },
+    /// The Slurm step on the node did not start, or has ended.
     #[error("{}{}; {}", cause.words(), parenthesised(.says), cause.remedy())]
     SlurmStep {
         /// Why.
         cause: StepCause,
-        /// What Slurm says; may be empty.
+        /// Slurm's message; may be empty.
         says: String,
     },
     /// The local program cannot be started.
@@ -379,48 +362,49 @@ pub enum Fault {
     ProgramNotFound {
         /// The program.
         program: String,
-        /// What the kernel says.
+        /// The system's error.
         why: String,
     },
 }
 
-/// Why nobody answered a node's question.
+/// Why a keyboard-interactive prompt was not answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum UnansweredReason {
-    /// There is nobody to ask.
+    /// There is no terminal.
     #[error("and there is no terminal to answer it; start gtop from one, or log in with a key")]
     NoTerminal,
-    /// A master connection that was logged in to before is there.
-    #[error("that nobody has to answer while a master connection is open")]
+    /// An authenticated ControlMaster connection exists.
+    #[error("that need not be answered while a master connection is open")]
     MasterOpen,
-    /// Questions are not put at the moment.
-    #[error("after those of the start were put; press F5 to be asked, or start gtop again")]
+    /// Prompts are not shown at the moment.
+    #[error("but questions are asked only at start; press F5 to be asked, or restart gtop")]
     PromptsClosed,
-    /// The host key is not the known one, and was let pass by the configuration.
+    /// The host key has changed and was accepted only because of `StrictHostKeyChecking no`.
     #[error("and shows a changed host key; check that key, then correct known_hosts")]
     ChangedHostKey,
-    /// The user skipped it.
-    #[error("that was skipped; press F5 to be asked again, or start gtop again")]
+    #[error("that was skipped; press F5 to be asked again, or restart gtop")]
     Skipped,
-    /// The node did not wait, or broke.
-    #[error("and hung up before the end; press F5 to be asked again, or start gtop again")]
+    /// The node disconnected before the answer.
+    #[error(
+        "and closed the connection before it was answered; press F5 to be asked again, or restart gtop"
+    )]
     HungUp,
-    /// It asks so many things at once.
-    #[error("with {0} parts, which no login needs; try ssh by hand")]
+    /// One request had this many prompts.
+    #[error("with {0} prompts, more than gtop accepts; try ssh by hand")]
     TooManyPrompts(usize),
-    /// It never stops asking.
-    #[error("again and again; try ssh by hand")]
+    /// The node keeps prompting.
+    #[error("over and over; try ssh by hand")]
     TooManyRounds,
 }
 
-/// What the ssh program can fail at, where it does not say more.
+/// Why the ssh program failed, where its message has no fault of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SshProgramCause {
-    /// It knows no key of the host.
+    /// The host key is unknown.
     HostKeyUnknown,
-    /// It knows the key as revoked.
+    /// The host key is revoked.
     HostKeyRevoked,
-    /// It cannot read its configuration.
+    /// Its configuration is invalid.
     Configuration,
     /// Anything else.
     Other,
@@ -438,46 +422,48 @@ impl SshProgramCause {
 
     const fn remedy(self) -> &'static str {
         match self {
-            Self::HostKeyUnknown => "check it, then accept it with gtop trust, or with ssh by hand",
+            Self::HostKeyUnknown => {
+                "verify it, then accept it with gtop trust, or with ssh by hand"
+            }
             Self::HostKeyRevoked => "do not connect, ask the administrator",
-            Self::Configuration => "correct it; ssh -G shows what it says",
-            Self::Other => "try the same ssh by hand",
+            Self::Configuration => "correct it; ssh -G shows the effective options",
+            Self::Other => "run ssh to the node by hand",
         }
     }
 }
 
-/// Why a step of ours in a job leads nowhere.
+/// Why gtop's Slurm step on a node failed or ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StepCause {
-    /// This Slurm lets other steps wait for ours.
+    /// In this version of Slurm other steps would wait for gtop's.
     SlurmTooOld,
-    /// No job of the user's is known on the node.
+    /// The user has no known running job on the node.
     NoJob,
-    /// The job does not run, or is not there any more.
+    /// The job is not running, or no longer exists.
     NotRunning,
-    /// Slurm refuses it.
+    /// Slurm refuses the step.
     Refused,
-    /// The job, or the step alone, was cancelled.
+    /// The job or the step was cancelled.
     Cancelled,
     /// The job was cancelled.
     JobCancelled,
-    /// Another job took the place of the job.
+    /// The job was preempted.
     Preempted,
-    /// The job has used its time.
+    /// The job reached its time limit.
     TimeLimit,
     /// A node of the job failed.
     NodeFailed,
-    /// It cannot begin now.
+    /// The step cannot start now.
     Busy,
     /// The controller does not answer.
     ControllerUnreachable,
-    /// The task on this node has ended, others go on.
+    /// The task on this node has ended; the others run on.
     TaskEnded,
-    /// The running step does not serve this node.
+    /// The running step does not include this node.
     NotInStep,
-    /// The job did not lead to the node, and another one on it is tried.
+    /// The step in one job failed; another job on the node is tried.
     TryingOtherJob,
-    /// It was ended for another one that serves more nodes.
+    /// It was replaced by a step that includes more nodes.
     Restarted,
     /// The node has not joined the step yet.
     NotJoined,
@@ -486,68 +472,66 @@ pub enum StepCause {
 }
 
 impl StepCause {
-    /// Returns the cause in a few words.
+    /// Returns the cause as a short text.
     pub const fn words(self) -> &'static str {
         match self {
-            Self::SlurmTooOld => "with this Slurm your own steps would wait for gtop's",
-            Self::NoJob => "no running job of yours is known on the node",
-            Self::NotRunning => "the job does not run any more",
+            Self::SlurmTooOld => "this Slurm would make your own steps wait for gtop's",
+            Self::NoJob => "you have no running job on the node",
+            Self::NotRunning => "the job is no longer running",
             Self::Refused => "Slurm refuses gtop a step in the job",
             Self::Cancelled => "the job or gtop's step in it was cancelled",
             Self::JobCancelled => "the job was cancelled",
             Self::Preempted => "the job was preempted",
-            Self::TimeLimit => "the job has used up its time",
+            Self::TimeLimit => "the job reached its time limit",
             Self::NodeFailed => "a node of the job failed",
-            Self::Busy => "Slurm cannot begin gtop's step now",
+            Self::Busy => "Slurm cannot start gtop's step now",
             Self::ControllerUnreachable => "the Slurm controller does not answer",
             Self::TaskEnded => "the probe's task ended",
-            Self::NotInStep => "the node waits for gtop's next step in the job",
-            Self::TryingOtherJob => "another job of yours on the node is tried",
-            Self::Restarted => "gtop's step was begun anew for another node",
+            Self::NotInStep => "the node is not part of gtop's current step",
+            Self::TryingOtherJob => "trying another job of yours on the node",
+            Self::Restarted => "gtop's step was restarted to include another node",
             Self::NotJoined => "the node has not joined gtop's step yet",
             Self::Other => "srun ended",
         }
     }
 
-    /// Returns what a person can do about it.
+    /// Returns what the user can do about it.
     pub const fn remedy(self) -> &'static str {
         match self {
-            Self::SlurmTooOld => "reach the nodes by ssh; srun serves from Slurm 22.05 on",
-            Self::NoJob => "--transport srun reaches nodes of running jobs that are your own",
+            Self::SlurmTooOld => "use ssh; srun needs Slurm 22.05 or later",
+            Self::NoJob => "--transport srun reaches only nodes of your own running jobs",
             Self::NotRunning | Self::TimeLimit | Self::JobCancelled | Self::Preempted => {
-                "nothing is wrong with gtop"
+                "gtop needs no repair"
             }
             Self::Refused => "is the job yours? try srun --overlap --jobid=JOB hostname by hand",
-            Self::Cancelled => "a new step is begun if the job runs on",
-            Self::NodeFailed => "look at sinfo -R; a new step is begun for the others",
+            Self::Cancelled => "a new step starts if the job is still running",
+            Self::NodeFailed => "see sinfo -R; a new step starts for the other nodes",
             Self::Busy | Self::Other => {
-                "gtop tries again; try srun --overlap --jobid=JOB hostname by hand"
+                "gtop retries; or try srun --overlap --jobid=JOB hostname by hand"
             }
-            Self::ControllerUnreachable => "gtop tries again; see scontrol ping",
+            Self::ControllerUnreachable => "gtop retries; see scontrol ping",
             Self::TaskEnded | Self::NotInStep => {
-                "the other nodes of the job are not interrupted for it; start gtop again for a new step"
+                "gtop does not interrupt the other nodes of the job; restart gtop to start a new step"
             }
-            Self::Restarted | Self::TryingOtherJob => "gtop connects again by itself",
-            Self::NotJoined => {
-                "it comes by itself once its task has started; else start gtop again"
-            }
+            Self::Restarted | Self::TryingOtherJob => "gtop reconnects by itself",
+            Self::NotJoined => "it appears once its task has started; otherwise restart gtop",
         }
     }
 }
 
-/// Why a key file is not used, to be read behind its name.
+/// Why a key file is not used; reads on after the file name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KeyFileProblem {
-    /// Others than its owner may read it; ssh would not use it either.
-    #[error("can be read by others, and is not used")]
+    /// It is readable by others; ssh would not use it either.
+    #[error("is readable by others and is ignored")]
     Unprotected,
-    /// The configuration leaves out keys of its kind.
-    #[error("is a key of kind {0}, which PubkeyAcceptedAlgorithms leaves out")]
+    /// `PubkeyAcceptedAlgorithms` excludes its algorithm.
+    #[error("is a {0} key, which PubkeyAcceptedAlgorithms excludes")]
     AlgorithmExcluded(String),
 }
 
 impl KeyFileProblem {
-    /// Returns what a person can do about a file with this flaw.
+    /// Returns what the user can do about the file.
     pub fn remedy(&self, file: &Path) -> String {
         match self {
             Self::Unprotected => format!("chmod 600 {}", file.display()),
@@ -558,10 +542,10 @@ impl KeyFileProblem {
     }
 }
 
-/// What stands among the keys that were tried when there was none.
+/// The entry of `tried` when there was no key.
 pub(super) const NO_KEY: &str = "no key to show";
 
-/// The key a node shows, and the other one it is known by.
+/// A changed host key: the known one and the node's.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "host key of {host} has changed: someone could be eavesdropping on you right now (man-in-the-middle attack), \
@@ -575,16 +559,16 @@ pub struct HostKeyChange {
     pub file: PathBuf,
     /// Its line, counted from 1.
     pub line: usize,
-    /// The kind and the fingerprint of the key in the file.
+    /// The algorithm and fingerprint of the key in the file.
     pub known: String,
-    /// The kind of key the node shows.
+    /// The algorithm of the node's key.
     pub algorithm: String,
-    /// The fingerprint of the key the node shows.
+    /// The fingerprint of the node's key.
     pub shown: String,
 }
 
 impl Fault {
-    /// Returns whether a step in another job may lead to the node all the same.
+    /// Returns true if a step in another job may still work.
     pub(super) const fn is_job_specific(&self) -> bool {
         let Self::SlurmStep { cause, .. } = self else { return false };
         match cause {
@@ -608,11 +592,10 @@ impl Fault {
         }
     }
 
-    /// Returns whether trying again later, without a person, makes sense.
+    /// Returns true if gtop may retry without the user.
     ///
-    /// Network faults pass by themselves. Authentication, host keys and
-    /// configuration do not: another try could lock the account, or get this
-    /// machine's address penalised for everybody on it.
+    /// Network faults are transient. Authentication, host key and configuration faults are not: another attempt
+    /// could lock the account, or get this machine's address penalised for everybody on it.
     pub fn retries_by_itself(&self) -> bool {
         match self {
             Self::NameNotFound { .. }
@@ -657,34 +640,34 @@ impl Fault {
         }
     }
 
-    /// Makes a fault of a step, with what Slurm says.
+    /// Returns the fault of a step, with Slurm's message.
     pub(super) fn step(cause: StepCause, says: &str) -> Self {
         Self::SlurmStep { cause, says: says.to_owned() }
     }
 
-    /// Returns the fault of a node that has not come to its step yet.
+    /// Returns the fault of a node that has not joined its step yet.
     pub fn late() -> Self {
         Self::step(StepCause::NotJoined, "")
     }
 
-    /// Returns whether there was no key to show at all.
+    /// Returns true if there was no key to offer.
     pub fn had_no_key(&self) -> bool {
         matches!(self, Self::AuthenticationRefused { tried, .. } if tried.iter().any(|key| key == NO_KEY))
     }
 
-    /// Returns the fault itself, whichever gateway it happened at.
+    /// Returns the fault without the gateways it happened at.
     pub fn root(&self) -> &Self {
         let Self::AtGateway { fault, .. } = self else { return self };
         fault.root()
     }
 
-    /// Returns the same fault as one of a gateway.
+    /// Wraps the fault as one of a gateway.
     #[must_use]
     pub fn at_gateway(self, gateway: &str) -> Self {
         Self::AtGateway { gateway: gateway.to_owned(), fault: Box::new(self) }
     }
 
-    /// Returns the few words that are the same for every node with this fault.
+    /// Returns the short text that is the same for every node with this fault.
     pub fn headline(&self) -> Cow<'static, str> {
         match self {
             Self::NameNotFound { .. } => "name not found".into(),
@@ -701,38 +684,38 @@ impl Fault {
             Self::AuthenticationRefused { offers, .. } => {
                 format!("authentication refused (node offers: {})", list(offers)).into()
             }
-            Self::TooManyKeys { .. } => "too many keys shown".into(),
+            Self::TooManyKeys { .. } => "too many keys offered".into(),
             Self::MoreAuthenticationRequired { wants, .. } => {
-                format!("node also wants {}", list(wants)).into()
+                format!("node also requires {}", list(wants)).into()
             }
-            Self::PasswordOnly { .. } => "node takes only a password".into(),
+            Self::PasswordOnly { .. } => "node accepts only a password".into(),
             Self::Unanswered { .. } => "node asks a question".into(),
             Self::KeyUnusable { flaw: KeyFileProblem::Unprotected, .. } => {
-                "key can be read by others".into()
+                "key is readable by others".into()
             }
             Self::KeyUnusable { flaw: KeyFileProblem::AlgorithmExcluded(kind), .. } => {
-                format!("PubkeyAcceptedAlgorithms leaves out {kind}").into()
+                format!("PubkeyAcceptedAlgorithms excludes {kind}").into()
             }
             Self::KeyEncrypted { .. } => "key is encrypted".into(),
             Self::AgentUnreachable { .. } => "ssh agent does not answer".into(),
             Self::ChannelRefused { .. } => "session refused".into(),
             Self::CommandRefused => "command refused".into(),
             Self::NeedsSshProgram { options } => format!("needs ssh for {options}").into(),
-            Self::UnsupportedAlgorithms { option, .. } => format!("no known {option}").into(),
+            Self::UnsupportedAlgorithms { option, .. } => format!("no supported {option}").into(),
             Self::AtGateway { gateway, fault } => {
-                format!("by way of {gateway}: {}", fault.headline()).into()
+                format!("via {gateway}: {}", fault.headline()).into()
             }
             Self::GatewayCannotReach { gateway, .. } => {
-                format!("gateway {gateway} cannot reach it").into()
+                format!("gateway {gateway} cannot reach the node").into()
             }
             Self::GatewayForwardingRefused { gateway, .. } => {
-                format!("gateway {gateway} does not forward to it").into()
+                format!("gateway {gateway} refuses to forward").into()
             }
             Self::ProxyCommandFailed { .. } => "ProxyCommand failed".into(),
             Self::SshProgram { cause, .. } => cause.words().into(),
             Self::ExecFailed { program, .. } => format!("{program} failed").into(),
             Self::BadConfiguration { .. } => "bad configuration".into(),
-            Self::JobRequired { .. } => "no job there".into(),
+            Self::JobRequired { .. } => "no job on the node".into(),
             Self::AccountRefused { says, .. } => format!("login refused: {says}").into(),
             Self::ConnectionLost { step, .. } => format!("connection lost while {step}").into(),
             Self::SessionLost { .. } => "session lost".into(),
@@ -742,13 +725,12 @@ impl Fault {
     }
 }
 
-/// Returns foreign text on one line, without control characters and bounded.
+/// Returns foreign text on one line, bounded and without control characters.
 pub(super) fn sanitize_line(text: &str) -> String {
     sanitize(text.trim_matches(|c: char| c.is_whitespace() || is_unprintable(c)), MAX_QUOTE)
 }
 
-/// Returns `text` with control and invisible characters as spaces, at most
-/// `limit` characters of it.
+/// Returns at most `limit` characters of `text`, with control and invisible characters as spaces.
 pub(super) fn sanitize(text: &str, limit: usize) -> String {
     let mut kept: String = harmless(text).take(limit).collect();
     if text.chars().nth(limit).is_some() {
@@ -757,7 +739,7 @@ pub(super) fn sanitize(text: &str, limit: usize) -> String {
     kept
 }
 
-/// Returns what the operating system says, without Rust's error number.
+/// Returns the text of an operating system error, without its number.
 pub(super) fn io_error_text(error: &std::io::Error) -> String {
     let text = error.to_string();
     let text = text.split(" (os error").next().unwrap_or_default();
@@ -788,11 +770,11 @@ fn list(words: &[String]) -> String {
 }
 
 fn key_count(shown: Option<usize>) -> String {
-    shown.map_or_else(|| "so many keys".to_owned(), |shown| format!("{shown} keys"))
+    shown.map_or_else(|| "several keys".to_owned(), |shown| format!("{shown} keys"))
 }
 
 fn keys_not_tried(left: usize) -> String {
-    if left == 0 { String::new() } else { format!(", before it was shown {left} more") }
+    if left == 0 { String::new() } else { format!(", with {left} more untried") }
 }
 
 fn tried_text(tried: &[String]) -> String {

@@ -1,4 +1,4 @@
-//! Files that are read again only when they have changed.
+//! A cache of parsed files, re-read only when they have changed.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -7,10 +7,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::storage::Stamp;
 
-/// Largest file that is read; no key or `known_hosts` file comes near.
+/// Largest file that is read, in bytes; key and `known_hosts` files are far smaller.
 const MAX_FILE_SIZE: u64 = 64 * 1024 * 1024;
 
-/// Values made from files, by path.
+/// Values parsed from files, by path.
 #[derive(Debug)]
 pub(super) struct FileCache<T>(Mutex<BTreeMap<PathBuf, (Option<Stamp>, T)>>);
 
@@ -21,7 +21,7 @@ impl<T> Default for FileCache<T> {
 }
 
 impl<T: Clone> FileCache<T> {
-    /// Returns the value of a file, made anew when the file is another than last time.
+    /// Returns the value of a file; parses it again if the file has changed.
     pub(super) fn get(&self, path: &Path, make: impl FnOnce(&Path) -> T) -> T {
         let stamp = Stamp::of(path);
         let mut values = lock(&self.0);
@@ -35,21 +35,21 @@ impl<T: Clone> FileCache<T> {
         value
     }
 
-    /// Sets the value of a file as it is now.
+    /// Sets the value for the current content of a file.
     pub(super) fn set(&self, path: &Path, value: T) {
         let stamp = Stamp::of(path);
         lock(&self.0).insert(path.to_owned(), (stamp, value));
     }
 }
 
-/// Reads a text file; bytes that are no text become replacement characters.
+/// Reads a text file; invalid UTF-8 becomes replacement characters.
 pub(super) fn read(path: &Path) -> std::io::Result<String> {
     read_bytes(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Reads a file whole, or not at all.
+/// Reads a whole regular file.
 pub(super) fn read_bytes(path: &Path) -> std::io::Result<Vec<u8>> {
-    // Opening a pipe by that name would wait for a writer for ever.
+    // Opening a FIFO would block until there is a writer.
     if !std::fs::metadata(path)?.is_file() {
         return Err(std::io::Error::other("not a regular file"));
     }
@@ -61,7 +61,7 @@ pub(super) fn read_bytes(path: &Path) -> std::io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Locks; a value whose other user panicked is still a whole value here.
+/// Locks a mutex, poisoned or not: no user leaves a half-written value.
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

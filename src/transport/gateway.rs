@@ -1,8 +1,8 @@
-//! Gateways: hosts that carry connections to others (`ProxyJump`).
+//! Gateways: the jump hosts of `ProxyJump`.
 //!
-//! All nodes behind a gateway share one session with it, opened once however many ask at the same
-//! moment and closed when the last of them is gone. Only a gateway that takes no more channels on
-//! one session gets another.
+//! All nodes behind a gateway share one SSH session with it. It is opened once, however many nodes ask at the same
+//! time, and closed with the last of them. A further session is opened only when the gateway refuses more channels
+//! on the first.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::AtomicBool;
@@ -22,29 +22,28 @@ use crate::transport::session::{ConnectionState, Session};
 use crate::transport::ssh_config::{HostQuery, HostSettings};
 use crate::transport::tunnel::{Tunnel, tunnel};
 
-/// Most sessions with one gateway.
 const MAX_SESSIONS: usize = 16;
 
-/// Most places that are remembered as forbidden.
+/// Most destinations remembered as forbidden.
 const MAX_FORBIDDEN: usize = 4096;
 
-/// How long a channel that nobody waits for any more may take to open, to be closed again.
+/// How long to wait for an abandoned channel to open, in order to close it.
 const ABANDONED_OPEN_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// How long a gateway is left alone after it could not be reached: at first, and at most. Nodes
-/// that ask meanwhile wait for the next try together.
+/// The backoff after a failed connection to a gateway. Nodes that ask meanwhile wait for the next attempt
+/// together.
 const MIN_BACKOFF: Duration = Duration::from_secs(1);
 const MAX_BACKOFF: Duration = Duration::from_secs(16);
 
-/// How long everybody gets the same answer from a gateway that refused us: only a person can mend
-/// that, and every try counts there.
+/// How long a refusal by a gateway is reported to all nodes without another attempt: only the user can fix it,
+/// and the server counts attempts.
 const REFUSAL_HOLD: Duration = Duration::from_secs(5);
 
-/// The same for one that ends the login of the account, for reasons that may pass: as many nodes ask one after the
-/// other as are behind it.
+/// The same for a gateway that closes the account's login, which may be transient: all nodes behind it would ask
+/// in turn.
 const ACCOUNT_REFUSAL_HOLD: Duration = Duration::from_secs(60);
 
-/// Where a gateway is to connect to.
+/// The host and port a gateway connects to.
 pub(super) type Destination = (String, u16);
 
 /// All gateways in use.
@@ -52,8 +51,7 @@ pub(super) type Destination = (String, u16);
 pub(super) struct Gateways(Mutex<Vec<Arc<Gateway>>>);
 
 impl Gateways {
-    /// Returns the gateway with these settings that is reached this way; there is one of each,
-    /// whatever it is called.
+    /// Returns the gateway with these settings and this route; the same one for each alias.
     pub(super) fn get(
         &self,
         asked: HostQuery,
@@ -66,7 +64,7 @@ impl Gateways {
         if let Some(gateway) = known.iter().find(is_it) {
             return Arc::clone(gateway);
         }
-        // An edited configuration makes others of them.
+        // An edited configuration leaves unused entries.
         known.retain(|gateway| Arc::strong_count(gateway) > 1);
         let gateway = Arc::new(Gateway {
             name: asked.host.clone(),
@@ -84,16 +82,16 @@ impl Gateways {
 
 /// One gateway with its sessions.
 pub(super) struct Gateway {
-    /// As `ProxyJump` names it, the first time.
+    /// Its name in the first `ProxyJump` that used it.
     pub(super) name: String,
-    /// The same with what `ProxyJump` says about it.
+    /// The same, with the user and port of `ProxyJump`.
     pub(super) asked: HostQuery,
     pub(super) settings: Arc<HostSettings>,
-    /// How it is reached itself.
+    /// The route to the gateway itself.
     pub(super) route: ResolvedRoute,
-    /// Who may open a session with it.
+    /// Held while a session is being opened.
     pub(super) open_permit: Semaphore,
-    /// Whether it was reached over a master connection of the user's after it had refused gtop itself.
+    /// It refused gtop and was reached over the user's ControlMaster connection.
     pub(super) has_master: AtomicBool,
     state: Mutex<GatewayState>,
 }
@@ -107,9 +105,9 @@ impl std::fmt::Debug for Gateway {
 #[derive(Default)]
 struct GatewayState {
     sessions: Vec<Weak<MuxSession>>,
-    /// The last failure to open a session, when there was no success since.
+    /// The last failure to open a session; none after a success.
     failure: Option<Failure>,
-    /// Where the gateway has refused to connect to although it was asked for nothing else.
+    /// Destinations the gateway refuses even when no other channel is open.
     forbidden: BTreeSet<Destination>,
 }
 
@@ -117,12 +115,11 @@ struct GatewayState {
 struct Failure {
     fault: Fault,
     at: Instant,
-    /// How long the gateway is left alone.
     backoff: Duration,
 }
 
 impl Gateway {
-    /// Takes a seat in a session that is open and has room.
+    /// Returns a permit for a channel on an open session with a free slot.
     pub(super) fn permit(&self) -> Option<ChannelPermit> {
         let mut state = lock(&self.state);
         state.sessions.retain(|mux| mux.upgrade().is_some_and(|mux| mux.end().is_none()));
@@ -131,10 +128,10 @@ impl Gateway {
         sessions.iter().find_map(ChannelPermit::take)
     }
 
-    /// Returns until when somebody who asked at this time must wait before a session may be opened.
+    /// Returns until when a caller that asked at `asked` must wait before it opens a session.
     ///
-    /// Fails when that was tried since, or when there are sessions enough: one try is for all who
-    /// asked before it.
+    /// Fails if an attempt failed since then, or at the maximum of sessions: one attempt serves all who asked before
+    /// it.
     pub(super) fn backoff_until(&self, asked: Instant) -> Result<Option<Instant>, Fault> {
         let state = lock(&self.state);
         if let Some(Failure { fault, at, backoff }) = &state.failure {
@@ -149,13 +146,13 @@ impl Gateway {
             }
         }
         if state.sessions.len() >= MAX_SESSIONS {
-            let why = "it takes no more connections".to_owned();
+            let why = "it accepts no more connections".to_owned();
             return Err(Fault::ChannelRefused { why }.at_gateway(&self.name));
         }
         Ok(None)
     }
 
-    /// Takes in a new session.
+    /// Adds a new session.
     pub(super) fn add_session(&self, session: Session) -> Arc<MuxSession> {
         let mux = Arc::new(MuxSession {
             gateway: self.name.clone(),
@@ -169,7 +166,7 @@ impl Gateway {
         mux
     }
 
-    /// Takes note that no session could be opened, and returns why as a fault of the gateway.
+    /// Records a failure to open a session, and returns it as a fault of the gateway.
     pub(super) fn record_failure(&self, fault: Fault) -> Fault {
         let fault = fault.at_gateway(&self.name);
         let mut state = lock(&self.state);
@@ -204,12 +201,12 @@ impl Gateway {
         answer
     }
 
-    /// Returns whether the gateway is known to forbid this place alone.
+    /// Returns true if the gateway is known to forbid this destination.
     pub(super) fn is_forbidden(&self, place: &Destination) -> bool {
         lock(&self.state).forbidden.contains(place)
     }
 
-    /// Takes note that the gateway forbids this place: it was not for lack of room.
+    /// Records that the gateway forbids this destination, rather than lacks free channels.
     pub(super) fn mark_forbidden(&self, place: &Destination) {
         let mut state = lock(&self.state);
         if state.forbidden.len() < MAX_FORBIDDEN {
@@ -221,31 +218,31 @@ impl Gateway {
     }
 }
 
-/// A session with a gateway; it ends when the last tunnel and the last seat are gone.
+/// A session with a gateway that carries many channels; it closes with its last tunnel and permit.
 pub(super) struct MuxSession {
     gateway: String,
     session: Session,
     load: Mutex<ChannelCounts>,
-    /// The work of each tunnel; it keeps the session until the tunnel is closed.
+    /// The task of each tunnel; keeps the session open until the tunnel is closed.
     tunnels: Mutex<JoinSet<()>>,
 }
 
 struct ChannelCounts {
-    /// Tunnels that are open or asked for.
+    /// Channels that are open or requested.
     reserved: usize,
-    /// Tunnels that are open.
+    /// Channels that are open.
     opened_count: usize,
-    /// How many seats there are, as far as known.
+    /// The known limit of channels.
     limit: usize,
 }
 
 impl MuxSession {
-    /// Returns whether the session runs over a master connection of the user's.
+    /// Returns true if the session runs over a ControlMaster connection.
     pub(super) fn uses_master(&self) -> bool {
         self.session.underlay.uses_master()
     }
 
-    /// Returns why the session has ended, once it has.
+    /// Returns why the session has ended, or `None` while it is open.
     pub(super) fn end(&self) -> Option<Fault> {
         let state: &ConnectionState = &self.session.state;
         let is_over = self.session.handle.is_closed() || state.end().is_some();
@@ -253,14 +250,14 @@ impl MuxSession {
     }
 }
 
-/// The right to one tunnel of a session.
+/// A permit for one channel of a session.
 pub(super) struct ChannelPermit {
     pub(super) mux: Arc<MuxSession>,
     is_open: bool,
 }
 
 impl ChannelPermit {
-    /// Takes a seat when there is one.
+    /// Returns a permit if the limit is not reached.
     pub(super) fn take(mux: &Arc<MuxSession>) -> Option<Self> {
         let mut load = lock(&mux.load);
         if load.reserved >= load.limit {
@@ -287,8 +284,8 @@ impl Drop for ChannelPermit {
 }
 
 impl MuxSession {
-    /// Takes note that the gateway takes no more channels on this session, which it can only mean
-    /// when it has taken some. Returns whether it has.
+    /// Records that the gateway refuses more channels on this session. Returns false if no channel is open: then the
+    /// refusal has another reason.
     pub(super) fn mark_full(&self) -> bool {
         let mut load = lock(&self.load);
         if load.opened_count > 0 {
@@ -301,18 +298,18 @@ impl MuxSession {
 /// Why a gateway opened no channel.
 #[derive(Debug)]
 pub(super) enum ChannelRefusal {
-    /// It tried, and the place did not answer.
+    /// It could not connect to the destination.
     Unreachable(String),
-    /// It does not do that, or not any more.
+    /// It does not allow the channel.
     Forbidden(String),
-    /// It cannot now.
+    /// It is short of resources.
     Shortage(String),
-    /// Its session is over.
+    /// Its session has ended.
     Gone,
 }
 
 impl ChannelRefusal {
-    /// Returns what the gateway said.
+    /// Returns the gateway's message.
     pub(super) fn words(self) -> String {
         match self {
             Self::Unreachable(words) | Self::Forbidden(words) | Self::Shortage(words) => words,
@@ -321,7 +318,7 @@ impl ChannelRefusal {
     }
 }
 
-/// Opens one tunnel, does its work, and closes it.
+/// Opens one tunnel, pumps its data, and closes it.
 async fn run_tunnel(
     mut permit: ChannelPermit,
     (host, port): Destination,
@@ -333,7 +330,7 @@ async fn run_tunnel(
         Box::pin(handle.channel_open_direct_tcpip(host, u32::from(port), "127.0.0.1", 0));
     let opened = tokio::select! {
         opened = &mut opening => opened,
-        // A channel that opens later must be closed, or it would stay for the life of the session.
+        // A channel that opens after its caller has left must be closed, or it would stay as long as the session.
         () = reply_to.closed() => match timeout(ABANDONED_OPEN_TIMEOUT, &mut opening).await {
             Ok(opened) => opened,
             Err(_elapsed) => return,
@@ -343,14 +340,14 @@ async fn run_tunnel(
     let channel = match opened {
         Ok(channel) => channel,
         Err(error) => {
-            // Nobody may be waiting any more.
+            // The caller may be gone.
             reply_to.send(Err(refusal(&error, &mux.session.state))).ok();
             return;
         }
     };
     permit.mark_open();
     let (tunnel, pump) = tunnel(channel);
-    // A tunnel nobody takes ends at once, and the pump closes it.
+    // If the caller is gone the tunnel is dropped, and the pump closes it.
     reply_to.send(Ok(tunnel)).ok();
     pump.run().await;
 }
@@ -365,11 +362,13 @@ fn refusal(error: &russh::Error, state: &ConnectionState) -> ChannelRefusal {
     let or = |usual: &str| words.clone().unwrap_or_else(|| usual.to_owned());
     match reason {
         ChannelOpenFailure::ConnectFailed => {
-            ChannelRefusal::Unreachable(or("connect failed there"))
+            ChannelRefusal::Unreachable(or("connect failed on the gateway"))
         }
         ChannelOpenFailure::ResourceShortage => ChannelRefusal::Shortage(or("short of resources")),
         ChannelOpenFailure::AdministrativelyProhibited
         | ChannelOpenFailure::UnknownChannelType
-        | ChannelOpenFailure::Other { .. } => ChannelRefusal::Forbidden(or("prohibited there")),
+        | ChannelOpenFailure::Other { .. } => {
+            ChannelRefusal::Forbidden(or("prohibited by the gateway"))
+        }
     }
 }

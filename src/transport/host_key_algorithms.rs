@@ -1,9 +1,9 @@
-//! Which kinds of host key to ask a node for, and in which order.
+//! The host key algorithms to offer, and their order.
 //!
-//! As in OpenSSH, what the node is known by goes first, else it would show another kind and look
-//! like a stranger; with an authority for the host that is every kind of certificate. Only a list
-//! somebody wrote is kept as it is. Nothing says who wrote a list, but OpenSSH's own and what is
-//! made from it by `+` and `-` name every certificate before the first plain key.
+//! As in OpenSSH, the algorithms of the host's known keys go first, else it would present another key and look
+//! unknown; with an authority for the host all certificates do. A list the user wrote keeps its order. A list does
+//! not say who wrote it, but OpenSSH's default, also with `+` and `-`, has all certificates before the first plain
+//! key.
 
 use std::str::FromStr;
 
@@ -13,10 +13,10 @@ use russh::keys::{Algorithm, EcdsaCurve, HashAlg};
 use crate::transport::certificate::is_same_algorithm;
 use crate::transport::host_keys::HostKeyEntries;
 
-/// What the name of a certificate's algorithm ends in.
+/// Suffix of the certificate algorithms.
 const CERTIFICATE_SUFFIX: &str = "-cert-v01@openssh.com";
 
-/// Kinds of host key, the wanted first. No SHA-1, as in today's OpenSSH.
+/// The default order. No SHA-1, as in current OpenSSH.
 const DEFAULT_ALGORITHMS: [Algorithm; 6] = [
     Algorithm::Ed25519,
     Algorithm::Ecdsa { curve: EcdsaCurve::NistP256 },
@@ -26,10 +26,10 @@ const DEFAULT_ALGORITHMS: [Algorithm; 6] = [
     Algorithm::Rsa { hash: Some(HashAlg::Sha256) },
 ];
 
-/// Used only where the configuration asks for it by name.
+/// Offered only if the configuration lists it.
 const RSA_SHA1: Algorithm = Algorithm::Rsa { hash: None };
 
-/// What to ask for; certificates go before plain keys.
+/// The algorithms to offer; certificates go before plain keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct HostKeyAlgorithms {
     pub(super) certificates: Vec<Algorithm>,
@@ -44,8 +44,7 @@ struct ListedAlgorithm {
 }
 
 impl HostKeyAlgorithms {
-    /// Returns the offer for a host, from the names in `HostKeyAlgorithms`; from all we know
-    /// when there are none.
+    /// Returns the algorithms for a host, from `HostKeyAlgorithms`, or from the default if it is empty.
     pub(super) fn new(names: &[String], known: &HostKeyEntries) -> Self {
         let all = || {
             [true, false].into_iter().flat_map(|is_certificate| {
@@ -56,7 +55,7 @@ impl HostKeyAlgorithms {
             [] => all().collect(),
             names => names.iter().filter_map(|name| ListedAlgorithm::parse(name)).collect(),
         };
-        // Whoever has the key that is preferred to all others may be asked in the order as it is.
+        // If the most preferred key is known, the order is kept.
         let is_fresh =
             is_user_ordered(&wanted) || wanted.first().is_some_and(|best| known.has(&best.kind));
         let goes_first = |wanted: &ListedAlgorithm| {
@@ -67,7 +66,7 @@ impl HostKeyAlgorithms {
         Self::in_order(&order)
     }
 
-    /// Returns the offer for a host whose one key is known.
+    /// Returns the algorithms for a host with a pinned key.
     pub(super) fn pinned(key: Option<&KeyData>) -> Self {
         let is_pinned = |kind: &Algorithm| key.is_some_and(|key| is_same_algorithm(key, kind));
         let (mut keys, rest): (Vec<_>, Vec<_>) =
@@ -76,10 +75,10 @@ impl HostKeyAlgorithms {
         Self { certificates: Vec::new(), keys }
     }
 
-    /// Splits the list in two, because the exchange puts every certificate before every key.
+    /// Splits the list in two, because russh offers all certificates before all plain keys.
     ///
-    /// A certificate that should go behind a plain key is left out: whoever has it has the plain
-    /// key as well, and without a known authority that is what counts.
+    /// A certificate that should follow a plain key is left out: a host with the certificate has the plain key too,
+    /// and without a known authority only that one counts.
     fn in_order(order: &[ListedAlgorithm]) -> Self {
         let plain = order.iter().position(|wanted| !wanted.is_certificate).unwrap_or(order.len());
         let is_plain_too = |kind: &Algorithm| {
@@ -93,21 +92,21 @@ impl HostKeyAlgorithms {
         Self { certificates, keys: keys.map(|wanted| wanted.kind.clone()).collect() }
     }
 
-    /// Returns whether a key of this kind was asked for.
+    /// Returns true if a key of this algorithm was offered.
     pub(super) fn includes(&self, key: &KeyData, is_certificate: bool) -> bool {
         let kinds = if is_certificate { &self.certificates } else { &self.keys };
         kinds.iter().any(|kind| is_same_algorithm(key, kind))
     }
 }
 
-/// Returns whether somebody chose this order. The old kind may have been added with `+`.
+/// Returns true if the user chose this order. `ssh-rsa` may have been added with `+`.
 fn is_user_ordered(wanted: &[ListedAlgorithm]) -> bool {
     let current = wanted.iter().filter(|wanted| wanted.kind != RSA_SHA1);
     !current.is_sorted_by_key(|wanted| !wanted.is_certificate)
 }
 
 impl ListedAlgorithm {
-    /// Reads a name; `None` for those russh cannot check.
+    /// Parses a name; `None` for algorithms russh cannot verify.
     fn parse(name: &str) -> Option<Self> {
         let (stem, is_certificate) = match name.strip_suffix(CERTIFICATE_SUFFIX) {
             Some(stem) => (stem, true),

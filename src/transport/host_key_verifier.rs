@@ -1,25 +1,22 @@
-//! Whether to believe the key a node shows: what the files say, and what
-//! `StrictHostKeyChecking` makes of it.
+//! Decides whether to accept a node's host key: by the files and `StrictHostKeyChecking`.
 //!
-//! The verdict is the one of OpenSSH's `ssh` with the same configuration:
+//! The result is that of OpenSSH's `ssh` with the same configuration:
 //!
-//! - `RevokedHostKeys` is asked first and refuses whatever else is said.
-//! - A certificate counts when an authority the files name for the host signed it and it is good;
-//!   if not, its key is judged like a plain one, as in OpenSSH.
-//! - With `NoHostAuthenticationForLocalhost` and without `HostKeyAlias` every other key is believed
-//!   of a host that answers at a loopback address, be it marked `@revoked`.
-//! - A known key, or one with a good certificate, is believed.
-//! - A key that is unknown is refused with `yes` and `ask`: the question `ssh` would ask is
-//!   `gtop trust`. With `accept-new` and `no` it is written to the first `UserKnownHostsFile` and
-//!   believed; when it cannot be written that is a warning in the log and no more, so
-//!   `UserKnownHostsFile /dev/null` works as it does with `ssh`.
-//! - A key that has changed is refused, but for `no`, with which `ssh` connects and sends no
-//!   password. gtop sends no password to any node, so it connects as well, and warns in the log.
+//! - `RevokedHostKeys` is checked first and overrides everything.
+//! - A certificate is accepted if it is valid and signed by an authority the files trust for the host;
+//!   if not, its key is checked like a plain one, as in OpenSSH.
+//! - With `NoHostAuthenticationForLocalhost` and without `HostKeyAlias` any other key is accepted from a host at a
+//!   loopback address, even one marked `@revoked`.
+//! - A known key, or one with a valid certificate, is accepted.
+//! - An unknown key is refused with `yes` and `ask`; `gtop trust` takes the place of ssh's question. With
+//!   `accept-new` and `no` it is accepted and written to the first `UserKnownHostsFile`; if that fails, the log has
+//!   a warning, so `UserKnownHostsFile /dev/null` works as with `ssh`.
+//! - A changed key is refused, except with `no`: `ssh` then connects without sending a password. gtop never sends
+//!   one, so it connects too, and logs a warning.
 //!
-//! In these points gtop is stricter than OpenSSH: a key or an authority marked `@revoked` is
-//! refused with `no` as well; a certificate without names is for nobody, as in later versions
-//! than 9.2. Addresses are not looked up beside names: `CheckHostIP` is off in OpenSSH too, and
-//! doctor tells who sets it that it is not followed.
+//! gtop is stricter than OpenSSH in two points: a key or an authority marked `@revoked` is refused with `no` as
+//! well; a certificate without principals is for no host, as in versions after 9.2. Addresses are not checked
+//! beside names: `CheckHostIP` is off by default in OpenSSH too, and doctor reports that it is ignored.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -37,38 +34,38 @@ use crate::transport::known_hosts_writer;
 use crate::transport::revoked_keys::RevokedKeys;
 use crate::transport::ssh_config::{HostKeyCheck, HostSettings};
 
-/// What to do with the key a node shows.
+/// How to decide about a node's host key.
 #[derive(Debug, Clone)]
 pub(super) enum HostKeyPolicy {
-    /// Believe the files.
+    /// By the `known_hosts` files.
     KnownHosts(Arc<HostKeyVerifier>),
-    /// Believe this key only; none at all when there is none.
+    /// Accept only this key; no key if `None`.
     Pinned(Option<KeyData>),
-    /// Note what the files say and go no further.
+    /// Report what the files say, then disconnect.
     Inspect(Arc<HostKeyVerifier>),
 }
 
-/// Everything that decides about the keys of one host.
+/// Verifies the keys of one host.
 #[derive(Debug)]
 pub(super) struct HostKeyVerifier {
     pub(super) settings: Arc<HostSettings>,
     known: HostKeyEntries,
-    /// The list of `RevokedHostKeys`, and its file.
+    /// The file of `RevokedHostKeys`, and its list.
     revoked: Option<(PathBuf, Arc<RevokedKeys>)>,
     offer: HostKeyAlgorithms,
 }
 
-/// What is to be said about a key a node has shown.
+/// The result for one key.
 #[derive(Debug, Clone)]
 pub(super) struct Verification {
     pub(super) key: KeyData,
     pub(super) verdict: HostKeyStatus,
-    /// Why the certificate around the key does not count.
+    /// Why the key's certificate was ignored.
     pub(super) flaw: Option<CertificateFlaw>,
 }
 
 impl HostKeyPolicy {
-    /// Returns the kinds of key to ask for.
+    /// Returns the host key algorithms to offer.
     pub(super) fn offer(&self) -> HostKeyAlgorithms {
         match self {
             Self::KnownHosts(verifier) | Self::Inspect(verifier) => verifier.offer.clone(),
@@ -76,7 +73,7 @@ impl HostKeyPolicy {
         }
     }
 
-    /// Judges what a node shows, that may answer at a loopback address.
+    /// Verifies a node's key or certificate.
     pub(super) fn verify(
         &self,
         shown: &PublicKeyOrCertificate,
@@ -91,7 +88,7 @@ impl HostKeyPolicy {
         }
     }
 
-    /// Returns the line of the files that knows a key, when there is one.
+    /// Returns the file and line that list a key.
     pub(super) fn line(&self, key: &KeyData) -> Option<(PathBuf, usize)> {
         match self {
             Self::KnownHosts(verifier) | Self::Inspect(verifier) => verifier.known.line(key),
@@ -99,8 +96,7 @@ impl HostKeyPolicy {
         }
     }
 
-    /// Returns whether to go on after a judgement, or why not. An unknown key that is believed is
-    /// written down.
+    /// Returns whether to continue the handshake, or why the key is refused. Stores an accepted unknown key.
     pub(super) async fn accept(&self, verification: Verification) -> Result<bool, Fault> {
         let verifier = match self {
             Self::Inspect(_) => return Ok(false),
@@ -120,12 +116,12 @@ impl HostKeyPolicy {
                     known_hosts_writer::remember(&settings, &key)
                 });
                 if let Ok(Err(fault)) = done.await {
-                    log::warn!("{host}: the host key is believed but not stored: {fault}");
+                    log::warn!("{host}: the host key is accepted but not stored: {fault}");
                 }
                 Ok(true)
             }
             (HostKeyStatus::Changed { .. }, HostKeyCheck::No) => {
-                log::warn!("{fault}; StrictHostKeyChecking no connects all the same");
+                log::warn!("{fault}; connecting anyway because of StrictHostKeyChecking no");
                 Ok(true)
             }
             _ => Err(fault),
@@ -161,7 +157,7 @@ impl HostKeyVerifier {
         {
             return Err(Fault::HostCertificateRefused {
                 host: self.known.name.full.clone(),
-                why: "has a false signature".to_owned(),
+                why: "has an invalid signature".to_owned(),
                 algorithm: host_certificate.algorithm().to_string(),
                 fingerprint: known_hosts::fingerprint(key),
             });
@@ -184,7 +180,7 @@ impl HostKeyVerifier {
         match self.check_certificate(host_certificate, now) {
             CertificateCheck::Decides(verdict) => verified(verdict, None),
             CertificateCheck::Ignored(flaw) => verified(self.known.check(key), flaw),
-            // As in OpenSSH, what is said of the host without its port comes last.
+            // As in OpenSSH, the entries without the port come last.
             CertificateCheck::RevokedWithoutPort(verdict) => match self.known.check(key) {
                 HostKeyStatus::Known => verified(HostKeyStatus::Known, None),
                 HostKeyStatus::Certified { .. }
@@ -226,7 +222,7 @@ impl HostKeyVerifier {
         }
     }
 
-    /// A node must show what was agreed upon, and nothing that is too weak.
+    /// Refuses a key of an algorithm that was not negotiated, or too short.
     fn check_algorithm(
         &self,
         key: &KeyData,
@@ -250,13 +246,13 @@ impl HostKeyVerifier {
     }
 }
 
-/// What a certificate is worth.
+/// The result of checking a certificate.
 enum CertificateCheck {
-    /// It decides.
+    /// It decides about the key.
     Decides(HostKeyStatus),
-    /// It does not count, for a reason that is worth telling.
+    /// It is ignored, for this reason.
     Ignored(Option<CertificateFlaw>),
-    /// It decides unless its key is known by itself.
+    /// Revoked by an entry without the port: decides unless the plain key is known.
     RevokedWithoutPort(HostKeyStatus),
 }
 
@@ -275,7 +271,7 @@ fn verify_pinned(pinned: Option<&KeyData>, shown: &PublicKeyOrCertificate) -> Ve
 }
 
 impl Verification {
-    /// Returns what is wrong with the key; nothing when the host has proved to be itself.
+    /// Returns why the key is not trusted, or `None` if it is.
     pub(super) fn fault(&self, host: &str) -> Option<Fault> {
         let host = host.to_owned();
         let (algorithm, fingerprint) =
@@ -364,7 +360,7 @@ mod tests {
         builder.sign(&secret(odd.signer.unwrap_or(CA))).unwrap()
     }
 
-    /// A judge over `n1` with these lines, a list of revoked keys and a configuration.
+    /// A verifier for `n1` with these lines, revoked keys and settings.
     fn verifier(lines: &str, revoked: &str, change: impl Fn(&mut HostSettings)) -> HostKeyVerifier {
         let spelt = |text: &str| {
             let marks = [("<A>", NODE), ("<B>", OTHER), ("<CA>", CA), ("<CA2>", CA2)];

@@ -1,9 +1,8 @@
-//! Everything the `known_hosts` files say about one host, and what follows for its key.
+//! The `known_hosts` entries of one host, and the status of its key.
 //!
-//! The rules are those of OpenSSH's `check_host_key`: `@revoked` wins over everything, a
-//! certificate counts when a `@cert-authority` line of the host names its signer, and a host
-//! known by another key only has changed. A host at another port than 22 is looked up without
-//! its port only when the full name says nothing.
+//! The rules are those of OpenSSH's `check_host_key`: `@revoked` overrides everything, a certificate is accepted
+//! if a `@cert-authority` line of the host names its signer, and a host with other keys only has changed. A host at
+//! a port other than 22 is looked up without its port only if the full name has no entry.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,36 +12,36 @@ use russh::keys::{Algorithm, Certificate};
 
 use crate::transport::known_hosts::{self, HostEntry, KnownHostName, KnownHosts, Marker};
 
-/// What the files say about one key of one host.
+/// What the `known_hosts` files say about a key of a host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HostKeyStatus {
-    /// The key is the host's.
+    /// The key is listed for the host.
     Known,
-    /// An authority that signs for the host vouches for the key.
+    /// The key has a certificate of an authority trusted for the host.
     Certified {
         /// The file that names the authority.
         file: PathBuf,
         /// Its line, counted from 1.
         line: usize,
     },
-    /// `NoHostAuthenticationForLocalhost` wants no file to be asked about this machine.
+    /// The files are not checked, because of `NoHostAuthenticationForLocalhost`.
     Exempt,
-    /// The host is in no file.
+    /// The host has no entry.
     Unknown,
-    /// The host is known, by other keys only.
+    /// The host has entries, all with other keys.
     Changed {
         /// The file with the other key.
         file: PathBuf,
         /// Its line, counted from 1.
         line: usize,
-        /// The kind and the fingerprint of the key in the file.
+        /// The algorithm and fingerprint of the key in the file.
         known: String,
     },
-    /// The key, or the authority that signed it, is marked as stolen.
+    /// The key, or the authority that signed it, is marked `@revoked`.
     Revoked {
-        /// The file that says so.
+        /// The file that revokes it.
         file: PathBuf,
-        /// Its line, counted from 1, when the file has lines.
+        /// Its line, counted from 1; `None` for a binary list.
         line: Option<usize>,
     },
 }
@@ -50,25 +49,25 @@ pub enum HostKeyStatus {
 /// What the files say about the signer of a certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum AuthorityStatus {
-    /// It may sign for the host.
+    /// It is trusted for the host.
     Trusted { file: PathBuf, line: usize },
-    /// It, or the key it signed, is marked as stolen.
+    /// It, or the key it signed, is marked `@revoked`.
     Revoked { file: PathBuf, line: usize },
-    /// No line names it.
+    /// It has no entry.
     Unknown,
 }
 
-/// The lines about one host.
+/// The entries of one host.
 #[derive(Debug, Clone)]
 pub(super) struct HostKeyEntries {
-    /// The name they were looked up by.
+    /// The name that was looked up.
     pub(super) name: KnownHostName,
     full: Vec<HostEntry>,
     portless: Vec<HostEntry>,
 }
 
 impl HostKeyEntries {
-    /// Collects the lines about a host from all files, the user's first.
+    /// Collects the entries of a host from all files, the user's first.
     pub(super) fn collect_for(files: &[Arc<KnownHosts>], name: KnownHostName) -> Self {
         let about = |name: &str| files.iter().flat_map(|file| file.lookup(name)).collect();
         let full = about(&name.full);
@@ -76,13 +75,13 @@ impl HostKeyEntries {
         Self { name, full, portless }
     }
 
-    /// Judges a key the host has just proved to hold.
+    /// Returns the status of a key that the host has proved to hold.
     pub(super) fn check(&self, key: &KeyData) -> HostKeyStatus {
         let verdict = check(&self.full, key);
         if verdict != HostKeyStatus::Unknown {
             return verdict;
         }
-        // Another server on another port of the same host may well have another key.
+        // A server on another port of the same host may have another key.
         let portless = check(&self.portless, key);
         if matches!(portless, HostKeyStatus::Changed { .. }) {
             HostKeyStatus::Unknown
@@ -91,19 +90,19 @@ impl HostKeyEntries {
         }
     }
 
-    /// Returns the line that knows a key.
+    /// Returns the file and line that list a key.
     pub(super) fn line(&self, key: &KeyData) -> Option<(PathBuf, usize)> {
         let is_it = |entry: &&HostEntry| entry.mark == Marker::Host && entry.key == *key;
         let entry = self.full.iter().chain(&self.portless).find(is_it);
         entry.map(|entry| (entry.file.clone(), entry.line))
     }
 
-    /// Judges the signer of a certificate, by the name with its port and by the one without.
+    /// Returns the status of a certificate's signer, by the name with the port and by the name without.
     pub(super) fn check_authorities(&self, certificate: &Certificate) -> [AuthorityStatus; 2] {
         [authority(&self.full, certificate), authority(&self.portless, certificate)]
     }
 
-    /// Returns whether the host is known by a plain key of this kind.
+    /// Returns true if the host has a plain key of this algorithm.
     pub(super) fn has(&self, kind: &Algorithm) -> bool {
         let is_same = |entry: &&HostEntry| match (entry.key.algorithm(), kind) {
             (Algorithm::Rsa { .. }, Algorithm::Rsa { .. }) => true,
@@ -113,7 +112,7 @@ impl HostKeyEntries {
         first.is_some_and(|entry| revocation(&self.full, &entry.key).is_none())
     }
 
-    /// Returns whether an authority signs for the host.
+    /// Returns true if the host has a `@cert-authority` line.
     pub(super) fn has_authority(&self) -> bool {
         self.full.iter().any(|entry| entry.mark == Marker::Authority)
     }

@@ -1,7 +1,7 @@
-//! The user's key files and certificates: which can be used, which need a passphrase.
+//! The user's key files and certificates.
 //!
-//! A passphrase is used at once and forgotten; only the key it opens is kept,
-//! in memory. The files are read on threads that may block.
+//! A passphrase is used once and not kept; the decrypted key is kept in memory. Files are read on threads that may
+//! block.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -14,32 +14,32 @@ use crate::transport::auth_prompt::Secret;
 use crate::transport::fault::Fault;
 use crate::transport::file_cache::{self, FileCache};
 
-/// Access that nobody but the owner of a private key may have.
+/// The permission bits a private key must not have.
 const GROUP_AND_OTHERS: u32 = 0o077;
 
-/// One key file as far as it can be used.
+/// The state of a key file.
 #[derive(Debug, Clone)]
 pub(super) enum KeyFile {
-    /// Can sign.
+    /// A private key, decrypted.
     Usable(Arc<PrivateKey>),
-    /// Needs a passphrase. The public half is known for most formats.
+    /// Encrypted. The public key is known for most formats.
     Encrypted(Option<KeyData>),
-    /// Is encrypted in a form of long ago that gtop cannot open; an agent can.
+    /// Encrypted in an old format that gtop cannot decrypt; an agent can.
     LegacyEncrypted(Option<KeyData>),
-    /// Only the public half is here; an agent may hold the other.
+    /// Only the public key; an agent may hold the private key.
     PublicOnly(KeyData),
-    /// Others may read it; an agent may hold it all the same.
+    /// Readable by others, so not used; an agent may hold the key.
     Unprotected(Option<KeyData>),
-    /// Signs only together with a security key, which an agent can talk to.
+    /// Needs a FIDO security key, which an agent can use.
     SecurityKey(KeyData),
-    /// Exists and is of no use.
+    /// Exists and cannot be used, for this reason.
     Unusable(&'static str),
     /// Does not exist.
     Missing,
 }
 
 impl KeyFile {
-    /// Returns the public half, when it is known.
+    /// Returns the public key, if known.
     pub(super) fn public(&self) -> Option<&KeyData> {
         match self {
             Self::Usable(key) => Some(key.public_key().key_data()),
@@ -52,32 +52,32 @@ impl KeyFile {
     }
 }
 
-/// A key file with its name.
+/// A key file and the certificate beside it.
 #[derive(Debug, Clone)]
 pub(super) struct IdentityFile {
     pub(super) path: PathBuf,
     pub(super) file: KeyFile,
-    /// The user certificate in `NAME-cert.pub` beside it.
+    /// The user certificate in `NAME-cert.pub`.
     pub(super) certificate: Option<Arc<Certificate>>,
 }
 
-/// A file with a certificate.
+/// A file of `CertificateFile`.
 #[derive(Debug, Clone)]
 pub(super) struct CertificateFile {
     pub(super) path: PathBuf,
-    /// `None` when no user certificate can be read from it.
+    /// `None` if the file has no valid user certificate.
     pub(super) certificate: Option<Arc<Certificate>>,
 }
 
 impl IdentityFile {
-    /// Returns whether the key is on a FIDO token, which only the ssh program can ask to sign.
+    /// Returns true if the key is on a FIDO security key, which only the ssh program can use.
     pub(super) fn is_security_key(&self) -> bool {
         let algorithm = self.file.public().map(KeyData::algorithm);
         matches!(algorithm, Some(Algorithm::SkEd25519 | Algorithm::SkEcdsaSha2NistP256))
     }
 }
 
-/// The key files read so far, opened ones included.
+/// The key files read so far, decrypted ones included.
 #[derive(Debug, Default)]
 pub(super) struct KeyCache {
     keys: FileCache<KeyFile>,
@@ -93,7 +93,7 @@ impl KeyCache {
     fn identity(&self, path: &Path) -> IdentityFile {
         let path = path.to_owned();
         if let Some(certificate) = self.certificate(&path) {
-            // A certificate where a key should be: the key it is for may be elsewhere.
+            // The file holds a certificate instead of a key; its key may be in another file.
             return IdentityFile { path, file: KeyFile::Missing, certificate: Some(certificate) };
         }
         let (file, certificate) =
@@ -116,7 +116,7 @@ impl KeyCache {
         get(path).or_else(|| get(&beside(path, ".pub")))
     }
 
-    /// Opens an encrypted key for the rest of the process. Blocks for about 0.1 s.
+    /// Decrypts a key for the rest of the process. Blocks for about 0.1 s.
     pub(super) fn unlock(&self, path: &Path, passphrase: &Secret) -> Result<(), Fault> {
         let encrypted = || Fault::KeyEncrypted { file: path.to_owned() };
         let text = file_cache::read(path).map_err(|_unreadable| encrypted())?;
@@ -126,7 +126,7 @@ impl KeyCache {
     }
 }
 
-/// Returns what a private key without a passphrase is good for.
+/// Classifies a decrypted private key.
 fn opened(key: PrivateKey) -> KeyFile {
     let algorithm = key.algorithm();
     if matches!(algorithm, Algorithm::SkEcdsaSha2NistP256 | Algorithm::SkEd25519) {
@@ -142,12 +142,12 @@ fn read_certificate(path: &Path) -> Option<Arc<Certificate>> {
     let text = file_cache::read(path).ok()?;
     let line = text.lines().find(|line| !line.trim().is_empty())?;
     let mut certificate = Certificate::from_openssh(line).ok()?;
-    // The agent's copy of the same has another.
+    // The agent's copy of the certificate has another comment.
     certificate.set_comment("");
     certificate.cert_type().is_user().then(|| Arc::new(certificate))
 }
 
-/// Returns a path with more letters at its end.
+/// Returns a path with a suffix appended.
 fn beside(path: &Path, more: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(more);
@@ -165,7 +165,7 @@ fn read(path: &Path) -> KeyFile {
     if let Some(key) = parse_public(&text) {
         return KeyFile::PublicOnly(key);
     }
-    // ssh would not use it either: others may have copied it.
+    // ssh would not use it either.
     if about.uid() == rustix::process::geteuid().as_raw() && about.mode() & GROUP_AND_OTHERS != 0 {
         return KeyFile::Unprotected(public());
     }
@@ -186,10 +186,10 @@ fn read(path: &Path) -> KeyFile {
             KeyFile::Encrypted(public())
         };
     }
-    public().map_or(KeyFile::Unusable("is no private key gtop knows"), KeyFile::PublicOnly)
+    public().map_or(KeyFile::Unusable("is not a private key gtop supports"), KeyFile::PublicOnly)
 }
 
-/// Reads the file beside a private key that holds its public half.
+/// Reads `NAME.pub` beside a private key.
 fn read_public_key(path: &Path) -> Option<KeyData> {
     parse_public(&file_cache::read(&beside(path, ".pub")).ok()?)
 }
@@ -200,10 +200,9 @@ fn parse_public(text: &str) -> Option<KeyData> {
     key.certificate().is_none().then_some(key)
 }
 
-/// Returns the key files a passphrase would help with.
+/// Returns the key files worth asking a passphrase for.
 ///
-/// A chosen file that is locked is always one; a default file only when there is
-/// nothing else to show the node.
+/// A configured file always is, if it is encrypted; a default file only if there is no other key to offer.
 pub(super) fn needing_passphrase<'a>(
     identities: &'a [IdentityFile],
     are_keys_configured: bool,

@@ -1,9 +1,8 @@
-//! OpenSSH's `known_hosts` files: what their lines say, and which lines are about a host.
+//! Parses OpenSSH's `known_hosts` files, and finds the entries of a host.
 //!
-//! Names may be plain, patterns, negated or hashed. A line that cannot be read is skipped, as
-//! OpenSSH does; a file that is too large is refused whole, because half of it could miss a
-//! `@revoked` line. A file is read once and indexed: a plain name is found by a look-up, a
-//! pattern by trying it, a hashed name only by hashing once for every line.
+//! Names may be plain, patterns, negated or hashed. An invalid line is skipped, as in OpenSSH; a file that is too
+//! large is refused, because part of it could miss a `@revoked` line. A file is indexed once: plain names are
+//! looked up, patterns are tried one by one, hashed names need one hash per line.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -19,24 +18,24 @@ use sha1::Sha1;
 use crate::transport::fault::Fault;
 use crate::transport::file_cache;
 
-/// What begins a hashed name.
+/// Prefix of a hashed name.
 const HASH_PREFIX: &str = "|1|";
 
 /// Length of the salt and of the hash of a name, in bytes.
 const HASH_LENGTH: usize = 20;
 
-/// What a line says about its key.
+/// The marker of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Marker {
-    /// It is a key of the host.
+    /// None: a host key.
     Host,
-    /// It signs certificates of the host.
+    /// `@cert-authority`: signs certificates of the host.
     Authority,
-    /// It must never be believed.
+    /// `@revoked`: must never be accepted.
     Revoked,
 }
 
-/// A line about the host that was asked for.
+/// An entry of the host that was looked up.
 #[derive(Debug, Clone)]
 pub(super) struct HostEntry {
     pub(super) file: PathBuf,
@@ -52,12 +51,12 @@ pub(super) struct KnownHosts {
     path: PathBuf,
     lines: Vec<RawLine>,
     by_name: BTreeMap<Box<str>, Vec<usize>>,
-    /// Lists of names of which one at least is a pattern or negated.
+    /// Name lists with at least one pattern or negation.
     patterns: Vec<(Box<str>, usize)>,
     hashes: Vec<(HashedName, usize)>,
 }
 
-/// A line; its key is not decoded before somebody asks for the host.
+/// A line; its key is decoded only when its host is looked up.
 #[derive(Debug)]
 struct RawLine {
     number: usize,
@@ -67,13 +66,13 @@ struct RawLine {
 
 #[derive(Debug)]
 struct HashedName {
-    /// Ready to take a name; half of the work is done with the salt.
+    /// The HMAC, already keyed with the salt.
     salted: Hmac<Sha1>,
     hash: [u8; HASH_LENGTH],
 }
 
 impl KnownHosts {
-    /// Reads a file; one that is not there, or not for us to read, knows nobody.
+    /// Reads a file; a missing or unreadable file has no entries.
     pub(super) fn read(path: &Path) -> Result<Arc<Self>, Fault> {
         match file_cache::read(path) {
             Ok(text) => Ok(Arc::new(Self::parse(path, &text))),
@@ -85,11 +84,11 @@ impl KnownHosts {
         }
     }
 
-    /// Reads every line that can be read.
+    /// Parses a file; skips invalid lines.
     pub(super) fn parse(path: &Path, text: &str) -> Self {
         let mut file = Self { path: path.to_owned(), ..Self::default() };
         for (at, line) in text.lines().enumerate() {
-            // A line that says nothing, or nothing that can be understood.
+            // `None` is a comment or an invalid line.
             let _: Option<()> = file.add(at + 1, line);
         }
         file
@@ -106,7 +105,7 @@ impl KnownHosts {
             mark = match names {
                 "@revoked" => Marker::Revoked,
                 "@cert-authority" if !is_marker_lost_on_openssh(line) => Marker::Authority,
-                // An unknown marker could mean anything.
+                // An unknown marker: skipped.
                 _ => return None,
             };
             names = words.next()?;
@@ -127,14 +126,14 @@ impl KnownHosts {
         Some(())
     }
 
-    /// Returns the lines about a host, in their order. The name is in lower case.
+    /// Returns the entries of a host, in file order. `name` is lower case.
     pub(super) fn lookup(&self, name: &str) -> Vec<HostEntry> {
         let mut found = self.by_name.get(name).cloned().unwrap_or_default();
         let matching = self.patterns.iter().filter(|(names, _)| matches_list(names, name));
         found.extend(matching.map(|(_, at)| *at));
         found.extend(self.hashes.iter().filter(|(hashed, _)| hashed.is(name)).map(|(_, at)| *at));
         found.sort_unstable();
-        // A line may name the host twice.
+        // A line may list the host twice.
         found.dedup();
         let lines = found.into_iter().filter_map(|at| self.lines.get(at));
         lines.filter_map(|line| self.entry(line)).collect()
@@ -151,8 +150,8 @@ impl KnownHosts {
     }
 }
 
-/// Returns whether OpenSSH takes the marker for an unknown one: it looks for a blank behind it,
-/// and for a tab only when there is no blank in the whole line.
+/// Returns true if OpenSSH does not recognise the marker: it looks for a space after it, and for a tab only if
+/// the whole line has no space.
 fn is_marker_lost_on_openssh(line: &str) -> bool {
     let rest = line.trim_start_matches([' ', '\t']);
     rest.find('\t').is_some_and(|tab| rest.find(' ').is_some_and(|blank| tab < blank))
@@ -170,7 +169,7 @@ impl HashedName {
     }
 }
 
-/// Returns the name as `HashKnownHosts` wants it written.
+/// Returns the hashed form of a name (`HashKnownHosts`).
 pub(super) fn hash_host(salt: [u8; HASH_LENGTH], name: &str) -> Option<String> {
     let hash = hash_name(salted(salt)?, name);
     Some(format!("{HASH_PREFIX}{}|{}", STANDARD.encode(salt), STANDARD.encode(hash)))
@@ -190,17 +189,17 @@ pub(super) fn fingerprint(key: &KeyData) -> String {
     key.fingerprint(HashAlg::Sha256).to_string()
 }
 
-/// The name a host goes by in `known_hosts` files and in certificates.
+/// The name of a host in `known_hosts` files and certificates.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct KnownHostName {
     /// `host`, `[host]:port` when the port is not 22, or the alias.
     pub(super) full: String,
-    /// The host alone, to be tried when `full` is in no file.
+    /// The host without the port, tried if `full` has no entry.
     pub(super) portless: Option<String>,
 }
 
 impl KnownHostName {
-    /// Returns the name of `host` at `port`; an alias stands for itself at every port.
+    /// Returns the name of `host` at `port`; an alias is used as it is, at every port.
     pub(super) fn new(host: &str, port: u16, alias: Option<&str>) -> Self {
         let host = host.to_ascii_lowercase();
         match (alias, port) {
@@ -210,14 +209,13 @@ impl KnownHostName {
         }
     }
 
-    /// Returns the name a certificate must be for; certificates know no ports.
+    /// Returns the principal a certificate must have; certificates have no ports.
     pub(super) fn principal(&self) -> &str {
         self.portless.as_deref().unwrap_or(&self.full)
     }
 }
 
-/// Returns whether a list of patterns is about a name: one of them must match, none of the
-/// negated ones may.
+/// Returns true if one pattern of a list matches and no negated one does.
 fn matches_list(patterns: &str, name: &str) -> bool {
     let mut found = false;
     for pattern in patterns.split(',') {
@@ -235,7 +233,7 @@ fn matches_list(patterns: &str, name: &str) -> bool {
 /// Matches a pattern with `*` and `?` against a lower-case name.
 fn matches_pattern(pattern: &str, name: &str) -> bool {
     let (mut pattern, mut name) = (pattern.as_bytes(), name.as_bytes());
-    // Where to go on when the text after the last star turns out not to fit.
+    // Where to retry when the text after the last star does not match.
     let mut star: Option<(&[u8], &[u8])> = None;
     loop {
         match (pattern.split_first(), name.split_first()) {

@@ -1,9 +1,9 @@
-//! Writes host keys into a `known_hosts` file: those the user has accepted, and those
-//! `StrictHostKeyChecking` accepts unseen.
+//! Writes host keys to `known_hosts` files: keys the user accepted, and new keys that `StrictHostKeyChecking`
+//! accepts.
 //!
-//! For the user's yes the file is replaced whole, so that a crash leaves the old one or the new
-//! one, and never half a line, wherever it can be replaced. What is accepted unseen comes from many nodes at once and beside
-//! other programs, so it is added at the end as `ssh` does it.
+//! Keys the user accepted are written by replacing the file, where possible, so that a crash leaves either the old
+//! or the new one. Keys accepted automatically come from many nodes at once and beside other programs, so they are
+//! appended, as `ssh` does it.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -22,38 +22,38 @@ use crate::transport::host_keys::HostKeyStatus;
 use crate::transport::known_hosts::{self, KnownHosts, Marker};
 use crate::transport::ssh_config::{self, HostSettings};
 
-/// How `ssh` makes the file and its folder.
+/// The modes with which `ssh` creates the file and its folder.
 const FILE_MODES: NewFile = NewFile { mode: 0o600, folder_mode: 0o700 };
 
-/// A host key a node has shown, and what is known about it.
+/// The host key of a node, and its status.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OfferedKey {
-    /// The name a `known_hosts` file would hold.
+    /// The name for a `known_hosts` file.
     pub host: String,
-    /// The kind of key, such as `ssh-ed25519`.
+    /// The algorithm, such as `ssh-ed25519`.
     pub algorithm: String,
     /// The fingerprint, as `ssh-keygen -l` prints it.
     pub fingerprint: String,
-    /// What the files say about it.
+    /// Its status in the files.
     pub known: HostKeyStatus,
-    /// Why the key must not be stored.
+    /// Why the key must not be stored, if so.
     pub refusal: Option<Fault>,
-    /// What is wrong with the certificate around the key, to be read behind "certificate".
+    /// Why its certificate is ignored; reads on after "certificate".
     pub flaw: Option<String>,
-    /// What to write so that it is known.
+    /// The line that makes it known.
     pub entry: KnownHostEntry,
 }
 
-/// One line for a `known_hosts` file.
+/// A line for a `known_hosts` file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KnownHostEntry {
-    /// The user's file, as the configuration names it.
+    /// The first `UserKnownHostsFile`.
     pub file: PathBuf,
-    /// The line, without its end.
+    /// The line, without the newline.
     pub line: String,
 }
 
-/// Describes a key that a host has shown.
+/// Describes the key of a host.
 pub(super) fn offered(
     settings: &HostSettings,
     verification: Verification,
@@ -78,14 +78,14 @@ fn entry(settings: &HostSettings, key: &KeyData) -> Result<KnownHostEntry, Fault
         return Err(bad("UserKnownHostsFile is none, so there is no file to write"));
     };
     if file == Path::new("/dev/null") {
-        return Err(bad("UserKnownHostsFile is /dev/null, which cannot remember a host key"));
+        return Err(bad("UserKnownHostsFile is /dev/null, which cannot store a host key"));
     }
     let host = &settings.known_hosts_name.full;
     let bare = host.trim_start_matches('[').split("]:").next().unwrap_or_default();
     ssh_config::check_known_name(bare)?;
     let names = if settings.hash_known_hosts { hashed(host)? } else { host.clone() };
     let public = PublicKey::new(key.clone(), "").to_openssh();
-    let public = public.map_err(|_unencodable| bad("the node's key cannot be written"))?;
+    let public = public.map_err(|_unencodable| bad("the node's key cannot be encoded"))?;
     Ok(KnownHostEntry { file: file.clone(), line: format!("{names} {}", public.trim()) })
 }
 
@@ -93,22 +93,22 @@ fn bad(why: &str) -> Fault {
     Fault::BadConfiguration { why: why.to_owned() }
 }
 
-/// Returns the name as `HashKnownHosts` wants it.
+/// Returns the hashed form of the name (`HashKnownHosts`).
 fn hashed(host: &str) -> Result<String, Fault> {
     let mut salt = [0; 20];
     File::open("/dev/urandom")
         .and_then(|mut random| random.read_exact(&mut salt))
-        .map_err(|error| bad(&format!("no random numbers ({error})")))?;
+        .map_err(|error| bad(&format!("cannot read random numbers ({error})")))?;
     known_hosts::hash_host(salt, host).ok_or_else(|| bad("the name cannot be hashed"))
 }
 
-/// Held while a file is written, so that no two tasks of this process add the same line.
+/// Held while a file is written, so that tasks of this process do not add the same line twice.
 static WRITE_LOCK: Mutex<()> = Mutex::new(());
 
-/// Adds an unknown key to the first file of the user, as `ssh` does: at its end, in one piece, so
-/// that neither another gtop nor an `ssh` at the same time loses a line. Blocks.
+/// Appends an unknown key to the user's first file, in one write, so that a concurrent gtop or `ssh` loses no
+/// line. Blocks.
 pub(super) fn remember(settings: &HostSettings, key: &KeyData) -> Result<(), Fault> {
-    // Whoever names this file wants nothing to be remembered.
+    // With `/dev/null` nothing is stored.
     if settings.user_known_hosts.first().is_none_or(|file| file == Path::new("/dev/null")) {
         return Ok(());
     }
@@ -135,9 +135,9 @@ fn add(file: &Path, line: &str, is_there: impl Fn(&str) -> bool) -> Result<bool,
     })
 }
 
-/// Adds lines to `known_hosts` files, and returns how many were new. Blocks.
+/// Adds lines to `known_hosts` files, and returns the number of new ones. Blocks.
 ///
-/// Missing folders and files are made for the owner only.
+/// Creates missing folders and files for the owner only.
 pub fn write_known_hosts(entries: &[KnownHostEntry]) -> Result<usize, WriteError> {
     let mut files: BTreeMap<&Path, Vec<&str>> = BTreeMap::new();
     for entry in entries {
@@ -157,7 +157,7 @@ pub fn write_known_hosts(entries: &[KnownHostEntry]) -> Result<usize, WriteError
     Ok(added)
 }
 
-/// Returns the content with the lines it lacks, and how many those are.
+/// Returns the content with the missing lines added, and their number.
 fn with_lines(mut content: Vec<u8>, lines: &[&str]) -> (Vec<u8>, usize) {
     let mut added = 0;
     for line in lines {

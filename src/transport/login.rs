@@ -1,8 +1,8 @@
-//! Proves who the user is, as ssh does: keys first, then answers of a person.
+//! User authentication, as ssh does it: public keys and keyboard-interactive.
 //!
-//! Methods come in the order of `PreferredAuthentications`, among what the node offers; a proof
-//! that is accepted but not enough is followed by the next. Keys are shown as long as the node listens:
-//! how many it refuses before it hangs up is its own choice. A password is never sent.
+//! Methods are tried in the order of `PreferredAuthentications`, among those the node offers; after a partial
+//! success the next one follows. Keys are offered until the node disconnects (`MaxAuthTries`). A password is never
+//! sent.
 
 mod candidates;
 mod keyboard_interactive;
@@ -32,48 +32,48 @@ use crate::transport::login::signer::AuthSigner;
 use crate::transport::session::{End, Session};
 use crate::transport::trace::{self, ConnectEvent, CredentialOutcome};
 
-/// Most proofs a login may consist of.
+/// Most credentials a login may require.
 const MAX_CREDENTIALS: usize = 5;
 
-/// Most keys that are named in one sentence.
+/// Most keys listed in one fault.
 const MAX_LISTED_KEYS: usize = 5;
 
-/// What sshd says when it hangs up after `MaxAuthTries`.
+/// The disconnect message of sshd after `MaxAuthTries`.
 pub(super) const TOO_MANY_FAILURES: &str = "Too many authentication failures";
 
-/// Who wants in, and with what.
+/// The user and the credentials of a login.
 #[derive(Debug)]
 pub(super) struct Login {
     pub(super) user: String,
-    /// What the user calls the node.
+    /// The node name as the user typed it, for prompts.
     pub(super) place: String,
-    /// Names of the methods that may be used, the preferred first.
+    /// The authentication methods to use, in order of preference.
     pub(super) methods: Vec<String>,
     pub(super) identities: Vec<IdentityFile>,
     pub(super) certificates: Vec<CertificateFile>,
     pub(super) agent: Option<Arc<AgentHandle>>,
-    /// Whether no other key of the agent may be shown.
+    /// Offer no other keys of the agent (`IdentitiesOnly`).
     pub(super) identities_only: bool,
-    /// Names of the algorithms to sign with; those of today when empty.
+    /// The signature algorithms allowed; the default when empty.
     pub(super) algorithms: Vec<String>,
-    /// How often a person may be asked for one proof.
+    /// Most keyboard-interactive exchanges per credential.
     pub(super) prompts: u32,
-    /// Which devices may ask, when the configuration names some.
+    /// `KbdInteractiveDevices`.
     pub(super) devices: Option<String>,
-    /// How to ask a person, when there is one.
+    /// Where prompts go; `None` without a terminal.
     pub(super) interview: Option<PromptQueue>,
-    /// Whether a master connection of the user's leads there without any question.
+    /// A ControlMaster connection to the node is open, so prompts are skipped.
     pub(super) has_master: bool,
 }
 
 impl Login {
-    /// Returns whether gtop can do a method, and may.
+    /// Returns true if gtop supports a method and the configuration allows it.
     fn knows(&self, method: &str) -> bool {
         let is_known = ["publickey", "keyboard-interactive"].contains(&method);
         is_known && self.methods.iter().any(|allowed| allowed == method)
     }
 
-    /// Logs in, or says why not. The deadline moves on by the time a person takes to answer.
+    /// Authenticates. The time the user takes to answer does not count against the deadline.
     pub(super) async fn run(
         &self,
         session: &mut Session,
@@ -101,33 +101,32 @@ impl Login {
     }
 }
 
-/// Recognises a node that lets in only who has a job there: it says so before it closes the
-/// connection, or refuses the login.
+/// Recognises a node with `pam_slurm_adopt`, which denies the login of users without a job and says so.
 pub(super) fn job_required(said: Option<&str>) -> Option<Fault> {
     let denied = |line: &&str| line.contains("denied by pam_slurm");
     let line = said?.lines().map(str::trim_end).find(denied)?;
     Some(Fault::JobRequired { says: fault::sanitize_line(line) })
 }
 
-/// What one attempt came to.
+/// The result of one credential.
 enum AuthOutcome {
     Success,
-    /// Accepted, and not enough.
+    /// Accepted, but the node requires more.
     Partial,
     Refused,
 }
 
-/// The methods gtop knows.
+/// The methods gtop supports.
 enum AuthMethod {
     PublicKey,
     KeyboardInteractive,
 }
 
-/// The keys to show, and the agent that signs for some.
+/// The keys to offer, and the agent that signs for some of them.
 struct KeyQueue {
-    /// Not yet shown since the node last accepted something.
+    /// Not offered since the last success.
     waiting: VecDeque<Candidate>,
-    /// Shown since then.
+    /// Offered since then.
     shown: Vec<Candidate>,
     agent: Option<Agent>,
     agent_fault: Option<Fault>,
@@ -136,42 +135,40 @@ struct KeyQueue {
     unusable: Vec<(PathBuf, KeyFileProblem)>,
 }
 
-/// One login on its way.
+/// One login in progress.
 struct Attempt<'a> {
     login: &'a Login,
     session: &'a mut Session,
     limit: &'a mut Deadline,
-    /// What the node offered last.
+    /// The methods the node offered last.
     offers: MethodSet,
-    /// What was shown, in words.
+    /// What was tried, for the fault.
     tried: Vec<String>,
-    /// Read when keys are first wanted.
+    /// Loaded when a key is first needed.
     keys: Option<KeyQueue>,
-    /// How many keys the node refused.
     refusals: usize,
     rsa: RsaHashes,
-    /// How many exchanges of questions there were.
+    /// How many keyboard-interactive exchanges there were.
     exchanges: u32,
     was_asked: bool,
-    /// How long the text was that stood before any proof, once the node has asked for one.
+    /// Length of the banner before the first credential; `None` before the node has answered.
     banner_length: Option<usize>,
-    /// What the last exchange of questions ended with.
+    /// The messages of the last keyboard-interactive exchange.
     messages: Vec<String>,
-    /// Methods with nothing left to try.
     exhausted: MethodSet,
-    /// Why a question has no answer.
+    /// Why a prompt was not answered.
     unanswered_reason: Option<UnansweredReason>,
-    /// How many proofs the node accepted.
+    /// How many credentials the node accepted.
     accepted: usize,
 }
 
-/// What the node says of signatures with RSA keys.
+/// The node's support for RSA signature hashes.
 #[derive(Clone, Copy)]
 enum RsaHashes {
     Unknown,
-    /// It says nothing.
+    /// The node does not say.
     Unstated,
-    /// This is the best it knows, SHA-1 when nothing.
+    /// The best hash it supports; `None` is SHA-1.
     Best(Option<HashAlg>),
 }
 
@@ -198,7 +195,7 @@ impl Attempt<'_> {
         }
     }
 
-    /// Returns the first preferred method that the node offers and that is not used up.
+    /// Returns the first preferred method that the node offers and that is not exhausted.
     fn next_method(&self) -> Option<AuthMethod> {
         let is_open = |kind| self.offers.contains(&kind) && !self.exhausted.contains(&kind);
         self.login.methods.iter().find_map(|name| match name.as_str() {
@@ -210,7 +207,7 @@ impl Attempt<'_> {
         })
     }
 
-    /// Every key may be shown again, the one just accepted last.
+    /// All keys may be offered again, the accepted one last.
     fn requeue_keys(&mut self) {
         if let Some(keys) = &mut self.keys {
             keys.waiting.extend(keys.shown.drain(..));
@@ -237,7 +234,7 @@ impl Attempt<'_> {
     async fn show(&mut self, candidate: &Candidate) -> Result<AuthOutcome, Fault> {
         let allowed = candidate.credential.hashes(&self.login.algorithms);
         let Some(hash) = self.hash(candidate, &allowed).await? else {
-            self.skip(candidate, "node knows no hash for it that is allowed");
+            self.skip(candidate, "node supports no hash that the configuration allows for it");
             return Ok(AuthOutcome::Refused);
         };
         let agent = self.keys.as_mut().and_then(|keys| keys.agent.as_mut());
@@ -279,7 +276,7 @@ impl Attempt<'_> {
         self.tried.push(format!("not {}{by} ({why})", candidate.name));
     }
 
-    /// Returns the hash to sign with, one that both sides allow; nothing for keys that need none.
+    /// Returns the hash to sign with, allowed by both sides; `Some(None)` for keys without one.
     async fn hash(
         &mut self,
         candidate: &Candidate,
@@ -297,7 +294,7 @@ impl Attempt<'_> {
             };
         }
         Ok(match self.rsa {
-            // Whoever knows one knows the older ones.
+            // A node that supports a hash supports the older ones.
             RsaHashes::Best(best) => {
                 allowed.iter().find(|hash| hash_rank(**hash) <= hash_rank(best)).copied()
             }
@@ -305,7 +302,7 @@ impl Attempt<'_> {
         })
     }
 
-    /// Reads the node's answer to one attempt.
+    /// Handles the node's reply to one credential.
     fn handle_result(
         &mut self,
         result: Result<AuthResult, russh::Error>,
@@ -326,14 +323,14 @@ impl Attempt<'_> {
         }
     }
 
-    /// Takes note of a failure, or of a success that is not enough.
+    /// Handles a failure or a partial success.
     fn handle_failure(
         &mut self,
         remaining: MethodSet,
         is_accepted: bool,
         what: String,
     ) -> Result<AuthOutcome, Fault> {
-        // russh says the same when the connection is gone.
+        // russh also returns this when the connection is closed.
         if remaining.is_empty() && self.session.handle.is_closed() {
             return Err(self.disconnect_fault());
         }
@@ -347,7 +344,8 @@ impl Attempt<'_> {
         if is_accepted {
             self.accepted += 1;
             if self.accepted > MAX_CREDENTIALS {
-                return Err(self.refused(Some("more proofs than any login needs".to_owned())));
+                return Err(self
+                    .refused(Some("it required more credentials than gtop supports".to_owned())));
             }
             self.tried.push(format!("{what} (accepted, but not enough)"));
             return Ok(AuthOutcome::Partial);
@@ -358,7 +356,7 @@ impl Attempt<'_> {
         Ok(AuthOutcome::Refused)
     }
 
-    /// The connection ended during login: a node that says why has refused us.
+    /// The fault when the connection closed during login: if the node said why, it has refused the account.
     fn disconnect_fault(&self) -> Fault {
         if let Some(says) = self.reason() {
             return Fault::AccountRefused { user: self.login.user.clone(), says };
@@ -370,7 +368,7 @@ impl Attempt<'_> {
             Some(End::Disconnected(words)) => {
                 self.refused(Some(format!("until the node said: {words}")))
             }
-            // A person was asked: doing that again is not for gtop to decide.
+            // The user was prompted: only the user may decide to try again.
             _ if self.was_asked => self.unanswered_fault(UnansweredReason::HungUp),
             Some(End::Failed(_)) | None => Fault::ConnectionLost {
                 step: ConnectPhase::Login,
@@ -379,7 +377,7 @@ impl Attempt<'_> {
         }
     }
 
-    /// Returns what the node has said since it asked for a proof: not what everybody is told before.
+    /// Returns the text the node has sent since authentication began, without the banner before it.
     fn reason(&self) -> Option<String> {
         let told = self.banner_length.and_then(|length| self.session.state.banner_since(length));
         told.or_else(|| {
@@ -387,7 +385,7 @@ impl Attempt<'_> {
         })
     }
 
-    /// Nothing is left to try.
+    /// The fault when nothing is left to try.
     fn final_fault(mut self) -> Fault {
         if !self.login.methods.iter().any(|name| name == "publickey") {
             self.tried.push("no key, PubkeyAuthentication is off".to_owned());
@@ -398,7 +396,7 @@ impl Attempt<'_> {
             if had_none && let Some(file) = locked.into_iter().next() {
                 return Fault::KeyEncrypted { file };
             }
-            // Known, and so told before that the node asks something besides.
+            // Reported rather than the node's prompt, since the user can fix it.
             if had_none && let Some((file, flaw)) = unusable.into_iter().next() {
                 return Fault::KeyUnusable { file, flaw, offers: names(&self.offers) };
             }
@@ -419,7 +417,7 @@ impl Attempt<'_> {
         let user = self.login.user.clone();
         match self.unanswered_reason {
             Some(why) if had_none || self.accepted > 0 => self.unanswered_fault(why),
-            Some(_) => self.refused(Some("nobody was asked its questions".to_owned())),
+            Some(_) => self.refused(Some("its prompts were not answered".to_owned())),
             None if self.accepted > 0 && !can_go_on => {
                 Fault::MoreAuthenticationRequired { user, wants }
             }
@@ -436,7 +434,7 @@ impl Attempt<'_> {
         }
     }
 
-    /// The node has heard enough. The key that was shown last is refused too.
+    /// The fault of `MaxAuthTries`. The key offered last counts as refused.
     fn too_many_keys_fault(&self) -> Fault {
         let left = self.keys.as_ref().map_or(0, |keys| keys.waiting.len());
         Fault::TooManyKeys { user: self.login.user.clone(), shown: Some(self.refusals + 1), left }
@@ -482,7 +480,7 @@ async fn read_keys(login: &Login, binding: Option<&AgentSessionBinding>) -> KeyQ
     }
 }
 
-/// Takes notes of what is not shown.
+/// Traces the keys that are not offered.
 fn trace_untried(skipped: &[String], locked: &[PathBuf], agent: Option<&Fault>) {
     for key in skipped {
         let (what, why) = key.split_once(" (").unwrap_or((key, "unusable"));
@@ -502,7 +500,7 @@ fn trace_untried(skipped: &[String], locked: &[PathBuf], agent: Option<&Fault>) 
     }
 }
 
-/// Names the first few that were shown and that were not, and counts the others: an agent may hold hundreds.
+/// Lists the first few keys that were offered and skipped, and counts the others: an agent may hold hundreds.
 fn summarise_tried(tried: &[String]) -> Vec<String> {
     let (mut shown, mut unshown) = (0, 0);
     let mut named = tried.to_vec();
@@ -518,7 +516,7 @@ fn summarise_tried(tried: &[String]) -> Vec<String> {
     named
 }
 
-/// Orders the hashes of RSA signatures, SHA-1 lowest.
+/// Ranks the hashes of RSA signatures, SHA-1 lowest.
 fn hash_rank(hash: Option<HashAlg>) -> u8 {
     match hash {
         None => 0,

@@ -1,9 +1,8 @@
-//! The system's `ssh` as the way to a node: one long-lived process for each.
+//! The system's `ssh` program as the transport: one process per node.
 //!
-//! It does whatever the user's ssh does, hosts behind Kerberos included, at the price of a process.
-//! It never asks anything: what it would ask about is a fault. A master connection the user has
-//! open is used, and none is made. A command of the user's that leads to a node is watched over
-//! likewise.
+//! It supports all that the user's ssh does, Kerberos included, at the price of a process. It never prompts: what it
+//! would ask is a fault. An open ControlMaster connection of the user is used, and none is created. The command of
+//! `--exec` is supervised in the same way.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -19,14 +18,13 @@ use crate::transport::openssh_stderr::{self, SshStderr};
 use crate::transport::process::{EXIT_NOT_STARTED, LocalProcess, ParentGuard};
 use crate::transport::ssh_config::{self, HostQuery, HostSettings};
 
-/// Most of its complaints that are kept: a changed host key takes fifteen lines.
+/// Most bytes of stderr that are kept: the message of a changed host key has fifteen lines.
 const MAX_STDERR: usize = 4096;
 
-/// What ssh exits with when it was ssh that failed, and not the command.
+/// Exit status of ssh when ssh itself failed, not the command.
 const SSH_FAILURE_STATUS: u32 = 255;
 
-/// Options that keep ssh to the one thing it is wanted for. The first value of an option counts, so
-/// these win over the configuration.
+/// Options passed to every ssh. The first value of an option counts, so these override the configuration.
 pub(super) const OPTIONS: [&str; 13] = [
     "BatchMode=yes",
     "ClearAllForwardings=yes",
@@ -39,15 +37,15 @@ pub(super) const OPTIONS: [&str; 13] = [
     "EscapeChar=none",
     "Compression=no",
     "NumberOfPasswordPrompts=0",
-    // Less would hide why it failed, more would say too much.
+    // A lower level would hide why it failed; a higher one would print too much.
     "LogLevel=INFO",
     "VisualHostKey=no",
 ];
 
-/// What `ClearAllForwardings` takes away.
+/// The options that `ClearAllForwardings` disables.
 const CLEARED_FORWARDINGS: [&str; 3] = ["DynamicForward", "LocalForward", "RemoteForward"];
 
-/// Returns whether the ssh program is told something else than an option of the configuration.
+/// Returns true if gtop overrides an option of the configuration.
 pub(super) fn overrides(option: &str) -> bool {
     let command_overrides =
         ssh_config::COMMAND_OVERRIDES.iter().map(|(_, command_overrides)| command_overrides);
@@ -56,7 +54,7 @@ pub(super) fn overrides(option: &str) -> bool {
     given.any(|(name, _)| name == option) || CLEARED_FORWARDINGS.contains(&option)
 }
 
-/// How ssh is to be called.
+/// A call of ssh.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SshCall<'a> {
     pub(super) program: &'a Path,
@@ -66,43 +64,42 @@ pub(super) struct SshCall<'a> {
     /// The configuration file, as `-F`.
     pub(super) file: Option<&'a Path>,
     pub(super) connect_limit: Duration,
-    /// How long all of it may take until the command says something.
+    /// Timeout until the first output of the command.
     pub(super) limit: Duration,
-    /// The methods that may be used to log in; all when empty.
+    /// The authentication methods to use; all when empty.
     pub(super) methods: &'a [String],
-    /// The only connection to use, rather than one of its own.
+    /// Use only this ControlMaster connection.
     pub(super) master: Option<&'a ControlMaster>,
-    /// Where to connect to in place of the name.
+    /// The address to connect to instead of the name.
     pub(super) elsewhere: Option<&'a str>,
 }
 
-/// A running `ssh`, or another program that leads to a node.
+/// A running `ssh`, or the command of `--exec`.
 #[derive(Debug)]
 pub(super) struct ProgramSession {
     local: LocalProcess,
-    /// Output that came while it was waited for the first.
+    /// Output received while waiting for the first output.
     buffered: VecDeque<Output>,
     complaint: Vec<u8>,
     kind: ProgramKind,
-    /// What runs on the node has said something.
+    /// The command on the node has written output.
     has_spoken: bool,
-    /// Nothing more will come.
     is_over: bool,
-    /// Why, when it was not the command's own end.
+    /// Why it closed, unless the command exited.
     close_fault: Option<Box<Fault>>,
 }
 
-/// Which program it is that may fail, and what is needed to say why.
+/// Which program runs, and what is needed to explain its failure.
 #[derive(Debug)]
 pub(super) enum ProgramKind {
     /// The ssh program.
     Ssh { typed: String, port: u16, user: String, connect_limit: Duration },
-    /// A command of the user's.
+    /// The command of `--exec`.
     Command { program: String },
 }
 
 impl SshCall<'_> {
-    /// Starts ssh and waits until the command says something: ssh does not tell when it is in.
+    /// Starts ssh and waits for the first output of the command: ssh does not report a successful login.
     pub(super) async fn open(self, command: &str) -> Result<ProgramSession, Fault> {
         let limit = Deadline::after(self.limit);
         limit.timeout(ConnectPhase::Login, self.start(command)).await?
@@ -133,7 +130,7 @@ impl SshCall<'_> {
         options.extend(self.settings.command_overrides.iter().map(|option| (*option).to_owned()));
         if let Some(address) = self.elsewhere {
             options.push(format!("HostName={address}"));
-            // Its key is known by its name, or by what the configuration calls it.
+            // Its host key is looked up by the name, or by `HostKeyAlias`.
             options.push(format!("HostKeyAlias={}", self.settings.known_hosts_name.full));
         }
         words.extend(options.into_iter().flat_map(|option| ["-o".into(), option.into()]));
@@ -213,7 +210,7 @@ impl ProgramSession {
         Output::Closed(self.close_fault.clone())
     }
 
-    /// Returns why the program itself failed, when it was not the command that ended so.
+    /// Returns the fault of the program itself, or `None` if the command exited.
     fn program_fault(&self, exit: &Exit) -> Option<Fault> {
         if *exit == Exit::Status(u32::from(EXIT_NOT_STARTED))
             && let Some(fault) = self.not_started()
@@ -243,7 +240,7 @@ impl ProgramSession {
         }
     }
 
-    /// Nobody can tell the end of such a command from that of what it ran, but for what was said.
+    /// The exit status of such a command may be that of what it ran; only the output tells.
     fn exec_fault(&self, program: &str, exit: &Exit) -> Option<Fault> {
         let words = self.words();
         let last = words.lines().rev().map(str::trim).find(|line| !line.is_empty());
@@ -263,7 +260,7 @@ impl ProgramSession {
         String::from_utf8_lossy(&self.complaint).into_owned()
     }
 
-    /// The leash could not become ssh.
+    /// The parent guard could not execute the program.
     fn not_started(&self) -> Option<Fault> {
         let words = self.words();
         let line = words.lines().find_map(|line| line.strip_prefix("gtop: cannot start "))?;

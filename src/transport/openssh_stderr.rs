@@ -1,25 +1,24 @@
-//! What the ssh program says when it fails, as faults.
+//! Turns the ssh program's stderr into a fault.
 //!
-//! Its messages are in English, because it is run with `LC_ALL=C`. Those of a hop come before those
-//! of the node, and the first cause is the one that counts.
+//! Its messages are in English, because it runs with `LC_ALL=C`. Those of a jump host come before those of the
+//! node, and the first cause is the one that counts.
 
 use std::time::Duration;
 
 use crate::transport::fault::{self, ConnectPhase, Fault, HostKeyChange, SshProgramCause};
 use crate::transport::login;
 
-/// What ssh wrote to stderr, and what it was asked for.
+/// The stderr of ssh, and what it was called with.
 #[derive(Debug)]
 pub(super) struct SshStderr<'a> {
     pub(super) text: &'a str,
     pub(super) typed: &'a str,
     pub(super) port: u16,
     pub(super) user: &'a str,
-    /// How long it was to try to connect.
+    /// Its `ConnectTimeout`.
     pub(super) limit: Duration,
 }
 
-/// Returns why ssh failed.
 pub(super) fn parse_fault(ssh: &SshStderr<'_>) -> Fault {
     login::job_required(Some(ssh.text))
         .or_else(|| ssh.configuration())
@@ -38,7 +37,7 @@ impl<'a> SshStderr<'a> {
         self.text.lines().map(str::trim_end).find(|line| line.contains(words))
     }
 
-    /// Returns what stands between two pieces of one line; the rest of it when `end` is empty.
+    /// Returns the text between two parts of one line; the rest of the line if `end` is empty.
     fn between(&self, start: &str, end: &str) -> Option<&'a str> {
         between(self.text, start, end)
     }
@@ -98,7 +97,7 @@ impl<'a> SshStderr<'a> {
         }))
     }
 
-    /// A master connection opens no more sessions. What ssh tried by itself then, and how that ended, is not the
+    /// The master connection has no free session. ssh then tried a connection of its own; how that failed is not the
     /// cause.
     fn master_full(&self) -> Option<Fault> {
         let why = self.between("session request failed: ", "")?;
@@ -117,7 +116,7 @@ impl<'a> SshStderr<'a> {
             let user = line.split_once('@').map_or(self.user, |(user, _)| user);
             let offers =
                 methods.split(',').take(12).map(|name| fault::sanitize(name, 64)).collect();
-            return Some(refused(user, offers, "what the ssh program has"));
+            return Some(refused(user, offers, "the keys of the ssh program"));
         }
         self.find_line(login::TOO_MANY_FAILURES)?;
         Some(Fault::TooManyKeys { user: fault::sanitize(self.user, 64), shown: None, left: 0 })
@@ -181,7 +180,7 @@ impl<'a> SshStderr<'a> {
         Some(Fault::SessionLost { why: lowercase_first(line) })
     }
 
-    /// Returns the last line that the node said before it closed the connection during the login.
+    /// Returns the last line the node sent before it closed the connection during login.
     fn last_line_before_close(&self) -> Option<String> {
         let (before, _) = self.text.split_once("Connection closed by ")?;
         let mut lines = before.lines().rev().map(fault::sanitize_line);
@@ -207,7 +206,7 @@ fn between<'a>(text: &'a str, start: &str, end: &str) -> Option<&'a str> {
     })
 }
 
-/// Returns why there was no greeting, and whether that is because the server closed the connection.
+/// Returns why there was no version line, and whether the server closed the connection.
 pub(super) fn no_greeting(text: &str) -> Option<(&str, bool)> {
     let why = between(text, "exchange_identification: ", "")
         .or_else(|| between(text, "banner exchange: ", ""))?;
@@ -215,7 +214,7 @@ pub(super) fn no_greeting(text: &str) -> Option<(&str, bool)> {
     Some((why, is_closed))
 }
 
-/// Returns a message with a small letter first, to stand within a sentence.
+/// Returns a message with a lower-case first letter, for use within a sentence.
 pub(super) fn lowercase_first(text: &str) -> String {
     let text = fault::sanitize_line(text);
     let mut letters = text.chars();
@@ -239,7 +238,7 @@ mod tests {
         let refused = |offers: &[&str]| Fault::AuthenticationRefused {
             user: "bob".to_owned(),
             offers: offers.iter().map(|name| (*name).to_owned()).collect(),
-            tried: vec!["what the ssh program has".to_owned()],
+            tried: vec!["the keys of the ssh program".to_owned()],
         };
         let program = |cause, says: &str| Fault::SshProgram { cause, says: says.to_owned() };
         let after = Duration::from_secs(10);

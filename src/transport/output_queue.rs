@@ -1,7 +1,7 @@
-//! What a command says, on its way from the connection's task to whoever reads it.
+//! The queue of a command's output, from the connection's task to the reader.
 //!
-//! russh has a queue for that, whose places are so large that with many nodes most memory would be
-//! queues; this one is as long as what waits in it.
+//! russh's own queue has slots so large that with many nodes it would take most of the memory; this one allocates
+//! only what is waiting.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
@@ -11,10 +11,10 @@ use tokio::sync::Notify;
 use crate::transport::channel::Output;
 use crate::transport::file_cache::lock;
 
-/// Most pieces of output that wait to be read; then the connection waits.
+/// Most chunks of output that wait to be read; then the connection waits.
 pub(super) const CAPACITY: usize = 16;
 
-/// The way of one command's output.
+/// The output of one command.
 #[derive(Debug, Default)]
 pub(super) struct OutputQueue {
     state: Mutex<State>,
@@ -24,21 +24,21 @@ pub(super) struct OutputQueue {
 
 #[derive(Debug, Default)]
 struct State {
-    /// The number of the channel whose output is wanted.
+    /// The number of the channel whose output is queued.
     channel: Option<u32>,
     queue: VecDeque<Output>,
     is_over: bool,
 }
 
 impl OutputQueue {
-    /// Wants what this channel says from now on.
+    /// Queues the output of this channel from now on.
     pub(super) fn set_channel(&self, channel: u32) {
         lock(&self.state).channel = Some(channel);
     }
 
-    /// Takes what a channel says, and waits while too much of it is unread.
+    /// Queues output of a channel, and waits while the queue is full.
     ///
-    /// The wait is rare, and kept apart: each connection has room for what this future takes, many times over.
+    /// The wait is rare, and boxed: each connection reserves the size of this future several times.
     pub(super) fn push(&self, channel: u32, output: Output) -> impl Future<Output = ()> + use<'_> {
         let mut state = lock(&self.state);
         let is_wanted = state.channel == Some(channel) && !state.is_over;
@@ -60,16 +60,16 @@ impl OutputQueue {
         }
     }
 
-    /// Nothing will come any more, or nobody reads it.
+    /// Closes the queue, by the writer or the reader.
     pub(super) fn close(&self) {
         lock(&self.state).is_over = true;
         self.put.notify_one();
         self.taken.notify_one();
     }
 
-    /// Waits for what comes next; `None` when the connection is over and all is read.
+    /// Waits for the next output; `None` when the queue is closed and empty.
     ///
-    /// Nothing is lost when the wait is given up.
+    /// Cancel-safe.
     pub(super) async fn next(&self) -> Option<Output> {
         loop {
             {

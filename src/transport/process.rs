@@ -1,8 +1,7 @@
-//! Programs on this machine: the local node, `ssh -G`, and the ways to a node that are programs.
+//! Local processes: commands on the local node, `ssh -G`, and the programs that connect to nodes.
 //!
-//! The only place that starts a program. Every child has a process group of its
-//! own, and the whole group ends when its owner lets go, when its leader does, and at the latest
-//! with gtop.
+//! The only place that starts programs. Each child has its own process group. The group is killed when its owner
+//! is dropped, when its leader exits, and at the latest when gtop exits.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -23,26 +22,25 @@ use crate::transport::channel::{Exit, Output};
 use crate::transport::fault::{self, Fault};
 use crate::transport::file_cache::lock;
 
-/// Most bytes taken from a pipe at once.
+/// Bytes read from a pipe at once.
 const READ_SIZE: usize = 16 * 1024;
 
-/// Most bytes taken from a program that is run to its end.
+/// Most bytes of output of a program that is run to its end.
 const MAX_OUTPUT: usize = 256 * 1024;
 
-/// Longest wait for a program that was asked to end.
+/// Timeout for a program to exit after its stdin was closed.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Longest wait at the end of gtop for programs that were asked to end, in steps of a hundredth of a
-/// second.
+/// How often gtop polls at its exit for terminated programs, every 10 ms.
 const EXIT_POLLS: u32 = 25;
 
-/// The leaders of groups that were not waited for yet: until then nobody else has their numbers.
+/// The leaders of process groups that were not reaped yet: until then their pids cannot be reused.
 static GROUP_LEADERS: Mutex<Vec<Pid>> = Mutex::new(Vec::new());
 
-/// Ends every program that still runs with its whole group, one that is stopped too.
+/// Terminates every running program with its process group, stopped ones too.
 ///
-/// What gtop leaves to itself at its end may have taken too long to say goodbye, and a program that
-/// is stopped notices neither the end of its input nor a signal.
+/// At exit some programs may not have ended yet, and a stopped program reacts neither to the end of its input nor
+/// to a signal.
 pub fn terminate_programs() {
     let leaders = || lock(&GROUP_LEADERS).clone();
     for leader in leaders() {
@@ -61,25 +59,25 @@ pub fn terminate_programs() {
     }
 }
 
-/// Sends a signal to the group of a child that was not waited for.
+/// Sends a signal to the process group of a child that was not reaped yet.
 fn signal_group(leader: Pid, signal: Signal) {
     if kill_process_group(leader, signal).is_err() {
-        // It has not made its group yet, or it is gone already, which is what is wanted.
+        // The group may not exist yet, or may be gone already.
         kill_process(leader, signal).ok();
     }
 }
 
-/// Says whether a child has ended; it stays to be waited for.
+/// Returns true if a child has exited; does not reap it.
 fn has_ended(leader: Pid) -> bool {
     let only_look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
     !matches!(waitid(WaitId::Pid(leader), only_look), Ok(None))
 }
 
-/// A child whose whole process group is killed when it is dropped.
+/// A child; dropping it kills its process group.
 #[derive(Debug)]
 pub(super) struct ProcessGroup {
     child: Child,
-    /// Its number, until it is waited for.
+    /// Its pid, until it is reaped.
     leader: Option<Pid>,
 }
 
@@ -89,14 +87,14 @@ impl ProcessGroup {
         Self::spawn(command)
     }
 
-    /// Starts a program that a leash has put into a session of its own.
+    /// Starts a program behind the parent guard, which gives it its own session.
     fn start_guarded(command: Command) -> std::io::Result<Self> {
         Self::spawn(command)
     }
 
     fn spawn(mut command: Command) -> std::io::Result<Self> {
         command.kill_on_drop(true).stdout(Stdio::piped()).stderr(Stdio::piped());
-        // Nobody may look for what runs between its start and its entry here.
+        // Held so that `terminate_programs` cannot miss a child that is being started.
         let mut leaders = lock(&GROUP_LEADERS);
         let child = command.spawn()?;
         let leader = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
@@ -105,10 +103,10 @@ impl ProcessGroup {
         Ok(Self { child, leader })
     }
 
-    /// Waits until the child ends, and ends what it leaves behind in its group.
+    /// Waits until the child exits, and kills the rest of its group.
     pub(super) async fn wait(&mut self) -> std::io::Result<ExitStatus> {
         if let Some(leader) = self.leader {
-            // First listened for, then looked at: nothing is missed in between.
+            // Subscribed before the check, so that no exit is missed.
             let mut ended = signal(SignalKind::child())?;
             while !has_ended(leader) {
                 ended.recv().await;
@@ -118,26 +116,26 @@ impl ProcessGroup {
         self.child.wait().await
     }
 
-    /// Returns the child's ends of its pipes: to write to, and two to read from.
+    /// Takes the pipes of the child: stdin, stdout, stderr.
     pub(super) fn take_pipes(
         &mut self,
     ) -> (Option<ChildStdin>, Option<ChildStdout>, Option<ChildStderr>) {
         (self.child.stdin.take(), self.child.stdout.take(), self.child.stderr.take())
     }
 
-    /// Ends the whole group.
+    /// Kills the process group.
     pub(super) fn kill(&self) {
         self.signal(Signal::KILL);
     }
 
     fn signal(&self, signal: Signal) {
-        // The number is there only until the child was waited for; later it could be another's.
+        // The pid is kept only until the child is reaped; later it could be reused.
         if let Some(leader) = self.leader {
             signal_group(leader, signal);
         }
     }
 
-    /// Ends the whole group, which is sent nothing any more.
+    /// Kills the process group and sends it no more signals.
     fn kill_and_forget(&mut self) {
         self.kill();
         if let Some(leader) = self.leader.take() {
@@ -152,35 +150,33 @@ impl Drop for ProcessGroup {
     }
 }
 
-/// Keeps a program from outliving gtop, and from asking anything at the terminal.
+/// Keeps a program from outliving gtop, and from prompting at the terminal.
 ///
-/// The child first runs gtop again, which asks the kernel for a signal at the death of its parent,
-/// leaves the terminal behind and then becomes the program. Without a gtop to run, the program
-/// only has a process group of its own, and the end of its input to notice.
+/// The child first executes gtop, which asks the kernel for a signal when its parent dies, detaches from the
+/// terminal, and then executes the program. Without a gtop executable the program only has its own process group,
+/// and sees the end of its input.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ParentGuard<'a>(pub(super) Option<&'a Path>);
 
-/// The first word of the command line that makes gtop a leash; the number of its parent and the
-/// program with its arguments follow.
+/// The first argument that makes gtop a parent guard; the parent's pid and the program with its arguments follow.
 pub const PARENT_GUARD: &str = "__leash";
 
-/// What the leash exits with, as a shell does, when it cannot become the program.
+/// Exit status, as in a shell, if the guard cannot execute the program.
 pub const EXIT_NOT_STARTED: u8 = 127;
 
-/// Does what a leash does; `words` follow [`PARENT_GUARD`] on the command line. Returns only when it
-/// fails, with what to say.
+/// Runs the parent guard with the arguments after [`PARENT_GUARD`]. Returns only on failure, with the message.
 pub fn run_parent_guard(mut words: impl Iterator<Item = OsString>) -> String {
     use std::os::unix::process::CommandExt;
     let parent = words.next().and_then(|word| word.to_str()?.parse().ok());
     let (Some(parent), Some(program)) = (parent.and_then(Pid::from_raw), words.next()) else {
-        return "gtop: a leash needs the number of its parent and a program".to_owned();
+        return "gtop: the parent guard needs a parent pid and a program".to_owned();
     };
-    // Without either the program still has the end of its input to notice.
+    // If either fails, the program still sees the end of its input.
     rustix::process::set_parent_process_death_signal(Some(Signal::TERM)).ok();
     rustix::process::setsid().ok();
-    // The parent may have died before the kernel knew that it matters.
+    // The parent may have died before the death signal was set.
     if rustix::process::getppid() != Some(parent) {
-        return "gtop: it is gone".to_owned();
+        return "gtop: the parent process has exited".to_owned();
     }
     let error = Command::new(&program).args(words).as_std_mut().exec();
     format!("gtop: cannot start {}: {}", program.to_string_lossy(), fault::io_error_text(&error))
@@ -191,7 +187,7 @@ impl ParentGuard<'_> {
         self.start_without_env(program, words, |_| false)
     }
 
-    /// Starts a program that does not see the variables `without` says.
+    /// Starts a program without the environment variables that `without` selects.
     fn start_without_env(
         self,
         program: &OsStr,
@@ -203,7 +199,7 @@ impl ParentGuard<'_> {
             command.arg(PARENT_GUARD).arg(std::process::id().to_string()).arg(program);
         }
         command.args(words).stdin(Stdio::piped());
-        // The messages are read, in English; nothing is ever asked in a window.
+        // Messages are parsed, so in English; no askpass window is opened.
         command.env("LC_ALL", "C").env("SSH_ASKPASS_REQUIRE", "never");
         for (name, _) in std::env::vars_os() {
             if without(&name.to_string_lossy()) {
@@ -218,7 +214,7 @@ impl ParentGuard<'_> {
     }
 }
 
-/// What a program printed, and how it ended.
+/// The output of a program that has exited.
 #[derive(Debug)]
 pub(super) struct Completed {
     pub(super) succeeded: bool,
@@ -226,9 +222,9 @@ pub(super) struct Completed {
     pub(super) complaint: String,
 }
 
-/// Runs a program to its end, with nothing on its stdin.
+/// Runs a program to its end, with an empty stdin.
 ///
-/// Output beyond a bound is left unread, and the program ended.
+/// Output beyond the bound is not read, and the program is killed.
 pub(super) async fn run_to_completion(
     program: &Path,
     words: Vec<OsString>,
@@ -253,7 +249,7 @@ async fn read_all(pipe: Option<impl AsyncRead + Unpin>) -> std::io::Result<Strin
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// A command line that runs on this machine.
+/// A command running on this machine.
 #[derive(Debug)]
 pub(super) struct LocalProcess {
     group: ProcessGroup,
@@ -275,7 +271,7 @@ impl LocalProcess {
         group.map(Self::of).map_err(|error| not_started(OsStr::new(SHELL), &error))
     }
 
-    /// Starts a program that ends with gtop.
+    /// Starts a program that exits with gtop.
     pub(super) fn run(
         program: &Path,
         words: &[OsString],
@@ -285,7 +281,7 @@ impl LocalProcess {
         group.map(Self::of).map_err(|error| not_started(program.as_os_str(), &error))
     }
 
-    /// Starts a program that ends with gtop and does not see the variables `without` says.
+    /// Starts a program that exits with gtop, without the environment variables that `without` selects.
     pub(super) fn spawn_without_env(
         program: &Path,
         words: &[OsString],
@@ -296,12 +292,12 @@ impl LocalProcess {
         group.map(Self::of).map_err(|error| not_started(program.as_os_str(), &error))
     }
 
-    /// Returns the way to the program's stdin, to be closed by dropping it.
+    /// Takes the program's stdin; dropping it closes it.
     pub(super) fn take_stdin(&mut self) -> Option<ChildStdin> {
         self.input.take()
     }
 
-    /// Asks the program and its group to end.
+    /// Sends SIGTERM to the process group.
     pub(super) fn terminate(&self) {
         self.group.signal(Signal::TERM);
     }
@@ -367,7 +363,7 @@ impl LocalProcess {
         self.input = None;
     }
 
-    /// Closes stdin, waits a moment for the program to end, then ends it.
+    /// Closes stdin, waits up to two seconds for the program to exit, then kills it.
     pub(super) async fn shutdown(mut self) {
         self.close_stdin();
         let drained = async { while !matches!(self.next().await, Output::Closed(_)) {} };
@@ -382,7 +378,7 @@ fn not_started(program: &OsStr, error: &std::io::Error) -> Fault {
     }
 }
 
-/// A program whose standard input and output are a way to a host.
+/// A program whose stdin and stdout are a connection to a host.
 #[derive(Debug)]
 pub(super) struct PipedProgram {
     pub(super) input: ChildStdin,
@@ -392,14 +388,14 @@ pub(super) struct PipedProgram {
 }
 
 impl PipedProgram {
-    /// Starts `line` as ssh starts a `ProxyCommand`: the user's shell becomes it.
+    /// Starts `line` as ssh starts a `ProxyCommand`: with `exec` in the user's shell.
     pub(super) fn start(line: &str, leash: ParentGuard<'_>) -> Result<Self, Fault> {
         let shell = std::env::var_os("SHELL").filter(|shell| !shell.is_empty());
         let shell = shell.unwrap_or_else(|| "/bin/sh".into());
         Self::run(&shell, &["-c".into(), format!("exec {line}").into()], leash)
     }
 
-    /// Starts a program by itself.
+    /// Starts a program directly.
     pub(super) fn run(
         program: &OsStr,
         words: &[OsString],
@@ -414,12 +410,12 @@ impl PipedProgram {
     }
 }
 
-/// Reads a piece; 0 is the end. A pipe that is gone never answers.
+/// Reads a chunk; 0 is the end. Never returns for a closed pipe.
 async fn read_chunk(pipe: &mut Option<impl AsyncRead + Unpin>, buffer: &mut Vec<u8>) -> usize {
     let Some(pipe) = pipe else { return std::future::pending().await };
     buffer.reserve(READ_SIZE);
     let limit = u64::try_from(READ_SIZE).unwrap_or(u64::MAX);
-    // A pipe that cannot be read has ended as far as anybody can tell.
+    // A read error counts as the end.
     pipe.take(limit).read_buf(buffer).await.unwrap_or(0)
 }
 
@@ -431,7 +427,7 @@ fn exit_of(status: ExitStatus) -> Exit {
     }
 }
 
-/// Returns the name SSH would use, so that both transports speak alike.
+/// Returns the signal name as SSH reports it.
 fn signal_name(number: i32) -> String {
     const NAMES: [(Signal, &str); 10] = [
         (Signal::HUP, "HUP"),

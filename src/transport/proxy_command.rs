@@ -1,4 +1,4 @@
-//! A connection through the standard input and output of a `ProxyCommand`.
+//! A connection through the stdin and stdout of a `ProxyCommand`.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -20,20 +20,20 @@ use crate::transport::file_cache::lock;
 use crate::transport::openssh_stderr;
 use crate::transport::process::{ParentGuard, PipedProgram, ProcessGroup};
 
-/// Most bytes of complaints that are kept; the last ones count.
+/// Most bytes of stderr that are kept, the last ones.
 const MAX_STDERR: usize = 2048;
 
-/// How long the last words of a program that has ended may take to arrive.
+/// How long the stderr of a program that has exited may take to arrive.
 const STDERR_GRACE: Duration = Duration::from_millis(300);
 
-/// A running command as a stream. Dropping it ends the command.
+/// A running command as a stream. Dropping it kills the command.
 pub(super) struct ProxyCommandStream {
     input: ChildStdin,
     output: ChildStdout,
     _group: ProcessGroup,
 }
 
-/// What a program writes to its stderr, for those who want to know why it failed.
+/// The stderr of a program.
 #[derive(Debug)]
 pub(super) struct ProgramStderr {
     /// The command line that was run.
@@ -49,10 +49,9 @@ struct StderrBuffer {
 }
 
 impl ProgramStderr {
-    /// Returns the last line the program wrote, when it wrote any; of an ssh that got no greeting, the one that says
-    /// so.
+    /// Returns the last line of stderr; of an ssh without a version line, the line that says so.
     pub(super) async fn last_words(&self) -> Option<String> {
-        // What has ended has nothing to add; what goes on may never say anything.
+        // A program that still runs may never print anything.
         timeout(STDERR_GRACE, self.heard.is_over.subscribe().wait_for(|is_over| *is_over))
             .await
             .ok();
@@ -77,7 +76,7 @@ impl StderrBuffer {
     }
 }
 
-/// Starts a command and returns its stream, and where to read its complaints.
+/// Starts a command; returns its stream and its stderr.
 pub(super) fn start(
     command: &str,
     leash: ParentGuard<'_>,
@@ -103,7 +102,7 @@ fn with_stderr(
     let heard =
         Arc::new(StderrBuffer { bytes: Mutex::default(), is_over: watch::Sender::new(false) });
     let listener = Arc::clone(&heard);
-    // It outlives the stream: the last words come when that has ended.
+    // It outlives the stream: the last lines come after that has ended.
     let mut listening = JoinSet::new();
     listening.spawn(async move { listener.listen(errors).await });
     let complaints = Arc::new(ProgramStderr { command, heard, _listening: listening });

@@ -1,8 +1,7 @@
-//! The file of `RevokedHostKeys`: keys and certificates that must never be believed.
+//! The file of `RevokedHostKeys`.
 //!
-//! It is a list of public keys, one on each line, or the binary list `ssh-keygen -k` writes
-//! (OpenSSH's `PROTOCOL.krl`). A list that is missing or not understood to its last byte refuses
-//! every key, as in OpenSSH: what it would have named is not known.
+//! It is a list of public keys, one per line, or a binary key revocation list (`ssh-keygen -k`, OpenSSH's
+//! `PROTOCOL.krl`). If the list is missing or invalid, every key is refused, as in OpenSSH.
 
 mod krl;
 
@@ -18,7 +17,7 @@ use crate::transport::fault::{self, Fault};
 use crate::transport::file_cache;
 use crate::transport::revoked_keys::krl::Krl;
 
-/// A list of what is revoked.
+/// A revocation list.
 #[derive(Debug)]
 pub(super) struct RevokedKeys(List);
 
@@ -28,7 +27,7 @@ enum List {
     Krl(Box<Krl>),
 }
 
-/// A key in the forms in which a list may name it.
+/// A key in the forms in which a list may contain it.
 struct KeyDigests {
     blob: Vec<u8>,
     sha1: [u8; 20],
@@ -36,7 +35,7 @@ struct KeyDigests {
 }
 
 impl KeyDigests {
-    /// `None` for a key that cannot be written down, which no list can name.
+    /// `None` for a key that cannot be encoded, which no list can contain.
     fn new(key: &KeyData) -> Option<Self> {
         let blob = PublicKey::new(key.clone(), "").to_bytes().ok()?;
         let sha1 = Sha1::digest(&blob).into();
@@ -46,7 +45,7 @@ impl KeyDigests {
 }
 
 impl RevokedKeys {
-    /// Reads a list, or says why every key must be refused.
+    /// Reads a list, or returns why every key must be refused.
     pub(super) fn read(path: &Path) -> Result<Arc<Self>, Fault> {
         let refusal = |why: &str| Fault::BadConfiguration {
             why: format!(
@@ -63,7 +62,7 @@ impl RevokedKeys {
         Self::parse(&bytes).map(Arc::new).map_err(|why| refusal(&why))
     }
 
-    /// Reads the content of a list.
+    /// Parses a list.
     pub(super) fn parse(bytes: &[u8]) -> Result<Self, String> {
         if let Some(krl) = Krl::parse(bytes) {
             return krl.map(|krl| Self(List::Krl(Box::new(krl)))).map_err(str::to_owned);
@@ -77,13 +76,13 @@ impl RevokedKeys {
                 continue;
             }
             let key = PublicKey::from_openssh(&format!("{kind} {}", key.unwrap_or_default()));
-            let key = key.map_err(|_unreadable| format!("line {} is no key", at + 1))?;
+            let key = key.map_err(|_unreadable| format!("line {} is not a key", at + 1))?;
             keys.push(key.key_data().clone());
         }
         Ok(Self(List::Keys(keys)))
     }
 
-    /// Returns whether a key is revoked.
+    /// Returns true if a key is revoked.
     pub(super) fn has_key(&self, key: &KeyData) -> bool {
         match &self.0 {
             List::Keys(keys) => keys.contains(key),
@@ -91,7 +90,7 @@ impl RevokedKeys {
         }
     }
 
-    /// Returns whether a certificate, its key or its signer is revoked.
+    /// Returns true if a certificate, its key or its signer is revoked.
     pub(super) fn has_certificate(&self, certificate: &Certificate) -> bool {
         let by_key =
             self.has_key(certificate.public_key()) || self.has_key(certificate.signature_key());

@@ -1,4 +1,4 @@
-//! From a configuration to an open line: directly, through gateways, or by a command.
+//! Opens a connection to a host: directly, through gateways, or with a `ProxyCommand`.
 
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -20,17 +20,17 @@ use crate::transport::{
     ConnectPlan, LOGIN_TIMEOUT, SshTarget, Transport, control_master, proxy_command, session,
 };
 
-/// Most gateways on the way to one host.
+/// Most gateways in one route.
 const MAX_JUMPS: usize = 16;
 
-/// How bytes get to a host, with every gateway on the way looked up.
+/// The route to a host, with all gateways resolved.
 #[derive(Debug, Clone)]
 pub(super) enum ResolvedRoute {
-    /// By a TCP connection from here.
+    /// A direct TCP connection.
     Direct(BindOptions),
-    /// Through a command.
+    /// A `ProxyCommand`.
     Command(String),
-    /// Through this gateway, which has a way of its own.
+    /// Through this gateway, which has a route of its own.
     Gateway(Arc<Gateway>),
 }
 
@@ -46,7 +46,7 @@ impl PartialEq for ResolvedRoute {
 }
 
 impl ResolvedRoute {
-    /// Returns the way that needs no gateway, as the settings of its first host say.
+    /// Returns the route to the first host, which needs no gateway.
     fn first_hop(settings: &HostSettings) -> Self {
         match &settings.route {
             Route::Command(command) => Self::Command(command.clone()),
@@ -59,7 +59,7 @@ impl ResolvedRoute {
 }
 
 impl ResolvedRoute {
-    /// Returns the same in words.
+    /// Returns the route for the trace.
     pub(super) fn summary(&self) -> trace::RouteSummary {
         match self {
             Self::Direct(_) => trace::RouteSummary::Direct,
@@ -87,10 +87,10 @@ impl JumpHost {
 }
 
 impl Transport {
-    /// Looks up every gateway on the way to a host.
+    /// Resolves the route to a host, with every gateway.
     ///
-    /// Each is a host of the configuration like any other, but for its own `ProxyJump`: that holds
-    /// only for the first one of a list, since the list says how the others are reached.
+    /// Each gateway has its own settings in the configuration. Its own `ProxyJump` applies only to the first of a
+    /// list, since the list defines the route to the others.
     pub(super) async fn resolve_route(
         &self,
         asked: &HostQuery,
@@ -121,8 +121,8 @@ impl Transport {
         }))
     }
 
-    /// Returns the settings of a target and of every gateway on the way to it, but of those that an open master
-    /// connection leads to: nothing has to be proved there.
+    /// Returns the settings of a target and its gateways, without those that have an open ControlMaster connection: they
+    /// need no login.
     pub(super) async fn settings_needing_login(
         &self,
         ssh: &SshTarget,
@@ -144,8 +144,8 @@ impl Transport {
         Ok(without_master)
     }
 
-    /// Opens a line to the host of a plan. The time for what follows begins when a gateway is
-    /// there, since waiting for one is none of the host's doing.
+    /// Opens a connection to the host of a plan. The deadline starts when the gateway is connected: the wait for a
+    /// gateway does not count against the host.
     pub(super) async fn dial(
         &self,
         typed: &str,
@@ -180,7 +180,7 @@ impl Transport {
         Ok((Connection { is_loopback, ..line }, limit))
     }
 
-    /// Looks a name up; where no name service knows it, the address a scheduler has for that node.
+    /// Looks up a name; if it does not resolve, the scheduler's address of the node.
     async fn look_up(&self, place: Endpoint<'_>) -> Result<Vec<SocketAddr>, Fault> {
         let unknown = match self.0.names.look_up(place).await {
             Err(fault @ Fault::NameNotFound { .. }) => fault,
@@ -193,7 +193,7 @@ impl Transport {
         self.0.names.look_up(elsewhere).await.map_err(|_as_unknown| unknown)
     }
 
-    /// Returns the address that a scheduler has for a node. What the configuration says of it is meant.
+    /// Returns the scheduler's address of a node; `None` if the configuration sets another `HostName`.
     async fn address_of(&self, typed: &str, host: &str) -> Option<String> {
         if !host.eq_ignore_ascii_case(typed) {
             return None;
@@ -201,23 +201,23 @@ impl Transport {
         self.0.addresses.of(typed).await
     }
 
-    /// Returns where the ssh program is to connect to in place of a name that no name service knows.
+    /// Returns the address for the ssh program to connect to if the node name does not resolve.
     pub(super) async fn elsewhere(&self, typed: &str, settings: &HostSettings) -> Option<String> {
         if settings.route != Route::Direct {
             return None;
         }
         let place = Endpoint { host: typed, port: settings.port, family: settings.family, typed };
-        // Few nodes have another address, and a name need not be looked up twice for the others.
+        // Checked first: few nodes have such an address, and the others need no second lookup.
         let address = self.address_of(typed, &settings.host).await?;
         self.0.names.look_up(place).await.is_err().then_some(address)
     }
 
-    /// Takes note of where a scheduler reaches its nodes.
+    /// Sets the scheduler's addresses of its nodes.
     pub fn set_scheduler_addresses(&self, addresses: SchedulerAddresses) {
         self.0.addresses.set(addresses);
     }
 
-    /// Opens a line through a gateway.
+    /// Opens a connection through a gateway.
     async fn connect_via_gateway(
         &self,
         gateway: &Arc<Gateway>,
@@ -233,7 +233,7 @@ impl Transport {
         let forbidden =
             |why| Fault::GatewayForwardingRefused { gateway: gateway.name.clone(), why };
         let mut turn = None;
-        // Keeps a session while it is asked again.
+        // Keeps the sessions open between attempts.
         let mut held = Vec::new();
         loop {
             let permit = match self.permit(gateway, turn.is_some()).await {
@@ -254,7 +254,7 @@ impl Transport {
                     return Ok((line, limit));
                 }
                 Err(ChannelRefusal::Unreachable(why)) => {
-                    // No name service of the gateway's may know it either.
+                    // The gateway may not resolve the name either.
                     let other = self.address_of(typed, &place.0).await;
                     if let Some(host) = other.filter(|host| !host.eq_ignore_ascii_case(&place.0)) {
                         place.0 = host;
@@ -279,7 +279,7 @@ impl Transport {
                 continue;
             }
             if turn.is_none() {
-                // Many may have asked at once, and refusals overtake consents: one by one, then.
+                // Many nodes may have asked at once, and refusals can overtake confirmations: then one at a time.
                 turn = gateway.open_permit.acquire().await.ok();
                 continue;
             }
@@ -287,13 +287,13 @@ impl Transport {
                 gateway.mark_forbidden(&place);
                 return Err(forbidden(refusal.words()));
             }
-            // That passes.
+            // A transient refusal.
             let why = refusal.words();
             return Err(Fault::ChannelRefused { why }.at_gateway(&gateway.name));
         }
     }
 
-    /// Opens a line through a gateway over the user's master connection to it, when there is one.
+    /// Opens a connection through a gateway over the user's ControlMaster connection to it, if there is one.
     async fn connect_over_master(
         &self,
         gateway: &Gateway,
@@ -322,14 +322,14 @@ impl Transport {
         }))
     }
 
-    /// Takes a seat in a session with a gateway; opens one when there is none with room.
+    /// Returns a channel permit of a session with a gateway; opens a session if none has a free slot.
     async fn permit(&self, gateway: &Arc<Gateway>, has_turn: bool) -> Result<ChannelPermit, Fault> {
         let asked = Instant::now();
         loop {
             if let Some(permit) = gateway.permit() {
                 return Ok(permit);
             }
-            // Whoever comes first opens it for all who wait here.
+            // The first caller opens it for all who wait here.
             let turn = if has_turn { None } else { gateway.open_permit.acquire().await.ok() };
             if let Some(permit) = gateway.permit() {
                 return Ok(permit);
@@ -342,7 +342,7 @@ impl Transport {
         }
     }
 
-    /// Opens a session with a gateway and takes a seat in it.
+    /// Opens a session with a gateway and returns a channel permit.
     async fn open_session_and_permit(
         &self,
         gateway: &Arc<Gateway>,
@@ -355,7 +355,7 @@ impl Transport {
         ChannelPermit::take(&mux).ok_or_else(lost)
     }
 
-    /// Logs in to a gateway, which may itself be behind another.
+    /// Logs in to a gateway, which may be behind another one.
     fn open_gateway<'a>(
         &'a self,
         gateway: &'a Arc<Gateway>,
@@ -368,7 +368,7 @@ impl Transport {
         })
     }
 
-    /// Opens a session for a plan, up to the point where commands may be run.
+    /// Connects and authenticates; commands can be run afterwards.
     pub(super) async fn log_in(
         &self,
         typed: &str,

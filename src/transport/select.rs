@@ -1,4 +1,4 @@
-//! By SSH or by a step of a job: which of them leads to a node, and which is tried first.
+//! Chooses between SSH and a Slurm step for a node.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::transport::target::{Profile, Reach, Target};
 use crate::transport::trace::{self, ConnectEvent};
 use crate::transport::{DEFAULT_CONNECT_TIMEOUT, Transport};
 
-/// What is to be started where, in either way.
+/// The probe to start on a node, over either transport.
 #[derive(Clone, Copy)]
 pub(super) struct ProbeCall<'a> {
     pub(super) target: &'a Target,
@@ -22,7 +22,7 @@ pub(super) struct ProbeCall<'a> {
 }
 
 impl Transport {
-    /// Takes note of which jobs of the user run where.
+    /// Updates the user's running jobs by node.
     pub fn update_jobs(&self, choose: impl FnOnce(&NodeJobs) -> NodeJobs) {
         let mut places = lock(&self.0.srun_steps.places);
         *places = Arc::new(choose(&places));
@@ -47,7 +47,7 @@ impl Transport {
         if has_place && self.0.cluster.refuses_ssh(state).await {
             match self.open_in_step(ways, &mut on_step).await {
                 Err(fault) if !fault.retries_by_itself() => {
-                    log::info!("{}: {fault}; ssh is tried", ways.target.name);
+                    log::info!("{}: {fault}; trying ssh", ways.target.name);
                     trace::record(|| ConnectEvent::SlurmStepFailed(fault.to_string()));
                 }
                 ended => return ended,
@@ -66,14 +66,14 @@ impl Transport {
             }
             Err(again) if again.retries_by_itself() => Err(again),
             Err(neither) => {
-                // What a person can do something about comes first.
-                log::info!("{}: by srun neither: {neither}", ways.target.name);
+                // The SSH fault is reported, as the user can fix it.
+                log::info!("{}: srun failed too: {neither}", ways.target.name);
                 Err(fault)
             }
         }
     }
 
-    /// Takes the node's part of a step.
+    /// Joins the node's Slurm step.
     async fn open_in_step(
         &self,
         ways: ProbeCall<'_>,
@@ -102,23 +102,23 @@ impl Transport {
             if !(fault.is_job_specific() && self.0.srun_steps.pass_over(node, job)) {
                 return Err(fault);
             }
-            log::info!("{node}: no step of job {job}: {fault}; another job there is tried");
+            log::info!("{node}: no step of job {job}: {fault}; trying another job on the node");
             trace::record(|| ConnectEvent::SlurmStepFailed(fault.to_string()));
         }
     }
 
-    /// Returns the jobs of the user that are known to run on a node.
+    /// Returns the user's known running jobs on a node.
     pub fn jobs_on(&self, node: &NodeName) -> Vec<JobId> {
         self.0.srun_steps.jobs_on(node)
     }
 }
 
-/// Returns whether the node lets us in by SSH in no way, though its job is ours.
+/// Returns true if the node refuses SSH logins, in which case a Slurm step is tried.
 pub(super) fn is_refusal(fault: &Fault) -> bool {
     let is_of_login =
         |step: &ConnectPhase| matches!(step, ConnectPhase::Login | ConnectPhase::Command);
     let root = fault.root();
-    // What keeps out who has no job there, where we have one: some say so, others hang up.
+    // Some nodes that admit only users with a job close the connection without a message.
     let hangs_up = matches!(root, Fault::ConnectionLost { step, .. } if is_of_login(step));
     hangs_up
         || matches!(

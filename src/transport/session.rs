@@ -1,4 +1,4 @@
-//! One SSH connection up to the point where the host key is accepted.
+//! One SSH connection: the handshake, and russh's callbacks.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -18,61 +18,61 @@ use crate::transport::output_queue::OutputQueue;
 use crate::transport::trace::{self, ConnectEvent, Trace};
 use crate::transport::underlay::{Connection, Underlay};
 
-/// Most refusals of channels that are kept until somebody asks.
+/// Most channel refusals kept until they are read.
 const MAX_REFUSALS: usize = 64;
 
-/// Longest greeting text that is kept.
+/// Most characters of the login banner that are kept.
 const MAX_BANNER: usize = 4096;
 
-/// An open connection; dropping it ends it.
+/// An open connection; dropping it closes it.
 pub(super) struct Session {
     pub(super) handle: Handle<ClientHandler>,
     pub(super) state: Arc<ConnectionState>,
-    /// What it runs over; a gateway stays open as long as this.
+    /// What it runs over; keeps a gateway open.
     pub(super) underlay: Underlay,
     _cancel_guard: CancelGuard,
 }
 
-/// What the connection's own task has met, for those outside it.
+/// What the connection's task has received, shared with the session's owner.
 #[derive(Debug, Default)]
 pub(super) struct ConnectionState {
     verification: Mutex<Option<Verification>>,
     banner: Mutex<String>,
     end: Mutex<Option<End>>,
     refusals: Mutex<VecDeque<String>>,
-    /// What the command says.
+    /// The output of the command.
     pub(super) output: OutputQueue,
-    /// What is written to the command as soon as it has said something.
+    /// Written to the command's stdin at its next output.
     reply: Mutex<Option<String>>,
 }
 
 /// How a connection ended.
 #[derive(Debug, Clone)]
 pub(super) enum End {
-    /// The node said good-bye with these words.
+    /// The node disconnected with this message.
     Disconnected(String),
-    /// It broke.
+    /// It failed, for this reason.
     Failed(String),
 }
 
 impl ConnectionState {
-    /// Returns what is to be said about the key the node showed.
+    /// Returns the result of the host key verification.
     pub(super) fn verification(&self) -> Option<Verification> {
         lock(&self.verification).clone()
     }
 
-    /// Returns the text sshd shows before login, without control characters.
+    /// Returns the login banner, without control characters.
     pub(super) fn banner(&self) -> Option<String> {
         let banner = lock(&self.banner);
         (!banner.is_empty()).then(|| banner.clone())
     }
 
-    /// Returns how much of that text there is, in bytes.
+    /// Returns the length of the banner so far, in bytes.
     pub(super) fn banner_length(&self) -> usize {
         lock(&self.banner).len()
     }
 
-    /// Returns what was added to that text since it was so long, on one line.
+    /// Returns the banner text after `length` bytes, on one line.
     pub(super) fn banner_since(&self, length: usize) -> Option<String> {
         let banner = lock(&self.banner);
         let said = banner.get(length..).unwrap_or_default();
@@ -80,28 +80,28 @@ impl ConnectionState {
         (!words.is_empty()).then(|| fault::sanitize_line(&words.join(" ")))
     }
 
-    /// Returns how the connection ended.
+    /// Returns how the connection ended, or `None` while it is open.
     pub(super) fn end(&self) -> Option<End> {
         lock(&self.end).clone()
     }
 
-    /// Takes what the node said when it refused a channel; refusals are asked for as they come.
+    /// Takes the message of the oldest channel refusal.
     pub(super) fn refusal(&self) -> Option<String> {
         lock(&self.refusals).pop_front().filter(|words| !words.is_empty())
     }
 
-    /// Has this written as soon as the command says something: russh's queue for what is written has places so
-    /// large, and takes another one each time, that what is written now and then would fill most memory.
+    /// Sets a line to be written at the next output of the command: each write from outside takes a new large slot of
+    /// russh's queue, so occasional writes would take most of the memory.
     pub(super) fn reply(&self, line: String) {
         *lock(&self.reply) = Some(line);
     }
 
-    /// Takes back what is not written yet, because the command said nothing.
+    /// Takes back the line if it was not written yet.
     pub(super) fn take_back(&self) -> Option<String> {
         lock(&self.reply).take()
     }
 
-    /// Returns why the connection ended, in words.
+    /// Returns why the connection ended, as text.
     pub(super) fn end_text(&self) -> String {
         match self.end() {
             Some(End::Disconnected(words)) => format!("node says: {words}"),
@@ -111,7 +111,7 @@ impl ConnectionState {
     }
 }
 
-/// Greets the node, exchanges keys and judges its host key.
+/// Runs the handshake: version exchange, key exchange, host key verification.
 pub(super) async fn establish(
     line: Connection,
     trust: HostKeyPolicy,
@@ -121,7 +121,7 @@ pub(super) async fn establish(
     handshake(line, trust, params, Arc::default(), deadline).await
 }
 
-/// Does the same to learn the host key only; the node sees a connection that ends.
+/// Runs the handshake only to learn the host key, then disconnects.
 pub(super) async fn fetch_host_key(
     line: Connection,
     verifier: Arc<HostKeyVerifier>,
@@ -173,7 +173,7 @@ async fn handshake(
     Err(underlay.attribute(fault).await)
 }
 
-/// Why the connection's task stopped by our own will or by accident.
+/// Why the connection's task stopped.
 #[derive(Debug)]
 pub(super) enum HandlerError {
     Fault(Box<Fault>),
@@ -186,9 +186,9 @@ impl From<russh::Error> for HandlerError {
     }
 }
 
-/// Our answers to what the node asks of a client.
+/// Handles russh's callbacks.
 pub(super) struct ClientHandler {
-    /// Apart, since a connection keeps all that stands here several times over.
+    /// Boxed, since a connection reserves the size of this struct several times.
     trust: Box<HostKeyPolicy>,
     is_loopback: bool,
     state: Arc<ConnectionState>,
@@ -223,7 +223,7 @@ impl client::Handler for ClientHandler {
         names: &russh::Names,
         _session: &mut client::Session,
     ) -> Result<(), HandlerError> {
-        // Keys are exchanged again every hour; only the first time is of interest.
+        // Only the first key exchange is traced, not the hourly rekeying.
         if let Some(trace) = self.trace.take() {
             trace.push(ConnectEvent::Negotiated {
                 exchange: names.kex.as_ref().to_owned(),
@@ -342,8 +342,8 @@ impl client::Handler for ClientHandler {
         Ok(())
     }
 
-    // A node may open nothing here: gtop forwards neither ports, nor X11, nor an agent.
-    // russh would accept all of these by itself; an answer that is dropped is a refusal.
+    // A node may open no channels to gtop: neither ports, nor X11, nor an agent are forwarded.
+    // russh would accept all of these by default; dropping the reply refuses.
 
     async fn server_channel_open_forwarded_tcpip(
         &mut self,

@@ -1,9 +1,8 @@
-//! A step of a Slurm job as the way to its nodes, for sites that let nobody in by SSH.
+//! A Slurm step (`srun`) as the transport to the nodes of a job, for clusters that refuse SSH.
 //!
-//! One `srun` reaches all nodes of a job: what is written to it goes to every task, and what the
-//! tasks print is sorted by node here. The step takes nothing from the job that another step could
-//! want; with Slurm before 22.05 it would, so there it is refused. There is never more than one step
-//! of ours in a job.
+//! One `srun` reaches all nodes of a job: its stdin goes to every task, and the output of the tasks is demultiplexed
+//! by node here. The step takes no resources from other steps; with Slurm before 22.05 it would, so there it is
+//! refused. gtop never runs more than one step per job.
 
 mod cluster;
 mod cluster_cache;
@@ -36,55 +35,54 @@ use crate::transport::srun::router::{Router, StepTask};
 pub(super) use cluster::{Cluster, refine_fault};
 pub(super) use messages::{HIDDEN_VARIABLES, srun_fault};
 
-/// A node that the running step does not serve gets a new one when that has run for so long: it
-/// interrupts all nodes of the job for a second.
+/// A running step is restarted for a node it does not include only at this age: a restart interrupts all nodes of
+/// the job for a second.
 const MIN_RESTART_AGE: Duration = Duration::from_secs(600);
-/// How long a job is left alone after a step in it failed or ended: at first, and at most.
+/// The backoff after a step failed or ended.
 const MIN_BACKOFF: Duration = Duration::from_secs(1);
 const MAX_BACKOFF: Duration = Duration::from_secs(60);
-/// A step that lasted so long was a good one.
+/// A step that ran this long resets the backoff.
 const STABLE_AFTER: Duration = Duration::from_secs(30);
-/// How long a step may take to end once nobody wants it any more.
+/// Timeout for a step to exit after its last channel is gone.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(4);
-/// Most output of a node that waits for its session; what is more is dropped, and missed.
+/// Most lines of a node that wait for its session; further ones are dropped.
 const MAX_PENDING_OUTPUT: usize = 256;
-/// Most commands that wait to be written.
+/// Most writes to stdin that wait.
 const MAX_PENDING_COMMANDS: usize = 64;
 
-/// Returns whose a line is, the number of the message it is a part of, and whether a message begins
-/// with it that whoever comes later must hear first.
+/// Returns the node of a line, the number of its message, and whether the line begins a hello, which later
+/// subscribers must get first.
 pub type LineAddress = fn(&[u8]) -> Option<(&str, u64, bool)>;
 
-/// What a step runs on all its nodes.
+/// What a step runs on its nodes.
 #[derive(Debug, Clone)]
 pub struct StepScript {
-    /// The word by which nodes announce themselves: a line of it and the node, with `NOPY` between
-    /// for some.
+    /// The nonce of the announcement line of each node: `NONCE [NOPY] NODE`.
     pub nonce: String,
-    /// What `/bin/sh -c` is to run.
+    /// The script for `/bin/sh -c`.
     pub script: String,
-    /// What is to be written once to all nodes, after they have announced themselves.
+    /// Written once to stdin, after the nodes have announced themselves.
     pub input: Vec<u8>,
-    /// How to tell whose a line of the output is.
+    /// Finds the node of an output line.
     pub address_of: LineAddress,
 }
 
-/// The jobs of the user, shared with the steps in them.
+/// The user's running jobs, shared with the steps.
 pub(super) type SharedNodeJobs = Arc<Mutex<Arc<NodeJobs>>>;
 
-/// All steps, and what is known of the jobs they are in.
+/// All steps, and the jobs they run in.
 #[derive(Debug, Default)]
 pub(super) struct SrunSteps {
     pub(super) places: SharedNodeJobs,
     slots: Mutex<BTreeMap<JobId, Arc<JobSlot>>>,
-    /// One task a step; it ends with the step.
+    /// One task per step.
     tasks: Mutex<JoinSet<()>>,
 }
 
-/// A job, as far as steps of ours go.
+/// The step of one job.
 #[derive(Debug)]
 struct JobSlot {
-    /// Who may begin a step.
+    /// Held while a step is started.
     turn: Semaphore,
     state: Mutex<SlotState>,
 }
@@ -92,12 +90,12 @@ struct JobSlot {
 #[derive(Debug, Default)]
 struct SlotState {
     step: Weak<SrunStep>,
-    /// The board of the last step, which knows how it ended.
+    /// The router of the last step, which knows how it ended.
     last: Option<Arc<Router>>,
     pause: Duration,
 }
 
-/// A step with its nodes; it ends when the last channel is gone.
+/// A running step; it ends with its last channel.
 #[derive(Debug)]
 pub(super) struct SrunStep {
     router: Arc<Router>,
@@ -105,7 +103,7 @@ pub(super) struct SrunStep {
     began: Instant,
 }
 
-/// What a step is begun with.
+/// How to start a step.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SrunCall<'a> {
     pub(super) place: &'a StepNodes,
@@ -115,23 +113,22 @@ pub(super) struct SrunCall<'a> {
 }
 
 impl SrunSteps {
-    /// Returns where a node's step would run.
+    /// Returns the job and nodes of a node's step.
     pub(super) fn place(&self, node: &NodeName) -> Option<StepNodes> {
         lock(&self.places).of(node)
     }
 
-    /// Takes note that a step in this job did not lead to the node, and returns whether another job
-    /// may.
+    /// Records that a step in this job failed on a node, and returns true if there is another job to try.
     pub(super) fn pass_over(&self, node: &NodeName, job: &JobId) -> bool {
         pass_over(&self.places, node, job)
     }
 
-    /// Returns the jobs of the user on a node.
+    /// Returns the user's running jobs on a node.
     pub(super) fn jobs_on(&self, node: &NodeName) -> Vec<JobId> {
         lock(&self.places).on(node).cloned().collect()
     }
 
-    /// Takes a node's part of the step of its job, and begins the step where there is none.
+    /// Joins the step of a node's job; starts the step if there is none.
     pub(super) async fn join(
         &self,
         node: &NodeName,
@@ -168,7 +165,7 @@ impl SrunSteps {
 
     fn slot(&self, job: &JobId) -> Arc<JobSlot> {
         let mut slots = lock(&self.slots);
-        // Of jobs that are over nothing is kept.
+        // Drops the state of jobs that are over.
         slots.retain(|_, slot| Arc::strong_count(slot) > 1 || slot.must_be_kept());
         let new = || Arc::new(JobSlot { turn: Semaphore::new(1), state: Mutex::default() });
         Arc::clone(slots.entry(job.clone()).or_insert_with(new))
@@ -205,21 +202,21 @@ impl SrunSteps {
 }
 
 impl JobSlot {
-    /// Returns whether something must be remembered about the job.
+    /// Returns true if the state of the job is still needed.
     fn must_be_kept(&self) -> bool {
         let state = lock(&self.state);
         let ended = state.last.as_ref().and_then(|router| router.ended_at());
         state.step.strong_count() > 0 || ended.is_some_and(|at| at.elapsed() < MAX_BACKOFF)
     }
 
-    /// Waits until the last step is gone and the job was left alone for a while. Whoever asked
-    /// before the last step failed shares its fault.
+    /// Waits for the last step to exit, and for the backoff. Callers that asked before the last step failed get its
+    /// fault.
     async fn wait(&self, asked: Instant) -> Result<(), Fault> {
         let last = lock(&self.state).last.clone();
         let Some(last) = last else { return Ok(()) };
-        // Two steps at once there must not be, whatever the old one does.
+        // There must never be two steps at once.
         if timeout(SHUTDOWN_TIMEOUT * 2, last.wait_until_ended()).await.is_err() {
-            return Err(Fault::step(StepCause::Busy, "the last step of gtop has not ended yet"));
+            return Err(Fault::step(StepCause::Busy, "gtop's last step has not ended yet"));
         }
         let Some(ended) = last.ended_at() else { return Ok(()) };
         if let Some(fault) = last.end().filter(|_| ended >= asked) {
@@ -237,7 +234,7 @@ impl JobSlot {
     }
 }
 
-/// One node's part of a step.
+/// The channel of one node in a step.
 #[derive(Debug)]
 pub(super) struct StepChannel {
     node: NodeName,
@@ -248,12 +245,12 @@ pub(super) struct StepChannel {
 }
 
 impl StepChannel {
-    /// Returns by which word the loaders of this step announce themselves.
+    /// Returns the nonce of the step's loaders.
     pub(super) fn nonce(&self) -> &str {
         &self.step.router.nonce
     }
 
-    /// Waits until the node is late, if it is awaited from now on.
+    /// Waits until the node is overdue, counted from now.
     pub(super) fn late(&self) -> impl Future<Output = ()> + use<> {
         let router = Arc::clone(&self.step.router);
         async move { router.late().await }
@@ -267,7 +264,7 @@ impl StepChannel {
         }
     }
 
-    /// Returns why the node has no output any more; where another job of it may serve, that.
+    /// Returns why the node's output ended, or that another job is tried.
     fn why_closed(&self) -> Option<Fault> {
         let fault = self.step.router.why_closed(&self.node)?;
         if fault.is_job_specific() && pass_over(&self.known, &self.node, &self.job) {
@@ -281,13 +278,13 @@ impl StepChannel {
         sent.map_err(|_over| Fault::SessionLost { why: "the step has ended".to_owned() })
     }
 
-    /// Takes leave; the last one waits for the end of the step.
+    /// Closes the channel; the last one waits for the step to exit.
     pub(super) async fn shutdown(self) {
         let router = Arc::clone(&self.step.router);
         let is_last = Arc::strong_count(&self.step) == 1;
         drop(self);
         if is_last {
-            // What does not end by itself is ended by its leash.
+            // A step that does not exit is ended by its parent guard.
             timeout(SHUTDOWN_TIMEOUT, router.wait_until_ended()).await.ok();
         }
     }
@@ -297,22 +294,21 @@ fn pass_over(known: &SharedNodeJobs, node: &NodeName, job: &JobId) -> bool {
     Arc::make_mut(&mut lock(known)).pass_over(node, job)
 }
 
-/// Returns the command line of `srun`.
+/// Returns the arguments of `srun`.
 pub(super) fn srun_args(call: SrunCall<'_>, script: &str) -> Vec<OsString> {
     let StepNodes { job, nodes } = call.place;
     let names: Vec<&str> = nodes.iter().map(NodeName::as_str).collect();
     let seconds = call.connect_limit.as_secs().max(1);
     let mut words = job.words();
     words.extend([
-        // Shares whatever it uses, and takes no memory of its own. No devices are named, so that it
-        // may see those of the job: it uses none.
+        // Shares all resources and allocates no memory. No devices are requested, so that it sees those of the job.
         "--overlap".to_owned(),
         "--mem=0".to_owned(),
         format!("--nodes={}", names.len()),
         format!("--ntasks={}", names.len()),
         "--ntasks-per-node=1".to_owned(),
         format!("--nodelist={}", names.join(",")),
-        // One node that fails is no reason to end the others.
+        // A failed node must not end the step on the others.
         "--no-kill".to_owned(),
         "--kill-on-bad-exit=0".to_owned(),
         "--wait=0".to_owned(),
@@ -320,7 +316,7 @@ pub(super) fn srun_args(call: SrunCall<'_>, script: &str) -> Vec<OsString> {
         "--job-name=gtop".to_owned(),
         "--cpu-bind=none".to_owned(),
         "--mpi=none".to_owned(),
-        // A home that hangs must not keep the probe from starting.
+        // A home directory that hangs must not block the probe.
         "--chdir=/".to_owned(),
         "--export=PATH,HOME,USER,LOGNAME".to_owned(),
     ]);

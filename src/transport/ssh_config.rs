@@ -1,29 +1,28 @@
-//! What the user's ssh configuration says about one host.
+//! Reads the user's ssh configuration, as OpenSSH does.
 //!
-//! The files are read here, as OpenSSH reads them: `read` makes a tree of them, `resolve` finds
-//! what holds for a host, `settings` turns that into what a connection needs. The `ssh` program is
-//! asked (`ssh -G`) only about what needs it: `Match exec`, `localnetwork` and `version`,
+//! `tree` parses the files, `resolve` evaluates them for a host, `host_settings` turns the options into what a
+//! connection needs. The `ssh` program is run (`ssh -G`) only where needed: `Match exec`, `localnetwork` and `version`,
 //! `CanonicalizePermittedCNAMEs`, tokens and variables in `User` and `Include`, `Include ~name/`,
-//! files their group can write, and keywords, words and algorithms that are not known here, which
-//! another version of it may know. Where it is asked and there is none, the fault names the line.
+//! group-writable files, and keywords, values and algorithms that gtop does not know but another version of `ssh` may.
+//! If it is needed and not installed, the fault names the line.
 //!
-//! gtop differs from OpenSSH 9.2 on purpose in this:
+//! Deliberate differences from OpenSSH 9.2:
 //!
-//! - Of the password database, which says what `~` is, only `/etc/passwd` is read: a directory
-//!   service can be slow or hang, so `HOME` and `USER` count for those it knows.
-//! - What OpenSSH has learnt up to version 10 is read: new options, `Match tagged`, `sessiontype`
+//! - Of the password database only `/etc/passwd` is read: a directory service can be slow or hang, so `HOME` and
+//!   `USER` are used for users it does not list.
+//! - Features up to OpenSSH 10 are supported: new options, `Match tagged`, `sessiontype`
 //!   and `command`, the key exchange `mlkem768x25519-sha256`.
 //! - `Match sessiontype` sees `exec`, because gtop runs a command; `ssh -G` would see `shell`.
-//! - Values of forwardings, and of options that OpenSSH has learnt since, are not judged.
-//! - Names of hosts and users that `ssh` refuses when they are typed are refused in files as well.
-//! - Algorithms nobody configured are left to gtop's own order.
-//! - A list of algorithms that leaves nothing is a mistake.
-//! - `BatchMode` does not turn `ServerAliveInterval` on, as Debian's OpenSSH has it.
+//! - Values of forwardings, and of options added since, are not validated.
+//! - Host and user names that `ssh` refuses on its command line are refused in files too.
+//! - Algorithms that are not configured have gtop's own order.
+//! - An empty list of algorithms is an error.
+//! - `BatchMode` does not enable `ServerAliveInterval`, unlike in Debian's OpenSSH.
 //! - `CanonicalizePermittedCNAMEs` without `CanonicalizeHostname` looks nothing up.
-//! - A scope (`%eth0`) and the address before it stay as they are spelt otherwise.
-//! - Pipes and devices other than `/dev/null` are not read. There are bounds on the number of
+//! - An address with a scope (`%eth0`) is not normalised.
+//! - Pipes and devices other than `/dev/null` are not read. There are limits on the number of
 //!   files (1,024) and on their size (32 MiB together).
-//! - Bytes that are no UTF-8 become replacement characters.
+//! - Invalid UTF-8 becomes replacement characters.
 
 mod algorithm_sets;
 mod config_cache;
@@ -56,11 +55,11 @@ use crate::transport::fault::{self, Fault};
 use crate::transport::known_hosts::KnownHostName;
 use crate::transport::ssh_config::resolved::ResolvedOptions;
 
-/// Names of the keys OpenSSH tries when nothing is configured.
+/// The default key files of OpenSSH.
 const DEFAULT_KEYS: [&str; 7] =
     ["id_rsa", "id_ecdsa", "id_ecdsa_sk", "id_ed25519", "id_ed25519_sk", "id_xmss", "id_dsa"];
 
-/// Which kinds of address may be used.
+/// The address family to use (`AddressFamily`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AddressFamily {
     Any,
@@ -78,7 +77,7 @@ impl AddressFamily {
     }
 }
 
-/// Everything needed to reach one host.
+/// The settings of one host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct HostSettings {
     pub(super) host: String,
@@ -86,7 +85,7 @@ pub(super) struct HostSettings {
     pub(super) user: String,
     pub(super) known_hosts_name: KnownHostName,
     pub(super) family: AddressFamily,
-    /// Set only when the configuration sets it.
+    /// `None` unless the configuration sets it.
     pub(super) connect_timeout: Option<Duration>,
     /// The local address to connect from.
     pub(super) bind_address: Option<String>,
@@ -95,32 +94,31 @@ pub(super) struct HostSettings {
     pub(super) route: Route,
     pub(super) alive: KeepAlive,
     pub(super) keys: KeySettings,
-    /// Names of the authentication methods that may be used, the preferred first.
+    /// The authentication methods to use, in order of preference.
     pub(super) methods: Vec<String>,
-    /// The devices of `KbdInteractiveDevices`, as they are written.
+    /// `KbdInteractiveDevices`, as written.
     pub(super) devices: Option<String>,
-    /// How often a person may be asked for one proof; never in `BatchMode`.
+    /// `NumberOfPasswordPrompts`; 0 in `BatchMode`.
     pub(super) prompts: u32,
     pub(super) algorithms: AlgorithmSettings,
     pub(super) host_key_check: HostKeyCheck,
-    /// Whether any key is believed of a host that is reached by a loopback address.
+    /// Accept any host key at a loopback address (`NoHostAuthenticationForLocalhost`).
     pub(super) trusts_loopback: bool,
-    /// Bits that RSA keys must have, on both sides.
+    /// Minimum size of RSA keys, in bits (`RequiredRSASize`).
     pub(super) min_rsa_bits: u32,
     /// The file of `RevokedHostKeys`.
     pub(super) revoked_host_keys: Option<PathBuf>,
-    /// The first of these is where a new host key is written.
+    /// New host keys are written to the first.
     pub(super) user_known_hosts: Vec<PathBuf>,
     pub(super) global_known_hosts: Vec<PathBuf>,
     pub(super) hash_known_hosts: bool,
-    /// Where the options in effect were set, by their names in lower case. Nothing when `ssh -G`
-    /// was asked: it does not say.
+    /// Where each option was set, by lower-case name. Empty for settings from `ssh -G`, which does not report it.
     pub(super) origins: BTreeMap<&'static str, Origin>,
-    /// Where the socket of a master connection may be: versions of OpenSSH differ in what `%C` holds.
+    /// Where the socket of a ControlMaster may be: OpenSSH versions differ in `%C`.
     pub(super) control_paths: Vec<PathBuf>,
-    /// Options in effect that only the `ssh` program can follow, spelt as in `ssh_config`.
+    /// Effective options that only the `ssh` program supports, as spelt in `ssh_config`.
     pub(super) needs_ssh: Vec<String>,
-    /// What the `ssh` program must be told so that it runs a command and no more.
+    /// Options that make the `ssh` program run just a command.
     pub(super) command_overrides: Vec<&'static str>,
 }
 
@@ -144,35 +142,35 @@ impl fmt::Display for Origin {
     }
 }
 
-/// An option in effect, for a person who asks why.
+/// An effective option, for `gtop doctor`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EffectiveOption {
-    /// Its name in lower case.
+    /// The name in lower case.
     pub name: &'static str,
-    /// Its name as the manual spells it.
+    /// The name as spelt in the manual.
     pub spelling: &'static str,
-    /// Its values, as `ssh -G` prints them.
+    /// The values, as `ssh -G` prints them.
     pub values: Vec<String>,
-    /// The line that set it; none for a default, and for what `ssh -G` said.
+    /// The line that set it; `None` for defaults and for values from `ssh -G`.
     pub origin: Option<Origin>,
-    /// Whether somebody set it, in a line that may not be known.
+    /// It was set, perhaps in an unknown line.
     pub is_set: bool,
-    /// Whether it is as good as not there.
+    /// gtop ignores it.
     pub is_ignored: bool,
 }
 
-/// How bytes get to the host.
+/// How to connect to the host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Route {
-    /// By a TCP connection.
+    /// A direct TCP connection.
     Direct,
-    /// Through these hosts, the nearest first.
+    /// `ProxyJump`: through these hosts, in connection order.
     Jumps(Vec<JumpHost>),
-    /// Through the standard input and output of this command, tokens expanded.
+    /// `ProxyCommand`, tokens expanded.
     Command(String),
 }
 
-/// One host on the way to another, to be looked up in the configuration itself.
+/// A host of `ProxyJump`; it has its own settings.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct JumpHost {
     pub(super) host: String,
@@ -180,29 +178,29 @@ pub(super) struct JumpHost {
     pub(super) port: Option<u16>,
 }
 
-/// When a silent server counts as gone.
+/// `ServerAliveInterval` and `ServerAliveCountMax`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct KeepAlive {
-    /// How often to ask, when the configuration says so.
+    /// The interval; `None` is the default.
     pub(super) interval: Option<Duration>,
-    /// So many questions without an answer end the connection.
+    /// Keepalives without a reply before the connection is closed.
     pub(super) most: usize,
 }
 
-/// The names of the algorithms to offer, the preferred first; all that are known when empty.
+/// The algorithms to offer, in order of preference; the default when empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct AlgorithmSettings {
     pub(super) key_exchanges: Vec<String>,
     pub(super) ciphers: Vec<String>,
     pub(super) macs: Vec<String>,
     pub(super) host_keys: Vec<String>,
-    /// For signatures with the user's key.
+    /// `PubkeyAcceptedAlgorithms`.
     pub(super) signatures: Vec<String>,
-    /// For signatures of certificate authorities.
+    /// `CASignatureAlgorithms`.
     pub(super) authority_signatures: Vec<String>,
 }
 
-/// What `StrictHostKeyChecking` says about keys nobody has seen before.
+/// `StrictHostKeyChecking`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum HostKeyCheck {
     Yes,
@@ -211,16 +209,16 @@ pub(super) enum HostKeyCheck {
     No,
 }
 
-/// Which keys may be shown.
+/// Which keys may be offered.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct KeySettings {
-    /// Files in the order to try them.
+    /// The files, in the order to try them.
     pub(super) files: Vec<PathBuf>,
     /// The files of `CertificateFile`.
     pub(super) certificates: Vec<PathBuf>,
-    /// Whether the user chose them, rather than OpenSSH's defaults.
+    /// Set by the user, not OpenSSH's defaults.
     pub(super) are_keys_configured: bool,
-    /// Whether no other key of the agent may be shown.
+    /// `IdentitiesOnly`.
     pub(super) identities_only: bool,
     pub(super) agent: Option<PathBuf>,
 }
@@ -228,22 +226,22 @@ pub(super) struct KeySettings {
 /// The parts of the environment the configuration refers to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LocalEnv {
-    /// The home directory, as the password database has it.
+    /// The home directory by the password database.
     pub home: PathBuf,
-    /// The home directory as `HOME` has it: there OpenSSH looks for files to include, and for nothing else.
+    /// The home directory by `HOME`, used by OpenSSH only for `Include`.
     pub include_home: PathBuf,
-    /// The user name on this machine.
+    /// The local user name.
     pub user: String,
-    /// The name of this machine.
+    /// The local host name.
     pub machine: String,
-    /// The socket of the ssh agent, when there is one.
+    /// The socket of the ssh agent.
     pub agent: Option<PathBuf>,
 }
 
-/// The home of those who have none, as Debian names it.
+/// The home directory of users without one, as in Debian.
 const NO_HOME_DIR: &str = "/nonexistent";
 
-/// Returns name and home that `/etc/passwd` has for a user: cron and containers set no variables.
+/// Returns the name and home of a user in `/etc/passwd`: cron and containers may not set the variables.
 ///
 /// OpenSSH takes the home of the password database before `HOME`. `getpwuid` is not called: a
 /// directory service behind it can hang.
@@ -262,7 +260,7 @@ impl LocalEnv {
         let machine = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
         let variable = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
         let user = variable("USER").or_else(|| variable("LOGNAME"));
-        // Full names are of any encoding.
+        // The full names may be in any encoding.
         let text = std::fs::read("/etc/passwd").unwrap_or_default();
         let (name, home) =
             passwd_entry(&String::from_utf8_lossy(&text), rustix::process::getuid().as_raw());
@@ -277,36 +275,34 @@ impl LocalEnv {
         }
     }
 
-    /// Says what nobody told, and what to do about it.
+    /// Returns what is missing, and what to do about it.
     pub fn complaint(&self) -> Option<&'static str> {
         if self.user.is_empty() {
             return Some(
-                "USER is not set and /etc/passwd has no name for you; set USER, or write USER@HOST",
+                "USER is not set and /etc/passwd has no user name for you; set USER, or write USER@HOST",
             );
         }
         let is_homeless = self.home == Path::new(NO_HOME_DIR);
         is_homeless.then_some(
-            "HOME is not set and /etc/passwd has no home for you, so no ~/.ssh is looked at; set HOME",
+            "HOME is not set and /etc/passwd has no home for you, so ~/.ssh is not read; set HOME",
         )
     }
 }
 
-/// Refuses names that a shell or `ssh` could take for something else: those `ssh` refuses when they
-/// are typed.
+/// Refuses host names that a shell or `ssh` could misinterpret: those `ssh` refuses on its command line.
 pub(super) fn check_host(host: &str) -> Result<(), Fault> {
     let wrong = |c: char| is_unprintable(c) || c.is_whitespace() || "'`\"$\\;&<>|(){},".contains(c);
     check("host name", host, wrong)
 }
 
-/// Refuses names that a `known_hosts` file could take for several, a pattern or a mark.
+/// Refuses names that would be a list, a pattern or a marker in a `known_hosts` file.
 pub(super) fn check_known_name(host: &str) -> Result<(), Fault> {
     check_host(host)?;
     let begins = host.starts_with(['#', '@']);
     check("host name", host, |c| begins || "*?!".contains(c))
 }
 
-/// Refuses user names that could be taken for an option or a command, as `ssh` does when they are
-/// typed.
+/// Refuses user names that could be taken for an option or a command: those `ssh` refuses on its command line.
 pub(super) fn check_user(user: &str) -> Result<(), Fault> {
     let has_option = user.split(char::is_whitespace).skip(1).any(|word| word.starts_with('-'));
     let is_odd = has_option || user.ends_with('\\');
@@ -322,7 +318,7 @@ fn check(what: &str, text: &str, wrong: impl Fn(char) -> bool) -> Result<(), Fau
     Ok(())
 }
 
-/// One lookup: which host is asked about.
+/// The host to resolve the configuration for.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct HostQuery {
     /// The name the user typed.
@@ -337,14 +333,14 @@ impl HostQuery {
         self.user.as_deref().map_or(Ok(()), check_user)
     }
 
-    /// Returns the arguments of `ssh` that print the settings.
+    /// Returns the arguments of `ssh -G`.
     pub(super) fn arguments(&self, file: Option<&Path>) -> Vec<std::ffi::OsString> {
         let mut words: Vec<std::ffi::OsString> = vec!["-T".into(), "-G".into()];
         words.extend(self.place(file));
         words
     }
 
-    /// Returns the arguments of `ssh` that name the host, and the configuration file.
+    /// Returns the arguments of `ssh` for the host, user, port and configuration file.
     pub(super) fn place(&self, file: Option<&Path>) -> Vec<std::ffi::OsString> {
         let mut words: Vec<std::ffi::OsString> = Vec::new();
         if let Some(file) = file {
@@ -360,7 +356,7 @@ impl HostQuery {
         words
     }
 
-    /// Reads what `ssh -G` printed.
+    /// Parses the output of `ssh -G`.
     pub(super) fn settings_from_ssh_g(
         &self,
         text: &str,
@@ -376,20 +372,20 @@ impl HostQuery {
         host_settings::of(&resolved, self, env)
     }
 
-    /// Returns every option `ssh -G` printed.
+    /// Returns every option in the output of `ssh -G`.
     pub(super) fn options_from_ssh_g(&self, text: &str, env: &LocalEnv) -> Vec<EffectiveOption> {
         host_settings::effective(&ResolvedOptions::parse_ssh_g(text), self, env)
     }
 }
 
-/// Why the configuration does not answer.
+/// Why the configuration could not be evaluated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ConfigError {
-    /// It is wrong, or forbids the connection.
+    /// It is invalid, or forbids the connection.
     Invalid(Fault),
-    /// Only the `ssh` program can tell, because of this line.
+    /// Only the `ssh` program can evaluate this line.
     NeedsSsh { at: Origin, what: String },
-    /// Names have to be looked up first.
+    /// Names must be looked up first.
     NeedsLookup,
 }
 

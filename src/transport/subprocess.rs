@@ -1,4 +1,4 @@
-//! A program of this machine that is asked one thing: bounded in time and in what it may print.
+//! Runs a local program to its end, with a timeout and a bound on its output.
 
 use std::ffi::OsString;
 use std::io;
@@ -12,56 +12,49 @@ use tokio::time::{Instant, timeout};
 use crate::transport::fault;
 use crate::transport::process::ProcessGroup;
 
-/// Most bytes kept of what a program complains about.
+/// Most bytes of stderr that are kept.
 const MAX_STDERR: usize = 64 * 1024;
 
-/// What to ask, and of whom.
+/// A program to run.
 #[derive(Debug, Clone, Copy)]
 pub struct ProgramCall<'a> {
-    /// The program, found along PATH.
+    /// The program, looked up in PATH.
     pub program: &'a str,
-    /// Its arguments.
     pub words: &'a [OsString],
-    /// What is written to its standard input.
+    /// Written to its stdin.
     pub input: &'a str,
-    /// Environment variables that are set.
+    /// Environment variables to set.
     pub environment: &'a [(&'a str, &'a str)],
-    /// Environment variables whose names begin so are not passed on.
+    /// Prefix of environment variables to remove; empty for none.
     pub without: &'a str,
-    /// How long it may take.
     pub limit: Duration,
-    /// Most bytes of output; the rest is left unread and the program ended.
+    /// Most bytes of stdout; the program is killed when it prints more.
     pub most: usize,
 }
 
-/// What it answered.
+/// What the program printed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ProgramOutput {
-    /// It ended with status 0.
+    /// It exited with status 0, or was killed because it printed too much.
     pub succeeded: bool,
-    /// What it printed.
     pub output: String,
-    /// What it complained about.
     pub complaint: String,
-    /// There was more than is kept.
+    /// It printed more than `max_stdout` bytes.
     pub is_cut: bool,
-    /// How long it took.
     pub took: Duration,
 }
 
-/// Why there is no answer.
+/// Why a program gave no output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ProgramError {
-    /// There is no such program.
     NotFound,
-    /// It cannot be started.
+    /// It cannot be started, for this reason.
     NotStarted(String),
-    /// It took too long; this is what it had complained about.
+    /// It ran into the timeout; holds its stderr so far.
     TimedOut(String),
 }
 
-/// Runs a program in English to its end; it and its children are ended when it takes too long, or
-/// when nobody waits any more.
+/// Runs a program with `LC_ALL=C` to its end. Kills its process group on timeout, or when the future is dropped.
 pub async fn run_program(asked: ProgramCall<'_>) -> Result<ProgramOutput, ProgramError> {
     let began = Instant::now();
     let mut command = Command::new(asked.program);
@@ -82,7 +75,7 @@ pub async fn run_program(asked: ProgramCall<'_>) -> Result<ProgramOutput, Progra
     })?;
     let mut complaint = Vec::new();
     let answered = timeout(asked.limit, group.converse(asked, &mut complaint)).await;
-    // Whatever it started goes with it.
+    // Kills its children too.
     drop(group);
     let complaint = String::from_utf8_lossy(&complaint).into_owned();
     let Ok((succeeded, output)) = answered else { return Err(ProgramError::TimedOut(complaint)) };
@@ -102,7 +95,7 @@ impl ProcessGroup {
         let mut printed = Vec::new();
         let writing = async {
             if let Some(mut input) = input {
-                // A program that does not read has its reasons; its answer tells.
+                // A program may exit without reading its stdin.
                 input.write_all(asked.input.as_bytes()).await.ok();
             }
         };
@@ -119,17 +112,17 @@ impl ProcessGroup {
     }
 }
 
-/// Reads on where nothing more is kept: a full pipe would hold the program up.
+/// Keeps reading beyond the bound: a full pipe would block the program.
 async fn hear(pipe: Option<impl AsyncRead + Unpin>, into: &mut Vec<u8>) {
     let Some(mut pipe) = pipe else { return };
     take(Some(&mut pipe), MAX_STDERR, into).await;
-    // Whether it ends well or not: nothing of it is wanted.
+    // The result does not matter; the bytes are discarded.
     tokio::io::copy(&mut pipe, &mut tokio::io::sink()).await.ok();
 }
 
 async fn take(pipe: Option<impl AsyncRead + Unpin>, most: usize, into: &mut Vec<u8>) {
     let Some(pipe) = pipe else { return };
-    // What was read before a fault is still worth reading.
+    // What was read before an error is kept.
     pipe.take(most as u64).read_to_end(into).await.ok();
 }
 

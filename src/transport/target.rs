@@ -1,4 +1,4 @@
-//! Which node to reach, and how.
+//! The target of a connection.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -10,47 +10,47 @@ use russh::keys::{PrivateKey, PublicKey, decode_secret_key};
 use crate::model::NodeName;
 use crate::transport::fault::Fault;
 
-/// A node, as far as reaching it goes.
+/// A node to connect to.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Target {
-    /// What the user typed and the screen shows.
+    /// The name, as typed and shown.
     pub name: NodeName,
-    /// How to get there.
+    /// How to connect.
     pub reach: Reach,
 }
 
-/// How to get to a node.
+/// How to connect to a node.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Reach {
-    /// It is this machine.
+    /// The local machine.
     Local,
-    /// By SSH.
+    /// Over SSH.
     Ssh(SshTarget),
 }
 
-/// A node that is reached by SSH.
+/// A node reached over SSH.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SshTarget {
     /// The name or alias to look up in the configuration.
     pub host: String,
-    /// The user name there, when the target itself says so.
+    /// The user name, if the target sets one.
     pub user: Option<String>,
-    /// The port, when the target itself says so.
+    /// The port, if the target sets one.
     pub port: Option<u16>,
-    /// Where everything else comes from.
+    /// Where all other settings come from.
     pub profile: Profile,
 }
 
-/// Where addresses, keys and known hosts come from.
+/// The source of addresses, keys and known hosts.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Profile {
     /// The user's OpenSSH configuration and files.
     System,
-    /// Fixed values; no file is read. For the demonstration and for tests.
+    /// Fixed values; no files are read. For the demo and for tests.
     Fixed(Arc<FixedProfile>),
 }
 
-/// An address with the one key to show and the one host key to believe.
+/// An address, the key to offer and the host key to accept.
 #[derive(Clone, PartialEq)]
 pub struct FixedProfile {
     pub(super) address: SocketAddr,
@@ -59,8 +59,7 @@ pub struct FixedProfile {
 }
 
 impl FixedProfile {
-    /// Takes an OpenSSH private key and the public host key as texts. Without a host key the node
-    /// is one nobody has seen before.
+    /// Parses an OpenSSH private key and a public host key. Without a host key the node counts as unknown.
     pub fn new(address: SocketAddr, key: &str, host_key: Option<&str>) -> Result<Self, Fault> {
         let bad = |what: &str| Fault::BadConfiguration { why: format!("{what} cannot be read") };
         let key = decode_secret_key(key, None).map_err(|_unreadable| bad("the private key"))?;

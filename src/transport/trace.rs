@@ -1,7 +1,7 @@
-//! What happens on the way into a node, for a person who wants to know every step of it.
+//! Records the events of opening a connection, for `gtop doctor`.
 //!
-//! Whoever wants notes wraps the work in [`with_trace`]; everybody else pays for one look at a
-//! thread-local. So watching a node and examining it are the same code.
+//! Work wrapped in [`with_trace`] is recorded; all other work pays for one lookup of a task-local. So monitoring
+//! and diagnosis run the same code.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -18,140 +18,134 @@ use crate::transport::host_keys::HostKeyStatus;
 use crate::transport::known_hosts;
 use crate::transport::ssh_config::HostSettings;
 
-/// Most notes that are kept of one attempt: many keys of an agent, many gateways.
+/// Most events kept per trace: an agent may hold many keys.
 const MAX_EVENTS: usize = 256;
 
-/// Longest text of a node in a note.
+/// Most characters of a node's text in an event.
 const MAX_TEXT: usize = 200;
 
 tokio::task_local! {
     static TRACE: Trace;
 }
 
-/// Where notes go. Clones share them.
+/// A list of events. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct Trace(Arc<Mutex<Vec<TracedEvent>>>);
 
-/// A note and its moment.
+/// An event and its time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TracedEvent {
-    /// When it was taken.
     pub at: Instant,
-    /// What happened.
     pub note: ConnectEvent,
 }
 
-/// Something that happened on the way into a node.
+/// An event of opening a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ConnectEvent {
-    /// A step begins.
+    /// A phase starts.
     PhaseStarted(ConnectPhase),
-    /// How bytes get there: gateways, the nearest to us first, or a command.
+    /// The route is resolved.
     Route(RouteSummary),
-    /// A session with this gateway is being opened; notes until its end are about the gateway.
+    /// A session with this gateway is being opened; events until `GatewayFinished` are about the gateway.
     GatewayStarted(String),
-    /// The session with the gateway is open, or could not be opened.
+    /// The session with the gateway is open, or failed.
     GatewayFinished,
-    /// A gateway has connected us to the host.
+    /// The gateway has connected to the host.
     GatewayConnected(String),
-    /// The addresses of the host.
+    /// The host name resolved to these addresses.
     Resolved(Vec<SocketAddr>),
-    /// An address did not answer.
+    /// Connecting to an address failed.
     ConnectFailed {
         /// The address.
         address: SocketAddr,
-        /// Why not, in a few words.
+        /// Why, as a short text.
         why: String,
     },
-    /// The address that answered.
+    /// Connected to this address.
     Connected(SocketAddr),
-    /// The first line the other side sent.
+    /// The version line, or the first line received instead.
     ServerVersion(String),
-    /// What both sides agreed upon.
+    /// The negotiated algorithms.
     Negotiated {
         /// The key exchange.
         exchange: String,
         /// The cipher.
         cipher: String,
-        /// What keeps packets from being changed; the cipher itself for some.
+        /// The MAC; empty or the cipher's for AEAD ciphers.
         mac: String,
     },
-    /// The key the host showed, and what it is worth.
+    /// The host key and its status.
     HostKey {
         /// Its kind.
         algorithm: String,
         /// Its fingerprint, as `ssh-keygen -l` prints it.
         fingerprint: String,
-        /// What the files say.
         verdict: HostKeyStatus,
-        /// The line that knows the key, when it is known by a line.
+        /// The file and line that list the key.
         line: Option<(PathBuf, usize)>,
-        /// Why the certificate around it does not count.
+        /// Why its certificate was ignored.
         flaw: Option<String>,
     },
-    /// The methods the host offers to log in by.
+    /// The authentication methods the host offers.
     OfferedMethods(Vec<String>),
-    /// A key, a certificate or an answer, and what became of it.
+    /// A key, a certificate or an answer was tried or skipped.
     CredentialTried {
-        /// What people call it.
+        /// Its name for the user.
         what: String,
-        /// What became of it.
         result: CredentialOutcome,
     },
-    /// The host let us in.
+    /// Authentication succeeded.
     LoggedIn {
-        /// The user there.
+        /// The user name on the host.
         user: String,
     },
-    /// A command of the user's is started, to lead to the host.
+    /// The command of `--exec` is started.
     Exec(String),
-    /// gtop itself cannot get in, and the ssh program is tried.
+    /// gtop's own client failed with this fault; the ssh program is tried.
     Fallback(String),
-    /// A master connection to the host answers at this socket.
+    /// A ControlMaster connection answers at this socket.
     MasterFound(PathBuf),
-    /// The configuration names a master connection, and none is open.
+    /// `ControlPath` is set and no master is open.
     MasterMissing,
-    /// A gateway is reached over a master connection at this socket.
+    /// A gateway is reached over a ControlMaster connection.
     GatewayMaster {
         /// The gateway.
         gateway: String,
         /// The socket.
         socket: PathBuf,
     },
-    /// The ssh program takes over; what it does it does not tell.
+    /// The ssh program takes over; its phases are not visible.
     SshProgram(PathBuf),
-    /// A step of this job leads to the host.
+    /// A step of this job is used.
     SlurmStep(JobId),
-    /// That step does not lead there, and SSH is tried.
+    /// The step failed with this fault; SSH or another job is tried.
     SlurmStepFailed(String),
 }
 
-/// How bytes get to a host.
+/// The route to a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RouteSummary {
-    /// By a connection from here.
+    /// A direct TCP connection.
     Direct,
-    /// Through these gateways, the nearest to us first.
+    /// Through these gateways, in connection order.
     Gateways(Vec<String>),
-    /// Through a command.
+    /// Through a `ProxyCommand`.
     Command(String),
 }
 
-/// What became of one proof.
+/// The result of one credential.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CredentialOutcome {
-    /// The host is content.
     Accepted,
-    /// The host accepts it and wants more.
+    /// The host accepted it and requires more.
     Partial,
-    /// The host refused it.
     Refused,
-    /// It was not shown, and why.
+    /// It was not offered, for this reason.
     Skipped(String),
 }
 
 impl Trace {
-    /// Returns the notes taken so far, in order.
+    /// Returns the events so far, in order.
     pub fn taken(&self) -> Vec<TracedEvent> {
         lock(&self.0).clone()
     }
@@ -164,23 +158,23 @@ impl Trace {
     }
 }
 
-/// Does some work and takes notes of every node it reaches meanwhile.
+/// Runs some work and records the connections it opens.
 pub async fn with_trace<T>(trace: &Trace, work: impl Future<Output = T>) -> T {
     TRACE.scope(trace.clone(), work).await
 }
 
-/// Takes a note when anybody wants it.
+/// Records an event if this task is traced.
 pub(super) fn record(make: impl FnOnce() -> ConnectEvent) {
-    // Nobody does: the usual case.
+    // Usually the task is not traced.
     TRACE.try_with(|trace| trace.push(make())).ok();
 }
 
-/// Returns where notes of this task go, for work in tasks of its own.
+/// Returns the trace of this task, for use in other tasks.
 pub(super) fn current() -> Option<Trace> {
     TRACE.try_with(Clone::clone).ok()
 }
 
-/// Takes a note of whether a master connection is there, where the configuration names one.
+/// Records whether a master is open, if `ControlPath` is set.
 pub(super) fn record_master(settings: &HostSettings, master: Option<&ControlMaster>) {
     if !settings.control_paths.is_empty() {
         record(|| {
@@ -191,7 +185,7 @@ pub(super) fn record_master(settings: &HostSettings, master: Option<&ControlMast
     }
 }
 
-/// Takes a note of a key, a certificate or an answer.
+/// Records the result of a credential.
 pub(super) fn record_tried(what: &str, result: impl FnOnce() -> CredentialOutcome) {
     record(|| ConnectEvent::CredentialTried {
         what: fault::sanitize(what, MAX_TEXT),
@@ -211,7 +205,7 @@ impl ConnectEvent {
     }
 }
 
-/// Listens for the first line of the other side: sshd's is its version.
+/// Records the version line of the server.
 #[derive(Debug)]
 pub(super) struct VersionTap {
     trace: Trace,
@@ -220,19 +214,19 @@ pub(super) struct VersionTap {
 }
 
 impl VersionTap {
-    /// Returns an ear when anybody wants notes.
+    /// Returns a tap if this task is traced.
     pub(super) fn if_traced() -> Option<Self> {
         Some(Self { trace: current()?, buffer: Vec::new(), is_done: false })
     }
 
-    /// Takes bytes as they come, until there is a line.
+    /// Observes received bytes until there is a line.
     pub(super) fn hear(&mut self, bytes: &[u8]) {
         if self.is_done {
             return;
         }
         let room = MAX_TEXT.saturating_sub(self.buffer.len());
         self.buffer.extend(bytes.iter().take(room));
-        // A server may say other things before its version.
+        // A server may send other lines before its version.
         let is_version = |line: &&[u8]| line.starts_with(b"SSH-");
         let mut lines: Vec<&[u8]> = self.buffer.split(|byte| *byte == b'\n').collect();
         let rest = lines.pop().unwrap_or_default();
@@ -254,7 +248,7 @@ impl VersionTap {
 }
 
 impl Drop for VersionTap {
-    /// What came was no version: that is worth telling.
+    /// Records what was received instead of a version line.
     fn drop(&mut self) {
         if !self.is_done {
             let line = self.buffer.split(|byte| *byte == b'\n').next().unwrap_or_default();

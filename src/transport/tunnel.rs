@@ -1,8 +1,7 @@
 //! A connection through a gateway: one channel of the gateway's session.
 //!
-//! russh hands out what arrives on all channels of a session in one go: a channel whose reader has
-//! stopped would stop all the others. So each channel is emptied into a bounded buffer of its own,
-//! and a reader that leaves that buffer full for too long loses its channel.
+//! russh delivers the data of all channels of a session in one task: one reader that stops would block all others.
+//! So each channel has its own bounded buffer, and a reader that leaves it full for too long loses its channel.
 
 use std::io;
 use std::pin::Pin;
@@ -18,13 +17,13 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf, ReadHalf, Simplex
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-/// What may wait to be read. A probe's sample is 2 KiB; the longest frame is 1 MiB.
+/// Bytes that may wait to be read. A sample is 2 KiB; the longest frame is 1 MiB.
 const BUFFER_SIZE: usize = 256 * 1024;
 
-/// How long a reader may leave its buffer full: meanwhile the others behind the gateway wait too.
+/// How long a reader may leave its buffer full; meanwhile all nodes behind the gateway wait.
 const STALL_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// The end a session runs over. Dropping it closes the channel.
+/// The stream of a session through a gateway. Dropping it closes the channel.
 pub(super) struct Tunnel {
     incoming: ReadHalf<SimplexStream>,
     outgoing: Pin<Box<dyn AsyncWrite + Send>>,
@@ -38,7 +37,7 @@ struct State {
     writer: AtomicWaker,
 }
 
-/// Does the work of one tunnel until it ends, and then closes the channel.
+/// Moves the data of one tunnel, then closes the channel.
 pub(super) struct Pump {
     channel: Channel<Msg>,
     inlet: tokio::io::WriteHalf<SimplexStream>,
@@ -46,7 +45,7 @@ pub(super) struct Pump {
     let_go: oneshot::Receiver<()>,
 }
 
-/// Makes a tunnel of an open channel; the pump must run for it to work.
+/// Turns an open channel into a tunnel; the pump must be run.
 pub(super) fn tunnel(channel: Channel<Msg>) -> (Tunnel, Pump) {
     let (incoming, inlet) = simplex(BUFFER_SIZE);
     let outgoing = Box::pin(channel.make_writer());
@@ -57,7 +56,7 @@ pub(super) fn tunnel(channel: Channel<Msg>) -> (Tunnel, Pump) {
 }
 
 impl Pump {
-    /// Passes on what arrives until either side has enough.
+    /// Passes on received data until either side closes.
     pub(super) async fn run(mut self) {
         loop {
             let message = tokio::select! {
@@ -78,9 +77,9 @@ impl Pump {
         }
         self.state.is_over.store(true, Ordering::Release);
         self.state.writer.wake();
-        // The reader gets what is in the buffer, and then the end; or it is gone.
+        // The reader gets the rest of the buffer, then the end.
         self.inlet.shutdown().await.ok();
-        // A session that is gone has no channel to close.
+        // Fails only if the session has ended.
         self.channel.close().await.ok();
     }
 }
@@ -102,7 +101,7 @@ impl AsyncWrite for Tunnel {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         self.state.writer.register(context.waker());
-        // russh would wait for room without end when the gateway is gone.
+        // russh would wait for window space forever when the gateway is gone.
         if self.state.is_over.load(Ordering::Acquire) {
             return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
         }

@@ -1,4 +1,4 @@
-//! What carries a session's bytes, and what to say when that is to blame.
+//! What carries a session's bytes, and which faults to attribute to it.
 
 use std::sync::Arc;
 
@@ -9,31 +9,33 @@ use crate::transport::gateway::MuxSession;
 use crate::transport::openssh_stderr;
 use crate::transport::proxy_command::ProgramStderr;
 
-/// A way to a host that is open, before any SSH is spoken on it.
+/// An open connection to a host, before the SSH handshake.
 pub(super) struct Connection {
     pub(super) stream: Box<dyn Stream>,
-    /// The port of the host.
     pub(super) port: u16,
-    /// The host answers at a loopback address of this machine.
+    /// The host was connected to at a loopback address.
     pub(super) is_loopback: bool,
     pub(super) underlay: Underlay,
 }
 
-/// Who carries the bytes.
+/// What carries the bytes.
 #[derive(Clone)]
 pub(super) enum Underlay {
     /// The network.
     Network,
-    /// A gateway, whose session lives as long as this.
+    /// A gateway; its session is kept open by this.
     Gateway(Arc<MuxSession>),
-    /// A `ProxyCommand`.
     ProxyCommand(Arc<ProgramStderr>),
-    /// The user's master connection to a gateway.
-    Master { gateway: String, master: ControlMaster, complaints: Arc<ProgramStderr> },
+    /// The user's ControlMaster connection to a gateway.
+    Master {
+        gateway: String,
+        master: ControlMaster,
+        complaints: Arc<ProgramStderr>,
+    },
 }
 
 impl Underlay {
-    /// Returns whether a master connection of the user's is part of the way.
+    /// Returns true if a ControlMaster connection is part of the route.
     pub(super) fn uses_master(&self) -> bool {
         match self {
             Self::Network | Self::ProxyCommand(_) => false,
@@ -42,7 +44,7 @@ impl Underlay {
         }
     }
 
-    /// Says of a fault whose it really is: a host cannot answer by a way that is gone.
+    /// Returns the underlay's fault in place of the host's if the underlay has failed.
     pub(super) async fn attribute(&self, fault: Fault) -> Fault {
         if !may_be_underlay(&fault) {
             return fault;
@@ -55,7 +57,7 @@ impl Underlay {
                     gateway: gateway.clone(),
                     why: openssh_stderr::lowercase_first(&why),
                 },
-                // The program complains only when the master ends, and mostly not even then.
+                // ssh prints something only when the master ends, and often not even then.
                 Some(_) => master.lost().at_gateway(gateway),
                 None if master.is_gone().await => master.lost().at_gateway(gateway),
                 None => fault,
@@ -69,13 +71,13 @@ impl Underlay {
                     why,
                 };
                 match (fault, words) {
-                    // It did lead there, so its words may be about anything.
+                    // The connection had worked, so its stderr may be about anything.
                     (Fault::SessionLost { why }, Some(words)) => {
                         Fault::SessionLost { why: format!("{why}; ProxyCommand says: {words}") }
                     }
                     (_, Some(words)) => failed(words),
                     (fault, None) if is_before_version(&fault) => {
-                        failed("no SSH greeting comes out of it".to_owned())
+                        failed("it sends no SSH greeting".to_owned())
                     }
                     (fault, None) => fault,
                 }
@@ -84,7 +86,7 @@ impl Underlay {
     }
 }
 
-/// Returns whether a fault may come from the way to the host as well as from the host.
+/// Returns true if a fault can come from the underlay as well as from the host.
 fn may_be_underlay(fault: &Fault) -> bool {
     matches!(
         fault,

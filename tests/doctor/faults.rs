@@ -200,7 +200,7 @@ async fn a_gateway_that_forwards_nothing() {
     jump(bastion.port);
     let report = doctor(&lab).await;
     let failed = failure(&report, "way");
-    says(failed, "gateway bastion does not forward to it");
+    says(failed, "gateway bastion refuses to forward to the node");
     says(failed, "through bastion");
     says(failed, &format!("bastion: {ADDRESS}:{}", bastion.port));
     says(failed, "as root on bastion: put first in /etc/ssh/sshd_config");

@@ -64,7 +64,7 @@ class Gateway(LabCase):
     def test_3_a_gateway_that_is_away_is_named_and_tried_seldom(self):
         self.lab.fault("reject", GATEWAY)
         self.cut()
-        faults = {self.watch.until_down(node, r"refused.*by way of gpu01") for node in self.behind}
+        faults = {self.watch.until_down(node, r"refused.*via gpu01") for node in self.behind}
         self.assertEqual(len(faults), 1, "one fault for all")
         self.lab.fault("clear", GATEWAY)
         self.all_live()

@@ -308,7 +308,7 @@ async fn an_agent_that_ends_before_it_signs_is_passed_over() {
     says_hello(&lab).await;
     lab.write("authorized", &lab.text("lost.pub"));
     let tried = refusal(&lab.open("true").await.unwrap_err());
-    assert!(tried[0].ends_with("(the agent is gone)"), "{tried:?}");
+    assert!(tried[0].ends_with("(the agent closed the connection)"), "{tried:?}");
     assert_eq!(tried[1], lab.path("id").display().to_string());
 }
 

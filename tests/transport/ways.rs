@@ -123,7 +123,7 @@ async fn the_host_key_of_a_gateway_is_checked_like_any_other() {
     lab.write("known", &format!("{known}[{ADDRESS}]:{} {}", bastion.port, lab.text("id.pub")));
     let fault = hello(&lab.transport(), "node").await.unwrap_err();
     assert!(matches!(fault.root(), Fault::HostKeyChanged(_)), "{fault}");
-    assert!(fault.to_string().starts_with("by way of bastion: host key of "), "{fault}");
+    assert!(fault.to_string().starts_with("via bastion: host key of "), "{fault}");
     assert_eq!(far.logged("Connection from"), 0);
 }
 
@@ -189,7 +189,7 @@ async fn a_gateway_that_refuses_is_asked_once_for_all() {
     for result in open_all(&lab.transport(), 32).await.into_values() {
         let fault = result.unwrap_err();
         assert!(matches!(fault.root(), Fault::AuthenticationRefused { .. }), "{fault}");
-        assert!(fault.to_string().starts_with("by way of bastion: authentication"), "{fault}");
+        assert!(fault.to_string().starts_with("via bastion: authentication"), "{fault}");
         assert!(!fault.retries_by_itself());
     }
     // The server writes it down when it notices.
@@ -559,7 +559,7 @@ async fn fails(lab: &Lab, sshd: &Sshd, command: &str, patience: Duration) -> Fau
 async fn a_command_that_leads_nowhere_is_named_with_its_last_words() {
     let Some(lab) = Lab::new().await else { return };
     let sshd = lab.sshd("").await;
-    let silent = "no SSH greeting comes out of it";
+    let silent = "it sends no SSH greeting";
     for (command, words) in [
         ("sh -c 'echo first >&2; echo no way to %h >&2; exit 1'", "no way to 192.0.2.1"),
         ("sh -c 'yes at length | head -c 100000 >&2; echo last >&2'", "last"),

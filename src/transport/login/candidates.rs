@@ -1,8 +1,7 @@
-//! Which keys and certificates are shown, in which order, and who signs for them.
+//! Chooses the keys and certificates to offer, their order, and their signers.
 //!
-//! The order is that of ssh: certificates of the configuration, then what the agent holds of the
-//! configured files, then its other keys, then the files. What cannot be shown is left out with
-//! the reason.
+//! The order is that of ssh: certificates of the configuration, configured keys that the agent holds, its other
+//! keys, then the files. What cannot be used is skipped with a reason.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,68 +14,68 @@ use crate::time::Timestamp;
 use crate::transport::fault::{self, KeyFileProblem};
 use crate::transport::identity::{CertificateFile, IdentityFile, KeyFile};
 
-/// Signature algorithms that count only when the configuration names them.
+/// Signature algorithms used only if the configuration lists them.
 const DEPRECATED: [&str; 4] =
     ["ssh-rsa", "ssh-dss", "ssh-rsa-cert-v01@openssh.com", "ssh-dss-cert-v01@openssh.com"];
 
-/// Why an encrypted file nobody opened is not shown.
+/// Why an encrypted file without its passphrase is skipped.
 const ENCRYPTED: &str = "encrypted; ssh-add it";
 
-/// Why one is not shown that others than its owner may read.
-const UNPROTECTED: &str = "can be read by others; chmod 600 it";
+/// Why a file readable by others is skipped.
+const UNPROTECTED: &str = "readable by others; chmod 600 it";
 
-/// The same for one that gtop could not open with its passphrase either.
+/// Why a file is skipped whose encryption gtop does not support.
 const LEGACY_ENCRYPTED: &str =
-    "encrypted in an old form; rewrite it with ssh-keygen -p, or ssh-add it";
+    "encrypted in an old format; rewrite it with ssh-keygen -p, or ssh-add it";
 
-/// What there is to choose from.
+/// The sources of keys to choose from.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct KeySources<'a> {
     pub(super) identities: &'a [IdentityFile],
     pub(super) certificates: &'a [CertificateFile],
-    /// What the agent holds, in its order.
+    /// The keys of the agent, in its order.
     pub(super) held: &'a [AgentIdentity],
-    /// Whether nothing else of the agent may be shown.
+    /// Offer no other keys of the agent (`IdentitiesOnly`).
     pub(super) identities_only: bool,
-    /// Names of the algorithms to sign with; those of today when empty.
+    /// The signature algorithms allowed; the default when empty.
     pub(super) algorithms: &'a [String],
-    /// Who wants in.
+    /// The user name on the node.
     pub(super) user: &'a str,
     pub(super) now: Timestamp,
 }
 
-/// What is shown to the node.
+/// What is offered to the node.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Credential {
     Key(KeyData),
     Certificate(Arc<Certificate>),
 }
 
-/// Who signs.
+/// What signs for a credential.
 #[derive(Debug, Clone)]
 pub(super) enum KeySigner {
-    /// The agent, with this key of its.
+    /// The agent, with this key.
     Agent(Box<AgentIdentity>),
     File(Arc<PrivateKey>),
 }
 
-/// One key or certificate to show.
+/// One key or certificate to offer.
 #[derive(Debug, Clone)]
 pub(super) struct Candidate {
-    /// What people call it: a file, a fingerprint, the id of a certificate.
+    /// Its name for the user: a file, a fingerprint, a certificate id.
     pub(super) name: String,
     pub(super) credential: Credential,
     pub(super) signer: KeySigner,
 }
 
-/// The keys to show, and why the others are not shown.
+/// The keys to offer, and why the others are skipped.
 #[derive(Debug, Default)]
 pub(super) struct Selection {
     pub(super) candidates: Vec<Candidate>,
     pub(super) skipped: Vec<String>,
-    /// The encrypted files nobody opened.
+    /// Encrypted files without their passphrase.
     pub(super) locked: Vec<PathBuf>,
-    /// Files that a person can make of use.
+    /// Files with a problem the user can fix.
     pub(super) unusable: Vec<(PathBuf, KeyFileProblem)>,
 }
 
@@ -92,7 +91,7 @@ impl Credential {
         matches!(self.key(), KeyData::Rsa(_))
     }
 
-    /// Returns the name of the algorithm it signs by, the preferred one.
+    /// Returns its preferred signature algorithm.
     fn kind(&self) -> String {
         let hash = Some(HashAlg::Sha512);
         let algorithm =
@@ -100,8 +99,8 @@ impl Credential {
         algorithm.as_str().to_owned()
     }
 
-    /// Returns the hashes an RSA key may sign with, the preferred first; one nothing for any other
-    /// kind of key that may sign. None at all when it may not.
+    /// Returns the hashes an RSA key may sign with, in order of preference; a single `None` for other allowed keys.
+    /// Empty if the key is not allowed.
     pub(super) fn hashes(&self, algorithms: &[String]) -> Vec<Option<HashAlg>> {
         let name = |hash| {
             let algorithm =
@@ -127,17 +126,17 @@ impl Credential {
     }
 }
 
-/// A key or certificate before it is known whether anybody can sign for it.
+/// A key or certificate whose signer is not known yet.
 struct Entry<'a> {
     name: String,
     credential: Credential,
-    /// The file of the key, where it came from one.
+    /// The file it came from.
     file: Option<&'a KeyFile>,
-    /// The agent's own, where it holds exactly this.
+    /// The same credential in the agent.
     held: Option<&'a AgentIdentity>,
 }
 
-/// Chooses and orders.
+/// Selects and orders the candidates.
 pub(super) fn select(sources: KeySources<'_>) -> Selection {
     let mut selection = Selection::default();
     let files = file_entries(sources, &mut selection);
@@ -157,7 +156,7 @@ impl Selection {
     }
 }
 
-/// Lists what the files hold, each key before its certificate.
+/// Lists the credentials of the files, each key before its certificate.
 fn file_entries<'a>(sources: KeySources<'a>, selection: &mut Selection) -> Vec<Entry<'a>> {
     let mut entries = Vec::new();
     for identity in sources.identities {
@@ -189,7 +188,7 @@ fn file_entries<'a>(sources: KeySources<'a>, selection: &mut Selection) -> Vec<E
         }
         let flaw = sources.flaw(&identity.file).map(|flaw| (identity.path.clone(), flaw));
         selection.unusable.extend(flaw);
-        // With certificates of its own the configuration wants no others.
+        // `CertificateFile` replaces the certificates beside the keys.
         if let Some(certificate) = &identity.certificate
             && sources.certificates.is_empty()
         {
@@ -199,7 +198,7 @@ fn file_entries<'a>(sources: KeySources<'a>, selection: &mut Selection) -> Vec<E
     entries
 }
 
-/// Returns configured certificates, configured keys the agent holds, its others, the files.
+/// Orders: configured certificates, configured keys in the agent, other keys of the agent, files.
 fn in_order<'a>(sources: KeySources<'a>, mut files: Vec<Entry<'a>>) -> Vec<Entry<'a>> {
     let certificates = sources.certificates.iter().filter_map(|file| {
         let path = file.path.display().to_string();
@@ -244,8 +243,8 @@ impl<'a> KeySources<'a> {
         }
     }
 
-    /// Names a certificate, with what will keep it from being accepted. It is shown all the same:
-    /// the node is the judge, and its clock may differ.
+    /// Names a certificate, with the reason why the node may refuse it. It is offered anyway: the node decides, and its
+    /// clock may differ.
     fn certificate_name(self, place: &str, certificate: &Certificate) -> String {
         let now = u64::try_from(self.now.as_micros() / 1_000_000).unwrap_or(0);
         let principals = certificate.valid_principals();
@@ -261,7 +260,7 @@ impl<'a> KeySources<'a> {
         format!("{place} certificate '{}'{flaw}", fault::sanitize(certificate.key_id(), 64))
     }
 
-    /// Returns what keeps a key file from being used, where a person can change that.
+    /// Returns why a key file cannot be used, if the user can fix it.
     fn flaw(self, file: &KeyFile) -> Option<KeyFileProblem> {
         match file {
             KeyFile::Unprotected(public) => {
@@ -281,12 +280,12 @@ impl<'a> KeySources<'a> {
         }
     }
 
-    /// Returns whether the agent holds a key.
+    /// Returns true if the agent holds a key.
     fn holds(self, key: Option<&KeyData>) -> bool {
         key.is_some_and(|key| self.plain(key).is_some())
     }
 
-    /// Returns the agent's plain key.
+    /// Finds a plain key in the agent.
     fn plain(self, wanted: &KeyData) -> Option<&'a AgentIdentity> {
         let is_it = |held: &&AgentIdentity| match held {
             AgentIdentity::PublicKey { key, .. } => key.key_data() == wanted,
@@ -295,7 +294,7 @@ impl<'a> KeySources<'a> {
         self.held.iter().find(is_it)
     }
 
-    /// Returns who can sign for a certificate: the agent, or the file of its key.
+    /// Returns the signer for a certificate: the agent, or the file of its key.
     fn signer(self, certificate: &Certificate) -> Option<KeySigner> {
         let wanted = certificate.public_key();
         if let Some(held) = self.plain(wanted) {
@@ -311,7 +310,7 @@ impl<'a> KeySources<'a> {
 }
 
 impl Entry<'_> {
-    /// Returns this with who signs for it, or why it is not shown.
+    /// Returns the candidate with its signer, or why it is skipped.
     fn candidate(&self, sources: KeySources<'_>) -> Result<Candidate, &'static str> {
         if self.credential.hashes(sources.algorithms).is_empty() {
             return Err("its kind is not in PubkeyAcceptedAlgorithms");
@@ -319,7 +318,7 @@ impl Entry<'_> {
         let signer = match (&self.credential, self.held, self.file) {
             (Credential::Certificate(certificate), held, _) => {
                 let own = || held.map(|held| KeySigner::Agent(Box::new(held.clone())));
-                sources.signer(certificate).or_else(own).ok_or("its private key is not here")?
+                sources.signer(certificate).or_else(own).ok_or("its private key is missing")?
             }
             (Credential::Key(_), Some(held), _) => KeySigner::Agent(Box::new(held.clone())),
             (Credential::Key(_), None, Some(file)) => match file {
@@ -327,19 +326,19 @@ impl Entry<'_> {
                 KeyFile::Encrypted(_) => return Err(ENCRYPTED),
                 KeyFile::LegacyEncrypted(_) => return Err(LEGACY_ENCRYPTED),
                 KeyFile::SecurityKey(_) => return Err("needs its security key; ssh-add it"),
-                KeyFile::PublicOnly(_) => return Err("only its public half is here"),
+                KeyFile::PublicOnly(_) => return Err("only the public key is here"),
                 KeyFile::Unprotected(_) => return Err(UNPROTECTED),
                 KeyFile::Unusable(why) => return Err(why),
                 KeyFile::Missing => return Err("is gone"),
             },
-            (Credential::Key(_), None, None) => return Err("nobody signs for it"),
+            (Credential::Key(_), None, None) => return Err("nothing can sign for it"),
         };
         Ok(Candidate { name: self.name.clone(), credential: self.credential.clone(), signer })
     }
 }
 
 impl Candidate {
-    /// Returns the public key as the node gets it.
+    /// Returns the public key as sent to the node.
     pub(super) fn public_key(&self) -> PublicKey {
         PublicKey::from(self.credential.key().clone())
     }

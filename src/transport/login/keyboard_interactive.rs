@@ -1,7 +1,7 @@
-//! One keyboard-interactive exchange: what the node asks goes to a person, the answers go back.
+//! The keyboard-interactive method: passes the node's prompts to the user and the answers back.
 //!
-//! What the node says is bounded and cleaned here. Answers are passed on and wiped; they are never
-//! logged. While a person types, no deadline runs but the node's own.
+//! The node's text is bounded and sanitised here. Answers are passed on and wiped, never logged. While the user
+//! types, only the node's own timeout applies (`LoginGraceTime`).
 
 use russh::MethodKind;
 use russh::client::{KeyboardInteractiveAuthResponse as Reply, Prompt as Asked};
@@ -13,20 +13,20 @@ use crate::transport::host_keys::HostKeyStatus;
 use crate::transport::login::{Attempt, AuthOutcome};
 use crate::transport::trace::{self, CredentialOutcome};
 
-/// Most things a node may ask at once.
+/// Most prompts in one request.
 const MAX_PROMPTS: usize = 8;
 
-/// Most times a node may ask in one exchange.
+/// Most requests in one exchange.
 const MAX_ROUNDS: usize = 16;
 
-/// Longest prompt that is shown.
+/// Most characters shown of a prompt.
 const MAX_PROMPT_LENGTH: usize = 200;
 
-/// Most lines that are shown before the prompts.
+/// Most instruction lines shown.
 const MAX_LINES: usize = 12;
 
 impl Attempt<'_> {
-    /// Goes through one exchange.
+    /// Runs one exchange.
     pub(super) async fn keyboard_interactive(&mut self) -> Result<AuthOutcome, Fault> {
         let login = self.login;
         if self.exchanges >= login.prompts || (self.exchanges > 0 && !self.was_asked) {
@@ -35,7 +35,7 @@ impl Attempt<'_> {
         }
         let verification = self.session.state.verification();
         if verification.is_some_and(|of| matches!(of.verdict, HostKeyStatus::Changed { .. })) {
-            // ssh keeps its secrets to itself as well, with StrictHostKeyChecking no.
+            // ssh does not answer either, with StrictHostKeyChecking no.
             return Ok(self.skip_prompts(UnansweredReason::ChangedHostKey));
         }
         if login.has_master {
@@ -45,7 +45,7 @@ impl Attempt<'_> {
             return Ok(self.skip_prompts(UnansweredReason::NoTerminal));
         };
         if !interview.is_open() {
-            // Not even begun: a node may ring somebody's phone when it asks.
+            // Not even started: a request may trigger a push notification on the user's phone.
             return Ok(self.skip_prompts(UnansweredReason::PromptsClosed));
         }
         self.exchanges += 1;
@@ -91,7 +91,7 @@ impl Attempt<'_> {
         AuthOutcome::Refused
     }
 
-    /// Puts prompts to a person and sends the answers; a request without prompts is only a message.
+    /// Shows the prompts and sends the answers; a request without prompts is only a message.
     async fn respond(
         &mut self,
         interview: &PromptQueue,
@@ -116,7 +116,7 @@ impl Attempt<'_> {
                 })
             })?;
         }
-        // The library wants strings of its own and does not wipe them; ours are.
+        // russh takes owned strings and does not wipe them; gtop's are wiped.
         let texts = answers.iter().map(|answer| answer.expose().to_owned()).collect();
         drop(answers);
         let sending = self.session.handle.authenticate_keyboard_interactive_respond(texts);
@@ -129,7 +129,7 @@ fn prompt(asked: &Asked) -> Prompt {
     Prompt { text, is_shown: asked.echo }
 }
 
-/// Returns what a node says before its prompts, line by line.
+/// Returns the name and instructions of a request, by line.
 fn lines(name: &str, instructions: &str) -> Vec<String> {
     let lines = name.lines().chain(instructions.lines()).take(MAX_LINES);
     lines

@@ -1,4 +1,4 @@
-//! Signs for the key that is shown: by the agent, or with a key file.
+//! Signs the authentication request, with the agent or a key file.
 
 use std::sync::Arc;
 
@@ -12,13 +12,13 @@ use russh::{SendError, Signer};
 use crate::transport::agent::Agent;
 use crate::transport::login::candidates::KeySigner;
 
-/// The hand that signs, and the agent when it is the agent's.
+/// The signer of one credential, with the agent's connection if the agent signs.
 pub(super) struct AuthSigner<'a> {
     pub(super) signer: &'a KeySigner,
     pub(super) agent: Option<&'a mut Agent>,
 }
 
-/// There is no signature, and why.
+/// Why there is no signature.
 #[derive(Debug)]
 pub(super) struct SignError(pub(super) &'static str);
 
@@ -43,7 +43,7 @@ impl Signer for AuthSigner<'_> {
             }
             (KeySigner::Agent(_), None) => Err(SignError("the agent is gone")),
             (KeySigner::File(key), _) if key.algorithm().is_rsa() => {
-                // Up to 14 ms of work, which would hold up every other session.
+                // Up to 14 ms of CPU, which would block every other session.
                 let key = Arc::clone(key);
                 let signing = tokio::task::spawn_blocking(move || sign(&key, hash, bytes));
                 signing.await.map_err(|_ending| SignError("gtop is ending"))?
@@ -53,7 +53,7 @@ impl Signer for AuthSigner<'_> {
     }
 }
 
-/// Returns `bytes` with the signature behind them, as one string of the protocol.
+/// Returns `bytes` followed by the signature, encoded as an SSH string.
 fn sign(key: &PrivateKey, hash: Option<HashAlg>, mut bytes: Vec<u8>) -> Result<Vec<u8>, SignError> {
     let signature = if let KeypairData::Rsa(pair) = key.key_data() {
         (pair, hash).try_sign(&bytes)

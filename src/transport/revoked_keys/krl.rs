@@ -1,4 +1,4 @@
-//! The binary list of revoked keys that `ssh-keygen -k` writes, as `PROTOCOL.krl` lays it out.
+//! Parses OpenSSH key revocation lists (`ssh-keygen -k`), as specified in `PROTOCOL.krl`.
 //!
 //! ```text
 //! "SSHKRL\n\0"  u32 format = 1  u64 version  u64 made at  u64 flags  string  string comment
@@ -15,7 +15,7 @@ use crate::transport::revoked_keys::KeyDigests;
 const MAGIC: &[u8] = b"SSHKRL\n\0";
 const FORMAT: u32 = 1;
 
-/// Most bits of a bitmap of serial numbers; a list that says more is not understood.
+/// Most bits of a bitmap of serial numbers; a list with more is invalid.
 const MAX_BITMAP_BITS: usize = 8 * 1024 * 1024;
 
 /// A parsed list.
@@ -27,19 +27,18 @@ pub(super) struct Krl {
     authorities: Vec<AuthoritySection>,
 }
 
-/// What is revoked of the certificates one authority signed.
+/// The revoked certificates of one authority.
 #[derive(Debug)]
 struct AuthoritySection {
-    /// The key of the authority; empty for all of them.
+    /// The key of the authority; empty for any.
     by: Vec<u8>,
-    /// Both ends are in.
+    /// Inclusive ranges.
     serials: Vec<(u64, u64)>,
     identities: BTreeSet<Vec<u8>>,
 }
 
 impl Krl {
-    /// Reads a list; `None` when it is none by its first bytes, an error when it cannot be
-    /// understood to its end.
+    /// Parses a list; `None` without the magic bytes, an error if it is invalid.
     pub(super) fn parse(bytes: &[u8]) -> Option<Result<Self, &'static str>> {
         let rest = bytes.strip_prefix(MAGIC)?;
         let mut krl = Self::default();
@@ -47,7 +46,7 @@ impl Krl {
         Some(match read {
             Some(Ok(())) => Ok(krl),
             Some(Err(why)) => Err(why),
-            None => Err("it is cut off"),
+            None => Err("it is truncated"),
         })
     }
 
@@ -55,7 +54,7 @@ impl Krl {
         if rest.u32()? != FORMAT {
             return Some(Err("its format is unknown"));
         }
-        // Version, time, flags, a reserved string and a comment say nothing about keys.
+        // Skips version, time, flags, a reserved string and a comment.
         for _ in 0..3 {
             rest.u64()?;
         }
@@ -84,7 +83,7 @@ impl Krl {
                         self.sha256s.insert(section.string()?.try_into().ok()?);
                     }
                 }
-                _ => return Some(Err("it has a section gtop does not know")),
+                _ => return Some(Err("it has an unknown section")),
             }
         }
         Some(Ok(()))
@@ -96,7 +95,7 @@ impl Krl {
             || self.sha256s.contains(&key.sha256)
     }
 
-    /// Returns whether a certificate is revoked by its number or by its identity.
+    /// Returns true if a certificate is revoked by its serial number or key id.
     pub(super) fn has_certificate(&self, certificate: &Certificate) -> bool {
         let signer = PublicKey::new(certificate.signature_key().clone(), "").to_bytes();
         let signer = signer.unwrap_or_default();
@@ -133,10 +132,10 @@ impl AuthoritySection {
                         signed.identities.insert(part.string()?.to_vec());
                     }
                 }
-                _ => return Some(Err("it has a section gtop does not know")),
+                _ => return Some(Err("it has an unknown section")),
             }
             if !part.is_empty() {
-                return Some(Err("it has bytes gtop does not know"));
+                return Some(Err("it has trailing bytes"));
             }
         }
         Some(Ok(signed))
@@ -144,14 +143,14 @@ impl AuthoritySection {
 
     fn has(&self, certificate: &Certificate) -> bool {
         let serial = certificate.serial();
-        // Zero is what an authority writes that does not number its certificates.
+        // Serial 0 means not numbered.
         let by_serial = serial != 0
             && self.serials.iter().any(|(first, last)| (*first..=*last).contains(&serial));
         by_serial || self.identities.contains(certificate.key_id().as_bytes())
     }
 }
 
-/// Returns the numbers a bitmap names: a big-endian number whose lowest bit stands for `first`.
+/// Returns the serials of a bitmap: a big-endian number whose lowest bit is `first`.
 fn serials(first: u64, bits: &[u8]) -> Option<Vec<(u64, u64)>> {
     let mut serials = Vec::new();
     for (at, byte) in bits.iter().rev().enumerate() {
@@ -163,7 +162,7 @@ fn serials(first: u64, bits: &[u8]) -> Option<Vec<(u64, u64)>> {
     Some(serials)
 }
 
-/// What is left to read.
+/// The bytes left to parse.
 struct Cursor<'a>(&'a [u8]);
 
 impl<'a> Cursor<'a> {

@@ -1,4 +1,4 @@
-//! What is known of the cluster: whether steps are safe there, and whether they are the only way in.
+//! The Slurm cluster: whether its version supports shared steps, and whether its nodes refuse SSH.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -16,38 +16,38 @@ use crate::transport::file_cache::lock;
 use crate::transport::srun::{cluster_cache, messages};
 use crate::transport::subprocess::{ProgramCall, run_program};
 
-/// How long a program of Slurm may take.
+/// Timeout for a Slurm command.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long the file in which clusters are remembered may take: its file system may hang.
+/// Timeout for the cluster cache: its file system may hang.
 const FILE_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long to wait for how a job has ended, and between two looks at one that is being ended.
+/// Timeout for the outcome of a job, and the interval between two queries of a completing one.
 const OUTCOME_TIMEOUT: Duration = Duration::from_secs(4);
 const OUTCOME_POLL_INTERVAL: Duration = Duration::from_millis(500);
-/// Most bytes of an answer.
+/// Most bytes of output.
 const MAX_STDOUT: usize = 1 << 16;
 
-/// The cluster gtop runs at.
+/// The cluster gtop runs on.
 #[derive(Debug, Default)]
 pub(in crate::transport) struct Cluster {
     version: OnceCell<Result<String, Fault>>,
     name: OnceCell<Option<String>>,
     state: Mutex<SshStatus>,
-    /// Set once it was looked up: one does it for all nodes.
+    /// Set once the cache was read, for all nodes.
     looked_up: OnceCell<()>,
 }
 
-/// Nothing is remembered of any cluster.
+/// The cache has no entries.
 struct NothingCached;
 
-/// Whether nodes take SSH, as far as that is known.
+/// Whether nodes accept SSH.
 #[derive(Debug, Clone, Copy, Default)]
 enum SshStatus {
-    /// It was not looked up yet.
+    /// The cache was not read yet.
     #[default]
     Unknown,
-    /// Nothing says that they refuse it.
+    /// No refusal is known.
     Accepted,
-    /// A node refused it then.
+    /// A node refused at this time.
     Refused(Timestamp),
 }
 
@@ -59,7 +59,7 @@ impl SshStatus {
         }
     }
 
-    /// Returns when a node refused it, if that counts still.
+    /// Returns the time of a refusal that has not expired.
     fn refused_at(self, now: Timestamp) -> Option<Timestamp> {
         match self {
             Self::Refused(at) => cluster_cache::is_fresh(at, now).then_some(at),
@@ -69,12 +69,12 @@ impl SshStatus {
 }
 
 impl Cluster {
-    /// Returns which Slurm this is, when a step of ours keeps nobody waiting there.
+    /// Returns the version of Slurm, or a fault if it does not support shared steps.
     pub(in crate::transport) async fn checked_version(&self, srun: &Path) -> Result<String, Fault> {
         let judging = async {
             let program = srun.to_string_lossy();
             let version = stdout_of(&program, &["--version".into()]).await.ok_or_else(|| {
-                let why = "no such program, or it does not say its version".to_owned();
+                let why = "it is missing, or does not print its version".to_owned();
                 Fault::ProgramNotFound { program: program.to_string(), why }
             })?;
             let shown = sanitize_line(version.trim());
@@ -86,12 +86,12 @@ impl Cluster {
         self.version.get_or_init(|| judging).await.clone()
     }
 
-    /// Returns whether this cluster is known to let nobody in by SSH.
+    /// Returns true if this cluster is known to refuse SSH.
     pub(in crate::transport) async fn refuses_ssh(&self, folder: Option<&Path>) -> bool {
         self.refused_at(folder).await.is_some()
     }
 
-    /// Returns when a node of this cluster last refused SSH, if that is remembered and not long ago.
+    /// Returns when a node of this cluster last refused SSH, if cached and not expired.
     pub(in crate::transport) async fn refused_at(
         &self,
         folder: Option<&Path>,
@@ -99,7 +99,7 @@ impl Cluster {
         let now = Clock::system().now();
         if let Some(folder) = folder {
             let look_up = || self.look_up(folder, now);
-            // Where nothing is remembered it is looked up again: another gtop may find it out.
+            // An empty cache is read again next time: another gtop may fill it.
             self.looked_up.get_or_try_init(look_up).await.ok();
         }
         lock(&self.state).refused_at(now)
@@ -112,7 +112,7 @@ impl Cluster {
         let [seen, read] = [folder.to_owned(), folder.to_owned()];
         let found = match blocking_with_timeout(move || cluster_cache::is_empty(&seen)).await {
             Some(true) => return Err(NothingCached),
-            // Slurm is asked only where something is remembered.
+            // Slurm is queried only if the cache has entries.
             Some(false) => match self.name().await {
                 Some(name) => blocking_with_timeout(move || cluster_cache::load(&read, &name, now))
                     .await
@@ -122,24 +122,24 @@ impl Cluster {
             None => None,
         };
         let mut state = lock(&self.state);
-        // A node may have refused it meanwhile.
+        // A node may have refused meanwhile.
         if matches!(*state, SshStatus::Unknown) {
             *state = SshStatus::new(found);
         }
         Ok(())
     }
 
-    /// Remembers that this cluster lets nobody in by SSH; what cannot be written is found out again.
+    /// Caches that this cluster refuses SSH. A failed write is only logged.
     pub(in crate::transport) async fn remember_refusal(&self, folder: Option<&Path>) {
         let now = Clock::system().now();
         let known = lock(&self.state).refused_at(now);
-        // Many nodes find it out at the same time.
+        // Many nodes refuse at the same time.
         if known.is_none() {
             self.set_refused_at(folder, Some(now)).await;
         }
     }
 
-    /// Takes note of when a node of this cluster refused SSH, or that nodes do not.
+    /// Sets when a node of this cluster refused SSH; `None` if nodes accept it.
     pub(in crate::transport) async fn set_refused_at(
         &self,
         folder: Option<&Path>,
@@ -150,11 +150,11 @@ impl Cluster {
         let (folder, now, kept) = (folder.to_owned(), Clock::system().now(), name.clone());
         let keeping = blocking_with_timeout(move || cluster_cache::store(&folder, &kept, at, now));
         if let Some(Err(error)) = keeping.await {
-            log::info!("cannot remember how {name} is reached: {error}");
+            log::info!("cannot write the cluster cache for {name}: {error}");
         }
     }
 
-    /// Returns what the cluster is called.
+    /// Returns the cluster name.
     pub(in crate::transport) async fn name(&self) -> Option<String> {
         let asking = async {
             let told = stdout_of("scontrol", &["show".into(), "config".into()]).await?;
@@ -168,8 +168,7 @@ impl Cluster {
     }
 }
 
-/// Returns why a step has ended, by how its job did: srun says of both that they were cancelled, or
-/// only that there is no such job.
+/// Refines the cause of a step's end by the outcome of its job: srun reports only "cancelled" or "no such job".
 pub(in crate::transport) async fn refine_fault(fault: Fault, job: &JobId) -> Fault {
     let Fault::SlurmStep { cause: StepCause::Cancelled | StepCause::NotRunning, says } = &fault
     else {
@@ -191,7 +190,7 @@ pub(in crate::transport) async fn refine_fault(fault: Fault, job: &JobId) -> Fau
     Fault::step(cause, says)
 }
 
-/// Returns how a job ended; waits while it is being ended.
+/// Returns the outcome of a job; waits while it is completing.
 async fn job_outcome(job: &JobId) -> Option<JobOutcome> {
     loop {
         let words: [OsString; 3] = ["show".into(), "job".into(), job.as_str().into()];
@@ -204,7 +203,7 @@ async fn job_outcome(job: &JobId) -> Option<JobOutcome> {
     }
 }
 
-/// Returns what a program prints when it succeeds.
+/// Returns the stdout of a successful command.
 async fn stdout_of(program: &str, words: &[OsString]) -> Option<String> {
     let asked = ProgramCall {
         program,
@@ -218,14 +217,13 @@ async fn stdout_of(program: &str, words: &[OsString]) -> Option<String> {
     run_program(asked).await.ok().filter(|answer| answer.succeeded).map(|answer| answer.output)
 }
 
-/// Does what may block beside the sessions, which all share a thread. `None` when that takes too long;
-/// it goes on by itself then.
+/// Runs blocking work off the sessions' thread. `None` on timeout; the work continues in the background.
 async fn blocking_with_timeout<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Option<T> {
     let done = timeout(FILE_TIMEOUT, spawn_blocking(work)).await.ok().and_then(Result::ok);
     if done.is_none() {
-        log::info!("what is remembered of clusters cannot be reached in time");
+        log::info!("the cluster cache did not respond in time");
     }
     done
 }
@@ -244,13 +242,13 @@ mod tests {
     async fn a_file_system_that_hangs_stalls_no_session() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("srun-clusters");
-        // To open it waits for somebody who writes.
+        // Opening a FIFO blocks until there is a writer.
         let made = tokio::process::Command::new("mkfifo").arg(&path).status().await.unwrap();
         assert!(made.success());
         let (say, heard) = mpsc::channel();
         let release = std::thread::spawn(move || {
             let is_free = heard.recv_timeout(Duration::from_secs(20)).is_ok();
-            // Whoever reads, in whatever thread, is let go, and nobody comes after.
+            // Unblocks every reader, and lets no further one block.
             let writer = OpenOptions::new().write(true).open(&path).unwrap();
             std::fs::remove_file(path).unwrap();
             drop(writer);

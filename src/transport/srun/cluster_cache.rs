@@ -1,5 +1,5 @@
-//! Which clusters let nobody in by SSH: a file with a line each, the name and the moment a node last
-//! refused, in seconds since 1970. What is older than a month is found out again.
+//! A cache of the clusters that refuse SSH: a file with the name of a cluster and the Unix time of its last refusal
+//! per line. Entries expire after 30 days.
 
 use std::io::Read;
 use std::path::Path;
@@ -8,18 +8,14 @@ use std::time::Duration;
 use crate::storage::{self, NewFile};
 use crate::time::Timestamp;
 
-/// How long a cluster is remembered.
+/// How long an entry is valid.
 pub const CLUSTER_CACHE_TTL: Duration = Duration::from_secs(30 * 24 * 3600);
-/// Most bytes of the file.
 const MAX_FILE_SIZE: u64 = 1 << 16;
-/// Most clusters in it.
 const MAX_CLUSTERS: usize = 500;
-/// The file.
 const FILE_NAME: &str = "srun-clusters";
-/// How it is made.
 const FILE_MODES: NewFile = NewFile { mode: 0o644, folder_mode: 0o755 };
 
-/// Returns when SSH was last refused at a cluster, if that is remembered.
+/// Returns when a cluster last refused SSH, if cached.
 pub(super) fn load(folder: &Path, name: &str, now: Timestamp) -> Option<Timestamp> {
     let text = read(folder)?;
     let mut found = text.lines().filter_map(entry).filter(|(known, _)| *known == name);
@@ -27,18 +23,17 @@ pub(super) fn load(folder: &Path, name: &str, now: Timestamp) -> Option<Timestam
     is_fresh(at, now).then_some(at)
 }
 
-/// Says whether what happened then still counts; what is yet to come does not.
+/// Returns true if an entry is valid; one in the future is not.
 pub(super) fn is_fresh(at: Timestamp, now: Timestamp) -> bool {
     at <= now && now.since(at) < CLUSTER_CACHE_TTL
 }
 
-/// Says whether anything is remembered of any cluster.
+/// Returns true if the cache has no entries.
 pub(super) fn is_empty(folder: &Path) -> bool {
     read(folder).is_none_or(|text| text.trim().is_empty())
 }
 
-/// Remembers when SSH was refused at a cluster, or forgets the cluster: a new file takes the place
-/// of the old one. Lines that count no more, or make no sense, go.
+/// Stores or removes the entry of a cluster. Replaces the file; drops expired and invalid lines.
 pub(super) fn store(
     folder: &Path,
     name: &str,

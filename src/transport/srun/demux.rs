@@ -1,30 +1,28 @@
-//! Whose each line of a step's output is.
+//! Demultiplexes the output of a step by node.
 
 use std::collections::BTreeMap;
 
 use crate::model::NodeName;
 use crate::transport::srun::LineAddress;
 
-/// The longest line that is looked at; longer ones are nobody's.
+/// Most bytes of a line; longer ones are dropped.
 const MAX_LINE: usize = 4096;
 
-/// A line of a node.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum DemuxedLine {
-    /// Its loader announces itself; as the loader of a single node says it.
+    /// The announcement of a node's loader, in the form of a single node's loader.
     Greeting { node: NodeName, greeting: Vec<u8> },
-    /// A line of a frame, with its newline; `hello` when it is of a hello, and whether its first.
+    /// A line of a frame, with its newline. `hello`: `Some` if it belongs to a hello, true for the first line.
     Line { node: NodeName, line: Vec<u8>, hello: Option<bool> },
 }
 
-/// Sorts lines by node.
 #[derive(Debug)]
 pub(super) struct Demux {
     nonce: String,
     waiting: Vec<u8>,
     is_skipping: bool,
-    /// The nodes of the step, and the number of the hello that each is in the midst of. Any task can
-    /// print any name, so those of others are nobody's.
+    /// The nodes of the step, and the message number of a hello in progress. Lines with other node names are
+    /// dropped: a task can print anything.
     hellos: BTreeMap<NodeName, Option<u64>>,
     address_of: LineAddress,
 }
@@ -40,7 +38,7 @@ impl Demux {
         }
     }
 
-    /// Takes bytes as they come, and passes on the lines they end.
+    /// Feeds bytes; calls `take` for each complete line.
     pub(super) fn push(&mut self, bytes: &[u8], mut take: impl FnMut(DemuxedLine)) {
         for part in bytes.split_inclusive(|byte| *byte == b'\n') {
             self.waiting.extend_from_slice(part);
@@ -81,8 +79,8 @@ impl Demux {
     }
 }
 
-/// Returns whether a line of a node is the first of a hello, or another; `None` for other messages.
-/// `current` is the hello that the node is in the midst of.
+/// Returns true for the first line of a hello, false for a later one, `None` for other messages. `current` is the
+/// hello in progress.
 fn hello_position(current: &mut Option<u64>, number: u64, opens: bool) -> Option<bool> {
     if !opens && *current == Some(number) {
         return Some(false);

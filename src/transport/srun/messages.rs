@@ -1,19 +1,19 @@
-//! What srun and slurmstepd say, as faults.
+//! Turns the messages of srun and slurmstepd into faults.
 
 use crate::model::NodeName;
 use crate::nodeset;
 use crate::transport::channel::Exit;
 use crate::transport::fault::{Fault, StepCause, sanitize_line};
 
-/// Tells which variables of the environment srun must not see: inside an allocation it would take
-/// them for options. How to find and convince the controller it needs to know.
+/// Selects the environment variables hidden from srun: inside an allocation it would take them for options. It
+/// still needs those for the controller's address and authentication.
 pub(in crate::transport) const HIDDEN_VARIABLES: fn(&str) -> bool = |name| {
     let from_slurm = ["SLURM_", "SLURMD_", "SRUN_"].iter().any(|start| name.starts_with(start));
     let of_the_way = ["SLURM_CONF", "SLURM_JWT", "SLURM_SACK_"];
     from_slurm && !of_the_way.iter().any(|start| name.starts_with(start))
 };
 
-/// What a line with these words means; the first that fits counts.
+/// Parts of messages and their causes; the first match counts.
 const CAUSES: [(&str, StepCause); 18] = [
     ("DUE TO TIME LIMIT", StepCause::TimeLimit),
     ("DUE TO NODE FAILURE", StepCause::NodeFailed),
@@ -35,7 +35,7 @@ const CAUSES: [(&str, StepCause); 18] = [
     ("force-terminating", StepCause::Cancelled),
 ];
 
-/// Returns why srun ended.
+/// Returns the fault of an srun that has exited.
 pub(in crate::transport) fn srun_fault(exit: &Exit, complaint: &str) -> Fault {
     for (words, cause) in CAUSES {
         if let Some(line) = complaint.lines().find(|line| line.contains(words)) {
@@ -56,7 +56,7 @@ pub(in crate::transport) fn srun_fault(exit: &Exit, complaint: &str) -> Fault {
     Fault::step(StepCause::Other, &how)
 }
 
-/// Returns the nodes whose tasks have ended, as far as whole lines say so.
+/// Returns the nodes whose tasks have ended, from complete lines.
 pub(super) fn ended_tasks(complaint: &str) -> Vec<(Vec<NodeName>, Fault)> {
     let whole = complaint.rsplit_once('\n').map_or("", |(whole, _)| whole);
     whole.lines().filter_map(ended_task).collect()
@@ -71,8 +71,8 @@ fn ended_task(line: &str) -> Option<(Vec<NodeName>, Fault)> {
     Some((nodes, Fault::step(StepCause::TaskEnded, &sanitize_line(how))))
 }
 
-/// Returns whether steps of ours keep nobody waiting, by what `srun --version` prints: Slurm 22.05
-/// and later share all that an overlapping step uses.
+/// Returns true if the output of `srun --version` is 22.05 or later: there a step with `--overlap` shares all its
+/// resources.
 pub(super) fn is_supported(version: &str) -> bool {
     let number = version.split_whitespace().next_back().unwrap_or_default();
     let mut parts = number.split('.').map(|part| part.parse::<u32>().ok());

@@ -1,4 +1,4 @@
-//! Which job a node's step would be in.
+//! Chooses the job for the step on each node.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -8,9 +8,9 @@ use crate::model::{JobId, NodeName};
 /// A job that a step may run in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StepJob {
-    /// The job, or the part of a heterogeneous one.
+    /// The job, or the component of a heterogeneous job.
     pub id: JobId,
-    /// Of such a part: the job that leads all parts, and which one it is. Only so does `srun` take it.
+    /// For a component: the leader's id and the component's offset, as `srun` requires.
     pub part: Option<(JobId, u32)>,
 }
 
@@ -21,7 +21,7 @@ impl From<JobId> for StepJob {
 }
 
 impl StepJob {
-    /// Returns the options of `srun` that name it.
+    /// Returns the `srun` options that select it.
     pub(super) fn words(&self) -> Vec<String> {
         match &self.part {
             None => vec![format!("--jobid={}", self.id)],
@@ -32,27 +32,25 @@ impl StepJob {
     }
 }
 
-/// A job that runs, and those of its nodes that are to be reached by it.
+/// A running job, and the nodes whose step runs in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::transport) struct StepNodes {
-    /// The job.
     pub job: StepJob,
-    /// The nodes.
     pub nodes: Arc<[NodeName]>,
 }
 
-/// The jobs of the user that run, by node.
+/// The user's running jobs by node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeJobs {
-    /// The best one first.
+    /// The preferred job first.
     nodes: BTreeMap<NodeName, Vec<StepJob>>,
-    /// In which jobs a step did not lead to a node.
+    /// Nodes and the jobs in which a step on them failed.
     failed: BTreeSet<(NodeName, JobId)>,
 }
 
 impl NodeJobs {
-    /// Chooses for each node one of the jobs on it, the one chosen before while that runs there:
-    /// a step reaches the devices of its job only, so one with devices comes first.
+    /// Orders the jobs of each node: the current one while it runs, then jobs with devices, since a step sees only
+    /// the devices of its job.
     #[must_use]
     pub fn choose(&self, jobs: &[(StepJob, NodeName, bool)]) -> Self {
         let mut found: BTreeMap<NodeName, Vec<(bool, bool, StepJob)>> = BTreeMap::new();
@@ -70,7 +68,7 @@ impl NodeJobs {
             |node: &NodeName, job: &JobId| self.failed.contains(&(node.clone(), job.clone()));
         let mut failed = BTreeSet::new();
         for (node, jobs) in &nodes {
-            // Where no other is left they are tried anew.
+            // If all jobs of a node have failed, all are tried again.
             if jobs.iter().any(|job| !has_failed(node, &job.id)) {
                 let those = jobs.iter().filter(|job| has_failed(node, &job.id));
                 failed.extend(those.map(|job| (node.clone(), job.id.clone())));
@@ -79,7 +77,7 @@ impl NodeJobs {
         Self { nodes, failed }
     }
 
-    /// Returns the place of a node.
+    /// Returns the job of a node, with all nodes of that job.
     pub(super) fn of(&self, node: &NodeName) -> Option<StepNodes> {
         let job = self.job_of(node)?;
         let is_its = |node: &&NodeName| self.job_of(node).is_some_and(|other| other.id == job.id);
@@ -87,8 +85,8 @@ impl NodeJobs {
         Some(StepNodes { job: job.clone(), nodes })
     }
 
-    /// Takes note that a step in this job did not lead to the node, and returns whether another job
-    /// may. Where none is left all may be tried anew, next time.
+    /// Records that a step in this job failed on a node, and returns true if there is another job to try. If not,
+    /// all may be tried again.
     pub(super) fn pass_over(&mut self, node: &NodeName, job: &JobId) -> bool {
         self.failed.insert((node.clone(), job.clone()));
         let is_left = self.job_of(node).is_some();

@@ -1,4 +1,4 @@
-//! A step that runs: its output is sorted by node, its input is written, its end is told to all.
+//! A running step: routes its output to the nodes' sessions, writes its stdin, reports its end to all.
 
 use std::collections::BTreeMap;
 use std::pin::pin;
@@ -19,32 +19,29 @@ use crate::transport::srun::MAX_PENDING_OUTPUT;
 use crate::transport::srun::demux::{Demux, DemuxedLine};
 use crate::transport::srun::{cluster, messages};
 
-/// How long nodes are waited for after the first before the probe is sent: those that come later take
-/// it from what was written.
+/// How long to wait for more nodes after the first before the probe is sent; later nodes read it from the
+/// buffered stdin.
 const JOIN_WINDOW: Duration = Duration::from_secs(10);
-/// How long the first node may take beyond what the step may wait for.
+/// Timeout for the first node, on top of the connect timeout.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long a write may take.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long the step may take to end by the end of its input, and then by a signal.
+/// Timeout for the step to exit after EOF, and again after SIGTERM.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(1);
-/// Most of srun's complaints that are kept.
+/// Most bytes of srun's stderr that are kept.
 const MAX_STDERR: usize = 4096;
-/// Most lines of a hello that are kept.
+/// Most lines kept of a node's hello.
 const MAX_HELLO_LINES: usize = 512;
 
-/// What the nodes of a step and its program know of each other.
+/// The state shared by a step's program and its nodes' sessions.
 #[derive(Debug)]
 pub(super) struct Router {
     pub(super) nonce: String,
-    /// How long the step may wait to begin.
+    /// Timeout for the step to start.
     connect_limit: Duration,
     state: Mutex<State>,
-    /// The first node has announced itself.
     is_up: Notify,
-    /// The program has ended.
     is_gone: Notify,
-    /// The step is to end.
+    /// The step must terminate.
     is_to_end: Notify,
 }
 
@@ -52,22 +49,21 @@ pub(super) struct Router {
 struct State {
     members: BTreeMap<NodeName, Member>,
     began: Instant,
-    /// When the first node announced itself: the step runs then, and its nodes are awaited.
+    /// When the first node announced itself.
     up: Option<Instant>,
-    /// Why the step is over.
+    /// Why the step has ended.
     end: Option<Fault>,
-    /// When the program was gone.
+    /// When the program exited.
     ended: Option<Instant>,
 }
 
 #[derive(Debug, Default)]
 struct Member {
-    /// What its loader said, as one of a single node says it.
+    /// The announcement of its loader, in the form of a single node's loader.
     greeting: Option<Vec<u8>>,
-    /// The lines of its last hello.
     hello: Vec<Vec<u8>>,
     seat: Option<mpsc::Sender<Output>>,
-    /// Its task has ended.
+    /// Why its task has ended.
     end: Option<Fault>,
 }
 
@@ -85,26 +81,26 @@ impl Router {
         }
     }
 
-    /// Gives a node's session its output: what it missed, and what comes.
+    /// Subscribes to the output of a node; replays its announcement and hello.
     pub(super) fn subscribe(&self, node: &NodeName) -> Result<mpsc::Receiver<Output>, Fault> {
         let mut state = lock(&self.state);
         let Some(member) = state.members.get_mut(node) else {
-            return Err(Fault::step(StepCause::NotInStep, "it is not among the nodes of this one"));
+            return Err(Fault::step(StepCause::NotInStep, "the step does not include it"));
         };
         if let Some(fault) = &member.end {
-            let why = format!("its part of this one is over: {}", fault.headline());
+            let why = format!("its task has ended: {}", fault.headline());
             return Err(Fault::step(StepCause::NotInStep, &why));
         }
         let (seat, outputs) = mpsc::channel(MAX_PENDING_OUTPUT + MAX_HELLO_LINES + 1);
         for line in member.greeting.iter().chain(&member.hello) {
-            // It is empty still, and has room for all of them.
+            // The channel is empty and large enough.
             seat.try_send(Output::Stdout(line.clone())).ok();
         }
         member.seat = Some(seat);
         Ok(outputs)
     }
 
-    /// Returns why the step is over, once it is.
+    /// Returns why the step has ended, or `None` while it runs.
     pub(super) fn end(&self) -> Option<Fault> {
         lock(&self.state).end.clone()
     }
@@ -117,20 +113,20 @@ impl Router {
         lock(&self.state).ended
     }
 
-    /// Returns why a node has no output any more.
+    /// Returns why the output of a node ended.
     pub(super) fn why_closed(&self, node: &NodeName) -> Option<Fault> {
         let state = lock(&self.state);
         let own = state.members.get(node).and_then(|member| member.end.clone());
         own.or_else(|| state.end.clone())
     }
 
-    /// Ends the step.
+    /// Terminates the step.
     pub(super) fn finish(&self, why: Fault) {
         self.close(why);
         self.is_to_end.notify_one();
     }
 
-    /// Waits until the program is gone.
+    /// Waits until the program has exited.
     pub(super) async fn wait_until_ended(&self) {
         loop {
             let mut notified = pin!(self.is_gone.notified());
@@ -142,8 +138,8 @@ impl Router {
         }
     }
 
-    /// Waits until a node that is awaited from now on is late: others were there long before. As long
-    /// as srun has not begun the step none is, but that takes its time, too.
+    /// Waits until a node that is expected from now on is overdue: counted from the first node of the step, or, until
+    /// srun has started the step, by the start timeout.
     pub(super) async fn late(&self) {
         let asked = Instant::now();
         let begun_by = self.started_at() + self.connect_limit + START_TIMEOUT;
@@ -152,7 +148,7 @@ impl Router {
         }
     }
 
-    /// Waits until the first node has announced itself, and returns when that was.
+    /// Waits for the first announcement and returns its time.
     async fn first(&self) -> Instant {
         loop {
             let mut notified = pin!(self.is_up.notified());
@@ -176,13 +172,13 @@ impl Router {
         }
     }
 
-    /// Returns whether all have come that will.
+    /// Returns true if every node has announced itself or ended.
     fn is_complete(&self) -> bool {
         let state = lock(&self.state);
         state.members.values().all(|member| member.greeting.is_some() || member.end.is_some())
     }
 
-    /// Takes what a node said.
+    /// Handles a line of a node.
     fn on_line(&self, sorted: DemuxedLine) {
         let mut state = lock(&self.state);
         match sorted {
@@ -208,7 +204,7 @@ impl Router {
         }
     }
 
-    /// Takes what srun says of tasks that have ended.
+    /// Handles srun's messages about tasks that have ended.
     fn on_stderr(&self, complaint: &str) {
         for (nodes, fault) in messages::ended_tasks(complaint) {
             let mut state = lock(&self.state);
@@ -223,25 +219,25 @@ impl Router {
 
 impl Member {
     fn forward(&mut self, line: Vec<u8>) {
-        // A session that does not keep up misses lines, notices it, and asks for everything.
+        // A slow session misses lines, detects that, and requests a full sample.
         if let Some(seat) = &self.seat {
             seat.try_send(Output::Stdout(line)).ok();
         }
     }
 }
 
-/// The program of a step.
+/// The task that runs a step's program.
 pub(super) struct StepTask {
     pub(super) job: JobId,
     pub(super) local: LocalProcess,
     pub(super) router: Arc<Router>,
     pub(super) demux: Demux,
-    /// What is to be written once to all nodes.
+    /// Written once to all nodes.
     pub(super) input: Vec<u8>,
 }
 
 impl StepTask {
-    /// Stays with the program to its end. It is to end when nobody can command it any more.
+    /// Runs the program to its end. Terminates it when the last sender of commands is gone.
     pub(super) async fn run(
         mut self,
         commands: mpsc::WeakSender<Vec<u8>>,
@@ -253,7 +249,7 @@ impl StepTask {
             Ok((exit, complaint)) => messages::srun_fault(&exit, &complaint),
             Err(fault) => fault,
         };
-        // Its group ends with it.
+        // Kills its process group.
         drop(self.local);
         router.close(cluster::refine_fault(fault, &self.job).await);
         lock(&router.state).ended = Some(Instant::now());
@@ -268,13 +264,13 @@ impl StepTask {
         let mut complaint = Vec::new();
         let mut input = Some(std::mem::take(&mut self.input));
         let mut writing = pin!(write(self.local.take_stdin(), written));
-        // When patience ends, and with what: first with its input closed, then after a signal.
+        // The deadline for the exit, and whether SIGTERM was sent.
         let mut leaving: Option<(Instant, bool)> = None;
         loop {
             if self.router.is_complete() {
                 send(&commands, &mut input).await;
             }
-            // Before, srun does not read, and a write would wait for it.
+            // Before that srun does not read, and a write would block.
             let due = self.router.first_joined_at().map(|up| up + JOIN_WINDOW);
             tokio::select! {
                 output = self.local.next() => match output {
@@ -314,16 +310,16 @@ impl StepTask {
     }
 }
 
-/// Has the probe written, once.
+/// Queues the probe, once.
 async fn send(commands: &mpsc::WeakSender<Vec<u8>>, input: &mut Option<Vec<u8>>) {
     let Some(bytes) = input.take() else { return };
     if let Some(commands) = commands.upgrade() {
-        // Nothing was written yet, so there is room; nobody may be there to write it.
+        // The queue is empty; the writer may be gone.
         commands.send(bytes).await.ok();
     }
 }
 
-/// Writes what is sent, until nobody can send any more or the program does not read.
+/// Writes to stdin until all senders are gone or a write fails.
 async fn write(input: Option<ChildStdin>, mut written: mpsc::Receiver<Vec<u8>>) {
     let Some(mut input) = input else { return };
     while let Some(bytes) = written.recv().await {

@@ -1,33 +1,31 @@
-//! The names of algorithms: what OpenSSH knows, what it offers unasked, and what `+`, `-` and `^`
-//! make of that.
+//! Algorithm names: those of OpenSSH, its defaults, and the lists with `+`, `-` and `^`.
 //!
-//! The lists are those of OpenSSH 9.2, with the key exchanges of later versions where those put
-//! them.
+//! The lists are those of OpenSSH 9.2, with the key exchanges of later versions.
 
 use crate::transport::ssh_config::lexer::{self, ListMatch};
 
-/// What OpenSSH knows of one kind of algorithm.
+/// The algorithms of one kind.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct AlgorithmSet {
-    /// What is offered when nothing is configured, the preferred first.
+    /// The default, in order of preference.
     pub(super) offered: &'static [&'static str],
-    /// Everything there is, also what one has to ask for.
+    /// All supported algorithms.
     pub(super) all: &'static [&'static str],
-    /// Whether patterns may stand for names everywhere, not only after `-`.
+    /// Patterns are allowed everywhere, not only after `-`.
     are_patterns: bool,
 }
 
-/// Why a list of names cannot be used.
+/// Why a list is invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AlgorithmListError {
-    /// It holds a name that is not known here; another version of `ssh` may know it.
+    /// It has an unknown name; another version of `ssh` may know it.
     UnknownName,
-    /// It leaves nothing.
+    /// It is empty.
     Empty,
 }
 
 impl AlgorithmSet {
-    /// Returns what a configured list stands for.
+    /// Expands a configured list.
     pub(super) fn assemble(&self, list: &str) -> Result<Vec<String>, AlgorithmListError> {
         if let Some(unwanted) = list.strip_prefix('-') {
             let is_wanted = |name: &&&str| lexer::match_list(name, unwanted) != ListMatch::Yes;
@@ -35,7 +33,7 @@ impl AlgorithmSet {
             return some(left.collect());
         }
         let named = list.strip_prefix(['+', '^']).unwrap_or(list);
-        // OpenSSH looks no further than to the first comma without a name before it.
+        // OpenSSH stops at the first empty name.
         let listed = named.split(',').take_while(|name| !name.is_empty());
         if named.is_empty() || !listed.clone().all(|name| self.knows(name)) {
             return Err(AlgorithmListError::UnknownName);
@@ -165,7 +163,7 @@ pub(super) const KEY_EXCHANGES: AlgorithmSet = AlgorithmSet {
     are_patterns: false,
 };
 
-/// Of host keys, and of the user's.
+/// Of host keys and user keys.
 pub(super) const KEYS: AlgorithmSet = AlgorithmSet {
     offered: &[
         "ssh-ed25519-cert-v01@openssh.com",

@@ -1,4 +1,4 @@
-//! The files, kept as long as they stay what they are, and asked about one host after the other.
+//! Caches the parsed configuration files, and evaluates them for hosts.
 
 use std::net::ToSocketAddrs;
 use std::path::Path;
@@ -12,23 +12,23 @@ use crate::transport::ssh_config::{
     host_settings, resolve,
 };
 
-/// The machine's configuration; some vendors keep theirs apart from the administrator's.
+/// The system-wide configuration; some distributions have their own beside the administrator's.
 const SYSTEM_FILES: [&str; 2] = ["/etc/ssh/ssh_config", "/usr/etc/ssh/ssh_config"];
 
-/// The files as they were read last.
+/// The last parsed configuration.
 #[derive(Debug, Default)]
 pub(in crate::transport) struct ConfigCache(Mutex<Option<Arc<ParsedConfig>>>);
 
-/// One reading of all files.
+/// All files, parsed.
 #[derive(Debug)]
 pub(in crate::transport) struct ParsedConfig {
-    /// Another number for every reading.
+    /// Increases with every re-read.
     pub(in crate::transport) version: u64,
     tree: ConfigTree,
 }
 
 impl ConfigCache {
-    /// Returns the files, read anew when one of them is another than last time.
+    /// Returns the parsed files; reads them again if one has changed.
     pub(in crate::transport) fn current(
         &self,
         env: &LocalEnv,
@@ -48,7 +48,7 @@ impl ConfigCache {
     }
 }
 
-/// Whether the names of hosts may be looked up; that can take long.
+/// Whether host names may be looked up, which can take long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::transport) enum NameLookups {
     Forbidden,
@@ -56,7 +56,7 @@ pub(in crate::transport) enum NameLookups {
 }
 
 impl ParsedConfig {
-    /// Returns what holds for a host.
+    /// Returns the settings of a host.
     pub(in crate::transport) fn settings(
         &self,
         query: &HostQuery,
@@ -67,7 +67,7 @@ impl ParsedConfig {
         host_settings::of(&resolved, query, env).map_err(ConfigError::Invalid)
     }
 
-    /// Returns every option that holds for a host.
+    /// Returns every effective option of a host.
     pub(in crate::transport) fn options(
         &self,
         query: &HostQuery,
@@ -78,7 +78,7 @@ impl ParsedConfig {
         Ok(host_settings::effective(&resolved, query, env))
     }
 
-    /// Returns the hosts the files name, without wildcards.
+    /// Returns the host names in the files, without patterns.
     pub(in crate::transport) fn hosts(&self) -> Result<Vec<String>, ConfigError> {
         host_names::hosts(&self.tree)
     }

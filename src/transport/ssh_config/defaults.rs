@@ -1,11 +1,11 @@
-//! The last step: defaults, what `none` stands for, and what OpenSSH refuses in the end.
+//! Finishes the resolved options: defaults, `none`, and OpenSSH's final checks.
 
 use crate::transport::ssh_config::host_settings::TokenExpander;
 use crate::transport::ssh_config::proxy_jump::NO_JUMP;
 use crate::transport::ssh_config::resolved::ResolvedOptions;
 use crate::transport::ssh_config::{ConfigError, DEFAULT_KEYS, HostQuery, JumpHost, LocalEnv};
 
-/// Options that `none` sets back to nothing.
+/// Options that `none` unsets.
 const NONE_CLEARS: [&str; 8] = [
     "controlpath",
     "knownhostscommand",
@@ -17,7 +17,7 @@ const NONE_CLEARS: [&str; 8] = [
     "securitykeyprovider",
 ];
 
-/// Puts defaults in, takes out what was only there to be first, and refuses what `ssh` would.
+/// Sets defaults, removes placeholders, and refuses what `ssh` refuses.
 pub(super) fn finish(
     resolved: &mut ResolvedOptions,
     query: &HostQuery,
@@ -88,7 +88,7 @@ fn check_jump_loop(resolved: &ResolvedOptions) -> Result<(), ConfigError> {
     let Some(answer) = resolved.get("proxyjump") else { return Ok(()) };
     let (Some(value), Some(at)) = (answer.values.first(), &answer.origin) else { return Ok(()) };
     let last = value.rsplit(',').next().unwrap_or_default();
-    // A name that cannot be used is refused where the hosts are taken.
+    // An invalid name is refused elsewhere.
     let Ok(hop) = JumpHost::parse(last) else { return Ok(()) };
     let is_itself = resolved.first("hostname") == Some(&hop.host)
         && resolved.or_default("port").parse() == Ok(hop.port.unwrap_or(22))
@@ -99,7 +99,7 @@ fn check_jump_loop(resolved: &ResolvedOptions) -> Result<(), ConfigError> {
     Ok(())
 }
 
-/// Refuses tokens nobody knows in files that decide whom to trust and what to show.
+/// Refuses unknown tokens in options that affect trust and authentication.
 fn check_tokens(
     resolved: &ResolvedOptions,
     query: &HostQuery,

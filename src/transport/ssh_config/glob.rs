@@ -1,13 +1,13 @@
-//! File names with wildcards, as `Include` takes them.
+//! Expands the file name patterns of `Include`.
 
 use std::path::{Path, PathBuf};
 
-/// Most names one pattern may stand for.
+/// Most matches of one pattern.
 const MAX_MATCHES: usize = 4096;
 
-/// Finds the files a pattern stands for, in the order of their bytes.
+/// Returns the files that match a pattern, in byte order.
 ///
-/// `on_look` hears of every folder and file whose presence the answer depends on.
+/// `on_look` is called for every path the result depends on.
 pub(super) fn find(pattern: &str, mut on_look: impl FnMut(&Path)) -> Vec<PathBuf> {
     let mut found = vec![PathBuf::from(if pattern.starts_with('/') { "/" } else { "" })];
     let parts: Vec<&str> = pattern.split('/').filter(|part| !part.is_empty()).collect();
@@ -19,7 +19,7 @@ pub(super) fn find(pattern: &str, mut on_look: impl FnMut(&Path)) -> Vec<PathBuf
     for file in &files {
         on_look(file);
     }
-    // Also a link that leads nowhere is there.
+    // A dangling symlink counts as existing.
     files.retain(|file| file.symlink_metadata().is_ok());
     if pattern.ends_with('/') {
         files.retain(|file| file.is_dir());
@@ -27,7 +27,7 @@ pub(super) fn find(pattern: &str, mut on_look: impl FnMut(&Path)) -> Vec<PathBuf
     files
 }
 
-/// Goes one name further down.
+/// Expands one path component.
 fn step(folders: &[PathBuf], part: &str, on_look: &mut impl FnMut(&Path)) -> Vec<PathBuf> {
     if !part.contains(['*', '?', '[']) {
         let name = part.replace('\\', "");
@@ -56,7 +56,7 @@ fn step(folders: &[PathBuf], part: &str, on_look: &mut impl FnMut(&Path)) -> Vec
 
 fn fits(name: &[char], pattern: &[char]) -> bool {
     let (mut name, mut pattern) = (name, pattern);
-    // Where to go on when the last star has to stand for one letter more.
+    // Where to retry with one letter more for the last star.
     let mut retry: Option<(&[char], &[char])> = None;
     loop {
         if let Some(('*', after)) = split(pattern) {
@@ -84,7 +84,7 @@ fn split(letters: &[char]) -> Option<(char, &[char])> {
     letters.split_first().map(|(first, rest)| (*first, rest))
 }
 
-/// Matches one letter; returns what follows in the pattern.
+/// Matches one letter; returns the rest of the pattern.
 fn one(letter: char, pattern: &[char]) -> Option<&[char]> {
     let (first, after) = split(pattern)?;
     match first {
@@ -93,14 +93,14 @@ fn one(letter: char, pattern: &[char]) -> Option<&[char]> {
         '[' => match set(letter, after) {
             Some((true, after)) => Some(after),
             Some((false, _)) => None,
-            // A bracket that is never closed is only a bracket.
+            // An unclosed bracket is literal.
             None => (letter == '[').then_some(after),
         },
         first => (first == letter).then_some(after),
     }
 }
 
-/// Judges a letter by `[…]`, whose `[` is gone; `None` when it is never closed.
+/// Matches a letter against `[…]`, after the `[`; `None` if it is unclosed.
 fn set(letter: char, text: &[char]) -> Option<(bool, &[char])> {
     let (is_negated, mut text) = match split(text)? {
         ('!' | '^', after) => (true, after),

@@ -1,4 +1,4 @@
-//! Which hosts the configuration names, without wildcards.
+//! The host names in the configuration, without patterns.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use crate::transport::ssh_config::tree::{
     Block, BlockCondition, ConfigFile, ConfigTree, Directive,
 };
 
-/// Returns the names of all `Host` lines that hold for them, in the order of the files.
+/// Returns the names of all `Host` lines that match themselves, in file order.
 pub(super) fn hosts(tree: &ConfigTree) -> Result<Vec<String>, ConfigError> {
     let files = tree.files.as_ref().map_err(Clone::clone)?;
     let mut found = Found::default();
@@ -26,7 +26,7 @@ struct Found {
 }
 
 impl Found {
-    /// `within` are the `Host` lines that the file was included under.
+    /// `within`: the `Host` lines around the `Include` of the file.
     fn visit<'a>(&mut self, file: &'a ConfigFile, within: &mut Vec<&'a [Pattern]>) {
         for Block { when, lines, .. } in &file.blocks {
             let patterns: &[Pattern] = match when {

@@ -1,4 +1,4 @@
-//! From options as OpenSSH spells them to what a connection needs.
+//! Converts resolved options to the settings of a connection.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -17,17 +17,17 @@ use crate::transport::ssh_config::{
     check_user,
 };
 
-/// The methods OpenSSH tries when nothing is configured.
+/// The default of `PreferredAuthentications`.
 const DEFAULT_METHODS: &str = "gssapi-with-mic,hostbased,publickey,keyboard-interactive,password";
 
-/// Makes the settings of one host; `~`, tokens and variables in the values are expanded.
+/// Returns the settings of one host, with `~`, tokens and variables expanded.
 pub(super) fn of(
     resolved: &ResolvedOptions,
     query: &HostQuery,
     env: &LocalEnv,
 ) -> Result<HostSettings, Fault> {
     let tokens = TokenExpander::of(resolved, query, env);
-    // ssh takes it as it is written, tokens and all.
+    // ssh does not expand it.
     let alias = resolved.first("hostkeyalias");
     check_host(tokens.host)?;
     check_user(tokens.user)?;
@@ -63,7 +63,7 @@ pub(super) fn of(
             Some("no" | "off" | "false") => HostKeyCheck::No,
             _ => HostKeyCheck::Ask,
         },
-        // A name for its keys makes it a host like any other.
+        // With `HostKeyAlias` it is a host like any other.
         trusts_loopback: resolved.is_yes("nohostauthenticationforlocalhost") && alias.is_none(),
         min_rsa_bits: resolved
             .first("requiredrsasize")
@@ -88,7 +88,7 @@ pub(super) fn of(
     })
 }
 
-/// Returns every option that holds, with the values `ssh -G` would print.
+/// Returns every effective option, with the values `ssh -G` would print.
 pub(super) fn effective(
     resolved: &ResolvedOptions,
     query: &HostQuery,
@@ -139,7 +139,7 @@ fn prompts(resolved: &ResolvedOptions) -> u32 {
     resolved.or_default("numberofpasswordprompts").parse().unwrap_or(3)
 }
 
-/// Returns the methods that are preferred and not switched off.
+/// Returns the preferred methods that are enabled.
 fn methods(resolved: &ResolvedOptions) -> Vec<String> {
     let preferred = resolved.first("preferredauthentications").unwrap_or(DEFAULT_METHODS);
     let is_on = |method: &&str| match *method {
@@ -153,7 +153,7 @@ fn methods(resolved: &ResolvedOptions) -> Vec<String> {
     preferred.split(',').filter(is_on).map(str::to_owned).collect()
 }
 
-/// Names the options in effect that nothing but the `ssh` program can follow.
+/// Returns the effective options that only the `ssh` program supports.
 fn needs_ssh(resolved: &ResolvedOptions, route: &Route) -> Vec<String> {
     let methods = methods(resolved);
     let only = |method: &str| !methods.is_empty() && methods.iter().all(|one| one == method);
@@ -173,7 +173,7 @@ fn needs_ssh(resolved: &ResolvedOptions, route: &Route) -> Vec<String> {
     needs.iter().filter(|(_, is_so)| *is_so).map(|(name, _)| (*name).to_owned()).collect()
 }
 
-/// Options that keep the ssh program from running a command, and what takes each back.
+/// Options that keep the ssh program from running a command, each with its override.
 pub(in crate::transport) const COMMAND_OVERRIDES: [(&str, &str); 4] = [
     ("forkafterauthentication", "ForkAfterAuthentication=no"),
     ("remotecommand", "RemoteCommand=none"),
@@ -181,8 +181,8 @@ pub(in crate::transport) const COMMAND_OVERRIDES: [(&str, &str); 4] = [
     ("stdinnull", "StdinNull=no"),
 ];
 
-/// Returns what takes those back that are set: older versions of ssh do not know them all, but
-/// whoever sets one has a version that knows it.
+/// Returns the overrides of those that are set: older versions of ssh do not know all of them, but a version that
+/// sets one knows it.
 fn command_overrides(resolved: &ResolvedOptions) -> Vec<&'static str> {
     let is_set = |option: &str| {
         let default = options::known(option).map_or("", |known| known.default);
@@ -225,16 +225,16 @@ fn route(resolved: &ResolvedOptions, tokens: &TokenExpander<'_>) -> Result<Route
     expanded.map(Route::Command).ok_or_else(|| Fault::BadConfiguration { why: why() })
 }
 
-/// Returns whether the keys are not just those OpenSSH has built in.
+/// Returns true if the keys are not OpenSSH's default.
 fn are_keys_configured(resolved: &ResolvedOptions) -> bool {
     let Some(answer) = resolved.get("identityfile") else { return true };
     let is_default =
         |raw: &String| raw.strip_prefix("~/.ssh/").is_some_and(|name| DEFAULT_KEYS.contains(&name));
-    // A short list of default names was written by somebody.
+    // A shorter list of default names was configured.
     answer.origin.is_some() || answer.values.len() < 4 || !answer.values.iter().all(is_default)
 }
 
-/// The values of `%` tokens for one host.
+/// Expands `%` tokens for one host.
 pub(super) struct TokenExpander<'a> {
     query: &'a HostQuery,
     env: &'a LocalEnv,
@@ -242,7 +242,7 @@ pub(super) struct TokenExpander<'a> {
     user: &'a str,
     port: u16,
     key: &'a str,
-    /// The host that `ProxyJump` names last.
+    /// The last host of `ProxyJump`.
     jump: Option<String>,
 }
 
@@ -281,7 +281,7 @@ impl<'a> TokenExpander<'a> {
         Some(text)
     }
 
-    /// Expands `%` tokens only; the shell that runs a command sees to its variables.
+    /// Expands `%` tokens only; the shell expands variables.
     fn expand_percent(&self, raw: &str) -> Option<String> {
         let mut text = String::new();
         let mut rest = raw.chars();
@@ -325,10 +325,10 @@ impl<'a> TokenExpander<'a> {
         })
     }
 
-    /// Returns where `ControlPath` says that a master's socket is.
+    /// Returns the paths of `ControlPath`.
     fn control_paths(&self, resolved: &ResolvedOptions) -> Vec<PathBuf> {
         let Some(raw) = resolved.chosen("controlpath") else { return Vec::new() };
-        // From 9.6 on the gateway counts.
+        // From 9.6 on `%C` includes the jump host.
         let jump = self.jump.as_deref().unwrap_or_default();
         let of_later = raw.replace("%C", &self.connection_hash(jump));
         let both =
@@ -346,7 +346,7 @@ impl<'a> TokenExpander<'a> {
         words.iter().flat_map(|byte| [byte >> 4, byte & 15]).map(hex_digit).collect()
     }
 
-    /// Returns a file name with `~` and tokens expanded; `None` for `none`.
+    /// Returns a path with `~` and tokens expanded; `None` for `none`.
     fn path(&self, raw: &str) -> Option<PathBuf> {
         let raw = raw.trim_matches('"');
         if raw == "none" || raw.is_empty() {

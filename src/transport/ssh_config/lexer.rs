@@ -1,14 +1,14 @@
-//! How OpenSSH cuts a line into words, and how its patterns match.
+//! Splits lines into words and matches patterns, as OpenSSH does.
 
 use std::borrow::Cow;
 
-/// What separates words.
+/// Word separators.
 const BLANKS: [char; 4] = [' ', '\t', '\r', '\n'];
 
-/// Takes the next word of a keyword or a `Match` line.
+/// Takes the next word of a line (`strdelim` of OpenSSH).
 ///
-/// One `=` may stand in place of blanks, and double quotes hold a word together. `None` ends the
-/// line; a quote that is never closed ends it too. As `strdelim` of OpenSSH.
+/// One `=` may replace the blanks, and double quotes group a word. `None` at the end of the line, or at an
+/// unclosed quote.
 pub(super) fn next_word<'a>(rest: &mut Option<&'a str>) -> Option<Cow<'a, str>> {
     let text = (*rest)?;
     *rest = None;
@@ -36,10 +36,10 @@ pub(super) fn next_word<'a>(rest: &mut Option<&'a str>) -> Option<Cow<'a, str>> 
     Some(word.into())
 }
 
-/// Cuts the arguments of a keyword apart; `None` when a quote is never closed.
+/// Splits the arguments of a keyword (`argv_split` of OpenSSH); `None` for an unclosed quote.
 ///
-/// Both kinds of quote hold a word together, a backslash keeps a quote, a backslash or a space,
-/// and `#` ends the line where a word could begin. As `argv_split` of OpenSSH.
+/// Both kinds of quote group a word, a backslash escapes a quote, a backslash or a space, and `#` at the start of
+/// a word begins a comment.
 pub(super) fn arguments(text: &str) -> Option<Vec<String>> {
     let mut words = Vec::new();
     let mut letters = text.chars().peekable();
@@ -70,10 +70,10 @@ pub(super) fn arguments(text: &str) -> Option<Vec<String>> {
     }
 }
 
-/// Returns whether `*` and `?` of a pattern can stand for what makes it `text`.
+/// Matches a pattern with `*` and `?`.
 pub(super) fn matches_pattern(text: &str, pattern: &str) -> bool {
     let (mut text, mut pattern) = (text.as_bytes(), pattern.as_bytes());
-    // Where to go on when the last star has to stand for one byte more.
+    // Where to retry with one byte more for the last star.
     let mut retry: Option<(&[u8], &[u8])> = None;
     loop {
         match (pattern.split_first(), text.split_first()) {
@@ -96,18 +96,18 @@ pub(super) fn matches_pattern(text: &str, pattern: &str) -> bool {
     }
 }
 
-/// What a list of patterns says about a text.
+/// The result of matching a pattern list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ListMatch {
     Yes,
-    /// A pattern with `!` matches.
+    /// A negated pattern matches.
     Negated,
     No,
 }
 
-/// Judges a text by patterns with commas between them, each perhaps with `!` before it.
+/// Matches a comma-separated pattern list; `!` negates a pattern.
 pub(super) fn match_list(text: &str, patterns: &str) -> ListMatch {
-    /// Longer patterns match nothing, and no other pattern of their list does.
+    /// A longer pattern makes its whole list match nothing.
     const LONGEST: usize = 1022;
     let mut verdict = ListMatch::No;
     if patterns.is_empty() {
@@ -115,7 +115,7 @@ pub(super) fn match_list(text: &str, patterns: &str) -> ListMatch {
     }
     let mut parts = patterns.split(',').peekable();
     while let Some(part) = parts.next() {
-        // What follows the last comma is no pattern when there is nothing.
+        // A trailing comma is allowed.
         if part.is_empty() && parts.peek().is_none() {
             break;
         }
@@ -134,7 +134,7 @@ pub(super) fn match_list(text: &str, patterns: &str) -> ListMatch {
     verdict
 }
 
-/// Judges a text without regard to the case of either side.
+/// The same, ignoring case.
 pub(super) fn match_list_ignoring_case(text: &str, patterns: &str) -> ListMatch {
     match_list(&text.to_ascii_lowercase(), &patterns.to_ascii_lowercase())
 }

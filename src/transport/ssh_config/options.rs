@@ -1,9 +1,8 @@
-//! The keywords of `ssh_config`, what values they take, and what holds when they are not set.
+//! The options of `ssh_config`: their values, their defaults, and how gtop supports them.
 
 use crate::transport::ssh_config::algorithm_sets::{self, AlgorithmSet};
 use crate::transport::ssh_config::values::ValueSyntax;
 
-/// One option.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct OptionSpec {
     /// In lower case, as `ssh -G` prints it.
@@ -11,26 +10,26 @@ pub(super) struct OptionSpec {
     /// As the manual spells it.
     pub(super) spelling: &'static str,
     pub(super) kind: ValueKind,
-    /// What `ssh -G` prints when nothing sets it; nothing when empty.
+    /// The default, as `ssh -G` prints it; empty if it prints nothing.
     pub(super) default: &'static str,
     pub(super) support: Support,
 }
 
-/// What gtop makes of an option; `docs/ssh-config.md` tells it.
+/// How gtop supports an option; listed in `docs/ssh-config.md`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Support {
-    /// gtop does as it says.
+    /// gtop follows it.
     Followed,
-    /// The ssh program is left to do so, in this case.
+    /// The ssh program is used, in this case.
     BySsh(&'static str),
-    /// Nobody does, for this reason, unless the ssh program leads to the node anyway.
+    /// gtop ignores it, for this reason; the ssh program, where used, follows it.
     Ignored(&'static str),
 }
 
-/// What an option takes, and what becomes of it when it is set again.
+/// The syntax of an option's value, and the effect of a second value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ValueKind {
-    /// One of these words; beside each what `ssh -G` prints for it.
+    /// One of these words, each with its form in `ssh -G`.
     Choice(&'static [(&'static str, &'static str)]),
     Seconds,
     Number,
@@ -39,12 +38,12 @@ pub(super) enum ValueKind {
     /// The rest of the line.
     Command,
     Jump,
-    /// A list of algorithms, assembled.
+    /// A list of algorithms.
     Algorithms(&'static AlgorithmSet),
-    /// So many words at most; `none` stands alone.
+    /// At most this many words, or `none`.
     Words(usize),
     Domains,
-    /// Rules about aliases in the name service.
+    /// Rules for CNAMEs.
     PermittedCnames,
     /// Every line adds one file.
     Files,
@@ -52,9 +51,9 @@ pub(super) enum ValueKind {
     SendEnv,
     SetEnv,
     Agent,
-    /// Words that make no difference to gtop, and are judged as `ssh` judges them.
+    /// Not used by gtop; validated as by `ssh`.
     Validated(ValueSyntax),
-    /// It does not matter to gtop; the value is not judged.
+    /// Not used by gtop; not validated.
     Any,
 }
 
@@ -68,18 +67,17 @@ const ASK: ValueKind = ValueKind::Choice(&[
     ("ask", "ask"),
 ]);
 
-const NO_FORWARDING: Support = Support::Ignored("nothing is forwarded");
-const NO_TERMINAL: Support =
-    Support::Ignored("nothing is typed on a node, and nothing drawn by it");
-const ONE_SESSION: Support = Support::Ignored("there is one session, which gtop begins and ends");
-const OWN_LOG: Support = Support::Ignored("gtop logs its own way, with --log");
-const KERBEROS: Support = Support::BySsh("where a node asks for Kerberos");
-const ONLY_PROBE: Support = Support::Ignored("nothing is run but the probe");
-const NO_MASTER: Support = Support::Ignored("gtop makes no master, and uses the one that is there");
-const HOSTBASED: Support = Support::BySsh("where a node asks for the host's own key");
-const NO_VARIABLES: Support = Support::Ignored("no variables are sent");
+const NO_FORWARDING: Support = Support::Ignored("gtop forwards nothing");
+const NO_TERMINAL: Support = Support::Ignored("there is no terminal on the node");
+const ONE_SESSION: Support = Support::Ignored("gtop manages its one session itself");
+const OWN_LOG: Support = Support::Ignored("gtop has its own log, `--log`");
+const KERBEROS: Support = Support::BySsh("when a node requires Kerberos");
+const ONLY_PROBE: Support = Support::Ignored("only the probe is run");
+const NO_MASTER: Support = Support::Ignored("gtop creates no master, it uses an open one");
+const HOSTBASED: Support = Support::BySsh("when a node requires host-based authentication");
+const NO_VARIABLES: Support = Support::Ignored("gtop sends no variables");
 
-/// Where system logs put things.
+/// The facilities of syslog.
 #[rustfmt::skip]
 const FACILITIES: &[(&str, &str)] = &[
     ("daemon", "DAEMON"), ("user", "USER"), ("auth", "AUTH"), ("authpriv", "AUTHPRIV"),
@@ -99,7 +97,7 @@ const fn option(
 
 #[rustfmt::skip]
 const OPTIONS: &[OptionSpec] = &[
-    option("addkeystoagent", "AddKeysToAgent", ValueKind::Validated(ValueSyntax::AddKeys), "", Support::Ignored("a passphrase opens a key for gtop alone")),
+    option("addkeystoagent", "AddKeysToAgent", ValueKind::Validated(ValueSyntax::AddKeys), "", Support::Ignored("gtop adds no keys to the agent")),
     option("addressfamily", "AddressFamily", ValueKind::Choice(&[("inet", "inet"), ("inet6", "inet6"), ("any", "any")]), "any", Support::Followed),
     option("batchmode", "BatchMode", FLAG, "no", Support::Followed),
     option("bindaddress", "BindAddress", ValueKind::Text, "", Support::Followed),
@@ -108,25 +106,25 @@ const OPTIONS: &[OptionSpec] = &[
     option("canonicalizefallbacklocal", "CanonicalizeFallbackLocal", FLAG, "yes", Support::Followed),
     option("canonicalizehostname", "CanonicalizeHostname", ValueKind::Choice(&[("yes", "true"), ("no", "false"), ("true", "true"), ("false", "false"), ("always", "always")]), "false", Support::Followed),
     option("canonicalizemaxdots", "CanonicalizeMaxDots", ValueKind::Number, "1", Support::Followed),
-    option("canonicalizepermittedcnames", "CanonicalizePermittedCNAMEs", ValueKind::PermittedCnames, "none", Support::BySsh("always, to learn the name")),
+    option("canonicalizepermittedcnames", "CanonicalizePermittedCNAMEs", ValueKind::PermittedCnames, "none", Support::BySsh("always, to resolve the name")),
     option("casignaturealgorithms", "CASignatureAlgorithms", ValueKind::Algorithms(&algorithm_sets::AUTHORITIES), "", Support::Followed),
     option("certificatefile", "CertificateFile", ValueKind::Files, "", Support::Followed),
     option("channeltimeout", "ChannelTimeout", ValueKind::Any, "", ONE_SESSION),
-    option("checkhostip", "CheckHostIP", FLAG, "no", Support::Ignored("a host is known by its name")),
+    option("checkhostip", "CheckHostIP", FLAG, "no", Support::Ignored("gtop checks host keys by name")),
     option("ciphers", "Ciphers", ValueKind::Algorithms(&algorithm_sets::CIPHERS), "", Support::Followed),
     option("clearallforwardings", "ClearAllForwardings", FLAG, "no", Support::Followed),
-    option("compression", "Compression", ValueKind::Choice(&[("yes", "yes"), ("no", "no")]), "no", Support::Ignored("what nodes send is small")),
-    option("connectionattempts", "ConnectionAttempts", ValueKind::Number, "1", Support::Ignored("gtop tries again by itself")),
+    option("compression", "Compression", ValueKind::Choice(&[("yes", "yes"), ("no", "no")]), "no", Support::Ignored("samples are small")),
+    option("connectionattempts", "ConnectionAttempts", ValueKind::Number, "1", Support::Ignored("gtop retries by itself")),
     option("connecttimeout", "ConnectTimeout", ValueKind::Seconds, "none", Support::Followed),
     option("controlmaster", "ControlMaster", ValueKind::Choice(&[("yes", "true"), ("no", "false"), ("true", "true"), ("false", "false"), ("auto", "auto"), ("ask", "ask"), ("autoask", "autoask")]), "false", NO_MASTER),
-    option("controlpath", "ControlPath", ValueKind::Text, "", Support::BySsh("with a master that is there")),
+    option("controlpath", "ControlPath", ValueKind::Text, "", Support::BySsh("when a master is open")),
     option("controlpersist", "ControlPersist", ValueKind::Validated(ValueSyntax::Persist), "", NO_MASTER),
     option("dynamicforward", "DynamicForward", ValueKind::Any, "", NO_FORWARDING),
     option("enableescapecommandline", "EnableEscapeCommandline", FLAG, "no", NO_TERMINAL),
     option("enablesshkeysign", "EnableSSHKeysign", FLAG, "no", HOSTBASED),
     option("escapechar", "EscapeChar", ValueKind::Validated(ValueSyntax::Escape), "", NO_TERMINAL),
     option("exitonforwardfailure", "ExitOnForwardFailure", FLAG, "no", NO_FORWARDING),
-    option("fingerprinthash", "FingerprintHash", ValueKind::Choice(&[("md5", "MD5"), ("sha1", "SHA1"), ("sha256", "SHA256"), ("sha384", "SHA384"), ("sha512", "SHA512")]), "", Support::Ignored("fingerprints are SHA256")),
+    option("fingerprinthash", "FingerprintHash", ValueKind::Choice(&[("md5", "MD5"), ("sha1", "SHA1"), ("sha256", "SHA256"), ("sha384", "SHA384"), ("sha512", "SHA512")]), "", Support::Ignored("gtop shows SHA256 fingerprints")),
     option("forkafterauthentication", "ForkAfterAuthentication", FLAG, "no", ONE_SESSION),
     option("forwardagent", "ForwardAgent", ValueKind::Any, "", NO_FORWARDING),
     option("forwardx11", "ForwardX11", FLAG, "no", NO_FORWARDING),
@@ -152,7 +150,7 @@ const OPTIONS: &[OptionSpec] = &[
     option("identityagent", "IdentityAgent", ValueKind::Agent, "", Support::Followed),
     option("identityfile", "IdentityFile", ValueKind::Files, "", Support::Followed),
     option("ignoreunknown", "IgnoreUnknown", ValueKind::Text, "", Support::Followed),
-    option("ipqos", "IPQoS", ValueKind::Validated(ValueSyntax::Qos), "", Support::Ignored("packets are like all others")),
+    option("ipqos", "IPQoS", ValueKind::Validated(ValueSyntax::Qos), "", Support::Ignored("gtop sets no QoS class")),
     option("kbdinteractiveauthentication", "KbdInteractiveAuthentication", FLAG, "yes", Support::Followed),
     option("kbdinteractivedevices", "KbdInteractiveDevices", ValueKind::Text, "", Support::Followed),
     option("kexalgorithms", "KexAlgorithms", ValueKind::Algorithms(&algorithm_sets::KEY_EXCHANGES), "", Support::Followed),
@@ -177,7 +175,7 @@ const OPTIONS: &[OptionSpec] = &[
     option("pubkeyacceptedalgorithms", "PubkeyAcceptedAlgorithms", ValueKind::Algorithms(&algorithm_sets::KEYS), "", Support::Followed),
     option("pubkeyauthentication", "PubkeyAuthentication", ValueKind::Choice(&[("yes", "true"), ("no", "false"), ("true", "true"), ("false", "false"), ("unbound", "unbound"), ("host-bound", "host-bound")]), "true", Support::Followed),
     option("refuseconnection", "RefuseConnection", ValueKind::Text, "", Support::Followed),
-    option("rekeylimit", "RekeyLimit", ValueKind::Validated(ValueSyntax::Rekey), "", Support::Ignored("keys are exchanged anew after 1 GiB or an hour")),
+    option("rekeylimit", "RekeyLimit", ValueKind::Validated(ValueSyntax::Rekey), "", Support::Ignored("gtop rekeys after 1 GiB or an hour")),
     option("remotecommand", "RemoteCommand", ValueKind::Command, "", ONLY_PROBE),
     option("remoteforward", "RemoteForward", ValueKind::Any, "", NO_FORWARDING),
     option("requesttty", "RequestTTY", ValueKind::Choice(&[("yes", "true"), ("no", "false"), ("true", "true"), ("false", "false"), ("force", "force"), ("auto", "auto")]), "auto", NO_TERMINAL),
@@ -195,16 +193,16 @@ const OPTIONS: &[OptionSpec] = &[
     option("stricthostkeychecking", "StrictHostKeyChecking", ValueKind::Choice(&[("yes", "true"), ("no", "false"), ("true", "true"), ("false", "false"), ("ask", "ask"), ("off", "false"), ("accept-new", "accept-new")]), "ask", Support::Followed),
     option("syslogfacility", "SyslogFacility", ValueKind::Choice(FACILITIES), "", OWN_LOG),
     option("tag", "Tag", ValueKind::Text, "", Support::Followed),
-    option("tcpkeepalive", "TCPKeepAlive", FLAG, "yes", Support::Ignored("heartbeats tell that a node is gone")),
+    option("tcpkeepalive", "TCPKeepAlive", FLAG, "yes", Support::Ignored("gtop detects dead connections by heartbeats")),
     option("tunnel", "Tunnel", ValueKind::Choice(&[("ethernet", "ethernet"), ("point-to-point", "point-to-point"), ("yes", "point-to-point"), ("no", "false"), ("true", "point-to-point"), ("false", "false")]), "false", NO_FORWARDING),
     option("tunneldevice", "TunnelDevice", ValueKind::Validated(ValueSyntax::Device), "", NO_FORWARDING),
-    option("updatehostkeys", "UpdateHostKeys", ASK, "", Support::Ignored("keys are stored by `gtop trust` and StrictHostKeyChecking alone")),
+    option("updatehostkeys", "UpdateHostKeys", ASK, "", Support::Ignored("host keys are stored only by `gtop trust` and StrictHostKeyChecking")),
     option("user", "User", ValueKind::Text, "", Support::Followed),
     option("userknownhostsfile", "UserKnownHostsFile", ValueKind::Words(32), "", Support::Followed),
-    option("verifyhostkeydns", "VerifyHostKeyDNS", ASK, "false", Support::BySsh("with `yes`; nothing is asked with `ask`")),
-    option("versionaddendum", "VersionAddendum", ValueKind::Any, "", Support::Ignored("gtop says its own version")),
-    option("visualhostkey", "VisualHostKey", FLAG, "no", Support::Ignored("keys are shown by their fingerprints")),
-    option("warnweakcrypto", "WarnWeakCrypto", ValueKind::Any, "", Support::Ignored("doctor shows what was agreed upon")),
+    option("verifyhostkeydns", "VerifyHostKeyDNS", ASK, "false", Support::BySsh("with `yes`; ignored with `ask`")),
+    option("versionaddendum", "VersionAddendum", ValueKind::Any, "", Support::Ignored("gtop sends its own version")),
+    option("visualhostkey", "VisualHostKey", FLAG, "no", Support::Ignored("gtop shows fingerprints")),
+    option("warnweakcrypto", "WarnWeakCrypto", ValueKind::Any, "", Support::Ignored("`gtop doctor` shows the negotiated algorithms")),
     option("xauthlocation", "XAuthLocation", ValueKind::Text, "", NO_FORWARDING),
 ];
 
@@ -224,7 +222,7 @@ const ALIASES: &[(&str, &str)] = &[
     ("tisauthentication", "kbdinteractiveauthentication"),
 ];
 
-/// What OpenSSH once knew and still reads over.
+/// Obsolete options that OpenSSH ignores.
 #[rustfmt::skip]
 const OBSOLETE: &[&str] = &[
     "afstokenpassing", "cipher", "compressionlevel", "fallbacktorsh", "globalknownhostsfile2",
@@ -233,7 +231,6 @@ const OBSOLETE: &[&str] = &[
     "userknownhostsfile2", "useroaming", "usersh",
 ];
 
-/// What a keyword is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Keyword {
     Host,
@@ -244,7 +241,7 @@ pub(super) enum Keyword {
     Unknown,
 }
 
-/// Looks a keyword up, in lower case.
+/// Looks up a lower-case keyword.
 pub(super) fn keyword(word: &str) -> Keyword {
     match word {
         "host" => return Keyword::Host,
@@ -261,13 +258,12 @@ pub(super) fn keyword(word: &str) -> Keyword {
     }
 }
 
-/// Returns the option of a name in lower case.
+/// Looks up an option by its lower-case name.
 pub(super) fn known(name: &str) -> Option<&'static OptionSpec> {
     let at = OPTIONS.binary_search_by(|option| option.name.cmp(name)).ok()?;
     OPTIONS.get(at)
 }
 
-/// Returns every option.
 pub(super) fn all() -> impl Iterator<Item = &'static OptionSpec> {
     OPTIONS.iter()
 }

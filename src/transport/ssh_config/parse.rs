@@ -1,4 +1,4 @@
-//! One line of a configuration file, judged as far as that can be done without knowing the host.
+//! Parses one line of a configuration file.
 
 use crate::transport::ssh_config::algorithm_sets::{AlgorithmListError, AlgorithmSet};
 use crate::transport::ssh_config::lexer;
@@ -6,23 +6,23 @@ use crate::transport::ssh_config::options::{self, Keyword, OptionSpec, ValueKind
 use crate::transport::ssh_config::proxy_jump;
 use crate::transport::ssh_config::values;
 
-/// What a line says.
+/// A parsed line.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ParsedLine {
     Empty,
-    /// From here on for these hosts only.
+    /// A `Host` line.
     Host(Vec<Pattern>),
-    /// From here on only where all of this is so.
+    /// A `Match` line.
     Match(Vec<Criterion>),
-    /// Names of files, with wildcards.
+    /// File names, with wildcards.
     Include(Vec<String>),
     /// An option and its values, as `ssh -G` prints them.
     Set(&'static OptionSpec, Vec<String>),
-    /// A keyword nobody here knows, in lower case.
+    /// An unknown keyword, in lower case.
     Unknown(String),
 }
 
-/// A pattern for the names of hosts.
+/// A host name pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Pattern {
     pub(super) text: String,
@@ -36,13 +36,13 @@ pub(super) struct Criterion {
     pub(super) is_negated: bool,
 }
 
-/// What a condition looks at; the texts are lists of patterns.
+/// The attribute of a condition, with its pattern list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum MatchAttribute {
     All,
-    /// `final` and `canonical`: the files are read for the second time.
+    /// `final` and `canonical`: the second pass over the files.
     SecondPass {
-        /// Whether the word asks for that second time.
+        /// It requests the second pass.
         is_wanted: bool,
     },
     Host(String),
@@ -52,16 +52,16 @@ pub(super) enum MatchAttribute {
     Tagged(String),
     SessionType(String),
     Command(String),
-    /// Only the `ssh` program can tell.
+    /// Only the `ssh` program can evaluate it.
     NeedsSsh(&'static str),
 }
 
-/// Why a line cannot be used.
+/// Why a line is invalid.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum LineError {
-    /// No version of OpenSSH would take it.
+    /// No version of OpenSSH accepts it.
     Invalid(String),
-    /// Another version may know what it means.
+    /// Another version of OpenSSH may accept it.
     Unknown(String),
 }
 
@@ -69,9 +69,9 @@ fn wrong<T>(why: impl Into<String>) -> Result<T, LineError> {
     Err(LineError::Invalid(why.into()))
 }
 
-/// Reads a line, without its end.
+/// Parses a line, without the newline.
 pub(super) fn line(text: &str) -> Result<ParsedLine, LineError> {
-    // The text of a line ends at a NUL byte, as in C.
+    // A line ends at a NUL byte, as in C.
     let text = text.split('\0').next().unwrap_or_default();
     let is_blank = |c| matches!(c, ' ' | '\t' | '\r' | '\n' | '\u{c}');
     let mut rest = match text.trim_end_matches(is_blank) {
@@ -115,7 +115,7 @@ fn pattern(text: String) -> Pattern {
     }
 }
 
-/// Reads the conditions of a `Match` line.
+/// Parses the conditions of a `Match` line.
 fn criteria(text: &str) -> Result<Vec<Criterion>, LineError> {
     let mut rest = Some(text);
     let mut criteria = Vec::new();
@@ -171,7 +171,7 @@ fn test(name: &str, rest: &mut Option<&str>) -> Result<MatchAttribute, LineError
     }
 }
 
-/// What stands after a keyword.
+/// The arguments of a keyword.
 struct Arguments<'a> {
     /// The keyword as it was written, in lower case.
     word: &'a str,
@@ -324,7 +324,7 @@ fn choice(words: &[(&str, &str)], text: &str) -> Result<Vec<String>, LineError> 
     found.map(|(_, printed)| vec![(*printed).to_owned()]).ok_or_else(strange)
 }
 
-/// An empty result is a list that leaves nothing; that matters only where it takes effect.
+/// An empty result is an empty list, which is an error only if it takes effect.
 fn algorithms(names: &AlgorithmSet, word: &str, text: &str) -> Result<Vec<String>, LineError> {
     match names.assemble(text) {
         Ok(names) => Ok(names),

@@ -1,12 +1,11 @@
-//! Hosts on the way to another: the values of `ProxyJump`.
+//! Parses the values of `ProxyJump`, and `ssh://` URIs.
 
 use crate::transport::fault::{self, Fault};
 use crate::transport::ssh_config::{JumpHost, check_host, check_user, values};
 use crate::transport::target::{Profile, SshTarget};
 
 impl JumpHost {
-    /// Reads `[user@]host[:port]` or `ssh://[user@]host[:port]`, and refuses names that cannot
-    /// be used.
+    /// Parses `[user@]host[:port]` or `ssh://[user@]host[:port]`; refuses unsafe names.
     pub(super) fn parse(text: &str) -> Result<Self, Fault> {
         let hop = Self::split(text.trim()).ok_or_else(|| Fault::BadConfiguration {
             why: format!("ProxyJump names {}, which is no host", fault::sanitize_line(text)),
@@ -23,8 +22,7 @@ impl JumpHost {
         }
     }
 
-    /// Reads what is typed as `ssh://[user@]host[:port]`; unlike `ssh`, also with an address of
-    /// version 6 in brackets.
+    /// Parses a typed `ssh://[user@]host[:port]`; unlike `ssh`, also with a bracketed IPv6 address.
     fn typed(text: &str) -> Option<Self> {
         let place = text.strip_prefix(SCHEME)?;
         let hop = Self::address(place).or_else(|| {
@@ -33,7 +31,7 @@ impl JumpHost {
             let (inside, after) = rest.strip_prefix('[')?.split_once(']')?;
             inside.parse::<std::net::Ipv6Addr>().ok()?;
             (after.is_empty() || after.starts_with([':', '/'])).then_some(())?;
-            // The rest is judged with a name in place of the address.
+            // The rest is parsed with a name in place of the address.
             let at = if place.contains('@') { "@" } else { "" };
             let named = format!("{user}{at}{}", rest.replace(&format!("[{inside}]"), "x"));
             Some(Self { host: inside.to_owned(), ..Self::address(&named)? })
@@ -61,7 +59,7 @@ impl JumpHost {
 
     fn address(place: &str) -> Option<Self> {
         let (user, place) = match place.split_once('@') {
-            // What stands after a semicolon is about the connection and ignored.
+            // Connection parameters after a semicolon are ignored.
             Some((user, place)) => (Some(decoded(user.split(';').next()?)?), place),
             None => (None, place),
         };
@@ -79,19 +77,19 @@ impl JumpHost {
     }
 }
 
-/// What begins an address that is written as a URI.
+/// The URI scheme.
 const SCHEME: &str = "ssh://";
 
 impl SshTarget {
-    /// Reads `ssh://[user@]host[:port]` as `ssh` does: the user may be encoded with `%`, and what
-    /// stands behind `;` in it is left out. `None` when it is no such address.
+    /// Parses `ssh://[user@]host[:port]` as `ssh` does: the user may be percent-encoded, and its part after `;` is
+    /// dropped. `None` if it is not such a URI.
     pub fn of_uri(text: &str) -> Option<Self> {
         let JumpHost { host, user, port } = JumpHost::typed(text)?;
         Some(Self { host, user, port, profile: Profile::System })
     }
 }
 
-/// Cuts `host:port` or `[host]:port`; `None` when there is no host.
+/// Splits `host:port` or `[host]:port`; `None` without a host.
 fn host_and_port(place: &str) -> Option<(&str, Option<&str>)> {
     let (host, port) = match place.strip_prefix('[') {
         Some(rest) => {
@@ -107,7 +105,7 @@ fn host_and_port(place: &str) -> Option<(&str, Option<&str>)> {
     (!host.is_empty() && has_slash).then_some((host, port))
 }
 
-/// Undoes `%41` and `+`.
+/// Decodes percent-encoding and `+`.
 fn decoded(text: &str) -> Option<String> {
     let mut bytes = Vec::new();
     let mut rest = text.bytes();
@@ -125,14 +123,14 @@ fn decoded(text: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// Returns a value of `ProxyJump` as `ssh -G` prints it, `None` when it names no hosts.
+/// Returns a value of `ProxyJump` as `ssh -G` prints it, `None` if it is invalid.
 ///
-/// A literal `none` stands for itself; a host of that name is `none` with something around it.
+/// A literal `none` becomes [`NO_JUMP`].
 pub(super) fn printed(text: &str) -> Option<String> {
     if text.eq_ignore_ascii_case("none") {
         return Some(NO_JUMP.to_owned());
     }
-    // OpenSSH cuts it at the first blank.
+    // OpenSSH cuts it at the first space.
     let text = text.split(['#', ' ', '\t', '\r', '\n', '\u{b}', '\u{c}']).next()?;
     for hop in text.split(',') {
         JumpHost::split(hop)?;
@@ -149,7 +147,7 @@ pub(super) fn printed(text: &str) -> Option<String> {
     Some(format!("{before}{user}{host}{port}"))
 }
 
-/// What [`printed`] makes of `none`: text that is no host.
+/// The normalised form of `none`: not a host name.
 pub(super) const NO_JUMP: &str = "";
 
 #[cfg(test)]

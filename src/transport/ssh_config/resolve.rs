@@ -1,4 +1,4 @@
-//! The files, read for one host: which blocks hold, and what is set first.
+//! Evaluates the files for one host: which blocks match, and which value comes first.
 
 use std::sync::Arc;
 
@@ -18,13 +18,13 @@ use crate::transport::ssh_config::{
 /// Most files of `IdentityFile` and of `CertificateFile`.
 const MAX_FILES: usize = 100;
 
-/// What `Match command` is compared with: how the line begins that gtop runs on a node.
+/// The command for `Match command`: the start of gtop's command line on a node.
 const PROBE_COMMAND: &str = "exec /bin/sh";
 
-/// Returns whether a name, its last dot included, has an address of a family.
+/// Returns true if a fully qualified name, with its final dot, has an address of a family.
 pub(super) type HasAddress<'a> = &'a dyn Fn(&str, AddressFamily) -> bool;
 
-/// Finds what holds for one host.
+/// Resolves the options of one host.
 ///
 /// Without `has_address` no name is looked up, and [`ConfigError::OrderedNames`] says when one should be.
 pub(super) fn resolve(
@@ -49,7 +49,7 @@ pub(super) fn resolve(
     let host = canonical(name, &resolved, has_address)?;
     if tree.wants_final || !resolved.or_default("canonicalizehostname").eq("false") {
         rename(&mut resolved, &host);
-        // Whatever decides about the name cannot change once there is one.
+        // Options about the name are fixed once there is one.
         for option in ["canonicalizefallbacklocal", "canonicalizehostname", "canonicalizemaxdots"] {
             if !resolved.has(option) {
                 let default = resolved.or_default(option).to_owned();
@@ -69,11 +69,11 @@ fn rename(resolved: &mut ResolvedOptions, host: &str) {
     resolved.put("hostname", vec![host.to_owned()], origin);
 }
 
-/// The files, read once from first to last.
+/// One pass over the files.
 struct Pass<'a> {
     query: &'a HostQuery,
     env: &'a LocalEnv,
-    /// What `Host` lines are compared with.
+    /// The name that `Host` lines are matched against.
     host: &'a str,
     is_final: bool,
     resolved: &'a mut ResolvedOptions,
@@ -181,7 +181,7 @@ impl Pass<'_> {
         }
     }
 
-    /// Returns the name of the host as far as it is known by now.
+    /// Returns the host name as set so far.
     fn host_name(&self) -> Result<String, ConfigError> {
         let Some(answer) = self.resolved.get("hostname").filter(|_| !self.is_final) else {
             return Ok(self.host.to_owned());
@@ -227,7 +227,7 @@ impl Pass<'_> {
             self.set_jump(values, origin);
             return Ok(());
         }
-        // `none` for a time leaves it open, and a comment is no value.
+        // `none` for a time, or just a comment, sets nothing.
         let says_nothing = values.is_empty() && !matches!(known.kind, ValueKind::Algorithms(_));
         if says_nothing || self.resolved.has(known.name) {
             return Ok(());
@@ -274,7 +274,7 @@ impl Pass<'_> {
         Ok(())
     }
 
-    /// A jump and a command exclude each other: what is set first wins.
+    /// `ProxyJump` and `ProxyCommand` exclude each other: the first one wins.
     fn set_jump(&mut self, values: &[String], origin: impl Fn() -> Origin) {
         let is_none = values.first().is_none_or(|value| value == NO_JUMP);
         if self.resolved.has("proxyjump") || (!is_none && self.resolved.has("proxycommand")) {
@@ -287,7 +287,7 @@ impl Pass<'_> {
     }
 }
 
-/// Returns whether a pattern takes the name and none with `!` does.
+/// Returns true if a pattern matches and no negated one does.
 pub(super) fn matches_any(host: &str, patterns: &[Pattern]) -> bool {
     let mut is_in = false;
     for pattern in patterns.iter().filter(|pattern| lexer::matches_pattern(host, &pattern.text)) {
@@ -299,8 +299,8 @@ pub(super) fn matches_any(host: &str, patterns: &[Pattern]) -> bool {
     is_in
 }
 
-/// Returns the name to connect to: an address as usually spelt, else in lower case and, when that
-/// is configured, with its domain.
+/// Returns the name to connect to: a normalised address, or the name in lower case and, if configured,
+/// canonicalised with its domain.
 fn canonical(
     name: String,
     resolved: &ResolvedOptions,

@@ -1,12 +1,11 @@
-//! What holds for one host, option by option: the common form of gtop's own reading of the files
-//! and of what `ssh -G` prints.
+//! The resolved options of one host, from gtop's own parser or from `ssh -G`.
 
 use std::collections::BTreeMap;
 
 use crate::transport::ssh_config::Origin;
 use crate::transport::ssh_config::options::{self, Keyword, OptionSpec, ValueKind};
 
-/// Options and their values, as `ssh -G` prints them before it expands tokens.
+/// Options and their values, as `ssh -G` prints them, tokens not expanded.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct ResolvedOptions(BTreeMap<&'static str, ResolvedOption>);
 
@@ -14,13 +13,13 @@ pub(super) struct ResolvedOptions(BTreeMap<&'static str, ResolvedOption>);
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct ResolvedOption {
     pub(super) values: Vec<String>,
-    /// Whether each value comes from the user's files; only for options that add up.
+    /// Whether each value comes from the user's files; only for cumulative options.
     pub(super) from_user_file: Vec<bool>,
     pub(super) origin: Option<Origin>,
 }
 
 impl ResolvedOptions {
-    /// Reads what `ssh -G` printed: an option in lower case, a space, its value.
+    /// Parses the output of `ssh -G`: an option in lower case, a space, its value.
     pub(super) fn parse_ssh_g(text: &str) -> Self {
         let mut resolved = Self::default();
         for (name, value) in text.lines().filter_map(|line| line.split_once(' ')) {
@@ -71,7 +70,7 @@ impl ResolvedOptions {
         self.all(option).first().map(String::as_str)
     }
 
-    /// Returns the first value, or what holds when nothing is set.
+    /// Returns the first value, or the default.
     pub(super) fn or_default(&self, option: &str) -> &str {
         let default = || options::known(option).map_or("", |known| known.default);
         self.first(option).unwrap_or_else(default)
@@ -85,7 +84,7 @@ impl ResolvedOptions {
         matches!(self.first(option), Some("no" | "false"))
     }
 
-    /// Returns whether an option is set, and not to `none`.
+    /// Returns the first value, unless it is `none`.
     pub(super) fn chosen(&self, option: &str) -> Option<&str> {
         self.first(option).filter(|value| !value.eq_ignore_ascii_case("none"))
     }
@@ -98,7 +97,7 @@ impl ResolvedOptions {
         self.0.contains_key(option)
     }
 
-    /// Leaves an option without a value, not even the one that holds when nothing is set.
+    /// Removes the values of an option; it does not get its default.
     pub(super) fn clear(&mut self, option: &str) {
         if let Some(answer) = self.0.get_mut(option) {
             answer.values.clear();
@@ -109,7 +108,7 @@ impl ResolvedOptions {
         self.0.remove(option);
     }
 
-    /// Sets an option, whatever it was.
+    /// Replaces an option.
     pub(super) fn put(
         &mut self,
         option: &'static str,
@@ -119,7 +118,7 @@ impl ResolvedOptions {
         self.0.insert(option, ResolvedOption { values, from_user_file: Vec::new(), origin });
     }
 
-    /// Returns the answer of an option that adds up.
+    /// Returns the entry of a cumulative option.
     pub(super) fn add(
         &mut self,
         known: &OptionSpec,
@@ -130,8 +129,8 @@ impl ResolvedOptions {
     }
 }
 
-/// Splits a list of files. `ssh -G` drops the quotes, so a word that starts no
-/// path belongs to the one before.
+/// Splits a list of files. `ssh -G` drops the quotes, so a word that does not start a path belongs to the one
+/// before.
 fn file_names(value: &str) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for word in value.split(' ').filter(|word| !word.is_empty()) {

@@ -1,4 +1,4 @@
-//! The configuration files, read as a tree: what is in them, and what they were when read.
+//! Parses the configuration files and their includes into a tree.
 
 use std::fs::Metadata;
 use std::io::Read;
@@ -14,16 +14,16 @@ use crate::transport::ssh_config::parse::{
 };
 use crate::transport::ssh_config::{ConfigError, LocalEnv, Origin, glob};
 
-/// How deep files may include files.
+/// Maximum depth of includes.
 const MAX_DEPTH: usize = 16;
 
-/// Most files that are read; with two Includes a file, 16 levels would be 65,536.
+/// Most files read; two includes per file would be 65,536 at 16 levels.
 const MAX_FILES: usize = 1024;
 
-/// Most bytes of all files together.
+/// Most bytes of all files.
 const MAX_BYTES: u64 = 32 * 1024 * 1024;
 
-/// One file and all it includes.
+/// A file, with the files it includes.
 #[derive(Debug)]
 pub(super) struct ConfigFile {
     pub(super) path: Arc<Path>,
@@ -31,59 +31,59 @@ pub(super) struct ConfigFile {
     pub(super) blocks: Vec<Block>,
 }
 
-/// Lines that hold together or not at all.
+/// A `Host` or `Match` block.
 #[derive(Debug)]
 pub(super) struct Block {
     pub(super) line: u32,
     pub(super) when: BlockCondition,
     pub(super) lines: Vec<ConfigLine>,
-    /// Whether there is something in it that must be looked at even when it does not hold.
+    /// It has lines to check even if it does not match.
     pub(super) is_always_read: bool,
 }
 
-/// When a block holds.
+/// The condition of a block.
 #[derive(Debug)]
 pub(super) enum BlockCondition {
-    /// Wherever its file does.
+    /// The lines before the first `Host` or `Match`.
     Always,
     Host(Vec<Pattern>),
     Match(Vec<Criterion>),
 }
 
-/// One line, counted from 1.
+/// A line; numbers count from 1.
 #[derive(Debug)]
 pub(super) struct ConfigLine {
     pub(super) number: u32,
     pub(super) item: Directive,
 }
 
-/// What a line does.
+/// The directive of a line.
 #[derive(Debug)]
 pub(super) enum Directive {
     Set(&'static OptionSpec, Vec<String>),
     Include(Vec<ConfigFile>),
-    /// Nothing, if `IgnoreUnknown` names it by then.
+    /// An unknown keyword; ignored if `IgnoreUnknown` matches it.
     Unknown(String),
-    /// Only the `ssh` program knows.
+    /// Only the `ssh` program can evaluate it.
     NeedsSsh(String),
 }
 
-/// All files, and what they were when they were read.
+/// All files, with their stamps.
 #[derive(Debug)]
 pub(super) struct ConfigTree {
     pub(super) files: Result<Vec<ConfigFile>, ConfigError>,
-    /// Whether a line asks for the files to be read a second time.
+    /// A line requests a second pass over the files.
     pub(super) wants_final: bool,
     stamps: Vec<(PathBuf, Option<Stamp>)>,
 }
 
-/// Where the files are.
+/// The files to read.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ConfigPaths<'a> {
     pub(super) env: &'a LocalEnv,
-    /// In place of both others, as `ssh -F`.
+    /// The only file to read, as `ssh -F`.
     pub(super) chosen: Option<&'a Path>,
-    /// The machine's; the first that is there.
+    /// The system-wide files; the first that exists is read.
     pub(super) machine: &'a [&'a str],
 }
 
@@ -95,7 +95,7 @@ impl ConfigTree {
         Self { files, wants_final: reader.wants_final, stamps: reader.stamps }
     }
 
-    /// Returns whether every file and folder is still what it was.
+    /// Returns true if no file or folder has changed.
     pub(super) fn is_current(&self) -> bool {
         self.stamps.iter().all(|(path, stamp)| Stamp::of(path) == *stamp)
     }
@@ -108,11 +108,11 @@ struct Reader<'a> {
     wants_final: bool,
 }
 
-/// How a file came to be read.
+/// Why a file is read.
 #[derive(Debug, Clone, Copy)]
 struct IncludeContext {
     is_users: bool,
-    /// Whether nobody else may be able to write it.
+    /// Refuse the file if others can write it.
     is_checked: bool,
     depth: usize,
 }
@@ -132,7 +132,7 @@ impl Reader<'_> {
                 ConfigError::Invalid(Fault::BadConfiguration { why })
             });
         }
-        // As with ssh, a file that cannot be opened is as good as none.
+        // As with ssh, a file that cannot be opened is skipped.
         let mut files: Vec<ConfigFile> =
             self.file(&self.env.home.join(".ssh/config"), own)?.into_iter().collect();
         for path in places.machine {
@@ -196,7 +196,7 @@ impl Reader<'_> {
         Ok(Ok(file))
     }
 
-    /// Reads what a file holds; a folder holds nothing.
+    /// Reads a file; a folder is empty.
     fn bytes(
         &mut self,
         path: &Path,
@@ -294,7 +294,7 @@ impl Block {
     }
 }
 
-/// Returns whether this is `/dev/null`, by whatever name.
+/// Returns true for `/dev/null`, by any name.
 fn is_null(about: &Metadata) -> bool {
     std::fs::metadata("/dev/null").is_ok_and(|null| null.rdev() == about.rdev())
 }
@@ -307,7 +307,7 @@ fn check_owner(path: &Path, about: &Metadata) -> Result<(), ConfigError> {
         return Err(ConfigError::file(path, "bad owner or permissions on"));
     }
     if about.mode() & 0o020 != 0 {
-        // Some systems allow this when nobody else is in the group.
+        // Some systems allow this if the group has no other members.
         let at = Origin { file: Arc::from(path), line: 0 };
         return Err(ConfigError::NeedsSsh { at, what: "a file its group can write".to_owned() });
     }

@@ -1,13 +1,13 @@
-//! What single words of a configuration mean: numbers, ports, times, domains.
+//! Parses single values: numbers, ports, times, domains, addresses.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::transport::ssh_config::AddressFamily;
 
-/// The largest number OpenSSH keeps.
+/// The largest number OpenSSH accepts.
 const MAX_NUMBER: u64 = 0x7fff_ffff;
 
-/// Reads a whole number from 0 up.
+/// Parses an unsigned integer.
 pub(super) fn number(text: &str) -> Option<u64> {
     let digits = text.trim_start_matches([' ', '\t', '\r', '\n', '\u{b}', '\u{c}']);
     let digits = digits.strip_prefix('+').unwrap_or(digits);
@@ -15,7 +15,7 @@ pub(super) fn number(text: &str) -> Option<u64> {
     are_digits.then(|| digits.parse().ok()).flatten().filter(|value| *value <= MAX_NUMBER)
 }
 
-/// Reads a time such as `90`, `1h30m` or `2d` as seconds.
+/// Parses a time such as `90`, `1h30m` or `2d`; returns seconds.
 pub(super) fn seconds(text: &str) -> Option<u64> {
     let mut rest = text;
     let mut total: u64 = 0;
@@ -38,7 +38,7 @@ pub(super) fn seconds(text: &str) -> Option<u64> {
     (!text.is_empty()).then_some(total)
 }
 
-/// What the words behind a keyword must look like.
+/// The syntax of values that gtop only validates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ValueSyntax {
     AddKeys,
@@ -51,7 +51,7 @@ pub(super) enum ValueSyntax {
 }
 
 impl ValueSyntax {
-    /// Says what is wrong with words that ought to have this form.
+    /// Validates the words of a value.
     pub(super) fn check(self, words: &[&str]) -> Result<(), String> {
         match self {
             Self::AddKeys => check_add_keys(words),
@@ -65,7 +65,7 @@ impl ValueSyntax {
     }
 }
 
-/// Judges `RekeyLimit`: an amount, and a time behind it.
+/// Validates `RekeyLimit`: an amount and a time.
 fn rekey(words: &[&str]) -> Result<(), String> {
     let (amount, time) = at_most_two(words)?;
     let bytes = if amount == "default" { 0.0 } else { scaled(amount)?.trunc() };
@@ -78,7 +78,7 @@ fn rekey(words: &[&str]) -> Result<(), String> {
     }
 }
 
-/// Reads an amount such as `1.5G`.
+/// Parses an amount such as `1.5G`.
 fn scaled(text: &str) -> Result<f64, String> {
     let bad = || format!("bad number '{text}'");
     let lower = text.trim_start().to_ascii_lowercase();
@@ -112,7 +112,7 @@ fn only_one<'a>(words: &[&'a str]) -> Result<&'a str, String> {
     }
 }
 
-/// Judges `AddKeysToAgent`: a word, a time, or a time behind `confirm`.
+/// Validates `AddKeysToAgent`: a word, a time, or `confirm` and a time.
 fn check_add_keys(words: &[&str]) -> Result<(), String> {
     let (first, time) = at_most_two(words)?;
     let word = first.to_ascii_lowercase();
@@ -124,14 +124,14 @@ fn check_add_keys(words: &[&str]) -> Result<(), String> {
     if is_right { Ok(()) } else { Err(format!("unsupported option \"{}\"", words.join(" "))) }
 }
 
-/// Judges `ControlPersist`: yes or no, or a time.
+/// Validates `ControlPersist`: yes, no, or a time.
 fn persists(words: &[&str]) -> Result<(), String> {
     let word = only_one(words)?;
     let is_right = ["yes", "no", "true", "false"].contains(&word) || seconds(word).is_some();
     if is_right { Ok(()) } else { Err(format!("bad ControlPersist argument '{word}'")) }
 }
 
-/// Judges `EscapeChar`: a character, one behind `^`, or `none`.
+/// Validates `EscapeChar`: a character, `^` and a character, or `none`.
 fn escape(words: &[&str]) -> Result<(), String> {
     let word = only_one(words)?;
     let is_right = match word.as_bytes() {
@@ -142,7 +142,7 @@ fn escape(words: &[&str]) -> Result<(), String> {
     if is_right { Ok(()) } else { Err(format!("bad escape character '{word}'")) }
 }
 
-/// Judges `StreamLocalBindMask`: an octal number, whatever stands behind its digits.
+/// Validates `StreamLocalBindMask`: an octal number; text after its digits is ignored.
 fn mask(words: &[&str]) -> Result<(), String> {
     let word = only_one(words)?;
     let text = word.trim_start();
@@ -153,7 +153,7 @@ fn mask(words: &[&str]) -> Result<(), String> {
     if is_right { Ok(()) } else { Err(format!("bad mask '{word}'")) }
 }
 
-/// Judges `TunnelDevice`: two numbers or `any`.
+/// Validates `TunnelDevice`: two numbers or `any`.
 fn device(words: &[&str]) -> Result<(), String> {
     let word = only_one(words)?;
     let is_one = |text: &str| text == "any" || number(text).is_some_and(|at| at < 0x7fff_fffe);
@@ -162,7 +162,7 @@ fn device(words: &[&str]) -> Result<(), String> {
     if is_right { Ok(()) } else { Err(format!("bad tun device '{word}'")) }
 }
 
-/// Names of classes of traffic.
+/// The names of QoS classes.
 #[rustfmt::skip]
 const QOS_CLASSES: [&str; 26] = [
     "af11", "af12", "af13", "af21", "af22", "af23", "af31", "af32", "af33", "af41", "af42", "af43",
@@ -170,7 +170,7 @@ const QOS_CLASSES: [&str; 26] = [
     "ef", "le", "lowdelay", "none", "reliability", "throughput",
 ];
 
-/// Judges `IPQoS`: the names or numbers of one or two classes of traffic.
+/// Validates `IPQoS`: one or two QoS classes, by name or number.
 fn traffic(words: &[&str]) -> Result<(), String> {
     let (first, second) = at_most_two(words)?;
     let wrong = |word: &&str| {
@@ -181,12 +181,12 @@ fn traffic(words: &[&str]) -> Result<(), String> {
     bad.map_or(Ok(()), |word| Err(format!("bad IPQoS value: {word}")))
 }
 
-/// Reads a number that is octal after `0` and hexadecimal after `0x`, as `strtol` does.
+/// Parses a number as `strtol` with base 0: octal after `0`, hexadecimal after `0x`.
 fn parse_strtol(text: &str) -> Option<u32> {
     part(text.strip_prefix('+').unwrap_or(text))
 }
 
-/// Reads a port: a number from 1 up, or the name of a service.
+/// Parses a port: a number from 1, or a service name.
 pub(super) fn port(text: &str) -> Option<u16> {
     let port = match number(text) {
         Some(value) => u16::try_from(value).ok(),
@@ -195,7 +195,7 @@ pub(super) fn port(text: &str) -> Option<u16> {
     port.filter(|port| *port != 0)
 }
 
-/// Looks a service up in the machine's list.
+/// Looks up a service in `/etc/services`.
 fn service(name: &str) -> Option<u16> {
     let list = std::fs::read_to_string("/etc/services").ok()?;
     list.lines().find_map(|line| {
@@ -206,7 +206,7 @@ fn service(name: &str) -> Option<u16> {
     })
 }
 
-/// Returns a domain in lower case and without a last dot, or says what is wrong with it.
+/// Returns a domain in lower case without the final dot, or why it is invalid.
 pub(super) fn domain(text: &str) -> Result<String, String> {
     let wrong = |why: &str| Err(format!("domain name \"{text}\" {why}"));
     if text.is_empty() {
@@ -225,7 +225,7 @@ pub(super) fn domain(text: &str) -> Result<String, String> {
     Ok(lower.strip_suffix('.').unwrap_or(&lower).to_owned())
 }
 
-/// Returns whether every `${VARIABLE}` in a text is closed, named and set.
+/// Returns true if every `${VARIABLE}` in a text is valid and set.
 pub(super) fn variables_are_set(text: &str) -> bool {
     let mut rest = text;
     while let Some((_, after)) = rest.split_once("${") {
@@ -238,19 +238,19 @@ pub(super) fn variables_are_set(text: &str) -> bool {
     true
 }
 
-/// Returns whether this can be the name of a variable.
+/// Returns true for a valid variable name.
 pub(super) fn is_variable(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
-/// Returns whether a name can be nothing but an address, even a wrong one.
+/// Returns true if a name can only be an address, even an invalid one.
 pub(super) fn looks_like_address(name: &str) -> bool {
     name.contains(['%', ':']) || name.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.')
 }
 
-/// Returns the usual spelling of an address, `None` when it is none of this family.
+/// Normalises an address; `None` if it is not an address of this family.
 pub(super) fn address(name: &str, family: AddressFamily) -> Option<String> {
-    // The scope is a number or the name of an interface; only the system knows which is which.
+    // The scope is a number or an interface name.
     let (bare, scope) = name.split_once('%').map_or((name, None), |(ip, scope)| (ip, Some(scope)));
     if let Ok(address) = bare.parse::<Ipv6Addr>() {
         let spelt = scope.map_or_else(
@@ -263,7 +263,7 @@ pub(super) fn address(name: &str, family: AddressFamily) -> Option<String> {
     (family != AddressFamily::Version6).then(|| address.to_string())
 }
 
-/// Reads `127.1`, `0x7f000001` and the like, as `inet_aton` does.
+/// Parses `127.1`, `0x7f000001` and the like, as `inet_aton` does.
 fn parse_inet_aton(text: &str) -> Option<Ipv4Addr> {
     let parts: Option<Vec<u32>> = text.split('.').map(part).collect();
     let parts = parts?;
@@ -280,7 +280,7 @@ fn parse_inet_aton(text: &str) -> Option<Ipv4Addr> {
     Some(Ipv4Addr::from_bits(bits.checked_shl(8 * unused).unwrap_or(0) | last))
 }
 
-/// Reads a number that is octal after `0` and hexadecimal after `0x`.
+/// Parses a number that is octal after `0` and hexadecimal after `0x`.
 fn part(text: &str) -> Option<u32> {
     let lower = text.to_ascii_lowercase();
     let (digits, base) = match (lower.strip_prefix("0x"), lower.strip_prefix('0')) {
