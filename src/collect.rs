@@ -1,6 +1,6 @@
-//! One node's life: open, talk, end, wait, open again. One task a node; no node waits for another.
+//! Collects samples: one task per node opens a session, reads frames, and reconnects with backoff.
 //!
-//! Knows nothing of the fleet: what happens goes out as deliveries.
+//! Knows nothing of the fleet: events go out as deliveries.
 
 pub use fault::from_transport;
 pub use handshake::Handshake;
@@ -31,31 +31,29 @@ mod rest;
 mod session;
 mod stderr_tail;
 
-/// What is wanted of all nodes; each node's task follows changes.
+/// The collector's settings for all nodes; each node's task follows changes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CollectorConfig {
-    /// How often nodes are sampled.
+    /// Sampling interval.
     pub interval: Duration,
-    /// The node somebody looks at closely.
+    /// The focused node, which is sampled more often.
     pub focus: Option<NodeName>,
-    /// Counts up each time everything is asked for anew: complete samples, and another try at
-    /// every node that is down.
+    /// Incremented on each refresh: asks for complete samples, and retries every node that is down.
     pub refresh: u64,
-    /// Counts up each time a job of the user's begins on the node: what refused us before may let us
-    /// in now.
+    /// Incremented each time a job of the user starts on the node: a login refused before may succeed now.
     pub job_starts: u64,
-    /// Sessions are to end.
+    /// Sessions must end.
     pub is_stopping: bool,
 }
 
 impl CollectorConfig {
-    /// Asks for a sample every `interval` and nothing else.
+    /// Returns the settings for a sample every `interval`.
     pub fn every(interval: Duration) -> Self {
         Self { interval, focus: None, refresh: 0, job_starts: 0, is_stopping: false }
     }
 }
 
-/// What all nodes share.
+/// Shared by all nodes' tasks.
 #[derive(Clone, Debug)]
 pub struct Collector {
     transport: Transport,
@@ -65,12 +63,12 @@ pub struct Collector {
     permits: Arc<Semaphore>,
     /// Who must not wait for the end of a rest.
     haste: Arc<Haste>,
-    /// For how long the session with a node that is not listed any more is kept.
+    /// How long the session of a removed node is kept.
     grace: Duration,
     queue: Arc<RequestQueue>,
 }
 
-/// The next job often comes to the same nodes.
+/// Default of [`Collector::with_grace`]: the next job often runs on the same nodes.
 const DEFAULT_GRACE: Duration = Duration::from_secs(30);
 
 impl Collector {
@@ -93,19 +91,19 @@ impl Collector {
         }
     }
 
-    /// Keeps the session with a node that is not listed any more for so long.
+    /// Keeps the session of a removed node for this long.
     #[must_use]
     pub fn with_grace(mut self, grace: Duration) -> Self {
         self.grace = grace;
         self
     }
 
-    /// Returns what asks the nodes about their processes; they are known as soon as they are watched.
+    /// Returns a client for requests about processes; a node is known to it once it is monitored.
     pub fn client(&self) -> NodeClient {
         NodeClient::new(Arc::clone(&self.queue), Arc::clone(&self.haste))
     }
 
-    /// Returns what reaches the nodes.
+    /// Returns the transport.
     pub fn transport(&self) -> Transport {
         self.transport.clone()
     }
@@ -118,9 +116,9 @@ impl Collector {
         builder.enable_all().on_thread_park(move || rest.take()).build()
     }
 
-    /// Watches nodes until the configuration says that sessions are to end, and until they have.
+    /// Monitors nodes until `is_stopping` is set and all sessions have ended.
     ///
-    /// Each target comes with where to send what happens there.
+    /// Each target comes with the sink for its events.
     pub async fn run(self, targets: Vec<(Target, EventSink)>) {
         let mut tasks = JoinSet::new();
         for (target, sink) in targets {

@@ -1,7 +1,6 @@
-//! What is known: one immutable [`Node`] each, folded from samples, published as one [`Fleet`].
+//! The state of all nodes: one immutable [`Node`] per node, built from samples, published as one [`Fleet`].
 //!
-//! Readers take a snapshot and let go; it never changes under them. Knows nothing of how samples
-//! arrive.
+//! Readers take a snapshot, which never changes. Knows nothing of how samples arrive.
 
 pub use history::{History, Metric};
 pub use idle::{
@@ -32,21 +31,21 @@ mod rates;
 mod store;
 mod totals;
 
-/// All nodes watched, as known at one moment.
+/// All monitored nodes at one moment.
 #[derive(Clone, Debug, Default)]
 pub struct Fleet {
     /// The nodes, in the order of the roster.
     pub nodes: Arc<[Arc<Node>]>,
-    /// Nodes that turned out to be a machine watched under an earlier name already.
+    /// Nodes that are the same machine as an earlier node, each with that node's name.
     pub same_as: Arc<BTreeMap<NodeName, NodeName>>,
-    /// The jobs a scheduler told, where one was asked.
+    /// The scheduler's job list; `None` when no scheduler is queried.
     pub jobs: Option<Arc<JobList>>,
 }
 
 impl Fleet {
-    /// Makes a fleet and finds the machines that are watched twice.
+    /// Builds a fleet and finds the machines that are monitored twice.
     ///
-    /// Two targets with equal boot id and host name are one node.
+    /// Two nodes with equal boot id and host name are one machine.
     pub fn new(nodes: Arc<[Arc<Node>]>) -> Self {
         let mut seen: BTreeMap<(Arc<str>, Arc<str>), &NodeName> = BTreeMap::new();
         let mut same_as = BTreeMap::new();

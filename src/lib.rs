@@ -1,7 +1,7 @@
 //! gtop shows every accelerator a person uses, on every node, live, from one terminal, with nothing
 //! installed on the nodes.
 //!
-//! # The way of a sample
+//! # The path of a sample
 //!
 //! ```text
 //! inventory ─▶ collect ─▶ transport ─▶ the probe on a node
@@ -9,26 +9,26 @@
 //!                 ▼
 //!               wire     frames ─▶ deliveries
 //!                 ▼
-//!             pipeline   lift, fold; one consumer a node
+//!             pipeline   decode, build; one consumer per node
 //!                 ▼
 //!               fleet    immutable, published atomically ─▶ view ─▶ tui
 //!                                                        └▶ export
 //! ```
 //!
-//! # The rooms, bottom up
+//! # Modules, bottom up
 //!
 //! A module imports only modules above it in this list; `tests/architecture.rs` enforces it.
 //!
 //! - [`time`]: timestamps, the clock, the offset of a node's clock
-//! - [`storage`]: writes files; nothing else does
+//! - [`storage`]: writes files; no other module does
 //! - [`model`]: ids, units, readings, devices, processes, freshness, faults
 //! - [`nodeset`]: `gpu[001-128,200]` to a list and back
-//! - [`wire`]: bytes to samples; the only judge of incoming values
+//! - [`wire`]: bytes to samples; the only place where incoming values are checked
 //! - [`probe`]: the embedded scripts, the launch line, the commands they accept
-//! - [`transport`]: reaches a node and runs one command there
-//! - [`inventory`]: who to watch
-//! - [`collect`]: one node's life
-//! - [`fleet`]: what is known; folding, history, totals, publishing
+//! - [`transport`]: connects to a node and runs one command there
+//! - [`inventory`]: which nodes to monitor
+//! - [`collect`]: one task per node: sessions, retries, requests
+//! - [`fleet`]: the state of all nodes; history, totals, publishing
 //! - [`fields`]: one declaration per metric
 //! - [`pipeline`]: deliveries to the fleet
 //! - [`view`]: rows and panels ready to draw; navigation
@@ -36,8 +36,8 @@
 //! - [`tui`]: event loop, key table, theme, widgets
 //! - [`sim`]: the simulated fleet and its in-process SSH nodes
 //! - [`doctor`]: step-by-step diagnosis of a node
-//! - [`config`]: what can be set, where, and which of several wins
-//! - [`cli`]: what was typed
+//! - [`config`]: settings, their sources and precedence
+//! - [`cli`]: command-line arguments
 //! - [`app`]: wiring, exit codes
 
 pub mod app;

@@ -1,7 +1,7 @@
-//! The nouns of gtop: ids, units, readings, devices, processes, freshness and faults.
+//! The data model: ids, units, readings, devices, processes, freshness and faults.
 //!
-//! Knows nothing of JSON, SSH or screens. A value is judged once, where it comes in (`wire`), and
-//! from then on its type remembers the verdict.
+//! Knows nothing of JSON, SSH or screens. A value is checked once, where it comes in (`wire`); from then on its
+//! type guarantees the check.
 
 pub use details::{
     DeviceActivity, DeviceCounters, DeviceDetails, DeviceRates, DeviceStatics, LinkCounters,
@@ -56,9 +56,9 @@ mod vendor;
 mod tests {
     use super::*;
 
-    /// They stand in what programs read (`--json`) and people filter by.
+    /// These words are part of `--json` and of filters.
     #[test]
-    fn each_thing_is_called_by_its_own_word() {
+    fn enum_names_stay_stable() {
         fn told<const N: usize>(words: [&str; N]) -> String {
             words.join(", ")
         }
@@ -132,7 +132,7 @@ mod tests {
         assert_eq!(
             told(ends.map(JobOutcome::text)),
             "has ended, has ended, was cancelled, has used up its time, has failed, \
-             was ended by the failure of a node, ran out of memory, was preempted"
+             was ended by a node failure, ran out of memory, was preempted"
         );
         let reasons = [
             Reason::NotSampled,

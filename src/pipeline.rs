@@ -1,4 +1,4 @@
-//! From deliveries to the fleet: one ordered stream and one sink a node.
+//! From deliveries to the fleet: one ordered stream and one sink per node.
 //!
 //! Nothing is queued and nothing is dropped here. Knows nothing of sessions.
 

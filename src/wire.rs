@@ -1,4 +1,4 @@
-//! From bytes to samples, and the only judge of what comes in.
+//! From bytes to samples; the only place where incoming values are checked.
 //!
 //! A frame is byte 0x1E, `gtop1 `, one ASCII JSON object and a newline. [`FrameReader`] cuts frames
 //! out of whatever a login shell prints around them, [`Body`] is their JSON, and [`Decoder`] turns a

@@ -1,17 +1,16 @@
-//! How long to wait before the next try.
+//! Exponential backoff between connection attempts.
 
 use std::time::Duration;
 
-/// The first wait.
+/// Wait before the first retry.
 const INITIAL_WAIT: Duration = Duration::from_secs(1);
-/// The longest wait.
+/// Upper bound of the wait.
 const MAX_WAIT: Duration = Duration::from_secs(60);
-/// The wait after a node refused the account: each try is a login in the node's log, and what keeps people out lasts.
+/// Wait after a node refused the account: each try is a login in the node's log, and the reason rarely goes away soon.
 const REFUSED_WAIT: Duration = Duration::from_secs(300);
-/// So many tries are made soon after each other where a server takes no more connections at once: those before us
-/// are through in a moment.
+/// Quick retries at a server that accepts no more connections at once (`MaxStartups`), which soon passes.
 const MAX_QUICK_RETRIES: u32 = 12;
-/// A session that lasted so long was a good one.
+/// A session of at least this length resets the wait.
 const STABLE_SESSION: Duration = Duration::from_secs(30);
 
 /// Waits that double from 1 s to 60 s.
@@ -25,27 +24,27 @@ impl Backoff {
         Self { next: INITIAL_WAIT }
     }
 
-    /// Takes note of how long a session lasted.
+    /// Resets the wait after a session of at least [`STABLE_SESSION`].
     pub(crate) fn after_session(&mut self, lasted: Duration) {
         if lasted >= STABLE_SESSION {
             self.next = INITIAL_WAIT;
         }
     }
 
-    /// Takes note that the node refused the account.
+    /// Sets the wait after the node refused the account.
     pub(crate) fn after_refusal(&mut self) {
         self.next = REFUSED_WAIT;
     }
 
-    /// Takes note that the server had too many others at this attempt.
+    /// Shortens the wait after the server was too busy at this attempt.
     pub(crate) fn after_busy_server(&mut self, attempt: u32) {
         if attempt <= MAX_QUICK_RETRIES {
             self.next = INITIAL_WAIT;
         }
     }
 
-    /// Returns the next wait, shortened by up to a half so that nodes that fell together do not
-    /// come back together. `jitter` is any number.
+    /// Returns the next wait, shortened by up to a half so that nodes that failed together do not reconnect
+    /// together. `jitter` is a random number.
     pub(crate) fn next_wait(&mut self, jitter: u8) -> Duration {
         let whole = self.next;
         self.next = (whole * 2).min(MAX_WAIT);
@@ -74,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crowded_server_is_soon_asked_again_but_not_for_ever() {
+    fn a_busy_server_is_retried_quickly_but_not_for_ever() {
         let mut backoff = Backoff::new();
         let mut wait = |attempt| {
             backoff.after_busy_server(attempt);
@@ -88,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn chance_shortens_a_wait_by_at_most_a_half() {
+    fn jitter_shortens_a_wait_by_at_most_a_half() {
         for jitter in 0..=255 {
             let wait = Backoff::new().next_wait(jitter);
             assert!((500..=1000).contains(&wait.as_millis()), "{wait:?}");

@@ -1,4 +1,4 @@
-//! What went wrong on the way to a node, in the words of the model.
+//! Converts transport faults to the model's faults.
 
 use crate::model::{Fault, FaultKind};
 use crate::transport::{self, SshProgramCause, StepCause};

@@ -1,4 +1,4 @@
-//! Nodes that come and go: each has a task of its own, begun and ended by the list of targets.
+//! Follows a changing list of targets: starts a task for each new node and stops those of removed nodes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,14 +13,14 @@ use crate::model::{JobId, NodeName};
 use crate::transport::Target;
 use crate::wire::EventSink;
 
-/// A node that has a task.
+/// The task of one node.
 struct NodeTask {
     target: Target,
-    /// The configuration as this node gets them.
+    /// The configuration as this node's task sees it.
     config: watch::Sender<CollectorConfig>,
-    /// When its session is to end, once it is not listed any more.
+    /// When its session ends, once it is no longer listed.
     stops_at: Option<Instant>,
-    /// The user's jobs there, when it was last listed.
+    /// The user's jobs there in the last list.
     jobs: Vec<JobId>,
 }
 
@@ -72,20 +72,20 @@ impl Collector {
                 Some(_ended) = tasks.join_next() => {}
             }
         }
-        // Nobody can order anything any more: that is the end too.
+        // A closed configuration channel ends everything too.
         drop(nodes);
         while tasks.join_next().await.is_some() {}
     }
 }
 
-/// Gives nodes that are not listed their time, and takes it back from those that are again.
+/// Schedules the end of nodes that are no longer listed, and cancels it for those that are listed again.
 fn update_removal(nodes: &mut BTreeMap<NodeName, NodeTask>, listed: &[Target], grace: Duration) {
     let listed: BTreeMap<&NodeName, &Target> =
         listed.iter().map(|target| (&target.name, target)).collect();
     nodes.retain(|name, task| {
         match listed.get(name) {
             Some(target) if **target == task.target => task.stops_at = None,
-            // Another way leads there now.
+            // It is reached differently now.
             Some(_) => {
                 task.end();
                 return false;
@@ -110,7 +110,7 @@ fn stop_due(nodes: &mut BTreeMap<NodeName, NodeTask>) {
 }
 
 impl NodeTask {
-    /// Takes note of the user's jobs on the node; one that is new there is worth another try.
+    /// Sets the user's jobs on the node; a new one triggers a retry.
     fn set_jobs(&mut self, jobs: Vec<JobId>) {
         if jobs.iter().any(|job| !self.jobs.contains(job)) {
             self.config.send_modify(|config| config.job_starts += 1);

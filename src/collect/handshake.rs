@@ -1,6 +1,6 @@
-//! The first minute with a node, stage by stage: reach it, wake the loader, hear the probe's hello.
+//! Opens a session step by step: connect, wait for the loader, read the probe's hello.
 //!
-//! A session begins so, and so does whoever wants to know in which stage it goes wrong.
+//! Sessions and `gtop doctor` use it.
 
 use std::time::Duration;
 
@@ -14,16 +14,16 @@ use crate::probe::{self, Greeting, Interpreter, Settings};
 use crate::transport::{self, Channel, Output, Target, Transport};
 use crate::wire::{Frame, FrameReader, Received, address_of};
 
-/// How long a login shell may take to start the loader, at least; a step has limits of its own.
+/// Minimum time a login shell may take to start the loader; a job step has its own limits.
 const LOADER_TIMEOUT: Duration = Duration::from_secs(10);
-/// The longest that a shell which was slow before is waited for.
+/// Maximum time to wait for a shell that was slow before.
 const MAX_LOADER_TIMEOUT: Duration = Duration::from_secs(320);
-/// How soon a shell that reads its input does something when that ends.
+/// How long to wait for a reaction of the shell after its input was closed.
 const STDIN_CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
-/// How long the probe may take for its first frame; Python on a slow file system takes seconds.
+/// Time for the probe's first frame; Python on a slow file system takes seconds.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What a person can do about login shells that do not come to our command.
+/// Remedies for login shells that do not run gtop's command.
 const SLOW: &str = "the login shell is slow: see how long ssh HOST true takes and what the login files there wait \
                     for; gtop waits longer each time, and from the start with --connect-timeout=SECONDS";
 const READS_INPUT: &str = "a login file such as ~/.bashrc waits for something to be typed; let it do so only when \
@@ -31,7 +31,7 @@ const READS_INPUT: &str = "a login file such as ~/.bashrc waits for something to
 const OTHER_PROGRAM: &str = "a login file starts another program in place of gtop's command (~/.bashrc, ~/.profile: \
                              let them do so only when interactive), or a forced command does; try ssh HOST true";
 
-/// A node that has been reached and was sent the loader.
+/// A node that is connected and was sent the loader.
 #[derive(Debug)]
 pub struct Handshake {
     node: NodeName,
@@ -43,20 +43,19 @@ pub struct Handshake {
     is_shell_slow: bool,
 }
 
-/// Returns how long to wait for a login shell that was too slow so many times: as long as for a connection, and
-/// twice as long each time.
+/// Returns how long to wait for the loader: at least the connect timeout, doubled each time the shell was too slow.
 pub(super) fn loader_timeout(transport: &Transport, too_slow: u32) -> Duration {
     let least = transport.connect_timeout().unwrap_or_default().max(LOADER_TIMEOUT);
     least.saturating_mul(1 << too_slow.min(8)).min(MAX_LOADER_TIMEOUT.max(least))
 }
 
 impl Handshake {
-    /// Returns how long a login shell is waited for that was not slow before.
+    /// Returns how long to wait for the loader at the first attempt.
     pub fn loader_timeout(transport: &Transport) -> Duration {
         loader_timeout(transport, 0)
     }
 
-    /// Reaches a node and has its login shell start the loader.
+    /// Connects to a node and has its login shell start the loader.
     pub async fn start(
         transport: &Transport,
         target: &Target,
@@ -107,7 +106,8 @@ impl Handshake {
         Ok(interpreter)
     }
 
-    /// Ends the shell's input. One that waited for that goes on or ends; any other is slow, and stays.
+    /// Closes the shell's input to find out why it is late: one that was reading input continues or ends, any other is
+    /// slow.
     async fn late_fault(&mut self, mut greeting: Greeting, limit: Duration) -> Fault {
         let how = format!("the login shell did not start it within {} s", limit.as_secs());
         // Where that fails, nothing comes any more, which is told below.
@@ -134,12 +134,12 @@ impl Handshake {
         Fault::new(kind, with_output(how, &self.noise)).with_remedy(remedy)
     }
 
-    /// Says whether the login shell has not come to our command yet.
+    /// Returns true if the login shell has not run gtop's command yet.
     pub(super) fn is_shell_slow(&self) -> bool {
         self.is_shell_slow
     }
 
-    /// Waits until the login shell and what it runs are closed, or the way to them is.
+    /// Waits until the login shell has ended or the channel is closed.
     pub(super) async fn closed(&mut self) {
         while !matches!(self.channel.next().await, Output::Closed(_)) {}
     }
@@ -201,7 +201,7 @@ impl Handshake {
         self.channel.via()
     }
 
-    /// Takes leave.
+    /// Closes the channel.
     pub async fn end(self) {
         self.channel.shutdown().await;
     }
@@ -213,7 +213,7 @@ mod tests {
     use crate::transport::Options;
 
     #[test]
-    fn a_slow_shell_is_waited_for_as_long_as_a_connection_and_longer_each_time() {
+    fn the_loader_timeout_is_the_connect_timeout_doubled_after_each_slow_start() {
         let waits = |seconds: Option<u64>| -> Vec<u64> {
             let connect_timeout = seconds.map(Duration::from_secs);
             let options = Options { connect_timeout, ..Options::of_this_process() };

@@ -1,4 +1,4 @@
-//! The supervisor of one node: sessions, and the waits between them.
+//! Supervises one node: opens sessions and waits between them.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -14,8 +14,8 @@ use crate::model::{Fault, FaultKind, Link};
 use crate::transport::Target;
 use crate::wire::{Delivery, EventSink, NodeEvent};
 
-/// A connection that takes longer is waiting, not working: it gives its place to another, so that
-/// nodes that never answer do not keep those that would from being asked.
+/// A connection attempt that takes longer gives its slot to another node, so that nodes that never answer do not
+/// block those that would.
 const SLOW_OPENING: Duration = Duration::from_secs(2);
 
 /// Watches one node until the configuration says that sessions are to end.
@@ -53,15 +53,14 @@ pub(super) async fn supervise(mut collector: Collector, target: Target, sink: Ev
 struct Supervisor {
     target: Target,
     sink: EventSink,
-    /// How often the login shell was too slow.
+    /// How many times the login shell was too slow.
     too_slow: u32,
-    /// The one that still is: there is no other before it is gone.
+    /// A login shell that is still starting; the next attempt waits until it is gone.
     shell: Option<Box<Handshake>>,
 }
 
 impl Supervisor {
-    /// Opens a session and stays with it. Returns why it ended and how long it was up, or `None`
-    /// when it was to end.
+    /// Opens a session and runs it. Returns why it ended and how long it was up, or `None` when gtop stops.
     async fn try_once(
         &mut self,
         collector: &mut Collector,
@@ -69,7 +68,7 @@ impl Supervisor {
     ) -> Option<(Fault, Duration)> {
         let opened = {
             let mut config = collector.config.clone();
-            // Opening takes a large future, and a node opens seldom: it is kept no longer than that.
+            // The future of opening is large and rarely needed, so it is dropped before the session runs.
             let mut opening = Box::pin(self.open(collector, attempt));
             tokio::select! {
                 opened = &mut opening => opened,
@@ -122,7 +121,7 @@ impl Supervisor {
     }
 }
 
-/// What makes another try worth it before its time.
+/// Counters whose change triggers a retry before its time.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct RetryTrigger {
     refresh: u64,
@@ -171,13 +170,13 @@ async fn wait_for_retry(
 }
 
 async fn until_stopping(config: &mut tokio::sync::watch::Receiver<CollectorConfig>) {
-    // An error means that nobody can order anything any more: that is the end too.
+    // A closed configuration channel means stopping too.
     drop(config.wait_for(|config| config.is_stopping).await);
 }
 
 fn random_byte() -> u8 {
     let mut byte = [0];
-    // Without randomness all nodes wait the whole time, which is no harm.
+    // Without randomness all nodes wait the full time, which does no harm.
     _ = getrandom(&mut byte, GetRandomFlags::empty());
     byte[0]
 }

@@ -1,4 +1,4 @@
-//! Where questions to nodes are left, and where the sessions fetch them.
+//! Queues requests to nodes until their sessions send them.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,10 +10,10 @@ use tokio::time::timeout;
 use crate::collect::rest::Haste;
 use crate::model::{NodeName, ProcessRequest, ProcessResponse, RequestError};
 
-/// Most questions that wait at one node, asked and not asked yet.
+/// Maximum number of open requests per node, sent or queued.
 pub(super) const MAX_OPEN_REQUESTS: usize = 16;
 
-/// A request and who wants to know.
+/// A request and the channel for its response.
 #[derive(Debug)]
 pub(super) struct PendingRequest {
     pub(super) request: ProcessRequest,
@@ -21,42 +21,42 @@ pub(super) struct PendingRequest {
 }
 
 impl PendingRequest {
-    /// Hands the answer over, if anybody still waits for it.
+    /// Sends the response, if the caller still waits.
     pub(super) fn respond(self, answer: Result<ProcessResponse, RequestError>) {
         self.reply.send(answer).ok();
     }
 
-    /// Whether nobody waits for an answer any more.
+    /// Returns true if the caller has stopped waiting.
     pub(super) fn is_cancelled(&self) -> bool {
         self.reply.is_closed()
     }
 }
 
-/// The questions of one node.
+/// The queued requests of one node.
 #[derive(Debug, Default)]
 struct NodeQueue {
-    /// What the probe of the present session can answer; `None` without a session.
+    /// Commands the current session's probe supports; `None` without a session.
     commands: Option<Vec<&'static str>>,
     waiting: Vec<PendingRequest>,
     notify: Arc<Notify>,
 }
 
-/// All nodes' questions.
+/// The queued requests of all nodes.
 #[derive(Debug, Default)]
 pub(super) struct RequestQueue(Mutex<BTreeMap<NodeName, NodeQueue>>);
 
 impl RequestQueue {
     fn nodes(&self) -> MutexGuard<'_, BTreeMap<NodeName, NodeQueue>> {
-        // Nothing is done under the lock that could leave it half done.
+        // No operation under the lock can panic halfway.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Opens a queue for a node; the `Notify` wakes when there is something to ask.
+    /// Adds a queue for a node; the `Notify` fires when a request is queued.
     pub(super) fn open(&self, node: &NodeName) -> Arc<Notify> {
         Arc::clone(&self.nodes().entry(node.clone()).or_default().notify)
     }
 
-    /// Takes note of what a node's probe can answer, or that there is none.
+    /// Sets the commands that a node's probe supports; `None` fails all queued requests.
     pub(super) fn set_commands(&self, node: &NodeName, commands: Option<Vec<&'static str>>) {
         let mut nodes = self.nodes();
         let Some(queue) = nodes.get_mut(node) else { return };
@@ -68,7 +68,7 @@ impl RequestQueue {
         queue.commands = commands;
     }
 
-    /// Takes what is to be asked of a node.
+    /// Takes the queued requests of a node.
     pub(super) fn take(&self, node: &NodeName) -> Vec<PendingRequest> {
         self.nodes()
             .get_mut(node)
@@ -98,7 +98,7 @@ impl RequestQueue {
     }
 }
 
-/// Asks nodes. A clone is cheap, and any number of questions may be open, at one node up to sixteen.
+/// Sends requests to nodes. Cheap to clone; at most [`MAX_OPEN_REQUESTS`] may be open per node.
 #[derive(Clone, Debug)]
 pub struct NodeClient {
     queue: Arc<RequestQueue>,
@@ -117,15 +117,15 @@ impl NodeClient {
         Self { is_readonly: true, ..self }
     }
 
-    /// Has what was ordered told to the nodes at once.
+    /// Wakes the collector so that a changed configuration takes effect at once.
     pub fn wake(&self) {
         self.haste.wake();
     }
 
-    /// Asks a node, and waits for its answer for no longer than this.
+    /// Sends a request to a node and waits for the response, at most until `deadline`.
     ///
-    /// A node without a session, or whose probe cannot do it, says so at once. An answer that comes later
-    /// than the deadline is thrown away; the request may have been obeyed all the same.
+    /// Fails at once if the node has no session or its probe does not support the command. After a timeout the
+    /// node may still have carried out the request.
     pub async fn ask(
         &self,
         node: &NodeName,
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_cannot_be_asked_is_said_at_once() {
+    async fn an_impossible_request_fails_at_once() {
         let (_, client, node) = opened(None);
         assert_eq!(client.ask(&node, TERM, SOON).await, Err(RequestError::Down));
         let other = NodeName::new("gpu02").unwrap();
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn questions_wait_for_the_session_up_to_a_bound() {
+    async fn queued_requests_are_bounded() {
         let (queue, client, node) = opened(Some(&["signal"]));
         let mut asking = tokio::task::JoinSet::new();
         for _ in 0..MAX_OPEN_REQUESTS {
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_gave_up_is_not_asked_for_and_a_lost_session_answers_those_that_wait() {
+    async fn cancelled_requests_are_dropped_and_a_lost_session_fails_the_rest() {
         let (queue, client, node) = opened(Some(&["signal"]));
         let late = client.ask(&node, TERM, SOON).await;
         assert_eq!(late, Err(RequestError::TimedOut(SOON)));

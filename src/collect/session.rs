@@ -1,4 +1,4 @@
-//! One session: the probe is sent, talks, is kept alive and told what is wanted.
+//! One session: sends the probe, reads its frames, sends heartbeats and commands.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -22,43 +22,43 @@ use crate::wire::{
     self, Body, Delivery, EventSink, Frame, FrameReader, MalformedFrame, NodeEvent, Received, body,
 };
 
-/// A probe that says nothing for so long, and for five intervals, is given up.
+/// A probe that is silent for this long, and for five intervals, is given up.
 const SILENCE_TIMEOUT: Duration = Duration::from_secs(30);
 /// How often a node in focus is sampled.
 pub(super) const FOCUS_INTERVAL: Duration = Duration::from_millis(250);
-/// For how long all that a new session says is looked at as it comes: it tells what nobody knows yet.
+/// During this time a new session's output is processed without delay: its first samples are all new.
 const WARM_UP: Duration = Duration::from_secs(5);
-/// So many frames in a row that cannot be read end the session.
+/// This many malformed frames in a row end the session.
 const MAX_MALFORMED_FRAMES: u32 = 20;
 
-/// A node whose probe has presented itself.
+/// A session whose probe has sent its hello.
 pub(super) struct Session {
     node: NodeName,
     channel: Channel,
     reader: FrameReader,
     /// The first frame, until it is delivered: it keeps all the bytes it came with.
     hello: Option<Box<Frame>>,
-    /// The configuration as the probe knows them.
+    /// The configuration as last sent to the probe.
     interval: Duration,
     in_focus: bool,
     refresh: Option<u64>,
     commands: u64,
-    /// Halves of the time between two heartbeats.
+    /// Counts ticks; there are two per heartbeat.
     heartbeat_ticks: u8,
     expected: Option<u64>,
     malformed: u32,
     /// The probe may have been there before, and has another configuration, and told much already.
     joins_running_probe: bool,
-    /// What was asked and not answered yet, by the command's id.
+    /// Requests without response, by command id.
     pending: BTreeMap<u64, PendingRequest>,
     /// While and until when the session is young.
     warm_up: Option<(Hurry, Instant)>,
 }
 
-/// Why there is no session.
+/// Why no session was opened.
 pub(super) struct OpenError {
     pub(super) fault: Fault,
-    /// The login shell that was too slow, and still is.
+    /// The login shell that is still starting.
     pub(super) shell: Option<Box<Handshake>>,
 }
 
@@ -70,14 +70,14 @@ impl From<Fault> for OpenError {
 
 /// How a session ended.
 pub(super) enum SessionEnd {
-    /// It was to end.
+    /// gtop stops.
     Stopped,
-    /// Something went wrong.
+    /// A fault ended it.
     Fault(Fault),
 }
 
 impl Session {
-    /// Reaches a node, starts the probe and waits for its first frame.
+    /// Connects to a node, starts the probe and waits for its first frame.
     pub(super) async fn open(
         transport: &Transport,
         target: &Target,
@@ -115,7 +115,7 @@ impl Session {
         }))
     }
 
-    /// Stays with the node until the session ends.
+    /// Runs the session until it ends.
     pub(super) async fn run(
         mut self: Box<Self>,
         collector: &mut Collector,
@@ -205,7 +205,7 @@ impl Session {
         Delivery { node: self.node.clone(), at: clock.now(), event }
     }
 
-    /// Takes what the channel yields: bytes of frames, or the end.
+    /// Returns the bytes of frames in a channel's output, or the fault that ended it.
     fn check_output(&self, output: Output) -> Result<Option<Vec<u8>>, Fault> {
         match output {
             Output::Stdout(bytes) => Ok(Some(bytes)),
@@ -218,7 +218,7 @@ impl Session {
         }
     }
 
-    /// Counts frames, and asks for a complete sample when one is missing.
+    /// Checks sequence numbers, and requests a complete sample when one is missing.
     async fn receive(&mut self, received: Received) -> Result<Option<Box<Frame>>, Fault> {
         let frame = match received {
             Received::Frame(frame) => frame,
@@ -270,7 +270,7 @@ impl Session {
         }
     }
 
-    /// Takes note of what the probe says it can answer.
+    /// Records the commands that the probe supports.
     fn on_hello(&self, queue: &RequestQueue, frame: &Frame) {
         if let Body::Hello(hello) = &frame.body {
             let is_known = |command: &&str| hello.commands.iter().any(|known| known == command);
@@ -279,7 +279,7 @@ impl Session {
         }
     }
 
-    /// Puts questions to the probe.
+    /// Sends requests to the probe.
     async fn send_requests(&mut self, requests: Vec<PendingRequest>) {
         self.pending.retain(|_, pending| !pending.is_cancelled());
         for pending in requests {
@@ -295,7 +295,7 @@ impl Session {
         }
     }
 
-    /// Hands an answer to who waits for it; one that nobody waits for, or not any more, is dropped.
+    /// Passes a response to its caller; one without a pending request is dropped.
     fn on_answer(&mut self, answer: &body::Answer) {
         let Some(pending) = self.pending.remove(&answer.id) else {
             log::debug!("{}: an answer to no open question, number {}", self.node, answer.id);
@@ -345,11 +345,11 @@ fn heartbeat() -> Interval {
     heartbeat
 }
 
-/// What a person can do about a shell such as rbash, which starts nothing by its path.
+/// Remedy for a restricted shell such as rbash, which runs nothing by path.
 const RESTRICTED: &str = "the login shell is a restricted one and may not run /bin/sh: ask the administrator for \
                           another (chsh -s /bin/bash), or watch this node by srun or --exec";
 
-/// Waits until the loader announces itself, through whatever the login files print.
+/// Waits until the loader announces itself, skipping what the login files print.
 pub(super) async fn await_loader(
     channel: &mut Channel,
     greeting: &mut Greeting,
@@ -375,7 +375,7 @@ pub(super) async fn await_loader(
     }
 }
 
-/// Returns why the probe's end is one.
+/// Returns the fault of a probe that has ended.
 pub(super) fn ended(exit: &Exit) -> Fault {
     Fault::new(FaultKind::SessionLost, format!("the probe ended: {}", exit_words(exit)))
 }
@@ -423,17 +423,17 @@ pub(super) async fn first_frame(
     }
 }
 
-/// Returns why a probe that begins with something else is none.
+/// Returns the fault of a first frame that is no hello.
 fn no_hello(body: &Body) -> Fault {
     let Body::Error(error) = body else {
         return Fault::new(FaultKind::BadReply, "the first frame is no hello");
     };
-    // It cannot work on this node, and says why.
+    // The probe cannot run on this node, and says why.
     let why = clean(error.message.as_deref().unwrap_or(&error.call), 200);
     Fault::new(FaultKind::NoInterpreter, why.clone()).with_remedy(why)
 }
 
-/// Returns 32 hexadecimal digits nobody can have guessed.
+/// Returns 32 random hexadecimal digits.
 pub(super) fn nonce() -> String {
     let mut bytes = [0_u8; 16];
     // Only noise that imitates an announcement could profit, and it cannot read ahead either.

@@ -1,4 +1,4 @@
-//! What a node's programs say before they give up: the last of it, for whoever asks why.
+//! The last lines a command printed before it failed, for the error message.
 
 use std::time::Duration;
 
@@ -7,15 +7,14 @@ use tokio::time::timeout;
 use crate::model::clean;
 use crate::transport::{Channel, Output};
 
-/// How much of what a node prints on its error output is kept.
+/// How much of the standard error is kept.
 const MAX_TAIL_BYTES: usize = 1024;
-/// Characters that are told of it.
+/// Characters shown of it.
 const MAX_SHOWN_CHARS: usize = 200;
-/// How long the last words may come after the end they explain: servers tell of the one before they have
-/// read the other.
+/// How long to wait for standard error after the exit status: servers may send the status first.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The last a command said on its error output.
+/// The tail of a command's standard error.
 #[derive(Debug, Default)]
 pub(super) struct StderrTail {
     bytes: Vec<u8>,
@@ -28,7 +27,7 @@ impl StderrTail {
         self.bytes.drain(..start);
     }
 
-    /// Hears what still comes of a command that has ended.
+    /// Reads the remaining output of a command that has ended.
     pub(super) async fn drain(&mut self, channel: &mut Channel) {
         let rest = async {
             loop {
@@ -42,13 +41,13 @@ impl StderrTail {
         timeout(DRAIN_TIMEOUT, rest).await.ok();
     }
 
-    /// Adds to what happened what was printed before it, on the usual output and on this one.
+    /// Appends the last lines printed on standard output (`noise`) and standard error.
     pub(super) fn append_to(&self, how: String, noise: &[u8]) -> String {
         with_output(how, &[noise, b"\n", &self.bytes].concat())
     }
 }
 
-/// Adds to what happened the last lines that were printed before, where there were any.
+/// Appends the last printed lines, if any.
 pub(super) fn with_output(how: String, said: &[u8]) -> String {
     let said = String::from_utf8_lossy(said);
     let mut told = String::new();

@@ -1,4 +1,4 @@
-//! The jobs of a picture: one a line, with what each has on its nodes.
+//! The jobs as text: one job per line, with its devices on each node.
 
 use std::io::{self, Write};
 
@@ -7,10 +7,10 @@ use crate::model::{Allocation, DeviceAllocation, Job, JobState};
 use crate::nodeset;
 use crate::time::{Timestamp, age, lasting};
 
-/// Nodes of a job that are told one by one.
+/// A job on more nodes than this prints a node set instead of its devices per node.
 const MAX_LISTED_NODES: usize = 8;
 
-/// Writes how the list of jobs stands, and the jobs; nothing where none are asked about.
+/// Writes the state of the job list and the jobs; writes nothing when no scheduler is queried.
 pub fn write_jobs(out: &mut impl Write, fleet: &Fleet, now: Timestamp) -> io::Result<()> {
     let Some(list) = fleet.jobs.as_deref() else { return Ok(()) };
     let job_devices = JobDevices::of(fleet);
@@ -19,7 +19,7 @@ pub fn write_jobs(out: &mut impl Write, fleet: &Fleet, now: Timestamp) -> io::Re
     }
     if let (Some(problem), Some(at)) = (&list.error, list.at) {
         let age = age(now.since(at));
-        writeln!(out, "the list of jobs is {age} old: {}; {}", problem.sentence, problem.remedy)?;
+        writeln!(out, "the job list is {age} old: {}; {}", problem.sentence, problem.remedy)?;
     }
     for note in &list.notes {
         writeln!(out, "{note}")?;
@@ -55,18 +55,18 @@ fn places(job: &Job, job_devices: &JobDevices<'_>) -> String {
 
 fn devices(job: &Job, allocation: &Allocation, job_devices: &JobDevices<'_>) -> String {
     let held = job_devices.assigned(job, allocation);
-    let disputed = if held.is_disputed { ", which processes contradict" } else { "" };
+    let disputed = if held.is_disputed { ", contradicted by processes" } else { "" };
     match &allocation.devices {
         DeviceAllocation::None => format!("no devices{disputed}"),
         DeviceAllocation::Indices(places) => {
             let list: Vec<String> = places.iter().map(ToString::to_string).collect();
             format!("devices {}{disputed}", list.join(","))
         }
-        DeviceAllocation::Count(count) => format!("{count} devices, not said which"),
+        DeviceAllocation::Count(count) => format!("{count} devices, indices unknown"),
         DeviceAllocation::Unknown if held.evidence == Some(Evidence::Processes) => {
             format!("{} devices used by processes", held.devices.unwrap_or_default().len())
         }
-        DeviceAllocation::Unknown => "devices not said".to_owned(),
+        DeviceAllocation::Unknown => "devices unknown".to_owned(),
     }
 }
 
@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_processes_contradict_is_told_as_such() {
+    fn a_disputed_allocation_is_marked() {
         let told = |fleet: &Fleet| {
             let mut out = Vec::new();
             write_jobs(&mut out, fleet, Timestamp::default()).unwrap();
@@ -84,6 +84,6 @@ mod tests {
         let own = told(&Fleet::used_by("11"));
         assert!(own.ends_with("gpu01: devices 0\n"), "{own}");
         let others = told(&Fleet::used_by("7"));
-        assert!(others.ends_with("gpu01: devices 0, which processes contradict\n"), "{others}");
+        assert!(others.ends_with("gpu01: devices 0, contradicted by processes\n"), "{others}");
     }
 }

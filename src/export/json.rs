@@ -1,8 +1,8 @@
 //! The JSON snapshot.
 //!
-//! `{schema, at, source, roster, nodes: [{name, link, fault, sources, host, devices, jobs}], jobs, totals}`;
-//! keys are field ids, what is unknown is `null` with its reason under `unknown` of the same object. Every object
-//! has always the same keys.
+//! `{schema, at, source, roster, nodes: [{name, link, fault, sources, host, devices, jobs}], jobs, totals}`.
+//! Keys are field ids; an unknown value is `null`, with its reason under `unknown` in the same object. Every object
+//! always has the same keys.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -24,7 +24,7 @@ pub use schema::write_json_schema;
 mod jobs;
 mod schema;
 
-/// Writes one snapshot as one line; `source` says what is watched.
+/// Writes one snapshot as one line; `source` describes what is monitored.
 pub fn write_json(
     out: &mut impl Write,
     fleet: &Fleet,
@@ -46,21 +46,21 @@ pub fn write_json(
 }
 
 object! {
-    /// What is known at one moment of all that is watched.
+    /// The monitored nodes, their devices and their jobs at one moment.
     Snapshot<'a> as "snapshot" {
-        /// Version of this shape.
+        /// Version of this schema.
         schema: Version,
-        /// When this was written, by the clock here.
+        /// When the snapshot was written, by the local clock.
         at: Option<Moment>,
-        /// What is watched, in words.
+        /// What is monitored, as text.
         source: &'a str,
-        /// The scheduler's list of jobs; null where no scheduler was asked.
+        /// The scheduler's job list; null when no scheduler is queried.
         roster: Option<RosterJson<'a>>,
-        /// The nodes, in the order in which they were asked for.
+        /// The nodes, in the order given.
         nodes: Nodes<'a>,
-        /// The jobs: those of the scheduler's list, and those that only processes tell of.
+        /// The jobs: those the scheduler lists, and those known from processes only.
         jobs: Jobs<'a>,
-        /// Sums over the devices of fresh nodes.
+        /// Totals over all nodes.
         totals: TotalsJson,
     }
 }
@@ -78,7 +78,7 @@ fn age(at: Timestamp, now: Timestamp) -> f64 {
     millis(now.since(at).as_secs_f64())
 }
 
-/// The nodes, each made when it is written: there may be thousands.
+/// The nodes, each serialised when it is written: there may be thousands.
 struct Nodes<'a> {
     fleet: &'a Fleet,
     job_devices: &'a JobDevices<'a>,
@@ -98,29 +98,29 @@ impl Shaped for Nodes<'_> {
 }
 
 object! {
-    /// A machine.
+    /// A node.
     NodeJson<'a> as "node" {
-        /// Its name, as it was asked for.
+        /// Node name, as given.
         name: &'a str,
-        /// The session with it: idle, opening, up or down.
+        /// Connection state: idle, opening, up or down.
         link: &'static str,
-        /// How it is reached; null until it has been.
+        /// Transport: native, ssh, exec, srun or local; null before the first connection.
         transport: Option<&'static str>,
-        /// Why there is no session.
+        /// Why the node is not connected.
         fault: Option<FaultJson<'a>>,
-        /// Its numbers are new; those of other nodes are in no sum.
+        /// True if the values are current; nodes that are not fresh are left out of sums.
         fresh: bool,
-        /// The node that is the same machine, listed before.
+        /// Name of an earlier node that is the same machine.
         same_as: Option<&'a str>,
-        /// Where its numbers come from, each with its own age and trouble.
+        /// Data sources, each with its own age and fault.
         sources: Vec<SourceJson<'a>>,
-        /// The machine without its devices.
+        /// The host: CPU, memory, network, disks.
         host: HostJson<'a>,
-        /// Its devices in the driver's order, the slices of each behind it.
+        /// Devices in the driver's order, each followed by its MIG slices.
         devices: Vec<DeviceJson<'a>>,
-        /// What happened to its devices since gtop watches, the latest last.
+        /// Device events since gtop started, latest last.
         events: Vec<EventJson<'a>>,
-        /// The ids of the jobs on it.
+        /// Ids of the jobs on the node.
         jobs: Vec<&'a str>,
     }
 }
@@ -130,7 +130,7 @@ fn node<'a>(all: &Nodes<'a>, node: &'a Node) -> NodeJson<'a> {
     let device = |(place, device)| self::device(node, place, device, now);
     NodeJson {
         name: node.name.as_str(),
-        link: link_word(&node.link),
+        link: link_state(&node.link),
         transport: node.via.map(TransportKind::as_str),
         fault: fault(node, now),
         fresh: node.freshness(now).is_fresh(),
@@ -143,7 +143,7 @@ fn node<'a>(all: &Nodes<'a>, node: &'a Node) -> NodeJson<'a> {
     }
 }
 
-fn link_word(link: &Link) -> &'static str {
+fn link_state(link: &Link) -> &'static str {
     match link {
         Link::Idle => "idle",
         Link::Opening { .. } => "opening",
@@ -153,15 +153,15 @@ fn link_word(link: &Link) -> &'static str {
 }
 
 object! {
-    /// Why there is no session with a node.
+    /// Why a node is not connected.
     FaultJson<'a> as "fault" {
-        /// What is wrong, in the words of the screen.
+        /// Kind of fault, as shown on the screen.
         kind: &'static str,
-        /// What there is to know of it besides.
+        /// Details of the fault; may be empty.
         detail: &'a str,
-        /// What a person can do about it.
+        /// What to do about it.
         remedy: &'a str,
-        /// When gtop tries again by itself; null when it does not.
+        /// Seconds until gtop retries; null when it does not retry automatically.
         retry_in_seconds: Option<f64>,
     }
 }
@@ -181,24 +181,24 @@ fn fault(node: &Node, now: Timestamp) -> Option<FaultJson<'_>> {
 }
 
 object! {
-    /// Where numbers of a node come from: the host, a driver interface, or a slower group of either, such as
+    /// A data source of a node: the host, a driver interface, or a slower group of either, such as
     /// host.slow or nvml.processes.
     SourceJson<'a> as "source" {
-        /// Its name.
+        /// Source name.
         id: &'a str,
-        /// How old its numbers are; null when it has told none.
+        /// Age of the last sample; null when there is none.
         age_seconds: Option<f64>,
-        /// How often it is sampled.
+        /// Sampling interval.
         interval_seconds: f64,
-        /// Its numbers are new.
+        /// True if the values are current.
         fresh: bool,
-        /// Why this node has no such source.
+        /// Why the node does not have this source.
         absent: Option<&'a str>,
-        /// It is written from documents and has not seen a device yet.
+        /// True if the backend was written from documentation and never tested on a real device.
         experimental: bool,
-        /// The driver behind it.
+        /// The driver behind the source.
         driver: Option<DriverJson<'a>>,
-        /// Why it tells nothing new.
+        /// Why the source has no new values.
         fault: Option<SourceFaultJson<'a>>,
     }
 }
@@ -206,29 +206,29 @@ object! {
 object! {
     /// A driver.
     DriverJson<'a> as "driver" {
-        /// Its version.
+        /// Driver version.
         version: Option<&'a str>,
-        /// The version of the library that speaks for it.
+        /// Version of the driver's library.
         library: Option<&'a str>,
-        /// The CUDA version it can do.
+        /// Highest CUDA version the driver supports.
         cuda: Option<&'a str>,
-        /// Why it tells no events, such as Xids.
+        /// Why the driver reports no events, such as Xids.
         no_events: Option<&'a str>,
     }
 }
 
 object! {
-    /// Why a source tells nothing new.
+    /// Why a source has no new values.
     SourceFaultJson<'a> as "source_fault" {
-        /// What is wrong, in the words of the screen.
+        /// Kind of fault, as shown on the screen.
         kind: &'static str,
-        /// The call that does not return, or that failed.
+        /// The call that hangs or failed.
         call: &'a str,
-        /// What was said about it.
+        /// Error message; may be empty.
         message: &'a str,
-        /// For how long.
+        /// How long the fault has lasted.
         for_seconds: f64,
-        /// What a person can do about it.
+        /// What to do about it.
         remedy: &'static str,
     }
 }
@@ -261,29 +261,29 @@ fn source<'a>(node: &'a Node, state: &'a SourceState, now: Timestamp) -> SourceJ
 }
 
 object! {
-    /// Something that happened to a device, once or again and again.
+    /// A device event; repeated events are counted.
     EventJson<'a> as "event" {
-        /// The last time.
+        /// Time of the last occurrence.
         at: Option<Moment>,
-        /// The first time.
+        /// Time of the first occurrence.
         first_at: Option<Moment>,
-        /// How long ago the last time is.
+        /// Seconds since the last occurrence.
         age_seconds: f64,
-        /// How often.
+        /// Number of occurrences.
         count: u64,
-        /// The source that told it.
+        /// The source that reported it.
         source: &'a str,
-        /// What it is: xid, ecc, retirement, poison, unavailable, recovery, lost, reset, or the probe's word.
+        /// Kind: xid, ecc, retirement, poison, unavailable, recovery, lost, reset, or another word of the probe.
         kind: &'a str,
-        /// The uuid of the device.
+        /// UUID of the device.
         device: &'a str,
-        /// The number of the device; null when it is not there any more.
+        /// Index of the device; null when the device is gone.
         index: Option<u32>,
-        /// The number of an Xid.
+        /// Xid number, or NVML's number of the recovery action.
         code: Option<u64>,
-        /// What it means, in a few words.
+        /// Meaning of the event.
         text: String,
-        /// What was said about it.
+        /// The driver's message; may be empty.
         message: &'a str,
     }
 }
@@ -307,21 +307,21 @@ fn event<'a>(node: &Node, happened: &'a EventRecord, now: Timestamp) -> EventJso
 }
 
 object! {
-    /// A machine without its devices. What it is, is null until its probe has said so.
+    /// The host of a node. Its static properties are null until the probe has reported them.
     HostJson<'a> as "host" {
-        /// Its own name for itself.
+        /// The machine's own host name.
         host_name: Option<&'a str>,
-        /// The id of its last boot.
+        /// Boot id of the kernel.
         boot_id: Option<&'a str>,
-        /// The release of its kernel.
+        /// Kernel release.
         kernel: Option<&'a str>,
         /// Logical processors.
         cpus: Option<u32>,
-        /// What samples there: python or sh.
+        /// Probe interpreter: python or sh.
         probe: Option<&'a str>,
-        /// The option hidepid of its /proc: above 0, processes of others may be hidden.
+        /// Mount option hidepid of /proc; above 0, processes of other users may be hidden.
         hidepid: Option<u8>,
-        /// The probe sees no processes outside its own PID namespace.
+        /// True if the probe runs in its own PID namespace and sees no processes outside it.
         contained: Option<bool>,
         ..metrics: Metrics<'a, Node>,
         /// Traffic of each network interface.
@@ -330,7 +330,7 @@ object! {
         infiniband: Vec<Flow<'a>>,
         /// Traffic of each disk.
         disks: Vec<DiskFlow<'a>>,
-        /// Space of local file systems.
+        /// Disk space of local file systems.
         space: Vec<SpaceJson<'a>>,
     }
 }
@@ -338,11 +338,11 @@ object! {
 object! {
     /// Traffic of a network interface or port.
     Flow<'a> as "flow" {
-        /// Its name.
+        /// Interface or port name.
         name: &'a str,
-        /// Received.
+        /// Bytes received per second.
         receive_bytes_per_second: u64,
-        /// Sent.
+        /// Bytes sent per second.
         transmit_bytes_per_second: u64,
     }
 }
@@ -350,23 +350,23 @@ object! {
 object! {
     /// Traffic of a disk.
     DiskFlow<'a> as "disk_flow" {
-        /// Its name.
+        /// Disk name.
         name: &'a str,
-        /// Read.
+        /// Bytes read per second.
         read_bytes_per_second: u64,
-        /// Written.
+        /// Bytes written per second.
         write_bytes_per_second: u64,
     }
 }
 
 object! {
-    /// Space of a file system.
+    /// Disk space of a file system.
     SpaceJson<'a> as "space" {
-        /// Where it is mounted.
+        /// Mount point.
         path: &'a str,
-        /// All of it.
+        /// Size.
         total_bytes: u64,
-        /// What is free.
+        /// Space free for an ordinary user.
         free_bytes: u64,
     }
 }
@@ -410,24 +410,24 @@ fn flow(traffic: &Traffic) -> Flow<'_> {
 }
 
 object! {
-    /// A device, or a slice of one.
+    /// A device, or a MIG slice of one.
     DeviceJson<'a> as "device" {
-        /// Its identity.
+        /// UUID.
         uuid: &'a str,
-        /// Its number; of a slice, that among the slices of its device.
+        /// Index of the device; for a slice, its index within the device.
         index: Option<u32>,
-        /// Of a slice: the uuid of its device. Slices are in no sum.
+        /// For a slice, the UUID of its device. Slices are left out of sums.
         parent: Option<&'a str>,
-        /// Its numbers are new.
+        /// True if the values are current.
         fresh: bool,
-        /// Why the driver gives no numbers for it, such as lost, needs reset, no permission.
+        /// Why the driver reports no values: lost, needs reset, no permission, or the driver's message.
         fault: Option<&'a str>,
         ..metrics: Metrics<'a, Device>,
         /// The counters of each `NVLink`.
         links: Vec<LinkJson>,
         /// The cores of a TPU chip that has several.
         cores: Vec<CoreJson>,
-        /// Who uses it; an empty list when nobody does, null when that is not known.
+        /// Processes on the device; empty when there are none, null when unknown.
         processes: Option<Vec<UsageJson<'a>>>,
     }
 }
@@ -461,9 +461,9 @@ fn device_fault(fault: &DeviceFault) -> &str {
 object! {
     /// The counters of an `NVLink`.
     LinkJson as "link" {
-        /// Sent.
+        /// Bytes sent since the driver was loaded.
         transmit_bytes: Option<u64>,
-        /// Received.
+        /// Bytes received since the driver was loaded.
         receive_bytes: Option<u64>,
     }
 }
@@ -477,9 +477,9 @@ object! {
     CoreJson as "core" {
         /// Memory in use.
         memory_used_bytes: Option<u64>,
-        /// Its memory.
+        /// Total memory.
         memory_total_bytes: Option<u64>,
-        /// Share of time it ran anything.
+        /// Utilization.
         utilization_percent: Option<f32>,
     }
 }
@@ -495,24 +495,24 @@ fn core(core: &TpuCore) -> CoreJson {
 object! {
     /// A process on a device.
     UsageJson<'a> as "process" {
-        /// Its number.
+        /// Process id.
         pid: u32,
-        /// When it began, in clock ticks since the boot: with the number, its identity.
+        /// Start time in clock ticks since boot; identifies the process together with pid.
         start_ticks: Option<u64>,
         ..metrics: Metrics<'a, Usage>,
-        /// The processes above it, the nearest first.
+        /// Ancestor processes, nearest first.
         parents: Vec<ParentJson>,
     }
 }
 
 object! {
-    /// A process above another.
+    /// An ancestor of a process.
     ParentJson as "parent" {
-        /// Its number.
+        /// Process id.
         pid: u32,
-        /// When it began, in clock ticks since the boot.
+        /// Start time in clock ticks since boot.
         start_ticks: u64,
-        /// Its name.
+        /// Process name.
         name: String,
     }
 }
@@ -537,42 +537,42 @@ fn parents(process: &Process) -> Vec<ParentJson> {
 }
 
 object! {
-    /// Sums over each machine once. Of devices all that are known are counted, each as busy, held, free, faulty, stale or
-    /// unknown; all else is of fresh nodes. Slices count with their device.
+    /// Totals, each machine counted once. Every known device counts as exactly one of busy, held, free, faulty, stale or
+    /// unknown; the other sums cover fresh nodes only. Slices count with their device.
     TotalsJson as "totals" {
-        /// Nodes watched.
+        /// Nodes monitored.
         nodes: usize,
-        /// Nodes whose numbers are new.
+        /// Nodes with current values.
         fresh: usize,
-        /// Nodes that talked once and are stale now.
+        /// Connected nodes whose values are stale.
         stale: usize,
-        /// Nodes without a session.
+        /// Nodes that are not connected.
         down: usize,
         /// Nodes that are fresh or stale.
         known: usize,
-        /// Devices that are known, fresh or not.
+        /// All known devices, fresh or not.
         devices: usize,
-        /// Devices at 5 % or more.
+        /// Devices at 5 % utilization or more.
         devices_busy: usize,
-        /// Devices that hold a process and do nothing.
+        /// Idle-held devices: allocated or in use, and below 5 % utilization.
         devices_held: usize,
-        /// Devices that nobody uses and that do nothing.
+        /// Devices that are neither allocated nor in use, and below 5 % utilization.
         devices_free: usize,
-        /// Devices the driver gives no numbers for.
+        /// Devices for which the driver reports a fault instead of values.
         devices_faulty: usize,
         /// Devices of nodes that are stale or down.
         devices_stale: usize,
-        /// Devices of which nobody tells whether they are busy, held or free.
+        /// Devices not known to be busy, held or free.
         devices_unknown: usize,
-        /// Mean of the devices that tell it.
+        /// Mean utilization of the devices that report it.
         utilization_percent: Option<f32>,
-        /// Memory in use on the devices that tell it.
+        /// Memory in use on the devices that report it.
         memory_used_bytes: Option<u64>,
-        /// All memory of those devices.
+        /// Total memory of those devices.
         memory_total_bytes: Option<u64>,
-        /// Power drawn by the devices that tell it.
+        /// Power drawn by the devices that report it.
         power_watts: Option<f32>,
-        /// Power those devices may draw.
+        /// Power limit of those devices.
         power_limit_watts: Option<f32>,
     }
 }
@@ -604,7 +604,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_processes_contradict_is_told_as_such() {
+    fn a_disputed_allocation_is_marked() {
         for (job, devices, is_disputed) in
             [("11", serde_json::json!(["a"]), false), ("7", serde_json::Value::Null, true)]
         {
@@ -618,7 +618,7 @@ mod tests {
     }
 
     #[test]
-    fn each_count_of_devices_has_its_word_and_they_add_up() {
+    fn device_counts_have_their_keys_and_add_up() {
         let all = Totals {
             devices: 63,
             busy: 1,

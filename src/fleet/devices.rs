@@ -1,5 +1,5 @@
-//! Folds what a backend says of its devices and their users: what is missing is gone, what is lost
-//! keeps its name, what is partly told keeps the rest.
+//! Applies a backend's devices and their processes to a node: missing devices are removed, lost devices keep
+//! their identity, partial readings keep the remaining values.
 
 use std::cell::LazyCell;
 use std::collections::BTreeMap;
@@ -14,10 +14,10 @@ use crate::model::{
 };
 use crate::time::{ClockOffset, NodeTime, Timestamp};
 
-/// Devices of a node that are kept at most, whatever many sources say of them.
+/// Maximum number of devices of a node, over all its sources.
 const MAX_DEVICES: usize = 1024;
 
-/// Takes what one backend said.
+/// Applies the readings of one backend.
 pub(super) fn apply_backend(node: &mut Node, backend: BackendReading, clock: ClockOffset) {
     if let Some(at) = backend.slow_at {
         node.mark_sampled(&backend.source.slow(), at);
@@ -60,7 +60,7 @@ fn apply_devices(node: &mut Node, source: &Source, reading: DevicesReading, cloc
     }
 }
 
-/// How devices were before a sample, where the probe itself does not tell what happens to them.
+/// Health of the devices before a sample, for backends that do not report events themselves.
 struct HealthStates(BTreeMap<Arc<str>, HealthState>);
 
 type HealthState = (Option<RecoveryAction>, bool);
@@ -73,7 +73,7 @@ impl HealthStates {
         Self(node.devices.iter().map(|one| (Arc::clone(&one.uuid), health_state(one))).collect())
     }
 
-    /// Tells what has changed of devices that were there before.
+    /// Returns an event for each known device whose health has changed.
     fn events(&self, node: &Node, source: &Source, at: Timestamp) -> Vec<Event> {
         let changed = |device: &Device| {
             let (action, is_faulty) = *self.0.get(&device.uuid)?;
@@ -98,7 +98,7 @@ fn health_state(device: &Device) -> HealthState {
     (action, device.fault.is_some())
 }
 
-/// Gives a device that has no memory of its own that of the machine, as long as it is the only one.
+/// Shows the host's memory as the memory of a device without memory of its own, if there is exactly one such device.
 fn apply_host_memory(node: &mut Node) {
     let host = &node.host.fast;
     let (total, free) = (host.memory_total, host.memory_available);
@@ -118,7 +118,7 @@ fn apply_host_memory(node: &mut Node) {
     device.memory_used = Reading::Known(Bytes(all.0.saturating_sub(left.0)));
 }
 
-/// Says whether the same devices have come in the same order, none of them lost: almost always.
+/// Returns true if the same devices came in the same order, none of them lost, which is nearly always so.
 fn is_same_list(node: &Node, source: &Source, list: &[Device]) -> bool {
     let is_in_place = |(known, newer): (&Device, &Device)| {
         known.uuid == newer.uuid
@@ -131,7 +131,7 @@ fn is_same_list(node: &Node, source: &Source, list: &[Device]) -> bool {
         && node.devices.iter().zip(list).all(is_in_place)
 }
 
-/// Puts what has come among the devices of other sources, in order, and forgets what is gone.
+/// Merges new devices with those of other sources, in order, and drops the history of removed ones.
 fn rebuild_list(node: &mut Node, source: &Source, at: NodeTime, list: Vec<Device>) {
     let known = std::mem::take(&mut node.devices);
     let sources = std::mem::take(&mut node.device_sources);
@@ -157,7 +157,7 @@ fn rebuild_list(node: &mut Node, source: &Source, at: NodeTime, list: Vec<Device
     (node.devices, node.device_sources) = (devices, sources.into());
 }
 
-/// A lost device may have no UUID any more; then its place tells, or its number.
+/// A lost device may have no UUID any more; it is then matched by PCI id or index.
 fn is_same(known: &Device, newer: &Device) -> bool {
     let is_there = || match newer.pci.known() {
         Some(pci) => known.is_at(pci),
@@ -169,7 +169,7 @@ fn is_same(known: &Device, newer: &Device) -> bool {
 fn merged(before: Option<Device>, newer: Device) -> Device {
     let Some(mut device) = before else { return newer };
     if newer.fault.is_some() {
-        // What it said before it was lost is no longer so; what it is stays.
+        // Its readings no longer hold; its identity stays.
         return Device {
             uuid: device.uuid,
             index: device.index,
@@ -185,7 +185,7 @@ fn merged(before: Option<Device>, newer: Device) -> Device {
     device
 }
 
-/// Puts devices in the driver's order and each slice behind its device.
+/// Sorts devices in the driver's order, each slice after its device.
 fn sort_devices(devices: &mut [(Device, Source)]) {
     let places: BTreeMap<Arc<str>, u32> = devices
         .iter()

@@ -1,4 +1,5 @@
-//! Who uses a device and is not shown to us: how many, and how much of its memory nobody we see holds.
+//! Hidden users of a device: the number of processes the node does not show, and the memory that no visible
+//! process holds.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,10 +7,10 @@ use std::sync::Arc;
 use crate::fleet::node::Node;
 use crate::model::{Bytes, Device, Reading, Reason, Source, UnseenReason};
 
-/// What a device's users come to.
+/// Users of one device: memory of the visible ones, number of the hidden ones.
 #[derive(Clone, Copy)]
 struct DeviceUsers {
-    /// Memory of those we see, or have seen.
+    /// Device memory of processes that are visible or have ended.
     held: Reading<Bytes>,
     hidden: Reading<u32>,
 }
@@ -33,7 +34,7 @@ impl DeviceUsers {
     }
 }
 
-/// Counts, once both sides are known: what a driver tells of users, and what the kernel shows of them.
+/// Sets the hidden counts, once both the driver's list of processes and the kernel's are known.
 pub(super) fn count_hidden(node: &mut Node) {
     let mut seen: Vec<u32> = node.processes.iter().map(|process| process.key.pid).collect();
     seen.sort_unstable();
@@ -42,7 +43,7 @@ pub(super) fn count_hidden(node: &mut Node) {
     let mut sums = vec![DeviceUsers::default(); node.devices.len()];
     let mut own = None;
     for used in node.uses.iter() {
-        // Uses of one device stand together.
+        // Uses of one device are adjacent.
         own = position(&node.devices, &used.device, own);
         let slice = own.and_then(|own| node.devices.get(own));
         let parent = slice.and_then(|slice| position(&node.devices, slice.parent.as_ref()?, None));
@@ -54,7 +55,7 @@ pub(super) fn count_hidden(node: &mut Node) {
                 Some(UnseenReason::Hidden | UnseenReason::OtherNamespace) => {
                     sum.hidden = sum.hidden.map(|count| count.saturating_add(1));
                 }
-                // Nothing was said about it: it may be one or the other.
+                // The node did not say why it is missing: ended or hidden.
                 None => {
                     sum.held = Reading::Unknown(Reason::NotAvailable);
                     sum.hidden = Reading::Unknown(Reason::NotAvailable);
@@ -68,7 +69,7 @@ pub(super) fn count_hidden(node: &mut Node) {
     for ((device, sum), _) in devices.filter(|(_, is_told)| *is_told) {
         device.hidden_processes = sum.hidden;
         if device.has_host_memory {
-            continue; // most of it is held by what uses no device
+            continue; // most of it belongs to processes that use no device
         }
         device.hidden_memory = match (device.memory_used, sum.held) {
             (Reading::Known(used), Reading::Known(held)) => {
@@ -81,13 +82,13 @@ pub(super) fn count_hidden(node: &mut Node) {
     }
 }
 
-/// Finds a device, most likely where the one before was.
+/// Returns the position of a device, trying `near` first.
 fn position(devices: &[Device], uuid: &Arc<str>, near: Option<usize>) -> Option<usize> {
     let is_it = |place: &usize| devices.get(*place).is_some_and(|device| device.uuid == *uuid);
     near.filter(is_it).or_else(|| (0..devices.len()).find(is_it))
 }
 
-/// Whether a backend has told who uses its devices: without that, none of them is known to be unused.
+/// Returns true if a backend has reported its process list; without it no device is known to be unused.
 fn reports_users(node: &Node, source: &Source) -> bool {
     node.process_list(source).is_some_and(|state| state.taken_at.is_some())
 }

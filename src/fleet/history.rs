@@ -1,8 +1,8 @@
-//! The last minutes of a node, one point a second.
+//! The last minutes of a node, one point per second.
 //!
-//! A point is a share in whole half_percents of a percent: one byte, since there are many of them.
+//! A point is a percentage in steps of 0.5, stored in one byte.
 //! All series of a node share one time base. Whole chunks are frozen and shared between snapshots;
-//! retain_series the open one is ever copied, and so it is short.
+//! only the open one is ever copied, so it is short.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,30 +16,30 @@ const CHUNK_POINTS: usize = 25;
 /// Tracks of a node at most; what comes later is not recorded.
 const MAX_SERIES: usize = 4096;
 
-/// The point of a second in which nothing was sampled.
+/// Marks a second without a sample.
 const NO_POINT: u8 = u8::MAX;
-/// Says, before a point, that all points of a chunk are as this one.
+/// Before a point: all points of the chunk have this value.
 const CONSTANT: u8 = u8::MAX - 1;
 
 /// What a key records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Metric {
-    /// Percent of time a device ran anything.
+    /// Utilization of a device, in percent.
     Utilization,
-    /// Percent of a device's memory in use.
+    /// Device memory in use, in percent.
     Memory,
-    /// Percent of processor time spent working.
+    /// CPU utilization of the host, in percent.
     Cpu,
 }
 
 /// The series of one node.
 #[derive(Clone, Debug)]
 pub struct History {
-    /// Chunks to max_chunks, the open one not counted.
+    /// Number of frozen chunks to keep.
     max_chunks: usize,
     /// The second of the first point of the open chunk.
     base: i64,
-    /// What is recorded; a key's place here is its place in every chunk.
+    /// The recorded series; a series has the same position here and in every chunk.
     series: Arc<Vec<SeriesKey>>,
     /// The key recorded last: each second they come in the same order.
     last: usize,
@@ -66,7 +66,7 @@ impl History {
         Self { max_chunks, base: 0, series, last: 0, frozen, open }
     }
 
-    /// Records a share for the second of `at`; what is older than the open chunk is left out.
+    /// Records a value for the second of `at`; points older than the open chunk are ignored.
     pub fn record(&mut self, subject: &Arc<str>, metric: Metric, at: Timestamp, share: Percent) {
         let second = at.as_micros().div_euclid(1_000_000);
         self.advance(second);
@@ -102,18 +102,18 @@ impl History {
         self.series.len()
     }
 
-    /// Forgets devices that `is_gone` names.
+    /// Drops the series of devices for which `is_gone` returns true.
     pub fn forget(&mut self, is_gone: impl Fn(&str) -> bool) {
-        let is_fresh = |key: &SeriesKey| key.subject.is_empty() || !is_gone(&key.subject);
-        if self.series.iter().all(is_fresh) {
+        let is_kept = |key: &SeriesKey| key.subject.is_empty() || !is_gone(&key.subject);
+        if self.series.iter().all(is_kept) {
             return;
         }
-        let kept: Vec<bool> = self.series.iter().map(is_fresh).collect();
+        let kept: Vec<bool> = self.series.iter().map(is_kept).collect();
         for chunk in Arc::make_mut(&mut self.frozen) {
             *chunk = retain_series(&kept, series(chunk));
         }
         self.open = retain_series(&kept, self.open.chunks(CHUNK_POINTS));
-        self.series = Arc::new(self.series.iter().filter(|key| is_fresh(key)).cloned().collect());
+        self.series = Arc::new(self.series.iter().filter(|key| is_kept(key)).cloned().collect());
     }
 
     /// Returns the `count` seconds up to `now`, oldest first; `None` where nothing was sampled.
@@ -209,12 +209,11 @@ fn series(mut frozen: &[u8]) -> impl Iterator<Item = &[u8]> {
 
 /// Returns a chunk of those series that are kept.
 fn retain_series<'a>(kept: &[bool], series: impl Iterator<Item = &'a [u8]>) -> Arc<[u8]> {
-    let series = series.zip(kept).filter(|(_, is_fresh)| **is_fresh);
+    let series = series.zip(kept).filter(|(_, is_kept)| **is_kept);
     series.flat_map(|(points, _)| points).copied().collect()
 }
 
-/// Never more than it was, so that what lies below a threshold stays below it. A whole number stays itself,
-/// however it was reckoned.
+/// Rounds down, so that a value below a threshold stays below it; 0.001 absorbs rounding errors of whole numbers.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -312,7 +311,7 @@ mod tests {
         let subjects: [Arc<str>; 3] = ["GPU-1".into(), "GPU-2".into(), "GPU-3".into()];
         for second in 0..80 {
             for (place, subject) in (0_i64..).zip(&subjects) {
-                // The middle one moves, the last one retain_series once.
+                // The middle one moves, the last one only once.
                 let share = match place {
                     1 => second,
                     2 if second == 30 => 7,

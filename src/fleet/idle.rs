@@ -1,8 +1,8 @@
-//! Which devices are held and do nothing: one rule, for sums, for cells, for users.
+//! Busy, idle-held and free devices: one rule for totals, table cells and users.
 //!
-//! A device is held when a scheduler gave it to a job, when processes hold memory worth the name on it
-//! or on a slice of it, or when a chip is open. It is idle-held while it is held and its utilization is
-//! known to be below [`ACTIVE_PERCENT`] now; for how long, is told where it is known.
+//! A device is held when a scheduler allocated it to a job, when processes hold at least 256 MiB of memory on it
+//! or on a slice of it, or when a TPU chip is open. It is idle-held while it is held and its utilization is
+//! known to be below [`ACTIVE_PERCENT`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,17 +12,17 @@ use super::jobs::{JobAllocation, allocated_on};
 use super::node::Node;
 use crate::model::{Device, NodeName, Percent, Reading, Reason};
 
-/// A device below this share does nothing worth the name.
+/// Utilization, in percent, from which a device counts as busy.
 pub const ACTIVE_PERCENT: f32 = 5.0;
-/// Memory from which processes hold a device, in bytes; below are contexts and leftovers.
+/// Device memory, in bytes, from which processes hold a device; less than that is contexts and leftovers.
 const MIN_HELD_BYTES: u64 = 256 << 20;
 
-/// The devices that a scheduler gave to jobs, by node.
+/// The devices that a scheduler allocated to jobs, by node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AllocatedDevices(BTreeMap<NodeName, BTreeSet<Arc<str>>>);
 
 impl AllocatedDevices {
-    /// Works it out; a device that is cut into slices is given when one of these is.
+    /// Collects the allocated devices; a device with slices is allocated when one of its slices is.
     pub fn of(fleet: &Fleet) -> Self {
         let mut given = Self::default();
         let mut places: BTreeMap<&NodeName, Vec<JobAllocation<'_>>> = BTreeMap::new();
@@ -45,24 +45,23 @@ impl AllocatedDevices {
         given
     }
 
-    /// Says whether a job was given a device.
+    /// Returns true if a device is allocated to a job.
     pub fn contains(&self, node: &Node, device: &Device) -> bool {
         self.0.get(&node.name).is_some_and(|devices| devices.contains(&device.uuid))
     }
 }
 
-/// Says whether a device is known to work now.
+/// Returns true if utilization is known and at least [`ACTIVE_PERCENT`].
 pub fn is_busy(device: &Device) -> bool {
     device.utilization.get().map(Percent::get).is_some_and(|share| share >= ACTIVE_PERCENT)
 }
 
-/// Says whether a device is known to do nothing worth the name now.
+/// Returns true if utilization is known and below [`ACTIVE_PERCENT`].
 pub fn is_idle(device: &Device) -> bool {
     device.utilization.get().is_some() && !is_busy(device)
 }
 
-/// Says whether processes hold a device or a slice of it, seen or not; what they hold of it may be
-/// unknown, and then it is taken to be worth the name.
+/// Returns true if processes, visible or not, hold a device or a slice of it. Unknown memory counts as held.
 pub fn is_in_use(node: &Node, device: &Device) -> bool {
     let is_slice = |uuid: &Arc<str>| {
         let slice = node.devices.iter().find(|slice| slice.uuid == *uuid);
@@ -78,8 +77,7 @@ pub fn is_in_use(node: &Node, device: &Device) -> bool {
     bytes >= MIN_HELD_BYTES || is_open
 }
 
-/// Says whether nobody uses the device at this position of a node's list, and it does nothing; of one whose
-/// load is unknown, that is not known.
+/// Returns true if the device at this position is known to be idle and unused.
 pub fn is_free(node: &Node, position: usize) -> bool {
     let Some(device) = node.devices.get(position) else { return false };
     let is_asleep = device.utilization == Reading::Unknown(Reason::Asleep);
@@ -90,7 +88,7 @@ pub fn is_free(node: &Node, position: usize) -> bool {
         && node.why_users_unknown(position).is_none()
 }
 
-/// Says whether somebody holds a device that does nothing now.
+/// Returns true if a device is idle and allocated or in use.
 pub fn is_idle_held(node: &Node, device: &Device, is_given: bool) -> bool {
     is_idle(device) && (is_given || is_in_use(node, device))
 }

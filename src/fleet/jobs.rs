@@ -1,4 +1,4 @@
-//! Which devices a job has: by what its scheduler says, or by what its processes use.
+//! The devices of a job: as allocated by its scheduler, or as used by its processes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -8,17 +8,17 @@ use crate::fleet::Fleet;
 use crate::fleet::node::Node;
 use crate::model::{Allocation, Device, DeviceAllocation, Job, JobId, NodeName, Vendor};
 
-/// Where the devices of a job are known from.
+/// How the devices of a job are known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Evidence {
-    /// The scheduler gave them to it.
+    /// The scheduler allocated them.
     Scheduler,
-    /// Its processes use them; it may have been given more.
+    /// Its processes use them; more may be allocated.
     Processes,
 }
 
 impl Evidence {
-    /// Returns the word programs see.
+    /// Returns the name used in JSON.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Scheduler => "scheduler",
@@ -30,41 +30,41 @@ impl Evidence {
 /// The devices a job has on one node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Assigned {
-    /// Their ids; `None` when nobody says, or the node has not shown its devices.
+    /// Their UUIDs; `None` when unknown.
     pub devices: Option<Vec<Arc<str>>>,
-    /// Who says so; `None` when nobody does.
+    /// How they are known; `None` when they are not.
     pub evidence: Option<Evidence>,
-    /// Processes contradict what the scheduler says: what they use counts.
+    /// Processes contradict the scheduler; `devices` are those that processes use.
     pub is_disputed: bool,
 }
 
-/// A job, and what its scheduler says it has of one node.
+/// A job and its allocation on one node.
 pub type JobAllocation<'a> = (&'a Job, &'a Allocation);
 
-/// A node, and devices of it.
+/// A node and some of its devices, by UUID.
 pub type NodeDevices<'a> = (&'a NodeName, &'a [Arc<str>]);
 
-/// The jobs of a fleet by node, worked out once for a picture.
+/// The devices of each job, by node; computed once per snapshot.
 #[derive(Debug)]
 pub struct JobDevices<'a> {
     fleet: &'a Fleet,
     nodes: BTreeMap<&'a NodeName, NodeJobs<'a>>,
 }
 
-/// What a node has.
+/// The jobs of one node.
 #[derive(Debug)]
 struct NodeJobs<'a> {
     node: &'a Node,
-    /// Jobs the scheduler put there.
+    /// Jobs that the scheduler placed there.
     listed: Vec<JobAllocation<'a>>,
-    /// What each of these has, position by position.
+    /// The devices of each of `listed`, by position.
     held: Vec<Assigned>,
     /// Jobs of its processes, with the devices they use.
     used: BTreeMap<JobId, Vec<Arc<str>>>,
 }
 
 impl<'a> JobDevices<'a> {
-    /// Works out who has what.
+    /// Computes the devices of each job.
     pub fn of(fleet: &'a Fleet) -> Self {
         let entry = |node: &'a Arc<Node>| {
             let used = used_by(node);
@@ -94,7 +94,7 @@ impl<'a> JobDevices<'a> {
         held.unwrap_or_else(|| from_processes(entry.used.get(&job.id)))
     }
 
-    /// Returns the jobs a node has, by what the scheduler says and by its processes, in order.
+    /// Returns the ids of the jobs on a node, from the scheduler and from processes, sorted by number.
     pub fn jobs_on(&self, node: &NodeName) -> Vec<&JobId> {
         let Some(entry) = self.nodes.get(node) else { return Vec::new() };
         let mut jobs: Vec<&JobId> =
@@ -106,7 +106,7 @@ impl<'a> JobDevices<'a> {
         jobs
     }
 
-    /// Returns the jobs that only processes tell of, with the devices they use on each node.
+    /// Returns the jobs known from processes only, with the devices they use on each node.
     pub fn unlisted(&self) -> BTreeMap<&JobId, Vec<NodeDevices<'_>>> {
         let listed: BTreeSet<&JobId> =
             self.fleet.jobs.iter().flat_map(|jobs| &jobs.jobs).map(|job| &job.id).collect();
@@ -134,7 +134,7 @@ fn used_by(node: &Node) -> BTreeMap<JobId, Vec<Arc<str>>> {
     jobs
 }
 
-/// Returns the places of a job's devices on a node whose probe is in that job, as far as told.
+/// Returns the device indices of a job on a node whose probe runs inside that job, if known.
 fn probe_job_indices<'a>(node: &Node, job: &Job, allocation: &'a Allocation) -> Option<&'a [u32]> {
     let around = node.hello.as_ref()?.host.job.as_ref()?;
     let is_it = *around == job.id || job.sluid.as_ref() == Some(around);
@@ -147,8 +147,8 @@ fn probe_job_indices<'a>(node: &Node, job: &Job, allocation: &'a Allocation) -> 
     }
 }
 
-/// Returns the devices of a node that a scheduler gave to jobs by their places, each with its job, as
-/// far as processes do not contradict; `listed` is every job the scheduler put there.
+/// Returns the devices of a node that the scheduler allocated by index, each with its job, unless processes
+/// contradict it. `listed` holds every job the scheduler placed there.
 pub fn allocated_on<'a>(node: &Node, listed: &[JobAllocation<'a>]) -> Vec<(&'a Job, Arc<str>)> {
     let by_index =
         |allocation: &Allocation| matches!(allocation.devices, DeviceAllocation::Indices(_));
@@ -229,10 +229,10 @@ fn from_processes(used: Option<&Vec<Arc<str>>>) -> Assigned {
     Assigned { devices: used.cloned(), evidence, is_disputed: false }
 }
 
-/// Finds devices by the scheduler's places.
+/// Looks up devices by the scheduler's indices.
 type DevicesAt<'a> = &'a dyn Fn(&[u32]) -> Option<Vec<Arc<str>>>;
 
-/// Returns what the scheduler says, as far as its places mean something.
+/// Returns the devices as the scheduler reports them, as far as its indices can be resolved.
 fn from_scheduler(allotment: &DeviceAllocation, at: Option<DevicesAt<'_>>) -> Assigned {
     let devices = match allotment {
         DeviceAllocation::None => Some(Vec::new()),
@@ -242,7 +242,7 @@ fn from_scheduler(allotment: &DeviceAllocation, at: Option<DevicesAt<'_>>) -> As
     Assigned { devices, evidence: Some(Evidence::Scheduler), is_disputed: false }
 }
 
-/// The devices that slices of a node are cut from, by the slices: most nodes have none.
+/// The parent device of each MIG slice of a node; most nodes have none.
 struct Parents<'a>(BTreeMap<&'a Arc<str>, &'a Arc<str>>);
 
 impl<'a> Parents<'a> {
@@ -251,7 +251,7 @@ impl<'a> Parents<'a> {
         Self(node.devices.iter().filter_map(pair).collect())
     }
 
-    /// Says whether a device is one of these, a slice of one of them, or cut into one of them.
+    /// Returns true if a device is one of these, or a slice or the parent of one of them.
     fn touches(&self, devices: &[Arc<str>], one: &Arc<str>) -> bool {
         let parent = |device: &Arc<str>| self.0.get(device).copied();
         devices.iter().any(|device| {
@@ -260,12 +260,11 @@ impl<'a> Parents<'a> {
     }
 }
 
-/// Returns the devices at places of the scheduler's list, where a device that is cut into slices
-/// stands by its slices. `None` when none of these is known.
+/// Returns the devices at indices of the scheduler's list, in which a device with MIG slices is listed by its
+/// slices. `None` when none of them is known.
 ///
-/// `around` are the places of the job that the probe is in. Where devices have no numbers of their own
-/// and as many are seen as that job has, they are taken to be those, and no others are known by their
-/// places.
+/// `around` are the indices of the job that the probe runs in. If devices have no minor numbers and as many are
+/// visible as that job has, they are taken to be those of the job.
 pub fn devices_at(node: &Node, places: &[u32], around: Option<&[u32]>) -> Option<Vec<Arc<str>>> {
     let device_numbering = node.numbering.clone().unwrap_or_else(|| device_numbering(node).into());
     let DeviceNumbering { by_index, is_by_minor } = &*device_numbering;
@@ -285,17 +284,17 @@ pub fn devices_at(node: &Node, places: &[u32], around: Option<&[u32]>) -> Option
     is_told.then_some(found)
 }
 
-/// The devices of a node as a scheduler counts them: one that is cut into slices stands by these.
+/// The devices of a node in the scheduler's numbering; a device with MIG slices is listed by its slices.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeviceNumbering {
-    /// Each device that is known by its place.
+    /// Devices by index.
     by_index: BTreeMap<u32, Arc<str>>,
-    /// The places are the numbers of device files, which say the same of a part of the devices, too.
+    /// Indices are minor numbers, which stay valid when only some devices are visible.
     is_by_minor: bool,
 }
 
-/// Works out how a scheduler counts the devices of a node: NVIDIA's by the numbers of their device files,
-/// and not at all where these are unknown; others, which have no such numbers, in the driver's order.
+/// Returns the scheduler's numbering of a node's devices: NVIDIA's by minor number, and none where that is
+/// unknown; others in the driver's order.
 pub fn device_numbering(node: &Node) -> DeviceNumbering {
     let minor = |device: &Device| device.fact(|known| known.minor).get();
     let whole = || node.devices.iter().filter(|device| device.parent.is_none());
@@ -318,8 +317,8 @@ pub fn device_numbering(node: &Node) -> DeviceNumbering {
     DeviceNumbering { by_index, is_by_minor }
 }
 
-/// Counts slices, too; where a device is missing, nobody knows how many it is cut into, and what is
-/// behind it has no known place.
+/// Numbers slices too. Where a device is missing, its number of slices is unknown, and so are the indices of
+/// everything after it.
 fn count_slices(node: &Node, ordered: BTreeMap<u32, Option<&Device>>) -> BTreeMap<u32, Arc<str>> {
     let unbroken = (0..).zip(ordered).map_while(
         |(wanted, (number, device))| {

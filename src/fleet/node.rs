@@ -1,4 +1,4 @@
-//! One node as known now.
+//! The current state of one node.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,76 +12,76 @@ use crate::model::{
 };
 use crate::time::Timestamp;
 
-/// How many different events of a node are kept.
+/// Maximum number of different events kept per node.
 const MAX_EVENTS: usize = 64;
-/// Sources kept at most: a node that names ever new ones is no node of ours.
+/// Maximum number of sources per node, as a bound for a node that announces ever new ones.
 const MAX_SOURCES: usize = 64;
 
-/// The interval of a source that did not say its own.
+/// The interval of a source that announces none.
 const DEFAULT_INTERVAL: Duration = Duration::from_secs(1);
 
-/// One node as known at one moment.
+/// The state of one node at one moment.
 ///
-/// Snapshots live side by side; lists that are replaced whole are shared between them.
+/// Several snapshots exist at a time; lists that are replaced as a whole are shared between them.
 #[derive(Clone, Debug)]
 pub struct Node {
-    /// Its name, as the user gave it.
+    /// Node name, as given by the user.
     pub name: NodeName,
     /// The state of the connection.
     pub link: Link,
-    /// How it was reached last.
+    /// Transport of the last session.
     pub via: Option<TransportKind>,
-    /// Why the last session ended or could not be opened; until the next one is up.
+    /// Why the last session ended or could not be opened; cleared when the next one is up.
     pub last_fault: Option<Fault>,
-    /// What its probe said of itself; kept when the connection is lost.
+    /// The probe's hello; kept when the connection is lost.
     pub hello: Option<Arc<Hello>>,
-    /// Each source with its freshness and trouble.
+    /// Data sources with their freshness and faults.
     pub sources: Vec<SourceState>,
-    /// The machine.
+    /// Host readings and rates.
     pub host: Host,
-    /// Its devices in the driver's order, slices after their device.
+    /// Devices in the driver's order, slices after their device.
     pub devices: Vec<Device>,
-    /// Where some of its devices were left out: how a scheduler counts all of them.
+    /// The scheduler's numbering of all devices; set when a filter has hidden some of them.
     pub numbering: Option<Arc<DeviceNumbering>>,
-    /// The source of each of `devices`, position by position.
+    /// The source of each of `devices`, by position.
     pub device_sources: Arc<[Source]>,
-    /// Who uses which device.
+    /// Uses of devices by processes.
     pub uses: Arc<[DeviceUse]>,
     /// The processes behind `uses`.
     pub processes: Arc<[Process]>,
-    /// Those of them that the node does not show.
+    /// Processes in `uses` that `/proc` does not show.
     pub unseen: Arc<[UnseenProcess]>,
-    /// What happened to its devices, the latest last.
+    /// Device events, latest last.
     pub events: Arc<[EventRecord]>,
-    /// The last minutes, second by second.
+    /// The last minutes, one point per second.
     pub history: History,
     /// Rates are known: two samples at least 250 ms apart have come in this session.
     pub is_settled: bool,
 }
 
-/// How new one source is, and what is wrong with it.
+/// Freshness and fault of one source.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SourceState {
     /// The source.
     pub source: Source,
-    /// When its last section was sampled.
+    /// When it was last sampled; `None` if never.
     pub taken_at: Option<Timestamp>,
-    /// How often it is sampled.
+    /// Sampling interval.
     pub interval: Duration,
-    /// Why nothing has come since.
+    /// Why there is no newer sample.
     pub fault: Option<Box<SourceFault>>,
-    /// Why this node has no such source.
+    /// Why the node does not have this source.
     pub absent: Option<Arc<str>>,
 }
 
-/// The machine, with rates.
+/// Host readings and the rates derived from them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Host {
     /// The last fast group.
     pub fast: HostReading,
     /// The last slow group.
     pub slow: HostSlowReading,
-    /// Share of processor time spent working since the sample before.
+    /// CPU utilization since the previous sample.
     pub cpu: Reading<Percent>,
     /// Bytes per second of each network interface.
     pub network: Arc<[Traffic]>,
@@ -109,42 +109,42 @@ pub struct Process {
     pub key: ProcessKey,
     /// What does not change.
     pub statics: Arc<ProcessStatics>,
-    /// Processor time since the sample before; 100 is one processor, so it may be more.
+    /// CPU use since the previous sample; 100 is one CPU, so it may exceed 100.
     pub cpu_percent: Reading<f32>,
     /// Memory in use on the host.
     pub resident: Reading<Bytes>,
-    /// The same as a share of the machine's memory.
+    /// Resident memory as a share of the host's memory.
     pub resident_share: Reading<Percent>,
     /// What it is doing.
     pub state: Reading<ProcessState>,
     /// Threads it has.
     pub threads: Reading<u32>,
-    /// When it began, by our clock.
+    /// Start time, by the local clock.
     pub started_at: Reading<Timestamp>,
-    /// How long it has run.
+    /// Seconds since its start.
     pub running_seconds: Reading<u64>,
 }
 
-/// Something that happened to a device, once or again and again.
+/// A device event and how often it occurred.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EventRecord {
-    /// The last time.
+    /// The last occurrence.
     pub event: Event,
-    /// The first time.
+    /// Time of the first occurrence.
     pub first_at: Timestamp,
-    /// How often.
+    /// Number of occurrences.
     pub count: u64,
 }
 
 impl SourceState {
-    /// Judges its freshness.
+    /// Returns its freshness: stale after three intervals, at least 3 s.
     pub fn freshness(&self, now: Timestamp) -> Freshness {
         Freshness::of(self.taken_at, now, stale_after(self.interval))
     }
 }
 
 impl Node {
-    /// Makes a node nothing is known of.
+    /// Makes an empty node whose history keeps at least `keep`.
     pub fn new(name: NodeName, keep: Duration) -> Self {
         Self {
             name,
@@ -166,7 +166,7 @@ impl Node {
         }
     }
 
-    /// Takes what happened; what has happened before is counted, and of the rest the oldest is forgotten.
+    /// Records an event; a repeated event is counted, and the oldest beyond [`MAX_EVENTS`] is dropped.
     pub(super) fn record_event(&mut self, event: Event) {
         let before = self.events.iter().find(|known| known.event.is_like(&event));
         let (first_at, count) = before.map_or((event.at, 0), |known| (known.first_at, known.count));
@@ -177,7 +177,7 @@ impl Node {
         self.events = events.into_iter().skip(surplus).collect();
     }
 
-    /// Returns why the node is down; it stays down while another session is being opened.
+    /// Returns why the node is down; a node stays down while the next session is being opened.
     pub fn fault(&self) -> Option<&Fault> {
         match &self.link {
             Link::Down { fault, .. } => Some(fault),
@@ -186,17 +186,17 @@ impl Node {
         }
     }
 
-    /// Returns what is known of a source.
+    /// Returns the state of a source.
     pub fn source(&self, source: &Source) -> Option<&SourceState> {
         self.sources.iter().find(|state| state.source == *source)
     }
 
-    /// Returns what is known of the process list of a backend.
+    /// Returns the state of a backend's process list.
     pub fn process_list(&self, backend: &Source) -> Option<&SourceState> {
         self.sources.iter().find(|state| state.source.is_processes_of(backend))
     }
 
-    /// Returns what is known of a source, to be written; a new one begins here.
+    /// Returns the state of a source for writing, adding the source if it is new.
     pub(super) fn source_mut(&mut self, source: &Source) -> &mut SourceState {
         let known = self.sources.iter().position(|state| state.source == *source);
         let place = known.unwrap_or_else(|| {
@@ -214,7 +214,7 @@ impl Node {
         &mut self.sources[place]
     }
 
-    /// Takes note that a section of a source was sampled: whatever was wrong with it is over.
+    /// Records that a source was sampled, which clears its fault.
     pub(super) fn mark_sampled(&mut self, source: &Source, at: Timestamp) {
         let state = self.source_mut(source);
         state.taken_at = Some(at);
@@ -222,20 +222,20 @@ impl Node {
         state.absent = None;
     }
 
-    /// Judges the freshness of the host's fast group.
+    /// Returns the freshness of the host's fast group.
     pub fn host_freshness(&self, now: Timestamp) -> Freshness {
         self.source(&Source::host()).map_or(Freshness::Missing, |state| state.freshness(now))
     }
 
-    /// Judges the freshness of the device at this position of `devices`.
+    /// Returns the freshness of the device at this position of `devices`.
     pub fn device_freshness(&self, position: usize, now: Timestamp) -> Freshness {
         let source = self.device_sources.get(position).and_then(|source| self.source(source));
         source.map_or(Freshness::Missing, |state| state.freshness(now))
     }
 
-    /// Judges the node as a whole: as fresh as the stalest of host and devices.
+    /// Returns the freshness of the node: that of the stalest of host and devices.
     ///
-    /// A node that has shown devices is not fresh while they are stale, or sums would count them.
+    /// A node with stale devices is not fresh, or sums would count them.
     pub fn freshness(&self, now: Timestamp) -> Freshness {
         let mut worst = self.host_freshness(now);
         for source in self.distinct_device_sources() {
@@ -261,23 +261,23 @@ impl Node {
         Some(devices.fold(host, Timestamp::min))
     }
 
-    /// Returns the sources of the devices; neighbours mostly come from the same one, which comes once.
+    /// Returns the sources of the devices, consecutive duplicates removed.
     fn distinct_device_sources(&self) -> impl Iterator<Item = &Source> {
         let mut before = None;
         self.device_sources.iter().filter(move |source| before.replace(*source) != Some(*source))
     }
 
-    /// Returns the first source that is in trouble.
+    /// Returns the first source with a fault.
     pub fn source_fault(&self) -> Option<(&Source, &SourceFault)> {
         self.sources.iter().find_map(|state| Some((&state.source, state.fault.as_deref()?)))
     }
 
-    /// Returns the processes of one device: who, and how much.
+    /// Returns the uses of one device.
     pub fn uses_of<'a>(&'a self, device: &'a str) -> impl Iterator<Item = &'a DeviceUse> {
         self.uses.iter().filter(move |used| &*used.device == device)
     }
 
-    /// Returns why nobody knows who uses the device at this position of `devices`; `None` when it is known.
+    /// Returns why the users of the device at this position are unknown; `None` when they are known.
     pub fn why_users_unknown(&self, position: usize) -> Option<Reason> {
         let device = self.devices.get(position)?;
         if device.fault.is_some() {
@@ -288,7 +288,7 @@ impl Node {
         {
             match tpu.is_held {
                 Reading::Known(false) => return None,
-                // Somebody does, and is none of those we see.
+                // In use by a process that is not visible.
                 Reading::Known(true) => return Some(Reason::NoPermission),
                 Reading::Unknown(Reason::NotSampled) => {}
                 Reading::Unknown(reason) => return Some(reason),
@@ -308,17 +308,17 @@ impl Node {
         }
     }
 
-    /// Returns what is known of a process.
+    /// Returns a visible process.
     pub fn process(&self, pid: u32) -> Option<&Process> {
         self.processes.iter().find(|process| process.key.pid == pid)
     }
 
-    /// Returns what is known of a process that the node does not show.
+    /// Returns a process that the node does not show.
     pub fn unseen(&self, pid: u32) -> Option<&UnseenProcess> {
         self.unseen.iter().find(|process| process.pid == pid)
     }
 
-    /// Returns the scheduler's job of a process, whether it is shown or not.
+    /// Returns the job of a process, visible or not.
     pub fn job_of(&self, pid: u32) -> Option<&JobId> {
         match self.process(pid) {
             Some(process) => process.statics.job.as_ref(),

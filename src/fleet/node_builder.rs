@@ -1,4 +1,4 @@
-//! Folds what one node sends into what is known of it, and derives rates on the way.
+//! Builds the state of one node from its samples, and derives rates from counters.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::model::{
 };
 use crate::time::{ClockOffset, NodeTime, Timestamp};
 
-/// One node's state, and what is needed to derive rates from the next sample.
+/// One node's state, and the counters needed to derive rates from the next sample.
 #[derive(Debug)]
 pub struct NodeBuilder {
     node: Arc<Node>,
@@ -23,13 +23,13 @@ pub struct NodeBuilder {
     /// The processes of the last sample, in order of their keys.
     seen: Vec<TrackedProcess>,
     has_two_samples: bool,
-    /// The subject of the host's own history.
+    /// The subject of the host's own history series: empty.
     host: Arc<str>,
-    /// How often the node is to be sampled.
+    /// The requested sampling interval.
     interval: Duration,
 }
 
-/// The counters a rate is taken against.
+/// The host's counters in an earlier sample, the base of the next rates.
 #[derive(Debug)]
 struct HostCounters {
     at: NodeTime,
@@ -39,7 +39,7 @@ struct HostCounters {
     disks: Arc<[Counter]>,
 }
 
-/// What is to be remembered of a process until the next sample.
+/// What is kept of a process until the next sample.
 #[derive(Debug)]
 struct TrackedProcess {
     key: ProcessKey,
@@ -49,17 +49,17 @@ struct TrackedProcess {
     load: Option<CpuLoad>,
 }
 
-/// How much a process worked.
+/// CPU use of a process.
 #[derive(Clone, Copy, Debug)]
 struct CpuLoad {
     at: NodeTime,
-    /// Clock ticks of processor time so far.
+    /// CPU time so far, in clock ticks.
     spent: u64,
     percent: Reading<f32>,
 }
 
 impl NodeBuilder {
-    /// Begins with a node nothing is known of; its history keeps at least `keep`.
+    /// Starts with an empty node whose history keeps at least `keep`.
     pub fn new(name: NodeName, keep: Duration) -> Self {
         Self {
             node: Arc::new(Node::new(name, keep)),
@@ -71,12 +71,12 @@ impl NodeBuilder {
         }
     }
 
-    /// Returns what is known now.
+    /// Returns the node's current state.
     pub fn node(&self) -> Arc<Node> {
         Arc::clone(&self.node)
     }
 
-    /// Takes a change of the connection. What was known stays, and grows old.
+    /// Updates the connection state. Known values stay and become stale.
     pub fn on_link(&mut self, link: Link) {
         if link != Link::Up {
             // The next session counts anew.
@@ -94,13 +94,13 @@ impl NodeBuilder {
         node.link = link;
     }
 
-    /// Takes how the node is reached.
+    /// Sets how the node is reached.
     pub fn on_transport(&mut self, via: TransportKind) {
         Arc::make_mut(&mut self.node).via = Some(via);
     }
 
-    /// Takes how often the node is to be sampled from now on. No source is fresh for longer than
-    /// that allows, whatever the node says.
+    /// Sets the requested sampling interval. It bounds how long a source counts as fresh, whatever interval the
+    /// node announces.
     pub fn set_interval(&mut self, interval: Duration) {
         self.interval = interval;
         for state in &mut Arc::make_mut(&mut self.node).sources {
@@ -108,7 +108,7 @@ impl NodeBuilder {
         }
     }
 
-    /// Takes what a probe says of itself.
+    /// Applies a probe's hello.
     pub fn on_hello(&mut self, hello: Hello) {
         let node = Arc::make_mut(&mut self.node);
         let is_another_boot =
@@ -135,12 +135,12 @@ impl NodeBuilder {
         node.hello = Some(Arc::new(hello));
     }
 
-    /// Takes something that happened to a device.
+    /// Records a device event.
     pub fn on_event(&mut self, event: Event) {
         Arc::make_mut(&mut self.node).record_event(event);
     }
 
-    /// Takes one tick.
+    /// Applies one sample.
     pub fn on_sample(&mut self, sample: Sample) {
         if let Some((at, host)) = sample.host {
             self.host(at, sample.clock.on_node(at), host);
@@ -252,7 +252,7 @@ impl NodeBuilder {
         self.seen.get(place)
     }
 
-    /// A picture is complete when rates are known and each source gave an answer of some kind.
+    /// Sets `is_settled` once rates are known and each source has reported values or a fault.
     fn update_settled(&mut self) {
         if self.node.is_settled || !self.has_two_samples {
             return;
@@ -269,7 +269,7 @@ impl NodeBuilder {
     }
 }
 
-/// A source the probe no longer has is gone with its devices: another backend tells them now.
+/// Removes sources that the probe no longer announces, with their devices: another backend reports these now.
 fn forget_sources(node: &mut Node, hello: &Hello) {
     let is_told = |source: &Source| hello.intervals.iter().any(|(told, _)| told == source);
     node.sources.retain(|state| is_told(&state.source));
@@ -285,7 +285,7 @@ fn forget_sources(node: &mut Node, hello: &Hello) {
     node.uses = node.uses.iter().filter(is_known).cloned().collect();
 }
 
-/// Returns the load of a process that has spent `ticks` so far.
+/// Returns the CPU use of a process that has used `ticks` of CPU time so far.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
@@ -304,7 +304,7 @@ fn load(before: Option<CpuLoad>, ticks: u64, at: NodeTime, per_second: u32) -> C
     CpuLoad { at, spent: ticks, percent }
 }
 
-/// How long after the boot a process began.
+/// Returns how long after boot a process started.
 fn since_boot(key: ProcessKey, per_second: u32) -> Duration {
     let per_second = u64::from(per_second.max(1));
     let rest = key.start_ticks % per_second * 1_000 / per_second;
@@ -319,7 +319,7 @@ fn share_of(part: Reading<Bytes>, whole: Reading<Bytes>) -> Reading<Percent> {
     }
 }
 
-/// Whether a backend told its devices, what changes slowly of them and who uses them, or why not.
+/// Returns true if a backend has reported its devices, their slow group and their processes, or a fault.
 fn has_backend_reported(node: &Node, backend: &Source) -> bool {
     let Some(state) = node.source(backend) else { return false };
     let is_starting =
@@ -333,7 +333,7 @@ fn has_backend_reported(node: &Node, backend: &Source) -> bool {
     state.taken_at.is_some() && has_uses && has_reported(node, &backend.slow())
 }
 
-/// Whether a source, if there is such a one, told anything, or why not.
+/// Returns true if a source is missing, or has reported values or a fault.
 fn has_reported(node: &Node, source: &Source) -> bool {
     node.source(source).is_none_or(|state| state.taken_at.is_some() || state.fault.is_some())
 }
@@ -355,7 +355,7 @@ fn update_from(host: &mut HostReading, newer: HostReading) {
     host.disks = newer.disks;
 }
 
-/// The moment of the boot is reckoned anew with each sample and wavers; only a leap is a change.
+/// The boot time is computed anew from each sample and jitters; only a step of 2 s or more is a change.
 fn update_boot_time(known: &mut Reading<Timestamp>, newer: Reading<Timestamp>) {
     const CLOCK_STEP: Duration = Duration::from_secs(2);
     if let (Some(one), Some(other)) = (known.get(), newer.get())

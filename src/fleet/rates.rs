@@ -1,4 +1,4 @@
-//! Rates from counters: what two samples say together.
+//! Rates from the counters of two samples.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,12 +9,12 @@ use crate::model::{
 };
 use crate::time::NodeTime;
 
-/// Two samples closer than this give no rates worth showing.
+/// Minimum time between two samples for a rate.
 pub(super) const MIN_RATE_SPAN: Duration = Duration::from_millis(250);
-/// Two samples further apart say nothing about now.
+/// Maximum time between two samples for a rate: beyond it the rate says nothing about now.
 const MAX_RATE_SPAN: Duration = Duration::from_secs(90);
 
-/// The share of processor time spent working between two samples.
+/// Returns CPU utilization between two samples.
 pub(super) fn cpu_share(before: Option<CpuTicks>, now: Option<CpuTicks>) -> Reading<Percent> {
     let (Some(before), Some(now)) = (before, now) else {
         return Reading::Unknown(Reason::NotAvailable);
@@ -28,7 +28,7 @@ pub(super) fn cpu_share(before: Option<CpuTicks>, now: Option<CpuTicks>) -> Read
         .map_or(Reading::Unknown(Reason::NeedsTwoSamples), Reading::Known)
 }
 
-/// Bytes per second of each counter that stood before too and did not run backwards.
+/// Returns bytes per second of each counter that is in both samples and did not decrease.
 pub(super) fn rates(before: &[Counter], now: &[Counter], span: Duration) -> Arc<[Traffic]> {
     let per_second = |bytes: u64| per_second_over(bytes, span);
     let rate = |(place, counter): (usize, &Counter)| {
@@ -44,9 +44,9 @@ pub(super) fn rates(before: &[Counter], now: &[Counter], span: Duration) -> Arc<
     now.iter().enumerate().filter_map(rate).collect()
 }
 
-/// Makes rates of a device's counters, once enough time lies between them.
+/// Updates a device's rates from its counters, once [`MIN_RATE_SPAN`] has passed.
 ///
-/// A counter that was left out of a sample stands still, so the device as merged holds what it is.
+/// A counter missing from a sample has not changed, so the merged device holds its current value.
 pub(super) fn update_rates(device: &mut Device, at: NodeTime) {
     let Some(counters) = &device.counters else { return };
     let before = device.rates.as_deref();
@@ -89,7 +89,7 @@ fn device_rates(
     }
 }
 
-/// Nanoseconds as a share of a span that is never empty.
+/// Returns nanoseconds as a share of a span.
 fn share_of(nanoseconds: u64, span: Duration) -> Percent {
     let whole = u64::try_from(span.as_nanos()).unwrap_or(u64::MAX).max(1);
     Percent::of(nanoseconds, whole).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! Where nodes are put as they change, and from where the whole fleet is published.
+//! Stores each node as it changes and publishes the whole fleet at a limited rate.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,17 +11,17 @@ use crate::fleet::Fleet;
 use crate::fleet::node::Node;
 use crate::model::{Hello, JobId, JobList, NodeName, ProcessStatics};
 
-/// How often a fleet is published at most.
+/// Minimum intervals between two publications of the fleet.
 #[derive(Clone, Copy, Debug)]
 pub struct PublishRate {
-    /// The least time between two publications.
+    /// When any other node changed.
     pub default_interval: Duration,
-    /// The same when the node in focus changed.
+    /// When the focused node changed.
     pub focus_interval: Duration,
 }
 
 impl Default for PublishRate {
-    /// What nodes sent is looked at four times a second: in less time than that, so that each look is published.
+    /// Below 250 ms, the interval at which the collector processes samples, so that each batch is published.
     fn default() -> Self {
         Self {
             default_interval: Duration::from_millis(200),
@@ -30,17 +30,17 @@ impl Default for PublishRate {
     }
 }
 
-/// For how long a node that is listed no more is remembered: longer than its session is kept, for as long as
-/// that is there it says nothing anew when it is listed again.
+/// How long a removed node is remembered: longer than its session is kept, since a probe that still runs does
+/// not resend its static values when the node is listed again.
 const REMOVED_RETENTION: Duration = Duration::from_secs(60);
 
-/// The nodes as they stand, written by one consumer each.
+/// The current nodes, each updated by one consumer.
 #[derive(Debug)]
 pub struct FleetStore {
     inner: Mutex<Inner>,
     changed: Notify,
     published: watch::Sender<Fleet>,
-    /// How long new nodes history_span their histories.
+    /// History span of new nodes.
     history_span: Duration,
 }
 
@@ -48,15 +48,15 @@ pub struct FleetStore {
 struct Inner {
     nodes: Vec<Arc<Node>>,
     positions: BTreeMap<NodeName, usize>,
-    /// Those that are listed no more, and since when.
+    /// Nodes that are no longer listed, and when they were removed.
     removed: BTreeMap<NodeName, (Arc<Node>, Instant)>,
-    /// Which machines are watched twice; found anew only when a machine presented itself.
+    /// Which machines are monitored twice; recomputed only after a new hello.
     same_as: Arc<BTreeMap<NodeName, NodeName>>,
     has_new_hello: bool,
     focus: Option<NodeName>,
     is_urgent: bool,
     jobs: Option<Arc<JobList>>,
-    /// The job_ids of jobs that processes know by another name.
+    /// Job ids by SLUID, for processes that know only the SLUID of their job.
     job_ids: BTreeMap<JobId, JobId>,
 }
 
@@ -64,7 +64,7 @@ struct Inner {
 pub type FleetReader = watch::Receiver<Fleet>;
 
 impl FleetStore {
-    /// Makes a store of nodes nothing is known of, in this order.
+    /// Makes a store of empty nodes, in this order.
     pub fn new(names: impl IntoIterator<Item = NodeName>, history_span: Duration) -> Arc<Self> {
         let nodes: Vec<Arc<Node>> =
             names.into_iter().map(|name| Arc::new(Node::new(name, history_span))).collect();
@@ -84,8 +84,8 @@ impl FleetStore {
         Arc::new(Self { inner: Mutex::new(inner), changed: Notify::new(), published, history_span })
     }
 
-    /// Takes another list of nodes, in this order, and the jobs they have. What is known of nodes
-    /// that stay is kept; the others are forgotten after a while.
+    /// Replaces the list of nodes, in this order, and the job list. Nodes that stay keep their state; removed
+    /// nodes are forgotten after [`REMOVED_RETENTION`].
     pub fn set_nodes(&self, names: impl IntoIterator<Item = NodeName>, jobs: Option<Arc<JobList>>) {
         let mut guard = self.lock();
         let inner = &mut *guard;
@@ -107,21 +107,21 @@ impl FleetStore {
         inner.nodes = nodes;
         inner.has_new_hello = true;
         drop(guard);
-        // Seldom, and nobody must see the nodes of before.
+        // This is rare, and no reader must see the old list.
         self.published.send_replace(self.snapshot());
     }
 
-    /// Returns a reader of what is published.
+    /// Returns a reader of the published fleet.
     pub fn reader(&self) -> FleetReader {
         self.published.subscribe()
     }
 
-    /// Names the node somebody looks at closely.
+    /// Sets the focused node, which is published more often.
     pub fn set_focus(&self, node: Option<NodeName>) {
         self.lock().focus = node;
     }
 
-    /// Puts a node as it is now.
+    /// Stores the new state of a node.
     pub fn update(&self, node: Arc<Node>) {
         let mut guard = self.lock();
         let inner = &mut *guard;
@@ -139,7 +139,7 @@ impl FleetStore {
         self.changed.notify_one();
     }
 
-    /// Publishes until dropped: at once after a quiet time, then at most at `rate`.
+    /// Publishes changes until dropped, at most at `rate`.
     pub async fn publish(self: Arc<Self>, rate: PublishRate) {
         let mut last = None;
         loop {
@@ -148,7 +148,7 @@ impl FleetStore {
                 if next_publish_at <= Instant::now() {
                     break;
                 }
-                // A change of the node in focus moves the moment forward.
+                // A change of the focused node brings the deadline forward.
                 tokio::select! {
                     () = sleep_until(next_publish_at) => {}
                     () = self.changed.notified() => {}
@@ -178,7 +178,7 @@ impl FleetStore {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Inner> {
-        // A panic elsewhere leaves whole nodes behind: each is put in one move.
+        // A panic elsewhere leaves whole nodes behind: each is stored in one move.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -191,8 +191,7 @@ fn sluid_to_id(job: &crate::model::Job) -> Option<(JobId, JobId)> {
     Some((job.sluid.clone()?, job.id.clone()))
 }
 
-/// Gives a node's processes the job_ids of their jobs, where control groups know them by another
-/// name.
+/// Sets the job id of processes whose control group names the job only by its SLUID.
 fn resolve_job_ids(mut node: Arc<Node>, job_ids: &BTreeMap<JobId, JobId>) -> Arc<Node> {
     let number = |statics: &ProcessStatics| {
         if statics.job.is_some() {

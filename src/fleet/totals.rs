@@ -1,4 +1,4 @@
-//! Sums and means over nodes that are fresh, and over no others; only devices are counted on all.
+//! Sums and means over fresh nodes. Only device counts cover all nodes.
 
 use crate::fleet::Fleet;
 use crate::fleet::idle::{AllocatedDevices, is_busy, is_free, is_idle_held};
@@ -11,48 +11,47 @@ use crate::time::Timestamp;
 pub struct Totals {
     /// Nodes in the group.
     pub nodes: usize,
-    /// Nodes whose numbers are fresh: the only ones in what follows but `devices` and `stale_devices`.
+    /// Fresh nodes: the only ones in the following fields, except `devices` and `stale_devices`.
     pub fresh: usize,
-    /// Nodes that talked once and are stale now.
+    /// Nodes that are connected and stale.
     pub stale: usize,
-    /// Nodes without a session.
+    /// Nodes that are not connected.
     pub down: usize,
-    /// All devices that are known, each of them in one of the six counts that follow; slices count with
-    /// their device.
+    /// All known devices, each in exactly one of the six counts that follow; slices count with their device.
     pub devices: usize,
-    /// Devices at 5 % or more.
+    /// Devices at 5 % utilization or more.
     pub busy: usize,
-    /// Devices that somebody holds and that do nothing.
+    /// Devices that are allocated or in use, and idle.
     pub idle_held: usize,
-    /// Devices that nobody uses and that do nothing.
+    /// Devices that are not in use, and idle.
     pub free: usize,
-    /// Devices the driver gives no numbers for.
+    /// Devices for which the driver reports a fault.
     pub faulty: usize,
     /// Devices of nodes that are not fresh.
     pub stale_devices: usize,
-    /// Devices of which nobody tells whether they are busy, held or free.
+    /// Devices not known to be busy, idle-held or free.
     pub unknown_devices: usize,
     /// Mean utilization of the devices that report it.
     pub utilization: Option<Percent>,
-    /// Devices behind `utilization`.
+    /// Number of devices in `utilization`.
     pub utilization_devices: usize,
     /// Memory in use on devices that report it.
     pub memory_used: Option<Bytes>,
-    /// All memory of those devices.
+    /// Total memory of those devices.
     pub memory_total: Option<Bytes>,
     /// Power drawn by devices that report it.
     pub power: Option<Watts>,
-    /// Limit of those devices.
+    /// Power limit of those devices.
     pub power_limit: Option<Watts>,
 }
 
 impl Totals {
-    /// Sums up each machine of a fleet once.
+    /// Returns the totals of a fleet, each machine counted once.
     pub fn of(fleet: &Fleet, now: Timestamp) -> Self {
         Self::of_nodes(fleet.machines().map(|node| &**node), now, &AllocatedDevices::of(fleet))
     }
 
-    /// Sums up some nodes.
+    /// Returns the totals of some nodes.
     pub fn of_nodes<'a>(
         nodes: impl IntoIterator<Item = &'a Node>,
         now: Timestamp,
@@ -61,7 +60,7 @@ impl Totals {
         Self::of_node_parts(nodes.into_iter().map(|node| (node, None)), now, given)
     }
 
-    /// Sums up parts of nodes: the devices at these positions, or all.
+    /// Returns the totals of parts of nodes: the devices at these positions, or all.
     pub fn of_node_parts<'a>(
         parts: impl IntoIterator<Item = (&'a Node, Option<&'a [usize]>)>,
         now: Timestamp,
@@ -89,12 +88,12 @@ impl Totals {
         totals
     }
 
-    /// Sums up the devices of one node as it was last known, fresh or not.
+    /// Returns the totals of one node's devices as last known, fresh or not.
     pub fn of_devices(node: &Node) -> Self {
         Self::of_part(node, None)
     }
 
-    /// Sums up the devices at these positions of a node, or all, as they were last known.
+    /// Returns the totals of the devices at these positions of a node, or all, as last known.
     pub fn of_part(node: &Node, part: Option<&[usize]>) -> Self {
         let mut totals = Self { nodes: 1, ..Self::default() };
         let mut sums = Sums::default();
@@ -131,7 +130,7 @@ impl Totals {
     }
 }
 
-/// Returns the devices at these positions of a node, or all, that are no slices.
+/// Returns the devices at these positions of a node, or all, without slices.
 fn whole_devices<'a>(
     node: &'a Node,
     part: Option<&'a [usize]>,

@@ -1,4 +1,4 @@
-//! What is known of a device beyond the everyday: groups of readings, each held once and shared.
+//! Further values of a device: groups of readings, each stored once and shared.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use crate::model::reading::Reading;
 use crate::model::unit::{Bytes, Celsius, Megahertz, Percent, Watts};
 use crate::time::NodeTime;
 
-/// Declares a group of readings that are taken over one by one.
+/// Declares a group of readings that are updated one by one.
 macro_rules! readings {
     (
         $(#[$doc:meta])*
@@ -20,7 +20,7 @@ macro_rules! readings {
         }
 
         impl $group {
-            /// Takes over what `newer` sampled and keeps the rest.
+            /// Updates the values that `newer` sampled and keeps the rest.
             pub fn update_from(&mut self, newer: Self) {
                 $(self.$field.update_from(newer.$field);)*
             }
@@ -30,7 +30,7 @@ macro_rules! readings {
                 (self != Self::default()).then(|| Arc::new(self))
             }
 
-            /// Takes over what a newer group sampled, if there is one.
+            /// Updates the values of a newer group, if there is one.
             pub(super) fn merge(known: &mut Option<Arc<Self>>, newer: Option<Arc<Self>>) {
                 match (known.as_mut(), newer) {
                     // What says nothing new stays shared with whoever holds it.
@@ -49,7 +49,7 @@ macro_rules! readings {
 pub(super) use readings;
 
 readings! {
-    /// What does not change while a device is there.
+    /// Static properties of a device.
     DeviceStatics {
         /// Driver version.
         driver: Arc<str>,
@@ -61,27 +61,27 @@ readings! {
         pcie_max: (u8, u8),
         /// CUDA compute capability, such as `9.0`.
         capability: Arc<str>,
-        /// The part of the host's memory it is close to.
+        /// NUMA node of the host it is attached to.
         numa_node: u32,
-        /// The number of its device file: `3` of `/dev/nvidia3`.
+        /// Minor number of its device file: `3` of `/dev/nvidia3`.
         minor: u32,
-        /// Of a slice: its GPU instance.
+        /// GPU instance id of a MIG slice.
         gpu_instance: u32,
-        /// Of a slice: its compute instance.
+        /// Compute instance id of a MIG slice.
         compute_instance: u32,
         /// Highest clock of the graphics engine.
         graphics_clock_max: Megahertz,
         /// Highest clock of the video engines.
         video_clock_max: Megahertz,
-        /// Clocks are held down from here.
+        /// Temperature at which the device throttles.
         slowdown_temperature: Celsius,
-        /// It turns off from here.
+        /// Temperature at which the device shuts down.
         shutdown_temperature: Celsius,
-        /// Power limit it came with.
+        /// Default power limit.
         power_limit_default: Watts,
-        /// Lowest power limit there can be.
+        /// Lowest settable power limit.
         power_limit_min: Watts,
-        /// Highest power limit there can be.
+        /// Highest settable power limit.
         power_limit_max: Watts,
         /// Number of `NVLinks`.
         nvlinks: u32,
@@ -89,7 +89,7 @@ readings! {
         junction_slowdown_temperature: Celsius,
         /// The memory is too hot from here.
         memory_slowdown_temperature: Celsius,
-        /// Memory of the host that it may use as its own.
+        /// Host memory the device may use (GTT).
         host_memory_total: Bytes,
     }
 }
@@ -130,7 +130,7 @@ readings! {
 readings! {
     /// What changes now and then while a device works, beyond what every screen shows.
     DeviceDetails {
-        /// The driver says who uses it.
+        /// The driver reports its processes.
         reports_users: bool,
         /// Load of the video encoder.
         encoder: Percent,
@@ -190,19 +190,19 @@ readings! {
         fabric: FabricState,
         /// What the fabric suffers from.
         fabric_health: FabricHealth,
-        /// What would bring it back to health.
+        /// Recovery action that the driver recommends.
         recovery: RecoveryAction,
-        /// The last Xid of this session.
+        /// The last Xid in this session.
         xid: u32,
-        /// How many there were.
+        /// Number of Xids in this session.
         xids: u64,
         /// The counters of each `NVLink`.
         links: Arc<[LinkCounters]>,
-        /// Memory of the host that it uses as its own.
+        /// Host memory in use by the device (GTT).
         host_memory_used: Bytes,
-        /// Temperature of the hottest place.
+        /// Junction (hotspot) temperature.
         junction_temperature: Celsius,
-        /// Turns of the fan in a minute.
+        /// Fan speed, in revolutions per minute.
         fan_rpm: u32,
         /// Load of the engine that encodes and decodes.
         video: Percent,
@@ -230,11 +230,11 @@ readings! {
         power_throttled: u64,
         /// Nanoseconds of clocks held down by the driver for heat.
         thermal_throttled: u64,
-        /// Nanoseconds of clocks held down for other devices of its group.
+        /// Nanoseconds throttled for sync boost.
         sync_boost_throttled: u64,
-        /// Nanoseconds of clocks held down by the hardware for heat.
+        /// Nanoseconds throttled by the hardware for temperature.
         hardware_thermal_throttled: u64,
-        /// Nanoseconds of clocks held down by the power supply.
+        /// Nanoseconds throttled by the power brake.
         power_brake_throttled: u64,
     }
 }
@@ -248,12 +248,12 @@ pub struct LinkCounters {
     pub received: Option<u64>,
 }
 
-/// What two samples of the counters say together.
+/// Rates between two samples of the counters.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DeviceRates {
     /// When the counters of `base` were sampled.
     pub at: NodeTime,
-    /// What the next rates are taken against.
+    /// The counters the next rates are computed against.
     pub base: Arc<DeviceCounters>,
     /// Bytes received over `PCIe` each second.
     pub pcie_received: Reading<Bytes>,
@@ -263,15 +263,15 @@ pub struct DeviceRates {
     pub nvlink_received: Reading<Bytes>,
     /// Bytes sent over all `NVLinks` each second.
     pub nvlink_sent: Reading<Bytes>,
-    /// Share of time the power limit held clocks down.
+    /// Share of time throttled by the power limit.
     pub power_throttled: Reading<Percent>,
-    /// Share of time the driver held them down for heat.
+    /// Share of time throttled by the driver for temperature.
     pub thermal_throttled: Reading<Percent>,
-    /// Share of time they were held down for other devices of its group.
+    /// Share of time throttled for sync boost.
     pub sync_boost_throttled: Reading<Percent>,
-    /// Share of time the hardware held them down for heat.
+    /// Share of time throttled by the hardware for temperature.
     pub hardware_thermal_throttled: Reading<Percent>,
-    /// Share of time the power supply held them down.
+    /// Share of time throttled by the power brake.
     pub power_brake_throttled: Reading<Percent>,
 }
 

@@ -21,7 +21,7 @@ impl Throttle {
     const HW_POWER_BRAKE: u64 = 0x80;
     const SW_POWER_CAP: u64 = 0x04;
 
-    /// Each bit in words; idleness is no reason to name.
+    /// Text of each bit; the idle bit is left out.
     const REASONS: [(u64, &'static str); 8] = [
         (0x02, "clock setting"),
         (Self::SW_POWER_CAP, "power cap"),
@@ -43,50 +43,50 @@ impl Throttle {
         if words.is_empty() { "none".to_owned() } else { words.join(", ") }
     }
 
-    /// The hardware or the driver slows the device because it is hot.
+    /// Returns true if hardware or driver throttles for temperature.
     pub const fn is_thermal(self) -> bool {
         self.0 & (Self::HW_THERMAL | Self::SW_THERMAL) != 0
     }
 
-    /// The power supply or the board slows the device (not the ordinary power limit).
+    /// Returns true if the power supply or board throttles (not the ordinary power limit).
     pub const fn is_power_brake(self) -> bool {
         self.0 & Self::HW_POWER_BRAKE != 0
     }
 
-    /// The hardware slows the device for some reason.
+    /// Returns true if the hardware throttles for any reason.
     pub const fn is_hardware_slowdown(self) -> bool {
         self.0 & Self::HW_SLOWDOWN != 0
     }
 
-    /// The device runs at its power limit, which is normal under full load.
+    /// Returns true if the device is at its power limit, which is normal under full load.
     pub const fn is_power_capped(self) -> bool {
         self.0 & Self::SW_POWER_CAP != 0
     }
 }
 
-/// Why a device gives no numbers at all.
+/// Why a device has no values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DeviceFault {
     /// The driver lost it: "fallen off the bus".
     Lost,
     /// It needs a reset before it works again.
     NeedsReset,
-    /// We may not use it.
+    /// Permission denied.
     NoPermission,
-    /// Something else, in the driver's words.
+    /// Another error, with the driver's message.
     Other(Arc<str>),
 }
 
-/// What is known of one device. Every value may be unknown.
+/// One device. Every value may be unknown.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Device {
     /// Identity: the UUID, or the PCI id where the driver gives no UUID.
     pub uuid: Arc<str>,
     /// The device this one is a slice of.
     pub parent: Option<Arc<str>>,
-    /// The number the driver shows; not an identity.
+    /// The driver's index; not an identity.
     pub index: Reading<u32>,
-    /// Who makes it.
+    /// Vendor.
     pub vendor: Reading<Vendor>,
     /// Model name.
     pub name: Reading<Arc<str>>,
@@ -96,7 +96,7 @@ pub struct Device {
     pub utilization: Reading<Percent>,
     /// Share of time its memory was read or written.
     pub memory_utilization: Reading<Percent>,
-    /// It has no memory of its own: what is told of it is the host's.
+    /// It has no memory of its own; its memory values are the host's.
     pub has_host_memory: bool,
     /// Memory of the device.
     pub memory_total: Reading<Bytes>,
@@ -128,37 +128,37 @@ pub struct Device {
     pub ecc_corrected: Reading<u64>,
     /// Uncorrected memory errors since the driver was loaded.
     pub ecc_uncorrected: Reading<u64>,
-    /// The driver stays loaded when nobody uses the device.
+    /// Persistence mode: the driver stays loaded when the device is unused.
     pub persistence: Reading<bool>,
     /// The device is split into MIG slices.
     pub mig: Reading<bool>,
     /// `PCIe` generation and lanes now.
     pub pcie: Reading<(u8, u8)>,
-    /// What does not change, beyond what stands here.
+    /// Further static properties.
     pub statics: Option<Arc<DeviceStatics>>,
-    /// What moves all the time, beyond what stands here.
+    /// Further readings of every sample.
     pub activity: Option<Arc<DeviceActivity>>,
-    /// What changes now and then, beyond what stands here.
+    /// Further readings that change slowly.
     pub details: Option<Arc<DeviceDetails>>,
-    /// Ever growing counters.
+    /// Monotonic counters.
     pub counters: Option<Arc<DeviceCounters>>,
-    /// What became of the counters between two samples.
+    /// Rates derived from the counters of two samples.
     pub rates: Option<Arc<DeviceRates>>,
-    /// Processes that use it and that the node does not show us; those that have ended are not counted.
+    /// Number of processes on it that the node does not show, without those that have ended.
     pub hidden_processes: Reading<u32>,
-    /// Memory in use that no process we see holds: of hidden processes, and of the driver itself.
+    /// Memory in use that no visible process holds: of hidden processes and of the driver.
     pub hidden_memory: Reading<Bytes>,
-    /// What only a TPU chip tells.
+    /// Values only a TPU chip has.
     pub tpu: Option<Arc<TpuDetails>>,
-    /// Why it gives no numbers.
+    /// Why it has no values.
     pub fault: Option<DeviceFault>,
 }
 
 impl Device {
-    /// What stands before the number in the identity of a device that is known by nothing else.
+    /// Prefix of the identity of a device that is known by its index only.
     pub const INDEX_PREFIX: &str = "index-";
 
-    /// Takes over what `newer` sampled of the same device and keeps the rest.
+    /// Updates the values that `newer` sampled and keeps the rest.
     pub fn update_from(&mut self, newer: Self) {
         let Self {
             uuid: _,
@@ -234,12 +234,12 @@ impl Device {
         self.fault = fault;
     }
 
-    /// Returns something of what does not change, unless nothing of it was sampled.
+    /// Returns a static property; not sampled if there are none.
     pub fn fact<T>(&self, read: impl FnOnce(&DeviceStatics) -> Reading<T>) -> Reading<T> {
         self.statics.as_deref().map_or_else(Reading::default, read)
     }
 
-    /// Says whether the device sits at this PCI id: drivers write the domain in 4 or in 8 digits.
+    /// Returns true if the device has this PCI id; drivers write the domain with 4 or 8 digits.
     pub fn is_at(&self, pci: &str) -> bool {
         let parts = |id: &str| {
             let (domain, tail) = id.split_once(':')?;
@@ -248,7 +248,7 @@ impl Device {
         self.pci.known().is_some_and(|own| parts(own).is_some() && parts(own) == parts(pci))
     }
 
-    /// Refuses parts of the memory that are more than all of it.
+    /// Marks memory values above the total as malformed.
     pub fn reject_impossible_memory(&mut self) {
         let Some(total) = self.memory_total.get() else { return };
         for part in [&mut self.memory_used, &mut self.memory_free, &mut self.memory_reserved] {
@@ -258,7 +258,7 @@ impl Device {
         }
     }
 
-    /// Returns used memory as a share of all.
+    /// Returns used memory as a share of the total.
     pub fn memory_share(&self) -> Option<Percent> {
         Percent::of(self.memory_used.get()?.0, self.memory_total.get()?.0)
     }

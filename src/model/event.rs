@@ -1,4 +1,4 @@
-//! Things that happen to a device, and what their numbers mean.
+//! Device events and the meaning of Xids.
 
 use std::sync::Arc;
 
@@ -6,48 +6,48 @@ use crate::model::health::RecoveryAction;
 use crate::model::id::Source;
 use crate::time::Timestamp;
 
-/// Something that happened to a device, as its driver told it.
+/// A device event as reported by its driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
     /// When.
     pub at: Timestamp,
-    /// Who told it.
+    /// Source that reported it.
     pub source: Source,
-    /// What kind of thing.
+    /// Kind of event.
     pub kind: EventKind,
     /// The device's identity; empty when it is not known.
     pub device: Arc<str>,
-    /// The driver's number of it, such as an Xid.
+    /// Number, such as an Xid; `None` if there is none.
     pub code: Option<u64>,
-    /// The driver's words; mostly empty.
+    /// The driver's message; mostly empty.
     pub message: Arc<str>,
 }
 
-/// The kinds of events; the wire's words.
+/// The kinds of events on the wire.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EventKind {
     /// An error report of NVIDIA's driver.
     Xid,
     /// A memory error that could not be corrected.
     MemoryError,
-    /// Memory is to be given up.
+    /// Page retirement or row remapping is pending.
     Retirement,
-    /// Poisoned data was met.
+    /// Poisoned data was consumed.
     Poison,
     /// The device cannot be used.
     Unavailable,
-    /// What would bring it back to health is something else than before.
+    /// The recommended recovery action has changed.
     Recovery,
     /// The driver lost it.
     Lost,
     /// It needs a reset.
     NeedsReset,
-    /// Something a newer probe knows.
+    /// A kind of a newer probe.
     Other(Arc<str>),
 }
 
 impl EventKind {
-    /// Returns the kind in a word, as programs see it.
+    /// Returns the kind as used in JSON.
     pub fn as_str(&self) -> &str {
         match self {
             Self::Xid => "xid",
@@ -64,13 +64,13 @@ impl EventKind {
 }
 
 impl Event {
-    /// Says whether both tell of the same, at whatever time.
+    /// Returns true if both are the same event, at any time.
     pub fn is_like(&self, other: &Self) -> bool {
         (&self.source, &self.kind, &self.device, self.code)
             == (&other.source, &other.kind, &other.device, other.code)
     }
 
-    /// Returns what happened in words, with the number by which drivers and handbooks call it.
+    /// Returns the event as text, with the number that drivers and manuals use.
     pub fn text(&self) -> String {
         let words = match (&self.kind, self.code) {
             (EventKind::Xid, Some(code)) => {
@@ -83,9 +83,9 @@ impl Event {
             (EventKind::Xid, None) => "Xid",
             (EventKind::Recovery, None) => "recovery action changed",
             (EventKind::MemoryError, _) => "uncorrected memory error",
-            (EventKind::Retirement, _) => "memory is to be given up",
-            (EventKind::Poison, _) => "poisoned data was met",
-            (EventKind::Unavailable, _) => "the device cannot be used",
+            (EventKind::Retirement, _) => "memory retirement pending",
+            (EventKind::Poison, _) => "poisoned data consumed",
+            (EventKind::Unavailable, _) => "the device is unavailable",
             (EventKind::Lost, _) => "the driver lost the device",
             (EventKind::NeedsReset, _) => "the device needs a reset",
             (EventKind::Other(word), Some(code)) => return format!("{word} {code}"),
@@ -95,36 +95,36 @@ impl Event {
     }
 }
 
-/// Returns what an Xid means; NVIDIA's "Xid errors" handbook has a page on each.
+/// Returns the meaning of an Xid; see NVIDIA's "Xid Errors" documentation.
 pub const fn xid_meaning(code: u64) -> Option<&'static str> {
     Some(match code {
-        13 => "graphics engine exception, mostly a fault of the application",
-        31 => "memory page fault, mostly a fault of the application",
-        43 => "the work of an application was stopped",
-        45 => "the work of an application was cleaned up after another error",
-        48 => "double bit memory error",
-        61 => "the micro-controller stopped at a breakpoint",
-        62 => "the micro-controller halted",
-        63 => "memory was marked to be replaced or given up",
-        64 => "memory could not be marked to be replaced or given up",
+        13 => "graphics engine exception, usually an application error",
+        31 => "GPU memory page fault, usually an application error",
+        43 => "GPU stopped processing an application's work",
+        45 => "preemptive cleanup after an earlier error",
+        48 => "double-bit ECC error",
+        61 => "internal micro-controller breakpoint",
+        62 => "internal micro-controller halt",
+        63 => "row remapping or page retirement recorded",
+        64 => "row remapping or page retirement could not be recorded",
         69 => "graphics engine class error",
         74 | 144 | 145 | 149 => "NVLink error",
         79 => "the device has fallen off the bus",
-        92 => "many single bit memory errors",
-        94 => "contained memory error: an application was stopped",
+        92 => "high single-bit ECC error rate",
+        94 => "contained memory error: an application was terminated",
         95 => "uncontained memory error: the device needs a reset",
-        109 => "switching between applications took too long",
-        119 => "the GSP processor did not answer",
-        120 => "error of the GSP processor",
-        121 => "error on the link to the processor (C2C)",
+        109 => "context switch timeout",
+        119 => "GSP RPC timeout",
+        120 => "GSP error",
+        121 => "C2C link error",
         137 => "NVLink privilege error",
-        140 => "unrecovered memory error",
-        143 => "the device could not be initialized",
-        154 => "the recovery action has changed",
-        155 => "NVLink error told by software",
-        156 => "a part of the device was given up",
-        157 => "a part of the device could not be given up",
-        158 => "fatal timeout",
+        140 => "unrecovered ECC error",
+        143 => "GPU initialization failure",
+        154 => "recovery action changed",
+        155 => "software-defined NVLink error",
+        156 => "resource retirement",
+        157 => "resource retirement failure",
+        158 => "fatal GPU timeout",
         _ => return None,
     })
 }
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn every_known_xid_has_a_meaning_of_its_own() {
+    fn known_xids_have_distinct_meanings() {
         let known: Vec<&str> = (0..1000).filter_map(xid_meaning).collect();
         let mut different = known.clone();
         different.sort_unstable();

@@ -1,4 +1,4 @@
-//! Why a node or a source gives nothing, in our words and with a remedy.
+//! Why a node or a source has no values, with a remedy.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use crate::time::Timestamp;
 /// The state of the connection to a node.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Link {
-    /// Nothing was tried yet.
+    /// Not tried yet.
     #[default]
     Idle,
     /// A session is being opened.
@@ -16,13 +16,13 @@ pub enum Link {
         /// 1 for the first try.
         attempt: u32,
     },
-    /// The probe talks.
+    /// The probe is connected.
     Up,
-    /// There is no session.
+    /// Not connected.
     Down {
         /// Why.
         fault: Fault,
-        /// When it is tried again; `None` waits for the user.
+        /// Time of the next try; `None` waits for the user.
         retry_at: Option<Timestamp>,
     },
 }
@@ -30,20 +30,20 @@ pub enum Link {
 /// How a node is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TransportKind {
-    /// By gtop's own SSH.
+    /// By gtop's built-in SSH.
     Native,
     /// By the ssh program.
     SshProgram,
-    /// By a command of the user's.
+    /// By a command of the user (`--exec`).
     Exec,
-    /// By a step of a Slurm job.
+    /// By a step of a Slurm job (`srun`).
     Step,
     /// It is this machine.
     Local,
 }
 
 impl TransportKind {
-    /// Returns the word programs see.
+    /// Returns the name used in JSON.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Native => "native",
@@ -55,15 +55,16 @@ impl TransportKind {
     }
 }
 
-/// Why there is no session with a node.
+/// Why a node is not connected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// Which kind.
     pub kind: FaultKind,
-    /// What makes this one particular, such as the methods a node offers. May be empty. Equal
-    /// faults of many nodes are shown once, so it must not name the node.
+    /// Details, such as the methods a node offers; may be empty. Equal faults of many nodes are shown once, so it
+    /// must not name the node.
     pub detail: Arc<str>,
-    /// The whole story of this one node with its remedy, such as a fingerprint; may be empty.
+    /// The full explanation and remedy for this node, with such as its fingerprint; empty where the kind's remedy
+    /// applies.
     pub node_remedy: Arc<str>,
 }
 
@@ -72,62 +73,62 @@ pub struct Fault {
 pub enum FaultKind {
     /// No address for the name.
     NameNotFound,
-    /// No way to the address.
+    /// No route to the address.
     Unreachable,
-    /// Nobody listens.
+    /// Connection refused: nothing listens on the port.
     Refused,
-    /// Some step took too long.
+    /// A connection step timed out.
     TimedOut,
-    /// The two sides have no algorithm in common, or the far side speaks no SSH.
+    /// The two sides have no algorithm in common, or the server does not speak SSH.
     KeyExchange,
-    /// The host key stands in no `known_hosts`.
+    /// The host key is in no `known_hosts` file.
     HostKeyUnknown,
-    /// Another host key stands in `known_hosts`.
+    /// `known_hosts` has a different host key.
     HostKeyChanged,
     /// The host key is marked as revoked.
     HostKeyRevoked,
-    /// The node did not let us in.
+    /// The node refused the login.
     AuthenticationRefused,
-    /// The node asks something that nobody answered.
+    /// The node prompts for input, such as a one-time code, and nobody answered.
     PromptUnanswered,
     /// The only usable key needs a passphrase.
     KeyLocked,
-    /// `ssh_config` is broken or asks for what gtop cannot do.
+    /// `ssh_config` is invalid or asks for something gtop cannot do.
     Configuration,
-    /// The node opens no (more) channels.
+    /// The node refuses to open a channel.
     ChannelRefused,
-    /// Neither Python nor `sh` started.
+    /// Neither Python nor `sh` could be started.
     NoInterpreter,
-    /// The node stopped talking.
+    /// The node stopped responding.
     Silent,
-    /// What the node sent makes no sense.
+    /// The node sent an invalid reply.
     BadReply,
-    /// The node closed the connection before a word of SSH.
+    /// The node closed the connection before its SSH banner.
     NoBanner,
-    /// The node ends the login for a reason it gives.
+    /// The node ends the session after login, with a message.
     AccountRefused,
-    /// The node lets in only who has a job there.
+    /// The node admits only users with a job there.
     NoJob,
-    /// This machine lets gtop open no more files.
+    /// The local limit of open files is reached.
     FileLimit,
     /// The session ended.
     SessionLost,
 }
 
 impl Fault {
-    /// Makes a fault.
+    /// Makes a fault with its kind's remedy.
     pub fn new(kind: FaultKind, detail: impl Into<Arc<str>>) -> Self {
         Self { kind, detail: detail.into(), node_remedy: "".into() }
     }
 
-    /// Adds the whole story.
+    /// Sets the explanation and remedy for this node.
     #[must_use]
     pub fn with_remedy(mut self, node_remedy: impl Into<Arc<str>>) -> Self {
         self.node_remedy = node_remedy.into();
         self
     }
 
-    /// Fills in the node where the remedy speaks of one.
+    /// Replaces `HOST` in the kind's remedy by this node.
     #[must_use]
     pub fn for_node(self, node: &str) -> Self {
         let remedy = self.kind.remedy();
@@ -137,12 +138,12 @@ impl Fault {
         self.with_remedy(remedy.replace("HOST", node))
     }
 
-    /// Returns what a person can do about it: the whole story where there is one.
+    /// Returns the remedy: the one for this node, or else its kind's.
     pub fn remedy(&self) -> &str {
         if self.node_remedy.is_empty() { self.kind.remedy() } else { &self.node_remedy }
     }
 
-    /// Returns the fault as one sentence: what, and the node_remedy.
+    /// Returns the fault as one line: `label: detail`.
     pub fn message(&self) -> String {
         if self.detail.is_empty() {
             self.kind.label().to_owned()
@@ -153,14 +154,14 @@ impl Fault {
 }
 
 impl FaultKind {
-    /// Returns the fault in a few words.
+    /// Returns the fault as shown on the screen and in JSON.
     pub const fn label(self) -> &'static str {
         match self {
             Self::NameNotFound => "name not found",
             Self::Unreachable => "unreachable",
             Self::Refused => "connection refused",
             Self::TimedOut => "timed out",
-            Self::KeyExchange => "no SSH agreement",
+            Self::KeyExchange => "key exchange failed",
             Self::HostKeyUnknown => "host key unknown",
             Self::HostKeyChanged => "host key changed",
             Self::HostKeyRevoked => "host key revoked",
@@ -180,52 +181,52 @@ impl FaultKind {
         }
     }
 
-    /// Returns what a person can do about it.
+    /// Returns what the user can do about it.
     pub const fn remedy(self) -> &'static str {
         match self {
             Self::NameNotFound => "check the spelling, or add a Host entry to ~/.ssh/config",
             Self::Unreachable => "check the network and whether the node is up",
             Self::Refused => "check that sshd runs there and that the port is right",
             Self::TimedOut => {
-                "the node or the way to it hangs; try ssh by hand, or raise --connect-timeout"
+                "the node or the network path to it hangs; try ssh by hand, or raise --connect-timeout"
             }
             Self::KeyExchange => "the server is too old or is no SSH server; try ssh -v by hand",
             Self::HostKeyUnknown => "check the fingerprint and run: gtop trust HOST",
             Self::HostKeyChanged => {
-                "ask the administrator; if the change is right, remove the old key with ssh-keygen -R"
+                "ask the administrator; if the change is expected, remove the old key with ssh-keygen -R"
             }
             Self::HostKeyRevoked => "do not connect; ask the administrator",
             Self::AuthenticationRefused => "check the login name, and load your key with ssh-add",
-            Self::PromptUnanswered => "press F5 to be asked, or start gtop again from a terminal",
+            Self::PromptUnanswered => "press F5 to answer it, or start gtop again from a terminal",
             Self::KeyLocked => {
                 "load it with ssh-add, or start gtop from a terminal and type the passphrase"
             }
-            Self::Configuration => "correct ~/.ssh/config; ssh -G HOST shows what it says",
+            Self::Configuration => "fix ~/.ssh/config; ssh -G HOST prints the options in effect",
             Self::ChannelRefused => {
                 "close other sessions to that node (MaxSessions), or ask the administrator"
             }
-            Self::NoInterpreter => "see whether the login shell works: ssh HOST /bin/sh -c true",
+            Self::NoInterpreter => "check the login shell: ssh HOST /bin/sh -c true",
             Self::Silent => "look at the node; gtop connects again by itself",
-            Self::BadReply => "see what the login files print: ssh HOST true",
+            Self::BadReply => "check what the login files print: ssh HOST true",
             Self::NoBanner => {
-                "sshd may take no more connections for now (MaxStartups); gtop connects again by itself"
+                "sshd may be refusing connections for now (MaxStartups); gtop connects again by itself"
             }
             Self::AccountRefused => {
-                "the node says why; gtop tries again every few minutes, press F5 for at once"
+                "the node says why; gtop retries every few minutes, or press F5 to retry now"
             }
             Self::NoJob => {
-                "gtop tries again every few minutes, and at once when it sees a job of yours begin there (gtop --slurm) \
+                "gtop retries every few minutes, and at once when a job of yours starts there (gtop --slurm) \
                  or on F5"
             }
-            Self::FileLimit => "watch fewer nodes, or raise the limit: ulimit -Hn tells it",
+            Self::FileLimit => "monitor fewer nodes, or raise the limit (ulimit -Hn shows it)",
             Self::SessionLost => "gtop connects again by itself",
         }
     }
 
-    /// Says whether trying again can help without anybody doing anything.
+    /// Returns true if retrying can succeed without user action.
     ///
-    /// Authentication and host keys are never tried again by themselves: many refused logins get a
-    /// whole login node penalised.
+    /// Refused logins and host keys are never retried automatically: repeated failures can get the whole login
+    /// node banned.
     pub const fn retries_by_itself(self) -> bool {
         !matches!(
             self,
@@ -240,7 +241,7 @@ impl FaultKind {
     }
 }
 
-/// Why one source of a node gives nothing, while the node itself is up.
+/// Why one source of a node has no values while the node is up.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SourceFault {
     /// Which kind.
@@ -255,33 +256,33 @@ pub struct SourceFault {
     pub at: Timestamp,
 }
 
-/// The kinds of source faults; the wire's error codes.
+/// The kinds of source faults, from the wire's error codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SourceFaultKind {
     /// The driver is being loaded.
     Starting,
     /// The call does not return.
     Stuck,
-    /// What the node tells of itself does not come.
+    /// Reading the host's values hangs.
     HostStuck,
-    /// The backend's program or library is not there.
+    /// The backend's program or library is not installed.
     NoLibrary,
-    /// The driver does not run.
+    /// The driver is not running.
     NoDriver,
     /// Driver and library are of different versions.
     Mismatch,
-    /// Not allowed.
+    /// Permission denied.
     NoPermission,
     /// A device is gone.
     Lost,
-    /// The answer cannot be read.
+    /// The output cannot be parsed.
     Unreadable,
     /// Anything else.
     Failed,
 }
 
 impl SourceFaultKind {
-    /// Returns the fault in a few words.
+    /// Returns the fault as shown on the screen and in JSON.
     pub const fn label(self) -> &'static str {
         match self {
             Self::Starting => "starting",
@@ -296,12 +297,14 @@ impl SourceFaultKind {
         }
     }
 
-    /// Returns what a person can do about it.
+    /// Returns what the user can do about it.
     pub const fn remedy(self) -> &'static str {
         match self {
-            Self::Starting => "without persistence mode the driver is loaded anew each time",
+            Self::Starting => "without persistence mode the driver is reloaded each time",
             Self::Stuck => "the driver hangs; a reset or reboot of the node is likely needed",
-            Self::HostStuck => "a file system or a process of the node hangs; see df and ps there",
+            Self::HostStuck => {
+                "a file system or a process of the node hangs; check df and ps there"
+            }
             Self::NoLibrary => "no NVIDIA tools on this node; a CPU node needs none",
             Self::NoDriver => "load the driver, or ask the administrator",
             Self::Mismatch => "the driver was updated; reload it or reboot the node",

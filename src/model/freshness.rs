@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::model::id::Source;
 use crate::time::Timestamp;
 
-/// How new what we know from one source is.
+/// Freshness of one source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Freshness {
     /// Sampled within its time.
@@ -17,7 +17,7 @@ pub enum Freshness {
 }
 
 impl Freshness {
-    /// Judges something taken at `taken_at` that counts as stale after `stale_after`.
+    /// Returns the freshness of a value sampled at `taken_at` that is stale after `stale_after`.
     pub fn of(taken_at: Option<Timestamp>, now: Timestamp, stale_after: Duration) -> Self {
         let Some(taken_at) = taken_at else { return Self::Missing };
         let age = now.since(taken_at);
@@ -36,10 +36,10 @@ pub fn stale_after(interval: Duration) -> Duration {
     interval.saturating_mul(3).max(Duration::from_secs(3))
 }
 
-/// Returns the longest interval of a source while its node is to be sampled every `requested`.
+/// Returns the longest allowed interval of a source while its node is sampled every `requested`.
 ///
-/// A probe of ours asks some sources less often, as listed here, and only when it ticks. A node that
-/// announces more would have its old values shown as fresh.
+/// Probes poll some sources less often, as listed here. The limit keeps a node from announcing a longer interval and
+/// having old values shown as fresh.
 pub fn max_interval(source: &Source, requested: Duration) -> Duration {
     let name = source.as_str();
     let floor = Duration::from_secs(match name.split_once('.').unwrap_or((name, "")) {

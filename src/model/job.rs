@@ -1,4 +1,4 @@
-//! Jobs of a scheduler: what it says of them, which devices it gave them, and how old that is.
+//! A scheduler's jobs, their allocated devices, and the job list.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,41 +6,41 @@ use std::time::Duration;
 use crate::model::id::{JobId, NodeName};
 use crate::time::Timestamp;
 
-/// One job as its scheduler tells it. Texts are safe to show.
+/// One job as its scheduler reports it. Texts are safe to show.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Job {
-    /// The number that processes and the scheduler's own programs know it by: `11`.
+    /// Job id, as in `SLURM_JOB_ID`: `11`.
     pub id: JobId,
-    /// What people call it: `11`, `2_1` for a task of an array, `3+1` for a part of a heterogeneous
-    /// job, `2_[3-5%3]` for tasks of an array that wait.
+    /// Displayed id: `11`, `2_1` for a task of an array, `3+1` for a component of a heterogeneous job, `2_[3-5%3]`
+    /// for pending tasks of an array.
     pub shown_id: Arc<str>,
-    /// Another name that control groups may have for it.
+    /// Slurm's SLUID, by which newer control groups name the job.
     pub sluid: Option<JobId>,
-    /// Its name.
+    /// Job name.
     pub name: Arc<str>,
-    /// Its owner.
+    /// User name.
     pub user: Arc<str>,
-    /// Where it was submitted to.
+    /// Partition.
     pub partition: Arc<str>,
-    /// Who pays.
+    /// Account it is charged to.
     pub account: Option<Arc<str>>,
-    /// What it does.
+    /// State.
     pub state: JobState,
-    /// Why it does that, such as what it waits for.
+    /// Reason for the state, such as what it waits for.
     pub reason: Option<Arc<str>>,
-    /// When it was submitted.
+    /// Submit time.
     pub submitted_at: Option<Timestamp>,
-    /// When it began, or is expected to.
+    /// Start time, or the expected one.
     pub starts_at: Option<Timestamp>,
-    /// When it will be ended at the latest.
+    /// End time at the latest.
     pub ends_at: Option<Timestamp>,
-    /// How long it may run; `None` when nobody says, or for ever.
+    /// Time limit; `None` when unlimited or unknown.
     pub limit: Option<Duration>,
-    /// How long it has run when the list was made, without the time for which it was suspended.
+    /// Run time when the list was made, without time suspended.
     pub run_time: Option<Duration>,
-    /// How many nodes it has or wants.
+    /// Number of nodes allocated or requested.
     pub node_count: u32,
-    /// What it has on each of its nodes; empty while it waits.
+    /// Its allocation on each node; empty while pending.
     pub allocations: Arc<[Allocation]>,
 }
 
@@ -71,8 +71,7 @@ impl Job {
 }
 
 impl Job {
-    /// Returns how long it may still run, of one that has begun and is not being ended. While it is
-    /// suspended that stands still.
+    /// Returns the time until its limit; `None` when it has not started or is completing. Constant while suspended.
     pub fn time_left(&self, now: Timestamp) -> Option<Duration> {
         match self.state {
             JobState::Pending | JobState::Completing => None,
@@ -83,32 +82,32 @@ impl Job {
         }
     }
 
-    /// Returns how long it has run, without the time for which it is suspended.
+    /// Returns how long it has run, without time suspended.
     pub fn elapsed(&self, now: Timestamp) -> Option<Duration> {
         let stands_still = self.run_time.filter(|_| self.state == JobState::Suspended);
         stands_still.or_else(|| self.starts_at.map(|began| now.since(began)))
     }
 }
 
-/// What a job does.
+/// The state of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum JobState {
     /// It runs.
     Running,
-    /// Its nodes are being made ready.
+    /// Its nodes are being prepared (Slurm: CONFIGURING).
     Configuring,
-    /// It stands still and keeps its nodes.
+    /// Suspended, with its nodes still allocated.
     Suspended,
-    /// It is being ended.
+    /// It is completing.
     Completing,
-    /// It waits for its turn.
+    /// Pending.
     Pending,
-    /// Anything else.
+    /// Any other state.
     Other,
 }
 
 impl JobState {
-    /// Returns the word for it.
+    /// Returns the name used in JSON and on the screen.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Running => "running",
@@ -124,40 +123,40 @@ impl JobState {
 /// How a job ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum JobOutcome {
-    /// It came to its own end.
+    /// Completed with exit code 0.
     Completed,
     /// Somebody cancelled it.
     Cancelled,
-    /// Its time was up.
+    /// Reached its time limit or deadline.
     TimeLimit,
     /// Its program failed.
     Failed,
     /// A node of it failed.
     NodeFailed,
-    /// It wanted more memory than it had.
+    /// Ran out of memory.
     OutOfMemory,
-    /// Another job took its place.
+    /// Preempted by another job.
     Preempted,
-    /// Nobody says.
+    /// Unknown.
     #[default]
     Unknown,
 }
 
 impl JobOutcome {
-    /// Returns what became of the job, to stand after its number.
+    /// Returns the outcome as a predicate, to follow the job's id.
     pub const fn text(self) -> &'static str {
         match self {
             Self::Completed | Self::Unknown => "has ended",
             Self::Cancelled => "was cancelled",
             Self::TimeLimit => "has used up its time",
             Self::Failed => "has failed",
-            Self::NodeFailed => "was ended by the failure of a node",
+            Self::NodeFailed => "was ended by a node failure",
             Self::OutOfMemory => "ran out of memory",
             Self::Preempted => "was preempted",
         }
     }
 
-    /// Reads the word that Slurm has for it; `None` while the job is not over.
+    /// Parses a Slurm job state; `None` while the job has not ended.
     pub fn from_slurm(word: &str) -> Option<Self> {
         // It may go on: `CANCELLED by 2001`.
         match word.split([' ', '+']).next()? {
@@ -173,82 +172,81 @@ impl JobOutcome {
     }
 }
 
-/// What one job has on one node.
+/// A job's allocation on one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Allocation {
     /// The node.
     pub node: NodeName,
-    /// Its devices there.
+    /// The allocated devices.
     pub devices: DeviceAllocation,
 }
 
-/// Which devices of a node a job has, as far as its scheduler says.
+/// The devices of a job on a node, as far as its scheduler reports them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum DeviceAllocation {
-    /// Those at these places in the scheduler's list of the node's devices, in rising order. A
-    /// device that is cut into slices stands in that list by its slices.
+    /// The devices at these indices (GRES IDX), in rising order. A device with MIG slices is listed by its slices.
     Indices(Arc<[u32]>),
-    /// So many, and not which.
+    /// This many, without their indices.
     Count(u32),
     /// None.
     None,
-    /// The scheduler does not say; the control groups of processes may.
+    /// Not reported by the scheduler; processes may show them.
     #[default]
     Unknown,
 }
 
-/// The jobs found at a moment.
+/// The job list of one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct JobList {
-    /// The jobs: those that run first, each group by number.
+    /// The jobs, running ones first, then by id.
     pub jobs: Vec<Job>,
-    /// When the scheduler said so; `None` when it has never answered.
+    /// When the scheduler answered; `None` when it never has.
     pub at: Option<Timestamp>,
     /// Why there is no newer list.
     pub error: Option<JobListError>,
-    /// What else there is to know about the list, a sentence each.
+    /// Notes about the list, one sentence each.
     pub notes: Vec<Arc<str>>,
-    /// Which jobs are asked for, to stand after `job`: `of alice`, `numbered 11`.
+    /// Which jobs are listed, to follow `job`: `of alice`, `numbered 11`.
     pub whose: Arc<str>,
-    /// They are asked for by their numbers.
+    /// The jobs were requested by id.
     pub is_by_id: bool,
-    /// The jobs are known, and the scheduler is being asked which devices they have.
+    /// The scheduler has not answered yet which devices the jobs have.
     pub awaits_devices: bool,
-    /// Jobs that are not in the list any more while the scheduler is asked how they ended.
+    /// Jobs that left the list and whose outcome the scheduler has not reported yet.
     pub awaiting_outcome: Vec<Job>,
-    /// How jobs ended that were in the list, as far as the scheduler says; the last ones.
+    /// Outcomes of the last jobs that left the list.
     pub ended: Arc<[(JobId, JobOutcome)]>,
 }
 
-/// Why a scheduler does not say which jobs there are.
+/// Why the scheduler does not list its jobs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobListError {
-    /// What is wrong, in a few words.
+    /// What is wrong.
     pub sentence: Arc<str>,
-    /// What a person can do about it.
+    /// What the user can do about it.
     pub remedy: Arc<str>,
     /// Since when.
     pub since: Timestamp,
 }
 
 impl JobList {
-    /// Returns the job that a process's control group or a person calls so.
+    /// Returns the job with this id or SLUID.
     pub fn job(&self, id: &JobId) -> Option<&Job> {
         self.jobs.iter().find(|job| job.id == *id || job.sluid.as_ref() == Some(id))
     }
 
-    /// Returns what people call a job: `2_1` for the process of job 11.
+    /// Returns the displayed id of a job: `2_1` for job 11.
     pub fn shown_id<'a>(&'a self, id: &'a JobId) -> &'a str {
         self.job(id).map_or(id.as_str(), |job| &job.shown_id)
     }
 
-    /// Returns how a job ended that was in the list.
+    /// Returns the outcome of a job that left the list.
     pub fn outcome(&self, id: &JobId) -> JobOutcome {
         let found = self.ended.iter().find(|(ended, _)| ended == id);
         found.map(|(_, outcome)| *outcome).unwrap_or_default()
     }
 
-    /// Returns whether the scheduler has said all that it is asked for, or why it does not.
+    /// Returns true if the scheduler has answered everything, or failed.
     pub fn is_answered(&self) -> bool {
         self.error.is_some() || (self.at.is_some() && !self.awaits_devices)
     }
@@ -258,12 +256,12 @@ impl JobList {
         self.jobs.iter().filter(|job| !job.allocations.is_empty())
     }
 
-    /// Returns the jobs that wait.
+    /// Returns the pending jobs.
     pub fn waiting(&self) -> impl Iterator<Item = &Job> {
         self.jobs.iter().filter(|job| job.state == JobState::Pending)
     }
 
-    /// Returns why nothing is watched, when no job has nodes.
+    /// Returns why there is nothing to monitor; `None` when a job has nodes.
     pub fn empty_reason(&self) -> Option<String> {
         if self.on_nodes().next().is_some() {
             return None;
@@ -274,12 +272,12 @@ impl JobList {
             (Some(_), _) => {
                 let waiting = self.waiting().count();
                 let none = format!("no running job {}", self.whose);
-                // Whoever asks for one by its number is told what became of it.
+                // A job requested by id has its outcome shown elsewhere.
                 if self.is_by_id {
                     return Some(none);
                 }
                 match waiting {
-                    0 => format!("{none}; submit one with sbatch or salloc, and it appears here"),
+                    0 => format!("{none}; submit one with sbatch or salloc and it appears here"),
                     1 => format!("{none}; one waits for its turn, and appears here"),
                     count => format!("{none}; {count} wait for their turn, and appear here"),
                 }
@@ -293,7 +291,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_empty_list_says_why_nothing_is_watched() {
+    fn an_empty_list_says_why_nothing_is_monitored() {
         let job = |state, nodes: &[&str]| {
             let one = |node: &&str| Allocation {
                 node: NodeName::new(node).unwrap(),
@@ -310,7 +308,7 @@ mod tests {
         assert_eq!(said(vec![], None, false), some("asking Slurm which jobs run"));
         assert_eq!(
             said(vec![], now, false),
-            some("no running job of yours; submit one with sbatch or salloc, and it appears here")
+            some("no running job of yours; submit one with sbatch or salloc and it appears here")
         );
         assert_eq!(
             said(vec![waiting()], now, false),
@@ -352,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn the_words_of_slurm_for_an_end_are_known() {
+    fn slurm_end_states_map_to_outcomes() {
         for (word, outcome) in [
             ("COMPLETED", Some(JobOutcome::Completed)),
             ("CANCELLED by 2001", Some(JobOutcome::Cancelled)),

@@ -19,11 +19,11 @@ pub struct ProcessReading {
     pub state: Reading<ProcessState>,
     /// Threads it has.
     pub threads: Reading<u32>,
-    /// What does not change; sent once.
+    /// Static properties; sent once.
     pub statics: Option<Arc<ProcessStatics>>,
 }
 
-/// What does not change in a process's life.
+/// Static properties of a process.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ProcessStatics {
     /// Parent process.
@@ -40,37 +40,37 @@ pub struct ProcessStatics {
     pub job: Option<JobId>,
     /// The step of that job: a number, or `batch`, `extern`, `interactive`.
     pub step: Option<Arc<str>>,
-    /// What newer Slurms name the job by instead of its number.
+    /// Slurm's SLUID, by which newer control groups name the job.
     pub sluid: Option<Arc<str>>,
     /// The container or pod it runs in.
     pub container: Option<Container>,
-    /// The processes above it, the nearest first; without init.
+    /// Ancestors, nearest first, without init.
     pub parents: Arc<[Ancestor]>,
 }
 
-/// A process above another.
+/// An ancestor of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ancestor {
     /// Identity.
     pub key: ProcessKey,
-    /// What the kernel calls it, 15 letters.
+    /// The kernel's name for it, at most 15 characters.
     pub name: Arc<str>,
 }
 
-/// What a process is doing, as the kernel says.
+/// The kernel's state of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProcessState {
     /// It runs or could.
     Running,
-    /// It waits for something that may take long.
+    /// Interruptible sleep.
     Sleeping,
-    /// It waits for a device or a file system, and no signal reaches it.
+    /// Uninterruptible sleep, usually in I/O.
     Waiting,
-    /// Somebody stopped it.
+    /// Stopped by a signal.
     Stopped,
     /// A debugger stopped it.
     Traced,
-    /// It has ended, and its parent has not looked.
+    /// Ended and not reaped by its parent.
     Zombie,
     /// It is being removed.
     Dead,
@@ -109,10 +109,10 @@ impl ProcessState {
     }
 }
 
-/// What keeps a process apart from the rest of its machine.
+/// The container of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Container {
-    /// What made it.
+    /// Runtime.
     pub kind: ContainerKind,
     /// Its id, the first 12 digits of it, or its name.
     pub id: Arc<str>,
@@ -120,7 +120,7 @@ pub struct Container {
     pub pod: Option<Arc<str>>,
 }
 
-/// What makes containers.
+/// Container runtimes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ContainerKind {
     /// Docker.
@@ -135,7 +135,7 @@ pub enum ContainerKind {
     Kubernetes,
     /// LXC.
     Lxc,
-    /// A machine of systemd's.
+    /// A `systemd-machined` machine.
     Machine,
 }
 
@@ -154,14 +154,14 @@ impl ContainerKind {
     }
 }
 
-/// A process that a driver names and `/proc` does not show.
+/// A process that a driver lists and `/proc` does not show.
 #[derive(Clone, Debug, PartialEq)]
 pub struct UnseenProcess {
     /// Process id as the driver gives it.
     pub pid: u32,
-    /// Why it is not there.
+    /// Why `/proc` does not show it.
     pub why: UnseenReason,
-    /// What its control group tells of it.
+    /// What is known from its control group.
     pub statics: ProcessStatics,
 }
 
@@ -170,9 +170,9 @@ pub struct UnseenProcess {
 pub enum UnseenReason {
     /// It has ended.
     Gone,
-    /// It lives, and the node hides it from us.
+    /// It runs, and the node hides it.
     Hidden,
-    /// It is outside the container that we are in, or the driver's number means nothing here.
+    /// It is in another PID namespace, or the driver's pid is not valid here.
     OtherNamespace,
 }
 
@@ -238,14 +238,14 @@ pub struct DeviceUse {
     pub decoder: Reading<Percent>,
     /// Share of the compute units it keeps busy.
     pub occupancy: Reading<Percent>,
-    /// What for.
+    /// Compute or graphics.
     pub kind: Reading<UseKind>,
-    /// What the driver calls it; stands in where the node hides its command line.
+    /// The driver's name for it; shown where the node hides the command line.
     pub driver_name: Option<Arc<str>>,
 }
 
 impl DeviceUse {
-    /// Takes over what `newer` tells of the same use and keeps the rest.
+    /// Updates the values that `newer` has and keeps the rest.
     pub fn update_from(&mut self, newer: Self) {
         let Self {
             device: _,

@@ -1,18 +1,18 @@
 //! A value that is known, or unknown with a reason. Absent is never zero.
 
-/// A value as far as it is known.
+/// A value, or the reason why it is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reading<T> {
-    /// The node told it, and it made sense.
+    /// Reported and valid.
     Known(T),
-    /// It is not known, and this is why.
+    /// Unknown, for this reason.
     Unknown(Reason),
 }
 
 /// Why a value is not known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// Nothing said anything about it yet.
+    /// Not sampled yet.
     NotSampled,
     /// The device or driver does not have it.
     NotSupported,
@@ -20,19 +20,19 @@ pub enum Reason {
     NotAvailable,
     /// The driver reported an error for it.
     DriverError,
-    /// We may not read it.
+    /// Permission denied.
     NoPermission,
-    /// What came was no value of this kind.
+    /// The reported value is invalid.
     Malformed,
-    /// Nothing uses the device, and only what uses it could tell.
+    /// Only a process on the device could report it, and there is none.
     NoWorkload,
     /// A second sample is needed first.
     NeedsTwoSamples,
-    /// What it was about has ended.
+    /// The process has ended.
     Gone,
-    /// It is in a PID namespace that we do not see.
+    /// The process is in another PID namespace.
     OtherNamespace,
-    /// The device sleeps, and asking would wake it.
+    /// The device is suspended, and reading it would wake it.
     Asleep,
 }
 
@@ -91,7 +91,7 @@ impl<T> Reading<T> {
         }
     }
 
-    /// Takes over `newer` unless that was not sampled.
+    /// Replaces this by `newer`, unless that was not sampled.
     pub fn update_from(&mut self, newer: Self) {
         if !matches!(newer, Self::Unknown(Reason::NotSampled)) {
             *self = newer;

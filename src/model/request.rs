@@ -1,6 +1,6 @@
-//! What somebody asks a node about its processes, and what comes back.
+//! Requests to a node about its processes, and the responses.
 //!
-//! Processes are named by pid and start time, and the node checks that before it tells or does anything.
+//! Processes are identified by pid and start time; the node checks both before it responds.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,24 +12,24 @@ use crate::model::reading::Reading;
 use crate::model::signal::Signal;
 use crate::model::unit::Bytes;
 
-/// Something a person wants of a node.
+/// A request about the processes of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProcessRequest {
     /// Send this signal to this process.
     Signal(ProcessKey, Signal),
-    /// The environment of this process; its owner may see it.
+    /// Return the environment of this process; only its owner may read it.
     Environment(ProcessKey),
-    /// This process, all above and all below it; `None` for those that use devices.
+    /// Return this process with its ancestors and descendants; `None` for all that use devices.
     Tree(Option<ProcessKey>),
-    /// More of this process.
+    /// Return details of this process.
     Detail(ProcessKey),
 }
 
 impl ProcessRequest {
-    /// Every word by which a probe knows a question.
+    /// All command names a probe may announce.
     pub const COMMANDS: [&'static str; 4] = ["signal", "environ", "tree", "detail"];
 
-    /// Returns the word by which a probe knows it.
+    /// Returns the probe's name for the command.
     pub const fn command(self) -> &'static str {
         match self {
             Self::Signal(..) => "signal",
@@ -40,7 +40,7 @@ impl ProcessRequest {
     }
 }
 
-/// What came back.
+/// A successful response.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ProcessResponse {
     /// The signal was sent.
@@ -53,12 +53,12 @@ pub enum ProcessResponse {
     Detail(Box<ProcessDetail>),
 }
 
-/// The environment a process began with. It often holds secrets: it is shown to who asked and is written nowhere.
+/// The environment a process started with. It often holds secrets, so it is never logged or stored.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Environment {
-    /// Its variables, in the process's order, without control characters.
+    /// The variables, in the process's order, without control characters.
     pub variables: Vec<Variable>,
-    /// There is more than an answer holds.
+    /// True if the list was truncated.
     pub is_truncated: bool,
 }
 
@@ -71,9 +71,9 @@ impl fmt::Debug for Environment {
 /// One variable of an environment.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Variable {
-    /// What stands before the first `=`.
+    /// The part before the first `=`.
     pub name: Box<str>,
-    /// What stands behind it.
+    /// The part after it.
     pub value: Box<str>,
 }
 
@@ -83,12 +83,12 @@ impl fmt::Debug for Variable {
     }
 }
 
-/// Processes with those above and below them; a parent stands before its children.
+/// Processes with their ancestors and descendants; a parent comes before its children.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ProcessTree {
     /// The processes.
     pub processes: Vec<TreeProcess>,
-    /// There are more below than an answer holds.
+    /// True if the list was truncated.
     pub is_truncated: bool,
 }
 
@@ -97,7 +97,7 @@ pub struct ProcessTree {
 pub struct TreeProcess {
     /// Identity.
     pub key: ProcessKey,
-    /// Its parent; 0 for none.
+    /// Parent process; 0 for none.
     pub parent_pid: u32,
     /// Owner's number.
     pub uid: Reading<u32>,
@@ -113,111 +113,113 @@ pub struct TreeProcess {
     pub command: Reading<Arc<str>>,
 }
 
-/// More of one process. What only its owner may know has no permission as its reason.
+/// Details of one process. Values that only its owner may read are unknown for lack of permission.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProcessDetail {
-    /// What a tree tells of it too, with a longer command line.
+    /// The values of a tree row, with a longer command line.
     pub process: TreeProcess,
     /// Threads it has.
     pub threads: Reading<u32>,
     /// Niceness, -20 to 19.
     pub niceness: Reading<i8>,
-    /// Addresses it has virtual_memory.
+    /// Virtual memory size.
     pub virtual_memory: Reading<Bytes>,
-    /// Memory at most in use on the host so far.
+    /// Peak resident memory.
     pub peak_resident: Reading<Bytes>,
-    /// Memory that was swapped out.
+    /// Swapped-out memory.
     pub swapped: Reading<Bytes>,
-    /// Times it gave its processor away.
+    /// Voluntary context switches.
     pub voluntary_switches: Reading<u64>,
-    /// Times its processor was taken from it.
+    /// Involuntary context switches.
     pub involuntary_switches: Reading<u64>,
     /// Working directory.
     pub directory: Reading<Arc<str>>,
-    /// The program's file.
+    /// Path of the executable.
     pub program: Reading<Arc<str>>,
     /// Control group.
     pub cgroup: Reading<Arc<str>>,
-    /// What of the kernel it waits in.
+    /// Kernel function it waits in (`/proc/PID/wchan`).
     pub wchan: Reading<Arc<str>>,
-    /// What it read and wrote.
+    /// Bytes read and written.
     pub io: Reading<IoCounters>,
-    /// What it may use.
+    /// Resource limits.
     pub limits: Vec<ResourceLimit>,
 }
 
-/// Bytes a process read and wrote in its life.
+/// Bytes a process has read and written so far (`/proc/PID/io`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IoCounters {
-    /// By calls, from whatever.
+    /// Read by system calls.
     pub read: Bytes,
-    /// By calls, to whatever.
+    /// Written by system calls.
     pub written: Bytes,
-    /// From storage.
+    /// Read from storage.
     pub storage_read: Bytes,
-    /// To storage.
+    /// Written to storage.
     pub storage_written: Bytes,
 }
 
-/// What a process may use of something, in the kernel's words.
+/// A resource limit of a process, as `/proc/PID/limits` prints it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResourceLimit {
-    /// Of what.
+    /// Name, such as `Max open files`.
     pub name: Arc<str>,
-    /// How much; it may raise this itself.
+    /// Soft limit, which the process may raise up to the hard limit.
     pub soft: Arc<str>,
-    /// How far it may.
+    /// Hard limit.
     pub hard: Arc<str>,
 }
 
-/// Why there is no answer, or not the one that was hoped for.
+/// Why a request failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RequestError {
-    /// Nobody watches it.
-    #[error("no such node is watched")]
+    /// The node is not monitored.
+    #[error("this node is not monitored")]
     UnknownNode,
-    /// There is no session.
-    #[error("there is no session with the node; wait until it is up")]
+    /// The node is not connected.
+    #[error("the node is not connected; wait until it is up")]
     Down,
-    /// What runs there cannot do it.
-    #[error("the probe on the node cannot do that; it needs Python 3.6 or newer there")]
+    /// The probe does not support the command.
+    #[error("the probe on the node cannot do that; it needs Python 3.6 or newer")]
     Unsupported,
-    /// gtop is to change nothing.
-    #[error("gtop was told to send no signals")]
+    /// gtop runs read-only.
+    #[error("sending signals is disabled")]
     ReadOnly,
-    /// They would pile up.
-    #[error("too many questions wait for this node already; wait for their answers")]
+    /// Too many requests are pending.
+    #[error("too many requests are pending for this node; wait for their answers")]
     QueueFull,
-    /// It took too long.
+    /// No response before the deadline.
     #[error("the node did not answer within {} s; try again", .0.as_secs_f32())]
     TimedOut(Duration),
-    /// The session ended meanwhile.
-    #[error("the session ended before the answer came, so it may have been done; look again")]
+    /// The session ended before the response.
+    #[error(
+        "the session ended before the answer arrived; the request may have taken effect, check again"
+    )]
     SessionLost,
-    /// It is no answer to this question.
-    #[error("the node's answer makes no sense")]
+    /// The response does not fit the request.
+    #[error("the node sent an invalid answer")]
     Malformed,
-    /// The node did not do it.
+    /// The node refused.
     #[error(transparent)]
     Refused(#[from] Refusal),
 }
 
-/// Why a node did not do what was asked.
+/// Why a node refused a request.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// No process has this pid any more.
     #[error("the process has ended")]
     Gone,
-    /// The pid is there, the start time is another.
+    /// The pid now belongs to another process.
     #[error("the process has ended, and another one has its pid now")]
     Reused,
-    /// It has ended, but is still there.
-    #[error("the process has ended already; its parent has not collected it yet")]
+    /// The process is a zombie.
+    #[error("the process is a zombie: its parent has not reaped it yet")]
     Zombie,
-    /// Somebody else's, or one that must not be touched.
+    /// Another user's process, or a protected one.
     #[error("not allowed: {0}")]
     NotAllowed(Arc<str>),
-    /// Something else, in the node's words.
+    /// Another error, with the node's message.
     #[error("the node says: {0}")]
     Failed(Arc<str>),
 }
@@ -240,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn what_went_wrong_is_a_sentence() {
+    fn errors_read_as_sentences() {
         let late = RequestError::TimedOut(Duration::from_millis(1500));
         assert_eq!(late.to_string(), "the node did not answer within 1.5 s; try again");
         let refused = RequestError::from(Refusal::NotAllowed("it belongs to another user".into()));

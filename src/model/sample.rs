@@ -1,4 +1,4 @@
-//! A decoded frame: what one node said at one moment, judged value by value.
+//! A decoded frame: one node's values at one moment, each checked.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,10 +10,10 @@ use crate::model::id::Source;
 use crate::model::process::{DeviceUse, ProcessReading, UnseenProcess};
 use crate::time::{ClockOffset, Timestamp};
 
-/// What a probe says of itself and its machine, first of all.
+/// The first frame of a probe: itself and its machine.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Hello {
-    /// What runs there: `python 3.11.2`, `sh`.
+    /// Interpreter of the probe: `python 3.11.2`, `sh`.
     pub probe: Arc<str>,
     /// The machine.
     pub host: HostFacts,
@@ -30,13 +30,13 @@ pub struct Hello {
 pub struct BackendState {
     /// Its source.
     pub source: Source,
-    /// Why it gives nothing; `None` when it works or starts.
+    /// Why it is absent; `None` when it works or is starting.
     pub absent: Option<Arc<str>>,
-    /// What it says of its driver, once it works.
+    /// Its driver, once it works.
     pub driver: Option<Arc<DriverFacts>>,
 }
 
-/// What a backend says of its driver.
+/// A backend's driver.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DriverFacts {
     /// Version of the driver.
@@ -45,28 +45,28 @@ pub struct DriverFacts {
     pub library: Option<Arc<str>>,
     /// Highest version of CUDA it knows.
     pub cuda: Option<Arc<str>>,
-    /// Why it tells of no events; `None` when it does, or has not said.
+    /// Why it reports no events; `None` when it does, or has not said.
     pub no_events: Option<Arc<str>>,
     /// The backend was written without such a device at hand.
     pub is_experimental: bool,
 }
 
-/// What came in one tick. What is `None` or empty was not sampled this time.
+/// One sample. What is `None` or empty was not sampled this time.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sample {
-    /// Counts up by one; a gap means frames were dropped.
+    /// Sequence number; a gap means dropped frames.
     pub number: u64,
-    /// It holds everything the probe knows.
+    /// True if it holds all values, not only changed ones.
     pub is_complete: bool,
-    /// How long the probe worked for it.
+    /// How long the probe took.
     pub took: Option<Duration>,
-    /// How far the node's clock was from ours, as its moments are told here.
+    /// Offset between the node's clock and the local clock.
     pub clock: ClockOffset,
     /// The host's fast group and when it was taken.
     pub host: Option<(Timestamp, HostReading)>,
     /// The host's slow group and when it was taken.
     pub host_slow: Option<(Timestamp, HostSlowReading)>,
-    /// What each backend said.
+    /// Readings of each backend.
     pub backends: Vec<BackendReading>,
     /// The processes that use devices.
     pub processes: Option<ProcessesReading>,
@@ -74,7 +74,7 @@ pub struct Sample {
     pub faults: Vec<(Source, SourceFault)>,
 }
 
-/// What one backend said.
+/// The readings of one backend.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BackendReading {
     /// The backend.
@@ -83,7 +83,7 @@ pub struct BackendReading {
     pub slow_at: Option<Timestamp>,
     /// Its devices.
     pub devices: Option<DevicesReading>,
-    /// Who uses them.
+    /// Uses of its devices by processes.
     pub uses: Option<UsesReading>,
 }
 
@@ -112,6 +112,6 @@ pub struct ProcessesReading {
     pub at: Timestamp,
     /// The processes; one that is missing has ended.
     pub list: Vec<ProcessReading>,
-    /// Those a driver names and the kernel does not show.
+    /// Processes that a driver lists and `/proc` does not show.
     pub unseen: Vec<UnseenProcess>,
 }

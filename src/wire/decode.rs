@@ -1,4 +1,4 @@
-//! From a body to a sample: probe time becomes our time, words become types.
+//! Decodes the bodies of frames to the model's types: probe time becomes local time, words become enums.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,14 +24,14 @@ mod names;
 mod process;
 mod tpu;
 
-/// Most interfaces, ports, disks or file systems of one node.
+/// Maximum number of interfaces, ports, disks or file systems of one node.
 const MAX_PARTS: usize = 64;
 
 /// Decodes the bodies of one session; learns the node's clock as it goes.
 #[derive(Clone, Debug, Default)]
 pub struct Decoder {
     offset: ClockOffset,
-    /// What `nvidia-smi` last said of slices; that comes more rarely than its devices.
+    /// The MIG slices `nvidia-smi` last listed; it lists them less often than devices.
     slices: Slices,
     names: NameInterner,
 }
@@ -39,18 +39,18 @@ pub struct Decoder {
 /// A decoded body.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Decoded {
-    /// The probe presented itself.
+    /// The probe's hello.
     Hello(Hello),
-    /// A tick, or a source's failure.
+    /// A sample, or a source's fault.
     Sample(Box<Sample>),
-    /// Something happened to a device.
+    /// A device event.
     Event(Event),
-    /// The probe ended, and why.
+    /// The probe ended, with its reason.
     Bye(Arc<str>),
 }
 
 impl Decoder {
-    /// Judges a body that arrived at `arrival`; `None` for a kind this version does not know.
+    /// Decodes a body that arrived at `arrival`; `None` for responses and kinds this version does not know.
     pub fn decode(&mut self, body: &Body, arrival: Timestamp) -> Option<Decoded> {
         Some(match body {
             Body::Hello(sent) => {
@@ -72,7 +72,7 @@ impl Decoder {
                 Decoded::Event(self.event(sent, arrival))
             }
             Body::Bye(sent) => Decoded::Bye(sanitize_shared(&sent.why, 120)),
-            // An answer is for who asked, and for nobody else.
+            // Responses go only to the caller of the request.
             Body::Answer(_) | Body::Other => return None,
         })
     }
@@ -289,7 +289,7 @@ fn host(sent: &body::Host, at: Timestamp, names: &mut NameInterner) -> HostReadi
     }
 }
 
-/// Judges a list that stands for one value; an absent key was not sampled.
+/// Parses a list that encodes one value; an absent key was not sampled.
 fn checked<S, T>(sent: Option<&[S]>, parse: impl FnOnce(&[S]) -> Option<T>) -> Reading<T> {
     sent.map_or_else(Reading::default, |list| Reading::checked(parse(list)))
 }

@@ -1,4 +1,4 @@
-//! What travels from a node's session to its consumer.
+//! Events from a node's session to its consumer.
 
 use std::time::Duration;
 
@@ -6,30 +6,30 @@ use crate::model::{Link, NodeName, TransportKind};
 use crate::time::Timestamp;
 use crate::wire::frame::Frame;
 
-/// One thing that happened at one node.
+/// An event of one node.
 #[derive(Clone, Debug)]
 pub struct Delivery {
     /// The node.
     pub node: NodeName,
     /// When it arrived here.
     pub at: Timestamp,
-    /// What.
+    /// The event.
     pub event: NodeEvent,
 }
 
-/// What can happen at a node.
+/// The events of a node.
 #[derive(Clone, Debug)]
 pub enum NodeEvent {
     /// The connection changed.
     Link(Link),
-    /// A session is there, and this is how.
+    /// A session is open, by this transport.
     Transport(TransportKind),
-    /// The node is to be sampled so often from now on.
+    /// The requested sampling interval has changed.
     Interval(Duration),
-    /// A frame came.
+    /// A frame arrived.
     Frame(Box<Frame>),
 }
 
-/// Takes what happens on one node, in order, and is done with it when it returns: what a node sends
-/// is large for a moment, and many nodes send at once.
+/// Consumes the events of one node, in order and synchronously: frames are large, and many nodes send at once,
+/// so none is queued.
 pub type EventSink = Box<dyn FnMut(Delivery) + Send>;

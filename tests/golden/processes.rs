@@ -282,7 +282,7 @@ fn a_process_that_ends_while_its_box_is_open_is_said_to_have_ended() {
         &NodeReply { request: errand, answer: Err(RequestError::UnknownNode), at: NOW },
         NOW,
     );
-    assert!(screen(&mut stage).contains("no such node is watched"));
+    assert!(screen(&mut stage).contains("this node is not monitored"));
 }
 
 #[test]

@@ -373,7 +373,7 @@ fn a_device_in_trouble_says_all_of_it() {
     check(scenario, &node);
     let device = whole(&node)[0];
     assert_eq!((&device["xid"], &device["xid_events"]), (&json!(63), &json!(3)));
-    assert_eq!(device["xid_meaning"], "memory was marked to be replaced or given up");
+    assert_eq!(device["xid_meaning"], "row remapping or page retirement recorded");
     assert_eq!(device["fabric_health"], "degraded bandwidth, access timeout");
     let held = device["throttled_hardware_thermal_percent"].as_f64().unwrap();
     assert!((20.0..100.0).contains(&held), "{held}");
@@ -383,7 +383,7 @@ fn a_device_in_trouble_says_all_of_it() {
     told.sort_by_key(|event| format!("{event:?}"));
     let xid = |code: u64, words| (json!("xid"), json!(code), json!(words));
     let memory = (json!("ecc"), Value::Null, json!("uncorrected memory error"));
-    let marked = xid(63, "Xid 63: memory was marked to be replaced or given up");
+    let marked = xid(63, "Xid 63: row remapping or page retirement recorded");
     let action = (json!("recovery"), Value::Null, json!("recovery action changed"));
     assert_eq!(
         told,

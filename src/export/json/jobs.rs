@@ -1,4 +1,4 @@
-//! The jobs of a snapshot: those of the scheduler's list, and those that only processes tell of.
+//! The jobs of a snapshot: those the scheduler lists, and those known from processes only.
 
 use std::borrow::Cow;
 
@@ -12,34 +12,34 @@ use crate::model::{Allocation, DeviceAllocation, Job, JobList};
 use crate::time::Timestamp;
 
 object! {
-    /// How old the scheduler's list is, why there is no newer one, and what else there is to know about it.
+    /// The scheduler's job list: its age, its error and notes.
     pub(super) RosterJson<'a> as "roster" {
-        /// Which jobs are asked for, to stand after "job".
+        /// Which jobs are listed, such as "of alice".
         whose: &'a str,
-        /// How old the list is; null when the scheduler has never answered.
+        /// Age of the list; null when the scheduler has never answered.
         age_seconds: Option<f64>,
         /// Why there is no newer list.
         problem: Option<ProblemJson<'a>>,
-        /// What else there is to know about it, a sentence each.
+        /// Notes about the list, one sentence each.
         notes: Vec<&'a str>,
-        /// How many jobs it has.
+        /// Number of jobs in the list.
         jobs: usize,
     }
 }
 
 object! {
-    /// Why a scheduler does not say which jobs there are.
+    /// Why the scheduler does not list its jobs.
     ProblemJson<'a> as "problem" {
-        /// What is wrong, in a few words.
+        /// What is wrong.
         sentence: &'a str,
-        /// What a person can do about it.
+        /// What to do about it.
         remedy: &'a str,
-        /// For how long.
+        /// How long the problem has lasted.
         for_seconds: f64,
     }
 }
 
-/// Says how old the list is, why there is no newer one, and what else there is to know about it.
+/// Describes the job list: its age, its error and notes.
 pub(super) fn list(list: &JobList, now: Timestamp) -> RosterJson<'_> {
     RosterJson {
         whose: &list.whose,
@@ -54,7 +54,7 @@ pub(super) fn list(list: &JobList, now: Timestamp) -> RosterJson<'_> {
     }
 }
 
-/// All jobs, each made when it is written.
+/// All jobs, each serialised when it is written.
 pub(super) struct Jobs<'a> {
     pub(super) fleet: &'a Fleet,
     pub(super) job_devices: &'a JobDevices<'a>,
@@ -88,22 +88,22 @@ enum JobJson<'a> {
 }
 
 object! {
-    /// A job of the scheduler's list.
+    /// A job the scheduler lists.
     ListedJson<'a> as "job" {
-        /// Its number.
+        /// Job id.
         id: &'a str,
         ..metrics: Metrics<'a, JobAt>,
-        /// What it has, node by node.
+        /// Its allocation on each node.
         allocations: Vec<AllocationJson<'a>>,
     }
 }
 
 object! {
-    /// A job that only processes tell of.
+    /// A job known from processes only.
     UnlistedJson<'a> as "unlisted_job" {
-        /// Its number.
+        /// Job id.
         id: &'a str,
-        /// What its processes use, node by node.
+        /// The devices its processes use, on each node.
         allocations: Vec<AllocationJson<'a>>,
     }
 }
@@ -113,15 +113,15 @@ object! {
     AllocationJson<'a> as "allocation" {
         /// The node.
         node: &'a str,
-        /// The uuids of the devices; null when nobody says, or the node has not shown its devices.
+        /// UUIDs of the devices; null when unknown.
         devices: Option<Vec<String>>,
-        /// Who says which: scheduler or processes. Of what processes use a job may have been given more.
+        /// Where the devices are known from: scheduler or processes. From processes the list may be incomplete.
         devices_from: Option<&'static str>,
-        /// Processes contradict the scheduler's numbers: the devices are those its processes use, null when they use none.
+        /// True if processes contradict the scheduler; devices are then those its processes use, null when they use none.
         disputed: bool,
-        /// The scheduler's numbers of the devices, where it tells them.
+        /// The scheduler's device indices (GRES IDX), if it reports them.
         places: Option<Vec<u32>>,
-        /// How many devices, where the scheduler tells that.
+        /// Number of devices, if the scheduler reports it.
         count: Option<usize>,
     }
 }
@@ -149,7 +149,7 @@ fn used<'a>((node, devices): &NodeDevices<'a>) -> AllocationJson<'a> {
     }
 }
 
-/// `places` and `count` are the scheduler's words; `devices` is what they mean on the node.
+/// `places` and `count` are what the scheduler reports; `devices` are the devices these stand for on the node.
 fn allocation<'a>(
     job_devices: &JobDevices<'_>,
     job: &Job,

@@ -1,5 +1,5 @@
-//! The JSON Schema of the snapshot: made of the types that write the snapshot and of the fields, so that neither can
-//! say what the other does not.
+//! The JSON Schema of the snapshot, generated from the types that write the snapshot and from the field table, so
+//! that the two cannot disagree.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -21,9 +21,9 @@ pub fn write_json_schema(out: &mut impl Write) -> io::Result<()> {
     out.write_all(b"\n")
 }
 
-/// What can stand in the snapshot: it writes itself, and says what shape that has.
+/// A value of the snapshot: it serialises itself and describes its schema.
 pub(super) trait Shaped: Serialize {
-    /// Returns the shape, and takes note of the objects it is made of.
+    /// Returns the shape and declares the objects it uses.
     fn shape(objects: &mut Objects) -> Shape;
 }
 
@@ -66,7 +66,7 @@ pub(super) struct Key {
 }
 
 impl Objects {
-    /// Takes note of an object, unless it is known.
+    /// Adds an object, unless it is already declared.
     pub(super) fn declare(
         &mut self,
         name: &'static str,
@@ -82,14 +82,14 @@ impl Objects {
     }
 }
 
-/// Puts the lines of a comment into one, plain.
+/// Joins the lines of a doc comment into one, without backticks and the final full stop.
 pub(super) fn joined(lines: &[&str]) -> String {
     let text = lines.iter().map(|line| line.trim()).collect::<Vec<_>>().join(" ").replace('`', "");
     text.strip_suffix('.').unwrap_or(&text).to_owned()
 }
 
-/// Declares an object of the snapshot: a struct whose fields are its keys, in their order, and whose comments are what
-/// the schema says of them. `..metrics: Metrics<S>` stands for all fields of an `S`, and for why some are unknown.
+/// Declares an object of the snapshot: a struct whose fields are its keys, in order, and whose doc comments become
+/// the schema's descriptions. `..metrics: Metrics<S>` stands for all fields of an `S`, and for why some are unknown.
 macro_rules! object {
     (
         $(#[doc = $about:literal])+
@@ -157,7 +157,7 @@ pub(super) use object;
 
 /// What metrics are about.
 pub(super) trait Measured: Clone + 'static {
-    /// What else of it may be unknown with a reason.
+    /// Keys besides the fields that may be unknown with a reason.
     const BESIDES: &[&str] = &[];
 
     fn fields() -> impl Iterator<Item = &'static Field<Self>>;
@@ -224,7 +224,7 @@ impl<'a, S: Measured> Metrics<'a, S> {
         let ids = S::fields().map(|field| field.id).chain(S::BESIDES.iter().copied()).collect();
         let reasons = Key {
             name: "unknown",
-            about: "why metrics that are null are not known".to_owned(),
+            about: "reason for each metric that is null".to_owned(),
             unit: "",
             shape: Shape::Reasons(ids),
         };

@@ -1,4 +1,4 @@
-//! Decodes typed devices and who uses them: every number is judged, and what is missing_reason has its reason.
+//! Decodes typed devices and their processes: every number is checked, and each missing value has its reason.
 
 use std::sync::Arc;
 
@@ -66,7 +66,7 @@ impl DeviceDecoder<'_> {
         self.read(given, key).and_then(|degrees| Celsius::new(single(degrees)))
     }
 
-    /// The driver's own word; `null` and absent are told apart by what is missing_reason.
+    /// The driver's own word; `null` and absent are told apart by the reasons in `lacks`.
     fn word(&self, given: Option<&str>, key: &str) -> Reading<Arc<str>> {
         match (given, self.0.lacks.get(key)) {
             (Some(word), _) => Reading::Known(sanitize_shared(word, MAX_NAME_LENGTH)),
