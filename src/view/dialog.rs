@@ -4,7 +4,7 @@ use crate::view::action::{CommonAction, NodeReply, NodeRequest, ViewAction, View
 use crate::view::input::Key;
 use crate::view::line::Line;
 use crate::view::menu::{Menu, MenuEvent};
-use crate::view::processes::signal::{Pressed, SignalBox, Taken};
+use crate::view::processes::signal::{SignalDialog, SignalDialogEffect, SignalReply};
 use crate::view::setup::{Setup, SetupEvent};
 use crate::view::{RenderContext, node, processes};
 
@@ -20,7 +20,7 @@ pub enum Dialog {
     /// The same of processes, where a capital letter sorts the other way round.
     SortProcesses(Menu<&'static str>),
     /// Which signal is sent, and really?
-    Signal(Box<SignalBox>),
+    Signal(Box<SignalDialog>),
 }
 
 /// What a key did to it.
@@ -82,9 +82,9 @@ impl Dialog {
                 }
             }
             Self::Signal(question) => match question.press(key) {
-                Pressed::Stay => DialogEffect::KeepOpen,
-                Pressed::Close => DialogEffect::Close,
-                Pressed::Send(errands) => DialogEffect::RequestNodes(errands),
+                SignalDialogEffect::Stay => DialogEffect::KeepOpen,
+                SignalDialogEffect::Close => DialogEffect::Close,
+                SignalDialogEffect::Send(errands) => DialogEffect::RequestNodes(errands),
             },
         }
     }
@@ -93,9 +93,9 @@ impl Dialog {
     pub fn take(&mut self, reply: &NodeReply) -> Option<DialogEffect> {
         let Self::Signal(question) = self else { return None };
         match question.take(reply) {
-            Taken::NotOurs => None,
-            Taken::Noted => Some(DialogEffect::KeepOpen),
-            Taken::Over(words) => Some(DialogEffect::Finish(ViewEffect::Message(words))),
+            SignalReply::Unrelated => None,
+            SignalReply::Pending => Some(DialogEffect::KeepOpen),
+            SignalReply::AllSent(words) => Some(DialogEffect::Finish(ViewEffect::Message(words))),
         }
     }
 

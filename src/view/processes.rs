@@ -15,29 +15,29 @@ use crate::view::line::Line;
 use crate::view::navigation::{JobSelection, Movement, Navigation, RowId, View, Viewport};
 use crate::view::sort_order::SortOrder;
 pub(crate) use columns::HEADINGS;
-use environment::Sheet;
-use metrics::Panel;
+use detail::DetailPage;
+use environ::EnvironPage;
 pub(crate) use rows::COLUMNS;
-use rows::{Roll, Row, RowKey, Where};
-use signal::{Late, SignalBox};
-use target::Target;
-use tracks::Tracks;
+use rows::{ProcessRow, ProcessRows, ResolvedScope, RowKey};
+use series::ProcessSeries;
+use signal::{LateReplies, SignalDialog};
+use target::ProcessTarget;
 use tree::Tree;
 
 mod columns;
-mod environment;
-mod metrics;
+mod detail;
+mod environ;
 mod rows;
+mod series;
 pub(crate) mod signal;
 mod table;
 pub(crate) mod target;
-mod tracks;
 mod tree;
 
 /// The most processes that are tagged at once.
-const MOST_TAGS: usize = 1_000;
+const MAX_TAGS: usize = 1_000;
 /// Columns a command moves by.
-const SHIFT: usize = 8;
+const SCROLL_COLUMNS: usize = 8;
 
 /// Where processes are looked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -65,19 +65,19 @@ pub struct State {
     cursor: Option<RowKey>,
     /// Where the cursor was last.
     at: usize,
-    tags: BTreeMap<(NodeName, ProcessKey), Target>,
+    tags: BTreeMap<(NodeName, ProcessKey), ProcessTarget>,
     /// What is open in front of the table, the last on top.
     pages: Vec<Page>,
-    roll: Roll,
-    tracks: Tracks,
-    late: Late,
+    rows: ProcessRows,
+    series: ProcessSeries,
+    late_replies: LateReplies,
 }
 
 #[derive(Clone, Debug)]
 enum Page {
     Tree(Tree),
-    Environment(Sheet),
-    Metrics(Box<Panel>),
+    Environ(EnvironPage),
+    Detail(Box<DetailPage>),
 }
 
 /// What only this view understands.
@@ -132,9 +132,9 @@ impl Default for State {
             at: 0,
             tags: BTreeMap::new(),
             pages: Vec::new(),
-            roll: Roll::default(),
-            tracks: Tracks::default(),
-            late: Late::default(),
+            rows: ProcessRows::default(),
+            series: ProcessSeries::default(),
+            late_replies: LateReplies::default(),
         }
     }
 }
@@ -145,18 +145,18 @@ impl State {
     }
 
     /// Finds the row under the cursor; where it was last comes first.
-    fn cursor_place(&mut self) -> Option<usize> {
+    fn find_cursor(&mut self) -> Option<usize> {
         let key = self.cursor.as_ref()?;
-        if self.roll.rows.get(self.at).is_some_and(|row| row.is(key)) {
+        if self.rows.list.get(self.at).is_some_and(|row| row.is(key)) {
             return Some(self.at);
         }
-        self.at = self.roll.rows.iter().position(|row| row.is(key))?;
+        self.at = self.rows.list.iter().position(|row| row.is(key))?;
         Some(self.at)
     }
 
-    fn row(&mut self) -> Option<&Row> {
-        let at = self.cursor_place()?;
-        self.roll.rows.get(at)
+    fn row(&mut self) -> Option<&ProcessRow> {
+        let at = self.find_cursor()?;
+        self.rows.list.get(at)
     }
 
     /// Says whether the table is in front.
@@ -171,7 +171,7 @@ impl State {
 
     /// Returns what something is called here, unless it leads nowhere.
     pub(crate) fn hint<'a>(&self, own: Action, usual: &'a str) -> Option<&'a str> {
-        let is_on_environment = matches!(self.pages.last(), Some(Page::Environment(_)));
+        let is_on_environment = matches!(self.pages.last(), Some(Page::Environ(_)));
         let is_idle = (matches!(own, Action::Scope | Action::Tag) && !self.is_on_rows())
             || (own == Action::Again && self.is_on_table())
             || (own == Action::Environment && is_on_environment);
@@ -181,15 +181,15 @@ impl State {
     }
 
     fn select(&mut self, at: usize) {
-        let row = self.roll.rows.get(at);
-        self.cursor = row.and_then(Row::key);
+        let row = self.rows.list.get(at);
+        self.cursor = row.and_then(ProcessRow::key);
         self.at = at;
     }
 
     /// Moves the cursor; the first move puts it on the screen.
     fn step(&mut self, step: Movement) {
-        let count = self.roll.rows.len();
-        let to = match (self.cursor_place(), self.cursor.is_some()) {
+        let count = self.rows.list.len();
+        let to = match (self.find_cursor(), self.cursor.is_some()) {
             (Some(at), _) => step.from(at, count, self.window.rows),
             // What it was on has ended: go on from there.
             (None, true) => self.at.min(count.saturating_sub(1)),
@@ -205,32 +205,30 @@ impl State {
     }
 
     /// Moves the cursor down, beyond all rows of a process.
-    fn step_beyond(&mut self, tag: &(NodeName, ProcessKey)) {
+    fn step_past(&mut self, tag: &(NodeName, ProcessKey)) {
         if let Some(Page::Tree(tree)) = self.pages.last_mut() {
             tree.step(Movement::Down);
             return;
         }
-        let is_its = |row: &Row| {
-            let sight = row.sight();
-            sight.is_some_and(|sight| {
-                sight.node.name == tag.0 && sight.process.is_some_and(|one| one.key == tag.1)
+        let is_its = |row: &ProcessRow| {
+            let entry = row.entry();
+            entry.is_some_and(|entry| {
+                entry.node.name == tag.0 && entry.process.is_some_and(|one| one.key == tag.1)
             })
         };
-        let Some(at) = self.cursor_place() else { return };
-        let rows = self.roll.rows.iter().enumerate().skip(at + 1);
+        let Some(at) = self.find_cursor() else { return };
+        let rows = self.rows.list.iter().enumerate().skip(at + 1);
         let next = rows.into_iter().find(|(_, row)| !is_its(row)).map(|(place, _)| place);
         self.select(next.unwrap_or(at));
     }
 
-    fn tag(&mut self, target: Target) -> ViewEffect {
+    fn tag(&mut self, target: ProcessTarget) -> ViewEffect {
         let tag = target.tag();
         if self.tags.remove(&tag).is_some() {
             return ViewEffect::Handled;
         }
-        if self.tags.len() >= MOST_TAGS {
-            return ViewEffect::Message(format!(
-                "no more than {MOST_TAGS} processes can be tagged"
-            ));
+        if self.tags.len() >= MAX_TAGS {
+            return ViewEffect::Message(format!("no more than {MAX_TAGS} processes can be tagged"));
         }
         self.tags.insert(tag, target);
         ViewEffect::Handled
@@ -238,24 +236,24 @@ impl State {
 }
 
 /// Sees to it that the rows are those of this picture.
-fn settle(scene: RenderContext<'_>, navigation: &mut Navigation) {
+fn refresh(scene: RenderContext<'_>, navigation: &mut Navigation) {
     let picture = scene.picture;
     let place = match navigation.processes.scope {
-        Scope::Fleet => Where::Fleet,
-        Scope::Node => {
-            navigation.node(picture).map_or(Where::Fleet, |node| Where::Node(node.name.clone()))
-        }
+        Scope::Fleet => ResolvedScope::Fleet,
+        Scope::Node => navigation
+            .node(picture)
+            .map_or(ResolvedScope::Fleet, |node| ResolvedScope::Node(node.name.clone())),
         Scope::Job => match navigation.job(picture) {
             Some(
                 JobSelection::Listed { job, .. }
                 | JobSelection::Ended(job)
                 | JobSelection::Hidden(job),
-            ) => Where::Job(job.id.clone(), job.sluid.clone()),
-            None => Where::Fleet,
+            ) => ResolvedScope::Job(job.id.clone(), job.sluid.clone()),
+            None => ResolvedScope::Fleet,
         },
     };
     let own = &mut navigation.processes;
-    own.roll.settle(picture, place, own.order);
+    own.rows.refresh(picture, place, own.order);
     // What has ended needs no mark; what cannot be seen now keeps it.
     own.tags.retain(|(name, key), target| {
         let node = picture.fleet.node(name).filter(|_| target.is_on_device);
@@ -272,22 +270,22 @@ pub(crate) fn act(
     navigation: &mut Navigation,
     command: &CommonAction,
 ) -> ViewEffect {
-    settle(scene, navigation);
+    refresh(scene, navigation);
     let place = &mut navigation.processes;
     match command {
         CommonAction::Move(step) => match place.pages.last_mut() {
             Some(Page::Tree(tree)) => tree.step(*step),
-            Some(Page::Environment(sheet)) => sheet.step(*step),
-            Some(Page::Metrics(panel)) => panel.step(*step),
+            Some(Page::Environ(page)) => page.step(*step),
+            Some(Page::Detail(page)) => page.step(*step),
             None => place.step(*step),
         },
         CommonAction::Open => return open(scene, navigation),
-        CommonAction::Back => return back(place),
+        CommonAction::Back => return go_back(place),
         CommonAction::Click(Click::Row(at)) => match place.pages.last_mut() {
             Some(Page::Tree(tree)) => tree.select(*at),
-            Some(Page::Environment(_) | Page::Metrics(_)) => return ViewEffect::Ignored,
+            Some(Page::Environ(_) | Page::Detail(_)) => return ViewEffect::Ignored,
             None => {
-                if place.cursor_place() == Some(*at) {
+                if place.find_cursor() == Some(*at) {
                     return open(scene, navigation);
                 }
                 place.select(*at);
@@ -309,12 +307,12 @@ pub(crate) fn act(
 fn open(scene: RenderContext<'_>, navigation: &mut Navigation) -> ViewEffect {
     let place = &mut navigation.processes;
     let on_table = place.pages.is_empty();
-    if on_table && place.cursor_place().is_none() {
+    if on_table && place.find_cursor().is_none() {
         place.step(Movement::Down);
         return ViewEffect::Handled;
     }
     match place.pages.last() {
-        Some(Page::Environment(_) | Page::Metrics(_)) => return ViewEffect::Handled,
+        Some(Page::Environ(_) | Page::Detail(_)) => return ViewEffect::Handled,
         Some(Page::Tree(_)) | None => {}
     }
     let target = match selected(scene, navigation) {
@@ -322,20 +320,20 @@ fn open(scene: RenderContext<'_>, navigation: &mut Navigation) -> ViewEffect {
         Err(words) => return ViewEffect::Message(words),
     };
     let place = &mut navigation.processes;
-    let is_it = |row: &&Row| {
-        let key = row.sight().and_then(|sight| Some((&sight.node.name, sight.process?.key)));
+    let is_it = |row: &&ProcessRow| {
+        let key = row.entry().and_then(|entry| Some((&entry.node.name, entry.process?.key)));
         key == Some((&target.node, target.key))
     };
-    let row = if on_table { place.row() } else { place.roll.rows.iter().find(is_it) };
-    let row = row.and_then(Row::key);
-    let panel = Panel::new(target, row, scene.picture.now);
-    let errand = panel.errand();
-    place.pages.push(Page::Metrics(Box::new(panel)));
-    follow(scene, navigation);
+    let row = if on_table { place.row() } else { place.rows.list.iter().find(is_it) };
+    let row = row.and_then(ProcessRow::key);
+    let page = DetailPage::new(target, row, scene.picture.now);
+    let errand = page.errand();
+    place.pages.push(Page::Detail(Box::new(page)));
+    record_series(scene, navigation);
     ViewEffect::RequestNodes(vec![errand])
 }
 
-fn back(place: &mut State) -> ViewEffect {
+fn go_back(place: &mut State) -> ViewEffect {
     if let Some(Page::Tree(tree)) = place.pages.last_mut()
         && place.tags.is_empty()
         && tree.leave()
@@ -353,20 +351,25 @@ fn back(place: &mut State) -> ViewEffect {
 }
 
 /// Returns the process one is on, or why there is none to be asked about.
-fn selected(scene: RenderContext<'_>, navigation: &mut Navigation) -> Result<Target, String> {
+fn selected(
+    scene: RenderContext<'_>,
+    navigation: &mut Navigation,
+) -> Result<ProcessTarget, String> {
     const NONE: &str = "no process is selected; ↑ and ↓ select one";
     let place = &mut navigation.processes;
     match place.pages.last() {
         Some(Page::Tree(tree)) => tree.selected(scene).ok_or_else(|| NONE.to_owned()),
-        Some(Page::Environment(sheet)) => Ok(sheet.target.clone()),
-        Some(Page::Metrics(panel)) => Ok(panel.target.clone()),
+        Some(Page::Environ(page)) => Ok(page.target.clone()),
+        Some(Page::Detail(page)) => Ok(page.target.clone()),
         None => {
-            let Some(sight) = place.row().and_then(Row::sight) else { return Err(NONE.to_owned()) };
+            let Some(entry) = place.row().and_then(ProcessRow::entry) else {
+                return Err(NONE.to_owned());
+            };
             let hidden = "the node does not show this process, so it cannot be asked about it";
-            if sight.is_gone {
+            if entry.is_gone {
                 return Err("the process has ended".to_owned());
             }
-            sight.target().ok_or_else(|| hidden.to_owned())
+            entry.target().ok_or_else(|| hidden.to_owned())
         }
     }
 }
@@ -377,10 +380,10 @@ pub(crate) fn act_own(
     navigation: &mut Navigation,
     own: Action,
 ) -> ViewEffect {
-    settle(scene, navigation);
+    refresh(scene, navigation);
     let now = scene.picture.now;
     match own {
-        Action::Scope => return turn_scope(scene, navigation),
+        Action::Scope => return cycle_scope(scene, navigation),
         Action::Show(density) => {
             let place = &mut navigation.processes;
             if let Some(Page::Tree(tree)) = place.pages.last_mut() {
@@ -391,17 +394,15 @@ pub(crate) fn act_own(
         Action::Sort { column, is_inverted } => {
             navigation.processes.order = SortOrder { column, is_inverted };
         }
-        Action::Scroll { is_forward: true } => scroll(navigation, |shift| shift + SHIFT),
+        Action::Scroll { is_forward: true } => scroll(navigation, |shift| shift + SCROLL_COLUMNS),
         Action::Scroll { is_forward: false } => {
-            scroll(navigation, |shift| shift.saturating_sub(SHIFT));
+            scroll(navigation, |shift| shift.saturating_sub(SCROLL_COLUMNS));
         }
         Action::ScrollHome => scroll(navigation, |_| 0),
         Action::ScrollEnd => scroll_to_end(scene, navigation),
         Action::Tag => {
-            if matches!(
-                navigation.processes.pages.last(),
-                Some(Page::Environment(_) | Page::Metrics(_))
-            ) {
+            if matches!(navigation.processes.pages.last(), Some(Page::Environ(_) | Page::Detail(_)))
+            {
                 return ViewEffect::Ignored;
             }
             let target = match selected(scene, navigation) {
@@ -410,47 +411,47 @@ pub(crate) fn act_own(
             };
             let tag = target.tag();
             let outcome = navigation.processes.tag(target);
-            navigation.processes.step_beyond(&tag);
+            navigation.processes.step_past(&tag);
             return outcome;
         }
-        Action::Tree => return open_tree(scene, navigation),
+        Action::Tree => return toggle_tree(scene, navigation),
         Action::Environment => {
-            if matches!(navigation.processes.pages.last(), Some(Page::Environment(_))) {
+            if matches!(navigation.processes.pages.last(), Some(Page::Environ(_))) {
                 return act_own(scene, navigation, Action::Again);
             }
-            let sheet = match selected(scene, navigation) {
-                Ok(target) => Sheet::new(target),
+            let page = match selected(scene, navigation) {
+                Ok(target) => EnvironPage::new(target),
                 Err(words) => return ViewEffect::Message(words),
             };
-            let errand = sheet.errand();
-            navigation.processes.pages.push(Page::Environment(sheet));
+            let errand = page.errand();
+            navigation.processes.pages.push(Page::Environ(page));
             return ViewEffect::RequestNodes(vec![errand]);
         }
         Action::Again => {
             let errand = match navigation.processes.pages.last_mut() {
                 Some(Page::Tree(tree)) => tree.ask(now),
-                Some(Page::Environment(sheet)) => sheet.errand(),
-                Some(Page::Metrics(panel)) => panel.ask(now),
+                Some(Page::Environ(page)) => page.errand(),
+                Some(Page::Detail(page)) => page.ask(now),
                 None => return ViewEffect::Ignored,
             };
             return ViewEffect::RequestNodes(vec![errand]);
         }
-        Action::Signals => return ask_signal(scene, navigation, None),
-        Action::Signal(signal) => return ask_signal(scene, navigation, Some(signal)),
+        Action::Signals => return open_signal_dialog(scene, navigation, None),
+        Action::Signal(signal) => return open_signal_dialog(scene, navigation, Some(signal)),
         Action::InterruptSelected => {
-            if scene.taste.is_readonly || targets(scene, navigation).is_err() {
+            if scene.taste.is_readonly || signal_targets(scene, navigation).is_err() {
                 return ViewEffect::Ignored;
             }
-            return ask_signal(scene, navigation, Some(Signal::Interrupt));
+            return open_signal_dialog(scene, navigation, Some(Signal::Interrupt));
         }
     }
     ViewEffect::Handled
 }
 
 /// Goes from the fleet to the node one is on, to its job, and back.
-fn turn_scope(scene: RenderContext<'_>, navigation: &mut Navigation) -> ViewEffect {
+fn cycle_scope(scene: RenderContext<'_>, navigation: &mut Navigation) -> ViewEffect {
     let picture = scene.picture;
-    let node = navigation.processes.row().and_then(Row::key).map(|key| key.node);
+    let node = navigation.processes.row().and_then(ProcessRow::key).map(|key| key.node);
     let scope = match navigation.processes.scope {
         Scope::Fleet => {
             if let Some(name) = node {
@@ -468,35 +469,35 @@ fn turn_scope(scene: RenderContext<'_>, navigation: &mut Navigation) -> ViewEffe
 
 /// Returns the node whose tree to show, and the process one is on: that of the page in front, or of
 /// the table. Without one it is the node one is on, unless it is not shown.
-fn root(
+fn tree_root(
     picture: &FleetView,
     navigation: &mut Navigation,
 ) -> Option<(NodeName, Option<ProcessKey>)> {
     let place = &mut navigation.processes;
     match place.pages.last() {
-        Some(Page::Environment(Sheet { target, .. })) => {
+        Some(Page::Environ(EnvironPage { target, .. })) => {
             return Some((target.node.clone(), Some(target.key)));
         }
-        Some(Page::Metrics(panel)) => {
-            return Some((panel.target.node.clone(), Some(panel.target.key)));
+        Some(Page::Detail(page)) => {
+            return Some((page.target.node.clone(), Some(page.target.key)));
         }
         Some(Page::Tree(_)) | None => {}
     }
-    if let Some(sight) = place.row().and_then(Row::sight) {
-        return Some((sight.node.name.clone(), sight.process.map(|one| one.key)));
+    if let Some(entry) = place.row().and_then(ProcessRow::entry) {
+        return Some((entry.node.name.clone(), entry.process.map(|one| one.key)));
     }
     let is_shown = |node: &&Arc<Node>| picture.position(&node.name).is_some();
     let node = navigation.node(picture).filter(is_shown).or_else(|| picture.node_at(0))?;
     Some((node.name.clone(), None))
 }
 
-fn open_tree(scene: RenderContext<'_>, navigation: &mut Navigation) -> ViewEffect {
+fn toggle_tree(scene: RenderContext<'_>, navigation: &mut Navigation) -> ViewEffect {
     let now = scene.picture.now;
     if matches!(navigation.processes.pages.last(), Some(Page::Tree(_))) {
         navigation.processes.pages.pop();
         return ViewEffect::Handled;
     }
-    let Some((node, cursor)) = root(scene.picture, navigation) else {
+    let Some((node, cursor)) = tree_root(scene.picture, navigation) else {
         return ViewEffect::Message("no node to show a tree of".to_owned());
     };
     let tree = Tree::new(node, cursor, now);
@@ -511,25 +512,25 @@ fn scroll(navigation: &mut Navigation, shift: impl Fn(usize) -> usize) {
     let place = &mut navigation.processes;
     match place.pages.last_mut() {
         Some(Page::Tree(tree)) => tree.scroll(shift),
-        Some(Page::Environment(sheet)) => sheet.scroll(shift),
-        Some(Page::Metrics(_)) => {}
+        Some(Page::Environ(page)) => page.scroll(shift),
+        Some(Page::Detail(_)) => {}
         None => place.shift = shift(place.shift).min(4_096),
     }
 }
 
 fn scroll_to_end(scene: RenderContext<'_>, navigation: &mut Navigation) {
-    let last = table::last_shift(scene, navigation);
+    let last = table::max_shift_in_view(scene, navigation);
     let place = &mut navigation.processes;
     match place.pages.last_mut() {
-        Some(Page::Environment(sheet)) => sheet.scroll_to_end(place.width),
-        Some(Page::Tree(_) | Page::Metrics(_)) => {}
+        Some(Page::Environ(page)) => page.scroll_to_end(place.width),
+        Some(Page::Tree(_) | Page::Detail(_)) => {}
         None => place.shift = last,
     }
 }
 
 /// Asks whether a signal is to be sent, and which, to the tagged processes or the one that is selected;
 /// in the views of a node and a job, to the one under the cursor.
-pub(crate) fn ask_signal(
+pub(crate) fn open_signal_dialog(
     scene: RenderContext<'_>,
     navigation: &mut Navigation,
     signal: Option<Signal>,
@@ -537,16 +538,20 @@ pub(crate) fn ask_signal(
     if scene.taste.is_readonly {
         return ViewEffect::Message(crate::model::RequestError::ReadOnly.to_string());
     }
-    match targets(scene, navigation) {
-        Ok(targets) => {
-            ViewEffect::OpenDialog(Dialog::Signal(Box::new(SignalBox::new(signal, targets))))
-        }
+    match signal_targets(scene, navigation) {
+        Ok(signal_targets) => ViewEffect::OpenDialog(Dialog::Signal(Box::new(SignalDialog::new(
+            signal,
+            signal_targets,
+        )))),
         Err(words) => ViewEffect::Message(words),
     }
 }
 
 /// Returns whom a signal would go to.
-fn targets(scene: RenderContext<'_>, navigation: &mut Navigation) -> Result<Vec<Target>, String> {
+fn signal_targets(
+    scene: RenderContext<'_>,
+    navigation: &mut Navigation,
+) -> Result<Vec<ProcessTarget>, String> {
     match navigation.view {
         View::Processes => {
             let place = &navigation.processes;
@@ -566,7 +571,9 @@ fn targets(scene: RenderContext<'_>, navigation: &mut Navigation) -> Result<Vec<
                 None => return Err(enter()),
             };
             let hidden = "the node does not show this process, so it cannot be sent a signal";
-            Target::of(node, pid, start_ticks).map(|one| vec![one]).ok_or_else(|| hidden.to_owned())
+            ProcessTarget::of(node, pid, start_ticks)
+                .map(|one| vec![one])
+                .ok_or_else(|| hidden.to_owned())
         }
         View::Fleet | View::Users | View::Events => {
             Err("no process is selected here; the processes are in view 4".to_owned())
@@ -581,31 +588,31 @@ pub(crate) fn lines(
     width: u16,
     height: usize,
 ) -> Vec<Line> {
-    settle(scene, navigation);
+    refresh(scene, navigation);
     let place = &mut navigation.processes;
     place.width = width;
     let tags = &place.tags;
     match place.pages.last_mut() {
         Some(Page::Tree(tree)) => tree.lines(scene, |tag| tags.contains_key(tag), width, height),
-        Some(Page::Environment(sheet)) => sheet.lines(width, height),
-        Some(Page::Metrics(panel)) => {
+        Some(Page::Environ(page)) => page.lines(width, height),
+        Some(Page::Detail(page)) => {
             let row =
-                panel.row.as_ref().and_then(|key| place.roll.rows.iter().find(|row| row.is(key)));
-            panel.lines(scene, row, &place.tracks, width, height)
+                page.row.as_ref().and_then(|key| place.rows.list.iter().find(|row| row.is(key)));
+            page.lines(scene, row, &place.series, width, height)
         }
         None => table::lines(scene, navigation, width, height),
     }
 }
 
 /// Records what is on the screen and what was; once for each new picture.
-fn follow(scene: RenderContext<'_>, navigation: &mut Navigation) {
+fn record_series(scene: RenderContext<'_>, navigation: &mut Navigation) {
     let place = &mut navigation.processes;
-    let (rows, now) = (&place.roll.rows, scene.picture.now);
-    place.tracks.forget_old(now);
+    let (rows, now) = (&place.rows.list, scene.picture.now);
+    place.series.remove_stale(now);
     let range = place.window.range(rows.len());
     let on_screen = rows.get(range).unwrap_or_default();
-    place.tracks.go_on(rows, now);
-    place.tracks.record(on_screen.iter(), now);
+    place.series.extend_known(rows, now);
+    place.series.record(on_screen.iter(), now);
 }
 
 /// Goes along with a new picture: records what processes do, and returns what is to be asked now.
@@ -613,13 +620,13 @@ pub(crate) fn pulse(scene: RenderContext<'_>, navigation: &mut Navigation) -> Ve
     if navigation.view != View::Processes {
         return Vec::new();
     }
-    settle(scene, navigation);
-    follow(scene, navigation);
+    refresh(scene, navigation);
+    record_series(scene, navigation);
     let now = scene.picture.now;
     let due = match navigation.processes.pages.last_mut() {
         Some(Page::Tree(tree)) => tree.due(now),
-        Some(Page::Metrics(panel)) => panel.due(now),
-        Some(Page::Environment(_)) | None => None,
+        Some(Page::Detail(page)) => page.due(now),
+        Some(Page::Environ(_)) | None => None,
     };
     due.into_iter().collect()
 }
@@ -634,7 +641,7 @@ pub fn take(
     let place = &mut navigation.processes;
     match question {
         ProcessRequest::Signal(_, signal) => {
-            return ViewEffect::Message(place.late.take(reply, *signal));
+            return ViewEffect::Message(place.late_replies.take(reply, *signal));
         }
         ProcessRequest::Tree(_) => {
             let known = scene.picture.fleet.node(node);
@@ -658,12 +665,12 @@ pub fn take(
         }
         ProcessRequest::Environment(key) => {
             for page in &mut place.pages {
-                if let Page::Environment(sheet) = page
-                    && sheet.target.is(node, *key)
+                if let Page::Environ(page) = page
+                    && page.target.is(node, *key)
                 {
                     match &reply.answer {
-                        Ok(ProcessResponse::Environment(told)) => sheet.take(Ok(told)),
-                        Err(error) => sheet.take(Err(error)),
+                        Ok(ProcessResponse::Environment(told)) => page.take(Ok(told)),
+                        Err(error) => page.take(Err(error)),
                         Ok(
                             ProcessResponse::Sent
                             | ProcessResponse::Tree(_)
@@ -675,12 +682,12 @@ pub fn take(
         }
         ProcessRequest::Detail(key) => {
             for page in &mut place.pages {
-                if let Page::Metrics(panel) = page
-                    && panel.target.is(node, *key)
+                if let Page::Detail(page) = page
+                    && page.target.is(node, *key)
                 {
                     match &reply.answer {
-                        Ok(ProcessResponse::Detail(told)) => panel.take(Ok(told)),
-                        Err(error) => panel.take(Err(error)),
+                        Ok(ProcessResponse::Detail(told)) => page.take(Ok(told)),
+                        Err(error) => page.take(Err(error)),
                         Ok(
                             ProcessResponse::Sent
                             | ProcessResponse::Tree(_)

@@ -13,12 +13,12 @@ use crate::view::input::Click;
 use crate::view::line::{Line, Tone, UNKNOWN, width_of};
 use crate::view::node_status::{label, shown_id};
 use crate::view::number_format::{Units, or_unknown, percent, running, share};
-use crate::view::processes::rows::{Roll, Sight};
+use crate::view::processes::rows::{ProcessEntry, ProcessRows};
 
 /// What a command has at least, before another column is shown.
-const COMMAND: u16 = 20;
+const MIN_COMMAND_WIDTH: u16 = 20;
 /// The mark in front of a row.
-const MARK: u16 = 1;
+const MARK_WIDTH: u16 = 1;
 
 /// The columns; `command` stands last, whatever else is chosen.
 pub(crate) const HEADINGS: [ColumnSpec; 16] = [
@@ -42,7 +42,7 @@ pub(crate) const HEADINGS: [ColumnSpec; 16] = [
 ];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Column {
+enum ProcessColumn {
     Node,
     Device,
     Pid,
@@ -64,12 +64,12 @@ enum Column {
 #[derive(Clone, Debug)]
 pub(super) struct Columns {
     gap: u16,
-    shown: Vec<(Column, u16)>,
+    shown: Vec<(ProcessColumn, u16)>,
     /// What they are called where devices are TPU chips; or some are, and some are none.
     words: [&'static str; 3],
     is_full: bool,
     /// Some rows are one's own, so those of others step back.
-    has_ours: bool,
+    has_own: bool,
     units: Units,
     /// What jobs are called.
     jobs: Option<Arc<JobList>>,
@@ -77,57 +77,57 @@ pub(super) struct Columns {
 
 /// How a row is shown.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Manner {
+pub(super) struct RowOptions {
     pub(super) now: Timestamp,
     /// Columns by which commands are moved to the left.
     pub(super) shift: usize,
     pub(super) is_tagged: bool,
     /// It is another device of the process one is on.
-    pub(super) is_same: bool,
+    pub(super) is_same_process: bool,
 }
 
 impl Columns {
-    const ORDER: [Column; 15] = [
-        Column::Node,
-        Column::Device,
-        Column::Pid,
-        Column::SpanContent,
-        Column::User,
-        Column::Memory,
-        Column::Load,
-        Column::Bandwidth,
-        Column::Encoder,
-        Column::Decoder,
-        Column::Cpu,
-        Column::Share,
-        Column::Resident,
-        Column::Time,
-        Column::Job,
+    const ORDER: [ProcessColumn; 15] = [
+        ProcessColumn::Node,
+        ProcessColumn::Device,
+        ProcessColumn::Pid,
+        ProcessColumn::SpanContent,
+        ProcessColumn::User,
+        ProcessColumn::Memory,
+        ProcessColumn::Load,
+        ProcessColumn::Bandwidth,
+        ProcessColumn::Encoder,
+        ProcessColumn::Decoder,
+        ProcessColumn::Cpu,
+        ProcessColumn::Share,
+        ProcessColumn::Resident,
+        ProcessColumn::Time,
+        ProcessColumn::Job,
     ];
     /// The same, the one that is missed most first.
-    const WORTH: [Column; 15] = [
-        Column::Pid,
-        Column::User,
-        Column::Device,
-        Column::Node,
-        Column::Memory,
-        Column::Load,
-        Column::Cpu,
-        Column::Time,
-        Column::Resident,
-        Column::Share,
-        Column::SpanContent,
-        Column::Job,
-        Column::Bandwidth,
-        Column::Encoder,
-        Column::Decoder,
+    const PRIORITY: [ProcessColumn; 15] = [
+        ProcessColumn::Pid,
+        ProcessColumn::User,
+        ProcessColumn::Device,
+        ProcessColumn::Node,
+        ProcessColumn::Memory,
+        ProcessColumn::Load,
+        ProcessColumn::Cpu,
+        ProcessColumn::Time,
+        ProcessColumn::Resident,
+        ProcessColumn::Share,
+        ProcessColumn::SpanContent,
+        ProcessColumn::Job,
+        ProcessColumn::Bandwidth,
+        ProcessColumn::Encoder,
+        ProcessColumn::Decoder,
     ];
     /// How many of those a compact table has.
-    const FEW: usize = 6;
+    const COMPACT_COUNT: usize = 6;
 
     /// Gives room to columns in the order of their worth, and the rest to the command.
     pub(super) fn fit(
-        roll: &Roll,
+        rows: &ProcessRows,
         chosen: &[String],
         (density, has_node): (Density, bool),
         (units, width): (Units, u16),
@@ -135,31 +135,42 @@ impl Columns {
         let is_wide = width >= 110;
         let gap = if width >= 140 { 2 } else { 1 };
         let chosen = column_spec::places(&HEADINGS, chosen);
-        let jobs = roll.jobs().cloned();
+        let jobs = rows.jobs().cloned();
         // `2000_17`, `12+1`
         let has_long_ids =
             jobs.iter().any(|list| list.on_nodes().any(|job| job.shown_id.len() > 8));
         let wide = |column| match column {
-            Column::Node if has_node => roll.name.clamp(4, (width / 8).clamp(4, 20)),
-            Column::Job if roll.has_jobs => {
+            ProcessColumn::Node if has_node => rows.name.clamp(4, (width / 8).clamp(4, 20)),
+            ProcessColumn::Job if rows.has_jobs => {
                 if has_long_ids {
                     12
                 } else {
                     8
                 }
             }
-            Column::Encoder | Column::Decoder if roll.videos > 0 || chosen.is_some() => 4,
-            Column::Node | Column::Job | Column::Encoder | Column::Decoder => 0,
-            Column::Device | Column::SpanContent | Column::Load | Column::Share => 4,
-            Column::Pid | Column::Memory => 7,
-            Column::Bandwidth | Column::Cpu => 5,
-            Column::User => roll.user.clamp(4, if is_wide { 16 } else { 9 }),
-            Column::Resident => units.amount_width(),
-            Column::Time => 8,
+            ProcessColumn::Encoder | ProcessColumn::Decoder
+                if rows.video_count > 0 || chosen.is_some() =>
+            {
+                4
+            }
+            ProcessColumn::Node
+            | ProcessColumn::Job
+            | ProcessColumn::Encoder
+            | ProcessColumn::Decoder => 0,
+            ProcessColumn::Device
+            | ProcessColumn::SpanContent
+            | ProcessColumn::Load
+            | ProcessColumn::Share => 4,
+            ProcessColumn::Pid | ProcessColumn::Memory => 7,
+            ProcessColumn::Bandwidth | ProcessColumn::Cpu => 5,
+            ProcessColumn::User => rows.user.clamp(4, if is_wide { 16 } else { 9 }),
+            ProcessColumn::Resident => units.amount_width(),
+            ProcessColumn::Time => 8,
         };
-        let count = if density == Density::Compact { Self::FEW } else { Self::WORTH.len() };
-        let mut room = width.saturating_sub(MARK + COMMAND);
-        let take = |column: Column| {
+        let count =
+            if density == Density::Compact { Self::COMPACT_COUNT } else { Self::PRIORITY.len() };
+        let mut room = width.saturating_sub(MARK_WIDTH + MIN_COMMAND_WIDTH);
+        let take = |column: ProcessColumn| {
             let own = wide(column);
             let fits = own > 0 && room >= own + gap;
             room -= if fits { own + gap } else { 0 };
@@ -169,38 +180,47 @@ impl Columns {
             let columns = places.iter().filter_map(|place| Self::ORDER.get(*place).copied());
             columns.filter(|column| wide(*column) > 0).map_while(take).collect()
         } else {
-            let worth = Self::WORTH.into_iter().take(count);
+            let worth = Self::PRIORITY.into_iter().take(count);
             let taken: Vec<_> = worth.filter_map(take).collect();
-            let own = |column: &Column| taken.iter().find(|(known, _)| known == column);
+            let own = |column: &ProcessColumn| taken.iter().find(|(known, _)| known == column);
             Self::ORDER.iter().filter_map(own).copied().collect()
         };
-        let words = match (roll.has_chips, roll.has_others) {
+        let words = match (rows.has_tpus, rows.has_gpus) {
             (true, false) => ["TPU", "TPU-MEM", "%TPU"],
             (true, true) => ["DEV", "DEV-MEM", "%DEV"],
             (false, _) => ["GPU", "GPU-MEM", "%SM"],
         };
         let is_full = density == Density::Full;
-        Self { gap, shown, words, is_full, has_ours: roll.ours > 0, units, jobs }
+        Self { gap, shown, words, is_full, has_own: rows.own_count > 0, units, jobs }
     }
 
     /// Returns the columns in front of the command.
     pub(super) fn before_command(&self) -> u16 {
-        self.shown.iter().fold(MARK, |sum, (_, width)| sum + width + self.gap)
+        self.shown.iter().fold(MARK_WIDTH, |sum, (_, width)| sum + width + self.gap)
     }
 
     /// Returns the titles; the one that rows are sorted by stands out.
     pub(super) fn titles(&self, sorted: &str) -> Line {
         let [device, memory, load] = self.words;
         let tone = |name: &str| if name == sorted { Tone::Accent } else { Tone::Faint };
-        let mut line = Line::new().gap(MARK);
+        let mut line = Line::new().gap(MARK_WIDTH);
         for (column, width) in &self.shown {
             let headings = Self::ORDER.into_iter().zip(HEADINGS);
             let found = headings.into_iter().find(|(own, _)| own == column);
             let Some((_, ColumnSpec { title, sort: name, .. })) = found else { continue };
-            let is_left =
-                matches!(column, Column::Node | Column::SpanContent | Column::User | Column::Job);
+            let is_left = matches!(
+                column,
+                ProcessColumn::Node
+                    | ProcessColumn::SpanContent
+                    | ProcessColumn::User
+                    | ProcessColumn::Job
+            );
             // Where devices are TPU chips, three have other names.
-            let others = [(Column::Device, device), (Column::Memory, memory), (Column::Load, load)];
+            let others = [
+                (ProcessColumn::Device, device),
+                (ProcessColumn::Memory, memory),
+                (ProcessColumn::Load, load),
+            ];
             let other = others.into_iter().find(|(own, _)| own == column);
             let title = other.map_or(title, |(_, word)| word);
             line = if is_left {
@@ -214,13 +234,13 @@ impl Columns {
     }
 
     /// Returns a row.
-    pub(super) fn row(&self, sight: Sight<'_>, manner: Manner) -> Line {
+    pub(super) fn row(&self, entry: ProcessEntry<'_>, options: RowOptions) -> Line {
         // Of somebody whose name is not told it is not known either. Where all belong to others,
         // nothing is gained by a grey table.
-        let is_others = self.has_ours && sight.is_ours() == Some(false);
+        let is_others = self.has_own && entry.is_ours() == Some(false);
         let plain = if is_others { Tone::Faint } else { Tone::Plain };
         let strong = if is_others { Tone::Faint } else { Tone::Strong };
-        let mark = match (manner.is_tagged, manner.is_same) {
+        let mark = match (options.is_tagged, options.is_same_process) {
             (true, _) => "*",
             (false, true) => "=",
             (false, false) => " ",
@@ -229,32 +249,34 @@ impl Columns {
         for (column, width) in &self.shown {
             let width = *width;
             line = match column {
-                Column::Node => line.left(sight.node.name.label(), width, plain),
-                Column::SpanContent => line.left(
-                    sight.used.kind.get().map_or(UNKNOWN, |kind| kind.text()),
+                ProcessColumn::Node => line.left(entry.node.name.label(), width, plain),
+                ProcessColumn::SpanContent => line.left(
+                    entry.used.kind.get().map_or(UNKNOWN, |kind| kind.text()),
                     width,
                     plain,
                 ),
-                Column::User => line.left(sight.user().unwrap_or(UNKNOWN), width, plain),
-                Column::Job => {
-                    let job = sight.job().map(|job| shown_id(self.jobs.as_deref(), job));
+                ProcessColumn::User => line.left(entry.user().unwrap_or(UNKNOWN), width, plain),
+                ProcessColumn::Job => {
+                    let job = entry.job().map(|job| shown_id(self.jobs.as_deref(), job));
                     line.left(job.unwrap_or(UNKNOWN), width, plain)
                 }
-                Column::Pid => line.right(&sight.used.pid.to_string(), width, strong),
-                Column::Device
-                | Column::Memory
-                | Column::Load
-                | Column::Bandwidth
-                | Column::Encoder
-                | Column::Decoder
-                | Column::Cpu
-                | Column::Share
-                | Column::Resident
-                | Column::Time => line.right(&number(*column, sight, self.units), width, plain),
+                ProcessColumn::Pid => line.right(&entry.used.pid.to_string(), width, strong),
+                ProcessColumn::Device
+                | ProcessColumn::Memory
+                | ProcessColumn::Load
+                | ProcessColumn::Bandwidth
+                | ProcessColumn::Encoder
+                | ProcessColumn::Decoder
+                | ProcessColumn::Cpu
+                | ProcessColumn::Share
+                | ProcessColumn::Resident
+                | ProcessColumn::Time => {
+                    line.right(&cell_text(*column, entry, self.units), width, plain)
+                }
             }
             .gap(self.gap);
         }
-        let state = state(sight, manner.now);
+        let state = state(entry, options.now);
         let is_old = state.as_ref().is_some_and(|state| state.is_old);
         if is_old {
             line = line.faded();
@@ -262,39 +284,43 @@ impl Columns {
         if let Some(State { words, tone, .. }) = state {
             line = line.text(words, tone).gap(1);
         }
-        let command = short(sight.command(), self.is_full);
-        line.text(skip(&command, manner.shift), if is_old { Tone::Faint } else { plain })
+        let command = short(entry.command(), self.is_full);
+        line.text(skip(&command, options.shift), if is_old { Tone::Faint } else { plain })
     }
 }
 
-fn number(column: Column, sight: Sight<'_>, units: Units) -> String {
+fn cell_text(column: ProcessColumn, entry: ProcessEntry<'_>, units: Units) -> String {
     let amount = |bytes| units.amount(bytes);
-    let process = sight.process;
+    let process = entry.process;
     match column {
-        Column::Device => {
-            sight.device.map_or_else(|| UNKNOWN.to_owned(), |device| label(sight.node, device))
+        ProcessColumn::Device => {
+            entry.device.map_or_else(|| UNKNOWN.to_owned(), |device| label(entry.node, device))
         }
-        Column::Memory => or_unknown(sight.used.memory.get(), amount),
-        Column::Load => {
-            let load = percent(sight.load());
-            if sight.is_load_of_chip() { format!("{load}*") } else { load }
+        ProcessColumn::Memory => or_unknown(entry.used.memory.get(), amount),
+        ProcessColumn::Load => {
+            let load = percent(entry.load());
+            if entry.is_whole_device_load() { format!("{load}*") } else { load }
         }
-        Column::Bandwidth => percent(share(sight.used.memory_utilization)),
-        Column::Encoder => percent(share(sight.used.encoder)),
-        Column::Decoder => percent(share(sight.used.decoder)),
-        Column::Cpu => percent(process.and_then(|process| process.cpu_percent.get())),
-        Column::Share => {
+        ProcessColumn::Bandwidth => percent(share(entry.used.memory_utilization)),
+        ProcessColumn::Encoder => percent(share(entry.used.encoder)),
+        ProcessColumn::Decoder => percent(share(entry.used.decoder)),
+        ProcessColumn::Cpu => percent(process.and_then(|process| process.cpu_percent.get())),
+        ProcessColumn::Share => {
             let own = process.and_then(|process| share(process.resident_share));
             or_unknown(own, |own| format!("{own:.1}"))
         }
-        Column::Resident => or_unknown(process.and_then(|process| process.resident.get()), amount),
-        Column::Time => {
+        ProcessColumn::Resident => {
+            or_unknown(process.and_then(|process| process.resident.get()), amount)
+        }
+        ProcessColumn::Time => {
             let seconds = process.and_then(|process| process.running_seconds.get());
             or_unknown(seconds.map(Duration::from_secs), running)
         }
-        Column::Node | Column::Pid | Column::SpanContent | Column::User | Column::Job => {
-            String::new()
-        }
+        ProcessColumn::Node
+        | ProcessColumn::Pid
+        | ProcessColumn::SpanContent
+        | ProcessColumn::User
+        | ProcessColumn::Job => String::new(),
     }
 }
 
@@ -307,22 +333,22 @@ pub(super) struct State {
 }
 
 /// Says what is out of the ordinary with a process, if anything is.
-pub(super) fn state(sight: Sight<'_>, now: Timestamp) -> Option<State> {
+pub(super) fn state(entry: ProcessEntry<'_>, now: Timestamp) -> Option<State> {
     let state = |words: &str, tone, is_old| Some(State { words: words.to_owned(), tone, is_old });
-    if sight.is_gone {
+    if entry.is_gone {
         return state("gone", Tone::Bad, true);
     }
-    if let Some(age) = stale(sight, now) {
+    if let Some(age) = staleness(entry, now) {
         return state(&age, Tone::Warn, true);
     }
-    if let Some(unseen) = sight.unseen {
+    if let Some(unseen) = entry.unseen {
         return match unseen.why {
             UnseenReason::Gone => state("gone", Tone::Bad, true),
             UnseenReason::Hidden => state("no permission", Tone::Warn, false),
             UnseenReason::OtherNamespace => state("in another PID namespace", Tone::Warn, false),
         };
     }
-    match sight.process.and_then(|process| process.state.get())? {
+    match entry.process.and_then(|process| process.state.get())? {
         ProcessState::Zombie => state("zombie", Tone::Warn, false),
         ProcessState::Dead => state("ending", Tone::Warn, false),
         ProcessState::Stopped => state("stopped", Tone::Warn, false),
@@ -335,17 +361,17 @@ pub(super) fn state(sight: Sight<'_>, now: Timestamp) -> Option<State> {
 }
 
 /// Says how old a row is, when it is.
-fn stale(sight: Sight<'_>, now: Timestamp) -> Option<String> {
-    let place = sight.place?;
-    let users = sight.node.device_sources.get(place).map(Source::processes);
-    let known = users.and_then(|source| sight.node.source(&source));
+fn staleness(entry: ProcessEntry<'_>, now: Timestamp) -> Option<String> {
+    let place = entry.place?;
+    let users = entry.node.device_sources.get(place).map(Source::processes);
+    let known = users.and_then(|source| entry.node.source(&source));
     let fresh = match known {
         Some(state) => state.freshness(now),
-        None => sight.node.device_freshness(place, now),
+        None => entry.node.device_freshness(place, now),
     };
     match fresh {
         Freshness::Stale(span) => Some(format!("{} old", age(span))),
-        Freshness::Fresh | Freshness::Missing if sight.node.link == Link::Up => None,
+        Freshness::Fresh | Freshness::Missing if entry.node.link == Link::Up => None,
         Freshness::Fresh | Freshness::Missing => Some("old".to_owned()),
     }
 }
@@ -381,7 +407,7 @@ pub(super) fn skip(text: &str, columns: usize) -> String {
 }
 
 /// Returns how far a command can be moved until its end stands at the right edge.
-pub(super) fn longest_shift(command: &str, room: u16) -> usize {
+pub(super) fn max_shift(command: &str, room: u16) -> usize {
     usize::from(width_of(command).saturating_sub(room))
 }
 

@@ -18,13 +18,13 @@ use crate::view::display_options::DisplaySelection;
 use crate::view::fleet_view::FleetView;
 use crate::view::line::width_of;
 use crate::view::number_format::share;
-use crate::view::processes::target::Target;
+use crate::view::processes::target::ProcessTarget;
 use crate::view::sort_order::{SortColumn, SortOrder};
 
 /// For how long a process that has ended stays on the screen.
-const GONE_STAYS: Duration = Duration::from_secs(5);
+const GONE_SHOWN_FOR: Duration = Duration::from_secs(5);
 /// The most of those.
-const MOST_GONE: usize = 200;
+const MAX_GONE: usize = 200;
 
 /// What rows can be sorted by, in the order of the columns.
 pub(crate) const COLUMNS: [SortColumn; 16] = [
@@ -53,7 +53,7 @@ pub(super) fn column(name: &str) -> Option<&'static SortColumn> {
 
 /// Where processes are looked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Where {
+pub(super) enum ResolvedScope {
     /// Everywhere.
     Fleet,
     /// On one node.
@@ -74,7 +74,7 @@ pub(super) struct RowKey {
 
 /// A row of the table, with the node as it was then.
 #[derive(Clone, Debug)]
-pub(super) struct Row {
+pub(super) struct ProcessRow {
     node: Arc<Node>,
     used: usize,
     process: Option<usize>,
@@ -85,7 +85,7 @@ pub(super) struct Row {
 
 /// All that is known of a row.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Sight<'a> {
+pub(super) struct ProcessEntry<'a> {
     pub(super) node: &'a Node,
     pub(super) used: &'a DeviceUse,
     pub(super) process: Option<&'a Process>,
@@ -96,13 +96,13 @@ pub(super) struct Sight<'a> {
     pub(super) is_gone: bool,
 }
 
-impl Row {
+impl ProcessRow {
     /// Returns all that is known of it.
-    pub(super) fn sight(&self) -> Option<Sight<'_>> {
+    pub(super) fn entry(&self) -> Option<ProcessEntry<'_>> {
         let node = &*self.node;
         let used = node.uses.get(self.used)?;
         let process = self.process.and_then(|place| node.processes.get(place));
-        Some(Sight {
+        Some(ProcessEntry {
             node,
             used,
             process,
@@ -115,16 +115,16 @@ impl Row {
 
     /// Returns what it is known by.
     pub(super) fn key(&self) -> Option<RowKey> {
-        self.sight().map(Sight::key)
+        self.entry().map(ProcessEntry::key)
     }
 
     /// Says whether it is the one that is known by this.
     pub(super) fn is(&self, key: &RowKey) -> bool {
-        self.sight().is_some_and(|sight| sight.is(key))
+        self.entry().is_some_and(|entry| entry.is(key))
     }
 }
 
-impl<'a> Sight<'a> {
+impl<'a> ProcessEntry<'a> {
     /// Returns what it is known by.
     pub(super) fn key(self) -> RowKey {
         RowKey {
@@ -151,9 +151,9 @@ impl<'a> Sight<'a> {
     }
 
     /// Returns the process itself, to be asked about; `None` where the node does not show it.
-    pub(super) fn target(self) -> Option<Target> {
+    pub(super) fn target(self) -> Option<ProcessTarget> {
         let process = self.process?;
-        Some(Target {
+        Some(ProcessTarget {
             node: self.node.name.clone(),
             key: process.key,
             user: process.statics.user.known().cloned(),
@@ -196,28 +196,28 @@ impl<'a> Sight<'a> {
     }
 
     /// Says whether its device is a TPU chip.
-    pub(super) fn is_chip(self) -> bool {
+    pub(super) fn is_tpu(self) -> bool {
         self.device.is_some_and(|device| device.vendor == Reading::Known(Vendor::Google))
     }
 
     /// Returns how much it works its device; of a TPU the chip's own share, since nobody tells more.
     pub(super) fn load(self) -> Option<f32> {
         let own = share(self.used.sm);
-        if own.is_none() && self.is_chip() {
+        if own.is_none() && self.is_tpu() {
             return self.device.and_then(|device| share(device.utilization));
         }
         own
     }
 
     /// Says whether that share is the chip's.
-    pub(super) fn is_load_of_chip(self) -> bool {
-        self.is_chip() && share(self.used.sm).is_none() && self.load().is_some()
+    pub(super) fn is_whole_device_load(self) -> bool {
+        self.is_tpu() && share(self.used.sm).is_none() && self.load().is_some()
     }
 }
 
 /// What users of devices there are that nobody shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Hidden {
+pub(super) struct HiddenProcesses {
     pub(super) count: u64,
     /// What they hold, where that is known of some.
     pub(super) memory: Bytes,
@@ -225,8 +225,8 @@ pub(super) struct Hidden {
 
 /// What the rows were made of.
 #[derive(Clone, Debug, PartialEq)]
-struct Recipe {
-    place: Where,
+struct RowInputs {
+    place: ResolvedScope,
     order: SortOrder,
     filter: String,
     /// Filters may speak of age.
@@ -236,39 +236,39 @@ struct Recipe {
 
 /// The rows, in their order.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Roll {
-    recipe: Option<Recipe>,
+pub(super) struct ProcessRows {
+    inputs: Option<RowInputs>,
     /// The fleet they were made from.
     fleet: Fleet,
     made_at: Timestamp,
-    pub(super) rows: Vec<Row>,
+    pub(super) list: Vec<ProcessRow>,
     /// Those that have ended a moment ago; they stand at the end of `rows` too.
-    gone: Vec<Row>,
-    pub(super) hidden: Hidden,
+    gone: Vec<ProcessRow>,
+    pub(super) hidden: HiddenProcesses,
     /// How many processes live; one on two devices has two rows.
     pub(super) count: usize,
     /// Nodes that have such processes.
     pub(super) nodes: usize,
     /// Nodes that do not tell who uses their devices, and why the first does not.
-    pub(super) silent: Option<(usize, Reason)>,
+    pub(super) unknown_nodes: Option<(usize, Reason)>,
     /// The widest names of a node and of an owner.
     pub(super) name: u16,
     pub(super) user: u16,
     /// How many are one's own.
-    pub(super) ours: usize,
+    pub(super) own_count: usize,
     /// Some processes belong to a job.
     pub(super) has_jobs: bool,
     /// Devices are TPU chips; or some are, and some are none.
-    pub(super) has_chips: bool,
-    pub(super) has_others: bool,
+    pub(super) has_tpus: bool,
+    pub(super) has_gpus: bool,
     /// How many use the video encoder or decoder.
-    pub(super) videos: usize,
+    pub(super) video_count: usize,
 }
 
-impl Roll {
+impl ProcessRows {
     /// Returns where they were looked for.
-    pub(super) fn place(&self) -> Where {
-        self.recipe.as_ref().map_or(Where::Fleet, |recipe| recipe.place.clone())
+    pub(super) fn place(&self) -> ResolvedScope {
+        self.inputs.as_ref().map_or(ResolvedScope::Fleet, |inputs| inputs.place.clone())
     }
 
     /// Returns the jobs that were listed.
@@ -277,50 +277,50 @@ impl Roll {
     }
 
     /// Makes the rows anew if anything they are made of has changed.
-    pub(super) fn settle(&mut self, picture: &FleetView, place: Where, order: SortOrder) {
+    pub(super) fn refresh(&mut self, picture: &FleetView, place: ResolvedScope, order: SortOrder) {
         let filter = picture.filter.text().to_owned();
         let filtered_at = (!picture.filter.is_empty()).then_some(picture.now);
         let only = Arc::clone(&picture.only);
-        let recipe = Recipe { place, order, filter, filtered_at, only };
-        let is_late = |row: &Row| {
-            row.gone_at.is_none_or(|at| picture.now.since(at) >= GONE_STAYS || picture.now < at)
+        let inputs = RowInputs { place, order, filter, filtered_at, only };
+        let is_late = |row: &ProcessRow| {
+            row.gone_at.is_none_or(|at| picture.now.since(at) >= GONE_SHOWN_FOR || picture.now < at)
         };
         let is_same = Arc::ptr_eq(&self.fleet.nodes, &picture.fleet.nodes)
-            && self.recipe.as_ref() == Some(&recipe);
+            && self.inputs.as_ref() == Some(&inputs);
         if is_same && !self.gone.iter().any(is_late) {
             return;
         }
         let before = std::mem::take(&mut self.fleet);
-        let is_followed = self.recipe.as_ref().is_some_and(|known| {
-            known.place == recipe.place
-                && known.filter == recipe.filter
-                && known.only == recipe.only
-        }) && picture.now.since(self.made_at) < GONE_STAYS
+        let is_followed = self.inputs.as_ref().is_some_and(|known| {
+            known.place == inputs.place
+                && known.filter == inputs.filter
+                && known.only == inputs.only
+        }) && picture.now.since(self.made_at) < GONE_SHOWN_FOR
             && picture.now >= self.made_at;
         self.gone.retain(|row| is_followed && !is_late(row));
         if !is_followed {
             // Columns grow with what comes, and do not shrink with what goes.
             (self.name, self.user) = (0, 0);
         }
-        self.gather(picture, &recipe, is_followed.then_some(&before));
-        self.sort(recipe.order);
-        self.rows.extend(self.gone.iter().cloned());
+        self.gather(picture, &inputs, is_followed.then_some(&before));
+        self.sort(inputs.order);
+        self.list.extend(self.gone.iter().cloned());
         self.fleet = picture.fleet.clone();
         self.made_at = picture.now;
-        self.recipe = Some(recipe);
+        self.inputs = Some(inputs);
     }
 
-    fn gather(&mut self, picture: &FleetView, recipe: &Recipe, before: Option<&Fleet>) {
-        self.rows.clear();
-        (self.hidden, self.nodes, self.silent) = (Hidden::default(), 0, None);
-        (self.has_jobs, self.has_chips, self.has_others) = (false, false, false);
-        (self.videos, self.ours, self.count) = (0, 0, 0);
-        let here: Vec<(usize, &Arc<Node>)> = match &recipe.place {
-            Where::Node(name) => {
+    fn gather(&mut self, picture: &FleetView, inputs: &RowInputs, before: Option<&Fleet>) {
+        self.list.clear();
+        (self.hidden, self.nodes, self.unknown_nodes) = (HiddenProcesses::default(), 0, None);
+        (self.has_jobs, self.has_tpus, self.has_gpus) = (false, false, false);
+        (self.video_count, self.own_count, self.count) = (0, 0, 0);
+        let here: Vec<(usize, &Arc<Node>)> = match &inputs.place {
+            ResolvedScope::Node(name) => {
                 let found = picture.fleet.nodes.iter().enumerate();
                 found.filter(|(_, node)| node.name == *name).collect()
             }
-            Where::Fleet | Where::Job(..) => picture
+            ResolvedScope::Fleet | ResolvedScope::Job(..) => picture
                 .shown
                 .iter()
                 .filter_map(|place| Some((*place, picture.fleet.nodes.get(*place)?)))
@@ -334,12 +334,13 @@ impl Roll {
                 same.or_else(|| fleet.node(&node.name))
             });
             if let Some(old) = old.filter(|old| !Arc::ptr_eq(old, node)) {
-                self.depart(old, node, picture, recipe);
+                self.record_ended(old, node, picture, inputs);
             }
-            let first = self.rows.len();
-            self.take(node, picture, recipe);
-            let own = self.rows.get(first..).unwrap_or_default().iter().filter_map(Row::sight);
-            let mut pids: Vec<u32> = own.map(|sight| sight.used.pid).collect();
+            let first = self.list.len();
+            self.take(node, picture, inputs);
+            let own =
+                self.list.get(first..).unwrap_or_default().iter().filter_map(ProcessRow::entry);
+            let mut pids: Vec<u32> = own.map(|entry| entry.used.pid).collect();
             pids.sort_unstable();
             pids.dedup();
             self.count += pids.len();
@@ -347,69 +348,76 @@ impl Roll {
     }
 
     /// Takes note of what has ended on a node.
-    fn depart(&mut self, old: &Arc<Node>, node: &Arc<Node>, picture: &FleetView, recipe: &Recipe) {
-        if node.link != Link::Up || are_the_same(old, node) {
+    fn record_ended(
+        &mut self,
+        old: &Arc<Node>,
+        node: &Arc<Node>,
+        picture: &FleetView,
+        inputs: &RowInputs,
+    ) {
+        if node.link != Link::Up || has_same_processes(old, node) {
             return;
         }
-        for row in rows_of(old) {
-            let Some(sight) = row.sight() else { continue };
-            let Some(start) = sight.start_ticks() else { continue };
+        for row in node_rows(old) {
+            let Some(entry) = row.entry() else { continue };
+            let Some(start) = entry.start_ticks() else { continue };
             let lives =
-                node.process(sight.used.pid).is_some_and(|now| now.key.start_ticks == start)
+                node.process(entry.used.pid).is_some_and(|now| now.key.start_ticks == start)
                     && node
                         .uses
                         .iter()
-                        .any(|used| used.pid == sight.used.pid && used.device == sight.used.device);
-            let key = sight.key();
+                        .any(|used| used.pid == entry.used.pid && used.device == entry.used.device);
+            let key = entry.key();
             if !lives
-                && self.gone.len() < MOST_GONE
-                && is_meant(sight, picture, recipe)
+                && self.gone.len() < MAX_GONE
+                && is_included(entry, picture, inputs)
                 && !self.gone.iter().any(|known| known.is(&key))
             {
-                self.gone.push(Row { gone_at: Some(picture.now), ..row.clone() });
+                self.gone.push(ProcessRow { gone_at: Some(picture.now), ..row.clone() });
             }
         }
     }
 
-    fn take(&mut self, node: &Arc<Node>, picture: &FleetView, recipe: &Recipe) {
-        let before = self.rows.len();
-        for row in rows_of(node) {
-            let Some(sight) = row.sight().filter(|sight| is_meant(*sight, picture, recipe)) else {
+    fn take(&mut self, node: &Arc<Node>, picture: &FleetView, inputs: &RowInputs) {
+        let before = self.list.len();
+        for row in node_rows(node) {
+            let Some(entry) = row.entry().filter(|entry| is_included(*entry, picture, inputs))
+            else {
                 continue;
             };
-            let is_over = sight.process.is_none()
-                && sight.unseen.is_none_or(|unseen| unseen.why == UnseenReason::Gone);
+            let is_over = entry.process.is_none()
+                && entry.unseen.is_none_or(|unseen| unseen.why == UnseenReason::Gone);
             if is_over && !self.gone.is_empty() {
-                let key = sight.key();
+                let key = entry.key();
                 if self.gone.iter().any(|known| known.is(&key)) {
                     continue;
                 }
             }
-            self.ours += usize::from(sight.is_ours() == Some(true));
-            self.has_jobs |= sight.job().is_some();
-            self.user = self.user.max(sight.user().map_or(0, width_of));
-            let video = [sight.used.encoder, sight.used.decoder];
+            self.own_count += usize::from(entry.is_ours() == Some(true));
+            self.has_jobs |= entry.job().is_some();
+            self.user = self.user.max(entry.user().map_or(0, width_of));
+            let video = [entry.used.encoder, entry.used.decoder];
             let is_used = video.into_iter().filter_map(share).any(|share| share > 0.0);
-            self.videos += usize::from(is_used);
-            if sight.is_chip() {
-                self.has_chips = true;
+            self.video_count += usize::from(is_used);
+            if entry.is_tpu() {
+                self.has_tpus = true;
             } else {
-                self.has_others = true;
+                self.has_gpus = true;
             }
-            self.rows.push(row);
+            self.list.push(row);
         }
-        if self.rows.len() > before {
+        if self.list.len() > before {
             self.nodes += 1;
             self.name = self.name.max(width_of(node.name.label()));
         }
-        if !matches!(recipe.place, Where::Job(..)) {
+        if !matches!(inputs.place, ResolvedScope::Job(..)) {
             self.count_hidden(node);
             // Of a broken device nobody expects it.
             let alive = node.devices.iter().enumerate().filter(|(_, one)| one.fault.is_none());
             let mut reasons = alive.filter_map(|(place, _)| node.why_users_unknown(place));
             if let Some(reason) = reasons.find(|reason| *reason != Reason::NotSampled) {
-                let (count, first) = self.silent.unwrap_or((0, reason));
-                self.silent = Some((count + 1, first));
+                let (count, first) = self.unknown_nodes.unwrap_or((0, reason));
+                self.unknown_nodes = Some((count + 1, first));
             }
         }
     }
@@ -428,34 +436,34 @@ impl Roll {
     fn sort(&mut self, order: SortOrder) {
         if order.column == "node" {
             if order.is_inverted {
-                self.rows.reverse();
+                self.list.reverse();
             }
             return;
         }
-        let rows = std::mem::take(&mut self.rows);
+        let rows = std::mem::take(&mut self.list);
         let keys =
-            rows.iter().map(|row| row.sight().map_or(Key::Unknown, |sight| key(sight, order)));
-        let mut keyed: Vec<(Key<'_>, usize)> = keys.zip(0..).collect();
-        let is_falling = falls(order.column) != order.is_inverted;
+            rows.iter().map(|row| row.entry().map_or(SortKey::Unknown, |entry| key(entry, order)));
+        let mut keyed: Vec<(SortKey<'_>, usize)> = keys.zip(0..).collect();
+        let is_falling = is_descending(order.column) != order.is_inverted;
         keyed.sort_by(|(one, at), (other, place)| {
-            one.against(other, is_falling).then_with(|| at.cmp(place))
+            one.compare(other, is_falling).then_with(|| at.cmp(place))
         });
         let places: Vec<usize> = keyed.into_iter().map(|(_, place)| place).collect();
-        let mut rows: Vec<Option<Row>> = rows.into_iter().map(Some).collect();
+        let mut rows: Vec<Option<ProcessRow>> = rows.into_iter().map(Some).collect();
         let taken = places.into_iter().filter_map(|place| rows.get_mut(place)?.take());
-        self.rows = taken.collect();
+        self.list = taken.collect();
     }
 }
 
 /// Says whether a node's processes are those it had before, which is so nearly always.
-fn are_the_same(old: &Node, node: &Node) -> bool {
+fn has_same_processes(old: &Node, node: &Node) -> bool {
     let [before, after] = [old, node].map(|node| node.processes.iter().map(|one| one.key));
     let [held, holds] = [old, node].map(|node| node.uses.iter().map(|one| (one.pid, &one.device)));
     before.eq(after) && held.eq(holds)
 }
 
 /// Returns a node's rows in their natural order: by device, and what holds most first.
-fn rows_of(node: &Arc<Node>) -> impl Iterator<Item = Row> + use<> {
+fn node_rows(node: &Arc<Node>) -> impl Iterator<Item = ProcessRow> + use<> {
     let mut pids: Vec<(u32, usize)> =
         node.processes.iter().map(|one| one.key.pid).zip(0..).collect();
     pids.sort_unstable();
@@ -474,7 +482,7 @@ fn rows_of(node: &Arc<Node>) -> impl Iterator<Item = Row> + use<> {
         .collect();
     all.sort_unstable_by_key(|(rank, ..)| *rank);
     let node = Arc::clone(node);
-    all.into_iter().map(move |(_, device, process, used)| Row {
+    all.into_iter().map(move |(_, device, process, used)| ProcessRow {
         node: Arc::clone(&node),
         used,
         process,
@@ -484,38 +492,38 @@ fn rows_of(node: &Arc<Node>) -> impl Iterator<Item = Row> + use<> {
 }
 
 /// Says whether a process is among those that are looked for.
-fn is_meant(sight: Sight<'_>, picture: &FleetView, recipe: &Recipe) -> bool {
-    if let Where::Job(id, other) = &recipe.place {
-        let own = sight.job();
+fn is_included(entry: ProcessEntry<'_>, picture: &FleetView, inputs: &RowInputs) -> bool {
+    if let ResolvedScope::Job(id, other) = &inputs.place {
+        let own = entry.job();
         if own != Some(id) && (own.is_none() || own != other.as_ref()) {
             return false;
         }
     }
-    if !picture.only.matches_process(sight.node, sight.used) {
+    if !picture.only.matches_process(entry.node, entry.used) {
         return false;
     }
     if picture.filter.is_empty() {
         return true;
     }
     let usage = Usage {
-        used: sight.used.clone(),
-        process: sight.process.cloned(),
-        unseen: sight.unseen.cloned(),
+        used: entry.used.clone(),
+        process: entry.process.cloned(),
+        unseen: entry.unseen.cloned(),
     };
-    picture.filter.matches_usage(sight.node, sight.device, &usage, picture.now)
+    picture.filter.matches_usage(entry.node, entry.device, &usage, picture.now)
 }
 
 /// What a row is sorted by.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Key<'a> {
+enum SortKey<'a> {
     Number(f64),
     Text(&'a str),
     Unknown,
 }
 
-impl Key<'_> {
+impl SortKey<'_> {
     /// Compares; what is not known comes last, whichever way round.
-    fn against(&self, other: &Self, is_falling: bool) -> Ordering {
+    fn compare(&self, other: &Self, is_falling: bool) -> Ordering {
         let found = match (self, other) {
             (Self::Unknown, Self::Unknown) => return Ordering::Equal,
             (Self::Unknown, _) => return Ordering::Greater,
@@ -530,47 +538,49 @@ impl Key<'_> {
 }
 
 /// Says whether the largest comes first.
-fn falls(column: &str) -> bool {
+fn is_descending(column: &str) -> bool {
     matches!(
         column,
         "gpumem" | "psm" | "pmembw" | "penc" | "pdec" | "pcpu" | "prss" | "rss" | "time"
     )
 }
 
-fn key(sight: Sight<'_>, order: SortOrder) -> Key<'_> {
-    let number = |value: Option<f32>| value.map_or(Key::Unknown, |value| Key::Number(value.into()));
-    let bytes =
-        |value: Option<Bytes>| value.map_or(Key::Unknown, |bytes| Key::Number(large(bytes.0)));
-    let process = sight.process;
+fn key(entry: ProcessEntry<'_>, order: SortOrder) -> SortKey<'_> {
+    let number =
+        |value: Option<f32>| value.map_or(SortKey::Unknown, |value| SortKey::Number(value.into()));
+    let bytes = |value: Option<Bytes>| {
+        value.map_or(SortKey::Unknown, |bytes| SortKey::Number(large(bytes.0)))
+    };
+    let process = entry.process;
     match order.column {
-        "gpu" => sight
+        "gpu" => entry
             .device
-            .and_then(|device| device_number(sight.node, device))
-            .map_or(Key::Unknown, Key::Number),
-        "pid" => Key::Number(f64::from(sight.used.pid)),
-        "type" => sight.used.kind.get().map_or(Key::Unknown, |kind| Key::Text(kind.text())),
-        "user" => sight.user().map_or(Key::Unknown, Key::Text),
-        "gpumem" => bytes(sight.used.memory.get()),
-        "psm" => number(sight.load()),
-        "pmembw" => number(share(sight.used.memory_utilization)),
-        "penc" => number(share(sight.used.encoder)),
-        "pdec" => number(share(sight.used.decoder)),
+            .and_then(|device| device_number(entry.node, device))
+            .map_or(SortKey::Unknown, SortKey::Number),
+        "pid" => SortKey::Number(f64::from(entry.used.pid)),
+        "type" => entry.used.kind.get().map_or(SortKey::Unknown, |kind| SortKey::Text(kind.text())),
+        "user" => entry.user().map_or(SortKey::Unknown, SortKey::Text),
+        "gpumem" => bytes(entry.used.memory.get()),
+        "psm" => number(entry.load()),
+        "pmembw" => number(share(entry.used.memory_utilization)),
+        "penc" => number(share(entry.used.encoder)),
+        "pdec" => number(share(entry.used.decoder)),
         "pcpu" => number(process.and_then(|process| process.cpu_percent.get())),
         "prss" => number(process.and_then(|process| share(process.resident_share))),
         "rss" => bytes(process.and_then(|process| process.resident.get())),
         "time" => {
             let seconds = process.and_then(|process| process.running_seconds.get());
-            seconds.map_or(Key::Unknown, |seconds| Key::Number(large(seconds)))
+            seconds.map_or(SortKey::Unknown, |seconds| SortKey::Number(large(seconds)))
         }
-        "job" => match sight.job().map(JobId::as_str) {
-            Some(id) => id.parse().map_or(Key::Text(id), Key::Number),
-            None => Key::Unknown,
+        "job" => match entry.job().map(JobId::as_str) {
+            Some(id) => id.parse().map_or(SortKey::Text(id), SortKey::Number),
+            None => SortKey::Unknown,
         },
-        "command" => match sight.command() {
-            "" => Key::Unknown,
-            command => Key::Text(command),
+        "command" => match entry.command() {
+            "" => SortKey::Unknown,
+            command => SortKey::Text(command),
         },
-        _ => Key::Unknown,
+        _ => SortKey::Unknown,
     }
 }
 

@@ -10,21 +10,21 @@ use crate::view::line::{Line, Tone, UNKNOWN};
 use crate::view::menu::{Menu, MenuEvent};
 use crate::view::navigation::{Movement, Viewport};
 use crate::view::processes::columns::short;
-use crate::view::processes::target::Target;
+use crate::view::processes::target::ProcessTarget;
 
 /// Processes shown at once; more are scrolled.
-const ROWS: usize = 10;
+const MAX_ROWS: usize = 10;
 
 /// The question which signal is sent, whether really, and the answers.
 #[derive(Clone, Debug)]
-pub struct SignalBox {
-    stage: Stage,
-    targets: Vec<(Target, Option<Result<(), RequestError>>)>,
+pub struct SignalDialog {
+    stage: SignalStep,
+    targets: Vec<(ProcessTarget, Option<Result<(), RequestError>>)>,
     window: Viewport,
 }
 
 #[derive(Clone, Debug)]
-enum Stage {
+enum SignalStep {
     Choose(Menu<Signal>),
     Confirm(Signal),
     Sent(Signal),
@@ -32,7 +32,7 @@ enum Stage {
 
 /// What a key did to it.
 #[derive(Debug)]
-pub(crate) enum Pressed {
+pub(crate) enum SignalDialogEffect {
     Stay,
     Close,
     /// To be sent; the answers are waited for.
@@ -41,40 +41,40 @@ pub(crate) enum Pressed {
 
 /// What an answer came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Taken {
+pub(crate) enum SignalReply {
     /// It was asked by somebody else.
-    NotOurs,
+    Unrelated,
     /// Others are waited for, or it is to be read.
-    Noted,
+    Pending,
     /// It was the last, and all is well: these words say so.
-    Over(String),
+    AllSent(String),
 }
 
-impl SignalBox {
+impl SignalDialog {
     /// Asks which signal, unless it is known, and whether it is to be sent to these.
-    pub(super) fn new(signal: Option<Signal>, targets: Vec<Target>) -> Self {
-        let stage = signal.map_or_else(|| Stage::Choose(menu(&targets)), Stage::Confirm);
+    pub(super) fn new(signal: Option<Signal>, targets: Vec<ProcessTarget>) -> Self {
+        let stage = signal.map_or_else(|| SignalStep::Choose(menu(&targets)), SignalStep::Confirm);
         let targets = targets.into_iter().map(|target| (target, None)).collect();
         Self { stage, targets, window: Viewport::default() }
     }
 
     /// Takes a key.
-    pub(crate) fn press(&mut self, key: Key) -> Pressed {
-        if let Stage::Choose(menu) = &mut self.stage {
+    pub(crate) fn press(&mut self, key: Key) -> SignalDialogEffect {
+        if let SignalStep::Choose(menu) = &mut self.stage {
             match menu.press(key) {
                 MenuEvent::Pending => {}
-                MenuEvent::Closed => return Pressed::Close,
-                MenuEvent::Selected(signal) => self.stage = Stage::Confirm(signal),
+                MenuEvent::Closed => return SignalDialogEffect::Close,
+                MenuEvent::Selected(signal) => self.stage = SignalStep::Confirm(signal),
             }
-            return Pressed::Stay;
+            return SignalDialogEffect::Stay;
         }
         match (key, &self.stage) {
             (Key::NamedKey(NamedKey::Escape) | Key::Control('c') | Key::Letter('q'), _)
-            | (Key::NamedKey(NamedKey::Enter), Stage::Sent(_)) => Pressed::Close,
-            (Key::NamedKey(NamedKey::Enter), Stage::Confirm(signal)) => {
+            | (Key::NamedKey(NamedKey::Enter), SignalStep::Sent(_)) => SignalDialogEffect::Close,
+            (Key::NamedKey(NamedKey::Enter), SignalStep::Confirm(signal)) => {
                 let signal = *signal;
-                self.stage = Stage::Sent(signal);
-                Pressed::Send(self.errands(signal))
+                self.stage = SignalStep::Sent(signal);
+                SignalDialogEffect::Send(self.requests(signal))
             }
             (key, _) => {
                 let step = if key == Key::Letter('j') {
@@ -88,13 +88,13 @@ impl SignalBox {
                     let top = step.from(self.window.top, self.targets.len(), self.window.rows);
                     self.window.top = top;
                 }
-                Pressed::Stay
+                SignalDialogEffect::Stay
             }
         }
     }
 
-    fn errands(&self, signal: Signal) -> Vec<NodeRequest> {
-        let errand = |(target, _): &(Target, _)| NodeRequest {
+    fn requests(&self, signal: Signal) -> Vec<NodeRequest> {
+        let errand = |(target, _): &(ProcessTarget, _)| NodeRequest {
             node: target.node.clone(),
             question: ProcessRequest::Signal(target.key, signal),
         };
@@ -102,21 +102,21 @@ impl SignalBox {
     }
 
     /// Takes an answer; says what it came to.
-    pub(crate) fn take(&mut self, reply: &NodeReply) -> Taken {
-        let Stage::Sent(signal) = self.stage else { return Taken::NotOurs };
+    pub(crate) fn take(&mut self, reply: &NodeReply) -> SignalReply {
+        let SignalStep::Sent(signal) = self.stage else { return SignalReply::Unrelated };
         let ProcessRequest::Signal(key, sent) = reply.request.question else {
-            return Taken::NotOurs;
+            return SignalReply::Unrelated;
         };
         let mut waiting = self.targets.iter_mut().filter(|(_, answer)| answer.is_none());
         let found =
             waiting.find(|(target, _)| sent == signal && target.is(&reply.request.node, key));
-        let Some((_, answer)) = found else { return Taken::NotOurs };
+        let Some((_, answer)) = found else { return SignalReply::Unrelated };
         *answer = Some(reply.answer.as_ref().map(|_| ()).map_err(Clone::clone));
         if self.targets.iter().any(|(_, answer)| *answer != Some(Ok(()))) {
-            return Taken::Noted;
+            return SignalReply::Pending;
         }
         let name = signal.name();
-        Taken::Over(match self.targets.as_slice() {
+        SignalReply::AllSent(match self.targets.as_slice() {
             [(target, _)] => format!("{name} sent to {}", target.name()),
             all => format!("{name} sent to {} processes", all.len()),
         })
@@ -125,21 +125,21 @@ impl SignalBox {
     /// Returns its lines.
     pub(crate) fn lines(&self, scene: RenderContext<'_>, width: u16, most: usize) -> Vec<Line> {
         let signal = match &self.stage {
-            Stage::Choose(menu) => return menu.lines(width, most.min(menu.height())),
-            Stage::Confirm(signal) | Stage::Sent(signal) => *signal,
+            SignalStep::Choose(menu) => return menu.lines(width, most.min(menu.height())),
+            SignalStep::Confirm(signal) | SignalStep::Sent(signal) => *signal,
         };
         let count = self.targets.len();
         let many = if count == 1 { String::new() } else { format!("{count} processes") };
         let one = if count == 1 { "this process" } else { &many };
         let title = match &self.stage {
-            Stage::Sent(_) => Line::of(format!("{} to {one}", signal.name()), Tone::Strong),
-            Stage::Choose(_) | Stage::Confirm(_) => {
+            SignalStep::Sent(_) => Line::of(format!("{} to {one}", signal.name()), Tone::Strong),
+            SignalStep::Choose(_) | SignalStep::Confirm(_) => {
                 Line::of(format!("send {} to {one}?", signal.name()), Tone::Warn)
                     .text("  Enter sends, Esc leaves", Tone::Faint)
             }
         };
         let mut lines = vec![title.cut(width)];
-        let rows = most.saturating_sub(2).min(ROWS).min(count);
+        let rows = most.saturating_sub(2).min(MAX_ROWS).min(count);
         let mut window = self.window;
         window.settle(rows, count, None);
         let columns = Columns::fit(width);
@@ -168,12 +168,13 @@ impl SignalBox {
     /// Returns how many lines it wants.
     pub(crate) fn height(&self) -> usize {
         match &self.stage {
-            Stage::Choose(menu) => menu.height(),
-            Stage::Confirm(_) | Stage::Sent(_) => {
+            SignalStep::Choose(menu) => menu.height(),
+            SignalStep::Confirm(_) | SignalStep::Sent(_) => {
                 let count = self.targets.len();
-                let failed = |(_, answer): &&(Target, Option<_>)| matches!(answer, Some(Err(_)));
-                let reasons = self.targets.iter().filter(failed).count().min(ROWS);
-                2 + count.min(ROWS) + reasons + usize::from(count > ROWS)
+                let failed =
+                    |(_, answer): &&(ProcessTarget, Option<_>)| matches!(answer, Some(Err(_)));
+                let reasons = self.targets.iter().filter(failed).count().min(MAX_ROWS);
+                2 + count.min(MAX_ROWS) + reasons + usize::from(count > MAX_ROWS)
             }
         }
     }
@@ -182,15 +183,15 @@ impl SignalBox {
     fn note(
         &self,
         scene: RenderContext<'_>,
-        target: &Target,
+        target: &ProcessTarget,
         answer: Option<&Result<(), RequestError>>,
     ) -> (String, Tone) {
         match (answer, &self.stage) {
             (Some(Ok(())), _) => ("sent".to_owned(), Tone::Accent),
             (Some(Err(_)), _) => ("not sent".to_owned(), Tone::Bad),
-            (None, Stage::Sent(_)) => ("waiting for the node".to_owned(), Tone::Faint),
-            (None, Stage::Choose(_) | Stage::Confirm(_)) => {
-                match (target.hindrance(scene.picture), target.is_ours) {
+            (None, SignalStep::Sent(_)) => ("waiting for the node".to_owned(), Tone::Faint),
+            (None, SignalStep::Choose(_) | SignalStep::Confirm(_)) => {
+                match (target.unreachable_reason(scene.picture), target.is_ours) {
                     (Some(words), _) => (words.to_owned(), Tone::Bad),
                     (None, Some(false)) => ("not yours; root only".to_owned(), Tone::Warn),
                     (None, Some(true) | None) => (String::new(), Tone::Plain),
@@ -202,28 +203,28 @@ impl SignalBox {
     /// Returns the keys that do something here.
     pub(crate) fn hints(&self) -> &'static [(&'static str, &'static str)] {
         match &self.stage {
-            Stage::Choose(_) => &[("↑ ↓", "move"), ("Enter", "choose"), ("Esc", "leave")],
-            Stage::Confirm(_) => &[("↑ ↓", "scroll"), ("Enter", "send"), ("Esc", "leave")],
-            Stage::Sent(_) => &[("↑ ↓", "scroll"), ("Esc", "close")],
+            SignalStep::Choose(_) => &[("↑ ↓", "move"), ("Enter", "choose"), ("Esc", "leave")],
+            SignalStep::Confirm(_) => &[("↑ ↓", "scroll"), ("Enter", "send"), ("Esc", "leave")],
+            SignalStep::Sent(_) => &[("↑ ↓", "scroll"), ("Esc", "close")],
         }
     }
 }
 
 /// The signals, those most wanted by their letters.
-fn menu(targets: &[Target]) -> Menu<Signal> {
+fn menu(targets: &[ProcessTarget]) -> Menu<Signal> {
     let whom = match targets {
         [one] => one.name(),
         all => format!("{} processes", all.len()),
     };
     let empty = Menu::new(format!("signal to {whom}"));
     let menu = Signal::ALL.into_iter().fold(empty, |menu, signal| {
-        let (letter, help) = meaning(signal);
+        let (letter, help) = description(signal);
         menu.with(signal, letter, format!("{:>2} SIG{}", signal.number(), signal.name()), help)
     });
     menu.on(|signal| *signal == Signal::Terminate)
 }
 
-const fn meaning(signal: Signal) -> (Option<char>, &'static str) {
+const fn description(signal: Signal) -> (Option<char>, &'static str) {
     match signal {
         Signal::HangUp => (None, "its terminal is gone; daemons read their settings anew"),
         Signal::Interrupt => (Some('I'), "as Ctrl-C: stop what you do"),
@@ -289,7 +290,7 @@ impl Columns {
             .text("COMMAND", Tone::Faint)
     }
 
-    fn row(self, target: &Target, (note, tone): (String, Tone)) -> Line {
+    fn row(self, target: &ProcessTarget, (note, tone): (String, Tone)) -> Line {
         let user = target.user.as_deref().unwrap_or(UNKNOWN);
         let command = short(&target.command, false);
         let line = Line::new()
@@ -311,14 +312,14 @@ impl Columns {
 
 /// Answers that come when nobody looks at the question any more.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Late {
+pub(super) struct LateReplies {
     sent: usize,
     /// The first that was not sent, and why; how many others.
     failed: Option<(String, usize)>,
     at: crate::time::Timestamp,
 }
 
-impl Late {
+impl LateReplies {
     /// Counts one, and says how it stands; after a while it counts anew.
     pub(super) fn take(&mut self, reply: &NodeReply, signal: Signal) -> String {
         if reply.at.since(self.at) > std::time::Duration::from_secs(10) {
@@ -353,8 +354,8 @@ mod tests {
     use crate::model::{NodeName, ProcessKey, ProcessResponse, Refusal};
     use crate::time::Timestamp;
 
-    fn target(node: &str, pid: u32) -> Target {
-        Target {
+    fn target(node: &str, pid: u32) -> ProcessTarget {
+        ProcessTarget {
             node: NodeName::new(node).unwrap(),
             key: ProcessKey { pid, start_ticks: 9 },
             user: Some("alice".into()),
@@ -372,49 +373,51 @@ mod tests {
 
     #[test]
     fn nothing_is_sent_without_a_yes() {
-        let mut one = SignalBox::new(Some(Signal::Kill), vec![target("a", 1)]);
-        assert!(matches!(one.press(Key::Letter('y')), Pressed::Stay));
-        assert!(matches!(one.press(Key::NamedKey(NamedKey::Escape)), Pressed::Close));
-        let Pressed::Send(errands) = one.press(ENTER) else { panic!() };
+        let mut one = SignalDialog::new(Some(Signal::Kill), vec![target("a", 1)]);
+        assert!(matches!(one.press(Key::Letter('y')), SignalDialogEffect::Stay));
+        assert!(matches!(one.press(Key::NamedKey(NamedKey::Escape)), SignalDialogEffect::Close));
+        let SignalDialogEffect::Send(requests) = one.press(ENTER) else { panic!() };
         let question = ProcessRequest::Signal(ProcessKey { pid: 1, start_ticks: 9 }, Signal::Kill);
-        assert_eq!(errands, [NodeRequest { node: NodeName::new("a").unwrap(), question }]);
-        assert!(matches!(one.press(ENTER), Pressed::Close), "it is sent once");
+        assert_eq!(requests, [NodeRequest { node: NodeName::new("a").unwrap(), question }]);
+        assert!(matches!(one.press(ENTER), SignalDialogEffect::Close), "it is sent once");
     }
 
     #[test]
     fn the_menu_leads_to_the_question() {
-        let mut one = SignalBox::new(None, vec![target("a", 1)]);
-        assert!(matches!(one.press(Key::Letter('K')), Pressed::Stay));
-        let Pressed::Send(errands) = one.press(ENTER) else { panic!() };
-        assert!(matches!(errands[0].question, ProcessRequest::Signal(_, Signal::Kill)));
+        let mut one = SignalDialog::new(None, vec![target("a", 1)]);
+        assert!(matches!(one.press(Key::Letter('K')), SignalDialogEffect::Stay));
+        let SignalDialogEffect::Send(requests) = one.press(ENTER) else { panic!() };
+        assert!(matches!(requests[0].question, ProcessRequest::Signal(_, Signal::Kill)));
         // Enter on the menu takes the gentlest that ends a process.
-        let mut one = SignalBox::new(None, vec![target("a", 1)]);
+        let mut one = SignalDialog::new(None, vec![target("a", 1)]);
         one.press(ENTER);
-        let Pressed::Send(errands) = one.press(ENTER) else { panic!() };
-        assert!(matches!(errands[0].question, ProcessRequest::Signal(_, Signal::Terminate)));
+        let SignalDialogEffect::Send(requests) = one.press(ENTER) else { panic!() };
+        assert!(matches!(requests[0].question, ProcessRequest::Signal(_, Signal::Terminate)));
     }
 
     #[test]
     fn each_process_has_its_own_answer_and_what_failed_stays_on_the_screen() {
-        let mut two = SignalBox::new(Some(Signal::Terminate), vec![target("a", 1), target("b", 1)]);
-        let Pressed::Send(errands) = two.press(ENTER) else { panic!() };
-        assert_eq!(two.take(&reply(&errands[1], Ok(ProcessResponse::Sent))), Taken::Noted);
+        let mut two =
+            SignalDialog::new(Some(Signal::Terminate), vec![target("a", 1), target("b", 1)]);
+        let SignalDialogEffect::Send(requests) = two.press(ENTER) else { panic!() };
+        assert_eq!(two.take(&reply(&requests[1], Ok(ProcessResponse::Sent))), SignalReply::Pending);
         // The other process of that number, on the other node, still waits.
         let answered: Vec<bool> = two.targets.iter().map(|(_, answer)| answer.is_some()).collect();
         assert_eq!(answered, [false, true]);
-        let elsewhere = NodeRequest { node: NodeName::new("c").unwrap(), ..errands[0].clone() };
-        assert_eq!(two.take(&reply(&elsewhere, Ok(ProcessResponse::Sent))), Taken::NotOurs);
+        let elsewhere = NodeRequest { node: NodeName::new("c").unwrap(), ..requests[0].clone() };
+        assert_eq!(two.take(&reply(&elsewhere, Ok(ProcessResponse::Sent))), SignalReply::Unrelated);
         let refused = Err(RequestError::from(Refusal::Gone));
-        assert_eq!(two.take(&reply(&errands[0], refused)), Taken::Noted);
-        let again = two.take(&reply(&errands[0], Ok(ProcessResponse::Sent)));
-        assert_eq!(again, Taken::NotOurs, "nobody asked twice");
+        assert_eq!(two.take(&reply(&requests[0], refused)), SignalReply::Pending);
+        let again = two.take(&reply(&requests[0], Ok(ProcessResponse::Sent)));
+        assert_eq!(again, SignalReply::Unrelated, "nobody asked twice");
     }
 
     #[test]
     fn when_all_is_well_one_sentence_says_so() {
-        let mut one = SignalBox::new(Some(Signal::Terminate), vec![target("gpu03", 41)]);
-        let Pressed::Send(errands) = one.press(ENTER) else { panic!() };
-        let Taken::Over(words) = one.take(&reply(&errands[0], Ok(ProcessResponse::Sent))) else {
+        let mut one = SignalDialog::new(Some(Signal::Terminate), vec![target("gpu03", 41)]);
+        let SignalDialogEffect::Send(requests) = one.press(ENTER) else { panic!() };
+        let SignalReply::AllSent(words) = one.take(&reply(&requests[0], Ok(ProcessResponse::Sent)))
+        else {
             panic!()
         };
         assert_eq!(words, "TERM sent to 41 python train.py of alice on gpu03");
@@ -426,7 +429,7 @@ mod tests {
             node: NodeName::new("a").unwrap(),
             question: ProcessRequest::Signal(ProcessKey { pid, start_ticks: 9 }, Signal::Kill),
         };
-        let mut late = Late::default();
+        let mut late = LateReplies::default();
         let mut take = |pid, answer| late.take(&reply(&errand(pid), answer), Signal::Kill);
         assert_eq!(take(1, Ok(ProcessResponse::Sent)), "KILL sent to 1 on a");
         assert_eq!(take(2, Ok(ProcessResponse::Sent)), "KILL sent to 2 processes");

@@ -11,9 +11,9 @@ use crate::view::input::Click;
 use crate::view::line::{Line, Tone};
 use crate::view::navigation::Navigation;
 use crate::view::number_format::{Units, gib};
-use crate::view::processes::columns::{Columns, Manner, longest_shift, short, state};
-use crate::view::processes::metrics::doing;
-use crate::view::processes::rows::{Row, Sight, Where, column};
+use crate::view::processes::columns::{Columns, RowOptions, max_shift, short, state};
+use crate::view::processes::detail::state_text;
+use crate::view::processes::rows::{ProcessEntry, ProcessRow, ResolvedScope, column};
 use crate::view::processes::{Scope, State};
 
 /// Returns the lines.
@@ -23,82 +23,83 @@ pub(super) fn lines(
     width: u16,
     height: usize,
 ) -> Vec<Line> {
-    let where_ = navigation.processes.roll.place();
+    let where_ = navigation.processes.rows.place();
     let place = &mut navigation.processes;
     place.width = width;
     let has_detail = height >= 8;
     let mut lines = vec![title(scene, place, width)];
-    let count = place.roll.rows.len();
+    let count = place.rows.list.len();
     if count == 0 {
-        lines.extend(nothing(scene, place, width));
+        lines.extend(empty_lines(scene, place, width));
         lines.truncate(height);
         return lines;
     }
     let density = place.density(scene);
-    let has_node = !matches!(where_, Where::Node(_));
+    let has_node = !matches!(where_, ResolvedScope::Node(_));
     let chosen = &scene.taste.columns.processes;
     let columns =
-        Columns::fit(&place.roll, chosen, (density, has_node), (Units::of(scene.taste), width));
+        Columns::fit(&place.rows, chosen, (density, has_node), (Units::of(scene.taste), width));
     let rows = height.saturating_sub(lines.len() + 1 + usize::from(has_detail));
-    let at = place.cursor_place();
+    let at = place.find_cursor();
     place.window.settle(rows, count, at);
     lines.push(place.window.beside(columns.titles(place.order.column), count, width));
-    let own = at.and_then(|at| place.roll.rows.get(at)).and_then(Row::key);
+    let own = at.and_then(|at| place.rows.list.get(at)).and_then(ProcessRow::key);
     for row in place.window.range(count) {
-        let Some(sight) = place.roll.rows.get(row).and_then(Row::sight) else { continue };
+        let Some(entry) = place.rows.list.get(row).and_then(ProcessRow::entry) else { continue };
         let is_selected = at == Some(row);
-        let target = sight.process.map(|process| (sight.node.name.clone(), process.key));
-        let is_same = !is_selected
+        let target = entry.process.map(|process| (entry.node.name.clone(), process.key));
+        let is_same_process = !is_selected
             && own
                 .as_ref()
-                .is_some_and(|own| own.pid == sight.used.pid && own.node == sight.node.name);
-        let manner = Manner {
+                .is_some_and(|own| own.pid == entry.used.pid && own.node == entry.node.name);
+        let options = RowOptions {
             now: scene.picture.now,
             shift: place.shift,
             is_tagged: target.is_some_and(|tag| place.tags.contains_key(&tag)),
-            is_same,
+            is_same_process,
         };
-        let line = columns.row(sight, manner).cut(width);
+        let line = columns.row(entry, options).cut(width);
         lines.push(line.selected(is_selected).click(Click::Row(row)));
     }
     if has_detail {
         lines.resize(height - 1, Line::new());
-        let sight = at.and_then(|at| place.roll.rows.get(at)).and_then(Row::sight);
-        lines.push(sight.map(|sight| detail(scene, sight).cut(width)).unwrap_or_default());
+        let entry = at.and_then(|at| place.rows.list.get(at)).and_then(ProcessRow::entry);
+        lines.push(entry.map(|entry| detail(scene, entry).cut(width)).unwrap_or_default());
     }
     lines.truncate(height);
     lines
 }
 
 /// Returns how far commands can be moved until the longest one in sight ends at the right edge.
-pub(super) fn last_shift(scene: RenderContext<'_>, navigation: &Navigation) -> usize {
+pub(super) fn max_shift_in_view(scene: RenderContext<'_>, navigation: &Navigation) -> usize {
     let place = &navigation.processes;
-    let has_node = !matches!(place.roll.place(), Where::Node(_));
+    let has_node = !matches!(place.rows.place(), ResolvedScope::Node(_));
     let density = place.density(scene);
     let chosen = &scene.taste.columns.processes;
     let columns = Columns::fit(
-        &place.roll,
+        &place.rows,
         chosen,
         (density, has_node),
         (Units::of(scene.taste), place.width),
     );
     let room = place.width.saturating_sub(columns.before_command());
-    let range = place.window.range(place.roll.rows.len());
-    let shown = place.roll.rows.get(range).unwrap_or_default();
-    let commands = shown.iter().filter_map(|row| Some(row.sight()?.command()));
-    let shifts =
-        commands.map(|command| longest_shift(&short(command, density == Density::Full), room));
+    let range = place.window.range(place.rows.list.len());
+    let shown = place.rows.list.get(range).unwrap_or_default();
+    let commands = shown.iter().filter_map(|row| Some(row.entry()?.command()));
+    let shifts = commands.map(|command| max_shift(&short(command, density == Density::Full), room));
     shifts.max().unwrap_or(0)
 }
 
 fn title(scene: RenderContext<'_>, place: &State, width: u16) -> Line {
-    let roll = &place.roll;
-    let (count, nodes) = (roll.count, roll.nodes);
+    let rows = &place.rows;
+    let (count, nodes) = (rows.count, rows.nodes);
     let plural = |count: usize| if count == 1 { "" } else { "s" };
-    let mut own = match place.roll.place() {
-        Where::Fleet => Line::of("all nodes", Tone::Strong),
-        Where::Node(name) => Line::of("node ", Tone::Faint).text(name.as_str(), Tone::Strong),
-        Where::Job(id, _) => job(&scene.picture.fleet, &id),
+    let mut own = match place.rows.place() {
+        ResolvedScope::Fleet => Line::of("all nodes", Tone::Strong),
+        ResolvedScope::Node(name) => {
+            Line::of("node ", Tone::Faint).text(name.as_str(), Tone::Strong)
+        }
+        ResolvedScope::Job(id, _) => job(&scene.picture.fleet, &id),
     };
     let many = if place.scope == Scope::Node || nodes == 0 {
         format!("{count} process{}", if count == 1 { "" } else { "es" })
@@ -110,16 +111,16 @@ fn title(scene: RenderContext<'_>, place: &State, width: u16) -> Line {
         )
     };
     own = own.gap(2).text(many, Tone::Plain);
-    if roll.hidden.count > 0 {
-        let held = if roll.hidden.memory.0 > 0 {
+    if rows.hidden.count > 0 {
+        let held = if rows.hidden.memory.0 > 0 {
             let units = Units::of(scene.taste);
-            format!(", {:.1} {}", units.of_gib(gib(roll.hidden.memory)), units.word())
+            format!(", {:.1} {}", units.of_gib(gib(rows.hidden.memory)), units.word())
         } else {
             String::new()
         };
-        own = own.gap(2).text(format!("{} hidden{held}", roll.hidden.count), Tone::Warn);
+        own = own.gap(2).text(format!("{} hidden{held}", rows.hidden.count), Tone::Warn);
     }
-    if let Some((nodes, reason)) = roll.silent.filter(|_| count > 0) {
+    if let Some((nodes, reason)) = rows.unknown_nodes.filter(|_| count > 0) {
         let words = format!("{nodes} node{} not told: {}", plural(nodes), reason.text());
         own = own.gap(2).text(words, Tone::Faint);
     }
@@ -127,7 +128,7 @@ fn title(scene: RenderContext<'_>, place: &State, width: u16) -> Line {
     if !place.tags.is_empty() {
         right = right.text(format!("{} tagged", place.tags.len()), Tone::Accent).gap(2);
     }
-    if roll.has_chips && width >= 100 {
+    if rows.has_tpus && width >= 100 {
         right = right.text("* of the whole chip", Tone::Faint).gap(2);
     }
     let sorted = column(place.order.column).map_or("", |column| column.label);
@@ -151,10 +152,10 @@ fn job(fleet: &Fleet, id: &JobId) -> Line {
 }
 
 /// Says why there are no rows.
-fn nothing(scene: RenderContext<'_>, place: &State, width: u16) -> Vec<Line> {
+fn empty_lines(scene: RenderContext<'_>, place: &State, width: u16) -> Vec<Line> {
     let picture = scene.picture;
     let mut lines = Vec::new();
-    if let Some((nodes, reason)) = place.roll.silent {
+    if let Some((nodes, reason)) = place.rows.unknown_nodes {
         let many = if nodes == 1 { "one node".to_owned() } else { format!("{nodes} nodes") };
         lines.push(format!("who uses the devices of {many} is not known: {}", reason.text()));
     }
@@ -179,17 +180,17 @@ fn nothing(scene: RenderContext<'_>, place: &State, width: u16) -> Vec<Line> {
 }
 
 /// Returns what one process is, its whole command line last.
-fn detail(scene: RenderContext<'_>, sight: Sight<'_>) -> Line {
+fn detail(scene: RenderContext<'_>, entry: ProcessEntry<'_>) -> Line {
     let faint = Tone::Faint;
-    let mut line = Line::of(format!("{} ", sight.used.pid), Tone::Strong)
-        .text(sight.user().unwrap_or("owner not known"), Tone::Plain)
-        .text(format!(" on {}", sight.node.name.label()), Tone::Plain);
-    if let Some(state) = state(sight, scene.picture.now) {
+    let mut line = Line::of(format!("{} ", entry.used.pid), Tone::Strong)
+        .text(entry.user().unwrap_or("owner not known"), Tone::Plain)
+        .text(format!(" on {}", entry.node.name.label()), Tone::Plain);
+    if let Some(state) = state(entry, scene.picture.now) {
         line = line.gap(2).text(state.words, state.tone);
-    } else if let Some(state) = sight.process.and_then(|process| process.state.get()) {
-        line = line.text(format!("  {}", doing(state)), faint);
+    } else if let Some(state) = entry.process.and_then(|process| process.state.get()) {
+        line = line.text(format!("  {}", state_text(state)), faint);
     }
-    if let Some(process) = sight.process {
+    if let Some(process) = entry.process {
         if let Some(parent) = process.statics.parent_pid.get() {
             line = line.text(format!("  parent {parent}"), faint);
         }
@@ -201,11 +202,11 @@ fn detail(scene: RenderContext<'_>, sight: Sight<'_>) -> Line {
             line = line.text(format!("  {} {}", container.kind.text(), container.id), faint);
         }
     }
-    if let Some(job) = sight.job() {
+    if let Some(job) = entry.job() {
         line = line.text(format!("  job {job}"), faint);
     }
-    if let Reading::Unknown(reason) = &sight.used.memory {
+    if let Reading::Unknown(reason) = &entry.used.memory {
         line = line.text(format!("  memory: {}", reason.text()), faint);
     }
-    line.text(format!("  {}", sight.command()), Tone::Plain)
+    line.text(format!("  {}", entry.command()), Tone::Plain)
 }

@@ -9,7 +9,7 @@ use crate::view::line::cut;
 
 /// A process by identity, with what a person knows it by.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Target {
+pub(crate) struct ProcessTarget {
     /// The node.
     pub(super) node: NodeName,
     /// Pid and start time there.
@@ -24,7 +24,7 @@ pub(crate) struct Target {
     pub(super) is_on_device: bool,
 }
 
-impl Target {
+impl ProcessTarget {
     /// Returns the process of this pid on a node, if the node shows it and it is the one that began then.
     pub(super) fn of(node: &Node, pid: u32, start_ticks: Option<u64>) -> Option<Self> {
         let process = node.process(pid)?;
@@ -55,7 +55,7 @@ impl Target {
     }
 
     /// Returns what has become of it since, if it cannot be reached any more.
-    pub(super) fn hindrance(&self, picture: &FleetView) -> Option<&'static str> {
+    pub(super) fn unreachable_reason(&self, picture: &FleetView) -> Option<&'static str> {
         let Some(node) = picture.fleet.node(&self.node) else {
             return Some("the node is watched no more");
         };
@@ -87,7 +87,7 @@ mod tests {
     fn a_process_is_one_of_a_node_with_a_number_and_a_start() {
         let [here, elsewhere] = ["a", "b"].map(|name| NodeName::new(name).unwrap());
         let key = ProcessKey { pid: 7, start_ticks: 9 };
-        let target = Target {
+        let target = ProcessTarget {
             node: here.clone(),
             key,
             user: None,

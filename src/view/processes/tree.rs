@@ -17,21 +17,21 @@ use crate::view::navigation::{Movement, Viewport};
 use crate::view::node_status::label;
 use crate::view::number_format::{gib, or_unknown, percent, running};
 use crate::view::processes::columns::{short, skip};
-use crate::view::processes::target::Target;
+use crate::view::processes::target::ProcessTarget;
 
 /// How often it is asked for.
-const EVERY: Duration = Duration::from_secs(2);
+const POLL_INTERVAL: Duration = Duration::from_secs(2);
 /// After this an answer is not waited for any more.
-const PATIENCE: Duration = Duration::from_secs(8);
+const REPLY_TIMEOUT: Duration = Duration::from_secs(8);
 /// The deepest branch that is drawn as deep as it is.
-const DEEPEST: usize = 24;
+const MAX_DEPTH: usize = 24;
 
 /// The page of one node's tree.
 #[derive(Clone, Debug)]
 pub(super) struct Tree {
     node: NodeName,
     /// From top to bottom.
-    branches: Vec<Branch>,
+    branches: Vec<TreeRow>,
     is_truncated: bool,
     error: Option<RequestError>,
     answered_at: Option<Timestamp>,
@@ -45,10 +45,10 @@ pub(super) struct Tree {
 
 /// One process in its place.
 #[derive(Clone, Debug)]
-struct Branch {
+struct TreeRow {
     process: TreeProcess,
     /// What stands in front of its command.
-    twig: String,
+    prefix: String,
     /// Processor time since the tree before; 100 is one processor.
     cpu: Option<f32>,
 }
@@ -79,7 +79,8 @@ impl Tree {
     /// Returns what is to be asked now, if it is time.
     pub(super) fn due(&mut self, now: Timestamp) -> Option<NodeRequest> {
         let since = now.since(self.asked_at);
-        let is_due = since >= if self.is_asked { PATIENCE } else { EVERY } || now < self.asked_at;
+        let is_due = since >= if self.is_asked { REPLY_TIMEOUT } else { POLL_INTERVAL }
+            || now < self.asked_at;
         is_due.then(|| self.ask(now))
     }
 
@@ -113,28 +114,28 @@ impl Tree {
         let before: BTreeMap<ProcessKey, u64> = self
             .branches
             .iter()
-            .filter_map(|branch| Some((branch.process.key, branch.process.cpu_ticks.get()?)))
+            .filter_map(|row| Some((row.process.key, row.process.cpu_ticks.get()?)))
             .collect();
         let cpu = |process: &TreeProcess| {
             let spent = process.cpu_ticks.get()?.checked_sub(*before.get(&process.key)?)?;
-            share_of(spent, ticks, span?)
+            cpu_percent(spent, ticks, span?)
         };
         self.branches = branches(tree, cpu);
         (self.error, self.is_truncated, self.answered_at) = (None, tree.is_truncated, Some(at));
     }
 
     /// Returns the process under the cursor.
-    pub(super) fn selected(&self, scene: RenderContext<'_>) -> Option<Target> {
-        let branch = self.branches.get(self.place()?)?;
-        Some(self.target(branch, scene.picture.fleet.node(&self.node).map(|node| &**node)))
+    pub(super) fn selected(&self, scene: RenderContext<'_>) -> Option<ProcessTarget> {
+        let row = self.branches.get(self.place()?)?;
+        Some(self.target(row, scene.picture.fleet.node(&self.node).map(|node| &**node)))
     }
 
-    fn target(&self, branch: &Branch, node: Option<&Node>) -> Target {
-        let process = &branch.process;
+    fn target(&self, row: &TreeRow, node: Option<&Node>) -> ProcessTarget {
+        let process = &row.process;
         let user = process.user.known().cloned();
         let own = node.and_then(|node| node.hello.as_ref()).map(|hello| &hello.host.user);
         let listed = node.and_then(|node| node.process(process.key.pid));
-        Target {
+        ProcessTarget {
             node: self.node.clone(),
             key: process.key,
             is_ours: user.as_ref().zip(own).map(|(user, own)| user == own),
@@ -146,7 +147,7 @@ impl Tree {
 
     fn place(&self) -> Option<usize> {
         let cursor = self.cursor?;
-        self.branches.iter().position(|branch| branch.process.key == cursor)
+        self.branches.iter().position(|row| row.process.key == cursor)
     }
 
     pub(super) fn step(&mut self, step: Movement) {
@@ -159,7 +160,7 @@ impl Tree {
     }
 
     pub(super) fn select(&mut self, place: usize) {
-        self.cursor = self.branches.get(place).map(|branch| branch.process.key);
+        self.cursor = self.branches.get(place).map(|row| row.process.key);
     }
 
     /// Takes the cursor away; says whether there was one.
@@ -201,18 +202,18 @@ impl Tree {
         let rows = height.saturating_sub(lines.len());
         let place = self.place();
         self.window.settle(rows, self.branches.len(), place);
-        let is_old = self.answered_at.is_none_or(|at| now.since(at) > PATIENCE);
+        let is_old = self.answered_at.is_none_or(|at| now.since(at) > REPLY_TIMEOUT);
         let login = node.and_then(|node| node.hello.as_ref()).map(|hello| &hello.host.user);
-        let is_ours = |branch: &Branch| login.is_some() && branch.process.user.known() == login;
+        let is_ours = |row: &TreeRow| login.is_some() && row.process.user.known() == login;
         let has_ours = self.branches.iter().any(is_ours);
         for at in self.window.range(self.branches.len()) {
-            let Some(branch) = self.branches.get(at) else { continue };
-            let is_tagged = is_tagged(&(self.node.clone(), branch.process.key));
-            let own = self.target(branch, node);
+            let Some(row) = self.branches.get(at) else { continue };
+            let is_tagged = is_tagged(&(self.node.clone(), row.process.key));
+            let own = self.target(row, node);
             let line = columns.row(
-                branch,
+                row,
                 node,
-                Shown {
+                TreeRowOptions {
                     is_others: has_ours && own.is_ours == Some(false),
                     is_tagged,
                     shift: self.shift,
@@ -237,7 +238,7 @@ impl Tree {
                 let cut = if self.is_truncated { "the first " } else { "" };
                 let line = Line::of(format!("{cut}{count} processes"), Tone::Faint);
                 let span = now.since(at);
-                if span > PATIENCE {
+                if span > REPLY_TIMEOUT {
                     line.text(format!("  {} old", age(span)), Tone::Warn)
                 } else {
                     line
@@ -254,14 +255,14 @@ impl Tree {
     clippy::cast_possible_truncation,
     reason = "two digits are shown"
 )]
-fn share_of(spent: u64, ticks: u32, span: f64) -> Option<f32> {
+fn cpu_percent(spent: u64, ticks: u32, span: f64) -> Option<f32> {
     // Answers that come together tell nothing of what was between.
     let is_long = span >= 0.5 && ticks > 0;
     is_long.then(|| (spent as f64 / f64::from(ticks) / span * 100.0) as f32)
 }
 
 /// Puts the processes in order, each below its parent.
-fn branches(tree: &ProcessTree, cpu: impl Fn(&TreeProcess) -> Option<f32>) -> Vec<Branch> {
+fn branches(tree: &ProcessTree, cpu: impl Fn(&TreeProcess) -> Option<f32>) -> Vec<TreeRow> {
     let known: BTreeSet<u32> = tree.processes.iter().map(|one| one.key.pid).collect();
     let mut below: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
     let mut roots = Vec::new();
@@ -277,15 +278,15 @@ fn branches(tree: &ProcessTree, cpu: impl Fn(&TreeProcess) -> Option<f32>) -> Ve
     // Of those that are each above the other, none is a root: the first one told begins.
     let tops = roots.into_iter().chain(0..tree.processes.len());
     for top in tops {
-        grow(tree, top, &mut below, &mut seen, |process, twig| {
-            all.push(Branch { process: process.clone(), twig, cpu: cpu(process) });
+        walk(tree, top, &mut below, &mut seen, |process, prefix| {
+            all.push(TreeRow { process: process.clone(), prefix, cpu: cpu(process) });
         });
     }
     all
 }
 
 /// Tells of a process and all below it, from top to bottom, each with its twig.
-fn grow(
+fn walk(
     tree: &ProcessTree,
     top: usize,
     below: &mut BTreeMap<u32, Vec<usize>>,
@@ -294,7 +295,7 @@ fn grow(
 ) {
     // Whose turn it is: place, what its children's twigs begin with, and its own twig.
     let mut waiting = vec![(top, String::new(), String::new())];
-    while let Some((place, lead, twig)) = waiting.pop() {
+    while let Some((place, lead, prefix)) = waiting.pop() {
         let Some(process) = tree.processes.get(place) else { continue };
         if !seen.insert(place) {
             continue;
@@ -303,17 +304,17 @@ fn grow(
         let last = children.len().saturating_sub(1);
         for (at, child) in children.into_iter().enumerate().rev() {
             let (own, next) = if at == last { ("└─ ", "   ") } else { ("├─ ", "│  ") };
-            let is_deep = lead.chars().count() >= DEEPEST * 3;
+            let is_deep = lead.chars().count() >= MAX_DEPTH * 3;
             let next = if is_deep { lead.clone() } else { format!("{lead}{next}") };
             waiting.push((child, next, format!("{lead}{own}")));
         }
-        tell(process, twig);
+        tell(process, prefix);
     }
 }
 
 /// How a row is shown.
 #[derive(Clone, Copy)]
-struct Shown {
+struct TreeRowOptions {
     /// It is not one's own, and others are.
     is_others: bool,
     is_tagged: bool,
@@ -361,9 +362,9 @@ impl Columns {
         line.gap(gap).text("COMMAND", faint)
     }
 
-    fn row(&self, branch: &Branch, node: Option<&Node>, shown: Shown) -> Line {
+    fn row(&self, row: &TreeRow, node: Option<&Node>, shown: TreeRowOptions) -> Line {
         let Self { gap, .. } = *self;
-        let Branch { process, twig, cpu } = branch;
+        let TreeRow { process, prefix, cpu } = row;
         let known = node.and_then(|node| node.process(process.key.pid));
         let known = known.filter(|known| known.key == process.key);
         let devices = node.filter(|_| known.is_some()).map(|node| devices(node, process.key.pid));
@@ -396,8 +397,8 @@ impl Columns {
             plain,
         );
         if self.time > 0 {
-            let lived = node.and_then(|node| lived(node, process.key));
-            line = line.gap(gap).right(&or_unknown(lived, running), self.time, plain);
+            let run_time = node.and_then(|node| run_time(node, process.key));
+            line = line.gap(gap).right(&or_unknown(run_time, running), self.time, plain);
         }
         let command = process.command.known().map_or("", |command| command);
         let command = short(command, shown.is_full);
@@ -407,8 +408,8 @@ impl Columns {
             Some(ProcessState::Traced) => "traced ",
             Some(_) | None => "",
         };
-        let lead = skip(twig, shown.shift);
-        let left = shown.shift.saturating_sub(twig.chars().count());
+        let lead = skip(prefix, shown.shift);
+        let left = shown.shift.saturating_sub(prefix.chars().count());
         line.gap(gap)
             .text(lead, Tone::Faint)
             .text(state, Tone::Warn)
@@ -421,13 +422,13 @@ fn devices(node: &Node, pid: u32) -> String {
     let used: BTreeSet<&Arc<str>> =
         node.uses.iter().filter(|used| used.pid == pid).map(|used| &used.device).collect();
     let own: Vec<_> = node.devices.iter().filter(|device| used.contains(&device.uuid)).collect();
-    let is_chip = own.iter().any(|device| device.tpu.is_some());
+    let is_tpu = own.iter().any(|device| device.tpu.is_some());
     let labels: Vec<String> = own.iter().map(|device| label(node, device)).collect();
-    format!("{} {}", if is_chip { "TPU" } else { "GPU" }, labels.join(","))
+    format!("{} {}", if is_tpu { "TPU" } else { "GPU" }, labels.join(","))
 }
 
 /// Returns how long a process has run, by the clock of its own machine.
-pub(super) fn lived(node: &Node, key: ProcessKey) -> Option<Duration> {
+pub(super) fn run_time(node: &Node, key: ProcessKey) -> Option<Duration> {
     let up = node.host.fast.uptime_seconds.get()?;
     let per_second = u64::from(node.hello.as_ref()?.host.ticks_per_second);
     let started = key.start_ticks.checked_div(per_second)?;
@@ -456,7 +457,7 @@ mod tests {
         let processes = pairs.iter().map(|(pid, parent)| process(*pid, *parent)).collect();
         let tree = ProcessTree { processes, is_truncated: false };
         let found = branches(&tree, |_| None);
-        found.iter().map(|one| format!("{}{}", one.twig, one.process.key.pid)).collect()
+        found.iter().map(|one| format!("{}{}", one.prefix, one.process.key.pid)).collect()
     }
 
     #[test]

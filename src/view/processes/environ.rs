@@ -5,12 +5,12 @@ use crate::view::action::NodeRequest;
 use crate::view::line::{Line, Tone, width_of};
 use crate::view::navigation::{Movement, Viewport};
 use crate::view::processes::columns::skip;
-use crate::view::processes::target::Target;
+use crate::view::processes::target::ProcessTarget;
 
 /// The page of one environment.
 #[derive(Clone, Debug)]
-pub(super) struct Sheet {
-    pub(super) target: Target,
+pub(super) struct EnvironPage {
+    pub(super) target: ProcessTarget,
     /// In the order of names; none while the answer is waited for.
     found: Option<Result<Vec<Variable>, RequestError>>,
     is_truncated: bool,
@@ -19,8 +19,8 @@ pub(super) struct Sheet {
     shift: usize,
 }
 
-impl Sheet {
-    pub(super) fn new(target: Target) -> Self {
+impl EnvironPage {
+    pub(super) fn new(target: ProcessTarget) -> Self {
         Self { target, found: None, is_truncated: false, window: Viewport::default(), shift: 0 }
     }
 

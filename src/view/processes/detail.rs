@@ -13,20 +13,20 @@ use crate::view::navigation::Movement;
 use crate::view::node_status::{label, shown_id};
 use crate::view::number_format::{Units, or_unknown, percent, running, share};
 use crate::view::processes::columns::state;
-use crate::view::processes::rows::{Row, RowKey, Sight};
-use crate::view::processes::target::Target;
-use crate::view::processes::tracks::{Metric, Track, Tracks};
-use crate::view::processes::tree::lived;
+use crate::view::processes::rows::{ProcessEntry, ProcessRow, RowKey};
+use crate::view::processes::series::{ProcessMetric, ProcessSeries, Series};
+use crate::view::processes::target::ProcessTarget;
+use crate::view::processes::tree::run_time;
 
 /// How often more is asked for.
-const EVERY: Duration = Duration::from_secs(5);
+const POLL_INTERVAL: Duration = Duration::from_secs(5);
 /// From this width on, graphs stand side by side.
-const WIDE: u16 = 60;
+const TWO_COLUMN_WIDTH: u16 = 60;
 
 /// The page of one process.
 #[derive(Clone, Debug)]
-pub(super) struct Panel {
-    pub(super) target: Target,
+pub(super) struct DetailPage {
+    pub(super) target: ProcessTarget,
     /// Its row in the table; none for one that uses no device.
     pub(super) row: Option<RowKey>,
     detail: Option<ProcessDetail>,
@@ -37,8 +37,8 @@ pub(super) struct Panel {
     lines: usize,
 }
 
-impl Panel {
-    pub(super) fn new(target: Target, row: Option<RowKey>, now: Timestamp) -> Self {
+impl DetailPage {
+    pub(super) fn new(target: ProcessTarget, row: Option<RowKey>, now: Timestamp) -> Self {
         Self { target, row, detail: None, error: None, asked_at: now, top: 0, lines: 0 }
     }
 
@@ -52,7 +52,7 @@ impl Panel {
 
     /// Returns what is to be asked now, if it is time.
     pub(super) fn due(&mut self, now: Timestamp) -> Option<NodeRequest> {
-        let is_due = now.since(self.asked_at) >= EVERY || now < self.asked_at;
+        let is_due = now.since(self.asked_at) >= POLL_INTERVAL || now < self.asked_at;
         is_due.then(|| self.ask(now))
     }
 
@@ -77,20 +77,20 @@ impl Panel {
     pub(super) fn lines(
         &mut self,
         scene: RenderContext<'_>,
-        row: Option<&Row>,
-        tracks: &Tracks,
+        row: Option<&ProcessRow>,
+        series: &ProcessSeries,
         width: u16,
         height: usize,
     ) -> Vec<Line> {
-        let sight = row.and_then(Row::sight);
-        let mut lines = vec![self.title(scene, sight, width)];
-        if let Some(sight) = sight {
-            lines.push(numbers(sight, scene.picture.fleet.jobs.as_deref()).cut(width));
+        let entry = row.and_then(ProcessRow::entry);
+        let mut lines = vec![self.title(scene, entry, width)];
+        if let Some(entry) = entry {
+            lines.push(numbers(entry, scene.picture.fleet.jobs.as_deref()).cut(width));
         }
         let room = height.saturating_sub(lines.len());
-        if let Some(track) = self.row.as_ref().and_then(|key| tracks.of(key)) {
+        if let Some(series) = self.row.as_ref().and_then(|key| series.of(key)) {
             let size = (width, graph_height(room, width));
-            lines.extend(graphs(track, Units::of(scene.taste), sight, size));
+            lines.extend(graphs(series, Units::of(scene.taste), entry, size));
         }
         let all = self.details(scene, width);
         let rest = height.saturating_sub(lines.len() + 1);
@@ -104,10 +104,10 @@ impl Panel {
         lines
     }
 
-    fn title(&self, scene: RenderContext<'_>, sight: Option<Sight<'_>>, width: u16) -> Line {
+    fn title(&self, scene: RenderContext<'_>, entry: Option<ProcessEntry<'_>>, width: u16) -> Line {
         let title = Line::of("process", Tone::Strong).gap(2).text(self.target.name(), Tone::Plain);
-        let state = sight.and_then(|sight| state(sight, scene.picture.now));
-        let right = match (self.target.hindrance(scene.picture), state) {
+        let state = entry.and_then(|entry| state(entry, scene.picture.now));
+        let right = match (self.target.unreachable_reason(scene.picture), state) {
             (Some(words), _) => Line::of(words, Tone::Bad),
             (None, Some(state)) => Line::of(state.words, state.tone),
             (None, None) => Line::new(),
@@ -137,12 +137,12 @@ impl Panel {
         say("command", text(&detail.process.command), plain);
         say("program", text(&detail.program), plain);
         say("directory", text(&detail.directory), plain);
-        let state = detail.process.state.get().map_or(UNKNOWN, doing);
+        let state = detail.process.state.get().map_or(UNKNOWN, state_text);
         let waits = match detail.wchan.known().filter(|name| !name.is_empty()) {
             Some(name) => format!(", in {name}"),
             None => String::new(),
         };
-        let ran = node.and_then(|node| lived(node, self.target.key));
+        let ran = node.and_then(|node| run_time(node, self.target.key));
         let ran = or_unknown(ran, running);
         say(
             "state",
@@ -198,7 +198,7 @@ fn storage(all: &IoCounters, units: Units) -> String {
 }
 
 /// Says what a process does.
-pub(super) const fn doing(state: ProcessState) -> &'static str {
+pub(super) const fn state_text(state: ProcessState) -> &'static str {
     match state {
         ProcessState::Running => "running",
         ProcessState::Sleeping => "sleeping",
@@ -212,20 +212,20 @@ pub(super) const fn doing(state: ProcessState) -> &'static str {
 }
 
 /// Returns the present numbers in one line.
-fn numbers(sight: Sight<'_>, jobs: Option<&JobList>) -> Line {
-    let process = sight.process;
+fn numbers(entry: ProcessEntry<'_>, jobs: Option<&JobList>) -> Line {
+    let process = entry.process;
     let device =
-        sight.device.map_or_else(|| UNKNOWN.to_owned(), |device| label(sight.node, device));
-    let word = if sight.is_chip() { "TPU" } else { "GPU" };
+        entry.device.map_or_else(|| UNKNOWN.to_owned(), |device| label(entry.node, device));
+    let word = if entry.is_tpu() { "TPU" } else { "GPU" };
     let mut line = Line::of(format!("{word} {device}"), Tone::Strong);
     let mut say = |name: &str, value: String| {
         let own = std::mem::take(&mut line);
         line = own.gap(2).text(format!("{name} "), Tone::Faint).text(value, Tone::Plain);
     };
-    say("job", sight.job().map_or(UNKNOWN, |job| shown_id(jobs, job)).to_owned());
-    say("%GMBW", percent(share(sight.used.memory_utilization)));
-    say("%ENC", percent(share(sight.used.encoder)));
-    say("%DEC", percent(share(sight.used.decoder)));
+    say("job", entry.job().map_or(UNKNOWN, |job| shown_id(jobs, job)).to_owned());
+    say("%GMBW", percent(share(entry.used.memory_utilization)));
+    say("%ENC", percent(share(entry.used.encoder)));
+    say("%DEC", percent(share(entry.used.decoder)));
     let own = process.and_then(|process| share(process.resident_share));
     say("%MEM", or_unknown(own, |own| format!("{own:.1}")));
     let seconds = process.and_then(|process| process.running_seconds.get());
@@ -235,22 +235,23 @@ fn numbers(sight: Sight<'_>, jobs: Option<&JobList>) -> Line {
 
 /// Returns the lines of one graph without its title: as many as leave some for the details.
 fn graph_height(room: usize, width: u16) -> usize {
-    let rows = if width >= WIDE { 2 } else { 4 };
+    let rows = if width >= TWO_COLUMN_WIDTH { 2 } else { 4 };
     let details = (room / 3).clamp(2, 12);
     (room.saturating_sub(details) / rows).saturating_sub(1).min(12)
 }
 
 /// Returns the four graphs, two and two side by side where there is room.
 fn graphs(
-    track: &Track,
+    series: &Series,
     units: Units,
-    sight: Option<Sight<'_>>,
+    entry: Option<ProcessEntry<'_>>,
     (width, height): (u16, usize),
 ) -> Vec<Line> {
-    let is_wide = width >= WIDE;
+    let is_wide = width >= TWO_COLUMN_WIDTH;
     let own = if is_wide { (width - 2) / 2 } else { width };
-    let mut all =
-        Metric::ALL.map(|metric| graph(track, (metric, units), sight, own, height)).into_iter();
+    let mut all = ProcessMetric::ALL
+        .map(|metric| graph(series, (metric, units), entry, own, height))
+        .into_iter();
     let mut lines = Vec::new();
     while let Some(left) = all.next() {
         match all.next().filter(|_| is_wide) {
@@ -272,30 +273,30 @@ fn graphs(
 
 /// Returns a graph: what it shows, the present and the highest value, and the last minutes below.
 fn graph(
-    track: &Track,
-    (metric, units): (Metric, Units),
-    sight: Option<Sight<'_>>,
+    series: &Series,
+    (metric, units): (ProcessMetric, Units),
+    entry: Option<ProcessEntry<'_>>,
     width: u16,
     height: usize,
 ) -> Vec<Line> {
-    let points = track.last(metric, usize::from(width.saturating_sub(TICK)));
-    let highest = track.highest(metric);
-    let write = |value: Option<f32>| or_unknown(value, |value| written(metric, value, units));
-    let name = match (metric, sight.is_some_and(Sight::is_chip)) {
-        (Metric::Cpu, _) => "CPU",
-        (Metric::DeviceMemory, false) => "GPU-MEM",
-        (Metric::DeviceMemory, true) => "TPU-MEM",
-        (Metric::HostMemory, _) => "HOST-MEM",
-        (Metric::Load, false) => "SM",
-        (Metric::Load, true) => "TPU, all of the chip",
+    let points = series.last(metric, usize::from(width.saturating_sub(TICK_WIDTH)));
+    let highest = series.highest(metric);
+    let write = |value: Option<f32>| or_unknown(value, |value| value_text(metric, value, units));
+    let name = match (metric, entry.is_some_and(ProcessEntry::is_tpu)) {
+        (ProcessMetric::Cpu, _) => "CPU",
+        (ProcessMetric::DeviceMemory, false) => "GPU-MEM",
+        (ProcessMetric::DeviceMemory, true) => "TPU-MEM",
+        (ProcessMetric::HostMemory, _) => "HOST-MEM",
+        (ProcessMetric::Load, false) => "SM",
+        (ProcessMetric::Load, true) => "TPU, all of the chip",
     };
     let now = points.last().copied().flatten();
     let title = Line::of(format!("{name} "), Tone::Faint)
         .text(write(now), Tone::Strong)
         .text(format!("  max {}", write(highest)), Tone::Faint);
-    let span = Duration::from_secs(u64::try_from(track.seconds().min(points.len())).unwrap_or(0));
+    let span = Duration::from_secs(u64::try_from(series.seconds().min(points.len())).unwrap_or(0));
     let title = title.against(Line::of(format!("last {}", lasting(span)), Tone::Faint), width);
-    let bound = bound(metric, highest, sight);
+    let bound = bound(metric, highest, entry);
     let mut lines = vec![title];
     for row in (0..height).rev() {
         let row = graph_row(&points, highest, bound, (row, height), (metric, units));
@@ -305,18 +306,18 @@ fn graph(
 }
 
 /// Columns of the numbers at the left of a graph.
-const TICK: u16 = 7;
+const TICK_WIDTH: u16 = 7;
 
 /// Returns the value at the top of a graph.
-fn bound(metric: Metric, highest: Option<f32>, sight: Option<Sight<'_>>) -> f32 {
+fn bound(metric: ProcessMetric, highest: Option<f32>, entry: Option<ProcessEntry<'_>>) -> f32 {
     let most = highest.unwrap_or(0.0) * 1.25;
     match metric {
-        Metric::Load => 100.0,
-        Metric::Cpu => most.max(10.0),
-        Metric::DeviceMemory | Metric::HostMemory => {
+        ProcessMetric::Load => 100.0,
+        ProcessMetric::Cpu => most.max(10.0),
+        ProcessMetric::DeviceMemory | ProcessMetric::HostMemory => {
             let all =
-                sight.and_then(|sight| sight.device).and_then(|device| device.memory_total.get());
-            let all = all.filter(|_| metric == Metric::DeviceMemory);
+                entry.and_then(|entry| entry.device).and_then(|device| device.memory_total.get());
+            let all = all.filter(|_| metric == ProcessMetric::DeviceMemory);
             let most = most.max(0.1);
             all.map_or(most, |all| most.min(gib(all)).max(0.1))
         }
@@ -328,10 +329,10 @@ fn gib(bytes: Bytes) -> f32 {
     crate::view::number_format::gib(bytes) as f32
 }
 
-fn written(metric: Metric, value: f32, units: Units) -> String {
+fn value_text(metric: ProcessMetric, value: f32, units: Units) -> String {
     match metric {
-        Metric::Cpu | Metric::Load => format!("{value:.0}%"),
-        Metric::DeviceMemory | Metric::HostMemory => units.amount_of_gib(value),
+        ProcessMetric::Cpu | ProcessMetric::Load => format!("{value:.0}%"),
+        ProcessMetric::DeviceMemory | ProcessMetric::HostMemory => units.amount_of_gib(value),
     }
 }
 
@@ -343,7 +344,7 @@ fn graph_row(
     highest: Option<f32>,
     bound: f32,
     (row, rows): (usize, usize),
-    (metric, units): (Metric, Units),
+    (metric, units): (ProcessMetric, Units),
 ) -> Line {
     let (low, all) = (row as f32, rows.max(1) as f32);
     // How much of this row a value fills, in percent; nothing when it does not reach it.
@@ -357,13 +358,13 @@ fn graph_row(
         (part > 0.0 || row == 0) && part <= 100.0 && most > 0.0
     });
     let tick = if row + 1 == rows {
-        written(metric, bound, units)
+        value_text(metric, bound, units)
     } else if rows >= 4 && row == rows / 2 {
-        written(metric, bound * (row as f32) / all, units)
+        value_text(metric, bound * (row as f32) / all, units)
     } else {
         String::new()
     };
-    let mut line = Line::new().right(&tick, TICK - 1, Tone::Faint).gap(1);
+    let mut line = Line::new().right(&tick, TICK_WIDTH - 1, Tone::Faint).gap(1);
     let mut rest = points;
     while let Some(first) = rest.first() {
         let is_empty = own(*first).is_none();
@@ -405,7 +406,7 @@ mod tests {
                 Some(100.0),
                 200.0,
                 (row, 4),
-                (Metric::Cpu, Units::default()),
+                (ProcessMetric::Cpu, Units::default()),
             ))
         };
         assert_eq!([row(3), row(2), row(1), row(0)], ["     ", "     ", "---#+", " +###"]);
@@ -421,9 +422,9 @@ mod tests {
                 Some(29.0),
                 40.0,
                 (row, 5),
-                (Metric::HostMemory, Units::default()),
+                (ProcessMetric::HostMemory, Units::default()),
             );
-            assert_eq!(line.width(), 30 + TICK);
+            assert_eq!(line.width(), 30 + TICK_WIDTH);
         }
     }
 }

@@ -5,16 +5,16 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use crate::model::Bytes;
 use crate::time::Timestamp;
 use crate::view::number_format::{gib, share};
-use crate::view::processes::rows::{Row, RowKey, Sight};
+use crate::view::processes::rows::{ProcessEntry, ProcessRow, RowKey};
 
 /// Points of a track.
-const POINTS: usize = 600;
+const MAX_POINTS: usize = 600;
 /// Processes that have tracks.
-const MOST: usize = 256;
+const MAX_SERIES: usize = 256;
 
 /// What a track records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Metric {
+pub(super) enum ProcessMetric {
     /// Processor time; 100 is one processor.
     Cpu,
     /// Device memory, in GiB.
@@ -25,7 +25,7 @@ pub(super) enum Metric {
     Load,
 }
 
-impl Metric {
+impl ProcessMetric {
     pub(super) const ALL: [Self; 4] = [Self::Cpu, Self::DeviceMemory, Self::HostMemory, Self::Load];
 
     const fn place(self) -> usize {
@@ -38,13 +38,13 @@ impl Metric {
     }
 
     #[expect(clippy::cast_possible_truncation, reason = "a few digits are shown")]
-    fn read(self, sight: Sight<'_>) -> Option<f32> {
+    fn read(self, entry: ProcessEntry<'_>) -> Option<f32> {
         let gib = |bytes: Bytes| gib(bytes) as f32;
         match self {
-            Self::Cpu => sight.process?.cpu_percent.get(),
-            Self::DeviceMemory => sight.used.memory.get().map(gib),
-            Self::HostMemory => sight.process?.resident.get().map(gib),
-            Self::Load => sight.load().or_else(|| share(sight.used.occupancy)),
+            Self::Cpu => entry.process?.cpu_percent.get(),
+            Self::DeviceMemory => entry.used.memory.get().map(gib),
+            Self::HostMemory => entry.process?.resident.get().map(gib),
+            Self::Load => entry.load().or_else(|| share(entry.used.occupancy)),
         }
     }
 }
@@ -53,13 +53,13 @@ type Point = [Option<f32>; 4];
 
 /// The track of one process on one device.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Track {
+pub(super) struct Series {
     /// The second of the last point.
     second: i64,
     points: VecDeque<Point>,
 }
 
-impl Track {
+impl Series {
     fn record(&mut self, second: i64, point: Point) {
         let missing = if self.points.is_empty() { 0 } else { second - self.second - 1 };
         if !(-1..600).contains(&missing) {
@@ -71,13 +71,13 @@ impl Track {
             (0..missing).for_each(|_| self.points.push_back(Point::default()));
         }
         self.points.push_back(point);
-        let surplus = self.points.len().saturating_sub(POINTS);
+        let surplus = self.points.len().saturating_sub(MAX_POINTS);
         self.points.drain(..surplus);
         self.second = second;
     }
 
     /// Returns the last `count` points, oldest first, none where nothing was recorded.
-    pub(super) fn last(&self, metric: Metric, count: usize) -> Vec<Option<f32>> {
+    pub(super) fn last(&self, metric: ProcessMetric, count: usize) -> Vec<Option<f32>> {
         let known = self.points.len().min(count);
         let values = self.points.iter().skip(self.points.len() - known);
         let values = values.map(|point| point.get(metric.place()).copied().flatten());
@@ -85,7 +85,7 @@ impl Track {
     }
 
     /// Returns the highest point there is.
-    pub(super) fn highest(&self, metric: Metric) -> Option<f32> {
+    pub(super) fn highest(&self, metric: ProcessMetric) -> Option<f32> {
         let values = self.points.iter().filter_map(|point| point.get(metric.place()).copied()?);
         values
             .fold(None, |most: Option<f32>, value| Some(most.map_or(value, |most| most.max(value))))
@@ -99,54 +99,58 @@ impl Track {
 
 /// The tracks of all processes that were on the screen.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Tracks {
-    tracks: BTreeMap<RowKey, Track>,
+pub(super) struct ProcessSeries {
+    series: BTreeMap<RowKey, Series>,
 }
 
-impl Tracks {
+impl ProcessSeries {
     /// Goes on with the tracks there are.
-    pub(super) fn go_on(&mut self, rows: &[Row], now: Timestamp) {
-        if self.tracks.is_empty() {
+    pub(super) fn extend_known(&mut self, rows: &[ProcessRow], now: Timestamp) {
+        if self.series.is_empty() {
             return;
         }
-        let pids: BTreeSet<u32> = self.tracks.keys().map(|key| key.pid).collect();
-        let is_known = |row: &&Row| {
-            let sight = row.sight().filter(|sight| pids.contains(&sight.used.pid));
-            sight.is_some_and(|sight| self.tracks.contains_key(&sight.key()))
+        let pids: BTreeSet<u32> = self.series.keys().map(|key| key.pid).collect();
+        let is_known = |row: &&ProcessRow| {
+            let entry = row.entry().filter(|entry| pids.contains(&entry.used.pid));
+            entry.is_some_and(|entry| self.series.contains_key(&entry.key()))
         };
-        let known: Vec<&Row> = rows.iter().filter(is_known).collect();
+        let known: Vec<&ProcessRow> = rows.iter().filter(is_known).collect();
         self.record(known.into_iter(), now);
     }
 
     /// Records what rows show at a moment; where one is new and there is no room, the oldest goes.
-    pub(super) fn record<'a>(&mut self, rows: impl Iterator<Item = &'a Row>, now: Timestamp) {
+    pub(super) fn record<'a>(
+        &mut self,
+        rows: impl Iterator<Item = &'a ProcessRow>,
+        now: Timestamp,
+    ) {
         let second = now.as_micros().div_euclid(1_000_000);
-        for sight in rows.filter_map(Row::sight).filter(|sight| !sight.is_gone) {
-            let key = sight.key();
-            if self.tracks.len() >= MOST && !self.tracks.contains_key(&key) {
-                self.forget_oldest();
+        for entry in rows.filter_map(ProcessRow::entry).filter(|entry| !entry.is_gone) {
+            let key = entry.key();
+            if self.series.len() >= MAX_SERIES && !self.series.contains_key(&key) {
+                self.remove_oldest();
             }
-            let point = Metric::ALL.map(|metric| metric.read(sight));
-            self.tracks.entry(key).or_default().record(second, point);
+            let point = ProcessMetric::ALL.map(|metric| metric.read(entry));
+            self.series.entry(key).or_default().record(second, point);
         }
     }
 
-    fn forget_oldest(&mut self) {
-        let oldest = self.tracks.iter().min_by_key(|(_, track)| track.second);
+    fn remove_oldest(&mut self) {
+        let oldest = self.series.iter().min_by_key(|(_, series)| series.second);
         if let Some(key) = oldest.map(|(key, _)| key.clone()) {
-            self.tracks.remove(&key);
+            self.series.remove(&key);
         }
     }
 
     /// Returns the track of one row.
-    pub(super) fn of(&self, key: &RowKey) -> Option<&Track> {
-        self.tracks.get(key)
+    pub(super) fn of(&self, key: &RowKey) -> Option<&Series> {
+        self.series.get(key)
     }
 
     /// Forgets those nothing was recorded of for a while.
-    pub(super) fn forget_old(&mut self, now: Timestamp) {
+    pub(super) fn remove_stale(&mut self, now: Timestamp) {
         let second = now.as_micros().div_euclid(1_000_000);
-        self.tracks.retain(|_, track| second - track.second < 60);
+        self.series.retain(|_, series| second - series.second < 60);
     }
 }
 
@@ -160,20 +164,20 @@ mod tests {
 
     #[test]
     fn seconds_without_a_sample_are_gaps_and_the_oldest_are_forgotten() {
-        let mut track = Track::default();
-        track.record(10, of(1.0));
-        track.record(10, of(2.0));
-        track.record(13, of(3.0));
-        assert_eq!(track.last(Metric::Cpu, 5), [None, Some(2.0), None, None, Some(3.0)]);
-        assert_eq!(track.last(Metric::Load, 1), [None]);
-        assert_eq!(track.highest(Metric::Cpu), Some(3.0));
-        assert_eq!(track.highest(Metric::Load), None);
-        (14..2_000).for_each(|second| track.record(second, of(1.0)));
-        assert_eq!(track.seconds(), POINTS);
+        let mut series = Series::default();
+        series.record(10, of(1.0));
+        series.record(10, of(2.0));
+        series.record(13, of(3.0));
+        assert_eq!(series.last(ProcessMetric::Cpu, 5), [None, Some(2.0), None, None, Some(3.0)]);
+        assert_eq!(series.last(ProcessMetric::Load, 1), [None]);
+        assert_eq!(series.highest(ProcessMetric::Cpu), Some(3.0));
+        assert_eq!(series.highest(ProcessMetric::Load), None);
+        (14..2_000).for_each(|second| series.record(second, of(1.0)));
+        assert_eq!(series.seconds(), MAX_POINTS);
         // A clock that was set back, or a long pause, begins anew.
-        track.record(5, of(1.0));
-        assert_eq!(track.seconds(), 1);
-        track.record(5_000, of(1.0));
-        assert_eq!(track.seconds(), 1);
+        series.record(5, of(1.0));
+        assert_eq!(series.seconds(), 1);
+        series.record(5_000, of(1.0));
+        assert_eq!(series.seconds(), 1);
     }
 }
