@@ -1,30 +1,30 @@
 //! The probes: the scripts gtop runs on a node, how they are started, and the commands they accept.
 //!
 //! One script for `python3` (3.6 or newer), one for POSIX `sh` where there is none; both send the same
-//! frames. Must not know how a node is reached, nor read what a probe sends: that is `wire`'s.
+//! frames. Must not know how a node is reached, nor parse what a probe sends, which `wire` does.
 
 mod command;
-mod doubts;
 mod greeting;
+mod missing_python;
 mod shared;
 
 use std::time::Duration;
 
 pub use command::{Command, encode};
-pub use doubts::{REASON, why_no_python};
 pub use greeting::{Greeting, Progress};
+pub use missing_python::{REASON, why_no_python};
 pub use shared::{Shared, shared};
 
-/// For how long a probe lives without a heartbeat.
-pub const DEADMAN: Duration = Duration::from_secs(30);
+/// A probe exits after this time without a heartbeat.
+pub const HEARTBEAT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How often to send [`Command::Heartbeat`].
 pub const HEARTBEAT: Duration = Duration::from_secs(10);
 
-/// The shortest time between two samples; anything shorter is taken for this.
-pub const FASTEST: Duration = Duration::from_millis(50);
+/// Minimum sampling interval; shorter ones are raised to it.
+pub const MIN_INTERVAL: Duration = Duration::from_millis(50);
 
-/// The Pythons the loader tries, the first that fits wins.
+/// The Pythons the loader tries, in order.
 const PYTHONS: &str = "/usr/bin/python3 /usr/libexec/platform-python python3";
 
 /// Keeps glibc from holding on to memory that was freed; others do not know these words.
@@ -37,7 +37,7 @@ const PACKED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/probe.py.z"));
 /// The sh probe without its comments.
 const BARE_SHELL: &str = include_str!(concat!(env!("OUT_DIR"), "/probe.sh"));
 
-/// What runs the probe on a node, as its loader announced.
+/// The interpreter of a probe, as its loader announced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Interpreter {
     /// Python 3.6 or newer.
@@ -46,23 +46,23 @@ pub enum Interpreter {
     Shell,
 }
 
-/// What one session tells its probe before the first sample.
+/// Settings of one session's probe.
 #[derive(Debug, Clone, Copy)]
 pub struct Settings<'a> {
     /// The node's name, which every command must carry.
     pub node: &'a str,
-    /// The session's random word of letters and digits, as given to [`launch_line`].
+    /// The session's nonce, as given to [`launch_line`].
     pub nonce: &'a str,
-    /// The time between two samples.
+    /// Sampling interval.
     pub interval: Duration,
-    /// How long the probe lives without a heartbeat, in whole seconds; [`DEADMAN`] outside tests.
+    /// How long the probe lives without a heartbeat, in whole seconds; [`HEARTBEAT_TIMEOUT`] outside tests.
     pub deadman: Duration,
 }
 
 impl<'a> Settings<'a> {
-    /// Returns the settings of an ordinary session: a sample each second.
+    /// Returns the default settings: one sample per second.
     pub fn new(node: &'a str, nonce: &'a str) -> Self {
-        Self { node, nonce, interval: Duration::from_secs(1), deadman: DEADMAN }
+        Self { node, nonce, interval: Duration::from_secs(1), deadman: HEARTBEAT_TIMEOUT }
     }
 }
 
@@ -70,7 +70,7 @@ impl<'a> Settings<'a> {
 ///
 /// The loader takes the first Python that is new enough and has `zlib`, announces itself (see [`Greeting`]), and only
 /// then reads what [`source`] returns: exactly `python_len` bytes when it is Python, otherwise lines up to
-/// one that is the nonce. Between its single quotes stands nothing that any login shell would touch.
+/// one that is the nonce. The text between its single quotes is safe in every login shell.
 pub fn launch_line(nonce: &str, python_len: usize) -> String {
     format!("exec /bin/sh -c '{}'", loader(nonce, python_len, "", ""))
 }
@@ -155,7 +155,7 @@ pub fn source(interpreter: Interpreter, settings: &Settings<'_>) -> Source {
 /// Writes the script for a node whose name is this expression, with frames in pieces of `short`
 /// bytes unless that is 0.
 fn written(interpreter: Interpreter, settings: &Settings<'_>, node: &str, short: usize) -> Source {
-    let interval = seconds(settings.interval.max(FASTEST));
+    let interval = seconds(settings.interval.max(MIN_INTERVAL));
     let deadman = settings.deadman.as_secs().max(1);
     match interpreter {
         Interpreter::Python => Source {

@@ -25,7 +25,7 @@ impl Timestamp {
         self.0
     }
 
-    /// Returns how long ago `earlier` was; nothing when it is later than `self`.
+    /// Returns how long ago `earlier` was; zero when it is later than `self`.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_micros(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
     }
@@ -49,27 +49,26 @@ fn micros(span: Duration) -> i64 {
 
 /// A moment on a node's own clock.
 ///
-/// What lies between two samples is counted there: it stays what it is when more is learned of how far that
-/// clock stands from ours.
+/// Spans between two samples are measured on it, so that they do not change when the offset estimate does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NodeTime(i64);
 
 impl NodeTime {
-    /// Returns how long ago `earlier` was; `None` when it is later than `self`, as the clock began anew.
+    /// Returns how long ago `earlier` was; `None` when it is later than `self`, because the clock was restarted.
     pub fn since(self, earlier: Self) -> Option<Duration> {
         u64::try_from(self.0.saturating_sub(earlier.0)).ok().map(Duration::from_micros)
     }
 }
 
-/// Where timestamps come from.
+/// Source of timestamps.
 #[derive(Clone, Debug)]
 pub enum Clock {
-    /// The wall clock as it stood at the start, moved on by a clock that never jumps.
+    /// The wall clock at the start, advanced by the monotonic clock.
     System {
         /// Wall clock minus monotonic clock, in microseconds, read once.
         wall_offset: i64,
     },
-    /// A clock that moves only when told; for tests.
+    /// A clock that moves only by [`Clock::advance`]; for tests.
     Fixed(Arc<AtomicI64>),
 }
 
@@ -95,7 +94,7 @@ impl Clock {
         }
     }
 
-    /// Moves a fixed clock on; the system's clock takes no orders.
+    /// Advances a fixed clock; has no effect on the system clock.
     pub fn advance(&self, by: Duration) {
         if let Self::Fixed(at) = self {
             at.fetch_add(micros(by), Ordering::Relaxed);
@@ -108,7 +107,7 @@ fn read(clock: ClockId) -> i64 {
     time.tv_sec * 1_000_000 + time.tv_nsec / 1_000
 }
 
-/// How far a node's probe clock stands from ours, learned from what arrives.
+/// Offset between a node's probe clock and the local clock, estimated from arriving frames.
 ///
 /// The smallest arrival − probe time seen in a session is the best estimate: a frame can be late,
 /// never early. Two clocks drift apart by up to some 50 parts per million, so the minimum is let
@@ -139,16 +138,16 @@ impl ClockOffset {
         self.0 = Some(Learned { micros, at: arrival });
     }
 
-    /// Returns the moment of our clock at which the probe's clock showed `probe_seconds`.
+    /// Returns the local time at which the probe's clock showed `probe_seconds`.
     ///
-    /// `None` until something was learned. Never later than `not_after`.
+    /// `None` before the first frame. Never later than `not_after`.
     pub fn moment(&self, probe_seconds: f64, not_after: Timestamp) -> Option<Timestamp> {
         let learned = self.0?;
         let moment = Timestamp(probe_micros(probe_seconds).saturating_add(learned.micros));
         Some(moment.min(not_after))
     }
 
-    /// Returns what the node's clock showed at a moment of ours; the same while nothing was learned.
+    /// Returns the node's time at a local time; the same time before the first frame.
     pub fn on_node(&self, moment: Timestamp) -> NodeTime {
         NodeTime(moment.0.saturating_sub(self.0.map_or(0, |learned| learned.micros)))
     }
@@ -162,14 +161,14 @@ fn probe_micros(seconds: f64) -> i64 {
     (seconds * 1e6) as i64
 }
 
-/// Writes how long ago something was: true within a second, and `1s` for all that is quite new.
+/// Formats an age: accurate to a second, at least `1s`.
 pub fn age(span: Duration) -> String {
     let rounded = span.saturating_add(Duration::from_millis(500)).as_secs();
     seconds(rounded.max(1))
 }
 
-/// Writes how long something lasts or will take, `0s` included.
-pub fn lasting(span: Duration) -> String {
+/// Formats a duration, `0s` included.
+pub fn format_duration(span: Duration) -> String {
     seconds(span.saturating_add(Duration::from_millis(500)).as_secs())
 }
 
@@ -271,6 +270,6 @@ mod tests {
         ] {
             assert_eq!(age(Duration::from_millis(millis)), text);
         }
-        assert_eq!(lasting(Duration::from_millis(100)), "0s");
+        assert_eq!(format_duration(Duration::from_millis(100)), "0s");
     }
 }

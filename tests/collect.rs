@@ -135,7 +135,7 @@ async fn a_session_outlives_the_patience_of_its_probe() {
             fleet = seldom.until("a loss", |fleet| !is_up(fleet)) => fleet,
         }
     };
-    let patience = gtop::probe::DEADMAN + Duration::from_secs(5);
+    let patience = gtop::probe::HEARTBEAT_TIMEOUT + Duration::from_secs(5);
     if let Ok(fleet) = timeout(patience, a_loss).await {
         panic!("{:?}", fleet.nodes.iter().map(|node| node.fault()).collect::<Vec<_>>());
     }

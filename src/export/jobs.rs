@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use crate::fleet::{Evidence, Fleet, JobDevices};
 use crate::model::{Allocation, DeviceAllocation, Job, JobState};
 use crate::nodeset;
-use crate::time::{Timestamp, age, lasting};
+use crate::time::{Timestamp, age, format_duration};
 
 /// A job on more nodes than this prints a node set instead of its devices per node.
 const MAX_LISTED_NODES: usize = 8;
@@ -26,9 +26,10 @@ pub fn write_jobs(out: &mut impl Write, fleet: &Fleet, now: Timestamp) -> io::Re
     }
     let width = list.jobs.iter().map(|job| job.shown_id.chars().count()).max().unwrap_or_default();
     for job in &list.jobs {
-        let left = job.time_left(now).map(|left| format!("  {} left", lasting(left)));
+        let left = job.time_left(now).map(|left| format!("  {} left", format_duration(left)));
         let start = job.starts_at.filter(|start| job.state == JobState::Pending && *start > now);
-        let left = left.or(start.map(|start| format!("  starts in {}", lasting(start.since(now)))));
+        let left = left
+            .or(start.map(|start| format!("  starts in {}", format_duration(start.since(now)))));
         let reason = job.reason.as_ref().map(|reason| format!("  {reason}"));
         let line = format!(
             "job {:<width$}  {:<9} {} {}{}{}  {}",

@@ -7,18 +7,18 @@ use std::time::Duration;
 use super::{plain, seconds};
 use crate::model::{ProcessKey, ProcessRequest};
 
-/// Something asked of a running probe.
+/// A command to a running probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Command {
-    /// Live on; without it the probe ends after [`DEADMAN`](super::DEADMAN).
+    /// Heartbeat; without it the probe ends after [`HEARTBEAT_TIMEOUT`](super::HEARTBEAT_TIMEOUT).
     Heartbeat,
     /// Sample this often.
     Interval(Duration),
-    /// Sample this often while somebody looks closely; `None` ends that.
+    /// Sample at this interval while the node is focused; `None` ends that.
     Focus(Option<Duration>),
     /// Make the next sample complete.
     Full,
-    /// Answer this, in one frame that bears the command's id.
+    /// Respond to this request, in one frame with the command's id.
     Ask(ProcessRequest),
 }
 

@@ -6,7 +6,7 @@ use crate::fleet::{Node, SourceState, is_idle};
 use crate::model::{
     Device, Fault, Freshness, JobId, JobList, Link, Source, SourceFault, SourceFaultKind,
 };
-use crate::time::{Timestamp, age, lasting};
+use crate::time::{Timestamp, age, format_duration};
 use crate::view::fleet_view::{FleetView, device_fault};
 use crate::view::line::{Tone, UNKNOWN};
 
@@ -109,7 +109,7 @@ pub(crate) fn down(node: &Node, now: Timestamp) -> Vec<Note> {
     let next = match &node.link {
         Link::Opening { attempt } => opening(*attempt),
         Link::Down { retry_at: Some(at), .. } if *at > now => {
-            format!("retry in {}", lasting(at.since(now)))
+            format!("retry in {}", format_duration(at.since(now)))
         }
         Link::Down { retry_at: None, .. } => "F5 tries again".to_owned(),
         Link::Down { .. } | Link::Idle | Link::Up => "retrying".to_owned(),

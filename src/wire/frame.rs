@@ -1,4 +1,4 @@
-//! Frames in a stream of bytes, among whatever else a login shell prints.
+//! Finds frames in a stream of bytes, among other output of a login shell.
 
 use bytes::{Bytes, BytesMut};
 use memchr::{memchr, memrchr};
@@ -9,19 +9,19 @@ use crate::model::clean;
 use crate::wire::body::Body;
 use crate::wire::short::{self, Made, Puzzle};
 
-/// What stands before the JSON of a frame.
+/// Prefix of a frame's JSON.
 const SENTINEL: &[u8] = b"\x1egtop1 ";
 /// How nearly every frame begins.
 const SAMPLE: &str = "{\"t\":\"sample\",";
-/// The longest line.
+/// Maximum length of a line.
 const MAX_LINE_BYTES: usize = 1 << 20;
 /// How much noise is kept for error messages.
 const MAX_NOISE_BYTES: usize = 4096;
 
-/// One frame: its text as sent, and what it says.
+/// One frame: its text as sent, and its decoded body.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Frame {
-    /// The JSON, as sent; empty for an answer.
+    /// The JSON, as sent; empty for a response.
     pub text: Bytes,
     /// What it says.
     pub body: Body,
@@ -30,26 +30,26 @@ pub struct Frame {
 /// A frame that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MalformedFrame {
-    /// No JSON of ours.
+    /// Not valid JSON of this schema.
     #[error("a frame that is no JSON of gtop's: {0}")]
     NotJson(String),
-    /// A line without end.
+    /// A line longer than the limit.
     #[error("a line of more than 1 MiB")]
     TooLong,
-    /// Short lines that do not make a frame.
+    /// Fragments that do not make a frame.
     #[error("a frame in pieces: {0}")]
     Pieces(&'static str),
-    /// From a probe of another age.
+    /// A frame of another schema version.
     #[error("schema version {0}, where this gtop reads version 1")]
     Version(u32),
 }
 
-/// What a stream yields.
+/// An item of the stream.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Received {
     /// A frame.
     Frame(Box<Frame>),
-    /// Something that should have been one.
+    /// A malformed frame.
     Malformed(MalformedFrame),
 }
 
@@ -69,7 +69,7 @@ pub struct FrameReader {
 }
 
 impl FrameReader {
-    /// Takes bytes as they come.
+    /// Adds received bytes.
     pub fn push(&mut self, bytes: &[u8]) {
         self.waiting.extend_from_slice(bytes);
     }

@@ -1,7 +1,7 @@
 //! What is said of a node in the list: what is wrong, what lags, what is held in vain, what is free.
 
 use crate::fleet::{Node, is_idle};
-use crate::time::lasting;
+use crate::time::format_duration;
 use crate::view::fleet::device_owners::DeviceOwners;
 use crate::view::fleet::grouped_rows::GroupMember;
 use crate::view::fleet::idle_time::{self, ElapsedTime, IDLE_HELD_WARNING, MAX_LOOKBACK};
@@ -47,7 +47,7 @@ pub(super) fn row_notes(
 
 /// Writes how long something has lasted; a plus says that nothing older is known.
 pub(super) fn format_elapsed(span: ElapsedTime) -> String {
-    format!("{}{}", lasting(span.span), if span.is_open { "+" } else { "" })
+    format!("{}{}", format_duration(span.span), if span.is_open { "+" } else { "" })
 }
 
 /// Devices that somebody holds and that do nothing.

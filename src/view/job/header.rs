@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::fleet::Evidence;
 use crate::model::{Job, JobOutcome, JobState};
-use crate::time::{Timestamp, lasting};
+use crate::time::{Timestamp, format_duration};
 use crate::view::display_options::DisplayOptions;
 use crate::view::fleet_view::FleetView;
 use crate::view::job::series::{KEPT_SECONDS, MeanSeries};
@@ -114,7 +114,7 @@ fn time_line(job: &Job, now: Timestamp, size_line: Line, width: u16) -> Line {
         }
     };
     let Some(all) = all.filter(|all| !all.is_zero()) else {
-        let ran = Line::of(format!("for {}", lasting(used)), Tone::Plain);
+        let ran = Line::of(format!("for {}", format_duration(used)), Tone::Plain);
         return ran.gap(3).then(size_line).cut(width);
     };
     let left = all.saturating_sub(used);
@@ -126,12 +126,12 @@ fn time_line(job: &Job, now: Timestamp, size_line: Line, width: u16) -> Line {
     } else if job.state == JobState::Completing {
         Line::of("it is being ended before its time", Tone::Warn)
     } else {
-        Line::of(format!("{} left", lasting(left)), Tone::Plain)
+        Line::of(format!("{} left", format_duration(left)), Tone::Plain)
     };
     Line::new()
         .bar(Some(part), bar, tone)
         .gap(1)
-        .text(format!("{} of {}", lasting(used), lasting(all)), Tone::Plain)
+        .text(format!("{} of {}", format_duration(used), format_duration(all)), Tone::Plain)
         .text(" · ", Tone::Faint)
         .then(words)
         .gap(3)

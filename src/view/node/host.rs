@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::fleet::{Metric, Node, Totals, Traffic};
 use crate::model::{Bytes, Freshness, Link, Percent, Source, stale_after};
-use crate::time::{Timestamp, lasting};
+use crate::time::{Timestamp, format_duration};
 use crate::view::RenderContext;
 use crate::view::graph::{Graph, span};
 use crate::view::line::{Line, Tone, UNKNOWN, flow};
@@ -227,7 +227,7 @@ fn other_items(node: &Node, units: Units) -> Vec<Line> {
         items.push(labelled("TEMP").text(format!("{:>4}", units.degrees(heat)), Tone::Plain));
     }
     if let Some(seconds) = node.host.fast.uptime_seconds.get() {
-        items.push(labelled("UP").text(lasting(Duration::from_secs(seconds)), Tone::Plain));
+        items.push(labelled("UP").text(format_duration(Duration::from_secs(seconds)), Tone::Plain));
     }
     items.extend(pressure(node));
     items.extend(fullest_filesystem(node, units));

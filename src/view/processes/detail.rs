@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::model::{
     Bytes, IoCounters, JobList, ProcessDetail, ProcessRequest, ProcessState, Reading, RequestError,
 };
-use crate::time::{Timestamp, lasting};
+use crate::time::{Timestamp, format_duration};
 use crate::view::RenderContext;
 use crate::view::action::NodeRequest;
 use crate::view::line::{Line, Tone, UNKNOWN};
@@ -295,7 +295,8 @@ fn graph(
         .text(write(now), Tone::Strong)
         .text(format!("  max {}", write(highest)), Tone::Faint);
     let span = Duration::from_secs(u64::try_from(series.seconds().min(points.len())).unwrap_or(0));
-    let title = title.against(Line::of(format!("last {}", lasting(span)), Tone::Faint), width);
+    let title =
+        title.against(Line::of(format!("last {}", format_duration(span)), Tone::Faint), width);
     let bound = bound(metric, highest, entry);
     let mut lines = vec![title];
     for row in (0..height).rev() {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::fleet::Fleet;
 use crate::model::{JobId, Reading};
-use crate::time::lasting;
+use crate::time::format_duration;
 use crate::view::RenderContext;
 use crate::view::display_options::Density;
 use crate::view::input::Click;
@@ -195,8 +195,10 @@ fn detail(scene: RenderContext<'_>, entry: ProcessEntry<'_>) -> Line {
             line = line.text(format!("  parent {parent}"), faint);
         }
         if let Some(seconds) = process.running_seconds.get() {
-            line =
-                line.text(format!("  runs for {}", lasting(Duration::from_secs(seconds))), faint);
+            line = line.text(
+                format!("  runs for {}", format_duration(Duration::from_secs(seconds))),
+                faint,
+            );
         }
         if let Some(container) = &process.statics.container {
             line = line.text(format!("  {} {}", container.kind.text(), container.id), faint);

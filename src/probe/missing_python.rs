@@ -2,11 +2,11 @@
 
 use super::PYTHONS;
 
-/// What stands before a reason, among whatever else a login shell prints.
+/// Prefix of a reason in the output of a login shell.
 pub const REASON: &str = "gtop-reason ";
 
-/// Returns the command that says of each Python the loader tries what is wrong with it, a line
-/// each; for any login shell.
+/// Returns the command that prints, for each Python the loader tries, why it cannot be used, one per line; for any
+/// login shell.
 pub fn why_no_python() -> String {
     format!(
         "exec /bin/sh -c 'for p in {PYTHONS};do q=$(command -v $p)||{{ echo \"{REASON}$p: not there\";continue;}};\
