@@ -57,7 +57,7 @@ async fn read(home: &Path, file: &Path) -> f64 {
     let transport = Transport::new(Options {
         config_file: Some(file.to_owned()),
         ssh_program: "/no/ssh".into(),
-        surroundings: LocalEnv { home: home.to_owned(), ..LocalEnv::of_this_process() },
+        env: LocalEnv { home: home.to_owned(), ..LocalEnv::of_this_process() },
         ..Options::of_this_process()
     });
     let begin = Instant::now();

@@ -203,12 +203,12 @@ fn dispatch(
     }
     let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
     let prompter = Prompter::for_terminal();
-    let interview = prompter.as_ref().map(Prompter::interview);
+    let prompt_queue = prompter.as_ref().map(Prompter::interview);
     let options = transport_options(cli)?;
-    if let Some(words) = options.surroundings.complaint().filter(|_| names_hosts(cli)) {
+    if let Some(words) = options.env.problem().filter(|_| names_hosts(cli)) {
         writeln!(err, "gtop: {words}")?;
     }
-    let transport = Transport::new(Options { interview, ..options });
+    let transport = Transport::new(Options { prompt_queue, ..options });
     // The screen says it itself.
     let is_screen = cli.command.is_none() && !is_printing(cli);
     if let Some(words) = settings.problem_summary().filter(|_| !is_screen) {
@@ -414,7 +414,7 @@ fn transport_options(cli: &Cli) -> Result<Options, TemplateError> {
         connect_timeout: cli.connection.connect_timeout,
         login: cli.nodes.login.clone(),
         ssh_program: cli.connection.ssh_binary.clone().unwrap_or(defaults.ssh_program),
-        choice: match cli.connection.transport_kind() {
+        mode: match cli.connection.transport_kind() {
             TransportKind::Auto | TransportKind::Local | TransportKind::Exec => TransportMode::Auto,
             TransportKind::Native => TransportMode::Native,
             TransportKind::Ssh => TransportMode::Ssh,
@@ -424,7 +424,7 @@ fn transport_options(cli: &Cli) -> Result<Options, TemplateError> {
         state: user_dirs::state().map(|folder| folder.join("gtop")),
         // This very file, even when an upgrade has put another in its place. Where there is no /proc,
         // programs still notice the end of their input.
-        leash: Some(PathBuf::from("/proc/self/exe")).filter(|own| own.exists()),
+        parent_guard: Some(PathBuf::from("/proc/self/exe")).filter(|own| own.exists()),
         ..defaults
     })
 }

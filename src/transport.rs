@@ -122,18 +122,18 @@ pub struct Options {
     /// itself cannot.
     pub ssh_program: PathBuf,
     /// Which client connects to the nodes (`--transport`).
-    pub choice: TransportMode,
+    pub mode: TransportMode,
     /// The command to run instead of SSH (`--exec`).
     pub exec: Option<ExecTemplate>,
     pub srun_program: PathBuf,
     /// The folder of the cache of clusters that refuse SSH.
     pub state: Option<PathBuf>,
     /// The gtop that keeps programs from outliving this process; see [`PARENT_GUARD`].
-    pub leash: Option<PathBuf>,
+    pub parent_guard: Option<PathBuf>,
     /// The parts of the environment that the configuration refers to.
-    pub surroundings: LocalEnv,
+    pub env: LocalEnv,
     /// Where keyboard-interactive prompts go. `None`: there is no terminal.
-    pub interview: Option<PromptQueue>,
+    pub prompt_queue: Option<PromptQueue>,
 }
 
 impl Options {
@@ -144,13 +144,13 @@ impl Options {
             login: None,
             config_file: None,
             ssh_program: PathBuf::from("ssh"),
-            choice: TransportMode::Auto,
+            mode: TransportMode::Auto,
             exec: None,
             srun_program: PathBuf::from("srun"),
             state: None,
-            leash: None,
-            surroundings: LocalEnv::of_this_process(),
-            interview: None,
+            parent_guard: None,
+            env: LocalEnv::of_this_process(),
+            prompt_queue: None,
         }
     }
 }
@@ -224,28 +224,28 @@ impl Transport {
         &self,
         target: &Target,
         command: &str,
-        mut on_step: impl FnMut(ConnectPhase),
+        mut on_phase: impl FnMut(ConnectPhase),
     ) -> Result<Channel, Fault> {
-        let mut on_step = |step| {
+        let mut on_phase = |step| {
             trace::record(|| ConnectEvent::PhaseStarted(step));
-            on_step(step);
+            on_phase(step);
         };
         let Reach::Ssh(ssh) = &target.reach else {
-            on_step(ConnectPhase::Connection);
+            on_phase(ConnectPhase::Connection);
             return Ok(Channel::local(LocalProcess::start(command)?));
         };
         if let Profile::Fixed(fixed) = &ssh.profile {
             let plan = fixed_plan(fixed, ssh, &self.0.options);
-            return Box::pin(self.open_native(target, plan, command, on_step)).await;
+            return Box::pin(self.open_native(target, plan, command, on_phase)).await;
         }
         if let Some(template) = &self.0.options.exec {
-            return self.open_exec(template, target, command, on_step).await;
+            return self.open_exec(template, target, command, on_phase).await;
         }
-        if self.0.options.choice == TransportMode::Srun {
+        if self.0.options.mode == TransportMode::Srun {
             let why = "a single command needs ssh; srun only runs the probe".to_owned();
             return Err(Fault::BadConfiguration { why });
         }
-        self.open_configured(target, ssh, command, on_step).await
+        self.open_configured(target, ssh, command, on_phase).await
     }
 
     /// Starts the probe on `target`: as [`open`](Self::open) does, or as one task of the script that `shared`
@@ -255,10 +255,10 @@ impl Transport {
         target: &Target,
         command: &str,
         shared: &(dyn Fn() -> StepScript + Sync),
-        on_step: impl FnMut(ConnectPhase) + Send,
+        on_phase: impl FnMut(ConnectPhase) + Send,
     ) -> Result<Channel, Fault> {
         let ways = select::ProbeCall { target, command, shared };
-        Box::pin(self.open_probe_via(ways, on_step)).await
+        Box::pin(self.open_probe_via(ways, on_phase)).await
     }
 
     /// Starts a command with gtop's own SSH client.
@@ -267,13 +267,14 @@ impl Transport {
         target: &Target,
         plan: ConnectPlan,
         command: &str,
-        mut on_step: impl FnMut(ConnectPhase),
+        mut on_phase: impl FnMut(ConnectPhase),
     ) -> Result<Channel, Fault> {
-        let interview = self.0.options.interview.as_ref();
-        let track_login = interview.map(|interview| interview.track_login(target.name.clone()));
-        let (session, limit) = self.log_in(target.name.host(), plan, &mut on_step).await?;
+        let prompt_queue = self.0.options.prompt_queue.as_ref();
+        let track_login =
+            prompt_queue.map(|prompt_queue| prompt_queue.track_login(target.name.clone()));
+        let (session, limit) = self.log_in(target.name.host(), plan, &mut on_phase).await?;
         drop(track_login);
-        on_step(ConnectPhase::Command);
+        on_phase(ConnectPhase::Command);
         Channel::ssh(session, command, &limit).await
     }
 
@@ -307,7 +308,7 @@ impl Transport {
     /// Includes the keys of gateways. Leaves out files whose key is in the agent, and default files when there is
     /// another key to offer.
     pub async fn locked_keys(&self, targets: &[Target]) -> Vec<PathBuf> {
-        let has_program = matches!(self.0.options.choice, TransportMode::Ssh | TransportMode::Srun);
+        let has_program = matches!(self.0.options.mode, TransportMode::Ssh | TransportMode::Srun);
         if has_program || self.0.options.exec.is_some() {
             return Vec::new();
         }
@@ -403,7 +404,7 @@ impl Transport {
                 algorithms: settings.algorithms.signatures.clone(),
                 prompts: settings.prompts,
                 devices: settings.devices.clone(),
-                interview: self.0.options.interview.clone(),
+                prompt_queue: self.0.options.prompt_queue.clone(),
                 has_master: false,
             },
         })
@@ -446,7 +447,7 @@ fn fixed_plan(fixed: &FixedProfile, ssh: &SshTarget, options: &Options) -> Conne
         connect_limit: options.connect_timeout.unwrap_or(DEFAULT_CONNECT_TIMEOUT),
         trust: HostKeyPolicy::Pinned(fixed.host_key.clone()),
         login: Login {
-            user: user.unwrap_or(&options.surroundings.user).clone(),
+            user: user.unwrap_or(&options.env.user).clone(),
             place: ssh.host.clone(),
             methods: vec!["publickey".to_owned()],
             identities: vec![IdentityFile {
@@ -460,7 +461,7 @@ fn fixed_plan(fixed: &FixedProfile, ssh: &SshTarget, options: &Options) -> Conne
             algorithms: Vec::new(),
             prompts: 0,
             devices: None,
-            interview: None,
+            prompt_queue: None,
             has_master: false,
         },
     }

@@ -116,7 +116,7 @@ fn no_shell_of_this_machine_sees_the_words() {
 }
 
 #[test]
-fn why_a_command_does_not_lead_there_is_told() {
+fn why_a_command_fails_is_reported() {
     let place = Place::new();
     let wrapper =
         place.wrapper("echo 'Error from server (NotFound): pods \"'$1'\" not found' >&2; exit 1");
@@ -206,7 +206,7 @@ fn the_whole_group_of_a_command_that_hangs_ends_with_gtop() {
 }
 
 #[test]
-fn the_doctor_tells_of_the_command() {
+fn doctor_reports_the_exec_command() {
     let done = gtop(&["doctor", "--exec", "env X={node} sh", "pod-1"]);
     let report = String::from_utf8(done.stdout).unwrap();
     assert!(report.contains("exec command") && report.contains("env X=pod-1 sh"), "{report}");

@@ -40,7 +40,7 @@ const KINDS: [&[&str]; 7] = [
 ];
 
 #[tokio::test]
-async fn every_kind_of_key_in_every_format_opens_the_door_with_its_passphrase() {
+async fn every_key_type_in_every_format_authenticates_with_its_passphrase() {
     let Some(lab) = Lab::new().await else { return };
     let sshd = lab.sshd("").await;
     lab.trust(&sshd);
@@ -199,7 +199,7 @@ async fn sshd_of_an_authority(lab: &Lab) -> Sshd {
 }
 
 #[tokio::test]
-async fn a_certificate_beside_the_key_opens_the_door_for_every_kind() {
+async fn a_certificate_beside_the_key_authenticates_for_every_key_type() {
     let Some(lab) = Lab::new().await else { return };
     let sshd = sshd_of_an_authority(&lab).await;
     // One length of RSA is enough: a long key takes seconds to make.
@@ -257,7 +257,7 @@ async fn certificates_held_by_the_agent_are_used() {
 }
 
 #[tokio::test]
-async fn a_certificate_that_cannot_be_accepted_is_shown_and_its_flaw_named() {
+async fn an_invalid_certificate_is_offered_and_its_flaw_named() {
     let Some(lab) = Lab::new().await else { return };
     let sshd = sshd_of_an_authority(&lab).await;
     for (words, flaw) in [
@@ -393,7 +393,7 @@ async fn keys_are_shown_in_the_order_of_ssh() {
 // ---- several proofs ----
 
 #[tokio::test]
-async fn two_keys_open_a_door_that_wants_two() {
+async fn two_keys_authenticate_where_two_are_required() {
     let Some(mut lab) = Lab::new().await else { return };
     let sshd = lab.sshd("AuthenticationMethods publickey,publickey").await;
     lab.trust(&sshd);

@@ -12,10 +12,10 @@ mod lab;
 mod master;
 #[path = "transport/program.rs"]
 mod program;
+#[path = "transport/routes.rs"]
+mod routes;
 #[path = "transport/srun.rs"]
 mod srun;
-#[path = "transport/ways.rs"]
-mod ways;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -129,7 +129,7 @@ async fn a_node_without_room_for_sessions_refuses_the_channel() {
 // ---- keys ----
 
 #[tokio::test]
-async fn every_kind_of_key_opens_the_door() {
+async fn every_key_type_authenticates() {
     let Some(lab) = Lab::new().await else { return };
     let sshd = lab.sshd("").await;
     lab.trust(&sshd);
@@ -290,7 +290,7 @@ async fn a_node_that_hangs_up_on_too_many_keys_has_refused() {
 }
 
 #[tokio::test]
-async fn a_second_proof_is_named() {
+async fn a_required_second_method_is_named() {
     let Some(lab) = Lab::new().await else { return };
     let sshd =
         lab.sshd("AuthenticationMethods publickey,password\nPasswordAuthentication yes").await;
@@ -486,7 +486,7 @@ async fn without_an_ssh_program_the_defaults_hold() {
 }
 
 #[tokio::test]
-async fn a_fixed_profile_reads_no_file_and_believes_one_key() {
+async fn a_fixed_profile_reads_no_file_and_accepts_one_key() {
     let Some(lab) = Lab::new().await else { return };
     let sshd = lab.sshd("").await;
     let address = format!("{ADDRESS}:{}", sshd.port);
@@ -546,7 +546,7 @@ async fn a_server_that_only_greets_times_out_at_the_key_exchange() {
 }
 
 #[tokio::test]
-async fn something_that_is_not_ssh_is_told_apart() {
+async fn a_server_that_is_not_ssh_is_recognised() {
     let Some(lab) = Lab::new().await else { return };
     for greeting in [b"SSH-1.5-old\r\n".as_slice(), b"HTTP/1.1 400 Bad Request\r\n\r\n"] {
         let listener = TcpListener::bind((ADDRESS, 0)).await.unwrap();

@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_agent_that_ends_in_the_middle_is_told_from_one_that_hangs() {
+    async fn an_agent_that_exits_is_distinguished_from_one_that_hangs() {
         let folder = tempfile::tempdir().unwrap();
         let socket = folder.path().join("agent");
         let listener = tokio::net::UnixListener::bind(&socket).unwrap();

@@ -134,7 +134,7 @@ impl PromptQueue {
 
     /// Marks the first login of a node as ended when the result is dropped.
     pub(super) fn track_login(&self, node: NodeName) -> LoginGuard {
-        LoginGuard { interview: self.clone(), node: Some(node) }
+        LoginGuard { prompt_queue: self.clone(), node: Some(node) }
     }
 
     /// Marks a login as being prompted until the result is dropped.
@@ -173,14 +173,14 @@ impl PromptQueue {
 /// A login in progress.
 #[derive(Debug)]
 pub(super) struct LoginGuard {
-    interview: PromptQueue,
+    prompt_queue: PromptQueue,
     node: Option<NodeName>,
 }
 
 impl Drop for LoginGuard {
     fn drop(&mut self) {
         let Some(node) = self.node.take() else { return };
-        self.interview.state.send_if_modified(|state| state.settled.insert(node));
+        self.prompt_queue.state.send_if_modified(|state| state.settled.insert(node));
     }
 }
 
@@ -202,64 +202,64 @@ mod tests {
         vec![Prompt { text: "Code:".to_owned(), is_shown: false }]
     }
 
-    async fn ask(interview: &PromptQueue) -> Result<Vec<Secret>, PromptError> {
-        interview.ask("ada@gpu01".to_owned(), Vec::new(), prompts()).await
+    async fn ask(prompt_queue: &PromptQueue) -> Result<Vec<Secret>, PromptError> {
+        prompt_queue.ask("ada@gpu01".to_owned(), Vec::new(), prompts()).await
     }
 
     #[tokio::test]
     async fn an_answer_goes_to_who_asked_and_silence_is_no_answer() {
-        let (interview, mut questions) = PromptQueue::new();
-        interview.set_open(true);
+        let (prompt_queue, mut questions) = PromptQueue::new();
+        prompt_queue.set_open(true);
         let answering = async {
             questions.recv().await.unwrap().answer(vec![Secret::from("123".to_owned())]);
             drop(questions.recv().await.unwrap());
             questions.recv().await.unwrap().answer(Vec::new());
         };
         let asking = async {
-            assert_eq!(ask(&interview).await.unwrap()[0].expose(), "123");
-            assert_eq!(ask(&interview).await.unwrap_err(), PromptError::Skipped);
-            assert_eq!(ask(&interview).await.unwrap_err(), PromptError::Skipped, "one a prompt");
+            assert_eq!(ask(&prompt_queue).await.unwrap()[0].expose(), "123");
+            assert_eq!(ask(&prompt_queue).await.unwrap_err(), PromptError::Skipped);
+            assert_eq!(ask(&prompt_queue).await.unwrap_err(), PromptError::Skipped, "one a prompt");
         };
         tokio::join!(answering, asking);
     }
 
     #[tokio::test]
     async fn questions_that_wait_when_the_interview_ends_are_let_go() {
-        let (interview, mut questions) = PromptQueue::new();
-        assert_eq!(ask(&interview).await.unwrap_err(), PromptError::Closed);
-        interview.set_open(true);
+        let (prompt_queue, mut questions) = PromptQueue::new();
+        assert_eq!(ask(&prompt_queue).await.unwrap_err(), PromptError::Closed);
+        prompt_queue.set_open(true);
         let ending = async {
             let query = questions.recv().await.unwrap();
             assert!(query.is_wanted());
-            interview.set_open(false);
+            prompt_queue.set_open(false);
             tokio::task::yield_now().await;
             query
         };
-        let (query, answer) = tokio::join!(ending, ask(&interview));
+        let (query, answer) = tokio::join!(ending, ask(&prompt_queue));
         assert_eq!(answer.unwrap_err(), PromptError::Closed);
         assert!(!query.is_wanted());
     }
 
     #[tokio::test(start_paused = true)]
     async fn the_wait_ends_early_when_every_node_is_past_its_login() {
-        let (interview, _questions) = PromptQueue::new();
+        let (prompt_queue, _questions) = PromptQueue::new();
         let began = tokio::time::Instant::now();
         let doors: Vec<_> = ["gpu01", "gpu02"]
-            .map(|name| interview.track_login(NodeName::new(name).unwrap()))
+            .map(|name| prompt_queue.track_login(NodeName::new(name).unwrap()))
             .into_iter()
             .collect();
-        drop(interview.track_login(NodeName::new("gpu01").unwrap()));
-        let both = interview.quiet(2, Duration::from_secs(1));
+        drop(prompt_queue.track_login(NodeName::new("gpu01").unwrap()));
+        let both = prompt_queue.quiet(2, Duration::from_secs(1));
         tokio::join!(both, async { drop(doors) });
         assert_eq!(began.elapsed(), Duration::ZERO);
-        interview.quiet(3, Duration::from_secs(1)).await;
+        prompt_queue.quiet(3, Duration::from_secs(1)).await;
         assert_eq!(began.elapsed(), Duration::from_secs(1));
-        let busy = interview.busy();
+        let busy = prompt_queue.busy();
         let later = async {
             tokio::time::sleep(Duration::from_secs(5)).await;
             drop(busy);
         };
-        tokio::join!(later, interview.quiet(3, Duration::from_secs(1)));
+        tokio::join!(later, prompt_queue.quiet(3, Duration::from_secs(1)));
         assert_eq!(began.elapsed(), Duration::from_secs(6));
     }
 

@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_reader_wakes_up_when_the_cable_is_cut() {
+    async fn a_reader_wakes_up_when_the_stream_is_cancelled() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (stream, _peer) =

@@ -36,7 +36,7 @@ impl Transport {
         let query = self.host_query(ssh);
         query.check()?;
         let found = self.read(&query, TransportState::all_options).await?.1;
-        let env = &self.0.options.surroundings;
+        let env = &self.0.options.env;
         let mut options = match found {
             Err(ConfigError::NeedsSsh { at, what }) => {
                 let file = self.0.options.config_file.as_deref();
@@ -54,7 +54,7 @@ impl Transport {
             }
             found => found.map_err(config_fault)?,
         };
-        if self.0.options.choice == TransportMode::Ssh {
+        if self.0.options.mode == TransportMode::Ssh {
             // The ssh program follows every option that gtop does not override.
             for option in &mut options {
                 option.is_ignored = openssh::overrides(option.spelling);
@@ -87,7 +87,7 @@ impl Transport {
             Err(ConfigError::NeedsSsh { at, what }) => {
                 let file = self.0.options.config_file.as_deref();
                 let text = self.run_ssh_g(&query, file, &at, &what).await?;
-                Arc::new(query.settings_from_ssh_g(&text, &self.0.options.surroundings)?)
+                Arc::new(query.settings_from_ssh_g(&text, &self.0.options.env)?)
             }
             Err(stop) => return Err(config_fault(stop)),
         };
@@ -165,7 +165,7 @@ impl Transport {
 impl TransportState {
     fn configuration(&self) -> Arc<ParsedConfig> {
         let options = &self.options;
-        self.configuration.current(&options.surroundings, options.config_file.as_deref())
+        self.configuration.current(&options.env, options.config_file.as_deref())
     }
 
     fn cached_settings(
@@ -179,7 +179,7 @@ impl TransportState {
         {
             return Ok(Arc::clone(settings));
         }
-        reading.settings(query, &self.options.surroundings, look_ups).map(Arc::new)
+        reading.settings(query, &self.options.env, look_ups).map(Arc::new)
     }
 
     fn all_options(
@@ -188,7 +188,7 @@ impl TransportState {
         query: &HostQuery,
         look_ups: NameLookups,
     ) -> Result<Vec<EffectiveOption>, ConfigError> {
-        reading.options(query, &self.options.surroundings, look_ups)
+        reading.options(query, &self.options.env, look_ups)
     }
 }
 

@@ -82,7 +82,7 @@ impl Transport {
         asked: &HostQuery,
         settings: &HostSettings,
     ) -> Option<ControlMaster> {
-        if self.0.options.choice != TransportMode::Auto || settings.control_paths.is_empty() {
+        if self.0.options.mode != TransportMode::Auto || settings.control_paths.is_empty() {
             return None;
         }
         let paths = settings.control_paths.clone();

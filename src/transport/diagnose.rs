@@ -46,8 +46,8 @@ impl Transport {
             version: self.0.cluster.checked_version(&options.srun_program).await,
             cluster,
             refused_at,
-            is_only_choice: options.choice == TransportMode::Srun,
-            is_ruled_out: matches!(options.choice, TransportMode::Native | TransportMode::Ssh)
+            is_only_choice: options.mode == TransportMode::Srun,
+            is_ruled_out: matches!(options.mode, TransportMode::Native | TransportMode::Ssh)
                 || options.exec.is_some(),
         }
     }
@@ -72,11 +72,14 @@ impl Transport {
         let options = &self.0.options;
         let connect_limit = options.connect_timeout.unwrap_or(DEFAULT_CONNECT_TIMEOUT);
         let place = srun::StepNodes { job: job.clone(), nodes: [node.clone()].into() };
-        let leash = ParentGuard(options.leash.as_deref());
+        let parent_guard = ParentGuard(options.parent_guard.as_deref());
         let program = options.srun_program.as_path();
-        let words =
-            srun::srun_args(SrunCall { place: &place, leash, program, connect_limit }, "exit 0");
-        let mut local = LocalProcess::spawn_without_env(program, &words, leash, HIDDEN_VARIABLES)?;
+        let words = srun::srun_args(
+            SrunCall { place: &place, parent_guard, program, connect_limit },
+            "exit 0",
+        );
+        let mut local =
+            LocalProcess::spawn_without_env(program, &words, parent_guard, HIDDEN_VARIABLES)?;
         local.close_stdin();
         let ending = async {
             let mut complaint = Vec::new();

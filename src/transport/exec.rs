@@ -125,7 +125,7 @@ fn split(text: &str) -> Result<Vec<String>, TemplateError> {
 pub(super) struct ExecCall<'a> {
     pub(super) template: &'a ExecTemplate,
     pub(super) node: &'a str,
-    pub(super) leash: ParentGuard<'a>,
+    pub(super) parent_guard: ParentGuard<'a>,
     /// Timeout until the first output from the node.
     pub(super) limit: Duration,
 }
@@ -133,9 +133,12 @@ pub(super) struct ExecCall<'a> {
 impl ExecCall<'_> {
     /// Starts the command and waits for the first output from the node.
     pub(super) async fn open(self, command: &str) -> Result<ProgramSession, Fault> {
-        let Self { template, node, leash, limit } = self;
-        let local =
-            LocalProcess::run(Path::new(&template.program), &template.words(node, command), leash)?;
+        let Self { template, node, parent_guard, limit } = self;
+        let local = LocalProcess::run(
+            Path::new(&template.program),
+            &template.words(node, command),
+            parent_guard,
+        )?;
         let kind = ProgramKind::Command { program: template.program.clone() };
         let mut session = ProgramSession::new(local, kind);
         let opening = async {
@@ -175,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_command_is_told() {
+    fn an_invalid_command_is_reported() {
         for (text, error) in [
             ("", TemplateError::Empty),
             (" ", TemplateError::Empty),

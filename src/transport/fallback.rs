@@ -73,13 +73,13 @@ impl Transport {
         target: &Target,
         ssh: &SshTarget,
         command: &str,
-        mut on_step: impl FnMut(ConnectPhase),
+        mut on_phase: impl FnMut(ConnectPhase),
     ) -> Result<Channel, Fault> {
-        on_step(ConnectPhase::Configuration);
+        on_phase(ConnectPhase::Configuration);
         let query = self.host_query(ssh);
         let settings = self.host_settings(query.clone()).await?;
-        let choice = self.0.options.choice;
-        let known = match choice {
+        let mode = self.0.options.mode;
+        let known = match mode {
             TransportMode::Auto => self.0.remembered.get(&query),
             TransportMode::Native | TransportMode::Srun => None,
             TransportMode::Ssh => Some(SshProgramAccess::Methods(AuthMethods::new())),
@@ -90,31 +90,31 @@ impl Transport {
         match (known, &master) {
             (Some(SshProgramAccess::Methods(methods)), _) => {
                 let means = SshProgramAuth { methods: &methods, master: None };
-                return self.open_with_ssh_program(place, command, means, on_step).await;
+                return self.open_with_ssh_program(place, command, means, on_phase).await;
             }
             (Some(SshProgramAccess::Master), Some(master)) => {
-                return self.open_over_master(place, command, master, on_step).await;
+                return self.open_over_master(place, command, master, on_phase).await;
             }
             (Some(SshProgramAccess::Master) | None, _) => {}
         }
         let native = async {
             let mut plan = self.plan(&query, &settings).await?;
             plan.login.has_master = master.is_some();
-            self.open_native(target, plan, command, &mut on_step).await
+            self.open_native(target, plan, command, &mut on_phase).await
         };
         let fault = match Box::pin(native).await {
-            Err(fault) if choice == TransportMode::Auto => fault,
+            Err(fault) if mode == TransportMode::Auto => fault,
             ended => return ended,
         };
         if let Some(master) = master.filter(|_| control_master::is_refusal(&fault)) {
             trace::record(|| ConnectEvent::Fallback(fault.to_string()));
-            return self.open_over_master(place, command, &master, on_step).await;
+            return self.open_over_master(place, command, &master, on_phase).await;
         }
         let has_security_key = self.has_security_key(&settings).await?;
         let Some(methods) = beyond(&fault, &settings, has_security_key) else { return Err(fault) };
         trace::record(|| ConnectEvent::Fallback(fault.to_string()));
         let means = SshProgramAuth { methods: &methods, master: None };
-        match self.open_with_ssh_program(place, command, means, on_step).await {
+        match self.open_with_ssh_program(place, command, means, on_phase).await {
             Ok(channel) => {
                 self.0.remembered.put(&query, SshProgramAccess::Methods(methods));
                 Ok(channel)
@@ -129,10 +129,10 @@ impl Transport {
         place: (&HostQuery, &HostSettings),
         command: &str,
         master: &ControlMaster,
-        on_step: impl FnMut(ConnectPhase),
+        on_phase: impl FnMut(ConnectPhase),
     ) -> Result<Channel, Fault> {
         let means = SshProgramAuth { methods: &[], master: Some(master) };
-        match self.open_with_ssh_program(place, command, means, on_step).await {
+        match self.open_with_ssh_program(place, command, means, on_phase).await {
             // The master is gone, so there was nothing to connect to.
             Err(Fault::NotSsh { .. }) => Err(master.lost()),
             opened => {
@@ -151,15 +151,15 @@ impl Transport {
         template: &ExecTemplate,
         target: &Target,
         command: &str,
-        mut on_step: impl FnMut(ConnectPhase),
+        mut on_phase: impl FnMut(ConnectPhase),
     ) -> Result<Channel, Fault> {
-        on_step(ConnectPhase::Connection);
+        on_phase(ConnectPhase::Connection);
         let options = &self.0.options;
         let node = target.name.host();
         trace::record(|| ConnectEvent::Exec(template.shown(node)));
-        let leash = ParentGuard(options.leash.as_deref());
+        let parent_guard = ParentGuard(options.parent_guard.as_deref());
         let limit = options.connect_timeout.unwrap_or(DEFAULT_CONNECT_TIMEOUT) + LOGIN_TIMEOUT;
-        let call = ExecCall { template, node, leash, limit };
+        let call = ExecCall { template, node, parent_guard, limit };
         Ok(Channel::program(Box::pin(call.open(command)).await?))
     }
 
@@ -169,16 +169,16 @@ impl Transport {
         (query, settings): (&HostQuery, &HostSettings),
         command: &str,
         SshProgramAuth { methods, master }: SshProgramAuth<'_>,
-        mut on_step: impl FnMut(ConnectPhase),
+        mut on_phase: impl FnMut(ConnectPhase),
     ) -> Result<Channel, Fault> {
-        on_step(ConnectPhase::Connection);
+        on_phase(ConnectPhase::Connection);
         let options = &self.0.options;
         trace::record(|| ConnectEvent::SshProgram(options.ssh_program.clone()));
         let connect_limit = connect_limit(options, settings);
         let elsewhere = self.elsewhere(&query.host, settings).await;
         let call = SshCall {
             program: &options.ssh_program,
-            leash: ParentGuard(options.leash.as_deref()),
+            parent_guard: ParentGuard(options.parent_guard.as_deref()),
             query,
             settings,
             file: options.config_file.as_deref(),

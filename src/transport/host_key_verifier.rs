@@ -429,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flaw_is_told() {
+    fn a_certificate_flaw_is_reported() {
         let verifier = verifier("@cert-authority n1 <CA>", "", |_| ());
         let shown = certificate(Odd { name: Some("n\u{1b}[2J2"), ..Odd::default() }).into();
         let verification =
@@ -560,7 +560,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_what_ssh_lets_in_is_let_in() {
+    async fn only_keys_that_ssh_accepts_are_accepted() {
         use HostKeyCheck::{AcceptNew, Ask, No, Yes};
         let admitted = async |lines: &str, check| {
             let verifier = verifier(lines, "", |settings| {

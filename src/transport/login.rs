@@ -61,7 +61,7 @@ pub(super) struct Login {
     /// `KbdInteractiveDevices`.
     pub(super) devices: Option<String>,
     /// Where prompts go; `None` without a terminal.
-    pub(super) interview: Option<PromptQueue>,
+    pub(super) prompt_queue: Option<PromptQueue>,
     /// A ControlMaster connection to the node is open, so prompts are skipped.
     pub(super) has_master: bool,
 }

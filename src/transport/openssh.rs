@@ -58,7 +58,7 @@ pub(super) fn overrides(option: &str) -> bool {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SshCall<'a> {
     pub(super) program: &'a Path,
-    pub(super) leash: ParentGuard<'a>,
+    pub(super) parent_guard: ParentGuard<'a>,
     pub(super) query: &'a HostQuery,
     pub(super) settings: &'a HostSettings,
     /// The configuration file, as `-F`.
@@ -114,7 +114,7 @@ impl SshCall<'_> {
             connect_limit: self.connect_limit,
         };
         let mut session =
-            ProgramSession::new(LocalProcess::run(self.program, &words, self.leash)?, kind);
+            ProgramSession::new(LocalProcess::run(self.program, &words, self.parent_guard)?, kind);
         session.wait_for_output().await.map(|()| session)
     }
 

@@ -159,7 +159,7 @@ impl Drop for ProcessGroup {
 pub(super) struct ParentGuard<'a>(pub(super) Option<&'a Path>);
 
 /// The first argument that makes gtop a parent guard; the parent's pid and the program with its arguments follow.
-pub const PARENT_GUARD: &str = "__leash";
+pub const PARENT_GUARD: &str = "__parent-guard";
 
 /// Exit status, as in a shell, if the guard cannot execute the program.
 pub const EXIT_NOT_STARTED: u8 = 127;
@@ -275,9 +275,9 @@ impl LocalProcess {
     pub(super) fn run(
         program: &Path,
         words: &[OsString],
-        leash: ParentGuard<'_>,
+        parent_guard: ParentGuard<'_>,
     ) -> Result<Self, Fault> {
-        let group = leash.start(program.as_os_str(), words);
+        let group = parent_guard.start(program.as_os_str(), words);
         group.map(Self::of).map_err(|error| not_started(program.as_os_str(), &error))
     }
 
@@ -285,10 +285,10 @@ impl LocalProcess {
     pub(super) fn spawn_without_env(
         program: &Path,
         words: &[OsString],
-        leash: ParentGuard<'_>,
+        parent_guard: ParentGuard<'_>,
         without: fn(&str) -> bool,
     ) -> Result<Self, Fault> {
-        let group = leash.start_without_env(program.as_os_str(), words, without);
+        let group = parent_guard.start_without_env(program.as_os_str(), words, without);
         group.map(Self::of).map_err(|error| not_started(program.as_os_str(), &error))
     }
 
@@ -389,20 +389,20 @@ pub(super) struct PipedProgram {
 
 impl PipedProgram {
     /// Starts `line` as ssh starts a `ProxyCommand`: with `exec` in the user's shell.
-    pub(super) fn start(line: &str, leash: ParentGuard<'_>) -> Result<Self, Fault> {
+    pub(super) fn start(line: &str, parent_guard: ParentGuard<'_>) -> Result<Self, Fault> {
         let shell = std::env::var_os("SHELL").filter(|shell| !shell.is_empty());
         let shell = shell.unwrap_or_else(|| "/bin/sh".into());
-        Self::run(&shell, &["-c".into(), format!("exec {line}").into()], leash)
+        Self::run(&shell, &["-c".into(), format!("exec {line}").into()], parent_guard)
     }
 
     /// Starts a program directly.
     pub(super) fn run(
         program: &OsStr,
         words: &[OsString],
-        leash: ParentGuard<'_>,
+        parent_guard: ParentGuard<'_>,
     ) -> Result<Self, Fault> {
         let mut group =
-            leash.start(program, words).map_err(|error| not_started(program, &error))?;
+            parent_guard.start(program, words).map_err(|error| not_started(program, &error))?;
         match group.take_pipes() {
             (Some(input), Some(output), Some(errors)) => Ok(Self { input, output, errors, group }),
             (..) => Err(not_started(program, &std::io::ErrorKind::BrokenPipe.into())),

@@ -79,18 +79,18 @@ impl StderrBuffer {
 /// Starts a command; returns its stream and its stderr.
 pub(super) fn start(
     command: &str,
-    leash: ParentGuard<'_>,
+    parent_guard: ParentGuard<'_>,
 ) -> Result<(ProxyCommandStream, Arc<ProgramStderr>), Fault> {
-    Ok(with_stderr(PipedProgram::start(command, leash)?, fault::sanitize_line(command)))
+    Ok(with_stderr(PipedProgram::start(command, parent_guard)?, fault::sanitize_line(command)))
 }
 
 /// Does the same with a program and its arguments.
 pub(super) fn start_program(
     program: &Path,
     words: &[OsString],
-    leash: ParentGuard<'_>,
+    parent_guard: ParentGuard<'_>,
 ) -> Result<(ProxyCommandStream, Arc<ProgramStderr>), Fault> {
-    let plumbing = PipedProgram::run(program.as_os_str(), words, leash)?;
+    let plumbing = PipedProgram::run(program.as_os_str(), words, parent_guard)?;
     Ok(with_stderr(plumbing, program.display().to_string()))
 }
 

@@ -150,29 +150,29 @@ impl Transport {
         &self,
         typed: &str,
         plan: &ConnectPlan,
-        on_step: &mut impl FnMut(ConnectPhase),
+        on_phase: &mut impl FnMut(ConnectPhase),
     ) -> Result<(Connection, Deadline), Fault> {
         let origin = match &plan.route {
             ResolvedRoute::Direct(origin) => origin,
             ResolvedRoute::Command(command) => {
-                on_step(ConnectPhase::Connection);
-                let leash = ParentGuard(self.0.options.leash.as_deref());
-                let (program, complaints) = proxy_command::start(command, leash)?;
+                on_phase(ConnectPhase::Connection);
+                let parent_guard = ParentGuard(self.0.options.parent_guard.as_deref());
+                let (program, complaints) = proxy_command::start(command, parent_guard)?;
                 let underlay = Underlay::ProxyCommand(complaints);
                 let line = line(Box::new(program), plan.port, underlay);
                 return Ok((line, Deadline::after(plan.connect_limit)));
             }
             ResolvedRoute::Gateway(gateway) => {
-                on_step(ConnectPhase::Connection);
+                on_phase(ConnectPhase::Connection);
                 return self.connect_via_gateway(gateway, typed, plan).await;
             }
         };
-        on_step(ConnectPhase::Name);
+        on_phase(ConnectPhase::Name);
         let limit = Deadline::after(plan.connect_limit);
         let place = Endpoint { host: &plan.host, port: plan.port, family: plan.family, typed };
         let addresses = limit.timeout(ConnectPhase::Name, self.look_up(place)).await??;
         trace::record(|| ConnectEvent::Resolved(addresses.clone()));
-        on_step(ConnectPhase::Connection);
+        on_phase(ConnectPhase::Connection);
         let origin = limit.timeout(ConnectPhase::Name, origin.resolve(&self.0.names)).await??;
         let stream = dial::connect(&addresses, &origin, &limit).await?;
         let is_loopback = stream.peer_addr().is_ok_and(|address| address.ip().is_loopback());
@@ -312,8 +312,8 @@ impl Transport {
             &plan.host,
             plan.port,
         );
-        let leash = ParentGuard(options.leash.as_deref());
-        let started = proxy_command::start_program(&options.ssh_program, &words, leash);
+        let parent_guard = ParentGuard(options.parent_guard.as_deref());
+        let started = proxy_command::start_program(&options.ssh_program, &words, parent_guard);
         Some(started.map(|(program, complaints)| {
             trace::record(|| ConnectEvent::GatewayConnected(name.clone()));
             let underlay = Underlay::Master { gateway: name.clone(), master, complaints };
@@ -373,12 +373,12 @@ impl Transport {
         &self,
         typed: &str,
         plan: ConnectPlan,
-        on_step: &mut impl FnMut(ConnectPhase),
+        on_phase: &mut impl FnMut(ConnectPhase),
     ) -> Result<(session::Session, Deadline), Fault> {
-        let (line, limit) = self.dial(typed, &plan, on_step).await?;
-        on_step(ConnectPhase::KeyExchange);
+        let (line, limit) = self.dial(typed, &plan, on_phase).await?;
+        on_phase(ConnectPhase::KeyExchange);
         let mut session = session::establish(line, plan.trust, &plan.params, &limit).await?;
-        on_step(ConnectPhase::Login);
+        on_phase(ConnectPhase::Login);
         let mut limit = Deadline::after(LOGIN_TIMEOUT);
         match plan.login.run(&mut session, &mut limit).await {
             Ok(()) => Ok((session, limit)),

@@ -31,35 +31,35 @@ impl Transport {
     pub(super) async fn open_probe_via(
         &self,
         ways: ProbeCall<'_>,
-        mut on_step: impl FnMut(ConnectPhase),
+        mut on_phase: impl FnMut(ConnectPhase),
     ) -> Result<Channel, Fault> {
         let is_of_the_system =
             matches!(&ways.target.reach, Reach::Ssh(ssh) if ssh.profile == Profile::System);
-        let choice = self.0.options.choice;
-        if !is_of_the_system || !matches!(choice, TransportMode::Auto | TransportMode::Srun) {
-            return self.open(ways.target, ways.command, on_step).await;
+        let mode = self.0.options.mode;
+        if !is_of_the_system || !matches!(mode, TransportMode::Auto | TransportMode::Srun) {
+            return self.open(ways.target, ways.command, on_phase).await;
         }
         let has_place = self.0.srun_steps.place(&ways.target.name).is_some();
         let state = self.0.options.state.as_deref();
-        if choice == TransportMode::Srun {
-            return self.open_in_step(ways, &mut on_step).await;
+        if mode == TransportMode::Srun {
+            return self.open_in_step(ways, &mut on_phase).await;
         }
         if has_place && self.0.cluster.refuses_ssh(state).await {
-            match self.open_in_step(ways, &mut on_step).await {
+            match self.open_in_step(ways, &mut on_phase).await {
                 Err(fault) if !fault.retries_by_itself() => {
                     log::info!("{}: {fault}; trying ssh", ways.target.name);
                     trace::record(|| ConnectEvent::SlurmStepFailed(fault.to_string()));
                 }
                 ended => return ended,
             }
-            return self.open(ways.target, ways.command, on_step).await;
+            return self.open(ways.target, ways.command, on_phase).await;
         }
-        let fault = match self.open(ways.target, ways.command, &mut on_step).await {
+        let fault = match self.open(ways.target, ways.command, &mut on_phase).await {
             Err(fault) if has_place && is_refusal(&fault) => fault,
             ended => return ended,
         };
         trace::record(|| ConnectEvent::Fallback(fault.to_string()));
-        match self.open_in_step(ways, &mut on_step).await {
+        match self.open_in_step(ways, &mut on_phase).await {
             Ok(channel) => {
                 self.0.cluster.remember_refusal(state).await;
                 Ok(channel)
@@ -77,7 +77,7 @@ impl Transport {
     async fn open_in_step(
         &self,
         ways: ProbeCall<'_>,
-        on_step: &mut impl FnMut(ConnectPhase),
+        on_phase: &mut impl FnMut(ConnectPhase),
     ) -> Result<Channel, Fault> {
         let options = &self.0.options;
         self.0.cluster.checked_version(&options.srun_program).await?;
@@ -86,11 +86,11 @@ impl Transport {
             let Some(place) = self.0.srun_steps.place(node) else {
                 return Err(Fault::step(StepCause::NoJob, ""));
             };
-            on_step(ConnectPhase::Connection);
+            on_phase(ConnectPhase::Connection);
             trace::record(|| ConnectEvent::SlurmStep(place.job.id.clone()));
             let call = SrunCall {
                 place: &place,
-                leash: ParentGuard(options.leash.as_deref()),
+                parent_guard: ParentGuard(options.parent_guard.as_deref()),
                 program: &options.srun_program,
                 connect_limit: options.connect_timeout.unwrap_or(DEFAULT_CONNECT_TIMEOUT),
             };

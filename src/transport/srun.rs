@@ -107,7 +107,7 @@ pub(super) struct SrunStep {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SrunCall<'a> {
     pub(super) place: &'a StepNodes,
-    pub(super) leash: ParentGuard<'a>,
+    pub(super) parent_guard: ParentGuard<'a>,
     pub(super) program: &'a std::path::Path,
     pub(super) connect_limit: Duration,
 }
@@ -178,8 +178,12 @@ impl SrunSteps {
         shared: StepScript,
     ) -> Result<Arc<SrunStep>, Fault> {
         let words = srun_args(call, &shared.script);
-        let local =
-            LocalProcess::spawn_without_env(call.program, &words, call.leash, HIDDEN_VARIABLES)?;
+        let local = LocalProcess::spawn_without_env(
+            call.program,
+            &words,
+            call.parent_guard,
+            HIDDEN_VARIABLES,
+        )?;
         let (commands, written) = mpsc::channel(MAX_PENDING_COMMANDS);
         let router = Arc::new(Router::new(&call.place.nodes, &shared.nonce, call.connect_limit));
         let demux = Demux::new(&call.place.nodes, &shared.nonce, shared.address_of);

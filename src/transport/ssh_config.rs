@@ -276,7 +276,7 @@ impl LocalEnv {
     }
 
     /// Returns what is missing, and what to do about it.
-    pub fn complaint(&self) -> Option<&'static str> {
+    pub fn problem(&self) -> Option<&'static str> {
         if self.user.is_empty() {
             return Some(
                 "USER is not set and /etc/passwd has no user name for you; set USER, or write USER@HOST",
@@ -407,20 +407,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_has_no_variables_is_looked_up_in_passwd_and_told_what_is_missing() {
+    fn users_without_variables_are_looked_up_in_passwd() {
         let text = "root:x:0:0::/root:/bin/sh\nbad\nada:x:1000:1000:Ada,,,:/home/ada:/bin/zsh\nx:x:7:7:::\n";
         let ada = (Some("ada".to_owned()), Some(PathBuf::from("/home/ada")));
         assert_eq!(passwd_entry(text, 1000), ada);
         assert_eq!(passwd_entry(text, 7), (Some("x".to_owned()), None));
         assert_eq!(passwd_entry(text, 8), (None, None));
-        let complaint = |home: &str, user: &str| {
+        let problem = |home: &str, user: &str| {
             let (home, user) = (home.into(), user.to_owned());
             let include_home = PathBuf::new();
-            LocalEnv { home, include_home, user, machine: String::new(), agent: None }.complaint()
+            LocalEnv { home, include_home, user, machine: String::new(), agent: None }.problem()
         };
-        assert_eq!(complaint("/home/ada", "ada"), None);
-        assert!(complaint("/home/ada", "").is_some_and(|words| words.contains("set USER")));
-        assert!(complaint(NO_HOME_DIR, "ada").is_some_and(|words| words.contains("set HOME")));
+        assert_eq!(problem("/home/ada", "ada"), None);
+        assert!(problem("/home/ada", "").is_some_and(|words| words.contains("set USER")));
+        assert!(problem(NO_HOME_DIR, "ada").is_some_and(|words| words.contains("set HOME")));
     }
 
     fn env() -> LocalEnv {

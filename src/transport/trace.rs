@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn notes_are_taken_only_where_somebody_wants_them_and_never_without_bound() {
+    async fn events_are_recorded_only_when_traced_and_bounded() {
         record(|| panic!("nobody asked"));
         assert!(current().is_none() && VersionTap::if_traced().is_none());
         let trace = Trace::default();

@@ -302,12 +302,12 @@ async fn a_host_certificate_that_has_expired() {
 async fn a_node_only_the_ssh_program_can_reach() {
     let Some(lab) = Lab::new().await else { return };
     let _sshd = known(&lab, "KexAlgorithms diffie-hellman-group18-sha512").await;
-    let auto = Transport::new(Options { choice: TransportMode::Auto, ..lab.options() });
+    let auto = Transport::new(Options { mode: TransportMode::Auto, ..lab.options() });
     let report = examine_with(&auto, &node()).await;
     is_well(&report);
     says(row(&report, "gtop's own SSH"), "no common key exchange algorithm");
     says(row(&report, "ssh program"), "ssh reaches the node");
-    let program = Transport::new(Options { choice: TransportMode::Ssh, ..lab.options() });
+    let program = Transport::new(Options { mode: TransportMode::Ssh, ..lab.options() });
     is_well(&examine_with(&program, &node()).await);
     let refused = system("nobody", None, Some(free_port().await));
     let report = examine_with(&program, &refused).await;

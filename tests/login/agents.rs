@@ -98,7 +98,7 @@ async fn with_many_keys_gtop_gets_in_exactly_where_ssh_does() {
         let Err(fault) = opened else { continue };
         let Fault::TooManyKeys { shown, left, .. } = fault else { panic!("{fault}") };
         assert_eq!((shown, left), (Some(tries), 8 - tries), "{right}: {fault}");
-        let by_ssh = Transport::new(Options { choice: TransportMode::Ssh, ..lab.options() });
+        let by_ssh = Transport::new(Options { mode: TransportMode::Ssh, ..lab.options() });
         let same = by_ssh.open(&node(), "true", |_| ()).await.unwrap_err();
         assert!(matches!(same, Fault::TooManyKeys { shown: None, .. }), "{same}");
     }
@@ -313,7 +313,7 @@ async fn an_agent_that_ends_before_it_signs_is_passed_over() {
 }
 
 #[tokio::test]
-async fn an_agent_that_talks_nonsense_is_left_alone() {
+async fn an_agent_with_invalid_replies_is_skipped() {
     let Some(mut lab) = Lab::new().await else { return };
     let sshd = lab.sshd("").await;
     lab.trust(&sshd);

@@ -185,10 +185,10 @@ impl Node {
 }
 
 fn transport(lab: &Lab) -> (Transport, PromptQueue, Receiver<PromptRequest>) {
-    let (interview, inquiries) = PromptQueue::new();
-    interview.set_open(true);
-    let options = Options { interview: Some(interview.clone()), ..lab.options() };
-    (Transport::new(options), interview, inquiries)
+    let (prompt_queue, inquiries) = PromptQueue::new();
+    prompt_queue.set_open(true);
+    let options = Options { prompt_queue: Some(prompt_queue.clone()), ..lab.options() };
+    (Transport::new(options), prompt_queue, inquiries)
 }
 
 async fn open(transport: &Transport) -> Result<(), Fault> {
@@ -240,7 +240,7 @@ fn silence(fault: &Fault) -> UnansweredReason {
 }
 
 #[tokio::test]
-async fn the_right_answer_opens_the_door() {
+async fn the_right_answer_authenticates() {
     let Some(lab) = Lab::new().await else { return };
     let node = Node::start(&lab, Asking::code(), "").await;
     let (opened, asked) = answer(&mut transport(&lab), &[&["123456"]]).await;
@@ -271,7 +271,7 @@ async fn a_wrong_answer_is_asked_again_at_most_three_times() {
 }
 
 #[tokio::test]
-async fn a_key_and_then_an_answer_open_a_door_that_wants_both() {
+async fn a_key_and_then_an_answer_authenticate_where_both_are_required() {
     let Some(lab) = Lab::new().await else { return };
     let asking = Asking { wants_key: true, ..Asking::code() };
     let _node = Node::start(&lab, asking.clone(), "").await;
@@ -307,7 +307,7 @@ async fn several_rounds_and_messages_without_prompts_are_gone_through() {
 }
 
 #[tokio::test]
-async fn silence_is_told_from_a_wrong_answer() {
+async fn no_answer_is_distinguished_from_a_wrong_answer() {
     let Some(lab) = Lab::new().await else { return };
     let node = Node::start(&lab, Asking::code(), "").await;
     let (opened, _) = answer(&mut transport(&lab), &[&[]]).await;
@@ -317,18 +317,18 @@ async fn silence_is_told_from_a_wrong_answer() {
     // Where nobody can be asked, the node is not even made to ask.
     let node = Node::start(&lab, Asking::code(), "").await;
     assert_eq!(silence(&open(&lab.transport()).await.unwrap_err()), UnansweredReason::NoTerminal);
-    let (transport, interview, mut inquiries) = transport(&lab);
-    interview.set_open(false);
+    let (transport, prompt_queue, mut inquiries) = transport(&lab);
+    prompt_queue.set_open(false);
     let fault = open(&transport).await.unwrap_err();
     assert_eq!(silence(&fault), UnansweredReason::PromptsClosed);
     assert!(fault.to_string().contains("press F5"), "{fault}");
     assert!(node.log().is_empty());
 
-    // An interview that ends lets those go who wait.
-    interview.set_open(true);
+    // An prompt_queue that ends lets those go who wait.
+    prompt_queue.set_open(true);
     let ending = async {
         let inquiry = inquiries.recv().await.unwrap();
-        interview.set_open(false);
+        prompt_queue.set_open(false);
         inquiry
     };
     let (opened, inquiry) = tokio::join!(open(&transport), ending);
@@ -337,7 +337,7 @@ async fn silence_is_told_from_a_wrong_answer() {
 }
 
 #[tokio::test]
-async fn nobody_is_asked_in_batch_mode_or_where_questions_are_off() {
+async fn no_prompts_in_batch_mode_or_where_they_are_disabled() {
     let Some(lab) = Lab::new().await else { return };
     for off in [
         "BatchMode yes",
@@ -352,7 +352,7 @@ async fn nobody_is_asked_in_batch_mode_or_where_questions_are_off() {
 }
 
 #[tokio::test]
-async fn a_node_that_asks_without_measure_is_given_up() {
+async fn a_node_that_prompts_without_end_is_given_up() {
     let Some(lab) = Lab::new().await else { return };
     let many = vec![("", vec![("Another:", false); 9])];
     let _node = Node::start(&lab, Asking { rounds: many, ..Asking::code() }, "").await;

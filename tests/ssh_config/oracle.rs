@@ -224,7 +224,7 @@ pub(crate) fn transport(place: &Place<'_>, ssh: &str) -> Transport {
     Transport::new(Options {
         ssh_program: PathBuf::from(ssh),
         config_file: place.chosen.map(Path::to_owned),
-        surroundings: LocalEnv {
+        env: LocalEnv {
             home: place.home.to_owned(),
             include_home: place.home.to_owned(),
             user,

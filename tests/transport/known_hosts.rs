@@ -346,7 +346,7 @@ const STRICT: &[(&str, &str, &str, &str, &str)] = &[
 ];
 
 #[tokio::test]
-async fn plain_keys_are_judged_as_ssh_judges_them() {
+async fn plain_keys_are_verified_as_by_ssh() {
     let Some(court) = Court::new(&[]).await else { return };
     let cases = PLAIN.iter().map(|&(name, known, want)| Case { name, known, want, ..NONE });
     court.try_all(cases).await;
@@ -367,7 +367,7 @@ async fn files_and_options_count_as_they_do_to_ssh() {
 }
 
 #[tokio::test]
-async fn hashed_names_are_judged_as_ssh_judges_them() {
+async fn hashed_names_are_matched_as_by_ssh() {
     let Some(court) = Court::new(&[]).await else { return };
     for (text, want) in [
         ("<N> <G>", "in"),
@@ -386,7 +386,7 @@ async fn hashed_names_are_judged_as_ssh_judges_them() {
 }
 
 #[tokio::test]
-async fn certificates_are_judged_as_ssh_judges_them() {
+async fn certificates_are_verified_as_by_ssh() {
     let all: Vec<_> = CERTIFICATES.iter().map(|(name, ..)| *name).collect();
     let Some(court) = Court::new(&all).await else { return };
     let cases = CERTIFIED.iter().map(|&(name, server, known, options, global, want)| Case {
@@ -415,7 +415,7 @@ async fn strict_host_key_checking_is_what_it_is_to_ssh() {
 }
 
 #[tokio::test]
-async fn what_is_revoked_stays_out_even_where_ssh_would_connect() {
+async fn revoked_keys_are_refused_even_where_ssh_would_connect() {
     let Some(court) = Court::new(&["good"]).await else { return };
     let options = "StrictHostKeyChecking no";
     for (server, known) in [("", "@revoked * <G>\n"), ("good", "@revoked * <CA>\n")] {
@@ -425,7 +425,7 @@ async fn what_is_revoked_stays_out_even_where_ssh_would_connect() {
 }
 
 #[tokio::test]
-async fn a_certificate_without_names_is_for_nobody() {
+async fn a_certificate_without_principals_is_for_no_host() {
     let Some(mut court) = Court::new(&[]).await else { return };
     let lab = &court.lab;
     let (ca, key) = (lab.path("ca"), lab.path("host_ed25519.pub"));
@@ -567,7 +567,7 @@ async fn many_new_nodes_at_once_lose_no_line_and_double_none() {
 }
 
 #[tokio::test]
-async fn trust_says_what_is_known_already_and_by_what() {
+async fn trust_reports_known_keys_and_their_lines() {
     let Some(court) = Court::new(&["good", "expired"]).await else { return };
     let look = async |server, known| {
         court.arrange(&Case { server, known, ..NONE });

@@ -181,18 +181,18 @@ impl Lab {
             login: None,
             config_file: Some(self.path("config")),
             ssh_program: PathBuf::from("ssh"),
-            choice: TransportMode::Native,
+            mode: TransportMode::Native,
             srun_program: PathBuf::from("srun"),
             state: None,
-            leash: Some(PathBuf::from(env!("CARGO_BIN_EXE_gtop"))),
-            surroundings: LocalEnv {
+            parent_guard: Some(PathBuf::from(env!("CARGO_BIN_EXE_gtop"))),
+            env: LocalEnv {
                 home: self.folder.path().to_owned(),
                 include_home: self.folder.path().to_owned(),
                 user: self.user.clone(),
                 machine: "here".to_owned(),
                 agent: self.agent.clone(),
             },
-            interview: None,
+            prompt_queue: None,
         }
     }
 

@@ -66,8 +66,8 @@ impl Site {
         found.next().unwrap().path()
     }
 
-    fn transport(&self, choice: TransportMode) -> Transport {
-        Transport::new(Options { choice, ..self.lab.options() })
+    fn transport(&self, mode: TransportMode) -> Transport {
+        Transport::new(Options { mode, ..self.lab.options() })
     }
 }
 
@@ -241,7 +241,7 @@ async fn a_socket_that_is_dead_or_hangs_or_is_of_another_user_does_no_harm() {
 }
 
 #[tokio::test]
-async fn whether_a_master_is_open_is_noted() {
+async fn whether_a_master_is_open_is_traced() {
     let Some(site) = Site::new("").await else { return };
     let told = async || {
         let (notes, auto) = (Trace::default(), site.transport(TransportMode::Auto));

@@ -11,8 +11,8 @@ use tokio::process::Command;
 
 use crate::lab::{ADDRESS, Lab, PATIENCE, free_port, listen, node, run, system};
 
-fn transport(lab: &Lab, choice: TransportMode) -> Transport {
-    Transport::new(Options { choice, ..lab.options() })
+fn transport(lab: &Lab, mode: TransportMode) -> Transport {
+    Transport::new(Options { mode, ..lab.options() })
 }
 
 /// Runs a command on the node by the ssh program.
@@ -48,7 +48,7 @@ async fn a_command_that_says_nothing_has_run_all_the_same() {
 }
 
 #[tokio::test]
-async fn what_ssh_says_becomes_the_same_faults() {
+async fn messages_of_ssh_become_the_same_faults() {
     let Some(lab) = Lab::new().await else { return };
     let sshd = lab.sshd("").await;
     let fault = by_program(&lab, "true").await.unwrap_err();
@@ -114,9 +114,10 @@ async fn a_server_that_wants_a_password_is_explained_and_nothing_is_asked() {
 async fn a_missing_program_is_named() {
     let Some(lab) = Lab::new().await else { return };
     lab.write_config(22, "");
-    for leash in [lab.options().leash, None] {
+    for parent_guard in [lab.options().parent_guard, None] {
         let ssh_program = PathBuf::from("/no/such/ssh");
-        let options = Options { ssh_program, leash, choice: TransportMode::Ssh, ..lab.options() };
+        let options =
+            Options { ssh_program, parent_guard, mode: TransportMode::Ssh, ..lab.options() };
         let fault = Transport::new(options).open(&node(), "true", |_| ()).await.unwrap_err();
         let Fault::ProgramNotFound { program, why } = &fault else { panic!("{fault}") };
         assert_eq!((program.as_str(), why.as_str()), ("/no/such/ssh", "no such file or directory"));
@@ -129,7 +130,7 @@ async fn a_port_that_never_speaks_ends_ssh_too() {
     let listener = TcpListener::bind((ADDRESS, 0)).await.unwrap();
     lab.write_config(listener.local_addr().unwrap().port(), "");
     let connect_timeout = Some(std::time::Duration::from_millis(700));
-    let options = Options { connect_timeout, choice: TransportMode::Ssh, ..lab.options() };
+    let options = Options { connect_timeout, mode: TransportMode::Ssh, ..lab.options() };
     let fault = Transport::new(options).open(&node(), "true", |_| ()).await.unwrap_err();
     assert!(matches!(fault, Fault::TimedOut { .. }), "{fault}");
     let (mut stream, _) = listener.accept().await.unwrap();
@@ -223,14 +224,14 @@ async fn it_ends_when_its_channel_does() {
 }
 
 #[tokio::test]
-async fn a_leashed_program_ends_with_its_parent_and_has_no_terminal() {
+async fn a_guarded_program_ends_with_its_parent_and_has_no_terminal() {
     let folder = tempfile::tempdir().unwrap();
     let pipe = folder.path().join("pipe");
     run("mkfifo", &[pipe.to_str().unwrap()]).await;
     let mut reader = tokio::net::unix::pipe::OpenOptions::new().open_receiver(&pipe).unwrap();
-    // Its input stays open: only the leash can end it.
+    // Its input stays open: only the parent_guard can end it.
     let line = format!(
-        "exec 3>{pipe} && {} __leash $$ sh -c 'ps -o sid=,pid= -p $$ >&3; exec sleep 1000' & wait",
+        "exec 3>{pipe} && {} __parent-guard $$ sh -c 'ps -o sid=,pid= -p $$ >&3; exec sleep 1000' & wait",
         env!("CARGO_BIN_EXE_gtop"),
         pipe = pipe.display(),
     );
@@ -251,9 +252,9 @@ async fn a_leashed_program_ends_with_its_parent_and_has_no_terminal() {
 }
 
 #[tokio::test]
-async fn a_leash_without_its_parent_starts_nothing() {
+async fn a_parent_guard_without_its_parent_starts_nothing() {
     let ran = Command::new(env!("CARGO_BIN_EXE_gtop"))
-        .args(["__leash", "1", "echo", "started"])
+        .args(["__parent-guard", "1", "echo", "started"])
         .output()
         .await
         .unwrap();
@@ -308,8 +309,8 @@ async fn names_that_could_be_options_or_commands_reach_no_program() {
         "Host bad\n ProxyJump -oProxyCommand=x\nHost worse\n ProxyJump a,$(touch\n",
     );
     for host in ["bad", "worse"] {
-        for choice in [TransportMode::Native, TransportMode::Auto, TransportMode::Ssh] {
-            let (transport, target) = (transport(&lab, choice), system(host, None, None));
+        for mode in [TransportMode::Native, TransportMode::Auto, TransportMode::Ssh] {
+            let (transport, target) = (transport(&lab, mode), system(host, None, None));
             let fault = transport.open(&target, "true", |_| ()).await.unwrap_err();
             assert!(!fault.retries_by_itself(), "{fault}");
         }
@@ -325,8 +326,8 @@ async fn names_that_could_be_options_or_commands_reach_no_program() {
         name: gtop::model::NodeName::new("x").unwrap(),
         reach: gtop::transport::Reach::Ssh(ssh),
     };
-    for choice in [TransportMode::Native, TransportMode::Auto, TransportMode::Ssh] {
-        let fault = transport(&lab, choice).open(&target, "true", |_| ()).await.unwrap_err();
+    for mode in [TransportMode::Native, TransportMode::Auto, TransportMode::Ssh] {
+        let fault = transport(&lab, mode).open(&target, "true", |_| ()).await.unwrap_err();
         assert!(matches!(fault, Fault::BadConfiguration { .. }), "{fault}");
     }
     assert!(!trace.exists() && fs::read_dir(lab.folder.path()).is_ok());

@@ -109,9 +109,9 @@ impl Site {
         fs::set_permissions(&srun, fs::Permissions::from_mode(0o755)).unwrap();
         fs::write(folder.path().join("mood"), mood).unwrap();
         let options = Options {
-            choice: TransportMode::Srun,
+            mode: TransportMode::Srun,
             srun_program: srun,
-            leash: Some(env!("CARGO_BIN_EXE_gtop").into()),
+            parent_guard: Some(env!("CARGO_BIN_EXE_gtop").into()),
             ..Options::of_this_process()
         };
         let transport = Transport::new(options);
@@ -241,7 +241,7 @@ async fn output_in_pieces_that_know_no_lines_never_gives_a_wrong_frame() {
 }
 
 #[tokio::test]
-async fn the_end_of_the_step_is_told_to_every_node_and_another_one_is_begun() {
+async fn the_end_of_a_step_is_reported_to_every_node_and_another_one_starts() {
     let site = Site::new("cancel");
     let visits = site.meet_all().await;
     fs::write(site.folder.path().join("now"), "").unwrap();

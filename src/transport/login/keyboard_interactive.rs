@@ -41,15 +41,15 @@ impl Attempt<'_> {
         if login.has_master {
             return Ok(self.skip_prompts(UnansweredReason::MasterOpen));
         }
-        let Some(interview) = &login.interview else {
+        let Some(prompt_queue) = &login.prompt_queue else {
             return Ok(self.skip_prompts(UnansweredReason::NoTerminal));
         };
-        if !interview.is_open() {
+        if !prompt_queue.is_open() {
             // Not even started: a request may trigger a push notification on the user's phone.
             return Ok(self.skip_prompts(UnansweredReason::PromptsClosed));
         }
         self.exchanges += 1;
-        let _busy = interview.busy();
+        let _busy = prompt_queue.busy();
         let starting = self
             .session
             .handle
@@ -80,7 +80,7 @@ impl Attempt<'_> {
             };
             said.extend(lines(&name, &instructions));
             said.truncate(MAX_LINES);
-            reply = self.respond(interview, &mut said, &prompts).await?;
+            reply = self.respond(prompt_queue, &mut said, &prompts).await?;
         }
         Err(self.unanswered_fault(UnansweredReason::TooManyRounds))
     }
@@ -94,7 +94,7 @@ impl Attempt<'_> {
     /// Shows the prompts and sends the answers; a request without prompts is only a message.
     async fn respond(
         &mut self,
-        interview: &PromptQueue,
+        prompt_queue: &PromptQueue,
         said: &mut Vec<String>,
         prompts: &[Asked],
     ) -> Result<Result<Reply, russh::Error>, Fault> {
@@ -107,7 +107,7 @@ impl Attempt<'_> {
             let began = Instant::now();
             let who = format!("{}@{}", self.login.user, self.login.place);
             let prompts = prompts.iter().map(prompt).collect();
-            let asked = interview.ask(who, std::mem::take(said), prompts).await;
+            let asked = prompt_queue.ask(who, std::mem::take(said), prompts).await;
             self.limit.extend(began.elapsed());
             answers = asked.map_err(|why| {
                 self.unanswered_fault(match why {

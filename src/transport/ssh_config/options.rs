@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_tells_what_becomes_of_every_option() {
+    fn the_page_lists_the_support_of_every_option() {
         let page = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/ssh-config.md");
         let mut text = std::fs::read_to_string(page).unwrap();
         if std::env::var_os("BLESS").is_some() {

@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_told_from_what_is_only_strange() {
+    fn invalid_lines_are_distinguished_from_unknown_ones() {
         for text in [
             "Port",
             "Port 0",

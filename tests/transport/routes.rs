@@ -232,7 +232,7 @@ async fn a_name_that_nobody_knows_gives_way_to_the_address_of_the_scheduler() {
     write_hosts(&lab, &[("bastion", bastion.port, "")]);
     trust_all(&lab, &[&bastion, &far]);
     let hosts = lab.text("config");
-    for (way, choice) in [
+    for (way, mode) in [
         ("", TransportMode::Native),
         ("", TransportMode::Ssh),
         ("ProxyJump bastion", TransportMode::Native),
@@ -243,7 +243,7 @@ async fn a_name_that_nobody_knows_gives_way_to_the_address_of_the_scheduler() {
              Host meant\n HostName wrong.invalid\n"
         );
         lab.write("config", &(nodes + &hosts));
-        let transport = Transport::new(Options { choice, ..lab.options() });
+        let transport = Transport::new(Options { mode, ..lab.options() });
         hello(&transport, "node.invalid").await.unwrap_err();
         let pair =
             |name: &str, at: Option<&str>| (NodeName::new(name).unwrap(), at.map(str::to_owned));
@@ -256,7 +256,7 @@ async fn a_name_that_nobody_knows_gives_way_to_the_address_of_the_scheduler() {
         let known = Arc::new(known.into());
         transport.set_scheduler_addresses(SchedulerAddresses { known, is_asking: false });
         let found = hello(&transport, "node.invalid").await;
-        assert_eq!(found.unwrap(), "hello\n", "{way} {choice:?}");
+        assert_eq!(found.unwrap(), "hello\n", "{way} {mode:?}");
         // What the configuration says counts, and what differs in case alone is no other address.
         for name in ["other.invalid", "cased.invalid", "meant"] {
             tokio::time::timeout(PATIENCE, hello(&transport, name)).await.unwrap().unwrap_err();
@@ -328,7 +328,7 @@ async fn nodes_come_back_together_after_their_gateway_has_dropped() {
 }
 
 #[tokio::test]
-async fn a_gateway_that_is_down_is_tried_once_for_all_and_not_at_every_wish() {
+async fn a_gateway_that_is_down_is_tried_once_for_all_nodes() {
     let Some(lab) = Lab::new().await else { return };
     let listener = TcpListener::bind((ADDRESS, 0)).await.unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -706,7 +706,7 @@ async fn a_server_that_stops_is_gone_as_soon_as_configured() {
 }
 
 #[tokio::test]
-async fn the_steps_behind_a_gateway_are_told() {
+async fn the_phases_behind_a_gateway_are_traced() {
     let Some(lab) = Lab::new().await else { return };
     let (bastion, far) = (lab.sshd("").await, lab.sshd("").await);
     write_hosts(&lab, &[("bastion", bastion.port, ""), ("node", far.port, "ProxyJump bastion")]);
