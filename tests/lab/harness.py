@@ -1,4 +1,4 @@
-"""What the lab's tests stand on: a lab, gtop running in it, and a terminal to look at.
+"""The harness of the lab tests: a lab, gtop running in it, and a terminal.
 
 The shapes of gtop's JSON that tests rely on are named here, once.
 """
@@ -22,9 +22,9 @@ import unittest
 HERE = os.path.dirname(os.path.realpath(__file__))
 SCRIPT = f"{HERE}/lab"
 
-# Connects fail after this long, so that a silent node's fault comes soon.
+# The connect timeout, short so that a silent node fails soon.
 CONNECT_TIMEOUT = 4
-# How long a thing may take that normally takes a second or two: the machine may be small and busy.
+# The timeout for things that normally take a second or two: the machine may be small and busy.
 PATIENCE = 30
 
 
@@ -120,11 +120,11 @@ class Lab:
         self("gpus", node, input=text)
 
     def gpu_file(self, node):
-        """Returns what the node's nvidia-smi is told to report."""
+        """Returns the file with what the node's nvidia-smi stub reports."""
         return self.script.read(f"{self.root}/run/lab/nodes/{node}/gpus")
 
     def state_of(self, node):
-        """Returns the same, as a list of dicts, one a device."""
+        """Returns the same as a list of dicts, one per device."""
         lines = [line.split() for line in self.gpu_file(node).splitlines() if line.startswith("gpu ")]
         return [{"index": line[1], **dict(word.split("=", 1) for word in line[2:] if "=" in word)} for line in lines]
 
@@ -163,7 +163,7 @@ class Lab:
         return self.run("gtop", *arguments, **options)
 
     def snapshot(self, *arguments, **options):
-        """Returns one complete picture, parsed."""
+        """Returns one complete snapshot, parsed."""
         done = self.gtop("--json", *patient(arguments), **options)
         if not done.stdout:
             raise AssertionError(f"gtop --json printed nothing; exit code {done.returncode}: {done.stderr}")
@@ -181,7 +181,7 @@ class Lab:
 
 
 class LabCase(unittest.TestCase):
-    """Tests that share one lab; a class says how many nodes it wants."""
+    """Tests that share one lab; a class sets its number of nodes."""
 
     NODES, GPUS = 4, 4
 
@@ -193,14 +193,14 @@ class LabCase(unittest.TestCase):
 
     @classmethod
     def prepare(cls):
-        """What the nodes are like in these tests."""
+        """Prepares the nodes for these tests."""
 
 
 # ---- gtop's JSON -----------------------------------------------------------------------------------------
 
 
 class Snapshot:
-    """One picture of the fleet as gtop prints it."""
+    """One snapshot of the fleet as gtop prints it."""
 
     def __init__(self, value, arrived=None):
         self.value, self.arrived = value, arrived if arrived is not None else time.time()
@@ -263,7 +263,7 @@ class Node:
         return ages[0] if ages else None
 
 
-# What gtop must say (left) for what the stub is told (right); the stub makes up the constants.
+# The field of gtop (left) and the setting of the stub (right); the stub has fixed values for the constants.
 DEVICE_VALUES = {
     "index": lambda gpu: int(gpu["index"]),
     "uuid": lambda gpu: gpu["uuid"],
@@ -310,7 +310,7 @@ class Watch:
         return self.snapshots[-1] if self.snapshots else None
 
     def until(self, what, condition, deadline=PATIENCE):
-        """Waits until a snapshot is as wanted, and returns it."""
+        """Waits for a snapshot that meets the condition, and returns it."""
 
         def attempt():
             ended, seen = self.process.poll() is not None, self.latest()
@@ -332,7 +332,7 @@ class Watch:
         return seen.node(node).fault
 
     def until_live(self, node, deadline=PATIENCE):
-        """Waits until a node is up and has told about its host."""
+        """Waits until a node is up and has reported its host."""
         return self.until(f"{node} live", lambda snapshot: snapshot.node(node).live, deadline).node(node)
 
     def describe(self):
@@ -428,7 +428,7 @@ class Terminal:
         return settings, self.tmux("display-message", "-p", "-t", "s", flags).strip()
 
     def kill(self, pid):
-        """Ends a gtop for good, if it is still there."""
+        """Kills a gtop, if it still runs."""
         if pid == self.lab.find(*self.arguments):
             os.kill(pid, signal.SIGKILL)
             wait_for("gtop ended", lambda: pid != self.lab.find(*self.arguments))

@@ -1,11 +1,11 @@
-"""Many nodes behind one gateway (`ProxyJump`): one session with it, whatever happens to it."""
+"""Many nodes behind one gateway (`ProxyJump`): one shared session, also after failures."""
 
 import re
 import unittest
 
 from harness import LabCase, wait_for
 
-# So many nodes take all of a small machine.
+# This many nodes use all of a small machine.
 ALONE = True
 
 GATEWAY = "gpu01"
@@ -21,7 +21,7 @@ class Gateway(LabCase):
     @classmethod
     def prepare(cls):
         lab = cls.lab
-        # What sshd has unless told; nodes behind must not count against either.
+        # The defaults of sshd; the nodes behind the gateway must not count against either.
         lab("sshd", GATEWAY, "MaxSessions 10", "MaxStartups 10:30:100")
         home = lab.home("gateway")
         with open(f"{home}/.ssh/config", "w", encoding="utf-8") as file:
@@ -47,7 +47,7 @@ class Gateway(LabCase):
         """Ends the sessions with the gateway; its sshd stays."""
         self.lab.run("pkill", "-KILL", "-u", "alice", "-f", "^sshd: alice", user="root", node=GATEWAY)
 
-    def test_1_all_of_them_share_one_session(self):
+    def test_1_all_nodes_share_one_session(self):
         self.assertEqual(self.sessions(), 1)
         address = self.lab.script.address(GATEWAY)
         for node in self.behind:
@@ -56,12 +56,12 @@ class Gateway(LabCase):
     def test_2_a_dropped_session_is_opened_once_for_all(self):
         before = self.sessions()
         self.cut()
-        # It may be over before the next picture.
+        # It may be over before the next snapshot.
         wait_for("another session", lambda: self.sessions() > before)
         self.all_live()
         self.assertEqual(self.sessions(), before + 1)
 
-    def test_3_a_gateway_that_is_away_is_named_and_tried_seldom(self):
+    def test_3_a_gateway_that_is_down_is_named_and_retried_with_backoff(self):
         self.lab.fault("reject", GATEWAY)
         self.cut()
         faults = {self.watch.until_down(node, r"refused.*via gpu01") for node in self.behind}
@@ -69,7 +69,7 @@ class Gateway(LabCase):
         self.lab.fault("clear", GATEWAY)
         self.all_live()
 
-    def test_4_nothing_stays_at_the_gateway(self):
+    def test_4_no_session_is_left_on_the_gateway(self):
         self.watch.close()
         left = self.lab.run("pgrep", "-u", "alice", "-a", node=GATEWAY).stdout
         self.assertEqual(left, "")

@@ -1,4 +1,4 @@
-"""Questions of nodes, put to a person at a terminal: real sshd with PAM, a real gtop in a pseudo-terminal.
+"""Keyboard-interactive prompts at a terminal: real sshd with PAM, a real gtop in a pseudo-terminal.
 
 The servers run on loopback in a mount namespace of their own, where a folder of this test lies over
 /etc/pam.d: nothing of this machine is changed, and nothing is left.
@@ -27,7 +27,7 @@ WRONG = "barley-4242"
 ADDRESS = "127.0.89.1"
 NO_JOB = "Access denied by pam_slurm_adopt: you have no active jobs on this node"
 
-# What PAM asks: the answer goes to a script, on its standard input, with a NUL behind it.
+# The PAM prompt: the answer goes to the stdin of a script, followed by a NUL.
 PAM = """\
 auth required pam_exec.so expose_authtok quiet {folder}/check
 auth required pam_permit.so
@@ -41,7 +41,7 @@ echo x >> {folder}/asked
 [ "$given" = {code} ]
 """
 
-# By their names: what each node wants.
+# What each node requires, by name.
 NODES = {
     "both": "AuthenticationMethods publickey,keyboard-interactive",
     "asks1": "AuthenticationMethods keyboard-interactive",
@@ -89,7 +89,7 @@ Host *
 
 
 def why_not():
-    """Says why these tests cannot run here, if they cannot."""
+    """Returns why these tests cannot run here, or None."""
     if os.geteuid() != 0:
         return "only root can lay its own PAM configuration over the system's"
     if not any(os.path.exists(f"{place}/security/pam_exec.so") for place in ("/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/lib64")):
@@ -121,7 +121,7 @@ class Terminal:
                 pass  # nobody holds the other end any more
 
     def until(self, pattern, times=1):
-        """Waits until what was shown matches so often."""
+        """Waits until the output matches this often."""
         end = time.monotonic() + PATIENCE
         while len(re.findall(pattern, self.text())) < times:
             if time.monotonic() > end:
@@ -135,7 +135,7 @@ class Terminal:
         os.write(self.master, text.encode())
 
     def answer(self, prompt, text, times=1):
-        """Types a line once the prompt is there and takes input."""
+        """Types a line once the prompt is shown."""
         self.until(prompt, times)
         wait_for("a terminal that waits for a hidden line", lambda: not termios.tcgetattr(self.slave)[3] & termios.ECHO)
         self.type(text + "\r")
@@ -161,7 +161,7 @@ class Terminal:
         self.vanish()
 
     def vanish(self):
-        """The terminal goes away, as when its window is closed."""
+        """Closes the terminal, as when its window is closed."""
         for side in self.slave, self.master:
             if side is not None:
                 os.close(side)
@@ -246,7 +246,7 @@ class Login(unittest.TestCase):
         return {"HOME": f"{self.folder}/home", "USER": "root", "PATH": path, "TERM": "xterm-256color", "LC_ALL": "C.UTF-8"}
 
     def at_home(self):
-        """What goes before a program that is to have the home of the test."""
+        """The prefix of a command that runs with the home of the test."""
         return [AT_HOME, f"{self.folder}/home"]
 
     def gtop(self, *arguments, is_screen=True):
@@ -256,14 +256,14 @@ class Login(unittest.TestCase):
         return terminal
 
     def once(self, *arguments):
-        """One picture without a terminal."""
+        """One snapshot without a terminal."""
         done = subprocess.run([*self.at_home(), GTOP, "--json", *arguments], env=self.environment(), stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False)
         return {node["name"]: node for node in json.loads(done.stdout)["nodes"]}
 
     def asked(self):
         return len(self.read("asked"))
 
-    def test_a_key_and_an_answer_open_the_door_after_a_wrong_one(self):
+    def test_a_key_and_an_answer_authenticate_after_a_wrong_one(self):
         log = f"{self.folder}/gtop.log"
         gtop = self.gtop("--json", "--log", log, "both", "key", is_screen=False)
         gtop.answer(r"root@both: Password: ", WRONG)
@@ -304,7 +304,7 @@ class Login(unittest.TestCase):
         faults = [node["fault"]["kind"] for node in nodes if node["fault"]]
         self.assertEqual(faults, ["asks a question"] * 2)
 
-    def test_the_screen_stands_aside_when_a_node_is_tried_again(self):
+    def test_the_screen_is_suspended_for_the_prompt_of_a_retried_node(self):
         gtop = self.gtop("asks1", "asks2")
         gtop.answer(r"root@asks\d: Password: ", "")
         gtop.answer(r"root@asks\d: Password: ", "", times=2)
@@ -407,7 +407,7 @@ class Login(unittest.TestCase):
         asked = self.asked()
         for nodes in (["gate"], ["inner"], behind):
             with self.subTest(nodes[0]):
-                # At a terminal, where a question would be put.
+                # At a terminal, where a prompt would be shown.
                 gtop = self.gtop("--json", "--watch", *nodes, is_screen=False)
                 ways, end = {}, time.monotonic() + 4 * PATIENCE
                 while len(ways) < len(nodes):
@@ -425,13 +425,13 @@ class Login(unittest.TestCase):
         subprocess.run([f"{self.folder}/bin/ssh", "-O", "exit", "gate"], env=self.environment(), capture_output=True, check=True)
         done = subprocess.run([*self.at_home(), GTOP, "doctor", "gate"], env=self.environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
         self.assertRegex(done.stdout, r"master .*none is open")
-        # Without it the gate asks again.
+        # Without the master the gateway prompts again.
         gtop = self.gtop("--json", "inner", is_screen=False)
         gtop.answer(r"root@gate: Password: ", CODE)
         self.assertEqual(gtop.end(), 0)
         self.assertEqual(json.loads(gtop.printed)["nodes"][0]["link"], "up")
 
-    def test_nodes_that_are_sent_away_because_others_begin_come_up_in_one_picture(self):
+    def test_nodes_refused_by_max_startups_come_up_in_one_snapshot(self):
         # Themselves, and behind one that each of them goes through.
         for name, *arguments in ("crowd", "--json"), ("crowd", "--once"), ("crowd", "--json", "--transport", "ssh"), ("far", "--json"):
             with self.subTest((name, arguments)):
@@ -448,8 +448,8 @@ class Login(unittest.TestCase):
                     self.assertEqual(done.stdout.count("same machine as crowd01"), 29, done.stdout)
                 self.assertIn("past MaxStartups", self.read("log.crowd")[before:])
 
-    def test_the_reason_of_a_node_is_told_and_it_is_left_alone_for_a_while(self):
-        # A port that hangs up is tried again and again meanwhile: that is how long we look.
+    def test_the_reason_of_a_node_is_reported_and_it_is_retried_later(self):
+        # A port that closes at once is retried meanwhile: that defines how long to watch.
         listener = socket.create_server((ADDRESS, 23099))
         self.addCleanup(listener.close)
         says = {"closed": "Maintenance until 18:00 [2J Ask ada", "nologin": "Down for repairs", "nojob": NO_JOB}
@@ -493,7 +493,7 @@ class Login(unittest.TestCase):
         self.assertEqual(json.loads(gtop.printed)["nodes"][0]["link"], "up")
         self.assertNotIn("open sesame", gtop.text())
 
-    def test_the_doctor_asks_as_a_watch_does(self):
+    def test_doctor_prompts_as_monitoring_does(self):
         gtop = self.gtop("doctor", "locked", "both", is_screen=False)
         gtop.answer(rf"Passphrase of {self.folder}/locked \(empty to go on without\): ", "open sesame")
         gtop.answer(r"root@both: Password: ", CODE)
@@ -502,7 +502,7 @@ class Login(unittest.TestCase):
         self.assertRegex(printed, r"(?s)^locked\n.*\nboth\n.*accepted, but not enough: .*accepted: your answer")
         self.assertNotIn(CODE, printed + gtop.text())
 
-    def test_the_doctor_without_a_terminal_says_what_to_do(self):
+    def test_doctor_without_a_terminal_says_what_to_do(self):
         for node, words in (
             ("asks1", r"FAILED +login .*\n.*\n.*> log in with a key, or answer from a terminal: gtop doctor asks1"),
             ("password", r"node offers: password(?s:.*)PubkeyAuthentication yes"),

@@ -1,4 +1,4 @@
-"""Nodes that cannot be reached, each in its own way, beside one that can."""
+"""Unreachable nodes, one per kind of fault, beside a healthy one."""
 
 import os
 import re
@@ -9,10 +9,10 @@ from harness import LabCase
 
 
 class Reach(LabCase):
-    """One gtop watches all of them: each fault is said on its node, and only there."""
+    """One gtop monitors all of them: each fault is reported on its node, and only there."""
 
     NODES, GPUS = 9, 2
-    # What is wrong with which node; gpu01 and gpu09 are well.
+    # The fault of each node; gpu01 and gpu09 are healthy.
     REFUSED, SILENT, DROPPED, CHANGED, UNKNOWN, UNKNOWN_TOO, NO_KEY = (f"gpu{number:02}" for number in range(2, 9))
     WELL = ("gpu01", "gpu09")
 
@@ -25,7 +25,7 @@ class Reach(LabCase):
         lab.fault("hostkey", cls.CHANGED)
         home = lab.home("reach")
         forget(home, cls.UNKNOWN, cls.UNKNOWN_TOO)
-        # It offers two methods and takes neither of what alice has.
+        # It offers two methods and accepts no credential of alice.
         lab("sshd", cls.NO_KEY, "PasswordAuthentication yes", "AuthorizedKeysFile none")
         cls.targets = [*lab.nodes, "noroute", "unplugged", "ghost", "gpu01:2222"]
         cls.watch = lab.watch(*cls.targets, home="reach")
@@ -43,7 +43,7 @@ class Reach(LabCase):
     def test_a_closed_port_refuses(self):
         self.down(self.REFUSED, r"refused")
 
-    def test_a_port_with_nobody_behind_refuses(self):
+    def test_a_port_without_a_listener_refuses(self):
         self.down("gpu01:2222", r"refused")
 
     def test_no_route_is_unreachable(self):
@@ -65,14 +65,14 @@ class Reach(LabCase):
         self.down(self.UNKNOWN, r"host key unknown")
         self.down(self.UNKNOWN_TOO, r"host key unknown")
 
-    def test_a_refused_user_hears_which_methods_there_are(self):
+    def test_a_refusal_lists_the_offered_methods(self):
         self.down(self.NO_KEY, r"authentication refused.*publickey.*password")
 
-    def test_refusals_and_host_keys_are_not_tried_again(self):
+    def test_refusals_and_host_key_faults_are_not_retried(self):
         for node in (self.NO_KEY, self.UNKNOWN, self.CHANGED):
             self.watch.until_down(node, "authentication|host key")
         before = {node: self.connections(node) for node in (self.NO_KEY, self.UNKNOWN, self.CHANGED)}
-        # A refused port is tried again meanwhile: that is how long we look.
+        # A refused port is retried meanwhile: that defines how long to watch.
         tried = len(self.watch.snapshots)
         self.watch.until("going on", lambda _: len(self.watch.snapshots) > tried + 6)
         for node, count in before.items():
@@ -82,7 +82,7 @@ class Reach(LabCase):
         with open(f"{self.lab.root}/run/lab/nodes/{node}/log", encoding="utf-8") as file:
             return len(re.findall(r"^Connection from", file.read(), re.MULTILINE))
 
-    def test_the_screen_folds_equal_faults_and_counts_only_the_fresh(self):
+    def test_the_screen_groups_equal_faults_and_counts_only_fresh_nodes(self):
         terminal = self.lab.terminal((160, 50), home="reach")
         terminal.gtop(*self.lab.nodes)
         terminal.until("the folded fault", r"gpu\[06-07\].*host key unknown")
@@ -98,7 +98,7 @@ class Reach(LabCase):
         done = self.lab.gtop("--once", self.REFUSED, "ghost", home="reach")
         self.assertEqual(done.returncode, 1, done.stdout)
 
-    def test_json_fails_when_nobody_answers_but_still_says_why(self):
+    def test_json_fails_when_nobody_answers_but_still_reports_why(self):
         done = self.lab.gtop("--json", "ghost", home="reach")
         self.assertEqual(done.returncode, 1)
         self.assertIn("not found", done.stdout)
@@ -147,7 +147,7 @@ class Trust(LabCase):
 class Keys(LabCase):
     NODES, GPUS = 1, 1
 
-    def test_an_encrypted_key_without_a_passphrase_is_said_so(self):
+    def test_an_encrypted_key_without_a_passphrase_is_reported(self):
         self.key("locked", "-N", "secret")
         fault = self.lab.snapshot("gpu01", home="locked").node("gpu01").fault
         self.assertRegex(fault, r"(?i)encrypted|passphrase")
@@ -169,14 +169,14 @@ class Keys(LabCase):
         self.assertRegex(fault, r"authentication refused.*publickey")
 
     def key(self, home, *change):
-        """Gives a home alice's key, with another passphrase."""
+        """Copies alice's key to a home, with another passphrase."""
         self.lab.home(home)
         done = self.lab.run("ssh-keygen", "-q", "-p", "-P", "", *change, "-f", ".ssh/id_ed25519", home=home)
         self.assertEqual(done.returncode, 0, done.stderr)
 
 
 def forget(home, *nodes):
-    """Takes nodes out of a home's known_hosts."""
+    """Removes nodes from a home's known_hosts."""
     path = f"{home}/.ssh/known_hosts"
     with open(path, encoding="utf-8") as file:
         kept = [line for line in file if line.split()[0] not in nodes]

@@ -1,11 +1,11 @@
-"""Sessions that are lost and come back, and links that are slow, beside one that is well."""
+"""Lost sessions that reconnect and slow links, beside one healthy node."""
 
 import time
 import unittest
 
 from harness import LabCase
 
-# Back-off starts at a second and doubles, and a connect may have to time out first.
+# Backoff starts at one second and doubles, and a connect may have to time out first.
 COME_BACK = 60
 
 
@@ -28,7 +28,7 @@ class Sessions(LabCase):
         self.watch.until(f"{node} is back", lambda snapshot: fresh(snapshot.node(node)), COME_BACK)
 
     def devices(self, node, since):
-        """Waits until the node has told about its devices after a point in time, and returns their ids."""
+        """Waits until the node has reported its devices after a point in time, and returns their ids."""
 
         def told(snapshot):
             age = snapshot.node(node).age("nvidia-smi")
@@ -37,7 +37,7 @@ class Sessions(LabCase):
         seen = self.watch.until(f"{node} told about its devices", told, COME_BACK)
         return [device["uuid"] for device in seen.node(node).devices]
 
-    def test_a_session_that_was_cut_is_opened_again(self):
+    def test_a_session_that_was_cut_is_reopened(self):
         self.lab.fault("cut", self.CUT)
         self.watch.until_down(self.CUT, r"session|lost|ended|closed")
         self.back(self.CUT)
@@ -51,7 +51,7 @@ class Sessions(LabCase):
 
     def test_a_crashed_node_is_down_until_it_boots(self):
         self.lab.fault("crash", self.CRASHED)
-        # Nobody resets the connection: only silence tells, and the age says so long before.
+        # No peer resets the connection: only the timeout detects it; the age shows it earlier.
         self.watch.until(
             "stale", lambda snapshot: not snapshot.node(self.CRASHED).up or snapshot.node(self.CRASHED).age("host") > 4
         )
@@ -66,7 +66,7 @@ class Sessions(LabCase):
         self.lab.run("/usr/sbin/sshd", "-f", f"{directory}/sshd_config", "-E", f"{directory}/log", user="root", node=self.RESTARTED)
         self.back(self.RESTARTED)
 
-    def test_a_lossy_link_costs_time_not_truth(self):
+    def test_a_lossy_link_delays_but_loses_no_data(self):
         self.lab.fault("loss", self.LOSSY, 20)
         self.addCleanup(self.lab.fault, "clear", self.LOSSY)
         seen = len(self.watch.snapshots)

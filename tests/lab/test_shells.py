@@ -7,7 +7,7 @@ from harness import PATIENCE, LabCase
 
 BANNER = 'printf "\\033[1;31mWelcome\\033[0m to \\033[5mthe cluster\\033[0m\\nquota: 93%% used, no newline here: "\n'
 
-# (shell, start-up file, its text): the probe must get through.
+# (shell, start-up file, its text): the probe must run.
 TALKATIVE = {
     "bash with a banner": ("/bin/bash", ".bashrc", BANNER),
     "bash that prints control characters": ("/bin/bash", ".bashrc", 'printf "\\036gtop1 {\\"t\\":\\n\\000\\377\\033]0;title\\007"\n'),
@@ -20,7 +20,7 @@ TALKATIVE = {
     "tcsh": ("/usr/bin/tcsh", ".cshrc", BANNER),
     "fish": ("/usr/bin/fish", ".config/fish/config.fish", BANNER),
 }
-# The same, where the shell never gets to our command: the node says so, and nothing of ours is run.
+# The same, where the shell never runs the command: the node has a fault, and nothing of gtop is run.
 DEAF = {
     "bash that reads stdin": ("/bin/bash", ".bashrc", "read -r answer\n"),
     "bash that reads all of stdin": ("/bin/bash", ".bashrc", "cat >/tmp/eaten\n"),
@@ -32,7 +32,7 @@ DEAF = {
 }
 
 
-# Waits longer than the first try does, and tells when a second one comes while it still waits.
+# Waits longer than the first attempt, and reports a second attempt that arrives meanwhile.
 SLOW = "mkdir /tmp/waiting || echo again >/tmp/twice\nsleep 15\nrmdir /tmp/waiting\n"
 
 
@@ -50,7 +50,7 @@ class Shells(LabCase):
         cls.lab("shell", cls.restricted, "/bin/rbash")
         cls.watch = cls.lab.watch(*cls.lab.nodes[:-2])
 
-    def test_noise_does_not_keep_the_probe_away(self):
+    def test_start_up_output_does_not_stop_the_probe(self):
         for what, (shell, _, _) in TALKATIVE.items():
             with self.subTest(what):
                 if not os.path.exists(shell):
@@ -58,23 +58,23 @@ class Shells(LabCase):
                 node = self.watch.until_live(self.where[what])
                 self.assertEqual(len(node.devices), 1)
 
-    def test_a_shell_that_never_runs_the_probe_is_said_so(self):
+    def test_a_shell_that_never_runs_the_probe_is_reported(self):
         for what in DEAF:
             with self.subTest(what):
                 fault = self.watch.until_down(self.where[what], r"\w", deadline=PATIENCE)
                 self.assertNotIn("\\u001b", fault)
         self.assertTrue(self.watch.latest().node("gpu01").up)
 
-    def test_what_the_shell_said_is_in_the_reason(self):
+    def test_the_output_of_the_shell_is_in_the_reason(self):
         self.watch.until_down(self.where["bash that exits"], "this is not a login node")
         self.watch.until_down(self.where["bash that fails"], "account expired")
 
-    def test_a_shell_that_waits_for_input_is_told_from_one_that_runs_something_else(self):
+    def test_a_shell_that_waits_for_input_is_distinguished_from_one_that_runs_something_else(self):
         for what in ("bash that reads stdin", "bash that reads all of stdin"):
             self.watch.until_down(self.where[what], "a login file reads its input")
         self.watch.until_down(self.where["bash that becomes zsh"], "ended with its input")
 
-    def test_a_slow_shell_is_said_to_be_slow_and_waited_for_longer_and_never_twice_at_once(self):
+    def test_a_slow_shell_is_reported_and_gets_more_time_and_never_two_attempts_at_once(self):
         watch = self.lab.watch(self.slow)
         watch.until_down(self.slow, "timed out.* did not start it within 10 s")
         self.assertIn("the login shell is slow", watch.latest().node(self.slow).remedy)
@@ -83,12 +83,12 @@ class Shells(LabCase):
         twice = self.lab.run("cat", "/tmp/twice", node=self.slow).stdout
         self.assertEqual(twice, "")
 
-    def test_a_restricted_shell_is_said_to_be_one(self):
+    def test_a_restricted_shell_is_reported(self):
         watch = self.lab.watch(self.restricted)
         watch.until_down(self.restricted, "restricted")
         self.assertIn("may not run /bin/sh", watch.latest().node(self.restricted).remedy)
 
-    def test_a_shell_that_reads_stdin_gets_nothing_of_ours(self):
+    def test_a_shell_that_reads_stdin_gets_nothing_of_the_probe(self):
         self.watch.until_down(self.where["bash that reads all of stdin"], r"\w")
         eaten = self.lab.run("cat", "/tmp/eaten", node=self.where["bash that reads all of stdin"]).stdout
         self.assertEqual(eaten, "")

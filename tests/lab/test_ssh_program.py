@@ -1,4 +1,4 @@
-"""The ssh program as the way to nodes: by wish for all, and by need for those that take nothing else."""
+"""The ssh program as the transport: chosen for all nodes, and as the fallback for nodes that need it."""
 
 import os
 import re
@@ -10,9 +10,9 @@ import unittest
 
 from harness import LabCase, wait_for
 
-# As with other endings: two seconds are promised, a busy machine gets three times that.
+# gtop ends its programs within two seconds; a busy machine gets three times that.
 GONE = 6.0
-# What differs from one moment to the next, or says how a node was reached.
+# Fields that change between snapshots, or that name the transport.
 VOLATILE = re.compile(r"seconds|bytes_per|_percent|free|^(at|load|age|transport|memory_available|pressure|.*_per_second|.*used.*)")
 
 
@@ -29,7 +29,7 @@ class Program(LabCase):
 
     @classmethod
     def make_hostbased(cls):
-        """A node that takes users on the word of the login node, and a login node that gives it."""
+        """A node with host-based authentication, and a login node whose key it trusts."""
         own, node = f"{cls.lab.root}/etc/ssh", f"{cls.lab.root}/run/lab/nodes/{cls.HOSTBASED}/etc"
         key = f"{own}/ssh_host_ed25519_key"
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "login", "-f", key], check=True)
@@ -45,7 +45,7 @@ class Program(LabCase):
             "HostbasedUsesNameFromPacketOnly yes", "IgnoreUserKnownHosts yes",
         )  # fmt: skip
 
-    def test_both_ways_tell_the_same(self):
+    def test_both_transports_report_the_same(self):
         nodes = (self.WELL, self.NO_PYTHON)
         native = self.lab.snapshot("--transport", "native", *nodes)
         program = self.lab.snapshot("--ssh-binary", *nodes)
@@ -56,7 +56,7 @@ class Program(LabCase):
             self.assertEqual(steady(one.value), steady(other.value), node)
             self.assertTrue(one.devices)
 
-    def test_a_node_that_takes_only_hostbased_is_reached_without_being_asked(self):
+    def test_a_node_that_accepts_only_hostbased_is_reached_by_fallback(self):
         snapshot = self.lab.snapshot(self.WELL, self.HOSTBASED)
         ways = {name: snapshot.node(name).value["transport"] for name in (self.WELL, self.HOSTBASED)}
         self.assertEqual(ways, {self.WELL: "native", self.HOSTBASED: "ssh"})
@@ -64,7 +64,7 @@ class Program(LabCase):
         native = self.lab.snapshot("--transport", "native", self.HOSTBASED).node(self.HOSTBASED)
         self.assertRegex(native.fault, r"authentication refused.*hostbased")
 
-    def test_the_screen_says_so(self):
+    def test_the_screen_names_the_transport(self):
         terminal = self.lab.terminal((140, 40))
         terminal.gtop(self.WELL, self.HOSTBASED)
         terminal.until("both nodes", r"2 of 2 nodes")
@@ -102,7 +102,7 @@ class Program(LabCase):
         self.ends(lambda terminal: os.kill(terminal.pid, signal.SIGKILL))
 
     def test_sigkill_while_a_node_is_silent(self):
-        # ssh is still waiting for it: it has nothing to read, and must end all the same.
+        # ssh is still waiting for the node: it has nothing to read, and must exit anyway.
         self.lab.fault("silent", self.WELL_TOO)
         self.addCleanup(self.lab.fault, "cont", self.WELL_TOO)
         self.ends(lambda terminal: os.kill(terminal.pid, signal.SIGKILL), live=2)
@@ -132,7 +132,7 @@ class Program(LabCase):
 
 
 def steady(value):
-    """Returns a part of a snapshot without what changes by itself."""
+    """Returns part of a snapshot without the fields that change."""
     if isinstance(value, dict):
         return {key: steady(inner) for key, inner in value.items() if not VOLATILE.search(key)}
     if isinstance(value, list):
