@@ -1,4 +1,4 @@
-//! Nodes behind a command: real shells and wrappers, what they say when they fail, and what is left of them.
+//! Nodes reached by `--exec`: real shells and wrappers, their failures, and their cleanup.
 #![expect(clippy::disallowed_methods, reason = "the program is run as it is")]
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "all of this file is tests")]
 

@@ -1,7 +1,6 @@
-//! Logging in: keys, certificates, agents and questions, against a real sshd, ssh and ssh-agent.
+//! Authentication: keys, certificates, agents and prompts, with a real sshd, ssh and ssh-agent.
 //!
-//! Every test brings its own folder, keys and server. Without an sshd the tests that need one say
-//! so and pass.
+//! Every test creates its own folder, keys and server. Without an sshd the tests that need one say so and pass.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail as tests do")]
 
 #[path = "login/agents.rs"]

@@ -1,7 +1,7 @@
-//! gtop's reading of `ssh_config`, compared with what the real `ssh -G` prints.
+//! gtop's parser of `ssh_config`, compared with the output of the real `ssh -G`.
 //!
-//! The cases are files in `tests/ssh_config/cases` and `pairs`; the rest are made at random from a
-//! grammar, `GTOP_FUZZ=N` of them (500 unless told), `GTOP_SEED=N` starting from that seed. Without
+//! The cases are files in `tests/ssh_config/cases` and `pairs`; the rest are generated from a
+//! grammar, `GTOP_FUZZ=N` of them (default 500), starting from seed `GTOP_SEED=N`. Without
 //! OpenSSH 9.2 nothing is compared, and the tests say so.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where it goes wrong")]

@@ -1,7 +1,6 @@
 //! The transport against a real sshd, ssh, ssh-agent and ssh-keygen on loopback.
 //!
-//! Every test brings its own folder, keys and server. Without an sshd the tests
-//! that need one say so and pass.
+//! Every test creates its own folder, keys and server. Without an sshd the tests that need one say so and pass.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail as tests do")]
 
 #[path = "transport/known_hosts.rs"]
@@ -578,7 +577,7 @@ async fn a_server_that_hangs_up_at_once_gave_no_greeting_whatever_it_says_of_it(
     }
 }
 
-/// russh's own task cannot be told to stop in the key exchange; its cable is cut instead.
+/// russh's task takes no commands during the key exchange; its stream is cancelled instead.
 #[tokio::test]
 async fn a_connection_that_is_given_up_leaves_nothing_behind() {
     let Some(lab) = Lab::new().await else { return };

@@ -182,7 +182,7 @@ mod tests {
         }
     }
 
-    /// Judges key A for `host` at `port`, as OpenSSH would with these lines.
+    /// Checks key A for `host` at `port` against these lines.
     fn ask(text: &str, host: &str, port: u16, alias: Option<&str>) -> HostKeyStatus {
         let text = text.replace("<A>", A).replace("<B>", B).replace("<E>", E);
         let file = Arc::new(KnownHosts::parse(Path::new("/k"), &text));

@@ -102,7 +102,7 @@ mod tests {
 
     use super::*;
 
-    /// Long enough that whoever does not wait is through.
+    /// Long enough for a task that does not wait to finish.
     const MOMENT: Duration = Duration::from_secs(1);
 
     fn said(count: usize) -> Output {

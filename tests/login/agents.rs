@@ -1,4 +1,4 @@
-//! Logging in by the agent: a real one, and made-up ones that hang, end or hold a security key.
+//! Authentication with an agent: a real one, and stubs that hang, exit or hold a security key.
 
 use std::fs;
 use std::path::PathBuf;

@@ -1,6 +1,6 @@
-//! Questions of nodes: what is put to a person, what becomes of the answer, and of silence.
+//! Keyboard-interactive prompts: what the user is asked, and the result of an answer or of none.
 //!
-//! The nodes are made up, because a real one asks only what PAM asks; real ones are in the lab.
+//! The nodes are stubs, because a real sshd asks only what PAM asks; the lab has real ones.
 
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex};

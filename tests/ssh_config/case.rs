@@ -1,7 +1,7 @@
-//! A case: files for a home directory, and the hosts to ask about.
+//! A test case: files for a home directory, and the hosts to resolve.
 //!
-//! `hosts: [user@]host[:port]…` first; `later` on a line of its own where gtop takes what OpenSSH
-//! 9.2 refuses, `foreign` where only `ssh` can tell. Then `--- NAME [MODE]` before each file.
+//! `hosts: [user@]host[:port]…` first; `later` on a line of its own where gtop accepts what OpenSSH
+//! 9.2 refuses, `foreign` where only `ssh` can evaluate it. Then `--- NAME [MODE]` before each file.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

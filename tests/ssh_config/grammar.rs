@@ -1,4 +1,4 @@
-//! Random configurations: mostly right, oddly spelt, now and then wrong.
+//! Random configurations: mostly valid, oddly spelt, sometimes invalid.
 
 use std::fmt::Write;
 

@@ -1,4 +1,4 @@
-//! The real `ssh -G` beside gtop's own reading.
+//! The real `ssh -G`, compared with gtop's parser.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! Host keys as the real `ssh` judges them: the same files, certificates and options, put before
+//! Host key verification compared with the real `ssh`: the same files, certificates and options, given to
 //! `ssh` and before gtop, against the same sshd.
 
 use std::collections::BTreeMap;
@@ -499,7 +499,7 @@ async fn the_list_of_revoked_keys_is_read_as_ssh_reads_it() {
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
 
-    // A list of every certificate, whoever signed it; a broken one; one that is not there.
+    // A list of every certificate of any signer; an invalid one; a missing one.
     lab.write("list", "serial: 7\nid: extended\n");
     let list = lab.path("list");
     run("ssh-keygen", &["-q", "-k", "-f", krl, "-s", "none", list.to_str().unwrap()]).await;

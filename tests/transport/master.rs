@@ -1,4 +1,4 @@
-//! Master connections of the user's, as the way to nodes that refuse gtop itself.
+//! The user's ControlMaster connections, used for nodes that refuse gtop's own login.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -14,7 +14,7 @@ use tokio::process::Command;
 
 use crate::lab::{ADDRESS, Lab, Sshd, listen, node, system};
 
-/// A server that knows the key `id`, which gtop is not told of, and a master connection that `id` has opened.
+/// A server that accepts the key `id`, which gtop does not have, and a ControlMaster connection opened with it.
 struct Site {
     lab: Lab,
     sshd: Sshd,

@@ -1,4 +1,4 @@
-//! The ssh program as the way to a node, by wish or by need.
+//! The ssh program as the transport: chosen by the user, or as the fallback.
 
 use std::fs;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! The ways to a node: gateways, commands, where connections begin and what they agree on.
+//! Routes to a node: gateways, `ProxyCommand`, bind addresses and negotiated algorithms.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -442,7 +442,7 @@ impl server::Handler for Narrow {
     }
 }
 
-/// Starts narrow gateways behind one port; each session that is opened is told.
+/// Starts gateways with few channels behind one port; reports each session that is opened.
 async fn narrow(lab: &Lab, narrow: Narrow) -> (u16, tokio::sync::mpsc::Receiver<()>) {
     let listener = TcpListener::bind((ADDRESS, 0)).await.unwrap();
     let port = listener.local_addr().unwrap().port();

@@ -1,4 +1,4 @@
-//! One step for many nodes, with a srun that mixes what they say.
+//! One step for many nodes, with a stub srun that interleaves their output.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -188,7 +188,7 @@ async fn one_step_serves_all_nodes_of_a_job_and_ends_with_the_last() {
     for word in ["--jobid=7", "--overlap", "--mem=0", "--nodes=3", "--nodelist=gpu01,gpu02,gpu03"] {
         assert!(calls[0].contains(word), "{word}: {calls:?}");
     }
-    // Whoever comes back finds the step running, and the hello that was said.
+    // A node that rejoins finds the step running, and gets its hello again.
     visits.pop().unwrap().end().await;
     let again = timeout(PATIENCE, meet(site.visit(NODES[2]).await.unwrap(), 6)).await.unwrap();
     assert_eq!(site.calls().len(), 1);
