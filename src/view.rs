@@ -102,7 +102,7 @@ pub fn act(scene: RenderContext<'_>, navigation: &mut Navigation, deed: &ViewAct
             if matches!(navigation.view, View::Job | View::Node | View::Events) =>
         {
             ViewEffect::Message(
-                "rows keep their order here; Fleet, Processes and Users sort".to_owned(),
+                "not sortable here; only Fleet, Processes and Users can be sorted".to_owned(),
             )
         }
         ViewAction::Common(command) => match navigation.view {

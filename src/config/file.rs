@@ -256,7 +256,7 @@ mod tests {
             ("[keys]\nfreze = 'F'", "config.toml:2: no key does \"freze\"; did you mean freeze?"),
             (
                 "[keys]\nfreeze = 'Hyper-F'",
-                "config.toml:2: freeze: \"Hyper-F\" is no key; keys are written such as",
+                "config.toml:2: freeze: \"Hyper-F\" is not a key; write for example",
             ),
             ("[keys]\nfreeze = 3", "config.toml:2: freeze: write a key in quotes"),
             ("[keys]\nfreeze = 'q'", "config.toml:2: q is bound to freeze and to quit"),

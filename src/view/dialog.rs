@@ -122,13 +122,10 @@ impl Dialog {
         let hints: &[(&str, &'static str)] = match self {
             Self::Sort(_) => &[("↑ ↓", "move"), ("Enter", "choose"), ("Esc", "close")],
             Self::Setup(setup) => setup.hints(),
-            Self::Charts(_) => &[("↑ ↓", "move"), ("Enter", "on or off"), ("Esc", "close")],
-            Self::SortProcesses(_) => &[
-                ("↑ ↓", "move"),
-                ("Enter", "choose"),
-                ("capital", "the other way round"),
-                ("Esc", "close"),
-            ],
+            Self::Charts(_) => &[("↑ ↓", "move"), ("Enter", "toggle"), ("Esc", "close")],
+            Self::SortProcesses(_) => {
+                &[("↑ ↓", "move"), ("Enter", "choose"), ("uppercase", "reverse"), ("Esc", "close")]
+            }
             Self::Signal(question) => question.hints(),
         };
         hints.iter().map(|(key, meaning)| ((*key).to_owned(), *meaning)).collect()

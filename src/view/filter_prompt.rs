@@ -123,7 +123,7 @@ impl FilterPrompt {
         } else {
             let picture = scene.picture;
             let found = format!("{} of {} nodes", picture.count(), picture.fleet.nodes.len());
-            let keys = "   Enter keeps  Esc leaves  Tab completes";
+            let keys = "   Enter applies  Esc cancels  Tab completes";
             let examples = "   words, or util<10 mem>50% user=alice node~gpu0 temp>=80 stale";
             Line::of(found, Tone::Strong).text(keys, Tone::Faint).text(examples, Tone::Faint)
         };

@@ -262,7 +262,7 @@ impl State {
             }
             Action::NextMetric | Action::PreviousMetric => {
                 if self.layout == Layout::Table {
-                    return ViewEffect::Message("the map shows that: m".to_owned());
+                    return ViewEffect::Message("press m for the map first".to_owned());
                 }
                 self.metric = self.metric.cycle(own == Action::NextMetric);
             }
@@ -282,7 +282,7 @@ impl State {
             | Action::UnfoldAll
                 if !self.grouped_rows.is_grouped =>
             {
-                return ViewEffect::Message("g groups the nodes".to_owned());
+                return ViewEffect::Message("press g to group nodes first".to_owned());
             }
             Action::ToggleFold => self.fold(picture, navigation, None),
             Action::Left => self.fold(picture, navigation, Some(true)),
@@ -476,7 +476,7 @@ fn nothing(picture: &FleetView) -> Line {
     if picture.fleet.nodes.is_empty() {
         return Line::of("no nodes to watch", Tone::Faint);
     }
-    Line::of("the filter takes no node", Tone::Warn).text("  → Esc clears it", Tone::Faint)
+    Line::of("no node matches the filter", Tone::Warn).text("  → Esc clears it", Tone::Faint)
 }
 
 /// Lines of the list where it shares the screen with a panel: all it needs if the panel of the

@@ -281,7 +281,7 @@ fn likenesses(node: &Node, now: Timestamp) -> Vec<(ProblemKey, &'static str)> {
         })
         .collect();
     if all.is_empty() && matches!(NodeStatus::of(node, now), NodeStatus::Stale(_)) {
-        all.push((ProblemKey::Stale, "look at the node; gtop connects again by itself"));
+        all.push((ProblemKey::Stale, "check the node; gtop reconnects by itself"));
     }
     if let Some(fault) = node.devices.iter().find_map(|device| device.fault.as_ref()) {
         all.push((ProblemKey::Lost(device_fault(fault)), SourceFaultKind::Lost.remedy()));
@@ -296,7 +296,7 @@ impl ProblemKey {
             Self::Down(kind, detail) => format!("{}: {detail}", kind.label()),
             Self::Source(label, source) => format!("{label}: {source}"),
             Self::Lost(label) => format!("device {label}"),
-            Self::Stale => "stale: nothing new arrives".to_owned(),
+            Self::Stale => "stale: no new samples".to_owned(),
         }
     }
 }
@@ -307,7 +307,7 @@ pub(crate) fn device_fault(fault: &DeviceFault) -> String {
         DeviceFault::Lost => "lost".to_owned(),
         DeviceFault::NeedsReset => "needs a reset".to_owned(),
         DeviceFault::NoPermission => "no permission".to_owned(),
-        DeviceFault::Other(words) if words.is_empty() => "broken".to_owned(),
+        DeviceFault::Other(words) if words.is_empty() => "faulty".to_owned(),
         DeviceFault::Other(words) => words.to_string(),
     }
 }

@@ -55,7 +55,11 @@ fn title(scene: RenderContext<'_>, words: &str, every: Option<Duration>, width: 
         right = Line::of(format!("every {}  ", interval(every)), Tone::Faint).then(right);
     }
     let room = width.saturating_sub(right.width());
-    let fitting = [false, true].into_iter().map(nodes).find(|nodes| nodes.width() + 12 <= room);
+    // The short form comes before a title of usual length is cut.
+    let forms = [(false, 17), (true, 12)];
+    let fits = |(nodes, title): &(Line, u16)| nodes.width() + title <= room;
+    let mut lines = forms.into_iter().map(|(is_short, title)| (nodes(is_short), title));
+    let fitting = lines.find(fits).map(|(nodes, _)| nodes);
     let right = fitting.unwrap_or_default().then(right);
     let age = picture.fleet.jobs.as_ref().and_then(|list| list_age(list, picture.now));
     let aged = age.map(|age| own.clone().gap(2).text(age, Tone::Faint));
@@ -83,7 +87,7 @@ fn nodes(picture: &FleetView, is_short: bool) -> Line {
     let mut line = Line::of(fresh, tone);
     let coming = totals.nodes.saturating_sub(totals.fresh + totals.stale + totals.down);
     let parts = [
-        (coming, "coming", Tone::Faint),
+        (coming, "connecting", Tone::Faint),
         (totals.stale, "stale", Tone::Warn),
         (totals.down, "down", Tone::Bad),
     ];
@@ -103,11 +107,11 @@ fn sums(scene: RenderContext<'_>, width: u16) -> Line {
         // Noughts would say that there are devices, and that they do nothing.
         let any = |is_it: fn(&Node) -> bool| scene.picture.nodes().any(|node| is_it(node));
         let words = if totals.fresh == 0 {
-            "no fresh numbers"
+            "no fresh samples"
         } else if totals.devices > 0 {
-            "no fresh numbers of devices"
+            "no fresh device samples"
         } else if any(|node| node.numbering.is_some()) {
-            "no device is to be shown"
+            "no devices selected"
         } else {
             "no devices"
         };
@@ -143,14 +147,15 @@ fn sums(scene: RenderContext<'_>, width: u16) -> Line {
 /// All devices, and what becomes of them: the numbers add up, so words are left out for want of room, and never
 /// a number.
 fn counts(totals: &Totals, width: u16, gap: u16) -> Line {
-    let (first, held) = if width >= 100 { ("DEVICES ", "idle-held ") } else { ("DEV ", "held ") };
+    let (first, held) =
+        if width >= 100 { ("DEVICES ", "idle-held ") } else { ("DEV ", "idle-held ") };
     // What is usual stands there as a nought, too, unless there is no room for it.
     let parts = [
         (["busy ", "busy ", "b"], totals.busy, Tone::Plain, true),
-        ([held, "held ", "h"], totals.idle_held, Tone::Plain, true),
+        ([held, "idle-held ", "h"], totals.idle_held, Tone::Plain, true),
         (["free ", "free ", "f"], totals.free, Tone::Plain, true),
-        (["broken ", "bad ", "x"], totals.faulty, Tone::Bad, false),
-        (["stale ", "old ", "o"], totals.stale_devices, Tone::Warn, false),
+        (["faulty ", "faulty ", "x"], totals.faulty, Tone::Bad, false),
+        (["stale ", "stale ", "o"], totals.stale_devices, Tone::Warn, false),
         (["unknown ", "? ", "?"], totals.unknown_devices, Tone::Faint, false),
     ];
     let is_fresh = totals.devices > totals.stale_devices;
@@ -216,7 +221,7 @@ fn usual(is_unfiltered: bool, order: Option<SortOrder>) -> Line {
     let none = if is_unfiltered { "filter: none" } else { "" };
     let line = Line::of(none, Tone::Faint);
     let Some(SortOrder { column, is_inverted }) = order else { return line };
-    let inverted = if is_inverted { " inverted" } else { "" };
+    let inverted = if is_inverted { " reversed" } else { "" };
     let gap = if line.width() > 0 { 3 } else { 0 };
     line.gap(gap).text(format!("sort: {column}{inverted}"), Tone::Faint)
 }
@@ -301,7 +306,7 @@ mod tests {
     fn what_is_usual_is_told_where_there_is_room() {
         let order = Some(SortOrder { column: "util", is_inverted: true });
         let tabs = |filter, width| written(filter, order, width)[2].clone();
-        assert!(tabs("", 120).ends_with("filter: none   sort: util inverted"), "{}", tabs("", 120));
+        assert!(tabs("", 120).ends_with("filter: none   sort: util reversed"), "{}", tabs("", 120));
         assert!(tabs("", 70).ends_with("6 Events"), "{}", tabs("", 70));
         let narrow = tabs("util<10", 50);
         assert!(narrow.starts_with("1 Fleet  2  3") && narrow.contains("/util<10"), "{narrow}");
@@ -346,7 +351,7 @@ mod tests {
     fn the_clock_stays_longest() {
         let title = |width| written("", None, width)[0].clone();
         assert!(title(80).contains(" of 1 node fresh"), "{}", title(80));
-        assert!(title(44).contains("0/1 fresh 1 coming  00:00:00"), "{}", title(44));
+        assert!(title(44).contains("0/1 fresh 1 connecting  00:00:00"), "{}", title(44));
         assert!(title(20).ends_with(" 00:00:00"), "{}", title(20));
         for width in 0..140 {
             written("", None, width);

@@ -99,7 +99,7 @@ impl fmt::Display for Key {
 
 /// Why words name no key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no key; keys are written such as x, Space, F5, Ctrl-L, Alt-x, Shift-Tab, PgUp")]
+#[error("{0:?} is not a key; write for example x, Space, F5, Ctrl-L, Alt-x, Shift-Tab, PgUp")]
 pub struct KeyParseError(String);
 
 impl FromStr for Key {

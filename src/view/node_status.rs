@@ -111,7 +111,7 @@ pub(crate) fn down(node: &Node, now: Timestamp) -> Vec<Note> {
         Link::Down { retry_at: Some(at), .. } if *at > now => {
             format!("retry in {}", format_duration(at.since(now)))
         }
-        Link::Down { retry_at: None, .. } => "F5 tries again".to_owned(),
+        Link::Down { retry_at: None, .. } => "F5 retries".to_owned(),
         Link::Down { .. } | Link::Idle | Link::Up => "retrying".to_owned(),
     };
     vec![(fault.message(), Tone::Bad), (next, Tone::Faint)]
@@ -217,7 +217,7 @@ pub(crate) fn backend_notes(node: &Node) -> Vec<Note> {
         return Vec::new();
     }
     if node.numbering.is_some() {
-        return vec![("none of its devices is to be shown".to_owned(), Tone::Faint)];
+        return vec![("no devices selected".to_owned(), Tone::Faint)];
     }
     let states = hello.backends.iter().filter_map(|backend| node.source(&backend.source));
     let mut absent = Vec::new();
@@ -225,12 +225,12 @@ pub(crate) fn backend_notes(node: &Node) -> Vec<Note> {
         match (&state.absent, &state.fault, state.taken_at) {
             (Some(why), _, _) => absent.push(why.to_string()),
             (None, None, None) => return vec![(format!("starting {}", state.source), Tone::Faint)],
-            (None, None, Some(_)) => absent.push(format!("{} lists none", state.source)),
+            (None, None, Some(_)) => absent.push(format!("{} found none", state.source)),
             (None, Some(_), _) => return Vec::new(),
         }
     }
     if absent.is_empty() {
-        absent.push("the probe knows no backend for this machine".to_owned());
+        absent.push("no backend for this machine".to_owned());
     }
     vec![(format!("no devices ({})", absent.join(", ")), Tone::Faint)]
 }
@@ -314,7 +314,7 @@ mod tests {
             (down(FaultKind::Silent, "", Some(0)), "silent · retrying"),
             (
                 down(FaultKind::AuthenticationRefused, "offers hostbased", None),
-                "authentication refused: offers hostbased · F5 tries again",
+                "authentication refused: offers hostbased · F5 retries",
             ),
         ] {
             assert_eq!(said(&node(link)), words);

@@ -202,10 +202,10 @@ fn unheard(picture: &FleetView, width: u16) -> Vec<Line> {
     let mut alike: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for node in picture.nodes().filter(|node| node.taken_at().is_none()) {
         let what = match NodeStatus::of(node, picture.now) {
-            NodeStatus::Waiting => "its turn to connect has not come",
-            NodeStatus::Opening(_) => "it has not answered yet",
+            NodeStatus::Waiting => "waiting to connect",
+            NodeStatus::Opening(_) => "no answer yet",
             NodeStatus::Starting | NodeStatus::Fresh | NodeStatus::Stale(_) => {
-                "the probe has told nothing yet"
+                "no sample from the probe yet"
             }
             NodeStatus::Down => continue,
         };
@@ -262,13 +262,13 @@ mod tests {
             told,
             [
                 "",
-                "! gpu[01-02]: it has not answered yet",
+                "! gpu[01-02]: no answer yet",
                 remedy,
                 "",
-                "! gpu04: its turn to connect has not come",
+                "! gpu03: no sample from the probe yet",
                 remedy,
                 "",
-                "! gpu03: the probe has told nothing yet",
+                "! gpu04: waiting to connect",
                 remedy,
             ]
         );

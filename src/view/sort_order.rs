@@ -50,8 +50,8 @@ impl SortOrder {
         let menu = columns.iter().fold(empty, |menu, one| {
             let state = match (one.name == self.column, self.is_inverted) {
                 (false, _) => "",
-                (true, false) => "now",
-                (true, true) => "now, inverted",
+                (true, false) => "current",
+                (true, true) => "current, reversed",
             };
             menu.with(one.name, Some(one.letter), one.label, state)
         });

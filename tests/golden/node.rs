@@ -180,13 +180,13 @@ fn the_sums_say_why_there_are_none() {
     for (nodes, taste, words) in [
         (vec![hosts()], DisplayOptions::default(), "no devices"),
         (vec![hosts()], none(), "no devices"),
-        (vec![hosts(), fleets::busy("gpu01").up().node()], none(), "no device is to be shown"),
+        (vec![hosts(), fleets::busy("gpu01").up().node()], none(), "no devices selected"),
         (
             vec![hosts(), old()],
             DisplayOptions::default(),
-            "DEVICES 8  stale 8  no fresh numbers of devices",
+            "DEVICES 8  stale 8  no fresh device samples",
         ),
-        (vec![old()], DisplayOptions::default(), "DEVICES 8  stale 8  no fresh numbers"),
+        (vec![old()], DisplayOptions::default(), "DEVICES 8  stale 8  no fresh samples"),
     ] {
         let mut stage = stage(Fleet::default(), DARK).with_options(taste, Keymap::default());
         stage.on_fleet(Fleet::new(nodes.into()), NOW);

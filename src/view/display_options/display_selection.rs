@@ -100,7 +100,7 @@ impl DisplaySelection {
     /// Says that there are none of the processes that alone are shown; nothing when all are.
     pub fn without_processes(&self) -> Option<String> {
         let words = self.processes_told()?;
-        Some(format!("no processes {words} use a device; others are not to be shown"))
+        Some(format!("no processes {words} use a device; others are hidden"))
     }
 
     fn processes_told(&self) -> Option<String> {
@@ -265,7 +265,7 @@ mod tests {
             assert_eq!(only.without_processes().is_some(), words.is_some());
         }
         let none = of(&["ada"], &[], ProcessKinds::All).without_processes().unwrap();
-        assert_eq!(none, "no processes of ada use a device; others are not to be shown");
+        assert_eq!(none, "no processes of ada use a device; others are hidden");
     }
 
     #[test]

@@ -59,8 +59,8 @@ impl Operand {
         match number {
             Some(number) => Ok(Self::Number(number)),
             None if unit.is_empty() && !relation.is_order() => Ok(Self::Text(lower)),
-            None if unit.is_empty() => Err(format!("{text} is no number")),
-            None => Err(format!("{text} is no amount of {unit}; write {}", example(unit))),
+            None if unit.is_empty() => Err(format!("{text} is not a number")),
+            None => Err(format!("{text} is not a value in {unit}; write {}", example(unit))),
         }
     }
 

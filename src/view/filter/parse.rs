@@ -16,14 +16,11 @@ fn error(at: usize, words: impl Into<String>) -> FilterError {
 /// Reads all terms.
 pub(super) fn terms(text: &str) -> Result<Vec<Term>, FilterError> {
     if text.len() > MAX_FILTER_LENGTH {
-        return Err(error(
-            0,
-            format!("longer than {MAX_FILTER_LENGTH} bytes; ask for less at once"),
-        ));
+        return Err(error(0, format!("filter is longer than {MAX_FILTER_LENGTH} bytes")));
     }
     let words = words(text)?;
     if let Some((at, _)) = words.get(MAX_TERMS) {
-        return Err(error(*at, format!("more than {MAX_TERMS} terms; ask for less at once")));
+        return Err(error(*at, format!("more than {MAX_TERMS} terms")));
     }
     words.into_iter().map(|(at, word)| term(at, &word)).collect()
 }
@@ -58,7 +55,7 @@ fn term(at: usize, word: &str) -> Result<Term, FilterError> {
     };
     let at = at + usize::from(is_negated);
     if rest.is_empty() {
-        return Err(error(at, "what is it that shall not be? write !word"));
+        return Err(error(at, "nothing after !; write !word"));
     }
     Ok(Term { is_negated, test: test(at, rest)? })
 }
@@ -73,12 +70,12 @@ fn test(at: usize, word: &str) -> Result<Predicate, FilterError> {
     let value = value.strip_prefix(sign).unwrap_or_default();
     let value_at = at + name.chars().count() + sign.len();
     if name.is_empty() {
-        return Err(error(at, format!("a field stands before {sign}, as in util{sign}10")));
+        return Err(error(at, format!("no field before {sign}; write util{sign}10")));
     }
     let subject = FilterField::from_name(&name.to_lowercase())
         .map_err(|meant| error(at, unknown_field_message(name, &meant)))?;
     if value.is_empty() {
-        return Err(error(value_at, format!("a value stands behind {name}{sign}")));
+        return Err(error(value_at, format!("no value after {name}{sign}")));
     }
     let is_memory =
         matches!(subject, FilterField::Device(field) if field.id == "memory_used_bytes");
@@ -114,7 +111,7 @@ fn unknown_field_message(name: &str, meant: &[&str]) -> String {
         .filter(|(distance, known)| *distance <= 1 + known.len() / 4)
         .min();
     match near {
-        Some((_, near)) => format!("no field {name}; is it {near}?"),
+        Some((_, near)) => format!("no field {name}; did you mean {near}?"),
         None => format!("no field {name}; Tab lists them"),
     }
 }
@@ -134,7 +131,7 @@ mod tests {
         let shown: Vec<_> = read.iter().map(|term| format!("{term:?}")).collect();
         assert_eq!(shown.len(), 7);
         assert!(shown[0].contains("Word(\"alice\")"));
-        assert!(shown[1].contains("State(Stale)"));
+        assert!(shown[1].contains("StateWord(Stale)"));
         assert!(shown[2].contains("utilization_percent, Less"));
         assert!(shown[3].contains("memory share, More"));
         assert!(shown[4].contains("is_negated: true") && shown[4].contains("user, Equal"));
@@ -144,12 +141,12 @@ mod tests {
     #[test]
     fn an_error_stands_where_the_mistake_is_and_says_what_is_right() {
         for (text, at, words) in [
-            ("alice utl<10", 6, "no field utl; is it util?"),
-            ("util<", 5, "a value stands behind util<"),
-            ("<10", 0, "a field stands before <, as in util<10"),
-            ("util<warm", 5, "warm is no amount of %; write 50%"),
+            ("alice utl<10", 6, "no field utl; did you mean util?"),
+            ("util<", 5, "no value after util<"),
+            ("<10", 0, "no field before <; write util<10"),
+            ("util<warm", 5, "warm is not a value in %; write 50%"),
             ("a \"b", 2, "the quote \" is not closed"),
-            ("!", 1, "what is it that shall not be? write !word"),
+            ("!", 1, "nothing after !; write !word"),
             ("zzzzzzzzzz=1", 0, "no field zzzzzzzzzz; Tab lists them"),
             ("sm>80", 0, "sm is ambiguous; write smclock or smact"),
             ("busy hot>80", 5, "hot is ambiguous; write thermal or junction"),

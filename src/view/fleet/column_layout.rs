@@ -10,20 +10,20 @@ use crate::view::sort_order::SortOrder;
 
 /// The columns; `node` stands first, whatever else is chosen.
 pub(crate) const HEADINGS: [ColumnSpec; 14] = [
-    ColumnSpec::new("node", "NODE", "node", "the node, always there and in front").always(),
-    ColumnSpec::new("job", "JOB", "job", "whose job runs there"),
-    ColumnSpec::new("user", "USER", "user", "who uses it"),
-    ColumnSpec::new("devices", "DEVICES", "busy", "a cell a device, by how much it works"),
+    ColumnSpec::new("node", "NODE", "node", "node name, always first").always(),
+    ColumnSpec::new("job", "JOB", "job", "jobs on the node"),
+    ColumnSpec::new("user", "USER", "user", "users of its devices"),
+    ColumnSpec::new("devices", "DEVICES", "busy", "one cell per device, by utilization"),
     ColumnSpec::new("bar", "UTIL", "util", "mean utilization as a bar"),
     ColumnSpec::new("util", "%", "util", "mean utilization in percent"),
     ColumnSpec::new("last", "LAST 60s", "util", "utilization over the last minute"),
     ColumnSpec::new("membar", "MEM", "mem", "device memory as a bar"),
-    ColumnSpec::new("mem", "GiB", "mem", "device memory in use and all of it"),
-    ColumnSpec::new("power", "W", "power", "power, with the limit where there is room"),
-    ColumnSpec::new("temp", "MAX°", "temp", "the hottest device"),
-    ColumnSpec::new("cpu", "CPU", "cpu", "how busy the processors are"),
-    ColumnSpec::new("age", "AGE", "age", "how old the numbers are"),
-    ColumnSpec::new("note", "NOTE", "note", "what is wrong"),
+    ColumnSpec::new("mem", "GiB", "mem", "device memory, used and total"),
+    ColumnSpec::new("power", "W", "power", "power draw, with the limit if it fits"),
+    ColumnSpec::new("temp", "MAX°", "temp", "hottest device"),
+    ColumnSpec::new("cpu", "CPU", "cpu", "CPU utilization"),
+    ColumnSpec::new("age", "AGE", "age", "age of the sample"),
+    ColumnSpec::new("note", "NOTE", "note", "problems"),
 ];
 
 /// What stands behind the name, in the order of [`HEADINGS`].

@@ -52,8 +52,8 @@ pub(super) fn lines(
     let jobs: Vec<String> = owner.jobs.iter().map(|job| state.allocations.name(job)).collect();
     match (users.is_empty(), owner.is_unknown) {
         (false, _) => parts.push((words(users), Tone::Plain)),
-        (true, true) => parts.push(("user not told".to_owned(), Tone::Faint)),
-        (true, false) => parts.push(("nobody's".to_owned(), Tone::Faint)),
+        (true, true) => parts.push(("user unknown".to_owned(), Tone::Faint)),
+        (true, false) => parts.push(("unused".to_owned(), Tone::Faint)),
     }
     if !jobs.is_empty() {
         parts.push((format!("job {}", words(jobs)), Tone::Plain));
@@ -61,7 +61,7 @@ pub(super) fn lines(
     if let Some(idle) =
         idle_time::idle_held_time(node, &owners, position, picture.now, MAX_LOOKBACK)
     {
-        parts.push((format!("held, idle {}", format_elapsed(idle)), Tone::Warn));
+        parts.push((format!("idle-held for {}", format_elapsed(idle)), Tone::Warn));
     }
     if device.fault.is_some() {
         parts.extend(flags);

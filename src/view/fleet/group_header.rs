@@ -139,7 +139,7 @@ fn counts(totals: &Totals) -> Line {
     let parts = [
         (totals.down, "down", Tone::Bad),
         (totals.stale, "stale", Tone::Warn),
-        (totals.faulty, "broken", Tone::Bad),
+        (totals.faulty, "faulty", Tone::Bad),
         (totals.busy, "busy", Tone::Plain),
         (totals.idle_held, "held", Tone::Plain),
         (totals.free, "free", Tone::Faint),

@@ -302,7 +302,7 @@ fn node_block(
     }
     if member.positions(node).is_empty() {
         let tone = if cursor.is_some() { Tone::Caret } else { Tone::Faint };
-        return line.left("not told", grid.cells, tone);
+        return line.left("unknown", grid.cells, tone);
     }
     let State { cells, allocations, symbols, .. } = state;
     let marks = cells.of(context, (member.node_index, node), allocations, symbols);

@@ -136,7 +136,7 @@ fn symbol_lines(context: RenderContext<'_>, state: &State) -> Vec<Line> {
             let nothing = if state.metric == MapMetric::Owner { "nobody" } else { "no job" };
             signs.push(sign(UNUSED, nothing).gap(2).then(sign(MULTIPLE, "several")));
             if state.metric == MapMetric::Owner {
-                signs.push(sign(NOT_REPORTED, "not told"));
+                signs.push(sign(NOT_REPORTED, "unknown"));
             }
             signs.push(strip(&STALE, "stale"));
             signs.push(sign(FAULTY, "fault"));

@@ -55,7 +55,7 @@ fn idle_held_note(spans: &[ElapsedTime]) -> Option<Note> {
     let shortest = *spans.iter().min_by_key(|idle| idle.span)?;
     let count = spans.len();
     let tone = if shortest.span >= IDLE_HELD_WARNING { Tone::Warn } else { Tone::Plain };
-    Some((format!("{count} held, idle {}", format_elapsed(shortest)), tone))
+    Some((format!("{count} idle-held for {}", format_elapsed(shortest)), tone))
 }
 
 /// Devices nobody uses, on a node that is not free as a whole.

@@ -17,14 +17,14 @@ pub(crate) const COLUMNS: [SortColumn; 11] = [
     SortColumn { name: "node", letter: 'n', label: "node" },
     SortColumn { name: "job", letter: 'b', label: "job" },
     SortColumn { name: "user", letter: 's', label: "user" },
-    SortColumn { name: "busy", letter: 'd', label: "devices that work" },
+    SortColumn { name: "busy", letter: 'd', label: "busy devices" },
     SortColumn { name: "util", letter: 'u', label: "utilization" },
-    SortColumn { name: "mem", letter: 'm', label: "device memory in use" },
+    SortColumn { name: "mem", letter: 'm', label: "device memory used" },
     SortColumn { name: "power", letter: 'p', label: "power" },
     SortColumn { name: "temp", letter: 't', label: "hottest device" },
-    SortColumn { name: "cpu", letter: 'c', label: "processors" },
+    SortColumn { name: "cpu", letter: 'c', label: "CPU" },
     SortColumn { name: "age", letter: 'a', label: "age" },
-    SortColumn { name: "note", letter: 'w', label: "what is wrong" },
+    SortColumn { name: "note", letter: 'w', label: "problems" },
 ];
 
 /// What rows are compared by. What is not known comes last either way.

@@ -12,7 +12,7 @@ pub(super) fn lines(picture: &FleetView, width: u16, most: usize) -> Vec<Line> {
     if count > shown && most > 0 {
         let rest: usize = picture.troubles.iter().skip(shown).map(|severity| severity.count).sum();
         let [and, more] = if shown > 0 { ["and ", "more "] } else { [""; 2] };
-        let text = format!("  {and}{} {more}kinds of trouble on {rest} nodes", count - shown);
+        let text = format!("  {and}{} {more}kinds of problems on {rest} nodes", count - shown);
         lines.push(Line::of(text, Tone::Faint).cut(width));
     }
     lines
