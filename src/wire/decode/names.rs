@@ -1,17 +1,17 @@
-//! NameInterner that come again with every sample, such as those of devices and interfaces: interned once.
+//! Interns names that come again with every sample, such as those of devices and interfaces.
 
 use std::sync::Arc;
 
 use crate::model::sanitize_shared;
 
-/// Most names of one node that are interned.
+/// Maximum number of interned names per node.
 const MAX_NAMES: usize = 512;
 
-/// The names a node told, in the order in which they came first.
+/// The names of one node, in the order of their first use.
 #[derive(Clone, Debug, Default)]
 pub(super) struct NameInterner {
     interned: Vec<Arc<str>>,
-    /// Where the next one is looked for first: they come in one order.
+    /// Where the search for the next name starts: names come in a fixed order.
     next: usize,
 }
 
