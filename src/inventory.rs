@@ -1,6 +1,6 @@
-//! Who to watch: hosts from the command line, from files and configurations, and this machine.
+//! The nodes to watch: from the command line, host files, ssh configuration, Slurm, a TPU pod, and this machine.
 //!
-//! Knows nothing of probes.
+//! Does not depend on the probes.
 
 pub mod slurm;
 
@@ -22,25 +22,24 @@ use crate::model::{JobList, NodeName, NodeNameError};
 use crate::nodeset::{self, Groups, NodeSetError};
 use crate::transport::{self, Profile, Reach, SchedulerAddresses, SshTarget, Target};
 
-/// The largest host file that is read.
+/// Maximum size of a host file, in bytes.
 const MAX_FILE_SIZE: u64 = 16 << 20;
 
-/// The targets found at a moment, each once however it is written, in the order given.
+/// The targets at a point in time, in the order given, without duplicates.
 #[derive(Clone, Debug, Default)]
 pub struct Roster {
-    /// Who to watch.
     pub targets: Vec<Target>,
-    /// The jobs that name them, where a scheduler was asked.
+    /// The jobs that run on them; `None` without a scheduler.
     pub jobs: Option<Arc<JobList>>,
-    /// Where the scheduler reaches its nodes.
+    /// The addresses by which the scheduler reaches its nodes.
     pub addresses: SchedulerAddresses,
     names: BTreeSet<NodeName>,
-    /// The same machines by their ways, so that `[::1]` and `::1` are one.
+    /// How the targets are reached, so that `[::1]` and `::1` count as the same.
     reach_keys: BTreeSet<ReachKey>,
     groups: Arc<Groups>,
 }
 
-/// What makes two targets the same.
+/// Identifies a target: two targets with the same key are the same machine.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum ReachKey {
     Local,
@@ -51,7 +50,7 @@ impl ReachKey {
     fn new(reach: &Reach) -> Self {
         match reach {
             Reach::Local => Self::Local,
-            // In the case it is written in: ssh's Host patterns tell that apart.
+            // Case-sensitive, as ssh's Host patterns are.
             Reach::Ssh(SshTarget { host, user, port, .. }) => {
                 Self::Ssh { host: host.clone(), user: user.clone(), port: *port }
             }
@@ -59,130 +58,118 @@ impl ReachKey {
     }
 }
 
-/// Why hosts cannot be read.
+/// Why a list of hosts cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum InventoryError {
-    /// A node set is wrong.
-    #[error("{place}{source:#}")]
+    /// A node set is malformed.
+    #[error("{location}{source:#}")]
     NodeSet {
-        /// Where it stands, empty for the command line.
-        place: String,
-        /// What is wrong.
+        /// File and line, or the option; empty for an argument.
+        location: String,
         source: NodeSetError,
     },
-    /// A name is wrong.
-    #[error("{place}{source}")]
+    /// A node name is malformed.
+    #[error("{location}{source}")]
     Name {
-        /// Where it stands, empty for the command line.
-        place: String,
-        /// What is wrong.
+        /// File and line, or the option; empty for an argument.
+        location: String,
         source: NodeNameError,
     },
-    /// A port is wrong.
-    #[error("{place}the port of {target:?} is not a number between 1 and 65535")]
+    /// A port is out of range.
+    #[error("{location}the port of {target:?} is not a number between 1 and 65535")]
     Port {
-        /// Where it stands, empty for the command line.
-        place: String,
-        /// The target.
+        /// File and line, or the option; empty for an argument.
+        location: String,
         target: String,
     },
-    /// A user is given and no host, or the other way round.
-    #[error("{place}{target:?} names no host; write user@host:port")]
+    /// A target without a host, or with an empty user.
+    #[error("{location}{target:?} has no host; write user@host:port")]
     NoHost {
-        /// Where it stands, empty for the command line.
-        place: String,
-        /// The target.
+        /// File and line, or the option; empty for an argument.
+        location: String,
         target: String,
     },
-    /// A file cannot be read.
-    #[error("cannot read the hosts file {}: {source}; give a file that names one host a line", path.display())]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
-    /// A file holds more than hosts can be.
+    #[error("cannot read the hosts file {}: {source}; give a file with one host per line", path.display())]
+    File { path: PathBuf, source: std::io::Error },
+    /// A file is larger than [`MAX_FILE_SIZE`].
     #[error("the hosts file {} is larger than 16 MiB", .0.display())]
     FileTooLarge(PathBuf),
-    /// A file holds no host.
-    #[error("the hosts file {} names no host; write one a line", .0.display())]
+    /// A file without hosts.
+    #[error("the hosts file {} has no hosts; write one per line", .0.display())]
     FileEmpty(PathBuf),
-    /// A file is no text.
+    /// A file is not UTF-8.
     #[error("{}:{line}: the hosts file is not UTF-8 text", path.display())]
     NotUtf8 {
-        /// The file.
         path: PathBuf,
-        /// The first line that is none.
+        /// The first line that is not UTF-8, from 1.
         line: usize,
     },
-    /// A host file of MPI is given as another one.
-    #[error("{place}this is a host file of MPI; give it as --mpi-hostfile FILE")]
+    /// An MPI host file is given as a plain host file.
+    #[error("{location}this is an MPI host file; pass it with --mpi-hostfile FILE")]
     MpiHostFile {
-        /// Where it stands.
-        place: String,
+        /// File and line.
+        location: String,
     },
-    /// A line of an MPI host file is wrong.
-    #[error("{place}{source}")]
+    /// A malformed line of an MPI host file.
+    #[error("{location}{source}")]
     Mpi {
-        /// Where it stands.
-        place: String,
-        /// What is wrong.
+        /// File and line.
+        location: String,
         source: MpiError,
     },
     /// The ssh configuration cannot be read.
     #[error("{0}")]
     SshConfig(transport::Fault),
-    /// The ssh configuration names no such host.
+    /// The ssh configuration has no matching host.
     #[error(
-        "ssh_config names no host{}; a Host line without wildcards does", .0.as_ref().map(|pattern| format!(" that fits {pattern:?}")).unwrap_or_default()
+        "ssh_config has no host{}; only Host lines without wildcards count", .0.as_ref().map(|pattern| format!(" that matches {pattern:?}")).unwrap_or_default()
     )]
     NoConfiguredHost(Option<String>),
-    /// There are more than can be watched.
-    #[error("{place}this makes more than {limit} nodes, the most gtop takes; name fewer", limit = nodeset::MAX_NAMES)]
+    /// More than [`nodeset::MAX_NAMES`] targets.
+    #[error("{location}more than {limit} nodes; gtop watches at most that many", limit = nodeset::MAX_NAMES)]
     TooMany {
-        /// Where the first that is too many stands, empty for the command line.
-        place: String,
+        /// File and line of the first target beyond the limit; empty for an argument.
+        location: String,
     },
-    /// All nodes were taken out again.
-    #[error("no node is left to watch; name nodes that --exclude and '!' leave in")]
+    /// All nodes were excluded.
+    #[error("no node is left to watch; --exclude and '!' remove all of them")]
     NoNodesLeft,
 }
 
 impl Roster {
-    /// Makes a roster of these.
+    /// Returns a roster of these targets.
     pub fn new(targets: Vec<Target>) -> Self {
         let names = targets.iter().map(|target| target.name.clone()).collect();
         Self { targets, names, ..Self::default() }
     }
 
-    /// Makes a roster of what a scheduler named.
+    /// Returns a roster of targets that a scheduler listed.
     pub fn from_scheduler(targets: Vec<Target>, jobs: Arc<JobList>) -> Self {
         Self { jobs: Some(jobs), ..Self::new(targets) }
     }
 
-    /// Returns an empty roster that knows these groups.
+    /// Returns an empty roster that expands `@group` with these groups.
     pub fn with_groups(groups: Groups) -> Self {
         Self { groups: Arc::new(groups), ..Self::default() }
     }
 
-    /// Adds what the command line names.
+    /// Adds node sets from the command line.
     pub fn add_arguments(&mut self, hosts: &[String]) -> Result<(), InventoryError> {
         hosts.iter().try_for_each(|host| self.add(host, ""))
     }
 
-    /// Adds the lines of a file; `-` is standard input.
+    /// Adds a file with node sets, one per line; `-` is standard input.
     pub fn add_file(&mut self, path: &Path) -> Result<(), InventoryError> {
         let text = read_hosts_file(path)?;
         let mut is_empty = true;
         for (number, line) in text.lines().enumerate() {
             let line = line.split('#').next().unwrap_or_default().trim();
             is_empty &= line.is_empty();
-            let place = format!("{}:{}: ", path.display(), number + 1);
+            let location = format!("{}:{}: ", path.display(), number + 1);
             if line.contains("slots=") {
-                return Err(InventoryError::MpiHostFile { place });
+                return Err(InventoryError::MpiHostFile { location });
             }
-            self.add(line, &place)?;
+            self.add(line, &location)?;
         }
         if is_empty {
             return Err(InventoryError::FileEmpty(path.to_owned()));
@@ -195,13 +182,13 @@ impl Roster {
         let text = read_hosts_file(path)?;
         let mut is_empty = true;
         for (number, line) in text.lines().enumerate() {
-            let place = format!("{}:{}: ", path.display(), number + 1);
+            let location = format!("{}:{}: ", path.display(), number + 1);
             let host = mpi::parse_line(line);
             let host =
-                host.map_err(|source| InventoryError::Mpi { place: place.clone(), source })?;
+                host.map_err(|source| InventoryError::Mpi { location: location.clone(), source })?;
             let Some(host) = host else { continue };
             is_empty = false;
-            self.add(&host, &place)?;
+            self.add(&host, &location)?;
         }
         if is_empty {
             return Err(InventoryError::FileEmpty(path.to_owned()));
@@ -209,7 +196,7 @@ impl Roster {
         Ok(())
     }
 
-    /// Adds the hosts of the ssh configuration, those that fit a pattern with `*` and `?`.
+    /// Adds the hosts of the ssh configuration that match a pattern with `*` and `?`.
     pub fn add_configured(
         &mut self,
         hosts: Result<Vec<String>, transport::Fault>,
@@ -218,7 +205,7 @@ impl Roster {
         let hosts = hosts.map_err(InventoryError::SshConfig)?;
         let mut is_empty = true;
         for host in hosts.iter().filter(|host| nodeset::glob_matches(host, pattern)) {
-            // An alias that is no host name is no mistake of somebody who wants to watch the others.
+            // An alias that is not a host name is skipped, not an error.
             let Ok(name) = NodeName::new(host) else { continue };
             is_empty = false;
             let ssh =
@@ -232,7 +219,7 @@ impl Roster {
         Ok(())
     }
 
-    /// Adds the workers of a TPU pod as `w0`, `w1` and so on; this machine is watched without SSH.
+    /// Adds the workers of a TPU pod as `w0`, `w1` and so on; this machine without SSH.
     pub fn add_pod(&mut self, pod: &Pod) -> Result<(), InventoryError> {
         let workers = pod.workers.iter().enumerate();
         workers.map(|(number, host)| (number, host, pod.this_worker == Some(number))).try_for_each(
@@ -242,15 +229,15 @@ impl Roster {
         )
     }
 
-    /// Adds the workers of a file of addresses, one a line; `-` is standard input.
+    /// Adds TPU workers from a file with one address per line; `-` is standard input.
     pub fn add_pod_file(&mut self, path: &Path) -> Result<(), InventoryError> {
         let text = read_hosts_file(path)?;
         let mut number = 0;
         for (at, line) in text.lines().enumerate() {
             let line = line.split('#').next().unwrap_or_default().trim();
-            let place = format!("{}:{}: ", path.display(), at + 1);
-            for host in self.expand(line, &place)? {
-                self.add_worker(number, &host, pod::is_own_address(&host), &place)?;
+            let location = format!("{}:{}: ", path.display(), at + 1);
+            for host in self.expand(line, &location)? {
+                self.add_worker(number, &host, pod::is_own_address(&host), &location)?;
                 number += 1;
             }
         }
@@ -265,18 +252,18 @@ impl Roster {
         number: usize,
         host: &str,
         is_own_socket: bool,
-        place: &str,
+        location: &str,
     ) -> Result<(), InventoryError> {
-        let worker = parse_target(host, place)?;
+        let worker = parse_target(host, location)?;
         let name = NodeName::labelled(&format!("w{number}"), host);
         let name =
-            name.map_err(|source| InventoryError::Name { place: place.to_owned(), source })?;
+            name.map_err(|source| InventoryError::Name { location: location.to_owned(), source })?;
         let reach = if is_own_socket { Reach::Local } else { worker.reach };
-        self.insert(Target { name, reach }, place)
+        self.insert(Target { name, reach }, location)
     }
 
-    /// Takes out the nodes of these sets, wherever they came from: by their names or labels, or by
-    /// their hosts without user and port.
+    /// Removes the nodes of these sets, whatever their source: by name, by label, or by host without
+    /// user and port.
     pub fn exclude(&mut self, sets: &[String]) -> Result<(), InventoryError> {
         let mut out = BTreeSet::new();
         for set in sets {
@@ -293,7 +280,7 @@ impl Roster {
         Ok(())
     }
 
-    /// Adds this machine under its own name, or as `localhost` where that is a host's already.
+    /// Adds this machine under its host name, or as `localhost` if that name is taken.
     pub fn add_local(&mut self) {
         if !self.reach_keys.insert(ReachKey::Local) {
             return;
@@ -306,25 +293,25 @@ impl Roster {
         self.targets.extend(name.map(|name| Target { name, reach: Reach::Local }));
     }
 
-    fn expand(&self, text: &str, place: &str) -> Result<Vec<String>, InventoryError> {
-        let wrong = |source| InventoryError::NodeSet { place: place.to_owned(), source };
+    fn expand(&self, text: &str, location: &str) -> Result<Vec<String>, InventoryError> {
+        let wrong = |source| InventoryError::NodeSet { location: location.to_owned(), source };
         nodeset::expand_with(text, &self.groups).map_err(wrong)
     }
 
-    fn add(&mut self, text: &str, place: &str) -> Result<(), InventoryError> {
-        for name in self.expand(text, place)? {
-            self.insert(parse_target(&name, place)?, place)?;
+    fn add(&mut self, text: &str, location: &str) -> Result<(), InventoryError> {
+        for name in self.expand(text, location)? {
+            self.insert(parse_target(&name, location)?, location)?;
         }
         Ok(())
     }
 
-    /// Adds a target that is not there yet, by its name or by its way.
-    fn insert(&mut self, target: Target, place: &str) -> Result<(), InventoryError> {
+    /// Adds a target, unless its name or its reach key is there already.
+    fn insert(&mut self, target: Target, location: &str) -> Result<(), InventoryError> {
         if self.reach_keys.insert(ReachKey::new(&target.reach))
             && self.names.insert(target.name.clone())
         {
             if self.targets.len() >= nodeset::MAX_NAMES {
-                return Err(InventoryError::TooMany { place: place.to_owned() });
+                return Err(InventoryError::TooMany { location: location.to_owned() });
             }
             self.targets.push(target);
         }
@@ -350,18 +337,18 @@ fn read_hosts_file(path: &Path) -> Result<String, InventoryError> {
         let line = 1 + before.filter(|byte| **byte == b'\n').count();
         InventoryError::NotUtf8 { path: path.to_owned(), line }
     })?;
-    // Editors of other systems begin a file so.
+    // A byte order mark.
     Ok(text.strip_prefix('\u{feff}').map_or_else(|| text.clone(), str::to_owned))
 }
 
-/// Reads `[user@]host[:port]`; an address of version 6 with a port stands in brackets.
-fn parse_target(text: &str, place: &str) -> Result<Target, InventoryError> {
+/// Parses `[user@]host[:port]`; an IPv6 address with a port is in brackets.
+fn parse_target(text: &str, location: &str) -> Result<Target, InventoryError> {
     if text.starts_with("ssh://") {
-        return parse_uri(text, place);
+        return parse_uri(text, location);
     }
-    let owned = || (place.to_owned(), text.to_owned());
+    let owned = || (location.to_owned(), text.to_owned());
     let name = NodeName::new(text)
-        .map_err(|source| InventoryError::Name { place: place.to_owned(), source })?;
+        .map_err(|source| InventoryError::Name { location: location.to_owned(), source })?;
     let (user, rest) = match text.rsplit_once('@') {
         Some((user, rest)) => (Some(user.to_owned()), rest),
         None => (None, text),
@@ -369,16 +356,16 @@ fn parse_target(text: &str, place: &str) -> Result<Target, InventoryError> {
     let (host, port) = split_port(rest);
     let no_host = host.is_empty() || host.starts_with('-') || user.as_deref() == Some("");
     if no_host {
-        let (place, target) = owned();
-        return Err(InventoryError::NoHost { place, target });
+        let (location, target) = owned();
+        return Err(InventoryError::NoHost { location, target });
     }
     let port = match port {
         None => None,
         Some(digits) => match digits.parse::<u16>() {
             Ok(port) if port > 0 => Some(port),
             _ => {
-                let (place, target) = owned();
-                return Err(InventoryError::Port { place, target });
+                let (location, target) = owned();
+                return Err(InventoryError::Port { location, target });
             }
         },
     };
@@ -386,12 +373,12 @@ fn parse_target(text: &str, place: &str) -> Result<Target, InventoryError> {
     Ok(Target { name, reach: Reach::Ssh(ssh) })
 }
 
-/// Reads `ssh://[user@]host[:port]`. The node's name is the host, with its port, and with its user
-/// where that may stand in a name.
-fn parse_uri(text: &str, place: &str) -> Result<Target, InventoryError> {
-    let (place, whole) = (place.to_owned(), text.to_owned());
+/// Parses `ssh://[user@]host[:port]`. The node's name is the host with its port, and with its user
+/// if that is allowed in a name.
+fn parse_uri(text: &str, location: &str) -> Result<Target, InventoryError> {
+    let (location, whole) = (location.to_owned(), text.to_owned());
     let Some(ssh) = SshTarget::of_uri(text) else {
-        return Err(InventoryError::NoHost { place, target: whole });
+        return Err(InventoryError::NoHost { location, target: whole });
     };
     let host = match (ssh.host.contains(':'), ssh.port) {
         (true, Some(port)) => format!("[{}]:{port}", ssh.host),
@@ -403,7 +390,7 @@ fn parse_uri(text: &str, place: &str) -> Result<Target, InventoryError> {
         Some(Ok(name)) => Ok(name),
         Some(Err(_)) | None => NodeName::new(&host),
     };
-    let name = name.map_err(|source| InventoryError::Name { place, source })?;
+    let name = name.map_err(|source| InventoryError::Name { location, source })?;
     Ok(Target { name, reach: Reach::Ssh(ssh) })
 }
 
@@ -412,7 +399,7 @@ fn split_port(text: &str) -> (&str, Option<&str>) {
         return (address, rest.strip_prefix(':'));
     }
     match text.split_once(':') {
-        // More than one colon without brackets is an address, not a port.
+        // More than one colon without brackets is an IPv6 address, not a port.
         Some((_, rest)) if rest.contains(':') => (text, None),
         Some((host, port)) => (host, Some(port)),
         None => (text, None),
@@ -503,7 +490,7 @@ mod tests {
         let names: Vec<_> = roster.targets.iter().map(|target| target.name.as_str()).collect();
         assert_eq!(names, ["gpu01", "gpu04", "gpu06"]);
         let error = roster.exclude(&["gpu[".to_owned()]).unwrap_err().to_string();
-        assert!(error.starts_with("--exclude: this open bracket"), "{error}");
+        assert!(error.starts_with("--exclude: '[' without ']'"), "{error}");
     }
 
     #[test]
@@ -525,12 +512,12 @@ mod tests {
             ("gpu01:0", "port"),
             ("gpu01:99999", "port"),
             ("gpu01:ssh", "port"),
-            ("@gpu01", "no groups of nodes here"),
-            ("ada@", "names no host"),
+            ("@gpu01", "no node groups are defined"),
+            ("ada@", "has no host"),
             ("ada@-oProxyCommand=x", "holds '='"),
-            ("ada@-x", "names no host"),
+            ("ada@-x", "has no host"),
             ("-x", "begins with '-'"),
-            ("gpu[1", "open bracket"),
+            ("gpu[1", "'[' without ']'"),
             ("a;b", "holds ';'"),
         ] {
             let error = roster(&[bad]).expect_err(bad).to_string();
@@ -567,7 +554,7 @@ mod tests {
         roster.add_configured(all(), "*").unwrap();
         assert_eq!(roster.targets.len(), 3);
         let error = roster.add_configured(all(), "tpu*").unwrap_err().to_string();
-        assert!(error.starts_with("ssh_config names no host that fits \"tpu*\";"), "{error}");
+        assert!(error.starts_with("ssh_config has no host that matches \"tpu*\";"), "{error}");
     }
 
     #[test]
@@ -586,7 +573,7 @@ mod tests {
         for more in ["n[65536]", "n[0-65535],m", "m[1-65536]"] {
             std::fs::write(&path, format!("{lines}{more}\n")).unwrap();
             let error = Roster::default().add_file(&path).unwrap_err().to_string();
-            let words = "hosts:65537: this makes more than 65536 nodes, the most gtop takes; ";
+            let words = "hosts:65537: more than 65536 nodes; ";
             assert!(error.contains(words) && error.len() < 200, "{error}");
         }
     }

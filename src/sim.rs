@@ -1,9 +1,9 @@
-//! The simulated fleet: for the demo, for tests and for measurements.
+//! The simulated fleet, for the demo, for tests and for benchmarks.
 //!
-//! A [`FleetSpec`] says who is there and what is wrong; a [`Machine`] is one node of it, a pure
-//! function of the seed, its place and the time; [`serve`] puts each behind a real SSH server on
-//! loopback that speaks the probe's protocol. The frames are made of [`crate::wire::body`]'s structs
-//! and pass the same schema test as those of the real probes. Knows nothing of screens.
+//! A [`FleetSpec`] defines the nodes and their injected faults; a [`Machine`] is one node, a pure function of
+//! the seed, its index and the time; [`serve`] starts a real SSH server on loopback for each, which
+//! speaks the probe's protocol. Frames are built from [`crate::wire::body`]'s structs and pass the same
+//! schema test as those of the real probes. Does not depend on the user interface.
 
 pub use injected_fault::InjectedFault;
 pub use machine::{BACKEND, DriverState, Machine, SampleRequest};

@@ -200,7 +200,8 @@ fn groups_that_name_each_other_are_told_by_check_and_harm_nobody_else() {
     let home = Home::with("ascii = true\n[groups]\na = \"@b\"\nb = \"@a,n1\"\nc = \"n2\"\n");
     let done = home.run("config check", &[]);
     assert_eq!(done.status.code(), Some(1), "{done:?}");
-    let words = "config.toml: [groups]: these groups name each other: @gtop:a → @gtop:b → @gtop:a;";
+    let words =
+        "config.toml: [groups]: these groups contain each other: @gtop:a → @gtop:b → @gtop:a;";
     assert!(out(&done).contains(words), "{done:?}");
     assert_eq!(home.row("", &[], "ascii"), "ascii = true # config.toml:1");
 }
@@ -297,7 +298,7 @@ fn what_stands_in_the_file_is_what_happens() {
     let wrong = home.run("--json @fwe", &[]);
     assert_eq!(wrong.status.code(), Some(2));
     assert!(
-        err(&wrong).contains("config.toml has no group \"fwe\"; there is few"),
+        err(&wrong).contains("config.toml has no group \"fwe\"; known: few"),
         "{}",
         err(&wrong)
     );

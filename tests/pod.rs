@@ -191,7 +191,7 @@ async fn what_is_no_metadata_server_is_told_from_one() {
         "{error}"
     );
     let error = metadata(ask(Manner::Right(&[])).await.unwrap_err());
-    assert!(error.to_string().contains("knows no worker-network-endpoints"), "{error}");
+    assert!(error.to_string().contains("has no worker-network-endpoints"), "{error}");
     let error = ask(Manner::Right(HTML)).await.unwrap_err().to_string();
     assert!(error.contains("entry 0 of the workers"), "{error}");
 }
@@ -256,7 +256,7 @@ fn without_a_pod_one_sentence_says_so() {
     for (place, words) in [
         ("127.0.0.1:1", "connection refused"),
         ("no.such.host.invalid", "no metadata server answers at no.such.host.invalid"),
-        ("a b", "is no host and port"),
+        ("a b", "is not HOST or HOST:PORT"),
     ] {
         let done = gtop(&["--once", "--tpu-pod"], place);
         let error = String::from_utf8(done.stderr).unwrap();

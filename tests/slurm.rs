@@ -186,15 +186,18 @@ fn a_squeue_that_fails_is_told_in_our_words() {
             "slurm_load_jobs error: Socket timed out on send/recv operation",
             "the Slurm controller does not answer",
         ),
-        ("squeue: error: Munge encode failed: Failed to connect", "munge, which vouches for users"),
+        (
+            "squeue: error: Munge encode failed: Failed to connect",
+            "munge, which authenticates users",
+        ),
         (
             "squeue: fatal: Could not establish a configuration source",
-            "Slurm's configuration is not found",
+            "Slurm's configuration was not found",
         ),
         (
             "squeue: error: _parse_next_key: Parsing error at unrecognized key: Foo\nsqueue: fatal: Unable to process \
              configuration file",
-            "Slurm's configuration on this machine has a mistake: Parsing error at unrecognized key: Foo",
+            "Slurm's configuration on this machine has an error: Parsing error at unrecognized key: Foo",
         ),
         ("squeue: oops \u{1b}[31m", "squeue failed: squeue: oops"),
     ] {
@@ -211,7 +214,7 @@ fn a_job_that_is_over_is_no_failure() {
     let (_, out) = gtop(&[("squeue", stub)], &["--job", "7", "--once"]);
     assert!(
         out.contains("no running job numbered 7")
-            && out.contains("job 7 is not in the queue: it has ended, or there never was one"),
+            && out.contains("job 7 is not in the queue: it has ended, or it never existed"),
         "{out}"
     );
     let stub = "#!/bin/sh\necho 'squeue: error: Invalid user: bob' >&2\n";
@@ -237,15 +240,15 @@ fn a_job_that_is_not_in_the_queue_has_ended_is_hidden_or_never_was() {
     for (private, job, sentence) in [
         ("none", "4", "job 4 was cancelled"),
         ("none", "5", "job 5 has used up its time"),
-        ("none", "6", "job 6 has ended, and Slurm has forgotten how"),
+        ("none", "6", "job 6 has ended; Slurm no longer knows how"),
         (
             "accounts,jobs",
             "6",
             "job 6 is not in the queue: it has ended, or PrivateData=jobs hides it from you",
         ),
-        ("jobs", "9", "there never was a job 9: the next one gets the number 9"),
-        ("none", "8", "job 8 has ended, and Slurm has forgotten how"),
-        ("none", "77_3", "there never was a job 77_3: the next one gets the number 9"),
+        ("jobs", "9", "job 9 never existed: the next id is 9"),
+        ("none", "8", "job 8 has ended; Slurm no longer knows how"),
+        ("none", "77_3", "job 77_3 never existed: the next id is 9"),
     ] {
         let [squeue, (scontrol, text), sacct] = ABSENT;
         let text = text.replace("PRIVATE", private);
@@ -477,7 +480,7 @@ async fn while_squeue_hangs_the_last_list_stays_and_the_reason_is_told() {
     let roster = Arc::clone(&looking.rosters.borrow());
     let list = roster.jobs.as_ref().unwrap();
     let problem = list.error.as_ref().unwrap();
-    assert_eq!(&*problem.sentence, "squeue has not answered within 30 s");
+    assert_eq!(&*problem.sentence, "squeue did not answer within 30 s");
     assert!(list.at.is_some_and(|at| at <= problem.since));
     assert_eq!(roster.targets.len(), 1);
 }
@@ -502,7 +505,7 @@ async fn what_is_no_answer_leaves_the_last_list_with_its_age_and_the_reason() {
     let first = looking.whole().await;
     for sentence in [
         "squeue printed no list of jobs, but \"System maintenance until 18:00\"",
-        "the answer of squeue breaks off in the midst of a job",
+        "the output of squeue ends in the middle of a job",
         "squeue printed nothing, not even titles",
     ] {
         looking.refresh();
@@ -544,7 +547,7 @@ async fn while_scontrol_hangs_jobs_and_nodes_are_told_and_new_ones_too() {
     tokio::time::pause();
     let list = looking.whole().await;
     let note =
-        "scontrol has not answered within 30 s; devices of jobs are told from their processes";
+        "scontrol did not answer within 30 s; devices of jobs are inferred from their processes";
     assert_eq!(list.notes.iter().map(|note| &**note).collect::<Vec<_>>(), [note]);
     assert_eq!((list.jobs.len(), &list.error), (2, &None));
 }
@@ -584,7 +587,7 @@ async fn a_scontrol_that_prints_something_else_is_told_as_such_and_no_job_has_en
     }
     let mut looking = Looking::begin();
     let note = "scontrol printed no job, but \"System maintenance until 18:00\"; devices of jobs \
-                are told from their processes";
+                are inferred from their processes";
     let list = looking.whole().await;
     assert_eq!((list.jobs.len(), &*list.notes), (1, &[note.into()][..]));
     looking.refresh();
@@ -686,7 +689,7 @@ fn nodes_with_hostile_names_are_never_reached() {
     let out: serde_json::Value = serde_json::from_str(&out).unwrap();
     assert_eq!(out["nodes"].as_array().unwrap().len(), 0);
     let note = out["roster"]["notes"][0].as_str().unwrap();
-    assert!(note.contains("which no node name does (and 2 more)"), "{note}");
+    assert!(note.contains("which is not allowed in a node name (and 2 more)"), "{note}");
 }
 
 #[test]
@@ -702,7 +705,8 @@ fn without_scontrol_devices_are_told_from_processes() {
     );
     let note = out["roster"]["notes"][0].as_str().unwrap();
     assert!(
-        note.contains("scontrol is not on the PATH") && note.contains("told from their processes"),
+        note.contains("scontrol is not on the PATH")
+            && note.contains("inferred from their processes"),
         "{note}"
     );
 }

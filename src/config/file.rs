@@ -262,7 +262,7 @@ mod tests {
             ("[keys]\nfreeze = 'q'", "config.toml:2: q is bound to freeze and to quit"),
             ("[keys]\nquit = []", "config.toml:2: quit must have a key"),
             ("[groups]\na = 'gpu['", "config.toml:2: a: "),
-            ("\nhosts = ['a', 'gpu[01-']", "column 6: this open bracket is not closed"),
+            ("\nhosts = ['a', 'gpu[01-']", "column 6: '[' without ']'"),
             ("exclude = 'gpu['", "config.toml:1: exclude: "),
             ("[groups]\n'a b' = 'x'", "config.toml:2: a b: write a group as"),
             ("\"\\u001b[2J\" = 1", "config.toml:1: there is no setting"),

@@ -1,11 +1,11 @@
-//! Where the node groups of this user are written down.
+//! Finds the node groups of this user.
 
 use std::path::PathBuf;
 
 use crate::nodeset::Groups;
 use crate::storage::user_dirs;
 
-/// Returns the groups of `ClusterShell`'s folders: the machine's, then the user's.
+/// Returns the groups in `ClusterShell`'s folders: the system's, then the user's.
 pub fn user_groups() -> Groups {
     let named = std::env::var_os("CLUSTERSHELL_CFGDIR").filter(|value| !value.is_empty());
     let folders = [

@@ -1,6 +1,6 @@
-//! The metadata server of a Google machine: a few small texts over plain HTTP, on the machine itself.
+//! A client for the metadata server of a Google Cloud machine: small values over plain HTTP.
 //!
-//! Whatever answers there is believed only when it says that it is one, and never waited for long.
+//! An answer counts only with the header `Metadata-Flavor: Google`, and all waiting is bounded.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -9,49 +9,46 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpStream, lookup_host};
 use tokio::time::{Instant, timeout, timeout_at};
 
-/// Where it is on every Google machine; the name would need a name service.
+/// Its address on all Google machines; the name would need DNS.
 const DEFAULT_ADDRESS: &str = "169.254.169.254";
 
-/// How long a connection may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// How long everything may take.
+/// Limit for all requests together.
 pub(super) const METADATA_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Most bytes before the text.
+/// Maximum bytes of the response header.
 const MAX_HEAD_SIZE: usize = 16 << 10;
 
-/// Most bytes of a text: ten thousand workers fit in.
+/// Maximum bytes of a body: enough for ten thousand workers.
 const MAX_BODY_SIZE: usize = 1 << 20;
 
-/// Where instance attributes stand.
+/// Path of the instance attributes.
 const INSTANCE_PATH: &str = "/computeMetadata/v1/instance/";
 
-/// Why the metadata server says nothing of use.
+/// Why the metadata server gives no value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MetadataError {
-    /// Its address is none.
-    #[error("GCE_METADATA_HOST {0:?} is no host and port")]
+    /// `GCE_METADATA_HOST` is malformed.
+    #[error("GCE_METADATA_HOST {0:?} is not HOST or HOST:PORT")]
     BadAddress(String),
-    /// It cannot be reached.
     #[error("no metadata server answers at {0} ({1})")]
     Unreachable(String, String),
-    /// It takes too long.
     #[error("{0} did not answer within {secs} s", secs = METADATA_TIMEOUT.as_secs())]
     TimedOut(String),
-    /// Something else answers there.
-    #[error("what answers at {0} is no metadata server: its answer lacks Metadata-Flavor: Google")]
+    /// The answer lacks `Metadata-Flavor: Google`.
+    #[error("{0} is not a metadata server: its answer lacks Metadata-Flavor: Google")]
     NotMetadataServer(String),
-    /// What answers does not speak HTTP, or stops in the middle.
-    #[error("the answer of {0} is no HTTP answer")]
+    /// The answer is malformed or incomplete.
+    #[error("the answer of {0} is not HTTP")]
     NotHttp(String),
-    /// The answer is larger than any list of workers.
+    /// The answer exceeds [`MAX_BODY_SIZE`].
     #[error("the answer of {0} is longer than 1 MiB")]
     TooLarge(String),
-    /// It does not know the value.
-    #[error("the metadata server {0} knows no {1}")]
+    /// Status 404.
+    #[error("the metadata server {0} has no {1}")]
     NotFound(String, &'static str),
-    /// It refuses.
+    /// Any other status.
     #[error("the metadata server {0} answers {1} when asked for {2}")]
     Status(String, u16, &'static str),
 }
@@ -59,12 +56,12 @@ pub enum MetadataError {
 /// The metadata server of this machine.
 #[derive(Debug, Clone)]
 pub(super) struct MetadataServer {
-    /// As in `GCE_METADATA_HOST`: a host, maybe with a port.
+    /// `HOST` or `HOST:PORT`, as in `GCE_METADATA_HOST`.
     address: String,
 }
 
 impl MetadataServer {
-    /// Takes what `GCE_METADATA_HOST` or `GCE_METADATA_IP` says, or the usual address.
+    /// Checks the value of `GCE_METADATA_HOST` or `GCE_METADATA_IP`; `None` is the default address.
     pub(super) fn new(address: Option<&str>) -> Result<Self, MetadataError> {
         let address = address.unwrap_or(DEFAULT_ADDRESS);
         let allowed = |letter: char| letter.is_ascii_alphanumeric() || ".-_:[]".contains(letter);
@@ -78,7 +75,7 @@ impl MetadataServer {
         &self.address
     }
 
-    /// Returns a text below `instance/`, or why not, at this moment at the latest.
+    /// Returns the value of a path below `instance/`, before the deadline `latest`.
     pub(super) async fn get(
         &self,
         what: &'static str,
@@ -92,7 +89,7 @@ impl MetadataServer {
                  Accept: */*\r\nConnection: close\r\n\r\n",
                 address = self.address
             );
-            // A server that refuses may have answered and closed already.
+            // A server may have answered and closed the connection already.
             stream.write_all(request.as_bytes()).await.ok();
             self.read_response(&mut stream).await
         };
@@ -162,7 +159,7 @@ impl MetadataServer {
                 return Err(too_long());
             }
             if !read_more(stream, &mut text).await {
-                // Without a length the end of the connection is the end of the text.
+                // Without Content-Length the body ends with the connection.
                 if head.length.is_some() {
                     return Err(no_http());
                 }
@@ -182,7 +179,7 @@ struct Response {
     text: Vec<u8>,
 }
 
-/// What stands before the text of an answer.
+/// Status and headers of a response.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct ResponseHead {
     status: u16,
@@ -213,13 +210,13 @@ impl ResponseHead {
     }
 }
 
-/// Reads a piece; nothing more is the end.
+/// Reads more bytes; returns false at the end.
 async fn read_more(stream: &mut TcpStream, bytes: &mut Vec<u8>) -> bool {
     bytes.reserve(4096);
     stream.read_buf(bytes).await.is_ok_and(|count| count > 0)
 }
 
-/// Joins the chunks of a text.
+/// Decodes a chunked body.
 fn join_chunks(mut bytes: &[u8]) -> Option<Vec<u8>> {
     let mut text = Vec::new();
     loop {
@@ -236,12 +233,12 @@ fn join_chunks(mut bytes: &[u8]) -> Option<Vec<u8>> {
     }
 }
 
-/// Returns the last part of a path.
+/// Returns the last segment of a path.
 fn last_segment(what: &'static str) -> &'static str {
     what.rsplit('/').next().unwrap_or(what)
 }
 
-/// Returns what the operating system says, without Rust's error number.
+/// Returns the operating system's message without the error number.
 fn reason(error: &std::io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or_default().to_ascii_lowercase()

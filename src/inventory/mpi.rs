@@ -1,34 +1,33 @@
 //! Host files of MPI launchers: `gpu01 slots=8 max_slots=8` (Open MPI), `gpu01:8` (MPICH, Intel MPI).
 //!
-//! What they say of slots, binding and interfaces means nothing to gtop. A host that stands there
-//! often, once for each slot, is one node.
+//! Slots, binding and interfaces are ignored. A host that is repeated, once per slot, is one node.
 
-/// Words that name the user to log in as.
+/// Options that set the login user.
 const USER_OPTIONS: [&str; 3] = ["username", "user_name", "user-name"];
 
-/// What is wrong with a line.
+/// Why a line is malformed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MpiError {
-    /// A word that is no option.
+    /// A word that is not an option.
     #[error(
-        "{0:?} is neither a host nor an option; write a line as gpu01 slots=8 or gpu01:8, and several hosts a line in a file for -f"
+        "{0:?} is neither a host nor an option; write gpu01 slots=8 or gpu01:8; for several hosts per line use -f"
     )]
     UnknownWord(String),
-    /// The number of slots is none.
-    #[error("{0:?} is no number of slots; write gpu01:8")]
+    /// The number of slots is malformed.
+    #[error("{0:?} is not a number of slots; write gpu01:8")]
     BadSlots(String),
     /// A line of a rank file.
-    #[error("this is a rank file; give the host file it belongs to")]
+    #[error("this is a rank file; pass the host file instead")]
     RankFile,
-    /// A host that depends on an allocation.
-    #[error("{0:?} counts within an allocation, which gtop does not know; write the host's name")]
+    /// A relative node, such as `+n1`, which depends on an allocation.
+    #[error("{0:?} is relative to an allocation, which gtop does not know; write the host's name")]
     RelativeNode(String),
 }
 
-/// Returns the host of a line as `user@host`, or none where it names none.
+/// Returns the host of a line as `[user@]host`, or `None` if the line is empty.
 pub(super) fn parse_line(line: &str) -> Result<Option<String>, MpiError> {
     let line = line.split('#').next().unwrap_or_default();
-    // Open MPI takes spaces around the sign.
+    // Open MPI allows spaces around `=`.
     let mut pieces = line.split('=').map(str::trim);
     let first = pieces.next().unwrap_or_default().to_owned();
     let line = pieces.fold(first, |line, piece| line + "=" + piece);
@@ -57,7 +56,7 @@ pub(super) fn parse_line(line: &str) -> Result<Option<String>, MpiError> {
     }))
 }
 
-/// Takes off `:8`; an address of version 6 with slots stands in brackets.
+/// Removes `:8`; an IPv6 address with slots is in brackets.
 fn strip_slots(name: &str) -> Result<&str, MpiError> {
     let start = name.rfind(']').map_or(0, |at| at + 1);
     let Some((before, rest)) = name.split_at_checked(start) else { return Ok(name) };
@@ -68,7 +67,7 @@ fn strip_slots(name: &str) -> Result<&str, MpiError> {
         return Ok(name);
     }
     let Some((host, slots)) = rest.split_once(':') else { return Ok(name) };
-    // MVAPICH adds the name of an adapter behind the slots.
+    // MVAPICH adds the name of an adapter after the slots.
     let count = slots.split(':').next().unwrap_or_default();
     if count.is_empty() || !count.bytes().all(|byte| byte.is_ascii_digit()) {
         return Err(MpiError::BadSlots(slots.chars().take(40).collect()));
@@ -107,10 +106,10 @@ mod tests {
         for (line, words) in [
             ("gpu01 gpu02", "\"gpu02\" is neither"),
             ("gpu01 8", "\"8\" is neither"),
-            ("gpu01:x", "no number of slots"),
-            ("gpu01:", "no number of slots"),
+            ("gpu01:x", "not a number of slots"),
+            ("gpu01:", "not a number of slots"),
             ("rank 0=gpu01 slot=1", "rank file"),
-            ("+n0 slots=2", "within an allocation"),
+            ("+n0 slots=2", "relative to an allocation"),
         ] {
             let error = parse_line(line).expect_err(line).to_string();
             assert!(error.contains(words), "{line}: {error}");

@@ -1,16 +1,15 @@
-//! The workers of a TPU pod, in the order of their numbers.
+//! Discovers the workers of a TPU pod, in the order of their numbers.
 //!
-//! On GKE they stand in the environment, on a TPU VM the metadata server knows them, and elsewhere
-//! they stand in a file of addresses, one a line.
+//! On GKE they are in the environment, on a TPU VM on the metadata server; elsewhere a file lists them.
 
 use std::net::{IpAddr, UdpSocket};
 
 use tokio::time::Instant;
 
 use crate::inventory::metadata::{METADATA_TIMEOUT, MetadataError, MetadataServer};
-use crate::nodeset::MAX_NAMES as MOST;
+use crate::nodeset::MAX_NAMES as MAX_WORKERS;
 
-/// What tells a machine that it is a worker.
+/// The environment variables that describe a TPU pod.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PodEnv {
     /// `GCE_METADATA_HOST` or `GCE_METADATA_IP`.
@@ -24,7 +23,7 @@ pub struct PodEnv {
 }
 
 impl PodEnv {
-    /// Reads the environment.
+    /// Reads the environment of this process.
     pub fn from_env() -> Self {
         let variable = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
         Self {
@@ -36,37 +35,36 @@ impl PodEnv {
     }
 }
 
-/// A TPU pod, as far as one of its workers knows it.
+/// A TPU pod, as seen from one of its workers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pod {
-    /// Who told.
+    /// The source: the metadata server or a variable.
     pub source: String,
-    /// The accelerator type, such as `v4-32`, when it is known.
+    /// The accelerator type, such as `v4-32`, if known.
     pub accelerator: Option<String>,
-    /// The number of this machine, when it is a worker.
+    /// The number of this machine, if it is a worker.
     pub this_worker: Option<usize>,
     /// The address or name of each worker.
     pub workers: Vec<String>,
 }
 
-/// Why there are no workers.
+/// Why the workers are not known.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PodError {
-    /// The metadata server does not help.
     #[error(transparent)]
     Metadata(#[from] MetadataError),
-    /// An entry is no worker.
-    #[error("entry {number} of {source_name}, {entry:?}, holds no address of a worker")]
+    /// A malformed entry.
+    #[error("entry {number} of {source_name}, {entry:?}, is not the address of a worker")]
     BadEntry {
-        /// Which, counted from 0.
+        /// Index of the entry, from 0.
         number: usize,
-        /// Where it stands.
+        /// The source of the entry.
         source_name: String,
-        /// The entry, cut short.
+        /// The entry, truncated.
         entry: String,
     },
-    /// More workers than there are.
-    #[error("{0} names more than {MOST} workers")]
+    /// More than [`MAX_WORKERS`] workers.
+    #[error("{0} names more than {MAX_WORKERS} workers")]
     TooMany(String),
 }
 
@@ -89,12 +87,12 @@ impl PodError {
     }
 }
 
-/// Asks the environment, then the metadata server, for at most two seconds.
-pub async fn find_pod(around: &PodEnv) -> Result<Pod, PodError> {
-    if let Some(names) = &around.hostnames {
-        return from_worker_hostnames(names, around);
+/// Discovers the pod from the environment or else the metadata server, within [`METADATA_TIMEOUT`].
+pub async fn find_pod(env: &PodEnv) -> Result<Pod, PodError> {
+    if let Some(names) = &env.hostnames {
+        return from_worker_hostnames(names, env);
     }
-    let server = MetadataServer::new(around.metadata.as_deref())?;
+    let server = MetadataServer::new(env.metadata.as_deref())?;
     let latest = Instant::now() + METADATA_TIMEOUT;
     let (endpoints, number, accelerator, environment) = tokio::join!(
         server.get("attributes/worker-network-endpoints", latest),
@@ -104,7 +102,7 @@ pub async fn find_pod(around: &PodEnv) -> Result<Pod, PodError> {
     );
     let source = format!("the metadata server {}", server.address());
     let workers = parse_endpoints(&endpoints?, &source)?;
-    // The pod is known without the rest.
+    // The pod is usable without the other values.
     let environment = environment.unwrap_or_default();
     let accelerator = accelerator.ok().or_else(|| env_value(&environment, "ACCELERATOR_TYPE"));
     let number = number.ok().or_else(|| env_value(&environment, "WORKER_ID"));
@@ -118,32 +116,32 @@ pub async fn find_pod(around: &PodEnv) -> Result<Pod, PodError> {
     })
 }
 
-/// Reads what GKE sets.
-fn from_worker_hostnames(names: &str, around: &PodEnv) -> Result<Pod, PodError> {
+/// Reads `TPU_WORKER_HOSTNAMES`, which GKE sets.
+fn from_worker_hostnames(names: &str, env: &PodEnv) -> Result<Pod, PodError> {
     let source = "TPU_WORKER_HOSTNAMES".to_owned();
     let names = names.split(',').map(str::trim).filter(|name| !name.is_empty());
-    let workers: Vec<String> = names.take(MOST + 1).map(str::to_owned).collect();
-    if workers.len() > MOST {
+    let workers: Vec<String> = names.take(MAX_WORKERS + 1).map(str::to_owned).collect();
+    if workers.len() > MAX_WORKERS {
         return Err(PodError::TooMany(source));
     }
     if let Some(number) = workers.iter().position(|name| !is_host(name)) {
         let entry = workers.get(number).map(|entry| shorten(entry)).unwrap_or_default();
         return Err(PodError::BadEntry { number, source_name: source, entry });
     }
-    let own = around.worker.as_ref().and_then(|number| number.trim().parse().ok());
+    let own = env.worker.as_ref().and_then(|number| number.trim().parse().ok());
     let own = own.filter(|own| *own < workers.len());
-    let accelerator = around.accelerator.as_deref().and_then(single_word);
+    let accelerator = env.accelerator.as_deref().and_then(single_word);
     Ok(Pod { source, accelerator, this_worker: own, workers })
 }
 
-/// Takes the addresses out of `x:y:ADDRESS,…`.
+/// Parses the addresses of `x:y:ADDRESS,…`.
 fn parse_endpoints(endpoints: &str, source: &str) -> Result<Vec<String>, PodError> {
     let entries = endpoints.split(',').map(str::trim).enumerate();
     let address = |(number, entry): (usize, &str)| {
-        if number >= MOST {
+        if number >= MAX_WORKERS {
             return Err(PodError::TooMany(source.to_owned()));
         }
-        // An address of version 6 has colons itself.
+        // An IPv6 address has colons itself.
         let address = entry.splitn(3, ':').nth(2).and_then(|third| third.parse::<IpAddr>().ok());
         let wrong = || PodError::BadEntry {
             number,
@@ -155,15 +153,15 @@ fn parse_endpoints(endpoints: &str, source: &str) -> Result<Vec<String>, PodErro
     entries.map(address).collect()
 }
 
-/// Takes a value out of lines of `KEY: 'value'`.
+/// Returns the value of a key in lines such as `KEY: 'value'`.
 fn env_value(environment: &str, key: &str) -> Option<String> {
     let lines = environment.lines().filter_map(|line| line.split_once(':'));
     let mut found = lines.filter(|(name, _)| name.trim() == key);
     found.next().map(|(_, value)| value.trim().trim_matches(['\'', '"']).to_owned())
 }
 
-/// Says whether a packet to this address would stay on this machine. The loopback does not count: an
-/// address there may be a forwarded one.
+/// Returns true if this is an address of this machine. Loopback does not count: such an address may
+/// be a forwarded port.
 pub(super) fn is_own_address(text: &str) -> bool {
     let address = text.parse::<IpAddr>().ok();
     let address = address.filter(|address| !address.is_loopback() && !address.is_unspecified());
@@ -176,7 +174,7 @@ fn is_host(name: &str) -> bool {
     is_name || name.parse::<IpAddr>().is_ok()
 }
 
-/// Returns a text of a foreign server as one word, or none when it is more than that.
+/// Returns an untrusted text if it is a single short word.
 fn single_word(text: &str) -> Option<String> {
     let text = text.trim();
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);

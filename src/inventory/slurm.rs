@@ -1,10 +1,9 @@
-//! Slurm's jobs and their nodes, asked for again and again.
+//! Polls Slurm for jobs and their nodes.
 //!
-//! One round is one `squeue`, and one `scontrol` for those jobs on nodes filter devices are not
-//! known yet: what a job was given does not change while it runs. The jobs and their nodes are told
-//! as soon as `squeue` has named them, the devices when they are known: a `scontrol` that hangs holds
-//! nothing up. Rounds keep their distance, the more so while Slurm is slow or fails; what was known
-//! stays with its age and the reason.
+//! A round is one `squeue`, plus one `scontrol` for the running jobs whose devices are not known yet:
+//! the allocation of a job does not change while it runs. Jobs and nodes are published as soon as
+//! `squeue` has answered, devices when `scontrol` has, so a hanging `scontrol` delays nothing. The
+//! interval grows while Slurm is slow or fails; the last list then stays, with its age and the error.
 
 pub use command::{fetch_jobs, fetch_node_addresses, run_command_within};
 pub use error::{SlurmError, SlurmErrorKind};
@@ -43,28 +42,26 @@ mod recorded_output;
 mod step_jobs;
 mod time_format;
 
-/// So many jobs are asked about in detail by themselves; beyond, only the one that is wanted.
+/// Up to this many jobs, the devices of all are queried; beyond, only those of the requested job.
 const MAX_DETAILED_JOBS: usize = 200;
-/// Between two questions to Slurm lies so much at least, and as long as the first one took.
+/// Minimum pause between two queries; at least as long as the last query took.
 const MIN_QUERY_GAP: Duration = Duration::from_secs(1);
-/// Jobs filter end is remembered.
+/// Maximum number of ended jobs whose outcome is kept.
 const MAX_ENDED_JOBS: usize = 200;
 
-/// Which jobs to ask for; an empty list asks for all.
+/// Which jobs to list; an empty field matches all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JobFilter {
-    /// Owners, by name or number.
+    /// Users, by name or uid.
     pub users: Vec<String>,
-    /// Jobs, as people call them.
+    /// Job ids as users write them, such as `12_3`.
     pub jobs: Vec<String>,
-    /// Partitions.
     pub partitions: Vec<String>,
-    /// Accounts.
     pub accounts: Vec<String>,
 }
 
 impl JobFilter {
-    /// Returns which jobs these are, to stand after `job`.
+    /// Returns the words that follow `jobs` on the screen, such as `of ada in gpu`.
     pub fn describe(&self) -> String {
         let list =
             |list: &[String]| list.iter().map(|one| clean(one, 40)).collect::<Vec<_>>().join(",");
@@ -83,12 +80,12 @@ impl JobFilter {
     }
 }
 
-/// Returns the number of whoever runs gtop, as Slurm takes it for a user.
+/// Returns the uid of this process, which Slurm accepts as a user.
 pub fn own_uid() -> String {
     rustix::process::getuid().as_raw().to_string()
 }
 
-/// Says whether there is a Slurm to be asked.
+/// Returns true if `squeue` is on the `PATH`.
 pub fn is_available() -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|folder| folder.join("squeue").is_file())
@@ -99,62 +96,62 @@ fn own_user_name() -> String {
     name.filter(|name| !name.is_empty()).map_or_else(own_uid, |name| clean(&name, 40))
 }
 
-/// What whoever looks at the jobs wants besides.
+/// What the user interface requests from the poller.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PollRequest {
-    /// Counts up each time a new list is wanted at once.
+    /// Incremented to request a new list at once.
     pub refresh: u64,
-    /// The job somebody looks at: its devices are asked for, however many others there are.
+    /// The selected job, whose devices are queried however many jobs there are.
     pub job: Option<JobId>,
 }
 
-/// The jobs of a cluster, as a source of rosters.
+/// Polls the jobs of a cluster and publishes rosters.
 #[derive(Debug)]
 pub struct SlurmPoller {
     filter: JobFilter,
     interval: Duration,
-    /// What is watched besides the nodes of jobs.
+    /// Targets that are watched in addition to the nodes of jobs.
     static_targets: Vec<Target>,
     known_details: BTreeMap<JobId, KnownDetail>,
     list: JobList,
-    /// The names of its jobs as they are: not to be shown.
+    /// Unescaped names of the listed jobs, to match records of `scontrol`; never shown.
     names: BTreeMap<JobId, String>,
     targets: Vec<Target>,
-    /// Rounds that failed since the last one that did not.
+    /// Consecutive failed rounds.
     failures: u32,
-    /// Jobs that are not in the list any more, by their names as they are: how they ended is asked.
+    /// Jobs that have left the list, with their unescaped names; their outcome is queried.
     departed: BTreeMap<JobId, String>,
-    /// Why jobs that were asked for by number are not in the queue.
+    /// Why jobs requested by id are not in the queue.
     absent: BTreeMap<String, String>,
     details: DetailSchedule,
     addresses: SchedulerAddresses,
 }
 
-/// How it goes with what is asked about jobs beside the list of them.
+/// When details of jobs are queried.
 #[derive(Debug)]
 struct DetailSchedule {
-    /// Something may be worth asking.
+    /// A query may be needed.
     is_due: bool,
-    /// Not before that.
+    /// No query before this instant.
     not_before: Instant,
-    /// How often it failed since it did not.
+    /// Consecutive failures.
     failures: u32,
-    /// Why nothing is told.
+    /// Why devices are not known.
     note: Option<String>,
 }
 
-/// What is asked about jobs beside the list of them.
+/// Queries about jobs in addition to the list.
 #[derive(Debug, Default)]
 struct DetailQuery {
-    /// Jobs, by their names as they are.
+    /// Jobs with their unescaped names.
     jobs: BTreeMap<JobId, String>,
-    /// Jobs that are not in the queue.
+    /// Requested jobs that are not in the queue.
     absent: Vec<String>,
-    /// Nodes, for their addresses.
+    /// Nodes whose addresses are not known.
     nodes: BTreeSet<NodeName>,
 }
 
-/// What came of it.
+/// The answers to a [`DetailQuery`].
 struct DetailResult {
     query: DetailQuery,
     answer: Option<Result<ProgramOutput, SlurmError>>,
@@ -163,7 +160,7 @@ struct DetailResult {
     took: Duration,
 }
 
-/// An inquiry on its way.
+/// A running [`DetailQuery`].
 type PendingQuery = Pin<Box<dyn Future<Output = DetailResult> + Send>>;
 
 impl DetailQuery {
@@ -173,7 +170,7 @@ impl DetailQuery {
 
     async fn run(self) -> DetailResult {
         let mut addresses = BTreeMap::new();
-        // First of all: without them some nodes are not even connected to.
+        // First, because some nodes cannot be connected to without their addresses.
         if !self.nodes.is_empty() {
             addresses = fetch_node_addresses(&self.nodes).await;
         }
@@ -189,7 +186,7 @@ impl DetailQuery {
     }
 }
 
-/// Waits for the end of what is asked; for ever where nothing is.
+/// Waits for the running query; for ever if there is none.
 async fn await_query(asking: &mut Option<PendingQuery>) -> DetailResult {
     match asking {
         Some(asking) => asking.await,
@@ -197,12 +194,12 @@ async fn await_query(asking: &mut Option<PendingQuery>) -> DetailResult {
     }
 }
 
-/// Says why devices of jobs are not told.
+/// Returns the note for jobs whose devices are not known.
 fn missing_devices_note(trouble: &SlurmError) -> String {
-    format!("{}; devices of jobs are told from their processes", trouble.message)
+    format!("{}; devices of jobs are inferred from their processes", trouble.message)
 }
 
-/// What was told of a job's devices, and what of it tells that they are the same still.
+/// A job's devices, and the values that show whether they are still valid.
 #[derive(Debug)]
 struct KnownDetail {
     starts_at: Option<Timestamp>,
@@ -211,7 +208,7 @@ struct KnownDetail {
 }
 
 impl SlurmPoller {
-    /// Makes a source that asks every `interval`; `fixed` is watched as well.
+    /// Returns a poller; the targets in `fixed` are watched as well.
     pub fn new(filter: JobFilter, interval: Duration, fixed: Vec<Target>) -> Self {
         Self {
             interval,
@@ -238,7 +235,7 @@ impl SlurmPoller {
         }
     }
 
-    /// Watches these nodes as well until Slurm has answered once.
+    /// Adds nodes that are watched until the first answer of Slurm.
     #[must_use]
     pub fn with_initial_nodes(mut self, nodes: Vec<Target>) -> Self {
         let is_new =
@@ -247,12 +244,12 @@ impl SlurmPoller {
         self
     }
 
-    /// Returns what is known before anything was asked.
+    /// Returns the roster before the first round.
     pub fn initial_roster(&self) -> Roster {
         self.roster()
     }
 
-    /// Asks until nobody wants rosters any more.
+    /// Polls until the receiver of rosters is dropped.
     pub async fn run(
         mut self,
         clock: Clock,
@@ -277,7 +274,7 @@ impl SlurmPoller {
                 let wait = next_wait(self.interval, took, self.failures, random_byte());
                 log::debug!("slurm: {} jobs in {took:?}, again in {wait:?}", self.list.jobs.len());
                 due = Instant::now() + wait;
-                // However often somebody asks, the controller has a rest.
+                // Bounds the load of the controller, however often a refresh is requested.
                 rested = Instant::now() + took.max(MIN_QUERY_GAP);
             }
             if asking.is_none() {
@@ -313,7 +310,7 @@ impl SlurmPoller {
         }
     }
 
-    /// Waits until a new round is wanted, or the devices of a job that are not known.
+    /// Waits until a refresh, or unknown devices of a job, are requested.
     async fn wait_for_request(
         &self,
         wishes: &mut watch::Receiver<PollRequest>,
@@ -342,7 +339,7 @@ impl SlurmPoller {
         Roster { addresses, ..Roster::from_scheduler(self.targets.clone(), Arc::new(list)) }
     }
 
-    /// Asks for the list. What is known stays where there is no answer.
+    /// Reads the queue; keeps the last list if that fails.
     async fn poll_queue(&mut self, clock: &Clock) {
         let queue = match fetch_queue(&self.filter).await {
             Ok(queue) => queue,
@@ -378,7 +375,7 @@ impl SlurmPoller {
         });
     }
 
-    /// Takes note of the jobs that had nodes and are not in the list any more.
+    /// Records the jobs that had nodes and have left the queue.
     fn track_departed(&mut self, queue: &Queue) {
         let names = std::mem::take(&mut self.names);
         self.departed.extend(names);
@@ -387,7 +384,7 @@ impl SlurmPoller {
         while self.departed.len() > MAX_ENDED_JOBS {
             self.departed.pop_first();
         }
-        // No more than are asked about, however long Slurm takes to tell.
+        // Bounded by MAX_ENDED_JOBS, however long Slurm takes to answer.
         let known = self.list.on_nodes().chain(&self.list.awaiting_outcome);
         let left = known.filter(|job| self.departed.contains_key(&job.id)).cloned().collect();
         self.list.awaiting_outcome = left;
@@ -398,7 +395,7 @@ impl SlurmPoller {
         }
     }
 
-    /// Returns what is to be asked beside the list, if anything is.
+    /// Returns the queries that are due, or `None`.
     fn next_query(&mut self, wanted: Option<&JobId>) -> Option<DetailQuery> {
         let is_due = self.details.is_due && Instant::now() >= self.details.not_before;
         if !is_due {
@@ -428,7 +425,7 @@ impl SlurmPoller {
         (!inquiry.is_empty()).then_some(inquiry)
     }
 
-    /// Takes what was told of devices, of jobs that ended, and of those that are not there.
+    /// Applies the answers about devices, outcomes and missing jobs.
     fn apply_result(&mut self, told: DetailResult) {
         self.absent.extend(told.absent);
         if !told.addresses.is_empty() {
@@ -453,7 +450,7 @@ impl SlurmPoller {
         let mut details = job_detail::parse(&answer.output, &told.query.jobs);
         for job in self.list.on_nodes() {
             let Some(detail) = details.remove(&job.id) else { continue };
-            // Of a job that is being started or ended nothing may be said yet, or any more.
+            // A job that is starting or ending may have no devices yet, or no more.
             if detail.devices.is_empty() {
                 continue;
             }
@@ -465,7 +462,7 @@ impl SlurmPoller {
         self.apply_known_details();
     }
 
-    /// Takes how jobs that are gone have ended; of what is not over yet it is asked again.
+    /// Stores the outcomes of departed jobs; those without an outcome are queried again.
     fn apply_outcomes(
         &mut self,
         asked: &BTreeMap<JobId, String>,
@@ -487,11 +484,11 @@ impl SlurmPoller {
         let surplus = ended.len().saturating_sub(MAX_ENDED_JOBS);
         ended.drain(..surplus);
         self.list.ended = ended.into();
-        // What is known is told, whatever else is asked next.
+
         self.list.awaiting_outcome.retain(|job| self.departed.contains_key(&job.id));
     }
 
-    /// Forgets the devices of jobs that are over, or began anew, or on other nodes.
+    /// Drops the devices of jobs that have ended, were requeued, or moved to other nodes.
     fn drop_stale_details(&mut self, jobs: &[Job]) {
         let jobs: BTreeMap<&JobId, &Job> = jobs.iter().map(|job| (&job.id, job)).collect();
         self.known_details.retain(|id, known| {
@@ -501,7 +498,7 @@ impl SlurmPoller {
         });
     }
 
-    /// Adds what is known of their devices to the jobs of the list.
+    /// Adds the known devices to the listed jobs.
     fn apply_known_details(&mut self) {
         for job in &mut self.list.jobs {
             let Some(known) = self.known_details.get(&job.id) else { continue };

@@ -1,54 +1,54 @@
-//! What can be wrong with a node set, and where.
+//! Errors in node sets, with their position.
 
 use std::fmt;
 
 use crate::nodeset::{GroupError, MAX_NAME_LENGTH, MAX_NAMES};
 
-/// Most characters of a set that are shown around an error.
+/// Maximum number of characters shown around an error.
 const MAX_EXCERPT: usize = 60;
 
-/// Most characters of a part that are repeated in a sentence.
+/// Maximum length of a quoted part, in characters.
 const MAX_QUOTED: usize = 32;
 
 /// What is wrong with a node set.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NodeSetErrorKind {
-    /// A bracket opens and does not close.
-    #[error("this open bracket is not closed; write a range as gpu[01-16]")]
+    /// `[` without `]`.
+    #[error("'[' without ']'; write a range as gpu[01-16]")]
     Unclosed,
-    /// A bracket closes and none is open.
-    #[error("this bracket closes and none is open; write a range as gpu[01-16]")]
+    /// `]` without `[`.
+    #[error("']' without '['; write a range as gpu[01-16]")]
     Unopened,
-    /// A bracket opens inside another one.
-    #[error("a bracket inside a bracket; write one behind the other, as r[1-2]n[3-4]")]
+    /// `[` inside brackets.
+    #[error("brackets cannot be nested; write r[1-2]n[3-4]")]
     Nested,
-    /// What stands in the brackets is no list of numbers.
+    /// The text in the brackets is not a list of ranges.
     #[error("{0} is not a range; write numbers as [01-16,20], with a step as [0-30/2]")]
     BadRange(Quoted),
-    /// A range runs backwards.
-    #[error("{0} runs backwards; write the smaller number first")]
+    /// The last number of a range is smaller than the first.
+    #[error("{0} is reversed; write the smaller number first")]
     Backwards(Quoted),
-    /// The ends of a range disagree about its width.
-    #[error("the ends of {0} are padded differently; write as many digits, as [008-011]")]
+    /// The numbers of a range are padded to different widths.
+    #[error("the numbers of {0} differ in width; pad both, as in [008-011]")]
     Padding(Quoted),
-    /// A step without a range to go through.
-    #[error("{0} has a step and no range; write it as [0-30/2]")]
+    /// A step without a range.
+    #[error("{0} has a step but no range; write [0-30/2]")]
     Step(Quoted),
-    /// An operator without a set on one side.
+    /// An operator without an operand.
     #[error("'{0}' needs a set on both sides, as in gpu[01-16]!gpu03")]
     NoOperand(char),
-    /// A name that is too long.
-    #[error("names of more than {MAX_NAME_LENGTH} bytes")]
+    /// A name is longer than [`MAX_NAME_LENGTH`].
+    #[error("a name is longer than {MAX_NAME_LENGTH} bytes")]
     TooLong,
-    /// The set stands for too many names.
-    #[error("this makes more than {MAX_NAMES} nodes, the most gtop takes; write a smaller set")]
+    /// More than [`MAX_NAMES`] names.
+    #[error("more than {MAX_NAMES} nodes; write a smaller set")]
     TooMany,
-    /// Groups are wrong.
+    /// A group cannot be expanded.
     #[error(transparent)]
     Group(#[from] GroupError),
 }
 
-/// A piece of a set, short and without what could harm a terminal.
+/// A part of a set, truncated, and escaped when displayed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Quoted(String);
 
@@ -64,33 +64,33 @@ impl fmt::Display for Quoted {
     }
 }
 
-/// Why a node set cannot be read, and where it goes wrong.
+/// An error in a node set, with its position.
 ///
-/// As text it is one line; with `{:#}` the sentence comes first, and below it the set with a mark
-/// under the place.
+/// `{}` writes one line; `{:#}` writes the message, and below it the set with a caret under the
+/// position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeSetError {
-    /// What is wrong.
+    /// The kind of error.
     pub kind: Box<NodeSetErrorKind>,
-    /// The character it goes wrong at, counted from 1.
+    /// The position, in characters from 1.
     pub column: usize,
-    /// The group whose nodes are wrong, and its file; none for the text itself.
+    /// The group with the error, and its file; `None` if the error is in the text itself.
     pub group: Option<String>,
-    /// The set, or the piece of it around the place.
+    /// The set, or the part around the position.
     excerpt: String,
-    /// How many characters of the excerpt stand before the place.
+    /// Number of characters of the excerpt before the position.
     before: usize,
 }
 
 impl std::error::Error for NodeSetError {}
 
 impl NodeSetError {
-    /// Says that `text` goes wrong at this byte.
+    /// Returns an error at this byte of `text`.
     pub(super) fn at(text: &str, byte: usize, kind: NodeSetErrorKind) -> Self {
         let before = text.char_indices().take_while(|(at, _)| *at < byte).count();
         let first = before.saturating_sub(MAX_EXCERPT / 2);
         let cut = if first > 0 { "…" } else { "" };
-        // A mark can stand below a character only where each takes one cell.
+        // The caret is aligned only if each character takes one cell.
         let plain = |letter: char| if matches!(letter, ' '..='~') { letter } else { '?' };
         let piece: String = text.chars().skip(first).take(MAX_EXCERPT).map(plain).collect();
         let rest = if text.chars().nth(first + MAX_EXCERPT).is_some() { "…" } else { "" };
@@ -103,7 +103,7 @@ impl NodeSetError {
         }
     }
 
-    /// Says that it stands in the definition of a group.
+    /// Adds the group that contains the error, unless there is one already.
     pub(super) fn in_group(mut self, group: String) -> Self {
         self.group.get_or_insert(group);
         self

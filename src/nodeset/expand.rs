@@ -1,4 +1,4 @@
-//! From a node set to names: operands, operators, brackets.
+//! Expands a node set to names: operands, operators, brackets, groups.
 
 use std::collections::BTreeMap;
 
@@ -7,30 +7,30 @@ use crate::nodeset::groups::{GroupError, GroupId, Groups, cycle_error, depth_err
 use crate::nodeset::ordered_names::OrderedNames;
 use crate::nodeset::{MAX_NAME_LENGTH, MAX_NAMES, NodeSetError, NodeSetErrorKind, glob_matches};
 
-/// How many names may be looked at on the way to a set, those left out again included.
+/// Maximum number of names generated while a set is expanded, including removed ones.
 const MAX_EXPANSIONS: usize = 4 * MAX_NAMES;
 
-/// How deep groups may name groups.
+/// Maximum depth of groups in groups.
 const MAX_GROUP_DEPTH: usize = 256;
 
-/// Expands a node set with groups; the order is that of the text, each name once.
+/// Expands a node set with groups, in the order of the text, without duplicates.
 pub fn expand_with(text: &str, groups: &Groups) -> Result<Vec<String>, NodeSetError> {
     let mut reader = Expander { groups, budget: MAX_EXPANSIONS, path: Vec::new() };
     reader.expand_set(text, None).map(OrderedNames::into_vec)
 }
 
-/// Returns what is wrong with groups of gtop's settings that name each other in a circle, once for each circle.
+/// Returns an error for each cycle among the groups in gtop's settings.
 pub fn find_cycles(own: &BTreeMap<String, String>) -> Vec<GroupError> {
     let groups = Groups::empty().with_config_groups(own.clone());
     let mut reader = Expander { groups: &groups, budget: MAX_EXPANSIONS, path: Vec::new() };
     let mut seen: Vec<GroupId> = Vec::new();
     let mut found = Vec::new();
-    // Those that name no group are in no circle.
+    // A group without `@` is in no cycle.
     for name in own.iter().filter(|(_, set)| set.contains('@')).map(|(name, _)| name) {
         reader.path.clear();
         let Err(error) = reader.expand_group(name, None, name, 0) else { continue };
         let NodeSetErrorKind::Group(error @ GroupError::Cycle(_)) = *error.kind else { continue };
-        // What leads there was told with it.
+        // Groups that lead into a cycle are reported with it.
         if !reader.path.iter().any(|scope| seen.contains(scope)) {
             found.push(error);
         }
@@ -41,9 +41,9 @@ pub fn find_cycles(own: &BTreeMap<String, String>) -> Vec<GroupError> {
 
 struct Expander<'a> {
     groups: &'a Groups,
-    /// How many names may still be looked at.
+    /// Number of names that may still be generated.
     budget: usize,
-    /// The groups being read, the outermost first.
+    /// The groups being expanded, the outermost first.
     path: Vec<GroupId>,
 }
 
@@ -53,12 +53,12 @@ struct Operand<'a> {
     text: &'a str,
     /// The byte it begins at.
     at: usize,
-    /// What connects it with everything before.
+    /// The operator before it.
     operator: char,
 }
 
 impl Expander<'_> {
-    /// Reads a set; `source` is the group source that groups without one belong to.
+    /// Expands a set; `source` is the default group source.
     fn expand_set(
         &mut self,
         text: &str,
@@ -110,7 +110,7 @@ impl Expander<'_> {
         Ok(found)
     }
 
-    /// Returns the nodes of a group, which may name others.
+    /// Expands a group, which may contain other groups.
     fn expand_group(
         &mut self,
         name: &str,
@@ -187,13 +187,13 @@ impl Expander<'_> {
     }
 }
 
-/// Splits a set at the operators that stand outside brackets; space is a comma where nothing else is.
+/// Splits a set at the operators outside brackets; a space without an operator counts as a comma.
 fn split_operands(text: &str) -> Result<Vec<Operand<'_>>, NodeSetError> {
     let wrong = |at, kind| Err(NodeSetError::at(text, at, kind));
     let mut found: Vec<Operand<'_>> = Vec::new();
     let mut opened = None;
     let mut begun = None;
-    // The operator that waits for its right side.
+    // The operator that has no right operand yet.
     let mut waiting: Option<(char, usize)> = None;
     for (at, letter) in text.char_indices().chain([(text.len(), ',')]) {
         match letter {
@@ -217,7 +217,7 @@ fn split_operands(text: &str) -> Result<Vec<Operand<'_>>, NodeSetError> {
             found.push(Operand { text, at: from, operator });
         }
         match (letter, waiting) {
-            // As Slurm does: a comma too many is nothing.
+            // Extra commas are ignored, as in Slurm.
             (',', Some((operator, place))) => {
                 return wrong(place, NodeSetErrorKind::NoOperand(operator));
             }
@@ -229,7 +229,7 @@ fn split_operands(text: &str) -> Result<Vec<Operand<'_>>, NodeSetError> {
     Ok(found)
 }
 
-/// Splits an operand into what its parts may be: one text, or the numbers of a bracket.
+/// Splits an operand into alternatives: a literal text, or the numbers of a bracket.
 fn split_brackets(whole: &str, operand: Operand<'_>) -> Result<Vec<Vec<String>>, NodeSetError> {
     let mut pieces = Vec::new();
     let (mut rest, mut at) = (operand.text, operand.at);
@@ -239,7 +239,7 @@ fn split_brackets(whole: &str, operand: Operand<'_>) -> Result<Vec<Vec<String>>,
         }
         pieces.push(vec![before.to_owned()]);
         let place = at + before.len() + 1;
-        // An IPv6 address stands in brackets too.
+        // An IPv6 address in brackets is literal.
         pieces.push(if inside.contains(':') {
             vec![format!("[{inside}]")]
         } else {
@@ -258,7 +258,7 @@ fn bracket(text: &str) -> Option<(&str, &str, &str)> {
     Some((before, inside, after))
 }
 
-/// Reads the list in a bracket, which begins at byte `at` of the whole.
+/// Expands the list in a bracket that starts at byte `at` of the whole.
 fn expand_list(text: &str, whole: &str, mut at: usize) -> Result<Vec<String>, NodeSetError> {
     let mut all = Vec::new();
     for range in text.split(',') {
@@ -275,13 +275,13 @@ fn expand_list(text: &str, whole: &str, mut at: usize) -> Result<Vec<String>, No
     Ok(all)
 }
 
-/// `008-011/2`
+/// A range such as `008-011/2`.
 #[derive(Debug, PartialEq, Eq)]
 struct NumberRange {
     from: u64,
     to: u64,
     step: u64,
-    /// Digits to fill up to with zeros.
+    /// Width to pad to with zeros; 0 for none.
     width: usize,
 }
 
@@ -318,7 +318,7 @@ impl NumberRange {
     }
 }
 
-/// Reads up to 18 digits, so that no sum of two overflows.
+/// Parses up to 18 digits, so that no sum of two overflows.
 pub(super) fn parse_number(digits: &str) -> Option<u64> {
     let is_plain = !digits.is_empty() && digits.len() <= 18;
     if is_plain && digits.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -343,7 +343,7 @@ mod tests {
             find_cycles(&own(groups)).iter().map(ToString::to_string).collect::<Vec<_>>()
         };
         let circle = |path: &str| {
-            vec![format!("these groups name each other: {path}; take one of them out")]
+            vec![format!("these groups contain each other: {path}; remove one of the references")]
         };
         assert!(
             told(&[("a", "n[1-4]"), ("b", "@a,n7"), ("c", "@b!@a"), ("d", "@other")]).is_empty()
@@ -365,7 +365,7 @@ mod tests {
         assert_eq!(expand(MAX_GROUP_DEPTH).unwrap(), ["n1"]);
         let error = expand(MAX_GROUP_DEPTH + 1).unwrap_err().to_string();
         assert!(
-            error.contains("groups name groups more than 256 deep: ")
+            error.contains("groups are nested more than 256 deep: ")
                 && error.contains("@gtop:g257"),
             "{error}"
         );
@@ -448,10 +448,10 @@ mod tests {
     #[test]
     fn what_cannot_be_read_is_named_with_its_place() {
         for (text, column, words) in [
-            ("gpu[01", 4, "not closed"),
-            ("a,gpu[01,b", 6, "not closed"),
-            ("gpu01]", 6, "none is open"),
-            ("n[1[2]]", 4, "inside a bracket"),
+            ("gpu[01", 4, "'[' without ']'"),
+            ("a,gpu[01,b", 6, "'[' without ']'"),
+            ("gpu01]", 6, "']' without '['"),
+            ("n[1[2]]", 4, "cannot be nested"),
             ("gpu[]", 5, "\"\" is not a range"),
             ("gpu[a]", 5, "\"a\" is not a range"),
             ("gpu[1-]", 5, "not a range"),
@@ -461,17 +461,17 @@ mod tests {
             ("gpu[1,,2]", 7, "not a range"),
             ("gpu[5/2]", 5, "no range"),
             ("gpu[1-2/x]", 5, "not a range"),
-            ("x,gpu[1,5-1]", 9, "backwards"),
-            ("gpu[8-011]", 5, "padded differently"),
-            ("gpu[01-010]", 5, "padded differently"),
+            ("x,gpu[1,5-1]", 9, "is reversed"),
+            ("gpu[8-011]", 5, "differ in width"),
+            ("gpu[01-010]", 5, "differ in width"),
             ("!a", 1, "both sides"),
             ("a!", 2, "both sides"),
             ("a!!b", 3, "both sides"),
             ("a&^b", 3, "both sides"),
             ("a ^ , b", 3, "both sides"),
             ("n[0-99999999999999999999]", 3, "not a range"),
-            ("a,@gpu", 3, "no groups"),
-            ("gpu*", 1, "no groups"),
+            ("a,@gpu", 3, "no node groups"),
+            ("gpu*", 1, "no node groups"),
         ] {
             let error = expand(text).expect_err(text);
             assert_eq!(error.column, column, "{text}: {error}");
@@ -505,7 +505,7 @@ mod tests {
         }
         assert_eq!(expand("n[1-65536]").unwrap().len(), MAX_NAMES);
         let error = expand("n[1-65537]").unwrap_err().to_string();
-        assert!(error.contains("more than 65536 nodes, the most gtop takes"), "{error}");
+        assert!(error.contains("more than 65536 nodes; write a smaller set"), "{error}");
         assert_eq!(expand(&"a,".repeat(1 << 17)).unwrap(), ["a"]);
     }
 

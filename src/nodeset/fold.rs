@@ -1,10 +1,10 @@
-//! From names back to a node set.
+//! Folds names to a node set.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::nodeset::expand::parse_number;
 
-/// The digits of one number of a name, in the order of `ClusterShell`: by length, then by value.
+/// A number in a name, ordered as in `ClusterShell`: by length, then by value.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Digits {
     length: usize,
@@ -26,17 +26,17 @@ impl Digits {
     }
 }
 
-/// A name: the texts between its numbers, and the numbers.
+/// The texts between the numbers of a name.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct NamePattern(Vec<String>);
 
-/// Numbers that one place of a set stands for.
+/// The numbers at one position of a set.
 type Numbers = BTreeSet<Digits>;
 
 /// Folds names into a short node set: `gpu01 gpu02 gpu04 login` → `gpu[01-02,04],login`.
 ///
-/// All numbers of a name are folded, as `ClusterShell` does; the result expands to the same names,
-/// sorted, each once.
+/// All numbers of a name are folded, as in `ClusterShell`; the result expands to the same names,
+/// sorted, without duplicates.
 pub fn fold<S: AsRef<str>>(names: impl IntoIterator<Item = S>) -> String {
     let mut shapes: BTreeMap<NamePattern, BTreeSet<Vec<Digits>>> = BTreeMap::new();
     for name in names {
@@ -50,7 +50,7 @@ pub fn fold<S: AsRef<str>>(names: impl IntoIterator<Item = S>) -> String {
     sets.collect::<Vec<_>>().join(",")
 }
 
-/// Takes a name apart; an address in brackets or of version 6 stays as it is.
+/// Splits a name into texts and numbers; an IPv6 address stays whole.
 fn split_name(name: &str) -> (NamePattern, Vec<Digits>) {
     if name.contains('[') || name.matches(':').nth(1).is_some() {
         return (NamePattern(vec![name.to_owned()]), Vec::new());
@@ -70,7 +70,7 @@ fn split_name(name: &str) -> (NamePattern, Vec<Digits>) {
                 numbers.push(digits);
                 texts.push(String::new());
             }
-            // More digits than a number has are text.
+            // A number with too many digits stays text.
             None => last.push_str(digits),
         }
     }
@@ -97,7 +97,7 @@ impl NamePattern {
     }
 }
 
-/// Joins members to as few rows as two ways of joining them give.
+/// Merges members from the last position and from the first, and returns the shorter result.
 fn merge_members(members: &BTreeSet<Vec<Digits>>) -> Vec<Vec<Numbers>> {
     let width = members.first().map_or(0, Vec::len);
     let rows: Vec<Vec<Numbers>> = members
@@ -112,7 +112,7 @@ fn merge_members(members: &BTreeSet<Vec<Digits>>) -> Vec<Vec<Numbers>> {
     if forwards.len() < backwards.len() { forwards } else { backwards }
 }
 
-/// Joins rows that differ in one place only, place by place.
+/// Merges rows that differ at one position only, position by position.
 fn merge_rows(
     mut rows: Vec<Vec<Numbers>>,
     places: impl Iterator<Item = usize>,
@@ -135,7 +135,7 @@ fn merge_rows(
     rows
 }
 
-/// Writes numbers as `008-011,20`.
+/// Formats numbers as `008-011,20`.
 fn format_ranges(numbers: &Numbers) -> String {
     let mut runs: Vec<(&Digits, &Digits)> = Vec::new();
     for digits in numbers {
@@ -150,7 +150,7 @@ fn format_ranges(numbers: &Numbers) -> String {
     runs.into_iter().map(write).collect::<Vec<_>>().join(",")
 }
 
-/// Says whether a number goes on with a run: in a padded one all have as many digits.
+/// Returns true if a number continues a run; the numbers of a padded run have the same length.
 fn continues_run(first: &Digits, last: &Digits, next: &Digits) -> bool {
     let fits = if first.is_padded() { next.length == first.length } else { !next.is_padded() };
     fits && last.value + 1 == next.value

@@ -1,9 +1,9 @@
-//! Names that fit a pattern with `*` and `?`.
+//! Matches names against patterns with `*` and `?`.
 
-/// Says whether a name fits: `*` stands for any letters or none, `?` for one.
+/// Returns true if a name matches: `*` matches any characters or none, `?` exactly one.
 pub fn glob_matches(name: &str, pattern: &str) -> bool {
     let (mut name, mut pattern) = (name.chars(), pattern.chars());
-    // Where to go on when the last star has to stand for one letter more.
+    // Where to continue if the last star has to match one more character.
     let mut retry = None;
     loop {
         let (rest, after) = (name.clone(), pattern.clone());

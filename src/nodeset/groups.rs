@@ -1,9 +1,9 @@
-//! Groups of nodes from `ClusterShell`'s files: `@gpu`, `@racks:r1`, `@*`.
+//! Node groups from `ClusterShell`'s files: `@gpu`, `@racks:r1`, `@*`.
 //!
-//! Read are `groups.conf`, the `groups.conf.d/*.conf` and `groups.d/*.yaml` it names, and flat files
-//! (`group: nodes`) such as `groups.d/local.cfg`. Group sources that are commands (`map:` and the
-//! like) are not run, but for the one that `ClusterShell` brings: it reads `groups.d/local.cfg`, and
-//! so does gtop. Whoever asks for a group of another command is told how to have `ClusterShell` run it.
+//! Reads `groups.conf`, the `groups.conf.d/*.conf` and `groups.d/*.yaml` that it names, and flat files
+//! (`group: nodes`) such as `groups.d/local.cfg`. Upcalls (`map:` and the like) are not run, except
+//! that the default one, which reads `groups.d/local.cfg`, is recognised. For a group of another
+//! upcall the error shows how to let `ClusterShell` expand it.
 
 mod conf;
 mod load;
@@ -16,73 +16,73 @@ use std::sync::OnceLock;
 
 use crate::model::harmless;
 
-/// How many names are told when another one is wrong.
+/// Maximum number of known names listed in an error.
 const MAX_LISTED: usize = 8;
 
-/// The source that gtop's own settings are.
+/// The group source of gtop's own settings.
 const OWN_SOURCE: &str = "gtop";
 const OWN_FILE: &str = "config.toml";
 
-/// The groups of one user; the files are read when the first group is asked for.
+/// The groups of a user; the files are read when the first group is looked up.
 #[derive(Debug, Default)]
 pub struct Groups {
-    /// Groups of gtop's own settings, which come first.
+    /// Groups of gtop's own settings, which take precedence.
     own: BTreeMap<String, String>,
     folders: Vec<PathBuf>,
     read: OnceLock<Result<Sources, GroupError>>,
 }
 
-/// Why a group has no nodes.
+/// Why a group cannot be expanded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum GroupError {
-    /// There are no group files at all.
-    #[error("there are no groups of nodes here{0}; write the nodes, as gpu[01-16]")]
+    /// There are no group files.
+    #[error("no node groups are defined{0}; write the nodes, as in gpu[01-16]")]
     NoGroups(String),
-    /// No source is the default one.
+    /// There is no default source.
     #[error("{0} names no default group source; write @SOURCE:GROUP{1}")]
     NoDefault(String, KnownNames),
-    /// There is no such source.
+    /// The source is not defined.
     #[error("there is no group source {0:?}{1}")]
     NoSource(String, KnownNames),
-    /// The source has no such group.
+    /// The group is not defined in the source.
     #[error("{file} has no group {group:?}{known}")]
     NoGroup {
-        /// The group.
+        /// The requested group, shortened.
         group: String,
-        /// Where it would stand.
+        /// The file of the source.
         file: String,
-        /// The groups there are.
+        /// The groups of the source.
         known: KnownNames,
     },
-    /// The source is a command.
+    /// The source is an upcall, which is not run.
     #[error(
-        "the group source {source_name:?} is a command of {file}, and gtop runs none; let ClusterShell do it: gtop $(nodeset -f @{source_name}:{group})"
+        "the group source {source_name:?} of {file} is a command, which gtop does not run; use gtop $(nodeset -f @{source_name}:{group})"
     )]
     Command {
-        /// The source.
+        /// The name of the source, shortened.
         source_name: String,
-        /// The group asked for.
+        /// The requested group.
         group: String,
-        /// Where the command stands.
+        /// The file that defines the source.
         file: String,
     },
-    /// Groups name each other in a circle.
-    #[error("these groups name each other: {0}; take one of them out")]
+    /// Groups contain each other.
+    #[error("these groups contain each other: {0}; remove one of the references")]
     Cycle(String),
-    /// Groups name groups that name groups, and so on.
-    #[error("groups name groups more than {1} deep: {0}; let one of them name nodes")]
+    /// Groups are nested deeper than the limit.
+    #[error("groups are nested more than {1} deep: {0}; list nodes instead")]
     TooDeep(String, usize),
-    /// A file cannot be used.
+    /// A file cannot be read or parsed.
     #[error("{file}: {why}")]
     File {
-        /// The file, and the line where it has one.
+        /// The file, with the line if known.
         file: String,
-        /// What is wrong and what to do.
+        /// The error and the remedy.
         why: String,
     },
 }
 
-/// Names that would have been right.
+/// The known names, listed in an error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KnownNames(Vec<String>);
 
@@ -93,11 +93,11 @@ impl fmt::Display for KnownNames {
         }
         let more = if self.0.len() > MAX_LISTED { ", …" } else { "" };
         let told = self.0.iter().take(MAX_LISTED).map(String::as_str).collect::<Vec<_>>();
-        write!(f, "; there is {}{more}", told.join(", "))
+        write!(f, "; known: {}{more}", told.join(", "))
     }
 }
 
-/// One group of one source.
+/// A group of a source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct GroupId {
     pub(super) source: String,
@@ -110,7 +110,7 @@ impl fmt::Display for GroupId {
     }
 }
 
-/// A group as it is written down.
+/// The definition of a group.
 #[derive(Debug)]
 pub(super) struct GroupDefinition {
     pub(super) scope: GroupId,
@@ -125,16 +125,16 @@ impl GroupDefinition {
     }
 }
 
-/// All sources that were found.
+/// All group sources.
 #[derive(Debug, Default)]
 struct Sources {
     all: BTreeMap<String, Source>,
     default: Option<String>,
-    /// Where the default source should be named.
+    /// The file that should name the default source.
     file: String,
 }
 
-/// Where groups come from.
+/// A group source.
 #[derive(Debug)]
 struct Source {
     file: String,
@@ -143,7 +143,7 @@ struct Source {
 
 #[derive(Debug)]
 enum SourceKind {
-    /// Each group and its node sets.
+    /// Node sets by group.
     Lists(BTreeMap<String, Vec<String>>),
     Command,
 }
@@ -154,13 +154,12 @@ impl Groups {
         Self::default()
     }
 
-    /// Returns the groups of the folders that may hold a `groups.conf` and a `groups.d`; what stands
-    /// in a later one counts more.
+    /// Returns the groups in folders with a `groups.conf` or a `groups.d`; later folders take precedence.
     pub fn in_folders(folders: Vec<PathBuf>) -> Self {
         Self { folders, ..Self::default() }
     }
 
-    /// Adds groups of gtop's own settings: names and node sets. They come before all others.
+    /// Adds the groups of gtop's own settings, which take precedence over all others.
     #[must_use]
     pub fn with_config_groups(self, own: BTreeMap<String, String>) -> Self {
         Self { own, ..self }
@@ -171,7 +170,7 @@ impl Groups {
         read.as_ref().map_err(Clone::clone)
     }
 
-    /// Finds a group; `*` is all nodes of a source.
+    /// Looks a group up; `*` is all nodes of a source.
     pub(super) fn lookup(
         &self,
         source: Option<&str>,
@@ -187,7 +186,7 @@ impl Groups {
             });
         }
         let sources = match self.sources() {
-            // Nobody has others.
+            // There are only gtop's own groups.
             Ok(sources) if sources.all.is_empty() && !self.own.is_empty() => {
                 let known = KnownNames(
                     self.own.keys().take(MAX_LISTED + 1).map(|name| shorten(name)).collect(),
@@ -206,7 +205,7 @@ impl Groups {
         let known = |names: &mut dyn Iterator<Item = &String>| {
             KnownNames(names.take(MAX_LISTED + 1).map(|name| shorten(name)).collect())
         };
-        // A group of ours that names another means any of them.
+        // A group of gtop's settings may refer to a group of the default source.
         let is_source = |source: &&str| {
             !source.is_empty() && (*source != OWN_SOURCE || sources.all.contains_key(OWN_SOURCE))
         };
@@ -237,24 +236,24 @@ impl Groups {
     }
 }
 
-/// Says that groups name each other.
+/// Returns the error for groups that contain each other.
 pub(super) fn cycle_error(path: &[String]) -> GroupError {
     GroupError::Cycle(format_path(path))
 }
 
-/// Says that groups name each other too deep.
+/// Returns the error for groups that are nested too deep.
 pub(super) fn depth_error(path: &[String]) -> GroupError {
     GroupError::TooDeep(format_path(path), path.len().saturating_sub(1))
 }
 
-/// Writes the last of groups that name each other.
+/// Formats the last groups of a path.
 fn format_path(path: &[String]) -> String {
     let last = path.len().saturating_sub(MAX_LISTED);
     let path: Vec<String> = path.iter().skip(last).map(|scope| shorten(scope)).collect();
     path.join(" → ")
 }
 
-/// Returns a name as it may be shown.
+/// Returns a name that is safe to show, truncated.
 fn shorten(name: &str) -> String {
     harmless(name).take(40).collect()
 }
@@ -337,7 +336,7 @@ all: [ -f $CFGDIR/groups ] && f=$CFGDIR/groups || f=$CFGDIR/groups.d/local.cfg; 
         let alone = Groups::empty().with_config_groups(own);
         assert_eq!(expand_with("@gpu", &alone).unwrap(), ["own1", "own2"]);
         let error = expand_with("@gqu", &alone).unwrap_err().to_string();
-        assert!(error.contains("config.toml has no group \"gqu\"; there is both, gpu"), "{error}");
+        assert!(error.contains("config.toml has no group \"gqu\"; known: both, gpu"), "{error}");
     }
 
     #[test]
@@ -364,8 +363,8 @@ all: [ -f $CFGDIR/groups ] && f=$CFGDIR/groups || f=$CFGDIR/groups.d/local.cfg; 
         let folder = usual();
         let groups = groups(&[folder.path()]);
         for (text, words) in [
-            ("@gpuu", "local.cfg has no group \"gpuu\"; there is adm, all, both, gpu, oss"),
-            ("@rakcs:a", "no group source \"rakcs\"; there is cpu, local, racks, slurm"),
+            ("@gpuu", "local.cfg has no group \"gpuu\"; known: adm, all, both, gpu, oss"),
+            ("@rakcs:a", "no group source \"rakcs\"; known: cpu, local, racks, slurm"),
             ("@slurm:debug", "gtop $(nodeset -f @slurm:debug)"),
             ("@racks:loop", "@racks:loop → @racks:round → @racks:loop"),
             ("n1,@racks:bad", "@racks:bad of "),

@@ -1,8 +1,8 @@
-//! Names in the order they came, each once.
+//! A set of names that keeps the order of insertion.
 
 use std::collections::BTreeMap;
 
-/// A set that remembers the order.
+/// A set of names in the order of insertion.
 #[derive(Debug, Default)]
 pub(super) struct OrderedNames {
     places: BTreeMap<String, usize>,
@@ -23,7 +23,7 @@ impl OrderedNames {
         self.places.remove(name).is_some()
     }
 
-    /// Keeps what the other has too.
+    /// Keeps the names that are in `other` too.
     pub(super) fn intersect(&mut self, other: &Self) {
         self.places.retain(|name, _| other.places.contains_key(name));
     }

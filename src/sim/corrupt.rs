@@ -1,15 +1,15 @@
-//! Frames as bad nodes send them.
+//! Corrupts frames and answers for injected faults.
 
 use crate::model::ProcessRequest;
 use crate::sim::injected_fault::InjectedFault;
 use crate::wire::body::{Answer, Body};
 use crate::wire::encode;
 
-/// What login files print before anything else.
+/// Output of login scripts before the nonce.
 pub(crate) const BANNER: &str = "\x1b[1;31m*** gpu cluster: maintenance on Friday ***\x1b[0m\n\
      Last login: Thu Nov 20 09:12:44 2025\nmodules loaded: cuda/12.8 \x1b]0;login\x07% ";
 
-/// Returns the bytes that come instead of an answer.
+/// Returns the frames that are sent for an answer.
 pub(crate) fn corrupt_answers(
     fault: Option<InjectedFault>,
     question: ProcessRequest,
@@ -37,7 +37,7 @@ pub(crate) fn corrupt_answers(
     }
 }
 
-/// Returns the bytes that come instead of sample `number`'s frame.
+/// Returns the bytes that are sent for the frame of sample `number`.
 pub(crate) fn corrupt_frame(
     fault: Option<InjectedFault>,
     number: u64,

@@ -1,4 +1,4 @@
-//! Simulated devices: what they are, and what they read at a moment.
+//! Simulated devices and their metrics at a given time.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use crate::wire::body::{Device, Given};
 
 const MIB: u64 = 1 << 20;
 const DRIVER: &str = "570.124.06";
-/// What the driver's bookkeeping takes of a device somebody uses, in MiB.
+/// Memory that the driver itself uses on a device, in MiB.
 const DRIVER_OVERHEAD_MIB: u64 = 4;
 
 const IDLE: u64 = 0x01;
@@ -17,7 +17,7 @@ const SLOWDOWN: u64 = 0x08;
 const THERMAL: u64 = 0x40;
 const POWER_BRAKE: u64 = 0x80;
 
-/// A model of device.
+/// A device model.
 #[derive(Debug)]
 pub(crate) struct Model {
     pub(crate) name: &'static str,
@@ -65,24 +65,24 @@ pub(crate) const A6000: Model = Model {
     has_fan: true,
 };
 
-/// The slices a device is split into: name and MiB.
+/// The MIG slices of a partitioned device: name and MiB.
 const MIG_SLICES: [(&str, u64); 3] =
     [("MIG 3g.40gb", 40_192), ("MIG 2g.20gb", 19_968), ("MIG 1g.10gb", 9_728)];
 
-/// What is wrong with a device.
+/// The fault of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DeviceFault {
-    /// Too hot.
+    /// It is too hot.
     Hot,
-    /// It lags behind its job.
+    /// It is slower than the other devices of its job.
     Lagging,
-    /// The driver lost it.
+    /// The driver has lost it (Xid 79).
     Lost,
-    /// Its memory fails.
+    /// Its memory has ECC errors.
     MemoryErrors,
 }
 
-/// What a device is to others.
+/// Whether a device is whole, partitioned, or a slice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Role {
     Whole,
@@ -95,7 +95,7 @@ enum Role {
 pub(crate) struct Gpu {
     pub(crate) uuid: String,
     pub(crate) rng: Rng,
-    /// Place of its work in the node's list.
+    /// Index of its workload in the node's list.
     pub(crate) workload: usize,
     model: &'static Model,
     memory_mib: u64,
@@ -106,7 +106,7 @@ pub(crate) struct Gpu {
 }
 
 impl Gpu {
-    /// Makes the device of this number.
+    /// Returns the device with this index.
     pub(crate) fn new(model: &'static Model, node: Rng, index: u32, work: usize) -> Self {
         let rng = node.branch(100 + u64::from(index));
         Self {
@@ -122,13 +122,13 @@ impl Gpu {
         }
     }
 
-    /// Puts something wrong with it.
+    /// Sets the fault.
     pub(crate) fn with_fault(mut self, fault: Option<DeviceFault>) -> Self {
         self.fault = fault;
         self
     }
 
-    /// Splits it: itself first, then its slices.
+    /// Partitions it; returns the device and its slices.
     pub(crate) fn split(self) -> Vec<Self> {
         let slice = |(index, (name, memory_mib)): (u32, &(&str, u64))| {
             let rng = self.rng.branch(200 + u64::from(index));
@@ -148,12 +148,12 @@ impl Gpu {
         [vec![Self { role: Role::Split, ..self }], slices].concat()
     }
 
-    /// Says whether a process can run on it: not on a whole that is split, nor on one that is lost.
+    /// Returns true if a process can run on it: not if it is partitioned or lost.
     pub(crate) fn is_usable(&self) -> bool {
         self.role != Role::Split && self.fault != Some(DeviceFault::Lost)
     }
 
-    /// Returns the Xid it has told after `since` and until `t`, and when.
+    /// Returns the time and number of the last Xid after `since`, until `t`.
     pub(crate) fn xid(&self, since: f64, t: f64) -> Option<(f64, u64)> {
         let (first, every, code) = match self.fault {
             Some(DeviceFault::Lost) => (6.0, f64::INFINITY, 79),
@@ -165,7 +165,7 @@ impl Gpu {
         (at <= t).then_some((at, code))
     }
 
-    /// Returns how much of its time it works at `t`, 0 to 100.
+    /// Returns the utilization at `t`, in %.
     pub(crate) fn load(&self, work: &Workload, t: f64) -> f64 {
         match (self.fault, &self.role) {
             (Some(DeviceFault::Lagging), _) => 13.0 + 4.0 * self.rng.noise(t, 4.0),
@@ -174,7 +174,7 @@ impl Gpu {
         }
     }
 
-    /// Returns the MiB of its memory that processes hold at `t`.
+    /// Returns the memory used by processes at `t`, in MiB.
     pub(crate) fn used_mib(&self, work: &Workload, t: f64) -> u64 {
         let of = |mib: u64, rng| to_u64(float(mib) * work.memory(rng, t));
         match self.role {
@@ -188,7 +188,7 @@ impl Gpu {
         }
     }
 
-    /// Returns what it tells at `t`: of what it told before at `since`, only what has changed.
+    /// Returns the values at `t`; with `since`, only those that have changed since then.
     pub(crate) fn report(&self, work: &Workload, t: f64, since: Option<f64>) -> Device {
         let mut device = self.read(work, t, since.is_none());
         if let Some(since) = since {
@@ -197,7 +197,7 @@ impl Gpu {
         device
     }
 
-    /// Returns what it reads at `t`; what never changes only when `is_full`.
+    /// Returns the values at `t`; static ones only if `is_full`.
     fn read(&self, work: &Workload, t: f64, is_full: bool) -> Device {
         let mut device = Device {
             uuid: self.uuid.clone(),
@@ -272,7 +272,7 @@ impl Gpu {
         device.memory_reserved = (reserved * MIB).into();
     }
 
-    /// What belongs to the board: power, temperature, clocks, errors.
+    /// Sets the values of the board: power, temperature, clocks, errors.
     fn fill_board(&self, device: &mut Device, work: &Workload, t: f64) {
         let watts = self.watts(work, t);
         let heat = self.temperature(work, t);
@@ -305,7 +305,7 @@ impl Gpu {
         (self.model.idle_watts + span * share * 0.985) * ripple
     }
 
-    /// The temperature follows the power of the last half minute.
+    /// Returns the temperature in °C, which follows the power of the last half minute.
     fn temperature(&self, work: &Workload, t: f64) -> f64 {
         let lags = [(0.0, 0.1), (6.0, 0.3), (14.0, 0.35), (26.0, 0.25)];
         let mean: f64 = lags.iter().map(|(ago, part)| part * self.watts(work, t - ago)).sum();
@@ -335,7 +335,7 @@ impl Gpu {
     }
 }
 
-/// Leaves out what is as it was.
+/// Removes the unchanged values.
 fn omit_unchanged(device: &mut Device, before: &Device) {
     omit_if_equal(&mut device.index, &before.index);
     omit_if_equal(&mut device.util, &before.util);
@@ -356,7 +356,7 @@ fn omit_unchanged(device: &mut Device, before: &Device) {
     omit_if_equal(&mut device.ecc_uncorrected, &before.ecc_uncorrected);
 }
 
-/// Leaves a value out when it is as it was.
+/// Removes a value if it equals the one before.
 pub(crate) fn omit_if_equal<T: PartialEq>(given: &mut Given<T>, before: &Given<T>) {
     if given == before {
         *given = Given::Absent;
@@ -366,7 +366,7 @@ pub(crate) fn omit_if_equal<T: PartialEq>(given: &mut Given<T>, before: &Given<T
 const SLICE_UNSUPPORTED: [&str; 6] =
     ["util", "memory_util", "temperature", "power", "power_limit", "clock_sm"];
 
-/// Makes keys `null`, and says why.
+/// Sets values to `null`, with the reason.
 fn mark_unsupported(device: &mut Device, keys: &[&str]) {
     for key in keys {
         match *key {
@@ -387,7 +387,7 @@ fn mark_unsupported(device: &mut Device, keys: &[&str]) {
     );
 }
 
-/// Returns the text of an identity.
+/// Returns a random UUID.
 pub(crate) fn random_uuid(rng: Rng) -> String {
     let (front, back) = (rng.branch(10).bits(), rng.branch(11).bits());
     format!(

@@ -1,14 +1,14 @@
-//! The machine around the simulated devices: processors, memory, network, disks.
+//! Host metrics of a simulated node: processors, memory, network, disks.
 
 use crate::sim::rng::{Flow, Pulse, Rng, round_milli, to_u64};
 use crate::sim::workload::Workload;
 use crate::wire::body::{Disk, Host, HostSlow, Pressure, Space, Traffic};
 
 const GIB: f64 = 1_073_741_824.0;
-/// Clock ticks a second.
+/// Clock ticks per second.
 const TICK: f64 = 100.0;
 
-/// The parts of a node that are no devices.
+/// The host of a simulated node.
 #[derive(Clone, Debug)]
 pub(crate) struct SimHost {
     rng: Rng,
@@ -25,7 +25,7 @@ pub(crate) struct SimHost {
 }
 
 impl SimHost {
-    /// Makes a workstation or a server around the devices; `work` sets when it saves.
+    /// Returns a workstation or a server; `work` sets the times of checkpoints.
     pub(crate) fn new(rng: Rng, is_small: bool, is_busy: bool, work: Option<&Workload>) -> Self {
         let rng = rng.branch(50);
         let cpus = if is_small { 64 } else { 192 };
@@ -67,12 +67,12 @@ impl SimHost {
         }
     }
 
-    /// Returns its logical processors.
+    /// Returns the number of logical processors.
     pub(crate) const fn cpus(&self) -> u32 {
         self.cpus
     }
 
-    /// Returns the fast group at `t`, when its clock shows `at`.
+    /// Returns the fast group at `t`, at the node's time `at`.
     pub(crate) fn fast_group(&self, at: f64, t: f64) -> Host {
         let total = self.memory_gib * GIB;
         let used = total * (self.memory_share + 0.01 * self.rng.branch(60).noise(t, 45.0));
@@ -126,7 +126,7 @@ impl SimHost {
         }
     }
 
-    /// user, nice, system, idle, iowait, irq, softirq, steal: together all processors' time.
+    /// Returns user, nice, system, idle, iowait, irq, softirq and steal ticks of all processors.
     fn ticks(&self, at: f64, t: f64) -> Vec<u64> {
         let before = at - t;
         let [user, system, iowait] =

@@ -1,86 +1,86 @@
-//! What can be wrong with a simulated node's session, as data.
+//! Faults that can be injected into a simulated node.
 
 use std::time::Duration;
 
-/// What is wrong with one node. All spans count from the start of a session, but for
+/// The fault of a node. Durations count from the start of a session, except for
 /// [`InjectedFault::Reboot`], which counts from the start of the fleet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InjectedFault {
-    /// Nobody listens at the port.
+    /// The port is closed.
     RefusedPort,
-    /// The port is open and says nothing, not even its version.
+    /// The port accepts connections but sends nothing, not even a version.
     SilentPort,
-    /// No key is let in; the node offers hostbased only.
+    /// No key is accepted; the node offers hostbased only.
     RefuseAuth,
     /// [`crate::sim::SimNode::host_key`] is `None`: the user has never seen this node.
     UnknownHostKey,
     /// The node shows another host key than [`crate::sim::SimNode::host_key`].
     ChangedHostKey,
-    /// The channel opens, and the request to run something gets no answer.
+    /// The channel opens, but the exec request is never answered.
     NeverAnswerExec,
-    /// The command runs, and no nonce comes.
+    /// The command runs, but never announces the nonce.
     NoNonce,
-    /// The login shell prints a line and ends before the command runs.
+    /// The login shell prints a line and exits before the command runs.
     LoginExits,
-    /// There is no Python: the node announces `NOPY` and reads `sh`.
+    /// The node has no Python: it announces `NOPY` and reads the sh probe.
     NoPython,
-    /// Login files print before the nonce, and something prints between frames.
+    /// Text is printed before the nonce and between frames.
     BannerNoise,
-    /// The nonce comes and nothing after it.
+    /// Nothing follows the nonce.
     Silent,
-    /// The hello is of schema version 2.
+    /// The hello has schema version 2.
     WrongVersion,
-    /// Of sample number `number` only the first half comes, with no end of line.
+    /// Sample `number` is truncated to its first half, without a newline.
     CutFrame {
-        /// The sample.
+        /// Number of the sample.
         number: u64,
     },
-    /// Sample number `number` is lost on its way.
+    /// Sample `number` is lost.
     LostFrame {
-        /// The sample.
+        /// Number of the sample.
         number: u64,
     },
-    /// Every third sample is no JSON, or no text.
+    /// Every third sample is not JSON or not UTF-8.
     Garbage,
-    /// Before sample number `number` comes a line of 2 MiB.
+    /// A line of 2 MiB precedes sample `number`.
     HugeLine {
-        /// The sample.
+        /// Number of the sample.
         number: u64,
     },
-    /// The probe goes quiet and comes back, again and again; the session stays.
+    /// The probe stops sending and resumes, repeatedly; the session stays open.
     Stall {
-        /// For how long it talks.
+        /// How long it sends.
         after: Duration,
-        /// For how long it is quiet.
+        /// How long it is silent.
         lasting: Duration,
     },
-    /// The connection is cut, with no goodbye.
+    /// The connection is cut without a bye.
     DropSession {
-        /// For how long it lives.
+        /// Lifetime of the connection.
         after: Duration,
     },
-    /// A frame takes a second to come: it dribbles.
+    /// A frame arrives in small pieces over a second.
     SlowFrames,
-    /// The way to us fills up: from then on everything comes late.
+    /// From then on, all frames arrive late.
     Lag {
-        /// From when on.
+        /// When it starts.
         after: Duration,
-        /// By how much.
+        /// The delay.
         by: Duration,
     },
-    /// The driver hangs while the host goes on.
+    /// The driver hangs; host metrics continue.
     StuckBackend {
-        /// From when on.
+        /// When it starts.
         after: Duration,
     },
-    /// Questions get no answer.
+    /// Process requests are not answered.
     NoAnswers,
-    /// Around each answer stand others: under ids nobody asked with, senseless, huge, full of control
-    /// characters, and the same once more.
+    /// Each answer is surrounded by others: with unknown ids, malformed, huge, with control characters, and
+    /// a duplicate.
     CorruptAnswers,
-    /// The node boots: the connection is cut, and the next boot id is another one.
+    /// The node reboots: the connection is cut and the boot id changes.
     Reboot {
-        /// When.
+        /// Time of the reboot.
         after: Duration,
     },
 }

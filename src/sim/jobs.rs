@@ -1,4 +1,4 @@
-//! The jobs of a simulated fleet, as its scheduler would tell them.
+//! The jobs of a simulated fleet, as a scheduler would list them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::sim::scenario::{FleetSpec, NodeRole};
 use crate::sim::workload::{Workload, WorkloadKind, node_workloads};
 use crate::time::Timestamp;
 
-/// What is called how, by a word of its command line.
+/// Job names by a word of the command line.
 const JOB_NAMES: [(&str, &str); 9] = [
     ("llama-70b", "llama-70b"),
     ("mixtral", "mixtral-8x7b"),
@@ -22,22 +22,22 @@ const JOB_NAMES: [(&str, &str); 9] = [
     ("eval", "mmlu"),
     ("relax", "relax"),
 ];
-/// Limits people ask for, in hours.
+/// Time limits, in hours.
 const TIME_LIMITS: [u64; 5] = [4, 12, 24, 48, 168];
-/// A short job comes again and again: how often, when in that time it begins, and how long it runs.
+/// Cycle of the recurring short job: period, start within the period, and run time, in seconds.
 const SHORT_JOB_CYCLE: (u64, u64, u64) = (180, 45, 90);
-/// The number of the first short job.
+/// Id of the first short job.
 const FIRST_SHORT_JOB: u64 = 30_000;
 
-/// A job in the making.
+/// A job whose allocations are being collected.
 struct JobBuilder<'a> {
     workload: Workload,
     allocations: Vec<(&'a NodeName, DeviceAllocation)>,
 }
 
 impl FleetSpec {
-    /// Returns the jobs at `now` of a fleet that `began` to be served then: those its nodes run, a
-    /// short one that begins and ends again and again, and one that waits for ever.
+    /// Returns the jobs at `now` of a fleet that was started at `began`: the running ones, a recurring
+    /// short one, and one that stays pending.
     pub fn jobs(&self, began: Timestamp, now: Timestamp) -> JobList {
         let names = self.names();
         let mut makings: BTreeMap<u32, JobBuilder<'_>> = BTreeMap::new();
@@ -51,7 +51,7 @@ impl FleetSpec {
                     spare.get_or_insert_with(|| (name, Arc::clone(&places)));
                 }
                 let Some(number) = work.job else { continue };
-                // Slices shift the places behind them: processes tell these.
+                // Slices shift the indices after them, so these are left unknown.
                 let is_split = self.role(node) == NodeRole::Mig;
                 let own = if is_split {
                     DeviceAllocation::Unknown
@@ -72,7 +72,7 @@ impl FleetSpec {
     }
 }
 
-/// Returns the job that begins and ends while one watches, on devices nobody uses.
+/// Returns the recurring short job, on unused devices.
 fn short_job(
     spare: Option<(&NodeName, Arc<[u32]>)>,
     began: Timestamp,
@@ -105,7 +105,7 @@ fn short_job(
 fn running_job(number: u32, making: JobBuilder<'_>, began: Timestamp) -> Option<Job> {
     let JobBuilder { workload: work, allocations } = making;
     let named = JOB_NAMES.iter().find(|(word, _)| work.command.contains(word));
-    // Its processes began a little after it.
+    // Its processes start a little later than the job.
     let age = match work.kind {
         WorkloadKind::Sweep => work.rng.branch(12).range(3_000.0, 20_000.0),
         WorkloadKind::Training
@@ -134,7 +134,7 @@ fn running_job(number: u32, making: JobBuilder<'_>, began: Timestamp) -> Option<
     })
 }
 
-/// Returns the job that never fits.
+/// Returns the job that is too large to start.
 fn pending_job(nodes: u32) -> Option<Job> {
     Some(Job {
         name: "gpt-180b".into(),

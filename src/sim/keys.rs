@@ -1,4 +1,4 @@
-//! Keys of the simulated fleet, drawn from its seed. They guard nothing.
+//! SSH keys of the simulated fleet, derived from its seed; they protect nothing.
 
 use std::io;
 
@@ -8,19 +8,19 @@ use russh::keys::{PrivateKey, PublicKey};
 
 use crate::sim::rng::Rng;
 
-/// Makes the key at this place of the tree.
+/// Derives a key from a node of the tree.
 pub(crate) fn generate_key(rng: Rng) -> io::Result<PrivateKey> {
     let pair = Ed25519Keypair::from_seed(&rng.key_bytes());
     PrivateKey::new(KeypairData::Ed25519(pair), "gtop-demo").map_err(io::Error::other)
 }
 
-/// Writes a private key as OpenSSH does.
+/// Encodes a private key in OpenSSH's format.
 pub(crate) fn private_text(key: &PrivateKey) -> io::Result<String> {
     let text = key.to_openssh(LineEnding::LF).map_err(io::Error::other)?;
     Ok(text.as_str().to_owned())
 }
 
-/// Writes a public key as one line of OpenSSH's.
+/// Encodes a public key as a line of OpenSSH.
 pub(crate) fn public_text(key: &PublicKey) -> io::Result<String> {
     key.to_openssh().map_err(io::Error::other)
 }

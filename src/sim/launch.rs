@@ -1,28 +1,28 @@
-//! What a client says to a probe: the launch line, the source's header, and command lines.
+//! Parses what a client sends to a probe: the launch line, the header of the source, and command lines.
 
 use std::time::Duration;
 
 use crate::model::{ProcessKey, ProcessRequest, Signal};
 
-/// Longest source a simulated node takes.
+/// Maximum bytes of a source.
 const MAX_SOURCE: usize = 1 << 20;
-/// Longest command line.
+/// Maximum bytes of a command line.
 const MAX_LINE: usize = 4096;
 
-/// What a launch line asks for.
+/// A parsed launch line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LaunchLine {
-    /// Bytes of source that follow the announcement.
+    /// Length of the source that follows the announcement, in bytes.
     pub(crate) length: usize,
-    /// What to announce with.
+    /// The nonce to announce.
     pub(crate) nonce: String,
 }
 
 impl LaunchLine {
-    /// Finds length and nonce in a launch line; `None` when it is no launch line.
+    /// Parses length and nonce; `None` if this is not a launch line.
     ///
-    /// However the line is quoted, the two stand side by side: a decimal number, and a word of 16 or
-    /// more letters and digits.
+    /// However the line is quoted, the two are adjacent: a decimal number, and a word of at least 16
+    /// letters and digits.
     pub(crate) fn parse(line: &str) -> Option<Self> {
         let words: Vec<&str> = line
             .split(|letter: char| !letter.is_ascii_alphanumeric())
@@ -35,19 +35,19 @@ impl LaunchLine {
     }
 }
 
-/// The settings a source begins with.
+/// The settings at the start of a source.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct SourceHeader {
-    /// The name the client has for the node; commands for another one are not ours.
+    /// The client's name for the node; commands for other nodes are ignored.
     pub(crate) node: String,
-    /// Seconds between two ticks.
+    /// Seconds between ticks.
     pub(crate) interval: f64,
-    /// How long the probe lives without a heartbeat.
+    /// The probe ends after this time without a heartbeat.
     pub(crate) dead_man: Duration,
 }
 
 impl SourceHeader {
-    /// Reads `NODE="gpu01"`, `INTERVAL=1.0`, `DEADMAN=30`, one a line or side by side, quoted or not.
+    /// Parses `NODE="gpu01"`, `INTERVAL=1.0`, `DEADMAN=30`, on one or several lines, quoted or not.
     pub(crate) fn parse(source: &str) -> Self {
         let value = |name: &str| {
             let words = source.lines().take(16).flat_map(str::split_whitespace);
@@ -64,28 +64,28 @@ impl SourceHeader {
     }
 }
 
-/// Returns the seconds between two ticks that a probe grants.
+/// Limits an interval to what a probe accepts, in seconds.
 fn clamp_interval(seconds: f64) -> f64 {
     seconds.clamp(0.05, 3600.0)
 }
 
-/// What a client tells a running probe.
+/// A command to a running probe.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Command {
-    /// It is still there.
+    /// The client is alive.
     Heartbeat,
-    /// Tick this often, in seconds.
+    /// Set the interval, in seconds.
     Interval(f64),
-    /// Tick this often for now; `None` ends it.
+    /// Set the focus interval, in seconds; `None` ends the focus.
     Focus(Option<f64>),
-    /// Make the next sample complete.
+    /// Make the next sample a full one.
     Full,
-    /// Answer this under this id.
+    /// A process request with its id.
     Ask(u64, ProcessRequest),
 }
 
 impl Command {
-    /// Reads one line as the client writes it; `None` for another node's and for unknown verbs.
+    /// Parses a command line; `None` for other nodes and unknown verbs.
     pub(crate) fn parse(line: &str, node: &str) -> Option<Self> {
         let (id, rest) = line.strip_prefix("{\"id\":")?.split_once(',')?;
         let id: u64 = id.parse().ok()?;
@@ -103,7 +103,7 @@ impl Command {
     }
 }
 
-/// Reads what stands behind the verb of a question.
+/// Parses the arguments of a process request.
 fn parse_question(verb: &str, rest: &str) -> Option<ProcessRequest> {
     let number = |name: &str| -> Option<u64> {
         let (_, behind) = rest.split_once(&format!(",\"{name}\":"))?;
@@ -126,14 +126,14 @@ fn parse_question(verb: &str, rest: &str) -> Option<ProcessRequest> {
     }
 }
 
-/// Cuts lines out of bytes; one beyond 4 KiB is dropped to its end.
+/// Splits bytes into lines; a line longer than [`MAX_LINE`] is dropped.
 #[derive(Debug, Default)]
 pub(crate) struct LineBuffer {
     buffer: Vec<u8>,
 }
 
 impl LineBuffer {
-    /// Takes bytes as they come and returns the whole lines.
+    /// Adds received bytes and returns the complete lines.
     pub(crate) fn push(&mut self, bytes: &[u8]) -> Vec<String> {
         self.buffer.extend_from_slice(bytes);
         let Some(end) = self.buffer.iter().rposition(|byte| *byte == b'\n') else {

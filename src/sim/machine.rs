@@ -1,4 +1,4 @@
-//! One simulated node: a pure function of the seed, its place and the time.
+//! One simulated node: a pure function of the seed, its index and the time.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,17 +17,17 @@ mod answers;
 
 /// The name of the simulated driver interface.
 pub const BACKEND: &str = "nvml";
-/// What it can be told and asked.
+/// The verbs that the probe supports.
 const VERBS: [&str; 8] =
     ["heartbeat", "interval", "focus", "full", "signal", "environ", "tree", "detail"];
 const MIB: u64 = 1 << 20;
-/// Clock ticks a second.
+/// Clock ticks per second.
 const TICK: f64 = 100.0;
 
 /// One simulated node.
 ///
-/// `t` is the fleet's time everywhere: seconds since it began. The node's own clock stands at its
-/// uptime, see [`Machine::clock`].
+/// `t` is always the fleet's time: seconds since its start. The node's own clock is its uptime, see
+/// [`Machine::clock`].
 #[derive(Clone, Debug)]
 pub struct Machine {
     host: String,
@@ -38,51 +38,51 @@ pub struct Machine {
     workloads: Vec<Workload>,
     gpus: Vec<Gpu>,
     slots: Vec<ProcessSlot>,
-    /// Number and generation of processes that somebody has ended.
+    /// Slot number and generation of killed processes.
     ended: BTreeSet<(u64, u64)>,
 }
 
-/// One process after another, always on the same devices.
+/// A sequence of processes on the same devices.
 #[derive(Clone, Debug)]
 struct ProcessSlot {
     workload: usize,
     number: u64,
     rng: Rng,
-    /// Places in the list of devices, each with how many processes share it.
+    /// Indices in the list of devices, each with the number of processes that share it.
     gpus: Vec<(usize, u64)>,
 }
 
-/// What a sample shall hold, besides the host's fast group.
+/// The sections of a sample in addition to the host's fast group.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct SampleRequest {
     /// Number of the sample.
     pub number: u64,
-    /// When devices were told before: of them only what has changed since is told.
+    /// Time of the last device values; only later changes are sent.
     pub since: f64,
-    /// When those who use them were told before: of them only what has changed since is told.
+    /// Time of the last uses; only later changes are sent.
     pub uses_since: f64,
-    /// Everything, with what never changes.
+    /// All values, including static ones.
     pub full: bool,
-    /// The host's slow group.
+    /// Include the host's slow group.
     pub slow: bool,
-    /// What the driver says.
+    /// The state of the driver.
     pub driver: DriverState,
 }
 
-/// What the driver says to a tick.
+/// What the driver returns at a tick.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DriverState {
-    /// Nothing: it hangs.
+    /// Nothing, because it hangs.
     Hangs,
-    /// How the devices are.
+    /// The devices.
     #[default]
     Devices,
-    /// And who uses them.
+    /// The devices and the processes that use them.
     DevicesAndUses,
 }
 
 impl Machine {
-    /// Makes the node at this place of a fleet.
+    /// Returns the node with this index.
     pub fn new(population: &FleetSpec, node: u32, name: &NodeName) -> Self {
         let rng = Rng::new(population.seed).branch(1_000).branch(u64::from(node));
         let part = population.role(node);
@@ -132,18 +132,18 @@ impl Machine {
         }
     }
 
-    /// Makes the node as it is after it booted at `t`.
+    /// Returns the node after a reboot at `t`.
     #[must_use]
     pub fn rebooted(&self, t: f64) -> Self {
         Self { boot: random_uuid(self.rng.branch(4)), uptime: 30.0 - t, ..self.clone() }
     }
 
-    /// Returns what the node's own clock shows at `t`: seconds since it booted.
+    /// Returns the node's own time at `t`: seconds since its boot.
     pub fn clock(&self, t: f64) -> f64 {
         round_milli(self.uptime + t)
     }
 
-    /// Returns how the node's probe presents itself when it ticks every `pace` seconds.
+    /// Returns the probe's hello for an interval of `pace` seconds.
     pub fn hello(&self, t: f64, pace: f64) -> Hello {
         let grid = |floor: f64| pace * (floor / pace - 0.05).ceil().max(1.0);
         let processes = format!("{BACKEND}.processes");
@@ -181,7 +181,7 @@ impl Machine {
         }
     }
 
-    /// Returns one tick's sample.
+    /// Returns the sample of a tick.
     pub fn sample(&self, t: f64, ask: SampleRequest) -> Sample {
         let at = self.clock(t);
         let answers = ask.driver != DriverState::Hangs;
@@ -202,7 +202,7 @@ impl Machine {
         }
     }
 
-    /// Returns what the probe says when the driver has not answered for `lasting` seconds.
+    /// Returns the error for a driver that has not answered for `lasting` seconds.
     pub fn stuck_error(&self, t: f64, lasting: f64) -> SourceError {
         SourceError {
             at: self.clock(t),
@@ -216,7 +216,7 @@ impl Machine {
         }
     }
 
-    /// Returns what has happened to its devices after `since` and until `t`.
+    /// Returns the events of its devices after `since`, until `t`.
     pub fn events(&self, since: f64, t: f64) -> Vec<Event> {
         let event = |gpu: &Gpu| {
             let (at, code) = gpu.xid(since, t)?;
@@ -247,7 +247,7 @@ impl Machine {
         }
     }
 
-    /// Returns the slots whose process nobody has ended.
+    /// Returns the slots whose process was not killed.
     fn live_slots(&self, t: f64) -> impl Iterator<Item = &ProcessSlot> {
         self.slots.iter().filter(move |slot| {
             let generation = self.process_life(slot, t).generation;
@@ -324,7 +324,7 @@ impl Machine {
         self.rng.branch(6).below(40_000) + 4_000
     }
 
-    /// Pids count up from one generation to the next, and no two slots ever share one.
+    /// Returns a pid that grows with the generation and is unique among slots.
     fn pid(&self, slot: &ProcessSlot, life: Lifetime) -> u32 {
         let steps = slot.number + life.generation % 10_000 * (count(self.slots.len()) + 3);
         self.first_pid().saturating_add(u32::try_from(steps).unwrap_or(0))
@@ -349,7 +349,7 @@ fn device_fault(part: NodeRole, index: u32, devices: u32) -> Option<DeviceFault>
     (index == place).then_some(trouble)
 }
 
-/// Shares processes out: at least one for each work, on the devices of that work in turn.
+/// Distributes processes: at least one per workload, on its devices in turn.
 fn assign_slots(rng: Rng, processes: u32, works: &[Workload], gpus: &[Gpu]) -> Vec<ProcessSlot> {
     let processes = usize::try_from(processes).unwrap_or(usize::MAX);
     let is_used = |gpu: &Gpu| {
@@ -382,8 +382,8 @@ fn assign_slots(rng: Rng, processes: u32, works: &[Workload], gpus: &[Gpu]) -> V
     slots
 }
 
-/// Deals `devices` out to `processes`, in turn until each of both has one; a device comes with how
-/// many share it.
+/// Distributes `devices` to `processes` in turn until each of both has one; returns each device with
+/// the number of processes that share it.
 fn distribute(processes: usize, devices: usize) -> Vec<(usize, Vec<(usize, u64)>)> {
     let processes = if devices == 0 { 0 } else { processes.max(1) };
     let deals = processes.max(devices);

@@ -1,16 +1,16 @@
-//! Numbers that look drawn and are not: each depends on nothing but a seed, a path and a moment.
+//! Deterministic random numbers: each depends only on a seed, a path and a time.
 
-/// A place in the tree of all drawn numbers.
+/// A node in the tree of random numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Rng(u64);
 
 impl Rng {
-    /// Begins a tree.
+    /// Returns the root of the tree.
     pub(crate) const fn new(seed: u64) -> Self {
         Self(mix(seed))
     }
 
-    /// Returns the branch called `name`.
+    /// Returns the child with this name.
     pub(crate) const fn branch(self, name: u64) -> Self {
         Self(mix(self.0 ^ mix(name.wrapping_add(0x5851_f42d_4c95_7f2d))))
     }
@@ -29,29 +29,29 @@ impl Rng {
         key
     }
 
-    /// Returns a number below `bound`; 0 when that is 0.
+    /// Returns an integer below `bound`; 0 if `bound` is 0.
     pub(crate) fn below(self, bound: u32) -> u32 {
         let wide = (self.bits() >> 32) * u64::from(bound);
         u32::try_from(wide >> 32).unwrap_or(0)
     }
 
-    /// Returns a number from 0 up to, but not, 1.
+    /// Returns a number in [0, 1).
     pub(crate) fn unit(self) -> f64 {
         f64::from(self.below(u32::MAX)) / f64::from(u32::MAX)
     }
 
-    /// Returns a number between two.
+    /// Returns a number between `low` and `high`.
     pub(crate) fn range(self, low: f64, high: f64) -> f64 {
         low + (high - low) * self.unit()
     }
 
-    /// Picks one of a list.
+    /// Returns an element of a list; `None` if it is empty.
     pub(crate) fn pick<T>(self, list: &[T]) -> Option<&T> {
         let bound = u32::try_from(list.len()).unwrap_or(u32::MAX);
         list.get(usize::try_from(self.below(bound)).unwrap_or(0))
     }
 
-    /// Returns a smooth curve from -1 to 1 that has forgotten itself after `span` seconds.
+    /// Returns smooth noise in [-1, 1] at `t`, uncorrelated after `span` seconds.
     pub(crate) fn noise(self, t: f64, span: f64) -> f64 {
         let place = t / span;
         let knot = to_u64(place);
@@ -62,7 +62,7 @@ impl Rng {
     }
 }
 
-/// Splitmix64's step.
+/// One step of splitmix64.
 const fn mix(seed: u64) -> u64 {
     let z = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -70,7 +70,7 @@ const fn mix(seed: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// Returns the whole part; 0 for what is negative or no number.
+/// Truncates to an integer; 0 for negative numbers and NaN.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -80,12 +80,12 @@ pub(crate) const fn to_u64(value: f64) -> u64 {
     value as u64
 }
 
-/// Rounds to thousandths, as probes do.
+/// Rounds to thousandths, as the probes do.
 pub(crate) fn round_milli(value: f64) -> f64 {
     (value * 1000.0).round() / 1000.0
 }
 
-/// Something that happens again and again for a while.
+/// A periodic pulse; times are in seconds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pulse {
     pub(crate) period: f64,
@@ -94,12 +94,12 @@ pub(crate) struct Pulse {
 }
 
 impl Pulse {
-    /// Says whether it happens at `t`.
+    /// Returns true if the pulse is on at `t`.
     pub(crate) fn is_on(self, t: f64) -> bool {
         (t + self.phase).rem_euclid(self.period) < self.width
     }
 
-    /// Returns for how many seconds it has happened from 0 to `t`.
+    /// Returns the seconds that the pulse was on from 0 to `t`.
     pub(crate) fn on_seconds(self, t: f64) -> f64 {
         let until = |moment: f64| {
             (moment / self.period).floor() * self.width
@@ -109,18 +109,18 @@ impl Pulse {
     }
 }
 
-/// A rate that swings around its mean and bursts now and then; its sum never runs backwards.
+/// A rate that oscillates around a mean, with bursts; its integral is monotonic.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Flow {
     /// Units per second.
     pub(crate) mean: f64,
-    /// Share of the mean it swings by, 0 to 1.
+    /// Amplitude as a share of the mean, 0 to 1.
     pub(crate) swing: f64,
-    /// Seconds of one swing.
+    /// Seconds of one oscillation.
     pub(crate) period: f64,
-    /// Units per second on top while the pulse is on.
+    /// Additional units per second while the pulse is on.
     pub(crate) burst: f64,
-    /// When it bursts.
+    /// When the bursts are.
     pub(crate) pulse: Pulse,
 }
 
@@ -132,7 +132,7 @@ impl Flow {
         self.mean * (1.0 + self.swing * turn.cos()) + burst
     }
 
-    /// Returns what has flowed at `t` when `before` seconds of the mean had flowed at 0.
+    /// Returns the integral at `t`, which starts with `before` seconds of the mean at 0.
     pub(crate) fn total(&self, before: f64, t: f64) -> f64 {
         let turn = std::f64::consts::TAU / self.period;
         self.mean * (before + t + self.swing * (turn * t).sin() / turn)

@@ -1,4 +1,4 @@
-//! Which node plays which part.
+//! The size of a simulated fleet and the role of each node.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -6,60 +6,60 @@ use std::time::Duration;
 use crate::model::NodeName;
 use crate::sim::injected_fault::InjectedFault;
 
-/// Who is in the fleet.
+/// Describes a simulated fleet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FleetSpec {
-    /// Nodes; at least one is made.
+    /// Number of nodes, at least one.
     pub nodes: u32,
-    /// Devices of each node.
+    /// Devices per node.
     pub devices: u32,
-    /// Processes of each node, shared out among its busy devices.
+    /// Processes per node, distributed over its busy devices.
     pub processes: u32,
-    /// What everything is drawn from.
+    /// Seed of all random numbers.
     pub seed: u64,
     /// What the nodes do.
     pub scenario: Scenario,
-    /// What is wrong with the session of which node, by its place from 0.
+    /// Injected faults by node index, from 0.
     pub faults: BTreeMap<u32, InjectedFault>,
 }
 
 /// What the nodes of a fleet do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scenario {
-    /// A cluster on an ordinary day: jobs, idle nodes, and one of each kind of trouble.
+    /// Jobs, free nodes, and one of each kind of fault.
     Mixed,
-    /// Every node trains, and nothing is wrong.
+    /// All nodes train, without faults.
     Busy,
 }
 
-/// What one node does.
+/// What a node does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NodeRole {
-    /// Trains a job that spans nodes.
+    /// Trains a job over several nodes.
     Training,
-    /// The same, with one device that is too hot.
+    /// Trains, with one device that is too hot.
     Throttled,
-    /// The same, with one device that lags.
+    /// Trains, with one device that is too slow.
     Straggler,
-    /// The same, with one device lost and memory errors on another.
+    /// Trains, with one lost device and memory errors on another.
     Failing,
-    /// Devices split into slices.
+    /// Some devices are partitioned into MIG slices.
     Mig,
-    /// Half of it answers requests, half is free.
+    /// Half of it serves requests, half is free.
     Serving,
     /// Short runs, one after another.
     Sweep,
-    /// Memory is held and nothing is done.
+    /// Processes hold memory without computing.
     IdleHeld,
-    /// Nobody is there.
+    /// No processes.
     Free,
 }
 
-/// One of the first nodes of an ordinary day.
+/// A node with a fixed role in a mixed fleet.
 struct ScriptedNode {
     role: NodeRole,
     fault: Option<InjectedFault>,
-    /// Its place among those that appear in a small fleet.
+    /// Priority in small fleets: lower ranks are kept.
     rank: u32,
 }
 
@@ -72,7 +72,7 @@ const STALLING: InjectedFault =
 const FLAPPING: InjectedFault = InjectedFault::DropSession { after: Duration::from_secs(40) };
 const STUCK_DRIVER: InjectedFault = InjectedFault::StuckBackend { after: Duration::from_secs(15) };
 
-/// The nodes of a small fleet, in the order of their names.
+/// The first nodes of a mixed fleet, in the order of their names.
 const SCRIPTED_NODES: [ScriptedNode; 12] = [
     scripted(0, NodeRole::Training, None),
     scripted(1, NodeRole::Throttled, None),
@@ -88,11 +88,11 @@ const SCRIPTED_NODES: [ScriptedNode; 12] = [
     scripted(5, NodeRole::Free, Some(InjectedFault::RefusedPort)),
 ];
 
-/// How many nodes one job spans at most, and how many in a row do the same.
+/// Maximum nodes of a job, and number of consecutive nodes with the same role.
 const NODES_PER_JOB: u32 = 8;
 
 impl FleetSpec {
-    /// Makes the fleet of the demo: 8 devices a node, an ordinary day.
+    /// Returns the fleet of the demo: mixed, with 8 devices per node.
     pub fn demo(nodes: u32, seed: u64) -> Self {
         Self {
             nodes,
@@ -106,12 +106,12 @@ impl FleetSpec {
         }
     }
 
-    /// Makes a fleet that is busy everywhere, with nothing wrong; for measurements.
+    /// Returns a fully busy fleet without faults, for benchmarks.
     pub fn busy(nodes: u32, devices: u32, processes: u32, seed: u64) -> Self {
         Self { nodes, devices, processes, seed, scenario: Scenario::Busy, faults: BTreeMap::new() }
     }
 
-    /// Puts something wrong with the session of one node.
+    /// Injects a fault into a node.
     #[must_use]
     pub fn with_fault(mut self, node: u32, fault: InjectedFault) -> Self {
         self.faults.insert(node, fault);
@@ -146,13 +146,13 @@ impl FleetSpec {
     }
 }
 
-/// Returns who stands at this place among the first; a small fleet leaves the least telling out.
+/// Returns the scripted node with this index; a small fleet leaves out the highest ranks.
 fn scripted_node(node: u32, nodes: u32) -> Option<&'static ScriptedNode> {
     let place = usize::try_from(node).ok()?;
     SCRIPTED_NODES.iter().filter(|cast| cast.rank < nodes).nth(place)
 }
 
-/// Returns what the nodes behind the first do.
+/// Returns the role of a node after the scripted ones.
 fn generated_role(node: u32) -> NodeRole {
     match (node % 41, (node / NODES_PER_JOB) % 6) {
         (7, _) => NodeRole::Straggler,

@@ -1,4 +1,4 @@
-//! Real SSH servers on loopback, one for each simulated node.
+//! SSH servers on loopback, one per simulated node.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -22,36 +22,34 @@ use crate::sim::scenario::FleetSpec;
 use crate::sim::session;
 use crate::sim::sim_probe::ProbedNode;
 
-/// A fleet that is being served. Dropping it ends every server and every session.
+/// The running servers of a fleet. Dropping it ends all servers and sessions.
 #[derive(Debug)]
 pub struct SimFleet {
     /// The nodes, in order.
     pub nodes: Vec<SimNode>,
     servers: JoinSet<()>,
-    /// Ports that are taken, so that nobody else gets them, and do not listen.
+    /// Bound ports that do not listen, so that no other process gets them.
     closed: Vec<TcpSocket>,
 }
 
 /// How to reach one simulated node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SimNode {
-    /// Its name.
     pub name: NodeName,
-    /// Where its SSH server listens.
+    /// Address of its SSH server.
     pub address: SocketAddr,
-    /// The private key that is let in, as OpenSSH writes it. All nodes have the same.
+    /// The accepted private key in OpenSSH's format, the same for all nodes.
     pub client_key: String,
-    /// The host key the user knows, as one line of OpenSSH's; `None` when the user has never seen
-    /// this node.
+    /// The known host key as a line of OpenSSH; `None` if the node is unknown.
     pub host_key: Option<String>,
 }
 
-/// What the sessions of one node share.
+/// The state shared by the sessions of a node.
 #[derive(Debug)]
 pub(crate) struct SshServer {
     pub(crate) node: ProbedNode,
     pub(crate) config: Arc<Config>,
-    /// The key that is let in.
+    /// The accepted key.
     pub(crate) client_key: KeyData,
 }
 
@@ -98,7 +96,7 @@ pub async fn serve(population: &FleetSpec) -> io::Result<SimFleet> {
 }
 
 impl SimFleet {
-    /// Ends every server and every session, and waits until they have ended.
+    /// Ends all servers and sessions, and waits for their end.
     pub async fn stop(mut self) {
         self.closed.clear();
         self.servers.shutdown().await;
@@ -131,7 +129,7 @@ async fn accept_loop(listener: TcpListener, site: Arc<SshServer>) {
                 Ok((stream, _)) => {
                     sessions.spawn(session::run(Arc::clone(&site), stream));
                 }
-                // Out of descriptors: wait for some to come back.
+                // Out of descriptors: wait until some are closed.
                 Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
             },
             Some(_) = sessions.join_next() => {}
@@ -139,7 +137,7 @@ async fn accept_loop(listener: TcpListener, site: Arc<SshServer>) {
     }
 }
 
-/// Reads until the other side is tired of it.
+/// Reads until the client disconnects, without sending.
 async fn stay_silent(stream: TcpStream) {
     let mut dustbin = [0; 256];
     while stream.readable().await.is_ok() {
@@ -151,7 +149,7 @@ async fn stay_silent(stream: TcpStream) {
     }
 }
 
-/// Cheap handshakes: one curve, two fast ciphers, no waiting.
+/// Returns a configuration with cheap handshakes: one curve, two fast ciphers, no delay.
 fn config(host_key: PrivateKey, fault: Option<InjectedFault>) -> Config {
     let offered = if fault == Some(InjectedFault::RefuseAuth) {
         MethodKind::HostBased

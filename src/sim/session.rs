@@ -1,4 +1,4 @@
-//! One SSH session of a simulated node: let the key in, run the command, cut the line on demand.
+//! One SSH session of a simulated node: accepts the key, runs commands, cuts the connection on demand.
 
 use std::io;
 use std::pin::Pin;
@@ -22,7 +22,7 @@ use crate::sim::injected_fault::InjectedFault;
 use crate::sim::server::SshServer;
 use crate::sim::sim_probe::ProbeExit;
 
-/// How long a probe's last words may take.
+/// Limit for sending the last output of a probe.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Serves one connection until it ends. Dropping the future cuts the connection.
@@ -30,7 +30,7 @@ pub(crate) async fn run(site: Arc<SshServer>, stream: TcpStream) {
     if stream.set_nodelay(true).is_err() {
         return;
     }
-    // russh keeps the stream in a task of its own; this end of the wire reaches into it.
+    // russh owns the stream in its own task; dropping the cutter ends the stream there.
     let (_cutter, cut) = oneshot::channel();
     let (calls, mut called) = mpsc::channel(4);
     let door = SshHandler { server: Arc::clone(&site), channels: Vec::new(), requests: calls };
@@ -53,7 +53,7 @@ pub(crate) async fn run(site: Arc<SshServer>, stream: TcpStream) {
     }
 }
 
-/// A command to run on a channel.
+/// An exec request on a channel.
 struct ExecRequest {
     channel: Channel<Msg>,
     line: String,
@@ -63,7 +63,7 @@ async fn run_command(site: Arc<SshServer>, call: ExecRequest, handle: Handle) ->
     let id = call.channel.id();
     let (ears, mouth) = call.channel.split();
     let (heard, input) = mpsc::channel(8);
-    // Room for hello, an error and a sample; a probe nobody reads drops its new frames.
+    // Room for hello, an error and a sample; if the client does not read, new frames are dropped.
     let (output, spoken) = mpsc::channel(4);
     let (hear, speak) = (pump_input(ears, heard), pump_output(&mouth, spoken));
     let play = site.node.run_command(&call.line, input, output);
@@ -94,7 +94,7 @@ async fn run_command(site: Arc<SshServer>, call: ExecRequest, handle: Handle) ->
     ending
 }
 
-/// Hands over what comes, until the client sends no more.
+/// Forwards input until the client closes it.
 async fn pump_input(mut ears: ChannelReadHalf, heard: mpsc::Sender<Bytes>) {
     while let Some(message) = ears.wait().await {
         if matches!(message, ChannelMsg::Eof | ChannelMsg::Close) {
@@ -115,7 +115,7 @@ async fn pump_output(mouth: &ChannelWriteHalf<Msg>, mut spoken: mpsc::Receiver<B
     }
 }
 
-/// Who may come in, and what for.
+/// Authenticates clients and accepts exec requests.
 struct SshHandler {
     server: Arc<SshServer>,
     channels: Vec<Channel<Msg>>,
@@ -158,7 +158,7 @@ impl Handler for SshHandler {
         reply: ChannelOpenHandle,
         _session: &mut Session,
     ) -> Result<(), Self::Error> {
-        // As many as an OpenSSH server lets stand open.
+        // OpenSSH's default MaxSessions.
         if self.channels.len() < 10 {
             self.channels.push(channel);
             reply.accept().await;

@@ -1,6 +1,6 @@
-//! A simulated probe's side of one session: announce, take the source, tick, obey, end.
+//! A simulated probe in one session: announces itself, reads its source, sends samples, obeys commands.
 //!
-//! Knows bytes in and bytes out; SSH is around it.
+//! Works on byte streams, without SSH.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -25,25 +25,24 @@ const FULL_INTERVAL: f64 = 60.0;
 const STUCK_AFTER: f64 = 3.0;
 const STUCK_REPEAT: f64 = 2.0;
 
-/// One node as its sessions see it.
+/// The state of a node that its sessions share.
 #[derive(Clone, Debug)]
 pub(crate) struct ProbedNode {
-    /// The node.
     pub(crate) machine: Machine,
-    /// What is wrong with it.
+    /// The injected fault.
     pub(crate) fault: Option<InjectedFault>,
-    /// When the fleet began.
+    /// Start of the fleet.
     pub(crate) began: Instant,
-    /// Spreads the nodes' ticks over time.
+    /// Spreads the ticks of the nodes over time.
     pub(crate) rng: Rng,
 }
 
-/// How a session's command ends.
+/// How the command of a session ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ProbeExit {
-    /// By itself, with this status.
+    /// It exits with this status.
     Exited(u32),
-    /// By its alarm.
+    /// It is killed by its alarm.
     Killed,
     /// The connection is cut.
     Disconnected,
@@ -58,7 +57,7 @@ impl ProbedNode {
         self.began + Duration::try_from_secs_f64(t).unwrap_or_default()
     }
 
-    /// Plays the command of this line until it ends.
+    /// Runs the command of a launch line to its end.
     pub(crate) async fn run_command(
         &self,
         line: &str,
@@ -98,7 +97,7 @@ impl ProbedNode {
 }
 
 async fn send_text(output: &mpsc::Sender<Bytes>, text: &str) {
-    // When nobody listens any more, the input ends too, and that ends the probe.
+    // If the client is gone, the end of the input ends the probe.
     drop(output.send(Bytes::copy_from_slice(text.as_bytes())).await);
 }
 
@@ -107,7 +106,7 @@ async fn wait_for_eof(input: &mut mpsc::Receiver<Bytes>) -> ProbeExit {
     ProbeExit::Exited(0)
 }
 
-/// Takes exactly the source, and what came behind it.
+/// Reads the source; returns it and the bytes after it.
 async fn read_python_source(
     input: &mut mpsc::Receiver<Bytes>,
     launch: &LaunchLine,
@@ -120,7 +119,7 @@ async fn read_python_source(
     Some((source, rest))
 }
 
-/// Takes lines up to the one that is the nonce, and what came behind it.
+/// Reads the source up to the line with the nonce; returns it and the bytes after it.
 async fn read_shell_source(
     input: &mut mpsc::Receiver<Bytes>,
     launch: &LaunchLine,
@@ -150,7 +149,7 @@ struct SimProbe<'a> {
     began: f64,
     interval: f64,
     focus: Option<f64>,
-    /// The pace the last hello told.
+    /// The interval in the last hello.
     announced: Option<f64>,
     next: f64,
     dead_man: Duration,
@@ -163,7 +162,7 @@ struct SimProbe<'a> {
     slow_at: f64,
     uses_at: f64,
     stuck_told_at: f64,
-    /// Frames to be sent at once.
+    /// Answers to send at once.
     answers: Vec<Vec<u8>>,
     events_at: f64,
 }
@@ -207,7 +206,7 @@ impl<'a> SimProbe<'a> {
         self.focus.unwrap_or(self.interval)
     }
 
-    /// Ticks and obeys until the input ends, the alarm rings, or a fault strikes.
+    /// Handles ticks and commands until the input ends, the alarm fires, or a fault ends the session.
     async fn run(&mut self, mut input: mpsc::Receiver<Bytes>) -> ProbeExit {
         loop {
             let wake = self.node.instant(self.next).min(self.dies_at);
@@ -235,7 +234,7 @@ impl<'a> SimProbe<'a> {
         }
     }
 
-    /// Obeys what is for this node.
+    /// Executes the commands for this node.
     fn on_input(&mut self, bytes: &[u8]) {
         for line in self.lines.push(bytes) {
             match Command::parse(&line, &self.node_name) {
@@ -262,7 +261,7 @@ impl<'a> SimProbe<'a> {
         self.next = self.next.min(self.node.now() + self.tick_interval());
     }
 
-    /// The second tick comes soon, so that there are rates; then each keeps to the node's own grid.
+    /// Schedules the next tick: the second one early, to have rates, then on the node's own grid.
     fn schedule_next(&mut self) {
         let (now, pace) = (self.node.now(), self.tick_interval());
         if self.number == 1 {
@@ -276,7 +275,7 @@ impl<'a> SimProbe<'a> {
         }
     }
 
-    /// One tick; `Some` when it was the last.
+    /// Handles a tick; `Some` if the session ends.
     async fn tick(&mut self) -> Option<ProbeExit> {
         let t = self.node.now();
         let age = t - self.began;
@@ -311,7 +310,7 @@ impl<'a> SimProbe<'a> {
         self.send_sample(t, sampled_at, is_stuck).await
     }
 
-    /// Sends a hello when there was none yet or the pace has changed.
+    /// Sends a hello if there was none or the interval has changed.
     async fn send_hello(&mut self, t: f64) {
         let pace = self.tick_interval();
         if self.announced == Some(pace) {
@@ -333,7 +332,7 @@ impl<'a> SimProbe<'a> {
         drop(self.output.send(encode(&Body::Hello(hello)).into()).await);
     }
 
-    /// Says whether the driver hangs, and tells so when that has lasted.
+    /// Returns true if the driver hangs, and reports it after [`STUCK_AFTER`].
     async fn report_stuck(&mut self, t: f64) -> bool {
         let Some(InjectedFault::StuckBackend { after }) = self.node.fault else { return false };
         let lasting = t - self.began - after.as_secs_f64();
@@ -345,7 +344,7 @@ impl<'a> SimProbe<'a> {
         lasting >= 0.0
     }
 
-    /// Tells what has happened to the devices; nobody waits for somebody who does not listen.
+    /// Sends the events of the devices; drops them if the client does not read.
     fn send_events(&mut self, t: f64) {
         for event in self.machine.events(self.events_at, t) {
             drop(self.output.try_send(encode(&Body::Event(event)).into()));
@@ -375,7 +374,7 @@ impl<'a> SimProbe<'a> {
         let sent = if self.node.fault == Some(InjectedFault::SlowFrames) {
             self.send_slowly(&frame).await
         } else {
-            // Never waits: when nobody reads, this tick is dropped and its number tells.
+            // Never waits: if the client does not read, the sample is dropped, which its number shows.
             self.output.try_send(corrupt_frame(self.node.fault, self.number, frame).into())
         };
         match sent {

@@ -1,11 +1,11 @@
-//! What runs on a simulated node: jobs, their owners, their processes, and the load they make.
+//! Workloads of a simulated node: jobs, owners, processes, and the load that they cause.
 
 use std::f64::consts::TAU;
 
 use crate::sim::rng::{Pulse, Rng, to_u64};
 use crate::sim::scenario::{FleetSpec, NodeRole};
 
-/// Somebody who owns processes.
+/// A user.
 #[derive(Debug)]
 pub(crate) struct Owner {
     pub(crate) name: &'static str,
@@ -39,46 +39,46 @@ const IDLE_HELD: [&str; 2] = [
     "python -i explore.py --checkpoint /scratch/grace/last.pt",
 ];
 
-/// What a group of devices does.
+/// The kind of a workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WorkloadKind {
-    /// One job over many devices and nodes, in step.
+    /// One job over many devices and nodes, synchronised.
     Training,
-    /// Answers requests, more by day than by night.
+    /// Serves requests, with a daily cycle.
     Serving,
     /// Short runs, one after another.
     Sweep,
-    /// Holds memory and does nothing.
+    /// Holds memory without computing.
     IdleHeld,
-    /// Nobody is there.
+    /// No processes.
     Free,
 }
 
-/// One group of devices of one node that do the same.
+/// The workload of a group of devices on one node.
 #[derive(Clone, Debug)]
 pub(crate) struct Workload {
     pub(crate) kind: WorkloadKind,
-    /// Shared by all nodes of a job.
+    /// The same for all nodes of a job.
     pub(crate) rng: Rng,
-    /// Number of the scheduler's job; held and free devices have none.
+    /// Job id; `None` for idle-held and free devices.
     pub(crate) job: Option<u32>,
     pub(crate) owner: &'static Owner,
     pub(crate) command: &'static str,
     pub(crate) checkpoint: Pulse,
 }
 
-/// One life of a process: which, and when it began.
+/// The lifetime of a process.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Lifetime {
-    /// 0 for the one at the beginning.
+    /// Number of the process in its slot, from 0.
     pub(crate) generation: u64,
-    /// Seconds of the fleet's time; before it began when negative.
+    /// Start in the fleet's time, in seconds; negative before the fleet's start.
     pub(crate) began: f64,
-    /// Seconds it lasts.
+    /// Duration in seconds.
     pub(crate) lasts: f64,
 }
 
-/// Returns the groups of a node's devices, in order; each with how many devices it has.
+/// Returns the workloads of a node, in order, each with its number of devices.
 pub(crate) fn node_workloads(population: &FleetSpec, node: u32) -> Vec<(Workload, u32)> {
     let all = population.devices;
     let half = all.div_ceil(2);
@@ -139,13 +139,13 @@ impl Workload {
             checkpoint: Pulse {
                 period: rng.branch(5).range(120.0, 220.0).round(),
                 width: if kind == WorkloadKind::Training { 8.0 } else { 0.0 },
-                // Nobody's first picture is that of a checkpoint.
+                // No checkpoint in the first seconds.
                 phase: rng.branch(6).range(20.0, 60.0).round(),
             },
         }
     }
 
-    /// Returns how much of its time a device works at `t`, 0 to 100.
+    /// Returns the utilization of a device at `t`, in %.
     pub(crate) fn load(&self, device: Rng, t: f64) -> f64 {
         let load = match self.kind {
             WorkloadKind::Training if self.checkpoint.is_on(t) => 4.0 + 3.0 * device.noise(t, 1.5),
@@ -171,7 +171,7 @@ impl Workload {
         load.clamp(0.0, 100.0)
     }
 
-    /// Returns how much of a device's memory is in use at `t`, 0 to 1.
+    /// Returns the used share of a device's memory at `t`, 0 to 1.
     pub(crate) fn memory(&self, device: Rng, t: f64) -> f64 {
         match self.kind {
             WorkloadKind::Training => {
@@ -188,7 +188,7 @@ impl Workload {
         }
     }
 
-    /// Returns the life a process on this device leads at `t`.
+    /// Returns the lifetime of the process on this device at `t`.
     pub(crate) fn lifetime(&self, device: Rng, t: f64) -> Lifetime {
         if self.kind != WorkloadKind::Sweep {
             let age = self.rng.branch(10).range(1_500.0, 100_000.0).round();

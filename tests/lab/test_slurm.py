@@ -385,7 +385,7 @@ class Ends(SlurmCase):
         number = self.sbatch("-J", "brief", command="true")
         wait_for("it is over", lambda: "COMPLETED" in self.lab.run("scontrol", "show", "job", number).stdout)
         self.assertIn(f"job {number} has ended", self.once("--job", number))
-        self.assertRegex(self.once("--job", "4000"), r"there never was a job 4000: the next one gets the number \d+")
+        self.assertRegex(self.once("--job", "4000"), r"job 4000 never existed: the next id is \d+")
         conf = f"{self.lab.root}/run/lab/slurm/etc/slurm.conf"
         with open(conf, encoding="utf-8") as file:
             text = file.read()
@@ -403,7 +403,7 @@ class Ends(SlurmCase):
         home = self.lab.home("wrong")
         with open(f"{home}/slurm.conf", "w", encoding="utf-8") as file:
             file.write(f"{conf}KeyOfTomorrow=yes\n")
-        words = "has a mistake: Parsing error at unrecognized key: KeyOfTomorrow"
+        words = "has an error: Parsing error at unrecognized key: KeyOfTomorrow"
         wrong = ("sh", "-c", 'SLURM_CONF=$HOME/slurm.conf exec gtop "$@"', "gtop")
         done = self.lab.run(*wrong, "--slurm", "--once", home="wrong")
         self.assertIn(words, done.stdout)

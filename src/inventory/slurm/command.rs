@@ -1,4 +1,4 @@
-//! Programs of Slurm, run with all that keeps them from surprising us.
+//! Runs Slurm's commands with a time limit, an output limit and a controlled environment.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -13,20 +13,19 @@ use crate::model::{Job, JobId, NodeName};
 use crate::nodeset;
 use crate::transport::{ProgramCall, ProgramOutput, run_program};
 
-/// How long a program of Slurm may take. A controller that hangs is reported after 20 s by Slurm
-/// itself, in better words than ours.
+/// Limit for a command. Slurm itself reports a hanging controller after 20 s, with a better message.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(30);
-/// Most nodes that are named in a command line.
+/// Maximum number of nodes in a command line.
 const MAX_NODES_PER_COMMAND: usize = 1000;
-/// Most bytes of an answer: 20,000 jobs take a fifth of it.
+/// Maximum bytes of output: 20,000 jobs take a fifth of it.
 const MAX_OUTPUT_SIZE: usize = 24 << 20;
 
-/// Asks for jobs once, without their devices.
+/// Runs `squeue` once; the jobs have no devices.
 pub async fn fetch_jobs(filter: &JobFilter) -> Result<Vec<Job>, SlurmError> {
     Ok(fetch_queue(filter).await?.jobs)
 }
 
-/// Asks for the queue.
+/// Runs `squeue` and parses its output.
 pub(super) async fn fetch_queue(filter: &JobFilter) -> Result<Queue, SlurmError> {
     let mark = random_boundary();
     let answer = run_command("squeue", &queue::arguments(filter, &mark), "").await?;
@@ -41,7 +40,7 @@ pub(super) async fn fetch_queue(filter: &JobFilter) -> Result<Queue, SlurmError>
     }
 }
 
-/// Asks about jobs: one program, one question each.
+/// Runs one `scontrol` with a `show job` line per job.
 pub(super) async fn fetch_details(
     jobs: &BTreeMap<JobId, String>,
 ) -> Result<ProgramOutput, SlurmError> {
@@ -55,7 +54,7 @@ pub(super) async fn fetch_details(
         return Ok(answer);
     }
     let trouble = SlurmError::from_stderr("scontrol", &answer.complaint);
-    // Of jobs that were over it has forgotten all.
+    // The jobs have ended and were purged.
     let is_forgotten = trouble.kind == SlurmErrorKind::NoSuchJob;
     if is_forgotten || (answer.succeeded && answer.output.trim().is_empty()) {
         return Ok(answer);
@@ -67,13 +66,13 @@ pub(super) async fn fetch_details(
     Err(trouble)
 }
 
-/// Asks where nodes are reached that are not reached by their names; `None` for those that are.
+/// Runs `sinfo` for the addresses of nodes; `None` for a node that is reached by its name.
 pub async fn fetch_node_addresses(
     nodes: &BTreeSet<NodeName>,
 ) -> BTreeMap<NodeName, Option<String>> {
     let mut words: Vec<OsString> =
         ["--noheader", "--Node", "--format=%N|%o|%n"].iter().map(Into::into).collect();
-    // A command line is not endless.
+    // Stays below the maximum length of a command line.
     if nodes.len() <= MAX_NODES_PER_COMMAND {
         words.push(format!("--nodes={}", nodeset::fold(nodes.iter().map(NodeName::as_str))).into());
     }
@@ -82,7 +81,7 @@ pub async fn fetch_node_addresses(
     parse_addresses(&answer.output, nodes)
 }
 
-/// Reads lines such as `gpu01|10.0.0.1|gpu01-host` of a node, its address and its host name.
+/// Parses lines of node, address and host name, such as `gpu01|10.0.0.1|gpu01-host`.
 fn parse_addresses(output: &str, nodes: &BTreeSet<NodeName>) -> BTreeMap<NodeName, Option<String>> {
     let lines = output.lines().filter_map(|line| {
         let mut fields = line.split('|').map(str::trim);
@@ -92,11 +91,11 @@ fn parse_addresses(output: &str, nodes: &BTreeSet<NodeName>) -> BTreeMap<NodeNam
         Some((node, address.map(str::to_owned)))
     });
     let told: BTreeMap<NodeName, Option<String>> = lines.collect();
-    // Of those that are not told of it is not asked again.
+    // Nodes without a line get `None`, so that they are not queried again.
     nodes.iter().map(|node| (node.clone(), told.get(node).cloned().flatten())).collect()
 }
 
-/// Says whether this may be a host or an address, and nothing else.
+/// Returns true if the text can be a host name or an address.
 fn is_address(text: &str) -> bool {
     NodeName::new(text).is_ok_and(|name| !name.as_str().contains(['@', '/']))
 }
@@ -109,7 +108,7 @@ pub(super) async fn run_command(
     run_command_within(COMMAND_TIMEOUT, program, words, input).await
 }
 
-/// Runs a program of Slurm, or one that belongs to it.
+/// Runs a command of Slurm within a time limit.
 pub async fn run_command_within(
     limit: Duration,
     program: &str,
@@ -120,9 +119,9 @@ pub async fn run_command_within(
         program,
         words,
         input,
-        // Moments as seconds; no zone has a say in them.
+        // Unix times, independent of the time zone.
         environment: &[("SLURM_TIME_FORMAT", "%s")],
-        // What the user's own squeue is to show by default is not what we ask for.
+        // The user's SQUEUE_ variables would change the output.
         without: "SQUEUE_",
         limit,
         most: MAX_OUTPUT_SIZE,
@@ -132,10 +131,10 @@ pub async fn run_command_within(
         .map_err(|fault| SlurmError::from_run_error(program, &fault, limit.as_secs()))
 }
 
-/// Returns what no job's name can hold by intent.
+/// Returns a random boundary, so that no job name can contain it on purpose.
 fn random_boundary() -> String {
     let mut bytes = [0_u8; 8];
-    // Without randomness only a name made for it could profit.
+    // Without randomness only a crafted job name could contain it.
     _ = getrandom(&mut bytes, GetRandomFlags::empty());
     bytes.iter().fold(String::new(), |mut text, byte| {
         _ = write!(text, "{byte:02x}");

@@ -1,49 +1,46 @@
-//! Why Slurm does not answer, in our words and with a remedy.
+//! Classifies errors of Slurm's commands and gives each a message and a remedy.
 
 use crate::model::clean;
 use crate::transport::ProgramError;
 
-/// What is wrong and what to do about it.
+/// An error of a Slurm command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlurmError {
-    /// Which kind.
     pub kind: SlurmErrorKind,
-    /// What is wrong, in a few words.
+    /// One sentence for the screen.
     pub message: String,
-    /// What a person can do about it.
+    /// What the user can do about it.
     pub remedy: &'static str,
 }
 
-/// The kinds of trouble with Slurm.
+/// The kinds of errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SlurmErrorKind {
-    /// Its programs are not here.
+    /// The command is not on the `PATH`.
     NotInstalled,
-    /// Its configuration is not here.
+    /// No configuration was found.
     NoConfiguration,
-    /// Its configuration is here, and holds what this Slurm does not understand.
+    /// The configuration has an error, or a key that this version does not know.
     BadConfiguration,
-    /// Nothing listens where the controller should be.
+    /// The controller cannot be connected to.
     ControllerDown,
-    /// The controller takes connections and says nothing.
+    /// The controller accepts connections and does not answer.
     ControllerUnresponsive,
-    /// The service that vouches for users does not work.
+    /// The authentication service does not work.
     Munge,
-    /// Nothing came in time.
+    /// The command was killed at its time limit.
     TimedOut,
-    /// It printed something else than what it was asked for.
+    /// The command printed something else than requested.
     UnexpectedOutput,
-    /// There is no such job any more.
+    /// The job is not known, or no longer.
     NoSuchJob,
-    /// There is no such user, or the like.
+    /// A user, a partition or an account does not exist.
     InvalidArgument,
-    /// Not allowed.
     PermissionDenied,
-    /// Anything else.
     Other,
 }
 
-/// What programs say, and what that means. The first that fits counts: one trouble brings others.
+/// Texts in stderr and the kind they mean. The first match counts, because one error causes others.
 const PATTERNS: &[(&str, SlurmErrorKind)] = &[
     ("munge", SlurmErrorKind::Munge),
     ("authentication", SlurmErrorKind::Munge),
@@ -73,23 +70,23 @@ const PATTERNS: &[(&str, SlurmErrorKind)] = &[
 ];
 
 impl SlurmError {
-    /// Reads what a program of Slurm complained about.
+    /// Classifies the stderr of a command.
     pub fn from_stderr(program: &str, complaint: &str) -> Self {
         let words = complaint.to_ascii_lowercase();
         let kind = PATTERNS.iter().find(|(sign, _)| words.contains(sign));
         let kind = kind.map_or(SlurmErrorKind::Other, |(_, kind)| *kind);
-        // The last line of these only says that there is a mistake.
+        // The last line only says that there is an error.
         let names_it_first = kind == SlurmErrorKind::BadConfiguration;
         let line = if names_it_first { first_error_line(complaint) } else { last_line(complaint) };
         Self::new(kind, program, &line)
     }
 
-    /// Says that a program printed something else than what it was asked for.
+    /// Returns an error for output that is not what was requested.
     pub(super) fn unexpected_output(program: &str, sentence: &str) -> Self {
         Self::new(SlurmErrorKind::UnexpectedOutput, program, sentence)
     }
 
-    /// Reads why a program of Slurm has not answered at all.
+    /// Classifies why a command could not be run to its end.
     pub fn from_run_error(program: &str, fault: &ProgramError, seconds: u64) -> Self {
         match fault {
             ProgramError::NotFound => Self::new(SlurmErrorKind::NotInstalled, program, ""),
@@ -97,7 +94,7 @@ impl SlurmError {
             ProgramError::TimedOut(complaint) => {
                 let known = Self::from_stderr(program, complaint);
                 if known.kind == SlurmErrorKind::Other {
-                    let line = format!("{program} has not answered within {seconds} s");
+                    let line = format!("{program} did not answer within {seconds} s");
                     return Self::new(SlurmErrorKind::TimedOut, program, &line);
                 }
                 known
@@ -113,34 +110,34 @@ impl SlurmError {
                 "start gtop on a login node of the cluster, or load its Slurm module",
             ),
             Kind::NoConfiguration => (
-                "Slurm's configuration is not found on this machine".to_owned(),
+                "Slurm's configuration was not found on this machine".to_owned(),
                 "check /etc/slurm/slurm.conf and SLURM_CONF, or ask the administrator",
             ),
             Kind::BadConfiguration => (
-                format!("Slurm's configuration on this machine has a mistake: {line}"),
+                format!("Slurm's configuration on this machine has an error: {line}"),
                 "tell the administrator; an older Slurm here may not know a new key of slurm.conf",
             ),
             Kind::ControllerDown => (
                 "the Slurm controller is down".to_owned(),
-                "see scontrol ping, and ask the administrator; gtop asks again by itself",
+                "run scontrol ping, and ask the administrator; gtop retries automatically",
             ),
             Kind::ControllerUnresponsive => (
                 "the Slurm controller does not answer".to_owned(),
-                "it is overloaded or hangs: ask the administrator; gtop asks again by itself",
+                "it is overloaded or hangs: ask the administrator; gtop retries automatically",
             ),
             Kind::Munge => (
-                "munge, which vouches for users, does not work on this machine".to_owned(),
-                "see whether munge -n works, and ask the administrator to restart munged",
+                "munge, which authenticates users, does not work on this machine".to_owned(),
+                "check whether munge -n works, and ask the administrator to restart munged",
             ),
             Kind::TimedOut => {
-                (line.to_owned(), "the controller may be overloaded; gtop asks again by itself")
+                (line.to_owned(), "the controller may be overloaded; gtop retries automatically")
             }
             Kind::UnexpectedOutput => {
-                (line.to_owned(), "run it by hand to see what it says; gtop asks again by itself")
+                (line.to_owned(), "run it by hand to see its output; gtop retries automatically")
             }
             Kind::NoSuchJob => (
-                "there is no such job in the queue".to_owned(),
-                "it has ended, or the number is wrong: squeue lists those that are there",
+                "the job is not in the queue".to_owned(),
+                "it has ended, or the id is wrong: squeue lists the current jobs",
             ),
             Kind::InvalidArgument => (line.to_owned(), "correct the options"),
             Kind::PermissionDenied => (line.to_owned(), "ask the administrator what you may see"),
@@ -150,13 +147,13 @@ impl SlurmError {
     }
 }
 
-/// Returns the line that says most: the last one that is not empty.
+/// Returns the last line that is not empty.
 fn last_line(complaint: &str) -> String {
     let lines = complaint.lines().map(|line| clean(line, 300));
     strip_program(&lines.rev().find(|line| !line.is_empty()).unwrap_or_default())
 }
 
-/// Returns the line that names a mistake in the configuration: the first error.
+/// Returns the first line with an error.
 fn first_error_line(complaint: &str) -> String {
     let mut lines = complaint.lines().map(|line| clean(line, 300));
     lines
@@ -164,14 +161,14 @@ fn first_error_line(complaint: &str) -> String {
         .map_or_else(|| last_line(complaint), |line| strip_program(&line))
 }
 
-/// Takes off who says it.
+/// Removes the name of the program.
 fn strip_program(line: &str) -> String {
     let said = match line.split_once("error: ") {
         Some((program, said)) if program.split(' ').count() <= 2 => said,
         _ => line,
     };
     let said = said.strip_prefix("_parse_next_key: ").unwrap_or(said);
-    if said.is_empty() { "it said nothing".to_owned() } else { said.to_owned() }
+    if said.is_empty() { "it printed nothing".to_owned() } else { said.to_owned() }
 }
 
 #[cfg(test)]
@@ -231,7 +228,7 @@ mod tests {
         let trouble = SlurmError::from_stderr("squeue", said);
         assert_eq!(
             trouble.message,
-            "Slurm's configuration on this machine has a mistake: Parsing error at unrecognized key: Foo"
+            "Slurm's configuration on this machine has an error: Parsing error at unrecognized key: Foo"
         );
     }
 

@@ -1,17 +1,16 @@
-//! Generic resources as Slurm writes them: `gpu:h100:4(IDX:1,4-6),shard:3(IDX:5)`.
+//! Parses Slurm's generic resources: `gpu:h100:4(IDX:1,4-6),shard:3(IDX:5)`.
 
 use std::collections::BTreeSet;
 
 use crate::model::DeviceAllocation;
 
-/// Names under which sites count accelerators. `shard` and `mps` are parts of the devices at the
-/// places they name.
+/// Names of accelerator resources. `shard` and `mps` are shares of the devices at their indices.
 const ACCELERATORS: [&str; 7] = ["gpu", "shard", "mps", "tpu", "npu", "dcu", "xpu"];
 
-/// More devices than a node can have.
+/// Upper limit for device indices of a node.
 const MAX_DEVICES: u32 = 4096;
 
-/// Returns which devices a job has on a node by the resources it has there.
+/// Returns the devices of a job on a node from its resources there.
 pub(super) fn parse_allotment(text: &str) -> DeviceAllocation {
     let mut places = BTreeSet::new();
     let mut unplaced = 0_u32;
@@ -22,7 +21,7 @@ pub(super) fn parse_allotment(text: &str) -> DeviceAllocation {
         }
     }
     if unplaced > 0 {
-        // Some places are known and some are not: all that is certain is how many there are.
+        // Not all indices are known, so only the count is certain.
         let known = u32::try_from(places.len()).unwrap_or(MAX_DEVICES);
         return DeviceAllocation::Count(unplaced.saturating_add(known).min(MAX_DEVICES));
     }
@@ -32,12 +31,12 @@ pub(super) fn parse_allotment(text: &str) -> DeviceAllocation {
     DeviceAllocation::Indices(places.into_iter().collect())
 }
 
-/// Says whether resources name an accelerator at all.
+/// Returns true if the resources include an accelerator.
 pub(super) fn names_accelerators(text: &str) -> bool {
     split_resources(text).any(|part| is_accelerator(part) && resource_count(part) > 0)
 }
 
-/// Splits at commas that stand outside parentheses.
+/// Splits at commas outside parentheses.
 fn split_resources(text: &str) -> impl Iterator<Item = &str> {
     let mut depth = 0_usize;
     text.split(move |letter: char| {
@@ -60,15 +59,15 @@ fn resource_name(part: &str) -> &str {
     part.split([':', '=', '(']).next().unwrap_or_default()
 }
 
-/// Returns the number in `gpu:h100:4(IDX:1,4-6)`; 1 when none stands there.
+/// Returns the count in `gpu:h100:4(IDX:1,4-6)`; 1 if there is none.
 fn resource_count(part: &str) -> u32 {
     let part = part.replace("(null)", "");
     let plain = part.split_once('(').map_or(&*part, |(plain, _)| plain);
     plain.rsplit([':', '=']).next().and_then(|number| number.parse().ok()).unwrap_or(1)
 }
 
-/// Reads `(IDX:1,4-6)`. `None` when places are not told, make no sense, or are not as many as the devices;
-/// of parts of devices there may be any number at a place.
+/// Parses `(IDX:1,4-6)`. `None` if indices are missing, malformed, or differ in number from the
+/// devices; shares of devices may have any number per index.
 fn parse_indices(part: &str) -> Option<Vec<u32>> {
     let (_, rest) = part.split_once("(IDX:")?;
     let (inside, _) = rest.split_once(')')?;

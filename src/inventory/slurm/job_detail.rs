@@ -1,8 +1,8 @@
-//! What `scontrol show job -d` says of the devices of jobs.
+//! Parses the devices of jobs in the output of `scontrol show job -d`.
 //!
-//! Its text can be forged: a job's name, comment or command may hold newlines, and lines that look
-//! like another job's. A record counts only when it goes on with the name that `squeue` told, and
-//! only up to where such texts begin; two records of one job that differ say nothing.
+//! The output can be forged: a job's name, comment or command may contain newlines and lines of a fake
+//! record. A record counts only if its name is the one that `squeue` printed, and only up to the first
+//! line that the user controls; contradicting records of a job are dropped.
 
 use std::collections::BTreeMap;
 
@@ -10,25 +10,24 @@ use crate::inventory::slurm::gres::{names_accelerators, parse_allotment};
 use crate::inventory::slurm::queue;
 use crate::model::{DeviceAllocation, JobId, JobOutcome, NodeName};
 
-/// What is known of one job.
+/// Details of one job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct JobDetail {
     pub(super) sluid: Option<JobId>,
-    /// Empty when nothing is said.
+    /// Empty if not known.
     pub(super) devices: BTreeMap<NodeName, DeviceAllocation>,
-    /// How it ended; `None` while it goes on.
+    /// How it ended; `None` while it runs.
     pub(super) outcome: Option<JobOutcome>,
 }
 
-/// Reads the records of the jobs that were asked about: their numbers and their names as
-/// `squeue` writes them.
+/// Parses the records of the requested jobs, given by id and unescaped name.
 pub(super) fn parse(output: &str, names: &BTreeMap<JobId, String>) -> BTreeMap<JobId, JobDetail> {
     let mut details: BTreeMap<JobId, Option<JobDetail>> = BTreeMap::new();
-    // Where it does not echo what it reads, its prompt and its answer share a line.
+    // Without echo, the prompt and the answer share a line.
     let output = output.replace("scontrol: JobId=", "\nJobId=");
     for record in records(&output) {
         let Some((id, rest)) = match_header(record, names) else { continue };
-        // One that was cut says nothing: what is missing would be taken for not there.
+        // A truncated record is dropped: missing lines would look like missing devices.
         let Some(detail) = parse_record(rest) else { continue };
         let known = details.entry(id).or_insert_with(|| Some(detail.clone()));
         if known.as_ref() != Some(&detail) {
@@ -38,14 +37,14 @@ pub(super) fn parse(output: &str, names: &BTreeMap<JobId, String>) -> BTreeMap<J
     details.into_iter().filter_map(|(id, detail)| Some((id, detail?))).collect()
 }
 
-/// Cuts before each `JobId=` that begins a line.
+/// Splits before each `JobId=` at the start of a line.
 fn records(output: &str) -> impl Iterator<Item = &str> {
     output.split("\nJobId=").enumerate().filter_map(|(place, record)| {
         if place == 0 { record.strip_prefix("JobId=") } else { Some(record) }
     })
 }
 
-/// Takes `11 ArrayJobId=2 ArrayTaskId=0 JobName=sweep` off a record of a job that was asked about.
+/// Strips the header, such as `11 ArrayJobId=2 ArrayTaskId=0 JobName=sweep`, from a requested job's record.
 fn match_header<'a>(record: &'a str, names: &BTreeMap<JobId, String>) -> Option<(JobId, &'a str)> {
     let (id, rest) = record.split_once(' ')?;
     let id = JobId::new(id)?;
@@ -77,7 +76,7 @@ fn parse_record(text: &str) -> Option<JobDetail> {
             break;
         }
     }
-    // A job that is over, or being started, has resources and no place for them.
+    // A job that has ended, or is starting, has resources but no device indices.
     let is_nowhere = detail.devices.values().all(|devices| *devices == DeviceAllocation::None);
     if wants_devices && is_nowhere {
         detail.devices.clear();
@@ -85,7 +84,7 @@ fn parse_record(text: &str) -> Option<JobDetail> {
     is_whole.then_some(detail)
 }
 
-/// Reads `gpu[01-02] CPU_IDs=0-7 Mem=0 GRES=gpu:h100:8(IDX:0-7)`.
+/// Parses `gpu[01-02] CPU_IDs=0-7 Mem=0 GRES=gpu:h100:8(IDX:0-7)`.
 fn parse_node_line(line: &str, devices: &mut BTreeMap<NodeName, DeviceAllocation>) {
     let Some((list, rest)) = line.split_once(' ') else { return };
     let Some((_, gres)) = rest.split_once("GRES=") else { return };

@@ -1,4 +1,4 @@
-//! The nodes of jobs, and how to reach them.
+//! Turns the nodes of jobs into targets.
 
 use std::collections::BTreeSet;
 
@@ -6,19 +6,19 @@ use crate::inventory::slurm::queue;
 use crate::model::{Job, NodeName};
 use crate::transport::{Profile, Reach, SshTarget, Target};
 
-/// Returns how to reach the nodes of jobs, each once.
+/// Returns the targets of the nodes of jobs, without duplicates.
 pub fn targets_of_jobs(jobs: &[Job]) -> Vec<Target> {
     merge_targets(&[], jobs)
 }
 
-/// Returns how to reach the nodes of a list as Slurm writes it; none where it makes no sense.
+/// Returns the targets of a Slurm node list; none if it is malformed.
 pub fn targets_of_nodelist(list: &str) -> Vec<Target> {
     let own = own_names();
     let nodes = queue::parse_nodelist(list).unwrap_or_default();
     nodes.iter().map(|node| target(node, &own)).collect()
 }
 
-/// Returns the nodes of all jobs, each once, after those that are watched anyway.
+/// Returns `fixed` and the nodes of all jobs, without duplicates, in natural order.
 pub(super) fn merge_targets(fixed: &[Target], jobs: &[Job]) -> Vec<Target> {
     let own = own_names();
     let mut targets = fixed.to_vec();
@@ -41,7 +41,7 @@ fn target(node: &NodeName, own: &[String]) -> Target {
     Target { name: node.clone(), reach: Reach::Ssh(ssh) }
 }
 
-/// What Slurm may call this machine.
+/// Returns the names that Slurm may use for this machine.
 fn own_names() -> Vec<String> {
     let system = rustix::system::uname();
     let name = system.nodename().to_string_lossy().into_owned();
@@ -49,7 +49,7 @@ fn own_names() -> Vec<String> {
     [std::env::var("SLURMD_NODENAME").ok(), short, Some(name)].into_iter().flatten().collect()
 }
 
-/// Orders `gpu9` before `gpu10`.
+/// Returns a sort key that orders `gpu9` before `gpu10`.
 fn natural_key(name: &str) -> Vec<(String, u64)> {
     let mut parts = Vec::new();
     let (mut text, mut digits) = (String::new(), String::new());

@@ -1,23 +1,23 @@
-//! Why a job that was asked for by its number is not in the queue: it has ended, it is hidden from who
-//! asks, or there never was one of that number.
+//! Explains why a job requested by id is not in the queue: it has ended, it is hidden from this user, or
+//! it never existed.
 
 use std::ffi::OsString;
 
 use crate::inventory::slurm::command::run_command;
 use crate::model::{Job, JobOutcome, clean};
 
-/// So many jobs are looked for; more are told by the list that they are not in.
+/// Maximum number of missing jobs that are explained.
 const MAX_EXPLAINED: usize = 8;
 
-/// Returns the jobs among these that are not in the list, as they were asked for.
+/// Returns the requested jobs that are not in the list, as they were written.
 pub(super) fn find_missing<'a>(wanted: &'a [String], list: &[Job]) -> Vec<&'a str> {
     let is_there = |wanted: &str| {
         list.iter().any(|job| {
             let shown = &*job.shown_id;
-            // An array stands for its tasks, and a heterogeneous job for its parts.
+            // The id of an array matches its tasks, that of a heterogeneous job its components.
             let rest = shown.strip_prefix(wanted);
             job.id.as_str() == wanted || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['_', '+']))
-                // Tasks that wait stand together.
+                // Pending tasks share one entry, such as `2_[3-5]`.
                 || (wanted.contains('_') && shown.contains('[') && base_number(shown) == base_number(wanted))
         })
     };
@@ -48,22 +48,22 @@ pub(super) async fn explain(wanted: &str) -> String {
         .is_some_and(|kinds| kinds.split(',').any(|kind| kind.trim() == "jobs"));
     match next {
         Some(next) if next <= number => {
-            format!("there never was a job {shown}: the next one gets the number {next}")
+            format!("job {shown} never existed: the next id is {next}")
         }
         _ if is_private => format!(
             "job {shown} is not in the queue: it has ended, or PrivateData=jobs hides it from you"
         ),
-        Some(_) => format!("job {shown} has ended, and Slurm has forgotten how"),
-        None => format!("job {shown} is not in the queue: it has ended, or there never was one"),
+        Some(_) => format!("job {shown} has ended; Slurm no longer knows how"),
+        None => format!("job {shown} is not in the queue: it has ended, or it never existed"),
     }
 }
 
-/// Returns the number that an array or a heterogeneous job begins with.
+/// Returns the numeric id of an array or a heterogeneous job.
 fn base_number(id: &str) -> Option<u64> {
     id.split(['_', '+', '[']).next()?.parse().ok()
 }
 
-/// Slurm knows jobs for some minutes after their end.
+/// Asks the controller, which keeps jobs for some minutes after their end.
 async fn outcome_from_scontrol(wanted: &str) -> Option<JobOutcome> {
     let words: [OsString; 3] = ["show".into(), "job".into(), wanted.into()];
     let answer =
@@ -73,7 +73,7 @@ async fn outcome_from_scontrol(wanted: &str) -> Option<JobOutcome> {
     JobOutcome::from_slurm(line)
 }
 
-/// Where there is a database it knows them for longer.
+/// Asks the accounting database, which keeps jobs for longer.
 async fn outcome_from_sacct(wanted: &str) -> Option<JobOutcome> {
     let fixed = ["--noheader", "--parsable2", "--allocations", "--format=State"];
     let words = fixed.iter().map(OsString::from).chain([format!("--jobs={wanted}").into()]);
@@ -82,7 +82,7 @@ async fn outcome_from_sacct(wanted: &str) -> Option<JobOutcome> {
     JobOutcome::from_slurm(answer.output.lines().next()?)
 }
 
-/// Returns what `scontrol show config` says of something.
+/// Returns the value of a key in the output of `scontrol show config`.
 pub(super) fn config_value<'a>(config: &'a str, key: &str) -> Option<&'a str> {
     config.lines().find_map(|line| {
         let (name, value) = line.split_once('=')?;

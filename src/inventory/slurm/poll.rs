@@ -1,28 +1,28 @@
-//! How long to wait between two rounds.
+//! The interval between two rounds.
 
 use std::time::Duration;
 
 use rustix::rand::{GetRandomFlags, getrandom};
 
-/// The longest wait after failures, unless the interval is longer.
+/// Maximum wait after failures, if the interval is shorter.
 const MAX_BACKOFF: Duration = Duration::from_secs(300);
-/// Waits are at least so many times as long as a round took that was answered; one that was not
-/// says nothing of how busy Slurm is.
+/// Minimum wait as a multiple of the last query's time; failed queries count once, because their time
+/// does not show how busy Slurm is.
 pub(super) const WAIT_PER_QUERY_TIME: u32 = 10;
 
-/// Returns how long to wait after a round: the interval, doubled from the second failure on, a lot
-/// longer than the round took, and not the same for everybody. `chance` is any number.
+/// Returns the wait after a round: the interval, doubled per failure from the second on, at least
+/// [`WAIT_PER_QUERY_TIME`] times the query's time, with jitter from the random byte `chance`.
 pub(super) fn next_wait(interval: Duration, took: Duration, failures: u32, chance: u8) -> Duration {
     let doubled = interval.saturating_mul(1 << failures.saturating_sub(1).min(8));
     let patience = if failures == 0 { WAIT_PER_QUERY_TIME } else { 1 };
     let wait = doubled.min(MAX_BACKOFF.max(interval)).max(took.saturating_mul(patience));
-    // From nine tenths to eleven tenths.
+    // Jitter: 0.9 to 1.1.
     wait / 10 * 9 + wait / 5 * u32::from(chance) / u32::from(u8::MAX)
 }
 
 pub(super) fn random_byte() -> u8 {
     let mut byte = [0];
-    // Without randomness all wait alike, which is no harm.
+    // Without randomness there is no jitter, which does no harm.
     _ = getrandom(&mut byte, GetRandomFlags::empty());
     byte[0]
 }

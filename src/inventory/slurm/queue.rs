@@ -1,12 +1,11 @@
-//! What `squeue` is asked, and what it answers.
+//! The arguments of `squeue`, and the parser of its output.
 //!
-//! A job's name may hold anything: quotes, tabs, newlines, whatever separates records. So each
-//! record stands between marks nobody can have guessed, and the name is its last field. The same
-//! question serves every version since 20.11; JSON would be larger, and before 24.11 it ignores
-//! filter jobs are asked for.
+//! A job's name may contain anything: quotes, tabs, newlines, any separator. So each record is between
+//! random boundaries, and the name is its last field. The same format works with all versions since
+//! 20.11; JSON is larger, and before 24.11 it ignores the filters.
 //!
-//! The titles are asked for too: by them an empty queue differs from a program that prints
-//! something else, or nothing.
+//! The header line is requested too: it tells an empty queue from a program that prints something else
+//! or nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -19,22 +18,22 @@ use crate::model::{
 };
 use crate::nodeset;
 
-/// Jobs kept at most.
+/// Maximum number of jobs.
 pub(super) const MAX_JOBS: usize = 20_000;
-/// Nodes kept at most, over all jobs.
+/// Maximum number of nodes, over all jobs.
 pub(super) const MAX_NODES: usize = 65_536;
-/// Longest text of a job that is kept, in characters.
+/// Maximum length of a text, in characters.
 const MAX_TEXT_CHARS: usize = 256;
 
-/// Before each field.
+/// Precedes each field.
 const FIELD_SEPARATOR: char = '\u{1f}';
-/// The fields in their order; the name stands last.
+/// The fields in order; the name is last.
 const FIELDS: [&str; 15] =
     ["%A", "%i", "%u", "%P", "%a", "%T", "%V", "%S", "%e", "%l", "%M", "%D", "%N", "%r", "%j"];
-/// The title of the first field.
+/// The header of the first field.
 const FIRST_TITLE: &str = "JOBID";
 
-/// Returns the arguments; `mark` is what nobody can have guessed.
+/// Returns the arguments; `mark` is the random boundary.
 pub(super) fn arguments(filter: &JobFilter, mark: &str) -> Vec<OsString> {
     let mut words: Vec<OsString> = vec!["--all".into()];
     let lists = [
@@ -59,19 +58,19 @@ pub(super) fn arguments(filter: &JobFilter, mark: &str) -> Vec<OsString> {
     words
 }
 
-/// What was read of an answer.
+/// The parsed output of `squeue`.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Queue {
     pub(super) jobs: Vec<Job>,
-    /// The names of jobs on nodes, as they are: not to be shown.
+    /// Unescaped names of the jobs on nodes; never shown.
     pub(super) names: BTreeMap<JobId, String>,
-    /// What there is to say about it.
+    /// Warnings about the list.
     pub(super) notes: Vec<String>,
-    /// Why this is not the whole answer.
+    /// Why the output is incomplete or not a list of jobs.
     pub(super) error: Option<String>,
 }
 
-/// Reads an answer, whatever stands between its records.
+/// Parses the output, ignoring anything between the records.
 pub(super) fn parse(output: &str, mark: &str, is_cut: bool) -> Queue {
     let mut queue = Queue::default();
     let border = format!("\u{1e}{mark}");
@@ -79,14 +78,14 @@ pub(super) fn parse(output: &str, mark: &str, is_cut: bool) -> Queue {
     let (mut unread, mut nodes) = (0_usize, 0_usize);
     let mut rejected = Vec::new();
     let (mut has_titles, mut is_whole) = (false, true);
-    // Records and what stands between them take turns.
+    // Records and the text between them alternate.
     while let Some(record) = records.next() {
         let Some(between) = records.next() else {
-            // Cut in the middle, or before its end.
+            // Truncated inside a record.
             is_whole = is_cut;
             break;
         };
-        // Cut in the mark before the next one.
+        // Truncated inside the next boundary.
         is_whole = is_whole && (is_cut || !between.contains('\u{1e}'));
         if is_title(record) {
             has_titles = true;
@@ -117,7 +116,7 @@ pub(super) fn parse(output: &str, mark: &str, is_cut: bool) -> Queue {
         ));
     }
     if unread > 0 {
-        queue.notes.push(format!("{unread} lines of squeue cannot be read"));
+        queue.notes.push(format!("{unread} lines of squeue could not be parsed"));
     }
     if let Some(first) = rejected.first() {
         let others = rejected.len() - 1;
@@ -125,19 +124,19 @@ pub(super) fn parse(output: &str, mark: &str, is_cut: bool) -> Queue {
         queue.notes.push(format!("{first}{rest}"));
     }
     queue.error = if !is_whole {
-        Some("the answer of squeue breaks off in the midst of a job".to_owned())
+        Some("the output of squeue ends in the middle of a job".to_owned())
     } else if has_titles || !queue.jobs.is_empty() {
         None
     } else {
         Some(unexpected_output("squeue", "list of jobs", output))
     };
-    // Slurm's answer has no order one could rely on.
+    // Slurm does not guarantee an order.
     queue.jobs.sort_by_cached_key(|job| (job.state, numeric_id(&job.id), job.shown_id.to_string()));
     queue.jobs.dedup_by(|later, first| later.id == first.id && later.shown_id == first.shown_id);
     queue
 }
 
-/// Says that a program has printed something else than what it was asked for.
+/// Returns a sentence about output that is not what was requested.
 pub(super) fn unexpected_output(program: &str, wanted: &str, output: &str) -> String {
     let lines = output.lines().map(|line| clean(line, 80));
     match lines.map(|line| line.trim().to_owned()).find(|line| !line.is_empty()) {
@@ -214,7 +213,7 @@ fn parse_state(word: &str) -> JobState {
     }
 }
 
-/// Expands a list of nodes, each once. One bad name spoils the list: it was not Slurm that wrote it.
+/// Expands a node list without duplicates. One bad name rejects the list: Slurm did not write it.
 pub(super) fn parse_nodelist(list: &str) -> Result<Vec<NodeName>, String> {
     if is_empty_value(list) {
         return Ok(Vec::new());
@@ -222,7 +221,7 @@ pub(super) fn parse_nodelist(list: &str) -> Result<Vec<NodeName>, String> {
     let bad = |letter: &char| !letter.is_ascii_alphanumeric() && !"._-[],/".contains(*letter);
     if let Some(letter) = list.chars().find(bad) {
         return Err(format!(
-            "{:?} holds {letter:?}, which no node name does",
+            "{:?} contains {letter:?}, which is not allowed in a node name",
             sanitize_shared(list, 60)
         ));
     }
@@ -352,12 +351,12 @@ mod tests {
     #[test]
     fn what_no_node_is_called_is_rejected_with_a_reason() {
         for (list, words) in [
-            ("gpu[01", "bracket"),
-            ("gpu01,-oProxyCommand=x", "holds '='"),
+            ("gpu[01", "'[' without ']'"),
+            ("gpu01,-oProxyCommand=x", "contains '='"),
             ("-l", "begins with '-'"),
-            ("$(touch_x)", "holds '$'"),
-            ("ada@gpu01", "holds '@'"),
-            ("gpu01 gpu02", "holds ' '"),
+            ("$(touch_x)", "contains '$'"),
+            ("ada@gpu01", "contains '@'"),
+            ("gpu01 gpu02", "contains ' '"),
         ] {
             let queue = parse(&running("7", list, "x"), MARK, false);
             assert!(queue.jobs[0].allocations.is_empty(), "{list}");
@@ -396,7 +395,7 @@ mod tests {
             ("\n<html><body>\n", "squeue printed no list of jobs, but \"<html><body>\""),
             ("Maintenance \u{1b}[31muntil 18:00", "printed no list of jobs, but \"Maintenance "),
             ("JOBID\u{1f}X", "printed no list of jobs, but \"JOBID X\""),
-            ("\u{1e}0123456789abcdef\u{1f}JOBI", "breaks off in the midst of a job"),
+            ("\u{1e}0123456789abcdef\u{1f}JOBI", "ends in the middle of a job"),
         ] {
             let queue = parse(text, MARK, false);
             let flaw = queue.error.as_ref().unwrap();
@@ -428,7 +427,7 @@ mod tests {
             assert!(parse(text, MARK, false).jobs.is_empty(), "{text:?}");
         }
         let odd = format!("\u{1e}{MARK}\u{1f}x\u{1f}y\u{1e}{MARK}");
-        assert_eq!(parse(&odd, MARK, false).notes, ["1 lines of squeue cannot be read"]);
+        assert_eq!(parse(&odd, MARK, false).notes, ["1 lines of squeue could not be parsed"]);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Answers of real Slurm 20.11, 22.05, 24.11 and 26.05 to what we ask.
+//! Tests with recorded output of Slurm 20.11, 22.05, 24.11 and 26.05.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,11 +13,11 @@ const VERSIONS: [(&str, &str); 4] = [
     ("26.05.5", include_str!("../../../tests/fixtures/slurm/show-job-26.05.5.txt")),
 ];
 
-/// The jobs that were submitted, by name; several tasks share one.
+/// Names of the submitted jobs; the tasks of an array share one.
 const NAMES: [&str; 8] =
     ["llama-70b", "sweep", "het", "pendbig", "we ird;name $(x)|é", "cpuonly", "held", "bobjob"];
 
-/// Every job of the record that has this name.
+/// Returns the ids of the jobs with this name.
 fn named<'a>(text: &'a str, name: &str) -> Vec<&'a str> {
     let of = |record: &'a str| {
         let (id, rest) = record.split_once(' ')?;
@@ -30,7 +30,7 @@ fn named<'a>(text: &'a str, name: &str) -> Vec<&'a str> {
         .collect()
 }
 
-/// Returns the places of each job with this name, job by job and node by node.
+/// Returns the allotments of each job with this name, per node.
 fn told(text: &str, name: &str) -> Vec<Vec<(String, DeviceAllocation)>> {
     let ids = named(text, name);
     let names: BTreeMap<JobId, String> =

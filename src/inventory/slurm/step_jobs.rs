@@ -1,11 +1,10 @@
-//! In which jobs a step of ours may run: those that run and are the user's own.
+//! Chooses the jobs in which `srun` steps run: this user's running jobs.
 
 use crate::inventory::slurm::{own_uid, own_user_name};
 use crate::model::{DeviceAllocation, Job, JobId, JobList, JobState};
 use crate::transport::{NodeJobs, StepJob};
 
-/// Returns the job as a step in it is begun: a part of a heterogeneous job, `12+1`, only by the job
-/// that leads it.
+/// Returns the job as `srun` names it: a component of a heterogeneous job, `12+1`, by its leader.
 pub fn step_job(job: &Job) -> StepJob {
     let part = job
         .shown_id
@@ -14,7 +13,7 @@ pub fn step_job(job: &Job) -> StepJob {
     StepJob { id: job.id.clone(), part }
 }
 
-/// Chooses a job for each node, as before where that is possible.
+/// Chooses a job for each node, keeping earlier choices if possible.
 pub fn choose_step_jobs(list: &JobList, before: &NodeJobs) -> NodeJobs {
     let names = [own_user_name(), own_uid()];
     let is_own_socket = |job: &&Job| {

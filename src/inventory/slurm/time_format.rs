@@ -1,4 +1,4 @@
-//! Moments and spans as Slurm writes them.
+//! Parses times and durations as Slurm writes them.
 
 use std::time::Duration;
 
@@ -7,8 +7,8 @@ use jiff::tz::TimeZone;
 
 use crate::time::Timestamp;
 
-/// Reads a moment: seconds since 1970, as we ask for, or local time where that is not heeded.
-/// `None` for `N/A`, `Unknown` and the like.
+/// Parses a time: a Unix time, as requested, or local time if Slurm ignores the request. `None` for
+/// `N/A`, `Unknown` and the like.
 pub(super) fn parse_time(text: &str) -> Option<Timestamp> {
     let text = text.trim();
     let seconds = match text.parse::<i64>() {
@@ -18,12 +18,12 @@ pub(super) fn parse_time(text: &str) -> Option<Timestamp> {
             local.to_zoned(TimeZone::system()).ok()?.timestamp().as_second()
         }
     };
-    // Slurm writes 0 and all ones where it means nothing.
+    // Slurm writes 0 or u32::MAX for no value.
     let is_sound = (1..=253_402_300_799).contains(&seconds) && seconds != i64::from(u32::MAX);
     is_sound.then(|| seconds.checked_mul(1_000_000).map(Timestamp::from_micros))?
 }
 
-/// Reads a span: `MM:SS`, `HH:MM:SS`, `D-HH:MM:SS`. `None` for `UNLIMITED` and the like.
+/// Parses a duration: `MM:SS`, `HH:MM:SS`, `D-HH:MM:SS`. `None` for `UNLIMITED` and the like.
 pub(super) fn parse_duration(text: &str) -> Option<Duration> {
     let (days, clock) = match text.trim().split_once('-') {
         Some((days, clock)) => (days.parse::<u64>().ok()?, clock),

@@ -1,13 +1,13 @@
-//! `groups.conf` as Python's `configparser` reads it: sections, `key: value`, lines that go on.
+//! Parses `groups.conf` as Python's `configparser` does: sections, `key: value`, continuation lines.
 
 use std::collections::BTreeMap;
 
-/// Sections with their options; keys are in lower case, the last of a kind counts.
+/// Options by section; keys are lower-case, the last value counts.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct GroupsConf(BTreeMap<String, BTreeMap<String, String>>);
 
 impl GroupsConf {
-    /// Adds what a file says; an error is a line, counted from 1.
+    /// Merges the options of a file; the error is a line number, from 1.
     pub(super) fn merge(&mut self, text: &str) -> Result<(), usize> {
         let mut section: Option<String> = None;
         let mut key: Option<String> = None;

@@ -1,4 +1,4 @@
-//! Which files hold groups, and what they say.
+//! Finds the group files and reads them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read as _;
@@ -8,16 +8,16 @@ use crate::model::harmless;
 use crate::nodeset::groups::conf::GroupsConf;
 use crate::nodeset::groups::{GroupError, Source, SourceKind, Sources, shorten, yaml};
 
-/// The largest file that is read.
+/// Maximum size of a file, in bytes.
 const MAX_FILE_SIZE: u64 = 4 << 20;
 
-/// Most files of a folder that are read.
+/// Maximum number of files read from a folder.
 const MAX_FILES_PER_DIR: usize = 256;
 
-/// How the upcall of `ClusterShell`'s own `groups.conf` looks a group up in a flat file.
+/// The upcall of `ClusterShell`'s default `groups.conf`, which looks a group up in a flat file.
 const UPCALL_LOOKUP: &str = r"sed -n 's/^$GROUP:\(.*\)/\1/p' ";
 
-/// Reads all sources of these folders.
+/// Reads all group sources in these folders.
 pub(super) fn load_sources(folders: &[PathBuf]) -> Result<Sources, GroupError> {
     let mut conf = GroupsConf::default();
     let mut last = None;
@@ -28,7 +28,7 @@ pub(super) fn load_sources(folders: &[PathBuf]) -> Result<Sources, GroupError> {
             last = Some(file);
         }
     }
-    // Without any configuration the folders are what they would be by the usual one.
+    // Without a groups.conf, the folders of the default one are used.
     let own = last.as_deref().and_then(Path::parent);
     let mut sources = Sources {
         file: last.as_ref().map_or_else(|| "no groups.conf".to_owned(), |file| display_path(file)),
@@ -63,7 +63,7 @@ pub(super) fn load_sources(folders: &[PathBuf]) -> Result<Sources, GroupError> {
     if let (Some(file), Some(folder)) = (&last, own) {
         add_upcall_sources(&conf, file, folder, &mut sources)?;
     }
-    // Flat files that no configuration speaks of are sources by their own names.
+    // A flat file without a section is a source named after the file.
     for file in lists.iter().flat_map(|folder| list_files(folder, "cfg")) {
         let name = file.file_stem().map(|name| name.to_string_lossy().into_owned());
         let Some(name) = name.filter(|name| !sources.all.contains_key(name)) else { continue };
@@ -78,7 +78,7 @@ pub(super) fn load_sources(folders: &[PathBuf]) -> Result<Sources, GroupError> {
     Ok(sources)
 }
 
-/// Adds the sources that are commands, and those whose command only looks into a file.
+/// Adds the sources that are upcalls, reading those that only look into a flat file.
 fn add_upcall_sources(
     conf: &GroupsConf,
     file: &Path,
@@ -91,7 +91,7 @@ fn add_upcall_sources(
             Some(path) => read_flat_file(&path)?,
             None => Some(Source { file: display_path(file), groups: SourceKind::Command }),
         };
-        // A flat file that is not there holds no group.
+        // A missing flat file has no groups.
         let Some(source) = source else { continue };
         for name in section.split(',') {
             let Source { file, groups } = &source;
@@ -105,7 +105,7 @@ fn add_upcall_sources(
     Ok(())
 }
 
-/// Returns the flat file a command looks into, when that is all it does.
+/// Returns the flat file that an upcall reads, if it does nothing else.
 fn flat_file_of_upcall(command: &str, folder: &Path) -> Option<PathBuf> {
     let (before, file) = command.split_once(UPCALL_LOOKUP)?;
     let path = |text: &str| {
@@ -127,7 +127,7 @@ fn flat_file_of_upcall(command: &str, folder: &Path) -> Option<PathBuf> {
     Some(if first.is_file() { first } else { second })
 }
 
-/// Reads lines of `group: nodes`.
+/// Reads a flat file with lines such as `group: nodes`.
 fn read_flat_file(file: &Path) -> Result<Option<Source>, GroupError> {
     let Some(text) = read_text(file)? else { return Ok(None) };
     let mut lists: BTreeMap<String, Vec<String>> = BTreeMap::new();
@@ -138,11 +138,11 @@ fn read_flat_file(file: &Path) -> Result<Option<Source>, GroupError> {
     Ok(Some(Source { file: display_path(file), groups: SourceKind::Lists(lists) }))
 }
 
-/// Reads a file; one that is not there, or not for this user, says nothing.
+/// Reads a file; `None` if it is missing, not readable, or not a regular file.
 fn read_text(file: &Path) -> Result<Option<String>, GroupError> {
     let wrong = |why: &str| GroupError::File { file: display_path(file), why: why.to_owned() };
     let Ok(opened) = std::fs::File::open(file) else { return Ok(None) };
-    // Opening a pipe would wait for a writer; reading from a folder is no reading.
+    // Reading a FIFO would block.
     if !opened.metadata().is_ok_and(|about| about.is_file()) {
         return Ok(None);
     }
@@ -156,7 +156,7 @@ fn read_text(file: &Path) -> Result<Option<String>, GroupError> {
     Ok(Some(text.strip_prefix('\u{feff}').unwrap_or(&text).to_owned()))
 }
 
-/// Returns the files of a folder that end so, by name.
+/// Returns the files of a folder with this extension, sorted.
 fn list_files(folder: &Path, ending: &str) -> Vec<PathBuf> {
     let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
     let paths = entries.flatten().map(|entry| entry.path());
@@ -172,7 +172,7 @@ fn list_files(folder: &Path, ending: &str) -> Vec<PathBuf> {
     found
 }
 
-/// Splits a list of folders at spaces, unless they are quoted; each is named once.
+/// Splits a list of folders at unquoted spaces, without duplicates.
 fn parse_dirs(text: &str, own: Option<&Path>) -> Vec<PathBuf> {
     let own = own.map(|own| own.to_string_lossy().into_owned()).unwrap_or_default();
     let mut quote = None;
@@ -197,7 +197,7 @@ fn syntax_error(file: &Path, line: usize) -> GroupError {
 
 fn display_path(file: &Path) -> String {
     let text = file.to_string_lossy();
-    // The end of a path says more than its beginning.
+    // The end of a path is more useful than its beginning.
     match text.char_indices().nth_back(120) {
         Some((at, _)) => format!("…{}", shorten(text.get(at..).unwrap_or_default())),
         None => harmless(&text).collect(),

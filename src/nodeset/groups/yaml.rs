@@ -1,56 +1,56 @@
-//! The YAML of group files: sources of groups of node sets, and no more of YAML than that takes.
+//! Parses the subset of YAML that group files use: sources, groups, node sets.
 //!
 //! ```yaml
 //! racks:                    # a source
 //!     rack1: 'gpu[01-16]'   # a group; quotes may be left out
 //!     rack2: gpu[17-32],
-//!         gpu40             # a text may go on in the next line
+//!         gpu40             # a text may continue on the next line
 //!     rack3: [gpu50, gpu51]
 //!     rack4:
 //!         - gpu[60-62]
 //!     empty:
 //! ```
 //!
-//! Anchors, tags, maps in braces and further documents are told as mistakes.
+//! Anchors, tags, flow mappings and further documents are errors.
 
 use std::collections::BTreeMap;
 
 /// Groups with their node sets, by source.
 pub(super) type Lists = BTreeMap<String, BTreeMap<String, Vec<String>>>;
 
-/// What is wrong, and in which line, counted from 1.
+/// A syntax error and its line, from 1.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct YamlError {
     pub(super) line: usize,
     pub(super) why: &'static str,
 }
 
-const NO_KEY: &str = "this is no SOURCE: nor GROUP: NODES; indent groups below their source";
-const NO_NODES: &str = "these are no nodes; write GROUP: 'gpu[01-16]' or a list of such";
-const NO_QUOTE: &str = "the quote is not closed in this line";
-const TABS: &str = "lines are indented by spaces, not by tabs";
+const NO_KEY: &str = "this is neither SOURCE: nor GROUP: NODES; indent groups below their source";
+const NO_NODES: &str = "this is not a node set; write GROUP: 'gpu[01-16]' or a list of node sets";
+const NO_QUOTE: &str = "the quote is not closed on this line";
+const TABS: &str = "indent with spaces, not with tabs";
 const UNSUPPORTED: &str =
-    "gtop reads no anchors, tags, braces and further documents in group files";
+    "anchors, tags, braces and multiple documents are not supported in group files";
 
-/// A line with something on it.
+/// A line that is not empty.
 struct Line<'a> {
     number: usize,
     indent: usize,
     text: &'a str,
 }
 
-/// What the lines so far belong to.
+/// The source and group of the current line.
 #[derive(Default)]
 struct ParseContext {
     source: Option<String>,
     group: Option<String>,
-    /// How far in the groups of this source stand.
+    /// Indentation of the groups of this source.
     indent: usize,
-    /// Whether the group had nothing behind its colon, so that a list may follow.
+    /// The group has no value on its line, so a list may follow.
     is_open: bool,
 }
 
-/// Reads a group file.
+/// Parses a group file.
 pub(super) fn parse(text: &str) -> Result<Lists, YamlError> {
     let mut lists = Lists::new();
     let mut place = ParseContext::default();
@@ -79,7 +79,7 @@ pub(super) fn parse(text: &str) -> Result<Lists, YamlError> {
                 texts.extend(parse_values(item.trim()).map_err(wrong)?);
             }
             (Some(texts), None) if line.indent > *indent => {
-                // The text goes on; in a node set a space is as good as a comma.
+                // A continued text; in a node set a space counts as a comma.
                 let more = parse_values(line.text).map_err(wrong)?.join(" ");
                 match texts.last_mut() {
                     Some(last) => *last = format!("{last} {more}"),
@@ -97,7 +97,7 @@ pub(super) fn parse(text: &str) -> Result<Lists, YamlError> {
     Ok(lists)
 }
 
-/// Returns the lines that say something, without comments.
+/// Returns the lines that are not empty, without comments.
 fn lines(text: &str) -> impl Iterator<Item = Result<Line<'_>, YamlError>> {
     let mut has_begun = false;
     text.lines().enumerate().filter_map(move |(at, line)| {
@@ -106,7 +106,7 @@ fn lines(text: &str) -> impl Iterator<Item = Result<Line<'_>, YamlError>> {
         let body = text.trim_start_matches(' ');
         match body {
             "" => None,
-            // Where nothing stood before, it only begins the document.
+            // The first one only begins the document.
             "---" if !std::mem::replace(&mut has_begun, true) => None,
             "---" | "..." => Some(Err(YamlError { line: number, why: UNSUPPORTED })),
             _ if body.starts_with('\t') => Some(Err(YamlError { line: number, why: TABS })),
@@ -147,7 +147,7 @@ fn split_key(text: &str) -> Option<(String, &str)> {
     Some((name.trim_end().to_owned(), rest.get(1..)?.trim()))
 }
 
-/// Reads one text, or a list in brackets.
+/// Parses a scalar, or a list in brackets.
 fn parse_values(text: &str) -> Result<Vec<String>, &'static str> {
     match text {
         "" | "~" | "null" | "Null" | "NULL" | "|" | "|-" | "|+" | ">" | ">-" | ">+" => {

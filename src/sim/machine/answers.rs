@@ -1,19 +1,19 @@
-//! What a simulated node answers when somebody asks about its processes.
+//! Answers of a simulated node to requests about its processes.
 
 use crate::model::{ProcessKey, ProcessRequest};
 use crate::sim::machine::{Machine, ProcessSlot, SampleRequest};
 use crate::sim::workload::WorkloadKind;
 use crate::wire::body::{Answer, Detail, Process, TreeRow};
 
-/// The user the simulated probe runs as.
+/// The uid of the simulated probe.
 const PROBE_UID: u32 = 1001;
-/// Where pids of a process's own children begin, far from all others.
+/// First pid of child processes, far from all others.
 const FIRST_CHILD_PID: u32 = 1_000_000;
-/// Clock ticks from the start of a process to that of its children.
+/// Clock ticks between the start of a process and of its children.
 const CHILD_START_DELAY: u64 = 700;
 
 impl Machine {
-    /// Returns the answer to a question asked at `t`.
+    /// Answers a request at `t`.
     pub fn answer(&self, t: f64, id: u64, question: ProcessRequest) -> Answer {
         let answer = match question {
             ProcessRequest::Tree(key) => self.tree(t, key),
@@ -34,7 +34,7 @@ impl Machine {
         self.process(slot, t, &SampleRequest { full: true, ..SampleRequest::default() })
     }
 
-    /// Ends a process, as a signal does that went to it.
+    /// Ends a process after a signal.
     pub fn end_process(&mut self, t: f64, key: ProcessKey) {
         let found = self.find_slot(t, key).ok().filter(|_| key.pid < FIRST_CHILD_PID);
         if let Some(one) = found.map(|slot| (slot.number, self.process_life(slot, t).generation)) {
@@ -42,7 +42,7 @@ impl Machine {
         }
     }
 
-    /// Returns whose process it is; those below it count as itself.
+    /// Returns the slot of a process or of one of its children.
     fn find_slot(&self, t: f64, key: ProcessKey) -> Result<&ProcessSlot, Refusal> {
         let (pid, later) = match key.pid.checked_sub(FIRST_CHILD_PID) {
             Some(child) => (child / 2, CHILD_START_DELAY),
@@ -142,7 +142,7 @@ fn answer_with(word: &str) -> Answer {
     Answer { result: word.to_owned(), ..Answer::default() }
 }
 
-/// Why a question has no better answer.
+/// Why a request is refused: result and reason.
 struct Refusal(&'static str, &'static str);
 
 impl Refusal {
