@@ -1,4 +1,4 @@
-//! AMD devices as a tree of stub files shows them: `gtop --json` says what stands there, value by value, and nothing else.
+//! AMD devices in a tree of stub files: each value of `gtop --json` equals that of the files.
 #![expect(clippy::disallowed_methods, reason = "a real program against a real clock")]
 #![expect(
     clippy::unwrap_used,
@@ -11,14 +11,14 @@
 mod schema;
 
 #[expect(dead_code, reason = "shared with the tests of all probes")]
-#[path = "probe/rig.rs"]
-mod rig;
+#[path = "probe/harness.rs"]
+mod harness;
 
 #[path = "amd/cards.rs"]
 mod cards;
 #[path = "amd/machine.rs"]
 mod machine;
-#[path = "amd/quiet.rs"]
-mod quiet;
-#[path = "amd/tree.rs"]
-mod tree;
+#[path = "amd/skipped_reads.rs"]
+mod skipped_reads;
+#[path = "amd/sysfs.rs"]
+mod sysfs;

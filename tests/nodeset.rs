@@ -1,4 +1,4 @@
-//! Node sets beside `ClusterShell` and Slurm: what gtop reads and writes is what they do.
+//! Compares gtop's node sets with those of `ClusterShell` and Slurm.
 //!
 //! `ClusterShell` is asked through the Python that `GTOP_CLUSTERSHELL` names, or `python3`; Slurm by
 //! `scontrol show hostnames`, which needs no controller. Where one is missing its test says so and

@@ -1,4 +1,4 @@
-//! NVML as a stub library tells it: `gtop --json` says what the scenario says, field by field, and nothing else.
+//! NVML with a stub library: each field of `gtop --json` equals that of the scenario.
 #![expect(clippy::disallowed_methods, reason = "a real program against a real clock")]
 #![expect(
     clippy::unwrap_used,
@@ -10,13 +10,13 @@
     reason = "all of this file is tests; a skip says why"
 )]
 
+#[path = "nvml/changes.rs"]
+mod changes;
+#[path = "nvml/expected.rs"]
+mod expected;
 #[path = "stubs/library.rs"]
 mod library;
 #[path = "nvml/processes.rs"]
 mod processes;
 #[path = "nvml/scenarios.rs"]
 mod scenarios;
-#[path = "nvml/truth.rs"]
-mod truth;
-#[path = "nvml/watched.rs"]
-mod watched;

@@ -1,5 +1,4 @@
-//! The workers of a TPU pod, as a stand-in for the metadata server names them: a right one, a slow one,
-//! one that is none, and worse.
+//! The workers of a TPU pod, from stub metadata servers: a correct one, a slow one, and malformed ones.
 #![expect(clippy::disallowed_methods, reason = "the program is run as it is")]
 #![expect(clippy::unwrap_used, reason = "all of this file is tests")]
 

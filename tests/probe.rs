@@ -1,5 +1,5 @@
-//! The probes as real processes: under every login shell, Python and sh found here, against a stand-in
-//! nvidia-smi and NVML that fail in all the ways the real ones do, and with every way for a session to end.
+//! Runs the probes as real processes: under all login shells, Pythons and sh found here, against a stub
+//! nvidia-smi and NVML that fail as the real ones do, and with all ways for a session to end.
 #![expect(clippy::disallowed_methods, reason = "real processes against a real clock")]
 #![expect(
     clippy::unwrap_used,
@@ -13,34 +13,34 @@
 
 mod schema;
 
+#[path = "probe/harness.rs"]
+mod harness;
 #[path = "stubs/library.rs"]
 mod library;
-#[path = "probe/rig.rs"]
-mod rig;
 
-#[path = "probe/dialect.rs"]
-mod dialect;
+#[path = "probe/environments.rs"]
+mod environments;
 #[path = "probe/faults.rs"]
 mod faults;
-#[path = "probe/harm.rs"]
-mod harm;
+#[path = "probe/isolation.rs"]
+mod isolation;
 #[path = "probe/launching.rs"]
 mod launching;
-#[path = "probe/lifelines.rs"]
-mod lifelines;
-#[path = "probe/names.rs"]
-mod names;
 #[path = "probe/nvml.rs"]
 mod nvml;
 #[path = "probe/parity.rs"]
 mod parity;
+#[path = "probe/portability.rs"]
+mod portability;
 #[path = "probe/processes.rs"]
 mod processes;
 #[path = "probe/questions.rs"]
 mod questions;
 #[path = "probe/sampling.rs"]
 mod sampling;
-#[path = "probe/users.rs"]
-mod users;
-#[path = "probe/worlds.rs"]
-mod worlds;
+#[path = "probe/termination.rs"]
+mod termination;
+#[path = "probe/undefined_names.rs"]
+mod undefined_names;
+#[path = "probe/user_names.rs"]
+mod user_names;

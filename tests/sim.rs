@@ -1,4 +1,4 @@
-//! The simulated fleet: its frames obey the schema and make sense, and its nodes speak real SSH.
+//! The simulated fleet: its frames match the schema and are consistent, and its nodes speak real SSH.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail as tests do")]
 
 use std::collections::BTreeMap;

@@ -1,5 +1,5 @@
-//! Jobs of Slurm: the control groups of their processes as real versions make them, and programs of
-//! Slurm that are missing, fail, hang, chatter, or have too much to say.
+//! Slurm jobs: the control groups of their processes in real versions, and Slurm commands that are missing,
+//! fail, hang, print noise, or print too much.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where it goes wrong")]
 #![expect(clippy::disallowed_methods, reason = "programs are run, and stand in for those of Slurm")]

@@ -1,4 +1,4 @@
-//! TPU chips as a stub tree and a real gRPC server show them: `gtop --json` says what they say, whatever else happens.
+//! TPU chips in a stub file tree with a real gRPC server: `gtop --json` has their values.
 #![expect(clippy::disallowed_methods, reason = "a real program against a real clock")]
 #![expect(
     clippy::unwrap_used,
@@ -10,11 +10,11 @@
 
 mod schema;
 
+#[path = "probe/harness.rs"]
+#[expect(dead_code, reason = "the tests of all probes share it")]
+mod harness;
 #[path = "tpu/machine.rs"]
 mod machine;
-#[path = "probe/rig.rs"]
-#[expect(dead_code, reason = "the tests of all probes share it")]
-mod rig;
 #[path = "tpu/server.rs"]
 mod server;
 
@@ -24,5 +24,5 @@ mod chips;
 mod library;
 #[path = "tpu/runtime.rs"]
 mod runtime;
-#[path = "tpu/trouble.rs"]
-mod trouble;
+#[path = "tpu/server_errors.rs"]
+mod server_errors;

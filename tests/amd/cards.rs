@@ -1,4 +1,4 @@
-//! Cards of all kinds, each as a tree, and what the program says of them.
+//! Cards of all kinds as file trees, and the expected output of gtop.
 
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command};
@@ -12,7 +12,7 @@ use gtop::wire::{Decoded, Decoder};
 use serde_json::{Value, json};
 
 use crate::machine::{can_refuse, check, devices, lack, node, probe, pythons, source};
-use crate::tree::Tree;
+use crate::sysfs::Tree;
 
 const GIB: u64 = 1 << 30;
 

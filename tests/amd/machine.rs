@@ -1,4 +1,4 @@
-//! Runs the program, or the probe under a given Python, on a machine with such a tree.
+//! Runs gtop, or the probe under a given Python, on such a file tree.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -11,8 +11,8 @@ use gtop::fields::of_device;
 use gtop::probe::Interpreter;
 use serde_json::{Value, json};
 
-use crate::rig::{Rig, Setup};
-use crate::tree::Tree;
+use crate::harness::{Rig, Setup};
+use crate::sysfs::Tree;
 
 /// Runs `gtop --json` on a machine like this.
 pub(crate) fn node(tree: &Tree) -> Value {

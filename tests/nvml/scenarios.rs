@@ -1,4 +1,4 @@
-//! Machines of all kinds, each as a scenario, and what the program says of them.
+//! Scenarios of machines, and the expected output of gtop.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -7,8 +7,8 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
+use crate::expected;
 use crate::library;
-use crate::truth;
 
 /// Where nvidia-smi is to be found, too.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -59,7 +59,7 @@ pub(crate) fn source<'a>(node: &'a Value, id: &str) -> &'a Value {
 
 /// Compares every device with the scenario.
 fn check(scenario: &str, node: &Value) {
-    let devices = truth::devices(scenario);
+    let devices = expected::devices(scenario);
     let shown = whole(node);
     assert_eq!(shown.len(), devices.len(), "{node}");
     for (device, shown) in devices.iter().zip(shown) {
@@ -225,7 +225,7 @@ fn slices() -> String {
 fn an_h100_in_seven_slices_shows_each_of_them() {
     let scenario = slices();
     let Some(node) = usual(&scenario) else { return };
-    let device = &truth::devices(&scenario)[0];
+    let device = &expected::devices(&scenario)[0];
     let parent = whole(&node)[0];
     device.check(parent, &["utilization_percent", "memory_utilization_percent"].map(|field| field));
     let parts: Vec<&Value> = node["devices"]
@@ -260,7 +260,7 @@ fn what_is_refused_has_its_reason_and_is_never_zero() {
         gpu 0 power_mw=~ temp=!4 util=!999 limit_mw=~ limit_requested_mw=~ ecc_cv=!4 fan=31 clk_sm=!999\n\
         gpu 1 used_mib=10\n";
     let Some(node) = usual(scenario) else { return };
-    let devices = truth::devices(scenario);
+    let devices = expected::devices(scenario);
     let shown = whole(&node);
     devices[0].check(shown[0], &["memory_utilization_percent"]);
     assert_eq!(shown[0]["unknown"]["memory_utilization_percent"], "driver error");
@@ -354,7 +354,7 @@ fn unified_memory_is_the_machines_and_its_users_are_known() {
     let Some(node) = usual(scenario) else { return };
     let device = whole(&node)[0];
     let memory = ["memory_total_bytes", "memory_used_bytes", "memory_free_bytes"];
-    truth::devices(scenario)[0].check(device, &memory);
+    expected::devices(scenario)[0].check(device, &memory);
     let [total, used, free] = memory.map(|field| device[field].as_u64().unwrap());
     assert_eq!(total, node["host"]["memory_total_bytes"].as_u64().unwrap());
     assert_eq!(used + free, total);

@@ -1,10 +1,10 @@
-//! nvidia-smi in all its moods: devices may become unknown, the host never does.
+//! Failures of nvidia-smi: devices may become unknown, the host never does.
 
 use gtop::probe::Interpreter;
 use serde_json::Value;
 
+use crate::harness::{BOTH, Rig, Setup, gpus};
 use crate::processes::is_root;
-use crate::rig::{BOTH, Rig, Setup, gpus};
 
 /// The first nvidia-smi section.
 fn csv(rig: &mut Rig) -> Value {

@@ -1,11 +1,11 @@
-//! The launch line under every login shell, with every interpreter, through every kind of noise.
+//! The launch line under all login shells and interpreters, with noise before the announcement.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use gtop::probe::Interpreter;
 
-use crate::rig::{BOTH, Rig, Setup, installed};
+use crate::harness::{BOTH, Rig, Setup, installed};
 
 fn login_shells() -> Vec<Vec<String>> {
     let names = installed(&["sh", "bash", "dash", "zsh", "mksh", "tcsh", "fish"]);
@@ -142,7 +142,7 @@ fn a_login_file_that_reads_stdin_gets_no_source() {
     let mut rig = Setup { shell, environment, ..Setup::new(Interpreter::Python) }.start_loader();
     rig.close();
     // The reader got nothing; the loader finds its stdin closed, and ends as well.
-    assert_eq!(rig.greet(), Some(Interpreter::Python));
+    assert_eq!(rig.read_announcement(), Some(Interpreter::Python));
     rig.finish();
     assert_eq!(std::fs::read(home.path().join("eaten")).unwrap(), b"");
 }
@@ -151,10 +151,10 @@ fn a_login_file_that_reads_stdin_gets_no_source() {
 fn a_loader_whose_session_ends_early_runs_nothing() {
     for interpreter in BOTH {
         let mut rig = Setup::new(interpreter).start_loader();
-        assert_eq!(rig.greet(), Some(interpreter));
+        assert_eq!(rig.read_announcement(), Some(interpreter));
         rig.write(b"import os;os.system('echo ran')\necho ran\n");
         rig.close();
-        assert_eq!(rig.greet(), None);
+        assert_eq!(rig.read_announcement(), None);
         rig.finish();
     }
 }

@@ -1,4 +1,4 @@
-//! NVML over time: devices that are lost and come back, slices that come and go, calls that never return.
+//! NVML over time: devices that are lost and return, slices that appear and disappear, calls that hang.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use gtop::probe::{Command, Interpreter};
 use serde_json::Value;
 
+use crate::harness::{Rig, Setup, TIMEOUT, gpus};
 use crate::launching::pythons;
 use crate::library;
-use crate::rig::{PATIENCE, Rig, Setup, gpus};
 
 /// A probe on a machine with this library; `None` where it cannot be built.
 fn started(state: &str) -> Option<Rig> {
@@ -249,7 +249,7 @@ fn a_call_that_does_not_return_is_named_while_the_host_goes_on() {
     let closed = Instant::now();
     rig.close();
     rig.until("bye", |frame| (frame["t"] == "bye").then_some(()));
-    assert!(rig.is_gone_within(PATIENCE), "{:?}", rig.remains());
+    assert!(rig.exits_within(TIMEOUT), "{:?}", rig.leftover_pids());
     eprintln!("gone after {:?}", closed.elapsed());
 }
 
@@ -300,10 +300,10 @@ fn a_refused_value_is_not_asked_for_again() {
 fn no_process_is_started_once_it_runs() {
     let Some(mut rig) = started(&gpus(4)) else { return };
     when(&mut rig, "devices", |_| true);
-    let children: Vec<u32> = rig.remains();
+    let children: Vec<u32> = rig.leftover_pids();
     for _ in 0..10 {
         rig.sample();
-        assert_eq!(rig.remains(), children);
+        assert_eq!(rig.leftover_pids(), children);
     }
     rig.finish();
 }
@@ -397,7 +397,7 @@ fn a_driver_that_hangs_from_the_start_is_told_also_while_nvidia_smi_tells_the_de
     let state = gpus(2) + "fault nvmlInit_v2 hang\n";
     let Some(setup) = setup(&state) else { return };
     let instead = Some(("STARTING_TIMEOUT = 60.0", "STARTING_TIMEOUT = 5.0"));
-    let mut rig = Setup { instead, deadman: 10 * PATIENCE, ..setup }.start();
+    let mut rig = Setup { instead, deadman: 10 * TIMEOUT, ..setup }.start();
     let (why, errors) = fallen_back(&mut rig);
     assert_eq!(why, "nvml: its library hangs in nvmlInit_v2");
     let codes: Vec<&str> = errors.iter().map(|error| error["code"].as_str().unwrap()).collect();

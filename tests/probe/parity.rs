@@ -1,4 +1,4 @@
-//! Both probes tell the same of the same machine: every field of it, known or not.
+//! Both probes report the same values for the same machine.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use gtop::wire::body::{Body, Hello, Sample};
 use gtop::wire::{Decoded, Decoder};
 use serde_json::Value;
 
-use crate::rig::{BOTH, Setup};
+use crate::harness::{BOTH, Setup};
 
 /// Says whether everything is known of a process that is there; a slow node tells of it later than
 /// `nvidia-smi`, which knows its name alone.

@@ -1,4 +1,4 @@
-//! What is told of processes without root: whose they are, what they do, and why nothing is known of some.
+//! Processes without root: owners, facts, and why some are not visible.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -13,8 +13,8 @@ use gtop::probe::Interpreter;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
+use crate::harness::{BOTH, Rig, Setup, gpus, installed};
 use crate::launching::pythons;
-use crate::rig::{BOTH, Rig, Setup, gpus, installed};
 
 /// A process that waits; it ends with this.
 pub(crate) struct Victim(pub(crate) Child);

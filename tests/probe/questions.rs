@@ -1,4 +1,4 @@
-//! Questions to a probe: each has one answer, it is about the process that is meant, and nobody is signalled by mistake.
+//! Process requests to a probe: each gets one answer about the right process, and no other process is signalled.
 
 use std::process::Command as Program;
 
@@ -7,8 +7,8 @@ use gtop::probe::{Command, Interpreter};
 use rustix::process::Signal as Raw;
 use serde_json::Value;
 
+use crate::harness::{NODE, Rig, Setup, TIMEOUT, gpus};
 use crate::processes::{Victim, is_root, key, probes, stat};
-use crate::rig::{NODE, PATIENCE, Rig, Setup, gpus};
 
 const TERM: Signal = Signal::Terminate;
 
@@ -137,7 +137,7 @@ fn processes_of_others_are_left_alone() {
     if !is_root() {
         return;
     }
-    for interpreter in crate::rig::BOTH {
+    for interpreter in crate::harness::BOTH {
         let (mut ours, theirs) = (Victim::new(), Victim::of(65534));
         let mut rig = nobodys(interpreter).start();
         rig.sample();
@@ -167,7 +167,7 @@ fn a_setuid_process_is_whose_who_started_it_and_not_whose_rights_it_has() {
         std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut ready).unwrap();
         Victim(child)
     };
-    for interpreter in crate::rig::BOTH {
+    for interpreter in crate::harness::BOTH {
         let (theirs, mut lent) = (of("65534,0,0"), of("0,65534,0"));
         let mut rig = nobodys(interpreter).start();
         rig.sample();
@@ -367,7 +367,7 @@ fn many_questions_at_once_have_each_its_answer() {
 /// The processes of a probe that stand in its answers' child: the youngest.
 fn youngest(rig: &Rig) -> u32 {
     let start = |pid: &u32| stat(*pid)[19].parse::<u64>().unwrap();
-    rig.remains().into_iter().max_by_key(|pid| (start(pid), *pid)).unwrap()
+    rig.leftover_pids().into_iter().max_by_key(|pid| (start(pid), *pid)).unwrap()
 }
 
 #[test]
@@ -375,7 +375,7 @@ fn a_question_that_hangs_is_answered_all_the_same_and_the_next_one_too() {
     let victim = Victim::new();
     let mut rig = Setup { state: None, ..python() }.start();
     rig.sample();
-    let before = rig.remains();
+    let before = rig.leftover_pids();
     assert_eq!(result(&rig.ask(ProcessRequest::Detail(victim.key()))), "ok");
     let child = youngest(&rig);
     assert!(!before.contains(&child));
@@ -394,12 +394,12 @@ fn the_child_that_answers_is_gone_once_nobody_asks() {
     let mut rig = Setup { state: None, ..python() }.start();
     rig.sample();
     rig.sample();
-    let before = rig.remains().len();
+    let before = rig.leftover_pids().len();
     assert_eq!(result(&rig.ask(ProcessRequest::Detail(victim.key()))), "ok");
-    assert_eq!(rig.remains().len(), before + 1);
-    let deadline = std::time::Instant::now() + PATIENCE;
-    while rig.remains().len() > before {
-        assert!(std::time::Instant::now() < deadline, "{:?}", rig.remains());
+    assert_eq!(rig.leftover_pids().len(), before + 1);
+    let deadline = std::time::Instant::now() + TIMEOUT;
+    while rig.leftover_pids().len() > before {
+        assert!(std::time::Instant::now() < deadline, "{:?}", rig.leftover_pids());
         rig.sample();
     }
     rig.finish();

@@ -1,4 +1,4 @@
-//! What frames say, against what is true.
+//! The values in frames, compared with the real ones.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -10,8 +10,8 @@ use std::time::Duration;
 use gtop::probe::Command;
 use serde_json::Value;
 
+use crate::harness::{BOTH, NODE, Rig, Setup, gpus};
 use crate::processes::is_told;
-use crate::rig::{BOTH, NODE, Rig, Setup, gpus};
 
 #[test]
 fn an_sh_probe_names_what_only_python_could_read() {

@@ -1,4 +1,4 @@
-//! Builds the stand-in for libnvidia-ml.so.1, once for each content of its source.
+//! Builds the stub libnvidia-ml.so.1, once per version of its source.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-/* A stand-in for libtpuinfo.so. TPUINFO_COUNT devices (4), TPUINFO_CODE is what tpu_metrics returns, TPUINFO_HANG=1 lets
+/* A stub of libtpuinfo.so. TPUINFO_COUNT devices (4), TPUINFO_CODE is what tpu_metrics returns, TPUINFO_HANG=1 lets
    it never return. Device n has (n + 1) GiB of 16 GiB in use and a load of 10 n + 5 percent. Touches no array unless it
    returns 0, as the real one. */
 #include <stdlib.h>

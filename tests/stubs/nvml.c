@@ -1,4 +1,4 @@
-// A stand-in for libnvidia-ml.so.1, for tests. Real clients of NVML run against it unmodified.
+// A stub of libnvidia-ml.so.1, for tests. Real clients of NVML run against it unmodified.
 //
 //   cc -shared -fPIC -O2 -Wall [-DENTRY=16|24|32] -Wl,-soname,libnvidia-ml.so.1 -o libnvidia-ml.so.1 nvml.c
 //

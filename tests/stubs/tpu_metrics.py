@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A stand-in for the metrics service that a TPU's runtime serves, for tests and by hand; needs grpcio.
+"""A stub of the metrics service that a TPU's runtime serves, for tests and by hand; needs grpcio.
 
     tpu_metrics.py --ports 8431 --chips 4 --ids 8,9,12,13
     tpu_metrics.py --ports 8431,8432,8433,8434 --chips 4 --ids 8,9,12,13      one process a chip: a port has one device

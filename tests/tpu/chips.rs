@@ -1,12 +1,12 @@
-//! Which chips there are and who holds them, without any runtime that tells of them.
+//! Chips and the processes that hold them, without a runtime.
 
 use std::os::unix::fs::PermissionsExt;
 
 use gtop::probe::Interpreter;
 use serde_json::{Value, json};
 
+use crate::harness::{Setup, installed};
 use crate::machine::{Machine, column, devices, processes, source, why};
-use crate::rig::{Setup, installed};
 use crate::server::{free_ports, list};
 
 const GIB: u64 = 1 << 30;

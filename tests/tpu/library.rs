@@ -1,12 +1,12 @@
-//! libtpuinfo.so where the runtime's own service is not to be had.
+//! libtpuinfo.so, used if the runtime's own service does not answer.
 
 use std::time::Duration;
 
 use gtop::probe::Interpreter;
 use serde_json::{Value, json};
 
+use crate::harness::Setup;
 use crate::machine::{Machine, devices, library, source, why};
-use crate::rig::Setup;
 use crate::server::{Server, free_ports};
 
 const GIB: u64 = 1 << 30;

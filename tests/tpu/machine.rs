@@ -1,4 +1,4 @@
-//! A machine with TPUs, made of files: what the kernel would show, and processes that hold the chips.
+//! A machine with TPUs, built of files, with processes that hold the chips.
 
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Read};

@@ -1,12 +1,12 @@
-//! What runtimes serve: every number, on the chip it belongs to.
+//! Metrics of runtimes, each on the right chip.
 
 use std::process::Command;
 
 use gtop::probe::Interpreter;
 use serde_json::{Value, json};
 
+use crate::harness::Setup;
 use crate::machine::{Machine, WATCHING, column, devices, processes, why};
-use crate::rig::Setup;
 use crate::server::{SCRIPT, Server, free_ports, list, python};
 
 const GIB: u64 = 1 << 30;

@@ -1,4 +1,4 @@
-//! The stand-in for a runtime's metrics service: a real gRPC server, or one that misbehaves.
+//! A stub of a runtime's metrics service: a real gRPC server, or one that misbehaves.
 
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;

@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 use gtop::probe::{Command, Interpreter};
 use serde_json::Value;
 
+use crate::harness::{BOTH, Rig, Setup, TIMEOUT, gpus, installed};
 use crate::launching::pythons;
 use crate::library;
 use crate::processes::is_told;
-use crate::rig::{BOTH, PATIENCE, Rig, Setup, gpus, installed};
 
 /// Somebody without rights.
 const NOBODY: u32 = 65534;
@@ -55,7 +55,7 @@ impl Sleeper {
         let sleeper = Self(program.spawn().unwrap());
         // It has a command line of its own a moment after it was started.
         let cmdline = format!("/proc/{}/cmdline", sleeper.0.id());
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while !std::fs::read(&cmdline).unwrap().ends_with(b"\x001000\0") {
             assert!(Instant::now() < deadline, "{cmdline} is not that of the sleeper");
             std::thread::yield_now();

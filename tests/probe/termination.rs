@@ -1,11 +1,11 @@
-//! How sessions end: nothing of a probe may outlive its session, whatever hangs.
+//! Sessions end: no process of a probe outlives its session, whatever hangs.
 
 use std::time::{Duration, Instant};
 
 use gtop::probe::Command;
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::rig::{BOTH, PATIENCE, Rig, Setup, gpus};
+use crate::harness::{BOTH, Rig, Setup, TIMEOUT, gpus};
 
 fn hanging() -> String {
     gpus(2) + "fault nvidia-smi hang\n"
@@ -13,12 +13,12 @@ fn hanging() -> String {
 
 /// Waits until the probe runs nvidia-smi.
 fn wait_for_smi(rig: &Rig) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     let is_smi = |pid: &u32| {
         let words = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         words.windows(11).any(|window| window == b"--query-gpu")
     };
-    while !rig.remains().iter().any(is_smi) {
+    while !rig.leftover_pids().iter().any(is_smi) {
         assert!(Instant::now() < deadline, "nvidia-smi was never run");
         std::thread::park_timeout(Duration::from_millis(10));
     }
@@ -39,7 +39,7 @@ fn at_eof_nothing_is_left_even_with_nvidia_smi_hanging() {
         rig.close();
         let why = rig.until("bye", |frame| (frame["t"] == "bye").then(|| frame["why"].clone()));
         assert_eq!(why, "stdin closed");
-        assert!(rig.is_gone_within(PATIENCE), "{interpreter:?}: {:?}", rig.remains());
+        assert!(rig.exits_within(TIMEOUT), "{interpreter:?}: {:?}", rig.leftover_pids());
         eprintln!("{interpreter:?}: gone after {:?}", closed.elapsed());
     }
 }
@@ -51,7 +51,7 @@ fn at_eof_nothing_is_left_even_when_nobody_reads() {
         let mut rig = setup.state(&gpus(32)).start_unread();
         rig.fill();
         rig.close();
-        assert!(rig.is_gone_within(PATIENCE), "{interpreter:?}: {:?}", rig.remains());
+        assert!(rig.exits_within(TIMEOUT), "{interpreter:?}: {:?}", rig.leftover_pids());
     }
 }
 
@@ -61,7 +61,7 @@ fn without_heartbeats_it_ends_by_itself() {
         let deadman = Duration::from_secs(10);
         let mut rig = Setup { deadman, ..Setup::new(interpreter) }.state(&hanging()).start();
         wait_for_smi(&rig);
-        assert!(rig.is_gone_within(PATIENCE), "{interpreter:?}: {:?}", rig.remains());
+        assert!(rig.exits_within(TIMEOUT), "{interpreter:?}: {:?}", rig.leftover_pids());
     }
 }
 
@@ -73,7 +73,7 @@ fn without_heartbeats_it_ends_even_when_nobody_reads() {
         let setup = Setup { interval, deadman, ..Setup::new(interpreter) };
         let mut rig = setup.state(&gpus(32)).start_unread();
         rig.fill();
-        assert!(rig.is_gone_within(PATIENCE), "{interpreter:?}: {:?}", rig.remains());
+        assert!(rig.exits_within(TIMEOUT), "{interpreter:?}: {:?}", rig.leftover_pids());
     }
 }
 
@@ -87,7 +87,7 @@ fn heartbeats_keep_it_alive() {
             rig.command(Command::Heartbeat);
             rig.sample();
         }
-        assert!(rig.is_gone_within(PATIENCE), "{interpreter:?}: {:?}", rig.remains());
+        assert!(rig.exits_within(TIMEOUT), "{interpreter:?}: {:?}", rig.leftover_pids());
     }
 }
 
@@ -99,7 +99,11 @@ fn a_signal_ends_all_of_it() {
             rig.sample();
             wait_for_smi(&rig);
             signal(rig.child.id(), end);
-            assert!(rig.is_gone_within(PATIENCE), "{interpreter:?} {end:?}: {:?}", rig.remains());
+            assert!(
+                rig.exits_within(TIMEOUT),
+                "{interpreter:?} {end:?}: {:?}",
+                rig.leftover_pids()
+            );
         }
     }
 }
@@ -110,7 +114,7 @@ fn killed_outright_the_python_probe_still_takes_its_children_along() {
     rig.sample();
     wait_for_smi(&rig);
     signal(rig.child.id(), Signal::KILL);
-    assert!(rig.is_gone_within(PATIENCE), "{:?}", rig.remains());
+    assert!(rig.exits_within(TIMEOUT), "{:?}", rig.leftover_pids());
 }
 
 #[test]
@@ -129,7 +133,7 @@ fn killed_outright_with_a_child_stuck_in_the_driver_the_childs_own_alarm_ends_it
         }
     }
     signal(rig.child.id(), Signal::KILL);
-    assert!(rig.is_gone_within(PATIENCE), "{:?}", rig.remains());
+    assert!(rig.exits_within(TIMEOUT), "{:?}", rig.leftover_pids());
 }
 
 #[test]
@@ -137,7 +141,7 @@ fn a_closed_stdout_ends_it() {
     for interpreter in BOTH {
         let mut rig = Setup::new(interpreter).start_unread();
         rig.close_stdout();
-        assert!(rig.is_gone_within(PATIENCE), "{interpreter:?}: {:?}", rig.remains());
+        assert!(rig.exits_within(TIMEOUT), "{interpreter:?}: {:?}", rig.leftover_pids());
     }
 }
 
@@ -164,7 +168,7 @@ fn a_reader_that_stops_loses_ticks_and_never_part_of_a_frame() {
         rig.fill();
         rig.read();
         let mut numbers = Vec::new();
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         // Every line is judged as it is read. After the gap come frames of now.
         while !numbers.windows(2).any(|pair: &[u64]| pair[1] > pair[0] + 1) {
             numbers.push(rig.sample()["n"].as_u64().unwrap());

@@ -1,4 +1,4 @@
-//! A probe on a bench: started as asked, its frames judged as they come, its remains looked for at the end.
+//! Starts a probe, validates its frames, and checks that no process of it is left at the end.
 
 use std::ffi::OsString;
 use std::fs::Permissions;
@@ -18,32 +18,32 @@ use serde_json::Value;
 
 use crate::schema;
 
-/// Longer than anything takes here, however busy the machine is.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
+/// Limit for each wait, long enough for a busy machine.
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(120);
 pub(crate) const NODE: &str = "gpu[01]";
 pub(crate) const NONCE: &str = "5eed5eed5eed5eed5eed5eed5eed5eed";
 pub(crate) const BOTH: [Interpreter; 2] = [Interpreter::Python, Interpreter::Shell];
 
-/// The Pythons and the words by which the loader looks for them.
+/// The list of Pythons in the launch line.
 const PYTHONS: &str = "/usr/bin/python3 /usr/libexec/platform-python python3";
 
 static SERIAL: AtomicU32 = AtomicU32::new(0);
 
-/// How a probe is to be started.
+/// How to start a probe.
 pub(crate) struct Setup {
     pub(crate) interpreter: Interpreter,
     pub(crate) interval: Duration,
     pub(crate) deadman: Duration,
-    /// The stub's state; `None` leaves nvidia-smi out of the path.
+    /// The state of the stub nvidia-smi; `None` removes it from the path.
     pub(crate) state: Option<String>,
     /// What runs the script, `None` for the launch line under /bin/sh.
     pub(crate) program: Option<Vec<String>>,
     /// The login shell and its arguments before the launch line.
     pub(crate) shell: Vec<String>,
-    /// What the loader tries instead of the usual Pythons.
+    /// Replaces the list of Pythons in the launch line.
     pub(crate) pythons: Option<String>,
     pub(crate) path: Option<PathBuf>,
-    /// Words of the packed script, and what stands there instead: not every test can wait for a minute.
+    /// A replacement in the packed script, such as a shorter timeout: (old, new).
     pub(crate) instead: Option<(&'static str, &'static str)>,
     pub(crate) environment: Vec<(String, OsString)>,
 }
@@ -53,8 +53,8 @@ impl Setup {
         Self {
             interpreter,
             interval: Duration::from_millis(500),
-            // Nothing ends it before its test does.
-            deadman: 10 * PATIENCE,
+            // Never ends the probe before the test does.
+            deadman: 10 * TIMEOUT,
             state: Some(gpus(2)),
             program: None,
             shell: vec!["/bin/sh".into(), "-c".into()],
@@ -69,7 +69,7 @@ impl Setup {
         Self { state: Some(state.to_owned()), ..self }
     }
 
-    /// Starts it, sends the script, and reads its frames from then on.
+    /// Starts it, sends the script, and reads its frames.
     pub(crate) fn start(self) -> Rig {
         let mut rig = self.start_unread();
         rig.read();
@@ -103,7 +103,7 @@ impl Setup {
         let source = [head.as_bytes(), body, tail].concat();
         let mut rig = self.spawn(&source, configure);
         if self.program.is_none() {
-            assert_eq!(rig.greet(), Some(self.interpreter));
+            assert_eq!(rig.read_announcement(), Some(self.interpreter));
             rig.write(&source);
         }
         rig
@@ -116,7 +116,7 @@ impl Setup {
 
     fn spawn(&self, source: &[u8], configure: fn(&mut Command) -> &mut Command) -> Rig {
         let folder = tempfile::tempdir().unwrap();
-        // A probe may run as somebody else.
+        // A probe may run as another user.
         std::fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
         let mut command = self.command(folder.path(), source);
         let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
@@ -167,7 +167,7 @@ impl Setup {
     }
 }
 
-/// The stub's state with so many devices at work.
+/// Returns a stub state with this many busy devices.
 pub(crate) fn gpus(count: u32) -> String {
     use std::fmt::Write as _;
     let mut state = "driver 570.86.15 12080\n".to_owned();
@@ -179,7 +179,7 @@ pub(crate) fn gpus(count: u32) -> String {
     state
 }
 
-/// A started probe; whatever is left of it dies with this.
+/// A running probe; dropping it kills all its processes.
 pub(crate) struct Rig {
     pub(crate) child: Child,
     stdin: Option<ChildStdin>,
@@ -192,8 +192,8 @@ pub(crate) struct Rig {
 }
 
 impl Rig {
-    /// Waits for the loader's announcement; `None` when the session ends without.
-    pub(crate) fn greet(&mut self) -> Option<Interpreter> {
+    /// Waits for the loader's announcement; `None` if the session ends first.
+    pub(crate) fn read_announcement(&mut self) -> Option<Interpreter> {
         let mut greeting = Greeting::new(NONCE);
         let mut buffer = [0; 512];
         loop {
@@ -227,7 +227,7 @@ impl Rig {
         self.write(line.as_bytes());
     }
 
-    /// Asks something and waits for its answer.
+    /// Sends a request and waits for its answer.
     pub(crate) fn ask(&mut self, question: ProcessRequest) -> Value {
         self.command(probe::Command::Ask(question));
         self.answer(self.commands)
@@ -247,20 +247,20 @@ impl Rig {
 
     /// The next frame, `None` at the end of the stream.
     pub(crate) fn next(&mut self) -> Option<Value> {
-        match self.frames.recv_timeout(PATIENCE) {
+        match self.frames.recv_timeout(TIMEOUT) {
             Ok(frame) => Some(frame.unwrap()),
             Err(RecvTimeoutError::Disconnected) => None,
-            Err(RecvTimeoutError::Timeout) => panic!("no frame for {PATIENCE:?}"),
+            Err(RecvTimeoutError::Timeout) => panic!("no frame for {TIMEOUT:?}"),
         }
     }
 
-    /// The first frame for which `choose` finds something, and what it finds.
+    /// Waits until `choose` returns a value for a frame, and returns it.
     pub(crate) fn until<T>(
         &mut self,
         what: &str,
         mut choose: impl FnMut(&Value) -> Option<T>,
     ) -> T {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         let mut last = Value::Null;
         while let Some(frame) = self.next() {
             if let Some(found) = choose(&frame) {
@@ -272,7 +272,7 @@ impl Rig {
         panic!("the probe ended without {what}, after {last}");
     }
 
-    /// The same, beginning with a frame that was taken already.
+    /// Like `until`, starting with a frame already received.
     pub(crate) fn until_or<T>(
         &mut self,
         first: &Value,
@@ -282,7 +282,7 @@ impl Rig {
         choose(first).unwrap_or_else(|| self.until(what, choose))
     }
 
-    /// What a hello says of a backend once it is in this state.
+    /// Waits until a hello has this backend in this state, and returns its entry.
     pub(crate) fn backend(&mut self, kind: &str, state: &str) -> Value {
         self.until(&format!("{kind} {state}"), |frame| {
             let backends = frame["backends"].as_array()?;
@@ -295,9 +295,9 @@ impl Rig {
         self.until("sample", |frame| (frame["t"] == "sample").then(|| frame.clone()))
     }
 
-    /// A complete sample for which `is_so`; another is asked for where a part of one came too late.
+    /// Requests full samples until one satisfies `is_so`.
     pub(crate) fn full(&mut self, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             self.command(probe::Command::Full);
             let full = self.until(what, |frame| (frame["full"] == true).then(|| frame.clone()));
@@ -308,20 +308,20 @@ impl Rig {
         }
     }
 
-    /// The next error of nvidia-smi, beyond that it takes its time to start.
+    /// The next error, except `starting`.
     pub(crate) fn error(&mut self) -> Value {
         let is_it = |frame: &Value| frame["t"] == "error" && frame["code"] != "starting";
         self.until("error", |frame| is_it(frame).then(|| frame.clone()))
     }
 
-    /// Bytes that wait in the pipe.
+    /// Number of unread bytes in the pipe.
     pub(crate) fn unread(&self) -> u64 {
         rustix::io::ioctl_fionread(self.stdout.as_ref().unwrap()).unwrap()
     }
 
     /// Waits until the pipe has been full for a while.
     pub(crate) fn fill(&self) {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         let mut before = 0;
         let mut same = 0;
         while same < 20 {
@@ -342,12 +342,12 @@ impl Rig {
         self.stdin = None;
     }
 
-    /// Waits until no process of this probe is left.
-    pub(crate) fn is_gone_within(&mut self, limit: Duration) -> bool {
+    /// Returns true if no process of this probe is left within a limit.
+    pub(crate) fn exits_within(&mut self, limit: Duration) -> bool {
         let deadline = Instant::now() + limit;
         loop {
             let ended = self.child.try_wait().unwrap().is_some();
-            if ended && self.remains().is_empty() {
+            if ended && self.leftover_pids().is_empty() {
                 return true;
             }
             if Instant::now() >= deadline {
@@ -357,8 +357,8 @@ impl Rig {
         }
     }
 
-    /// Every process that was started by this probe, by the environment it inherited.
-    pub(crate) fn remains(&self) -> Vec<u32> {
+    /// Returns the processes of this probe, found by a variable in their environment.
+    pub(crate) fn leftover_pids(&self) -> Vec<u32> {
         let marker = format!("GTOP_TEST_MARKER={}\0", self.marker).into_bytes();
         let all = std::fs::read_dir("/proc").unwrap();
         let pids = all.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
@@ -369,16 +369,16 @@ impl Rig {
         pids.filter(ours).collect()
     }
 
-    /// Closes stdin and expects that nothing is left soon.
+    /// Closes stdin and asserts that all processes exit.
     pub(crate) fn finish(mut self) {
         self.close();
-        assert!(self.is_gone_within(PATIENCE), "left behind: {:?}", self.remains());
+        assert!(self.exits_within(TIMEOUT), "left behind: {:?}", self.leftover_pids());
     }
 }
 
 impl Drop for Rig {
     fn drop(&mut self) {
-        for pid in self.remains() {
+        for pid in self.leftover_pids() {
             let pid = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw);
             if let Some(pid) = pid {
                 let _gone = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
@@ -388,7 +388,7 @@ impl Drop for Rig {
     }
 }
 
-/// Reads lines to the end of the stream; the last one must be whole, too.
+/// Reads lines to the end of the stream and validates them.
 fn pump(mut stdout: ChildStdout, out: &Sender<Result<Value, String>>) {
     let mut waiting = Vec::new();
     let mut buffer = vec![0; 65_536];
@@ -403,7 +403,7 @@ fn pump(mut stdout: ChildStdout, out: &Sender<Result<Value, String>>) {
     }
 }
 
-/// What of these programs is installed, in words for the ones that are not.
+/// Returns the installed ones of these programs, and prints which are skipped.
 pub(crate) fn installed(programs: &[&str]) -> Vec<String> {
     let path = std::env::var("PATH").unwrap();
     let is_there =

@@ -1,4 +1,4 @@
-//! A user database that takes its time keeps nothing else waiting, and is not taken for a driver that hangs.
+//! A slow name service delays nothing else and is not reported as a hanging driver.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -7,9 +7,9 @@ use std::process::Command as Program;
 use gtop::probe::{Command, Interpreter};
 use serde_json::Value;
 
+use crate::environments::{can_make_worlds, within};
+use crate::harness::{BOTH, Rig, Setup, TIMEOUT, gpus};
 use crate::processes::Victim;
-use crate::rig::{BOTH, PATIENCE, Rig, Setup, gpus};
-use crate::worlds::{can_make_worlds, within};
 
 /// A module for the name service that knows one user, and says so once a file is there.
 const SLOW: &str = r#"
@@ -62,7 +62,7 @@ impl Users<'_> {
 
     /// Waits until a process is said to be of this user.
     fn until(&mut self, victim: &Victim, user: &str) -> f64 {
-        let deadline = std::time::Instant::now() + PATIENCE;
+        let deadline = std::time::Instant::now() + TIMEOUT;
         while self.known.get(&victim.pid()).map(String::as_str) != Some(user) {
             assert!(std::time::Instant::now() < deadline, "{user}: {:?}", self.known);
             self.next();

@@ -1,4 +1,4 @@
-//! What a scenario says, read independently of the program: the value of every field of every device.
+//! The expected value of each field of each device, parsed from a scenario independently of gtop.
 
 use std::collections::BTreeMap;
 

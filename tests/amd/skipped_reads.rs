@@ -1,4 +1,4 @@
-//! What is not read: of cards that sleep, of cards that would fall asleep, of files that were refused.
+//! Files that must not be read: of suspended cards, of cards about to suspend, and files that were refused.
 
 use std::process::Command;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::machine::{can_refuse, check, devices, lack, node, probe, run};
-use crate::tree::Tree;
+use crate::sysfs::Tree;
 
 const AWAKE: &str = "0000:0a:00.0";
 const ASLEEP: &str = "0000:03:00.0";

@@ -5,8 +5,8 @@ use std::ffi::OsString;
 
 use gtop::probe::Interpreter;
 
-use crate::rig::{PATIENCE, Rig, Setup, installed};
-use crate::worlds::can_make_worlds;
+use crate::environments::can_make_worlds;
+use crate::harness::{Rig, Setup, TIMEOUT, installed};
 
 /// Somebody without rights.
 const NOBODY: u32 = 65534;
@@ -108,7 +108,7 @@ fn report(shell: &str, mode: Mode, uid: u32, end: impl FnOnce(&mut Rig)) -> Stri
         assert_eq!(first["version"], shell);
     }
     end(&mut rig);
-    assert!(rig.is_gone_within(PATIENCE), "{shell} {mode:?}: {:?}", rig.remains());
+    assert!(rig.exits_within(TIMEOUT), "{shell} {mode:?}: {:?}", rig.leftover_pids());
     std::fs::read_to_string(&file).unwrap_or_else(|_| "the world ended with the probe".to_owned())
 }
 
@@ -165,7 +165,7 @@ fn where_proc_is_about_other_processes_nobody_is_signalled() {
     if !can_make_worlds() {
         return;
     }
-    for interpreter in crate::rig::BOTH {
+    for interpreter in crate::harness::BOTH {
         // Without --mount-proc: /proc goes on to show those outside.
         let world = ["unshare", "-pf", "--kill-child", "/bin/bash", "-c"];
         let script = "trap : USR1\nsetsid /bin/sh -c \"$0\" <&0 &\nwait\n";

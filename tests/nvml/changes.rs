@@ -1,4 +1,4 @@
-//! A machine that changes while the program watches it.
+//! A machine that changes while gtop watches it.
 
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use crate::expected;
 use crate::library;
 use crate::scenarios::{source, whole};
-use crate::truth;
 
 /// Longer than anything takes here, however busy the machine is.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// `gtop --json --watch` on a machine like this.
 struct Watched {
@@ -59,10 +59,10 @@ impl Watched {
 
     /// The first picture of which this is true.
     fn until(&self, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         let mut last = Value::Null;
         while Instant::now() < deadline {
-            last = self.pictures.recv_timeout(PATIENCE).unwrap();
+            last = self.pictures.recv_timeout(TIMEOUT).unwrap();
             if is_so(&last) {
                 return last;
             }
@@ -107,7 +107,7 @@ fn a_device_that_is_lost_meanwhile_has_no_numbers_left() {
     let other = watched.until("the other's users", |node| {
         node["devices"][0]["processes"].as_array().is_some_and(|used| used.len() == 1)
     });
-    truth::devices(BUSY)[0].check(&other["devices"][0], &[]);
+    expected::devices(BUSY)[0].check(&other["devices"][0], &[]);
     let events = watched.until("an event", |node| node["events"][0].is_object());
     let event = &events["events"][0];
     assert_eq!((&event["kind"], &event["index"]), (&json!("lost"), &json!(1)));

@@ -1,4 +1,4 @@
-//! Builds the part of sysfs and procfs that AMD devices show, as the kernel lays it out.
+//! Builds the sysfs and procfs files of AMD devices, as the kernel lays them out.
 
 use std::fmt::Write as _;
 use std::fs;

@@ -1,4 +1,4 @@
-//! The pieces of the Python probe, which are compiled in different processes, lack nothing of each other.
+//! The parts of the Python probe, which are compiled in different processes, use no undefined names.
 
 use std::io::Write;
 use std::process::{Command, Stdio};

@@ -1,19 +1,19 @@
-//! Servers that are none, that break off, or that never answer: the rest is told, with a reason.
+//! Servers that do not speak gRPC, disconnect, or hang: other values stay, with a reason for the missing ones.
 
 use std::time::{Duration, Instant};
 
 use gtop::probe::Interpreter;
 use serde_json::{Value, json};
 
+use crate::harness::{Rig, Setup, TIMEOUT};
 use crate::machine::{Machine, devices, source, why};
-use crate::rig::{PATIENCE, Rig, Setup};
 use crate::server::{Server, free_ports, list};
 
 const GIB: u64 = 1 << 30;
 
 /// The chips of the last frame that told of them, and those of the next ones that are complete.
 fn complete(rig: &mut Rig, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     loop {
         rig.command(gtop::probe::Command::Heartbeat);
         rig.command(gtop::probe::Command::Full);
