@@ -256,7 +256,8 @@ fn load_settings(cli: &Cli) -> Result<(Option<ConfigPaths>, Settings), AppError>
     let sources = Sources {
         file: places.as_ref().map(ConfigPaths::read_config).unwrap_or_default(),
         setup: places.as_ref().map(ConfigPaths::read_setup).unwrap_or_default(),
-        args: cli.settings.0.clone(),
+        args: cli.settings.values.clone(),
+        arg_hints: cli.settings.hints.clone(),
     };
     let settings = Settings::merge(sources, |name| std::env::var(name).ok());
     Ok((places, settings))
@@ -296,6 +297,9 @@ fn run_config_command(
             for problem in &settings.problems {
                 writeln!(out, "{problem}")?;
             }
+            for note in settings.hints.iter().chain(&settings.notes) {
+                writeln!(out, "note: {note}")?;
+            }
             let circles = nodeset::find_cycles(&settings.groups);
             for circle in &circles {
                 writeln!(out, "{}: [groups]: {circle}", places.config().display())?;
@@ -308,7 +312,7 @@ fn run_config_command(
                 return Ok(ExitReason::Failed);
             }
             for path in [places.config(), places.setup()] {
-                let state = if path.exists() { "nothing is wrong" } else { "is not there" };
+                let state = if path.exists() { "no errors" } else { "does not exist" };
                 writeln!(out, "{}: {state}", path.display())?;
             }
         }

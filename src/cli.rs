@@ -416,7 +416,7 @@ impl Cli {
         if let Some(misread) = hints::explain_misread_host(&cli, &words) {
             return Err(Self::command().error(ErrorKind::ValueValidation, misread));
         }
-        let args = cli.settings.0.clone();
+        let args = cli.settings.values.clone();
         cli.apply_settings(&Settings::merge(Sources { args, ..Sources::default() }, |_| None));
         cli.check()?;
         Ok(cli)

@@ -97,7 +97,7 @@ fn path_and_check_and_show_write_nothing() {
     assert_eq!(out(&relative).trim(), path.display().to_string());
     let checked = home.run("config check", &[]);
     assert_eq!(checked.status.code(), Some(0));
-    assert!(out(&checked).contains("is not there"), "{}", out(&checked));
+    assert!(out(&checked).contains("does not exist"), "{}", out(&checked));
     assert_eq!(home.run("config show", &[]).status.code(), Some(0));
     assert_eq!(home.run("config", &[]).status.code(), Some(2));
     assert!(home.all().is_empty(), "{:?}", home.all());
@@ -193,6 +193,47 @@ fn mistakes_are_told_with_line_key_and_nearest_name() {
     ] {
         assert!(told.contains(words), "{words}: {told}");
     }
+}
+
+#[test]
+fn a_setup_file_of_another_version_is_read_and_what_is_unknown_is_kept() {
+    let home = Home::new();
+    home.write(
+        "setup.toml",
+        "theme = \"neon\"\ninterval = 2\nsparkle = [1, {a = 'b'}]\n[future]\nx = 1\n",
+    );
+    let shown = home.row("", &[], "interval");
+    assert_eq!(shown, "interval = 2 # setup.toml:2");
+    assert_eq!(home.row("", &[], "theme ="), "theme = \"auto\" # default");
+    let done = home.run("config check", &[]);
+    assert_eq!(done.status.code(), Some(0), "{done:?}");
+    for words in [
+        "note: setup.toml:1: theme: write one of auto,",
+        "note: setup.toml:3: sparkle: unknown in this version, ignored\n",
+        "note: setup.toml:4: future: unknown in this version, ignored\n",
+    ] {
+        assert!(out(&done).contains(words), "{words}: {}", out(&done));
+    }
+    let once = home.run("--once --deadline 5 --transport local", &[]);
+    assert!(once.status.success() && err(&once).is_empty(), "{once:?}");
+}
+
+#[test]
+fn old_names_of_values_are_read_with_a_hint() {
+    let home = Home::with("sort-users = \"idle\"\ncolumns-users = [\"idle\"]\n");
+    assert_eq!(home.row("", &[], "sort-users"), "sort-users = \"idle-held\" # config.toml:1");
+    let done = home.run("config check", &[("GTOP_CHARTED", "util,mclk")]);
+    assert_eq!(done.status.code(), Some(0), "{done:?}");
+    for words in [
+        "note: config.toml:1: sort-users: idle is now called idle-held\n",
+        "note: config.toml:2: columns-users: idle is now called idle-held\n",
+        "note: GTOP_CHARTED: mclk is now called memclock\n",
+    ] {
+        assert!(out(&done).contains(words), "{words}: {}", out(&done));
+    }
+    let typed = Home::new().run("--sort-users idle --once --deadline 5 --transport local", &[]);
+    assert!(typed.status.success(), "{typed:?}");
+    assert_eq!(err(&typed), "gtop: --sort-users: idle is now called idle-held\n");
 }
 
 #[test]

@@ -9,11 +9,16 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command, CommandFactory as _};
 
 use crate::cli::Cli;
-use crate::config::{Flag, Kind, SETTINGS, Setting, Value};
+use crate::config::{Flag, Kind, Problem, SETTINGS, Setting, Value};
 
 /// The settings that were typed.
 #[derive(Clone, Debug, Default)]
-pub struct SettingArgs(pub BTreeMap<&'static str, Value>);
+pub struct SettingArgs {
+    /// Their values.
+    pub values: BTreeMap<&'static str, Value>,
+    /// Old names among the words, which are still read.
+    pub hints: Vec<Problem>,
+}
 
 impl clap::Args for SettingArgs {
     fn augment_args(command: Command) -> Command {
@@ -41,7 +46,8 @@ impl clap::FromArgMatches for SettingArgs {
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
         for setting in SETTINGS {
             if let Some(value) = parsed_value(setting, matches)? {
-                self.0.insert(setting.name, value);
+                self.hints.extend(renamed(setting, matches));
+                self.values.insert(setting.name, value);
             }
         }
         Ok(())
@@ -67,7 +73,7 @@ fn option(setting: &'static Setting) -> Arg {
         Kind::Choice(words) => {
             let values = words.iter().map(|word| {
                 let value = PossibleValue::new(word.name).help(word.help);
-                if word.alias.is_empty() { value } else { value.alias(word.alias) }
+                value.aliases([word.alias, word.former].into_iter().filter(|name| !name.is_empty()))
             });
             arg.value_parser(PossibleValuesParser::new(values))
         }
@@ -147,6 +153,14 @@ fn parser(kind: Kind) -> ValueParser {
     ValueParser::new(move |text: &str| kind.check_item(text).map(|()| text.to_owned()))
 }
 
+/// Returns the old names among the words of an option.
+fn renamed(setting: &Setting, matches: &ArgMatches) -> Vec<Problem> {
+    let words = matches.try_get_many::<String>(setting.name).ok().flatten();
+    let words: Vec<&str> = words.into_iter().flatten().map(String::as_str).collect();
+    let hint = |(old, new)| Problem::renamed(&format!("--{}", setting.name), old, new);
+    setting.kind.renamed(&words).into_iter().map(hint).collect()
+}
+
 /// Returns what was typed for a setting.
 fn parsed_value(setting: &Setting, matches: &ArgMatches) -> Result<Option<Value>, clap::Error> {
     let is_typed = |id: &str| matches.value_source(id) == Some(ValueSource::CommandLine);
@@ -181,7 +195,7 @@ mod tests {
 
     fn typed(line: &str) -> BTreeMap<&'static str, String> {
         let cli = Cli::parse_args(line.split_whitespace().map(Into::into)).unwrap();
-        cli.settings.0.iter().map(|(name, value)| (*name, value.to_string())).collect()
+        cli.settings.values.iter().map(|(name, value)| (*name, value.to_string())).collect()
     }
 
     #[test]

@@ -10,14 +10,20 @@ type EnvValue = (&'static str, Value, String);
 
 /// Reads every variable there is for a setting. Ours are told when they are wrong; others' are
 /// passed over, as their own programs do.
-pub(super) fn read(variable: impl Fn(&str) -> Option<String>) -> (Vec<EnvValue>, Vec<Problem>) {
+pub(super) fn read(
+    variable: impl Fn(&str) -> Option<String>,
+) -> (Vec<EnvValue>, Vec<Problem>, Vec<Problem>) {
     let given = |name: &str| variable(name).filter(|text| !text.is_empty());
-    let (mut found, mut wrong) = (Vec::new(), Vec::new());
+    let (mut found, mut wrong, mut hints) = (Vec::new(), Vec::new(), Vec::new());
     for setting in SETTINGS {
         let own = setting.variable();
         if let Some(text) = given(&own) {
             match setting.kind.parse(&text) {
                 Ok(value) => {
+                    let words: Vec<&str> = text.split(',').map(str::trim).collect();
+                    let renamed = setting.kind.renamed(&words);
+                    let hint = |(old, new)| Problem::renamed(&own, old, new);
+                    hints.extend(renamed.into_iter().map(hint));
                     found.push((setting.name, value, own));
                     continue;
                 }
@@ -31,7 +37,7 @@ pub(super) fn read(variable: impl Fn(&str) -> Option<String>) -> (Vec<EnvValue>,
             found.push((setting.name, value, variable.to_owned()));
         }
     }
-    (found, wrong)
+    (found, wrong, hints)
 }
 
 fn read_alias(setting: &Setting, twin: EnvAlias, text: &str) -> Option<Value> {
@@ -53,7 +59,7 @@ mod tests {
     use super::*;
 
     fn found(variables: &[(&str, &str)]) -> (Vec<String>, Vec<String>) {
-        let (found, wrong) = read(|name| {
+        let (found, wrong, _hints) = read(|name| {
             variables.iter().find(|(known, _)| *known == name).map(|(_, text)| (*text).to_owned())
         });
         let found = found.iter().map(|(name, value, place)| format!("{name}={value} {place}"));

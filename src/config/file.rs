@@ -6,7 +6,7 @@ use std::fmt;
 use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue};
 
-use super::kind::Value;
+use super::kind::{Value, toml_string};
 use super::table::{SETTINGS, setting};
 use crate::nodeset;
 use crate::tui::Keymap;
@@ -36,6 +36,11 @@ impl Problem {
         Self { place: name.to_owned(), text: format!("{why}; it does not count") }
     }
 
+    /// Says what an old name is called today.
+    pub fn renamed(place: &str, old: &str, new: &str) -> Self {
+        Self { place: place.to_owned(), text: format!("{old} is now called {new}") }
+    }
+
     /// Says that a file cannot be read.
     pub fn of_file(name: &str, why: impl fmt::Display) -> Self {
         Self { place: name.to_owned(), text: why.to_string() }
@@ -53,8 +58,12 @@ pub struct ConfigFile {
     pub groups: BTreeMap<String, String>,
     /// Keys, with those that nobody bound anew.
     pub keys: Keymap,
-    /// What is wrong.
+    /// Errors; a file with any is ignored as a whole.
     pub problems: Vec<Problem>,
+    /// What this version of gtop ignores in `setup.toml`, and old names that are still read.
+    pub notes: Vec<Problem>,
+    /// Entries of `setup.toml` that this version does not know, as TOML. Another version wrote them.
+    pub unknown: BTreeMap<String, String>,
 }
 
 /// Reads a file of settings; `setup.toml` holds nothing else.
@@ -84,9 +93,21 @@ impl FileParser<'_> {
 
     fn report(&mut self, at: usize, text: &str) {
         if self.file.problems.len() < MAX_PROBLEMS {
-            let place = format!("{}:{}", self.file.name, self.line_of(at));
-            self.file.problems.push(Problem { place, text: text.to_owned() });
+            let problem = self.problem(at, text);
+            self.file.problems.push(problem);
         }
+    }
+
+    fn note(&mut self, at: usize, text: &str) {
+        if self.file.notes.len() < MAX_PROBLEMS {
+            let note = self.problem(at, text);
+            self.file.notes.push(note);
+        }
+    }
+
+    fn problem(&self, at: usize, text: &str) -> Problem {
+        let place = format!("{}:{}", self.file.name, self.line_of(at));
+        Problem { place, text: text.to_owned() }
     }
 
     fn read_table(&mut self, table: &DeTable<'_>, is_setup: bool) {
@@ -102,14 +123,27 @@ impl FileParser<'_> {
                 ("keys" | "groups", _) => {
                     self.report(key.span().start, &format!("{name} is a table; write [{name}]"));
                 }
-                _ => self.read_setting(key, item),
+                _ => self.read_setting(key, item, is_setup),
             }
         }
     }
 
-    fn read_setting(&mut self, key: &Spanned<DeString<'_>>, item: &Spanned<DeValue<'_>>) {
+    /// Reads a setting. In `setup.toml`, which gtops of several versions share in one home directory, an
+    /// unknown one is kept and ignored; anywhere else it is an error.
+    fn read_setting(
+        &mut self,
+        key: &Spanned<DeString<'_>>,
+        item: &Spanned<DeValue<'_>>,
+        is_setup: bool,
+    ) {
         let (name, at): (&str, _) = (key.get_ref(), key.span().start);
         let Some(setting) = setting(name) else {
+            if is_setup {
+                let text = format!("{}: unknown in this version, ignored", cleaned(name));
+                self.note(at, &text);
+                self.file.unknown.insert(name.to_owned(), toml_text(item.get_ref()));
+                return;
+            }
             let known = SETTINGS.iter().map(|setting| setting.name).chain(["keys", "groups"]);
             let advice = nearest(name, known).unwrap_or("gtop config init");
             self.report(
@@ -126,6 +160,14 @@ impl FileParser<'_> {
             Ok(value) => {
                 let line = self.line_of(at);
                 self.file.values.insert(setting.name, (line, value));
+                for (old, new) in setting.kind.renamed(&strings(item.get_ref()).unwrap_or_default())
+                {
+                    self.note(at, &format!("{name}: {old} is now called {new}"));
+                }
+            }
+            Err(why) if is_setup => {
+                self.note(at, &format!("{name}: {why}; ignored"));
+                self.file.unknown.insert(name.to_owned(), toml_text(item.get_ref()));
             }
             Err(why) => self.report(at, &format!("{name}: {why}")),
         }
@@ -211,6 +253,28 @@ fn strings<'a>(item: &'a DeValue<'_>) -> Option<Vec<&'a str>> {
         return Some(vec![text]);
     }
     item.as_array()?.iter().map(|item| item.get_ref().as_str()).collect()
+}
+
+/// Writes a value as TOML, on one line.
+fn toml_text(value: &DeValue<'_>) -> String {
+    match value {
+        DeValue::String(text) => toml_string(text),
+        DeValue::Integer(number) => number.to_string(),
+        DeValue::Float(number) => number.to_string(),
+        DeValue::Boolean(is_true) => is_true.to_string(),
+        DeValue::Datetime(time) => time.to_string(),
+        DeValue::Array(items) => {
+            let items: Vec<_> = items.iter().map(|item| toml_text(item.get_ref())).collect();
+            format!("[{}]", items.join(", "))
+        }
+        DeValue::Table(table) => {
+            let entry = |(key, item): (&Spanned<DeString<'_>>, &Spanned<DeValue<'_>>)| {
+                format!("{} = {}", toml_string(key.get_ref()), toml_text(item.get_ref()))
+            };
+            let entries: Vec<_> = table.iter().map(entry).collect();
+            format!("{{ {} }}", entries.join(", "))
+        }
+    }
 }
 
 /// Returns a text of a file as it may be shown.

@@ -24,19 +24,30 @@ pub struct ChoiceValue {
     pub name: &'static str,
     /// What it means.
     pub help: &'static str,
-    /// How it may be written too; empty for not at all.
+    /// Another spelling; empty for none.
     pub alias: &'static str,
+    /// Its name in earlier versions; empty for none.
+    pub former: &'static str,
 }
 
 /// Makes a word.
 pub(super) const fn choice(name: &'static str, help: &'static str) -> ChoiceValue {
-    ChoiceValue { name, help, alias: "" }
+    ChoiceValue { name, help, alias: "", former: "" }
 }
 
 impl ChoiceValue {
     /// Lets it be written in another way too.
     pub(super) const fn or(self, alias: &'static str) -> Self {
         Self { alias, ..self }
+    }
+
+    /// Sets the name it had in earlier versions, which is still read.
+    pub(super) const fn formerly(self, former: &'static str) -> Self {
+        Self { former, ..self }
+    }
+
+    fn is_called(&self, word: &str) -> bool {
+        !word.is_empty() && [self.name, self.alias, self.former].contains(&word)
     }
 }
 
@@ -103,7 +114,7 @@ impl Kind {
             },
             Self::Choice(words) => words
                 .iter()
-                .find(|word| word.name == text || (!text.is_empty() && word.alias == text))
+                .find(|word| word.is_called(text))
                 .map(|word| Value::Choice(word.name))
                 .ok_or_else(|| choices_help(words)),
             Self::Seconds { min, max } => {
@@ -163,6 +174,34 @@ impl Kind {
                 None => check_columns(headings, toml_list(item)?),
             },
         }
+    }
+
+    /// Returns those of some words that are names of an earlier version, each with that of today.
+    pub fn renamed<'a>(self, words: &[&'a str]) -> Vec<(&'a str, &'static str)> {
+        let current = |word: &'a str| -> Option<(&'a str, &'static str)> {
+            let new = match self {
+                Self::Choice(values) => {
+                    let value = values.iter().find(|value| value.former == word);
+                    value.filter(|_| !word.is_empty())?.name
+                }
+                Self::Columns(headings) if headings.iter().all(|heading| heading.name != word) => {
+                    let named = |alias: &&&str| headings.iter().any(|one| one.name == **alias);
+                    current_aliases(word).iter().find(named)?
+                }
+                Self::DistinctList(check, _) => {
+                    current_aliases(word).iter().find(|alias| check(alias).is_ok())?
+                }
+                Self::Columns(_)
+                | Self::Switch
+                | Self::Seconds { .. }
+                | Self::Count { .. }
+                | Self::PercentPair
+                | Self::Text(_)
+                | Self::List(_) => return None,
+            };
+            Some((word, new))
+        };
+        words.iter().filter_map(|word| current(word)).collect()
     }
 
     /// Judges one of possibly several words that were typed.

@@ -86,8 +86,13 @@ pub fn setup_text(settings: &Settings) -> String {
     let mut text = String::from(
         "# Written by gtop (F12): what the setup pages say differently from config.toml.\n",
     );
-    for (setting, value) in settings.to_save() {
+    let saved = settings.to_save();
+    for (setting, value) in &saved {
         writeln!(text, "{} = {}", setting.name, value.to_toml()).ok();
+    }
+    let is_saved = |name: &str| saved.iter().any(|(setting, _)| setting.name == name);
+    for (name, value) in settings.unknown().filter(|(name, _)| !is_saved(name)) {
+        writeln!(text, "{} = {value}", toml_string(name)).ok();
     }
     text
 }

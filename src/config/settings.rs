@@ -45,6 +45,8 @@ pub struct Sources {
     pub setup: ConfigFile,
     /// What was typed.
     pub args: BTreeMap<&'static str, Value>,
+    /// Old names on the command line.
+    pub arg_hints: Vec<Problem>,
 }
 
 /// All settings as they are.
@@ -58,6 +60,12 @@ pub struct Settings {
     pub keys: Keymap,
     /// What is wrong with files and variables, which then do not count.
     pub problems: Vec<Problem>,
+    /// Old names that were used and are still read, with those of today.
+    pub hints: Vec<Problem>,
+    /// What `setup.toml` has that this version ignores.
+    pub notes: Vec<Problem>,
+    /// Entries of `setup.toml` that this version does not know, as TOML; saving keeps them.
+    unknown: BTreeMap<String, String>,
     /// Settings whose changes are not written down.
     unsaved: BTreeSet<&'static str>,
 }
@@ -75,6 +83,17 @@ impl Settings {
                 settings.problems.extend(written.problems);
                 continue;
             }
+            match layer {
+                Layer::SetupFile => {
+                    settings.unknown = written.unknown;
+                    settings.notes.extend(written.notes);
+                }
+                Layer::ConfigFile
+                | Layer::Default
+                | Layer::Environment
+                | Layer::CommandLine
+                | Layer::Changed => settings.hints.extend(written.notes),
+            }
             for (name, (line, value)) in written.values {
                 settings.add(layer, name, value, format!("{}:{line}", written.name));
             }
@@ -83,11 +102,13 @@ impl Settings {
                 settings.keys = written.keys;
             }
         }
-        let (found, wrong) = environment::read(variable);
+        let (found, wrong, hints) = environment::read(variable);
+        settings.hints.extend(hints);
         for (name, value, place) in found {
             settings.add(Layer::Environment, name, value, place);
         }
         settings.problems.extend(wrong);
+        settings.hints.extend(sources.arg_hints);
         for (name, value) in sources.args {
             settings.add(Layer::CommandLine, name, value, "command line".to_owned());
         }
@@ -113,6 +134,8 @@ impl Settings {
         if is_so(self) {
             return Ok(());
         }
+        // The value of another version gives way to what somebody wants now.
+        self.unknown.remove(setting.name);
         if let Some(found) = self.found.get_mut(setting.name) {
             found.retain(|one| one.layer != Layer::Changed);
         }
@@ -145,6 +168,11 @@ impl Settings {
             (is_there || Some(&own.value) != below.as_ref()).then(|| (setting, own.value.clone()))
         };
         SETTINGS.iter().filter_map(differing).collect()
+    }
+
+    /// Returns the entries of `setup.toml` that this version does not know and saving keeps, as TOML.
+    pub fn unknown(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.unknown.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
     /// Takes it that what differs is written down now, in the file of this name.
@@ -252,8 +280,9 @@ impl Settings {
 
     /// Says what is wrong, in one line; none when nothing is.
     pub fn problem_summary(&self) -> Option<String> {
-        let first = self.problems.first()?;
-        let more = self.problems.len() - 1;
+        let mut all = self.problems.iter().chain(&self.hints);
+        let first = all.next()?;
+        let more = all.count();
         let more =
             if more > 0 { format!("; {more} more: gtop config check") } else { String::new() };
         Some(format!("{first}{more}"))
@@ -285,6 +314,7 @@ mod tests {
             file: written("config.toml", file, false),
             setup: written("setup.toml", setup, true),
             args: typed.collect(),
+            arg_hints: Vec::new(),
         };
         Settings::merge(sources, |name| {
             variables.iter().find(|(known, _)| *known == name).map(|(_, text)| (*text).to_owned())
@@ -375,6 +405,30 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn saving_keeps_what_another_version_wrote() {
+        let setup = "theme = 'neon'\nredraw = 1\nsparkle = [1, { 'a b' = 'c' }]\n";
+        let mut settings = settings("", setup, &[], &[]);
+        let saved = |settings: &Settings| {
+            let text = crate::config::setup_text(settings);
+            let again = file::read_text("setup.toml", &text, true);
+            assert_eq!(again.problems, [], "{text}");
+            again.unknown
+        };
+        assert_eq!(settings.choice("theme"), "auto");
+        assert_eq!(settings.problem_summary(), None);
+        settings.change("redraw", "2").unwrap();
+        assert_eq!(saved(&settings)["theme"], "\"neon\"");
+        assert_eq!(saved(&settings)["sparkle"], "[1, { \"a b\" = \"c\" }]");
+        settings.mark_saved("setup.toml");
+        assert_eq!(saved(&settings).len(), 2);
+        // What somebody sets here wins.
+        settings.change("theme", "mono").unwrap();
+        assert!(!saved(&settings).contains_key("theme"));
+        settings.change("theme", "auto").unwrap();
+        assert!(!saved(&settings).contains_key("theme"));
     }
 
     #[test]

@@ -511,7 +511,7 @@ pub const SETTINGS: &[Setting] = &[
             choice("user", "by name"),
             choice("devices", "by devices held"),
             choice("busy", "by devices that work"),
-            choice("idle-held", "by devices held idle").or("idle"),
+            choice("idle-held", "by devices held idle").formerly("idle"),
             choice("mem", "by device memory"),
             choice("power", "by power"),
             choice("nodes", "by nodes"),
