@@ -128,19 +128,19 @@ enum AppError {
     Pod(#[from] PodError),
     #[error(transparent)]
     Template(#[from] TemplateError),
-    #[error("no host to trust; write gtop trust HOST")]
+    #[error("no host given; use gtop trust HOST")]
     NoHost,
-    #[error("--transport srun reaches nodes of jobs; add --slurm or --job ID")]
+    #[error("--transport srun needs jobs; add --slurm or --job ID")]
     NoJob,
     #[error(
-        "--user chooses Slurm jobs{why}; write --slurm --user {user} for these jobs, -l {user} to log in as {user}, or -u={user} for processes of {user}"
+        "--user selects Slurm jobs{why}; use --slurm --user {user} for these jobs, -l {user} to log in as {user}, or -u={user} for processes of {user}"
     )]
     AmbiguousUser { user: String, why: &'static str },
     #[error("{words} ({places})")]
     Settings { words: String, places: String },
-    #[error("there is no place for settings: neither XDG_CONFIG_HOME nor HOME is an absolute path")]
+    #[error("no configuration folder: neither XDG_CONFIG_HOME nor HOME is an absolute path")]
     NoHome,
-    #[error("{0} is not there; gtop --config {0} config init writes it")]
+    #[error("{0} not found; gtop --config {0} config init creates it")]
     NoConfig(String),
     #[error(transparent)]
     File(#[from] FileError),
@@ -289,7 +289,7 @@ fn run_config_command(
     match action {
         ConfigAction::Init => {
             let path = places.create_config(&config::init_text())?;
-            writeln!(out, "{} is written; it changes nothing yet", path.display())?;
+            writeln!(out, "created {}; every setting in it is commented out", path.display())?;
         }
         ConfigAction::Path => writeln!(out, "{}", places.config().display())?,
         ConfigAction::Show => out.write_all(config::show_text(settings).as_bytes())?,
@@ -445,7 +445,7 @@ fn run_monitor(
 ) -> Result<ExitReason, AppError> {
     let Env { transport, mut prompter, clock, files, places, mut settings } = env;
     if cli.nodes.demo.is_some() {
-        // How often made-up nodes are asked says nothing of real ones.
+        // The interval of simulated nodes says nothing about real ones.
         settings.never_save("interval");
     }
     if let OutputMode::LinesOnly(reason) = OutputMode::detect()

@@ -19,8 +19,8 @@ pub use args::SettingArgs;
 pub use manpage::{Shell, completions, man};
 
 const EXCLUDE_HELP: &str =
-    "Leave these nodes out, wherever they come from: a set such as gpu[03,07] or @down";
-const HOST_HELP: &str = "Node to watch: [user@]host[:port], an alias from ~/.ssh/config, a set such as gpu[001-128,200], or a group such as @gpu (see EXAMPLES)";
+    "Exclude these nodes from every source: a node set such as gpu[03,07], or @down";
+const HOST_HELP: &str = "Node to watch: [user@]host[:port], an alias from ~/.ssh/config, a node set such as gpu[001-128,200], or a group such as @gpu (see EXAMPLES)";
 
 /// The command line.
 #[derive(Debug, Parser)]
@@ -30,25 +30,25 @@ const HOST_HELP: &str = "Node to watch: [user@]host[:port], an alias from ~/.ssh
     long_version = manpage::version(),
     about = "Watch every accelerator you use, on every node, live",
     long_about = "Watch every accelerator you use, on every node, live, from one terminal.\n\n\
-        gtop reaches each node over SSH, as `ssh` would, and needs nothing installed there. Without \
+        gtop connects to each node over SSH, like `ssh` does, and needs nothing installed there. Without \
         hosts it watches this machine.",
-    after_help = "A subcommand word wins over a host, and a number is none: `gtop -- trust 5` watches hosts called so.",
+    after_help = "Names of subcommands and plain numbers are not taken as hosts; put them after --: `gtop -- trust 5`.",
     after_long_help = "EXAMPLES\n  \
         gtop gpu01 gpu02 'gpu[03-16]'   watch these nodes\n  \
-        gtop 'gpu[01-16]!gpu[03,07]'    without two of them; also '&' in both, '^' in one only\n  \
-        gtop @gpu                       watch a group of ClusterShell's files; @SOURCE:GROUP, @*\n  \
-        gtop -f hosts.txt               watch the nodes in a file, one a line\n  \
-        gtop --ssh-config-hosts='gpu*'  watch those that ~/.ssh/config names\n  \
+        gtop 'gpu[01-16]!gpu[03,07]'    all but two of them; also '&' intersection, '^' symmetric difference\n  \
+        gtop @gpu                       watch a ClusterShell group; also @SOURCE:GROUP, @*\n  \
+        gtop -f hosts.txt               watch the nodes in a file, one per line\n  \
+        gtop --ssh-config-hosts='gpu*'  watch matching hosts of ~/.ssh/config\n  \
         gtop --tpu-pod                  watch all workers of this TPU pod\n  \
         gtop                            watch this machine\n  \
         gtop --slurm                    watch the nodes of your running Slurm jobs\n  \
-        gtop --demo                     see the program without a cluster\n  \
-        gtop --json gpu01 | jq .totals  one picture for a program\n  \
-        gtop trust gpu01                check and store the host key of a new node\n  \
-        gtop doctor gpu01               say step by step why a node does not answer\n\n\
-        A subcommand word wins over a host, and a number is none: `gtop -- trust 5` watches hosts called so.\n\n\
+        gtop --demo                     try gtop with simulated nodes\n  \
+        gtop --json gpu01 | jq .totals  one snapshot as JSON\n  \
+        gtop trust gpu01                verify and store the host key of a new node\n  \
+        gtop doctor gpu01               diagnose step by step why a node does not answer\n\n\
+        Names of subcommands and plain numbers are not taken as hosts; put them after --: `gtop -- trust 5`.\n\n\
         EXIT STATUS\n  \
-        0 at least one node answered, 1 none did, 2 the command line is wrong, 130 Ctrl-C"
+        0 at least one node answered, 1 no node answered, 2 usage error, 130 interrupted by Ctrl-C"
 )]
 pub struct Cli {
     /// The nodes to watch
@@ -66,10 +66,10 @@ pub struct Cli {
     /// Printing instead of a screen
     #[command(flatten)]
     pub output: OutputOptions,
-    /// Read settings from this file instead of config.toml; setup.toml stands beside it; `GTOP_CONFIG` says the same
+    /// Read settings from FILE instead of config.toml, and setup.toml from the same folder; same as `GTOP_CONFIG`
     #[arg(long, value_name = "FILE", global = true, help_heading = "Output")]
     pub config: Option<PathBuf>,
-    /// Settings that were typed
+    /// Settings given as options
     #[command(flatten)]
     pub settings: SettingArgs,
     /// How often
@@ -83,28 +83,28 @@ pub struct Cli {
 /// What gtop does besides watching.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Show the host keys of new nodes and, after one yes, store them in `known_hosts`
+    /// Show the host keys of new nodes and, once confirmed, store them in `known_hosts`
     Trust {
         /// Node to trust
         #[arg(value_name = "HOST")]
         hosts: Vec<String>,
     },
-    /// Examine nodes step by step: what was found, how long it took, and what to do about it
+    /// Diagnose nodes step by step: findings, timings and remedies
     Doctor {
-        /// Node to examine; this machine when there is none
+        /// Node to diagnose; default: this machine
         #[arg(value_name = "HOST")]
         hosts: Vec<String>,
-        /// Examine this machine, also beside other hosts
+        /// Diagnose this machine in addition to other hosts
         #[arg(long)]
         local: bool,
-        /// Examine Slurm here and the nodes of your jobs
+        /// Diagnose Slurm on this machine and the nodes of your jobs
         #[arg(long)]
         slurm: bool,
         /// Print as JSON
         #[arg(long)]
         json: bool,
     },
-    /// Settings: what holds and where it comes from
+    /// Show, check or create the configuration
     Config {
         /// What to do
         #[command(subcommand)]
@@ -112,7 +112,7 @@ pub enum Command {
     },
     /// Print the manual page: gtop man | man -l -
     Man,
-    /// Print what a shell needs to complete gtop's words
+    /// Print a shell completion script
     Completions {
         /// The shell
         #[arg(value_enum)]
@@ -123,13 +123,13 @@ pub enum Command {
 /// What is done with settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Subcommand)]
 pub enum ConfigAction {
-    /// Write a config.toml that says everything and changes nothing; one that is there stays
+    /// Write a config.toml with every setting commented out; never overwrites an existing one
     Init,
-    /// Say what is wrong with config.toml, setup.toml and the environment, and in which line
+    /// Report errors in config.toml, setup.toml and the environment, with line numbers
     Check,
-    /// Print every setting and where it comes from
+    /// Print every setting and its source
     Show,
-    /// Print where config.toml is
+    /// Print the path of config.toml
     Path,
 }
 
@@ -137,13 +137,13 @@ pub enum ConfigAction {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Nodes")]
 pub struct NodeOptions {
-    /// Read nodes from a file, one a line; # begins a comment, - is standard input
+    /// Read nodes from a file, one per line; # starts a comment, - is standard input
     #[arg(short = 'f', long, value_name = "FILE", global = true)]
     pub hosts_file: Option<PathBuf>,
-    /// Read nodes from a host file of MPI: lines such as gpu01 slots=8, or gpu01:8
+    /// Read nodes from an MPI host file, with lines such as gpu01 slots=8 or gpu01:8
     #[arg(long, value_name = "FILE", global = true)]
     pub mpi_hostfile: Option<PathBuf>,
-    /// Watch the hosts that ~/.ssh/config names without wildcards; PATTERN, such as gpu*, picks some
+    /// Watch the hosts that ~/.ssh/config names without wildcards, or those matching PATTERN, such as gpu*
     #[arg(
         long,
         value_name = "PATTERN",
@@ -153,11 +153,11 @@ pub struct NodeOptions {
         global = true
     )]
     pub ssh_config_hosts: Option<String>,
-    /// Watch the workers of this TPU pod: those that GKE, or the metadata server, names
+    /// Watch the workers of this TPU pod, as listed by GKE or the metadata server
     #[arg(long, global = true)]
     pub tpu_pod: bool,
-    /// Watch the workers of a TPU pod whose addresses stand in ~/podips.txt, one a line, # begins a
-    /// comment; or in ~/NAME.txt, or in FILE when a / is in it
+    /// Watch the workers of a TPU pod listed in ~/podips.txt, one address per line, # starts a comment;
+    /// or in ~/NAME.txt, or in FILE if it contains a /
     #[arg(
         long,
         alias = "podips",
@@ -168,7 +168,7 @@ pub struct NodeOptions {
         global = true
     )]
     pub pod_ips: Option<PathBuf>,
-    /// Leave these nodes out, wherever they come from
+    /// Exclude these nodes from every source
     #[arg(help = EXCLUDE_HELP, long, value_name = "SET", global = true)]
     pub exclude: Vec<String>,
     /// The user to log in as, where the host does not say another
@@ -177,10 +177,10 @@ pub struct NodeOptions {
     /// Groups of nodes that settings name
     #[arg(skip)]
     pub groups: BTreeMap<String, String>,
-    /// Watch this machine, also beside other hosts
+    /// Watch this machine in addition to other hosts
     #[arg(long)]
     pub local: bool,
-    /// Watch a made-up fleet of NODES nodes (12 unless told)
+    /// Watch NODES simulated nodes (default: 12)
     #[arg(
         long,
         value_name = "NODES",
@@ -191,7 +191,7 @@ pub struct NodeOptions {
         conflicts_with_all = ["hosts", "hosts_file", "mpi_hostfile", "ssh_config_hosts", "tpu_pod", "pod_ips", "exclude", "local"]
     )]
     pub demo: Option<u16>,
-    /// What the made-up fleet is made from
+    /// Random seed of the simulated nodes
     #[arg(long, value_name = "NUMBER", default_value_t = 1, requires = "demo")]
     pub seed: u64,
 }
@@ -200,16 +200,16 @@ pub struct NodeOptions {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Slurm")]
 pub struct SlurmOptions {
-    /// Watch the nodes of your running jobs; a job that begins or ends comes or goes by itself
+    /// Watch the nodes of your running jobs; jobs that start or end are followed
     #[arg(long, conflicts_with = "demo")]
     pub slurm: bool,
-    /// Jobs of these users instead of yours
+    /// Watch jobs of these users instead of yours
     #[arg(long, value_name = "USER", value_delimiter = ',', value_parser = parse_name, conflicts_with = "demo")]
     pub user: Vec<String>,
-    /// Jobs of all users
+    /// Watch jobs of all users
     #[arg(long, conflicts_with_all = ["user", "demo"])]
     pub all_users: bool,
-    /// These jobs, whoever owns them; `12` is the whole array and `12_3` one task of it
+    /// Watch these jobs, whoever owns them; `12` is a whole array, `12_3` one task of it
     #[arg(long, value_name = "ID", value_delimiter = ',', value_parser = parse_job_id, conflicts_with = "demo")]
     pub job: Vec<String>,
     /// Only jobs in these partitions
@@ -258,17 +258,16 @@ pub struct Intervals {
 #[command(next_help_heading = "Output")]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 pub struct OutputOptions {
-    /// Print one complete picture and end; the default when output is no terminal, or one without a
-    /// screen (TERM=dumb)
+    /// Print one complete snapshot and exit; the default if output is not a terminal, or TERM=dumb
     #[arg(short = '1', long)]
     pub once: bool,
     /// Print as JSON
     #[arg(long)]
     pub json: bool,
-    /// Print the JSON Schema of what --json prints, and end
+    /// Print the JSON Schema of the --json output and exit
     #[arg(long)]
     pub json_schema: bool,
-    /// Go on printing, one picture an interval
+    /// Keep printing, one JSON snapshot per interval
     #[arg(long, conflicts_with = "once")]
     pub watch: bool,
     /// How long a complete picture is waited for
@@ -297,7 +296,7 @@ pub struct ConnectionOptions {
 /// How nodes are reached.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TransportKind {
-    /// gtop itself, and the ssh program for nodes that need it
+    /// Built-in SSH, with fallbacks
     #[default]
     Auto,
     /// gtop itself
@@ -357,12 +356,12 @@ impl ConnectionOptions {
     const fn conflict(&self) -> Option<&'static str> {
         match self.transport {
             TransportKind::Native if self.ssh_binary.is_some() => {
-                Some("--ssh-binary wants the ssh program and --transport native does not")
+                Some("--ssh-binary conflicts with --transport native")
             }
             TransportKind::Local | TransportKind::Exec | TransportKind::Srun
                 if self.ssh_binary.is_some() =>
             {
-                Some("--ssh-binary wants the ssh program and --transport something else")
+                Some("--ssh-binary conflicts with --transport; leave one of them out")
             }
             TransportKind::Native
             | TransportKind::Ssh
@@ -370,7 +369,7 @@ impl ConnectionOptions {
             | TransportKind::Srun
                 if self.exec.is_some() =>
             {
-                Some("--exec reaches nodes by its command and --transport wants something else")
+                Some("--exec conflicts with --transport; leave one of them out")
             }
             TransportKind::Exec if self.exec.is_none() => Some(
                 "--transport exec needs --exec COMMAND, such as 'kubectl exec -i {node} -- sh'",
@@ -391,18 +390,20 @@ fn parse_job_id(text: &str) -> Result<String, String> {
     if text.len() <= 32 && is_number(first) && is_number(second) {
         return Ok(text.to_owned());
     }
-    Err("give the number of a job, such as 12, 12_3 or 12+1".to_owned())
+    Err("expected a job ID, such as 12, 12_3 or 12+1".to_owned())
 }
 
 fn parse_node_count(nodes: &str) -> Result<u16, String> {
     let count = nodes.parse().ok().filter(|count| (1..=1000).contains(count));
-    count.ok_or_else(|| "give a number of nodes between 1 and 1000, such as --demo=64".to_owned())
+    count.ok_or_else(|| {
+        "expected a number of nodes between 1 and 1000, such as --demo=64".to_owned()
+    })
 }
 
 fn parse_name(text: &str) -> Result<String, String> {
     let allowed = |letter: char| letter.is_ascii_alphanumeric() || "._-+@\\".contains(letter);
     if text.is_empty() || text.starts_with('-') || !text.chars().all(allowed) {
-        return Err("names hold letters, digits and . _ - and do not begin with -".to_owned());
+        return Err("names consist of letters, digits and . _ - and do not start with -".to_owned());
     }
     Ok(text.to_owned())
 }
@@ -466,10 +467,8 @@ impl Cli {
     /// Finds what clap's rules cannot say.
     pub fn check(&self) -> Result<(), clap::Error> {
         if self.output.watch && !self.output.json {
-            return Err(Self::command().error(
-                ErrorKind::MissingRequiredArgument,
-                "--watch goes with --json; without it gtop draws the screen",
-            ));
+            return Err(Self::command()
+                .error(ErrorKind::MissingRequiredArgument, "--watch requires --json"));
         }
         match self.conflict() {
             Some(words) => Err(Self::command().error(ErrorKind::ArgumentConflict, words)),
@@ -526,7 +525,7 @@ fn with_joined_value_tip(mut error: clap::Error, words: &[OsString]) -> clap::Er
         }
         let joined = format!("{option}={word}");
         let is_value = Cli::try_parse_from(["gtop", &joined]).is_ok();
-        is_value.then(|| format!("to give {option} a value, join it: {}", clean(&joined, 80)))
+        is_value.then(|| format!("to pass a value to {option}, use =: {}", clean(&joined, 80)))
     });
     if let Some(tip) = tip {
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
@@ -550,8 +549,8 @@ mod tests {
     #[test]
     fn a_value_that_stands_apart_from_its_option_is_told_to_be_joined() {
         for (line, tip) in [
-            ("gtop --demo 20", Some("tip: to give --demo a value, join it: --demo=20")),
-            ("gtop --demo -u ada", Some("tip: to give -u a value, join it: -u=ada")),
+            ("gtop --demo 20", Some("tip: to pass a value to --demo, use =: --demo=20")),
+            ("gtop --demo -u ada", Some("tip: to pass a value to -u, use =: -u=ada")),
             ("gtop --demo gpu01", None),
             ("gtop gpu01 --demo", None),
             ("gtop --local --demo --once", None),
@@ -659,28 +658,28 @@ mod tests {
             ("gtop --demo=0", "between 1 and 1000"),
             ("gtop --demo=x", "such as --demo=64"),
             ("gtop --seed 3", "--demo"),
-            ("gtop --login=-x", "does not begin with -"),
-            ("gtop -l a;b gpu01", "a login name holds"),
+            ("gtop --login=-x", "does not start with -"),
+            ("gtop -l a;b gpu01", "a login name consists of"),
             ("gtop --max-connecting 0", "between 1 and 4096"),
             ("gtop --gpu-util-thresh 10 x", "two percentages between 1 and 99"),
             ("gtop --gpu-util-thresh 75 10", "two percentages between 1 and 99"),
             ("gtop --mem-util-thresh 10", "2 values required"),
             ("gtop --theme blue", "colour-blind"),
-            ("gtop -o GPU-1", "CUDA_VISIBLE_DEVICES and -ov"),
-            ("gtop -p x", "process ids"),
+            ("gtop -o GPU-1", "CUDA_VISIBLE_DEVICES and use -ov"),
+            ("gtop -p x", "process IDs"),
             ("gtop --themme dark", "--theme"),
-            ("gtop --watch gpu01", "--watch goes with --json"),
+            ("gtop --watch gpu01", "--watch requires --json"),
             ("gtop --transport native --ssh gpu01", "--transport native"),
             ("gtop --transport exec gpu01", "needs --exec COMMAND"),
-            ("gtop --transport ssh --exec x gpu01", "wants something else"),
+            ("gtop --transport ssh --exec x gpu01", "conflicts with --transport"),
             ("gtop --ssh --exec x gpu01", "cannot be used with"),
             ("gtop --transport local gpu01", "leave the hosts out"),
             ("gtop --transport local doctor gpu01", "leave the hosts out"),
             ("gtop --transport rsh gpu01", "auto"),
             ("gtop --once --watch", "cannot be used with"),
-            ("gtop --job 12_x", "the number of a job"),
-            ("gtop --job=-1", "the number of a job"),
-            ("gtop --user a;b", "names hold letters"),
+            ("gtop --job 12_x", "expected a job ID"),
+            ("gtop --job=-1", "expected a job ID"),
+            ("gtop --user a;b", "names consist of letters"),
             ("gtop --user a --all-users", "cannot be used with"),
             ("gtop --discovery-interval 0.5", "between 1 and 3600"),
             ("gtop --slurm --demo", "cannot be used with"),

@@ -82,7 +82,7 @@ fn init_writes_a_file_once_and_nothing_else() {
     home.write("config.toml", "theme = 'mono'\n");
     let again = home.run("config init", &[]);
     assert_eq!(again.status.code(), Some(1));
-    assert!(err(&again).contains("is there already and stays as it is"), "{}", err(&again));
+    assert!(err(&again).contains("already exists and is not overwritten"), "{}", err(&again));
     assert_eq!(fs::read_to_string(home.path("config.toml")).unwrap(), "theme = 'mono'\n");
 }
 
@@ -137,9 +137,9 @@ fn columns_are_chosen_by_name_and_a_wrong_one_is_told_with_the_nearest() {
     assert_eq!(node, "columns-node = [\"temp\", \"util\"] # GTOP_COLUMNS_NODE");
     home.write("config.toml", "columns-fleet = [\"utl\"]\ncolumns-node = [\"temp\", \"temp\"]\n");
     let told = out(&home.run("config check", &[]));
-    let nearest = "config.toml:1: columns-fleet: there is no column \"utl\"; did you mean util? there are node, job,";
+    let nearest = "config.toml:1: columns-fleet: unknown column \"utl\"; did you mean util? columns are node, job,";
     assert!(told.contains(nearest), "{told}");
-    assert!(told.contains("config.toml:2: columns-node: temp is named twice"), "{told}");
+    assert!(told.contains("config.toml:2: columns-node: duplicate temp"), "{told}");
     let typed = home.run("--columns-processes pidd config show", &[]);
     assert_eq!(typed.status.code(), Some(2));
     assert!(err(&typed).contains("did you mean pid?"), "{}", err(&typed));
@@ -154,13 +154,13 @@ fn another_file_may_be_named_and_setup_stands_beside_it() {
     let option = format!("--config {own}");
     let gone = home.run(&format!("{option} config check"), &[]);
     assert_eq!(gone.status.code(), Some(2));
-    let words = format!("gtop: {own} is not there; gtop --config {own} config init writes it\n");
+    let words = format!("gtop: {own} not found; gtop --config {own} config init creates it\n");
     assert_eq!(err(&gone), words);
     assert_eq!(home.run(&format!("{option} --once --local"), &[]).status.code(), Some(2));
     let path = home.run(&format!("{option} config path"), &[]);
     assert_eq!((path.status.code(), out(&path)), (Some(0), format!("{own}\n")));
     let variable = home.run("config check", &[("GTOP_CONFIG", &own)]);
-    assert!(out(&variable).contains("lab.toml: it is not there"), "{}", out(&variable));
+    assert!(out(&variable).contains("lab.toml: file not found"), "{}", out(&variable));
     assert_eq!(home.run(&format!("{option} config init"), &[]).status.code(), Some(0));
     fs::write(&file, "theme = \"hot\"\n").unwrap();
     let hot = "theme = \"hot\" # lab.toml:1";
@@ -185,11 +185,11 @@ fn mistakes_are_told_with_line_key_and_nearest_name() {
     assert_eq!(done.status.code(), Some(1));
     let told = out(&done);
     for words in [
-        "config.toml:2: there is no setting \"intervall\"; did you mean interval?",
+        "config.toml:2: unknown setting \"intervall\"; did you mean interval?",
         "config.toml:4: no key does \"freze\"; did you mean freeze?",
         "q is bound to help and to quit",
-        "setup.toml:1: theme: write one of auto, dark, light, mono, colour-blind, hot",
-        "GTOP_REDRAW: give seconds between 0.02 and 3600",
+        "setup.toml:1: theme: expected one of auto, dark, light, mono, colour-blind, hot",
+        "GTOP_REDRAW: expected seconds between 0.02 and 3600",
     ] {
         assert!(told.contains(words), "{words}: {told}");
     }
@@ -208,7 +208,7 @@ fn a_setup_file_of_another_version_is_read_and_what_is_unknown_is_kept() {
     let done = home.run("config check", &[]);
     assert_eq!(done.status.code(), Some(0), "{done:?}");
     for words in [
-        "note: setup.toml:1: theme: write one of auto,",
+        "note: setup.toml:1: theme: expected one of auto,",
         "note: setup.toml:3: sparkle: unknown in this version, ignored\n",
         "note: setup.toml:4: future: unknown in this version, ignored\n",
     ] {
@@ -291,7 +291,7 @@ fn settings_that_cannot_be_together_are_mistakes_too() {
         ("exec = 'run \"{node}'\n", "--exec has a \" that is not closed (exec: config.toml:1)"),
         (
             "transport = 'srun'\nexec = 'run {node}'\n",
-            "--transport wants something else (transport: config.toml:1, exec: config.toml:2)",
+            "--exec conflicts with --transport; leave one of them out (transport: config.toml:1, exec: config.toml:2)",
         ),
     ] {
         let home = Home::with(config);
@@ -317,7 +317,7 @@ fn a_broken_file_is_told_and_defaults_hold() {
     let home = Home::new();
     fs::create_dir_all(home.path("config.toml")).unwrap();
     let done = home.run("config check", &[]);
-    assert_eq!(out(&done), "config.toml: cannot be read: it is no file\n");
+    assert_eq!(out(&done), "config.toml: cannot be read: not a regular file\n");
 }
 
 #[test]
@@ -375,7 +375,7 @@ fn a_home_that_cannot_be_written_is_told_and_left_alone() {
     for no_home in ["", "relative"] {
         let init = home.run("config init", &[("HOME", no_home), ("XDG_CONFIG_HOME", "relative")]);
         assert_eq!(init.status.code(), Some(1));
-        assert!(err(&init).contains("no place for settings"), "{}", err(&init));
+        assert!(err(&init).contains("no configuration folder"), "{}", err(&init));
     }
 }
 

@@ -187,7 +187,7 @@ async fn a_known_hosts_file_that_is_a_mount_is_written_and_one_that_is_read_only
     assert!(told.out.contains("as it was\n"), "{told:?}");
     told.complains("is read-only and stays so; chmod u+w lets gtop write it");
     assert!(told.out.contains("lines: 2, mode: 640, files: 2\n"), "{told:?}");
-    assert!(told.out.ends_with("other: known already\n"), "{told:?}");
+    assert!(told.out.ends_with("other: already known\n"), "{told:?}");
     assert!(!told.err.contains("no complaint"), "{told:?}");
 }
 
@@ -363,8 +363,8 @@ async fn who_may_open_few_files_hears_how_many_nodes_fit() {
         command
     };
     let told = Told::of(&mut limited("-n 100", "'many[1-200]' --deadline 1")).await;
-    told.complains("100 files may be open at once, enough for about 36 of 200 nodes");
-    told.complains("hard limit raised to 512");
+    told.complains("the limit of 100 open files is enough for about 36 of 200 nodes");
+    told.complains("hard limit to 512");
     assert_eq!(told.code, Some(1));
     let told = Told::of(&mut limited("-n 1024", "--demo=1000 --deadline 0.1")).await;
     told.complains("enough for about 320 of 1000 nodes");

@@ -1,4 +1,4 @@
-//! `--demo`: a made-up fleet behind real SSH servers on loopback, on a thread of its own.
+//! `--demo`: simulated nodes behind real SSH servers on loopback, on their own thread.
 
 use std::io;
 use std::sync::Arc;
@@ -14,17 +14,17 @@ use crate::sim::{FleetSpec, SimNode, serve};
 use crate::time::Clock;
 use crate::transport::{Fault, FixedProfile, Profile, Reach, SshTarget, Target};
 
-/// A made-up fleet that is being served. Dropping it ends it.
+/// A running simulated fleet. Dropping it stops the servers.
 #[derive(Debug)]
 pub(super) struct Demo {
     nodes: Vec<SimNode>,
     population: FleetSpec,
-    /// Its end ends the servers.
+    /// Stops the servers when dropped.
     _serving: oneshot::Sender<()>,
 }
 
 impl Demo {
-    /// Serves a fleet of so many nodes, made from `seed`.
+    /// Starts servers for `nodes` simulated nodes, generated from `seed`.
     pub(super) fn start(nodes: u16, seed: u64) -> io::Result<Self> {
         let population = FleetSpec::demo(u32::from(nodes), seed);
         let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
@@ -49,22 +49,22 @@ impl Demo {
         Ok(Self { nodes, population, _serving: serving })
     }
 
-    /// Returns what is served, ready to be watched.
+    /// Returns the nodes as targets.
     fn targets(&self) -> Result<Vec<Target>, Fault> {
         self.nodes.iter().map(target).collect()
     }
 
-    /// Returns where its nodes and their jobs come from.
+    /// Returns a discovery of the nodes and their jobs.
     pub(super) fn discovery(&self, clock: Clock) -> Result<Discovery, AppError> {
         let (population, began) = (self.population.clone(), clock.now());
         let jobs = move || population.jobs(began, clock.now());
         Ok(Discovery::simulated(self.targets()?, jobs)?)
     }
 
-    /// Says what is watched.
+    /// Returns the title of the screen.
     pub(super) fn title(&self) -> String {
         let plural = if self.nodes.len() == 1 { "" } else { "s" };
-        format!("demo, {} made-up node{plural}", self.nodes.len())
+        format!("demo, {} simulated node{plural}", self.nodes.len())
     }
 }
 

@@ -61,8 +61,8 @@ pub(super) fn open_files_warning(limit: Option<u64>, nodes: usize, cost: FdCost)
     let limit = limit.filter(|limit| *limit < wanted)?;
     let fit = limit.saturating_sub(BASE_FILES) / cost.files_per_node();
     Some(format!(
-        "{limit} files may be open at once, enough for about {fit} of {nodes} nodes; watch fewer, or have \
-         the hard limit raised to {} (ulimit -Hn shows it; nofile in /etc/security/limits.conf sets it)",
+        "the limit of {limit} open files is enough for about {fit} of {nodes} nodes; watch fewer, or raise \
+         the hard limit to {} (ulimit -Hn shows it; nofile in /etc/security/limits.conf sets it)",
         wanted.next_power_of_two()
     ))
 }
@@ -77,7 +77,7 @@ mod tests {
             (None, usize::MAX, FdCost::Program, None),
             (Some(1024), 960, FdCost::Session, None),
             (Some(1024), 961, FdCost::Session, Some("960 of 961 nodes")),
-            (Some(1024), 2000, FdCost::Session, Some("raised to 4096")),
+            (Some(1024), 2000, FdCost::Session, Some("hard limit to 4096")),
             (Some(1024), 1000, FdCost::Program, Some("240 of 1000 nodes")),
             (Some(1024), 1000, FdCost::SessionAndServer, Some("320 of 1000 nodes")),
             (Some(20), 1, FdCost::Session, Some("about 0 of 1 nodes")),

@@ -49,12 +49,12 @@ impl fmt::Display for NoScreen {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::DumbTerminal => {
-                "this terminal shows no screen (TERM is dumb), so one picture is printed; --json \
-                 --watch goes on printing, and TERM=xterm brings the screen where the terminal has one"
+                "TERM is dumb, so one snapshot is printed; use --json --watch to keep printing, or \
+                 TERM=xterm for the screen if the terminal supports it"
             }
             Self::NoKeyboard => {
-                "nobody can press a key here (standard input is no terminal, and there is no \
-                 /dev/tty), so one picture is printed; --json --watch goes on printing"
+                "no keyboard (standard input is not a terminal and /dev/tty cannot be opened), so one \
+                 snapshot is printed; use --json --watch to keep printing"
             }
         })
     }

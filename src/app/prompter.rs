@@ -158,11 +158,14 @@ fn ask_node(
     }
     let more = match waiting {
         0 => String::new(),
-        1 => ", 1 more node asks".to_owned(),
-        count => format!(", {count} more nodes ask"),
+        1 => ", 1 more node is waiting".to_owned(),
+        count => format!(", {count} more nodes are waiting"),
     };
     let who = &inquiry.who;
-    writeln!(out, "{who} asks before it lets you in (Enter skips it, Ctrl-D all{more})")?;
+    writeln!(
+        out,
+        "{who} asks for input to log in (Enter skips this node, Ctrl-D skips all{more})"
+    )?;
     for line in &inquiry.instruction {
         writeln!(out, "{who}: {line}")?;
     }

@@ -52,7 +52,7 @@ impl SettingsController {
     /// Writes down what differs, and what keys have changed.
     pub(super) async fn save(&mut self, changed: Vec<UiPreference>) {
         let Some(places) = &self.places else {
-            self.send_event(SettingsEvent::Message("nowhere to save: there is no HOME".to_owned()))
+            self.send_event(SettingsEvent::Message("cannot save: HOME is not set".to_owned()))
                 .await;
             return;
         };
@@ -103,7 +103,7 @@ fn tilde_path(path: &Path) -> String {
 /// Names the first few, and how many more there are.
 fn summarize(names: &[&str]) -> String {
     match names {
-        [] => "nothing differs from config.toml".to_owned(),
+        [] => "no settings differ from config.toml".to_owned(),
         [first, second, third, more @ ..] if more.len() > 1 => {
             format!("{first}, {second}, {third} and {} more", more.len())
         }
@@ -398,7 +398,7 @@ mod tests {
         controller.change("interval", "0").await;
         let Some(SettingsEvent::Rejected(name, text, words)) = news.recv().await else { panic!() };
         assert_eq!((name.as_str(), text.as_str()), ("interval", "0"));
-        assert!(words.starts_with("interval: give seconds"), "{words}");
+        assert!(words.starts_with("interval: expected seconds"), "{words}");
         assert!(
             matches!(news.recv().await, Some(SettingsEvent::Changed(config, _)) if config.interval.as_secs() == 2)
         );

@@ -33,13 +33,16 @@ pub(super) async fn trust(
                 writeln!(out, "{name}: {fault}")?;
             }
             Ok(key) => match &key.known {
-                HostKeyStatus::Known => writeln!(out, "{name}: known already")?,
+                HostKeyStatus::Known => writeln!(out, "{name}: already known")?,
                 HostKeyStatus::Certified { file, line } => {
                     let file = file.display();
-                    writeln!(out, "{name}: known already, by the authority in {file}:{line}")?;
+                    writeln!(
+                        out,
+                        "{name}: already known by the certificate authority in {file}:{line}"
+                    )?;
                 }
                 HostKeyStatus::Exempt => {
-                    writeln!(out, "{name}: not asked for, by NoHostAuthenticationForLocalhost")?;
+                    writeln!(out, "{name}: not checked, by NoHostAuthenticationForLocalhost")?;
                 }
                 HostKeyStatus::Unknown
                 | HostKeyStatus::Changed { .. }
@@ -74,14 +77,14 @@ fn confirm_and_store(
     };
     writeln!(
         out,
-        "Compare with what the administrator published: whoever answers with a false key can read what you send."
+        "Compare with the fingerprints that the administrator published: a host with a false key can read what you send."
     )?;
     write!(out, "Trust {keys}? [y/N] ")?;
     out.flush()?;
     let mut answer = String::new();
     input.read_line(&mut answer)?;
     if !matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes") {
-        writeln!(out, "nothing stored")?;
+        writeln!(out, "not stored")?;
         return Ok(false);
     }
     write_known_hosts(new_keys)?;

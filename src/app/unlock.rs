@@ -21,7 +21,7 @@ pub(super) async fn unlock_keys(
     }
     for file in transport.locked_keys(targets).await {
         for _ in 0..MAX_ATTEMPTS {
-            let prompt = format!("Passphrase of {} (empty to go on without): ", file.display());
+            let prompt = format!("Passphrase of {} (empty to skip): ", file.display());
             let prompt_line = LinePrompt { prompt, is_shown: false };
             let passphrase = match prompt_line.read_line(&AtomicBool::new(false), out)? {
                 LineInput::Line(passphrase) if passphrase.expose().is_empty() => break,
@@ -31,7 +31,7 @@ pub(super) async fn unlock_keys(
             };
             match transport.unlock(&file, passphrase).await {
                 Ok(()) => break,
-                Err(_wrong) => writeln!(out, "gtop: that does not open {}", file.display())?,
+                Err(_wrong) => writeln!(out, "gtop: wrong passphrase for {}", file.display())?,
             }
         }
     }

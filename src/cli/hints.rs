@@ -13,15 +13,15 @@ use crate::model::clean;
 const FOREIGN_OPTIONS: &[(&[&str], &str)] = &[
     (
         &["-d", "--delay"],
-        "-i SECONDS is between samples, --redraw SECONDS between frames; nvtop counts tenths of seconds",
+        "use -i SECONDS between samples, --redraw SECONDS between frames; nvtop counts in tenths of a second",
     ),
-    (&["-s", "--snapshot"], "--json prints one picture for programs, --once one for people"),
-    (&["-x"], "gtop writes no XML: --json prints one picture for programs"),
-    (&["-v"], "-V, --version says which gtop this is"),
-    (&["-r"], "--reverse-chart turns charts around"),
-    (&["-P"], "--no-node-processes leaves processes out"),
-    (&["-E"], "columns that no device uses have no room of their own"),
-    (&["--tree"], "the tree of processes is the key t, in Processes and in Node"),
+    (&["-s", "--snapshot"], "use --json for a snapshot as JSON, --once for one as text"),
+    (&["-x"], "gtop does not write XML; use --json"),
+    (&["-v"], "use -V, --version"),
+    (&["-r"], "use --reverse-chart"),
+    (&["-P"], "use --no-node-processes"),
+    (&["-E"], "metrics that no device reports are hidden by default"),
+    (&["--tree"], "press t in the process or node view for the process tree"),
 ];
 
 /// Says what an option of another monitor is called here.
@@ -35,7 +35,7 @@ pub(super) fn explain_foreign_option(error: clap::Error) -> clap::Error {
     let typed = typed.split('=').next().unwrap_or_default();
     let known = FOREIGN_OPTIONS.iter().find(|(names, _)| names.contains(&typed));
     let Some((_, words)) = known else { return error };
-    Cli::command().error(ErrorKind::UnknownArgument, format!("there is no {typed}; {words}"))
+    Cli::command().error(ErrorKind::UnknownArgument, format!("unknown option {typed}; {words}"))
 }
 
 /// What was typed, up to `--`, behind which all words are hosts.
@@ -67,8 +67,8 @@ impl Misread<'_> {
             let joined = if is_list(setting) { joined.as_str() } else { first };
             Some(clean(
                 &format!(
-                    "{option} takes {first} only when it is joined: {option}={joined}; the host {first} \
-                     stands before it: gtop {first} {option}"
+                    "{option} takes a value only with =: {option}={joined}; to watch a host called {first}, put it \
+                     first: gtop {first} {option}"
                 ),
                 400,
             ))
@@ -91,17 +91,17 @@ impl Misread<'_> {
         let meant = match numbers.as_slice() {
             _ if setting_of_option(name).is_some_and(is_list) => {
                 let all: Vec<&str> = joined.into_iter().chain(numbers).collect();
-                format!("write {name} {}", all.join(","))
+                format!("use {name} {}", all.join(","))
             }
             [interval, redraw] => {
                 format!(
-                    "seconds between samples and between frames are -i {interval} --redraw {redraw}"
+                    "for seconds between samples and between frames use -i {interval} --redraw {redraw}"
                 )
             }
-            _ => format!("seconds between samples are -i {first}"),
+            _ => format!("for seconds between samples use -i {first}"),
         };
         let words = format!(
-            "{first} is a number and no host; {meant}; a host of that name stands behind --: gtop -- {first}"
+            "{first} is a number, not a host; {meant}; for a host of that name use --: gtop -- {first}"
         );
         Some(clean(&words, 400))
     }
@@ -114,7 +114,7 @@ impl Misread<'_> {
         let meant =
             known.filter(|known| known.len() >= 5).find(|known| is_misspelling(first, known))?;
         Some(format!(
-            "there is no command {first}; did you mean {meant}? The host of that name stands behind --: gtop -- {first}"
+            "unknown command {first}; did you mean {meant}? For a host of that name use --: gtop -- {first}"
         ))
     }
 
@@ -174,34 +174,34 @@ mod tests {
         for (line, words) in [
             (
                 "gtop -o 0 1",
-                "1 is a number and no host; write -o 0,1; a host of that name stands behind --: gtop -- 1",
+                "1 is a number, not a host; use -o 0,1; for a host of that name use --: gtop -- 1",
             ),
-            ("gtop -o=0 1 2", "write -o 0,1,2;"),
-            ("gtop gpu01 --only 0 1", "write --only 0,1;"),
-            ("gtop -p 4711 4712 gpu01", "write -p 4711,4712;"),
+            ("gtop -o=0 1 2", "use -o 0,1,2;"),
+            ("gtop gpu01 --only 0 1", "use --only 0,1;"),
+            ("gtop -p 4711 4712 gpu01", "use -p 4711,4712;"),
             (
                 "gtop -m full",
-                "-m takes full only when it is joined: -m=full; the host full stands before it: gtop full -m",
+                "-m takes a value only with =: -m=full; to watch a host called full, put it first: gtop full -m",
             ),
             ("gtop --monitor compact gpu01", "--monitor=compact;"),
-            ("gtop -u ada bob", "-u takes ada only when it is joined: -u=ada,bob;"),
+            ("gtop -u ada bob", "-u takes a value only with =: -u=ada,bob;"),
             (
                 "gtop 5 2",
-                "5 is a number and no host; seconds between samples and between frames are -i 5 --redraw 2;",
+                "5 is a number, not a host; for seconds between samples and between frames use -i 5 --redraw 2;",
             ),
             (
                 "gtop 5",
-                "seconds between samples are -i 5; a host of that name stands behind --: gtop -- 5",
+                "for seconds between samples use -i 5; for a host of that name use --: gtop -- 5",
             ),
             ("gtop -i 5 2", "-i 5 --redraw 2;"),
-            ("gtop doctr gpu01", "there is no command doctr; did you mean doctor?"),
+            ("gtop doctr gpu01", "unknown command doctr; did you mean doctor?"),
             ("gtop dcotor", "did you mean doctor?"),
             ("gtop confog show", "did you mean config?"),
-            ("gtop -d 5", "there is no -d; -i SECONDS is between samples"),
-            ("gtop --delay=5", "there is no --delay; -i SECONDS"),
-            ("gtop -s", "there is no -s; --json prints one picture"),
-            ("gtop -x", "there is no -x; gtop writes no XML"),
-            ("gtop --tree", "there is no --tree; the tree of processes is the key t"),
+            ("gtop -d 5", "unknown option -d; use -i SECONDS between samples"),
+            ("gtop --delay=5", "unknown option --delay; use -i SECONDS"),
+            ("gtop -s", "unknown option -s; use --json"),
+            ("gtop -x", "unknown option -x; gtop does not write XML"),
+            ("gtop --tree", "unknown option --tree; press t"),
         ] {
             let told = told(line).unwrap_or_else(|| panic!("{line} is taken"));
             let flat = told.split_whitespace().collect::<Vec<_>>().join(" ");

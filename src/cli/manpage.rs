@@ -15,11 +15,11 @@ use crate::cli::Cli;
 /// The shells that can complete gtop's words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Shell {
-    /// For ~/.local/share/bash-completion/completions/gtop
+    /// Install as ~/.local/share/bash-completion/completions/gtop
     Bash,
-    /// For a file _gtop in a folder of $fpath
+    /// Install as _gtop in a folder of $fpath
     Zsh,
-    /// For ~/.config/fish/completions/gtop.fish
+    /// Install as ~/.config/fish/completions/gtop.fish
     Fish,
 }
 

@@ -5,7 +5,7 @@ use crate::view::node::ChartMetric;
 /// Any words.
 pub(super) fn any(text: &str) -> Result<(), &'static str> {
     if text.chars().any(char::is_control) {
-        return Err("leave control characters out");
+        return Err("control characters are not allowed");
     }
     Ok(())
 }
@@ -15,7 +15,7 @@ pub(super) fn word(text: &str) -> Result<(), &'static str> {
     if is_name(text) {
         return Ok(());
     }
-    Err("names hold letters, digits and . _ - and do not begin with -")
+    Err("names consist of letters, digits and . _ - and do not start with -")
 }
 
 /// A login name.
@@ -23,7 +23,7 @@ pub(super) fn login(text: &str) -> Result<(), &'static str> {
     if is_name(text) {
         return Ok(());
     }
-    Err("a login name holds letters, digits and . _ - and does not begin with -")
+    Err("a login name consists of letters, digits and . _ - and does not start with -")
 }
 
 /// A process id.
@@ -31,7 +31,7 @@ pub(super) fn pid(text: &str) -> Result<(), &'static str> {
     if text.parse::<u32>().is_ok_and(|pid| pid > 0) {
         return Ok(());
     }
-    Err("give process ids, such as 4711,4712")
+    Err("expected process IDs, such as 4711,4712")
 }
 
 /// The index of a device.
@@ -39,7 +39,7 @@ pub(super) fn device(text: &str) -> Result<(), &'static str> {
     if (1..=4).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit()) {
         return Ok(());
     }
-    Err("give indices of devices, such as 0,2; for UUIDs set CUDA_VISIBLE_DEVICES and -ov")
+    Err("expected device indices, such as 0,2; for UUIDs set CUDA_VISIBLE_DEVICES and use -ov")
 }
 
 /// A metric that can be charted.
@@ -48,7 +48,7 @@ pub(super) fn metric(text: &str) -> Result<(), &'static str> {
         return Ok(());
     }
     Err(
-        "give metrics: util, mem, power, temp, membw, smclock, memclock, fan, enc, dec, pcie, throttled",
+        "expected metrics: util, mem, power, temp, membw, smclock, memclock, fan, enc, dec, pcie, throttled",
     )
 }
 

@@ -120,7 +120,7 @@ mod tests {
         ]);
         assert_eq!(found, ["monitor=full NVITOP_MONITOR_MODE"]);
         assert!(
-            wrong[0].starts_with("GTOP_INTERVAL: give seconds between 0.05 and 3600"),
+            wrong[0].starts_with("GTOP_INTERVAL: expected seconds between 0.05 and 3600"),
             "{wrong:?}"
         );
         assert_eq!(wrong.len(), 2);

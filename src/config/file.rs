@@ -33,7 +33,7 @@ impl fmt::Display for Problem {
 
 impl Problem {
     pub(super) fn of_variable(name: &str, why: &str) -> Self {
-        Self { place: name.to_owned(), text: format!("{why}; it does not count") }
+        Self { place: name.to_owned(), text: format!("{why}; ignored") }
     }
 
     /// Says what an old name is called today.
@@ -75,7 +75,7 @@ pub(super) fn read_text(name: &str, text: &str, is_setup: bool) -> ConfigFile {
         Err(error) => {
             let at = error.span().map_or(0, |span| span.start);
             let why = error.message().lines().next().unwrap_or_default().to_owned();
-            parser.report(at, &format!("this is not TOML: {}", cleaned(&why)));
+            parser.report(at, &format!("invalid TOML: {}", cleaned(&why)));
         }
     }
     parser.file
@@ -121,7 +121,7 @@ impl FileParser<'_> {
                 ("keys", DeValue::Table(table)) => self.read_keys(table),
                 ("groups", DeValue::Table(table)) => self.read_groups(table),
                 ("keys" | "groups", _) => {
-                    self.report(key.span().start, &format!("{name} is a table; write [{name}]"));
+                    self.report(key.span().start, &format!("{name} is a table; use [{name}]"));
                 }
                 _ => self.read_setting(key, item, is_setup),
             }
@@ -148,7 +148,7 @@ impl FileParser<'_> {
             let advice = nearest(name, known).unwrap_or("gtop config init");
             self.report(
                 at,
-                &format!("there is no setting {:?}; did you mean {advice}?", cleaned(name)),
+                &format!("unknown setting {:?}; did you mean {advice}?", cleaned(name)),
             );
             return;
         };
@@ -204,7 +204,7 @@ impl FileParser<'_> {
     fn bind(&mut self, name: &str, item: &DeValue<'_>) -> Result<(), String> {
         let keys = strings(item).unwrap_or_default();
         if keys.is_empty() && item.as_array().is_none_or(|array| !array.is_empty()) {
-            return Err(format!("{}: write a key in quotes, or a list of keys", cleaned(name)));
+            return Err(format!("{}: expected a key in quotes, or a list of keys", cleaned(name)));
         }
         let keys: Result<Vec<Key>, _> = keys.iter().map(|text| text.parse()).collect();
         let keys = keys.map_err(|why| format!("{}: {why}", cleaned(name)))?;
@@ -220,7 +220,8 @@ impl FileParser<'_> {
                     .chars()
                     .all(|letter| letter.is_ascii_alphanumeric() || "._-".contains(letter));
             let (true, Some(texts)) = (is_name, strings(item.get_ref())) else {
-                let why = format!("{}: write a group as a100 = \"gpu[01-16]\"", cleaned(name));
+                let why =
+                    format!("{}: expected a group such as a100 = \"gpu[01-16]\"", cleaned(name));
                 self.report(at, &why);
                 continue;
             };
@@ -307,29 +308,29 @@ mod tests {
     #[test]
     fn what_is_wrong_is_told_with_its_line_and_a_remedy() {
         for (text, words) in [
-            ("\ninterval = ", "config.toml:2: this is not TOML"),
-            ("[groups\n", "config.toml:1: this is not TOML"),
-            ("a = 1\na = 2\n", "config.toml:2: this is not TOML"),
+            ("\ninterval = ", "config.toml:2: invalid TOML"),
+            ("[groups\n", "config.toml:1: invalid TOML"),
+            ("a = 1\na = 2\n", "config.toml:2: invalid TOML"),
             (
                 "\n\nintervall = 2",
-                "config.toml:3: there is no setting \"intervall\"; did you mean interval?",
+                "config.toml:3: unknown setting \"intervall\"; did you mean interval?",
             ),
             ("group.a = 'x'", "did you mean groups?"),
-            ("keys = 1", "config.toml:1: keys is a table; write [keys]"),
-            ("interval = 0", "config.toml:1: interval: give seconds between 0.05 and 3600"),
+            ("keys = 1", "config.toml:1: keys is a table; use [keys]"),
+            ("interval = 0", "config.toml:1: interval: expected seconds between 0.05 and 3600"),
             ("[keys]\nfreze = 'F'", "config.toml:2: no key does \"freze\"; did you mean freeze?"),
             (
                 "[keys]\nfreeze = 'Hyper-F'",
                 "config.toml:2: freeze: \"Hyper-F\" is not a key; write for example",
             ),
-            ("[keys]\nfreeze = 3", "config.toml:2: freeze: write a key in quotes"),
+            ("[keys]\nfreeze = 3", "config.toml:2: freeze: expected a key in quotes"),
             ("[keys]\nfreeze = 'q'", "config.toml:2: q is bound to freeze and to quit"),
             ("[keys]\nquit = []", "config.toml:2: quit must have a key"),
             ("[groups]\na = 'gpu['", "config.toml:2: a: "),
             ("\nhosts = ['a', 'gpu[01-']", "column 6: '[' without ']'"),
             ("exclude = 'gpu['", "config.toml:1: exclude: "),
-            ("[groups]\n'a b' = 'x'", "config.toml:2: a b: write a group as"),
-            ("\"\\u001b[2J\" = 1", "config.toml:1: there is no setting"),
+            ("[groups]\n'a b' = 'x'", "config.toml:2: a b: expected a group such as"),
+            ("\"\\u001b[2J\" = 1", "config.toml:1: unknown setting"),
         ] {
             let found = problems(text);
             assert!(found[0].contains(words), "{text}: {found:?}");

@@ -110,7 +110,7 @@ impl Kind {
             Self::Switch => match text.to_ascii_lowercase().as_str() {
                 "1" | "true" | "yes" | "on" => Ok(Value::Switch(true)),
                 "0" | "false" | "no" | "off" => Ok(Value::Switch(false)),
-                _ => Err("write true or false".to_owned()),
+                _ => Err("expected true or false".to_owned()),
             },
             Self::Choice(words) => words
                 .iter()
@@ -146,7 +146,7 @@ impl Kind {
         };
         match self {
             Self::Switch => {
-                item.as_bool().map(Value::Switch).ok_or_else(|| "write true or false".to_owned())
+                item.as_bool().map(Value::Switch).ok_or_else(|| "expected true or false".to_owned())
             }
             Self::Choice(words) => {
                 item.as_str().map_or_else(|| Err(choices_help(words)), |text| self.parse(text))
@@ -164,7 +164,7 @@ impl Kind {
                 check_percent_pair(&two.unwrap_or_default())
             }
             Self::Text(_) => {
-                let text = item.as_str().ok_or_else(|| "write it in quotes".to_owned())?;
+                let text = item.as_str().ok_or_else(|| "expected a string in quotes".to_owned())?;
                 self.parse(text)
             }
             Self::List(check) => check_list(check, toml_list(item)?),
@@ -211,7 +211,9 @@ impl Kind {
                 let is_share = word.parse().is_ok_and(|share| (1..=99).contains(&share));
                 if is_share { Ok(()) } else { Err(PERCENT_PAIR_HELP.to_owned()) }
             }
-            Self::Text(_) if word.is_empty() => Err("leave it out, or write something".to_owned()),
+            Self::Text(_) if word.is_empty() => {
+                Err("empty value; leave the option out instead".to_owned())
+            }
             Self::List(check) | Self::DistinctList(check, _) | Self::Text(check) => {
                 check_text(check, word)
             }
@@ -225,24 +227,24 @@ impl Kind {
 }
 
 const PERCENT_PAIR_HELP: &str =
-    "give two percentages between 1 and 99, the smaller first, such as 10 75";
+    "expected two percentages between 1 and 99, the smaller first, such as 10 75";
 
 fn choices_help(words: &[ChoiceValue]) -> String {
     let names: Vec<&str> = words.iter().map(|word| word.name).collect();
-    format!("write one of {}", names.join(", "))
+    format!("expected one of {}", names.join(", "))
 }
 
 fn check_seconds(value: Option<f64>, min: f64, max: f64) -> Result<Duration, String> {
     let fitting = value.filter(|value| (min..=max).contains(value));
     fitting.map(Duration::from_secs_f64).ok_or_else(|| {
         let example = if min < 1.0 { 0.5 } else { 60.0 };
-        format!("give seconds between {min} and {max}, such as {example}")
+        format!("expected seconds between {min} and {max}, such as {example}")
     })
 }
 
 fn check_count(value: Option<u32>, min: u32, max: u32) -> Result<u32, String> {
     let fitting = value.filter(|value| (min..=max).contains(value));
-    fitting.ok_or_else(|| format!("give a whole number between {min} and {max}"))
+    fitting.ok_or_else(|| format!("expected a whole number between {min} and {max}"))
 }
 
 fn check_percent_pair(two: &[Option<u8>]) -> Result<Value, String> {
@@ -259,7 +261,7 @@ fn check_percent_pair(two: &[Option<u8>]) -> Result<Value, String> {
 
 fn check_text(check: Check, text: &str) -> Result<(), String> {
     if text.len() > MAX_TEXT_BYTES {
-        return Err(format!("write at most {MAX_TEXT_BYTES} letters"));
+        return Err(format!("longer than {MAX_TEXT_BYTES} bytes"));
     }
     check(text).map_err(str::to_owned)
 }
@@ -274,10 +276,10 @@ fn check_columns(headings: &[ColumnSpec], all: Vec<String>) -> Result<Value, Str
             let known = names().collect::<Vec<_>>().join(", ");
             let advice = nearest(&own, names());
             let advice = advice.map(|name| format!("did you mean {name}? ")).unwrap_or_default();
-            return Err(format!("there is no column {own:?}; {advice}there are {known}"));
+            return Err(format!("unknown column {own:?}; {advice}columns are {known}"));
         }
         if all.iter().take(place).any(|before| before == own) {
-            return Err(format!("{own} is named twice"));
+            return Err(format!("duplicate {own}"));
         }
     }
     Ok(Value::List(all))
@@ -303,7 +305,7 @@ fn split_commas(text: &str) -> Vec<String> {
 
 /// Returns what a file lists.
 fn toml_list(item: &DeValue<'_>) -> Result<Vec<String>, String> {
-    let wrong = || "write a list such as [\"a\", \"b\"]".to_owned();
+    let wrong = || "expected a list such as [\"a\", \"b\"]".to_owned();
     if let Some(text) = item.as_str() {
         return Ok(vec![text.to_owned()]);
     }
@@ -321,17 +323,17 @@ fn check_distinct_list(check: Check, max: usize, all: Vec<String>) -> Result<Val
     let before = |place: usize| all.iter().take(place);
     let twice = all.iter().enumerate().find(|(place, own)| before(*place).any(|text| text == *own));
     if let Some((_, own)) = twice {
-        return Err(format!("{own} is named twice"));
+        return Err(format!("duplicate {own}"));
     }
     if all.is_empty() || all.len() > max {
-        return Err(format!("name one to {max}"));
+        return Err(format!("expected 1 to {max} entries"));
     }
     Ok(Value::List(all))
 }
 
 fn check_list(check: Check, all: Vec<String>) -> Result<Value, String> {
     if all.len() > MAX_ENTRIES {
-        return Err(format!("name at most {MAX_ENTRIES}"));
+        return Err(format!("more than {MAX_ENTRIES} entries"));
     }
     all.iter().try_for_each(|text| check_text(check, text))?;
     Ok(Value::List(all))
@@ -448,7 +450,7 @@ mod tests {
             (Kind::Text(check::any), "x = 1", "in quotes"),
             (Kind::Text(check::any), "x = \"a\\u001b\"", "control characters"),
             (Kind::List(check::pid), "x = [1.5]", "a list such as"),
-            (Kind::List(check::pid), "x = ['a']", "process ids"),
+            (Kind::List(check::pid), "x = ['a']", "process IDs"),
         ] {
             let table = toml::de::DeTable::parse(file).unwrap();
             let error = kind.parse_toml(table.get_ref().get("x").unwrap().get_ref()).unwrap_err();

@@ -26,10 +26,10 @@ const NEW_FILE: NewFile = NewFile { mode: 0o644, folder_mode: 0o755 };
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
     /// It is there already.
-    #[error("{0} is there already and stays as it is; gtop config check reads it")]
+    #[error("{0} already exists and is not overwritten; gtop config check checks it")]
     Exists(String),
     /// It is to be read as what somebody wrote, and gtop writes it.
-    #[error("{0} is what gtop writes by itself (F12); name another file")]
+    #[error("{0} is written by gtop (F12); name another file")]
     IsSetupFile(String),
     /// It cannot be written.
     #[error(transparent)]
@@ -55,7 +55,7 @@ impl ConfigPaths {
     pub fn read_config(&self) -> ConfigFile {
         let mut written = ConfigFile::read(&self.config(), false);
         if let Some(file) = self.named.as_ref().filter(|file| !file.exists()) {
-            let why = "it is not there; gtop config init writes it";
+            let why = "file not found; gtop config init creates it";
             written.problems.push(Problem::of_file(&file.display().to_string(), why));
         }
         written
@@ -117,14 +117,14 @@ fn read_bounded(path: &Path) -> io::Result<String> {
     // A pipe would be waited for without end.
     let metadata = fs::metadata(path)?;
     if !metadata.is_file() {
-        return Err(io::Error::other("it is no file"));
+        return Err(io::Error::other("not a regular file"));
     }
     let mut bytes = Vec::new();
     File::open(path)?.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
     if u64::try_from(bytes.len()).unwrap_or(u64::MAX) > MAX_BYTES {
-        return Err(io::Error::other(format!("it is longer than {} KiB", MAX_BYTES / 1024)));
+        return Err(io::Error::other(format!("larger than {} KiB", MAX_BYTES / 1024)));
     }
-    String::from_utf8(bytes).map_err(|_bytes| io::Error::other("it is not UTF-8"))
+    String::from_utf8(bytes).map_err(|_bytes| io::Error::other("not valid UTF-8"))
 }
 
 #[cfg(test)]
@@ -144,7 +144,7 @@ mod tests {
         let places = ConfigPaths::at(file.clone()).unwrap();
         assert_eq!(places.setup(), home.path().join("setup.toml"));
         let told = places.read_config().problems[0].to_string();
-        assert!(told.ends_with("lab.toml: it is not there; gtop config init writes it"), "{told}");
+        assert!(told.ends_with("lab.toml: file not found; gtop config init creates it"), "{told}");
         places.create_config("interval = 0\n").unwrap();
         let told = places.read_config().problems[0].to_string();
         assert!(told.starts_with("lab.toml:1: interval: "), "{told}");
@@ -193,8 +193,8 @@ mod tests {
         fs::create_dir(home.path().join("folder")).unwrap();
         fs::write(home.path().join("latin"), b"x = '\xe9'").unwrap();
         fs::write(home.path().join("long"), vec![b'#'; 300_000]).unwrap();
-        assert_eq!(read("folder").unwrap(), "folder: cannot be read: it is no file");
-        assert_eq!(read("latin").unwrap(), "latin: cannot be read: it is not UTF-8");
-        assert_eq!(read("long").unwrap(), "long: cannot be read: it is longer than 256 KiB");
+        assert_eq!(read("folder").unwrap(), "folder: cannot be read: not a regular file");
+        assert_eq!(read("latin").unwrap(), "latin: cannot be read: not valid UTF-8");
+        assert_eq!(read("long").unwrap(), "long: cannot be read: larger than 256 KiB");
     }
 }

@@ -17,9 +17,9 @@ const WIDTH: usize = 100;
 /// Returns a `config.toml` that says everything and changes nothing.
 pub fn init_text() -> String {
     let mut text = String::from(
-        "# Settings of gtop. Options win over the environment (GTOP_INTERVAL, and so on), that over\n\
-         # setup.toml beside this file (written by F12), that over this file. Take away the # before what\n\
-         # you change; gtop config check says what is wrong, gtop config show what holds.\n",
+        "# Settings of gtop. Precedence: command line, environment (GTOP_INTERVAL, ...), setup.toml in the\n\
+         # same folder (written by F12), this file. Remove the leading # of a setting to change it.\n\
+         # gtop config check reports errors, gtop config show prints the settings in effect.\n",
     );
     let mut heading = "";
     for setting in SETTINGS {
@@ -42,9 +42,9 @@ pub fn init_text() -> String {
         writeln!(text, "#{} = {}", setting.name, example_value(setting).to_toml()).ok();
     }
     text.push_str(
-        "\n# -- Groups of nodes, usable as @a100 --\n\n[groups]\n#a100 = \"gpu[01-16]\"\n\
+        "\n# -- Node groups, used as @a100 --\n\n[groups]\n#a100 = \"gpu[01-16]\"\n\
          #all = [\"@a100\", \"gpu[20-24]\"]\n\n\
-         # -- Keys: one, several, or [] for none; such as \"x\", \"Space\", \"F5\", \"Ctrl-L\", \"Alt-x\", \"PgUp\" --\n\n[keys]\n",
+         # -- Key bindings: one key, a list, or [] for none; such as \"x\", \"Space\", \"F5\", \"Ctrl-L\", \"Alt-x\", \"PgUp\" --\n\n[keys]\n",
     );
     for (name, keys, help) in Keymap::names() {
         let keys: Vec<String> = keys.iter().map(|key| toml_string(&key.to_string())).collect();
@@ -83,9 +83,8 @@ fn comment(text: &mut String, words: &str) {
 
 /// Returns `setup.toml`: what differs, and nothing else.
 pub fn setup_text(settings: &Settings) -> String {
-    let mut text = String::from(
-        "# Written by gtop (F12): what the setup pages say differently from config.toml.\n",
-    );
+    let mut text =
+        String::from("# Written by gtop (F12): settings that differ from config.toml.\n");
     let saved = settings.to_save();
     for (setting, value) in &saved {
         writeln!(text, "{} = {}", setting.name, value.to_toml()).ok();
@@ -129,7 +128,7 @@ pub fn show_text(settings: &Settings) -> String {
 /// Returns the table of settings, in Markdown.
 pub fn table_text() -> String {
     let mut text =
-        String::from("| setting | option | what it does | unless told |\n|---|---|---|---|\n");
+        String::from("| setting | option | description | default |\n|---|---|---|---|\n");
     for setting in SETTINGS {
         let usual = setting.default_value().map(|value| format!("`{}`", value.to_toml()));
         let usual = usual.unwrap_or_default();
@@ -199,7 +198,7 @@ fn metrics<S: 'static>(
 
 /// Returns the table of keys, in Markdown.
 pub fn keys_text() -> String {
-    let mut text = String::from("| keys | what they do | name in `[keys]` |\n|---|---|---|\n");
+    let mut text = String::from("| keys | action | name in `[keys]` |\n|---|---|---|\n");
     let mut heading = "";
     for (place, name, keys, help) in Keymap::table() {
         if place != heading {

@@ -124,7 +124,7 @@ impl Settings {
 
     /// Changes a setting while gtop runs. What is wrong with the text is said.
     pub fn change(&mut self, name: &str, text: &str) -> Result<(), String> {
-        let Some(setting) = setting(name) else { return Err(format!("no setting {name:?}")) };
+        let Some(setting) = setting(name) else { return Err(format!("unknown setting {name:?}")) };
         let value = setting.kind.parse(text).map_err(|why| format!("{name}: {why}"))?;
         let is_so = |own: &Self| {
             let known = own.value(name).map(|value| value.to_string());
@@ -372,7 +372,9 @@ mod tests {
         assert_eq!(settings.duration("interval"), Some(Duration::from_millis(500)));
         settings.change("interval", "0.5").unwrap();
         assert_eq!(settings.origin("interval"), "setup.toml");
-        assert!(settings.change("theme", "blue").unwrap_err().contains("theme: write one of auto"));
+        assert!(
+            settings.change("theme", "blue").unwrap_err().contains("theme: expected one of auto")
+        );
         assert!(settings.change("nothing", "").is_err());
     }
 
@@ -479,7 +481,7 @@ mod tests {
         assert_eq!(settings.choice("theme"), "auto");
         assert_eq!(
             settings.problem_summary().unwrap(),
-            "config.toml:2: there is no setting \"them\"; did you mean theme?; 1 more: gtop config check"
+            "config.toml:2: unknown setting \"them\"; did you mean theme?; 1 more: gtop config check"
         );
     }
 }

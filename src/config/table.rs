@@ -19,7 +19,7 @@ const CHART: Option<&str> = Some("Chart");
 const PROCESSES: Option<&str> = Some("Processes");
 const SELECTION: Option<&str> = Some("Selection");
 
-/// What most have in common.
+/// The common defaults.
 const BASE: Setting = Setting {
     name: "",
     short: None,
@@ -42,31 +42,31 @@ const BASE: Setting = Setting {
 
 const NODES: Setting = Setting { heading: "Nodes", has_option: false, ..BASE };
 const JOBS: Setting = Setting { heading: "Slurm", has_option: false, ..BASE };
-const TIMING: Setting = Setting { heading: "Pace", value_name: "SECONDS", ..BASE };
+const TIMING: Setting = Setting { heading: "Intervals", value_name: "SECONDS", ..BASE };
 const OUTPUT: Setting = Setting { heading: "Output", ..BASE };
-const CONNECTION: Setting = Setting { heading: "Reach", is_global: true, ..BASE };
-const FILTERS: Setting = Setting { heading: "What is shown", ..BASE };
+const CONNECTION: Setting = Setting { heading: "Connection", is_global: true, ..BASE };
+const FILTERS: Setting = Setting { heading: "Filters", ..BASE };
 
-/// Columns of a table; as many as there is room for unless told.
+/// Columns of a table; default: as many as fit.
 const COLUMNS: Setting = Setting { value_name: "COLUMN", page: Some("Columns"), ..BASE };
 
-/// What nvitop calls the background of a terminal.
+/// The words of nvitop for the background of a terminal.
 const BACKGROUNDS: &[(&str, &str)] = &[("dark", "dark"), ("light", "light")];
 
-/// All of them, in the order of help.
+/// All settings, in the order of `--help`.
 pub const SETTINGS: &[Setting] = &[
     Setting {
         name: "hosts",
         kind: Kind::List(check::any),
         value_name: "HOST",
-        help: "Nodes to watch where the command line names none, such as gpu[01-16] or @a100",
+        help: "Nodes to watch if the command line names none, such as gpu[01-16] or @a100",
         ..NODES
     },
     Setting {
         name: "exclude",
         kind: Kind::List(check::any),
         value_name: "SET",
-        help: "Leave these nodes out, wherever they come from: a set such as gpu[03,07] or @down",
+        help: "Exclude these nodes from every source: a node set such as gpu[03,07], or @down",
         ..NODES
     },
     Setting {
@@ -75,7 +75,7 @@ pub const SETTINGS: &[Setting] = &[
         aliases: &["username"],
         kind: Kind::Text(check::login),
         value_name: "NAME",
-        help: "Log in as this user, where the host does not say another",
+        help: "Login user, unless the host names another",
         is_global: true,
         has_option: true,
         ..NODES
@@ -83,7 +83,7 @@ pub const SETTINGS: &[Setting] = &[
     Setting {
         name: "slurm",
         default: "false",
-        help: "Watch the nodes of your running jobs where the command line names nothing",
+        help: "Watch the nodes of your running jobs if the command line names nothing",
         ..JOBS
     },
     Setting {
@@ -91,7 +91,7 @@ pub const SETTINGS: &[Setting] = &[
         kind: Kind::Seconds { min: 1.0, max: 3600.0 },
         value_name: "SECONDS",
         default: "30",
-        help: "Ask Slurm every so many seconds, 1 to 3600",
+        help: "Seconds between queries to Slurm, 1 to 3600",
         has_option: true,
         ..JOBS
     },
@@ -100,7 +100,7 @@ pub const SETTINGS: &[Setting] = &[
         short: Some('i'),
         kind: Kind::Seconds { min: 0.05, max: 3600.0 },
         default: "1",
-        help: "Sample every so many seconds, 0.05 to 3600",
+        help: "Seconds between samples, 0.05 to 3600",
         page: GENERAL,
         steps: &["0.1", "0.25", "0.5", "1", "2", "5", "10", "30", "60"],
         ..TIMING
@@ -109,7 +109,7 @@ pub const SETTINGS: &[Setting] = &[
         name: "redraw",
         kind: Kind::Seconds { min: 0.02, max: 3600.0 },
         default: "0.5",
-        help: "Draw new data at most every so many seconds, 0.02 to 3600",
+        help: "Minimum seconds between redraws for new data, 0.02 to 3600",
         page: GENERAL,
         steps: &["0.1", "0.25", "0.5", "1", "2", "5"],
         ..TIMING
@@ -118,7 +118,7 @@ pub const SETTINGS: &[Setting] = &[
         name: "history",
         kind: Kind::Seconds { min: 10.0, max: 86_400.0 },
         default: "300",
-        help: "Remember so many seconds, 10 to 86400",
+        help: "Seconds of history to keep, 10 to 86400",
         ..TIMING
     },
     Setting {
@@ -126,14 +126,14 @@ pub const SETTINGS: &[Setting] = &[
         kind: Kind::Seconds { min: 0.1, max: 3600.0 },
         value_name: "SECONDS",
         default: "10",
-        help: "Wait so long for a complete picture, 0.1 to 3600 seconds",
+        help: "Seconds to wait for a complete snapshot with --once or --json, 0.1 to 3600",
         ..OUTPUT
     },
     Setting {
         name: "log",
         kind: Kind::Text(check::any),
         value_name: "FILE",
-        help: "Write what happens to a file; at 32 MiB it becomes FILE.1 and a new one begins",
+        help: "Write a log to FILE; at 32 MiB it is rotated to FILE.1",
         is_global: true,
         ..OUTPUT
     },
@@ -141,7 +141,7 @@ pub const SETTINGS: &[Setting] = &[
         name: "connect-timeout",
         kind: Kind::Seconds { min: 0.1, max: 600.0 },
         value_name: "SECONDS",
-        help: "Give up a connection attempt after so many seconds, 0.1 to 600; else as ssh would, or 10",
+        help: "Connection timeout in seconds, 0.1 to 600; default: ConnectTimeout of ssh_config, or 10",
         ..CONNECTION
     },
     Setting {
@@ -149,7 +149,7 @@ pub const SETTINGS: &[Setting] = &[
         kind: Kind::Count { min: 1, max: 4096 },
         value_name: "COUNT",
         default: "64",
-        help: "Open at most so many connections at once",
+        help: "Maximum number of connections opened at once",
         ..CONNECTION
     },
     Setting {
@@ -157,24 +157,24 @@ pub const SETTINGS: &[Setting] = &[
         kind: Kind::Choice(&[
             choice(
                 "auto",
-                "gtop itself, and the ssh program or a step of your Slurm job where that cannot",
+                "built-in SSH; falls back to the ssh program or a step of your Slurm job",
             ),
-            choice("native", "gtop itself"),
-            choice("ssh", "The ssh program").or("ssh-binary"),
-            choice("local", "Not at all: only this machine is watched"),
-            choice("exec", "The command of --exec"),
-            choice("srun", "One step of each Slurm job, for clusters that let nobody in by ssh"),
+            choice("native", "built-in SSH only"),
+            choice("ssh", "the ssh program").or("ssh-binary"),
+            choice("local", "no connections: this machine only"),
+            choice("exec", "the command of --exec"),
+            choice("srun", "one step per Slurm job, for clusters that forbid ssh to nodes"),
         ]),
         value_name: "HOW",
         default: "auto",
-        help: "How to get to nodes: gtop's own SSH, the ssh program, own SSH and where that cannot the program or a step of your Slurm job (auto), a step of your Slurm job, nowhere but this machine, or the command of --exec",
+        help: "How to connect to nodes: built-in SSH (native), the ssh program (ssh), a step of your Slurm job (srun), the command of --exec (exec), this machine only (local), or built-in SSH with the ssh program or a job step as fallback (auto)",
         ..CONNECTION
     },
     Setting {
         name: "exec",
         kind: Kind::Text(check::any),
         value_name: "COMMAND",
-        help: "Reach nodes by a command, split into words at spaces and quotes and run by no shell: {node} stands for the node, {command} for the line to run there. Without {command} that line goes to the command's standard input, which must be a shell's on the node: 'kubectl exec -i {node} -- sh', or 'docker exec -i {node} sh -c {command}'",
+        help: "Connect to nodes with this command. It is split into words at spaces and quotes and not run by a shell. {node} is replaced by the node, {command} by the command line to run there; without {command} that line is written to standard input, which must reach a shell on the node: 'kubectl exec -i {node} -- sh', or 'docker exec -i {node} sh -c {command}'",
         conflicts: &["ssh-binary"],
         ..CONNECTION
     },
@@ -184,31 +184,31 @@ pub const SETTINGS: &[Setting] = &[
         kind: Kind::Text(check::any),
         value_name: "PROGRAM",
         default_missing_value: Some("ssh"),
-        help: "Reach nodes by the ssh program, one process a node; PROGRAM unless it is ssh",
+        help: "Connect with the ssh program, one process per node; PROGRAM defaults to ssh",
         ..CONNECTION
     },
     Setting {
         name: "theme",
         kind: Kind::Choice(&[
-            choice("auto", "the busier the greener"),
-            choice("dark", "the same, for a dark background unless that is set"),
-            choice("light", "the same, for a light background unless that is set"),
-            choice("mono", "bold, dim and reverse; no colours"),
-            choice("colour-blind", "blue for load, orange for trouble").or("color-blind"),
-            choice("hot", "green, yellow, red: the busier the hotter"),
+            choice("auto", "greener when busier"),
+            choice("dark", "auto for a dark background, unless background is set"),
+            choice("light", "auto for a light background, unless background is set"),
+            choice("mono", "no colours; bold, dim and reverse video"),
+            choice("colour-blind", "blue for load, orange for warnings").or("color-blind"),
+            choice("hot", "green, yellow, red with rising load"),
         ]),
         value_name: "THEME",
         default: "auto",
-        help: "Colours: auto (busy is good: the busier the greener), hot (busy is hot: green, yellow, red), colour-blind (blue for load, orange for trouble), or mono; dark and light are auto for such a background",
+        help: "Colour theme: auto (greener when busier), hot (green, yellow, red with rising load), colour-blind (blue for load, orange for warnings) or mono; dark and light are auto for that background",
         page: GENERAL,
         ..BASE
     },
     Setting {
         name: "background",
         kind: Kind::Choice(&[
-            choice("auto", "as the terminal says, or COLORFGBG; else dark"),
-            choice("dark", "colours for a dark background"),
-            choice("light", "colours for a light background"),
+            choice("auto", "ask the terminal, then COLORFGBG; otherwise dark"),
+            choice("dark", "dark background"),
+            choice("light", "light background"),
         ]),
         value_name: "WHICH",
         default: "auto",
@@ -218,7 +218,7 @@ pub const SETTINGS: &[Setting] = &[
             value: "light",
             help: "Same as --background light",
         }],
-        help: "What the terminal's background is: dark, light, or auto: as the terminal says when it is asked, or COLORFGBG",
+        help: "Background of the terminal: dark, light, or auto (ask the terminal, then COLORFGBG)",
         page: GENERAL,
         env_aliases: &[
             EnvAlias {
@@ -236,9 +236,9 @@ pub const SETTINGS: &[Setting] = &[
         name: "color",
         aliases: &["colour"],
         kind: Kind::Choice(&[
-            choice("auto", "where the terminal has them"),
-            choice("always", "also where output is no terminal"),
-            choice("never", "none"),
+            choice("auto", "if the terminal supports them"),
+            choice("always", "even if output is not a terminal"),
+            choice("never", "no colours"),
         ]),
         value_name: "WHEN",
         default: "auto",
@@ -251,7 +251,7 @@ pub const SETTINGS: &[Setting] = &[
             },
             Flag { name: "no-color", short: None, value: "never", help: "Same as --color never" },
         ],
-        help: "Colours: where the terminal has them, always, or never",
+        help: "When to use colours: auto (if the terminal supports them), always or never",
         page: GENERAL,
         env_aliases: &[
             EnvAlias { variable: "NO_COLOR", mapping: EnvMapping::IfSet("never") },
@@ -262,7 +262,7 @@ pub const SETTINGS: &[Setting] = &[
     Setting {
         name: "colorful",
         default: "false",
-        help: "Bars change their colour along their length",
+        help: "Draw bars with a colour gradient",
         page: GENERAL,
         env_aliases: &[EnvAlias {
             variable: "NVITOP_MONITOR_MODE",
@@ -274,21 +274,21 @@ pub const SETTINGS: &[Setting] = &[
         name: "ascii",
         short: Some('U'),
         aliases: &["no-unicode"],
-        help: "Draw with ASCII alone; unless said, where the locale has nothing else",
+        help: "Draw with ASCII characters only; default: on if the locale is not UTF-8",
         page: GENERAL,
         ..BASE
     },
     Setting {
         name: "mouse",
         default: "true",
-        help: "Clicks and the wheel of the mouse select, scroll and sort",
+        help: "Use the mouse to select, scroll and sort",
         off_help: "Leave the mouse to the terminal, for selecting text",
         ..BASE
     },
     Setting {
         name: "readonly",
         default: "false",
-        help: "Change nothing anywhere: send no signals to processes",
+        help: "Read-only mode: do not send signals to processes",
         env_aliases: &[EnvAlias {
             variable: "NVITOP_MONITOR_MODE",
             mapping: EnvMapping::ListWords(&[("readonly", "true")]),
@@ -299,14 +299,14 @@ pub const SETTINGS: &[Setting] = &[
         name: "monitor",
         short: Some('m'),
         kind: Kind::Choice(&[
-            choice("auto", "as much as there is room for"),
-            choice("full", "everything"),
-            choice("compact", "a line a device"),
+            choice("auto", "as many lines as fit"),
+            choice("full", "all lines"),
+            choice("compact", "one line per device"),
         ]),
-        value_name: "HOW",
+        value_name: "LEVEL",
         default: "auto",
         default_missing_value: Some("auto"),
-        help: "How much is said of each device and machine: as much as there is room for (auto), everything (full), or a line each (compact)",
+        help: "Level of detail per device and node: as many lines as fit (auto), all lines (full) or one line each (compact)",
         page: DEVICES,
         env_aliases: &[EnvAlias {
             variable: "NVITOP_MONITOR_MODE",
@@ -321,10 +321,10 @@ pub const SETTINGS: &[Setting] = &[
     Setting {
         name: "units",
         kind: Kind::Choice(&[
-            choice("mb", "millions of bytes"),
-            choice("mib", "MiB"),
-            choice("gb", "billions of bytes"),
-            choice("gib", "GiB"),
+            choice("mb", "MB, 10^6 bytes"),
+            choice("mib", "MiB, 2^20 bytes"),
+            choice("gb", "GB, 10^9 bytes"),
+            choice("gib", "GiB, 2^30 bytes"),
         ]),
         value_name: "UNIT",
         default: "gib",
@@ -334,7 +334,7 @@ pub const SETTINGS: &[Setting] = &[
             Flag { name: "gb", short: None, value: "gb", help: "Same as --units gb" },
             Flag { name: "gib", short: None, value: "gib", help: "Same as --units gib" },
         ],
-        help: "Unit of memory on the screen; files always hold bytes",
+        help: "Unit for memory on the screen; exports always use bytes",
         page: GENERAL,
         ..BASE
     },
@@ -348,8 +348,8 @@ pub const SETTINGS: &[Setting] = &[
     Setting {
         name: "gpu-util-thresh",
         kind: Kind::PercentPair,
-        value_name: "SHARE",
-        help: "From which percentages utilization and power are middling and high: 10 75 unless told, and 60 85 for the bars of a device",
+        value_name: "PERCENT",
+        help: "Medium and high thresholds for utilization and power, in %; default: 10 75, and 60 85 for the bars of a device",
         page: DEVICES,
         steps: &["10,75", "25,75", "50,90", "60,85"],
         env_aliases: &[EnvAlias {
@@ -361,9 +361,9 @@ pub const SETTINGS: &[Setting] = &[
     Setting {
         name: "mem-util-thresh",
         kind: Kind::PercentPair,
-        value_name: "SHARE",
+        value_name: "PERCENT",
         default: "10,80",
-        help: "From which percentages memory is middling and high",
+        help: "Medium and high thresholds for memory, in %",
         page: DEVICES,
         steps: &["10,80", "25,75", "50,90", "60,85"],
         env_aliases: &[EnvAlias {
@@ -375,76 +375,79 @@ pub const SETTINGS: &[Setting] = &[
     Setting {
         name: "gpu-index",
         default: "true",
-        help: "Show the indices of devices",
-        off_help: "Leave the indices of devices out",
+        help: "Show device indices",
+        off_help: "Hide device indices",
         page: DEVICES,
         ..BASE
     },
     Setting {
         name: "gpu-name",
         default: "true",
-        help: "Show the names of devices",
-        off_help: "Leave the names of devices out",
+        help: "Show device names",
+        off_help: "Hide device names",
         page: DEVICES,
         ..BASE
     },
     Setting {
         name: "gpu-uuid",
         default: "false",
-        help: "Show the UUIDs of devices",
+        help: "Show device UUIDs",
         page: DEVICES,
         ..BASE
     },
     Setting {
         name: "sort-fleet",
         kind: Kind::Choice(&[
-            choice("node", "in the order they are watched"),
+            choice("node", "in the order given"),
             choice("job", "by job"),
             choice("user", "by user"),
-            choice("busy", "by devices that work"),
+            choice("busy", "by number of busy devices"),
             choice("util", "by utilization"),
             choice("mem", "by device memory in use"),
             choice("power", "by power"),
-            choice("temp", "by the hottest device"),
-            choice("cpu", "by processors"),
-            choice("age", "by age"),
-            choice("note", "by what is wrong"),
+            choice("temp", "by the highest device temperature"),
+            choice("cpu", "by CPU utilization"),
+            choice("age", "by age of the data"),
+            choice("note", "by notes, such as faults"),
         ]),
         value_name: "COLUMN",
         default: "node",
-        help: "By which column the fleet is sorted at first",
+        help: "Initial sort column of the fleet view",
         page: FLEET,
         ..BASE
     },
     Setting {
         name: "reverse-fleet",
         default: "false",
-        help: "Turn the order of the fleet around",
+        help: "Reverse the sort order of the fleet view",
         page: FLEET,
         ..BASE
     },
     Setting {
         name: "fleet-form",
-        kind: Kind::Choice(&[choice("table", "a line a node"), choice("map", "a cell a device")]),
+        kind: Kind::Choice(&[
+            choice("table", "one line per node"),
+            choice("map", "one cell per device"),
+        ]),
         value_name: "FORM",
         default: "table",
-        help: "The form of the fleet at first: a line a node (table), or a cell a device (map)",
+        help: "Initial layout of the fleet view: one line per node (table) or one cell per device (map)",
         page: FLEET,
         ..BASE
     },
     Setting {
         name: "fleet-map",
         kind: Kind::Choice(&[
-            choice("util", "how much each device works"),
-            choice("mem", "how full its memory is"),
-            choice("power", "how much of its power limit it draws"),
-            choice("temp", "how warm it is"),
-            choice("owner", "who uses it"),
-            choice("job", "which job has it"),
+            choice("util", "utilization of each device"),
+            choice("mem", "memory in use"),
+            choice("power", "power draw relative to the limit"),
+            choice("temp", "temperature"),
+            choice("owner", "user"),
+            choice("job", "job"),
         ]),
         value_name: "WHAT",
         default: "util",
-        help: "What the map of the fleet shows at first",
+        help: "Initial metric of the fleet map",
         page: FLEET,
         ..BASE
     },
@@ -452,15 +455,15 @@ pub const SETTINGS: &[Setting] = &[
         name: "fleet-group",
         kind: Kind::Choice(&[
             choice("none", "all nodes in one list"),
-            choice("name", "nodes with like names together"),
+            choice("name", "by common name prefix"),
             choice("partition", "by the partition of their jobs"),
             choice("job", "by job"),
             choice("user", "by user"),
-            choice("model", "by what kind of device they have"),
+            choice("model", "by device model"),
         ]),
         value_name: "WHAT",
         default: "none",
-        help: "By what the nodes of the fleet stand together at first",
+        help: "Initial grouping of the fleet view",
         page: FLEET,
         ..BASE
     },
@@ -486,22 +489,22 @@ pub const SETTINGS: &[Setting] = &[
         ]),
         value_name: "COLUMN",
         default: "node",
-        help: "By which column processes are sorted at first",
+        help: "Initial sort column of the process view",
         page: PROCESSES,
         ..BASE
     },
     Setting {
         name: "reverse-processes",
         default: "false",
-        help: "Turn the order of processes around",
+        help: "Reverse the sort order of the process view",
         page: PROCESSES,
         ..BASE
     },
     Setting {
         name: "node-processes",
         default: "true",
-        help: "Show processes below the devices of a node; p turns them on and off",
-        off_help: "Leave processes out below the devices of a node; p shows them",
+        help: "Show processes below the devices of a node; p toggles them",
+        off_help: "Hide processes below the devices of a node; p shows them",
         page: PROCESSES,
         ..BASE
     },
@@ -509,9 +512,9 @@ pub const SETTINGS: &[Setting] = &[
         name: "sort-users",
         kind: Kind::Choice(&[
             choice("user", "by name"),
-            choice("devices", "by devices held"),
-            choice("busy", "by devices that work"),
-            choice("idle-held", "by devices held idle").formerly("idle"),
+            choice("devices", "by number of devices"),
+            choice("busy", "by number of busy devices"),
+            choice("idle-held", "by number of idle-held devices").formerly("idle"),
             choice("mem", "by device memory"),
             choice("power", "by power"),
             choice("nodes", "by nodes"),
@@ -520,46 +523,46 @@ pub const SETTINGS: &[Setting] = &[
         ]),
         value_name: "COLUMN",
         default: "devices",
-        help: "By which column users are sorted at first",
+        help: "Initial sort column of the user view",
         page: PROCESSES,
         ..BASE
     },
     Setting {
         name: "reverse-users",
         default: "false",
-        help: "Turn the order of users around",
+        help: "Reverse the sort order of the user view",
         page: PROCESSES,
         ..BASE
     },
     Setting {
         name: "node-chart",
         default: "false",
-        help: "Show the chart of a node from the start; g turns it on and off",
+        help: "Show the chart of a node at start; g toggles it",
         page: CHART,
         ..BASE
     },
     Setting {
         name: "columns-fleet",
         kind: Kind::Columns(&fleet::HEADINGS),
-        help: "Columns of the list of nodes, from left to right behind the node; what has no room is left out from the right",
+        help: "Columns of the fleet table after the node, from left to right; the rightmost are dropped if there is no room",
         ..COLUMNS
     },
     Setting {
         name: "columns-node",
         kind: Kind::Columns(&node::HEADINGS),
-        help: "Columns of the devices of a node, from left to right behind the device",
+        help: "Columns of the device table after the device, from left to right",
         ..COLUMNS
     },
     Setting {
         name: "columns-processes",
         kind: Kind::Columns(&processes::HEADINGS),
-        help: "Columns of the list of processes, from left to right before the command",
+        help: "Columns of the process table before the command, from left to right",
         ..COLUMNS
     },
     Setting {
         name: "columns-users",
         kind: Kind::Columns(&users::HEADINGS),
-        help: "Columns of the list of users, from left to right behind the user",
+        help: "Columns of the user table after the user, from left to right",
         ..COLUMNS
     },
     Setting {
@@ -567,7 +570,7 @@ pub const SETTINGS: &[Setting] = &[
         kind: Kind::DistinctList(check::metric, ChartMetric::MAX_CHARTED),
         value_name: "METRIC",
         default: "util,mem",
-        help: "Chart these of each device, four at most: util, mem, power, temp, membw, smclock, memclock, fan, enc, dec, pcie, throttled",
+        help: "Metrics charted per device, at most four: util, mem, power, temp, membw, smclock, memclock, fan, enc, dec, pcie, throttled",
         page: CHART,
         steps: &["util,mem", "util,power", "util,mem,power,temp", "util,enc,dec"],
         ..BASE
@@ -575,7 +578,7 @@ pub const SETTINGS: &[Setting] = &[
     Setting {
         name: "reverse-chart",
         default: "false",
-        help: "The newest point of a chart stands on the left",
+        help: "Draw charts with the newest sample on the left",
         page: CHART,
         ..BASE
     },
@@ -591,7 +594,7 @@ pub const SETTINGS: &[Setting] = &[
     Setting {
         name: "only-visible",
         default: "false",
-        help: "Show only the devices that CUDA_VISIBLE_DEVICES names, of this machine, and anywhere where it lists UUIDs; also -ov",
+        help: "Show only the devices in CUDA_VISIBLE_DEVICES: of this machine, or of any node if it lists UUIDs; also -ov",
         page: SELECTION,
         ..FILTERS
     },
@@ -599,10 +602,10 @@ pub const SETTINGS: &[Setting] = &[
         name: "process-type",
         kind: Kind::Choice(&[
             choice("all", "all processes"),
-            choice("compute", "those that compute"),
-            choice("only-compute", "those that compute and draw nothing"),
-            choice("graphics", "those that draw"),
-            choice("only-graphics", "those that draw and compute nothing"),
+            choice("compute", "compute processes (C, C+G)"),
+            choice("only-compute", "compute-only processes (C)"),
+            choice("graphics", "graphics processes (G, C+G)"),
+            choice("only-graphics", "graphics-only processes (G)"),
         ]),
         value_name: "TYPE",
         default: "all",
@@ -611,7 +614,7 @@ pub const SETTINGS: &[Setting] = &[
                 name: "compute",
                 short: Some('c'),
                 value: "compute",
-                help: "Show only processes that compute, types C and C+G",
+                help: "Show only compute processes, types C and C+G",
             },
             Flag {
                 name: "only-compute",
@@ -623,7 +626,7 @@ pub const SETTINGS: &[Setting] = &[
                 name: "graphics",
                 short: Some('g'),
                 value: "graphics",
-                help: "Show only processes that draw, types G and C+G",
+                help: "Show only graphics processes, types G and C+G",
             },
             Flag {
                 name: "only-graphics",
@@ -642,7 +645,7 @@ pub const SETTINGS: &[Setting] = &[
         kind: Kind::List(check::word),
         value_name: "USER",
         default_missing_value: Some(CURRENT_USER),
-        help: "Show only processes of these users; yours without a value",
+        help: "Show only processes of these users; default: you",
         page: PROCESSES,
         ..FILTERS
     },
@@ -651,13 +654,13 @@ pub const SETTINGS: &[Setting] = &[
         short: Some('p'),
         kind: Kind::List(check::pid),
         value_name: "PID",
-        help: "Show only these processes",
+        help: "Show only processes with these PIDs",
         page: SELECTION,
         ..FILTERS
     },
 ];
 
-/// Stands for whoever runs gtop.
+/// Stands for the user who runs gtop, in lists of users.
 pub const CURRENT_USER: &str = "@";
 
 #[cfg(test)]

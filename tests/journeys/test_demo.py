@@ -88,7 +88,7 @@ class Demo(Journey):
             text = file.read()
         self.assertRegex(text, r"(?m)^fahrenheit = true$")
         self.assertRegex(text, r'(?m)^theme = "mono"$')
-        # How often made-up nodes are asked says nothing of real ones.
+        # The interval of simulated nodes says nothing about real ones.
         self.assertNotIn("interval", text)
 
     def test_a_key_right_behind_an_escape_is_that_key(self):

@@ -478,7 +478,7 @@ class Login(unittest.TestCase):
                 self.assertNotIn("Authorized use", nodes["denied"]["fault"]["detail"] if transport == "auto" else "")
 
     def test_a_passphrase_has_three_tries(self):
-        prompt = rf"Passphrase of {self.folder}/locked \(empty to go on without\): "
+        prompt = rf"Passphrase of {self.folder}/locked \(empty to skip\): "
         gtop = self.gtop("--json", "locked", "key", is_screen=False)
         for times in (1, 2, 3):
             gtop.answer(prompt, WRONG, times)
@@ -495,7 +495,7 @@ class Login(unittest.TestCase):
 
     def test_doctor_prompts_as_monitoring_does(self):
         gtop = self.gtop("doctor", "locked", "both", is_screen=False)
-        gtop.answer(rf"Passphrase of {self.folder}/locked \(empty to go on without\): ", "open sesame")
+        gtop.answer(rf"Passphrase of {self.folder}/locked \(empty to skip\): ", "open sesame")
         gtop.answer(r"root@both: Password: ", CODE)
         self.assertEqual(gtop.end(), 0, gtop.text() + gtop.printed.decode())
         printed = gtop.printed.decode()
