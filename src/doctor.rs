@@ -15,31 +15,31 @@ use crate::transport::{Reach, Target, Trace, Transport, with_trace};
 
 pub use crate::doctor::json::write_json;
 pub use crate::doctor::pod::report_on_pod;
-pub use crate::doctor::print::write_text;
-pub use crate::doctor::slurm::{Findings, examine_slurm};
+pub use crate::doctor::slurm::{SlurmExamination, examine_slurm};
+pub use crate::doctor::text::write_text;
 
+mod backends;
 mod configuration;
+mod connect;
 mod json;
 mod pod;
-mod print;
 mod probe;
 mod remedy;
 mod slurm;
-mod source;
-mod steps;
-mod way;
+mod srun;
+mod text;
 
 /// How often the probe of a visit samples.
-const INTERVAL: Duration = Duration::from_secs(1);
+const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Longest line that is told, in characters.
-const LONGEST: usize = 1000;
+const MAX_LINE_CHARS: usize = 1000;
 
 /// What became of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Mark {
+pub enum StepStatus {
     /// It does not apply to this node.
-    Apart,
+    NotApplicable,
     /// As it should be.
     Ok,
     /// It works, and there is something to know about it.
@@ -48,11 +48,11 @@ pub enum Mark {
     Failed,
 }
 
-impl Mark {
+impl StepStatus {
     /// Returns the word for it.
     pub const fn word(self) -> &'static str {
         match self {
-            Self::Apart => "-",
+            Self::NotApplicable => "-",
             Self::Ok => "ok",
             Self::Note => "note",
             Self::Failed => "FAILED",
@@ -62,11 +62,11 @@ impl Mark {
 
 /// One step of an examination.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Row {
+pub struct StepResult {
     /// Which step; the kind of the driver interface for those.
     pub step: String,
     /// What became of it.
-    pub mark: Mark,
+    pub mark: StepStatus,
     /// What was found, or why it failed.
     pub found: String,
     /// More about it, a line each.
@@ -83,7 +83,7 @@ pub struct Report {
     /// The node, or `slurm`.
     pub node: NodeName,
     /// The steps.
-    pub rows: Vec<Row>,
+    pub rows: Vec<StepResult>,
 }
 
 /// The steps of reaching a node, in order.
@@ -99,8 +99,8 @@ pub const STEPS: [&str; 9] = [
     "channel",
 ];
 
-impl Row {
-    fn new(step: &str, mark: Mark, found: impl Into<String>) -> Self {
+impl StepResult {
+    fn new(step: &str, mark: StepStatus, found: impl Into<String>) -> Self {
         Self {
             step: step.to_owned(),
             mark,
@@ -129,19 +129,19 @@ impl Row {
 
 impl Report {
     /// Whatever stands in the rows may have come from a node.
-    fn new(target: &Target, rows: Vec<Row>) -> Self {
+    fn new(target: &Target, rows: Vec<StepResult>) -> Self {
         Self::about(target.name.clone(), rows)
     }
 
-    fn about(node: NodeName, mut rows: Vec<Row>) -> Self {
+    fn about(node: NodeName, mut rows: Vec<StepResult>) -> Self {
         for row in &mut rows {
             for text in [&mut row.found].into_iter().chain(&mut row.details) {
-                *text = clean(text, LONGEST);
+                *text = clean(text, MAX_LINE_CHARS);
             }
             if let Some(remedy) = &mut row.remedy {
                 let line = |line: &str| {
                     let text = line.trim_start_matches(' ');
-                    format!("{:1$}{2}", "", line.len() - text.len(), clean(text, LONGEST))
+                    format!("{:1$}{2}", "", line.len() - text.len(), clean(text, MAX_LINE_CHARS))
                 };
                 *remedy = remedy.lines().map(line).collect::<Vec<_>>().join("\n");
             }
@@ -150,8 +150,8 @@ impl Report {
     }
 
     /// Says whether nothing failed.
-    pub fn is_well(&self) -> bool {
-        self.rows.iter().all(|row| row.mark != Mark::Failed)
+    pub fn is_healthy(&self) -> bool {
+        self.rows.iter().all(|row| row.mark != StepStatus::Failed)
     }
 }
 
@@ -167,34 +167,38 @@ pub async fn examine(transport: &Transport, target: &Target, clock: &Clock) -> R
                 rows.push(row.took(began.elapsed()));
             }
             Err(fault) => {
-                let row = Row::new("configuration", Mark::Failed, way::sentence(&fault));
-                rows.push(row.took(began.elapsed()).remedy(advice.of_transport(&fault)));
+                let row =
+                    StepResult::new("configuration", StepStatus::Failed, connect::sentence(&fault));
+                rows.push(row.took(began.elapsed()).remedy(advice.for_transport_fault(&fault)));
                 return Report::new(target, rows);
             }
         }
     }
     let notes = Trace::default();
     let began = Instant::now();
-    let visited = Box::pin(with_trace(&notes, Handshake::start(transport, target, INTERVAL))).await;
-    let span = way::Span { began, ended: Instant::now() };
+    let visited =
+        Box::pin(with_trace(&notes, Handshake::start(transport, target, SAMPLE_INTERVAL))).await;
+    let span = connect::Period { began, ended: Instant::now() };
     match visited {
         Ok(visit) => {
             match target.reach {
-                Reach::Local => rows.extend(local()),
+                Reach::Local => rows.extend(local_steps()),
                 Reach::Ssh(_) => {
                     let banner = visit.banner();
-                    way::rows(&notes.taken(), span, Ok(banner.as_deref()), &advice, &mut rows);
+                    connect::rows(&notes.taken(), span, Ok(banner.as_deref()), &advice, &mut rows);
                 }
             }
-            let doubts = probe::Doubts { transport, target };
-            Box::pin(probe::rows(visit, clock, doubts, &advice, &mut rows)).await;
+            let python_search = probe::PythonSearch { transport, target };
+            Box::pin(probe::rows(visit, clock, python_search, &advice, &mut rows)).await;
         }
-        Err(fault) => way::rows(&notes.taken(), span, Err(&fault), &advice, &mut rows),
+        Err(fault) => connect::rows(&notes.taken(), span, Err(&fault), &advice, &mut rows),
     }
     Report::new(target, rows)
 }
 
 /// Nothing has to be reached on this machine.
-fn local() -> impl Iterator<Item = Row> {
-    STEPS.into_iter().map(|step| Row::new(step, Mark::Apart, "does not apply to this machine"))
+fn local_steps() -> impl Iterator<Item = StepResult> {
+    STEPS.into_iter().map(|step| {
+        StepResult::new(step, StepStatus::NotApplicable, "does not apply to this machine")
+    })
 }

@@ -74,7 +74,7 @@ impl From<WriteError> for io::Error {
 
 /// What tells one version of a file from the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stamp {
+pub struct FileVersion {
     seconds: i64,
     nanoseconds: i64,
     /// When owner or permissions changed, too.
@@ -83,7 +83,7 @@ pub struct Stamp {
     inode: u64,
 }
 
-impl Stamp {
+impl FileVersion {
     /// Returns the stamp of a file, `None` when there is none.
     pub fn of(path: &Path) -> Option<Self> {
         let about = fs::metadata(path).ok()?;
@@ -109,7 +109,7 @@ pub fn create(path: &Path, content: &[u8], new: NewFile) -> Result<bool, WriteEr
         return Ok(false);
     }
     make_folder(path, new.folder_mode).map_err(&failed)?;
-    begin(path, content, new.mode).map_err(failed)
+    create_new_file(path, content, new.mode).map_err(failed)
 }
 
 /// Changes the content of a file; one that does not exist has none. `change` is called again when another
@@ -123,13 +123,14 @@ pub fn edit(
     make_folder(path, new.folder_mode).map_err(&failed)?;
     for _ in 0..MAX_ATTEMPTS {
         let target = resolve(path)?;
-        let stamp = Stamp::of(&target);
-        let existing = if stamp.is_some() { Some(Existing::read(path, &target)?) } else { None };
+        let stamp = FileVersion::of(&target);
+        let existing =
+            if stamp.is_some() { Some(ExistingFile::read(path, &target)?) } else { None };
         let old = existing.as_ref().map(|existing| existing.content.as_slice());
         let Some(content) = change(old.unwrap_or_default()) else { return Ok(false) };
         let written = match existing {
             Some(existing) => existing.replace(&target, &content, stamp),
-            None => begin(&target, &content, new.mode),
+            None => create_new_file(&target, &content, new.mode),
         };
         if written.map_err(&failed)? {
             return Ok(true);
@@ -153,7 +154,7 @@ pub fn append(
     let mut file = open_checked(path, &target, &mut options)?;
     let content = content_of(&file).map_err(&failed)?;
     let Some(addition) = addition(&content) else { return Ok(false) };
-    let room = reserve(&file, content.len(), addition.len());
+    let room = reserve_space(&file, content.len(), addition.len());
     room.and_then(|()| file.write_all(&addition)).map_err(failed)?;
     Ok(true)
 }
@@ -192,19 +193,19 @@ fn open_checked(path: &Path, target: &Path, options: &mut OpenOptions) -> Result
         check(path, target, &about)?;
     }
     let failed = WriteError::failed(path);
-    let file = options.custom_flags(unfollowed()).open(target).map_err(&failed)?;
+    let file = options.custom_flags(nofollow_flags()).open(target).map_err(&failed)?;
     check(path, target, &file.metadata().map_err(failed)?)?;
     Ok(file)
 }
 
 /// Flags for opening without waiting for a reader, and without becoming the session of a terminal.
-const fn unwaiting() -> i32 {
+const fn nonblocking_flags() -> i32 {
     OFlags::NONBLOCK.union(OFlags::NOCTTY).bits().cast_signed()
 }
 
 /// Those flags, and it must be the file itself and no link.
-const fn unfollowed() -> i32 {
-    unwaiting() | OFlags::NOFOLLOW.bits().cast_signed()
+const fn nofollow_flags() -> i32 {
+    nonblocking_flags() | OFlags::NOFOLLOW.bits().cast_signed()
 }
 
 /// Says whether something may be written, and why not.
@@ -223,7 +224,7 @@ fn check(path: &Path, target: &Path, about: &Metadata) -> Result<(), WriteError>
             Some(_) => "gtop writes only regular files: remove the link or let it lead to one",
             None => "gtop writes only regular files: move it away or name another",
         };
-        return refused(kind(about), remedy);
+        return refused(file_kind(about), remedy);
     }
     if about.mode() & 0o222 == 0 {
         return refused("is read-only and stays so", "chmod u+w lets gtop write it");
@@ -239,7 +240,7 @@ fn check(path: &Path, target: &Path, about: &Metadata) -> Result<(), WriteError>
     Ok(())
 }
 
-fn kind(about: &Metadata) -> &'static str {
+fn file_kind(about: &Metadata) -> &'static str {
     let kind = about.file_type();
     if kind.is_dir() {
         "is a folder"
@@ -262,15 +263,15 @@ fn content_of(file: &File) -> io::Result<Vec<u8>> {
 }
 
 /// Makes a file that does not exist. Returns false when it does by now.
-fn begin(target: &Path, content: &[u8], mode: u32) -> io::Result<bool> {
-    let draft = Draft::create(target, mode)?;
-    draft.fill(content)?;
-    match rustix::fs::renameat_with(CWD, &draft.path, CWD, target, RenameFlags::NOREPLACE) {
+fn create_new_file(target: &Path, content: &[u8], mode: u32) -> io::Result<bool> {
+    let temp_file = TempFile::create(target, mode)?;
+    temp_file.write_synced(content)?;
+    match rustix::fs::renameat_with(CWD, &temp_file.path, CWD, target, RenameFlags::NOREPLACE) {
         Ok(()) => {}
         Err(Errno::EXIST) => return Ok(false),
         // Not every file system can look and rename in one step.
         Err(Errno::INVAL | Errno::NOSYS) if target.symlink_metadata().is_ok() => return Ok(false),
-        Err(Errno::INVAL | Errno::NOSYS) => fs::rename(&draft.path, target)?,
+        Err(Errno::INVAL | Errno::NOSYS) => fs::rename(&temp_file.path, target)?,
         Err(error) => return Err(error.into()),
     }
     sync_folder(target);
@@ -278,13 +279,13 @@ fn begin(target: &Path, content: &[u8], mode: u32) -> io::Result<bool> {
 }
 
 /// A file that is there, open for reading and writing.
-struct Existing {
+struct ExistingFile {
     file: File,
     about: Metadata,
     content: Vec<u8>,
 }
 
-impl Existing {
+impl ExistingFile {
     fn read(path: &Path, target: &Path) -> Result<Self, WriteError> {
         let file = open_checked(path, target, OpenOptions::new().read(true).write(true))?;
         let read = file.metadata().and_then(|about| Ok((about, content_of(&file)?)));
@@ -293,21 +294,26 @@ impl Existing {
     }
 
     /// Gives the file a new content. Returns false when another program wrote it meanwhile.
-    fn replace(&self, target: &Path, content: &[u8], stamp: Option<Stamp>) -> io::Result<bool> {
-        let draft = match self.draft(target, content) {
-            Err(error) if !is_immovable(&error) => return Err(error),
+    fn replace(
+        &self,
+        target: &Path,
+        content: &[u8],
+        stamp: Option<FileVersion>,
+    ) -> io::Result<bool> {
+        let temp_file = match self.temp_file(target, content) {
+            Err(error) if !prevents_replacement(&error) => return Err(error),
             made => made.ok().flatten(),
         };
-        if Stamp::of(target) != stamp {
+        if FileVersion::of(target) != stamp {
             return Ok(false);
         }
-        if let Some(draft) = &draft {
-            match fs::rename(&draft.path, target) {
+        if let Some(temp_file) = &temp_file {
+            match fs::rename(&temp_file.path, target) {
                 Ok(()) => {
                     sync_folder(target);
                     return Ok(true);
                 }
-                Err(error) if is_immovable(&error) => {}
+                Err(error) if prevents_replacement(&error) => {}
                 Err(error) => return Err(error),
             }
         }
@@ -316,19 +322,19 @@ impl Existing {
     }
 
     /// Writes the new content beside the file. `None` where the new file would not be all the old one is.
-    fn draft(&self, target: &Path, content: &[u8]) -> io::Result<Option<Draft>> {
+    fn temp_file(&self, target: &Path, content: &[u8]) -> io::Result<Option<TempFile>> {
         if self.about.nlink() > 1 || has_attributes(&self.file) {
             return Ok(None);
         }
-        let draft = Draft::create(target, 0o600)?;
+        let temp_file = TempFile::create(target, 0o600)?;
         let (user, group) = (self.about.uid(), self.about.gid());
-        let own = draft.file.metadata()?;
+        let own = temp_file.file.metadata()?;
         if own.dev() != self.about.dev() {
             return Ok(None);
         }
         if (own.uid(), own.gid()) != (user, group) {
             let given = rustix::fs::fchown(
-                &draft.file,
+                &temp_file.file,
                 Some(Uid::from_raw(user)),
                 Some(Gid::from_raw(group)),
             );
@@ -336,15 +342,15 @@ impl Existing {
                 return Ok(None);
             }
         }
-        draft.file.set_permissions(fs::Permissions::from_mode(self.about.mode() & 0o7777))?;
-        draft.fill(content)?;
-        Ok(Some(draft))
+        temp_file.file.set_permissions(fs::Permissions::from_mode(self.about.mode() & 0o7777))?;
+        temp_file.write_synced(content)?;
+        Ok(Some(temp_file))
     }
 
     /// Writes what differs in place, or leaves the file as it was.
     fn overwrite(&self, content: &[u8]) -> io::Result<()> {
         let old = &self.content;
-        reserve(&self.file, old.len(), content.len().saturating_sub(old.len()))?;
+        reserve_space(&self.file, old.len(), content.len().saturating_sub(old.len()))?;
         let same = old.iter().zip(content).take_while(|(old, new)| old == new).count();
         let put = |text: &[u8]| {
             let rest = text.get(same..).unwrap_or_default();
@@ -366,7 +372,7 @@ fn length(bytes: usize) -> u64 {
 }
 
 /// Reserves room behind the end of a file, so that a full disk is noticed before anything is changed.
-fn reserve(file: &File, from: usize, bytes: usize) -> io::Result<()> {
+fn reserve_space(file: &File, from: usize, bytes: usize) -> io::Result<()> {
     if bytes == 0 {
         return Ok(());
     }
@@ -392,18 +398,18 @@ fn has_attributes(file: &File) -> bool {
 }
 
 /// Says whether a file may be one that can be written although nothing can be put in its place.
-fn is_immovable(error: &io::Error) -> bool {
+fn prevents_replacement(error: &io::Error) -> bool {
     let all = [Errno::BUSY, Errno::XDEV, Errno::PERM, Errno::ACCESS, Errno::ROFS];
     Errno::from_io_error(error).is_some_and(|error| all.contains(&error))
 }
 
 /// A file that is to take the place of another; it is removed unless it does.
-struct Draft {
+struct TempFile {
     file: File,
     path: PathBuf,
 }
 
-impl Draft {
+impl TempFile {
     /// Makes an empty file in the folder of another, by a name that nobody can foresee.
     fn create(target: &Path, mode: u32) -> io::Result<Self> {
         let mut number = [0; 8];
@@ -414,11 +420,11 @@ impl Draft {
 
     fn create_at(path: PathBuf, mode: u32) -> io::Result<Self> {
         let mut options = OpenOptions::new();
-        options.write(true).create_new(true).mode(mode).custom_flags(unfollowed());
+        options.write(true).create_new(true).mode(mode).custom_flags(nofollow_flags());
         Ok(Self { file: options.open(&path)?, path })
     }
 
-    fn fill(&self, content: &[u8]) -> io::Result<()> {
+    fn write_synced(&self, content: &[u8]) -> io::Result<()> {
         (&self.file).write_all(content)?;
         self.file.sync_all()
     }
@@ -431,7 +437,7 @@ fn sync_folder(file: &Path) {
     folder.and_then(|folder| folder.sync_all()).ok();
 }
 
-impl Drop for Draft {
+impl Drop for TempFile {
     fn drop(&mut self) {
         // It has another name when it took its place.
         fs::remove_file(&self.path).ok();
@@ -567,12 +573,12 @@ mod tests {
         let (_folder, at) = folder();
         fs::write(at("victim"), "precious").unwrap();
         symlink(at("victim"), at("draft")).unwrap();
-        let planted = Draft::create_at(at("draft"), 0o600).map(drop).unwrap_err();
+        let planted = TempFile::create_at(at("draft"), 0o600).map(drop).unwrap_err();
         assert_eq!(planted.kind(), io::ErrorKind::AlreadyExists);
         assert_eq!(fs::read_to_string(at("victim")).unwrap(), "precious");
         // Nor can anybody tell the name, and until it has its mode nobody else reads it.
         let target = at("f");
-        let [one, two] = [0; 2].map(|_| Draft::create(&target, 0o600).unwrap());
+        let [one, two] = [0; 2].map(|_| TempFile::create(&target, 0o600).unwrap());
         assert_ne!(one.path, two.path);
         assert_eq!(mode(&one.path), 0o600);
     }

@@ -14,7 +14,7 @@ mod nodes;
 #[path = "doctor/printing.rs"]
 mod printing;
 
-use gtop::doctor::{Mark, Report, Row, examine};
+use gtop::doctor::{Report, StepResult, StepStatus, examine};
 use gtop::time::Clock;
 use gtop::transport::{Options, Target, Transport};
 
@@ -29,28 +29,29 @@ async fn examine_with(transport: &Transport, target: &Target) -> Report {
     examine(transport, target, &Clock::system()).await
 }
 
-fn row<'a>(report: &'a Report, step: &str) -> &'a Row {
+fn row<'a>(report: &'a Report, step: &str) -> &'a StepResult {
     report.rows.iter().find(|row| row.step == step).unwrap_or_else(|| panic!("{step}: {report:#?}"))
 }
 
 /// Returns the row that failed, which is the last one and has a remedy.
-fn failure<'a>(report: &'a Report, step: &str) -> &'a Row {
-    let failed: Vec<&Row> = report.rows.iter().filter(|row| row.mark == Mark::Failed).collect();
+fn failure<'a>(report: &'a Report, step: &str) -> &'a StepResult {
+    let failed: Vec<&StepResult> =
+        report.rows.iter().filter(|row| row.mark == StepStatus::Failed).collect();
     let [failed] = failed.as_slice() else { panic!("{report:#?}") };
     assert_eq!(failed.step, step, "{report:#?}");
-    assert!(failed.remedy.is_some() && !report.is_well(), "{failed:?}");
+    assert!(failed.remedy.is_some() && !report.is_healthy(), "{failed:?}");
     failed
 }
 
 /// Says that words stand in what was found, in a detail or in the remedy.
-fn says(row: &Row, words: &str) {
+fn says(row: &StepResult, words: &str) {
     let remedy = row.remedy.clone().unwrap_or_default();
     let all = format!("{}\n{}\n{remedy}", row.found, row.details.join("\n"));
     assert!(all.contains(words), "{words:?} is not in {all}");
 }
 
-fn is_well(report: &Report) {
-    assert!(report.is_well(), "{report:#?}");
+fn is_healthy(report: &Report) {
+    assert!(report.is_healthy(), "{report:#?}");
     assert!(report.rows.iter().any(|row| row.step == "probe"), "{report:#?}");
 }
 

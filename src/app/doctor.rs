@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 
 use crate::app::ExitReason;
 use crate::app::prompter::Prompter;
-use crate::doctor::{Findings, Report, examine, examine_slurm, write_json, write_text};
+use crate::doctor::{Report, SlurmExamination, examine, examine_slurm, write_json, write_text};
 use crate::inventory::slurm::JobFilter;
 use crate::time::Clock;
 use crate::transport::{Reach, Target, Transport};
@@ -50,7 +50,7 @@ pub(super) async fn run(of: DoctorRun, out: &mut impl Write) -> io::Result<ExitR
             found = Box::pin(examine_slurm(&filter, &transport, &clock)) => found,
             ending = signals.next() => return Ok(ending.into()),
         };
-        let Some(Findings { report, nodes }) = found else { return Ok(ExitReason::Failed) };
+        let Some(SlurmExamination { report, nodes }) = found else { return Ok(ExitReason::Failed) };
         let is_new = |node: &Target| targets.iter().all(|known| known.name != node.name);
         let nodes: Vec<Target> = nodes.into_iter().filter(is_new).collect();
         targets.extend(nodes);
@@ -71,7 +71,7 @@ pub(super) async fn run(of: DoctorRun, out: &mut impl Write) -> io::Result<ExitR
     }
     let mut reports = BTreeMap::new();
     let mut printed = 0;
-    let mut is_well = first.iter().all(Report::is_well);
+    let mut is_well = first.iter().all(Report::is_healthy);
     while reports.len() < count {
         let done = tokio::select! {
             done = examining.join_next() => done,
@@ -83,7 +83,7 @@ pub(super) async fn run(of: DoctorRun, out: &mut impl Write) -> io::Result<ExitR
             is_well = false;
             continue;
         };
-        is_well &= report.is_well();
+        is_well &= report.is_healthy();
         reports.insert(index, report);
         while !is_json && let Some(report) = reports.get(&printed) {
             print(report, printed > 0 || !first.is_empty(), out)?;

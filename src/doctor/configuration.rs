@@ -1,12 +1,12 @@
 //! Which line of which file decides what matters on the way to a node.
 
 use crate::doctor::remedy::Advice;
-use crate::doctor::{Mark, Row};
+use crate::doctor::{StepResult, StepStatus};
 use crate::model::clean;
 use crate::transport::{EffectiveOption, Profile, Reach, Target};
 
 /// What matters, as `ssh_config` spells it; the first three are told even when nobody set them.
-const OPTIONS: [&str; 25] = [
+const REPORTED_OPTIONS: [&str; 25] = [
     "HostName",
     "User",
     "Port",
@@ -35,15 +35,15 @@ const OPTIONS: [&str; 25] = [
 ];
 
 /// How many of them are always told.
-const ALWAYS: usize = 3;
+const SUMMARY_OPTIONS: usize = 3;
 
 /// Longest value that is shown.
-const LONGEST: usize = 200;
+const MAX_LINE_CHARS: usize = 200;
 
 /// Returns the row of the configuration, and tells the advice what it needs of it.
-pub(super) fn row(target: &Target, options: &[EffectiveOption], advice: &mut Advice) -> Row {
+pub(super) fn row(target: &Target, options: &[EffectiveOption], advice: &mut Advice) -> StepResult {
     if options.is_empty() {
-        return Row::new(super::STEPS[0], Mark::Ok, "fixed values, no file is read");
+        return StepResult::new(super::STEPS[0], StepStatus::Ok, "fixed values, no file is read");
     }
     let (typed_user, typed_port) = match &target.reach {
         Reach::Ssh(ssh) if ssh.profile == Profile::System => {
@@ -53,12 +53,12 @@ pub(super) fn row(target: &Target, options: &[EffectiveOption], advice: &mut Adv
     };
     let mut summary = Vec::new();
     let mut details = Vec::new();
-    for (place, name) in OPTIONS.into_iter().enumerate() {
+    for (place, name) in REPORTED_OPTIONS.into_iter().enumerate() {
         let lower = name.to_ascii_lowercase();
         let Some(option) = options.iter().find(|option| option.name == lower) else { continue };
-        let value = clean(&option.values.join(" "), LONGEST);
-        advice.know(name, &option.values, option.origin.as_ref());
-        if place < ALWAYS {
+        let value = clean(&option.values.join(" "), MAX_LINE_CHARS);
+        advice.set_option(name, &option.values, option.origin.as_ref());
+        if place < SUMMARY_OPTIONS {
             summary.push(format!("{name} {value}"));
         }
         match &option.origin {
@@ -70,12 +70,12 @@ pub(super) fn row(target: &Target, options: &[EffectiveOption], advice: &mut Adv
             None => {}
         }
     }
-    details.extend(ignored(options));
-    Row::new(super::STEPS[0], Mark::Ok, summary.join(", ")).details(details)
+    details.extend(ignored_options(options));
+    StepResult::new(super::STEPS[0], StepStatus::Ok, summary.join(", ")).details(details)
 }
 
 /// Names the options that somebody has set and nobody follows.
-fn ignored(options: &[EffectiveOption]) -> Option<String> {
+fn ignored_options(options: &[EffectiveOption]) -> Option<String> {
     let ignored = options.iter().filter(|option| option.is_set && option.is_ignored);
     let names = ignored.map(|option| match &option.origin {
         Some(origin) => format!("{} ({origin})", option.spelling),

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use serde_json::{Value, json};
 
-use crate::doctor::{Mark, Report, Row};
+use crate::doctor::{Report, StepResult, StepStatus};
 
 /// Version of the shape.
 const SCHEMA: u32 = 1;
@@ -19,15 +19,15 @@ pub fn write_json(out: &mut impl Write, reports: &[Report]) -> io::Result<()> {
 
 fn node(report: &Report) -> Value {
     let steps: Vec<Value> = report.rows.iter().map(step).collect();
-    json!({ "name": report.node.as_str(), "well": report.is_well(), "steps": steps })
+    json!({ "name": report.node.as_str(), "well": report.is_healthy(), "steps": steps })
 }
 
-fn step(row: &Row) -> Value {
+fn step(row: &StepResult) -> Value {
     let mark = match row.mark {
-        Mark::Apart => "apart",
-        Mark::Ok => "ok",
-        Mark::Note => "note",
-        Mark::Failed => "failed",
+        StepStatus::NotApplicable => "apart",
+        StepStatus::Ok => "ok",
+        StepStatus::Note => "note",
+        StepStatus::Failed => "failed",
     };
     json!({
         "step": row.step,

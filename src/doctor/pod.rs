@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::doctor::{Mark, Report, Row};
+use crate::doctor::{Report, StepResult, StepStatus};
 use crate::inventory::{Pod, PodError};
 use crate::model::{NodeName, NodeNameError, clean};
 
@@ -14,19 +14,20 @@ pub fn report_on_pod(
     let rows = match found {
         Ok(pod) => rows(pod, took),
         Err(error) => {
-            let row = Row::new("metadata server", Mark::Failed, error.to_string());
+            let row = StepResult::new("metadata server", StepStatus::Failed, error.to_string());
             vec![row.took(took).remedy(error.remedy())]
         }
     };
     Ok(Report::about(NodeName::new("tpu-pod")?, rows))
 }
 
-fn rows(pod: &Pod, took: Duration) -> Vec<Row> {
+fn rows(pod: &Pod, took: Duration) -> Vec<StepResult> {
     let Pod { source, accelerator, this_worker: own, workers } = pod;
-    let teller = Row::new("metadata server", Mark::Ok, format!("{source} names the workers"));
+    let teller =
+        StepResult::new("metadata server", StepStatus::Ok, format!("{source} names the workers"));
     let kind = match accelerator {
-        Some(kind) => Row::new("accelerator", Mark::Ok, kind.clone()),
-        None => Row::new("accelerator", Mark::Note, "its type is not told"),
+        Some(kind) => StepResult::new("accelerator", StepStatus::Ok, kind.clone()),
+        None => StepResult::new("accelerator", StepStatus::Note, "its type is not told"),
     };
     let place = match own {
         Some(own) => format!("this machine is w{own}"),
@@ -37,6 +38,6 @@ fn rows(pod: &Pod, took: Duration) -> Vec<Row> {
         clean(&format!("w{number} {host}, {how}"), 200)
     });
     let found = format!("{}, {place}", workers.len());
-    let listed = Row::new("workers", Mark::Ok, found).details(lines.collect());
+    let listed = StepResult::new("workers", StepStatus::Ok, found).details(lines.collect());
     vec![teller.took(took), kind, listed]
 }

@@ -4,7 +4,7 @@ use tokio::time::{Instant, timeout};
 
 use crate::collect::Handshake;
 use crate::doctor::remedy::Advice;
-use crate::doctor::{Mark, Row, source};
+use crate::doctor::{StepResult, StepStatus, backends};
 use crate::model::{TransportKind, clean};
 use crate::probe::{self, Interpreter};
 use crate::time::{Clock, Timestamp};
@@ -13,22 +13,22 @@ use crate::wire::body::{Body, Given, Hello};
 use crate::wire::job_of_group;
 
 /// How long to wait for the reasons a node does not run Python.
-const REASONS_LIMIT: std::time::Duration = std::time::Duration::from_secs(10);
+const REASONS_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(10);
 
 /// Reasons that are told at most.
-const MOST_REASONS: usize = 4;
+const MAX_REASONS: usize = 4;
 /// Most of the reasons that is read.
-const LONGEST_REASONS: usize = 2048;
+const MAX_REASONS_BYTES: usize = 2048;
 
 /// Of what login files print no more than this is kept, the last of it.
-const MOST_NOISE: usize = 4096;
+const MAX_NOISE_BYTES: usize = 4096;
 
 /// Clocks that differ by more are worth a word, in microseconds.
-const NOTABLE: i64 = 2_000_000;
+const MAX_CLOCK_OFFSET_US: i64 = 2_000_000;
 
 /// How to ask a node why it does not run Python.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Doubts<'a> {
+pub(super) struct PythonSearch<'a> {
     pub(super) transport: &'a Transport,
     pub(super) target: &'a Target,
 }
@@ -37,21 +37,25 @@ pub(super) struct Doubts<'a> {
 pub(super) async fn rows(
     mut visit: Handshake,
     clock: &Clock,
-    doubts: Doubts<'_>,
+    python_search: PythonSearch<'_>,
     advice: &Advice,
-    rows: &mut Vec<Row>,
+    rows: &mut Vec<StepResult>,
 ) {
     let began = Instant::now();
-    let woken = visit.await_loader(Handshake::loader_timeout(doubts.transport)).await;
-    let shell = shell(visit.noise());
+    let woken = visit.await_loader(Handshake::loader_timeout(python_search.transport)).await;
+    let shell = login_shell(visit.noise());
     let interpreter = match woken {
         Ok(interpreter) => {
             rows.push(shell.took(began.elapsed()));
             interpreter
         }
         Err(fault) => {
-            let remedy = advice.of_model(&fault, !visit.noise().is_empty());
-            let row = Row { mark: Mark::Failed, found: clean(&fault.message(), 900), ..shell };
+            let remedy = advice.for_node_fault(&fault, !visit.noise().is_empty());
+            let row = StepResult {
+                mark: StepStatus::Failed,
+                found: clean(&fault.message(), 900),
+                ..shell
+            };
             rows.push(row.took(began.elapsed()).remedy(remedy));
             return;
         }
@@ -63,42 +67,42 @@ pub(super) async fn rows(
     let frame = match frame {
         Ok(frame) => frame,
         Err(fault) => {
-            let row = Row::new("probe", Mark::Failed, clean(&fault.message(), 900));
-            rows.push(row.took(took).remedy(advice.of_model(&fault, true)));
+            let row = StepResult::new("probe", StepStatus::Failed, clean(&fault.message(), 900));
+            rows.push(row.took(took).remedy(advice.for_node_fault(&fault, true)));
             return;
         }
     };
     let Body::Hello(hello) = &frame.body else { return };
-    let found = language(interpreter, hello);
+    let found = interpreter_text(interpreter, hello);
     rows.push(match interpreter {
-        Interpreter::Python => Row::new("interpreter", Mark::Ok, found),
-        Interpreter::Shell => Row::new("interpreter", Mark::Note, found)
-            .details(doubts.reasons().await)
+        Interpreter::Python => StepResult::new("interpreter", StepStatus::Ok, found),
+        Interpreter::Shell => StepResult::new("interpreter", StepStatus::Note, found)
+            .details(python_search.reasons().await)
             .remedy("sh does as well and costs the node more; Python 3.6 or newer is better"),
     });
-    rows.push(presented(hello).took(took));
-    rows.extend(within(hello, visit.via()));
-    source::rows(&mut visit, &frame.body, clock, arrival, rows).await;
-    rows.extend(clocks(hello, arrival, took));
+    rows.push(probe_step(hello).took(took));
+    rows.extend(enclosing_job(hello, visit.via()));
+    backends::rows(&mut visit, &frame.body, clock, arrival, rows).await;
+    rows.extend(clock_step(hello, arrival, took));
     visit.end().await;
 }
 
 /// Says what the login files printed.
-fn shell(noise: &[u8]) -> Row {
+fn login_shell(noise: &[u8]) -> StepResult {
     let text = String::from_utf8_lossy(noise);
     let first = text.lines().map(|line| clean(line, 120)).find(|line| !line.is_empty());
     match first {
-        None => Row::new("login shell", Mark::Ok, "prints nothing"),
+        None => StepResult::new("login shell", StepStatus::Ok, "prints nothing"),
         Some(line) => {
             let count = noise.len();
-            let more = if count >= MOST_NOISE { " or more" } else { "" };
+            let more = if count >= MAX_NOISE_BYTES { " or more" } else { "" };
             let found = format!("prints {count} bytes{more} before the probe, first: {line}");
-            Row::new("login shell", Mark::Note, found)
+            StepResult::new("login shell", StepStatus::Note, found)
         }
     }
 }
 
-fn language(interpreter: Interpreter, hello: &Hello) -> String {
+fn interpreter_text(interpreter: Interpreter, hello: &Hello) -> String {
     let version = clean(&hello.version, 100);
     match interpreter {
         Interpreter::Python => {
@@ -111,15 +115,15 @@ fn language(interpreter: Interpreter, hello: &Hello) -> String {
 }
 
 /// Says in which job the probe is though nobody asked for one, and what follows from that.
-fn within(hello: &Hello, via: TransportKind) -> Option<Row> {
+fn enclosing_job(hello: &Hello, via: TransportKind) -> Option<StepResult> {
     let job = job_of_group(hello.cgroup.as_deref()).filter(|_| via != TransportKind::Step)?;
     let found = format!("the probe was put into job {job}, as pam_slurm_adopt does with logins");
     let more =
         "where jobs are confined to their devices, those of other jobs on this node are not seen";
-    Some(Row::new("job", Mark::Note, found).details(vec![more.to_owned()]))
+    Some(StepResult::new("job", StepStatus::Note, found).details(vec![more.to_owned()]))
 }
 
-fn presented(hello: &Hello) -> Row {
+fn probe_step(hello: &Hello) -> StepResult {
     let Hello { host, kernel, arch, cpus, tick, uid, user, hidepid, .. } = hello;
     let name = |text: &str| clean(text, 100);
     let found = format!(
@@ -130,14 +134,14 @@ fn presented(hello: &Hello) -> Row {
         name(user)
     );
     if *hidepid == 0 || *uid == 0 {
-        return Row::new("probe", Mark::Ok, found);
+        return StepResult::new("probe", StepStatus::Ok, found);
     }
-    Row::new("probe", Mark::Note, found)
+    StepResult::new("probe", StepStatus::Note, found)
         .details(vec!["hidepid hides the processes of other users".to_owned()])
 }
 
 /// Compares the clock of the node with ours.
-fn clocks(hello: &Hello, arrival: Timestamp, took: std::time::Duration) -> Option<Row> {
+fn clock_step(hello: &Hello, arrival: Timestamp, took: std::time::Duration) -> Option<StepResult> {
     let Given::Value(seconds) = hello.time else { return None };
     if !(0.0..1e11).contains(&seconds) {
         return None;
@@ -150,17 +154,17 @@ fn clocks(hello: &Hello, arrival: Timestamp, took: std::time::Duration) -> Optio
     let ahead = theirs.saturating_sub(arrival.as_micros());
     // It was read at some moment between our sending the probe and its hello.
     let doubt = i64::try_from(took.as_micros()).unwrap_or(i64::MAX);
-    if ahead > -doubt.saturating_add(NOTABLE) && ahead < NOTABLE {
+    if ahead > -doubt.saturating_add(MAX_CLOCK_OFFSET_US) && ahead < MAX_CLOCK_OFFSET_US {
         let found = format!("agrees with ours within {} ms", doubt.max(ahead.abs()) / 1000);
-        return Some(Row::new("clock", Mark::Ok, found));
+        return Some(StepResult::new("clock", StepStatus::Ok, found));
     }
     let direction = if ahead > 0 { "ahead of" } else { "behind" };
     let found = format!("{} s {direction} ours", ahead.abs() / 1_000_000);
     let remedy = "gtop's ages stay right; see timedatectl on both sides";
-    Some(Row::new("clock", Mark::Note, found).remedy(remedy))
+    Some(StepResult::new("clock", StepStatus::Note, found).remedy(remedy))
 }
 
-impl Doubts<'_> {
+impl PythonSearch<'_> {
     /// Asks the node which Pythons it has and what is wrong with each.
     async fn reasons(self) -> Vec<String> {
         let asked = async {
@@ -170,7 +174,7 @@ impl Doubts<'_> {
             loop {
                 match channel.next().await {
                     Output::Stdout(bytes) => {
-                        let room = LONGEST_REASONS.saturating_sub(said.len());
+                        let room = MAX_REASONS_BYTES.saturating_sub(said.len());
                         said.extend(bytes.iter().take(room));
                     }
                     Output::Stderr(_) => {}
@@ -180,17 +184,18 @@ impl Doubts<'_> {
             channel.shutdown().await;
             Some(String::from_utf8_lossy(&said).into_owned())
         };
-        let said = timeout(REASONS_LIMIT, Box::pin(asked)).await.ok().flatten().unwrap_or_default();
-        reasons_in(&said)
+        let said =
+            timeout(REASONS_TIMEOUT, Box::pin(asked)).await.ok().flatten().unwrap_or_default();
+        parse_reasons(&said)
     }
 }
 
 /// Picks the reasons out of what a login shell prints; a Python that goes by two names has one.
-fn reasons_in(said: &str) -> Vec<String> {
+fn parse_reasons(said: &str) -> Vec<String> {
     let mut reasons = Vec::new();
     for (_, reason) in said.lines().filter_map(|line| line.split_once(probe::REASON)) {
         let reason = clean(reason, 200);
-        if reasons.len() < MOST_REASONS && !reasons.contains(&reason) {
+        if reasons.len() < MAX_REASONS && !reasons.contains(&reason) {
             reasons.push(reason);
         }
     }
@@ -207,14 +212,15 @@ mod tests {
         let at = |seconds: i64| Timestamp::from_micros(seconds * 1_000_000);
         let row = |theirs: f64, took: u64| {
             let hello = Hello { time: Given::Value(theirs), ..Hello::default() };
-            clocks(&hello, at(1000), Duration::from_millis(took)).map(|row| (row.mark, row.found))
+            clock_step(&hello, at(1000), Duration::from_millis(took))
+                .map(|row| (row.mark, row.found))
         };
-        let ok = |ms: u64| Some((Mark::Ok, format!("agrees with ours within {ms} ms")));
+        let ok = |ms: u64| Some((StepStatus::Ok, format!("agrees with ours within {ms} ms")));
         assert_eq!(row(999.9, 100), ok(100));
         assert_eq!(row(1001.5, 100), ok(1500));
         assert_eq!(row(993.0, 8000), ok(8000), "the wait may have been before it");
-        assert_eq!(row(1010.0, 8000), Some((Mark::Note, "10 s ahead of ours".to_owned())));
-        assert_eq!(row(900.0, 100), Some((Mark::Note, "100 s behind ours".to_owned())));
+        assert_eq!(row(1010.0, 8000), Some((StepStatus::Note, "10 s ahead of ours".to_owned())));
+        assert_eq!(row(900.0, 100), Some((StepStatus::Note, "100 s behind ours".to_owned())));
         for nonsense in [f64::NAN, -1.0, 1e300, f64::INFINITY] {
             assert_eq!(row(nonsense, 1), None);
         }
@@ -224,14 +230,14 @@ mod tests {
     fn a_python_of_two_names_has_one_reason() {
         let said =
             "Welcome\ngtop-reason a: old\nx gtop-reason b: not there\r\ngtop-reason a: old\n";
-        assert_eq!(reasons_in(said), ["a: old", "b: not there"]);
-        assert_eq!(reasons_in(&said.repeat(9)).len(), 2);
+        assert_eq!(parse_reasons(said), ["a: old", "b: not there"]);
+        assert_eq!(parse_reasons(&said.repeat(9)).len(), 2);
     }
 
     #[test]
     fn what_a_shell_prints_cannot_command_the_terminal() {
-        let row = shell(b"\n\x1b[2JWelcome\nmore\n");
+        let row = login_shell(b"\n\x1b[2JWelcome\nmore\n");
         assert_eq!(row.found, "prints 18 bytes before the probe, first: [2JWelcome");
-        assert_eq!(shell(b"\n").mark, Mark::Ok);
+        assert_eq!(login_shell(b"\n").mark, StepStatus::Ok);
     }
 }

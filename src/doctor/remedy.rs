@@ -36,20 +36,20 @@ struct PublicKey {
 const NO_SHELL: &str = "account is currently not available";
 
 /// What sshd prints in place of a command while the password has to be changed.
-const EXPIRED: &str = "password has expired";
+const PASSWORD_EXPIRED: &str = "password has expired";
 
 /// What the PAM of Linux says of an account that ended.
 const ACCOUNT_EXPIRED: &str = "account has expired";
 
 /// The unit is called so by most, and otherwise by Debian and Ubuntu.
-const RELOAD: &str = "systemctl reload sshd || systemctl reload ssh";
-const START: &str = "systemctl start sshd || systemctl start ssh";
+const RELOAD_SSHD: &str = "systemctl reload sshd || systemctl reload ssh";
+const START_SSHD: &str = "systemctl start sshd || systemctl start ssh";
 
 /// Most that is read of a file with a public key; large certificates have a few thousand bytes.
-const MOST_OF_A_KEY: u64 = 16 * 1024;
+const MAX_KEY_BYTES: u64 = 16 * 1024;
 
 /// Returns whether somebody without a key may log in.
-fn can_log_in(offers: &[String]) -> bool {
+fn offers_login_without_key(offers: &[String]) -> bool {
     offers.iter().any(|offer| offer == "password" || offer == "keyboard-interactive")
 }
 
@@ -60,7 +60,7 @@ fn has_agent() -> bool {
 }
 
 /// Writes a word so that a shell takes it as it is; a home at its beginning stays one.
-pub(super) fn shell(word: &str) -> Cow<'_, str> {
+pub(super) fn shell_quoted(word: &str) -> Cow<'_, str> {
     let is_plain =
         |text: &str| text.chars().all(|c| c.is_ascii_alphanumeric() || "._/~+-@:".contains(c));
     if !word.is_empty() && is_plain(word) {
@@ -76,13 +76,13 @@ pub(super) fn shell(word: &str) -> Cow<'_, str> {
 }
 
 /// The same for a file.
-fn shell_path(file: &Path) -> String {
-    shell(&file.to_string_lossy()).into_owned()
+fn shell_quoted_path(file: &Path) -> String {
+    shell_quoted(&file.to_string_lossy()).into_owned()
 }
 
 /// Returns whether a name can stand in a command of the administrator's, behind a `~` too. Such names come from
 /// what ssh printed as well, where anybody may have written.
-fn is_user(name: &str) -> bool {
+fn is_safe_user(name: &str) -> bool {
     let is_plain = name.chars().all(|c| c.is_ascii_alphanumeric() || "._-+@".contains(c));
     // A shell takes ~+, ~- and ~1 for folders of its own.
     let has_letter = name.contains(|c: char| c.is_ascii_alphabetic());
@@ -97,8 +97,8 @@ fn accepted_kind(kind: &str) -> &str {
 /// Returns the words by which ssh knows a host.
 fn place(user: Option<&str>, host: &str, port: Option<u16>) -> String {
     let port = port.map(|port| format!("-p {port} ")).unwrap_or_default();
-    let user = user.map(|user| format!("{}@", shell(user))).unwrap_or_default();
-    format!("{port}{user}{}", shell(host))
+    let user = user.map(|user| format!("{}@", shell_quoted(user))).unwrap_or_default();
+    format!("{port}{user}{}", shell_quoted(host))
 }
 
 impl PublicKey {
@@ -110,7 +110,7 @@ impl PublicKey {
             return None;
         }
         let mut text = String::new();
-        File::open(&file).ok()?.take(MOST_OF_A_KEY).read_to_string(&mut text).ok()?;
+        File::open(&file).ok()?.take(MAX_KEY_BYTES).read_to_string(&mut text).ok()?;
         let is_same_algorithm = |word: &&str| {
             word.chars().all(|c| c.is_ascii_alphanumeric() || "-@.".contains(c)) && word.len() <= 64
         };
@@ -160,7 +160,12 @@ impl Advice {
     }
 
     /// Remembers an option in effect, and the line that set it.
-    pub(super) fn know(&mut self, name: &'static str, values: &[String], origin: Option<&Origin>) {
+    pub(super) fn set_option(
+        &mut self,
+        name: &'static str,
+        values: &[String],
+        origin: Option<&Origin>,
+    ) {
         self.options.insert(name, (values.to_vec(), origin.map(ToString::to_string)));
     }
 
@@ -177,11 +182,11 @@ impl Advice {
     fn user<'a>(&'a self, of_fault: &'a str) -> Option<&'a str> {
         let configured = self.value("User");
         let user = if configured.is_empty() { of_fault } else { configured };
-        is_user(user).then_some(user)
+        is_safe_user(user).then_some(user)
     }
 
     /// Says where to change an option: the line that sets it, or the file to add it to.
-    fn correct(&self, name: &str) -> String {
+    fn where_to_correct(&self, name: &str) -> String {
         match self.options.get(name).and_then(|(_, origin)| origin.as_deref()) {
             Some(origin) => format!("correct {name} in {origin}"),
             None => format!("set {name} for {} in ~/.ssh/config", self.host),
@@ -201,7 +206,7 @@ impl Advice {
     /// Says what an administrator adds to the configuration of sshd; what comes first there counts.
     fn sshd_config(&self, line: &str) -> String {
         self.as_root(&format!(
-            "put first in /etc/ssh/sshd_config and in no Match block, then run {RELOAD}:\n    {line}"
+            "put first in /etc/ssh/sshd_config and in no Match block, then run {RELOAD_SSHD}:\n    {line}"
         ))
     }
 
@@ -213,7 +218,7 @@ impl Advice {
     fn copy_id(&self) -> String {
         // Several are the defaults, and which of them exists is not known.
         let file = if self.options.get("IdentityFile").is_some_and(|(_, origin)| origin.is_some()) {
-            format!("-i {} ", shell(self.value("IdentityFile")))
+            format!("-i {} ", shell_quoted(self.value("IdentityFile")))
         } else {
             String::new()
         };
@@ -232,7 +237,7 @@ impl Advice {
     /// How a new key is made and gets there: by who can log in without it, or by others.
     fn new_key(&self, user: &str, offers: &[String]) -> String {
         let make = "ssh-keygen -t ed25519";
-        if can_log_in(offers) {
+        if offers_login_without_key(offers) {
             return format!("make a key and give it to the node: {make} && {}", self.copy_id());
         }
         format!("{}, once it is made: {make}", self.add_key("~/.ssh/id_ed25519.pub", user))
@@ -255,18 +260,18 @@ impl Advice {
     }
 
     /// What to do about a key that was refused, which a node never explains but in its log.
-    fn known_key(&self, user: &str, offers: &[String], tried: &[String]) -> String {
+    fn authorize_key(&self, user: &str, offers: &[String], tried: &[String]) -> String {
         let key = self.public_key(tried);
-        let give = if can_log_in(offers) {
+        let give = if offers_login_without_key(offers) {
             format!("give the node your key: {}", self.copy_id())
         } else {
             self.add_key(key.as_ref().map_or("your public key", |key| &key.file), user)
         };
-        let mut remedy = format!("{give}\nor {}", self.correct("User"));
+        let mut remedy = format!("{give}\nor {}", self.where_to_correct("User"));
         let accept = key.and_then(|key| key.kind).map(|kind| {
             let kind = accepted_kind(&kind);
             self.as_root(&format!(
-                "add {kind} to PubkeyAcceptedAlgorithms in /etc/ssh/sshd_config, then: {RELOAD}"
+                "add {kind} to PubkeyAcceptedAlgorithms in /etc/ssh/sshd_config, then: {RELOAD_SSHD}"
             ))
         });
         // As the user: what lies there is the user's, and may lead anywhere.
@@ -286,12 +291,12 @@ impl Advice {
     }
 
     #[expect(clippy::too_many_lines, reason = "a line or two for each fault")]
-    pub(super) fn of_transport(&self, fault: &Fault) -> String {
+    pub(super) fn for_transport_fault(&self, fault: &Fault) -> String {
         let Self { node, place, .. } = self;
         match fault {
             Fault::NameNotFound { host, .. } => {
                 let name = host.as_deref().unwrap_or(&self.host);
-                format!("check the spelling (getent hosts {}), or {}", shell(name), self.correct("HostName"))
+                format!("check the spelling (getent hosts {}), or {}", shell_quoted(name), self.where_to_correct("HostName"))
             }
             Fault::Unreachable { .. } => {
                 format!("see whether it is up (ping {}), and on this network", self.address())
@@ -299,13 +304,13 @@ impl Advice {
             Fault::TooManyOpenFiles => FaultKind::FileLimit.remedy().to_owned(),
             Fault::ConnectionRefused { port } => format!(
                 "{}\nor {} if it is not {port}",
-                self.as_root(START),
-                self.correct("Port")
+                self.as_root(START_SSHD),
+                self.where_to_correct("Port")
             ),
-            Fault::TimedOut { step, .. } => self.of_timeout(*step),
+            Fault::TimedOut { step, .. } => self.for_timeout(*step),
             Fault::NotSsh { .. } => format!(
                 "what listens there is no SSH server, or refuses new connections; if the port is wrong, {}",
-                self.correct("Port")
+                self.where_to_correct("Port")
             ),
             Fault::NoCommonAlgorithm { kind, .. } => {
                 let option = match *kind {
@@ -320,22 +325,22 @@ impl Advice {
                     }
                     _ => format!(
                         "allow one that gtop knows by {option} in the node's sshd_config\nor {}",
-                        self.by_program()
+                        self.use_ssh_program()
                     ),
                 }
             }
             Fault::HostKeyUnknown { .. } => {
-                format!("compare the fingerprint with the administrator's, then: gtop trust {}", shell(node))
+                format!("compare the fingerprint with the administrator's, then: gtop trust {}", shell_quoted(node))
             }
             Fault::HostCertificateRefused { .. } => format!(
                 "have the certificate signed anew, or compare the fingerprint, then: gtop trust {}",
-                shell(node)
+                shell_quoted(node)
             ),
             Fault::HostKeyChanged(change) => format!(
                 "ask the administrator; if the node was set up anew: ssh-keygen -f {} -R {} && gtop trust {}",
-                shell_path(&change.file),
-                shell(&change.host),
-                shell(node)
+                shell_quoted_path(&change.file),
+                shell_quoted(&change.host),
+                shell_quoted(node)
             ),
             Fault::HostKeyRevoked { file, line, .. } => {
                 let line = line.map_or_else(String::new, |line| format!(":{line}"));
@@ -350,30 +355,30 @@ impl Advice {
             Fault::AuthenticationRefused { user, offers, tried }
                 if offers.iter().any(|offer| offer == "publickey") =>
             {
-                self.known_key(user, offers, tried)
+                self.authorize_key(user, offers, tried)
             }
             Fault::AuthenticationRefused { .. } => {
-                format!("{}\nor {}", self.sshd_config("PubkeyAuthentication yes"), self.master())
+                format!("{}\nor {}", self.sshd_config("PubkeyAuthentication yes"), self.open_master())
             }
             Fault::TooManyKeys { .. } => {
                 let then =
                     ", with the key it knows as FILE (FILE.pub is enough for one of the agent)";
                 self.ssh_config(then, &["IdentityFile FILE", "IdentitiesOnly yes"])
             }
-            Fault::MoreAuthenticationRequired { .. } => self.master(),
+            Fault::MoreAuthenticationRequired { .. } => self.open_master(),
             Fault::PasswordOnly { .. } => format!(
                 "{}\nand give the node your key: {}\nor {}",
                 self.sshd_config("PubkeyAuthentication yes"),
                 self.copy_id(),
-                self.master()
+                self.open_master()
             ),
             Fault::Unanswered { .. } => format!(
                 "log in with a key, or answer from a terminal: gtop doctor {}\nor {}",
-                shell(node),
-                self.master()
+                shell_quoted(node),
+                self.open_master()
             ),
             Fault::KeyUnusable { file, flaw: KeyFileProblem::Unprotected, .. } => {
-                format!("chmod 600 {}", shell_path(file))
+                format!("chmod 600 {}", shell_quoted_path(file))
             }
             Fault::KeyUnusable { flaw: KeyFileProblem::AlgorithmExcluded(kind), .. } => {
                 let kind = accepted_kind(kind);
@@ -383,7 +388,7 @@ impl Advice {
                 let agent = if has_agent() { "" } else { "eval $(ssh-agent) && " };
                 format!(
                     "start gtop from a terminal, or load the key: {agent}ssh-add {}",
-                    shell_path(file)
+                    shell_quoted_path(file)
                 )
             }
             Fault::AgentUnreachable { .. } => {
@@ -396,9 +401,9 @@ impl Advice {
                 "ask the administrator to let this account run commands".to_owned()
             }
             Fault::NeedsSshProgram { .. } | Fault::UnsupportedAlgorithms { .. } => {
-                self.by_program()
+                self.use_ssh_program()
             }
-            Fault::AtGateway { gateway, fault } => Self::about_gateway(gateway).of_transport(fault),
+            Fault::AtGateway { gateway, fault } => Self::about_gateway(gateway).for_transport_fault(fault),
             Fault::GatewayCannotReach { gateway, .. } => format!(
                 "see from there whether it answers: ssh {} nc -zv {} {}",
                 Self::about_gateway(gateway).place,
@@ -412,7 +417,7 @@ impl Advice {
                 self.port()
             ),
             Fault::ProxyCommandFailed { .. } => {
-                format!("run it by hand, and {}", self.correct("ProxyCommand"))
+                format!("run it by hand, and {}", self.where_to_correct("ProxyCommand"))
             }
             Fault::SshProgram { .. } | Fault::ConnectionLost { .. } | Fault::SessionLost { .. } => {
                 format!("try by hand: ssh -v {place} true")
@@ -429,7 +434,7 @@ impl Advice {
             ),
             Fault::JobRequired { .. } => format!(
                 "submit a job to this node: salloc -w {}\nif one of yours runs there: gtop --slurm --transport srun",
-                shell(&self.host)
+                shell_quoted(&self.host)
             ),
             Fault::ExecFailed { .. } => {
                 "run the command by hand; it must pass standard input on to a shell on the node, \
@@ -446,7 +451,7 @@ impl Advice {
         }
     }
 
-    fn of_timeout(&self, step: ConnectPhase) -> String {
+    fn for_timeout(&self, step: ConnectPhase) -> String {
         match step {
             ConnectPhase::Configuration => {
                 format!("see whether ssh -G {} hangs; a Match exec may", self.place)
@@ -461,7 +466,7 @@ impl Advice {
             ),
             ConnectPhase::Greeting => format!(
                 "look at sshd there, which listens and never speaks; if it is not sshd, {}",
-                self.correct("Port")
+                self.where_to_correct("Port")
             ),
             ConnectPhase::KeyExchange => {
                 "the node may be overloaded, or the path loses large packets (MTU)".to_owned()
@@ -475,8 +480,8 @@ impl Advice {
         }
     }
 
-    fn by_program(&self) -> String {
-        format!("let the ssh program do it: gtop --transport ssh {}", shell(&self.node))
+    fn use_ssh_program(&self) -> String {
+        format!("let the ssh program do it: gtop --transport ssh {}", shell_quoted(&self.node))
     }
 
     fn give_shell(&self, user: &str) -> Option<String> {
@@ -484,7 +489,7 @@ impl Advice {
     }
 
     /// How to lend gtop a connection that a person opened.
-    fn master(&self) -> String {
+    fn open_master(&self) -> String {
         let place = &self.place;
         if self.value("ControlPath").is_empty() {
             return self
@@ -495,7 +500,7 @@ impl Advice {
 
     fn address(&self) -> Cow<'_, str> {
         let host = self.value("HostName");
-        shell(if host.is_empty() { &self.host } else { host })
+        shell_quoted(if host.is_empty() { &self.host } else { host })
     }
 
     fn port(&self) -> &str {
@@ -503,7 +508,7 @@ impl Advice {
         if port.is_empty() { "22" } else { port }
     }
 
-    pub(super) fn of_model(&self, fault: &model::Fault, has_noise: bool) -> String {
+    pub(super) fn for_node_fault(&self, fault: &model::Fault, has_noise: bool) -> String {
         let Self { node, place, .. } = self;
         match fault.kind {
             // What the node says of the account is the reason, whatever else its login files do.
@@ -511,7 +516,7 @@ impl Advice {
                 let asked = || "ask the administrator for a login shell there".to_owned();
                 self.give_shell("").unwrap_or_else(asked)
             }
-            FaultKind::NoInterpreter if fault.detail.contains(EXPIRED) => {
+            FaultKind::NoInterpreter if fault.detail.contains(PASSWORD_EXPIRED) => {
                 format!("log in and set a new password: ssh -t {place}")
             }
             FaultKind::NoInterpreter | FaultKind::TimedOut if !fault.node_remedy.is_empty() => {
@@ -531,7 +536,7 @@ impl Advice {
                     given.unwrap_or_default()
                 )
             }
-            FaultKind::HostKeyUnknown => fault.kind.remedy().replace("HOST", &shell(node)),
+            FaultKind::HostKeyUnknown => fault.kind.remedy().replace("HOST", &shell_quoted(node)),
             kind @ (FaultKind::NameNotFound
             | FaultKind::Unreachable
             | FaultKind::FileLimit
@@ -579,7 +584,7 @@ mod tests {
         let target = Target { name: NodeName::new(typed).unwrap(), reach: Reach::Ssh(ssh) };
         let mut advice = Advice::about(&target);
         if let Some(user) = configured {
-            advice.know("User", &[user.to_owned()], None);
+            advice.set_option("User", &[user.to_owned()], None);
         }
         advice
     }
@@ -607,7 +612,9 @@ mod tests {
                     gateway: "bastion".to_owned(),
                     fault: Box::new(fault.clone()),
                 };
-                for text in [named.of_transport(&fault), known.of_transport(&at_gateway)] {
+                for text in
+                    [named.for_transport_fault(&fault), known.for_transport_fault(&at_gateway)]
+                {
                     for word in
                         ["as root", "~/.ssh/authorized_keys", "usermod", "go-w", "chage", "curl"]
                     {
@@ -620,18 +627,18 @@ mod tests {
         for fault in faults("ada") {
             let at_gateway =
                 Fault::AtGateway { gateway: "bastion".to_owned(), fault: Box::new(fault.clone()) };
-            let text = named.of_transport(&at_gateway);
+            let text = named.for_transport_fault(&at_gateway);
             assert!(text.contains("as root on bastion: ") && text.contains(" ada"), "{text}");
         }
-        let text = known.of_transport(&refused("eve", &["id"]));
+        let text = known.for_transport_fault(&refused("eve", &["id"]));
         assert!(text.contains("usermod -s /bin/sh ada") && !text.contains("eve"), "{text}");
         let open = "runuser -u ada -- chmod go-w ~ada ~ada/.ssh ~ada/.ssh/authorized_keys";
         assert!(text.contains(&format!("\", as root on gpu11: {open}")), "{text}");
         let fault = model::Fault::new(FaultKind::NoInterpreter, NO_SHELL);
-        assert!(!named.of_model(&fault, false).contains("usermod"));
-        assert!(known.of_model(&fault, false).ends_with(": usermod -s /bin/sh ada"));
+        assert!(!named.for_node_fault(&fault, false).contains("usermod"));
+        assert!(known.for_node_fault(&fault, false).ends_with(": usermod -s /bin/sh ada"));
         let fault = model::Fault::new(FaultKind::NoInterpreter, "");
-        assert!(!named.of_model(&fault, false).contains("usermod"));
+        assert!(!named.for_node_fault(&fault, false).contains("usermod"));
     }
 
     #[test]
@@ -643,7 +650,7 @@ mod tests {
         std::fs::create_dir(file("odd.pub")).unwrap();
         let mut advice = advice("gpu11", None, None, Some("ada"));
         let files = [file("id"), file("odd"), file("none"), "id".to_owned()];
-        advice.know("IdentityFile", &files, None);
+        advice.set_option("IdentityFile", &files, None);
         let add = |key: &str| {
             format!("ask the administrator to add {key} to ~ada/.ssh/authorized_keys there\n")
         };
@@ -659,7 +666,7 @@ mod tests {
             &file("none"),
             "id",
         ] {
-            let text = advice.of_transport(&refused("ada", &[tried]));
+            let text = advice.for_transport_fault(&refused("ada", &[tried]));
             assert!(text.starts_with(&add("your public key")), "{text}");
             assert!(!text.contains("curl") && !text.contains("to PubkeyAccepted"), "{text}");
         }
@@ -668,16 +675,16 @@ mod tests {
             ([file("id")], format!("{} in the agent", file("id"))),
             ([file("id.pub")], file("id.pub")),
         ] {
-            advice.know("IdentityFile", &files, None);
-            let text =
-                advice.of_transport(&refused("ada", &["the keys of the ssh program", &tried]));
+            advice.set_option("IdentityFile", &files, None);
+            let text = advice
+                .for_transport_fault(&refused("ada", &["the keys of the ssh program", &tried]));
             assert!(text.starts_with(&add(&file("id.pub"))), "{text}");
             // A list of the site's stays, and SHA-1 stays off.
             let accept = "as root on gpu11: add rsa-sha2-512 to PubkeyAcceptedAlgorithms in /etc/ssh/sshd_config, then: ";
-            assert!(text.contains(&format!("{accept}{RELOAD}\n")), "{text}");
+            assert!(text.contains(&format!("{accept}{RELOAD_SSHD}\n")), "{text}");
         }
         std::fs::write(file("id.pub"), format!("{}\n", HOSTILE.replace(' ', ""))).unwrap();
-        let text = advice.of_transport(&refused("ada", &[&file("id.pub")]));
+        let text = advice.for_transport_fault(&refused("ada", &[&file("id.pub")]));
         assert!(!text.contains("curl") && !text.contains("to PubkeyAccepted"), "{text}");
     }
 
@@ -685,7 +692,7 @@ mod tests {
     fn a_kind_of_key_that_is_left_out_is_not_let_in_with_sha1() {
         let flaw = KeyFileProblem::AlgorithmExcluded("ssh-rsa".to_owned());
         let fault = Fault::KeyUnusable { file: "/k".into(), flaw, offers: Vec::new() };
-        let text = advice("gpu11", None, None, None).of_transport(&fault);
+        let text = advice("gpu11", None, None, None).for_transport_fault(&fault);
         assert!(text.contains("\n      PubkeyAcceptedAlgorithms +rsa-sha2-512\n"), "{text}");
     }
 
@@ -719,14 +726,14 @@ mod tests {
                 "as root on fe80::1: ",
             ),
         ] {
-            let text = typed.of_transport(&fault);
+            let text = typed.for_transport_fault(&fault);
             assert!(text.contains(expected), "{expected} in {text}");
         }
         for (kind, expected) in [
             (FaultKind::HostKeyUnknown, "gtop trust ada@gpu11:2222"),
             (FaultKind::BadReply, "ssh -p 2222 ada@gpu11 true"),
         ] {
-            let text = typed.of_model(&model::Fault::new(kind, ""), false);
+            let text = typed.for_node_fault(&model::Fault::new(kind, ""), false);
             assert!(text.ends_with(expected), "{expected} in {text}");
         }
     }
@@ -742,7 +749,7 @@ mod tests {
             ("gpu[01-02]", "'gpu[01-02]'"),
             ("", "''"),
         ] {
-            assert_eq!(shell(word), expected);
+            assert_eq!(shell_quoted(word), expected);
         }
         let mut advice = advice("gpu11", None, None, None);
         let file = Path::new("/k/my $(id)");
@@ -751,8 +758,8 @@ mod tests {
             flaw: KeyFileProblem::Unprotected,
             offers: Vec::new(),
         };
-        assert_eq!(advice.of_transport(&open), "chmod 600 '/k/my $(id)'");
-        let locked = advice.of_transport(&Fault::KeyEncrypted { file: file.into() });
+        assert_eq!(advice.for_transport_fault(&open), "chmod 600 '/k/my $(id)'");
+        let locked = advice.for_transport_fault(&Fault::KeyEncrypted { file: file.into() });
         assert!(locked.ends_with("ssh-add '/k/my $(id)'"), "{locked}");
         let changed = Fault::HostKeyChanged(Box::new(crate::transport::HostKeyChange {
             host: "'; curl evil".to_owned(),
@@ -762,14 +769,14 @@ mod tests {
             algorithm: String::new(),
             shown: String::new(),
         }));
-        let text = advice.of_transport(&changed);
+        let text = advice.for_transport_fault(&changed);
         assert!(
             text.contains(r"ssh-keygen -f '/k/my $(id)' -R ''\''; curl evil' && gtop"),
             "{text}"
         );
         let origin = Origin { file: Path::new("/c").into(), line: 1 };
-        advice.know("IdentityFile", &["~/.ssh/my key".to_owned()], Some(&origin));
-        let text = advice.of_transport(&Fault::PasswordOnly { user: String::new() });
+        advice.set_option("IdentityFile", &["~/.ssh/my key".to_owned()], Some(&origin));
+        let text = advice.for_transport_fault(&Fault::PasswordOnly { user: String::new() });
         assert!(text.contains("ssh-copy-id -i ~/'.ssh/my key' gpu11\n"), "{text}");
     }
 
@@ -780,7 +787,7 @@ mod tests {
         let after = std::time::Duration::from_secs(1);
         let silent = Fault::TimedOut { step: ConnectPhase::Greeting, after };
         for fault in [closed, silent] {
-            let text = advice.of_transport(&fault);
+            let text = advice.for_transport_fault(&fault);
             assert!(!text.contains(": ") && text.contains("set Port for gpu11"), "{text}");
         }
     }

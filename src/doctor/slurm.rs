@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::doctor::remedy::shell;
-use crate::doctor::{Mark, Report, Row, steps};
+use crate::doctor::remedy::shell_quoted;
+use crate::doctor::{Report, StepResult, StepStatus, srun};
 use crate::inventory::slurm::{
     JobFilter, SlurmError, SlurmErrorKind, fetch_jobs, fetch_node_addresses, run_command_within,
     targets_of_jobs,
@@ -21,18 +21,18 @@ use crate::time::Clock;
 use crate::transport::{ProgramOutput, SchedulerAddresses, Target, Transport};
 
 /// How long the simple programs may take; they answer in milliseconds.
-const SIMPLE: Duration = Duration::from_secs(8);
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(8);
 /// How long asking for the controller may take: it is given 10 s to answer.
-const PING: Duration = Duration::from_secs(20);
+const PING_TIMEOUT: Duration = Duration::from_secs(20);
 /// Nodes that are examined besides.
-const NODES: usize = 8;
+const MAX_NODES: usize = 8;
 /// What stands in the state of a node that an administrator has to resume.
-const STOPPED: [&str; 3] = ["drain", "down", "fail"];
+const STOPPED_STATES: [&str; 3] = ["drain", "down", "fail"];
 /// An answer that takes longer is worth a word.
-const SLOW: Duration = Duration::from_secs(2);
+const SLOW_ANSWER: Duration = Duration::from_secs(2);
 
 /// Where the configuration lies unless `SLURM_CONF` says otherwise.
-const PLACES: [&str; 4] = [
+const CONF_PATHS: [&str; 4] = [
     "/etc/slurm/slurm.conf",
     "/etc/slurm-llnl/slurm.conf",
     "/run/slurm/conf/slurm.conf",
@@ -41,7 +41,7 @@ const PLACES: [&str; 4] = [
 
 /// What was found, and which nodes are worth a visit.
 #[derive(Debug)]
-pub struct Findings {
+pub struct SlurmExamination {
     /// The steps.
     pub report: Report,
     /// Nodes of jobs that run, a few of them.
@@ -54,72 +54,76 @@ pub async fn examine_slurm(
     whose: &JobFilter,
     transport: &Transport,
     clock: &Clock,
-) -> Option<Findings> {
+) -> Option<SlurmExamination> {
     let mut rows = Vec::new();
-    let nodes = match Box::pin(found(whose, &mut rows)).await {
+    let nodes = match Box::pin(run_checks(whose, &mut rows)).await {
         Some(jobs) => {
             let nodes = jobs.iter().flat_map(|job| job.allocations.iter());
             let nodes = nodes.map(|one| one.node.clone()).collect();
             let known = Arc::new(fetch_node_addresses(&nodes).await);
             transport.set_scheduler_addresses(SchedulerAddresses { known, is_asking: false });
-            Box::pin(steps::rows(&jobs, transport, clock, &mut rows)).await;
+            Box::pin(srun::rows(&jobs, transport, clock, &mut rows)).await;
             targets_of_jobs(&jobs)
         }
         None => Vec::new(),
     };
-    let nodes = nodes.into_iter().take(NODES).collect();
+    let nodes = nodes.into_iter().take(MAX_NODES).collect();
     let report = Report::about(NodeName::new("slurm").ok()?, rows);
-    Some(Findings { report, nodes })
+    Some(SlurmExamination { report, nodes })
 }
 
 /// Returns the jobs, or `None` when a step says that no further one makes sense.
-async fn found(whose: &JobFilter, rows: &mut Vec<Row>) -> Option<Vec<Job>> {
-    configuration(rows)?;
-    munge(rows).await?;
-    controller(rows).await?;
-    let jobs = queue(whose, rows).await?;
-    view(rows).await;
-    states(&jobs, rows).await;
+async fn run_checks(whose: &JobFilter, rows: &mut Vec<StepResult>) -> Option<Vec<Job>> {
+    check_configuration(rows)?;
+    check_munge(rows).await?;
+    check_controller(rows).await?;
+    let jobs = check_jobs(whose, rows).await?;
+    check_visibility(rows).await;
+    check_nodes(&jobs, rows).await;
     Some(jobs)
 }
 
-fn configuration(rows: &mut Vec<Row>) -> Option<()> {
+fn check_configuration(rows: &mut Vec<StepResult>) -> Option<()> {
     let step = "configuration";
     if let Ok(path) = std::env::var("SLURM_CONF") {
         let path = clean(&path, 300);
         if Path::new(&path).exists() {
-            rows.push(Row::new(step, Mark::Ok, format!("{path}, by SLURM_CONF")));
+            rows.push(StepResult::new(step, StepStatus::Ok, format!("{path}, by SLURM_CONF")));
             return Some(());
         }
-        let row =
-            Row::new(step, Mark::Failed, format!("SLURM_CONF names {path}, which is not there"));
+        let row = StepResult::new(
+            step,
+            StepStatus::Failed,
+            format!("SLURM_CONF names {path}, which is not there"),
+        );
         rows.push(row.remedy("unset SLURM_CONF, or correct it"));
         return None;
     }
-    let found = PLACES.iter().find(|path| Path::new(path).exists());
+    let found = CONF_PATHS.iter().find(|path| Path::new(path).exists());
     rows.push(match found {
-        Some(path) => Row::new(step, Mark::Ok, *path),
-        None => Row::new(step, Mark::Note, "no slurm.conf in the usual places")
-            .details(PLACES.iter().map(|path| format!("looked for: {path}")).collect()),
+        Some(path) => StepResult::new(step, StepStatus::Ok, *path),
+        None => StepResult::new(step, StepStatus::Note, "no slurm.conf in the usual places")
+            .details(CONF_PATHS.iter().map(|path| format!("looked for: {path}")).collect()),
     });
     Some(())
 }
 
 /// Says what is wrong with the configuration, where that explains a failure.
-fn blame_configuration(rows: &mut [Row], trouble: Option<&SlurmError>) -> bool {
+fn attribute_to_configuration(rows: &mut [StepResult], trouble: Option<&SlurmError>) -> bool {
     if let Some(trouble) = trouble.filter(|known| known.kind == SlurmErrorKind::BadConfiguration) {
         let Some(row) = rows.iter_mut().find(|row| row.step == "configuration") else {
             return false;
         };
-        row.mark = Mark::Failed;
+        row.mark = StepStatus::Failed;
         let place = std::mem::replace(&mut row.found, trouble.message.clone());
         row.details.insert(0, place);
         row.remedy = Some(trouble.remedy.to_owned());
         return true;
     }
-    let row = rows.iter_mut().find(|row| row.step == "configuration" && row.mark == Mark::Note);
+    let row =
+        rows.iter_mut().find(|row| row.step == "configuration" && row.mark == StepStatus::Note);
     let Some(row) = row else { return false };
-    row.mark = Mark::Failed;
+    row.mark = StepStatus::Failed;
     "slurm.conf is missing, and no server hands it out".clone_into(&mut row.found);
     row.remedy = Some(
         "start gtop on a login node, set SLURM_CONF, or ask the administrator for slurm.conf"
@@ -128,44 +132,48 @@ fn blame_configuration(rows: &mut [Row], trouble: Option<&SlurmError>) -> bool {
     true
 }
 
-async fn munge(rows: &mut Vec<Row>) -> Option<()> {
+async fn check_munge(rows: &mut Vec<StepResult>) -> Option<()> {
     let began = Instant::now();
-    let answer = run_command_within(SIMPLE, "munge", &["--no-input".into()], "").await;
+    let answer = run_command_within(COMMAND_TIMEOUT, "munge", &["--no-input".into()], "").await;
     let row = match answer {
         Ok(answer) if answer.output.starts_with("MUNGE:") => {
-            Row::new("munge", Mark::Ok, "vouches for you")
+            StepResult::new("munge", StepStatus::Ok, "vouches for you")
         }
         // Slurm can do without, with keys of its own.
         Err(SlurmError { kind: SlurmErrorKind::NotInstalled, .. }) => {
-            Row::new("munge", Mark::Apart, "is not on the PATH")
+            StepResult::new("munge", StepStatus::NotApplicable, "is not on the PATH")
         }
         Ok(ProgramOutput { complaint, output, .. }) => {
-            dead_munge(if complaint.trim().is_empty() { &output } else { &complaint })
+            munge_failure(if complaint.trim().is_empty() { &output } else { &complaint })
         }
-        Err(_late) => dead_munge(&format!("no answer within {} s", SIMPLE.as_secs())),
+        Err(_late) => munge_failure(&format!("no answer within {} s", COMMAND_TIMEOUT.as_secs())),
     };
-    let has_failed = row.mark == Mark::Failed;
+    let has_failed = row.mark == StepStatus::Failed;
     rows.push(row.took(began.elapsed()));
     (!has_failed).then_some(())
 }
 
-fn dead_munge(why: &str) -> Row {
+fn munge_failure(why: &str) -> StepResult {
     let why = clean(why.lines().next().unwrap_or_default(), 300);
-    Row::new("munge", Mark::Failed, "does not vouch for you: Slurm will not know who asks")
-        .details(vec![why])
-        .remedy("as root on this machine: systemctl restart munge")
+    StepResult::new(
+        "munge",
+        StepStatus::Failed,
+        "does not vouch for you: Slurm will not know who asks",
+    )
+    .details(vec![why])
+    .remedy("as root on this machine: systemctl restart munge")
 }
 
-async fn controller(rows: &mut Vec<Row>) -> Option<()> {
+async fn check_controller(rows: &mut Vec<StepResult>) -> Option<()> {
     let began = Instant::now();
-    let answer = run_command_within(PING, "scontrol", &["ping".into()], "").await;
+    let answer = run_command_within(PING_TIMEOUT, "scontrol", &["ping".into()], "").await;
     let took = began.elapsed();
     let mut trouble = None;
     let row = match answer {
         Ok(answer) if answer.output.contains(" is UP") => {
             let line = answer.output.lines().find(|line| line.contains(" is UP"));
-            let mark = if took > SLOW { Mark::Note } else { Mark::Ok };
-            rows.push(Row::new("controller", mark, line.unwrap_or_default()).took(took));
+            let mark = if took > SLOW_ANSWER { StepStatus::Note } else { StepStatus::Ok };
+            rows.push(StepResult::new("controller", mark, line.unwrap_or_default()).took(took));
             return Some(());
         }
         Ok(answer) if answer.output.contains(" is DOWN") => {
@@ -176,7 +184,7 @@ async fn controller(rows: &mut Vec<Row>) -> Option<()> {
             let said = answer.output.lines().find(|line| !line.trim().is_empty());
             let said = clean(said.unwrap_or("nothing"), 200);
             let found = format!("scontrol ping does not tell of it, but says {said:?}");
-            let row = Row::new("controller", Mark::Failed, found)
+            let row = StepResult::new("controller", StepStatus::Failed, found)
                 .remedy("run scontrol ping by hand: something stands in its place");
             // It is no matter of the configuration: that would be told.
             rows.push(row.took(took));
@@ -184,32 +192,36 @@ async fn controller(rows: &mut Vec<Row>) -> Option<()> {
         }
         Ok(answer) => {
             let found = trouble.insert(SlurmError::from_stderr("scontrol", &answer.complaint));
-            of_trouble("controller", found)
+            failed_step("controller", found)
         }
-        Err(fault) => of_trouble("controller", trouble.insert(fault)),
+        Err(fault) => failed_step("controller", trouble.insert(fault)),
     };
-    if !blame_configuration(rows, trouble.as_ref()) {
+    if !attribute_to_configuration(rows, trouble.as_ref()) {
         rows.push(row.took(took));
     }
     None
 }
 
 /// A controller that hangs is called down too; a connection to it tells the two apart.
-async fn down_or_silent(line: &str) -> Row {
+async fn down_or_silent(line: &str) -> StepResult {
     let address = controller_address();
     let answers = match &address {
         Some((host, port)) => {
             let connecting = tokio::net::TcpStream::connect((host.as_str(), *port));
-            tokio::time::timeout(SLOW, connecting).await.is_ok_and(|done| done.is_ok())
+            tokio::time::timeout(SLOW_ANSWER, connecting).await.is_ok_and(|done| done.is_ok())
         }
         None => false,
     };
     let place = address.map(|(host, port)| format!("asked at {host}:{port}"));
     let row = if answers {
-        Row::new("controller", Mark::Failed, "takes connections and does not answer: it hangs")
-            .remedy("ask the administrator to look at slurmctld, and to restart it")
+        StepResult::new(
+            "controller",
+            StepStatus::Failed,
+            "takes connections and does not answer: it hangs",
+        )
+        .remedy("ask the administrator to look at slurmctld, and to restart it")
     } else {
-        Row::new("controller", Mark::Failed, "is down: nothing listens there")
+        StepResult::new("controller", StepStatus::Failed, "is down: nothing listens there")
             .remedy("ask the administrator to start slurmctld")
     };
     row.details([Some(line.to_owned()), place].into_iter().flatten().collect())
@@ -219,7 +231,7 @@ async fn down_or_silent(line: &str) -> Row {
 fn controller_address() -> Option<(String, u16)> {
     let own = std::env::var("SLURM_CONF").ok();
     let path = own.or_else(|| {
-        PLACES.iter().find(|path| Path::new(path).exists()).map(|path| (*path).to_owned())
+        CONF_PATHS.iter().find(|path| Path::new(path).exists()).map(|path| (*path).to_owned())
     })?;
     let text = std::fs::read_to_string(path).ok()?;
     let value = |key: &str| {
@@ -237,17 +249,17 @@ fn controller_address() -> Option<(String, u16)> {
     Some((host, port.unwrap_or(6817)))
 }
 
-fn of_trouble(step: &str, trouble: &SlurmError) -> Row {
-    Row::new(step, Mark::Failed, trouble.message.as_str()).remedy(trouble.remedy)
+fn failed_step(step: &str, trouble: &SlurmError) -> StepResult {
+    StepResult::new(step, StepStatus::Failed, trouble.message.as_str()).remedy(trouble.remedy)
 }
 
-async fn queue(whose: &JobFilter, rows: &mut Vec<Row>) -> Option<Vec<Job>> {
+async fn check_jobs(whose: &JobFilter, rows: &mut Vec<StepResult>) -> Option<Vec<Job>> {
     let began = Instant::now();
     let jobs = match fetch_jobs(whose).await {
         Ok(jobs) => jobs,
         Err(trouble) if trouble.kind == SlurmErrorKind::NoSuchJob => Vec::new(),
         Err(trouble) => {
-            rows.push(of_trouble("jobs", &trouble).took(began.elapsed()));
+            rows.push(failed_step("jobs", &trouble).took(began.elapsed()));
             return None;
         }
     };
@@ -260,37 +272,40 @@ async fn queue(whose: &JobFilter, rows: &mut Vec<Row>) -> Option<Vec<Job>> {
         format!("job {} waits: {reason}", job.shown_id)
     });
     let row = if running == 0 {
-        Row::new("jobs", Mark::Note, format!("no running job {}", whose.describe())).remedy(
-            "submit one with sbatch or salloc: gtop --slurm shows the nodes of running jobs",
-        )
+        StepResult::new("jobs", StepStatus::Note, format!("no running job {}", whose.describe()))
+            .remedy(
+                "submit one with sbatch or salloc: gtop --slurm shows the nodes of running jobs",
+            )
     } else {
-        let mark = if took > SLOW { Mark::Note } else { Mark::Ok };
-        Row::new("jobs", mark, found)
+        let mark = if took > SLOW_ANSWER { StepStatus::Note } else { StepStatus::Ok };
+        StepResult::new("jobs", mark, found)
     };
     rows.push(row.details(details.collect()).took(took));
     Some(jobs)
 }
 
 /// Says whose jobs one may see.
-async fn view(rows: &mut Vec<Row>) {
+async fn check_visibility(rows: &mut Vec<StepResult>) {
     let began = Instant::now();
     let words = ["show".into(), "config".into()];
-    let Ok(answer) = run_command_within(SIMPLE, "scontrol", &words, "").await else { return };
+    let Ok(answer) = run_command_within(COMMAND_TIMEOUT, "scontrol", &words, "").await else {
+        return;
+    };
     let line = answer.output.lines().find_map(|line| {
         let (name, value) = line.split_once('=')?;
         (name.trim() == "PrivateData").then(|| value.trim().to_owned())
     });
     let Some(private) = line else { return };
     let row = if private.split(',').any(|word| word.trim() == "jobs") {
-        Row::new("view", Mark::Note, "you see your own jobs only, by PrivateData=jobs")
+        StepResult::new("view", StepStatus::Note, "you see your own jobs only, by PrivateData=jobs")
     } else {
-        Row::new("view", Mark::Ok, "you see the jobs of everybody")
+        StepResult::new("view", StepStatus::Ok, "you see the jobs of everybody")
     };
     rows.push(row.took(began.elapsed()));
 }
 
 /// Says which nodes are not as they should be: those of jobs, and all where a job waits for them.
-async fn states(jobs: &[Job], rows: &mut Vec<Row>) {
+async fn check_nodes(jobs: &[Job], rows: &mut Vec<StepResult>) {
     let own: BTreeSet<&str> = jobs
         .iter()
         .flat_map(|job| job.allocations.iter())
@@ -309,19 +324,21 @@ async fn states(jobs: &[Job], rows: &mut Vec<Row>) {
     let began = Instant::now();
     let words: Vec<OsString> =
         ["--noheader", "--Node", "--format=%N|%T|%E"].iter().map(Into::into).collect();
-    let answer = match run_command_within(SIMPLE, "sinfo", &words, "").await {
+    let answer = match run_command_within(COMMAND_TIMEOUT, "sinfo", &words, "").await {
         Ok(answer) => answer,
         Err(trouble) => {
-            rows.push(Row::new("nodes", Mark::Note, trouble.message).took(began.elapsed()));
+            rows.push(
+                StepResult::new("nodes", StepStatus::Note, trouble.message).took(began.elapsed()),
+            );
             return;
         }
     };
-    let row = judge(&answer.output, &own, waits_for_nodes);
+    let row = nodes_step(&answer.output, &own, waits_for_nodes);
     rows.push(row.took(began.elapsed()));
 }
 
 /// Says which of one's own nodes are not as they should be, or which of all.
-fn judge(told: &str, own: &BTreeSet<&str>, waits_for_nodes: bool) -> Row {
+fn nodes_step(told: &str, own: &BTreeSet<&str>, waits_for_nodes: bool) -> StepResult {
     let mut odd: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     // Any other comes back by itself, or needs more than a word.
     let mut stopped: BTreeSet<&str> = BTreeSet::new();
@@ -345,36 +362,44 @@ fn judge(told: &str, own: &BTreeSet<&str>, waits_for_nodes: bool) -> Row {
             if !nodes.contains(&node) {
                 nodes.push(node);
             }
-            if STOPPED.iter().any(|sign| state.contains(sign)) && NodeName::new(node).is_ok() {
+            if STOPPED_STATES.iter().any(|sign| state.contains(sign)) && NodeName::new(node).is_ok()
+            {
                 stopped.insert(node);
             }
         }
     }
     if odd.is_empty() && !untold.is_empty() {
         let names = nodeset::fold(&untold);
-        Row::new("nodes", Mark::Note, format!("sinfo does not tell how {names} is"))
+        StepResult::new("nodes", StepStatus::Note, format!("sinfo does not tell how {names} is"))
             .remedy("run sinfo --Node by hand")
     } else if odd.is_empty() {
-        Row::new("nodes", Mark::Ok, format!("{} of your jobs, as they should be", own.len()))
+        StepResult::new(
+            "nodes",
+            StepStatus::Ok,
+            format!("{} of your jobs, as they should be", own.len()),
+        )
     } else {
         let lines = odd.iter().map(|(why, nodes)| format!("{} {why}", nodeset::fold(nodes)));
         let mut lines: Vec<String> = lines.collect();
         let first = lines.remove(0);
-        let mark =
-            if first.contains("down") || waits_for_nodes { Mark::Failed } else { Mark::Note };
-        Row::new("nodes", mark, first).details(lines).remedy(resume(&stopped))
+        let mark = if first.contains("down") || waits_for_nodes {
+            StepStatus::Failed
+        } else {
+            StepStatus::Note
+        };
+        StepResult::new("nodes", mark, first).details(lines).remedy(resume_remedy(&stopped))
     }
 }
 
 /// Says how nodes come back.
-fn resume(stopped: &BTreeSet<&str>) -> String {
+fn resume_remedy(stopped: &BTreeSet<&str>) -> String {
     if stopped.is_empty() {
         return "no new job begins there for now; ask the administrator how long".to_owned();
     }
     format!(
         "no new job begins there, not even once the reason is gone, and jobs there go on unless it is down, \
          until the administrator says: scontrol update NodeName={} State=RESUME",
-        shell(&nodeset::fold(stopped))
+        shell_quoted(&nodeset::fold(stopped))
     )
 }
 
@@ -384,7 +409,7 @@ mod tests {
 
     #[test]
     fn only_nodes_that_were_stopped_are_resumed() {
-        let remedy = |told: &str| judge(told, &BTreeSet::new(), true).remedy.unwrap();
+        let remedy = |told: &str| nodes_step(told, &BTreeSet::new(), true).remedy.unwrap();
         for state in ["maint", "inval", "idle*", "mixed*", "maint|drain of power fails"] {
             let text = remedy(&format!("gpu01|{state}\n"));
             assert!(!text.contains("RESUME"), "{state}: {text}");

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
 
-use crate::storage::{WriteError, open_checked, resolve, unwaiting};
+use crate::storage::{WriteError, nonblocking_flags, open_checked, resolve};
 
 /// Largest log. The one before it is kept beside it.
 const MAX_BYTES: u64 = 32 << 20;
@@ -31,7 +31,8 @@ impl LogFile {
     fn with_limit(path: &Path, limit: u64) -> Result<Self, WriteError> {
         let failed = WriteError::failed(path);
         if is_stream(path) {
-            let opened = OpenOptions::new().write(true).custom_flags(unwaiting()).open(path);
+            let opened =
+                OpenOptions::new().write(true).custom_flags(nonblocking_flags()).open(path);
             let file = opened.map_err(|error| match Errno::from_io_error(&error) {
                 Some(Errno::NXIO) => WriteError::Refused {
                     what: format!("{} is a pipe that nobody reads", path.display()),
@@ -42,7 +43,7 @@ impl LogFile {
             return Ok(Self { file, path: None, length: 0, limit });
         }
         let target = resolve(path)?;
-        let file = open_checked(path, &target, &mut appending())?;
+        let file = open_checked(path, &target, &mut append_options())?;
         let length = file.metadata().map_err(failed)?.len();
         Ok(Self { file, path: Some(target), length, limit })
     }
@@ -51,7 +52,7 @@ impl LogFile {
     pub fn add(&mut self, line: &str) {
         let length = u64::try_from(line.len()).unwrap_or(u64::MAX).saturating_add(1);
         // Where it cannot go on elsewhere, a log that is full stays as it is.
-        if self.length.saturating_add(length) > self.limit && self.turn_over().is_err() {
+        if self.length.saturating_add(length) > self.limit && self.rotate().is_err() {
             return;
         }
         // In one piece, so that a pipe takes all of it or nothing.
@@ -61,7 +62,7 @@ impl LogFile {
     }
 
     /// Goes on in a new file; the one that is full becomes `FILE.1`.
-    fn turn_over(&mut self) -> io::Result<()> {
+    fn rotate(&mut self) -> io::Result<()> {
         let Some(path) = self.path.clone() else { return Ok(()) };
         let mut older = path.as_os_str().to_owned();
         older.push(".1");
@@ -73,7 +74,7 @@ impl LogFile {
             }
             fs::rename(&path, &older)?;
         }
-        let file = open_checked(&path, &path, &mut appending()).map_err(io::Error::from)?;
+        let file = open_checked(&path, &path, &mut append_options()).map_err(io::Error::from)?;
         file.set_permissions(about.permissions())?;
         self.length = file.metadata()?.len();
         self.file = file;
@@ -82,7 +83,7 @@ impl LogFile {
 }
 
 /// How a log is opened: its owner alone can read one that is new.
-fn appending() -> OpenOptions {
+fn append_options() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.append(true).create(true).mode(0o600);
     options
@@ -157,7 +158,7 @@ mod tests {
         let said = LogFile::open(&path).unwrap_err().to_string();
         assert!(said.contains("pipe is a pipe that nobody reads; start its reader"), "{said}");
         let mut options = OpenOptions::new();
-        let mut reader = options.read(true).custom_flags(unwaiting()).open(&path).unwrap();
+        let mut reader = options.read(true).custom_flags(nonblocking_flags()).open(&path).unwrap();
         let mut log = LogFile::open(&path).unwrap();
         let line = "x".repeat(999);
         (0..1000).for_each(|_| log.add(&line));

@@ -5,14 +5,14 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::storage::Stamp;
+use crate::storage::FileVersion;
 
 /// Largest file that is read, in bytes; key and `known_hosts` files are far smaller.
 const MAX_FILE_SIZE: u64 = 64 * 1024 * 1024;
 
 /// Values parsed from files, by path.
 #[derive(Debug)]
-pub(super) struct FileCache<T>(Mutex<BTreeMap<PathBuf, (Option<Stamp>, T)>>);
+pub(super) struct FileCache<T>(Mutex<BTreeMap<PathBuf, (Option<FileVersion>, T)>>);
 
 impl<T> Default for FileCache<T> {
     fn default() -> Self {
@@ -23,7 +23,7 @@ impl<T> Default for FileCache<T> {
 impl<T: Clone> FileCache<T> {
     /// Returns the value of a file; parses it again if the file has changed.
     pub(super) fn get(&self, path: &Path, make: impl FnOnce(&Path) -> T) -> T {
-        let stamp = Stamp::of(path);
+        let stamp = FileVersion::of(path);
         let mut values = lock(&self.0);
         if let Some((of, value)) = values.get(path)
             && *of == stamp
@@ -37,7 +37,7 @@ impl<T: Clone> FileCache<T> {
 
     /// Sets the value for the current content of a file.
     pub(super) fn set(&self, path: &Path, value: T) {
-        let stamp = Stamp::of(path);
+        let stamp = FileVersion::of(path);
         lock(&self.0).insert(path.to_owned(), (stamp, value));
     }
 }

@@ -5,7 +5,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpListener;
 
 use crate::lab::{ADDRESS, Lab, free_port, node, run, system};
-use crate::{doctor, examine_with, failure, hasty, is_well, known, row, says};
+use crate::{doctor, examine_with, failure, hasty, is_healthy, known, row, says};
 
 #[tokio::test]
 async fn a_name_nobody_knows() {
@@ -17,7 +17,7 @@ async fn a_name_nobody_knows() {
     says(failed, "nosuch.invalid");
     says(failed, &format!("correct HostName in {}:2", lab.path("config").display()));
     lab.write_config(sshd.port, "");
-    is_well(&doctor(&lab).await);
+    is_healthy(&doctor(&lab).await);
 }
 
 #[tokio::test]
@@ -32,7 +32,7 @@ async fn a_port_where_nobody_listens() {
     says(failed, &format!("{ADDRESS}:{closed}: connection refused"));
     says(failed, &format!("correct Port in {}:4", lab.path("config").display()));
     lab.write_config(sshd.port, "");
-    is_well(&doctor(&lab).await);
+    is_healthy(&doctor(&lab).await);
 }
 
 #[tokio::test]
@@ -77,7 +77,7 @@ async fn a_host_key_nobody_has_accepted() {
     let offered = lab.transport().host_key(&node()).await.unwrap();
     write_known_hosts(&[offered.entry]).unwrap();
     let report = doctor(&lab).await;
-    is_well(&report);
+    is_healthy(&report);
     says(row(&report, "host key"), &format!("known by {}:1", lab.path("known").display()));
 }
 
@@ -87,7 +87,7 @@ async fn a_host_key_that_is_believed_at_first_sight_is_a_note() {
     let sshd = lab.sshd("").await;
     lab.write_config(sshd.port, "Host node\n StrictHostKeyChecking accept-new");
     let report = doctor(&lab).await;
-    is_well(&report);
+    is_healthy(&report);
     says(row(&report, "host key"), "believed all the same, by StrictHostKeyChecking");
     says(row(&report, "configuration"), "StrictHostKeyChecking accept-new (");
 }
@@ -107,7 +107,7 @@ async fn a_host_key_that_has_changed() {
     run("ssh-keygen", &["-f", known.to_str().unwrap(), "-R", &name]).await;
     let offered = lab.transport().host_key(&node()).await.unwrap();
     write_known_hosts(&[offered.entry]).unwrap();
-    is_well(&doctor(&lab).await);
+    is_healthy(&doctor(&lab).await);
 }
 
 #[tokio::test]
@@ -124,7 +124,7 @@ async fn a_host_key_that_is_revoked() {
     drop(sshd);
     let sshd = lab.sshd("").await;
     lab.trust(&sshd);
-    is_well(&doctor(&lab).await);
+    is_healthy(&doctor(&lab).await);
 }
 
 #[tokio::test]
@@ -143,7 +143,7 @@ async fn a_key_the_node_refuses() {
     );
     lab.authorize("id");
     let report = doctor(&lab).await;
-    is_well(&report);
+    is_healthy(&report);
     says(row(&report, "login"), "accepted: ");
 }
 
@@ -169,7 +169,7 @@ async fn a_key_without_its_passphrase() {
     );
     let transport = lab.transport();
     transport.unlock(&file, "open sesame".to_owned()).await.unwrap();
-    is_well(&examine_with(&transport, &node()).await);
+    is_healthy(&examine_with(&transport, &node()).await);
 }
 
 #[tokio::test]
@@ -183,7 +183,7 @@ async fn a_node_that_takes_only_passwords() {
     says(failed, "    PubkeyAuthentication yes");
     drop(sshd);
     let _sshd = known(&lab, "PasswordAuthentication yes").await;
-    is_well(&doctor(&lab).await);
+    is_healthy(&doctor(&lab).await);
 }
 
 #[tokio::test]
@@ -209,7 +209,7 @@ async fn a_gateway_that_forwards_nothing() {
     let bastion = lab.sshd("").await;
     jump(bastion.port);
     let report = doctor(&lab).await;
-    is_well(&report);
+    is_healthy(&report);
     says(row(&report, "connection"), "bastion has connected us");
     says(row(&report, "way"), "logged in as");
 }
@@ -225,7 +225,7 @@ async fn a_line_of_ssh_config_that_is_wrong() {
     says(failed, "2");
     says(failed, "ssh -G node reads it too");
     lab.write_config(sshd.port, "");
-    is_well(&doctor(&lab).await);
+    is_healthy(&doctor(&lab).await);
 }
 
 #[tokio::test]
@@ -241,7 +241,7 @@ async fn an_agent_that_is_dead() {
     says(failed, "start an agent with your key");
     let _agent = lab.start_agent().await;
     lab.add_to_agent("kept").await;
-    is_well(&doctor(&lab).await);
+    is_healthy(&doctor(&lab).await);
     drop(sshd);
 }
 
@@ -256,7 +256,7 @@ async fn two_sides_without_a_common_algorithm() {
     drop(sshd);
     let _sshd = known(&lab, "KexAlgorithms diffie-hellman-group18-sha512,curve25519-sha256").await;
     let report = doctor(&lab).await;
-    is_well(&report);
+    is_healthy(&report);
     says(row(&report, "key exchange"), "curve25519-sha256, ");
 }
 
@@ -269,7 +269,7 @@ async fn a_node_without_room_for_sessions() {
     says(failed, "    MaxSessions 100");
     drop(sshd);
     let _sshd = known(&lab, "MaxSessions 1").await;
-    is_well(&doctor(&lab).await);
+    is_healthy(&doctor(&lab).await);
 }
 
 #[tokio::test]
@@ -294,7 +294,7 @@ async fn a_host_certificate_that_has_expired() {
     drop(sshd);
     let _sshd = sign("-1d:+1d").await;
     let report = doctor(&lab).await;
-    is_well(&report);
+    is_healthy(&report);
     says(row(&report, "host key"), "certified by the authority in");
 }
 
@@ -304,11 +304,11 @@ async fn a_node_only_the_ssh_program_can_reach() {
     let _sshd = known(&lab, "KexAlgorithms diffie-hellman-group18-sha512").await;
     let auto = Transport::new(Options { mode: TransportMode::Auto, ..lab.options() });
     let report = examine_with(&auto, &node()).await;
-    is_well(&report);
+    is_healthy(&report);
     says(row(&report, "gtop's own SSH"), "no common key exchange algorithm");
     says(row(&report, "ssh program"), "ssh reaches the node");
     let program = Transport::new(Options { mode: TransportMode::Ssh, ..lab.options() });
-    is_well(&examine_with(&program, &node()).await);
+    is_healthy(&examine_with(&program, &node()).await);
     let refused = system("nobody", None, Some(free_port().await));
     let report = examine_with(&program, &refused).await;
     failure(&report, "ssh program");
@@ -325,7 +325,7 @@ async fn the_configuration_is_told_as_ssh_has_it_and_what_nobody_follows_is_name
     );
     lab.write_config(sshd.port, &options);
     let report = doctor(&lab).await;
-    is_well(&report);
+    is_healthy(&report);
     let config = lab.path("config").display().to_string();
     let told = row(&report, "configuration");
     says(told, &format!("not followed: ForwardAgent ({config}:3), SendEnv ({config}:2)"));
@@ -334,7 +334,7 @@ async fn the_configuration_is_told_as_ssh_has_it_and_what_nobody_follows_is_name
     // The same where only ssh can tell.
     lab.write_config(sshd.port, &format!("Match exec true\n{options}"));
     let report = doctor(&lab).await;
-    is_well(&report);
+    is_healthy(&report);
     let told = row(&report, "configuration");
     for option in [
         "HostName 127.0.7.1",

@@ -3,10 +3,10 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use gtop::doctor::Mark;
+use gtop::doctor::StepStatus;
 
 use crate::lab::{Lab, local};
-use crate::{doctor, examine_with, failure, is_well, known, row, says};
+use crate::{doctor, examine_with, failure, is_healthy, known, row, says};
 
 /// Puts a program of this name before all others on the node's search path.
 fn stub(lab: &Lab, name: &str, script: &str) -> String {
@@ -44,7 +44,7 @@ async fn a_login_shell_that_ends_first() {
     says(failure(&doctor(&lab).await, "login shell"), "1, after: Your password has expired");
     drop(sshd);
     let _sshd = known(&lab, "").await;
-    is_well(&doctor(&lab).await);
+    is_healthy(&doctor(&lab).await);
 }
 
 #[tokio::test]
@@ -68,7 +68,7 @@ async fn a_restricted_account() {
     says(failed, "the login shell ended first, exit status 1");
     says(failed, "a forced command");
     lab.write("authorized", &open);
-    is_well(&doctor(&lab).await);
+    is_healthy(&doctor(&lab).await);
 }
 
 #[tokio::test]
@@ -77,9 +77,9 @@ async fn a_login_shell_that_talks_is_worth_a_note() {
     let line = instead("printf 'Welcome\\033[2J\\nto gpu01\\n'; eval \"$SSH_ORIGINAL_COMMAND\"");
     let _sshd = known(&lab, &line).await;
     let report = doctor(&lab).await;
-    is_well(&report);
+    is_healthy(&report);
     let shell = row(&report, "login shell");
-    assert_eq!(shell.mark, Mark::Note);
+    assert_eq!(shell.mark, StepStatus::Note);
     assert_eq!(shell.found, "prints 21 bytes before the probe, first: Welcome [2J");
 }
 
@@ -89,9 +89,9 @@ async fn a_node_without_python_is_a_note_with_its_reasons() {
     let path = stub(&lab, "python3", "[ $1 = -V ] && echo Python 3.4.10; exit 1");
     let _sshd = known(&lab, &format!("{path}\n{}", elsewhere())).await;
     let report = doctor(&lab).await;
-    is_well(&report);
+    is_healthy(&report);
     let interpreter = row(&report, "interpreter");
-    assert_eq!(interpreter.mark, Mark::Note);
+    assert_eq!(interpreter.mark, StepStatus::Note);
     says(interpreter, "sh (");
     says(interpreter, "/nowhere/python3: not there");
     says(interpreter, "Python 3.4.10, and 3.6 is needed");
@@ -103,7 +103,7 @@ async fn python_is_named_with_its_place() {
     let _sshd = known(&lab, "").await;
     let report = doctor(&lab).await;
     let interpreter = row(&report, "interpreter");
-    assert_eq!(interpreter.mark, Mark::Ok);
+    assert_eq!(interpreter.mark, StepStatus::Ok);
     says(interpreter, "python3");
     says(row(&report, "clock"), "agrees with ours");
     says(row(&report, "probe"), "ticks a second");
@@ -123,7 +123,7 @@ async fn a_driver_of_another_version_than_its_library() {
     // What comes after it is told all the same.
     says(row(&report, "clock"), "agrees");
     fs::remove_file(lab.path("bin/nvidia-smi")).unwrap();
-    is_well(&doctor(&lab).await);
+    is_healthy(&doctor(&lab).await);
 }
 
 #[tokio::test]
@@ -143,9 +143,9 @@ async fn a_node_without_a_driver_is_a_note() {
     let Some(lab) = Lab::new().await else { return };
     let _sshd = known(&lab, "SetEnv PATH=/bin").await;
     let report = doctor(&lab).await;
-    is_well(&report);
+    is_healthy(&report);
     let smi = row(&report, "nvidia-smi");
-    if smi.mark == Mark::Note {
+    if smi.mark == StepStatus::Note {
         says(smi, "nvidia-smi not found");
         says(smi, "a CPU node needs none");
     }
@@ -155,8 +155,8 @@ async fn a_node_without_a_driver_is_a_note() {
 async fn this_machine_needs_no_way() {
     let Some(lab) = Lab::new().await else { return };
     let report = examine_with(&lab.transport(), &local()).await;
-    is_well(&report);
+    is_healthy(&report);
     for step in gtop::doctor::STEPS {
-        assert_eq!(row(&report, step).mark, Mark::Apart);
+        assert_eq!(row(&report, step).mark, StepStatus::NotApplicable);
     }
 }

@@ -6,7 +6,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::storage::Stamp;
+use crate::storage::FileVersion;
 use crate::transport::fault::{self, Fault};
 use crate::transport::ssh_config::options::OptionSpec;
 use crate::transport::ssh_config::parse::{
@@ -74,7 +74,7 @@ pub(super) struct ConfigTree {
     pub(super) files: Result<Vec<ConfigFile>, ConfigError>,
     /// A line requests a second pass over the files.
     pub(super) wants_final: bool,
-    stamps: Vec<(PathBuf, Option<Stamp>)>,
+    stamps: Vec<(PathBuf, Option<FileVersion>)>,
 }
 
 /// The files to read.
@@ -97,13 +97,13 @@ impl ConfigTree {
 
     /// Returns true if no file or folder has changed.
     pub(super) fn is_current(&self) -> bool {
-        self.stamps.iter().all(|(path, stamp)| Stamp::of(path) == *stamp)
+        self.stamps.iter().all(|(path, stamp)| FileVersion::of(path) == *stamp)
     }
 }
 
 struct Reader<'a> {
     env: &'a LocalEnv,
-    stamps: Vec<(PathBuf, Option<Stamp>)>,
+    stamps: Vec<(PathBuf, Option<FileVersion>)>,
     left: u64,
     wants_final: bool,
 }
@@ -150,7 +150,7 @@ impl Reader<'_> {
         path: &Path,
         reason: IncludeContext,
     ) -> Result<std::io::Result<ConfigFile>, ConfigError> {
-        self.stamps.push((path.to_owned(), Stamp::of(path)));
+        self.stamps.push((path.to_owned(), FileVersion::of(path)));
         if reason.depth > MAX_DEPTH {
             return Err(ConfigError::file(path, "too many recursive configuration includes, at"));
         }
@@ -258,7 +258,7 @@ impl Reader<'_> {
             };
             let stamps = &mut self.stamps;
             let found = glob::find(&pattern, |path| {
-                stamps.push((path.to_owned(), Stamp::of(path)));
+                stamps.push((path.to_owned(), FileVersion::of(path)));
             });
             for path in found {
                 let inner = IncludeContext { is_checked: true, depth: reason.depth + 1, ..reason };

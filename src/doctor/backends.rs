@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
 use crate::collect::Handshake;
-use crate::doctor::{Mark, Row};
+use crate::doctor::{StepResult, StepStatus};
 use crate::fields::{DEVICE, Value};
 use crate::model::{
     BackendState, Device, DeviceFault, Reason, Sample, Source, SourceFault, SourceFaultKind, clean,
@@ -15,16 +15,16 @@ use crate::time::{Clock, Timestamp};
 use crate::wire::{Body, Decoded, Decoder};
 
 /// How long an interface may take to say something: a call that hangs is told after three seconds.
-const PATIENCE: Duration = Duration::from_secs(8);
+const BACKEND_TIMEOUT: Duration = Duration::from_secs(8);
 
 /// What one interface has said.
 #[derive(Debug, Default)]
-struct Said {
+struct BackendResult {
     devices: Option<Vec<Device>>,
     fault: Option<SourceFault>,
 }
 
-impl Said {
+impl BackendResult {
     /// A driver that is being loaded may still answer.
     fn has_failed(&self) -> bool {
         self.fault.as_ref().is_some_and(|fault| fault.kind != SourceFaultKind::Starting)
@@ -37,16 +37,16 @@ pub(super) async fn rows(
     hello: &Body,
     clock: &Clock,
     arrival: Timestamp,
-    rows: &mut Vec<Row>,
+    rows: &mut Vec<StepResult>,
 ) {
     let mut decoder = Decoder::default();
     let Some(Decoded::Hello(hello)) = decoder.decode(hello, arrival) else { return };
     let mut states = hello.backends;
-    let mut said: BTreeMap<Source, Said> = BTreeMap::new();
+    let mut said: BTreeMap<Source, BackendResult> = BTreeMap::new();
     let began = Instant::now();
     let mut is_lost = None;
     while !is_complete(&states, &said) {
-        let frame = match timeout_at(began + PATIENCE, visit.next_frame()).await {
+        let frame = match timeout_at(began + BACKEND_TIMEOUT, visit.next_frame()).await {
             Ok(Ok(frame)) => frame,
             Ok(Err(fault)) => {
                 is_lost = Some(fault);
@@ -56,7 +56,7 @@ pub(super) async fn rows(
         };
         match decoder.decode(&frame.body, clock.now()) {
             Some(Decoded::Hello(again)) => states = again.backends,
-            Some(Decoded::Sample(sample)) => hear(*sample, &mut said),
+            Some(Decoded::Sample(sample)) => record_sample(*sample, &mut said),
             Some(Decoded::Event(_) | Decoded::Bye(_)) | None => {}
         }
     }
@@ -65,19 +65,19 @@ pub(super) async fn rows(
         rows.push(row(state, said.remove(&state.source).unwrap_or_default(), took));
     }
     if let Some(fault) = is_lost {
-        let row = Row::new("samples", Mark::Failed, clean(&fault.message(), 400));
+        let row = StepResult::new("samples", StepStatus::Failed, clean(&fault.message(), 400));
         rows.push(row.took(took).remedy(fault.kind.remedy()));
     }
 }
 
-fn is_complete(states: &[BackendState], said: &BTreeMap<Source, Said>) -> bool {
+fn is_complete(states: &[BackendState], said: &BTreeMap<Source, BackendResult>) -> bool {
     states.iter().all(|state| {
-        let answered = |said: &Said| said.devices.is_some() || said.has_failed();
+        let answered = |said: &BackendResult| said.devices.is_some() || said.has_failed();
         state.absent.is_some() || said.get(&state.source).is_some_and(answered)
     })
 }
 
-fn hear(sample: Sample, said: &mut BTreeMap<Source, Said>) {
+fn record_sample(sample: Sample, said: &mut BTreeMap<Source, BackendResult>) {
     for backend in sample.backends {
         if let Some(devices) = backend.devices {
             let said = said.entry(backend.source).or_default();
@@ -90,7 +90,7 @@ fn hear(sample: Sample, said: &mut BTreeMap<Source, Said>) {
     }
 }
 
-fn row(state: &BackendState, said: Said, took: Duration) -> Row {
+fn row(state: &BackendState, said: BackendResult, took: Duration) -> StepResult {
     let name = clean(state.source.as_str(), 40);
     if let Some(why) = &state.absent {
         let remedy = if why.ends_with("needs python3") {
@@ -98,11 +98,12 @@ fn row(state: &BackendState, said: Said, took: Duration) -> Row {
         } else {
             SourceFaultKind::NoLibrary.remedy()
         };
-        return Row::new(&name, Mark::Note, why.to_string()).remedy(remedy);
+        return StepResult::new(&name, StepStatus::Note, why.to_string()).remedy(remedy);
     }
     if let Some(fault) = said.fault {
         let kind = fault.kind;
-        let mark = if kind == SourceFaultKind::NoLibrary { Mark::Note } else { Mark::Failed };
+        let mark =
+            if kind == SourceFaultKind::NoLibrary { StepStatus::Note } else { StepStatus::Failed };
         let call = clean(&fault.call, 100);
         let lasting = if matches!(kind, SourceFaultKind::Stuck | SourceFaultKind::Starting) {
             format!(" for {} s", fault.duration.as_secs())
@@ -112,21 +113,23 @@ fn row(state: &BackendState, said: Said, took: Duration) -> Row {
         let message = clean(&fault.message, 200);
         let message = if message.is_empty() { message } else { format!(": {message}") };
         let found = format!("{}{lasting} ({call}){message}", kind.label());
-        return Row::new(&name, mark, found).took(took).remedy(kind.remedy());
+        return StepResult::new(&name, mark, found).took(took).remedy(kind.remedy());
     }
     let Some(devices) = said.devices else {
-        let found = format!("said nothing within {} s", PATIENCE.as_secs());
-        return Row::new(&name, Mark::Failed, found).took(took).remedy("run it there by hand");
+        let found = format!("said nothing within {} s", BACKEND_TIMEOUT.as_secs());
+        return StepResult::new(&name, StepStatus::Failed, found)
+            .took(took)
+            .remedy("run it there by hand");
     };
-    let broken: Vec<String> = devices.iter().filter_map(broken).collect();
-    let mark = if broken.is_empty() { Mark::Ok } else { Mark::Failed };
-    let details = broken.into_iter().chain(lacks(&devices)).collect();
-    let row = Row::new(&name, mark, kinds(&devices)).took(took).details(details);
-    if mark == Mark::Failed { row.remedy(SourceFaultKind::Lost.remedy()) } else { row }
+    let faulty: Vec<String> = devices.iter().filter_map(faulty).collect();
+    let mark = if faulty.is_empty() { StepStatus::Ok } else { StepStatus::Failed };
+    let details = faulty.into_iter().chain(missing_fields(&devices)).collect();
+    let row = StepResult::new(&name, mark, summarize_devices(&devices)).took(took).details(details);
+    if mark == StepStatus::Failed { row.remedy(SourceFaultKind::Lost.remedy()) } else { row }
 }
 
 /// Returns how many devices of which model there are, and the driver.
-fn kinds(devices: &[Device]) -> String {
+fn summarize_devices(devices: &[Device]) -> String {
     let whole: Vec<&Device> = devices.iter().filter(|device| device.parent.is_none()).collect();
     let mut models: BTreeMap<String, usize> = BTreeMap::new();
     let mut drivers = BTreeSet::new();
@@ -153,7 +156,7 @@ fn kinds(devices: &[Device]) -> String {
 }
 
 /// Says what is wrong with a device, when anything is.
-fn broken(device: &Device) -> Option<String> {
+fn faulty(device: &Device) -> Option<String> {
     let why = match device.fault.as_ref()? {
         DeviceFault::Lost => "lost by the driver".to_owned(),
         DeviceFault::NeedsReset => "needs a reset".to_owned(),
@@ -166,7 +169,7 @@ fn broken(device: &Device) -> Option<String> {
 }
 
 /// Returns a line for each reason why values are missing.
-fn lacks(devices: &[Device]) -> Vec<String> {
+fn missing_fields(devices: &[Device]) -> Vec<String> {
     let mut by_reason: BTreeMap<&'static str, Vec<&'static str>> = BTreeMap::new();
     for field in DEVICE {
         let missing = devices.iter().filter(|device| device.fault.is_none()).find_map(|device| {

@@ -3,12 +3,12 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
-use crate::doctor::{Mark, Report, Row};
+use crate::doctor::{Report, StepResult, StepStatus};
 
 /// Writes the report of one node.
 pub fn write_text(out: &mut impl Write, report: &Report) -> io::Result<()> {
     writeln!(out, "{}", report.node)?;
-    let rows = folded(&report.rows);
+    let rows = merge_not_applicable(&report.rows);
     let width = rows.iter().map(|row| row.step.chars().count()).max().unwrap_or_default();
     for row in &rows {
         write_row(out, row, width)?;
@@ -16,9 +16,9 @@ pub fn write_text(out: &mut impl Write, report: &Report) -> io::Result<()> {
     Ok(())
 }
 
-fn write_row(out: &mut impl Write, row: &Row, width: usize) -> io::Result<()> {
+fn write_row(out: &mut impl Write, row: &StepResult, width: usize) -> io::Result<()> {
     let took = row.took.map(milliseconds).unwrap_or_default();
-    let Row { step, mark, found, .. } = row;
+    let StepResult { step, mark, found, .. } = row;
     writeln!(out, "  {:<6}  {step:<width$} {took:>9}  {found}", mark.word())?;
     let margin = width + 20;
     for detail in &row.details {
@@ -32,12 +32,14 @@ fn write_row(out: &mut impl Write, row: &Row, width: usize) -> io::Result<()> {
 }
 
 /// Makes one line of steps that do not apply for the same reason.
-fn folded(rows: &[Row]) -> Vec<Row> {
-    let mut folded: Vec<Row> = Vec::new();
+fn merge_not_applicable(rows: &[StepResult]) -> Vec<StepResult> {
+    let mut folded: Vec<StepResult> = Vec::new();
     for row in rows {
         match folded.last_mut() {
             Some(last)
-                if row.mark == Mark::Apart && last.mark == row.mark && last.found == row.found =>
+                if row.mark == StepStatus::NotApplicable
+                    && last.mark == row.mark
+                    && last.found == row.found =>
             {
                 let first = last.step.split(" to ").next().unwrap_or_default();
                 last.step = format!("{first} to {}", row.step);
@@ -65,14 +67,15 @@ mod tests {
 
     #[test]
     fn a_report_is_a_heading_and_a_line_a_step() {
-        let row = |step: &str, mark, found: &str| Row::new(step, mark, found);
+        let row = |step: &str, mark, found: &str| StepResult::new(step, mark, found);
         let by = "done by the gateway";
         let rows = vec![
-            row("configuration", Mark::Ok, "HostName 10.0.0.1").took(Duration::from_micros(1234)),
-            row("name", Mark::Apart, by),
-            row("connection", Mark::Apart, by),
-            row("greeting", Mark::Ok, "SSH-2.0-x").took(Duration::from_millis(25)),
-            row("login", Mark::Failed, "key refused")
+            row("configuration", StepStatus::Ok, "HostName 10.0.0.1")
+                .took(Duration::from_micros(1234)),
+            row("name", StepStatus::NotApplicable, by),
+            row("connection", StepStatus::NotApplicable, by),
+            row("greeting", StepStatus::Ok, "SSH-2.0-x").took(Duration::from_millis(25)),
+            row("login", StepStatus::Failed, "key refused")
                 .took(Duration::from_secs(12))
                 .details(vec!["refused: id".to_owned()])
                 .remedy("ssh-copy-id gpu01"),

@@ -5,14 +5,14 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::doctor::remedy::Advice;
-use crate::doctor::{Mark, Row};
+use crate::doctor::{StepResult, StepStatus};
 use crate::model::clean;
 use crate::transport::{
     ConnectEvent, ConnectPhase, CredentialOutcome, Fault, HostKeyStatus, RouteSummary, TracedEvent,
 };
 
 /// Longest sentence of a fault.
-const LONGEST: usize = 900;
+const MAX_LINE_CHARS: usize = 900;
 
 /// The step of the ssh program.
 const SSH_PROGRAM: &str = "ssh program";
@@ -25,26 +25,26 @@ const SRUN: &str = "srun";
 
 /// When the way was begun and ended.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Span {
+pub(super) struct Period {
     pub(super) began: Instant,
     pub(super) ended: Instant,
 }
 
 /// Returns a fault as one clean line.
 pub(super) fn sentence(fault: &Fault) -> String {
-    clean(&fault.to_string(), LONGEST)
+    clean(&fault.to_string(), MAX_LINE_CHARS)
 }
 
 /// Adds the steps of the way; `outcome` holds the text before login, or why the way did not end at
 /// the node.
 pub(super) fn rows(
     notes: &[TracedEvent],
-    span: Span,
+    span: Period,
     outcome: Result<Option<&str>, &Fault>,
     advice: &Advice,
-    rows: &mut Vec<Row>,
+    rows: &mut Vec<StepResult>,
 ) {
-    let mut path = Path {
+    let mut path = StepBuilder {
         rows,
         last: span.began,
         gateways: Vec::new(),
@@ -55,27 +55,27 @@ pub(super) fn rows(
         program: None,
     };
     for noted in notes {
-        path.follow(noted);
+        path.on_event(noted);
     }
     match outcome {
-        Ok(banner) => path.arrive(span.ended, banner),
+        Ok(banner) => path.finish(span.ended, banner),
         Err(fault) => path.fail(span.ended, fault, advice),
     }
 }
 
 /// A gateway being logged in to.
-struct Stop {
+struct Hop {
     name: String,
     began: Instant,
     found: Vec<String>,
 }
 
 /// What is known on the way.
-struct Path<'a> {
-    rows: &'a mut Vec<Row>,
+struct StepBuilder<'a> {
+    rows: &'a mut Vec<StepResult>,
     /// The end of the last step.
     last: Instant,
-    gateways: Vec<Stop>,
+    gateways: Vec<Hop>,
     /// Addresses that did not answer.
     failed: Vec<String>,
     offers: Vec<String>,
@@ -85,37 +85,37 @@ struct Path<'a> {
     program: Option<&'static str>,
 }
 
-impl Path<'_> {
+impl StepBuilder<'_> {
     fn since(&mut self, at: Instant) -> Duration {
         let took = at.saturating_duration_since(self.last);
         self.last = at;
         took
     }
 
-    fn push(&mut self, at: Instant, row: Row) {
+    fn push(&mut self, at: Instant, row: StepResult) {
         let took = self.since(at);
         self.rows.push(row.took(took));
     }
 
-    fn row(&mut self, step: &str) -> Option<&mut Row> {
+    fn row(&mut self, step: &str) -> Option<&mut StepResult> {
         self.rows.iter_mut().rev().find(|row| row.step == step)
     }
 
-    fn follow(&mut self, noted: &TracedEvent) {
+    fn on_event(&mut self, noted: &TracedEvent) {
         let TracedEvent { at, note } = noted;
         if let ConnectEvent::GatewayStarted(name) = note {
-            self.gateways.push(Stop { name: name.clone(), began: *at, found: Vec::new() });
+            self.gateways.push(Hop { name: name.clone(), began: *at, found: Vec::new() });
         } else if *note == ConnectEvent::GatewayFinished {
             self.leave_gateway(*at);
         } else if let Some(stop) = self.gateways.last_mut() {
-            stop.found.extend(brief(note));
+            stop.found.extend(gateway_text(note));
         } else {
-            self.follow_node(*at, note);
+            self.on_node_event(*at, note);
         }
     }
 
     fn leave_gateway(&mut self, at: Instant) {
-        let Some(Stop { name, began, found }) = self.gateways.pop() else { return };
+        let Some(Hop { name, began, found }) = self.gateways.pop() else { return };
         let took = at.saturating_duration_since(began).as_millis();
         let line = format!("{name}: {} ({took} ms)", found.join(", "));
         // The time of one that leads to another gateway is part of that one's.
@@ -126,7 +126,7 @@ impl Path<'_> {
         }
     }
 
-    fn follow_node(&mut self, at: Instant, note: &ConnectEvent) {
+    fn on_node_event(&mut self, at: Instant, note: &ConnectEvent) {
         match note {
             ConnectEvent::PhaseStarted(step) => {
                 if *step == ConnectPhase::Command {
@@ -135,74 +135,80 @@ impl Path<'_> {
                 self.step = *step;
             }
             ConnectEvent::Route(way) => {
-                let row = Row::new("way", Mark::Ok, words(way));
+                let row = StepResult::new("way", StepStatus::Ok, route_text(way));
                 self.push(at, row);
                 if *way != RouteSummary::Direct {
                     let by = match way {
                         RouteSummary::Command(_) => "done by the command",
                         RouteSummary::Gateways(_) | RouteSummary::Direct => "done by the gateway",
                     };
-                    self.rows.push(Row::new("name", Mark::Apart, by));
-                    self.rows.push(Row::new("connection", Mark::Apart, by));
+                    self.rows.push(StepResult::new("name", StepStatus::NotApplicable, by));
+                    self.rows.push(StepResult::new("connection", StepStatus::NotApplicable, by));
                 }
             }
             ConnectEvent::GatewayConnected(gateway) => {
                 let took = self.since(at);
                 if let Some(row) = self.row("connection") {
-                    row.mark = Mark::Ok;
+                    row.mark = StepStatus::Ok;
                     row.found = format!("{gateway} has connected us");
                     row.took = Some(took);
                 }
             }
             ConnectEvent::Resolved(addresses) => {
                 let found: Vec<_> = addresses.iter().map(|a| a.ip().to_string()).collect();
-                self.push(at, Row::new("name", Mark::Ok, found.join(", ")));
+                self.push(at, StepResult::new("name", StepStatus::Ok, found.join(", ")));
             }
             ConnectEvent::ConnectFailed { address, why } => {
                 self.failed.push(format!("{address}: {why}"));
             }
             ConnectEvent::Connected(address) => {
-                let mark = if self.failed.is_empty() { Mark::Ok } else { Mark::Note };
-                let row = Row::new("connection", mark, format!("{address} answers"));
+                let mark = if self.failed.is_empty() { StepStatus::Ok } else { StepStatus::Note };
+                let row = StepResult::new("connection", mark, format!("{address} answers"));
                 let row = row.details(std::mem::take(&mut self.failed));
                 self.push(at, row);
             }
             ConnectEvent::ServerVersion(text) => {
-                let mark = if text.starts_with("SSH-") { Mark::Ok } else { Mark::Note };
-                self.push(at, Row::new("greeting", mark, text.clone()));
+                let mark = if text.starts_with("SSH-") { StepStatus::Ok } else { StepStatus::Note };
+                self.push(at, StepResult::new("greeting", mark, text.clone()));
             }
-            ConnectEvent::Negotiated { exchange, cipher, mac } => self.agree(exchange, cipher, mac),
+            ConnectEvent::Negotiated { exchange, cipher, mac } => {
+                self.set_algorithms(exchange, cipher, mac)
+            }
             ConnectEvent::HostKey { algorithm, fingerprint, verdict, line, flaw } => {
-                self.push(at, Row::new("key exchange", Mark::Ok, "agreed"));
-                let (mark, verdict) = judged(verdict, line.as_ref());
+                self.push(at, StepResult::new("key exchange", StepStatus::Ok, "agreed"));
+                let (mark, verdict) = verdict_text(verdict, line.as_ref());
                 let flaw = flaw.iter().map(|flaw| format!("its certificate {flaw}")).collect();
                 let found = format!("{algorithm} {fingerprint}, {verdict}");
-                self.rows.push(Row::new("host key", mark, found).details(flaw));
+                self.rows.push(StepResult::new("host key", mark, found).details(flaw));
             }
             ConnectEvent::OfferedMethods(methods) => self.offers.clone_from(methods),
             ConnectEvent::CredentialTried { what, result } => {
-                self.tried.push(attempt(what, result))
+                self.tried.push(attempt_text(what, result))
             }
             ConnectEvent::LoggedIn { user } => {
-                let row = Row::new("login", Mark::Ok, format!("as {user}"));
-                let row = row.details(self.proofs());
+                let row = StepResult::new("login", StepStatus::Ok, format!("as {user}"));
+                let row = row.details(self.take_attempts());
                 self.push(at, row);
             }
             ConnectEvent::Fallback(fault) => {
-                let row = Row::new("gtop's own SSH", Mark::Note, clean(fault, LONGEST));
-                let row = row.details(self.proofs());
+                let row = StepResult::new(
+                    "gtop's own SSH",
+                    StepStatus::Note,
+                    clean(fault, MAX_LINE_CHARS),
+                );
+                let row = row.details(self.take_attempts());
                 self.push(at, row);
             }
             ConnectEvent::SshProgram(program) => {
-                self.leave_to(at, SSH_PROGRAM, clean(&program.to_string_lossy(), 200));
+                self.delegate(at, SSH_PROGRAM, clean(&program.to_string_lossy(), 200));
             }
             ConnectEvent::MasterFound(socket) => {
                 let found = format!("open at {}", clean(&socket.to_string_lossy(), 200));
-                self.push(at, Row::new(MASTER, Mark::Ok, found));
+                self.push(at, StepResult::new(MASTER, StepStatus::Ok, found));
             }
             ConnectEvent::MasterMissing => {
                 let found = "none is open; one would spare logins that ask (see ControlPath)";
-                self.push(at, Row::new(MASTER, Mark::Apart, found));
+                self.push(at, StepResult::new(MASTER, StepStatus::NotApplicable, found));
             }
             ConnectEvent::GatewayMaster { gateway, socket } => {
                 let socket = clean(&socket.to_string_lossy(), 200);
@@ -210,21 +216,25 @@ impl Path<'_> {
                     row.details.push(format!("{gateway}: over its master connection at {socket}"));
                 }
             }
-            ConnectEvent::SlurmStep(job) => self.leave_to(at, SRUN, format!("a step of job {job}")),
+            ConnectEvent::SlurmStep(job) => self.delegate(at, SRUN, format!("a step of job {job}")),
             ConnectEvent::SlurmStepFailed(fault) => {
                 self.program = None;
                 let tried =
-                    self.rows.extract_if(.., |row| row.step == SRUN && row.mark == Mark::Ok);
+                    self.rows.extract_if(.., |row| row.step == SRUN && row.mark == StepStatus::Ok);
                 let tried = tried.map(|row| format!("tried: {}", row.found)).collect();
-                self.push(at, Row::new(SRUN, Mark::Note, clean(fault, LONGEST)).details(tried));
+                self.push(
+                    at,
+                    StepResult::new(SRUN, StepStatus::Note, clean(fault, MAX_LINE_CHARS))
+                        .details(tried),
+                );
             }
-            ConnectEvent::Exec(command) => self.leave_to(at, "exec command", clean(command, 400)),
+            ConnectEvent::Exec(command) => self.delegate(at, "exec command", clean(command, 400)),
             ConnectEvent::GatewayStarted(_) | ConnectEvent::GatewayFinished => {}
         }
     }
 
     /// Notes what both sides agreed upon.
-    fn agree(&mut self, exchange: &str, cipher: &str, mac: &str) {
+    fn set_algorithms(&mut self, exchange: &str, cipher: &str, mac: &str) {
         if let Some(row) = self.row("key exchange") {
             // Some ciphers need none, and its name means nothing then.
             let mac = if cipher.contains("gcm") || cipher.contains("poly1305") {
@@ -235,26 +245,26 @@ impl Path<'_> {
             row.found = format!("{exchange}, {cipher}{mac}");
         }
         // Keys are agreed upon only with a host that is believed.
-        if let Some(row) = self.row("host key").filter(|row| row.mark == Mark::Note) {
+        if let Some(row) = self.row("host key").filter(|row| row.mark == StepStatus::Note) {
             row.found.push_str("; believed all the same, by StrictHostKeyChecking");
         }
     }
 
     /// Notes that a program does the rest.
-    fn leave_to(&mut self, at: Instant, step: &'static str, found: String) {
+    fn delegate(&mut self, at: Instant, step: &'static str, found: String) {
         self.program = Some(step);
         self.last = at;
-        self.rows.push(Row::new(step, Mark::Ok, found));
+        self.rows.push(StepResult::new(step, StepStatus::Ok, found));
     }
 
     /// Returns what the node offers, and what was tried.
-    fn proofs(&mut self) -> Vec<String> {
+    fn take_attempts(&mut self) -> Vec<String> {
         let offers = std::mem::take(&mut self.offers);
         let offers = (!offers.is_empty()).then(|| format!("node offers: {}", offers.join(", ")));
         offers.into_iter().chain(std::mem::take(&mut self.tried)).collect()
     }
 
-    fn arrive(mut self, ended: Instant, banner: Option<&str>) {
+    fn finish(mut self, ended: Instant, banner: Option<&str>) {
         let took = self.since(ended);
         if let Some(step) = self.program {
             if let Some(row) = self.row(step) {
@@ -269,7 +279,7 @@ impl Path<'_> {
         }
         let banner = banner.and_then(|text| text.lines().find(|line| !line.trim().is_empty()));
         let details = banner.map(|line| format!("says before login: {}", clean(line, 200)));
-        let row = Row::new("channel", Mark::Ok, "open, the command was started");
+        let row = StepResult::new("channel", StepStatus::Ok, "open, the command was started");
         self.rows.push(row.took(took).details(details.into_iter().collect()));
     }
 
@@ -281,15 +291,15 @@ impl Path<'_> {
         let step = self.program.unwrap_or_else(|| step_of(fault, self.step));
         let mut details = std::mem::take(&mut self.failed);
         if step == "login" {
-            details.extend(self.proofs());
+            details.extend(self.take_attempts());
         }
         // What stands behind the step that failed was not reached.
         if let Some(place) = self.rows.iter().position(|row| row.step == step) {
-            let is_told = |row: &Row| row.mark != Mark::Apart;
+            let is_told = |row: &StepResult| row.mark != StepStatus::NotApplicable;
             let rest = self.rows.split_off(place + 1);
             self.rows.extend(rest.into_iter().filter(is_told));
             if let Some(row) = self.rows.get_mut(place) {
-                if row.mark != Mark::Apart {
+                if row.mark != StepStatus::NotApplicable {
                     let found = std::mem::take(&mut row.found);
                     let is_program = self.program == Some(step);
                     let found = if is_program { format!("tried: {found}") } else { found };
@@ -298,12 +308,12 @@ impl Path<'_> {
                 row.details.extend(details);
             }
         } else {
-            self.rows.push(Row::new(step, Mark::Failed, "").details(details));
+            self.rows.push(StepResult::new(step, StepStatus::Failed, "").details(details));
         }
         if let Some(row) = self.row(step) {
-            row.mark = Mark::Failed;
+            row.mark = StepStatus::Failed;
             row.found = sentence(fault);
-            row.remedy = Some(advice.of_transport(fault));
+            row.remedy = Some(advice.for_transport_fault(fault));
             row.took = row.took.or(Some(took)).max(Some(took));
         }
     }
@@ -361,7 +371,7 @@ const fn step_name(step: ConnectPhase) -> &'static str {
     }
 }
 
-fn words(way: &RouteSummary) -> String {
+fn route_text(way: &RouteSummary) -> String {
     match way {
         RouteSummary::Direct => "direct".to_owned(),
         RouteSummary::Gateways(names) => format!("through {}", clean(&names.join(", then "), 400)),
@@ -369,7 +379,10 @@ fn words(way: &RouteSummary) -> String {
     }
 }
 
-fn judged(verdict: &HostKeyStatus, line: Option<&(std::path::PathBuf, usize)>) -> (Mark, String) {
+fn verdict_text(
+    verdict: &HostKeyStatus,
+    line: Option<&(std::path::PathBuf, usize)>,
+) -> (StepStatus, String) {
     let place = |file: &std::path::Path, line: usize| {
         format!("{}:{line}", clean(&file.to_string_lossy(), 200))
     };
@@ -377,27 +390,27 @@ fn judged(verdict: &HostKeyStatus, line: Option<&(std::path::PathBuf, usize)>) -
         HostKeyStatus::Known => {
             let by =
                 line.map_or_else(String::new, |(file, line)| format!(" by {}", place(file, *line)));
-            (Mark::Ok, format!("known{by}"))
+            (StepStatus::Ok, format!("known{by}"))
         }
         HostKeyStatus::Certified { file, line } => {
-            (Mark::Ok, format!("certified by the authority in {}", place(file, *line)))
+            (StepStatus::Ok, format!("certified by the authority in {}", place(file, *line)))
         }
         HostKeyStatus::Exempt => {
-            (Mark::Ok, "not looked up, by NoHostAuthenticationForLocalhost".to_owned())
+            (StepStatus::Ok, "not looked up, by NoHostAuthenticationForLocalhost".to_owned())
         }
-        HostKeyStatus::Unknown => (Mark::Note, "in no known_hosts file".to_owned()),
+        HostKeyStatus::Unknown => (StepStatus::Note, "in no known_hosts file".to_owned()),
         HostKeyStatus::Changed { file, line, .. } => {
-            (Mark::Note, format!("not the one of {}", place(file, *line)))
+            (StepStatus::Note, format!("not the one of {}", place(file, *line)))
         }
         HostKeyStatus::Revoked { file, line } => {
             let file = clean(&file.to_string_lossy(), 200);
             let line = line.map_or_else(String::new, |line| format!(":{line}"));
-            (Mark::Note, format!("revoked in {file}{line}"))
+            (StepStatus::Note, format!("revoked in {file}{line}"))
         }
     }
 }
 
-fn attempt(what: &str, result: &CredentialOutcome) -> String {
+fn attempt_text(what: &str, result: &CredentialOutcome) -> String {
     match result {
         CredentialOutcome::Accepted => format!("accepted: {what}"),
         CredentialOutcome::Partial => format!("accepted, but not enough: {what}"),
@@ -407,15 +420,15 @@ fn attempt(what: &str, result: &CredentialOutcome) -> String {
 }
 
 /// Returns the little that is worth telling of a gateway.
-fn brief(note: &ConnectEvent) -> Option<String> {
+fn gateway_text(note: &ConnectEvent) -> Option<String> {
     match note {
         ConnectEvent::ConnectFailed { address, why } => Some(format!("{address}: {why}")),
         ConnectEvent::Connected(address) => Some(address.to_string()),
         ConnectEvent::ServerVersion(text) => Some(text.clone()),
         ConnectEvent::HostKey { algorithm, verdict, line, .. } => {
-            Some(format!("host key {algorithm} {}", judged(verdict, line.as_ref()).1))
+            Some(format!("host key {algorithm} {}", verdict_text(verdict, line.as_ref()).1))
         }
-        ConnectEvent::CredentialTried { what, result } => Some(attempt(what, result)),
+        ConnectEvent::CredentialTried { what, result } => Some(attempt_text(what, result)),
         ConnectEvent::LoggedIn { user } => Some(format!("logged in as {user}")),
         ConnectEvent::PhaseStarted(_)
         | ConnectEvent::Route(_)
@@ -460,8 +473,8 @@ mod tests {
         };
         let target = Target { name: NodeName::new("gpu01").unwrap(), reach: Reach::Ssh(ssh) };
         let mut found = Vec::new();
-        rows(&notes, Span { began, ended }, outcome, &Advice::about(&target), &mut found);
-        let line = |row: &Row| {
+        rows(&notes, Period { began, ended }, outcome, &Advice::about(&target), &mut found);
+        let line = |row: &StepResult| {
             let took = row.took.map_or(0, |took| took.as_millis());
             let details = row.details.join(" | ");
             format!("{} {} {took}: {} | {details}", row.mark.word(), row.step, row.found)

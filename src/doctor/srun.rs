@@ -5,44 +5,52 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::doctor::{Mark, Row, way};
+use crate::doctor::{StepResult, StepStatus, connect};
 use crate::inventory::slurm::{choose_step_jobs, step_job, targets_of_jobs};
 use crate::model::{Job, JobList, JobState};
 use crate::time::Clock;
 use crate::transport::{CLUSTER_CACHE_TTL, Fault, Reach, StepJob, StepSupport, Target, Transport};
 
 /// Adds what is found, and tells the transport of the jobs, as a watch does.
-pub(super) async fn rows(jobs: &[Job], transport: &Transport, clock: &Clock, rows: &mut Vec<Row>) {
+pub(super) async fn rows(
+    jobs: &[Job],
+    transport: &Transport,
+    clock: &Clock,
+    rows: &mut Vec<StepResult>,
+) {
     let list = JobList { jobs: jobs.to_vec(), ..JobList::default() };
     transport.update_jobs(|before| choose_step_jobs(&list, before));
     let began = Instant::now();
     let site = transport.step_support().await;
     let is_supported = site.version.is_ok();
     // Where nothing else may be used its faults are more than a note.
-    let trouble = if site.is_only_choice { Mark::Failed } else { Mark::Note };
-    rows.push(version(&site, trouble).took(began.elapsed()));
+    let trouble = if site.is_only_choice { StepStatus::Failed } else { StepStatus::Note };
+    rows.push(version_step(&site, trouble).took(began.elapsed()));
     if is_supported {
-        rows.extend(step(jobs, transport, trouble).await);
+        rows.extend(try_step(jobs, transport, trouble).await);
     }
-    rows.push(first(jobs, &site, transport, clock).await);
+    rows.push(preferred_transport(jobs, &site, transport, clock).await);
 }
 
-fn version(site: &StepSupport, trouble: Mark) -> Row {
+fn version_step(site: &StepSupport, trouble: StepStatus) -> StepResult {
     match &site.version {
-        Ok(version) => {
-            Row::new("srun", Mark::Ok, format!("{version}: a step keeps nobody waiting"))
-        }
+        Ok(version) => StepResult::new(
+            "srun",
+            StepStatus::Ok,
+            format!("{version}: a step keeps nobody waiting"),
+        ),
         Err(Fault::SlurmStep { cause, says }) => {
-            Row::new("srun", trouble, format!("{says}: {}", cause.words())).remedy(cause.remedy())
+            StepResult::new("srun", trouble, format!("{says}: {}", cause.words()))
+                .remedy(cause.remedy())
         }
-        Err(fault) => Row::new("srun", trouble, way::sentence(fault))
+        Err(fault) => StepResult::new("srun", trouble, connect::sentence(fault))
             .remedy("without srun nodes are reached by ssh only: load the Slurm module"),
     }
 }
 
 /// Tries a step beside those of a job, as a watch begins it; it takes nothing of what the job has.
 /// Where it does not begin the other jobs of the node are tried, as a watch does.
-async fn step(jobs: &[Job], transport: &Transport, trouble: Mark) -> Option<Row> {
+async fn try_step(jobs: &[Job], transport: &Transport, trouble: StepStatus) -> Option<StepResult> {
     let running = || jobs.iter().filter(|job| job.state == JobState::Running);
     let on_nodes = || running().filter_map(|job| Some((job, &job.allocations.first()?.node)));
     // One of somebody else's tells only what would be refused.
@@ -60,19 +68,19 @@ async fn step(jobs: &[Job], transport: &Transport, trouble: Mark) -> Option<Row>
         let fault = match transport.try_step(&job, node).await {
             Ok(()) => {
                 let found = format!("runs on {node} beside job {beside}");
-                break Row::new("step", Mark::Ok, found).details(failures);
+                break StepResult::new("step", StepStatus::Ok, found).details(failures);
             }
             Err(fault) => fault,
         };
-        let why = format!("no step beside job {beside}: {}", way::sentence(&fault));
+        let why = format!("no step beside job {beside}: {}", connect::sentence(&fault));
         let other = transport.pass_over(node, &job).then(|| transport.step_job(node)).flatten();
         if let Some(other) = other {
             failures.push(why);
             job = other;
             continue;
         }
-        let row = Row::new("step", trouble, why).details(failures);
-        break row.remedy(if trouble == Mark::Failed {
+        let row = StepResult::new("step", trouble, why).details(failures);
+        break row.remedy(if trouble == StepStatus::Failed {
             "let gtop reach the nodes by ssh: leave --transport srun out"
         } else {
             "where nodes take ssh none is needed; ask the administrator if both are forbidden"
@@ -83,18 +91,27 @@ async fn step(jobs: &[Job], transport: &Transport, trouble: Mark) -> Option<Row>
 
 /// Says which way is tried first. Where that is a step, because a node refused ssh some time ago,
 /// ssh is tried once more.
-async fn first(jobs: &[Job], site: &StepSupport, transport: &Transport, clock: &Clock) -> Row {
+async fn preferred_transport(
+    jobs: &[Job],
+    site: &StepSupport,
+    transport: &Transport,
+    clock: &Clock,
+) -> StepResult {
     let name = "first way";
     if site.is_ruled_out {
-        return Row::new(name, Mark::Ok, "what the options say, and no steps");
+        return StepResult::new(name, StepStatus::Ok, "what the options say, and no steps");
     }
     if site.is_only_choice {
-        return Row::new(name, Mark::Ok, "steps only, by --transport srun");
+        return StepResult::new(name, StepStatus::Ok, "steps only, by --transport srun");
     }
     let Some(at) = site.refused_at else {
         return match site.version {
-            Ok(_) => Row::new(name, Mark::Ok, "ssh; a step of the job where a node refuses it"),
-            Err(_) => Row::new(name, Mark::Ok, "ssh, and no other"),
+            Ok(_) => StepResult::new(
+                name,
+                StepStatus::Ok,
+                "ssh; a step of the job where a node refuses it",
+            ),
+            Err(_) => StepResult::new(name, StepStatus::Ok, "ssh, and no other"),
         };
     };
     let cluster = site.cluster.as_deref().unwrap_or("this one");
@@ -108,25 +125,25 @@ async fn first(jobs: &[Job], site: &StepSupport, transport: &Transport, clock: &
             "a step: a node of cluster {cluster} refused ssh {} ago, which counts for {left} more",
             days(age)
         );
-        return Row::new(name, Mark::Ok, known);
+        return StepResult::new(name, StepStatus::Ok, known);
     };
     let began = Instant::now();
     let node = &target.name;
     let row = match transport.retry_ssh(&target).await {
-        Ok(()) => Row::new(
+        Ok(()) => StepResult::new(
             name,
-            Mark::Ok,
+            StepStatus::Ok,
             format!(
                 "ssh, from now on: cluster {cluster} refused it {} ago, and {node} takes it today",
                 days(age)
             ),
         ),
-        Err(fault) => Row::new(
+        Err(fault) => StepResult::new(
             name,
-            Mark::Ok,
+            StepStatus::Ok,
             format!("a step: a node of cluster {cluster} refused ssh {} ago", days(age)),
         )
-        .details(vec![format!("ssh to {node} was tried again: {}", way::sentence(&fault))]),
+        .details(vec![format!("ssh to {node} was tried again: {}", connect::sentence(&fault))]),
     };
     row.took(began.elapsed())
 }
