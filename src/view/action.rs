@@ -1,4 +1,4 @@
-//! What is asked of a view, and what it asks for in turn.
+//! Actions that views handle, and the effects and node requests they return.
 
 use crate::model::{NodeName, ProcessRequest, ProcessResponse, RequestError};
 use crate::time::Timestamp;
@@ -7,7 +7,7 @@ use crate::view::input::Click;
 use crate::view::navigation::{Movement, View};
 use crate::view::{events, fleet, job, node, processes, users};
 
-/// What every view understands, each in its own way.
+/// An action that every view handles.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CommonAction {
     /// Move in the list or table.
@@ -30,25 +30,25 @@ pub enum CommonAction {
     Click(Click),
 }
 
-/// What a command leads to.
+/// The effect of an action on the rest of the UI.
 #[derive(Debug, Default)]
 pub enum ViewEffect {
     /// The screen may look different.
     #[default]
     Handled,
-    /// The view has no use for it.
+    /// The view does not handle the action.
     Ignored,
-    /// To be told once.
+    /// Shows this message once.
     Message(String),
-    /// Another view is to be shown.
+    /// Switches to another view.
     SwitchView(View),
-    /// Something is to be asked first.
+    /// Opens a dialog.
     OpenDialog(Dialog),
-    /// Nodes are to be asked; the answers come back to whoever asked.
+    /// Sends requests to nodes; the replies go to the view or dialog that sent them.
     RequestNodes(Vec<NodeRequest>),
 }
 
-/// A question to a node.
+/// A request to one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeRequest {
     /// The node.
@@ -57,7 +57,7 @@ pub struct NodeRequest {
     pub question: ProcessRequest,
 }
 
-/// What became of it.
+/// The reply to a request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NodeReply {
     /// What was asked, and whom.
@@ -68,10 +68,10 @@ pub struct NodeReply {
     pub at: Timestamp,
 }
 
-/// A command, or what only one view understands.
+/// An action for the current view or for one particular view.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ViewAction {
-    /// For whichever view one is in.
+    /// Handled by the current view.
     Common(CommonAction),
     /// For the fleet.
     Fleet(fleet::Action),

@@ -1,4 +1,4 @@
-//! A question in front of a view, answered by keys before anything else happens.
+//! Modal dialogs: while one is open, it receives every key.
 
 use crate::view::action::{CommonAction, NodeReply, NodeRequest, ViewAction, ViewEffect};
 use crate::view::input::Key;
@@ -23,10 +23,10 @@ pub enum Dialog {
     Signal(Box<SignalDialog>),
 }
 
-/// What a key did to it.
+/// The effect of a key.
 #[derive(Debug)]
 pub enum DialogEffect {
-    /// It is still open.
+    /// Stays open.
     KeepOpen,
     /// It is over.
     Close,
@@ -43,7 +43,6 @@ pub enum DialogEffect {
 }
 
 impl Dialog {
-    /// Takes a key.
     pub fn press(&mut self, _scene: RenderContext<'_>, key: Key) -> DialogEffect {
         match self {
             Self::Sort(menu) => match menu.press(key) {

@@ -1,4 +1,4 @@
-//! What the reader of the screen asks to see: words and comparisons over any field.
+//! Filter expressions: words and comparisons over any field.
 //!
 //! `util<10 mem>50% user=alice node~gpu0 !debug stale`: all terms must hold of one and the same
 //! node, device and process. A term about processes needs a process, one about devices a device;
@@ -210,7 +210,7 @@ impl Comparison {
         ("~", Self::Contains),
     ];
 
-    /// Says whether it asks for more or less.
+    /// Returns true if it asks for more or less.
     const fn is_order(self) -> bool {
         matches!(self, Self::Less | Self::AtMost | Self::More | Self::AtLeast)
     }
@@ -244,7 +244,7 @@ impl Filter {
         &self.text
     }
 
-    /// Says whether it takes everything.
+    /// Returns true if it takes everything.
     pub fn is_empty(&self) -> bool {
         self.terms.is_empty()
     }

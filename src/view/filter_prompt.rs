@@ -21,7 +21,7 @@ pub struct FilterPrompt {
     proposals: Option<(Vec<String>, usize)>,
 }
 
-/// What a key did to it.
+/// The effect of a key.
 #[derive(Clone, Debug)]
 pub enum FilterPromptEvent {
     /// It is being typed; this is what it means so far.
@@ -38,7 +38,6 @@ impl FilterPrompt {
     }
 
     #[expect(clippy::wildcard_enum_match_arm, reason = "most keys are the line's")]
-    /// Takes a key.
     pub fn press(&mut self, key: Key, fleet: &Fleet) -> FilterPromptEvent {
         match key {
             Key::NamedKey(NamedKey::Enter) if self.error.is_none() => {

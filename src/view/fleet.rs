@@ -170,7 +170,7 @@ pub(crate) fn handle(
 }
 
 impl State {
-    /// Says whether devices are shown as a map.
+    /// Returns true if devices are shown as a map.
     pub(crate) fn is_map(&self) -> bool {
         self.layout == Layout::Map
     }

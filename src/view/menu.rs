@@ -26,7 +26,7 @@ struct Row<T> {
 /// What a key did to a menu.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MenuEvent<T> {
-    /// It is still open.
+    /// Stays open.
     Pending,
     /// This was chosen.
     Selected(T),
@@ -61,7 +61,6 @@ impl<T: Clone> Menu<T> {
     }
 
     #[expect(clippy::wildcard_enum_match_arm, reason = "most keys mean nothing here")]
-    /// Takes a key.
     pub fn press(&mut self, key: Key) -> MenuEvent<T> {
         let step = match key {
             Key::NamedKey(NamedKey::Enter) => return self.picked(self.at),

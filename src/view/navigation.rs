@@ -385,7 +385,7 @@ impl Navigation {
         }
     }
 
-    /// Says whether the cursor is in the tables.
+    /// Returns true if the cursor is in the tables.
     pub fn is_in_table(&self) -> bool {
         self.cursor.is_some()
     }

@@ -1,4 +1,4 @@
-//! How a node stands, and the few words said about it in the list and over its panel.
+//! The status of a node, and the short notes shown for it in the list and above its panel.
 
 use std::time::Duration;
 
@@ -10,25 +10,25 @@ use crate::time::{Timestamp, age, format_duration};
 use crate::view::fleet_view::{FleetView, device_fault};
 use crate::view::line::{Tone, UNKNOWN};
 
-/// How a node stands at one moment.
+/// The state of a node at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NodeStatus {
-    /// Its turn to connect has not come.
+    /// The node waits for its turn to connect.
     Waiting,
-    /// A session is being opened, for the so-manieth time.
+    /// A session is being opened; the number of the attempt, from 1.
     Opening(u32),
-    /// The session is there, the first numbers are not.
+    /// The session is up; no sample has arrived yet.
     Starting,
-    /// Its numbers are new.
+    /// Its newest sample is fresh.
     Fresh,
-    /// Its numbers are this old.
+    /// Its newest sample is this old.
     Stale(Duration),
-    /// There is no session.
+    /// The session is down.
     Down,
 }
 
 impl NodeStatus {
-    /// Judges a node.
+    /// Returns the status of a node.
     pub(crate) fn of(node: &Node, now: Timestamp) -> Self {
         match &node.link {
             Link::Idle => Self::Waiting,
@@ -44,7 +44,7 @@ impl NodeStatus {
         }
     }
 
-    /// Says whether its numbers are new.
+    /// Returns true if its numbers are new.
     pub(crate) fn is_fresh(self) -> bool {
         self == Self::Fresh
     }

@@ -1,5 +1,5 @@
-//! What somebody chose by keys and settings can hold: the order of rows, the form of the fleet, what a
-//! node shows. Each goes by the name of its setting.
+//! UI preferences: what keys change and settings store, such as the sort order, the fleet layout and
+//! the charts of a node. Each has the name of its setting.
 
 use crate::view::display_options::{Density, DisplayOptions};
 use crate::view::fleet;
@@ -8,7 +8,7 @@ use crate::view::processes;
 use crate::view::sort_order::{SortColumn, SortOrder};
 use crate::view::users;
 
-/// A setting that keys change too, and what it is.
+/// The name of a setting that keys change too, and its value.
 pub type UiPreference = (&'static str, String);
 
 /// The settings that keys change too.
@@ -65,7 +65,7 @@ pub fn preferences(navigation: &Navigation, taste: &DisplayOptions) -> [UiPrefer
     named
 }
 
-/// Takes over what a setting says. What no view knows changes nothing.
+/// Restores one preference. Unknown names and values change nothing.
 pub fn restore_preference(navigation: &mut Navigation, name: &str, value: &str) {
     let is_on = value == "true";
     let by = |order: &mut SortOrder, columns: &[SortColumn]| {

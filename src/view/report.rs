@@ -1,4 +1,4 @@
-//! A picture for paper: one node in full, or a line for each of many and what is wrong below.
+//! The printed report: one node in full, or one line per node and the problems below.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! In which order rows stand: by one column, the largest or the first first, or the other way round.
+//! The sort order of rows: one column, and whether its usual direction is reversed.
 
 use crate::view::menu::Menu;
 
@@ -18,7 +18,7 @@ pub struct SortColumn {
 pub struct SortOrder {
     /// The name of the column.
     pub column: &'static str,
-    /// The other way round than usual.
+    /// The direction is the reverse of the usual one.
     pub is_inverted: bool,
 }
 

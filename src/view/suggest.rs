@@ -1,4 +1,4 @@
-//! The name somebody probably meant.
+//! Suggests the known name nearest to a mistyped one.
 
 /// Returns the known name that is nearest to what was written, the first of several.
 pub fn nearest<'a>(written: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {

@@ -67,7 +67,7 @@ impl Default for NameColumns {
 }
 
 impl ProcessKinds {
-    /// Says whether these are among them. What is not known is taken for computing: drivers that do
+    /// Returns true if these are among them. What is not known is taken for computing: drivers that do
     /// not tell the kind list only such processes.
     fn takes(self, kind: Reading<UseKind>) -> bool {
         let kind = kind.get().unwrap_or(UseKind::Compute);
@@ -82,7 +82,7 @@ impl ProcessKinds {
 }
 
 impl DisplaySelection {
-    /// Says whether some devices are left out.
+    /// Returns true if some devices are left out.
     pub fn selects_devices(&self) -> bool {
         self.devices.is_some() || self.visible.is_some()
     }
@@ -120,7 +120,7 @@ impl DisplaySelection {
         (!words.is_empty()).then_some(words)
     }
 
-    /// Says whether a device of a node is to be shown.
+    /// Returns true if a device of a node is to be shown.
     pub fn matches_device(&self, node: &Node, device: &Device) -> bool {
         let parent = device.parent.as_ref();
         let whole = parent.and_then(|uuid| node.devices.iter().find(|whole| whole.uuid == *uuid));
@@ -144,7 +144,7 @@ impl DisplaySelection {
         })
     }
 
-    /// Says whether a process is to be shown, on whatever device.
+    /// Returns true if a process is to be shown, on whatever device.
     pub fn matches_process(&self, node: &Node, used: &DeviceUse) -> bool {
         let Self { kinds, users, pids, .. } = self;
         let owner = || Some(node.process(used.pid)?.statics.user.known()?.as_ref());

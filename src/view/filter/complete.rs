@@ -1,4 +1,4 @@
-//! What could stand where the caret is.
+//! Completion of the word at the caret.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Whether a node, a device or a process is what was asked for.
+//! Matches nodes, devices and processes against a filter.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -25,18 +25,18 @@ struct Row<'a> {
 }
 
 impl Filter {
-    /// Says whether a node, or something on it, is asked for.
+    /// Returns true if a node, or something on it, is asked for.
     pub fn matches_node(&self, node: &Node, now: Timestamp) -> bool {
         self.terms.is_empty() || self.matches_rows(&self.rows_of_node(node, now))
     }
 
-    /// Says whether a device, or a process on it, is asked for.
+    /// Returns true if a device, or a process on it, is asked for.
     pub fn matches_device(&self, node: &Node, device: &Device, now: Timestamp) -> bool {
         let rows = || self.rows(node, std::slice::from_ref(device), now);
         self.terms.is_empty() || self.matches_rows(&rows())
     }
 
-    /// Says whether a process on a device is asked for.
+    /// Returns true if a process on a device is asked for.
     pub fn matches_usage(
         &self,
         node: &Node,
@@ -148,7 +148,7 @@ impl Predicate {
     }
 }
 
-/// Says whether the job of a row has a number as wanted. A job has several: `11` for processes,
+/// Returns true if the job of a row has a number as wanted. A job has several: `11` for processes,
 /// `2_1` for people, and `2` as a part of its array.
 fn is_job(row: Row<'_>, relation: Comparison, operand: &Operand) -> bool {
     let shown = row.job.map(|job| &*job.shown_id);

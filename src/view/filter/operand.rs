@@ -71,7 +71,7 @@ impl Operand {
         Ok(if is_name { Self::Text(text.to_lowercase()) } else { operand })
     }
 
-    /// Says whether a field's value is as wanted.
+    /// Returns true if a field's value is as wanted.
     pub(super) fn matches(&self, relation: Comparison, value: &Value) -> bool {
         let is_unknown = matches!(value, Value::Unknown(_));
         match (self, value) {
@@ -180,7 +180,7 @@ fn text_matches(relation: Comparison, operand: &str, text: &str) -> bool {
     }
 }
 
-/// Says whether a text is what a pattern describes, in which `*` stands for any letters.
+/// Returns true if a text is what a pattern describes, in which `*` stands for any letters.
 pub(super) fn glob_matches(pattern: &str, text: &str) -> bool {
     let Some((front, rest)) = pattern.split_once('*') else { return pattern == text };
     let Some(mut text) = text.strip_prefix(front) else { return false };

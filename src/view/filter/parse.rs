@@ -1,4 +1,4 @@
-//! From what was typed to terms, with every error at its place.
+//! Parses a filter into terms; errors carry their position.
 
 use crate::view::filter::operand::Operand;
 use crate::view::filter::{

@@ -205,13 +205,13 @@ impl CellCache {
     }
 }
 
-/// Says whether it is a node's turn to move.
+/// Returns true if it is a node's turn to move.
 pub(super) fn is_due(node: usize, now: Timestamp, refresh_period: usize) -> bool {
     let second = usize::try_from(now.as_micros().div_euclid(1_000_000)).unwrap_or(0);
     second.wrapping_add(node) % refresh_period.max(1) == 0
 }
 
-/// Says whether a cell shows how much, and nothing else.
+/// Returns true if a cell shows how much, and nothing else.
 fn is_load((mark, tone): (Symbol, Tone)) -> bool {
     matches!(mark, Symbol::Level(_)) && matches!(tone, Tone::Low | Tone::Mid | Tone::High)
 }

@@ -61,7 +61,7 @@ impl Column {
         Self::Note,
     ];
 
-    /// Says whether it tells whose a node is.
+    /// Returns true if it tells whose a node is.
     pub(super) const fn is_owner(self) -> bool {
         matches!(self, Self::Job | Self::User | Self::Devices)
     }

@@ -1,5 +1,4 @@
-//! Who has which device of a node: jobs by what their scheduler says and by their processes, users
-//! by both.
+//! The owners of each device: jobs from the scheduler and from processes, users from both.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

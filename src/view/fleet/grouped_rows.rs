@@ -76,7 +76,7 @@ impl GroupMember {
         Self { node_index: index, devices: None }
     }
 
-    /// Says whether the device at this position belongs there.
+    /// Returns true if the device at this position belongs there.
     pub(super) fn has(&self, position: usize) -> bool {
         self.devices.as_ref().is_none_or(|devices| devices.contains(&position))
     }

@@ -1,4 +1,4 @@
-//! By what nodes and their devices stand together.
+//! Groupings of nodes and devices.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What the cells of the heat map mean.
+//! The legend of the heat map.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What is said of a node in the list: what is wrong, what lags, what is held in vain, what is free.
+//! The notes of a node in the list: problems, stragglers, idle-held devices, free devices.
 
 use crate::fleet::{Node, is_idle};
 use crate::time::format_duration;

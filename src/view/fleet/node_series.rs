@@ -1,4 +1,4 @@
-//! The last minute of each node in the list.
+//! The utilization series of each node over the last minute.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! By which columns rows may be sorted, and how.
+//! Sorts nodes and groups by a column.
 
 use std::cmp::Ordering;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Which letter stands for whom; it stays the same while that one is there.
+//! Assigns letters to users or jobs; a letter stays the same while its user or job is present.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -47,7 +47,7 @@ impl SymbolMap {
         self.given.get(name).copied().unwrap_or(OVERFLOW_SYMBOL)
     }
 
-    /// Says whether there was no letter left for a name.
+    /// Returns true if there was no letter left for a name.
     pub(super) fn is_beyond(&self, name: &str) -> bool {
         !self.given.contains_key(name)
     }
