@@ -186,7 +186,7 @@ fn mistakes_are_told_with_line_key_and_nearest_name() {
     let told = out(&done);
     for words in [
         "config.toml:2: unknown setting \"intervall\"; did you mean interval?",
-        "config.toml:4: no key does \"freze\"; did you mean freeze?",
+        "config.toml:4: unknown action \"freze\"; did you mean freeze?",
         "q is bound to help and to quit",
         "setup.toml:1: theme: expected one of auto, dark, light, mono, colour-blind, hot",
         "GTOP_REDRAW: expected seconds between 0.02 and 3600",

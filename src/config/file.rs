@@ -318,7 +318,10 @@ mod tests {
             ("group.a = 'x'", "did you mean groups?"),
             ("keys = 1", "config.toml:1: keys is a table; use [keys]"),
             ("interval = 0", "config.toml:1: interval: expected seconds between 0.05 and 3600"),
-            ("[keys]\nfreze = 'F'", "config.toml:2: no key does \"freze\"; did you mean freeze?"),
+            (
+                "[keys]\nfreze = 'F'",
+                "config.toml:2: unknown action \"freze\"; did you mean freeze?",
+            ),
             (
                 "[keys]\nfreeze = 'Hyper-F'",
                 "config.toml:2: freeze: \"Hyper-F\" is not a key; write for example",

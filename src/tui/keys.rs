@@ -107,7 +107,7 @@ pub struct Keymap {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeymapError {
     /// There is nothing of that name.
-    #[error("no key does {0:?}; did you mean {1}?")]
+    #[error("unknown action {0:?}; did you mean {1}?")]
     Unknown(String, &'static str),
     /// Another binding of the same view has the key.
     #[error("{key} is bound to {one} and to {other}")]
@@ -332,7 +332,7 @@ mod tests {
         assert_eq!(keys.actions(Key::Letter('F'), View::Fleet).next(), Some(&KeyAction::Freeze));
         assert_eq!(keys.actions(Key::Letter('z'), View::Fleet).next(), None);
         let unknown = keys.bind("freze", Vec::new()).unwrap_err().to_string();
-        assert_eq!(unknown, "no key does \"freze\"; did you mean freeze?");
+        assert_eq!(unknown, "unknown action \"freze\"; did you mean freeze?");
         keys.bind("help", vec![Key::Letter('F')]).unwrap();
         assert!(keys.check().unwrap_err().to_string().starts_with("F is bound to "));
         let mut keys = Keymap::default();

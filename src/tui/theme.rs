@@ -54,11 +54,11 @@ impl Palette {
     pub(crate) const fn legend(self) -> &'static str {
         match self {
             Self::Dark | Self::Light => "load: busy is good, the busier the greener",
-            Self::Mono => "load: the length of a bar says it, not its colour",
+            Self::Mono => "load: shown by the length of bars, not their colour",
             Self::ColourBlind | Self::ColourBlindLight => {
                 "load: busy is good, the busier the bluer; orange is trouble"
             }
-            Self::Hot | Self::HotLight => "load: busy is hot, from green over yellow to red",
+            Self::Hot | Self::HotLight => "load: busy is hot, from green through yellow to red",
         }
     }
 

@@ -206,11 +206,11 @@ impl Ui {
         }
     }
 
-    /// Says so when the selected node was in the picture before and is watched no more.
+    /// Says so when the selected node was in the picture before and is no longer monitored.
     fn report_removed_node(&mut self, before: &FleetView, now: Timestamp) {
         if let Some(name) = self.navigation.outlive(before, &self.live) {
             self.show_message_for(
-                format!("{name} is watched no more"),
+                format!("{name} is no longer monitored"),
                 REMOVED_NODE_MESSAGE_DURATION,
                 now,
             );
@@ -528,9 +528,9 @@ impl Ui {
         let is_down = |link: &Link| matches!(link, Link::Down { .. });
         let down = self.live.fleet.nodes.iter().filter(|node| is_down(&node.link)).count();
         let text = match down {
-            0 => "asking every node for everything".to_owned(),
-            1 => "trying 1 node that is down".to_owned(),
-            _ => format!("trying {down} nodes that are down"),
+            0 => "refreshing all nodes".to_owned(),
+            1 => "reconnecting 1 node".to_owned(),
+            _ => format!("reconnecting {down} nodes"),
         };
         self.show_message(text, now);
         UiEffect::Request(UiRequest::Refresh)

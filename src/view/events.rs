@@ -100,7 +100,7 @@ fn open(scene: RenderContext<'_>, navigation: &mut Navigation) -> ViewEffect {
         return ViewEffect::Handled;
     };
     if scene.picture.fleet.node(node).is_none() {
-        return ViewEffect::Message(format!("{node} is not watched any more"));
+        return ViewEffect::Message(format!("{node} is no longer monitored"));
     }
     navigation.point_at(node.clone(), device.clone().map(RowId::Device));
     ViewEffect::SwitchView(View::Node)
@@ -186,18 +186,15 @@ pub(crate) fn lines(
 
 fn empty_lines(picture: &FleetView, width: u16, height: usize) -> Vec<Line> {
     let first = if picture.filter.is_empty() {
-        "nothing has happened since gtop began to look"
+        "no events since gtop started"
     } else {
-        "nothing has happened on the nodes that the filter takes"
+        "no events on nodes that match the filter"
     };
-    [
-        first,
-        "faults, memory errors, throttling, nodes lost and back, jobs that start and end appear here",
-    ]
-    .into_iter()
-    .map(|line| Line::of(line, Tone::Faint).cut(width))
-    .take(height)
-    .collect()
+    [first, "shown here: faults, memory errors, throttling, lost nodes, jobs started and ended"]
+        .into_iter()
+        .map(|line| Line::of(line, Tone::Faint).cut(width))
+        .take(height)
+        .collect()
 }
 
 /// Widths of the columns; 0 for one that has no room.

@@ -267,7 +267,7 @@ fn lines_without_job(
         }
         Some(JobSelection::Hidden(job)) => header::hidden_lines(job, width),
         Some(JobSelection::Listed { .. }) | None if !picture.roll().entries.is_empty() => {
-            vec![Line::of("the filter takes no node of any job", Tone::Warn).cut(width)]
+            vec![Line::of("no node of any job matches the filter", Tone::Warn).cut(width)]
         }
         Some(JobSelection::Listed { .. }) | None => match list {
             Some(list) => return lines_without_running_jobs(scene, list, width, height),
@@ -286,7 +286,7 @@ fn lines_without_job(
 
 /// Said where there are no jobs.
 const NO_JOBS_TEXT: [&str; 2] = [
-    "no process here belongs to a job, and no scheduler is asked",
+    "no process belongs to a job, and no scheduler is queried",
     "gtop --slurm shows your jobs and their nodes",
 ];
 

@@ -365,7 +365,7 @@ fn selected(
             let Some(entry) = place.row().and_then(ProcessRow::entry) else {
                 return Err(NONE.to_owned());
             };
-            let hidden = "the node does not show this process, so it cannot be asked about it";
+            let hidden = "the node hides this process, so there are no details";
             if entry.is_gone {
                 return Err("the process has ended".to_owned());
             }
@@ -498,7 +498,7 @@ fn toggle_tree(scene: RenderContext<'_>, navigation: &mut Navigation) -> ViewEff
         return ViewEffect::Handled;
     }
     let Some((node, cursor)) = tree_root(scene.picture, navigation) else {
-        return ViewEffect::Message("no node to show a tree of".to_owned());
+        return ViewEffect::Message("no node selected for a process tree".to_owned());
     };
     let tree = Tree::new(node, cursor, now);
     let errand = tree.errand();
@@ -563,20 +563,20 @@ fn signal_targets(
         }
         View::Node | View::Job => {
             let nobody = |how: &str| format!("no process is under the cursor; {how}");
-            let enter = || nobody("Enter puts it into the tables");
+            let enter = || nobody("Enter moves it into the tables");
             let node = navigation.node(scene.picture).ok_or_else(enter)?;
             let (pid, start_ticks) = match navigation.cursor(node) {
                 Some(RowId::Process { pid, start_ticks, .. }) => (pid, start_ticks),
-                Some(RowId::Device(_)) => return Err(nobody("they are below the devices")),
+                Some(RowId::Device(_)) => return Err(nobody("processes are below the devices")),
                 None => return Err(enter()),
             };
-            let hidden = "the node does not show this process, so it cannot be sent a signal";
+            let hidden = "the node hides this process, so no signal can be sent";
             ProcessTarget::of(node, pid, start_ticks)
                 .map(|one| vec![one])
                 .ok_or_else(|| hidden.to_owned())
         }
         View::Fleet | View::Users | View::Events => {
-            Err("no process is selected here; the processes are in view 4".to_owned())
+            Err("no process is selected here; view 4 lists processes".to_owned())
         }
     }
 }

@@ -261,7 +261,7 @@ impl Setup {
     /// Returns the keys that do something here.
     pub fn hints(&self) -> &'static [(&'static str, &'static str)] {
         if self.editor.is_some() {
-            return &[("Enter", "set"), ("Esc", "leave as it is")];
+            return &[("Enter", "set"), ("Esc", "cancel")];
         }
         if self.ticking.is_some() {
             return &[

@@ -25,8 +25,8 @@ use usage::User;
 pub(crate) const COLUMNS: [SortColumn; 9] = [
     SortColumn { name: "user", letter: 'u', label: "name" },
     SortColumn { name: "devices", letter: 'd', label: "devices held" },
-    SortColumn { name: "busy", letter: 'b', label: "devices that work" },
-    SortColumn { name: "idle-held", letter: 'i', label: "devices held idle" },
+    SortColumn { name: "busy", letter: 'b', label: "busy devices" },
+    SortColumn { name: "idle-held", letter: 'i', label: "idle-held devices" },
     SortColumn { name: "mem", letter: 'm', label: "device memory" },
     SortColumn { name: "power", letter: 'w', label: "power" },
     SortColumn { name: "nodes", letter: 'n', label: "nodes" },
@@ -184,7 +184,7 @@ pub(crate) fn lines(
         let words = if scene.picture.fleet.nodes.is_empty() {
             "no nodes to watch"
         } else {
-            "the filter takes no node"
+            "no node matches the filter"
         };
         return vec![Line::of(words, Tone::Faint).cut(width)];
     }
@@ -195,7 +195,7 @@ pub(crate) fn lines(
     }
     if rows.list.is_empty() {
         let words = if usage.nodes.0 == 0 {
-            "no node is fresh, and none has told of a process"
+            "no node is fresh, and none has reported a process"
         } else {
             "nobody uses a device"
         };

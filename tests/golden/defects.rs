@@ -355,11 +355,11 @@ fn a_node_that_vanishes_while_it_is_looked_at_leaves_a_sentence_and_no_other_in_
         }
         stage.on_fleet(after.clone(), NOW.plus(Duration::from_secs(1)));
         if is_frozen {
-            assert!(!screen(&mut stage, (80, 24)).contains("watched no more"));
+            assert!(!screen(&mut stage, (80, 24)).contains("no longer monitored"));
             press(&mut stage, &[KeyCode::Char('z')]);
         }
         check("node-gone-80x24", &draw(&mut stage, 80, 24));
-        assert!(screen(&mut stage, (80, 24)).contains("gpu02 is watched no more"));
+        assert!(screen(&mut stage, (80, 24)).contains("gpu02 is no longer monitored"));
         assert_eq!(stage.on_key(key(KeyCode::Char('K')), NOW), UiEffect::Nothing);
         let shown = screen(&mut stage, (80, 24));
         assert!(shown.contains("no process is under the cursor"), "{shown}");
@@ -405,7 +405,7 @@ fn what_is_open_on_a_node_says_when_it_is_watched_no_more() {
         stage.on_fleet(after.clone(), NOW.plus(Duration::from_secs(1)));
         for width in [80, 109, 110, 200] {
             let shown = screen(&mut stage, (width, 24));
-            assert!(shown.contains("watched no more"), "{page:?}: {shown}");
+            assert!(shown.contains("no longer monitored"), "{page:?}: {shown}");
         }
     }
     let mut lost = before.clone();
@@ -418,7 +418,7 @@ fn what_is_open_on_a_node_says_when_it_is_watched_no_more() {
     press(&mut stage, &[KeyCode::Char('4'), KeyCode::Down, KeyCode::Char('T')]);
     stage.on_fleet(lost, NOW.plus(Duration::from_secs(1)));
     let shown = screen(&mut stage, (80, 24));
-    assert!(shown.contains("no session with the node"), "{shown}");
+    assert!(shown.contains("not connected to the node"), "{shown}");
 }
 
 #[test]

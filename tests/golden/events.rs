@@ -79,5 +79,5 @@ fn the_first_picture_is_no_event() {
     stage.on_fleet(fleets::with_jobs(), NOW);
     press(&mut stage, KEYS);
     let screen = text(&draw(&mut stage, 80, 24)).join("\n");
-    assert!(screen.contains("nothing has happened"), "{screen}");
+    assert!(screen.contains("no events since"), "{screen}");
 }

@@ -67,10 +67,10 @@ fn a_job_that_ends_while_one_looks_says_so() {
 #[test]
 fn numbers_of_nodes_that_are_not_fresh_count_for_nothing_and_that_is_said() {
     let screen = screen(fleets::with_jobs(), KEYS, (120, 40));
-    let fresh = "2 of 5 nodes fresh · gpu[05,08,99] left out of min, mean and max";
+    let fresh = "2 of 5 nodes fresh · gpu[05,08,99] excluded from min, mean and max";
     assert!(screen.contains(fresh), "{screen}");
     assert!(screen.contains("12!"), "{screen}");
-    assert!(screen.contains("gpu02:3 works 12%, its peers 97%"), "{screen}");
+    assert!(screen.contains("gpu02:3 at 12%, peers at 97%"), "{screen}");
 }
 
 #[test]
@@ -110,7 +110,7 @@ fn a_job_the_filter_hides_is_not_said_to_have_ended() {
     let mut keys = then(&typed);
     keys.push(KeyCode::Enter);
     let hidden = screen(fleets::with_jobs(), &keys, (80, 24));
-    assert!(hidden.contains("the filter takes none of its nodes"), "{hidden}");
+    assert!(hidden.contains("none of its nodes match the filter"), "{hidden}");
     keys.push(KeyCode::Down);
     let other = screen(fleets::with_jobs(), &keys, (80, 24));
     assert!(other.contains("job 8425") && other.contains("job 1 of 1"), "{other}");

@@ -266,12 +266,12 @@ fn a_long_list_of_targets_is_bounded_and_scrolls() {
 #[test]
 fn a_process_that_ends_while_its_box_is_open_is_said_to_have_ended() {
     let mut stage = crowd(DARK, &[KeyCode::Down, KeyCode::Char('K')]);
-    assert!(!screen(&mut stage).contains("it has ended"));
+    assert!(!screen(&mut stage).contains("the process has ended"));
     stage.on_fleet(fleets::crowd_without_one(), NOW.plus(Duration::from_secs(1)));
-    assert!(screen(&mut stage).contains("it has ended"), "{}", screen(&mut stage));
-    // And a node that is watched no more.
+    assert!(screen(&mut stage).contains("the process has ended"), "{}", screen(&mut stage));
+    // And a node that is no longer monitored.
     stage.on_fleet(fleets::single(), NOW.plus(Duration::from_secs(2)));
-    assert!(screen(&mut stage).contains("watched no more"), "{}", screen(&mut stage));
+    assert!(screen(&mut stage).contains("no longer monitored"), "{}", screen(&mut stage));
     let UiEffect::Request(UiRequest::QueryNodes(errands)) = stage.on_key(key(KeyCode::Enter), NOW)
     else {
         panic!("nothing is sent")

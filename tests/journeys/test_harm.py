@@ -95,7 +95,7 @@ class Harm(Journey):
                 screen.tmux("resize-window", "-t", "s", "-x", str(80 + number), "-y", str(20 + number))
             screen.press(place)
             screen.settle()
-            screen.until(r"\A(?![\s\S]*asking the node)", "the answer of the node")
+            screen.until(r"\A(?![\s\S]*waiting for the node)", "the answer of the node")
             screen.settle()
             before = self.body(screen)
             # Everything is drawn anew.

@@ -232,11 +232,11 @@ class Journeys(LabCase):
         # Now an answer takes long enough that the screen can do nothing but not wait for it.
         self.lab.run("sh", "-c", "echo 7 >late", home="far")
         screen.type("t")
-        screen.until(r"asking the node", "that the node is asked")
+        screen.until(r"waiting for the node", "that the node is asked")
         screen.type("h")
         screen.until(r"tag the process, or untag it", "help")
         screen.press("Escape")
-        screen.until(r"asking the node", "the page again")
+        screen.until(r"waiting for the node", "the page again")
         screen.type("/")
         screen.until(r"words, or util<10", "a place to type")
         screen.type("user=alice")
@@ -245,7 +245,7 @@ class Journeys(LabCase):
         screen.type("z")
         screen.until(r"FROZEN", "a picture that stands")
         screen.type("z")
-        self.assertTrue(screen.rows(r"asking the node|did not answer within"), f"keys came before the answer:\n{screen.text()}")
+        self.assertTrue(screen.rows(r"waiting for the node|did not answer within"), f"keys came before the answer:\n{screen.text()}")
 
 
 if __name__ == "__main__":

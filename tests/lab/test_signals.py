@@ -121,7 +121,7 @@ class Signals(LabCase):
         terminal.type("K")
         terminal.until("the question", r"send KILL to this process\?")
         self.lab.run("kill", "-KILL", str(pid), node="gpu02", user="root")
-        terminal.until("seen", r"it has ended")
+        terminal.until("seen", r"process has ended")
         terminal.type("Enter")
         terminal.until("told", r"the process has ended")
         self.quit(terminal)

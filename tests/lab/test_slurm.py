@@ -378,7 +378,7 @@ class Ends(SlurmCase):
         terminal.until("the job", rf"job {number}  stubborn")
         self.lab.run("scancel", number)
         terminal.until("how it ended", rf"job {number}  stubborn  alice  was cancelled")
-        self.assertNotIn("its time is up", terminal.text())
+        self.assertNotIn("time limit reached", terminal.text())
         self.assertIn(f"job {number} was cancelled", self.once("--job", number))
 
     def test_a_job_that_is_not_there_has_ended_never_was_or_is_hidden(self):

@@ -111,22 +111,26 @@ fn legend(palette: Palette, width: u16) -> Vec<Line> {
         .text("high", Tone::High)
         .gap(2)
         .text(palette.legend(), Tone::Plain);
-    let title = Line::of("Signs and colours", Tone::Strong);
+    let title = Line::of("Symbols and colours", Tone::Strong);
     [title, load].into_iter().chain(LEGEND.iter().flat_map(entry)).collect()
 }
 
 const LEGEND: &[(&str, Tone, &str)] = &[
-    ("busy", Tone::Strong, "a device that works"),
-    ("idle-held", Tone::Strong, "a device that a job or a process keeps, and that does nothing"),
-    ("free", Tone::Strong, "a device that nobody keeps"),
-    ("✗", Tone::Bad, "broken: a node that is down, a device that gives no numbers"),
-    ("!", Tone::Warn, "look here: stale, throttled, a source in trouble"),
-    ("–", Tone::Faint, "not known; on the row under the cursor the last line says why"),
-    ("grey", Tone::Faint, "old numbers; AGE says how old"),
-    ("▒ idle-held", Tone::Plain, "held by a job, or 256 MiB by processes, and below 5% now"),
-    ("!THERM", Tone::Warn, "slowed down by heat"),
-    ("!PWR", Tone::Warn, "slowed down by the power supply"),
-    ("!SLOW", Tone::Warn, "slowed down by the hardware, which does not say why"),
+    ("busy", Tone::Strong, "a device that is doing work"),
+    ("idle-held", Tone::Strong, "a device allocated to a job or process that does nothing"),
+    ("free", Tone::Strong, "a device that nobody uses"),
+    ("✗", Tone::Bad, "faulty: a node that is down, a device that reports no values"),
+    ("!", Tone::Warn, "warning: stale, throttled, or a failing source"),
+    ("–", Tone::Faint, "unknown; the last line gives the reason for the selected row"),
+    ("grey", Tone::Faint, "stale values; AGE shows how old"),
+    (
+        "▒ idle-held",
+        Tone::Plain,
+        "allocated to a job, or 256 MiB used by processes, and below 5% now",
+    ),
+    ("!THERM", Tone::Warn, "thermal throttling"),
+    ("!PWR", Tone::Warn, "power brake: slowed down by the power supply"),
+    ("!SLOW", Tone::Warn, "hardware slowdown, reason not reported"),
     ("ECC:N", Tone::Bad, "N uncorrected memory errors since the driver was loaded"),
 ];
 

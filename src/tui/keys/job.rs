@@ -36,14 +36,14 @@ pub(super) const BINDINGS: &[Binding] = &[
         name: "job.processes",
         keys: &[Key::Letter('p')],
         action: KeyAction::View(ViewAction::Job(job::Action::ToggleProcesses)),
-        help: "processes on or off, where the node is shown",
+        help: "show or hide processes of the selected node",
         hint: None,
     },
     Binding {
         name: "job.measure",
         keys: &[Key::Letter('m')],
         action: KeyAction::View(ViewAction::Job(job::Action::NextMetric)),
-        help: "another number of each device: utilization, memory, power, temperature",
+        help: "next metric: utilization, memory, power, temperature",
         hint: Some(hint("metric")),
     },
     Binding {

@@ -8,7 +8,7 @@ pub(super) const BINDINGS: &[Binding] = &[
         name: "users.sort-previous",
         keys: &[Key::Letter(',')],
         action: KeyAction::View(ViewAction::Common(CommonAction::SortPrevious)),
-        help: "sort by the column before",
+        help: "sort by the previous column",
         hint: None,
     },
     Binding {
@@ -22,7 +22,7 @@ pub(super) const BINDINGS: &[Binding] = &[
         name: "users.invert",
         keys: &[Key::Letter('\\')],
         action: KeyAction::View(ViewAction::Common(CommonAction::Invert)),
-        help: "turn the order around",
+        help: "reverse the order",
         hint: None,
     },
     Binding {

@@ -110,7 +110,7 @@ impl Changes {
         }
         match (NodeStatus::of(old, then), NodeStatus::of(new, self.at)) {
             (NodeStatus::Fresh, NodeStatus::Stale(_)) => {
-                self.add(new, Severity::Warning, "stale: nothing new arrives");
+                self.add(new, Severity::Warning, "stale: no new samples");
             }
             (NodeStatus::Stale(_), NodeStatus::Fresh) => {
                 self.add(new, Severity::Recovery, "fresh again");
@@ -125,7 +125,9 @@ impl Changes {
             (Some(one), Some(other)) if one.kind != other.kind => {
                 self.add(new, Severity::Error, other.message());
             }
-            (Some(_), None) if new.link == Link::Up => self.add(new, Severity::Recovery, "back"),
+            (Some(_), None) if new.link == Link::Up => {
+                self.add(new, Severity::Recovery, "reconnected")
+            }
             (Some(_) | None, _) => {}
         }
         let boot = |node: &Node| {
@@ -154,7 +156,7 @@ impl Changes {
                     self.add(new, Severity::Error, format!("{}: {source}", fault.label()));
                 }
                 (Some(_), None) if state.fault.is_none() => {
-                    self.add(new, Severity::Recovery, format!("{source} answers again"));
+                    self.add(new, Severity::Recovery, format!("{source} recovered"));
                 }
                 (Some(_) | None, _) => {}
             }
@@ -179,7 +181,7 @@ impl Changes {
                     self.add_device(new, Some(device), Severity::Error, words);
                 }
                 (Some(_), None) => {
-                    self.add_device(new, Some(device), Severity::Recovery, "device works again");
+                    self.add_device(new, Some(device), Severity::Recovery, "device recovered");
                 }
                 _ => {}
             }
@@ -198,11 +200,11 @@ impl Changes {
         for (words, is_on) in SLOWDOWN_CAUSES {
             match (is_on(old), is_on(new)) {
                 (false, true) => {
-                    let words = format!("slowed down by {words}");
+                    let words = format!("throttled: {words}");
                     self.add_device(node, Some(device), Severity::Warning, words);
                 }
                 (true, false) => {
-                    let words = format!("no longer slowed down by {words}");
+                    let words = format!("no longer throttled: {words}");
                     self.add_device(node, Some(device), Severity::Recovery, words);
                 }
                 (false, false) | (true, true) => {}
@@ -225,10 +227,10 @@ impl Changes {
         }
         let [before, now] = [old, new].map(|node| jobs_of(node).collect::<BTreeSet<_>>());
         for job in now.difference(&before).filter(|job| !listed.contains(*job)) {
-            self.add(new, Severity::Info, format!("job {job} has processes"));
+            self.add(new, Severity::Info, format!("job {job} started (it has processes)"));
         }
         for job in before.difference(&now).filter(|job| !listed.contains(*job)) {
-            self.add(new, Severity::Info, format!("job {job} has no process any more"));
+            self.add(new, Severity::Info, format!("job {job} ended (no processes left)"));
         }
     }
 
@@ -265,9 +267,9 @@ impl Changes {
 /// What may slow a device down, beyond its ordinary limit.
 type SlowdownCause = (&'static str, fn(Throttle) -> bool);
 const SLOWDOWN_CAUSES: [SlowdownCause; 3] = [
-    ("heat", Throttle::is_thermal),
-    ("the power supply", Throttle::is_power_brake),
-    ("the hardware", |why| {
+    ("thermal", Throttle::is_thermal),
+    ("power brake", Throttle::is_power_brake),
+    ("hardware slowdown", |why| {
         why.is_hardware_slowdown() && !why.is_thermal() && !why.is_power_brake()
     }),
 ];
@@ -356,14 +358,14 @@ mod tests {
         };
         let cases: [(Change, &[&str], &[&str]); 8] = [
             (none, &[], &[]),
-            (down, &["silent"], &["back"]),
-            (stuck, &["stuck: nvml.processes"], &["nvml.processes answers again"]),
-            (hot, &["slowed down by heat"], &["no longer slowed down by heat"]),
+            (down, &["silent"], &["reconnected"]),
+            (stuck, &["stuck: nvml.processes"], &["nvml.processes recovered"]),
+            (hot, &["throttled: thermal"], &["no longer throttled: thermal"]),
             // What is not known has neither begun nor ended.
             (unsaid, &[], &[]),
-            (lost, &["device lost"], &["device works again"]),
+            (lost, &["device lost"], &["device recovered"]),
             (errors, &["uncorrected memory error"], &[]),
-            (job, &["job 7 has processes"], &["job 7 has no process any more"]),
+            (job, &["job 7 started (it has processes)"], &["job 7 ended (no processes left)"]),
         ];
         for (change, begun, ended) in cases {
             assert_eq!(told(node(none), node(change)), begun);
@@ -380,7 +382,7 @@ mod tests {
             found.map(|one| one.summary.words.to_string()).collect()
         };
         assert_eq!(words(101, 102), Vec::<String>::new());
-        assert_eq!(words(103, 104), ["stale: nothing new arrives"]);
+        assert_eq!(words(103, 104), ["stale: no new samples"]);
     }
 
     #[test]

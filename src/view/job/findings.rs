@@ -67,15 +67,14 @@ fn description(device: &Device, outliers: &[Outlier], units: Units) -> String {
     }
     let mut words: Vec<String> = outliers
         .iter()
-        .enumerate()
-        .map(|(place, (metric, own, usual))| {
+        .map(|(metric, own, usual)| {
             let (own, usual) = (metric.format(*own, units), metric.format(*usual, units));
-            let peers = if place == 0 { "its peers" } else { "they" };
             match metric {
-                JobMetric::Utilization => format!("works {own}, {peers} {usual}"),
-                JobMetric::Memory => format!("holds {own}, {peers} {usual}"),
-                JobMetric::Power => format!("draws {own}, {peers} {usual}"),
-                JobMetric::Temperature => format!("is at {own}, {peers} at {usual}"),
+                JobMetric::Utilization | JobMetric::Temperature => {
+                    format!("at {own}, peers at {usual}")
+                }
+                JobMetric::Memory => format!("uses {own}, peers {usual}"),
+                JobMetric::Power => format!("draws {own}, peers {usual}"),
             }
         })
         .collect();

@@ -91,12 +91,12 @@ fn size_line(summary: &JobSummary) -> Line {
     match (summary.evidence, summary.matches_list) {
         (Some(Evidence::Scheduler), _) => line.text(devices, Tone::Plain),
         (Some(Evidence::Processes), true) => {
-            line.text(devices, Tone::Plain).text(" its processes use", Tone::Faint)
+            line.text(devices, Tone::Plain).text(" used by its processes", Tone::Faint)
         }
         (Some(Evidence::Processes), false) => {
-            line.text(devices, Tone::Plain).text(", as its processes tell", Tone::Faint)
+            line.text(devices, Tone::Plain).text(", according to its processes", Tone::Faint)
         }
-        (None, _) => line.text("nobody says which devices", Tone::Faint),
+        (None, _) => line.text("devices unknown", Tone::Faint),
     }
 }
 
@@ -122,9 +122,9 @@ fn time_line(job: &Job, now: Timestamp, size_line: Line, width: u16) -> Line {
     let tone = if part >= 95.0 { Tone::Warn } else { Tone::Mid };
     let bar = (width / 5).min(24);
     let words = if left.is_zero() {
-        Line::of("its time is up", Tone::Warn)
+        Line::of("time limit reached", Tone::Warn)
     } else if job.state == JobState::Completing {
-        Line::of("it is being ended before its time", Tone::Warn)
+        Line::of("ending before its time limit", Tone::Warn)
     } else {
         Line::of(format!("{} left", format_duration(left)), Tone::Plain)
     };
@@ -163,7 +163,7 @@ fn distribution_lines(
     }
     if outlier_width > 0 {
         title = title.gap(2).left(
-            if names.is_empty() { "" } else { "ODD" },
+            if names.is_empty() { "" } else { "OUTLIER" },
             outlier_width,
             Tone::Faint,
         );
@@ -223,11 +223,11 @@ fn note_lines(summary: &JobSummary, width: u16, most: usize) -> Vec<Line> {
         let fresh = summary.rows.len() - count;
         let nodes = if summary.rows.len() == 1 { "node" } else { "nodes" };
         let line = Line::of(format!("{fresh} of {} {nodes} fresh", summary.rows.len()), Tone::Warn);
-        let words = format!(" · {names} left out of min, mean and max");
+        let words = format!(" · {names} excluded from min, mean and max");
         lines.push(line.text(words, Tone::Faint).cut(width));
     }
     if let Some(names) = &summary.disputed {
-        let words = " · shown are the devices its processes use";
+        let words = " · showing the devices its processes use";
         let line = Line::of(format!("processes contradict Slurm on {names}"), Tone::Warn);
         lines.push(line.text(words, Tone::Faint).cut(width));
     }
@@ -236,9 +236,9 @@ fn note_lines(summary: &JobSummary, width: u16, most: usize) -> Vec<Line> {
         && summary.findings.is_empty()
     {
         let words = if loads.count == summary.fresh_devices {
-            format!("idle: none of its {} devices works now", loads.count)
+            format!("idle-held: none of its {} devices is busy", loads.count)
         } else {
-            format!("idle: none of the {} of its devices that tell works now", loads.count)
+            format!("idle-held: none of its {} reporting devices is busy", loads.count)
         };
         lines.push(Line::of(words, Tone::Warn).cut(width));
     }
@@ -273,7 +273,7 @@ pub(super) fn ended_lines(job: &Job, outcome: JobOutcome, width: u16) -> Vec<Lin
 pub(super) fn hidden_lines(job: &Job, width: u16) -> Vec<Line> {
     let line = Line::of(format!("job {}", job.shown_id), Tone::Accent)
         .gap(2)
-        .text("the filter takes none of its nodes", Tone::Warn)
+        .text("none of its nodes match the filter", Tone::Warn)
         .text("  → Esc clears it, ↑ ↓ go to another job", Tone::Faint);
     vec![line.cut(width)]
 }
@@ -304,10 +304,10 @@ mod tests {
     fn a_job_s_time_is_up_only_when_it_has_used_it() {
         for (state, run_time, ends_after, passed, words) in [
             (JobState::Running, 0, 3600, 600, "50m00s left"),
-            (JobState::Running, 0, 3600, 3600, "its time is up"),
+            (JobState::Running, 0, 3600, 3600, "time limit reached"),
             // It was cancelled after ten minutes: Slurm moves its end.
-            (JobState::Completing, 600, 600, 605, "it is being ended before its time"),
-            (JobState::Completing, 3600, 3600, 3605, "its time is up"),
+            (JobState::Completing, 600, 600, 605, "ending before its time limit"),
+            (JobState::Completing, 3600, 3600, 3605, "time limit reached"),
             (JobState::Suspended, 900, 3600, 3500, "45m00s left"),
             (JobState::Suspended, 900, 3600, 9000, "45m00s left"),
         ] {

@@ -41,8 +41,8 @@ pub(crate) fn lines(
     }
     let columns = columns(width);
     let [id, name, why] = columns;
-    let head = Line::new().left("WAITING", id, Tone::Faint).left("NAME", name, Tone::Faint);
-    let mut lines = vec![head.left("WHY", why, Tone::Faint).text("EXPECTED", Tone::Faint)];
+    let head = Line::new().left("PENDING", id, Tone::Faint).left("NAME", name, Tone::Faint);
+    let mut lines = vec![head.left("REASON", why, Tone::Faint).text("START", Tone::Faint)];
     let room = height.saturating_sub(lines.len());
     let shown = if waiting > room { room.saturating_sub(1) } else { waiting };
     lines.extend(list.waiting().take(shown).map(|job| job_line(job, columns, picture.now, zone)));
@@ -73,7 +73,7 @@ fn expected_start(job: &Job, now: Timestamp, zone: &TimeZone) -> String {
     let moment =
         job.starts_at.and_then(|at| jiff::Timestamp::from_microsecond(at.as_micros()).ok());
     let (Some(at), Some(moment)) = (job.starts_at, moment) else {
-        return "no expected start".to_owned();
+        return "start unknown".to_owned();
     };
     let clock = moment.to_zoned(zone.clone()).strftime("%a %H:%M").to_string();
     if at <= now {

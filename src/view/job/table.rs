@@ -137,7 +137,7 @@ pub(super) fn caption(metric: JobMetric, units: Units, width: u16) -> Line {
 fn row(context: TableContext<'_>, row: &NodeRow, columns: &Columns) -> Line {
     let Some(node) = row.node(context.picture) else {
         let name = Line::new().left(row.name.label(), columns.name, Tone::Faint);
-        return name.gap(1).text("not watched", Tone::Faint);
+        return name.gap(1).text("not monitored", Tone::Faint);
     };
     let status = NodeStatus::of(node, context.picture.now);
     let name = Line::new().left(row.name.label(), columns.name, tone(status));
@@ -151,11 +151,8 @@ fn row(context: TableContext<'_>, row: &NodeRow, columns: &Columns) -> Line {
     };
     let Some(taken_at) = node.taken_at() else { return name.gap(1).then(notes()) };
     let numbers = if row.has_unknown_devices {
-        let words = if node.devices.is_empty() {
-            "its devices are not shown"
-        } else {
-            "nobody says which devices"
-        };
+        let words =
+            if node.devices.is_empty() { "devices not reported" } else { "devices unknown" };
         Line::new().gap(1).left(words, columns.numbers.max(1) - 1, Tone::Faint)
     } else if row.cells.is_empty() {
         Line::new().gap(1).left("no devices", columns.numbers.max(1) - 1, Tone::Faint)

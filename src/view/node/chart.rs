@@ -226,7 +226,7 @@ impl ChartState {
         on: Option<ChartMetric>,
     ) -> Menu<ChartMetric> {
         let metrics = self.metrics(taste);
-        let empty = Menu::new("chart these of each device, four at most");
+        let empty = Menu::new("chart up to four metrics of each device");
         let menu = ChartMetric::ALL.into_iter().fold(empty, |menu, metric| {
             let (word, letter, help) = metric.labels();
             let sign = if metrics.contains(&metric) { "*" } else { " " };

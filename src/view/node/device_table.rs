@@ -33,34 +33,34 @@ pub(crate) const HEADINGS: [ColumnSpec; 36] = [
     ColumnSpec::new("mem", "GiB", "", "memory in use and all of it"),
     ColumnSpec::new("power", "W", "", "power and its limit"),
     ColumnSpec::new("clocks", "MHz", "", "clocks, that of memory too where there is room"),
-    ColumnSpec::new("owner", "OWNER", "", "who has a chip"),
-    ColumnSpec::new("throttled", "THROTTLED", "", "why clocks are held down"),
+    ColumnSpec::new("owner", "OWNER", "", "the user of a TPU chip"),
+    ColumnSpec::new("throttled", "THROTTLED", "", "why clocks are throttled"),
     ColumnSpec::new("membw", "MEMBW", "", "memory bandwidth in use"),
     ColumnSpec::new("memtemp", "MEMTEMP", "", "the temperature of memory"),
     ColumnSpec::new("junction", "JUNCTION", "", "the hottest spot"),
     ColumnSpec::new("pcie", "PCIe", "", "traffic over PCIe"),
     ColumnSpec::new("nvlink", "NVLINK", "", "traffic over NVLink"),
-    ColumnSpec::new("fan", "FAN", "", "how fast the fan turns"),
+    ColumnSpec::new("fan", "FAN", "", "fan speed"),
     ColumnSpec::new("pstate", "PSTATE", "", "the performance state"),
     ColumnSpec::new("enc-dec", "ENC/DEC", "", "video encoder and decoder"),
-    ColumnSpec::new("smact", "SMACT", "", "how many multiprocessors work"),
-    ColumnSpec::new("tensor", "TENSOR", "", "how much tensor cores work"),
-    ColumnSpec::new("occupancy", "OCC", "", "how full multiprocessors are"),
-    ColumnSpec::new("ecc", "ECC", "", "errors of memory"),
-    ColumnSpec::new("remap", "REMAP", "", "remapped rows of memory"),
+    ColumnSpec::new("smact", "SMACT", "", "SM activity"),
+    ColumnSpec::new("tensor", "TENSOR", "", "tensor core activity"),
+    ColumnSpec::new("occupancy", "OCC", "", "SM occupancy"),
+    ColumnSpec::new("ecc", "ECC", "", "ECC errors, corrected/uncorrected"),
+    ColumnSpec::new("remap", "REMAP", "", "remapped memory rows"),
     ColumnSpec::new("link", "LINK", "", "the PCIe link"),
     ColumnSpec::new("persistence", "PERS", "", "persistence mode"),
     ColumnSpec::new("mode", "MODE", "", "the compute mode"),
-    ColumnSpec::new("hloq", "HLOQ", "", "programs that wait for a chip"),
+    ColumnSpec::new("hloq", "HLOQ", "", "programs queued for a chip"),
     ColumnSpec::new("cores", "CORES", "", "the cores of a chip"),
     ColumnSpec::new("gi-ci", "GI/CI", "", "the instances of a slice"),
     ColumnSpec::new("bar1", "BAR1", "", "the BAR1 window in use"),
     ColumnSpec::new("partitions", "PART", "", "the partition"),
-    ColumnSpec::new("mig", "MIG", "", "whether it may be cut into slices"),
-    ColumnSpec::new("display", "DISP", "", "whether a display hangs on it"),
-    ColumnSpec::new("pci", "PCI", "", "its address on the bus"),
+    ColumnSpec::new("mig", "MIG", "", "MIG mode"),
+    ColumnSpec::new("display", "DISP", "", "display attached"),
+    ColumnSpec::new("pci", "PCI", "", "PCI address"),
     ColumnSpec::new("last", "LAST", "", "utilization over the last seconds"),
-    ColumnSpec::new("flags", "FLAGS", "", "what is wrong with it"),
+    ColumnSpec::new("flags", "FLAGS", "", "problems"),
 ];
 /// How many of them stand before the facts.
 const BEFORE_ATTRIBUTES: usize = 8;
@@ -701,7 +701,7 @@ pub(crate) fn detail(
     let tpu = device.tpu.as_deref();
     let throttle = device.throttle.get().map(Throttle::text).filter(|words| words != "none");
     if let Some(words) = throttle {
-        line = line.text(format!("  held down by {words}"), Tone::Warn);
+        line = line.text(format!("  throttled by {words}"), Tone::Warn);
     }
     if let Some(share) = throttled.filter(|share| *share >= 0.5) {
         line = line.text(format!("  throttled {share:.0}% of the last minute"), Tone::Warn);

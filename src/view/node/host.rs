@@ -280,7 +280,7 @@ fn pressure(node: &Node) -> Option<Line> {
     let parts = [("cpu", pressure.cpu), ("mem", pressure.memory), ("io", pressure.io)];
     let known: Vec<_> = parts.iter().filter(|(_, part)| part.get().is_some()).collect();
     (!known.is_empty()).then(|| {
-        known.iter().fold(labelled("WAIT"), |line, (word, part)| {
+        known.iter().fold(labelled("PSI"), |line, (word, part)| {
             line.text(format!("{word}{:>3}% ", percent(share(*part))), Tone::Plain)
         })
     })

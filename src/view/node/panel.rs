@@ -235,9 +235,9 @@ pub(crate) fn node_description(node: &Node) -> Line {
     }
     // Usual ways go without saying; these cost a process, or a step of the job.
     let by = match node.via {
-        Some(TransportKind::SshProgram) => "by the ssh program  ",
-        Some(TransportKind::Exec) => "by a command  ",
-        Some(TransportKind::Step) => "by srun  ",
+        Some(TransportKind::SshProgram) => "via ssh  ",
+        Some(TransportKind::Exec) => "via command  ",
+        Some(TransportKind::Step) => "via srun  ",
         Some(TransportKind::Native | TransportKind::Local) | None => "",
     };
     if !by.is_empty() {

@@ -53,10 +53,7 @@ fn empty_line(node: &Node, only: &DisplaySelection) -> Line {
     let mut alive = node.devices.iter().enumerate().filter(|(_, device)| device.fault.is_none());
     let unknown = alive.find_map(|(place, _)| node.why_users_unknown(place));
     if let Some(reason) = unknown.filter(|reason| *reason != Reason::NotSampled) {
-        return Line::of(
-            format!("who uses the devices is not known: {}", reason.text()),
-            Tone::Faint,
-        );
+        return Line::of(format!("device users unknown: {}", reason.text()), Tone::Faint);
     }
     if let Some(words) = only.without_processes() {
         return Line::of(words, Tone::Faint);
@@ -64,7 +61,7 @@ fn empty_line(node: &Node, only: &DisplaySelection) -> Line {
     let line = Line::of("no processes use a device", Tone::Faint);
     match node.hello.as_ref().map(|hello| hello.host.hidepid) {
         Some(level) if level > 0 => line.text(
-            format!(" that we may see: /proc hides those of others (hidepid={level})"),
+            format!(" visible to us: /proc hides processes of other users (hidepid={level})"),
             Tone::Faint,
         ),
         _ => line,
@@ -259,7 +256,7 @@ mod tests {
         let said =
             |is_held| empty_line(&node_of_chips(is_held), &DisplaySelection::default()).words();
         assert_eq!(said(Reading::Known(false)), "no processes use a device");
-        let hidden = "who uses the devices is not known: no permission";
+        let hidden = "device users unknown: no permission";
         assert_eq!(said(Reading::Known(true)), hidden);
         assert_eq!(said(Reading::Unknown(Reason::NoPermission)), hidden);
     }

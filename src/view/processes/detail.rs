@@ -146,19 +146,19 @@ impl DetailPage {
         let ran = or_unknown(ran, running);
         say(
             "state",
-            format!("{state}{waits}; runs for {ran}; parent {}", detail.process.parent_pid),
+            format!("{state}{waits}; running {ran}; parent {}", detail.process.parent_pid),
             plain,
         );
         let threads = reading(&detail.threads, u32::to_string);
         let niceness = reading(&detail.niceness, i8::to_string);
         let [gave, lost] = [&detail.voluntary_switches, &detail.involuntary_switches]
             .map(|count| reading(count, u64::to_string));
-        let switches = format!("gave its processor away {gave} times, lost it {lost} times");
+        let switches = format!("context switches: {gave} voluntary, {lost} involuntary");
         say("threads", format!("{threads}; niceness {niceness}; {switches}"), plain);
         let units = Units::of(scene.taste);
         let bytes = |value: &Reading<Bytes>| reading(value, |bytes| units.amount(*bytes));
         let memory = format!(
-            "{} in use, {} at most, {} swapped, {} reserved",
+            "{} in use, {} peak, {} swapped, {} reserved",
             bytes(&detail.process.resident),
             bytes(&detail.peak_resident),
             bytes(&detail.swapped),
@@ -168,7 +168,11 @@ impl DetailPage {
         say("storage", reading(&detail.io, |all| storage(all, units)), plain);
         say("cgroup", text(&detail.cgroup), plain);
         for limit in &detail.limits {
-            say("limit", format!("{}: {} (at most {})", limit.name, limit.soft, limit.hard), plain);
+            say(
+                "limit",
+                format!("{}: soft {}, hard {}", limit.name, limit.soft, limit.hard),
+                plain,
+            );
         }
         lines
     }
@@ -189,7 +193,7 @@ fn text(value: &Reading<std::sync::Arc<str>>) -> String {
 fn storage(all: &IoCounters, units: Units) -> String {
     let amount = |bytes| units.amount(bytes);
     format!(
-        "read {} and wrote {} by calls; {} and {} of it from and to storage",
+        "read {}, wrote {}; of it {} from disk and {} to disk",
         amount(all.read),
         amount(all.written),
         amount(all.storage_read),
@@ -202,10 +206,10 @@ pub(super) const fn state_text(state: ProcessState) -> &'static str {
     match state {
         ProcessState::Running => "running",
         ProcessState::Sleeping => "sleeping",
-        ProcessState::Waiting => "waiting for a device or a file system",
+        ProcessState::Waiting => "uninterruptible sleep",
         ProcessState::Stopped => "stopped",
         ProcessState::Traced => "stopped by a debugger",
-        ProcessState::Zombie => "zombie: it has ended, and its parent has not looked",
+        ProcessState::Zombie => "zombie: ended, not reaped by its parent",
         ProcessState::Dead => "being removed",
         ProcessState::Idle => "idle",
     }

@@ -81,7 +81,7 @@ impl EnvironPage {
             .gap(2)
             .text(format!("{}  ", self.target.name()), Tone::Plain);
         let right = match (&self.found, self.is_truncated) {
-            (None, _) => Line::of("asking the node", Tone::Faint),
+            (None, _) => Line::of("waiting for the node", Tone::Faint),
             (Some(Err(_)), _) => Line::new(),
             (Some(Ok(_)), true) => Line::of(format!("the first {count} variables"), Tone::Warn),
             (Some(Ok(_)), false) => Line::of(format!("{count} variables"), Tone::Faint),
@@ -91,7 +91,7 @@ impl EnvironPage {
             lines.push(Line::of(error.to_string(), Tone::Warn).cut(width));
         }
         if matches!(&self.found, Some(Ok(list)) if list.is_empty()) {
-            lines.push(Line::of("it began with none", Tone::Faint).cut(width));
+            lines.push(Line::of("empty", Tone::Faint).cut(width));
         }
         let range = self.window.range(count);
         for Variable { name, value } in self.variables().get(range).unwrap_or_default() {

@@ -135,7 +135,7 @@ impl SignalDialog {
             SignalStep::Sent(_) => Line::of(format!("{} to {one}", signal.name()), Tone::Strong),
             SignalStep::Choose(_) | SignalStep::Confirm(_) => {
                 Line::of(format!("send {} to {one}?", signal.name()), Tone::Warn)
-                    .text("  Enter sends, Esc leaves", Tone::Faint)
+                    .text("  Enter sends, Esc cancels", Tone::Faint)
             }
         };
         let mut lines = vec![title.cut(width)];
@@ -159,7 +159,7 @@ impl SignalDialog {
             last += 1;
         }
         if last - window.top < count && lines.len() < most {
-            let words = format!("{} to {last} of {count}; ↑ ↓ shows the others", window.top + 1);
+            let words = format!("{}–{last} of {count}; ↑ ↓ scrolls", window.top + 1);
             lines.push(Line::of(words, Tone::Faint).cut(width));
         }
         lines
@@ -203,8 +203,8 @@ impl SignalDialog {
     /// Returns the keys that do something here.
     pub(crate) fn hints(&self) -> &'static [(&'static str, &'static str)] {
         match &self.stage {
-            SignalStep::Choose(_) => &[("↑ ↓", "move"), ("Enter", "choose"), ("Esc", "leave")],
-            SignalStep::Confirm(_) => &[("↑ ↓", "scroll"), ("Enter", "send"), ("Esc", "leave")],
+            SignalStep::Choose(_) => &[("↑ ↓", "move"), ("Enter", "choose"), ("Esc", "cancel")],
+            SignalStep::Confirm(_) => &[("↑ ↓", "scroll"), ("Enter", "send"), ("Esc", "cancel")],
             SignalStep::Sent(_) => &[("↑ ↓", "scroll"), ("Esc", "close")],
         }
     }
@@ -226,39 +226,37 @@ fn menu(targets: &[ProcessTarget]) -> Menu<Signal> {
 
 const fn description(signal: Signal) -> (Option<char>, &'static str) {
     match signal {
-        Signal::HangUp => (None, "its terminal is gone; daemons read their settings anew"),
-        Signal::Interrupt => (Some('I'), "as Ctrl-C: stop what you do"),
-        Signal::Quit => (None, "as Ctrl-\\: end and leave a core"),
-        Signal::Illegal => (None, "as if it had run what is no instruction: a core"),
-        Signal::Trap => (None, "a debugger's stop: a core"),
-        Signal::Abort => {
-            (None, "as if it had given up: a core; Python's faulthandler prints its stacks")
-        }
-        Signal::Bus => (None, "as if memory had failed: a core"),
-        Signal::Arithmetic => (None, "as if it had divided by zero: a core"),
-        Signal::Kill => (Some('K'), "end at once; it cannot be caught"),
-        Signal::User1 => (None, "what the program makes of it; Slurm jobs often save"),
-        Signal::Segment => (None, "as if it had touched memory it has not: a core"),
-        Signal::User2 => (None, "what the program makes of it"),
-        Signal::Pipe => (None, "nobody reads what it writes"),
-        Signal::Alarm => (None, "its time is up"),
-        Signal::Terminate => (Some('T'), "end, and tidy up before"),
-        Signal::StackFault => (None, "ends it; nothing else uses it"),
-        Signal::Child => (None, "a child has ended; mostly ignored"),
-        Signal::Continue => (None, "go on after a stop"),
-        Signal::Stop => (None, "stop; it keeps its memory"),
+        Signal::HangUp => (None, "terminal closed; daemons reload their configuration"),
+        Signal::Interrupt => (Some('I'), "interrupt, as Ctrl-C"),
+        Signal::Quit => (None, "quit with a core dump, as Ctrl-\\"),
+        Signal::Illegal => (None, "illegal instruction; core dump"),
+        Signal::Trap => (None, "breakpoint trap; core dump"),
+        Signal::Abort => (None, "abort; core dump; Python's faulthandler prints stacks"),
+        Signal::Bus => (None, "bus error; core dump"),
+        Signal::Arithmetic => (None, "arithmetic error; core dump"),
+        Signal::Kill => (Some('K'), "end at once; cannot be caught"),
+        Signal::User1 => (None, "user-defined; Slurm jobs often checkpoint"),
+        Signal::Segment => (None, "segmentation fault; core dump"),
+        Signal::User2 => (None, "user-defined"),
+        Signal::Pipe => (None, "broken pipe"),
+        Signal::Alarm => (None, "alarm timer expired"),
+        Signal::Terminate => (Some('T'), "end after cleaning up"),
+        Signal::StackFault => (None, "stack fault; unused, ends the process"),
+        Signal::Child => (None, "child ended; mostly ignored"),
+        Signal::Continue => (None, "continue after a stop"),
+        Signal::Stop => (None, "stop; memory is kept"),
         Signal::TerminalStop => (None, "as Ctrl-Z: stop"),
-        Signal::TerminalInput => (None, "it reads from a terminal in the background: stop"),
-        Signal::TerminalOutput => (None, "it writes to a terminal in the background: stop"),
-        Signal::Urgent => (None, "urgent words on a socket; mostly ignored"),
-        Signal::CpuLimit => (None, "its processor time is spent: a core"),
-        Signal::FileLimit => (None, "a file grows too large: a core"),
-        Signal::VirtualAlarm => (None, "its own time is up"),
-        Signal::Profile => (None, "its time for profiling is up"),
-        Signal::Window => (None, "its terminal has another size; mostly ignored"),
-        Signal::InputOutput => (None, "a file can be read or written"),
-        Signal::Power => (None, "the power fails; containers shut down"),
-        Signal::System => (None, "as if it had asked the kernel for what there is not: a core"),
+        Signal::TerminalInput => (None, "background read from a terminal: stop"),
+        Signal::TerminalOutput => (None, "background write to a terminal: stop"),
+        Signal::Urgent => (None, "urgent data on a socket; mostly ignored"),
+        Signal::CpuLimit => (None, "CPU time limit; core dump"),
+        Signal::FileLimit => (None, "file size limit; core dump"),
+        Signal::VirtualAlarm => (None, "virtual timer expired"),
+        Signal::Profile => (None, "profiling timer expired"),
+        Signal::Window => (None, "window size changed; mostly ignored"),
+        Signal::InputOutput => (None, "I/O is possible"),
+        Signal::Power => (None, "power failure; containers shut down"),
+        Signal::System => (None, "bad system call; core dump"),
     }
 }
 

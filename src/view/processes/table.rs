@@ -121,7 +121,7 @@ fn title(scene: RenderContext<'_>, place: &State, width: u16) -> Line {
         own = own.gap(2).text(format!("{} hidden{held}", rows.hidden.count), Tone::Warn);
     }
     if let Some((nodes, reason)) = rows.unknown_nodes.filter(|_| count > 0) {
-        let words = format!("{nodes} node{} not told: {}", plural(nodes), reason.text());
+        let words = format!("{nodes} node{} unknown: {}", plural(nodes), reason.text());
         own = own.gap(2).text(words, Tone::Faint);
     }
     let mut right = Line::new().gap(2);
@@ -157,23 +157,20 @@ fn empty_lines(scene: RenderContext<'_>, place: &State, width: u16) -> Vec<Line>
     let mut lines = Vec::new();
     if let Some((nodes, reason)) = place.rows.unknown_nodes {
         let many = if nodes == 1 { "one node".to_owned() } else { format!("{nodes} nodes") };
-        lines.push(format!("who uses the devices of {many} is not known: {}", reason.text()));
+        lines.push(format!("device users of {many} unknown: {}", reason.text()));
     }
     if !picture.filter.is_empty() {
-        lines
-            .push(format!("no process that /{} takes; Esc ends the filter", picture.filter.text()));
+        lines.push(format!("no process matches /{}; Esc clears the filter", picture.filter.text()));
     } else if lines.is_empty() {
         let fresh = picture.nodes().any(|node| node.freshness(picture.now).is_fresh());
         let only = picture.only.without_processes();
         lines.push(match place.scope {
             _ if picture.fleet.nodes.is_empty() => "no nodes to watch".to_owned(),
-            _ if !fresh => "nothing is known yet of any process".to_owned(),
+            _ if !fresh => "no process data yet".to_owned(),
             _ if only.is_some() => only.unwrap_or_default(),
             Scope::Fleet => "no processes use a device".to_owned(),
-            Scope::Node => {
-                "no processes use a device of this node; s shows another place".to_owned()
-            }
-            Scope::Job => "no processes of this job use a device; s shows another place".to_owned(),
+            Scope::Node => "no processes use a device of this node; s changes the scope".to_owned(),
+            Scope::Job => "no processes of this job use a device; s changes the scope".to_owned(),
         });
     }
     lines.into_iter().map(|words| Line::of(words, Tone::Faint).cut(width)).collect()
@@ -183,7 +180,7 @@ fn empty_lines(scene: RenderContext<'_>, place: &State, width: u16) -> Vec<Line>
 fn detail(scene: RenderContext<'_>, entry: ProcessEntry<'_>) -> Line {
     let faint = Tone::Faint;
     let mut line = Line::of(format!("{} ", entry.used.pid), Tone::Strong)
-        .text(entry.user().unwrap_or("owner not known"), Tone::Plain)
+        .text(entry.user().unwrap_or("owner unknown"), Tone::Plain)
         .text(format!(" on {}", entry.node.name.label()), Tone::Plain);
     if let Some(state) = state(entry, scene.picture.now) {
         line = line.gap(2).text(state.words, state.tone);
@@ -196,7 +193,7 @@ fn detail(scene: RenderContext<'_>, entry: ProcessEntry<'_>) -> Line {
         }
         if let Some(seconds) = process.running_seconds.get() {
             line = line.text(
-                format!("  runs for {}", format_duration(Duration::from_secs(seconds))),
+                format!("  running {}", format_duration(Duration::from_secs(seconds))),
                 faint,
             );
         }

@@ -57,16 +57,16 @@ impl ProcessTarget {
     /// Returns what has become of it since, if it cannot be reached any more.
     pub(super) fn unreachable_reason(&self, picture: &FleetView) -> Option<&'static str> {
         let Some(node) = picture.fleet.node(&self.node) else {
-            return Some("the node is watched no more");
+            return Some("the node is no longer monitored");
         };
         if node.link != Link::Up {
-            return Some("no session with the node");
+            return Some("not connected to the node");
         }
         let lives = !self.is_on_device
             || node
                 .process(self.key.pid)
                 .is_some_and(|process| process.key.start_ticks == self.key.start_ticks);
-        if lives { None } else { Some("it has ended") }
+        if lives { None } else { Some("the process has ended") }
     }
 
     /// Says who it is, in few words: `4121 python of alice on gpu03`.

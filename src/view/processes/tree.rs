@@ -230,9 +230,9 @@ impl Tree {
     fn title(&self, node: Option<&Node>, now: Timestamp, width: u16) -> Line {
         let title = Line::of("tree", Tone::Strong).gap(2).text(self.node.as_str(), Tone::Plain);
         let right = match (node, self.answered_at) {
-            (None, _) => Line::of("the node is watched no more", Tone::Warn),
+            (None, _) => Line::of("the node is no longer monitored", Tone::Warn),
             (Some(_), None) if self.error.is_some() => Line::new(),
-            (Some(_), None) => Line::of("asking the node", Tone::Faint),
+            (Some(_), None) => Line::of("waiting for the node", Tone::Faint),
             (Some(_), Some(at)) => {
                 let count = self.branches.len();
                 let cut = if self.is_truncated { "the first " } else { "" };

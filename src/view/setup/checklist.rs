@@ -103,8 +103,8 @@ impl Checklist {
     /// Returns so many lines at most: a number stands at what is ticked, the first is the leftmost.
     pub(super) fn lines(&self, name: &str, width: u16, most: usize) -> Vec<Line> {
         let changed = match self.chosen.len() {
-            0 => "as many as there is room for".to_owned(),
-            count => format!("{count} chosen; what has no room is left out from the right"),
+            0 => "auto: as many as fit".to_owned(),
+            count => format!("{count} chosen; the rightmost are dropped where they do not fit"),
         };
         let title = Line::of(name, Tone::Strong).gap(2).text(changed, Tone::Faint);
         let mut lines = vec![title.cut(width)];

@@ -32,15 +32,15 @@ pub(crate) const HEADINGS: [ColumnSpec; 10] = [
     ColumnSpec::new("devices", "DEVICES", "devices", "devices held"),
     ColumnSpec::new("bar", "FLEET", "devices", "the share of all devices as a bar"),
     ColumnSpec::new("share", "%", "devices", "the share of all devices in percent"),
-    ColumnSpec::new("busy", "BUSY", "busy", "devices that work"),
-    ColumnSpec::new("idle-held", "IDLE", "idle-held", "devices held idle"),
+    ColumnSpec::new("busy", "BUSY", "busy", "busy devices"),
+    ColumnSpec::new("idle-held", "IDLE-HELD", "idle-held", "idle-held devices"),
     ColumnSpec::new("mem", "MEM", "mem", "device memory"),
     ColumnSpec::new("power", "POWER", "power", "power"),
     ColumnSpec::new("nodes", "NODES", "nodes", "nodes; fresh ones of all where some are not"),
     ColumnSpec::new("jobs", "JOBS", "jobs", "jobs"),
 ];
 /// How wide those behind the name are.
-const WIDTHS: [u16; 9] = [8, 10, 3, 5, 5, 7, 8, 6, 5];
+const WIDTHS: [u16; 9] = [8, 10, 3, 5, 9, 7, 8, 6, 5];
 /// The one that is a bar.
 const BAR_COLUMN: usize = 1;
 /// In the order of their worth.
@@ -144,7 +144,7 @@ pub(super) fn summary(usage: &Users, width: u16) -> Vec<Line> {
     }
     if fresh < all {
         let left_out = word(all - fresh, "node");
-        let words = format!(" · {left_out} not fresh, left out");
+        let words = format!(" · {left_out} stale, excluded");
         line = line.text(words, Tone::Warn);
     }
     for (user, account) in usage.users.iter().filter(|(user, _)| !user.is_known()) {
@@ -248,8 +248,8 @@ fn node_row(
         return line;
     }
     let words = match node.taken_at() {
-        Some(at) => format!("  {} old, left out", age(scene.picture.now.since(at))),
-        None => "  nothing is known of it now".to_owned(),
+        Some(at) => format!("  {} old, excluded", age(scene.picture.now.since(at))),
+        None => "  no current data".to_owned(),
     };
     line.faded().text(words, Tone::Warn)
 }
