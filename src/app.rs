@@ -325,7 +325,7 @@ struct DoctorTargets {
     targets: Vec<Target>,
     /// What was found about the pod they belong to.
     pod: Option<Report>,
-    /// JobFilter jobs' nodes are examined too, after Slurm itself.
+    /// The jobs whose nodes are examined too, after Slurm itself.
     slurm: Option<JobFilter>,
 }
 

@@ -56,15 +56,17 @@ mod vendor;
 mod tests {
     use super::*;
 
-    /// These words are part of `--json` and of filters.
+    // These words are part of `--json` and of filters.
+
+    fn joined<const N: usize>(words: [&str; N]) -> String {
+        words.join(", ")
+    }
+
     #[test]
-    fn enum_names_stay_stable() {
-        fn told<const N: usize>(words: [&str; N]) -> String {
-            words.join(", ")
-        }
+    fn names_of_devices_and_processes_stay() {
         let vendors = ["nvml", "nvidia-smi", "amdgpu", "tpu"].map(Vendor::from_backend);
         assert_eq!(
-            told(vendors.map(|vendor| vendor.unwrap().text())),
+            joined(vendors.map(|vendor| vendor.unwrap().text())),
             "nvidia, nvidia, amd, google"
         );
         assert_eq!(Vendor::from_backend("host"), None);
@@ -75,7 +77,7 @@ mod tests {
             TransportKind::Step,
             TransportKind::Local,
         ];
-        assert_eq!(told(ways.map(TransportKind::as_str)), "native, ssh, exec, srun, local");
+        assert_eq!(joined(ways.map(TransportKind::as_str)), "native, ssh, exec, srun, local");
         let letters = ["R", "S", "D", "T", "t", "Z", "X", "I"];
         let read = |letter| ProcessState::new(letter).unwrap().letter();
         assert_eq!(letters.map(read), letters);
@@ -92,21 +94,25 @@ mod tests {
             ContainerKind::Machine,
         ];
         assert_eq!(
-            told(containers.map(ContainerKind::text)),
+            joined(containers.map(ContainerKind::text)),
             "docker, podman, containerd, cri-o, kubernetes, lxc, machine"
         );
         let modes = [0, 1, 2, 3].map(|number| ComputeMode::new(number).unwrap().text());
-        assert_eq!(told(modes), "default, exclusive thread, prohibited, exclusive process");
+        assert_eq!(joined(modes), "default, exclusive thread, prohibited, exclusive process");
         let states = [0, 1, 2, 3].map(|number| FabricState::new(number).unwrap().text());
-        assert_eq!(told(states), "no fabric, not started, in progress, completed");
+        assert_eq!(joined(states), "no fabric, not started, in progress, completed");
         let actions = [0, 1, 2, 3, 4, 5, 15].map(|number| RecoveryAction::new(number).unwrap());
         assert_eq!(
-            told(actions.map(RecoveryAction::text)),
+            joined(actions.map(RecoveryAction::text)),
             "none, reset the device, reboot the node, drain peer-to-peer traffic, drain and reset the device, \
              see nvidia-smi -q, see nvidia-smi -q"
         );
         let numbers = actions.map(RecoveryAction::number);
         assert_eq!(numbers, [Some(0), Some(1), Some(2), Some(3), Some(4), None, None]);
+    }
+
+    #[test]
+    fn names_of_jobs_and_reasons_stay() {
         let jobs = [
             JobState::Running,
             JobState::Configuring,
@@ -116,7 +122,7 @@ mod tests {
             JobState::Other,
         ];
         assert_eq!(
-            told(jobs.map(JobState::as_str)),
+            joined(jobs.map(JobState::as_str)),
             "running, starting, suspended, ending, pending, other"
         );
         let ends = [
@@ -130,7 +136,7 @@ mod tests {
             JobOutcome::Preempted,
         ];
         assert_eq!(
-            told(ends.map(JobOutcome::text)),
+            joined(ends.map(JobOutcome::text)),
             "has ended, has ended, was cancelled, has used up its time, has failed, \
              was ended by a node failure, ran out of memory, was preempted"
         );
@@ -148,7 +154,7 @@ mod tests {
             Reason::Asleep,
         ];
         assert_eq!(
-            told(reasons.map(Reason::text)),
+            joined(reasons.map(Reason::text)),
             "not sampled, not supported, not available, driver error, no permission, malformed, no workload, \
              needs two samples, gone, in another PID namespace, asleep"
         );

@@ -21,7 +21,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 /// How long anything may take on a busy machine before the test gives up.
-const PATIENCE: Duration = Duration::from_secs(90);
+const TIMEOUT: Duration = Duration::from_secs(90);
 
 /// A watch over a simulated fleet, in this runtime.
 struct Watched {
@@ -70,7 +70,7 @@ async fn watch_fleet(population: &FleetSpec, interval: Duration) -> Watched {
 impl Watched {
     /// Waits until the fleet looks as wanted.
     async fn until(&mut self, what: &str, is_so: impl FnMut(&Fleet) -> bool) -> Fleet {
-        if let Ok(fleet) = timeout(PATIENCE, self.fleet.wait_for(is_so)).await {
+        if let Ok(fleet) = timeout(TIMEOUT, self.fleet.wait_for(is_so)).await {
             return fleet.unwrap().clone();
         }
         let fleet = self.fleet.borrow();
@@ -90,7 +90,7 @@ impl Watched {
 
     async fn end(mut self) {
         self.config.send_modify(|config| config.is_stopping = true);
-        timeout(PATIENCE, self.tasks.join_next()).await.unwrap();
+        timeout(TIMEOUT, self.tasks.join_next()).await.unwrap();
         self.served.stop().await;
     }
 }
@@ -407,7 +407,7 @@ async fn deliveries(
     let given = config.clone();
     let end = async move || {
         config.send_modify(|config| config.is_stopping = true);
-        timeout(PATIENCE, tasks.join_next()).await.unwrap();
+        timeout(TIMEOUT, tasks.join_next()).await.unwrap();
         served.stop().await;
     };
     (told, given, end)
@@ -418,7 +418,7 @@ async fn how_often_a_node_is_to_talk_is_known_before_it_says_so_and_with_each_or
     let (clock, every) = (Clock::system(), Duration::from_millis(200));
     let fault = sim::InjectedFault::LostFrame { number: u64::MAX };
     let (mut told, config, end) = deliveries(fault, &clock, every, |_| {}).await;
-    let mut next = async || timeout(PATIENCE, told.recv()).await.unwrap().unwrap();
+    let mut next = async || timeout(TIMEOUT, told.recv()).await.unwrap().unwrap();
     let mut ordered = None;
     loop {
         match next().await {
@@ -454,7 +454,7 @@ async fn a_good_session_makes_the_next_wait_a_short_one() {
     let (mut told, _orders, end) = deliveries(fault, &clock, every, lengthen).await;
     let (mut waits, mut was_up, mut ended_at) = (Vec::new(), false, clock.now());
     while waits.len() < 4 {
-        let news = timeout(PATIENCE, told.recv()).await.unwrap().unwrap();
+        let news = timeout(TIMEOUT, told.recv()).await.unwrap().unwrap();
         let gtop::wire::NodeEvent::Link(link) = news else { continue };
         if let (Link::Down { retry_at, .. }, true) = (&link, was_up) {
             ended_at = if waits.len() == 3 { clock.now() } else { ended_at };
@@ -477,7 +477,7 @@ async fn a_sample_that_is_lost_brings_a_complete_one() {
     let unasked = 15_000 / 200;
     let mut numbers = Vec::new();
     loop {
-        let news = timeout(PATIENCE, told.recv()).await.unwrap().unwrap();
+        let news = timeout(TIMEOUT, told.recv()).await.unwrap().unwrap();
         let gtop::wire::NodeEvent::Frame(frame) = news else { continue };
         let gtop::wire::Body::Sample(sample) = frame.body else { continue };
         numbers.push(sample.n);
@@ -521,7 +521,7 @@ async fn nodes_come_and_go_with_the_list_and_those_that_stay_are_left_alone() {
     let mut until_up = async |count: usize| {
         let up = |links: &Vec<Link>| links.last() == Some(&Link::Up);
         while seen.values().filter(|links| up(links)).count() < count {
-            let (node, link) = timeout(PATIENCE, told.recv()).await.unwrap().unwrap();
+            let (node, link) = timeout(TIMEOUT, told.recv()).await.unwrap().unwrap();
             seen.entry(node).or_default().push(link);
         }
         seen.clone()
@@ -537,7 +537,7 @@ async fn nodes_come_and_go_with_the_list_and_those_that_stay_are_left_alone() {
     let seen = until_up(3).await;
     assert!(seen.values().all(|links| links.len() == 2), "each was opened once: {seen:?}");
     list.send_replace(some(&[2, 1]));
-    timeout(PATIENCE, async {
+    timeout(TIMEOUT, async {
         while is_alive(0) {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
@@ -547,7 +547,7 @@ async fn nodes_come_and_go_with_the_list_and_those_that_stay_are_left_alone() {
     assert!(is_alive(1) && is_alive(2));
     // One that comes back begins anew.
     list.send_replace(some(&[0, 1, 2]));
-    timeout(PATIENCE, async {
+    timeout(TIMEOUT, async {
         while !is_alive(0) {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
@@ -555,7 +555,7 @@ async fn nodes_come_and_go_with_the_list_and_those_that_stay_are_left_alone() {
     .await
     .unwrap();
     config.send_modify(|config| config.is_stopping = true);
-    timeout(PATIENCE, tasks.join_next()).await.unwrap();
+    timeout(TIMEOUT, tasks.join_next()).await.unwrap();
     assert!(!(0..3).any(is_alive));
     served.stop().await;
 }
@@ -580,7 +580,7 @@ async fn one_place_for_connecting_is_enough_for_many_nodes() {
     tasks.spawn(collector.run(targets));
     let mut up = 0;
     while up < 5 {
-        let delivery = timeout(PATIENCE, deliveries.recv()).await.unwrap().unwrap();
+        let delivery = timeout(TIMEOUT, deliveries.recv()).await.unwrap().unwrap();
         if let gtop::wire::NodeEvent::Link(link) = delivery.event {
             assert!(
                 !matches!(link, Link::Down { .. }),
@@ -591,6 +591,6 @@ async fn one_place_for_connecting_is_enough_for_many_nodes() {
         }
     }
     config.send_modify(|config| config.is_stopping = true);
-    timeout(PATIENCE, tasks.join_next()).await.unwrap();
+    timeout(TIMEOUT, tasks.join_next()).await.unwrap();
     served.stop().await;
 }

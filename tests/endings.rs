@@ -20,7 +20,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 const GTOP: &str = env!("CARGO_BIN_EXE_gtop");
 /// How long anything may take here; a machine may be busy.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 /// Signals that end gtop, and what it exits with then.
 const SIGNALS: [(Signal, i32); 3] = [(Signal::TERM, 143), (Signal::INT, 130), (Signal::HUP, 129)];
 
@@ -30,7 +30,7 @@ fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
         if let Some(found) = look() {
             return found;
         }
-        assert!(began.elapsed() < PATIENCE, "{what} never came");
+        assert!(began.elapsed() < TIMEOUT, "{what} never came");
         thread::sleep(Duration::from_millis(20));
     }
 }
@@ -42,7 +42,7 @@ fn ended(child: &mut Child, what: &str) -> ExitStatus {
         if let Some(status) = child.try_wait().unwrap() {
             return status;
         }
-        if began.elapsed() > PATIENCE {
+        if began.elapsed() > TIMEOUT {
             child.kill().unwrap();
             child.wait().unwrap();
             panic!("{what}: it goes on");

@@ -23,7 +23,7 @@ use std::process::{Output, Stdio};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::Command;
 
-use crate::lab::{ADDRESS, Lab, PATIENCE, Sshd};
+use crate::lab::{ADDRESS, Lab, Sshd, TIMEOUT};
 
 const GTOP: &str = env!("CARGO_BIN_EXE_gtop");
 /// Runs a program for whom the password database names a home.
@@ -115,7 +115,7 @@ impl Told {
     async fn of(command: &mut Command) -> Self {
         let ran = command.stdin(Stdio::null()).output();
         let Output { status, stdout, stderr } =
-            tokio::time::timeout(PATIENCE, ran).await.unwrap().unwrap();
+            tokio::time::timeout(TIMEOUT, ran).await.unwrap().unwrap();
         Self {
             code: status.code(),
             out: String::from_utf8(stdout).unwrap(),
@@ -278,7 +278,7 @@ async fn drawn(mut command: Command, until: &str) -> String {
         }
         assert!(is_asked, "{until:?} never stood on the screen");
     };
-    let in_time = tokio::time::timeout(PATIENCE, watching).await;
+    let in_time = tokio::time::timeout(TIMEOUT, watching).await;
     assert!(in_time.is_ok(), "{}", String::from_utf8_lossy(&seen));
     assert!(child.wait().await.unwrap().success());
     String::from_utf8(seen).unwrap()
@@ -342,7 +342,7 @@ async fn nothing_that_is_typed_as_a_secret_is_in_a_core_dump() {
             assert!(screen.read_buf(&mut seen).await.unwrap() > 0);
         }
     };
-    let in_time = tokio::time::timeout(PATIENCE, asked).await;
+    let in_time = tokio::time::timeout(TIMEOUT, asked).await;
     let text = String::from_utf8_lossy(&seen);
     assert!(in_time.is_ok(), "{text}");
     let pid = text.split("pid ").nth(1).unwrap().split_whitespace().next().unwrap();
@@ -351,7 +351,7 @@ async fn nothing_that_is_typed_as_a_secret_is_in_a_core_dump() {
     let core: Vec<&str> = core.split_whitespace().collect();
     assert_eq!(core.get(4..6), Some(["0", "0"].as_slice()), "{core:?}");
     keys.write_all(b"\x03").await.unwrap();
-    assert!(tokio::time::timeout(PATIENCE, child.wait()).await.is_ok());
+    assert!(tokio::time::timeout(TIMEOUT, child.wait()).await.is_ok());
 }
 
 #[tokio::test]

@@ -41,7 +41,7 @@ const RIGHT: &[(&str, &str)] = &[
 ];
 
 /// Without its own number, and with a colour in the kind.
-const LEAST: &[(&str, &str)] = &[
+const MIN_ENVIRONMENT: &[(&str, &str)] = &[
     ("attributes/worker-network-endpoints", ENDPOINTS),
     ("attributes/agent-worker-number", "77"),
     ("attributes/accelerator-type", "v4\u{1b}[31m"),
@@ -147,7 +147,7 @@ async fn what_a_server_lacks_is_found_elsewhere_or_left_out() {
     let pod = ask(Manner::Right(LESS)).await.unwrap();
     assert_eq!(pod.workers, ["10.130.0.22", "fd00::7"]);
     assert_eq!((pod.this_worker, pod.accelerator.as_deref()), (Some(1), Some("v5litepod-8")));
-    let pod = ask(Manner::Right(LEAST)).await.unwrap();
+    let pod = ask(Manner::Right(MIN_ENVIRONMENT)).await.unwrap();
     assert_eq!((pod.this_worker, pod.accelerator), (None, None));
 }
 

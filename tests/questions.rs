@@ -24,7 +24,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 /// How long anything may take on a busy machine before the test gives up.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A process that waits; it ends with this.
 struct Victim(Child);
@@ -113,7 +113,7 @@ fn watch_here() -> Watched {
 
 impl Watched {
     async fn until(&mut self, what: &str, is_so: impl FnMut(&Fleet) -> bool) -> Fleet {
-        if let Ok(fleet) = timeout(PATIENCE, self.fleet.wait_for(is_so)).await {
+        if let Ok(fleet) = timeout(TIMEOUT, self.fleet.wait_for(is_so)).await {
             return fleet.unwrap().clone();
         }
         panic!("waited in vain for {what}")
@@ -133,12 +133,12 @@ impl Watched {
         place: usize,
         question: ProcessRequest,
     ) -> Result<ProcessResponse, RequestError> {
-        self.client.ask(self.names.get(place).unwrap(), question, PATIENCE).await
+        self.client.ask(self.names.get(place).unwrap(), question, TIMEOUT).await
     }
 
     async fn end(mut self) {
         self.config.send_modify(|config| config.is_stopping = true);
-        timeout(PATIENCE, self.tasks.join_next()).await.unwrap();
+        timeout(TIMEOUT, self.tasks.join_next()).await.unwrap();
         if let Some(served) = self.served {
             served.stop().await;
         }
@@ -183,7 +183,7 @@ async fn a_process_of_this_machine_is_asked_about_and_signalled() {
     assert_eq!(wrong, Err(RequestError::Refused(Refusal::Reused)));
     let readonly = watched.client.clone().readonly();
     let refused =
-        readonly.ask(&watched.names[0], ProcessRequest::Signal(key, Signal::Kill), PATIENCE).await;
+        readonly.ask(&watched.names[0], ProcessRequest::Signal(key, Signal::Kill), TIMEOUT).await;
     assert_eq!(refused, Err(RequestError::ReadOnly));
     assert!(victim.0.try_wait().unwrap().is_none());
     let sent = watched.ask(0, ProcessRequest::Signal(key, Signal::Terminate)).await;
@@ -205,10 +205,10 @@ async fn many_questions_are_open_at_many_nodes() {
         for key in node.processes.iter().map(|process| process.key) {
             let (client, name) = (watched.client.clone(), node.name.clone());
             asking.spawn(async move {
-                let detail = client.ask(&name, ProcessRequest::Detail(key), PATIENCE).await;
+                let detail = client.ask(&name, ProcessRequest::Detail(key), TIMEOUT).await;
                 let Ok(ProcessResponse::Detail(detail)) = detail else { panic!("{detail:?}") };
                 assert_eq!(detail.process.key, key);
-                let tree = client.ask(&name, ProcessRequest::Tree(None), PATIENCE).await;
+                let tree = client.ask(&name, ProcessRequest::Tree(None), TIMEOUT).await;
                 let Ok(ProcessResponse::Tree(tree)) = tree else { panic!("{tree:?}") };
                 assert!(tree.processes.iter().any(|process| process.key == key));
             });
@@ -264,7 +264,7 @@ async fn what_cannot_be_asked_is_said_at_once() {
         "{answer:?}"
     );
     let stranger = NodeName::new("nobody").unwrap();
-    let answer = watched.client.ask(&stranger, ProcessRequest::Tree(None), PATIENCE).await;
+    let answer = watched.client.ask(&stranger, ProcessRequest::Tree(None), TIMEOUT).await;
     assert_eq!(answer, Err(RequestError::UnknownNode));
     watched.end().await;
 }
@@ -284,7 +284,7 @@ async fn a_node_that_does_not_answer_keeps_nobody_waiting() {
     // When the session is lost, so is what was asked in it.
     let client = watched.client.clone();
     let asking =
-        tokio::spawn(async move { client.ask(&name, ProcessRequest::Tree(None), PATIENCE).await });
+        tokio::spawn(async move { client.ask(&name, ProcessRequest::Tree(None), TIMEOUT).await });
     tokio::time::sleep(Duration::from_millis(300)).await;
     watched.served.take().unwrap().stop().await;
     assert_eq!(asking.await.unwrap(), Err(RequestError::SessionLost));

@@ -20,7 +20,7 @@ use serde_json::{Map, Value};
 
 mod schema;
 
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 fn machines(population: &FleetSpec) -> Vec<Machine> {
     let names = population.names();
@@ -394,7 +394,7 @@ impl Live {
     /// The next bytes of standard output; `None` when there come no more.
     async fn bytes(&mut self) -> Option<bytes::Bytes> {
         loop {
-            let message = tokio::time::timeout(PATIENCE, self.channel.wait()).await.unwrap()?;
+            let message = tokio::time::timeout(TIMEOUT, self.channel.wait()).await.unwrap()?;
             if matches!(message, ChannelMsg::Close) {
                 return None;
             }

@@ -20,7 +20,7 @@ use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 
 const GTOP: &str = env!("CARGO_BIN_EXE_gtop");
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 /// What a screen begins with.
 const OTHER_SCREEN: &str = "\x1b[?1049h";
 
@@ -50,7 +50,7 @@ async fn until(child: &mut Child, words: &str) -> String {
             }
         }
     };
-    let came = timeout(PATIENCE, reading).await;
+    let came = timeout(TIMEOUT, reading).await;
     let text = String::from_utf8_lossy(&seen).into_owned();
     assert!(came.is_ok() && text.contains(words), "{words:?} never came: {text}");
     text
@@ -63,7 +63,7 @@ async fn to_the_end(mut child: Child) -> (String, Option<i32>) {
         child.stdout.as_mut().unwrap().read_to_end(&mut seen).await.unwrap();
         child.wait().await.unwrap().code()
     };
-    let Ok(code) = timeout(PATIENCE, reading).await else {
+    let Ok(code) = timeout(TIMEOUT, reading).await else {
         panic!("it goes on: {}", String::from_utf8_lossy(&seen))
     };
     // It may begin within a letter.
@@ -335,6 +335,6 @@ async fn a_terminal_that_is_closed_ends_it() {
                 sleep(Duration::from_millis(50)).await;
             }
         };
-        assert!(timeout(PATIENCE, gone).await.is_ok(), "{pid} goes on without its terminal");
+        assert!(timeout(TIMEOUT, gone).await.is_ok(), "{pid} goes on without its terminal");
     }
 }

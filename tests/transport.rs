@@ -29,7 +29,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpListener;
 
 use crate::lab::{
-    ADDRESS, Lab, PATIENCE, fixed, free_port, listen, local, node, run, says_hello, system,
+    ADDRESS, Lab, TIMEOUT, fixed, free_port, listen, local, node, run, says_hello, system,
 };
 
 // ---- commands ----
@@ -556,7 +556,7 @@ async fn a_server_that_is_not_ssh_is_recognised() {
             stream.shutdown().await.unwrap();
             stream.read_to_end(&mut Vec::new()).await.ok();
         };
-        let (fault, ()) = tokio::join!(open_mute(&lab, &address, PATIENCE), serve);
+        let (fault, ()) = tokio::join!(open_mute(&lab, &address, TIMEOUT), serve);
         assert!(matches!(fault, Fault::NotSsh { .. } | Fault::ConnectionLost { .. }), "{fault}");
         assert!(fault.retries_by_itself());
     }
@@ -572,7 +572,7 @@ async fn a_server_that_hangs_up_at_once_gave_no_greeting_whatever_it_says_of_it(
             let (mut stream, _) = listener.accept().await.unwrap();
             stream.write_all(says.as_bytes()).await.unwrap();
         };
-        let (fault, ()) = tokio::join!(open_mute(&lab, &address, PATIENCE), serve);
+        let (fault, ()) = tokio::join!(open_mute(&lab, &address, TIMEOUT), serve);
         assert!(matches!(fault, Fault::NotSsh { is_closed: true, .. }), "{says}: {fault}");
     }
 }
@@ -593,7 +593,7 @@ async fn a_connection_that_is_given_up_leaves_nothing_behind() {
             stream = greet_and_wait(&listener) => stream,
         };
         // The end of the stream is the proof that the descriptor is closed.
-        let end = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut Vec::new())).await;
+        let end = tokio::time::timeout(TIMEOUT, stream.read_to_end(&mut Vec::new())).await;
         end.unwrap().ok();
     }
     while metrics.num_alive_tasks() > before {
@@ -701,7 +701,7 @@ async fn a_node_cannot_open_anything_here() {
     let (channel, _server) = tokio::join!(transport.open(&target, "x", |_| ()), serve);
     let _channel = channel.unwrap();
     for attempt in 0..7 {
-        let answer = tokio::time::timeout(PATIENCE, answers.recv()).await.unwrap();
+        let answer = tokio::time::timeout(TIMEOUT, answers.recv()).await.unwrap();
         assert_eq!(answer, Some(false), "attempt {attempt}");
     }
 }
@@ -735,7 +735,7 @@ async fn a_local_command_and_its_children_end_with_the_channel() {
     drop(channel);
     // The pipe ends when the last process that holds it is gone.
     let mut rest = Vec::new();
-    let end = tokio::time::timeout(PATIENCE, reader.read_to_end(&mut rest)).await;
+    let end = tokio::time::timeout(TIMEOUT, reader.read_to_end(&mut rest)).await;
     assert_eq!(end.unwrap().unwrap(), 0);
 }
 

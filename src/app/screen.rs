@@ -88,7 +88,7 @@ pub(super) async fn run(
                 UiRequest::WatchJob(job) => monitor.set_detailed_job(job),
                 UiRequest::SetInterval(interval) => monitor.set_interval(interval),
                 UiRequest::QueryNodes(errands) => {
-                    send_requests(&node_client, &clock, &answers, errands)
+                    send_requests(&node_client, &clock, &answers, errands);
                 }
                 UiRequest::ChangeSetting(name, text) => controller.change(name, &text).await,
                 UiRequest::SaveSettings(habits) => controller.save(habits).await,

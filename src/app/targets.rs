@@ -134,16 +134,16 @@ pub(super) fn discovery(
         let (targets, title) = named_targets(cli, transport, &cli.hosts, cli.nodes.local)?;
         return Ok((Discovery::from_roster(Roster::new(targets)), title));
     };
-    let mut named = named_roster(cli, transport, &cli.hosts)?;
-    if !named.targets.is_empty() {
-        let names = nodeset::fold(named.targets.iter().map(|target| target.name.label()));
+    let mut roster = named_roster(cli, transport, &cli.hosts)?;
+    if !roster.targets.is_empty() {
+        let names = nodeset::fold(roster.targets.iter().map(|target| target.name.label()));
         title = format!("{title} and {names}");
     }
     if cli.nodes.local {
-        named.add_local();
+        roster.add_local();
         title = format!("{title} and this machine");
     }
-    let mut slurm = SlurmPoller::new(filter, cli.slurm.discovery_interval, named.targets);
+    let mut slurm = SlurmPoller::new(filter, cli.slurm.discovery_interval, roster.targets);
     if !cli.slurm.is_requested() {
         // A container may have no programs of Slurm: its environment still names the nodes.
         let nodes = std::env::var("SLURM_JOB_NODELIST").unwrap_or_default();

@@ -15,11 +15,11 @@ use crate::collect::session::FOCUS_INTERVAL;
 
 /// Longest rest: nobody sees that a sample is so much older. What comes in one rest waits together, and takes
 /// room: twice as long a rest saves a tenth of the time and costs 2 KiB a node.
-const LONGEST: Duration = Duration::from_millis(250);
+const MAX_REST: Duration = Duration::from_millis(250);
 /// At least so many looks an interval.
 const LOOKS: u32 = 4;
 /// The same while a node takes the steps of opening and is slow about it: each step waits for the end of a rest.
-const LONGEST_IN_STEPS: Duration = Duration::from_millis(125);
+const MAX_OPENING_REST: Duration = Duration::from_millis(125);
 const LOOKS_IN_STEPS: u32 = 8;
 
 /// Who is in a hurry.
@@ -106,9 +106,9 @@ impl Rest {
             config.interval
         };
         if self.haste.slow.load(Ordering::SeqCst) > 0 {
-            return (interval / LOOKS_IN_STEPS).min(LONGEST_IN_STEPS);
+            return (interval / LOOKS_IN_STEPS).min(MAX_OPENING_REST);
         }
-        (interval / LOOKS).min(LONGEST)
+        (interval / LOOKS).min(MAX_REST)
     }
 }
 
@@ -161,7 +161,7 @@ mod tests {
             let resting = scope.spawn(move || {
                 let began = Instant::now();
                 rest.take();
-                began.elapsed() < LONGEST
+                began.elapsed() < MAX_REST
             });
             while !resting.is_finished() {
                 tell(&haste);

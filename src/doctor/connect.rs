@@ -134,18 +134,7 @@ impl StepBuilder<'_> {
                 }
                 self.step = *step;
             }
-            ConnectEvent::Route(way) => {
-                let row = StepResult::new("way", StepStatus::Ok, route_text(way));
-                self.push(at, row);
-                if *way != RouteSummary::Direct {
-                    let by = match way {
-                        RouteSummary::Command(_) => "done by the command",
-                        RouteSummary::Gateways(_) | RouteSummary::Direct => "done by the gateway",
-                    };
-                    self.rows.push(StepResult::new("name", StepStatus::NotApplicable, by));
-                    self.rows.push(StepResult::new("connection", StepStatus::NotApplicable, by));
-                }
-            }
+            ConnectEvent::Route(route) => self.on_route(at, route),
             ConnectEvent::GatewayConnected(gateway) => {
                 let took = self.since(at);
                 if let Some(row) = self.row("connection") {
@@ -172,7 +161,7 @@ impl StepBuilder<'_> {
                 self.push(at, StepResult::new("greeting", mark, text.clone()));
             }
             ConnectEvent::Negotiated { exchange, cipher, mac } => {
-                self.set_algorithms(exchange, cipher, mac)
+                self.set_algorithms(exchange, cipher, mac);
             }
             ConnectEvent::HostKey { algorithm, fingerprint, verdict, line, flaw } => {
                 self.push(at, StepResult::new("key exchange", StepStatus::Ok, "agreed"));
@@ -183,7 +172,7 @@ impl StepBuilder<'_> {
             }
             ConnectEvent::OfferedMethods(methods) => self.offers.clone_from(methods),
             ConnectEvent::CredentialTried { what, result } => {
-                self.tried.push(attempt_text(what, result))
+                self.tried.push(attempt_text(what, result));
             }
             ConnectEvent::LoggedIn { user } => {
                 let row = StepResult::new("login", StepStatus::Ok, format!("as {user}"));
@@ -231,6 +220,17 @@ impl StepBuilder<'_> {
             ConnectEvent::Exec(command) => self.delegate(at, "exec command", clean(command, 400)),
             ConnectEvent::GatewayStarted(_) | ConnectEvent::GatewayFinished => {}
         }
+    }
+
+    fn on_route(&mut self, at: Instant, route: &RouteSummary) {
+        self.push(at, StepResult::new("way", StepStatus::Ok, route_text(route)));
+        let by = match route {
+            RouteSummary::Direct => return,
+            RouteSummary::Command(_) => "done by the command",
+            RouteSummary::Gateways(_) => "done by the gateway",
+        };
+        self.rows.push(StepResult::new("name", StepStatus::NotApplicable, by));
+        self.rows.push(StepResult::new("connection", StepStatus::NotApplicable, by));
     }
 
     /// Notes what both sides agreed upon.

@@ -1,4 +1,4 @@
-//! The user's open ControlMaster connections (`ControlPath`), used for hosts that refuse gtop's own login.
+//! The user's open `ControlMaster` connections (`ControlPath`), used for hosts that refuse gtop's own login.
 //!
 //! Only the existing connection is used: the ssh program is kept from opening one of its own, which would
 //! authenticate again, or prompt.

@@ -1,4 +1,4 @@
-//! Chooses between gtop's own SSH client, the ssh program, and a ControlMaster connection for a node.
+//! Chooses between gtop's own SSH client, the ssh program, and a `ControlMaster` connection for a node.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -41,7 +41,7 @@ pub(super) type AuthMethods = Vec<String>;
 pub(super) enum SshProgramAccess {
     /// With a connection of its own, by these methods.
     Methods(AuthMethods),
-    /// Over the user's ControlMaster connection, while there is one.
+    /// Over the user's `ControlMaster` connection, while there is one.
     Master,
 }
 
@@ -123,7 +123,7 @@ impl Transport {
         }
     }
 
-    /// Starts a command over a ControlMaster connection.
+    /// Starts a command over a `ControlMaster` connection.
     async fn open_over_master(
         &self,
         place: (&HostQuery, &HostSettings),

@@ -373,7 +373,7 @@ pub enum UnansweredReason {
     /// There is no terminal.
     #[error("and there is no terminal to answer it; start gtop from one, or log in with a key")]
     NoTerminal,
-    /// An authenticated ControlMaster connection exists.
+    /// An authenticated `ControlMaster` connection exists.
     #[error("that need not be answered while a master connection is open")]
     MasterOpen,
     /// Prompts are not shown at the moment.

@@ -91,7 +91,7 @@ pub(super) struct Gateway {
     pub(super) route: ResolvedRoute,
     /// Held while a session is being opened.
     pub(super) open_permit: Semaphore,
-    /// It refused gtop and was reached over the user's ControlMaster connection.
+    /// It refused gtop and was reached over the user's `ControlMaster` connection.
     pub(super) has_master: AtomicBool,
     state: Mutex<GatewayState>,
 }
@@ -237,7 +237,7 @@ struct ChannelCounts {
 }
 
 impl MuxSession {
-    /// Returns true if the session runs over a ControlMaster connection.
+    /// Returns true if the session runs over a `ControlMaster` connection.
     pub(super) fn uses_master(&self) -> bool {
         self.session.underlay.uses_master()
     }

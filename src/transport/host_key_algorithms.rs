@@ -56,10 +56,12 @@ impl HostKeyAlgorithms {
             names => names.iter().filter_map(|name| ListedAlgorithm::parse(name)).collect(),
         };
         // If the most preferred key is known, the order is kept.
-        let is_fresh =
+        let keeps_order =
             is_user_ordered(&wanted) || wanted.first().is_some_and(|best| known.has(&best.kind));
         let goes_first = |wanted: &ListedAlgorithm| {
-            is_fresh || known.has(&wanted.kind) || (wanted.is_certificate && known.has_authority())
+            keeps_order
+                || known.has(&wanted.kind)
+                || (wanted.is_certificate && known.has_authority())
         };
         let (mut order, rest): (Vec<_>, Vec<_>) = wanted.into_iter().partition(goes_first);
         order.extend(rest);

@@ -62,7 +62,7 @@ pub(super) struct Login {
     pub(super) devices: Option<String>,
     /// Where prompts go; `None` without a terminal.
     pub(super) prompt_queue: Option<PromptQueue>,
-    /// A ControlMaster connection to the node is open, so prompts are skipped.
+    /// A `ControlMaster` connection to the node is open, so prompts are skipped.
     pub(super) has_master: bool,
 }
 

@@ -1,7 +1,7 @@
 //! The system's `ssh` program as the transport: one process per node.
 //!
 //! It supports all that the user's ssh does, Kerberos included, at the price of a process. It never prompts: what it
-//! would ask is a fault. An open ControlMaster connection of the user is used, and none is created. The command of
+//! would ask is a fault. An open `ControlMaster` connection of the user is used, and none is created. The command of
 //! `--exec` is supervised in the same way.
 
 use std::collections::VecDeque;
@@ -68,7 +68,7 @@ pub(super) struct SshCall<'a> {
     pub(super) limit: Duration,
     /// The authentication methods to use; all when empty.
     pub(super) methods: &'a [String],
-    /// Use only this ControlMaster connection.
+    /// Use only this `ControlMaster` connection.
     pub(super) master: Option<&'a ControlMaster>,
     /// The address to connect to instead of the name.
     pub(super) elsewhere: Option<&'a str>,

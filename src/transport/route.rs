@@ -121,7 +121,7 @@ impl Transport {
         }))
     }
 
-    /// Returns the settings of a target and its gateways, without those that have an open ControlMaster connection: they
+    /// Returns the settings of a target and its gateways, without those that have an open `ControlMaster` connection: they
     /// need no login.
     pub(super) async fn settings_needing_login(
         &self,
@@ -293,7 +293,7 @@ impl Transport {
         }
     }
 
-    /// Opens a connection through a gateway over the user's ControlMaster connection to it, if there is one.
+    /// Opens a connection through a gateway over the user's `ControlMaster` connection to it, if there is one.
     async fn connect_over_master(
         &self,
         gateway: &Gateway,

@@ -114,7 +114,7 @@ pub(super) struct HostSettings {
     pub(super) hash_known_hosts: bool,
     /// Where each option was set, by lower-case name. Empty for settings from `ssh -G`, which does not report it.
     pub(super) origins: BTreeMap<&'static str, Origin>,
-    /// Where the socket of a ControlMaster may be: OpenSSH versions differ in `%C`.
+    /// Where the socket of a `ControlMaster` may be: OpenSSH versions differ in `%C`.
     pub(super) control_paths: Vec<PathBuf>,
     /// Effective options that only the `ssh` program supports, as spelt in `ssh_config`.
     pub(super) needs_ssh: Vec<String>,

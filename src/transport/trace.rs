@@ -103,11 +103,11 @@ pub enum ConnectEvent {
     Exec(String),
     /// gtop's own client failed with this fault; the ssh program is tried.
     Fallback(String),
-    /// A ControlMaster connection answers at this socket.
+    /// A `ControlMaster` connection answers at this socket.
     MasterFound(PathBuf),
     /// `ControlPath` is set and no master is open.
     MasterMissing,
-    /// A gateway is reached over a ControlMaster connection.
+    /// A gateway is reached over a `ControlMaster` connection.
     GatewayMaster {
         /// The gateway.
         gateway: String,
@@ -298,7 +298,7 @@ mod tests {
         assert!(current().is_none() && VersionTap::if_traced().is_none());
         let trace = Trace::default();
         with_trace(&trace, async {
-            (0..10_000).for_each(|_| record(|| ConnectEvent::GatewayFinished))
+            (0..10_000).for_each(|_| record(|| ConnectEvent::GatewayFinished));
         })
         .await;
         assert_eq!(trace.taken().len(), MAX_EVENTS);

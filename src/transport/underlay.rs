@@ -26,7 +26,7 @@ pub(super) enum Underlay {
     /// A gateway; its session is kept open by this.
     Gateway(Arc<MuxSession>),
     ProxyCommand(Arc<ProgramStderr>),
-    /// The user's ControlMaster connection to a gateway.
+    /// The user's `ControlMaster` connection to a gateway.
     Master {
         gateway: String,
         master: ControlMaster,
@@ -35,7 +35,7 @@ pub(super) enum Underlay {
 }
 
 impl Underlay {
-    /// Returns true if a ControlMaster connection is part of the route.
+    /// Returns true if a `ControlMaster` connection is part of the route.
     pub(super) fn uses_master(&self) -> bool {
         match self {
             Self::Network | Self::ProxyCommand(_) => false,

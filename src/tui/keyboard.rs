@@ -132,7 +132,7 @@ pub(super) fn to_key(event: KeyEvent) -> Option<Key> {
         KeyCode::Insert => NamedKey::Insert,
         _ => return None,
     };
-    with.is_empty().then_some(if is_shifted { Key::Shift(named) } else { Key::NamedKey(named) })
+    with.is_empty().then_some(if is_shifted { Key::Shift(named) } else { Key::Named(named) })
 }
 
 /// Opens the terminal that the library reads from; none if that is standard input.

@@ -322,7 +322,7 @@ mod tests {
             assert_eq!(first(key, view), expected.as_ref(), "{key}");
         }
         let keys = Keymap::default();
-        assert_eq!(keys.actions(Key::NamedKey(NamedKey::Up), View::Job).count(), 2);
+        assert_eq!(keys.actions(Key::Named(NamedKey::Up), View::Job).count(), 2);
     }
 
     #[test]

@@ -299,7 +299,7 @@ impl Ui {
             return UiEffect::Nothing;
         }
         let closes = matches!(action, Some(KeyAction::Help | KeyAction::Quit))
-            || matches!(key, Key::NamedKey(NamedKey::Escape | NamedKey::Enter));
+            || matches!(key, Key::Named(NamedKey::Escape | NamedKey::Enter));
         if closes {
             self.help = None;
             return UiEffect::Nothing;

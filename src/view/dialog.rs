@@ -69,7 +69,7 @@ impl Dialog {
                     Key::Control(_)
                     | Key::Alt(_)
                     | Key::Function(_)
-                    | Key::NamedKey(_)
+                    | Key::Named(_)
                     | Key::Shift(_) => key,
                 };
                 let sort =

@@ -40,15 +40,15 @@ impl FilterPrompt {
     #[expect(clippy::wildcard_enum_match_arm, reason = "most keys are the line's")]
     pub fn press(&mut self, key: Key, fleet: &Fleet) -> FilterPromptEvent {
         match key {
-            Key::NamedKey(NamedKey::Enter) if self.error.is_none() => {
+            Key::Named(NamedKey::Enter) if self.error.is_none() => {
                 return FilterPromptEvent::Done(
                     Filter::new(self.prompt.text()).unwrap_or_default(),
                 );
             }
-            Key::NamedKey(NamedKey::Escape) | Key::Control('c') => {
+            Key::Named(NamedKey::Escape) | Key::Control('c') => {
                 return FilterPromptEvent::Done(self.before.clone());
             }
-            Key::NamedKey(NamedKey::Tab) => self.propose(fleet, true),
+            Key::Named(NamedKey::Tab) => self.propose(fleet, true),
             Key::Shift(NamedKey::Tab) => self.propose(fleet, false),
             _ => {
                 let before = self.prompt.text().to_owned();
@@ -153,12 +153,12 @@ mod tests {
         assert_eq!(type_in(&mut search, " mem>").unwrap().text(), "util<10");
         assert!(search.error.is_some());
         let fleet = Fleet::default();
-        let enter = Key::NamedKey(NamedKey::Enter);
+        let enter = Key::Named(NamedKey::Enter);
         assert!(
             matches!(search.press(enter, &fleet), FilterPromptEvent::Edited(_)),
             "an error is no filter"
         );
-        let FilterPromptEvent::Done(filter) = search.press(Key::NamedKey(NamedKey::Escape), &fleet)
+        let FilterPromptEvent::Done(filter) = search.press(Key::Named(NamedKey::Escape), &fleet)
         else {
             panic!("Esc leaves")
         };
@@ -185,7 +185,7 @@ mod tests {
     fn tab_goes_round_in_what_could_be_meant() {
         let mut search = FilterPrompt::new(&Filter::default());
         type_in(&mut search, "stale ut");
-        search.press(Key::NamedKey(NamedKey::Tab), &Fleet::default());
+        search.press(Key::Named(NamedKey::Tab), &Fleet::default());
         assert_eq!(search.prompt.text(), "stale util");
         search.press(Key::Letter('<'), &Fleet::default());
         assert_eq!(search.prompt.text(), "stale util<");

@@ -164,12 +164,12 @@ fn counts(totals: &Totals, width: u16, gap: u16) -> Line {
         let digits = if is_full { totals.devices.to_string().len() } else { 0 };
         let all = Line::of(if form < 2 { first } else { "" }, Tone::Faint)
             .text(format!("{:>digits$}", totals.devices), Tone::Plain);
-        let told = parts.iter().filter(|(_, count, _, is_openssh_default)| {
-            *count > 0 || (*is_openssh_default && is_full && is_fresh)
+        let told = parts.iter().filter(|(_, count, _, is_always_shown)| {
+            *count > 0 || (*is_always_shown && is_full && is_fresh)
         });
-        told.fold(all, |line, (words, count, tone, is_openssh_default)| {
+        told.fold(all, |line, (words, count, tone, is_always_shown)| {
             let word = words.get(form).copied().unwrap_or_default();
-            let label = if *is_openssh_default { Tone::Faint } else { *tone };
+            let label = if *is_always_shown { Tone::Faint } else { *tone };
             line.gap(gap).text(word, label).text(format!("{count:>digits$}"), *tone)
         })
     };

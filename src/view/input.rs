@@ -17,7 +17,7 @@ pub enum Key {
     /// F1 and so on.
     Function(u8),
     /// A key with a name.
-    NamedKey(NamedKey),
+    Named(NamedKey),
     /// One of those with Shift.
     Shift(NamedKey),
 }
@@ -91,7 +91,7 @@ impl fmt::Display for Key {
             Self::Control(letter) => write!(f, "Ctrl-{}", letter.to_ascii_uppercase()),
             Self::Alt(letter) => write!(f, "Alt-{letter}"),
             Self::Function(number) => write!(f, "F{number}"),
-            Self::NamedKey(named) => f.write_str(named.name()),
+            Self::Named(named) => f.write_str(named.name()),
             Self::Shift(named) => write!(f, "Shift-{}", named.name()),
         }
     }
@@ -130,7 +130,7 @@ impl FromStr for Key {
         if let Some(number) = number.filter(|number| (1..=24).contains(number)) {
             return Ok(Self::Function(number));
         }
-        NamedKey::of(text).map(Self::NamedKey).ok_or_else(wrong)
+        NamedKey::of(text).map(Self::Named).ok_or_else(wrong)
     }
 }
 
@@ -161,7 +161,7 @@ mod tests {
             ("Ctrl-L", Key::Control('l')),
             ("Alt-J", Key::Alt('J')),
             ("Shift-Tab", Key::Shift(NamedKey::Tab)),
-            ("PgDn", Key::NamedKey(NamedKey::PageDown)),
+            ("PgDn", Key::Named(NamedKey::PageDown)),
         ] {
             assert_eq!(written.parse(), Ok(key));
             assert_eq!(key.to_string(), written);

@@ -42,18 +42,18 @@ impl LineEditor {
         let count = self.text.chars().count();
         match key {
             Key::Letter(letter) => self.insert(letter),
-            Key::NamedKey(NamedKey::Backspace) | Key::Control('h') => {
+            Key::Named(NamedKey::Backspace) | Key::Control('h') => {
                 self.remove(self.caret.checked_sub(1));
             }
-            Key::NamedKey(NamedKey::Delete) | Key::Control('d') => self.remove(Some(self.caret)),
-            Key::NamedKey(NamedKey::Left) | Key::Control('b') => {
+            Key::Named(NamedKey::Delete) | Key::Control('d') => self.remove(Some(self.caret)),
+            Key::Named(NamedKey::Left) | Key::Control('b') => {
                 self.caret = self.caret.saturating_sub(1);
             }
-            Key::NamedKey(NamedKey::Right) | Key::Control('f') => {
+            Key::Named(NamedKey::Right) | Key::Control('f') => {
                 self.caret = (self.caret + 1).min(count);
             }
-            Key::NamedKey(NamedKey::Home) | Key::Control('a') => self.caret = 0,
-            Key::NamedKey(NamedKey::End) | Key::Control('e') => self.caret = count,
+            Key::Named(NamedKey::Home) | Key::Control('a') => self.caret = 0,
+            Key::Named(NamedKey::End) | Key::Control('e') => self.caret = count,
             Key::Control('u') => {
                 self.text = self.text.chars().skip(self.caret).collect();
                 self.caret = 0;
@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn a_line_is_edited_as_in_a_shell() {
-        let named = Key::NamedKey;
+        let named = Key::Named;
         for (text, keys, expected, caret) in [
             ("", vec![Key::Letter('a'), Key::Letter('é')], "aé", 2),
             ("abc", vec![named(NamedKey::Left), named(NamedKey::Backspace)], "ac", 1),
@@ -139,7 +139,7 @@ mod tests {
             }
             assert_eq!((prompt.text(), prompt.caret()), (expected, caret));
         }
-        assert!(!LineEditor::new("", 8).press(Key::NamedKey(NamedKey::Enter)));
+        assert!(!LineEditor::new("", 8).press(Key::Named(NamedKey::Enter)));
     }
 
     #[test]

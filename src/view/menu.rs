@@ -63,8 +63,8 @@ impl<T: Clone> Menu<T> {
     #[expect(clippy::wildcard_enum_match_arm, reason = "most keys mean nothing here")]
     pub fn press(&mut self, key: Key) -> MenuEvent<T> {
         let step = match key {
-            Key::NamedKey(NamedKey::Enter) => return self.picked(self.at),
-            Key::NamedKey(NamedKey::Escape) | Key::Control('c') => return MenuEvent::Closed,
+            Key::Named(NamedKey::Enter) => return self.picked(self.at),
+            Key::Named(NamedKey::Escape) | Key::Control('c') => return MenuEvent::Closed,
             Key::Letter(letter) => {
                 if let Some(at) = self.rows.iter().position(|row| row.letter == Some(letter)) {
                     return self.picked(at);
@@ -129,11 +129,11 @@ mod tests {
             menu.on(|choice| *choice == 2)
         };
         assert_eq!(menu().press(Key::Letter('u')), MenuEvent::Selected(1));
-        assert_eq!(menu().press(Key::NamedKey(NamedKey::Enter)), MenuEvent::Selected(2));
-        assert_eq!(menu().press(Key::NamedKey(NamedKey::Escape)), MenuEvent::Closed);
+        assert_eq!(menu().press(Key::Named(NamedKey::Enter)), MenuEvent::Selected(2));
+        assert_eq!(menu().press(Key::Named(NamedKey::Escape)), MenuEvent::Closed);
         let mut moved = menu();
-        assert_eq!(moved.press(Key::NamedKey(NamedKey::Up)), MenuEvent::Pending);
-        assert_eq!(moved.press(Key::NamedKey(NamedKey::Enter)), MenuEvent::Selected(1));
+        assert_eq!(moved.press(Key::Named(NamedKey::Up)), MenuEvent::Pending);
+        assert_eq!(moved.press(Key::Named(NamedKey::Enter)), MenuEvent::Selected(1));
         assert!(menu().lines(20, 2).len() == 2 && menu().height() == 3);
     }
 }

@@ -69,12 +69,12 @@ impl Movement {
     /// Returns the move that a key of that name means everywhere.
     pub const fn of(key: Key) -> Option<Self> {
         Some(match key {
-            Key::NamedKey(NamedKey::Up) => Self::Up,
-            Key::NamedKey(NamedKey::Down) => Self::Down,
-            Key::NamedKey(NamedKey::PageUp) => Self::PageUp,
-            Key::NamedKey(NamedKey::PageDown) => Self::PageDown,
-            Key::NamedKey(NamedKey::Home) => Self::Home,
-            Key::NamedKey(NamedKey::End) => Self::End,
+            Key::Named(NamedKey::Up) => Self::Up,
+            Key::Named(NamedKey::Down) => Self::Down,
+            Key::Named(NamedKey::PageUp) => Self::PageUp,
+            Key::Named(NamedKey::PageDown) => Self::PageDown,
+            Key::Named(NamedKey::Home) => Self::Home,
+            Key::Named(NamedKey::End) => Self::End,
             _ => return None,
         })
     }

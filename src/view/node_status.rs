@@ -81,7 +81,7 @@ pub(crate) fn own_notes(picture: &FleetView, node: &Node) -> Vec<Note> {
             notes.push(("starting the probe".to_owned(), Tone::Faint));
         }
         NodeStatus::Starting => {
-            notes.push(("waiting for the first sample".to_owned(), Tone::Faint))
+            notes.push(("waiting for the first sample".to_owned(), Tone::Faint));
         }
         NodeStatus::Stale(_) | NodeStatus::Fresh => {}
     }

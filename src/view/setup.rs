@@ -118,26 +118,26 @@ impl Setup {
             };
         }
         match key {
-            Key::NamedKey(NamedKey::Right | NamedKey::Enter) | Key::Letter('l' | ' ')
+            Key::Named(NamedKey::Right | NamedKey::Enter) | Key::Letter('l' | ' ')
                 if self.entry().is_some_and(|entry| !entry.headings.is_empty()) =>
             {
                 let list = |entry: &SetupEntry| Checklist::new(entry.headings, &entry.value);
                 self.ticking = self.entry().map(list);
             }
-            Key::NamedKey(NamedKey::Left) | Key::Letter('h')
+            Key::Named(NamedKey::Left) | Key::Letter('h')
                 if self.entry().is_some_and(|entry| !entry.headings.is_empty()) => {}
-            Key::NamedKey(NamedKey::Escape) | Key::Letter('q') | Key::Control('c') => {
+            Key::Named(NamedKey::Escape) | Key::Letter('q') | Key::Control('c') => {
                 return SetupEvent::Closed;
             }
-            Key::NamedKey(NamedKey::Tab) | Key::Letter(']') => self.cycle_page(1),
+            Key::Named(NamedKey::Tab) | Key::Letter(']') => self.cycle_page(1),
             Key::Shift(NamedKey::Tab) | Key::Letter('[') => {
                 self.cycle_page(self.pages.len().saturating_sub(1));
             }
-            Key::NamedKey(NamedKey::Right) | Key::Letter('l' | ' ') => {
+            Key::Named(NamedKey::Right) | Key::Letter('l' | ' ') => {
                 return self.cycle_value(true);
             }
-            Key::NamedKey(NamedKey::Left) | Key::Letter('h') => return self.cycle_value(false),
-            Key::NamedKey(NamedKey::Enter) => {
+            Key::Named(NamedKey::Left) | Key::Letter('h') => return self.cycle_value(false),
+            Key::Named(NamedKey::Enter) => {
                 if self.entry().is_some_and(|entry| entry.is_typed) {
                     self.editor =
                         self.entry().map(|entry| LineEditor::new(&entry.value, MAX_VALUE_LENGTH));
@@ -177,7 +177,7 @@ impl Setup {
         let Some(entry) = self.entry() else { return SetupEvent::Nothing };
         let count = entry.steps.len();
         if count == 0 {
-            return self.press(Key::NamedKey(NamedKey::Enter));
+            return self.press(Key::Named(NamedKey::Enter));
         }
         let to = match entry.steps.iter().position(|step| *step == entry.value) {
             Some(at) if is_forward => (at + 1) % count,
@@ -191,12 +191,12 @@ impl Setup {
 
     fn on_editor_key(&mut self, key: Key) -> SetupEvent {
         let Some(prompt) = &mut self.editor else { return SetupEvent::Nothing };
-        if key == Key::NamedKey(NamedKey::Enter) {
+        if key == Key::Named(NamedKey::Enter) {
             let value = prompt.text().trim().to_owned();
             self.editor = None;
             return self.set(value);
         }
-        if matches!(key, Key::NamedKey(NamedKey::Escape) | Key::Control('c')) {
+        if matches!(key, Key::Named(NamedKey::Escape) | Key::Control('c')) {
             self.editor = None;
         } else {
             prompt.press(key);
@@ -403,8 +403,8 @@ mod tests {
         setup.refuse("theme", "blue");
         assert!(!setup.is_typing());
         setup.refuse("interval", "70000");
-        setup.press(Key::NamedKey(NamedKey::Backspace));
-        let turned = setup.press(Key::NamedKey(NamedKey::Enter));
+        setup.press(Key::Named(NamedKey::Backspace));
+        let turned = setup.press(Key::Named(NamedKey::Enter));
         assert_eq!(turned, SetupEvent::Change("interval", "7000".to_owned()));
     }
 
@@ -412,7 +412,7 @@ mod tests {
     fn nothing_there_is_no_trouble_and_no_room_neither() {
         let mut empty = Setup::default();
         for key in [NamedKey::Right, NamedKey::Enter, NamedKey::Tab, NamedKey::Down] {
-            assert_eq!(empty.press(Key::NamedKey(key)), SetupEvent::Nothing);
+            assert_eq!(empty.press(Key::Named(key)), SetupEvent::Nothing);
         }
         for (width, most) in [(0, 0), (1, 1), (5, 2), (80, 3), (80, 30)] {
             let lines = setup().lines(width, most);

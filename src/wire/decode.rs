@@ -370,21 +370,20 @@ mod tests {
         for line in std::fs::read_to_string(format!("{folder}/complete.jsonl")).unwrap().lines() {
             reader.push(format!("\x1egtop1 {line}\n").as_bytes());
         }
-        let (mut decoder, mut decoded) = (Decoder::default(), String::new());
+        let (mut decoder, mut lines) = (Decoder::default(), String::new());
         while let Some(Received::Frame(frame)) = reader.next_frame() {
             let arrival = Timestamp::from_micros(1_700_000_000_000_000);
             let told = format!("{:?}\n", decoder.decode(&frame.body, arrival).unwrap());
             // A line a value; what was not told is left out.
             let told = told.replace(", ", ",\n");
-            decoded
-                .extend(told.split_inclusive('\n').filter(|line| !line.contains("(NotSampled)")));
+            lines.extend(told.split_inclusive('\n').filter(|line| !line.contains("(NotSampled)")));
         }
         let expected = format!("{folder}/complete.txt");
         if std::env::var_os("BLESS").is_some() {
-            std::fs::write(&expected, &decoded).unwrap();
+            std::fs::write(&expected, &lines).unwrap();
         }
         let known = std::fs::read_to_string(expected).unwrap();
-        assert!(decoded == known, "it differs from complete.txt; BLESS=1 writes it");
+        assert!(lines == known, "it differs from complete.txt; BLESS=1 writes it");
     }
 
     #[test]

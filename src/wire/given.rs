@@ -82,7 +82,7 @@ impl<'de> Deserialize<'de> for GivenText {
 }
 
 /// Longest list of numbers that is one value.
-const LONGEST: usize = 8;
+const MAX_LIST_LENGTH: usize = 8;
 
 /// The plain types frames hold.
 pub trait Plain: Sized {
@@ -194,7 +194,7 @@ impl<'de, T: Plain> Visitor<'de> for GivenVisitor<T> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
-        let mut list = [Given::Absent; LONGEST];
+        let mut list = [Given::Absent; MAX_LIST_LENGTH];
         let mut length = 0;
         while let Some(given) = seq.next_element::<Given<f64>>()? {
             // A longer list than anything holds is read to its end and forgotten.

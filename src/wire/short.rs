@@ -2,7 +2,7 @@
 //! the lines of many nodes.
 //!
 //! A line is `\x1egtop1+ NODE SEQ k/m LENGTH `, a piece of the frame's JSON of that many bytes, the
-//! node once more, and a newline; at most [`LONGEST`] bytes. Where lines were cut and mixed after
+//! node once more, and a newline; at most [`MAX_LINE_BYTES`] bytes. Where lines were cut and mixed after
 //! all, the beginning of one and the end of another differ in the node, and what was put in between
 //! in the length. Pieces come in order; all but the last are of equal length. Anything else is a
 //! frame that cannot be read, said once, and the next frame that begins is read again.
@@ -14,7 +14,7 @@ use crate::wire::frame::MalformedFrame;
 /// What stands before the number of a short line.
 pub(super) const SENTINEL: &[u8] = b"\x1egtop1+ ";
 /// The longest short line, its newline included: what carries them takes 1024 bytes for one piece.
-const LONGEST: usize = 900;
+const MAX_LINE_BYTES: usize = 900;
 /// Most bytes of a frame's JSON.
 const FRAME_LIMIT: usize = 1 << 20;
 
@@ -41,7 +41,7 @@ pub fn address_of(line: &[u8]) -> Option<(&str, u64, bool)> {
 
 /// Reads what stands after the sentinel.
 fn read(text: &[u8]) -> Option<Line<'_>> {
-    if text.len() + SENTINEL.len() > LONGEST {
+    if text.len() + SENTINEL.len() > MAX_LINE_BYTES {
         return None;
     }
     let mut words = text.splitn(5, |byte| *byte == b' ');
@@ -139,7 +139,7 @@ impl Puzzle {
     fn begin(&mut self, line: Line<'_>) -> Made {
         let length = line.text.len();
         let bound = usize::try_from(line.pieces).unwrap_or(usize::MAX).saturating_mul(length);
-        if bound > FRAME_LIMIT + LONGEST {
+        if bound > FRAME_LIMIT + MAX_LINE_BYTES {
             self.last = Some(line.sequence);
             return Made::Broken(MalformedFrame::TooLong);
         }

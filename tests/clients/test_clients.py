@@ -14,7 +14,7 @@ from scenarios import ABSENT, DRIVER, HUNG, SCENARIOS
 
 RECOVERY = ("none", "reset the device", "reboot the node")
 ASK = os.path.join(rig.HERE, "ask")
-PATIENCE = 5        # seconds after which a client is taken to hang
+TIMEOUT = 5        # seconds after which a client is taken to hang
 
 
 def setUpModule():
@@ -298,8 +298,8 @@ class Trouble(unittest.TestCase):
         self.assertEqual((fault["kind"], fault["call"]), ("stuck", "nvmlDeviceGetPowerUsage of device 0"))
         self.assertIsNotNone(node["host"]["memory_total_bytes"])
         for command in ([program("gpustat"), "--json"], [program("nvitop"), "-1"]):
-            self.assertIsNone(machine.run(*command, seconds=PATIENCE), command)
-        self.assertIsNone(asked(machine, "nvidia_ml_py.py", PATIENCE))
+            self.assertIsNone(machine.run(*command, seconds=TIMEOUT), command)
+        self.assertIsNone(asked(machine, "nvidia_ml_py.py", TIMEOUT))
 
     def test_a_device_that_is_lost_while_all_look_is_lost_to_all(self):
         pids = Machine.pids(2)

@@ -9,7 +9,7 @@ import time
 import unittest
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
-PATIENCE = 60
+TIMEOUT = 60
 
 
 def program():
@@ -62,7 +62,7 @@ class Screen:
 
     def until(self, pattern, what=""):
         """Waits until a line of the screen matches, and returns the match."""
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT
         while True:
             text = self.text()
             found = re.search(pattern, text, re.MULTILINE)

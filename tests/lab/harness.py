@@ -25,7 +25,7 @@ SCRIPT = f"{HERE}/lab"
 # The connect timeout, short so that a silent node fails soon.
 CONNECT_TIMEOUT = 4
 # The timeout for things that normally take a second or two: the machine may be small and busy.
-PATIENCE = 30
+TIMEOUT = 30
 
 
 def load_script():
@@ -36,7 +36,7 @@ def load_script():
     return module
 
 
-def wait_for(what, condition, deadline=PATIENCE, pause=0.05):
+def wait_for(what, condition, deadline=TIMEOUT, pause=0.05):
     """Polls until `condition` returns something true, and returns that."""
     end, seen = time.monotonic() + deadline, None
     while True:
@@ -309,7 +309,7 @@ class Watch:
     def latest(self):
         return self.snapshots[-1] if self.snapshots else None
 
-    def until(self, what, condition, deadline=PATIENCE):
+    def until(self, what, condition, deadline=TIMEOUT):
         """Waits for a snapshot that meets the condition, and returns it."""
 
         def attempt():
@@ -322,7 +322,7 @@ class Watch:
 
         return wait_for(lambda: f"{what}; the last line: {self.describe()}", attempt, deadline)
 
-    def until_down(self, node, pattern, deadline=PATIENCE):
+    def until_down(self, node, pattern, deadline=TIMEOUT):
         """Waits until a node is down for a reason that matches, and returns the reason."""
         seen = self.until(
             f"{node} down: {pattern}",
@@ -331,7 +331,7 @@ class Watch:
         )
         return seen.node(node).fault
 
-    def until_live(self, node, deadline=PATIENCE):
+    def until_live(self, node, deadline=TIMEOUT):
         """Waits until a node is up and has reported its host."""
         return self.until(f"{node} live", lambda snapshot: snapshot.node(node).live, deadline).node(node)
 
@@ -400,7 +400,7 @@ class Terminal:
     def text(self):
         return self.tmux("capture-pane", "-p", "-t", "s").rstrip("\n")
 
-    def until(self, what, pattern, deadline=PATIENCE):
+    def until(self, what, pattern, deadline=TIMEOUT):
         """Waits until the screen matches, and returns it."""
 
         def attempt():

@@ -18,7 +18,7 @@ import termios
 import time
 import unittest
 
-from harness import PATIENCE, wait_for
+from harness import TIMEOUT, wait_for
 
 GTOP = os.environ["GTOP"]
 AT_HOME = os.path.join(os.path.dirname(os.path.realpath(__file__)), "../at_home")
@@ -122,7 +122,7 @@ class Terminal:
 
     def until(self, pattern, times=1):
         """Waits until the output matches this often."""
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + TIMEOUT
         while len(re.findall(pattern, self.text())) < times:
             if time.monotonic() > end:
                 raise AssertionError(f"{pattern!r} x{times} did not come: {self.text()!r}")
@@ -142,7 +142,7 @@ class Terminal:
 
     def end(self):
         """Waits for the end of gtop and returns its exit code."""
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + TIMEOUT
         while self.process.poll() is None and time.monotonic() < end:
             self.read()
             if self.process.stdout and select.select([self.process.stdout], [], [], 0)[0]:
@@ -409,7 +409,7 @@ class Login(unittest.TestCase):
             with self.subTest(nodes[0]):
                 # At a terminal, where a prompt would be shown.
                 gtop = self.gtop("--json", "--watch", *nodes, is_screen=False)
-                ways, end = {}, time.monotonic() + 4 * PATIENCE
+                ways, end = {}, time.monotonic() + 4 * TIMEOUT
                 while len(ways) < len(nodes):
                     picture = json.loads(gtop.process.stdout.readline())
                     ways.update((node["name"], node["transport"]) for node in picture["nodes"] if node["link"] == "up")
@@ -461,7 +461,7 @@ class Login(unittest.TestCase):
                 self.addCleanup(watch.stdout.close)
                 self.addCleanup(watch.wait)
                 self.addCleanup(watch.kill)
-                listener.settimeout(PATIENCE)
+                listener.settimeout(TIMEOUT)
                 for _ in range(4):
                     listener.accept()[0].close()
                 # What came until then; the last of it is of now.

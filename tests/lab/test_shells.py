@@ -3,7 +3,7 @@
 import os
 import unittest
 
-from harness import PATIENCE, LabCase
+from harness import TIMEOUT, LabCase
 
 BANNER = 'printf "\\033[1;31mWelcome\\033[0m to \\033[5mthe cluster\\033[0m\\nquota: 93%% used, no newline here: "\n'
 
@@ -61,7 +61,7 @@ class Shells(LabCase):
     def test_a_shell_that_never_runs_the_probe_is_reported(self):
         for what in DEAF:
             with self.subTest(what):
-                fault = self.watch.until_down(self.where[what], r"\w", deadline=PATIENCE)
+                fault = self.watch.until_down(self.where[what], r"\w", deadline=TIMEOUT)
                 self.assertNotIn("\\u001b", fault)
         self.assertTrue(self.watch.latest().node("gpu01").up)
 
@@ -79,7 +79,7 @@ class Shells(LabCase):
         watch.until_down(self.slow, "timed out.* did not start it within 10 s")
         self.assertIn("the login shell is slow", watch.latest().node(self.slow).remedy)
         # It waits 15 seconds each time, and longer where the machine is busy.
-        watch.until_live(self.slow, deadline=10 * PATIENCE)
+        watch.until_live(self.slow, deadline=10 * TIMEOUT)
         twice = self.lab.run("cat", "/tmp/twice", node=self.slow).stdout
         self.assertEqual(twice, "")
 

@@ -6,7 +6,7 @@ import re
 import shutil
 import unittest
 
-from harness import PATIENCE, LabCase, Snapshot, wait_for
+from harness import TIMEOUT, LabCase, Snapshot, wait_for
 
 # Often enough for tests, and longer than a round takes.
 INTERVAL = ("--discovery-interval", "1")
@@ -95,7 +95,7 @@ class DeviceFiles(SlurmCase):
             seen = [used(snapshot, number) for number in self.jobs]
             return len(snapshot.up()) == 2 and sum(bool(one) for one in seen) == 7 and len(snapshot.value["jobs"]) == 8
 
-        seen = self.watch.until("the processes of all jobs whose devices are there", is_complete, 3 * PATIENCE)
+        seen = self.watch.until("the processes of all jobs whose devices are there", is_complete, 3 * TIMEOUT)
         for number in self.jobs:
             (node, (place,)), = self.truth(number).items()
             (has,) = job(seen, number)["allocations"]
@@ -141,7 +141,7 @@ class Devices(SlurmCase):
         # Only now: nothing that would delay it is begun after it.
         cls.jobs["waiting"] = cls.sbatch("-J", "big", "-N6", "--gres=gpu:8")
         cls.watch = cls.lab.watch("--slurm", *INTERVAL)
-        cls.seen = cls.watch.until("all jobs, their devices, and all processes", cls.is_complete, 3 * PATIENCE)
+        cls.seen = cls.watch.until("all jobs, their devices, and all processes", cls.is_complete, 3 * TIMEOUT)
 
     @classmethod
     def is_complete(cls, snapshot):

@@ -5,7 +5,7 @@ import os
 import re
 import unittest
 
-from harness import PATIENCE, Refused, wait_for
+from harness import TIMEOUT, Refused, wait_for
 from test_slurm import SlurmCase
 
 
@@ -39,7 +39,7 @@ class Doctor(SlurmCase):
         self.addCleanup(self.lab, "slurm", what, back)
 
     def answers_again(self):
-        wait_for("Slurm answers", lambda: self.lab.run("timeout", "5", "squeue", "-h").returncode == 0, 2 * PATIENCE)
+        wait_for("Slurm answers", lambda: self.lab.run("timeout", "5", "squeue", "-h").returncode == 0, 2 * TIMEOUT)
 
     def test_all_is_well(self):
         out = self.doctor()
@@ -146,7 +146,7 @@ class Doctor(SlurmCase):
         command = re.search("> .* until the administrator says: (scontrol .*)", out)[1]
         done = self.lab.run("sh", "-c", command, user="root")
         self.assertEqual(done.returncode, 0, f"{command}: {done.stderr}; {out}")
-        wait_for("the nodes are back", lambda: "FAILED" not in self.doctor(), 2 * PATIENCE)
+        wait_for("the nodes are back", lambda: "FAILED" not in self.doctor(), 2 * TIMEOUT)
 
     def test_a_node_that_is_down(self):
         self.lab.run("scontrol", "update", "NodeName=gpu03", "State=DOWN", "Reason=no power", user="root")

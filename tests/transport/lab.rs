@@ -19,7 +19,7 @@ use tokio::process::{Child, Command};
 pub(crate) const ADDRESS: &str = "127.0.7.1";
 
 /// No wait of a test is longer than this, and none that passes comes near.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// A folder with keys and configuration for one test.
 pub(crate) struct Lab {
@@ -177,7 +177,7 @@ impl Lab {
     pub(crate) fn options(&self) -> Options {
         Options {
             exec: None,
-            connect_timeout: Some(PATIENCE),
+            connect_timeout: Some(TIMEOUT),
             login: None,
             config_file: Some(self.path("config")),
             ssh_program: PathBuf::from("ssh"),
@@ -283,7 +283,7 @@ pub(crate) struct Told {
 pub(crate) async fn listen(channel: &mut Channel) -> Told {
     let mut told = Told::default();
     loop {
-        match tokio::time::timeout(PATIENCE, channel.next()).await.unwrap() {
+        match tokio::time::timeout(TIMEOUT, channel.next()).await.unwrap() {
             Output::Stdout(bytes) => told.stdout.push_str(&String::from_utf8_lossy(&bytes)),
             Output::Stderr(bytes) => told.stderr.push_str(&String::from_utf8_lossy(&bytes)),
             Output::Exit(exit) => told.exit = Some(exit),

@@ -1,4 +1,4 @@
-//! The user's ControlMaster connections, used for nodes that refuse gtop's own login.
+//! The user's `ControlMaster` connections, used for nodes that refuse gtop's own login.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -14,7 +14,7 @@ use tokio::process::Command;
 
 use crate::lab::{ADDRESS, Lab, Sshd, listen, node, system};
 
-/// A server that accepts the key `id`, which gtop does not have, and a ControlMaster connection opened with it.
+/// A server that accepts the key `id`, which gtop does not have, and a `ControlMaster` connection opened with it.
 struct Site {
     lab: Lab,
     sshd: Sshd,
@@ -232,7 +232,7 @@ async fn a_socket_that_is_dead_or_hangs_or_is_of_another_user_does_no_harm() {
     let (mut peer, _) = listener.accept().await.unwrap();
     let mut heard = Vec::new();
     let end = tokio::io::AsyncReadExt::read_to_end(&mut peer, &mut heard);
-    tokio::time::timeout(crate::lab::PATIENCE, end).await.unwrap().unwrap();
+    tokio::time::timeout(crate::lab::TIMEOUT, end).await.unwrap().unwrap();
     drop(listener);
     assert!(socket.exists(), "a dead socket");
     refused(says_hello(&auto, "node").await.unwrap_err());

@@ -9,7 +9,7 @@ use tokio::io::AsyncReadExt;
 use tokio::net::TcpListener;
 use tokio::process::Command;
 
-use crate::lab::{ADDRESS, Lab, PATIENCE, free_port, listen, node, run, system};
+use crate::lab::{ADDRESS, Lab, TIMEOUT, free_port, listen, node, run, system};
 
 fn transport(lab: &Lab, mode: TransportMode) -> Transport {
     Transport::new(Options { mode, ..lab.options() })
@@ -134,7 +134,7 @@ async fn a_port_that_never_speaks_ends_ssh_too() {
     let fault = Transport::new(options).open(&node(), "true", |_| ()).await.unwrap_err();
     assert!(matches!(fault, Fault::TimedOut { .. }), "{fault}");
     let (mut stream, _) = listener.accept().await.unwrap();
-    let end = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut Vec::new())).await;
+    let end = tokio::time::timeout(TIMEOUT, stream.read_to_end(&mut Vec::new())).await;
     end.unwrap().ok();
 }
 
@@ -219,7 +219,7 @@ async fn it_ends_when_its_channel_does() {
     let line = format!("exec 3>{}; echo ready; cat", pipe.display());
     let channel = transport(&lab, TransportMode::Ssh).open(&node(), &line, |_| ()).await.unwrap();
     drop(channel);
-    let end = tokio::time::timeout(PATIENCE, reader.read_to_end(&mut Vec::new())).await;
+    let end = tokio::time::timeout(TIMEOUT, reader.read_to_end(&mut Vec::new())).await;
     assert_eq!(end.unwrap().unwrap(), 0);
 }
 
@@ -247,7 +247,7 @@ async fn a_guarded_program_ends_with_its_parent_and_has_no_terminal() {
     let numbers: Vec<&str> = said.split_whitespace().collect();
     assert_eq!(numbers[0], numbers[1], "a session of its own");
     parent.kill().await.unwrap();
-    let end = tokio::time::timeout(PATIENCE, reader.read_to_end(&mut Vec::new())).await;
+    let end = tokio::time::timeout(TIMEOUT, reader.read_to_end(&mut Vec::new())).await;
     assert_eq!(end.unwrap().unwrap(), 0);
 }
 

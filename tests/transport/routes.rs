@@ -14,7 +14,7 @@ use tokio::io::AsyncReadExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
-use crate::lab::{ADDRESS, Lab, PATIENCE, Sshd, free_port, listen, node, run, system};
+use crate::lab::{ADDRESS, Lab, Sshd, TIMEOUT, free_port, listen, node, run, system};
 
 /// For a server many come to at once: login files are not to run each time.
 const CROWDED: &str = "MaxStartups 200\nSetEnv HOME=/nonexistent";
@@ -56,7 +56,7 @@ async fn cat(transport: &Transport, host: &str) -> Channel {
 async fn answers(channel: &mut Channel) {
     channel.send(b"ping\n").await.unwrap();
     loop {
-        match tokio::time::timeout(PATIENCE, channel.next()).await.unwrap() {
+        match tokio::time::timeout(TIMEOUT, channel.next()).await.unwrap() {
             // What login files complain about.
             Output::Stderr(_) => {}
             output @ (Output::Stdout(_) | Output::Exit(_) | Output::Closed(_)) => {
@@ -199,7 +199,7 @@ async fn a_gateway_that_refuses_is_asked_once_for_all() {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
-    assert!(tokio::time::timeout(PATIENCE, noticing).await.is_ok());
+    assert!(tokio::time::timeout(TIMEOUT, noticing).await.is_ok());
     assert_eq!(bastion.logged(closed), 1);
 }
 
@@ -259,7 +259,7 @@ async fn a_name_that_nobody_knows_gives_way_to_the_address_of_the_scheduler() {
         assert_eq!(found.unwrap(), "hello\n", "{way} {mode:?}");
         // What the configuration says counts, and what differs in case alone is no other address.
         for name in ["other.invalid", "cased.invalid", "meant"] {
-            tokio::time::timeout(PATIENCE, hello(&transport, name)).await.unwrap().unwrap_err();
+            tokio::time::timeout(TIMEOUT, hello(&transport, name)).await.unwrap().unwrap_err();
         }
     }
 }
@@ -371,7 +371,7 @@ async fn a_node_that_is_not_read_does_not_stop_the_others() {
         answers(&mut well).await;
     }
     for _ in 0..100 {
-        let output = tokio::time::timeout(PATIENCE, flood.next()).await.unwrap();
+        let output = tokio::time::timeout(TIMEOUT, flood.next()).await.unwrap();
         assert!(matches!(output, Output::Stdout(_)), "{output:?}");
         answers(&mut well).await;
     }
@@ -389,7 +389,7 @@ async fn a_megabyte_comes_through_a_gateway_whole() {
     let mut channel = lab.open(line).await.unwrap();
     let mut count = 0;
     while count < 3_000_000 {
-        let output = tokio::time::timeout(PATIENCE, channel.next()).await;
+        let output = tokio::time::timeout(TIMEOUT, channel.next()).await;
         let Ok(Output::Stdout(bytes)) = output else { panic!("{output:?} after {count}") };
         count += bytes.len();
     }
@@ -568,7 +568,7 @@ async fn a_command_that_leads_nowhere_is_named_with_its_last_words() {
         ("sleep 1000", silent),
     ] {
         let is_silent = command.starts_with("sleep");
-        let patience = if is_silent { Duration::from_millis(500) } else { PATIENCE };
+        let patience = if is_silent { Duration::from_millis(500) } else { TIMEOUT };
         let fault = fails(&lab, &sshd, command, patience).await;
         let Fault::ProxyCommandFailed { why, .. } = &fault else { panic!("{command}: {fault}") };
         let is_told = why.contains(words) || why.contains(&words.to_lowercase());
@@ -609,7 +609,7 @@ async fn a_command_ends_with_its_session() {
     answers(&mut channel).await;
     drop(channel);
     // The pipe ends when the last process that holds it is gone.
-    let end = tokio::time::timeout(PATIENCE, reader.read_to_end(&mut Vec::new())).await;
+    let end = tokio::time::timeout(TIMEOUT, reader.read_to_end(&mut Vec::new())).await;
     assert_eq!(end.unwrap().unwrap(), 0);
 }
 
@@ -677,7 +677,7 @@ async fn a_reply_goes_as_soon_as_the_command_says_something() {
     channel.send(b"first\n").await.unwrap();
     let mut said = String::new();
     while !said.ends_with("got second\n") {
-        let output = tokio::time::timeout(PATIENCE, channel.next()).await.unwrap();
+        let output = tokio::time::timeout(TIMEOUT, channel.next()).await.unwrap();
         let Output::Stdout(bytes) = output else { panic!("{said}{output:?}") };
         said.push_str(std::str::from_utf8(&bytes).unwrap());
     }

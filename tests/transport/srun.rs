@@ -15,7 +15,7 @@ use tempfile::TempDir;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use crate::lab::PATIENCE;
+use crate::lab::TIMEOUT;
 
 /// Runs the script once for each node, writes to all what is written to it, and passes on their
 /// output in turns: line by line, or in pieces that know no lines. What each node really said lies
@@ -141,7 +141,7 @@ impl Site {
             let visit = self.visit(node).await.unwrap();
             meetings.spawn(async move { (node, meet(visit, 5).await) });
         }
-        let mut met = timeout(PATIENCE, meetings.join_all()).await.unwrap();
+        let mut met = timeout(TIMEOUT, meetings.join_all()).await.unwrap();
         met.sort_by_key(|(node, _)| *node);
         met.into_iter().map(|(_, visit)| visit).collect()
     }
@@ -166,7 +166,7 @@ impl Site {
 }
 
 async fn meet(mut visit: Handshake, samples: u64) -> Handshake {
-    let interpreter = visit.await_loader(PATIENCE).await.unwrap();
+    let interpreter = visit.await_loader(TIMEOUT).await.unwrap();
     let hello = visit.hello(interpreter).await.unwrap();
     assert!(matches!(hello.body, Body::Hello(_)));
     let mut last = 0;
@@ -190,14 +190,14 @@ async fn one_step_serves_all_nodes_of_a_job_and_ends_with_the_last() {
     }
     // A node that rejoins finds the step running, and gets its hello again.
     visits.pop().unwrap().end().await;
-    let again = timeout(PATIENCE, meet(site.visit(NODES[2]).await.unwrap(), 6)).await.unwrap();
+    let again = timeout(TIMEOUT, meet(site.visit(NODES[2]).await.unwrap(), 6)).await.unwrap();
     assert_eq!(site.calls().len(), 1);
     again.end().await;
     for visit in visits {
-        timeout(PATIENCE, visit.end()).await.unwrap();
+        timeout(TIMEOUT, visit.end()).await.unwrap();
     }
-    let visit = timeout(PATIENCE, site.visit(NODES[0])).await.unwrap().unwrap();
-    timeout(PATIENCE, meet(visit, 1)).await.unwrap().end().await;
+    let visit = timeout(TIMEOUT, site.visit(NODES[0])).await.unwrap().unwrap();
+    timeout(TIMEOUT, meet(visit, 1)).await.unwrap().end().await;
     assert_eq!(site.calls().len(), 2, "a new one, once the first is gone");
 }
 
@@ -209,7 +209,7 @@ async fn output_in_pieces_that_know_no_lines_never_gives_a_wrong_frame() {
     let (mut right, mut noticed) = (0, 0);
     for _ in 0..12 {
         for (visit, node) in visits.iter_mut().zip(NODES) {
-            match timeout(PATIENCE, visit.next_frame()).await.unwrap() {
+            match timeout(TIMEOUT, visit.next_frame()).await.unwrap() {
                 Ok(frame) => {
                     let said = site.said(node);
                     let is_said = said.contains(&frame.text);
@@ -229,7 +229,7 @@ async fn output_in_pieces_that_know_no_lines_never_gives_a_wrong_frame() {
     for visit in &mut visits {
         let mut whole = 0;
         while whole < 5 {
-            match timeout(PATIENCE, visit.next_frame()).await.unwrap() {
+            match timeout(TIMEOUT, visit.next_frame()).await.unwrap() {
                 Ok(_) => whole += 1,
                 Err(_torn) => whole = 0,
             }
@@ -247,7 +247,7 @@ async fn the_end_of_a_step_is_reported_to_every_node_and_another_one_starts() {
     fs::write(site.folder.path().join("now"), "").unwrap();
     for mut visit in visits {
         let fault = loop {
-            if let Err(fault) = timeout(PATIENCE, visit.next_frame()).await.unwrap() {
+            if let Err(fault) = timeout(TIMEOUT, visit.next_frame()).await.unwrap() {
                 break fault;
             }
         };
@@ -265,13 +265,13 @@ async fn where_one_job_refuses_a_step_the_other_one_of_the_node_is_tried() {
     site.know(&[job("7"), job("8")]);
     let refused = async |site: &Site| {
         let mut visit = site.visit(NODES[0]).await.unwrap();
-        timeout(PATIENCE, visit.await_loader(PATIENCE)).await.unwrap().unwrap_err()
+        timeout(TIMEOUT, visit.await_loader(TIMEOUT)).await.unwrap().unwrap_err()
     };
     let fault = refused(&site).await;
     assert!(fault.kind.retries_by_itself(), "{}", fault.message());
     assert!(fault.message().contains("another job of yours"), "{}", fault.message());
-    let visit = timeout(PATIENCE, site.visit(NODES[0])).await.unwrap().unwrap();
-    timeout(PATIENCE, meet(visit, 1)).await.unwrap().end().await;
+    let visit = timeout(TIMEOUT, site.visit(NODES[0])).await.unwrap().unwrap();
+    timeout(TIMEOUT, meet(visit, 1)).await.unwrap().end().await;
     let jobs = |site: &Site| -> Vec<String> {
         let first = |call: String| call.split(' ').next().unwrap_or_default().to_owned();
         site.calls().into_iter().map(first).collect()
@@ -279,8 +279,8 @@ async fn where_one_job_refuses_a_step_the_other_one_of_the_node_is_tried() {
     assert_eq!(jobs(&site), ["--jobid=7", "--jobid=8"]);
     // The one that refused is not asked again while the other one runs.
     site.know(&[job("7"), job("8")]);
-    let visit = timeout(PATIENCE, site.visit(NODES[0])).await.unwrap().unwrap();
-    timeout(PATIENCE, meet(visit, 1)).await.unwrap().end().await;
+    let visit = timeout(TIMEOUT, site.visit(NODES[0])).await.unwrap().unwrap();
+    timeout(TIMEOUT, meet(visit, 1)).await.unwrap().end().await;
     assert_eq!(jobs(&site), ["--jobid=7", "--jobid=8", "--jobid=8"]);
     // Where it alone is left it is.
     site.know(&[job("7")]);
@@ -293,8 +293,8 @@ async fn a_part_of_a_heterogeneous_job_is_reached_by_its_leader() {
     let site = Site::new("lead");
     let id = |text: &str| JobId::new(text).unwrap();
     site.know(&[StepJob { id: id("4"), part: Some((id("3"), 1)) }]);
-    let visit = timeout(PATIENCE, site.visit(NODES[0])).await.unwrap().unwrap();
-    timeout(PATIENCE, meet(visit, 1)).await.unwrap().end().await;
+    let visit = timeout(TIMEOUT, site.visit(NODES[0])).await.unwrap().unwrap();
+    timeout(TIMEOUT, meet(visit, 1)).await.unwrap().end().await;
     assert!(site.calls()[0].starts_with("--jobid=3 --het-group=1 --overlap"), "{:?}", site.calls());
 }
 
@@ -317,8 +317,8 @@ async fn a_step_that_is_slow_to_begin_is_waited_for() {
     drop(release);
     blocking.await.unwrap();
     fs::write(site.folder.path().join("now"), "").unwrap();
-    let (interpreter, mut visit) = timeout(PATIENCE, waking).await.unwrap().unwrap();
-    let hello = timeout(PATIENCE, visit.hello(interpreter.unwrap())).await.unwrap().unwrap();
+    let (interpreter, mut visit) = timeout(TIMEOUT, waking).await.unwrap().unwrap();
+    let hello = timeout(TIMEOUT, visit.hello(interpreter.unwrap())).await.unwrap().unwrap();
     assert!(matches!(hello.body, Body::Hello(_)));
     assert_eq!(site.calls().len(), 1);
     visit.end().await;
@@ -334,7 +334,7 @@ async fn a_slurm_that_lets_others_wait_and_a_job_of_somebody_else_are_refused() 
 
     let site = Site::new("refuse");
     let mut visit = site.visit(NODES[0]).await.unwrap();
-    let fault = visit.await_loader(PATIENCE).await.unwrap_err();
+    let fault = visit.await_loader(TIMEOUT).await.unwrap_err();
     assert!(fault.message().contains("refuses gtop a step"), "{}", fault.message());
     assert!(!fault.kind.retries_by_itself());
 

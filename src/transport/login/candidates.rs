@@ -167,7 +167,7 @@ fn file_entries<'a>(sources: KeySources<'a>, selection: &mut Selection) -> Vec<E
             KeyFile::Unprotected(None) => selection.skipped.push(format!("{path} ({UNPROTECTED})")),
             KeyFile::Encrypted(None) => selection.skipped.push(format!("{path} ({ENCRYPTED})")),
             KeyFile::LegacyEncrypted(None) => {
-                selection.skipped.push(format!("{path} ({LEGACY_ENCRYPTED})"))
+                selection.skipped.push(format!("{path} ({LEGACY_ENCRYPTED})"));
             }
             KeyFile::Usable(_)
             | KeyFile::Encrypted(_)

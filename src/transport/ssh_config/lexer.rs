@@ -108,7 +108,7 @@ pub(super) enum ListMatch {
 /// Matches a comma-separated pattern list; `!` negates a pattern.
 pub(super) fn match_list(text: &str, patterns: &str) -> ListMatch {
     /// A longer pattern makes its whole list match nothing.
-    const LONGEST: usize = 1022;
+    const MAX_PATTERN_LENGTH: usize = 1022;
     let mut verdict = ListMatch::No;
     if patterns.is_empty() {
         return verdict;
@@ -121,7 +121,7 @@ pub(super) fn match_list(text: &str, patterns: &str) -> ListMatch {
         }
         let (pattern, is_negated) =
             part.strip_prefix('!').map_or((part, false), |pattern| (pattern, true));
-        if pattern.len() > LONGEST {
+        if pattern.len() > MAX_PATTERN_LENGTH {
             return ListMatch::No;
         }
         if matches_pattern(text, pattern) {

@@ -30,7 +30,7 @@ impl ResolvedOptions {
             let answer = resolved.0.entry(known.name).or_default();
             match known.kind {
                 ValueKind::Words(_) if answer.values.is_empty() => {
-                    answer.values = file_names(value)
+                    answer.values = file_names(value);
                 }
                 ValueKind::Domains if answer.values.is_empty() => {
                     answer.values = value.split(' ').map(str::to_owned).collect();

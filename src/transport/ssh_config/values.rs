@@ -162,7 +162,7 @@ fn device(words: &[&str]) -> Result<(), String> {
     if is_right { Ok(()) } else { Err(format!("bad tun device '{word}'")) }
 }
 
-/// The names of QoS classes.
+/// The names of `QoS` classes.
 #[rustfmt::skip]
 const QOS_CLASSES: [&str; 26] = [
     "af11", "af12", "af13", "af21", "af22", "af23", "af31", "af32", "af33", "af41", "af42", "af43",
@@ -170,7 +170,7 @@ const QOS_CLASSES: [&str; 26] = [
     "ef", "le", "lowdelay", "none", "reliability", "throughput",
 ];
 
-/// Validates `IPQoS`: one or two QoS classes, by name or number.
+/// Validates `IPQoS`: one or two `QoS` classes, by name or number.
 fn traffic(words: &[&str]) -> Result<(), String> {
     let (first, second) = at_most_two(words)?;
     let wrong = |word: &&str| {

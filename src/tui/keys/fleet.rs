@@ -48,14 +48,14 @@ pub(super) const BINDINGS: &[Binding] = &[
     },
     Binding {
         name: "fleet.left",
-        keys: &[Key::NamedKey(NamedKey::Left)],
+        keys: &[Key::Named(NamedKey::Left)],
         action: KeyAction::View(ViewAction::Fleet(fleet::Action::Left)),
         help: "fold the group; in the map, previous device",
         hint: None,
     },
     Binding {
         name: "fleet.right",
-        keys: &[Key::NamedKey(NamedKey::Right)],
+        keys: &[Key::Named(NamedKey::Right)],
         action: KeyAction::View(ViewAction::Fleet(fleet::Action::Right)),
         help: "unfold the group; in the map, next device",
         hint: None,

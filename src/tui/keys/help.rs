@@ -91,11 +91,11 @@ fn entry((key_text, tone): (&str, Tone), meaning: &str, width: u16) -> Vec<Line>
             Some(_) | None => texts.push(word.to_owned()),
         }
     }
-    let keys_text = std::iter::once(key_text).chain(std::iter::repeat(""));
+    let first_column = std::iter::once(key_text).chain(std::iter::repeat(""));
     let line = |(key_text, text): (&str, String)| {
         Line::new().gap(2).left(key_text, KEY_WIDTH, tone).gap(1).text(text, Tone::Plain)
     };
-    keys_text.zip(texts).map(line).collect()
+    first_column.zip(texts).map(line).collect()
 }
 
 fn legend(palette: Palette, width: u16) -> Vec<Line> {

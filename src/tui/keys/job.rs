@@ -6,28 +6,28 @@ use crate::view::{Key, NamedKey, View, ViewAction, job};
 pub(super) const BINDINGS: &[Binding] = &[
     Binding {
         name: "job.previous",
-        keys: &[Key::NamedKey(NamedKey::Up), Key::Letter('k'), Key::Letter('K')],
+        keys: &[Key::Named(NamedKey::Up), Key::Letter('k'), Key::Letter('K')],
         action: KeyAction::View(ViewAction::Job(job::Action::PreviousJob)),
         help: "previous job; with the cursor in the table, up",
         hint: Some(pair("job", "job.next")),
     },
     Binding {
         name: "job.next",
-        keys: &[Key::NamedKey(NamedKey::Down), Key::Letter('j'), Key::Letter('J')],
+        keys: &[Key::Named(NamedKey::Down), Key::Letter('j'), Key::Letter('J')],
         action: KeyAction::View(ViewAction::Job(job::Action::NextJob)),
         help: "next job; with the cursor in the table, down",
         hint: None,
     },
     Binding {
         name: "job.previous-node",
-        keys: &[Key::NamedKey(NamedKey::Left), Key::Letter('<'), Key::Letter(',')],
+        keys: &[Key::Named(NamedKey::Left), Key::Letter('<'), Key::Letter(',')],
         action: KeyAction::View(ViewAction::Job(job::Action::PreviousNode)),
         help: "previous node of the job",
         hint: Some(pair("node", "job.next-node")),
     },
     Binding {
         name: "job.next-node",
-        keys: &[Key::NamedKey(NamedKey::Right), Key::Letter('>'), Key::Letter('.')],
+        keys: &[Key::Named(NamedKey::Right), Key::Letter('>'), Key::Letter('.')],
         action: KeyAction::View(ViewAction::Job(job::Action::NextNode)),
         help: "next node of the job",
         hint: None,

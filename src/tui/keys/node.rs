@@ -7,14 +7,14 @@ use crate::view::{Density, Key, NamedKey, View, ViewAction, node, processes};
 pub(super) const BINDINGS: &[Binding] = &[
     Binding {
         name: "node.previous",
-        keys: &[Key::NamedKey(NamedKey::Left), Key::Letter('<'), Key::Letter(',')],
+        keys: &[Key::Named(NamedKey::Left), Key::Letter('<'), Key::Letter(',')],
         action: KeyAction::View(ViewAction::Node(node::Action::Previous)),
         help: "previous node",
         hint: Some(pair("node", "node.next")),
     },
     Binding {
         name: "node.next",
-        keys: &[Key::NamedKey(NamedKey::Right), Key::Letter('>'), Key::Letter('.')],
+        keys: &[Key::Named(NamedKey::Right), Key::Letter('>'), Key::Letter('.')],
         action: KeyAction::View(ViewAction::Node(node::Action::Next)),
         help: "next node",
         hint: None,

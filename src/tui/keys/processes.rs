@@ -128,14 +128,14 @@ pub(super) const BINDINGS: &[Binding] = &[
     },
     Binding {
         name: "processes.left",
-        keys: &[Key::NamedKey(NamedKey::Left), Key::Alt('h')],
+        keys: &[Key::Named(NamedKey::Left), Key::Alt('h')],
         action: in_processes(Action::Scroll { is_forward: false }),
         help: "scroll commands left",
         hint: None,
     },
     Binding {
         name: "processes.right",
-        keys: &[Key::NamedKey(NamedKey::Right), Key::Alt('l')],
+        keys: &[Key::Named(NamedKey::Right), Key::Alt('l')],
         action: in_processes(Action::Scroll { is_forward: true }),
         help: "scroll commands right",
         hint: None,

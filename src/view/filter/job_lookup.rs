@@ -30,7 +30,7 @@ impl JobLookup {
     }
 
     /// Returns the job that processes call so.
-    pub(super) fn from_name(&self, id: &JobId) -> Option<&Job> {
+    pub(super) fn by_process_job_id(&self, id: &JobId) -> Option<&Job> {
         self.list.jobs.get(*self.by_number.get(id)?)
     }
 

@@ -124,7 +124,7 @@ impl Filter {
     }
 
     fn job_of(&self, usage: &Usage) -> Option<&Job> {
-        self.jobs.as_ref()?.from_name(number_of(usage)?)
+        self.jobs.as_ref()?.by_process_job_id(number_of(usage)?)
     }
 }
 

@@ -361,8 +361,8 @@ impl TitleWriter {
 
     /// The order in which nodes are watched goes without saying.
     fn word(&self, word: &str, column: &str, width: u16) -> (String, Tone) {
-        let is_openssh_default = self.order == SortOrder::by("node");
-        if column != self.order.column || is_openssh_default {
+        let is_default_order = self.order == SortOrder::by("node");
+        if column != self.order.column || is_default_order {
             return (word.to_owned(), Tone::Faint);
         }
         let arrow = arrow(self.order);

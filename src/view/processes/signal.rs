@@ -69,9 +69,9 @@ impl SignalDialog {
             return SignalDialogEffect::Stay;
         }
         match (key, &self.stage) {
-            (Key::NamedKey(NamedKey::Escape) | Key::Control('c') | Key::Letter('q'), _)
-            | (Key::NamedKey(NamedKey::Enter), SignalStep::Sent(_)) => SignalDialogEffect::Close,
-            (Key::NamedKey(NamedKey::Enter), SignalStep::Confirm(signal)) => {
+            (Key::Named(NamedKey::Escape) | Key::Control('c') | Key::Letter('q'), _)
+            | (Key::Named(NamedKey::Enter), SignalStep::Sent(_)) => SignalDialogEffect::Close,
+            (Key::Named(NamedKey::Enter), SignalStep::Confirm(signal)) => {
                 let signal = *signal;
                 self.stage = SignalStep::Sent(signal);
                 SignalDialogEffect::Send(self.requests(signal))
@@ -367,13 +367,13 @@ mod tests {
         NodeReply { request: errand.clone(), answer, at: Timestamp::default() }
     }
 
-    const ENTER: Key = Key::NamedKey(NamedKey::Enter);
+    const ENTER: Key = Key::Named(NamedKey::Enter);
 
     #[test]
     fn nothing_is_sent_without_a_yes() {
         let mut one = SignalDialog::new(Some(Signal::Kill), vec![target("a", 1)]);
         assert!(matches!(one.press(Key::Letter('y')), SignalDialogEffect::Stay));
-        assert!(matches!(one.press(Key::NamedKey(NamedKey::Escape)), SignalDialogEffect::Close));
+        assert!(matches!(one.press(Key::Named(NamedKey::Escape)), SignalDialogEffect::Close));
         let SignalDialogEffect::Send(requests) = one.press(ENTER) else { panic!() };
         let question = ProcessRequest::Signal(ProcessKey { pid: 1, start_ticks: 9 }, Signal::Kill);
         assert_eq!(requests, [NodeRequest { node: NodeName::new("a").unwrap(), question }]);

@@ -40,7 +40,7 @@ impl Checklist {
     #[expect(clippy::wildcard_enum_match_arm, reason = "most keys mean nothing here")]
     pub(super) fn press(&mut self, key: Key) -> ChecklistEvent {
         match key {
-            Key::NamedKey(NamedKey::Escape | NamedKey::Enter)
+            Key::Named(NamedKey::Escape | NamedKey::Enter)
             | Key::Letter('q')
             | Key::Control('c') => {
                 return ChecklistEvent::Done;
@@ -52,8 +52,8 @@ impl Checklist {
                 self.chosen = if self.chosen.is_empty() { all.collect() } else { Vec::new() };
                 return self.changed();
             }
-            Key::NamedKey(NamedKey::Left) | Key::Letter('h') => return self.move_column(false),
-            Key::NamedKey(NamedKey::Right) | Key::Letter('l') => return self.move_column(true),
+            Key::Named(NamedKey::Left) | Key::Letter('h') => return self.move_column(false),
+            Key::Named(NamedKey::Right) | Key::Letter('l') => return self.move_column(true),
             Key::Letter('j') => self.step(Movement::Down),
             Key::Letter('k') => self.step(Movement::Up),
             other => {

@@ -54,7 +54,7 @@ impl UserRows {
         order: SortOrder,
         open: Option<&User>,
     ) -> Self {
-        let mut users: Vec<&(User, UserUsage)> = usage.users.iter().collect();
+        let mut users: Vec<&(User, UserUsage)> = usage.entries.iter().collect();
         // By name where the column does not decide; sorting keeps that.
         if order.column != "user" {
             users.sort_by(|(_, one), (_, other)| one.compare(other, order.column));

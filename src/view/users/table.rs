@@ -133,7 +133,7 @@ impl UserCell {
 /// Says how much of the fleet is held, and what the sums leave out.
 pub(super) fn summary(usage: &Users, width: u16) -> Vec<Line> {
     let (fresh, all) = usage.nodes;
-    let known = usage.users.iter().filter(|(user, _)| user.is_known()).count();
+    let known = usage.entries.iter().filter(|(user, _)| user.is_known()).count();
     let word = |count: usize, word: &str| {
         if count == 1 { format!("1 {word}") } else { format!("{count} {word}s") }
     };
@@ -147,7 +147,7 @@ pub(super) fn summary(usage: &Users, width: u16) -> Vec<Line> {
         let words = format!(" · {left_out} stale, excluded");
         line = line.text(words, Tone::Warn);
     }
-    for (user, account) in usage.users.iter().filter(|(user, _)| !user.is_known()) {
+    for (user, account) in usage.entries.iter().filter(|(user, _)| !user.is_known()) {
         let words = match user {
             User::Hidden => format!("{} hidden", word(account.processes, "process")),
             User::Unknown | User::NamedKey(_) | User::Number(_) => {

@@ -78,7 +78,7 @@ pub(crate) struct NodeUsage {
 /// All users.
 #[derive(Debug, Default)]
 pub(crate) struct Users {
-    pub(crate) users: Vec<(User, UserUsage)>,
+    pub(crate) entries: Vec<(User, UserUsage)>,
     /// Devices of fresh nodes.
     pub(crate) devices: usize,
     /// Those of them that somebody holds.
@@ -113,7 +113,7 @@ impl Users {
             let jobs = &picture.given;
             usage.add_node(&mut users, (*place, node, is_fresh), (given, jobs));
         }
-        usage.users = users.into_iter().collect();
+        usage.entries = users.into_iter().collect();
         usage
     }
 
@@ -142,14 +142,14 @@ impl Users {
             }
         }
         for (at, spot) in uses(node) {
-            let Some(used) = node.uses.get(at) else { continue };
-            let Some(user) = owner(node, used) else { continue };
-            hold(&mut node_usages, &user, &used.device);
+            let Some(device_use) = node.uses.get(at) else { continue };
+            let Some(user) = owner(node, device_use) else { continue };
+            hold(&mut node_usages, &user, &device_use.device);
             let account = users.entry(user.clone()).or_default();
-            account.jobs.extend(node.job_of(used.pid).cloned());
+            account.jobs.extend(node.job_of(device_use.pid).cloned());
             if is_fresh {
                 account.processes += 1;
-                if let Some(more) = used.memory.get() {
+                if let Some(more) = device_use.memory.get() {
                     let sum = account.memory.unwrap_or_default();
                     account.memory = Some(Bytes(sum.0.saturating_add(more.0)));
                 }
@@ -206,8 +206,8 @@ impl Users {
 
     /// Returns a user's account.
     pub(crate) fn usage_of(&self, user: &User) -> Option<&UserUsage> {
-        let at = self.users.binary_search_by(|(own, _)| own.cmp(user)).ok()?;
-        self.users.get(at).map(|(_, account)| account)
+        let at = self.entries.binary_search_by(|(own, _)| own.cmp(user)).ok()?;
+        self.entries.get(at).map(|(_, account)| account)
     }
 }
 
@@ -351,7 +351,7 @@ mod tests {
     }
 
     fn counts(usage: &Users, user: &str) -> (usize, usize, usize) {
-        let found = usage.users.iter().find(|(own, _)| own.text() == user);
+        let found = usage.entries.iter().find(|(own, _)| own.text() == user);
         let account = &found.unwrap_or_else(|| panic!("no {user}")).1;
         (account.devices, account.busy, account.idle)
     }
@@ -394,7 +394,7 @@ mod tests {
         let unseen = |pid, why| UnseenProcess { pid, why, statics: ProcessStatics::default() };
         node.unseen = [unseen(2, UnseenReason::Hidden), unseen(3, UnseenReason::Gone)].into();
         let usage = usage(vec![node], None);
-        let told = usage.users.iter().map(|(user, own)| (user.text(), own.processes));
+        let told = usage.entries.iter().map(|(user, own)| (user.text(), own.processes));
         let found: Vec<_> = told.collect();
         let wanted = [("uid 1234", 1), ("unknown", 1), ("hidden", 1)];
         assert_eq!(found, wanted.map(|(user, count)| (user.to_owned(), count)));
