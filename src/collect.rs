@@ -14,8 +14,8 @@ use tokio::runtime::{self, Runtime};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
+use crate::collect::park::{NoDelay, ParkPolicy};
 use crate::collect::request_queue::RequestQueue;
-use crate::collect::rest::{Haste, Rest};
 use crate::model::NodeName;
 use crate::time::Clock;
 use crate::transport::{Target, Transport};
@@ -26,8 +26,8 @@ mod fault;
 mod follow;
 mod handshake;
 mod node;
+mod park;
 mod request_queue;
-mod rest;
 mod session;
 mod stderr_tail;
 
@@ -62,7 +62,7 @@ pub struct Collector {
     /// Connections being opened.
     permits: Arc<Semaphore>,
     /// Who must not wait for the end of a rest.
-    haste: Arc<Haste>,
+    haste: Arc<NoDelay>,
     /// How long the session of a removed node is kept.
     grace: Duration,
     queue: Arc<RequestQueue>,
@@ -111,7 +111,7 @@ impl Collector {
     /// Makes the runtime for the one thread that holds all sessions: SSH work is many small
     /// pieces, and one thread does it with less than two would.
     pub fn runtime(&self) -> io::Result<Runtime> {
-        let rest = Rest { config: self.config.clone(), haste: Arc::clone(&self.haste) };
+        let rest = ParkPolicy { config: self.config.clone(), haste: Arc::clone(&self.haste) };
         let mut builder = runtime::Builder::new_current_thread();
         builder.enable_all().on_thread_park(move || rest.take()).build()
     }

@@ -18,13 +18,13 @@ pub use body::Body;
 pub use decode::{Decoded, Decoder, answer, job_of_group};
 pub use delivery::{Delivery, EventSink, NodeEvent};
 pub use frame::{Frame, FrameReader, MalformedFrame, Received, encode};
-pub use short::address_of;
+pub use reassemble::address_of;
 
 pub mod body;
 mod csv;
 mod decode;
 mod delivery;
 mod frame;
-mod given;
 mod in_place;
-mod short;
+mod raw;
+mod reassemble;

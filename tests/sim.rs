@@ -11,7 +11,7 @@ use gtop::sim::{
     serve,
 };
 use gtop::time::Timestamp;
-use gtop::wire::body::{Body, Given, Sample};
+use gtop::wire::body::{Body, Raw, Sample};
 use gtop::wire::{Decoded, Decoder, FrameReader, MalformedFrame, Received, encode};
 use russh::client;
 use russh::keys::{PrivateKey, PrivateKeyWithHashAlg, PublicKey, PublicKeyOrCertificate};
@@ -37,8 +37,8 @@ fn everything(number: u64) -> SampleRequest {
     }
 }
 
-fn known<T>(given: Given<T>) -> Option<T> {
-    if let Given::Value(value) = given { Some(value) } else { None }
+fn known<T>(given: Raw<T>) -> Option<T> {
+    if let Raw::Value(value) = given { Some(value) } else { None }
 }
 
 /// Seconds of a fleet's life: the start in detail, then far ahead.
@@ -71,7 +71,7 @@ fn what_happens_to_failing_devices_is_told_once() {
         codes.extend(ticks.flat_map(|t| machine.events(t, t + 1.0)).map(|event| event.code));
     }
     codes.sort_by_key(|code| format!("{code:?}"));
-    assert_eq!(codes, [63, 63, 63, 63, 63, 79].map(Given::Value));
+    assert_eq!(codes, [63, 63, 63, 63, 63, 79].map(Raw::Value));
 }
 
 #[test]

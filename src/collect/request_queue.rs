@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::timeout;
 
-use crate::collect::rest::Haste;
+use crate::collect::park::NoDelay;
 use crate::model::{NodeName, ProcessRequest, ProcessResponse, RequestError};
 
 /// Maximum number of open requests per node, sent or queued.
@@ -102,12 +102,12 @@ impl RequestQueue {
 #[derive(Clone, Debug)]
 pub struct NodeClient {
     queue: Arc<RequestQueue>,
-    haste: Arc<Haste>,
+    haste: Arc<NoDelay>,
     is_readonly: bool,
 }
 
 impl NodeClient {
-    pub(super) fn new(queue: Arc<RequestQueue>, haste: Arc<Haste>) -> Self {
+    pub(super) fn new(queue: Arc<RequestQueue>, haste: Arc<NoDelay>) -> Self {
         Self { queue, haste, is_readonly: false }
     }
 

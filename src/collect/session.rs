@@ -10,8 +10,8 @@ use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, sleep_unti
 
 use crate::collect::fault::from_transport;
 use crate::collect::handshake::{self, Handshake};
+use crate::collect::park::NoDelayGuard;
 use crate::collect::request_queue::{MAX_OPEN_REQUESTS, PendingRequest, RequestQueue};
-use crate::collect::rest::Hurry;
 use crate::collect::stderr_tail::StderrTail;
 use crate::collect::{Collector, CollectorConfig};
 use crate::model::{Fault, FaultKind, Link, NodeName, ProcessRequest, RequestError, clean};
@@ -52,7 +52,7 @@ pub(super) struct Session {
     /// Requests without response, by command id.
     pending: BTreeMap<u64, PendingRequest>,
     /// While and until when the session is young.
-    warm_up: Option<(Hurry, Instant)>,
+    warm_up: Option<(NoDelayGuard, Instant)>,
 }
 
 /// Why no session was opened.

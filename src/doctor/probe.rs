@@ -9,7 +9,7 @@ use crate::model::{TransportKind, clean};
 use crate::probe::{self, Interpreter};
 use crate::time::{Clock, Timestamp};
 use crate::transport::{Output, Target, Transport};
-use crate::wire::body::{Body, Given, Hello};
+use crate::wire::body::{Body, Hello, Raw};
 use crate::wire::job_of_group;
 
 /// How long to wait for the reasons a node does not run Python.
@@ -142,7 +142,7 @@ fn probe_step(hello: &Hello) -> StepResult {
 
 /// Compares the clock of the node with ours.
 fn clock_step(hello: &Hello, arrival: Timestamp, took: std::time::Duration) -> Option<StepResult> {
-    let Given::Value(seconds) = hello.time else { return None };
+    let Raw::Value(seconds) = hello.time else { return None };
     if !(0.0..1e11).contains(&seconds) {
         return None;
     }
@@ -211,7 +211,7 @@ mod tests {
     fn clocks_are_compared_as_far_as_the_wait_allows() {
         let at = |seconds: i64| Timestamp::from_micros(seconds * 1_000_000);
         let row = |theirs: f64, took: u64| {
-            let hello = Hello { time: Given::Value(theirs), ..Hello::default() };
+            let hello = Hello { time: Raw::Value(theirs), ..Hello::default() };
             clock_step(&hello, at(1000), Duration::from_millis(took))
                 .map(|row| (row.mark, row.found))
         };

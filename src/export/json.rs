@@ -10,7 +10,7 @@ use std::io::{self, Write};
 use serde::ser::{Serialize, Serializer};
 
 use crate::export::json::jobs::{Jobs, RosterJson};
-use crate::export::json::schema::{Metrics, Moment, Objects, Shape, Shaped, Version, object};
+use crate::export::json::schema::{JsonShape, Metrics, Moment, Objects, Shaped, Version, object};
 use crate::fields::Usage;
 use crate::fleet::{EventRecord, Fleet, JobDevices, Node, Process, SourceState, Totals, Traffic};
 use crate::model::{
@@ -92,8 +92,8 @@ impl Serialize for Nodes<'_> {
 }
 
 impl Shaped for Nodes<'_> {
-    fn shape(objects: &mut Objects) -> Shape {
-        Shape::List(Box::new(NodeJson::shape(objects)))
+    fn shape(objects: &mut Objects) -> JsonShape {
+        JsonShape::List(Box::new(NodeJson::shape(objects)))
     }
 }
 

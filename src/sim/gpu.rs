@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::sim::rng::{Rng, to_u64};
 use crate::sim::workload::Workload;
-use crate::wire::body::{Device, Given};
+use crate::wire::body::{Device, Raw};
 
 const MIB: u64 = 1 << 20;
 const DRIVER: &str = "570.124.06";
@@ -249,7 +249,7 @@ impl Gpu {
         if self.fault == Some(DeviceFault::Lost) || matches!(self.role, Role::Slice { .. }) {
             return;
         }
-        device.mig = Given::Value(self.role == Role::Split);
+        device.mig = Raw::Value(self.role == Role::Split);
         device.power_limit = to_u64(self.model.limit_watts * 1000.0).into();
         statics.clock_sm_max = to_u64(self.model.clock).into();
         statics.clock_memory_max = to_u64(self.model.memory_clock).into();
@@ -284,13 +284,13 @@ impl Gpu {
             device.temperature_memory = (heat + 6.0).round().into();
         }
         let is_busy = self.load(work, t) >= 1.0;
-        device.pstate = Given::Value(if is_busy { 0 } else { 8 });
+        device.pstate = Raw::Value(if is_busy { 0 } else { 8 });
         device.clock_sm = to_u64(self.clock(is_busy, t)).into();
         device.clock_memory = to_u64(self.model.memory_clock).into();
         device.throttle = self.throttle(is_busy, watts).into();
         let errors = self.fault == Some(DeviceFault::MemoryErrors);
-        device.ecc_corrected = Given::Value(if errors { 412 + to_u64(t / 7.0) } else { 0 });
-        device.ecc_uncorrected = Given::Value(if errors { 2 } else { 0 });
+        device.ecc_corrected = Raw::Value(if errors { 412 + to_u64(t / 7.0) } else { 0 });
+        device.ecc_uncorrected = Raw::Value(if errors { 2 } else { 0 });
     }
 
     fn watts(&self, work: &Workload, t: f64) -> f64 {
@@ -357,9 +357,9 @@ fn omit_unchanged(device: &mut Device, before: &Device) {
 }
 
 /// Removes a value if it equals the one before.
-pub(crate) fn omit_if_equal<T: PartialEq>(given: &mut Given<T>, before: &Given<T>) {
+pub(crate) fn omit_if_equal<T: PartialEq>(given: &mut Raw<T>, before: &Raw<T>) {
     if given == before {
-        *given = Given::Absent;
+        *given = Raw::Absent;
     }
 }
 
@@ -370,14 +370,14 @@ const SLICE_UNSUPPORTED: [&str; 6] =
 fn mark_unsupported(device: &mut Device, keys: &[&str]) {
     for key in keys {
         match *key {
-            "util" => device.util = Given::Null,
-            "memory_util" => device.memory_util = Given::Null,
-            "temperature" => device.temperature = Given::Null,
-            "temperature_memory" => device.temperature_memory = Given::Null,
-            "power" => device.power = Given::Null,
-            "power_limit" => device.power_limit = Given::Null,
-            "clock_sm" => device.clock_sm = Given::Null,
-            _ => device.fan = Given::Null,
+            "util" => device.util = Raw::Null,
+            "memory_util" => device.memory_util = Raw::Null,
+            "temperature" => device.temperature = Raw::Null,
+            "temperature_memory" => device.temperature_memory = Raw::Null,
+            "power" => device.power = Raw::Null,
+            "power_limit" => device.power_limit = Raw::Null,
+            "clock_sm" => device.clock_sm = Raw::Null,
+            _ => device.fan = Raw::Null,
         }
     }
     device.lacks.extend(

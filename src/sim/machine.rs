@@ -9,8 +9,8 @@ use crate::sim::rng::{Rng, round_milli, to_u64};
 use crate::sim::scenario::{FleetSpec, NodeRole};
 use crate::sim::workload::{Lifetime, Workload, WorkloadKind, node_workloads};
 use crate::wire::body::{
-    Backend, BackendState, Event, Given, GivenText, Hello, Process, ProcessStatics, Processes,
-    Sample, SourceError, Use, Uses,
+    Backend, BackendState, Event, Hello, Process, ProcessStatics, Processes, Raw, RawText, Sample,
+    SourceError, Use, Uses,
 };
 
 mod answers;
@@ -152,7 +152,7 @@ impl Machine {
             probe: "python".to_owned(),
             version: "3.11.2".to_owned(),
             path: None,
-            time: Given::Absent,
+            time: Raw::Absent,
             at: self.clock(t),
             host: self.host.clone(),
             boot: self.boot.clone(),
@@ -267,7 +267,7 @@ impl Machine {
         slot.gpus.iter().filter_map(move |(place, sharing)| {
             let gpu = self.gpus.get(*place)?;
             let work = self.workloads.get(slot.workload)?;
-            let read = |t| -> (Given<u64>, Given<f64>) {
+            let read = |t| -> (Raw<u64>, Raw<f64>) {
                 let held = gpu.used_mib(work, t) / sharing * MIB;
                 (held.into(), (gpu.load(work, t) / float(*sharing)).round().into())
             };
@@ -305,8 +305,8 @@ impl Machine {
                 command: Some(work.command_line(life.generation)),
                 cgroup: Some(work.cgroup()),
                 cwd: match work.owner.uid {
-                    1001 => GivenText::Text("/scratch/ada/run".to_owned()),
-                    _ => GivenText::Null,
+                    1001 => RawText::Text("/scratch/ada/run".to_owned()),
+                    _ => RawText::Null,
                 },
                 parents: vec![(parent, 2_900, "slurmstepd".to_owned())],
                 ..ProcessStatics::default()

@@ -337,7 +337,7 @@ mod tests {
 
     /// What sets a certificate apart from a good one.
     #[derive(Clone, Copy, Default)]
-    struct Odd {
+    struct Certified {
         is_for_users: bool,
         starts: Option<u64>,
         ends: Option<u64>,
@@ -346,7 +346,7 @@ mod tests {
         signer: Option<u8>,
     }
 
-    fn certificate(odd: Odd) -> Certificate {
+    fn certificate(odd: Certified) -> Certificate {
         let (starts, ends) = (odd.starts.unwrap_or(NOW), odd.ends.unwrap_or(NOW + 1));
         let mut builder = Builder::new([0; 16], public(NODE), starts, ends).unwrap();
         builder.cert_type(if odd.is_for_users { CertType::User } else { CertType::Host }).unwrap();
@@ -404,17 +404,23 @@ mod tests {
     #[test]
     fn a_certificate_counts_only_without_any_flaw() {
         let cases = [
-            (Odd::default(), "certified"),
-            (Odd { is_for_users: true, ..Odd::default() }, "unknown"),
-            (Odd { starts: Some(NOW + 1), ends: Some(NOW + 2), ..Odd::default() }, "unknown"),
-            (Odd { starts: Some(0), ends: Some(NOW), ..Odd::default() }, "unknown"),
-            (Odd { starts: Some(0), ends: Some(u64::MAX), ..Odd::default() }, "certified"),
-            (Odd { name: Some("n2"), ..Odd::default() }, "unknown"),
-            (Odd { name: Some("N1"), ..Odd::default() }, "unknown"),
-            (Odd { name: Some("*"), ..Odd::default() }, "unknown"),
-            (Odd { name: Some(""), ..Odd::default() }, "unknown"),
-            (Odd { option: Some("force-command"), ..Odd::default() }, "unknown"),
-            (Odd { signer: Some(CA2), ..Odd::default() }, "unknown"),
+            (Certified::default(), "certified"),
+            (Certified { is_for_users: true, ..Certified::default() }, "unknown"),
+            (
+                Certified { starts: Some(NOW + 1), ends: Some(NOW + 2), ..Certified::default() },
+                "unknown",
+            ),
+            (Certified { starts: Some(0), ends: Some(NOW), ..Certified::default() }, "unknown"),
+            (
+                Certified { starts: Some(0), ends: Some(u64::MAX), ..Certified::default() },
+                "certified",
+            ),
+            (Certified { name: Some("n2"), ..Certified::default() }, "unknown"),
+            (Certified { name: Some("N1"), ..Certified::default() }, "unknown"),
+            (Certified { name: Some("*"), ..Certified::default() }, "unknown"),
+            (Certified { name: Some(""), ..Certified::default() }, "unknown"),
+            (Certified { option: Some("force-command"), ..Certified::default() }, "unknown"),
+            (Certified { signer: Some(CA2), ..Certified::default() }, "unknown"),
         ];
         for (at, (odd, want)) in cases.into_iter().enumerate() {
             let shown = certificate(odd).into();
@@ -431,7 +437,8 @@ mod tests {
     #[test]
     fn a_certificate_flaw_is_reported() {
         let verifier = verifier("@cert-authority n1 <CA>", "", |_| ());
-        let shown = certificate(Odd { name: Some("n\u{1b}[2J2"), ..Odd::default() }).into();
+        let shown =
+            certificate(Certified { name: Some("n\u{1b}[2J2"), ..Certified::default() }).into();
         let verification =
             verifier.verify(&shown, false, Timestamp::from_micros(1_000_000_000_000)).unwrap();
         let fault = verification.fault("n1").unwrap();
@@ -441,7 +448,7 @@ mod tests {
 
     #[test]
     fn an_authority_counts_only_where_the_files_name_it() {
-        let shown = certificate(Odd::default()).into();
+        let shown = certificate(Certified::default()).into();
         let of = |lines| verdict(&verifier(lines, "", |_| ()), &shown);
         assert_eq!(of("@cert-authority * <CA>"), "certified");
         assert_eq!(of("@cert-authority *,!n1 <CA>"), "unknown");
@@ -455,7 +462,7 @@ mod tests {
     #[test]
     fn a_signature_must_be_true_and_of_a_kind_that_is_allowed() {
         let lines = "@cert-authority n1 <CA>\nn1 <A>";
-        let good = certificate(Odd::default());
+        let good = certificate(Certified::default());
         // The last bytes are the signature's.
         let mut bytes = good.to_bytes().unwrap();
         *bytes.last_mut().unwrap() ^= 1;
@@ -474,7 +481,7 @@ mod tests {
 
     #[test]
     fn a_list_of_revoked_keys_is_asked_first() {
-        let (plain, signed) = (public(NODE).into(), certificate(Odd::default()).into());
+        let (plain, signed) = (public(NODE).into(), certificate(Certified::default()).into());
         let lines = "n1 <A>\n@cert-authority n1 <CA>";
         for (list, plain_want, signed_want) in [
             ("", "known", "certified"),
@@ -496,7 +503,7 @@ mod tests {
                 settings.algorithms.host_keys.clone_from(&names);
             })
         };
-        let (plain, signed) = (public(NODE).into(), certificate(Odd::default()).into());
+        let (plain, signed) = (public(NODE).into(), certificate(Certified::default()).into());
         assert_eq!(verdict(&only("ecdsa-sha2-nistp256"), &plain), "not agreed");
         assert_eq!(verdict(&only("ssh-ed25519"), &signed), "not agreed");
         assert_eq!(verdict(&only("ssh-ed25519-cert-v01@openssh.com"), &plain), "not agreed");

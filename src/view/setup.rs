@@ -353,7 +353,7 @@ mod tests {
     #[test]
     fn arrows_change_and_enter_types() {
         let change = |name, value: &str| SetupEvent::Change(name, value.to_owned());
-        let named = Key::NamedKey;
+        let named = Key::Named;
         for (keys, expected) in [
             (vec![named(NamedKey::Right)], change("theme", "light")),
             (vec![named(NamedKey::Left)], change("theme", "mono")),

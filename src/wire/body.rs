@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-pub use crate::wire::given::{Given, GivenText};
 use crate::wire::in_place::in_place;
+pub use crate::wire::raw::{Raw, RawText};
 pub use answer::{Answer, Detail, TreeRow};
 pub use device::{Device, DeviceActivity, DeviceCounters, DeviceDetails, DeviceStatics, Use, Uses};
 pub use tpu::{Tpu, TpuCore};
@@ -52,8 +52,8 @@ pub struct Hello {
     /// Seconds of the probe's clock.
     pub at: f64,
     /// Seconds of the machine's clock since 1970.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub time: Given<f64>,
+    #[serde(skip_serializing_if = "Raw::is_absent")]
+    pub time: Raw<f64>,
     /// Host name of the machine.
     pub host: String,
     /// Boot id.
@@ -109,11 +109,11 @@ pub struct BackendState {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cuda: Option<String>,
     /// Devices found.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub devices: Given<u64>,
+    #[serde(skip_serializing_if = "Raw::is_absent")]
+    pub devices: Raw<u64>,
     /// Slices of them found.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub slices: Given<u64>,
+    #[serde(skip_serializing_if = "Raw::is_absent")]
+    pub slices: Raw<u64>,
     /// Why no events are told.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub events: Option<String>,
@@ -131,8 +131,8 @@ pub struct Sample {
     /// Seconds of the probe's clock.
     pub at: f64,
     /// Milliseconds the probe worked.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub took: Given<f64>,
+    #[serde(skip_serializing_if = "Raw::is_absent")]
+    pub took: Raw<f64>,
     /// It holds everything the probe knows.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub full: bool,
@@ -163,23 +163,23 @@ pub struct Host {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub load: Option<Vec<f64>>,
     /// Bytes.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub memory_total: Given<u64>,
+    #[serde(skip_serializing_if = "Raw::is_absent")]
+    pub memory_total: Raw<u64>,
     /// Bytes.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub memory_available: Given<u64>,
+    #[serde(skip_serializing_if = "Raw::is_absent")]
+    pub memory_available: Raw<u64>,
     /// Bytes.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub swap_total: Given<u64>,
+    #[serde(skip_serializing_if = "Raw::is_absent")]
+    pub swap_total: Raw<u64>,
     /// Bytes.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub swap_free: Given<u64>,
+    #[serde(skip_serializing_if = "Raw::is_absent")]
+    pub swap_free: Raw<u64>,
     /// Pressure stall shares.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pressure: Option<Pressure>,
     /// Seconds since boot.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub uptime: Given<f64>,
+    #[serde(skip_serializing_if = "Raw::is_absent")]
+    pub uptime: Raw<f64>,
     /// Physical network interfaces.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub net: Option<Vec<Traffic>>,
@@ -196,14 +196,14 @@ pub struct Host {
 #[serde(default)]
 pub struct Pressure {
     /// Percent.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub cpu: Given<f64>,
+    #[serde(skip_serializing_if = "Raw::is_absent")]
+    pub cpu: Raw<f64>,
     /// Percent.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub memory: Given<f64>,
+    #[serde(skip_serializing_if = "Raw::is_absent")]
+    pub memory: Raw<f64>,
     /// Percent.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub io: Given<f64>,
+    #[serde(skip_serializing_if = "Raw::is_absent")]
+    pub io: Raw<f64>,
 }
 
 /// Byte counters of an interface or port.
@@ -237,8 +237,8 @@ pub struct HostSlow {
     /// Seconds of the probe's clock.
     pub at: f64,
     /// Degrees Celsius.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub temperature: Given<f64>,
+    #[serde(skip_serializing_if = "Raw::is_absent")]
+    pub temperature: Raw<f64>,
     /// Local file systems.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub space: Option<Vec<Space>>,
@@ -265,8 +265,8 @@ pub struct Backend {
     /// Seconds of the probe's clock.
     pub at: f64,
     /// Seconds of the probe's clock when the slow group was read, whenever `devices` hold it.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub slow: Given<f64>,
+    #[serde(skip_serializing_if = "Raw::is_absent")]
+    pub slow: Raw<f64>,
     /// Answer of `nvidia-smi --query-gpu`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub csv: Option<Csv>,
@@ -345,27 +345,27 @@ in_place! {
         /// Start time in ticks since boot; needed.
         pub start: u64,
         /// CPU ticks so far.
-        #[serde(skip_serializing_if = "Given::is_absent")]
-        pub cpu: Given<u64>,
+        #[serde(skip_serializing_if = "Raw::is_absent")]
+        pub cpu: Raw<u64>,
         /// Bytes.
-        #[serde(skip_serializing_if = "Given::is_absent")]
-        pub rss: Given<u64>,
+        #[serde(skip_serializing_if = "Raw::is_absent")]
+        pub rss: Raw<u64>,
         /// The kernel's letter; sent when it changes, as are the threads.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub state: Option<String>,
         /// Threads.
-        #[serde(skip_serializing_if = "Given::is_absent")]
-        pub threads: Given<u64>,
+        #[serde(skip_serializing_if = "Raw::is_absent")]
+        pub threads: Raw<u64>,
     }
 
     /// What does not change in a process's life; sent once.
     pub struct ProcessStatics in statics {
         /// Parent.
-        #[serde(skip_serializing_if = "Given::is_absent")]
-        pub ppid: Given<u64>,
+        #[serde(skip_serializing_if = "Raw::is_absent")]
+        pub ppid: Raw<u64>,
         /// Owner's number.
-        #[serde(skip_serializing_if = "Given::is_absent")]
-        pub uid: Given<u64>,
+        #[serde(skip_serializing_if = "Raw::is_absent")]
+        pub uid: Raw<u64>,
         /// Owner's name.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub user: Option<String>,
@@ -376,8 +376,8 @@ in_place! {
         #[serde(skip_serializing_if = "Option::is_none")]
         pub cgroup: Option<String>,
         /// Working directory; `null` where only others may know.
-        #[serde(skip_serializing_if = "GivenText::is_absent")]
-        pub cwd: GivenText,
+        #[serde(skip_serializing_if = "RawText::is_absent")]
+        pub cwd: RawText,
         /// Slurm's job, from the environment.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub job: Option<String>,
@@ -399,8 +399,8 @@ pub struct Unseen {
     /// `gone hidden elsewhere`
     pub why: String,
     /// Owner's number.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub uid: Given<u64>,
+    #[serde(skip_serializing_if = "Raw::is_absent")]
+    pub uid: Raw<u64>,
     /// Owner's name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
@@ -424,8 +424,8 @@ pub struct SourceError {
     /// What was called.
     pub call: String,
     /// Seconds it has lasted.
-    #[serde(rename = "for", skip_serializing_if = "Given::is_absent")]
-    pub lasting: Given<f64>,
+    #[serde(rename = "for", skip_serializing_if = "Raw::is_absent")]
+    pub lasting: Raw<f64>,
     /// The driver's words.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
@@ -447,8 +447,8 @@ pub struct Event {
     /// The device, or the slice of it.
     pub device: String,
     /// The Xid, or NVML's number of the recovery action.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub code: Given<u64>,
+    #[serde(skip_serializing_if = "Raw::is_absent")]
+    pub code: Raw<u64>,
     /// The driver's words.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,

@@ -11,7 +11,7 @@ use crate::model::{
     Space, UsesReading, Vendor,
 };
 use crate::time::{ClockOffset, Timestamp};
-use crate::wire::body::{self, Body, Given};
+use crate::wire::body::{self, Body, Raw};
 use crate::wire::csv::{self, MAX_DEVICES, MAX_NAME_LENGTH, MAX_USES, Slices};
 use crate::wire::decode::names::NameInterner;
 
@@ -83,10 +83,10 @@ impl Decoder {
 
     fn sample(&mut self, sent: &body::Sample, arrival: Timestamp) -> Sample {
         let took = match sent.took {
-            Given::Value(took) if (0.0..1e6).contains(&took) => {
+            Raw::Value(took) if (0.0..1e6).contains(&took) => {
                 Some(Duration::from_secs_f64(took / 1000.0))
             }
-            Given::Value(_) | Given::Absent | Given::Null | Given::Wrong => None,
+            Raw::Value(_) | Raw::Absent | Raw::Null | Raw::Wrong => None,
         };
         Sample {
             number: sent.n,
@@ -158,8 +158,8 @@ impl Decoder {
             (None, None) => None,
         };
         let slow_at = match sent.slow {
-            Given::Value(at) => Some(self.moment(at, arrival)),
-            Given::Absent | Given::Null | Given::Wrong => None,
+            Raw::Value(at) => Some(self.moment(at, arrival)),
+            Raw::Absent | Raw::Null | Raw::Wrong => None,
         };
         BackendReading { source: Source::new(&sent.kind), slow_at, devices, uses }
     }
@@ -204,8 +204,8 @@ impl Decoder {
             call: sanitize_shared(&sent.call, MAX_NAME_LENGTH),
             message: sanitize_shared(sent.message.as_deref().unwrap_or_default(), 200),
             duration: seconds(match sent.lasting {
-                Given::Value(lasting) => lasting,
-                Given::Absent | Given::Null | Given::Wrong => 0.0,
+                Raw::Value(lasting) => lasting,
+                Raw::Absent | Raw::Null | Raw::Wrong => 0.0,
             })
             .unwrap_or_default(),
             at: self.moment(sent.at, arrival),
@@ -340,15 +340,15 @@ fn host_slow(sent: &body::HostSlow) -> HostSlowReading {
     }
 }
 
-fn bytes(given: Given<u64>) -> Reading<Bytes> {
+fn bytes(given: Raw<u64>) -> Reading<Bytes> {
     given.reading(Reason::NotAvailable).map(Bytes)
 }
 
-fn percent(given: Given<f64>) -> Reading<Percent> {
+fn percent(given: Raw<f64>) -> Reading<Percent> {
     given.reading(Reason::NotAvailable).and_then(|share| Percent::new(single(share)))
 }
 
-fn celsius(given: Given<f64>, lacking: Reason) -> Reading<Celsius> {
+fn celsius(given: Raw<f64>, lacking: Reason) -> Reading<Celsius> {
     given.reading(lacking).and_then(|degrees| Celsius::new(single(degrees)))
 }
 
@@ -391,8 +391,8 @@ mod tests {
         let sent = body::Host {
             cpu: Some(vec![1, 2, 3]),
             load: Some(vec![1.0, f64::MAX, 0.0]),
-            memory_total: Given::Value(1 << 40),
-            uptime: Given::Value(-5.0),
+            memory_total: Raw::Value(1 << 40),
+            uptime: Raw::Value(-5.0),
             ..body::Host::default()
         };
         let host = host(&sent, Timestamp::default(), &mut NameInterner::default());
@@ -410,7 +410,7 @@ mod tests {
             source: "nvml".into(),
             kind: "\u{1b}[2Jmeteor".repeat(99),
             device: "x".repeat(9999),
-            code: Given::Wrong,
+            code: Raw::Wrong,
             message: Some("\u{202e}".repeat(9999)),
         };
         let arrival = Timestamp::from_micros(7);

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 use crate::model::clean;
 use crate::wire::body::Body;
-use crate::wire::short::{self, Made, Puzzle};
+use crate::wire::reassemble::{self, Fragment, Reassembler};
 
 /// Prefix of a frame's JSON.
 const SENTINEL: &[u8] = b"\x1egtop1 ";
@@ -65,7 +65,7 @@ pub struct FrameReader {
     /// Inside a line that was too long.
     is_skipping: bool,
     noise: Vec<u8>,
-    puzzle: Puzzle,
+    puzzle: Reassembler,
 }
 
 impl FrameReader {
@@ -91,13 +91,13 @@ impl FrameReader {
                 continue;
             }
             let whole = rfind(&line, SENTINEL);
-            if let Some(at) = rfind(&line, short::SENTINEL).filter(|at| whole < Some(*at)) {
+            if let Some(at) = rfind(&line, reassemble::SENTINEL).filter(|at| whole < Some(*at)) {
                 self.keep_noise(line.get(..at).unwrap_or_default());
-                let piece = line.get(at + short::SENTINEL.len()..).unwrap_or_default();
+                let piece = line.get(at + reassemble::SENTINEL.len()..).unwrap_or_default();
                 match self.puzzle.take(piece) {
-                    Made::Part => continue,
-                    Made::Frame(text) => return Some(read(text)),
-                    Made::Broken(malformed) => return Some(Received::Malformed(malformed)),
+                    Fragment::Part => continue,
+                    Fragment::Frame(text) => return Some(read(text)),
+                    Fragment::Broken(malformed) => return Some(Received::Malformed(malformed)),
                 }
             }
             match whole {

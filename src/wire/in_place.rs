@@ -10,12 +10,12 @@ use serde::de::{DeserializeSeed, Deserializer, Error, Visitor};
 
 /// Finds a key's place among these names, from the `next` on and around the end; `None` when it is none of
 /// them.
-pub(super) struct Place<'a> {
+pub(super) struct KeyPosition<'a> {
     pub(super) names: &'a [&'a str],
     pub(super) next: usize,
 }
 
-impl<'de> DeserializeSeed<'de> for Place<'_> {
+impl<'de> DeserializeSeed<'de> for KeyPosition<'_> {
     type Value = Option<usize>;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
@@ -23,7 +23,7 @@ impl<'de> DeserializeSeed<'de> for Place<'_> {
     }
 }
 
-impl Visitor<'_> for Place<'_> {
+impl Visitor<'_> for KeyPosition<'_> {
     type Value = Option<usize>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -93,7 +93,7 @@ macro_rules! in_place {
                             &[$(Field::$field,)* $($(Field::$group_field,)*)*];
                         let mut made = $name::default();
                         let mut next = 0;
-                        let place = |next| $crate::wire::in_place::Place { names: NAMES, next };
+                        let place = |next| $crate::wire::in_place::KeyPosition { names: NAMES, next };
                         while let Some(found) = map.next_key_seed(place(next))? {
                             next = found.map_or(next, |found| found + 1);
                             match found.and_then(|found| FIELDS.get(found)) {

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde::ser::{Serialize, Serializer};
 
 use crate::export::json::age;
-use crate::export::json::schema::{Metrics, Objects, Shape, Shaped, object};
+use crate::export::json::schema::{JsonShape, Metrics, Objects, Shaped, object};
 use crate::fields::JobAt;
 use crate::fleet::{Evidence, Fleet, JobDevices, NodeDevices};
 use crate::model::{Allocation, DeviceAllocation, Job, JobList};
@@ -74,9 +74,9 @@ impl Serialize for Jobs<'_> {
 }
 
 impl Shaped for Jobs<'_> {
-    fn shape(objects: &mut Objects) -> Shape {
+    fn shape(objects: &mut Objects) -> JsonShape {
         let either = [ListedJson::shape(objects), UnlistedJson::shape(objects)];
-        Shape::List(Box::new(Shape::Either(Box::new(either))))
+        JsonShape::List(Box::new(JsonShape::Either(Box::new(either))))
     }
 }
 

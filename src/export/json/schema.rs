@@ -24,12 +24,12 @@ pub fn write_json_schema(out: &mut impl Write) -> io::Result<()> {
 /// A value of the snapshot: it serialises itself and describes its schema.
 pub(super) trait Shaped: Serialize {
     /// Returns the shape and declares the objects it uses.
-    fn shape(objects: &mut Objects) -> Shape;
+    fn shape(objects: &mut Objects) -> JsonShape;
 }
 
 /// The shape of a value.
 #[derive(Debug)]
-pub(super) enum Shape {
+pub(super) enum JsonShape {
     /// That of a metric.
     Metric(Kind),
     /// One number and no other.
@@ -62,7 +62,7 @@ pub(super) struct Key {
     pub(super) name: &'static str,
     pub(super) about: String,
     pub(super) unit: &'static str,
-    pub(super) shape: Shape,
+    pub(super) shape: JsonShape,
 }
 
 impl Objects {
@@ -72,13 +72,13 @@ impl Objects {
         name: &'static str,
         about: &[&str],
         keys: impl FnOnce(&mut Self) -> Vec<Key>,
-    ) -> Shape {
+    ) -> JsonShape {
         if !self.0.contains_key(name) {
             self.0.insert(name, Object::default());
             let keys = keys(self);
             self.0.insert(name, Object { about: joined(about), keys });
         }
-        Shape::Object(name)
+        JsonShape::Object(name)
     }
 }
 
@@ -127,7 +127,7 @@ macro_rules! object {
         impl $(<$life>)? $crate::export::json::schema::Shaped for $name $(<$life>)? {
             fn shape(
                 objects: &mut $crate::export::json::schema::Objects,
-            ) -> $crate::export::json::schema::Shape {
+            ) -> $crate::export::json::schema::JsonShape {
                 use $crate::export::json::schema::{Key, joined};
                 use $crate::fields::unit_of;
                 objects.declare($title, &[$($about),+], |objects| {
@@ -226,13 +226,13 @@ impl<'a, S: Measured> Metrics<'a, S> {
             name: "unknown",
             about: "reason for each metric that is null".to_owned(),
             unit: "",
-            shape: Shape::Reasons(ids),
+            shape: JsonShape::Reasons(ids),
         };
         let metric = |field: &Field<S>| Key {
             name: field.id,
             about: field.help.to_owned(),
             unit: field.unit(),
-            shape: Shape::Maybe(Box::new(Shape::Metric(field.kind))),
+            shape: JsonShape::Maybe(Box::new(JsonShape::Metric(field.kind))),
         };
         S::fields().map(metric).chain([reasons]).collect()
     }
@@ -252,8 +252,8 @@ impl Serialize for Version {
 }
 
 impl Shaped for Version {
-    fn shape(_: &mut Objects) -> Shape {
-        Shape::Only(Self::NUMBER)
+    fn shape(_: &mut Objects) -> JsonShape {
+        JsonShape::Only(Self::NUMBER)
     }
 }
 
@@ -265,8 +265,8 @@ pub(super) struct Moment(pub(super) String);
 macro_rules! plain {
     ($($type:ty => $kind:ident,)*) => {
         $(impl Shaped for $type {
-            fn shape(_: &mut Objects) -> Shape {
-                Shape::Metric(Kind::$kind)
+            fn shape(_: &mut Objects) -> JsonShape {
+                JsonShape::Metric(Kind::$kind)
             }
         })*
     };
@@ -286,19 +286,19 @@ plain! {
 }
 
 impl<T: Shaped> Shaped for Option<T> {
-    fn shape(objects: &mut Objects) -> Shape {
-        Shape::Maybe(Box::new(T::shape(objects)))
+    fn shape(objects: &mut Objects) -> JsonShape {
+        JsonShape::Maybe(Box::new(T::shape(objects)))
     }
 }
 
 impl<T: Shaped> Shaped for Vec<T> {
-    fn shape(objects: &mut Objects) -> Shape {
-        Shape::List(Box::new(T::shape(objects)))
+    fn shape(objects: &mut Objects) -> JsonShape {
+        JsonShape::List(Box::new(T::shape(objects)))
     }
 }
 
 struct Schema {
-    top: Shape,
+    top: JsonShape,
     objects: Objects,
 }
 
@@ -346,7 +346,7 @@ impl Serialize for Key {
     }
 }
 
-impl Serialize for Shape {
+impl Serialize for JsonShape {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
         self.write(&mut map)?;
@@ -354,7 +354,7 @@ impl Serialize for Shape {
     }
 }
 
-impl Shape {
+impl JsonShape {
     fn write<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
         match self {
             Self::Metric(kind) => metric(map, *kind, false),

@@ -126,7 +126,7 @@ impl Changes {
                 self.add(new, Severity::Error, other.message());
             }
             (Some(_), None) if new.link == Link::Up => {
-                self.add(new, Severity::Recovery, "reconnected")
+                self.add(new, Severity::Recovery, "reconnected");
             }
             (Some(_) | None, _) => {}
         }

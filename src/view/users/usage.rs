@@ -90,7 +90,7 @@ pub(crate) struct Users {
 }
 
 /// What a scheduler gave to whom: the job, and devices of one node.
-type Given = (User, JobId, Vec<Arc<str>>);
+type AllocatedJob = (User, JobId, Vec<Arc<str>>);
 
 /// Who holds the devices of one node, device by device.
 type DeviceHolders = BTreeMap<Arc<str>, BTreeSet<User>>;
@@ -122,7 +122,7 @@ impl Users {
         &mut self,
         users: &mut BTreeMap<User, UserUsage>,
         (place, node, is_fresh): (usize, &Node, bool),
-        (given, jobs): (Vec<Given>, &fleet::AllocatedDevices),
+        (given, jobs): (Vec<AllocatedJob>, &fleet::AllocatedDevices),
     ) {
         let whole = parent_devices(node);
         let mut holders = DeviceHolders::new();
@@ -229,7 +229,7 @@ impl UserUsage {
 }
 
 /// Returns the devices a scheduler gave to users, node by node.
-fn given(picture: &FleetView) -> BTreeMap<usize, Vec<Given>> {
+fn given(picture: &FleetView) -> BTreeMap<usize, Vec<AllocatedJob>> {
     let mut given: BTreeMap<usize, Vec<_>> = BTreeMap::new();
     if picture.fleet.jobs.is_none() {
         return given;

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::wire::given::Given;
+use crate::wire::raw::Raw;
 
 /// The answer to one command.
 #[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -20,8 +20,8 @@ pub struct Answer {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
     /// The kernel's number for that.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub errno: Given<u64>,
+    #[serde(skip_serializing_if = "Raw::is_absent")]
+    pub errno: Raw<u64>,
     /// There is more than an answer holds.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub cut: bool,
@@ -57,8 +57,8 @@ pub struct TreeRow {
     /// Start time in ticks since boot; needed.
     pub start: u64,
     /// Owner's number.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub uid: Given<u64>,
+    #[serde(skip_serializing_if = "Raw::is_absent")]
+    pub uid: Raw<u64>,
     /// Owner's name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
@@ -66,11 +66,11 @@ pub struct TreeRow {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
     /// CPU ticks so far.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub cpu: Given<u64>,
+    #[serde(skip_serializing_if = "Raw::is_absent")]
+    pub cpu: Raw<u64>,
     /// Bytes.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub rss: Given<u64>,
+    #[serde(skip_serializing_if = "Raw::is_absent")]
+    pub rss: Raw<u64>,
     /// Command line.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
@@ -84,26 +84,26 @@ pub struct Detail {
     #[serde(flatten)]
     pub row: TreeRow,
     /// Threads.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub threads: Given<u64>,
+    #[serde(skip_serializing_if = "Raw::is_absent")]
+    pub threads: Raw<u64>,
     /// Niceness, -20 to 19.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub nice: Given<f64>,
+    #[serde(skip_serializing_if = "Raw::is_absent")]
+    pub nice: Raw<f64>,
     /// Bytes of addresses.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub vsize: Given<u64>,
+    #[serde(skip_serializing_if = "Raw::is_absent")]
+    pub vsize: Raw<u64>,
     /// Bytes at most in use so far.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub peak: Given<u64>,
+    #[serde(skip_serializing_if = "Raw::is_absent")]
+    pub peak: Raw<u64>,
     /// Bytes swapped out.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub swap: Given<u64>,
+    #[serde(skip_serializing_if = "Raw::is_absent")]
+    pub swap: Raw<u64>,
     /// Times it gave its processor away.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub voluntary: Given<u64>,
+    #[serde(skip_serializing_if = "Raw::is_absent")]
+    pub voluntary: Raw<u64>,
     /// Times its processor was taken from it.
-    #[serde(skip_serializing_if = "Given::is_absent")]
-    pub involuntary: Given<u64>,
+    #[serde(skip_serializing_if = "Raw::is_absent")]
+    pub involuntary: Raw<u64>,
     /// Working directory.
     pub cwd: Option<String>,
     /// Program.

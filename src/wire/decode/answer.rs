@@ -7,7 +7,7 @@ use crate::model::{
     ProcessTree, Reading, Reason, Refusal, RequestError, ResourceLimit, TreeProcess, Variable,
     harmless, sanitize_shared,
 };
-use crate::wire::body::{self, Given};
+use crate::wire::body::{self, Raw};
 use crate::wire::decode::process::{MAX_COMMAND_LENGTH, MAX_USER_LENGTH, name, small, state};
 
 /// Most variables of an environment.
@@ -84,7 +84,7 @@ fn tree_process(sent: &body::TreeRow, longest: usize) -> TreeProcess {
 }
 
 fn detail(sent: &body::Detail) -> ProcessDetail {
-    let count = |given: Given<u64>| given.reading(Reason::NotAvailable);
+    let count = |given: Raw<u64>| given.reading(Reason::NotAvailable);
     let owned = |text: &Option<String>, lacking| {
         text.as_deref()
             .map_or(Reading::Unknown(lacking), |text| name(Some(text), MAX_LONG_TEXT_LENGTH))
@@ -115,7 +115,7 @@ fn limit([name, soft, hard]: &[String; 3]) -> ResourceLimit {
     ResourceLimit { name: word(name), soft: word(soft), hard: word(hard) }
 }
 
-fn bytes(given: Given<u64>) -> Reading<Bytes> {
+fn bytes(given: Raw<u64>) -> Reading<Bytes> {
     given.reading(Reason::NotAvailable).map(Bytes)
 }
 

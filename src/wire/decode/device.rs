@@ -7,7 +7,7 @@ use crate::model::{
     DeviceFault, DeviceStatics, DeviceUse, FabricHealth, FabricState, FanSpeed, LinkCounters,
     Megahertz, Percent, Reading, Reason, RecoveryAction, Throttle, UseKind, Watts, sanitize_shared,
 };
-use crate::wire::body::{self, Given};
+use crate::wire::body::{self, Raw};
 use crate::wire::csv::{MAX_NAME_LENGTH, MAX_USES};
 use crate::wire::decode::names::NameInterner;
 use crate::wire::decode::{percent, single, tpu};
@@ -24,8 +24,8 @@ impl DeviceDecoder<'_> {
     }
 
     /// What is given; why it is `null` is looked up only then.
-    fn read<T>(&self, given: Given<T>, key: &str) -> Reading<T> {
-        let is_lacking = matches!(given, Given::Null);
+    fn read<T>(&self, given: Raw<T>, key: &str) -> Reading<T> {
+        let is_lacking = matches!(given, Raw::Null);
         given.reading(if is_lacking { self.lack(key) } else { Reason::NotAvailable })
     }
 
@@ -34,35 +34,35 @@ impl DeviceDecoder<'_> {
         Reading::Unknown(self.lack(key))
     }
 
-    pub(super) fn count(&self, given: Given<u64>, key: &str) -> Reading<u64> {
+    pub(super) fn count(&self, given: Raw<u64>, key: &str) -> Reading<u64> {
         self.read(given, key)
     }
 
-    pub(super) fn small(&self, given: Given<u64>, key: &str) -> Reading<u32> {
+    pub(super) fn small(&self, given: Raw<u64>, key: &str) -> Reading<u32> {
         self.count(given, key).and_then(|number| u32::try_from(number).ok())
     }
 
-    fn state<T>(&self, given: Given<u64>, key: &str, parse: fn(u64) -> Option<T>) -> Reading<T> {
+    fn state<T>(&self, given: Raw<u64>, key: &str, parse: fn(u64) -> Option<T>) -> Reading<T> {
         self.count(given, key).and_then(parse)
     }
 
-    pub(super) fn flag(&self, given: Given<bool>, key: &str) -> Reading<bool> {
+    pub(super) fn flag(&self, given: Raw<bool>, key: &str) -> Reading<bool> {
         self.read(given, key)
     }
 
-    fn bytes(&self, given: Given<u64>, key: &str) -> Reading<Bytes> {
+    fn bytes(&self, given: Raw<u64>, key: &str) -> Reading<Bytes> {
         self.count(given, key).and_then(Bytes::of_memory)
     }
 
-    pub(super) fn number(&self, given: Given<f64>, key: &str) -> Reading<f64> {
+    pub(super) fn number(&self, given: Raw<f64>, key: &str) -> Reading<f64> {
         self.read(given, key)
     }
 
-    pub(super) fn share(&self, given: Given<f64>, key: &str) -> Reading<Percent> {
+    pub(super) fn share(&self, given: Raw<f64>, key: &str) -> Reading<Percent> {
         self.number(given, key).and_then(|share| Percent::new(single(share)))
     }
 
-    fn degrees(&self, given: Given<f64>, key: &str) -> Reading<Celsius> {
+    fn degrees(&self, given: Raw<f64>, key: &str) -> Reading<Celsius> {
         self.read(given, key).and_then(|degrees| Celsius::new(single(degrees)))
     }
 
@@ -75,30 +75,30 @@ impl DeviceDecoder<'_> {
         }
     }
 
-    fn clock(&self, given: Given<u64>, key: &str) -> Reading<Megahertz> {
+    fn clock(&self, given: Raw<u64>, key: &str) -> Reading<Megahertz> {
         self.small(given, key).and_then(Megahertz::new)
     }
 
-    fn power(&self, given: Given<u64>, key: &str) -> Reading<Watts> {
+    fn power(&self, given: Raw<u64>, key: &str) -> Reading<Watts> {
         let watts = |milliwatts: u32| Watts::new(single(f64::from(milliwatts) / 1000.0));
         self.small(given, key).and_then(watts)
     }
 
     /// One of the hardware's own measurements: the device has all of them or none, but for single ones.
-    fn activity(&self, given: Given<[Given<f64>; 8]>, place: usize) -> Reading<Percent> {
+    fn activity(&self, given: Raw<[Raw<f64>; 8]>, place: usize) -> Reading<Percent> {
         let list = match given {
-            Given::Value(list) => list,
-            Given::Absent => return Reading::default(),
-            Given::Null => return Reading::Unknown(self.lack("activity")),
-            Given::Wrong => return Reading::Unknown(Reason::Malformed),
+            Raw::Value(list) => list,
+            Raw::Absent => return Reading::default(),
+            Raw::Null => return Reading::Unknown(self.lack("activity")),
+            Raw::Wrong => return Reading::Unknown(Reason::Malformed),
         };
         let given = list.get(place).copied().unwrap_or_default();
         given.reading(Reason::NotSupported).and_then(|share| Percent::new(single(share)))
     }
 
     /// One of the flows the hardware measured, in MiB a second.
-    fn flow(given: Given<[Given<f64>; 4]>, place: usize) -> Reading<Bytes> {
-        let Given::Value(list) = given else { return Reading::default() };
+    fn flow(given: Raw<[Raw<f64>; 4]>, place: usize) -> Reading<Bytes> {
+        let Raw::Value(list) = given else { return Reading::default() };
         let given = list.get(place).copied().unwrap_or_default();
         given.reading(Reason::NotSupported).and_then(|mib| {
             // A link of a terabyte a second is not made yet.
@@ -108,7 +108,7 @@ impl DeviceDecoder<'_> {
     }
 
     /// Two small numbers that mean something only together.
-    fn pair(&self, given: [Given<u64>; 2], keys: [&str; 2]) -> Reading<(u8, u8)> {
+    fn pair(&self, given: [Raw<u64>; 2], keys: [&str; 2]) -> Reading<(u8, u8)> {
         let [first, second] = given;
         let [first_key, second_key] = keys;
         let byte = |given, key| self.count(given, key).and_then(|number| u8::try_from(number).ok());
@@ -295,9 +295,9 @@ fn counters(device: &DeviceDecoder<'_>, sent: &body::DeviceCounters) -> DeviceCo
     }
 }
 
-fn links(sent: Option<&[[Given<u64>; 2]]>) -> Reading<Arc<[LinkCounters]>> {
-    let bytes = |given: Given<u64>| given.reading(Reason::NotAvailable).get();
-    let link = |[sent, received]: &[Given<u64>; 2]| LinkCounters {
+fn links(sent: Option<&[[Raw<u64>; 2]]>) -> Reading<Arc<[LinkCounters]>> {
+    let bytes = |given: Raw<u64>| given.reading(Reason::NotAvailable).get();
+    let link = |[sent, received]: &[Raw<u64>; 2]| LinkCounters {
         sent: bytes(*sent),
         received: bytes(*received),
     };
@@ -401,12 +401,12 @@ mod tests {
     fn a_lack_has_the_reason_the_probe_gave() {
         let sent = body::Device {
             uuid: "GPU-1".into(),
-            fan: Given::Null,
-            power: Given::Null,
-            pstate: Given::Value(77),
+            fan: Raw::Null,
+            power: Raw::Null,
+            pstate: Raw::Value(77),
             details: Some(Box::new(body::DeviceDetails {
-                encoder: Given::Null,
-                recovery: Given::Value(99),
+                encoder: Raw::Null,
+                recovery: Raw::Value(99),
                 ..body::DeviceDetails::default()
             })),
             lacks: [

@@ -6,7 +6,7 @@ use crate::model::{
     Ancestor, Bytes, Container, ContainerKind, JobId, ProcessKey, ProcessReading, ProcessState,
     ProcessStatics, Reading, Reason, UnseenProcess, UnseenReason, sanitize_shared,
 };
-use crate::wire::body::{self, Given, GivenText};
+use crate::wire::body::{self, Raw, RawText};
 
 /// Longest command line or path.
 pub(super) const MAX_COMMAND_LENGTH: usize = 512;
@@ -40,9 +40,9 @@ fn statics(sent: &body::ProcessStatics) -> ProcessStatics {
         user: name(sent.user.as_deref(), MAX_USER_LENGTH),
         command: name(sent.command.as_deref(), MAX_COMMAND_LENGTH),
         directory: match &sent.cwd {
-            GivenText::Absent => Reading::default(),
-            GivenText::Null => Reading::Unknown(Reason::NoPermission),
-            GivenText::Text(cwd) => name(Some(cwd), MAX_COMMAND_LENGTH),
+            RawText::Absent => Reading::default(),
+            RawText::Null => Reading::Unknown(Reason::NoPermission),
+            RawText::Text(cwd) => name(Some(cwd), MAX_COMMAND_LENGTH),
         },
         parents: sent.parents.iter().take(MAX_PARENTS).map(ancestor).collect(),
         ..place(sent.cgroup.as_deref())
@@ -87,7 +87,7 @@ pub(super) fn name(sent: Option<&str>, limit: usize) -> Reading<Arc<str>> {
     sent.map_or_else(Reading::default, |text| Reading::Known(sanitize_shared(text, limit)))
 }
 
-pub(super) fn small(given: Given<u64>) -> Reading<u32> {
+pub(super) fn small(given: Raw<u64>) -> Reading<u32> {
     given.reading(Reason::NotAvailable).and_then(|number| u32::try_from(number).ok())
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::model::{Bytes, Percent, Reading, Reason, TpuCore, TpuDetails, sanitize_shared};
-use crate::wire::body::{self, Given};
+use crate::wire::body::{self, Raw};
 use crate::wire::decode::device::DeviceDecoder;
 use crate::wire::decode::single;
 
@@ -19,7 +19,7 @@ pub(super) fn tpu(device: &DeviceDecoder<'_>) -> Option<Arc<TpuDetails>> {
         Some(text) => Reading::Known(sanitize_shared(text, MAX_TEXT_LENGTH)),
         None => device.0.lacks.get(key).map_or_else(Reading::default, |_| device.unknown(key)),
     };
-    let seconds = |given: Given<f64>, key| {
+    let seconds = |given: Raw<f64>, key| {
         device
             .number(given, key)
             .and_then(|seconds| (0.0..1e9).contains(&seconds).then_some(seconds))
@@ -54,7 +54,7 @@ fn whole(seconds: f64) -> u64 {
 }
 
 fn core(sent: &body::TpuCore) -> TpuCore {
-    let bytes = |given: Given<u64>| given.reading(Reason::NotAvailable).get().map(Bytes);
+    let bytes = |given: Raw<u64>| given.reading(Reason::NotAvailable).get().map(Bytes);
     let share = sent.util.reading(Reason::NotAvailable);
     TpuCore {
         memory_used: bytes(sent.used),

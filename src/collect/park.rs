@@ -24,7 +24,7 @@ const LOOKS_IN_STEPS: u32 = 8;
 
 /// Who is in a hurry.
 #[derive(Debug, Default)]
-pub(super) struct Haste {
+pub(super) struct NoDelay {
     /// Those that wait for the next word.
     waiting: AtomicUsize,
     /// Nodes that are slow to open.
@@ -35,24 +35,24 @@ pub(super) struct Haste {
 
 /// One that is in a hurry, for as long as this is held.
 #[derive(Debug)]
-pub(super) struct Hurry {
-    haste: Arc<Haste>,
+pub(super) struct NoDelayGuard {
+    haste: Arc<NoDelay>,
     is_slow: bool,
 }
 
-impl Haste {
+impl NoDelay {
     /// Somebody waits for a node's next word: there is no rest.
-    pub(super) fn wait(self: &Arc<Self>) -> Hurry {
+    pub(super) fn wait(self: &Arc<Self>) -> NoDelayGuard {
         self.hurry(false)
     }
 
     /// A node is opened that is slow about it: rests are short.
-    pub(super) fn go_slowly(self: &Arc<Self>) -> Hurry {
+    pub(super) fn go_slowly(self: &Arc<Self>) -> NoDelayGuard {
         self.hurry(true)
     }
 
-    fn hurry(self: &Arc<Self>, is_slow: bool) -> Hurry {
-        let hurry = Hurry { haste: Arc::clone(self), is_slow };
+    fn hurry(self: &Arc<Self>, is_slow: bool) -> NoDelayGuard {
+        let hurry = NoDelayGuard { haste: Arc::clone(self), is_slow };
         hurry.count().fetch_add(1, Ordering::SeqCst);
         self.wake();
         hurry
@@ -66,13 +66,13 @@ impl Haste {
     }
 }
 
-impl Hurry {
+impl NoDelayGuard {
     fn count(&self) -> &AtomicUsize {
         if self.is_slow { &self.haste.slow } else { &self.haste.waiting }
     }
 }
 
-impl Drop for Hurry {
+impl Drop for NoDelayGuard {
     fn drop(&mut self) {
         self.count().fetch_sub(1, Ordering::SeqCst);
     }
@@ -80,12 +80,12 @@ impl Drop for Hurry {
 
 /// Decides how long to rest, and does.
 #[derive(Debug)]
-pub(super) struct Rest {
+pub(super) struct ParkPolicy {
     pub(super) config: watch::Receiver<CollectorConfig>,
-    pub(super) haste: Arc<Haste>,
+    pub(super) haste: Arc<NoDelay>,
 }
 
-impl Rest {
+impl ParkPolicy {
     /// Rests on this thread.
     pub(super) fn take(&self) {
         self.haste.resting.get_or_init(thread::current);
@@ -119,9 +119,9 @@ mod tests {
     use super::*;
     use crate::model::NodeName;
 
-    fn rest() -> (watch::Sender<CollectorConfig>, Rest) {
+    fn rest() -> (watch::Sender<CollectorConfig>, ParkPolicy) {
         let (config, followed) = watch::channel(CollectorConfig::every(Duration::from_secs(1)));
-        (config, Rest { config: followed, haste: Arc::default() })
+        (config, ParkPolicy { config: followed, haste: Arc::default() })
     }
 
     #[test]
@@ -154,7 +154,7 @@ mod tests {
     }
 
     /// Tells whether a rest ended before its time while this was told again and again.
-    fn is_cut_short(tell: fn(&Arc<Haste>)) -> bool {
+    fn is_cut_short(tell: fn(&Arc<NoDelay>)) -> bool {
         let (_orders, rest) = rest();
         let haste = Arc::clone(&rest.haste);
         thread::scope(|scope| {

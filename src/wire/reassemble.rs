@@ -66,7 +66,7 @@ fn number(text: &str) -> Option<u64> {
 
 /// Puts the frames of one node together again.
 #[derive(Debug, Default)]
-pub(super) struct Puzzle {
+pub(super) struct Reassembler {
     /// The frame that is under way.
     frame: Option<Begun>,
     /// The number of the last frame that was complete or given up.
@@ -86,7 +86,7 @@ struct Begun {
 
 /// What a short line makes.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Made {
+pub(super) enum Fragment {
     /// A part of a frame.
     Part,
     /// The JSON of a frame.
@@ -95,9 +95,9 @@ pub(super) enum Made {
     Broken(MalformedFrame),
 }
 
-impl Puzzle {
+impl Reassembler {
     /// Takes what stands after the sentinel of a line.
-    pub(super) fn take(&mut self, text: &[u8]) -> Made {
+    pub(super) fn take(&mut self, text: &[u8]) -> Fragment {
         let Some(line) = read(text) else { return self.broken(None, "a short line of no form") };
         if line.piece == 1 {
             let is_old = self.last.is_some_and(|last| line.sequence <= last);
@@ -107,8 +107,8 @@ impl Puzzle {
             }
             self.last = self.last.max(lost);
             return match (self.begin(line), lost) {
-                (Made::Part, Some(_)) => {
-                    Made::Broken(MalformedFrame::Pieces("the end of a frame is missing"))
+                (Fragment::Part, Some(_)) => {
+                    Fragment::Broken(MalformedFrame::Pieces("the end of a frame is missing"))
                 }
                 // Of a whole sample the number tells that one is missing.
                 (made, _) => made,
@@ -117,7 +117,7 @@ impl Puzzle {
         let Some(begun) = &mut self.frame else {
             let is_said = self.last.is_some_and(|last| line.sequence <= last);
             if is_said {
-                return Made::Part;
+                return Fragment::Part;
             }
             return self.broken(Some(line.sequence), "the beginning of a frame is missing");
         };
@@ -133,35 +133,35 @@ impl Puzzle {
         }
         begun.text.extend_from_slice(line.text);
         begun.count += 1;
-        if is_last { self.finish() } else { Made::Part }
+        if is_last { self.finish() } else { Fragment::Part }
     }
 
-    fn begin(&mut self, line: Line<'_>) -> Made {
+    fn begin(&mut self, line: Line<'_>) -> Fragment {
         let length = line.text.len();
         let bound = usize::try_from(line.pieces).unwrap_or(usize::MAX).saturating_mul(length);
         if bound > FRAME_LIMIT + MAX_LINE_BYTES {
             self.last = Some(line.sequence);
-            return Made::Broken(MalformedFrame::TooLong);
+            return Fragment::Broken(MalformedFrame::TooLong);
         }
         let mut text = BytesMut::with_capacity(bound.min(16 << 10));
         text.extend_from_slice(line.text);
         let Line { sequence, pieces, .. } = line;
         self.frame = Some(Begun { sequence, pieces, count: 1, length, text });
-        if pieces == 1 { self.finish() } else { Made::Part }
+        if pieces == 1 { self.finish() } else { Fragment::Part }
     }
 
-    fn finish(&mut self) -> Made {
-        let Some(begun) = self.frame.take() else { return Made::Part };
+    fn finish(&mut self) -> Fragment {
+        let Some(begun) = self.frame.take() else { return Fragment::Part };
         self.last = Some(begun.sequence);
-        Made::Frame(begun.text.freeze())
+        Fragment::Frame(begun.text.freeze())
     }
 
-    fn broken(&mut self, sequence: Option<u64>, why: &'static str) -> Made {
+    fn broken(&mut self, sequence: Option<u64>, why: &'static str) -> Fragment {
         self.frame = None;
         // A node cannot silence itself for ever by one high number: what is too far off is not kept.
         let near = self.last.unwrap_or_default().saturating_add(1000);
         self.last = self.last.max(sequence.filter(|sequence| *sequence <= near));
-        Made::Broken(MalformedFrame::Pieces(why))
+        Fragment::Broken(MalformedFrame::Pieces(why))
     }
 }
 
@@ -170,11 +170,11 @@ mod tests {
     use super::*;
 
     fn made(lines: &[&str]) -> Vec<String> {
-        let mut puzzle = Puzzle::default();
+        let mut puzzle = Reassembler::default();
         let words = |made| match made {
-            Made::Part => "-".to_owned(),
-            Made::Frame(text) => String::from_utf8(text.to_vec()).unwrap(),
-            Made::Broken(_) => "!".to_owned(),
+            Fragment::Part => "-".to_owned(),
+            Fragment::Frame(text) => String::from_utf8(text.to_vec()).unwrap(),
+            Fragment::Broken(_) => "!".to_owned(),
         };
         lines.iter().map(|line| words(puzzle.take(&whole(line)))).collect()
     }
@@ -242,16 +242,16 @@ mod tests {
 
     #[test]
     fn a_frame_is_bounded_whatever_its_lines_promise() {
-        let mut puzzle = Puzzle::default();
+        let mut puzzle = Reassembler::default();
         let text = "x".repeat(800);
         let most = FRAME_LIMIT / 800 + 1;
         for piece in 1..=most {
             let line = format!("n 1 {piece}/{most} {text}");
-            assert!(!matches!(puzzle.take(&whole(&line)), Made::Broken(_)), "{piece}");
+            assert!(!matches!(puzzle.take(&whole(&line)), Fragment::Broken(_)), "{piece}");
         }
         let line = format!("n 2 1/{} {text}", most + 2);
-        assert_eq!(puzzle.take(&whole(&line)), Made::Broken(MalformedFrame::TooLong));
-        assert!(matches!(puzzle.take("x".repeat(1 << 20).as_bytes()), Made::Broken(_)));
+        assert_eq!(puzzle.take(&whole(&line)), Fragment::Broken(MalformedFrame::TooLong));
+        assert!(matches!(puzzle.take("x".repeat(1 << 20).as_bytes()), Fragment::Broken(_)));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::model::{Reading, Reason};
 ///
 /// A value of the wrong kind spoils only itself, never the frame around it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub enum Given<T> {
+pub enum Raw<T> {
     /// The key is not there.
     #[default]
     Absent,
@@ -24,7 +24,7 @@ pub enum Given<T> {
     Wrong,
 }
 
-impl<T> Given<T> {
+impl<T> Raw<T> {
     /// For `skip_serializing_if`.
     pub(crate) fn is_absent(&self) -> bool {
         matches!(self, Self::Absent)
@@ -41,7 +41,7 @@ impl<T> Given<T> {
     }
 }
 
-impl<T> From<T> for Given<T> {
+impl<T> From<T> for Raw<T> {
     fn from(value: T) -> Self {
         Self::Value(value)
     }
@@ -49,7 +49,7 @@ impl<T> From<T> for Given<T> {
 
 /// A text in a frame, where `null` says more than an absent key.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub enum GivenText {
+pub enum RawText {
     /// The key is not there.
     #[default]
     Absent,
@@ -59,14 +59,14 @@ pub enum GivenText {
     Text(String),
 }
 
-impl GivenText {
+impl RawText {
     /// For `skip_serializing_if`.
     pub(crate) fn is_absent(&self) -> bool {
         matches!(self, Self::Absent)
     }
 }
 
-impl Serialize for GivenText {
+impl Serialize for RawText {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::Text(text) => serializer.serialize_str(text),
@@ -75,7 +75,7 @@ impl Serialize for GivenText {
     }
 }
 
-impl<'de> Deserialize<'de> for GivenText {
+impl<'de> Deserialize<'de> for RawText {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Option::deserialize(deserializer).map(|text| text.map_or(Self::Null, Self::Text))
     }
@@ -99,14 +99,14 @@ pub trait Plain: Sized {
         None
     }
     /// From a list of numbers.
-    fn of_list(_: &[Given<f64>]) -> Option<Self> {
+    fn of_list(_: &[Raw<f64>]) -> Option<Self> {
         None
     }
 }
 
 /// So many numbers that come together.
-impl<const N: usize> Plain for [Given<f64>; N] {
-    fn of_list(list: &[Given<f64>]) -> Option<Self> {
+impl<const N: usize> Plain for [Raw<f64>; N] {
+    fn of_list(list: &[Raw<f64>]) -> Option<Self> {
         list.try_into().ok()
     }
 }
@@ -144,7 +144,7 @@ impl Plain for f64 {
     }
 }
 
-impl<T: Serialize> Serialize for Given<T> {
+impl<T: Serialize> Serialize for Raw<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::Value(value) => value.serialize(serializer),
@@ -153,7 +153,7 @@ impl<T: Serialize> Serialize for Given<T> {
     }
 }
 
-impl<'de, T: Plain> Deserialize<'de> for Given<T> {
+impl<'de, T: Plain> Deserialize<'de> for Raw<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(GivenVisitor(PhantomData))
     }
@@ -162,41 +162,41 @@ impl<'de, T: Plain> Deserialize<'de> for Given<T> {
 struct GivenVisitor<T>(PhantomData<T>);
 
 impl<'de, T: Plain> Visitor<'de> for GivenVisitor<T> {
-    type Value = Given<T>;
+    type Value = Raw<T>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a number, a flag or null")
     }
 
     fn visit_u64<E>(self, value: u64) -> Result<Self::Value, E> {
-        Ok(T::of_u64(value).map_or(Given::Wrong, Given::Value))
+        Ok(T::of_u64(value).map_or(Raw::Wrong, Raw::Value))
     }
 
     #[expect(clippy::cast_precision_loss, reason = "negative whole numbers are small temperatures")]
     fn visit_i64<E>(self, value: i64) -> Result<Self::Value, E> {
-        Ok(T::of_f64(value as f64).map_or(Given::Wrong, Given::Value))
+        Ok(T::of_f64(value as f64).map_or(Raw::Wrong, Raw::Value))
     }
 
     fn visit_f64<E>(self, value: f64) -> Result<Self::Value, E> {
-        Ok(T::of_f64(value).map_or(Given::Wrong, Given::Value))
+        Ok(T::of_f64(value).map_or(Raw::Wrong, Raw::Value))
     }
 
     fn visit_unit<E>(self) -> Result<Self::Value, E> {
-        Ok(Given::Null)
+        Ok(Raw::Null)
     }
 
     fn visit_bool<E>(self, value: bool) -> Result<Self::Value, E> {
-        Ok(T::of_bool(value).map_or(Given::Wrong, Given::Value))
+        Ok(T::of_bool(value).map_or(Raw::Wrong, Raw::Value))
     }
 
     fn visit_str<E>(self, _: &str) -> Result<Self::Value, E> {
-        Ok(Given::Wrong)
+        Ok(Raw::Wrong)
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
-        let mut list = [Given::Absent; MAX_LIST_LENGTH];
+        let mut list = [Raw::Absent; MAX_LIST_LENGTH];
         let mut length = 0;
-        while let Some(given) = seq.next_element::<Given<f64>>()? {
+        while let Some(given) = seq.next_element::<Raw<f64>>()? {
             // A longer list than anything holds is read to its end and forgotten.
             if let Some(place) = list.get_mut(length) {
                 *place = given;
@@ -204,12 +204,12 @@ impl<'de, T: Plain> Visitor<'de> for GivenVisitor<T> {
             length += 1;
         }
         let list = list.get(..length);
-        Ok(list.and_then(T::of_list).map_or(Given::Wrong, Given::Value))
+        Ok(list.and_then(T::of_list).map_or(Raw::Wrong, Raw::Value))
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
         while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-        Ok(Given::Wrong)
+        Ok(Raw::Wrong)
     }
 }
 
@@ -219,28 +219,28 @@ mod tests {
 
     #[test]
     fn a_value_of_the_wrong_kind_spoils_only_itself() {
-        let read = |text: &str| serde_json::from_str::<Vec<Given<u64>>>(text).unwrap();
+        let read = |text: &str| serde_json::from_str::<Vec<Raw<u64>>>(text).unwrap();
         assert_eq!(
             read(r#"[1, null, "x", -1, 1.5, 2.0, {"a":[1]}, [1], true, 18446744073709551615]"#),
             [
-                Given::Value(1),
-                Given::Null,
-                Given::Wrong,
-                Given::Wrong,
-                Given::Wrong,
-                Given::Value(2),
-                Given::Wrong,
-                Given::Wrong,
-                Given::Wrong,
-                Given::Value(u64::MAX)
+                Raw::Value(1),
+                Raw::Null,
+                Raw::Wrong,
+                Raw::Wrong,
+                Raw::Wrong,
+                Raw::Value(2),
+                Raw::Wrong,
+                Raw::Wrong,
+                Raw::Wrong,
+                Raw::Value(u64::MAX)
             ]
         );
-        assert_eq!(serde_json::from_str::<Given<f64>>("-3").unwrap(), Given::Value(-3.0));
-        let flags = serde_json::from_str::<[Given<bool>; 3]>("[true, 1, null]").unwrap();
-        let list = serde_json::from_str::<Given<[Given<f64>; 2]>>("[1, null]").unwrap();
-        assert_eq!(list, Given::Value([Given::Value(1.0), Given::Null]));
-        let long = serde_json::from_str::<Given<[Given<f64>; 2]>>("[1, null, [3]]").unwrap();
-        assert_eq!(long, Given::Wrong);
-        assert_eq!(flags, [Given::Value(true), Given::Wrong, Given::Null]);
+        assert_eq!(serde_json::from_str::<Raw<f64>>("-3").unwrap(), Raw::Value(-3.0));
+        let flags = serde_json::from_str::<[Raw<bool>; 3]>("[true, 1, null]").unwrap();
+        let list = serde_json::from_str::<Raw<[Raw<f64>; 2]>>("[1, null]").unwrap();
+        assert_eq!(list, Raw::Value([Raw::Value(1.0), Raw::Null]));
+        let long = serde_json::from_str::<Raw<[Raw<f64>; 2]>>("[1, null, [3]]").unwrap();
+        assert_eq!(long, Raw::Wrong);
+        assert_eq!(flags, [Raw::Value(true), Raw::Wrong, Raw::Null]);
     }
 }
