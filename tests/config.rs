@@ -287,8 +287,8 @@ fn programs_are_shown_what_people_are() {
 #[test]
 fn settings_that_cannot_be_together_are_mistakes_too() {
     for (config, words) in [
-        ("exec = 'run {host}'\n", "put {node} where the node's name belongs (exec: config.toml:1)"),
-        ("exec = 'run \"{node}'\n", "--exec has a \" that is not closed (exec: config.toml:1)"),
+        ("exec = 'run {host}'\n", "put {node} where the node name belongs (exec: config.toml:1)"),
+        ("exec = 'run \"{node}'\n", "--exec has an unclosed \" (exec: config.toml:1)"),
         (
             "transport = 'srun'\nexec = 'run {node}'\n",
             "--exec conflicts with --transport; leave one of them out (transport: config.toml:1, exec: config.toml:2)",

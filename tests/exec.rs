@@ -134,7 +134,7 @@ fn why_a_command_fails_is_reported() {
     for (command, words) in [
         ("kubectl exec", "put {node} where"),
         ("kubectl 'x {node}", "unclosed"),
-        ("", "leave it out, or write something"),
+        ("", "empty value; leave the option out"),
     ] {
         let done = gtop(&["--once", "--exec", command, "pod-1"]);
         let error = String::from_utf8(done.stderr).unwrap();

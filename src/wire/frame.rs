@@ -265,7 +265,8 @@ mod tests {
     #[test]
     fn the_longest_frame_a_probe_sends_is_taken() {
         let source = include_str!("../../probes/wire.py");
-        let written = source.lines().find_map(|line| line.strip_prefix("FRAME = 1 << ")).unwrap();
+        let written =
+            source.lines().find_map(|line| line.strip_prefix("MAX_FRAME = 1 << ")).unwrap();
         let most = 1 << written.split_whitespace().next().unwrap().parse::<u32>().unwrap();
         // What stands around the words, and the end of the line that the limit leaves out.
         let words = "x".repeat(most - bye("").len());

@@ -44,7 +44,7 @@ class Habits(Journey):
             ("F2", r"^Setup "), ("4", r"^ charted +power,temp "), ("Escape", r"^← → node"),
             ("4", r"by node and device$"), ("F6", r"^sort by$"), ("m", r"by device memory$"),
             ("Home", r"^\d+ \w+ on gpu\d+ "), ("F9", r"^ T 15 SIGTERM"), ("End", r"31 SIGSYS"),
-            ("Escape", r"^s where"), ("F12", r"saved to .*setup\.toml"), ("F10", r"^ended 0$"),
+            ("Escape", r"^s scope"), ("F12", r"saved to .*setup\.toml"), ("F10", r"^ended 0$"),
         ])  # fmt: skip
 
     def test_sorting_as_in_nvitop(self):
@@ -66,7 +66,7 @@ class Habits(Journey):
             ("Right", r"^ gpu01 .* 8421 +retrain"), ("Left", r"^ gpu01 .* 8421 +python pretrain"),
             ("M-l", r"^ gpu01 .* 8421 +retrain"), ("^", r"^ gpu01 .* 8421 +python pretrain"),
             ("C-e", r"^ gpu01 .* 8421 +(?!python)\S"), ("C-a", r"^ gpu01 .* 8421 +python pretrain"),
-            ("Space", r"1 tagged"), ("Space", r"2 tagged"), ("T", r"send TERM to 2 processes\?"), ("Escape", r"^s where"),
+            ("Space", r"1 tagged"), ("Space", r"2 tagged"), ("T", r"send TERM to 2 processes\?"), ("Escape", r"^s scope"),
         ])  # fmt: skip
         screen.press("Escape")
         self.gone(screen, r"tagged")
@@ -74,7 +74,7 @@ class Habits(Journey):
             ("Home", r"^34768 katherine on gpu01 "), ("e", r"^environment +34768 "), ("Escape", r"^34768 katherine on gpu01 "),
             ("t", r"^tree +gpu01"), ("t", r"^ NODE +GPU"), ("Enter", r"^process +34768 "), ("Escape", r"^ NODE +GPU"),
             ("c", r"density: compact|^ NODE +GPU +PID USER +GPU-MEM +%SM +COMMAND"), ("C-c", r"send INT to this process\?"),
-            ("Escape", r"^s where"), ("I", r"send INT to"), ("Escape", r"^s where"), ("h", r"^Processes"), ("Escape", r"^s where"),
+            ("Escape", r"^s scope"), ("I", r"send INT to"), ("Escape", r"^s scope"), ("h", r"^Processes"), ("Escape", r"^s scope"),
             ("q", r"^ended 0$"),
         ])  # fmt: skip
 

@@ -121,6 +121,7 @@ class Harm(Journey):
         screen.press("K")
         screen.until(r"send KILL to this process", "a question, for the key was pressed")
         screen.press("Escape")
+        screen.until(r"\A(?![\s\S]*send KILL)", "the question gone")
         screen.type("q")
         self.assertEqual(screen.status(), 0)
 

@@ -101,7 +101,7 @@ class Doctor(SlurmCase):
         for way in ((), ("--transport", "ssh")):
             with self.subTest(way):
                 out = self.doctor("--job", self.bobs, *way)
-                self.says(out, "login" if not way else "ssh program", "FAILED", "only who has a job there .*pam_slurm_adopt")
+                self.says(out, "login" if not way else "ssh program", "FAILED", "admits only users with a running job on it .*pam_slurm_adopt")
         # What the doctor says to do lets us in.
         command = re.search("> submit a job to this node: (salloc .*)", out)[1]
         done = self.lab.run("sh", "-c", command, stdin="gtop --json gpu02", user="alice")

@@ -70,7 +70,7 @@ class Program(LabCase):
         terminal.until("both nodes", r"2 of 2 nodes")
         self.assertNotIn("ssh program", terminal.text())
         terminal.type("Down")
-        terminal.until("how it is reached", r"gpu03.*by the ssh program")
+        terminal.until("how it is reached", r"gpu03.*via ssh ")
         terminal.type("q")
 
     def test_a_password_is_never_asked_for(self):
