@@ -91,7 +91,7 @@ pub enum InventoryError {
     },
     #[error("cannot read the hosts file {}: {source}; give a file with one host per line", path.display())]
     File { path: PathBuf, source: std::io::Error },
-    /// A file is larger than [`MAX_FILE_SIZE`].
+    /// A file is larger than `MAX_FILE_SIZE`.
     #[error("the hosts file {} is larger than 16 MiB", .0.display())]
     FileTooLarge(PathBuf),
     /// A file without hosts.

@@ -98,7 +98,7 @@ impl RequestQueue {
     }
 }
 
-/// Sends requests to nodes. Cheap to clone; at most [`MAX_OPEN_REQUESTS`] may be open per node.
+/// Sends requests to nodes. Cheap to clone; at most `MAX_OPEN_REQUESTS` may be open per node.
 #[derive(Clone, Debug)]
 pub struct NodeClient {
     queue: Arc<RequestQueue>,

@@ -85,7 +85,7 @@ impl FleetStore {
     }
 
     /// Replaces the list of nodes, in this order, and the job list. Nodes that stay keep their state; removed
-    /// nodes are forgotten after [`REMOVED_RETENTION`].
+    /// nodes are forgotten after `REMOVED_RETENTION`.
     pub fn set_nodes(&self, names: impl IntoIterator<Item = NodeName>, jobs: Option<Arc<JobList>>) {
         let mut guard = self.lock();
         let inner = &mut *guard;

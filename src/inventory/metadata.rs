@@ -42,7 +42,7 @@ pub enum MetadataError {
     /// The answer is malformed or incomplete.
     #[error("the answer of {0} is not HTTP")]
     NotHttp(String),
-    /// The answer exceeds [`MAX_BODY_SIZE`].
+    /// The answer exceeds `MAX_BODY_SIZE`.
     #[error("the answer of {0} is longer than 1 MiB")]
     TooLarge(String),
     /// Status 404.

@@ -87,7 +87,7 @@ impl PodError {
     }
 }
 
-/// Discovers the pod from the environment or else the metadata server, within [`METADATA_TIMEOUT`].
+/// Discovers the pod from the environment or else the metadata server, within `METADATA_TIMEOUT`.
 pub async fn find_pod(env: &PodEnv) -> Result<Pod, PodError> {
     if let Some(names) = &env.hostnames {
         return from_worker_hostnames(names, env);

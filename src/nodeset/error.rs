@@ -37,7 +37,7 @@ pub enum NodeSetErrorKind {
     /// An operator without an operand.
     #[error("'{0}' needs a set on both sides, as in gpu[01-16]!gpu03")]
     NoOperand(char),
-    /// A name is longer than [`MAX_NAME_LENGTH`].
+    /// A name is longer than `MAX_NAME_LENGTH`.
     #[error("a name is longer than {MAX_NAME_LENGTH} bytes")]
     TooLong,
     /// More than [`MAX_NAMES`] names.

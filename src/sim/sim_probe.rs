@@ -21,7 +21,7 @@ use crate::wire::encode;
 const SLOW_INTERVAL: f64 = 10.0;
 const USES_INTERVAL: f64 = 2.0;
 const FULL_INTERVAL: f64 = 60.0;
-/// A call is reported as stuck after this, and again each [`STUCK_AGAIN`].
+/// A call is reported as stuck after this, and again each `STUCK_REPEAT`.
 const STUCK_AFTER: f64 = 3.0;
 const STUCK_REPEAT: f64 = 2.0;
 

@@ -26,7 +26,7 @@ pub(super) type HasAddress<'a> = &'a dyn Fn(&str, AddressFamily) -> bool;
 
 /// Resolves the options of one host.
 ///
-/// Without `has_address` no name is looked up, and [`ConfigError::OrderedNames`] says when one should be.
+/// Without `has_address` no name is looked up, and [`ConfigError::NeedsLookup`] says when one should be.
 pub(super) fn resolve(
     tree: &ConfigTree,
     query: &HostQuery,
