@@ -1,4 +1,4 @@
-//! One job: what it is, how its devices do, and its nodes.
+//! The job view: the selected job's summary, its nodes, the selected node's panel and the pending jobs.
 
 use std::sync::Arc;
 
@@ -24,48 +24,42 @@ pub(crate) use index::JobIndex;
 use series::MeanSeries;
 use summary::{JobMetric, JobSummary};
 
-/// A panel of the selected node wants so many lines.
+/// Below this height the panel of the selected node is left out.
 const MIN_PANEL_HEIGHT: usize = 14;
-/// The most lines for jobs that wait, below a job that runs.
+/// Height limit of the list of pending jobs, titles included.
 const MAX_PENDING_LINES: usize = 4;
 
-/// Where one is in a job.
+/// State of the job view that lasts between frames.
 #[derive(Clone, Debug, Default)]
 pub struct State {
-    /// Arrows move among its nodes.
+    /// True if Up and Down select a node of the job, false if they select another job.
     is_in_table: bool,
     viewport: Viewport,
     metric: JobMetric,
-    /// The job in numbers, and of which picture.
+    /// The last computed summary and the index it was computed from.
     summary: Option<(Arc<JobIndex>, Arc<JobSummary>)>,
     series: MeanSeries,
 }
 
 impl State {
-    /// Says whether the cursor is in the table of nodes.
     pub(crate) const fn is_in_table(&self) -> bool {
         self.is_in_table
     }
 }
 
-/// What only the job view understands.
+/// Actions that only the job view has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Go to the job before.
     PreviousJob,
-    /// Go to the job after.
     NextJob,
-    /// Go to the job's node before.
     PreviousNode,
-    /// Go to the job's node after.
     NextNode,
-    /// Show or hide the process table.
     ToggleProcesses,
-    /// Show another number of each device.
+    /// Show the next metric in the table's device columns.
     NextMetric,
 }
 
-/// Does what was asked.
+/// Performs an action that all views share.
 pub(crate) fn act(
     scene: RenderContext<'_>,
     navigation: &mut Navigation,
@@ -97,7 +91,7 @@ pub(crate) fn act(
     ViewEffect::Handled
 }
 
-/// Does what only the job view understands.
+/// Performs an action that only the job view has.
 pub(crate) fn act_own(
     scene: RenderContext<'_>,
     navigation: &mut Navigation,
@@ -114,7 +108,7 @@ pub(crate) fn act_own(
     ViewEffect::Handled
 }
 
-/// Moves among nodes with the cursor in the table, else among jobs.
+/// Selects another node if the cursor is in the table, another job otherwise.
 fn turn(scene: RenderContext<'_>, navigation: &mut Navigation, step: Movement) {
     if navigation.job_place.is_in_table {
         step_node(scene, navigation, step);
@@ -136,13 +130,13 @@ fn select(summary: &JobSummary, navigation: &mut Navigation, place: usize) {
     }
 }
 
-/// Returns the row of the selected node; the first when it is none of the job's.
+/// Returns the row of the selected node, 0 if the job does not run on that node.
 fn selected_row(summary: &JobSummary, navigation: &Navigation, scene: RenderContext<'_>) -> usize {
     let Some(node) = navigation.node(scene.picture) else { return 0 };
     summary.rows.iter().position(|row| row.name == node.name).unwrap_or(0)
 }
 
-/// Returns the selected job in numbers, worked out once for a picture.
+/// Returns the summary of the selected job, computed once per `JobIndex`.
 fn refresh(scene: RenderContext<'_>, navigation: &mut Navigation) -> Option<Arc<JobSummary>> {
     let picture = scene.picture;
     navigation.settle_job(picture);
@@ -166,7 +160,7 @@ fn refresh(scene: RenderContext<'_>, navigation: &mut Navigation) -> Option<Arc<
     Some(summary)
 }
 
-/// Returns the job's head and its nodes; jobs that wait and the selected node where there is room.
+/// Draws the header and the node table; pending jobs and the node panel follow if there is room.
 pub(crate) fn lines(
     scene: RenderContext<'_>,
     navigation: &mut Navigation,
@@ -220,14 +214,14 @@ pub(crate) fn lines(
     lines
 }
 
-/// How the lines below the head are shared out.
+/// How the lines below the header are divided.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Heights {
-    /// Lines of the table, its titles included.
+    /// Includes the title line.
     table: usize,
-    /// Lines of the panel, the rule above it not counted.
+    /// Excludes the rule above the panel.
     panel: usize,
-    /// Lines of the jobs that wait, their titles included.
+    /// Includes the title line.
     pending: usize,
 }
 
@@ -236,7 +230,7 @@ impl Heights {
         let wanted = summary.rows.len() + 1;
         let least = wanted.min(room / 2);
         let waiting = if waiting > 0 { (waiting + 1).min(MAX_PENDING_LINES) } else { 0 };
-        // One more for the gap above them.
+        // Needs one more line, for the gap above the pending jobs.
         let waiting = if room > least + waiting && room >= 8 { waiting } else { 0 };
         let rest = room - waiting;
         let table = wanted.min(rest.saturating_sub(usize::from(waiting > 0)));
@@ -246,12 +240,11 @@ impl Heights {
     }
 }
 
-/// Returns how many jobs wait.
 fn pending_count(scene: RenderContext<'_>) -> usize {
     scene.picture.fleet.jobs.as_ref().map_or(0, |list| list.waiting().count())
 }
 
-/// Stands where there is no job to look at.
+/// Draws the view when no job is selected.
 fn lines_without_job(
     scene: RenderContext<'_>,
     navigation: &Navigation,
@@ -284,13 +277,13 @@ fn lines_without_job(
     lines
 }
 
-/// Said where there are no jobs.
+/// Shown when there are no jobs at all.
 const NO_JOBS_TEXT: [&str; 2] = [
     "no process belongs to a job, and no scheduler is queried",
     "gtop --slurm shows your jobs and their nodes",
 ];
 
-/// Stands in place of the list while no job has nodes: why, what to do, and the jobs that wait.
+/// Draws the view while no job runs: why, what to do about it, and the pending jobs.
 pub(crate) fn lines_without_running_jobs(
     scene: RenderContext<'_>,
     list: &JobList,

@@ -1,39 +1,36 @@
-//! How the numbers of a job's devices spread, and which of them does not fit.
+//! Statistics over the devices of a job, with the outliers among them.
 
-/// So many devices there must be before one of them can be odd.
+/// With fewer values there are no outliers.
 const MIN_PEERS: usize = 4;
-/// Odd is what is further from the middle than so many times the usual distance.
+/// An outlier is further from the median than this multiple of the median absolute deviation.
 const MAX_DEVIATIONS: f32 = 6.0;
 
-/// The least, the mean and the greatest of some numbers.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Distribution {
-    /// Of how many numbers.
     pub(crate) count: usize,
     pub(crate) min: f32,
     pub(crate) mean: f32,
     pub(crate) max: f32,
-    /// The middle one.
     pub(crate) median: f32,
-    /// The places of those that do not fit, the furthest first.
+    /// Indices of the outliers, furthest from the median first.
     pub(crate) outliers: Vec<usize>,
 }
 
-/// How far from the middle a number may be without being odd, however alike the others are.
+/// Distance from the median below which a value is never an outlier, however close the others are.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Tolerance {
-    /// So much.
+    /// In the unit of the values.
     Fixed(f32),
-    /// This part of the middle one.
+    /// As a share of the median.
     Fraction(f32),
 }
 
 impl Distribution {
-    /// Works it out; none of no numbers.
+    /// Computes the distribution, `None` for no values.
     ///
-    /// What does not fit is judged by the median absolute deviation, since one odd device among
-    /// few would hide in a standard deviation. Where more than a quarter does not fit, the job is
-    /// uneven, and nothing in it is odd.
+    /// Uses the median absolute deviation, since one outlier among few devices inflates a standard deviation
+    /// enough to hide itself. If more than a quarter of the values are outliers, the load is merely uneven
+    /// and none is reported.
     pub(crate) fn of(values: &[f32], tolerance: Tolerance) -> Option<Self> {
         let mut sorted: Vec<f32> = values.to_vec();
         sorted.sort_unstable_by(f32::total_cmp);

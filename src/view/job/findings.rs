@@ -1,4 +1,4 @@
-//! What is odd or broken about one device of a job, in words.
+//! Findings: faults and outliers among the devices of a job, described in words.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,30 +9,28 @@ use crate::view::line::Tone;
 use crate::view::node_status::flags;
 use crate::view::number_format::Units;
 
-/// So many are told at most.
 const MAX_FINDINGS: usize = 32;
-/// A clock below this part of its highest is worth a word.
+/// A clock below this share of its maximum is mentioned.
 const SLOW_CLOCK_FRACTION: f32 = 0.9;
 
-/// One device that is worth a look.
+/// A device with a fault or a value that differs from its peers.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Finding {
-    /// `gpu02:3`.
+    /// Node and device, such as `gpu02:3`.
     pub(crate) device: String,
-    /// Why.
     pub(crate) text: String,
     pub(crate) tone: Tone,
-    /// How far its utilization is below that of its peers.
+    /// Percentage points by which the utilization is below the median.
     lag: f32,
 }
 
-/// What of a device does not fit: the measure, its own value, the usual one.
+/// An outlying metric of a device: its value and the median of the job.
 type Outlier = (JobMetric, f32, f32);
 
-/// What does not fit, by row and cell.
+/// Outlying metrics by (row, cell) of the summary.
 pub(super) type Outliers = BTreeMap<(usize, usize), Vec<Outlier>>;
 
-/// Tells of the devices at these places (row and cell), the worst first.
+/// Describes the marked devices, given by (row, cell): faults first, then by lag.
 pub(super) fn findings(
     picture: &FleetView,
     summary: &JobSummary,

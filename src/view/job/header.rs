@@ -1,4 +1,4 @@
-//! What stands above a job's table: what it is, its time, how its numbers spread, what is odd.
+//! The header of the job view: identity, time, distribution of each metric, and findings.
 
 use std::time::Duration;
 
@@ -11,24 +11,23 @@ use crate::view::job::series::{KEPT_SECONDS, MeanSeries};
 use crate::view::job::summary::{JobMetric, JobSummary};
 use crate::view::line::{Line, Tone, UNKNOWN, width_of};
 
-/// A body of so many lines has room for the second line, for the spreads, and for more findings.
+/// Body heights from which the second line, the distributions, and more findings are shown.
 const MIN_HEIGHTS: [usize; 3] = [5, 11, 20];
-/// Columns of a spread's numbers.
+/// Width of a number in a distribution.
 const NUMBER_WIDTH: u16 = 8;
-/// The most columns of the track.
+/// Widest sparkline.
 const MAX_POINTS: u16 = 60;
-/// Below this share a job does nothing worth the name.
+/// A job whose devices all stay below this utilization counts as idle-held.
 const ACTIVE_PERCENT: f32 = 5.0;
 
-/// Where a job stands among the others.
+/// Position of the job among the listed ones.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Position {
-    /// From 0.
+    /// Index from 0.
     pub(super) place: usize,
     pub(super) count: usize,
 }
 
-/// Returns the lines above the table.
 pub(super) fn lines(
     picture: &FleetView,
     taste: &DisplayOptions,
@@ -72,7 +71,7 @@ fn title_line(summary: &JobSummary, at: Position, width: u16) -> Line {
     line.cut(width.saturating_sub(place.width() + 2)).against(place, width)
 }
 
-/// How many nodes and devices it has, and who says so.
+/// Counts nodes and devices, and names the evidence for the devices.
 fn size_line(summary: &JobSummary) -> Line {
     let count = |count: usize, word: &str| {
         if count == 1 { format!("1 {word}") } else { format!("{count} {word}s") }
@@ -100,13 +99,13 @@ fn size_line(summary: &JobSummary) -> Line {
     }
 }
 
-/// How long it has run, and how long it may.
+/// Draws the elapsed time and the time limit.
 fn time_line(job: &Job, now: Timestamp, size_line: Line, width: u16) -> Line {
     let (Some(began), Some(used)) = (job.starts_at, job.elapsed(now)) else {
         return size_line.cut(width);
     };
-    // The end of one that is being ended is the moment that began, and of one that is suspended it
-    // is still to be put off.
+    // Slurm sets the end of a completing job to the moment it was cancelled, and has not yet moved that of a
+    // suspended one: both are measured against the limit.
     let all = match job.state {
         JobState::Completing | JobState::Suspended => job.limit,
         JobState::Running | JobState::Configuring | JobState::Pending | JobState::Other => {
@@ -205,7 +204,7 @@ fn distribution_lines(
     lines
 }
 
-/// Names the device that fits least: `gpu02:3`, and how many others do not fit either.
+/// Names the furthest outlier and counts the others: `gpu02:3 +1`.
 fn worst_outlier(summary: &JobSummary, metric: JobMetric) -> Option<String> {
     let outlier_width = summary.outliers(metric)?;
     let first = outlier_width.first()?;
@@ -216,7 +215,7 @@ fn worst_outlier(summary: &JobSummary, metric: JobMetric) -> Option<String> {
     })
 }
 
-/// What is left out, what is odd, and whether it does anything at all.
+/// Lists excluded nodes, disputed nodes, idle-held devices and findings.
 fn note_lines(summary: &JobSummary, width: u16, most: usize) -> Vec<Line> {
     let mut lines = Vec::new();
     if let Some((count, names)) = &summary.stale {
@@ -257,7 +256,7 @@ fn note_lines(summary: &JobSummary, width: u16, most: usize) -> Vec<Line> {
     lines
 }
 
-/// Stands in place of a job that is over.
+/// Draws a job that has ended.
 pub(super) fn ended_lines(job: &Job, outcome: JobOutcome, width: u16) -> Vec<Line> {
     let mut line = Line::of(format!("job {}", job.shown_id), Tone::Accent);
     for text in [&*job.name, &*job.user] {
@@ -269,7 +268,7 @@ pub(super) fn ended_lines(job: &Job, outcome: JobOutcome, width: u16) -> Vec<Lin
     vec![line.cut(width), Line::of("↑ ↓ go to another job, o to the fleet", Tone::Faint).cut(width)]
 }
 
-/// Stands in place of a job that the filter hides.
+/// Draws a job whose nodes the filter hides.
 pub(super) fn hidden_lines(job: &Job, width: u16) -> Vec<Line> {
     let line = Line::of(format!("job {}", job.shown_id), Tone::Accent)
         .gap(2)
@@ -305,7 +304,7 @@ mod tests {
         for (state, run_time, ends_after, passed, words) in [
             (JobState::Running, 0, 3600, 600, "50m00s left"),
             (JobState::Running, 0, 3600, 3600, "time limit reached"),
-            // It was cancelled after ten minutes: Slurm moves its end.
+            // Cancelled after ten minutes: Slurm moves the end of the job.
             (JobState::Completing, 600, 600, 605, "ending before its time limit"),
             (JobState::Completing, 3600, 3600, 3605, "time limit reached"),
             (JobState::Suspended, 900, 3600, 3500, "45m00s left"),

@@ -1,4 +1,4 @@
-//! The jobs of a picture: those a scheduler lists, and those that only processes tell of.
+//! Index of jobs: those the scheduler lists, and those known only from the cgroups of processes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -8,36 +8,35 @@ use crate::model::{Allocation, DeviceAllocation, Job, JobId, JobState, NodeName}
 use crate::time::Timestamp;
 use crate::view::fleet_view::FleetView;
 
-/// Every job that has nodes, in the order in which one steps through them.
+/// The jobs that have nodes, in the order in which the view steps through them.
 #[derive(Debug, Default)]
 pub(crate) struct JobIndex {
     pub(crate) entries: Vec<JobEntry>,
 }
 
-/// One job.
 #[derive(Debug)]
 pub(crate) struct JobEntry {
     pub(crate) job: Job,
-    /// What it has on each node, allocation by allocation.
+    /// Parallel to the allocations of the job.
     pub(crate) nodes: Vec<JobNode>,
-    /// A scheduler lists it; else its processes are all that is known of it.
+    /// True if the scheduler lists the job, false if only its processes show it.
     pub(crate) matches_list: bool,
-    /// The filter takes one of its nodes.
+    /// True if the filter matches at least one node of the job.
     pub(crate) is_shown: bool,
 }
 
-/// What a job has on one node.
+/// The share of a job on one node.
 #[derive(Debug)]
 pub(crate) struct JobNode {
-    /// The place of the node in the fleet; none when it is not watched.
+    /// Index into the nodes of the fleet, `None` if the node is not monitored.
     pub(crate) node_index: Option<usize>,
-    /// The filter takes the node.
+    /// True if the filter matches the node.
     pub(crate) is_shown: bool,
     pub(crate) assigned: Assigned,
 }
 
 impl JobIndex {
-    /// Works it out; at thousands of nodes this is not for every frame.
+    /// Builds the index. With thousands of nodes this is too slow to be done for each frame.
     pub(crate) fn build(picture: &FleetView) -> Self {
         let fleet = &picture.fleet;
         let job_devices = JobDevices::of(fleet);
@@ -50,18 +49,17 @@ impl JobIndex {
         Self { entries: listed.chain(owner_and_start).collect() }
     }
 
-    /// Returns the jobs one steps through.
+    /// Returns the jobs that have a node matching the filter.
     pub(crate) fn shown(&self) -> impl Iterator<Item = &JobEntry> {
         self.entries.iter().filter(|entry| entry.is_shown)
     }
 
-    /// Returns a job.
     pub(crate) fn entry(&self, id: &JobId) -> Option<&JobEntry> {
         self.entries.iter().find(|entry| entry.job.id == *id)
     }
 }
 
-/// Where nodes stand in the fleet, and which of them the filter takes.
+/// Looks up nodes by name, and whether the filter matches them.
 struct NodeLookup<'a> {
     by_name: BTreeMap<&'a NodeName, usize>,
     shown: Option<BTreeSet<usize>>,
@@ -98,7 +96,7 @@ fn entry(
     JobEntry { is_shown: nodes.iter().any(|job_node| job_node.is_shown), nodes, matches_list, job }
 }
 
-/// Makes jobs of what control groups of processes tell.
+/// Builds a job of each job id that processes carry in their cgroup and that no scheduler lists.
 fn jobs_from_processes(
     fleet: &Fleet,
     job_devices: &JobDevices<'_>,
@@ -139,7 +137,7 @@ fn jobs_from_processes(
     jobs
 }
 
-/// Returns whose processes they are, and when the first of them began.
+/// Returns the owner of the job's processes and the earliest start among them.
 fn owner_and_start(nodes: &[&Arc<Node>], job: &JobId) -> (Option<Arc<str>>, Option<Timestamp>) {
     let processes = nodes.iter().flat_map(|node| node.processes.iter());
     let mut own = processes.filter(|process| process.statics.job.as_ref() == Some(job)).peekable();

@@ -1,4 +1,4 @@
-//! Jobs that wait for their turn; and where no job has nodes, why.
+//! Pending jobs, and what is shown while no job runs.
 
 use jiff::tz::TimeZone;
 
@@ -8,7 +8,7 @@ use crate::view::fleet_view::FleetView;
 use crate::view::line::{Line, Tone};
 use crate::view::number_format::running;
 
-/// Stands in place of the list while no job has nodes: why, what to do, and the jobs that wait.
+/// Draws the view while no job runs: why, what to do about it, and the pending jobs.
 pub(crate) fn lines_without_running_jobs(
     picture: &FleetView,
     list: &JobList,
@@ -27,7 +27,7 @@ pub(crate) fn lines_without_running_jobs(
     lines.into_iter().take(height).map(|line| line.cut(width)).collect()
 }
 
-/// The jobs that wait, below their titles; nothing when none does.
+/// Draws the pending jobs below a title line; empty if there are none.
 pub(crate) fn lines(
     picture: &FleetView,
     list: &JobList,
@@ -52,7 +52,7 @@ pub(crate) fn lines(
     lines.into_iter().take(height).map(|line| line.cut(width)).collect()
 }
 
-/// Columns of the id, the name and the reason, each with its gap: when a job begins is to be read too.
+/// Returns the widths of id, name and reason, gaps included, so that the expected start still fits.
 const fn columns(width: u16) -> [u16; 3] {
     match width {
         0..70 => [10, 12, 14],
@@ -68,7 +68,7 @@ fn job_line(job: &Job, [id, name, why]: [u16; 3], now: Timestamp, zone: &TimeZon
     line.left(reason, why - 1, Tone::Plain).gap(1).text(expected_start(job, now, zone), Tone::Faint)
 }
 
-/// Says when a job is expected to begin.
+/// Formats the expected start of a job.
 fn expected_start(job: &Job, now: Timestamp, zone: &TimeZone) -> String {
     let moment =
         job.starts_at.and_then(|at| jiff::Timestamp::from_microsecond(at.as_micros()).ok());
@@ -83,12 +83,12 @@ fn expected_start(job: &Job, now: Timestamp, zone: &TimeZone) -> String {
     }
 }
 
-/// Says how old the list of jobs is.
+/// Returns the age of the job list.
 pub(crate) fn list_age(list: &JobList, now: Timestamp) -> Option<String> {
     list.at.map(|at| format!("jobs {} old", age(now.since(at))))
 }
 
-/// Says why there is no newer list.
+/// Returns the error of the last query of the scheduler.
 pub(crate) fn list_error(list: &JobList) -> Option<&str> {
     list.error.as_ref().map(|problem| &*problem.sentence)
 }

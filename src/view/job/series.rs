@@ -1,4 +1,4 @@
-//! The mean utilization of a job's devices over the last minutes, second by second.
+//! Mean utilization of a job's devices, one value per second.
 
 use std::collections::VecDeque;
 
@@ -7,24 +7,24 @@ use crate::model::JobId;
 use crate::time::Timestamp;
 use crate::view::job::summary::JobSummary;
 
-/// Seconds that are kept: as long as nodes remember.
+/// Equals the history that nodes keep.
 pub(crate) const KEPT_SECONDS: usize = 300;
-/// Seconds that are worked out again, since samples come late.
+/// The newest seconds are computed again, since samples arrive late.
 const RECOMPUTED_SECONDS: i64 = 3;
 
 /// The means of one job.
 ///
-/// Each second is worked out once and a few times more: a thousand nodes remember millions of points.
+/// All but the newest are cached: a thousand nodes keep millions of points.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct MeanSeries {
     job: Option<JobId>,
-    /// The second of the last mean.
+    /// Unix time of the last mean, in seconds.
     last_second: i64,
     means: VecDeque<Option<f32>>,
 }
 
 impl MeanSeries {
-    /// Goes on to a moment.
+    /// Appends the means up to `now`.
     pub(crate) fn update(&mut self, fleet: &Fleet, summary: &JobSummary, now: Timestamp) {
         let second = now.as_micros().div_euclid(1_000_000);
         let span = i64::try_from(KEPT_SECONDS).unwrap_or(i64::MAX);
@@ -43,9 +43,10 @@ impl MeanSeries {
         self.last_second = second;
     }
 
-    /// Returns the last seconds in so many columns, and how many seconds a column stands for.
+    /// Returns the means in `count` columns, and the seconds per column.
     ///
-    /// Columns begin at whole multiples of that, so that they do not change while they move on.
+    /// Columns begin at whole multiples of that many seconds, so that their values stay the same while they
+    /// scroll.
     pub(crate) fn columns(&self, count: usize) -> (Vec<Option<f32>>, usize) {
         let each = KEPT_SECONDS.div_ceil(count.max(1));
         let width = i64::try_from(each).unwrap_or(1);
@@ -94,7 +95,7 @@ mod tests {
         Timestamp::from_micros(second * 1_000_000)
     }
 
-    /// A job of two devices, of which one always works and the other has worked until second 1000.
+    /// Two devices, of which one is always busy and the other was busy until second 1000.
     fn picture(second: i64) -> FleetView {
         let mut node = Node::new(NodeName::new("a").unwrap(), Duration::from_secs(300));
         node.devices = ["GPU-1", "GPU-2", "GPU-3"]

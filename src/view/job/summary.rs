@@ -1,4 +1,4 @@
-//! One job in numbers: its nodes, its devices there and no others, how they spread, and what is odd.
+//! Summary of one job: its nodes, its own devices on them, distributions and findings.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,29 +13,29 @@ use crate::view::line::{cut, width_of};
 use crate::view::node_status::{NodeStatus, flags};
 use crate::view::number_format::{Units, gib, share};
 
-/// Columns of a node's name among what is odd.
+/// Widest node name in the names of outliers.
 const MAX_NAME_WIDTH: u16 = 19;
 
-/// What a number in the table is.
+/// The metric shown in the device columns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum JobMetric {
-    /// Percent of time.
+    /// In percent.
     #[default]
     Utilization,
-    /// GiB in use.
+    /// In GiB.
     Memory,
-    /// Watts.
+    /// In watts.
     Power,
-    /// Degrees.
+    /// In °C.
     Temperature,
 }
 
 impl JobMetric {
-    /// All of them, in the order in which one turns through them.
+    /// In the order in which a key cycles through them.
     pub(crate) const ALL: [Self; 4] =
         [Self::Utilization, Self::Memory, Self::Power, Self::Temperature];
 
-    /// Returns what stands above its numbers.
+    /// Returns the name of the metric with its unit.
     pub(crate) fn caption(self, units: Units) -> String {
         let (what, unit) = match self {
             Self::Utilization => ("utilization", "%"),
@@ -46,7 +46,7 @@ impl JobMetric {
         format!("{what} of each device, {unit}")
     }
 
-    /// Returns what stands for a value among numbers, in the unit of the caption.
+    /// Converts a value to the unit of the caption.
     pub(crate) fn to_unit(self, value: f32, units: Units) -> f64 {
         match self {
             Self::Utilization | Self::Power => value.into(),
@@ -55,7 +55,6 @@ impl JobMetric {
         }
     }
 
-    /// Returns the one after it.
     pub(crate) const fn next(self) -> Self {
         match self {
             Self::Utilization => Self::Memory,
@@ -65,7 +64,7 @@ impl JobMetric {
         }
     }
 
-    /// Reads it off a device.
+    /// Reads the metric of a device.
     pub(crate) fn of(self, device: &Device) -> Option<f32> {
         #[expect(clippy::cast_possible_truncation, reason = "a few digits are shown")]
         let memory = || device.memory_used.get().map(|bytes| gib(bytes) as f32);
@@ -77,7 +76,7 @@ impl JobMetric {
         }
     }
 
-    /// Writes one with its unit, in at most 6 columns.
+    /// Formats a value with its unit, in at most 6 columns.
     pub(crate) fn format(self, value: f32, units: Units) -> String {
         match self {
             Self::Utilization => format!("{value:.0}%"),
@@ -91,84 +90,79 @@ impl JobMetric {
         match self {
             Self::Utilization => Some(Tolerance::Fixed(20.0)),
             Self::Memory | Self::Power => Some(Tolerance::Fraction(0.25)),
-            // Racks are warmer at the top: that is no oddity of a job.
+            // Temperature depends on the position in the rack, so it has no outliers.
             Self::Temperature => None,
         }
     }
 }
 
-/// One job, worked out once for a picture.
+/// A job, summarised once per `JobIndex`.
 #[derive(Debug)]
 pub(crate) struct JobSummary {
-    /// How its amounts are written.
     pub(crate) units: Units,
     pub(crate) job: Job,
     pub(crate) matches_list: bool,
-    /// Who says which devices are its own; none when nobody does.
+    /// How the job's devices are known, `None` if they are not.
     pub(crate) evidence: Option<Evidence>,
-    /// What its devices are called; a device stands in the column of its name.
+    /// Labels of the device columns.
     pub(crate) columns: Vec<String>,
-    /// Its nodes that the filter takes.
+    /// The nodes that match the filter.
     pub(crate) rows: Vec<NodeRow>,
-    /// The widest name of them.
+    /// Width of the longest node name.
     pub(crate) name: u16,
-    /// On some of them words stand in place of numbers.
+    /// True if some rows show a text in place of numbers.
     pub(crate) has_text_rows: bool,
-    /// Nodes the filter hides.
+    /// Number of nodes hidden by the filter.
     pub(crate) hidden: usize,
-    /// Nodes where processes contradict which devices its scheduler says it has; folded.
+    /// Nodes where processes use other devices than the scheduler assigned, as a folded host list.
     pub(crate) disputed: Option<String>,
-    /// Nodes whose numbers are not fresh, and so left out of the sums; folded.
+    /// Nodes left out of the statistics because their samples are not fresh: count and folded host list.
     pub(crate) stale: Option<(usize, String)>,
-    /// Devices and slices on fresh nodes.
+    /// Devices and slices on nodes with fresh samples.
     pub(crate) fresh_devices: usize,
-    /// All its devices but slices, as far as they are known.
+    /// Devices without slices, as far as they are known.
     pub(crate) devices: usize,
-    /// All its slices of devices.
+    /// Slices (MIG instances).
     pub(crate) slices: usize,
     distributions: Vec<(JobMetric, Distribution)>,
-    /// The devices that do not fit, by name.
+    /// Names of the outliers of each metric.
     outliers: Vec<(JobMetric, Vec<String>)>,
-    /// What is odd or broken, the worst first.
+    /// Worst first.
     pub(crate) findings: Vec<Finding>,
 }
 
-/// One node of a job.
 #[derive(Debug)]
 pub(crate) struct NodeRow {
     pub(crate) name: NodeName,
-    /// Its place in the fleet; none when it is not watched.
+    /// Index into the nodes of the fleet, `None` if the node is not monitored.
     pub(crate) place: Option<usize>,
     pub(crate) is_fresh: bool,
-    /// Nobody says which devices it has there.
+    /// True if neither scheduler nor processes say which devices the job has here.
     pub(crate) has_unknown_devices: bool,
-    /// The job's devices there.
+    /// The devices of the job on this node.
     pub(crate) cells: Vec<DeviceCell>,
 }
 
 impl NodeRow {
-    /// Returns the node, when it is watched.
+    /// Returns the node, `None` if it is not monitored.
     pub(crate) fn node<'a>(&self, picture: &'a FleetView) -> Option<&'a Node> {
         picture.fleet.nodes.get(self.place?).map(|node| &**node)
     }
 }
 
-/// One device of a job.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DeviceCell {
     pub(crate) column: usize,
-    /// Its place in the node's list.
+    /// Index into the devices of the node.
     pub(crate) device: usize,
-    /// There is something to look at.
+    /// True if the device has a finding.
     pub(crate) is_marked: bool,
 }
 
-/// What a device is called among those of its node: its number, that of its slice, and which of
-/// those that are called the same.
+/// Device index, slice index, and a counter for devices of a node that share both.
 type DeviceLabel = (u32, Option<u32>, usize);
 
 impl JobSummary {
-    /// Works it out.
     pub(crate) fn build(picture: &FleetView, entry: &JobEntry, units: Units) -> Self {
         let nodes = || entry.job.allocations.iter().zip(&entry.nodes).filter(|(_, p)| p.is_shown);
         let labelled: Vec<Vec<(DeviceLabel, usize)>> =
@@ -194,7 +188,7 @@ impl JobSummary {
         let rows: Vec<NodeRow> = rows.collect();
         let stale: Vec<&str> =
             rows.iter().filter(|row| !row.is_fresh).map(|row| row.name.label()).collect();
-        // A node that has not shown its devices holds as many as it was asked for.
+        // A node that has not reported its devices counts with the number it was asked for.
         let given = |(row, allocation): (&NodeRow, &Allocation)| match &allocation.devices {
             DeviceAllocation::Indices(places) if row.has_unknown_devices => places.len(),
             DeviceAllocation::Count(count) if row.has_unknown_devices => {
@@ -235,7 +229,7 @@ impl JobSummary {
         summary
     }
 
-    /// Returns how a measure spreads over its fresh devices.
+    /// Returns the distribution of a metric over the job's devices on fresh nodes.
     pub(crate) fn distribution(&self, metric: JobMetric) -> Option<&Distribution> {
         self.distributions
             .iter()
@@ -243,19 +237,19 @@ impl JobSummary {
             .map(|(_, distribution)| distribution)
     }
 
-    /// Names the devices that do not fit, the one that fits least first.
+    /// Names the outliers, furthest first.
     pub(crate) fn outliers(&self, metric: JobMetric) -> Option<&[String]> {
         self.outliers.iter().find(|(own, _)| *own == metric).map(|(_, names)| names.as_slice())
     }
 
-    /// Names a device by its row and cell: `gpu02:3`; the node in so many columns.
+    /// Names the device of a (row, cell) as `gpu02:3`; the node name gets at most `most` columns.
     pub(super) fn name(&self, (row, cell): (usize, usize), most: u16) -> Option<String> {
         let row = self.rows.get(row)?;
         let column = self.columns.get(row.cells.get(cell)?.column)?;
         Some(format!("{}:{column}", cut(row.name.label(), most)))
     }
 
-    /// Works out spreads and what is odd, and marks it.
+    /// Computes distributions and findings, and marks the cells that have a finding.
     fn find_outliers(&mut self, picture: &FleetView) {
         let mut outliers: Outliers = Outliers::new();
         for metric in JobMetric::ALL {
@@ -307,7 +301,7 @@ impl JobSummary {
     }
 }
 
-/// Names the devices a job has on a node, in the order of the node's list.
+/// Labels the devices of a job on a node, in the order in which the node lists them.
 fn device_labels(picture: &FleetView, job_node: &JobNode) -> Vec<(DeviceLabel, usize)> {
     let node = job_node.node_index.and_then(|place| picture.fleet.nodes.get(place));
     let (Some(node), Some(held)) = (node, &job_node.assigned.devices) else { return Vec::new() };

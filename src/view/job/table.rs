@@ -1,4 +1,4 @@
-//! A job's nodes: one line each, one number a device.
+//! The node table of a job: one line per node, one column per device.
 
 use crate::fleet::{Node, Traffic};
 use crate::model::{Bytes, Percent};
@@ -12,20 +12,20 @@ use crate::view::navigation::Viewport;
 use crate::view::node_status::{NodeStatus, own_notes};
 use crate::view::number_format::{Units, percent, rate, share};
 
-/// The mark in front of a name, and the gap behind it.
+/// Width of the cursor mark and the gap behind it.
 const MARK_WIDTH: u16 = 2;
-/// Words in place of numbers.
+/// Width of the text that replaces the numbers of a node.
 const TEXT_WIDTH: u16 = 27;
 
-/// Widths of the columns; 0 for one that has no room.
+/// Widths of the columns; 0 hides a column.
 #[derive(Clone, Copy, Debug, Default)]
 struct Columns {
     name: u16,
-    /// Of one device, the gap before it and the mark behind it counted.
+    /// Per device, with the gap before the number and the mark behind it.
     device: u16,
-    /// Devices that have room.
+    /// Number of devices that fit.
     devices: usize,
-    /// All their columns.
+    /// Width of all device columns together.
     numbers: u16,
     cpu: u16,
     memory: u16,
@@ -33,20 +33,19 @@ struct Columns {
     age: u16,
 }
 
-/// What the table shows of a job.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TableContext<'a> {
     pub(super) picture: &'a FleetView,
     pub(super) taste: &'a DisplayOptions,
     pub(super) summary: &'a JobSummary,
     pub(super) metric: JobMetric,
-    /// The row one is on.
+    /// Index of the selected row.
     pub(super) selected: usize,
-    /// Arrows move among the rows.
+    /// True if Up and Down move the cursor in the table.
     pub(super) has_cursor: bool,
 }
 
-/// Returns the title line and the rows in sight.
+/// Draws the title line and the visible rows.
 pub(super) fn lines(
     context: TableContext<'_>,
     window: &mut Viewport,
@@ -73,7 +72,7 @@ pub(super) fn lines(
 }
 
 impl Columns {
-    /// Gives room to columns in the order of their worth.
+    /// Distributes the width over the columns by priority.
     fn fit(summary: &JobSummary, metric: JobMetric, width: u16) -> Self {
         let mut columns = Self {
             name: summary.name.clamp(4, (width / 4).clamp(4, 28)),
@@ -98,7 +97,7 @@ impl Columns {
         take(&mut columns.network, 5, devices);
         take(&mut columns.memory, 4, devices);
         let fitting = room / columns.device;
-        // One column says how many do not fit.
+        // The last column counts the devices that do not fit.
         let shown = if fitting < wanted { fitting.saturating_sub(1) } else { wanted };
         columns.devices = usize::from(shown);
         columns.numbers = columns.device.saturating_mul(fitting.min(wanted)).max(words).min(room);
@@ -129,7 +128,6 @@ fn titles(context: TableContext<'_>, columns: &Columns) -> Line {
     line
 }
 
-/// Says what the numbers are.
 pub(super) fn caption(metric: JobMetric, units: Units, width: u16) -> Line {
     Line::of(format!("  {}", metric.caption(units)), Tone::Faint).cut(width)
 }
@@ -184,14 +182,14 @@ fn devices(context: TableContext<'_>, node: &Node, row: &NodeRow, columns: &Colu
     let mut line = Line::new();
     let mut cells = row.cells.iter().peekable();
     for column in 0..columns.devices {
-        // Cells stand in the order of the node's list, which is that of the columns nearly always.
+        // Cells are sorted as the node lists its devices, which nearly always is the order of the columns.
         let cell = match cells.peek() {
             Some(cell) if cell.column == column => cells.next(),
             Some(_) | None => row.cells.iter().find(|cell| cell.column == column),
         };
         line = match cell {
             Some(cell) => line.then(device_cell(context, node, *cell, columns.device)),
-            // Not its own.
+            // Not a device of this job.
             None => line.gap(columns.device),
         };
     }
@@ -199,7 +197,7 @@ fn devices(context: TableContext<'_>, node: &Node, row: &NodeRow, columns: &Colu
     line.gap(rest)
 }
 
-/// Writes one device's number and, behind it, whether there is something to look at.
+/// Draws the value of a device, followed by `!` if the device has a finding.
 fn device_cell(context: TableContext<'_>, node: &Node, cell: DeviceCell, width: u16) -> Line {
     let Some(device) = node.devices.get(cell.device) else { return Line::new().gap(width) };
     if device.fault.is_some() {
@@ -249,7 +247,7 @@ fn host(node: &Node, columns: &Columns) -> Line {
     line
 }
 
-/// Writes what goes in and out over network and InfiniBand.
+/// Sums the receive and transmit rates over network and InfiniBand.
 fn network(node: &Node) -> String {
     let all = || node.host.network.iter().chain(node.host.infiniband.iter());
     if all().next().is_none() {
