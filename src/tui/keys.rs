@@ -1,5 +1,5 @@
-//! The key table: what each key does and where. Dispatch, the last line of the screen, help and the
-//! reference all read it; settings may bind other keys.
+//! The key bindings. Key dispatch, the hints of the bottom line, the help page and the man page read the same
+//! table; settings may bind other keys.
 
 use std::fmt;
 
@@ -14,66 +14,62 @@ mod node;
 mod processes;
 mod users;
 
-/// What a key asks for.
+/// The action of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum KeyAction {
-    /// End gtop.
     Quit,
-    /// End gtop as an interrupt does.
+    /// Quit with the exit code of an interrupt.
     Interrupt,
-    /// Stop, to be continued by the shell.
+    /// Suspend gtop, as Ctrl-Z does in a shell.
     Suspend,
-    /// Draw everything anew.
+    /// Clear the terminal and draw everything again.
     Redraw,
-    /// Show or hide help.
+    /// Open or close the help page.
     Help,
-    /// Let the picture stand, or go on.
+    /// Freeze or unfreeze the screen.
     Freeze,
-    /// Sample the selected node faster, or no longer.
+    /// Start or stop sampling the selected node faster.
     Focus,
-    /// Ask every node for everything, and try the ones that are down.
+    /// Request a full sample of every node, and reconnect to nodes that are down.
     Refresh,
-    /// Show or hide the setup pages.
+    /// Open or close the setup pages.
     Setup,
-    /// Write down what was set.
+    /// Save changed settings.
     Save,
-    /// Type a filter.
+    /// Open the filter prompt.
     Filter,
-    /// Show a view.
     Show(View),
-    /// Show the next view.
     NextView,
-    /// Show the view before.
     PreviousView,
-    /// Something for a view.
+    /// An action of the current view.
     View(ViewAction),
 }
 
-/// Some keys that do one thing.
+/// Keys that are bound to one action.
 #[derive(Debug)]
 pub(crate) struct Binding {
-    /// How settings call it.
+    /// Name in the config file.
     name: &'static str,
-    /// Its keys, unless settings say others; the one to be shown first.
+    /// Default keys; the first one is shown in hints.
     keys: &'static [Key],
     action: KeyAction,
     help: &'static str,
-    /// Its place in the last line of the screen; none for keys everybody tries anyway.
+    /// The hint in the bottom line; `None` for keys that everybody tries anyway.
     hint: Option<Hint>,
 }
 
 impl Binding {
-    /// Says whether it changes something on nodes: their names begin so.
+    /// Returns true if the action changes something on nodes; the names of such bindings share a prefix.
     fn changes_nodes(&self) -> bool {
         self.name.starts_with("signal")
     }
 }
 
-/// A word for the last line of the screen.
+/// A hint in the bottom line of the screen.
 #[derive(Clone, Copy, Debug)]
 struct Hint {
     meaning: &'static str,
-    /// The name of a binding whose key stands beside this one's.
+    /// Name of the binding whose key is shown in the same hint.
     paired_with: Option<&'static str>,
 }
 
@@ -85,7 +81,7 @@ const fn pair(meaning: &'static str, paired_with: &'static str) -> Hint {
     Hint { meaning, paired_with: Some(paired_with) }
 }
 
-/// The tables: where their keys mean something. A view's own come before those that hold everywhere.
+/// The bindings by view; those of a view precede the ones that hold in all views.
 const TABLES: [(Option<View>, &[Binding]); 7] = [
     (Some(View::Fleet), fleet::BINDINGS),
     (Some(View::Job), job::BINDINGS),
@@ -96,30 +92,29 @@ const TABLES: [(Option<View>, &[Binding]); 7] = [
     (None, everywhere::BINDINGS),
 ];
 
-/// Which keys do what.
+/// The keys of each binding.
 #[derive(Clone, Debug)]
 pub struct Keymap {
-    /// Of each table, of each binding, its keys.
+    /// Keys by table of `TABLES` and by binding.
     keys: Vec<Vec<Vec<Key>>>,
 }
 
 /// Why keys cannot be bound.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeymapError {
-    /// There is nothing of that name.
+    /// No binding has this name.
     #[error("unknown action {0:?}; did you mean {1}?")]
     Unknown(String, &'static str),
     /// Another binding of the same view has the key.
     #[error("{key} is bound to {one} and to {other}")]
     Conflict {
-        /// The key.
         key: Key,
-        /// What it does.
+        /// What the key does already.
         one: &'static str,
-        /// What it would do too.
+        /// What it would also do.
         other: &'static str,
     },
-    /// Nothing would end gtop.
+    /// No key would quit gtop.
     #[error("quit must have a key")]
     NoQuit,
 }
@@ -132,13 +127,13 @@ impl Default for Keymap {
 }
 
 impl Keymap {
-    /// Returns the names of everything that can be bound, with its usual keys and what it does.
+    /// Returns each binding's name, default keys and description.
     pub fn names() -> impl Iterator<Item = (&'static str, &'static [Key], &'static str)> {
         let all = TABLES.iter().flat_map(|(_, table)| table.iter());
         all.map(|binding| (binding.name, binding.keys, binding.help))
     }
 
-    /// Returns the same with where each holds.
+    /// Returns the same, preceded by where the binding holds.
     pub fn table()
     -> impl Iterator<Item = (&'static str, &'static str, &'static [Key], &'static str)> {
         TABLES.iter().flat_map(|(view, table)| {
@@ -147,7 +142,7 @@ impl Keymap {
         })
     }
 
-    /// Binds other keys to what is called so; none for no key.
+    /// Replaces the keys of a binding; an empty list unbinds it.
     pub fn bind(&mut self, name: &str, keys: Vec<Key>) -> Result<(), KeymapError> {
         let places = TABLES.iter().enumerate().flat_map(|(place, (_, table))| {
             table.iter().enumerate().map(move |(row, binding)| (place, row, binding.name))
@@ -163,7 +158,7 @@ impl Keymap {
         Ok(())
     }
 
-    /// Returns what has other keys than usual, with these keys as they are written.
+    /// Returns the names of bindings with other keys than the default, and those keys as text.
     pub fn changed_bindings(&self) -> impl Iterator<Item = (&'static str, String)> {
         let tables = self.keys.iter().zip(TABLES);
         let rows = tables.flat_map(|(keys, (_, table))| keys.iter().zip(table));
@@ -173,7 +168,7 @@ impl Keymap {
         })
     }
 
-    /// Takes the keys away that change something on nodes.
+    /// Unbinds all actions that change something on nodes.
     #[must_use]
     pub fn readonly(mut self) -> Self {
         for (rows, (_, table)) in self.keys.iter_mut().zip(TABLES) {
@@ -183,7 +178,7 @@ impl Keymap {
         self
     }
 
-    /// Says what would make these keys a trap.
+    /// Returns an error for conflicting keys, or if no key quits gtop.
     pub fn check(&self) -> Result<(), KeymapError> {
         for (keys, (_, table)) in self.keys.iter().zip(TABLES) {
             let mut seen: Vec<(Key, &'static str)> = Vec::new();
@@ -199,15 +194,15 @@ impl Keymap {
         if self.keys_of("quit").is_empty() { Err(KeymapError::NoQuit) } else { Ok(()) }
     }
 
-    /// Returns what a key asks for in a view, the view's own meaning first.
+    /// Returns the actions of a key in a view, the view's own first.
     pub(crate) fn actions(&self, key: Key, view: View) -> impl Iterator<Item = &'static KeyAction> {
         let rows = self.rows(view).filter(move |(keys, _)| keys.contains(&key));
         rows.map(|(_, binding)| &binding.action)
     }
 
-    /// Returns the keys worth a place in the last line of a view, with their meaning.
+    /// Returns the hints of a view's bottom line: key and meaning.
     ///
-    /// `word` may know a better one, or that the key does nothing now.
+    /// `word` may return a better meaning, or none if the key currently does nothing.
     pub(crate) fn hints(
         &self,
         view: View,
@@ -227,7 +222,7 @@ impl Keymap {
         self.rows(view).filter_map(hint).collect()
     }
 
-    /// Returns the first key of what is called so, as hints write it.
+    /// Returns the first key of a binding, as shown in hints.
     pub(crate) fn key_text_of(&self, name: &str) -> Option<String> {
         self.keys_of(name).first().map(|key| key_text(*key))
     }
@@ -245,7 +240,7 @@ impl Keymap {
     }
 }
 
-/// Writes a key in few columns.
+/// Returns a key's short form.
 fn key_text(key: Key) -> String {
     let written = key.to_string();
     let arrow = match written.as_str() {
@@ -258,13 +253,13 @@ fn key_text(key: Key) -> String {
     arrow.to_owned()
 }
 
-/// Writes all keys of a binding.
+/// Returns all keys of a binding as text.
 fn keys_text(keys: &[Key]) -> String {
     keys.iter().map(|key| key_text(*key)).collect::<Vec<_>>().join(" ")
 }
 
 impl fmt::Display for Keymap {
-    /// Writes every key with what it does, a line each, in groups.
+    /// Lists each key and its description, grouped, one per line.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (keys, (view, table)) in self.keys.iter().zip(TABLES) {
             writeln!(f, "{}", view.map_or("Everywhere", View::title))?;

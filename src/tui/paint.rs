@@ -1,4 +1,4 @@
-//! Puts lines on a buffer of cells: tones become styles, bars and tracks become glyphs.
+//! Draws lines into a ratatui buffer: tones become styles; bars and graphs become glyphs.
 
 use std::borrow::Cow;
 
@@ -13,14 +13,14 @@ use crate::view::{Line, RowStyle, Span, SpanContent, Symbol, Tone};
 const EIGHTHS_ACROSS: [&str; 8] = [" ", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
 const EIGHTHS_UP: [&str; 8] = ["▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"];
 const ASCII_UP: [&str; 8] = ["_", ".", ":", "-", "=", "+", "*", "#"];
-/// A graph without braille: the fuller of two points stands for both.
+/// Graph levels without braille: one column shows the larger of two points.
 const ASCII_GRAPH: [&str; 5] = [" ", ".", ":", "|", "#"];
 const ASCII_GRAPH_HANGING: [&str; 5] = [" ", "'", "\"", "|", "#"];
-/// The dots of a braille sign, from the bottom to the top: of its left column and its right one.
+/// Bits of the braille dots from bottom to top, for the left and the right column.
 const DOTS_UP: [[u32; 4]; 2] = [[0x40, 0x04, 0x02, 0x01], [0x80, 0x20, 0x10, 0x08]];
 const DIGITS: [&str; 10] = ["1", "1", "2", "3", "4", "5", "6", "7", "8", "9"];
 
-/// Puts lines from the top of an area downwards; what does not fit is left out.
+/// Draws lines from the top of an area; lines and text beyond it are cut off.
 pub(crate) fn paint(lines: &[Line], theme: Theme, area: Rect, buffer: &mut Buffer) {
     for (y, line) in (area.top()..area.bottom()).zip(lines) {
         let row = Rect { y, height: 1, ..area };
@@ -47,7 +47,7 @@ struct LinePainter<'a> {
 impl LinePainter<'_> {
     fn piece(&mut self, x: u16, width: u16, piece: &Span) {
         let style = self.theme.style(piece.tone, self.ground);
-        // A filled block is heavier than a letter: what is old or low must not shine.
+        // Filled blocks are heavier than text: stale or low values must not stand out.
         let tone = if piece.tone == Tone::Faint { Tone::Low } else { piece.tone };
         match &piece.kind {
             SpanContent::Text(text) => self.text(x, width, text, style),
@@ -87,7 +87,7 @@ impl LinePainter<'_> {
         }
     }
 
-    /// Returns the style of what is filled; in ASCII it is made of letters.
+    /// Returns the style of filled cells; in ASCII they are letters and take the text style.
     fn bar_style(&self, tone: Tone) -> Style {
         if self.is_ascii() {
             self.theme.style(tone, self.ground)
@@ -110,7 +110,7 @@ impl LinePainter<'_> {
             }
             x
         } else {
-            // Letters may be wide, or none of their own.
+            // Characters may be two columns wide, or combine with the one before.
             let (end, _) = self.buffer.set_stringn(x, self.row.y, text, usize::from(width), style);
             end
         };
@@ -119,14 +119,14 @@ impl LinePainter<'_> {
         }
     }
 
-    /// Writes one sign that takes one column.
+    /// Draws one glyph of one column.
     fn glyph(&mut self, x: u16, glyph: &str, style: Style) {
         if let Some(cell) = self.cells(x, 1).first_mut() {
             cell.set_symbol(glyph).set_style(style);
         }
     }
 
-    /// Returns so many cells of the row.
+    /// Returns up to `width` cells of the row from column `x`.
     fn cells(&mut self, x: u16, width: u16) -> &mut [Cell] {
         let Rect { x: left, y: top, width: own, .. } = self.buffer.area;
         let [row, column] =
@@ -172,7 +172,7 @@ impl LinePainter<'_> {
             let skipped = if hangs { column.len() - filled } else { 0 };
             column.iter().skip(skipped).take(filled).fold(dots, |dots, dot| dots | dot)
         });
-        // An empty sign of braille is not blank in every font.
+        // The empty braille pattern is not blank in every font.
         let sign = if dots == 0 { ' ' } else { char::from_u32(0x2800 + dots).unwrap_or(' ') };
         self.glyph(x, sign.encode_utf8(&mut [0; 4]), style);
     }
@@ -186,7 +186,7 @@ impl LinePainter<'_> {
     fn mark(&mut self, x: u16, mark: Symbol, style: Style) {
         let (letter, style) = match mark {
             Symbol::Char(letter) => (letter, style),
-            // A cursor keeps its own style.
+            // A cell under the cursor keeps the cursor's style.
             Symbol::Letter(letter, _) if style.add_modifier.contains(Modifier::REVERSED) => {
                 (letter, style)
             }
@@ -217,7 +217,7 @@ impl LinePainter<'_> {
     }
 }
 
-/// Returns the eighths of a column a bar fills; a little is never nothing.
+/// Returns the filled eighths of a bar's columns; a value above zero fills at least one.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -229,7 +229,7 @@ fn filled_eighths(part: f32, width: u16) -> usize {
     if part > 0.0 { filled.clamp(1, all.max(1)) } else { 0 }
 }
 
-/// Returns which of so many steps a share stands on.
+/// Returns the level of a share among `steps`.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -240,7 +240,7 @@ fn step(part: f32, steps: u8) -> usize {
     (part / 100.0 * f32::from(steps)).floor().clamp(0.0, top) as usize
 }
 
-/// Writes a text in ASCII, as wide as it was.
+/// Replaces characters outside ASCII by others of the same width.
 fn to_ascii(text: &str) -> Cow<'_, str> {
     if text.is_ascii() {
         return Cow::Borrowed(text);

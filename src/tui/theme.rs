@@ -1,4 +1,4 @@
-//! The theme: which colour and which glyph stands for what a view says.
+//! Themes: the colours and glyphs for tones, bars and symbols.
 
 use ratatui::style::{Color, Modifier, Style};
 
@@ -6,40 +6,36 @@ use crate::view::{RowStyle, Tone};
 
 mod palette;
 
-/// How everything looks.
+/// A palette, a colour depth and a set of glyphs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Theme {
-    /// The colours.
     pub palette: Palette,
-    /// How many colours the terminal has.
     pub depth: ColourDepth,
-    /// The glyphs.
     pub glyphs: GlyphSet,
-    /// Bars change their colour along their length.
+    /// Draws bars with a gradient.
     pub is_colorful: bool,
 }
 
-/// The colour themes.
+/// The colour palettes. In all but the two hot ones, high load is good and green or blue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Palette {
-    /// For a dark screen; busy is good, and green.
+    /// For a dark background; load is green.
     Dark,
-    /// For a light screen; busy is good, and green.
+    /// For a light background; load is green.
     Light,
     /// No colours: bold, dim and reverse.
     Mono,
-    /// For a dark screen; blue for load, orange for trouble.
+    /// For a dark background; blue for load, orange for faults.
     ColourBlind,
-    /// The same for a light screen.
+    /// The same for a light background.
     ColourBlindLight,
-    /// For a dark screen; busy is hot: green, yellow, red.
+    /// For a dark background; load goes from green over yellow to red.
     Hot,
-    /// The same for a light screen.
+    /// The same for a light background.
     HotLight,
 }
 
 impl Palette {
-    /// All of them.
     pub const ALL: [Self; 7] = [
         Self::Dark,
         Self::Light,
@@ -50,7 +46,7 @@ impl Palette {
         Self::HotLight,
     ];
 
-    /// Says for the legend what the colours of a load mean.
+    /// Returns the legend of the load colours for the help page.
     pub(crate) const fn legend(self) -> &'static str {
         match self {
             Self::Dark | Self::Light => "load: busy is good, the busier the greener",
@@ -62,7 +58,7 @@ impl Palette {
         }
     }
 
-    /// Returns the same for a light screen, or for a dark one.
+    /// Returns the counterpart for a light or a dark background.
     const fn for_background(self, is_light: bool) -> Self {
         match (self, is_light) {
             (Self::Dark | Self::Light, false) => Self::Dark,
@@ -82,36 +78,36 @@ impl Palette {
 
 /// How many colours the terminal has.
 ///
-/// Beyond 256 only the bars that change their colour use what there is: elsewhere the 240 fixed ones
-/// do, at half the bytes.
+/// Only gradients use 24-bit colours; everything else uses the 240 fixed colours of the 256, which need half
+/// the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ColourDepth {
-    /// The terminal's own 16.
+    /// The 16 colours that the terminal configures.
     Ansi16,
-    /// The fixed 256.
+    /// The 256 indexed colours, of which 240 are fixed.
     Indexed256,
-    /// 24 bits.
+    /// 24-bit colours.
     TrueColour,
 }
 
-/// What somebody asks of the look; what they do not, the environment says.
+/// The theme settings; `None` is decided by the environment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ThemeOptions {
-    /// The theme, or its twin where the screen is known to be of the other kind.
+    /// The palette; replaced by its counterpart if the background is known to be of the other kind.
     pub palette: Option<Palette>,
-    /// The screen is light, or dark.
+    /// True for a light background.
     pub is_light: Option<bool>,
-    /// Colours, or none.
+    /// False for no colours.
     pub has_colour: Option<bool>,
-    /// ASCII alone, or not.
+    /// True for ASCII only.
     pub is_ascii: Option<bool>,
-    /// Bars change their colour along their length.
+    /// Draws bars with a gradient.
     pub is_colorful: bool,
 }
 
 impl ThemeOptions {
-    /// Returns whether somebody wants the look for a light screen, or for a dark one; else the
-    /// terminal may say which it is. The themes called dark and light mean such a screen too.
+    /// Returns true if a light background is asked for, false for a dark one, `None` if the terminal decides.
+    /// The palettes `dark` and `light` ask for their background.
     pub const fn background(self) -> Option<bool> {
         match (self.is_light, self.palette) {
             (Some(is_light), _) => Some(is_light),
@@ -125,23 +121,23 @@ impl ThemeOptions {
 /// The sets of glyphs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GlyphSet {
-    /// Blocks and arrows.
+    /// Block elements, braille and arrows.
     Unicode,
-    /// Nothing beyond ASCII.
+    /// ASCII only.
     Ascii,
 }
 
 impl Theme {
-    /// Chooses by what the environment says; `lookup` returns a variable's value.
+    /// Chooses a theme from environment variables, which `lookup` returns.
     pub fn from_environment(lookup: impl Fn(&str) -> Option<String>) -> Self {
         let has_colour = lookup("NO_COLOR").filter(|value| !value.is_empty()).map(|_| false);
         Self::resolve(ThemeOptions { has_colour, ..ThemeOptions::default() }, lookup)
     }
 
-    /// Chooses what somebody wishes, and the rest by what the environment says.
+    /// Chooses a theme from options, and from the environment what they leave open.
     ///
-    /// `COLORFGBG` tells a light screen, `COLORTERM` and `TERM` how many colours there are, and a
-    /// locale without UTF-8 asks for ASCII.
+    /// `COLORFGBG` decides the background, `COLORTERM` and `TERM` the colour depth, and a locale without
+    /// UTF-8 selects ASCII.
     pub fn resolve(options: ThemeOptions, lookup: impl Fn(&str) -> Option<String>) -> Self {
         let variable = |name: &str| lookup(name).filter(|value| !value.is_empty());
         let term = variable("TERM").unwrap_or_default();
@@ -161,7 +157,7 @@ impl Theme {
             let locale = locale.to_ascii_lowercase();
             locale.contains("utf-8") || locale.contains("utf8")
         });
-        // The kernel's console has half blocks at best.
+        // The Linux console's font has at most half blocks.
         let has_blocks = is_utf8 && !matches!(term.as_str(), "linux" | "dumb");
         Self {
             palette: if has_colour { palette } else { Palette::Mono },
@@ -179,13 +175,13 @@ impl Theme {
         }
     }
 
-    /// Returns the same on a light screen, or on a dark one.
+    /// Returns the theme for a light or a dark background.
     #[must_use]
     pub fn for_background(self, is_light: bool) -> Self {
         Self { palette: self.palette.for_background(is_light), ..self }
     }
 
-    /// Returns the style of a text of a tone on a ground.
+    /// Returns the style of text.
     pub fn style(self, tone: Tone, ground: RowStyle) -> Style {
         let own = match (self.palette, self.depth) {
             (Palette::Mono, _) => palette::any_mono(tone),
@@ -197,8 +193,8 @@ impl Theme {
         self.row_style(ground).patch(own)
     }
 
-    /// Returns the style of a bar, a graph or a level of a tone on a ground. It is never turned
-    /// around, which would show a full one as an empty one.
+    /// Returns the style of a bar, graph or level. It is never reversed, since that would show a full bar as
+    /// an empty one.
     pub(crate) fn bar_style(self, tone: Tone, ground: RowStyle) -> Style {
         if self.has_no_shades() {
             return self.style(tone, RowStyle::Plain).remove_modifier(Modifier::REVERSED);
@@ -206,7 +202,7 @@ impl Theme {
         self.row_style(ground).patch(palette::bar_256(self.palette, tone))
     }
 
-    /// Returns the style of a part of a bar, 0 to 1 from its start, when bars change their colour.
+    /// Returns the style of a gradient bar at `part` of its length, 0 to 1.
     pub(crate) fn gradient_style(self, part: f32, ground: RowStyle) -> Style {
         let along = palette::gradient(self.palette, self.depth, part);
         if self.has_no_shades() {
@@ -215,7 +211,8 @@ impl Theme {
         self.row_style(ground).patch(along)
     }
 
-    /// Returns the colour of one of those that are told apart by colour and letter; none without colours.
+    /// Returns the colour of a numbered item, such as a user, that is marked by colour and letter; the
+    /// default style without colours.
     pub fn hue(self, number: u8) -> Style {
         let dark = [110, 179, 108, 175, 80, 146].map(Color::Indexed);
         let light = [25, 94, 22, 126, 23, 60].map(Color::Indexed);
@@ -235,7 +232,7 @@ impl Theme {
         colour.map_or_else(Style::new, |colour| Style::new().fg(colour))
     }
 
-    /// Returns the style of an empty place of a ground.
+    /// Returns the style of the blank cells of a row.
     pub fn row_style(self, ground: RowStyle) -> Style {
         match (ground, self.palette) {
             (RowStyle::Plain, _) => Style::new(),
@@ -263,7 +260,7 @@ impl Theme {
         Style::new().bg(Color::Indexed(shade))
     }
 
-    /// Says whether there are no shades.
+    /// Returns true if the terminal cannot show shades of grey.
     fn has_no_shades(self) -> bool {
         self.palette == Palette::Mono || self.depth == ColourDepth::Ansi16
     }
@@ -449,8 +446,8 @@ mod tests {
         one.max(other) / one.min(other)
     }
 
-    /// The lowest contrast of a style to what it may stand on; none when it has no colour of its own.
-    /// A colour that depends on the terminal fails.
+    /// Returns the lowest contrast of a style to any background it may be drawn on; `None` if it has no
+    /// colour of its own. Fails for colours that depend on the terminal.
     fn least(theme: Theme, style: Style) -> Option<f64> {
         let is_own_socket = |colour: &Color| !matches!(colour, Color::Reset);
         let fg =

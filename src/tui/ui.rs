@@ -1,4 +1,4 @@
-//! What the screen stands on between events: the picture, where one is, and what was asked for.
+//! The state of the screen between events: the current view, its snapshot, open dialogs and pending requests.
 
 use std::time::Duration;
 
@@ -22,42 +22,40 @@ use crate::view::{
     ViewEffect,
 };
 
-/// For how long a message stays.
+/// How long a message is shown.
 const MESSAGE_DURATION: Duration = Duration::from_secs(4);
-/// For how long it is said that a node is gone, which nobody expects.
+/// How long the removal of the selected node is shown: longer, because it is unexpected.
 const REMOVED_NODE_MESSAGE_DURATION: Duration = Duration::from_secs(10);
-/// When nobody has looked at the terminal for so long, nodes need not sample more often than this.
+/// Time without terminal focus after which nodes may sample less often.
 const UNATTENDED_AFTER: Duration = Duration::from_secs(60);
 const UNATTENDED_INTERVAL: Duration = Duration::from_secs(5);
-/// Letters that are taken of what is pasted; no line is longer.
+/// Maximum characters used of a paste; no input line is longer.
 const MAX_PASTE_CHARS: usize = 1_000;
-/// Rows the wheel moves by, and with Ctrl.
+/// Rows that one turn of the wheel scrolls, without and with Ctrl.
 const WHEEL_ROWS: usize = 3;
 const FAST_WHEEL_ROWS: usize = 5 * WHEEL_ROWS;
-/// Lines a page of help moves by.
 const HELP_PAGE_LINES: usize = 10;
 
-/// What a key leads to outside of the screen.
+/// What the event loop has to do after a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UiEffect {
-    /// Nothing; the screen may look different.
+    /// Nothing beyond drawing the next frame.
     Nothing,
-    /// Something to be done by others.
+    /// Pass a request to other tasks.
     Request(UiRequest),
-    /// The end.
+    /// Quit.
     Exit(StopReason),
-    /// To be stopped until the shell goes on.
+    /// Suspend until the shell resumes gtop, as after Ctrl-Z.
     Suspend,
-    /// To draw everything anew.
+    /// Clear the terminal and draw everything again.
     Redraw,
 }
 
-/// The state of the screen.
 #[derive(Debug)]
 pub struct Ui {
     theme: Theme,
     detects_background: bool,
-    /// The terminal says that its background is light, or that it is not.
+    /// True if the terminal reports a light background; `None` if it has not reported one.
     is_light: Option<bool>,
     display: DisplayOptions,
     keys: Keymap,
@@ -68,28 +66,27 @@ pub struct Ui {
     frozen: Option<FleetView>,
     filter: Filter,
     navigation: Navigation,
-    /// The first line of the help page, while it is shown.
+    /// The first visible line of the help page, while help is open.
     help: Option<usize>,
-    /// The filter that is being typed.
+    /// The filter prompt, while it is open.
     search: Option<FilterPrompt>,
-    /// A question that is to be answered first.
+    /// The dialog that takes all keys, while one is open.
     dialog: Option<Dialog>,
-    /// The setup pages, with what is set now.
+    /// The setup pages, with the current settings.
     setup: Setup,
-    /// What settings last said of what keys change too.
+    /// Preferences as the settings last had them, to find those that keys have changed since.
     habits: Vec<UiPreference>,
     is_focusing: bool,
-    /// Since when nobody looks at the terminal, where it tells.
+    /// Since when the terminal has no focus, if it reports focus.
     unattended: Option<Timestamp>,
     message: Option<(String, Timestamp)>,
-    /// What was drawn last, for clicks.
+    /// The lines of the last frame, to resolve clicks.
     drawn: Vec<Line>,
-    /// What is to be asked of nodes.
+    /// Requests to nodes that are not sent yet.
     due: Vec<NodeRequest>,
 }
 
 impl Ui {
-    /// Begins with an empty fleet.
     pub fn new(title: String, interval: Duration, zone: TimeZone, theme: Theme) -> Self {
         Self {
             theme,
@@ -117,14 +114,14 @@ impl Ui {
         }
     }
 
-    /// Shows things as somebody wants them, and takes other keys.
+    /// Returns the same with display options and key bindings.
     #[must_use]
     pub fn with_options(self, display: DisplayOptions, keys: Keymap) -> Self {
         let keys = if display.is_readonly { keys.readonly() } else { keys };
         Self { display, keys, ..self }
     }
 
-    /// Looks and behaves as somebody wants it from now on.
+    /// Applies changed settings.
     pub fn apply_config(&mut self, dress: UiConfig) {
         let UiConfig { theme, detects_background, display, interval, habits, setup } = dress;
         let selects_others = self.display.only != display.only;
@@ -144,13 +141,13 @@ impl Ui {
         self.setup = setup;
     }
 
-    /// Takes it that the terminal's background is light, or dark.
+    /// Adapts the theme to the terminal's background.
     pub fn on_background(&mut self, is_light: bool) {
         self.is_light = Some(is_light);
         self.apply_background();
     }
 
-    /// Returns true if the terminal may say whether the look is to suit a light background.
+    /// Returns true if the theme should follow the terminal's background.
     pub const fn detects_background(&self) -> bool {
         self.detects_background
     }
@@ -161,21 +158,21 @@ impl Ui {
         }
     }
 
-    /// Takes it that a setting cannot be set to what was typed, which can be typed again.
+    /// Reopens the input of a setting whose value was rejected.
     pub fn reject_setting(&mut self, name: &str, text: &str) {
         if let Some(Dialog::Setup(open)) = &mut self.dialog {
             open.refuse(name, text);
         }
     }
 
-    /// Asks for what was set to be written down, with what keys have changed since.
+    /// Requests to save changed settings, including those that keys have changed.
     fn save(&mut self) -> UiEffect {
         let now = view::preferences(&self.navigation, &self.display);
         let is_new = |(name, value): &UiPreference| {
             self.habits.iter().any(|(known, told)| known == name && told != value)
         };
         let changed: Vec<_> = now.into_iter().filter(is_new).collect();
-        // They are here already, and need not come back.
+        // Already applied here; they must not be applied again when the saved settings are read back.
         for (name, value) in &changed {
             if let Some(habit) = self.habits.iter_mut().find(|(known, _)| known == name) {
                 habit.1.clone_from(value);
@@ -184,10 +181,10 @@ impl Ui {
         UiEffect::Request(UiRequest::SaveSettings(changed))
     }
 
-    /// Takes a new fleet, or the same one a second later.
+    /// Shows a new snapshot, or the same one with later ages.
     pub fn on_fleet(&mut self, fleet: Fleet, now: Timestamp) {
         if self.live.fleet.nodes.is_empty() && fleet.nodes.len() == 1 {
-            // A list of one says less than the one.
+            // A fleet of one node is more useful as a node view than as a list.
             self.navigation.view = View::Node;
         }
         let picture = self.live.after(fleet, now, self.filter.clone(), &self.display.only);
@@ -206,7 +203,7 @@ impl Ui {
         }
     }
 
-    /// Says so when the selected node was in the picture before and is no longer monitored.
+    /// Shows a message if the selected node was in the previous snapshot and is no longer monitored.
     fn report_removed_node(&mut self, before: &FleetView, now: Timestamp) {
         if let Some(name) = self.navigation.outlive(before, &self.live) {
             self.show_message_for(
@@ -217,24 +214,24 @@ impl Ui {
         }
     }
 
-    /// Returns what has become due to be asked of nodes, once.
+    /// Returns the pending requests to nodes and clears them.
     pub fn due(&mut self) -> Option<UiRequest> {
         let due = std::mem::take(&mut self.due);
         (!due.is_empty()).then_some(UiRequest::QueryNodes(due))
     }
 
-    /// Returns the node that is to sample faster.
+    /// Returns the node to sample faster, if any.
     pub fn focus(&self) -> Option<NodeName> {
         let node = self.navigation.node(self.picture()).filter(|_| self.is_focusing)?;
         Some(node.name.clone())
     }
 
-    /// Takes note of whether somebody looks at the terminal.
+    /// Records whether the terminal has focus.
     pub fn set_attended(&mut self, is_attended: bool, now: Timestamp) {
         self.unattended = if is_attended { None } else { self.unattended.or(Some(now)) };
     }
 
-    /// Returns how often nodes are to sample: less often when nobody has looked for a while.
+    /// Returns the sampling interval: longer when the terminal has been without focus for a while.
     pub fn interval(&self, now: Timestamp) -> Duration {
         match self.unattended {
             Some(since) if now.since(since) >= UNATTENDED_AFTER => {
@@ -244,7 +241,7 @@ impl Ui {
         }
     }
 
-    /// Takes a key.
+    /// Handles a key.
     pub fn on_key(&mut self, event: KeyEvent, now: Timestamp) -> UiEffect {
         let Some(key) = keyboard::to_key(event) else { return UiEffect::Nothing };
         if self.search.is_some() {
@@ -266,8 +263,8 @@ impl Ui {
         UiEffect::Nothing
     }
 
-    /// Takes what was pasted. Where a line is typed it is part of it; elsewhere it is nothing, for
-    /// what a clipboard happens to hold must not end a process.
+    /// Inserts pasted text where a line is being typed and ignores it elsewhere: the contents of a clipboard
+    /// must not act as keys, one of which could kill a process.
     pub fn on_paste(&mut self, text: &str, now: Timestamp) {
         let is_typing = match &self.dialog {
             Some(Dialog::Setup(setup)) => setup.is_typing(),
@@ -275,13 +272,13 @@ impl Ui {
             None => self.search.is_some(),
         };
         for letter in harmless(text.trim()).take(MAX_PASTE_CHARS).filter(|_| is_typing) {
-            // A letter of a line leads to nothing else.
+            // In an input line, a character has no other effect than to be inserted.
             self.on_key(KeyEvent::new(KeyCode::Char(letter), KeyModifiers::NONE), now);
         }
     }
 
     #[expect(clippy::wildcard_enum_match_arm, reason = "most keys mean nothing here")]
-    /// Takes a key on the help page: it scrolls, or ends it.
+    /// Handles a key on the help page: scrolls or closes it.
     fn on_help_key(
         &mut self,
         key: Key,
@@ -313,7 +310,7 @@ impl Ui {
         }
     }
 
-    /// Takes a key of a filter that is being typed.
+    /// Handles a key in the filter prompt.
     fn on_filter_key(&mut self, key: Key, now: Timestamp) {
         let Some(search) = &mut self.search else { return };
         match search.press(key, &self.live.fleet) {
@@ -326,7 +323,7 @@ impl Ui {
         }
     }
 
-    /// Takes the pictures anew, as they are to be shown now.
+    /// Rebuilds the views' data with the current filter and freeze state.
     fn rebuild_views(&mut self, now: Timestamp) {
         let again =
             |picture: &FleetView, now| picture.again(now, self.filter.clone(), &self.display.only);
@@ -339,13 +336,13 @@ impl Ui {
         self.rebuild_views(now);
     }
 
-    /// Takes a key of a question.
+    /// Handles a key in a dialog.
     fn on_dialog_key(&mut self, key: Key, now: Timestamp) -> UiEffect {
         let Some(mut dialog) = self.dialog.take() else { return UiEffect::Nothing };
         if let Dialog::Setup(setup) = &dialog
             && !setup.is_typing()
         {
-            // The pages go by the keys that open and save them, whatever those are.
+            // The setup pages are closed and saved by the keys bound to those actions.
             let action = self.keys.actions(key, self.navigation.view).next().cloned();
             match action {
                 Some(KeyAction::Setup) => return UiEffect::Nothing,
@@ -382,7 +379,7 @@ impl Ui {
         }
     }
 
-    /// Does it; nothing when nobody here has a use for it.
+    /// Performs an action; `None` if nothing handles it.
     fn perform(&mut self, action: &KeyAction, now: Timestamp) -> Option<UiEffect> {
         match action {
             KeyAction::Quit => return Some(UiEffect::Exit(StopReason::Quit)),
@@ -442,7 +439,7 @@ impl Ui {
         Some(UiEffect::Nothing)
     }
 
-    /// Takes an answer of a node.
+    /// Handles a node's reply to a request.
     pub fn on_reply(&mut self, reply: &NodeReply, now: Timestamp) {
         if let Some(reaction) = self.dialog.as_mut().and_then(|dialog| dialog.take(reply)) {
             if let DialogEffect::Finish(outcome) = reaction {
@@ -458,7 +455,7 @@ impl Ui {
     }
 
     #[expect(clippy::wildcard_enum_match_arm, reason = "only clicks and the wheel mean something")]
-    /// Takes a click or a turn of the wheel.
+    /// Handles a click or the mouse wheel.
     pub fn on_mouse(&mut self, event: MouseEvent, now: Timestamp) -> UiEffect {
         let sideways = |code| KeyEvent::new(code, KeyModifiers::NONE);
         let is_shifted = event.modifiers.contains(KeyModifiers::SHIFT);
@@ -518,12 +515,13 @@ impl Ui {
         }
     }
 
-    /// Says something for a while.
+    /// Shows a message for `span`.
     pub fn show_message_for(&mut self, words: String, span: Duration, now: Timestamp) {
         self.message = Some((words, now.plus(span)));
     }
 
-    /// Asks for everything, and says so: nothing else would show that the key did something.
+    /// Requests a full sample of every node, with a message: the screen would otherwise show no effect of the
+    /// key.
     fn refresh(&mut self, now: Timestamp) -> UiEffect {
         let is_down = |link: &Link| matches!(link, Link::Down { .. });
         let down = self.live.fleet.nodes.iter().filter(|node| is_down(&node.link)).count();
@@ -554,7 +552,7 @@ impl Ui {
         }
     }
 
-    /// Goes back where the view itself has nowhere to go.
+    /// Clears the filter, or else goes back to the previous view.
     fn back(&mut self, now: Timestamp) {
         if self.filter.is_empty() {
             self.navigation.back(self.frozen.as_ref().unwrap_or(&self.live));
@@ -563,12 +561,12 @@ impl Ui {
         }
     }
 
-    /// Returns the job that is looked at.
+    /// Returns the job whose details are shown.
     pub fn watched_job(&self) -> Option<JobId> {
         if self.navigation.view != View::Job {
             return None;
         }
-        // A scheduler is asked about what it lists, and not about what processes tell of.
+        // Only jobs of the scheduler's list can be queried, not those known from processes.
         let list = self.picture().fleet.jobs.as_ref()?;
         match self.navigation.job(self.picture())? {
             JobSelection::Listed { job, .. } => list.job(&job.id).map(|job| job.id.clone()),
@@ -580,7 +578,7 @@ impl Ui {
         self.frozen.as_ref().unwrap_or(&self.live)
     }
 
-    /// Returns the keys of a question; those that the key table binds are shown as they are bound.
+    /// Returns the key hints of a dialog, with the keys as they are bound.
     fn dialog_hints(&self, dialog: &Dialog) -> Vec<(String, &'static str)> {
         let mut hints = dialog.hints();
         if let (Dialog::Setup(setup), Some(key)) = (dialog, self.keys.key_text_of("save"))
@@ -591,7 +589,7 @@ impl Ui {
         hints
     }
 
-    /// Returns the keys that do something here.
+    /// Returns the key hints of the bottom line.
     fn hints(&self) -> Vec<(String, &'static str)> {
         let word = |action: &KeyAction, usual: &'static str| {
             let KeyAction::View(deed) = action else { return Some(usual) };
@@ -600,12 +598,12 @@ impl Ui {
         self.keys.hints(self.navigation.view, word)
     }
 
-    /// Returns what was drawn last.
+    /// Returns the lines of the last frame.
     pub fn drawn(&self) -> &[Line] {
         &self.drawn
     }
 
-    /// Draws the screen.
+    /// Draws a frame.
     pub fn draw(&mut self, now: Timestamp, buffer: &mut Buffer) {
         let area: Rect = buffer.area;
         let focus = self.focus();

@@ -1,4 +1,4 @@
-//! Events: what happened, on every node, the newest on top.
+//! The events view: events of all nodes, newest first.
 
 use std::sync::Arc;
 
@@ -21,34 +21,34 @@ use changes::{EventSummary, Severity};
 use event_log::EventLog;
 use rows::{EventRow, EventRows};
 
-/// Where one is among them, and what was noticed.
+/// The view's cursor, scroll position and log of noticed events.
 #[derive(Clone, Debug, Default)]
 pub struct State {
     log: EventLog,
-    /// What is unfolded.
+    /// The event whose occurrences are unfolded.
     open: Option<EventSummary>,
     at: Option<RowIdentity>,
     window: Viewport,
-    /// The rows, and what they were made of.
+    /// The cached rows.
     rows: Option<RowCache>,
 }
 
-/// Rows, and what they were made of: what devices told, the version of the log, what is unfolded.
+/// Cached rows and their cache key: device events, version of the log, unfolded event.
 type RowCache = (Arc<DeviceEvents>, u64, Option<EventSummary>, Arc<EventRows>);
 
-/// What a row is, whatever stands above it.
+/// Identifies a row independently of its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct RowIdentity {
     summary: EventSummary,
-    /// One of those that the row stands for.
+    /// The node and device of an unfolded occurrence; `None` for the row of the whole group.
     part: Option<(NodeName, Option<Arc<str>>)>,
 }
 
-/// What only this view understands.
+/// Actions of this view only: none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {}
 
-/// Does what was asked.
+/// Performs an action that all views share.
 pub(crate) fn act(
     scene: RenderContext<'_>,
     navigation: &mut Navigation,
@@ -79,7 +79,7 @@ pub(crate) fn act(
     ViewEffect::Handled
 }
 
-/// Does what only this view understands.
+/// Performs an action of this view only.
 pub(crate) fn act_own(
     _scene: RenderContext<'_>,
     _navigation: &mut Navigation,
@@ -88,7 +88,7 @@ pub(crate) fn act_own(
     match own {}
 }
 
-/// Opens the node of a row, or unfolds it.
+/// Opens the node of the row, or unfolds the row.
 fn open(scene: RenderContext<'_>, navigation: &mut Navigation) -> ViewEffect {
     let place = &mut navigation.events;
     let rows = place.settle(scene);
@@ -112,12 +112,12 @@ fn identity(row: &EventRow) -> RowIdentity {
 }
 
 impl State {
-    /// Takes note of what happened between two pictures.
+    /// Logs the events between two snapshots.
     pub(crate) fn record_changes(&mut self, before: &FleetView, after: &FleetView) {
         self.log.add(changes::changes(before, after));
     }
 
-    /// Returns the rows, worked out once for a picture.
+    /// Returns the rows, cached until the snapshot, the log or the unfolded event changes.
     fn settle(&mut self, scene: RenderContext<'_>) -> Arc<EventRows> {
         let told = scene.picture.told();
         if let Some((known, version, open, rows)) = &self.rows
@@ -132,7 +132,7 @@ impl State {
         rows
     }
 
-    /// Returns the row one is on; that which stands for it when it is gone, and else the first.
+    /// Returns the position of the selected row. If it is gone, falls back to its group, then row 0.
     fn position(&mut self, scene: RenderContext<'_>) -> usize {
         let rows = self.settle(scene);
         let Some(wanted) = &self.at else { return 0 };
@@ -150,12 +150,12 @@ impl State {
 
     fn go(&mut self, scene: RenderContext<'_>, row: usize) {
         let rows = self.settle(scene);
-        // On the first row one stays at the top, whatever comes.
+        // The cursor on the first row stays there when new events arrive above it.
         self.at = rows.list.get(row).filter(|_| row > 0).map(identity);
     }
 }
 
-/// Returns the rows in sight, below their titles.
+/// Returns the title line and the visible rows.
 pub(crate) fn lines(
     scene: RenderContext<'_>,
     navigation: &mut Navigation,
@@ -197,7 +197,7 @@ fn empty_lines(picture: &FleetView, width: u16, height: usize) -> Vec<Line> {
         .collect()
 }
 
-/// Widths of the columns; 0 for one that has no room.
+/// Widths of the columns; 0 for a column that does not fit.
 #[derive(Clone, Copy, Debug, Default)]
 struct Columns {
     time: u16,
@@ -207,11 +207,11 @@ struct Columns {
     devices: u16,
 }
 
-/// The sign of how much it matters, and the gap behind it.
+/// Columns of the severity marker and the gap after it.
 const MARK_WIDTH: u16 = 2;
 
 impl Columns {
-    /// Gives room to columns in the order of their worth; what happened needs the most.
+    /// Fits columns into `width`, most important first; the event text needs the most room.
     fn fit(rows: &EventRows, width: u16) -> Self {
         let (nodes, devices) = rows.widths;
         let mut columns =
@@ -293,7 +293,7 @@ impl Columns {
     }
 }
 
-/// Writes the time of day, or the day when that was another one.
+/// Returns the time of day, or the date if the event is not from today.
 fn time_text(scene: RenderContext<'_>, at: Timestamp) -> String {
     let zoned = |at: Timestamp| {
         let moment = jiff::Timestamp::from_microsecond(at.as_micros()).ok()?;

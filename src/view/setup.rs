@@ -1,6 +1,6 @@
-//! The setup pages: what can be set while gtop runs, changed by arrows or typed, seen at once.
+//! The setup pages: settings that can be changed while gtop runs, by arrow keys or by typing.
 //!
-//! Knows names and texts only; what they mean, and whether they may be, others say.
+//! Knows only names and texts; the settings' owner validates and applies them.
 
 use crate::view::column_spec::ColumnSpec;
 use crate::view::input::{Key, NamedKey};
@@ -11,76 +11,74 @@ use checklist::{Checklist, ChecklistEvent};
 
 mod checklist;
 
-/// Longest text that can be typed, in bytes.
+/// Maximum length of a typed value, in bytes.
 const MAX_VALUE_LENGTH: usize = 400;
-/// Rows the pages take at most, with their tabs and what is said of the row under the cursor.
+/// Maximum rows of the pages, including tabs and help text.
 const MAX_ROWS: usize = 13;
 
-/// Something that can be set.
+/// One setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SetupEntry {
-    /// Its name in settings.
+    /// Name in the config file.
     pub name: &'static str,
-    /// What it is set to, as it is typed.
+    /// Current value, as it would be typed.
     pub value: String,
-    /// Values the arrows go through.
+    /// Values that the arrow keys cycle through.
     pub steps: Vec<&'static str>,
-    /// Anything else may be typed.
+    /// True if other values than `steps` may be typed.
     pub is_typed: bool,
-    /// It is a choice among these columns.
+    /// Columns to choose from; empty if the setting is no column list.
     pub headings: &'static [ColumnSpec],
-    /// What it does, or what its value means.
+    /// What the setting does, or what its value means.
     pub help: String,
-    /// Where the value comes from.
+    /// Where the value comes from, such as `default`.
     pub origin: String,
-    /// It was changed and not saved.
+    /// True if it was changed and not saved.
     pub is_changed: bool,
 }
 
-/// Some that belong together.
+/// A page of related settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SetupPage {
-    /// Its title.
     pub title: &'static str,
-    /// What it holds.
     pub entries: Vec<SetupEntry>,
 }
 
-/// The pages, and where one is in them.
+/// The pages, with the current page, row and input.
 #[derive(Clone, Debug, Default)]
 pub struct Setup {
     pages: Vec<SetupPage>,
     page: usize,
     row: usize,
-    /// A value that is being typed.
+    /// The input line, while a value is typed.
     editor: Option<LineEditor>,
-    /// Columns that are being ticked.
+    /// The checklist, while columns are chosen.
     ticking: Option<Checklist>,
 }
 
-/// What a key did.
+/// Result of a key press.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SetupEvent {
-    /// The pages are still open.
+    /// The pages stay open.
     Nothing,
-    /// They were closed.
+    /// The pages were closed.
     Closed,
-    /// This is to be set to that.
+    /// A setting is to be changed: name and new value.
     Change(&'static str, String),
 }
 
 impl Setup {
-    /// Begins on the first page.
+    /// Opens the first page.
     pub fn new(pages: Vec<SetupPage>) -> Self {
         Self { pages, ..Self::default() }
     }
 
-    /// Takes what is set now, and stays where one is.
+    /// Updates the values; the page and row stay.
     pub fn renew(&mut self, now: &Self) {
         self.pages.clone_from(&now.pages);
     }
 
-    /// Lets a value that cannot be so be typed again, where one is still at its setting.
+    /// Reopens the input with a rejected value, if the cursor is still on its setting.
     pub fn refuse(&mut self, name: &str, text: &str) {
         let is_here = self.entry().is_some_and(|entry| entry.name == name && entry.is_typed);
         if is_here && self.ticking.is_none() {
@@ -88,7 +86,7 @@ impl Setup {
         }
     }
 
-    /// Says whether a value is being typed, which then takes every key.
+    /// Returns true while a value is typed; all keys then go to the input line.
     pub fn is_typing(&self) -> bool {
         self.editor.is_some()
     }
@@ -102,7 +100,6 @@ impl Setup {
     }
 
     #[expect(clippy::wildcard_enum_match_arm, reason = "most keys mean nothing here")]
-    /// Takes a key.
     pub fn press(&mut self, key: Key) -> SetupEvent {
         if self.editor.is_some() {
             return self.on_editor_key(key);
@@ -172,7 +169,7 @@ impl Setup {
         self.row = 0;
     }
 
-    /// Goes to the next value, or the one before, around the ends.
+    /// Sets the next or previous value, wrapping at the ends.
     fn cycle_value(&mut self, is_forward: bool) -> SetupEvent {
         let Some(entry) = self.entry() else { return SetupEvent::Nothing };
         let count = entry.steps.len();
@@ -216,7 +213,7 @@ impl Setup {
         SetupEvent::Change(entry.name, value)
     }
 
-    /// Returns its lines: tabs, the rows in sight, and what the one under the cursor does.
+    /// Returns the lines: tabs, visible rows and the help text of the selected row.
     pub(crate) fn lines(&self, width: u16, most: usize) -> Vec<Line> {
         let most = most.min(MAX_ROWS);
         let mut lines = vec![self.tabs(width)];
@@ -258,7 +255,7 @@ impl Setup {
         line.cut(width)
     }
 
-    /// Returns the keys that do something here.
+    /// Returns the key hints for the current state.
     pub fn hints(&self) -> &'static [(&'static str, &'static str)] {
         if self.editor.is_some() {
             return &[("Enter", "set"), ("Esc", "cancel")];
@@ -285,7 +282,7 @@ impl Setup {
     }
 }
 
-/// Writes what something does over two lines at most.
+/// Wraps a help text into two lines at most.
 fn help(text: &str, width: u16) -> Vec<Line> {
     let mut lines = vec![Line::new()];
     for word in text.split(' ') {

@@ -1,4 +1,4 @@
-//! Users: who holds how much of the fleet, and where.
+//! The users view: one row per user with its devices, memory, power and jobs; a row unfolds into nodes.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use rows::{UserRow, UserRows};
 pub(crate) use table::HEADINGS;
 use usage::User;
 
-/// The columns by which users are sorted.
+/// The columns that the table can be sorted by.
 pub(crate) const COLUMNS: [SortColumn; 9] = [
     SortColumn { name: "user", letter: 'u', label: "name" },
     SortColumn { name: "devices", letter: 'd', label: "devices held" },
@@ -34,22 +34,22 @@ pub(crate) const COLUMNS: [SortColumn; 9] = [
     SortColumn { name: "procs", letter: 'p', label: "processes" },
 ];
 
-/// Where one is among them.
+/// The view's sort order, cursor and scroll position.
 #[derive(Clone, Debug)]
 pub struct State {
     pub(crate) order: SortOrder,
-    /// Whose nodes and processes are unfolded.
+    /// The user whose nodes and processes are unfolded.
     open: Option<User>,
     at: Option<RowIdentity>,
     window: Viewport,
-    /// The rows, and what they were made of.
+    /// The cached rows.
     rows: Option<RowCache>,
 }
 
-/// Rows, and what they were made of: the users, their order, who is unfolded.
+/// Cached rows and their cache key: users, sort order, unfolded user.
 type RowCache = (Arc<Users>, SortOrder, Option<User>, Arc<UserRows>);
 
-/// What a row is, whatever stands above it.
+/// Identifies a row independently of its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct RowIdentity {
     user: User,
@@ -69,11 +69,11 @@ impl Default for State {
     }
 }
 
-/// What only this view understands.
+/// Actions of this view only: none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {}
 
-/// Does what was asked.
+/// Performs an action that all views share.
 pub(crate) fn act(
     scene: RenderContext<'_>,
     navigation: &mut Navigation,
@@ -106,7 +106,7 @@ pub(crate) fn act(
     ViewEffect::Handled
 }
 
-/// Does what only this view understands.
+/// Performs an action of this view only.
 pub(crate) fn act_own(
     _scene: RenderContext<'_>,
     _navigation: &mut Navigation,
@@ -115,7 +115,7 @@ pub(crate) fn act_own(
     match own {}
 }
 
-/// Unfolds a user, or opens the node of a row.
+/// Unfolds or folds a user, or opens the node of the row.
 fn open(scene: RenderContext<'_>, navigation: &mut Navigation) -> ViewEffect {
     let place = &mut navigation.users;
     let rows = place.settle(scene);
@@ -139,7 +139,7 @@ fn open(scene: RenderContext<'_>, navigation: &mut Navigation) -> ViewEffect {
 }
 
 impl State {
-    /// Returns the rows, worked out once for a picture and an order.
+    /// Returns the rows, cached until the data, the sort order or the unfolded user changes.
     fn settle(&mut self, scene: RenderContext<'_>) -> Arc<UserRows> {
         let usage = scene.picture.crew();
         if let Some((known, order, open, rows)) = &self.rows
@@ -153,7 +153,7 @@ impl State {
         rows
     }
 
-    /// Returns the row one is on; that of its node or user when it is gone, and else the first.
+    /// Returns the position of the selected row. If it is gone, falls back to its node, its user, then row 0.
     fn position(&mut self, scene: RenderContext<'_>) -> usize {
         let rows = self.settle(scene);
         self.at.as_ref().map_or(0, |identity| rows.position(scene, identity))
@@ -170,7 +170,7 @@ impl State {
     }
 }
 
-/// Returns the sum of all, then one line a user.
+/// Returns the lines of the view: the summary, then one row per user.
 pub(crate) fn lines(
     scene: RenderContext<'_>,
     navigation: &mut Navigation,

@@ -1,4 +1,4 @@
-//! Keys of the view of events.
+//! Key bindings of the events view.
 
 use super::{Binding, KeyAction};
 use crate::view::{Key, View};

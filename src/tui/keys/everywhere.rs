@@ -1,4 +1,4 @@
-//! Keys that mean the same in every view that gives them no meaning of its own.
+//! Key bindings of all views, unless a view binds the key itself.
 
 use super::{Binding, KeyAction, hint};
 use crate::view::{CommonAction, Key, Movement, NamedKey, View, ViewAction, processes};

@@ -1,4 +1,4 @@
-//! Keys of the view of fleet.
+//! Key bindings of the fleet view.
 
 use super::{Binding, KeyAction, hint};
 use crate::view::{CommonAction, Key, NamedKey, ViewAction, fleet};

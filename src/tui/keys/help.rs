@@ -1,21 +1,20 @@
-//! The help page: every key, and what the signs mean.
+//! The help page: all keys, and the legend of colours and symbols.
 
 use super::{Keymap, TABLES, keys_text};
 use crate::tui::theme::Palette;
 use crate::view::{Line, Tone, View};
 
-/// From this width on, help stands in two columns.
+/// Width from which the help page has two columns.
 const TWO_COLUMN_WIDTH: u16 = 110;
-/// Columns of keys and signs.
+/// Columns for keys and symbols.
 const KEY_WIDTH: u16 = 12;
 
-/// Returns the keys of the help page itself.
+/// Returns the key hints of the help page.
 pub(crate) fn hints() -> Vec<(String, &'static str)> {
     vec![("↑ ↓".to_owned(), "scroll"), ("Esc".to_owned(), "close")]
 }
 
-/// Returns what is in sight of the page from a line on, and the line that has become of it: the page
-/// ends at the bottom of the screen.
+/// Returns the visible lines from line `top` on, and `top` limited so that the last line is at the bottom.
 pub(crate) fn scroll_page(page: Vec<Line>, top: usize, rows: usize) -> (Vec<Line>, usize) {
     let top = top.min(page.len().saturating_sub(rows));
     let below = page.len().saturating_sub(top + rows);
@@ -29,7 +28,7 @@ pub(crate) fn scroll_page(page: Vec<Line>, top: usize, rows: usize) -> (Vec<Line
     (shown, top)
 }
 
-/// Returns the page; the view one is in comes first.
+/// Returns the help page; the current view's keys come first.
 pub(crate) fn page(keys: &Keymap, view: View, palette: Palette, width: u16) -> Vec<Line> {
     let column = if width < TWO_COLUMN_WIDTH { width } else { (width / 2).saturating_sub(1) };
     let section = |wanted: Option<View>| section(keys, wanted, column);
@@ -69,7 +68,7 @@ pub(crate) fn page(keys: &Keymap, view: View, palette: Palette, width: u16) -> V
 fn section(keys: &Keymap, wanted: Option<View>, width: u16) -> Vec<Line> {
     let mut lines = vec![Line::of(wanted.map_or("Everywhere", View::title), Tone::Strong)];
     for (rows, (_, table)) in keys.keys.iter().zip(TABLES).filter(|(_, (own, _))| *own == wanted) {
-        // What no key does, nobody needs to know.
+        // Unbound actions are left out.
         for (own, binding) in rows.iter().zip(table).filter(|(own, _)| !own.is_empty()) {
             lines.extend(entry((&keys_text(own), Tone::Accent), binding.help, width));
         }
@@ -77,7 +76,7 @@ fn section(keys: &Keymap, wanted: Option<View>, width: u16) -> Vec<Line> {
     if lines.len() == 1 { Vec::new() } else { lines }
 }
 
-/// Returns what a key or a sign means, on as many lines as it takes.
+/// Returns the lines for one key or symbol.
 fn entry((key_text, tone): (&str, Tone), meaning: &str, width: u16) -> Vec<Line> {
     let room = usize::from(width.saturating_sub(KEY_WIDTH + 3)).max(1);
     let mut texts: Vec<String> = vec![String::new()];

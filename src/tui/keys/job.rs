@@ -1,4 +1,4 @@
-//! Keys of the view of a job.
+//! Key bindings of the job view.
 
 use super::{Binding, KeyAction, hint, pair};
 use crate::view::{Key, NamedKey, View, ViewAction, job};

@@ -1,4 +1,4 @@
-//! Keys of the view of a node.
+//! Key bindings of the node view.
 
 use super::{Binding, KeyAction, hint, pair};
 use crate::model::Signal;

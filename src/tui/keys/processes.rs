@@ -1,4 +1,4 @@
-//! Keys of the view of processes.
+//! Key bindings of the processes view.
 
 use super::{Binding, KeyAction, hint, pair};
 use crate::model::Signal;

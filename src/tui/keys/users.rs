@@ -1,4 +1,4 @@
-//! Keys of the view of users.
+//! Key bindings of the users view.
 
 use super::{Binding, KeyAction};
 use crate::view::{CommonAction, Key, View, ViewAction};

@@ -1,13 +1,13 @@
-//! The colours of each theme: which stands for which tone.
+//! The colours of each palette for each tone.
 
 use ratatui::style::{Color, Modifier, Style};
 
 use super::{ColourDepth, Palette};
 use crate::view::Tone;
 
-/// The tones that differ from theme to theme, as fixed colours of the 256.
+/// The tones that differ between palettes, as fixed colours of the 256.
 ///
-/// A text has a contrast of 4.5 : 1 to whatever it may stand on, and what is filled one of 3 : 1.
+/// Text has a contrast of at least 4.5:1 to every background it may be drawn on, bars at least 3:1.
 struct Colours {
     faint: u8,
     accent: u8,
@@ -15,7 +15,7 @@ struct Colours {
     fill: LoadColours,
 }
 
-/// The colours of loads and of trouble.
+/// The colours of load levels and faults.
 struct LoadColours {
     low: u8,
     mid: u8,
@@ -72,8 +72,8 @@ const fn colours(palette: Palette) -> &'static Colours {
     }
 }
 
-/// Returns the style of a text among 256 colours. What stands out without a meaning of its own is
-/// bold in the terminal's own colour, which suits whatever it stands on.
+/// Returns the style of text with 256 colours. Emphasis without a meaning of its own is bold in the
+/// terminal's default colour, which is legible on every background.
 pub(super) fn text_256(palette: Palette, tone: Tone) -> Style {
     let of = colours(palette);
     let colour = |index: u8| Style::new().fg(Color::Indexed(index));
@@ -91,7 +91,7 @@ pub(super) fn text_256(palette: Palette, tone: Tone) -> Style {
     }
 }
 
-/// Returns the style of a bar, a graph or a level among 256 colours: they are heavier than letters.
+/// Returns the style of a bar, graph or level with 256 colours; filled areas need fainter colours than text.
 pub(super) fn bar_256(palette: Palette, tone: Tone) -> Style {
     let of = &colours(palette).fill;
     let colour = |index: u8| Style::new().fg(Color::Indexed(index));
@@ -105,7 +105,7 @@ pub(super) fn bar_256(palette: Palette, tone: Tone) -> Style {
     }
 }
 
-/// Where trouble has the colour of something else nearly, its weight tells it.
+/// Adds weight to faults in palettes where their colour is close to another one.
 fn emphasized(palette: Palette, style: Style) -> Style {
     match palette {
         Palette::Dark | Palette::Light | Palette::Mono => style,
@@ -115,11 +115,11 @@ fn emphasized(palette: Palette, style: Style) -> Style {
     }
 }
 
-/// Returns the style of a tone among the terminal's own 16 colours.
+/// Returns the style of a tone with the terminal's 16 colours.
 pub(super) fn any_16(palette: Palette, tone: Tone) -> Style {
     let named = |colour| Style::new().fg(colour);
     let bold = |colour| named(colour).add_modifier(Modifier::BOLD);
-    // The bright black of some terminals is the colour of their background.
+    // In some terminals bright black is the background colour.
     let grey = Style::new().add_modifier(Modifier::DIM);
     let (yellow, red) = (Color::Yellow, Color::Red);
     let (blue, bright) = (Color::Blue, Color::LightBlue);
@@ -157,7 +157,7 @@ pub(super) fn any_16(palette: Palette, tone: Tone) -> Style {
     }
 }
 
-/// Without colours the length of a bar says it all; what is wrong stands out by weight.
+/// Returns the style of a tone without colours: the length of a bar says enough; faults stand out by weight.
 pub(super) fn any_mono(tone: Tone) -> Style {
     match tone {
         Tone::Plain | Tone::Low | Tone::Mid | Tone::High => Style::new(),
@@ -168,7 +168,7 @@ pub(super) fn any_mono(tone: Tone) -> Style {
     }
 }
 
-/// The colours a bar goes through: few steps among 256, and what lies between three of them in 24 bits.
+/// The colours of a gradient bar: a few steps with 256 colours, interpolated between three with 24 bits.
 struct Gradient {
     steps: [u8; 6],
     stops: [[f32; 3]; 3],
@@ -199,7 +199,7 @@ const RED_LIGHT: Gradient = Gradient {
     stops: [[95.0, 135.0, 0.0], [165.0, 125.0, 0.0], [215.0, 0.0, 0.0]],
 };
 
-/// Returns the style of a part of a bar, 0 to 1 from its start.
+/// Returns the style of a gradient bar at `part` of its length, 0 to 1.
 pub(super) fn gradient(palette: Palette, depth: ColourDepth, part: f32) -> Style {
     let part = if part.is_finite() { part.clamp(0.0, 1.0) } else { 0.0 };
     let gradient_colours = match palette {

@@ -1,7 +1,7 @@
-//! What happened between two pictures: nodes lost and back, sources and devices in trouble, throttling,
-//! jobs that begin and end.
+//! Derives events from two consecutive snapshots: nodes lost and reconnected, sources and devices that fail
+//! or recover, throttling, jobs that start and end.
 //!
-//! What drivers tell by themselves (Xid and the like) stands in the nodes already.
+//! Events that drivers report themselves, such as Xids, are already in the nodes.
 
 use std::cell::LazyCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,41 +15,39 @@ use crate::time::Timestamp;
 use crate::view::fleet_view::{FleetView, device_fault};
 use crate::view::node_status::NodeStatus;
 
-/// Something that happened.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ObservedEvent {
     /// When it was noticed.
     pub(crate) at: Timestamp,
-    /// Where; a job begins on many nodes at once.
+    /// The nodes concerned; a job starts on many nodes at once.
     pub(crate) nodes: Vec<NodeName>,
-    /// To which device.
+    /// UUID of the device, if one is concerned.
     pub(crate) device: Option<Arc<str>>,
     pub(crate) summary: EventSummary,
 }
 
-/// What happened; the same words are the same thing, wherever.
+/// Severity and text; events with the same text are grouped, whatever their nodes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct EventSummary {
     pub(crate) severity: Severity,
     pub(crate) words: Arc<str>,
 }
 
-/// How much it matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Severity {
     /// Something is broken.
     Error,
-    /// Something to look at.
+    /// Something needs attention.
     Warning,
-    /// Something is over, or well again.
+    /// A problem is over.
     Recovery,
-    /// The course of things.
+    /// Normal operation.
     Info,
 }
 
-/// Returns what happened from one picture to the next.
+/// Returns the events between two snapshots.
 ///
-/// Nodes that are the same object have not changed, and only their age is judged.
+/// Nodes behind the same `Arc` have not changed, so only their age is compared.
 pub(crate) fn changes(before: &FleetView, after: &FleetView) -> Vec<ObservedEvent> {
     let mut all = Changes { at: after.now, found: Vec::new() };
     let named = LazyCell::new(|| -> BTreeMap<&NodeName, &Arc<Node>> {
@@ -103,7 +101,7 @@ impl Changes {
         });
     }
 
-    /// Whether numbers stopped arriving or arrive again, while the session stands.
+    /// Reports when samples stop or resume arriving while the connection stays up.
     fn age(&mut self, old: &Node, new: &Node, then: Timestamp) {
         if old.link != Link::Up || new.link != Link::Up || new.source_fault().is_some() {
             return;
@@ -212,7 +210,7 @@ impl Changes {
         }
     }
 
-    /// Jobs that no scheduler lists begin and end with their processes.
+    /// Reports the start and end of jobs that no scheduler lists, judged by their processes.
     fn unlisted_jobs(&mut self, old: &Node, new: &Node, listed: &BTreeSet<&JobId>) {
         let tells = |node: &Node| {
             let mut lists = node.sources.iter().filter(|state| state.source.is_processes());
@@ -221,7 +219,7 @@ impl Changes {
         if new.link != Link::Up || !tells(old) || !tells(new) {
             return;
         }
-        // Nearly always they are the same, and in the same order.
+        // Fast path: nearly always the same jobs in the same order.
         if jobs_of(old).eq(jobs_of(new)) {
             return;
         }
@@ -264,7 +262,7 @@ impl Changes {
     }
 }
 
-/// What may slow a device down, beyond its ordinary limit.
+/// A cause of throttling beyond the ordinary limits: its name, and the test for it.
 type SlowdownCause = (&'static str, fn(Throttle) -> bool);
 const SLOWDOWN_CAUSES: [SlowdownCause; 3] = [
     ("thermal", Throttle::is_thermal),
@@ -321,7 +319,7 @@ mod tests {
         FleetView::new(Fleet::new(vec![Arc::new(node)].into()), at(second))
     }
 
-    /// What is told when one node becomes the other, a second later.
+    /// Returns the event texts when a node changes from `before` to `after` within a second.
     fn told(before: Node, after: Node) -> Vec<String> {
         let found = changes(&picture(before, 100), &picture(after, 101));
         assert!(found.iter().all(|one| one.at == at(101)));
@@ -361,7 +359,7 @@ mod tests {
             (down, &["silent"], &["reconnected"]),
             (stuck, &["stuck: nvml.processes"], &["nvml.processes recovered"]),
             (hot, &["throttled: thermal"], &["no longer throttled: thermal"]),
-            // What is not known has neither begun nor ended.
+            // An unknown value neither begins nor ends anything.
             (unsaid, &[], &[]),
             (lost, &["device lost"], &["device recovered"]),
             (errors, &["uncorrected memory error"], &[]),
@@ -414,9 +412,9 @@ mod tests {
         let found = told(list(&["1", "2"], Some(1)), list(&["2", "3"], Some(2)));
         let wanted = ["job 3 started · x of alice", "job 1 ended · x of alice"];
         assert_eq!(found, wanted.map(|words| (words.to_owned(), 2)));
-        // The first list tells of no beginnings.
+        // The first job list starts no jobs.
         assert_eq!(told(list(&[], None), list(&["1"], Some(1))), []);
-        // While the scheduler is asked how a job ended, it waits to be told, and is told once.
+        // A job's end is reported once, after the scheduler has reported its outcome.
         let left = |outcome: Option<JobOutcome>| {
             let job = list(&["1"], Some(1)).jobs[0].clone();
             let ended = outcome.map(|outcome| (job.id.clone(), outcome)).into_iter().collect();

@@ -1,4 +1,4 @@
-//! What happened lately, like things at one place counted; the oldest are forgotten.
+//! The log of events that gtop noticed: repeated events are counted, and the oldest are dropped.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,18 +7,17 @@ use crate::model::NodeName;
 use crate::time::Timestamp;
 use crate::view::events::changes::{EventSummary, ObservedEvent};
 
-/// So many different things at different places are remembered.
+/// Maximum number of entries: different events, or the same event on different nodes or devices.
 const MAX_ENTRIES: usize = 1_000;
 
-/// The log.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct EventLog {
     entries: BTreeMap<LogKey, Occurrences>,
-    /// Grows with each change.
+    /// Incremented with each change.
     pub(crate) version: u64,
 }
 
-/// What happened, and where first.
+/// Key of an entry: the event, and its first node and device.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct LogKey {
     summary: EventSummary,
@@ -26,7 +25,7 @@ struct LogKey {
     device: Option<Arc<str>>,
 }
 
-/// When, and on which nodes the last time.
+/// Time and nodes of the last occurrence, and the number of occurrences.
 #[derive(Clone, Debug)]
 struct Occurrences {
     at: Timestamp,
@@ -34,20 +33,20 @@ struct Occurrences {
     nodes: Vec<NodeName>,
 }
 
-/// One thing at one place.
+/// One logged event on one node or device.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct LogEntry {
     pub(crate) summary: EventSummary,
     pub(crate) nodes: Vec<NodeName>,
     pub(crate) device: Option<Arc<str>>,
-    /// The last time.
+    /// Time of the last occurrence.
     pub(crate) at: Timestamp,
-    /// How often.
+    /// Number of occurrences.
     pub(crate) count: u64,
 }
 
 impl EventLog {
-    /// Takes what happened.
+    /// Adds events, then drops the oldest entries beyond `MAX_ENTRIES`.
     pub(crate) fn add(&mut self, events: Vec<ObservedEvent>) {
         if events.is_empty() {
             return;
@@ -73,7 +72,7 @@ impl EventLog {
         }
     }
 
-    /// Returns what it holds, in no order of time.
+    /// Returns the entries, not sorted by time.
     pub(crate) fn entries(&self) -> impl Iterator<Item = LogEntry> {
         self.entries.iter().map(|(key, times)| LogEntry {
             summary: key.summary.clone(),

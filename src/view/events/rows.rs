@@ -1,4 +1,4 @@
-//! Events in rows: the same thing at many places is one row, the newest on top.
+//! Builds the rows of the events view: equal events on many nodes are one row, newest first.
 
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
@@ -13,15 +13,15 @@ use crate::view::fleet_view::FleetView;
 use crate::view::line::UNKNOWN;
 use crate::view::node_status::label;
 
-/// Xids that an application mostly brings about itself.
+/// Xids that are mostly caused by the application, not by the device.
 const APPLICATION_XIDS: [u64; 4] = [13, 31, 43, 45];
 
-/// What the devices of a picture have told.
+/// The events that devices of a snapshot reported.
 #[derive(Debug, Default)]
 pub(crate) struct DeviceEvents(Vec<LogEntry>);
 
 impl DeviceEvents {
-    /// Gathers it.
+    /// Collects the events, each machine once.
     pub(crate) fn build(picture: &FleetView) -> Self {
         let machines = picture.nodes().filter(|one| !picture.fleet.same_as.contains_key(&one.name));
         let all = machines.flat_map(|node| {
@@ -51,24 +51,22 @@ fn summary(event: &Event) -> EventSummary {
     EventSummary { severity, words: words.into() }
 }
 
-/// One row.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct EventRow {
     pub(crate) summary: EventSummary,
-    /// The last time.
+    /// Time of the last occurrence.
     pub(crate) at: Timestamp,
     pub(crate) count: u64,
-    /// The nodes, folded.
+    /// The nodes, as a folded node set.
     pub(crate) nodes: String,
-    /// What the devices are called; empty when it was no device, or those of several nodes.
+    /// Labels of the devices; empty if none is concerned, or if there are several nodes.
     pub(crate) devices: String,
-    /// Where to go from here; none for a row that unfolds.
+    /// The node and device to open; `None` for a row that unfolds.
     pub(crate) place: Option<(NodeName, Option<Arc<str>>)>,
-    /// It is one of those that another row stands for.
+    /// True for a single occurrence below its group's row.
     pub(crate) is_detail: bool,
 }
 
-/// All rows.
 #[derive(Debug, Default)]
 pub(crate) struct EventRows {
     pub(crate) list: Vec<EventRow>,
@@ -77,7 +75,7 @@ pub(crate) struct EventRows {
 }
 
 impl EventRows {
-    /// Puts together what a picture shows of both; one thing may be unfolded.
+    /// Builds the rows from device events and the log; the occurrences of the event `open` are unfolded.
     pub(crate) fn of(
         picture: &FleetView,
         told: &DeviceEvents,
@@ -90,7 +88,7 @@ impl EventRows {
             let takes = |names: &BTreeSet<&NodeName>| {
                 entry.nodes.is_empty() || entry.nodes.iter().any(|name| names.contains(name))
             };
-            // A frozen picture shows nothing of what came after it.
+            // A frozen view shows no later events.
             entry.at <= picture.now && shown.as_ref().is_none_or(takes)
         };
         let mut groups: BTreeMap<EventSummary, Vec<LogEntry>> = BTreeMap::new();
@@ -126,7 +124,7 @@ impl EventRows {
     }
 }
 
-/// Finds nodes by their names.
+/// Looks up device labels by node name.
 struct DeviceNames<'a> {
     picture: &'a FleetView,
     places: BTreeMap<&'a NodeName, usize>,
@@ -138,7 +136,7 @@ impl<'a> DeviceNames<'a> {
         Self { picture, places }
     }
 
-    /// Returns what a device is called, as far as its node still has it.
+    /// Returns a device's label; a placeholder if the node no longer has the device.
     fn label(&self, node: &NodeName, uuid: &str) -> String {
         let node = self.places.get(node).and_then(|place| self.picture.fleet.nodes.get(*place));
         let found = node.and_then(|node| {

@@ -1,32 +1,32 @@
-//! The columns of one table, ticked in the order they are to stand in.
+//! The checklist that selects and orders the columns of a table.
 
 use crate::view::column_spec::ColumnSpec;
 use crate::view::input::{Key, NamedKey};
 use crate::view::line::{Line, Tone, width_of};
 use crate::view::navigation::{Movement, Viewport};
 
-/// Which columns are ticked, and where one is among them.
+/// The columns of a table, the selected ones and the cursor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Checklist {
     headings: &'static [ColumnSpec],
-    /// The names that are ticked, from left to right.
+    /// Names of the selected columns, from left to right.
     chosen: Vec<&'static str>,
     row: usize,
 }
 
-/// What a key did.
+/// Result of a key press.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ChecklistEvent {
-    /// Nothing that others must know of.
+    /// Nothing changed outside of the checklist.
     Nothing,
-    /// The list is done with.
+    /// The checklist was closed.
     Done,
-    /// The columns are these now, with commas; empty for as many as there is room for.
+    /// The selected columns, separated by commas; empty for as many as fit.
     Changed(String),
 }
 
 impl Checklist {
-    /// Begins with what is chosen.
+    /// Opens the checklist with the columns of a setting's value selected.
     pub(super) fn new(headings: &'static [ColumnSpec], value: &str) -> Self {
         let named = value.split(',').filter_map(|name| {
             let heading = headings.iter().find(|heading| heading.name == name.trim());
@@ -36,7 +36,6 @@ impl Checklist {
         Self { headings, chosen: named.collect(), row }
     }
 
-    /// Takes a key.
     #[expect(clippy::wildcard_enum_match_arm, reason = "most keys mean nothing here")]
     pub(super) fn press(&mut self, key: Key) -> ChecklistEvent {
         match key {
@@ -87,7 +86,7 @@ impl Checklist {
         self.chosen.iter().position(|name| *name == heading.name)
     }
 
-    /// Lets the column change places with its neighbour.
+    /// Swaps a selected column with its neighbour.
     fn move_column(&mut self, is_later: bool) -> ChecklistEvent {
         let at = self.headings.get(self.row).and_then(|heading| self.place(heading));
         let to = at.and_then(|at| if is_later { Some(at + 1) } else { at.checked_sub(1) });
@@ -100,7 +99,7 @@ impl Checklist {
         }
     }
 
-    /// Returns so many lines at most: a number stands at what is ticked, the first is the leftmost.
+    /// Returns at most `most` lines; a selected column shows its position, 1 is leftmost.
     pub(super) fn lines(&self, name: &str, width: u16, most: usize) -> Vec<Line> {
         let changed = match self.chosen.len() {
             0 => "auto: as many as fit".to_owned(),

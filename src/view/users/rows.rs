@@ -1,4 +1,4 @@
-//! The rows of the user list: users in their order, and below one of them its nodes and processes.
+//! Builds the rows of the users table: sorted users, with the nodes and processes of the unfolded one.
 
 use std::sync::Arc;
 
@@ -10,19 +10,18 @@ use crate::view::sort_order::SortOrder;
 use crate::view::users::RowIdentity;
 use crate::view::users::usage::{User, UserUsage, Users};
 
-/// One row.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum UserRow {
-    /// A user.
+    /// The row with a user's sums.
     User { user: User },
-    /// A node that he is on.
+    /// A node of the user: its index in `UserUsage::nodes` and in the fleet.
     Node { user: User, node_usage: usize, place: usize },
-    /// A process of his there, by its place among the node's uses.
+    /// A process of the user: the index of its node in the fleet, and of its use among the node's uses.
     Process { user: User, place: usize, at: usize, spot: RowId },
 }
 
 impl UserRow {
-    /// Says what it is.
+    /// Returns the row's identity, which stays the same when rows are reordered.
     pub(super) fn identity(&self, scene: RenderContext<'_>) -> RowIdentity {
         let name =
             |place: usize| scene.picture.fleet.nodes.get(place).map(|node| node.name.clone());
@@ -38,16 +37,15 @@ impl UserRow {
     }
 }
 
-/// All rows.
 #[derive(Debug)]
 pub(super) struct UserRows {
     pub(super) list: Vec<UserRow>,
-    /// The widest name.
+    /// Columns of the widest name, including the indent of nodes.
     pub(super) name: u16,
 }
 
 impl UserRows {
-    /// Puts them in order.
+    /// Builds the rows: users sorted by `order`, with the nodes and processes of the user `open`.
     pub(super) fn of(
         picture: &FleetView,
         usage: &Arc<Users>,
@@ -55,7 +53,7 @@ impl UserRows {
         open: Option<&User>,
     ) -> Self {
         let mut users: Vec<&(User, UserUsage)> = usage.entries.iter().collect();
-        // By name where the column does not decide; sorting keeps that.
+        // `entries` is sorted by name and the sort is stable: ties stay in that order.
         if order.column != "user" {
             users.sort_by(|(_, one), (_, other)| one.compare(other, order.column));
         }
@@ -85,7 +83,7 @@ impl UserRows {
         Self { list, name }
     }
 
-    /// Finds a row again; that of its node or its user when it is gone, and else the first.
+    /// Returns the position of a row. If it is gone, falls back to its node, its user, then row 0.
     pub(super) fn position(&self, scene: RenderContext<'_>, identity: &RowIdentity) -> usize {
         let is_node = |place: usize| {
             let node = scene.picture.fleet.nodes.get(place);

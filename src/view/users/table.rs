@@ -1,4 +1,4 @@
-//! The user list as lines: a sum on top, then columns that never move.
+//! Draws the users table: a summary above columns of fixed width.
 
 use crate::fleet::Node;
 use crate::model::Device;
@@ -14,19 +14,19 @@ use crate::view::users::COLUMNS;
 use crate::view::users::rows::{UserRow, UserRows};
 use crate::view::users::usage::{NodeUsage, User, UserUsage, Users};
 
-/// The mark of what can be unfolded, and the gap behind it.
+/// Columns of the fold marker and the gap after it.
 const MARK_WIDTH: u16 = 2;
 
-/// Widths of the columns, and which they are.
+/// The columns of the table that fit, and their widths.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Columns {
     name: u16,
     gap: u16,
-    /// Those that have room, from left to right: their places behind the name, and their widths.
+    /// Columns after the name, from left to right: position in `WIDTHS`, and width.
     shown: Vec<(usize, u16)>,
 }
 
-/// The columns; `user` stands first, whatever else is chosen.
+/// All columns of the table; `user` always comes first.
 pub(crate) const HEADINGS: [ColumnSpec; 10] = [
     ColumnSpec::new("user", "USER", "user", "the user, always there and in front").always(),
     ColumnSpec::new("devices", "DEVICES", "devices", "devices held"),
@@ -39,16 +39,16 @@ pub(crate) const HEADINGS: [ColumnSpec; 10] = [
     ColumnSpec::new("nodes", "NODES", "nodes", "nodes; fresh ones of all where some are not"),
     ColumnSpec::new("jobs", "JOBS", "jobs", "jobs"),
 ];
-/// How wide those behind the name are.
+/// Widths of the columns after the name.
 const WIDTHS: [u16; 9] = [8, 10, 3, 5, 9, 7, 8, 6, 5];
-/// The one that is a bar.
+/// Position in `WIDTHS` of the column that is a bar.
 const BAR_COLUMN: usize = 1;
-/// In the order of their worth.
+/// Positions in `WIDTHS`, most important first.
 const PRIORITY: [usize; 9] = [0, 4, 5, 3, 7, 6, 8, 2, 1];
 
 impl Columns {
-    /// Gives room to the columns somebody chose, from left to right, or to all in the order of their
-    /// worth.
+    /// Fits columns into `width`: the chosen ones from left to right, or else as many as fit, most important
+    /// first.
     pub(super) fn fit(rows: &UserRows, chosen: &[String], width: u16) -> Self {
         let gap = if width >= 100 { 2 } else { 1 };
         let name = rows.name.clamp(4, (width / 3).clamp(4, 28));
@@ -79,7 +79,7 @@ impl Columns {
         })
     }
 
-    /// Returns the title line; a sign stands at the column by which rows are sorted.
+    /// Returns the title line, with the sort column marked.
     pub(super) fn titles(&self, order: SortOrder) -> Line {
         let sign = if order.is_inverted { "↑" } else { "↓" };
         let word = |name: &str, title: &str| {
@@ -118,7 +118,6 @@ impl Columns {
     }
 }
 
-/// What stands in a column.
 enum UserCell {
     Text(String, Tone),
     Bar(Option<f32>),
@@ -130,7 +129,7 @@ impl UserCell {
     }
 }
 
-/// Says how much of the fleet is held, and what the sums leave out.
+/// Returns the summary: how much of the fleet is held, and what the sums leave out.
 pub(super) fn summary(usage: &Users, width: u16) -> Vec<Line> {
     let (fresh, all) = usage.nodes;
     let known = usage.entries.iter().filter(|(user, _)| user.is_known()).count();
@@ -169,7 +168,7 @@ fn watts(power: f32) -> String {
     }
 }
 
-/// Writes one row.
+/// Returns one row as a line.
 pub(super) fn row(
     scene: RenderContext<'_>,
     usage: &Users,

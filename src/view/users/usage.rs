@@ -1,4 +1,4 @@
-//! Who holds what on the nodes that are shown: one account a user, worked out once for a picture.
+//! Computes the devices, memory and power of each user on the visible nodes, once per snapshot.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,21 +10,20 @@ use crate::view::fleet_view::FleetView;
 use crate::view::navigation::{RowId, uses};
 use crate::view::node_status::NodeStatus;
 
-/// Who holds something.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum User {
-    /// Somebody with a name.
+    /// A user with a known name.
     NamedKey(Arc<str>),
-    /// Somebody whose number is all that is known.
+    /// A user of whom only the uid is known.
     Number(u32),
-    /// The owner of processes that say nothing of him.
+    /// The owner of processes whose owner was not reported.
     Unknown,
-    /// The owners of processes that nodes hide from us.
+    /// The owner of processes that the node does not let gtop see.
     Hidden,
 }
 
 impl User {
-    /// Returns what to call him.
+    /// Returns the text shown for the user.
     pub(crate) fn text(&self) -> String {
         match self {
             Self::NamedKey(name) => name.to_string(),
@@ -34,69 +33,66 @@ impl User {
         }
     }
 
-    /// Says whether it is somebody we can name.
+    /// Returns true if the name or uid is known.
     pub(crate) const fn is_known(&self) -> bool {
         matches!(self, Self::NamedKey(_) | Self::Number(_))
     }
 }
 
-/// What one user holds. Sums are over fresh nodes only.
+/// Usage of one user. Sums cover fresh nodes only.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct UserUsage {
-    /// Devices given to him, or used by his processes; a device of two users counts for both.
+    /// Devices allocated to the user or used by the user's processes; a device of two users counts for both.
     pub(crate) devices: usize,
-    /// Those of them that work.
+    /// Devices of these that are busy.
     pub(crate) busy: usize,
-    /// Those of them that do nothing.
+    /// Devices of these that are idle.
     pub(crate) idle: usize,
-    /// Memory of devices that his processes hold; none when no driver says.
+    /// Device memory of the user's processes; `None` when no driver reports it.
     pub(crate) memory: Option<Bytes>,
-    /// Power of his devices in watts; what is shared is shared out evenly.
+    /// Power of the user's devices in watts; the power of a shared device is divided evenly.
     pub(crate) power: Option<f32>,
-    /// Processes that use a device.
     pub(crate) processes: usize,
-    /// His jobs.
     pub(crate) jobs: BTreeSet<JobId>,
-    /// Where he is.
+    /// Nodes where the user holds devices or has processes.
     pub(crate) nodes: Vec<NodeUsage>,
-    /// Nodes of these that are fresh.
+    /// Number of `nodes` that are fresh.
     pub(crate) fresh: usize,
 }
 
-/// A user on a node.
+/// Usage of one user on one node.
 #[derive(Clone, Debug)]
 pub(crate) struct NodeUsage {
-    /// The place of the node in the fleet.
+    /// Index of the node in the fleet.
     pub(crate) place: usize,
     pub(crate) is_fresh: bool,
-    /// Devices held there.
     pub(crate) devices: usize,
-    /// His uses of devices there: the place in the node's list and what it is.
+    /// The user's device uses: the position in the node's list, and the row's id.
     pub(crate) uses: Vec<(usize, RowId)>,
 }
 
-/// All users.
+/// Usage of all users.
 #[derive(Debug, Default)]
 pub(crate) struct Users {
     pub(crate) entries: Vec<(User, UserUsage)>,
-    /// Devices of fresh nodes.
+    /// Number of devices on fresh nodes.
     pub(crate) devices: usize,
-    /// Those of them that somebody holds.
+    /// Devices of these that are held by a user.
     pub(crate) held: usize,
-    /// Power of those devices in watts.
+    /// Power of the held devices in watts.
     pub(crate) power: Option<f32>,
-    /// Nodes that are fresh, and all.
+    /// Number of fresh nodes, and of all nodes.
     pub(crate) nodes: (usize, usize),
 }
 
-/// What a scheduler gave to whom: the job, and devices of one node.
+/// A job with its owner and the devices it was allocated on one node.
 type AllocatedJob = (User, JobId, Vec<Arc<str>>);
 
-/// Who holds the devices of one node, device by device.
+/// Users of each device of one node, by device UUID.
 type DeviceHolders = BTreeMap<Arc<str>, BTreeSet<User>>;
 
 impl Users {
-    /// Works it out; at thousands of nodes this is not for every frame.
+    /// Computes the usage. Too slow for every frame with thousands of nodes, so it is cached per snapshot.
     pub(crate) fn build(picture: &FleetView) -> Self {
         let mut usage = Self::default();
         let mut users: BTreeMap<User, UserUsage> = BTreeMap::new();
@@ -117,7 +113,7 @@ impl Users {
         usage
     }
 
-    /// Adds what is held on one node.
+    /// Adds the usage on one node.
     fn add_node(
         &mut self,
         users: &mut BTreeMap<User, UserUsage>,
@@ -173,7 +169,7 @@ impl Users {
         }
     }
 
-    /// Counts the devices of a fresh node for those who hold them.
+    /// Adds each device of a fresh node to its holders.
     fn count_devices(
         &mut self,
         users: &mut BTreeMap<User, UserUsage>,
@@ -204,7 +200,6 @@ impl Users {
         }
     }
 
-    /// Returns a user's account.
     pub(crate) fn usage_of(&self, user: &User) -> Option<&UserUsage> {
         let at = self.entries.binary_search_by(|(own, _)| own.cmp(user)).ok()?;
         self.entries.get(at).map(|(_, account)| account)
@@ -212,7 +207,7 @@ impl Users {
 }
 
 impl UserUsage {
-    /// Compares by a column, the most first.
+    /// Compares by a column, largest first.
     pub(crate) fn compare(&self, other: &Self, column: &str) -> Ordering {
         let memory = |account: &Self| account.memory.map(|bytes| bytes.0);
         match column {
@@ -228,7 +223,7 @@ impl UserUsage {
     }
 }
 
-/// Returns the devices a scheduler gave to users, node by node.
+/// Returns the devices that a scheduler allocated to jobs, by position of the node.
 fn given(picture: &FleetView) -> BTreeMap<usize, Vec<AllocatedJob>> {
     let mut given: BTreeMap<usize, Vec<_>> = BTreeMap::new();
     if picture.fleet.jobs.is_none() {
@@ -248,13 +243,13 @@ fn given(picture: &FleetView) -> BTreeMap<usize, Vec<AllocatedJob>> {
     given
 }
 
-/// Returns the whole device of each slice.
+/// Returns the parent device of each slice.
 fn parent_devices(node: &Node) -> BTreeMap<Arc<str>, Arc<str>> {
     let slices = node.devices.iter();
     slices.filter_map(|one| Some((Arc::clone(&one.uuid), one.parent.clone()?))).collect()
 }
 
-/// Returns whose process it is; none when it has ended.
+/// Returns the owner of a process; `None` when the process has ended.
 fn owner(node: &Node, used: &DeviceUse) -> Option<User> {
     let seen = node.process(used.pid).map(|process| &*process.statics);
     let unseen = node.unseen(used.pid);
@@ -269,7 +264,7 @@ fn owner(node: &Node, used: &DeviceUse) -> Option<User> {
     Some(named.unwrap_or(if unseen.is_some() { User::Hidden } else { User::Unknown }))
 }
 
-/// Somebody holds the device, and no process of it is told.
+/// Returns true if the driver reports a TPU chip as held, without the process that holds it.
 fn is_held_by_hidden_process(device: &Device) -> bool {
     device.parent.is_none()
         && device.tpu.as_ref().is_some_and(|tpu| tpu.is_held.get() == Some(true))
