@@ -1,4 +1,4 @@
-//! One node in full.
+//! The node view: one node in full, with chart and detail line.
 
 use crate::view::RenderContext;
 use crate::view::action::{CommonAction, ViewEffect};
@@ -20,10 +20,10 @@ mod series;
 pub use chart::ChartMetric;
 pub(crate) use device_table::HEADINGS;
 
-/// Where one is in a node.
+/// State of the node view that lasts between frames.
 #[derive(Clone, Debug, Default)]
 pub struct State {
-    /// How much is said of each thing, where that was chosen here.
+    /// Density chosen with a key, `None` for that of the settings.
     pub(crate) density: Option<Density>,
     charts: ChartState,
     series: NodeSeries,
@@ -34,12 +34,12 @@ impl State {
         self.charts.is_shown
     }
 
-    /// Returns what is charted, as a setting says it.
+    /// Returns the charted metrics as the value of the setting.
     pub(crate) fn charted_metrics(&self, taste: &DisplayOptions) -> String {
         self.charts.setting_value(taste)
     }
 
-    /// Charts what the settings say, whatever was chosen by keys.
+    /// Drops the metrics chosen with keys, so that those of the settings are charted.
     pub(crate) fn reset_charts(&mut self) {
         self.charts.metrics = None;
     }
@@ -49,26 +49,22 @@ impl State {
     }
 }
 
-/// What only the node view understands.
+/// Actions that only the node view has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Go to the node before.
     Previous,
-    /// Go to the node after.
     Next,
-    /// Show or hide the process table.
     Processes,
-    /// Say so much of each thing.
+    /// Set the density of devices, host and chart.
     Density(Density),
-    /// Show or hide the chart.
     Chart,
-    /// Choose what is charted.
+    /// Open the menu of chart metrics.
     Metrics,
-    /// Put this on the chart, or take it off.
+    /// Add a metric to the chart, or remove it.
     ChartMetric(ChartMetric),
 }
 
-/// Does what was asked.
+/// Performs an action that all views share.
 pub(crate) fn act(
     scene: RenderContext<'_>,
     navigation: &mut Navigation,
@@ -98,7 +94,7 @@ pub(crate) fn act(
     ViewEffect::Handled
 }
 
-/// Does what only the node view understands.
+/// Performs an action that only the node view has.
 pub(crate) fn act_own(
     scene: RenderContext<'_>,
     navigation: &mut Navigation,
@@ -136,7 +132,7 @@ const fn density_message(density: Density) -> &'static str {
     }
 }
 
-/// Returns the selected node's panel, and more of the row under the cursor below it.
+/// Draws the panel of the selected node, with details of the row under the cursor below it.
 pub(crate) fn lines(
     scene: RenderContext<'_>,
     navigation: &mut Navigation,

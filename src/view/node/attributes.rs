@@ -1,5 +1,5 @@
-//! What can be told of a device beyond load, memory, power and clocks: one table for the columns,
-//! for the second line of a device, and for the line that says what is not known.
+//! Device attributes beyond load, memory, power and clocks. One table serves the columns, the second line of
+//! a device, and the list of unavailable values.
 
 use crate::fleet::Node;
 use crate::model::{
@@ -9,7 +9,6 @@ use crate::model::{
 use crate::view::line::Tone;
 use crate::view::number_format::{Units, rate};
 
-/// A device, and how somebody likes numbers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AttributeContext<'a> {
     pub(super) node: &'a Node,
@@ -17,17 +16,17 @@ pub(super) struct AttributeContext<'a> {
     pub(super) units: Units,
 }
 
-/// A value in words, with what it means.
+/// A formatted value and its tone, or why it is unavailable.
 pub(super) type AttributeText = Reading<(String, Tone)>;
 
-/// Something to tell.
+/// One attribute of a device.
 #[derive(Debug)]
 pub(super) struct Attribute {
-    /// Over its column.
+    /// Column title.
     pub(super) title: &'static str,
-    /// In front of the value where there is no column.
+    /// Label before the value outside a table.
     pub(super) label: &'static str,
-    /// Columns of the value.
+    /// Column width.
     pub(super) width: u16,
     pub(super) read: fn(AttributeContext<'_>) -> AttributeText,
 }
@@ -42,7 +41,7 @@ impl Attribute {
         Self { title, label, width, read }
     }
 
-    /// Says whether any of the devices tells it, or will in a moment.
+    /// Returns true if any device of the node reports the attribute or has not been sampled yet.
     pub(super) fn is_available(&self, node: &Node, units: Units) -> bool {
         node.devices.iter().any(|device| {
             let text = (self.read)(AttributeContext { node, device, units });
@@ -51,7 +50,7 @@ impl Attribute {
     }
 }
 
-/// Everything, what is worth a column first.
+/// All attributes by priority: the first get columns first.
 pub(super) const ATTRIBUTES: [Attribute; 26] = [
     Attribute::new("OWNER", "by", 8, owner),
     Attribute::new("THROTTLED", "throttled", 12, throttled),
@@ -89,7 +88,7 @@ pub(super) const ATTRIBUTES: [Attribute; 26] = [
     Attribute::new("PCI", "pci", 12, bus),
 ];
 
-/// Names what is not known, alike reasons together; `first` comes before the facts.
+/// Groups the labels of unavailable values by reason. `first` is listed before the attributes.
 pub(super) fn unavailable(
     context: AttributeContext<'_>,
     first: &[(&'static str, Option<Reason>)],
@@ -98,7 +97,7 @@ pub(super) fn unavailable(
         ATTRIBUTES.iter().map(|attribute| (attribute.label, (attribute.read)(context).reason()));
     let mut grouped: Vec<(String, &'static str)> = Vec::new();
     for (label, reason) in first.iter().copied().chain(attributes) {
-        // What nothing speaks of at all is not missed.
+        // No source reports this value at all, so its absence is not worth a word.
         let Some(reason) = reason.filter(|reason| *reason != Reason::NotSampled) else { continue };
         match grouped.iter_mut().find(|(_, known)| *known == reason.text()) {
             Some((words, _)) => *words = format!("{words}, {label}"),
@@ -141,7 +140,7 @@ fn flag(reading: Reading<bool>) -> AttributeText {
     plain(reading.map(|is_on| if is_on { "on" } else { "off" }))
 }
 
-/// Who has a chip; the process table says more.
+/// Summarises the users of a device; the process table has the details.
 fn owner(context: AttributeContext<'_>) -> AttributeText {
     let AttributeContext { node, device, .. } = context;
     let Some(chip) = &device.tpu else { return Reading::default() };
@@ -156,10 +155,10 @@ fn owner(context: AttributeContext<'_>) -> AttributeText {
     }
 }
 
-/// Below this share of time nobody speaks of a throttled device.
+/// Throttling for a smaller share of the time is not shown.
 const MIN_SHOWN_PERCENT: f32 = 0.5;
 
-/// What holds clocks down, and for what share of the time since the sample before.
+/// Formats the longest throttle cause and its share of the time between the last two samples.
 fn throttled(context: AttributeContext<'_>) -> AttributeText {
     let Device { rates, throttle, .. } = context.device;
     let shares = rates.iter().flat_map(|rates| {
@@ -186,7 +185,7 @@ fn throttled(context: AttributeContext<'_>) -> AttributeText {
     })
 }
 
-/// What holds clocks down at this moment, where nobody counts for how long.
+/// Returns the current throttle cause, for devices without throttle counters.
 fn throttle_cause(throttle: Throttle) -> Option<(&'static str, Tone)> {
     if throttle.is_thermal() {
         Some(("heat", Tone::Warn))
@@ -199,8 +198,8 @@ fn throttle_cause(throttle: Throttle) -> Option<(&'static str, Tone)> {
     }
 }
 
-/// Returns the share of time that clocks were held down, whatever for; of a device that does not
-/// count it, whether they are now.
+/// Returns the throttled share of the time: that of the longest cause, or 0 or 100 by the current state for
+/// devices without throttle counters.
 pub(super) fn throttled_share(device: &Device) -> Option<f32> {
     let rates = device.rates.as_deref();
     let shares = rates.into_iter().flat_map(|rates| {
@@ -218,7 +217,7 @@ pub(super) fn throttled_share(device: &Device) -> Option<f32> {
     })
 }
 
-/// Returns the share of time the memory was busy, or of its bandwidth where that is told.
+/// Returns memory utilization, or the share of memory bandwidth used on a TPU chip.
 pub(super) fn bandwidth_share(device: &Device) -> Reading<Percent> {
     let chip = device.tpu.as_deref().map_or_else(Reading::default, |chip| chip.bandwidth);
     device.memory_utilization.or(|| chip)
@@ -237,7 +236,7 @@ fn junction_temp(context: AttributeContext<'_>) -> AttributeText {
     plain(temperature.map(|temperature| context.units.degrees(temperature)))
 }
 
-/// Writes what comes in and goes out each second.
+/// Formats receive and transmit rates per second.
 fn rates_text(inward: Reading<Bytes>, outward: Reading<Bytes>) -> AttributeText {
     match (inward, outward) {
         (Reading::Known(inward), Reading::Known(outward)) => {
@@ -252,7 +251,8 @@ fn pcie(context: AttributeContext<'_>) -> AttributeText {
     rates_text(inward, outward)
 }
 
-/// Returns bytes a second over `PCIe`, received and sent: counted, or else measured.
+/// Returns the receive and transmit rates of `PCIe` in bytes per second, from counters if the device has
+/// them, else from its own measurement.
 pub(super) fn pcie_rates(device: &Device) -> (Reading<Bytes>, Reading<Bytes>) {
     let counted = device.rates.as_deref();
     let measured = device.activity.as_deref();
@@ -311,7 +311,7 @@ fn ecc_errors(context: AttributeContext<'_>) -> AttributeText {
     }
 }
 
-/// Rows of memory that were replaced, or pages given up; `!` where some wait or cannot be.
+/// Formats remapped rows or retired pages, with `!` if some are pending or remapping failed.
 fn remapped_rows(context: AttributeContext<'_>) -> AttributeText {
     let Some(details) = context.device.details.as_deref() else { return Reading::default() };
     let sum = |one: Reading<u64>, other: Reading<u64>| match (one, other) {
@@ -334,7 +334,7 @@ fn remapped_rows(context: AttributeContext<'_>) -> AttributeText {
 fn link(context: AttributeContext<'_>) -> AttributeText {
     let lanes_max = context.device.fact(|known| known.pcie_max).get().map(|(_, lanes)| lanes);
     context.device.pcie.map(|(generation, lanes)| {
-        // An idle device lowers its generation; lanes do not come and go.
+        // An idle device lowers its PCIe generation but keeps its lanes.
         let tone =
             if lanes_max.is_some_and(|most| lanes < most) { Tone::Warn } else { Tone::Plain };
         (format!("{generation}x{lanes}"), tone)
@@ -403,7 +403,7 @@ fn partition(context: AttributeContext<'_>) -> AttributeText {
 
 fn bus(context: AttributeContext<'_>) -> AttributeText {
     let known = context.device.pci.known().map(|id| match id.split_once(':') {
-        // The domain is nought nearly everywhere.
+        // The PCI domain is 0 on nearly all machines.
         Some((domain, tail)) if domain.chars().all(|digit| digit == '0') => tail.to_owned(),
         _ => id.to_string(),
     });

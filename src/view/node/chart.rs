@@ -18,47 +18,44 @@ use crate::view::node::series::{NodeSeries, SeriesId};
 use crate::view::node_status::label;
 use crate::view::number_format::Units;
 
-/// Columns in front of a graph: the device, the metric, its value.
+/// Width of a graph's label: device, metric and value.
 const LABEL_WIDTH: u16 = 15;
-/// Columns a graph and its label take at least.
+/// Minimum width of a graph with its label.
 const MIN_WIDTH: u16 = 36;
-/// Rows of one graph at most.
+/// Height limit of one graph, in rows.
 const MAX_ROWS: u16 = 8;
 
-/// What can be charted: a share, or something that is shown as one.
+/// A metric that can be charted, as a percentage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ChartMetric {
-    /// Share of time it ran anything.
+    /// Share of time in which a kernel ran.
     Utilization,
-    /// Memory in use.
+    /// Memory used, of the total.
     Memory,
-    /// Power of its limit.
+    /// Power drawn, of the power limit.
     Power,
-    /// Degrees Celsius, 0 to 100.
+    /// In °C, 0 to 100.
     Temperature,
-    /// Share of time the memory was busy.
+    /// Share of time in which memory was read or written.
     Bandwidth,
-    /// Clock of the multiprocessors, of the highest there is.
+    /// SM clock, of its maximum.
     Clock,
-    /// Clock of the memory, likewise.
+    /// Memory clock, of its maximum.
     MemoryClock,
-    /// Fan speed.
     Fan,
-    /// Load of the encoder.
     Encoder,
-    /// Load of the decoder.
     Decoder,
-    /// What moves over `PCIe`, of what its link can carry in one direction.
+    /// `PCIe` traffic, of the capacity of the link in one direction.
     Pcie,
-    /// Share of time clocks were held down.
+    /// Share of time in which clocks were throttled.
     Throttled,
 }
 
 impl ChartMetric {
-    /// How many are charted at most.
+    /// Number of metrics charted at once.
     pub const MAX_CHARTED: usize = 4;
 
-    /// All of them.
+    /// In the order of the menu.
     pub const ALL: [Self; 12] = [
         Self::Utilization,
         Self::Memory,
@@ -74,19 +71,19 @@ impl ChartMetric {
         Self::Throttled,
     ];
 
-    /// Finds the metric of an alias, or of a word of earlier versions.
+    /// Parses an alias or a name used by earlier versions.
     pub fn from_name(word: &str) -> Option<Self> {
         let by_alias =
             |alias: &str| Self::ALL.into_iter().find(|metric| metric.labels().0 == alias);
         by_alias(word).or_else(|| current_aliases(word).iter().find_map(|alias| by_alias(alias)))
     }
 
-    /// Returns its word in settings and before a graph.
+    /// Returns the name used in settings and in front of a graph.
     pub const fn alias(self) -> &'static str {
         self.labels().0
     }
 
-    /// Returns its word before a graph, its letter in the menu, and what it is.
+    /// Returns alias, letter in the menu, and description.
     const fn labels(self) -> (&'static str, char, &'static str) {
         match self {
             Self::Utilization => ("util", 'u', "utilization"),
@@ -104,7 +101,7 @@ impl ChartMetric {
         }
     }
 
-    /// Returns the metric of the fleet's history that it is.
+    /// Returns the metric under which the fleet's history records it, if it does.
     pub(super) const fn history(self) -> Option<fleet::Metric> {
         match self {
             Self::Utilization => Some(fleet::Metric::Utilization),
@@ -122,7 +119,7 @@ impl ChartMetric {
         }
     }
 
-    /// Returns what a graph of it shows of a device now, 0 to 100.
+    /// Returns the current value for the graph, 0 to 100.
     pub(super) fn share(self, device: &Device) -> Option<f32> {
         let percent = |share: Reading<Percent>| share.get().map(Percent::get);
         let more = device.details.as_deref();
@@ -152,7 +149,7 @@ impl ChartMetric {
         }
     }
 
-    /// Writes its value in at most 6 columns.
+    /// Formats the current value in at most 6 columns.
     fn format_value(self, device: &Device, units: Units) -> String {
         let clock = |clock: Reading<Megahertz>| clock.get().map(|clock| clock.get().to_string());
         let known = match self {
@@ -173,10 +170,10 @@ impl ChartMetric {
     }
 }
 
-/// Bytes a second that a link of this generation and so many lanes carries in one direction.
+/// Returns the bytes per second that a link of this generation and lane count carries in one direction.
 ///
-/// A lane of the first generation carries 250 MB/s, of the second twice as much; from the third on it
-/// is 0.985 GB/s, doubled with each (128b/130b encoding).
+/// A lane of generation 1 carries 250 MB/s, of generation 2 twice that. Generation 3 carries 0.985 GB/s and
+/// each later one doubles it (128b/130b encoding).
 fn link_capacity((generation, lanes): (u8, u8)) -> u64 {
     let lane = match generation {
         0 | 1 => 250_000_000,
@@ -186,7 +183,7 @@ fn link_capacity((generation, lanes): (u8, u8)) -> u64 {
     lane * u64::from(lanes)
 }
 
-/// Whether the pane is on, and what is charted where that was chosen here.
+/// Whether the chart is shown, and the metrics chosen with keys (`None` for those of the settings).
 #[derive(Clone, Debug, Default)]
 pub(super) struct ChartState {
     pub(super) is_shown: bool,
@@ -198,14 +195,14 @@ impl ChartState {
         self.metrics.as_deref().unwrap_or(&taste.chart.metrics)
     }
 
-    /// Returns their words, with commas.
+    /// Returns the aliases of the metrics, separated by commas.
     pub(super) fn setting_value(&self, taste: &DisplayOptions) -> String {
         let words = self.metrics(taste).iter().map(|metric| metric.labels().0);
         words.collect::<Vec<_>>().join(",")
     }
 
-    /// Puts a metric on the chart, behind the others, or takes it off. Of five the first goes; the last
-    /// one stays.
+    /// Adds a metric at the end of the chart or removes it. A fifth metric displaces the first, and the last
+    /// one cannot be removed.
     pub(super) fn toggle(&mut self, taste: &DisplayOptions, metric: ChartMetric) {
         let mut metrics = self.metrics(taste).to_vec();
         let before = metrics.len();
@@ -219,7 +216,7 @@ impl ChartState {
         self.metrics = Some(metrics);
     }
 
-    /// Returns the menu of metrics, the cursor on one of them.
+    /// Returns the menu of metrics with the cursor on `on`, or on the first charted metric.
     pub(super) fn menu(
         &self,
         taste: &DisplayOptions,
@@ -236,21 +233,21 @@ impl ChartState {
     }
 }
 
-/// How graphs are laid out.
+/// Layout of the graphs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Grid {
     columns: usize,
-    /// Devices one above the other.
+    /// Devices per column.
     rows: usize,
-    /// Metrics of each.
+    /// Metrics per device.
     metrics: usize,
-    /// Rows of one graph.
+    /// Height of one graph, in rows.
     height: u16,
 }
 
 impl Grid {
-    /// Finds the fewest columns in which graphs are two rows high, or at least all are seen. Where not
-    /// even that is so, fewer metrics are shown, and then fewer devices.
+    /// Finds the fewest columns in which graphs are two rows high or, failing that, all graphs fit. If they
+    /// never fit, drops metrics first and devices last.
     fn fit(devices: usize, metrics: usize, width: u16, room: usize) -> Self {
         let most = usize::from(width / MIN_WIDTH).clamp(1, devices.max(1));
         let grid = |columns: usize, metrics: usize| {
@@ -266,7 +263,7 @@ impl Grid {
     }
 }
 
-/// Returns the pane in at most so many lines.
+/// Draws the chart in at most `height` lines.
 pub(super) fn lines(
     scene: RenderContext<'_>,
     node: &Node,
@@ -289,7 +286,7 @@ pub(super) fn lines(
     };
     let widest = node.devices.iter().map(|device| width_of(&label(node, device))).max();
     let pane = Pane { scene, node, series, graph, label: widest.unwrap_or(1).min(4) };
-    // Where not all are seen, they are scrolled with the device table.
+    // Graphs that do not fit scroll with the device table.
     let seen = grid.columns * grid.rows;
     let from = if seen < devices.len() { top.min(devices.len() - seen) } else { 0 };
     let mut lines = Vec::new();
@@ -328,7 +325,7 @@ struct Pane<'a> {
 }
 
 impl Pane<'_> {
-    /// Returns the graph of one metric of one device, its label in front.
+    /// Draws the graph of one metric of one device, with its label in front.
     fn graph_of(&self, place: usize, device: &Device, metric: ChartMetric) -> Vec<Line> {
         let Self { scene, node, series, graph, .. } = *self;
         let now = scene.picture.now;

@@ -1,4 +1,4 @@
-//! The device table of one node, in nvnodetop's order of columns, with more of them where there is room.
+//! The device table of a node, in nvnodetop's column order, with attribute columns if there is room.
 
 use std::sync::Arc;
 
@@ -16,14 +16,14 @@ use crate::view::node::process_table::has_only_tpus;
 use crate::view::node_status::{Note, flags, label};
 use crate::view::number_format::{Units, or_unknown, percent};
 
-/// From this width on, a second pair of numbers and names have columns.
+/// From this width on, device names and memory clocks have columns.
 const WIDE_WIDTH: u16 = 100;
-/// Facts that have a column also where a device has a second line.
+/// Number of attributes that have a column even if each device has a second line.
 const ATTRIBUTE_COLUMNS_IN_FULL: usize = 2;
-/// Columns of a bar in the second line of a device.
+/// Width of a bar in the second line of a device.
 const SECOND_LINE_BAR_WIDTH: u16 = 8;
 
-/// The columns behind what tells one device from another.
+/// The columns that can be chosen, after the label of the device.
 pub(crate) const HEADINGS: [ColumnSpec; 36] = [
     ColumnSpec::new("uuid", "UUID", "", "the UUID"),
     ColumnSpec::new("name", "NAME", "", "the model"),
@@ -62,10 +62,10 @@ pub(crate) const HEADINGS: [ColumnSpec; 36] = [
     ColumnSpec::new("last", "LAST", "", "utilization over the last seconds"),
     ColumnSpec::new("flags", "FLAGS", "", "problems"),
 ];
-/// How many of them stand before the facts.
+/// Number of columns in front of the attributes.
 const BEFORE_ATTRIBUTES: usize = 8;
 
-/// A column behind the label.
+/// A column after the label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum DeviceColumn {
     Uuid,
@@ -76,14 +76,14 @@ enum DeviceColumn {
     Memory,
     Power,
     Clocks,
-    /// The place among facts.
+    /// Index into the attributes.
     Attribute(usize),
     Spark,
     Flags,
 }
 
 impl DeviceColumn {
-    /// Those before the facts.
+    /// The columns in front of the attributes.
     const FIRST: [Self; BEFORE_ATTRIBUTES] = [
         Self::Uuid,
         Self::Name,
@@ -95,7 +95,7 @@ impl DeviceColumn {
         Self::Clocks,
     ];
 
-    /// Returns the one of a heading.
+    /// Returns the column at an index of `HEADINGS`.
     fn from_index(place: usize) -> Option<Self> {
         let behind = place.checked_sub(BEFORE_ATTRIBUTES);
         match behind {
@@ -106,13 +106,13 @@ impl DeviceColumn {
     }
 }
 
-/// Widths of the columns; 0 for one that has no room.
+/// Widths of the columns; 0 hides a column.
 #[derive(Clone, Debug, Default)]
 struct Columns {
     /// From left to right.
     order: Vec<DeviceColumn>,
     load: Thresholds,
-    /// Where the share of memory bandwidth turns high.
+    /// Thresholds of memory bandwidth.
     bandwidth: Thresholds,
     units: Units,
     gap: u16,
@@ -130,13 +130,13 @@ struct Columns {
     has_index: bool,
     has_memory_clock: bool,
     has_only_tpus: bool,
-    /// Facts that have a column, by their places.
+    /// Indices of the attributes that have a column.
     attributes: Vec<usize>,
-    /// Facts that some device tells and that have none.
+    /// Attributes that some device reports but that have no column.
     without_column: Vec<&'static Attribute>,
 }
 
-/// Lines around the rows: the titles, and the sum when there is something to sum up.
+/// Returns the number of lines around the devices: titles, and the sum if there are several devices.
 pub(crate) fn frame_lines(node: &Node) -> usize {
     1 + usize::from(has_sum(node))
 }
@@ -145,7 +145,8 @@ fn has_sum(node: &Node) -> bool {
     node.devices.iter().filter(|device| device.parent.is_none()).count() > 1
 }
 
-/// Returns the titles, so many lines of devices, and the sum; in full a device has two lines.
+/// Draws the titles, the given number of device lines, and the sum. With full density a device takes two
+/// lines.
 pub(crate) fn lines(
     scene: RenderContext<'_>,
     node: &Node,
@@ -181,7 +182,7 @@ pub(crate) fn lines(
     lines.into_iter().map(|line| line.cut(width)).collect()
 }
 
-/// Room that is still to be given to columns.
+/// Width that is not yet assigned to columns.
 struct WidthBudget {
     left: u16,
     gap: u16,
@@ -197,7 +198,7 @@ impl WidthBudget {
         fits
     }
 
-    /// Lets a column that is there grow.
+    /// Widens a column that is shown.
     fn grow(&mut self, column: &mut u16, by: u16) {
         let by = if *column > 0 { by.min(self.left) } else { 0 };
         self.left -= by;
@@ -206,7 +207,7 @@ impl WidthBudget {
 }
 
 impl Columns {
-    /// Returns the columns somebody chose, or those that are worth most.
+    /// Returns the columns set by the user, or those of highest priority that fit.
     fn of(node: &Node, taste: &DisplayOptions, width: u16, is_full: bool) -> Self {
         match column_spec::places(&HEADINGS, &taste.columns.node) {
             Some(places) => Self::chosen(node, taste, &places, width),
@@ -214,7 +215,7 @@ impl Columns {
         }
     }
 
-    /// What holds however much room there is.
+    /// Returns what does not depend on the available width.
     fn base(node: &Node, taste: &DisplayOptions, width: u16) -> Self {
         let names = taste.only.names;
         let label = max_width(node.devices.iter().map(|device| label(node, device))).max(3);
@@ -224,7 +225,7 @@ impl Columns {
             bandwidth: taste.memory,
             units: Units::of(taste),
             gap: if width >= 110 { 2 } else { 1 },
-            // Something must tell one from another.
+            // Without index, name and UUID, devices could not be told apart.
             has_index: names.has_index || !is_named,
             label: if names.has_index || !is_named { label } else { 3 },
             has_only_tpus: has_only_tpus(node),
@@ -232,7 +233,7 @@ impl Columns {
         }
     }
 
-    /// Gives room to chosen columns from left to right, then the rest to bars and flags.
+    /// Assigns width to the columns set by the user, from left to right, and the rest to bars and flags.
     fn chosen(node: &Node, taste: &DisplayOptions, places: &[usize], width: u16) -> Self {
         let mut columns = Self::base(node, taste, width);
         let units = columns.units;
@@ -286,7 +287,7 @@ impl Columns {
         let memory = units.pair(totals.memory_total, totals.memory_total);
         let power = power_pair(&totals);
         let mut room = WidthBudget { left: width.saturating_sub(columns.label), gap: columns.gap };
-        // The percent sign's column goes with the bar.
+        // The bar includes a column for the percent sign.
         room.reserve(&mut columns.util, 6 + 4);
         room.reserve(&mut columns.memory, width_of(&memory).max(9));
         room.reserve(&mut columns.flags, if width >= 110 { 14 } else { 8 });
@@ -300,7 +301,7 @@ impl Columns {
         }
         let is_told = |read: fn(&Device) -> Option<Reason>| {
             let mut reasons = node.devices.iter().map(read);
-            // What no device of this make has needs no column.
+            // A column is dropped if no device of this kind supports it.
             reasons.any(|reason| {
                 reason.is_none_or(|why| why != Reason::NotSupported && !columns.has_only_tpus)
             })
@@ -340,7 +341,7 @@ impl Columns {
         columns
     }
 
-    /// Returns where the width of a column stands, of those whose width is not always the same.
+    /// Returns the width of a column, `None` if the column has a fixed width.
     const fn width_mut(&mut self, part: DeviceColumn) -> Option<&mut u16> {
         Some(match part {
             DeviceColumn::Uuid => &mut self.uuid,
@@ -375,12 +376,12 @@ impl Columns {
         }
     }
 
-    /// Returns the columns that have room, from left to right.
+    /// Returns the visible columns, from left to right.
     fn shown(&self) -> impl Iterator<Item = DeviceColumn> {
         self.order.iter().copied().filter(|part| self.width(*part) > 0)
     }
 
-    /// Gives a wide table names and memory clocks, comfortable bars, and then columns of facts.
+    /// Spends spare width on memory clocks and names, wider bars, and attribute columns, in this order.
     fn widen(&mut self, node: &Node, room: &mut WidthBudget, has_name: bool, most: usize) {
         let mut more = 0;
         if self.clocks > 0 && room.reserve(&mut more, 5_u16.saturating_sub(self.gap)) {
@@ -415,7 +416,7 @@ impl Columns {
         self.util += util;
         self.memory_bar += memory;
         self.spark += spark;
-        // In the middle, words far from the next column would be hard to follow.
+        // A wide gap between flags and the next column would be hard to follow.
         let rest = room - util - memory - spark;
         self.flags += match self.order.last() {
             None => rest,
@@ -476,7 +477,7 @@ impl Columns {
         })
     }
 
-    /// Returns one number of a device, the gap before it included.
+    /// Draws one cell, including the gap before it.
     fn cell(
         &self,
         (node, place, device): (&Node, usize, &Device),
@@ -522,8 +523,8 @@ impl Columns {
         }
     }
 
-    /// Returns the second line of a device: bars of power and bandwidth, then what has no column. Of
-    /// a slice only what it tells: it has little of all that.
+    /// Draws the second line of a device: bars of power and bandwidth, then the attributes without a column.
+    /// A slice has only what it reports itself.
     fn second_line(&self, node: &Node, device: &Device, width: u16) -> Line {
         let mut line = Line::new().gap(self.label + 1);
         if device.fault.is_some() {
@@ -655,18 +656,18 @@ fn max_width(texts: impl Iterator<Item = String>) -> u16 {
     texts.map(|text| width_of(&text)).max().unwrap_or(0)
 }
 
-/// Writes the widest pair of watts there will be.
+/// Returns the widest power text that can occur.
 fn power_pair(totals: &Totals) -> String {
     or_unknown(totals.power_limit, |limit| format!("{0:.0}/{0:.0}", limit.get()))
 }
 
-/// Returns a fact of a device in words, a dash when it is not known.
+/// Formats an attribute, as a dash if it is unavailable.
 fn attribute_text(attribute: &Attribute, context: AttributeContext<'_>) -> (String, Tone) {
     let attribute_text = (attribute.read)(context).into_known();
     attribute_text.unwrap_or_else(|| (UNKNOWN.to_owned(), Tone::Faint))
 }
 
-/// Returns the load of a device; that of a slice as the hardware measures it, where nothing else does.
+/// Returns the utilization, or the graphics or SM activity where the driver reports none, as for slices.
 pub(super) fn utilization_of(device: &Device) -> Option<f32> {
     let measured = device.activity.as_deref();
     let share = device.utilization.get().or_else(|| {
@@ -676,8 +677,8 @@ pub(super) fn utilization_of(device: &Device) -> Option<f32> {
     share.map(Percent::get)
 }
 
-/// Returns a device's model without the maker's name; below its device a slice is set in, and called by
-/// what is its own.
+/// Returns the model of a device without the vendor. A slice below its device is indented and shows only its
+/// profile.
 pub(crate) fn name(device: &Device, is_indented: bool) -> String {
     let name = device.name.known().map_or(UNKNOWN, |name| name.trim_start_matches("NVIDIA "));
     if !is_indented || device.parent.is_none() {
@@ -687,8 +688,8 @@ pub(crate) fn name(device: &Device, is_indented: bool) -> String {
     format!(" {}", own.unwrap_or(name))
 }
 
-/// Returns what one device is, and what it does not tell and why. `throttled` is the share of the
-/// last minute in which its clocks were held down.
+/// Describes a device: its attributes and the reasons for those unavailable. `throttled` is the share of the
+/// last minute in which its clocks were throttled.
 pub(crate) fn detail(
     node: &Node,
     device: &Device,

@@ -1,4 +1,4 @@
-//! The machine itself: in a few short items, or with its last minutes as graphs.
+//! The host of a node: a few short items, or graphs of the last minutes.
 
 use std::time::Duration;
 
@@ -11,28 +11,28 @@ use crate::view::line::{Line, Tone, UNKNOWN, flow};
 use crate::view::node::series::{NodeSeries, SeriesId, used_percent};
 use crate::view::number_format::{Units, gib, percent, rate, share};
 
-/// Points of the processor's track.
+/// Width of the CPU sparkline, in points.
 const CPU_SPARK_POINTS: usize = 20;
-/// The most seconds a value holds in a track.
+/// Limit of the seconds for which a value is repeated where no newer one is known.
 const MAX_HOLD_SECONDS: usize = 60;
-/// A file system fuller than this is worth a word.
+/// A file system is highlighted from this usage on.
 const FULL_PERCENT: f32 = 90.0;
 
-/// Lines of the host in full, without its items.
+/// Height of the host with graphs, without the items below them.
 pub(crate) const FULL_HEIGHT: usize = 13;
-/// Rows of the upper graphs and of the lower ones.
+/// Rows of each graph.
 const GRAPH_ROWS: u16 = 5;
-/// Columns a graph takes at least; in fewer there is only one beside another.
+/// Minimum width of a graph; below twice this width only one fits in a row.
 const MIN_GRAPH_WIDTH: u16 = 36;
 
-/// Returns the host lines, at most so many; empty when the host said nothing yet.
+/// Draws the host in at most `most` lines; empty before the first sample.
 pub(crate) fn lines(scene: RenderContext<'_>, node: &Node, width: u16, most: usize) -> Vec<Line> {
     let now = scene.picture.now;
     let units = Units::of(scene.taste);
     faded_if_stale(node, now, || flow(items(node, now, width, units), 3, width, most))
 }
 
-/// Returns the lines unless the host said nothing yet, faded when they are old.
+/// Returns the lines, faded if they are stale, or none before the first sample.
 fn faded_if_stale(node: &Node, now: Timestamp, lines: impl FnOnce() -> Vec<Line>) -> Vec<Line> {
     let freshness = node.host_freshness(now);
     if freshness == Freshness::Missing {
@@ -42,8 +42,8 @@ fn faded_if_stale(node: &Node, now: Timestamp, lines: impl FnOnce() -> Vec<Line>
     if is_old { lines().into_iter().map(Line::faded).collect() } else { lines() }
 }
 
-/// Returns the host with its last minutes as graphs: processors over memory and swap on the left,
-/// device memory over device load on the right, and what else there is to say below.
+/// Draws the host as graphs: CPU over memory and swap on the left, device memory over device load on the
+/// right, other items below.
 pub(crate) fn graph_lines(
     scene: RenderContext<'_>,
     node: &Node,
@@ -81,7 +81,7 @@ pub(crate) fn graph_lines(
     })
 }
 
-/// Puts two graphs one over the other, the times between them.
+/// Stacks two graphs, the lower one hanging, with the time axis between them.
 fn stack_graphs(
     graph: Graph,
     upper: (Line, &[Option<f32>], Tone),
@@ -129,7 +129,7 @@ fn host_graphs(
         (above, &cpu, scene.taste.load.tone(share_of_cpu(node))),
         (below, &memory, scene.taste.memory.tone(share)),
     );
-    // The last row of memory gives way to swap space where some of it is used.
+    // Swap, if any is used, replaces the last row of the memory graph.
     if swap_share.is_some_and(|share| share > 0.0) {
         let swap = series.last(node, &SeriesId::Swap, now, count);
         let row = Graph { height: 1, ..graph }.rows(&swap, Tone::Warn).pop();
@@ -161,7 +161,7 @@ fn devices(scene: RenderContext<'_>, node: &Node, graph: Graph, count: usize) ->
     )
 }
 
-/// Returns the mean over the devices second by second; memory counts by its size.
+/// Returns the mean over the devices per second; memory is weighted by its size.
 fn device_mean(node: &Node, metric: Metric, now: Timestamp, count: usize) -> Vec<Option<f32>> {
     let mut sums = vec![(0.0_f32, 0.0_f32); count];
     for (place, device) in node.devices.iter().enumerate() {
@@ -214,7 +214,7 @@ fn items(node: &Node, now: Timestamp, width: u16, units: Units) -> Vec<Line> {
     items
 }
 
-/// What graphs do not show.
+/// Returns the items that have no graph.
 fn other_items(node: &Node, units: Units) -> Vec<Line> {
     let mut items = Vec::new();
     let groups = [
@@ -309,7 +309,7 @@ fn fullest_filesystem(node: &Node, units: Units) -> Option<Line> {
     Some(labelled(&space.path).text(free, tone))
 }
 
-/// Returns the last seconds of a track; a value holds until it would count as stale.
+/// Returns the last `count` seconds of a metric. A value is repeated until it would count as stale.
 pub(crate) fn history_points(
     node: &Node,
     (subject, metric): (&str, Metric),

@@ -1,4 +1,4 @@
-//! One node in full: what it is, what is wrong, its devices, its machine, its processes.
+//! The panel of a node: title, problems, devices, chart, host and processes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,23 +15,23 @@ use crate::view::node::series::SeriesId;
 use crate::view::node::{ChartMetric, State, chart, device_table, host, process_table};
 use crate::view::node_status::{NodeStatus, own_notes, whole_story};
 
-/// Rows the process table gets at least, where it is shown.
+/// Minimum height of the process table, titles included.
 const MIN_PROCESS_ROWS: usize = 4;
-/// Lines kept for processes, however many there are, before devices and the machine are told in full:
-/// so that nothing jumps when a process comes or goes.
+/// Lines reserved for processes before devices and host get full density, however many there are, so that the
+/// layout does not change when a process starts or ends.
 const RESERVED_PROCESS_ROWS: usize = 9;
-/// Rows of devices that go before any process.
+/// Devices shown before processes get any line.
 const MIN_DEVICE_ROWS: usize = 8;
-/// From so many lines on, one is for the host, whatever else is missed.
+/// From this height on, the host has at least one line.
 const MIN_HEIGHT_WITH_HOST: usize = 8;
-/// Lines of the host, and how many when they are dear.
+/// Lines of the host with ample and with scarce room.
 const HOST_LINES: (usize, usize) = (3, 2);
 /// Lines of the host's items below its graphs.
 const HOST_ITEM_LINES: usize = 2;
-/// Lines the chart gets at least.
+/// Minimum height of the chart.
 const MIN_CHART_HEIGHT: usize = 4;
 
-/// Returns the panel of a node in so many lines.
+/// Draws the panel of a node in the given height.
 pub(crate) fn lines(
     scene: RenderContext<'_>,
     node: &Node,
@@ -72,15 +72,15 @@ pub(crate) fn lines(
     lines
 }
 
-/// Lines of the host where there is no end of lines.
+/// Lines of the host in a report, whose height is unlimited.
 const REPORT_HOST_LINES: usize = 8;
 
-/// Returns all there is to say of a node, however long; graphs would be empty, and are left out.
+/// Returns a report of a node in as many lines as it takes, without graphs, which would be empty.
 pub(crate) fn report(scene: RenderContext<'_>, node: &Node, width: u16) -> Vec<Line> {
     let picture = scene.picture;
     let mut navigation = Navigation::default();
     let mut lines = vec![title(picture, node, width)];
-    // On paper nobody presses F5, and nothing need be cut.
+    // A report is not interactive, so no keys are suggested and nothing is cut.
     match node.fault() {
         Some(fault) => {
             let words = wrap(&fault.message(), width).into_iter();
@@ -103,19 +103,19 @@ pub(crate) fn report(scene: RenderContext<'_>, node: &Node, width: u16) -> Vec<L
     lines
 }
 
-/// How much is said of each thing.
+/// Level of detail of each part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct PanelDetail {
-    /// A device has two lines.
+    /// Two lines per device.
     is_device_full: bool,
-    /// The machine has graphs.
+    /// Graphs of the host.
     is_host_full: bool,
     has_chart: bool,
 }
 
 impl PanelDetail {
-    /// Chooses as asked; where nothing is asked, full where there is room: first the device lines
-    /// give way, then the graphs of the machine.
+    /// Chooses the level of detail for the density. `Density::Auto` shows in full what fits: if lines are
+    /// scarce, the second line of devices goes first, then the graphs of the host.
     fn of(scene: RenderContext<'_>, node: &Node, navigation: &Navigation, room: usize) -> Self {
         let place = &navigation.node_place;
         let has_chart = place.charts.is_shown && !node.devices.is_empty();
@@ -137,17 +137,17 @@ impl PanelDetail {
     }
 }
 
-/// How the lines of a panel are shared out.
+/// How the lines of a panel are divided.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Heights {
-    /// Lines of devices.
+    /// Excludes the titles and the sum.
     devices: usize,
     host: usize,
     chart: usize,
-    /// Lines of the process table, its titles included.
+    /// Includes the titles.
     processes: usize,
     has_gap: bool,
-    /// Something got less than it wants.
+    /// True if devices or processes are cut.
     is_short: bool,
 }
 
@@ -164,7 +164,7 @@ impl Heights {
         let all = node.devices.len() * each;
         let is_shown = navigation.shows_processes && (all > 0 || !node.uses.is_empty());
         let wanted = if is_shown { uses(node).len() + 1 } else { 0 };
-        // The machine steps back before its devices do, but for a line where there is some room.
+        // If lines are scarce, the host shrinks before the devices do, but keeps one line.
         let spare = room.saturating_sub(frame + all.min(MIN_DEVICE_ROWS * each));
         let host = if form.is_host_full || all == 0 {
             host
@@ -179,7 +179,7 @@ impl Heights {
             .min(rest.saturating_sub(all.min(MIN_DEVICE_ROWS * each)));
         let devices = all.min(rest.saturating_sub(reserved));
         let rest = rest.saturating_sub(devices);
-        // A chart takes what the first processes leave it; all where that is next to nothing.
+        // The chart gets what the first processes leave, or everything if that is almost nothing.
         let chart = if form.has_chart {
             let kept = wanted.min(MIN_PROCESS_ROWS.max(rest / 3));
             let kept = if rest < kept + MIN_CHART_HEIGHT { 0 } else { kept };
@@ -210,7 +210,7 @@ fn title(picture: &FleetView, node: &Node, width: u16) -> Line {
     Line::of(format!("{name}  "), tone).then(node_description(node)).against(right, width)
 }
 
-/// Says what a node is: its devices, driver, jobs, probe.
+/// Describes a node: devices, driver, jobs, probe.
 pub(crate) fn node_description(node: &Node) -> Line {
     let mut models: BTreeMap<String, usize> = BTreeMap::new();
     for device in node.devices.iter().filter(|device| device.parent.is_none()) {
@@ -233,7 +233,7 @@ pub(crate) fn node_description(node: &Node) -> Line {
     for job in jobs.iter().take(3) {
         line = line.text(format!("job {job}  "), Tone::Faint);
     }
-    // Usual ways go without saying; these cost a process, or a step of the job.
+    // Only transports that cost an extra process or a job step are mentioned.
     let by = match node.via {
         Some(TransportKind::SshProgram) => "via ssh  ",
         Some(TransportKind::Exec) => "via command  ",
@@ -249,13 +249,13 @@ pub(crate) fn node_description(node: &Node) -> Line {
     }
 }
 
-/// Returns the highest version of CUDA that the driver of a node knows.
+/// Returns the highest CUDA version that the node's driver supports.
 fn cuda_version(node: &Node) -> Option<&str> {
     let drivers = node.hello.as_ref()?.backends.iter().filter_map(|state| state.driver.as_deref());
     drivers.into_iter().find_map(|driver| driver.cuda.as_deref())
 }
 
-/// Says what keeps a node from being fresh, and what helps.
+/// Explains why a node is not fresh, and the remedy.
 fn problem_lines(picture: &FleetView, node: &Node, width: u16) -> Vec<Line> {
     let mut line = Line::new();
     for (place, (words, tone)) in own_notes(picture, node).iter().enumerate() {
@@ -266,7 +266,7 @@ fn problem_lines(picture: &FleetView, node: &Node, width: u16) -> Vec<Line> {
     line.into_iter().map(|line| line.cut(width)).chain(remedy_lines(node, width)).collect()
 }
 
-/// Says what helps.
+/// Draws the remedy.
 fn remedy_lines(node: &Node, width: u16) -> Vec<Line> {
     let words = whole_story(node).map(|remedy_lines| wrap(remedy_lines, width.saturating_sub(2)));
     let told = words.into_iter().flatten().enumerate().map(|(place, words)| {
@@ -275,7 +275,7 @@ fn remedy_lines(node: &Node, width: u16) -> Vec<Line> {
     told.map(|line| line.cut(width)).collect()
 }
 
-/// Breaks words into lines of at most `width`, and no more than a person reads.
+/// Wraps a text into at most 8 lines of `width` columns.
 pub(crate) fn wrap(words: &str, width: u16) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in words.split_whitespace() {
@@ -291,7 +291,6 @@ pub(crate) fn wrap(words: &str, width: u16) -> Vec<String> {
     lines
 }
 
-/// Seconds in a minute.
 const MINUTE: usize = 60;
 
 fn mean(points: &[Option<f32>]) -> Option<f32> {
@@ -300,7 +299,7 @@ fn mean(points: &[Option<f32>]) -> Option<f32> {
     (count > 0.0).then(|| sum / count)
 }
 
-/// Says more of the row under the cursor.
+/// Describes the row under the cursor.
 pub(crate) fn detail(
     scene: RenderContext<'_>,
     node: &Node,

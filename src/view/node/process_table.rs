@@ -1,4 +1,4 @@
-//! The process table of one node: who uses which device, and how much of it.
+//! The process table of a node: the processes on each device and what they use.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::view::navigation::{Navigation, RowId, uses};
 use crate::view::node_status::{label, shown_id};
 use crate::view::number_format::{Units, or_unknown, percent, running, share};
 
-/// Returns the titles and so many rows less one.
+/// Draws the titles and the visible rows in `height` lines.
 pub(crate) fn lines(
     scene: RenderContext<'_>,
     node: &Node,
@@ -68,7 +68,6 @@ fn empty_line(node: &Node, only: &DisplaySelection) -> Line {
     }
 }
 
-/// Says whether a node has TPU chips and no other devices.
 pub(super) fn has_only_tpus(node: &Node) -> bool {
     node.devices.iter().all(|device| device.vendor == Reading::Known(Vendor::Google))
 }
@@ -82,9 +81,9 @@ struct Columns {
     job: u16,
     has_host: bool,
     has_only_tpus: bool,
-    /// 0 where no driver tells the kind of a process.
+    /// 0 if no driver reports the kind of a process.
     kind: u16,
-    /// Likewise its share of memory bandwidth.
+    /// 0 if no driver reports the memory bandwidth of a process.
     bandwidth: u16,
     units: Units,
 }
@@ -190,7 +189,7 @@ fn user(process: Option<&Process>) -> &str {
     process.and_then(|process| process.statics.user.known()).map_or(UNKNOWN, |user| user)
 }
 
-/// Returns how long a process runs, by the clock of its own machine.
+/// Returns the running time of a process by the clock of its node.
 fn run_time(node: &Node, process: &Process) -> Option<Duration> {
     let up = node.host.fast.uptime_seconds.get()?;
     let per_second = u64::from(node.hello.as_ref()?.host.ticks_per_second);
@@ -206,7 +205,7 @@ fn command<'a>(process: Option<&'a Process>, used: &'a DeviceUse) -> &'a str {
         .map_or(UNKNOWN, |command| command)
 }
 
-/// Returns the command line with the folder of its program left out.
+/// Returns the command line without the directory of the program.
 fn short_command(process: Option<&Process>, used: &DeviceUse) -> String {
     let whole = command(process, used);
     let (program, arguments) = whole.split_once(' ').unwrap_or((whole, ""));
@@ -214,7 +213,7 @@ fn short_command(process: Option<&Process>, used: &DeviceUse) -> String {
     if arguments.is_empty() { program.to_owned() } else { format!("{program} {arguments}") }
 }
 
-/// Returns what one process is, its whole command line last.
+/// Describes one process, with its full command line at the end.
 pub(crate) fn detail(node: &Node, spot: &RowId) -> Option<Line> {
     let RowId::Process { device, pid, .. } = spot else { return None };
     let used = node.uses.iter().find(|used| used.device == *device && used.pid == *pid)?;

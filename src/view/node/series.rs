@@ -1,4 +1,4 @@
-//! What is recorded of nodes while one looks at them: more than their history holds.
+//! Series recorded for the nodes on the screen, for metrics that the fleet's history does not hold.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -8,25 +8,23 @@ use crate::model::{Bytes, Link, NodeName, Percent};
 use crate::time::Timestamp;
 use crate::view::node::chart::ChartMetric;
 
-/// Seconds that are kept.
 const KEPT_SECONDS: usize = 400;
-/// Nodes that are kept; what was looked at first is forgotten first.
+/// Nodes whose series are kept; the one viewed least recently is dropped first.
 const KEPT_NODES: usize = 8;
-/// The point of a second in which nothing was known.
+/// Marks a second without a value.
 const GAP: u8 = u8::MAX;
 
-/// What is recorded; each a share, in halves of a percent.
+/// A recorded metric, in percent with a resolution of 0.5.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum SeriesId {
-    /// Something of a device.
+    /// A metric of the device with this UUID.
     Device(Arc<str>, ChartMetric),
-    /// Memory of the machine in use.
+    /// Host memory in use.
     HostMemory,
-    /// Swap space in use.
     Swap,
 }
 
-/// The tracks of the nodes looked at last.
+/// Series of the nodes viewed last.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct NodeSeries {
     nodes: VecDeque<NodeRecord>,
@@ -35,13 +33,13 @@ pub(crate) struct NodeSeries {
 #[derive(Clone, Debug)]
 struct NodeRecord {
     name: NodeName,
-    /// The second of the last point of each track.
+    /// Unix time of the last point of all series, in seconds.
     second: i64,
     series: BTreeMap<SeriesId, VecDeque<u8>>,
 }
 
 impl NodeSeries {
-    /// Takes note of how a node stands, once a second.
+    /// Records the current values of a node. Called again within a second, it replaces the point.
     pub(super) fn record(&mut self, node: &Node, now: Timestamp) {
         let second = now.as_micros().div_euclid(1_000_000);
         let known = self.nodes.iter().position(|known| known.name == node.name);
@@ -82,7 +80,7 @@ impl NodeSeries {
 }
 
 impl NodeRecord {
-    /// Moves on to a second; what is played again begins anew.
+    /// Advances to a second, or starts over if it lies in the past, as after seeking in a recording.
     fn advance(&mut self, second: i64) {
         let Ok(passed) = usize::try_from(second - self.second) else {
             self.series.clear();
@@ -115,7 +113,7 @@ fn to_half_percent(share: f32) -> u8 {
     (share * 2.0).round().clamp(0.0, 200.0) as u8
 }
 
-/// Returns everything that is known and fresh.
+/// Returns the values that are known and fresh.
 fn current_values(node: &Node, now: Timestamp) -> Vec<(SeriesId, f32)> {
     let mut all = Vec::new();
     if node.link != Link::Up {
@@ -144,7 +142,7 @@ fn current_values(node: &Node, now: Timestamp) -> Vec<(SeriesId, f32)> {
     all
 }
 
-/// Returns the share of something that is not free.
+/// Returns the used share in percent.
 pub(super) fn used_percent(total: Option<Bytes>, free: Option<Bytes>) -> Option<f32> {
     let (total, free) = (total?, free?);
     Percent::of(total.0.saturating_sub(free.0), total.0).map(Percent::get)
@@ -191,7 +189,7 @@ mod tests {
         assert_eq!(last(&series, 14, 5), known);
         assert_eq!(last(&series, 15, 3), [None, Some(40.0), None]);
         assert_eq!(last(&series, 14, 7)[..2], [None, None]);
-        // What is old is no point of now.
+        // A stale value is not recorded.
         series.record(&node("a", 60, 14), at(30));
         assert_eq!(last(&series, 30, 2), [None, None]);
     }
