@@ -1,8 +1,8 @@
-//! Rows and panels ready to draw, made of a fleet, a moment and where one is; and moving about in them.
+//! The views of the UI: for each one its state, its actions, and the lines it draws.
 //!
-//! Each view is a folder: its `ParseContext` is where one is in it, `act` takes a command, `lines` shows it.
-//! Everything here is a pure function of its arguments. It says what things mean; colours and glyphs
-//! are the theme's. It must not know how a terminal is driven.
+//! Each view is a module with a `State` (cursor, sort order, scroll position), a function that handles
+//! actions, and a function that returns lines. Views decide what a line means; colours and glyphs belong to
+//! the theme. Nothing here does input or output.
 
 pub use action::{CommonAction, NodeReply, NodeRequest, ViewAction, ViewEffect};
 pub use column_spec::{ColumnSpec, TableColumns};
@@ -61,41 +61,39 @@ mod sort_order;
 mod suggest;
 pub mod users;
 
-/// What there is to show, and how somebody wants it shown.
+/// The fleet and the options to draw it with.
 #[derive(Clone, Copy, Debug)]
 pub struct RenderContext<'a> {
-    /// The fleet at one moment.
     pub picture: &'a FleetView,
-    /// How things are shown.
     pub taste: &'a DisplayOptions,
-    /// The zone of times of day.
+    /// The time zone of times of day.
     pub zone: &'a TimeZone,
 }
 
 /// What a frame shows besides the fleet.
 #[derive(Clone, Copy, Debug)]
 pub struct ScreenState<'a> {
-    /// What is watched.
+    /// The title: what is watched.
     pub title: &'a str,
-    /// How often nodes are asked to sample.
+    /// The filter that the caches above were filled for.
     pub interval: Duration,
-    /// For how long the picture has stood still.
+    /// How long the display has been paused; `None` if it is live.
     pub frozen: Option<Duration>,
-    /// The node that samples faster.
+    /// The node that samples at the faster focus interval.
     pub focus: Option<&'a NodeName>,
-    /// Something to be told once.
+    /// A message shown once.
     pub message: Option<&'a str>,
-    /// The keys that do something here: key and meaning.
+    /// The key hints of the footer: key and meaning.
     pub hints: &'a [(String, &'a str)],
-    /// Stands in place of the view.
+    /// Shown instead of the view.
     pub help: Option<&'a [Line]>,
-    /// A filter that is being typed.
+    /// The filter prompt, if open.
     pub search: Option<&'a FilterPrompt>,
-    /// A question in front of the view.
+    /// The dialog in front of the view, if open.
     pub dialog: Option<&'a Dialog>,
 }
 
-/// Does what was asked of the view one is in.
+/// Handles an action in the current view.
 pub fn act(scene: RenderContext<'_>, navigation: &mut Navigation, deed: &ViewAction) -> ViewEffect {
     match deed {
         ViewAction::Common(CommonAction::SortMenu)
@@ -122,12 +120,12 @@ pub fn act(scene: RenderContext<'_>, navigation: &mut Navigation, deed: &ViewAct
     }
 }
 
-/// Goes along with a new picture, whether or not it is drawn; returns what nodes are to be asked now.
+/// Advances views to the latest fleet view, drawn or not. Returns the requests to send to nodes now.
 pub fn pulse(scene: RenderContext<'_>, navigation: &mut Navigation) -> Vec<NodeRequest> {
     processes::pulse(scene, navigation)
 }
 
-/// Returns the whole screen: at most `height` lines, none wider than `width`.
+/// Draws the whole screen: at most `height` lines, none wider than `width`.
 pub fn screen(
     scene: RenderContext<'_>,
     navigation: &mut Navigation,
@@ -145,7 +143,7 @@ pub fn screen(
     } else {
         Vec::new()
     };
-    // What is asked first takes its place from the bottom of the view.
+    // An open dialog or prompt covers the bottom of the view.
     let sheet = match (setting.dialog, setting.search) {
         (Some(dialog), _) => dialog.lines(scene, width, body_height),
         (None, Some(search)) => search.lines(scene, width, body_height),
@@ -163,7 +161,7 @@ pub fn screen(
     lines
 }
 
-/// Returns how many lines there are between those on top and the last one.
+/// Returns the number of lines between the header and the footer.
 pub fn body_height(height: u16) -> usize {
     let height = usize::from(height);
     height - top_height(height) - usize::from(has_footer(height))
@@ -193,7 +191,7 @@ fn body(
         return help.iter().take(height).map(|line| line.clone().cut(width)).collect();
     }
     let picture = scene.picture;
-    // A job that has ended is told of, however empty the rest is.
+    // A job that has ended is shown even if no node is.
     let is_empty = picture.fleet.nodes.is_empty() && navigation.view != View::Job;
     if let Some(list) = picture.fleet.jobs.as_deref().filter(|_| is_empty) {
         return job::lines_without_running_jobs(scene, list, width, height);
@@ -208,7 +206,7 @@ fn body(
     }
 }
 
-/// Returns the order of the rows of the view one is in, where it can be chosen.
+/// Returns the sort order of the current view; `None` if its rows cannot be sorted.
 const fn order(navigation: &Navigation) -> Option<SortOrder> {
     match navigation.view {
         View::Users => Some(navigation.users.order),
@@ -218,7 +216,7 @@ const fn order(navigation: &Navigation) -> Option<SortOrder> {
     }
 }
 
-/// The keys that do something here; those that do not fit are left out, but never the last two.
+/// Draws the key hints; drops those that do not fit, but never the last two.
 fn footer(setting: &ScreenState<'_>, width: u16) -> Line {
     let hint = |(key, meaning): &(String, &str)| {
         Line::of(key.as_str(), Tone::Accent).text(format!(" {meaning}"), Tone::Faint)

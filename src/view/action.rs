@@ -10,30 +10,29 @@ use crate::view::{events, fleet, job, node, processes, users};
 /// An action that every view handles.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CommonAction {
-    /// Move in the list or table.
+    /// Moves in the list or table.
     Move(Movement),
-    /// Open what is selected.
+    /// Opens the selected row.
     Open,
-    /// Go back from what was opened; the view says nothing when it has nowhere to go.
+    /// Closes what was opened; the effect is empty if there is nothing to go back to.
     Back,
-    /// Choose the order of the rows from a menu.
+    /// Opens the sort menu.
     SortMenu,
-    /// Sort by this column; the same again inverts.
+    /// Sorts by this column; inverts the order if it is the sort column already.
     SortBy(&'static str),
-    /// Sort by the next column.
+    /// Sorts by the next column.
     SortNext,
-    /// Sort by the column before.
+    /// Sorts by the previous column.
     SortPrevious,
-    /// Turn the order around.
+    /// Inverts the sort order.
     Invert,
-    /// Something was clicked.
     Click(Click),
 }
 
 /// The effect of an action on the rest of the UI.
 #[derive(Debug, Default)]
 pub enum ViewEffect {
-    /// The screen may look different.
+    /// The action was handled; the screen needs a redraw.
     #[default]
     Handled,
     /// The view does not handle the action.
@@ -51,38 +50,28 @@ pub enum ViewEffect {
 /// A request to one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeRequest {
-    /// The node.
     pub node: NodeName,
-    /// What is asked.
     pub question: ProcessRequest,
 }
 
 /// The reply to a request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NodeReply {
-    /// What was asked, and whom.
     pub request: NodeRequest,
-    /// What came back.
     pub answer: Result<ProcessResponse, RequestError>,
-    /// When it came.
+    /// The time at which it arrived.
     pub at: Timestamp,
 }
 
 /// An action for the current view or for one particular view.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ViewAction {
-    /// Handled by the current view.
     Common(CommonAction),
-    /// For the fleet.
     Fleet(fleet::Action),
-    /// For the job.
     Job(job::Action),
-    /// For the node.
+    /// The filter that the caches above were filled for.
     Node(node::Action),
-    /// For processes.
     Processes(processes::Action),
-    /// For users.
     Users(users::Action),
-    /// For events.
     Events(events::Action),
 }

@@ -1,23 +1,21 @@
-//! The columns of a table as people choose them: their names, what stands over them, and by what a
-//! click on one sorts.
+//! Columns of tables: their names in settings, their titles, and the sort order a click on each selects.
 
 /// A column of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ColumnSpec {
-    /// Its name in settings.
+    /// The name in settings.
     pub name: &'static str,
-    /// What stands over it.
+    /// The text in the title row.
     pub title: &'static str,
-    /// The order a click on it chooses; empty where there is none.
+    /// The sort column a click selects; empty if rows cannot be sorted by it.
     pub sort: &'static str,
-    /// What stands in it.
+    /// The description in the list of columns.
     pub help: &'static str,
-    /// It is always there, in its place.
+    /// Always shown, at its default position.
     pub is_fixed: bool,
 }
 
 impl ColumnSpec {
-    /// Declares one.
     pub(crate) const fn new(
         name: &'static str,
         title: &'static str,
@@ -27,28 +25,27 @@ impl ColumnSpec {
         Self { name, title, sort, help, is_fixed: false }
     }
 
-    /// Makes it one that is always there.
+    /// Makes the column fixed.
     pub(crate) const fn always(self) -> Self {
         Self { is_fixed: true, ..self }
     }
 }
 
-/// The columns somebody chose for each table, by their names, from left to right; where there are
-/// none, as many are shown as there is room for.
+/// The configured columns of each table, by name, from left to right; if empty, the table shows as many
+/// columns as fit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TableColumns {
-    /// Of the list of nodes.
+    /// Of the node list.
     pub fleet: Vec<String>,
-    /// Of the devices of a node.
+    /// Of the device table of a node.
     pub node: Vec<String>,
-    /// Of processes.
+    /// Of the process table.
     pub processes: Vec<String>,
-    /// Of users.
+    /// Of the user table.
     pub users: Vec<String>,
 }
 
-/// Returns the places of the chosen columns in a table, in the order they were chosen; none where
-/// nothing was.
+/// Returns the indices of the configured columns, in configured order; `None` if none are configured.
 pub(crate) fn places(headings: &[ColumnSpec], chosen: &[String]) -> Option<Vec<usize>> {
     if chosen.is_empty() {
         return None;

@@ -8,37 +8,36 @@ use crate::view::processes::signal::{SignalDialog, SignalDialogEffect, SignalRep
 use crate::view::setup::{Setup, SetupEvent};
 use crate::view::{RenderContext, node, processes};
 
-/// A question.
 #[derive(Clone, Debug)]
 pub enum Dialog {
-    /// By which column are rows sorted?
+    /// The sort menu.
     Sort(Menu<&'static str>),
-    /// How is everything to be?
+    /// The setup screen.
     Setup(Setup),
-    /// What is charted of each device of a node?
+    /// The menu of charts in the node view.
     Charts(Menu<node::ChartMetric>),
-    /// The same of processes, where a capital letter sorts the other way round.
+    /// The sort menu of processes, in which a capital letter sorts in reverse.
     SortProcesses(Menu<&'static str>),
-    /// Which signal is sent, and really?
+    /// The dialog that selects a signal and asks for confirmation.
     Signal(Box<SignalDialog>),
 }
 
-/// The effect of a key.
+/// The effect of a key or a reply on a dialog.
 #[derive(Debug)]
 pub enum DialogEffect {
-    /// Stays open.
+    /// The dialog stays open.
     KeepOpen,
-    /// It is over.
+    /// The dialog closes.
     Close,
-    /// It is still open, and this is to be set to that.
+    /// The dialog stays open; the setting with this name gets this value.
     SetSetting(&'static str, String),
-    /// It is over, and this is to be done.
+    /// The dialog closes, and the action is performed.
     Common(CommonAction),
-    /// The same for one view.
+    /// The dialog closes, and the action of one view is performed.
     View(ViewAction),
-    /// It is still open, and waits for the answers to these.
+    /// The dialog stays open and waits for the replies.
     RequestNodes(Vec<NodeRequest>),
-    /// It is over, with this outcome.
+    /// The dialog closes with this effect.
     Finish(ViewEffect),
 }
 
@@ -88,7 +87,7 @@ impl Dialog {
         }
     }
 
-    /// Takes an answer of a node; none when it did not ask for it.
+    /// Handles the reply of a node; returns `None` if the dialog did not request it.
     pub fn take(&mut self, reply: &NodeReply) -> Option<DialogEffect> {
         let Self::Signal(question) = self else { return None };
         match question.take(reply) {
@@ -98,7 +97,7 @@ impl Dialog {
         }
     }
 
-    /// Returns its lines, a rule on top.
+    /// Draws the dialog below a horizontal rule.
     pub(crate) fn lines(&self, scene: RenderContext<'_>, width: u16, most: usize) -> Vec<Line> {
         let room = most.saturating_sub(1);
         let mut lines = vec![Line::new().rule(width)];
@@ -116,7 +115,7 @@ impl Dialog {
         lines
     }
 
-    /// Returns the keys that do something here.
+    /// Returns the key hints of the dialog.
     pub fn hints(&self) -> Vec<(String, &'static str)> {
         let hints: &[(&str, &'static str)] = match self {
             Self::Sort(_) => &[("↑ ↓", "move"), ("Enter", "choose"), ("Esc", "close")],

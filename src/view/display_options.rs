@@ -1,4 +1,4 @@
-//! How somebody wants things shown, beyond colours: limits, units, how much at once.
+//! Display options besides colours: thresholds, units, columns, density.
 
 use crate::view::column_spec::TableColumns;
 use crate::view::line::Tone;
@@ -8,72 +8,66 @@ pub use display_selection::{DisplaySelection, NameColumns, ProcessKinds, Visible
 
 mod display_selection;
 
-/// How things are shown.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DisplayOptions {
-    /// Where utilization and power of nodes and processes turn middling and high.
+    /// Thresholds for the utilization and power of nodes and processes.
     pub load: Thresholds,
-    /// The same for memory.
+    /// Thresholds for memory.
     pub memory: Thresholds,
-    /// The same for the bars of a single device.
+    /// Thresholds for the bars of a single device.
     pub device: Thresholds,
-    /// Temperatures are shown in degrees Fahrenheit.
+    /// Shows temperatures in degrees Fahrenheit.
     pub is_fahrenheit: bool,
-    /// In which unit memory is written.
     pub unit: MemoryUnit,
-    /// What graphs show, and how.
     pub chart: Chart,
-    /// Which devices and processes are shown, and what names a device.
+    /// Which devices and processes are shown, and which columns name a device.
     pub only: DisplaySelection,
-    /// The columns of tables, where somebody chose them.
+    /// The configured columns of each table.
     pub columns: TableColumns,
-    /// How much a node's panel says of each device and of the machine.
+    /// How much the node panel shows of each device and of the host.
     pub density: Density,
-    /// Nothing may be changed on any node.
+    /// Disables everything that would change a node, such as sending signals.
     pub is_readonly: bool,
 }
 
-/// What graphs show, and how.
+/// Options of graphs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Chart {
-    /// What it shows of each device.
+    /// The metrics charted for each device.
     pub metrics: Vec<ChartMetric>,
-    /// The newest stands on the left.
+    /// Draws the newest point on the left.
     pub is_reversed: bool,
 }
 
-/// How much is said of each thing.
+/// How much is shown of each device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Density {
-    /// As much as there is room for.
+    /// As much as fits.
     #[default]
     Auto,
-    /// Everything.
+    /// All lines.
     Full,
-    /// A line each.
+    /// One line each.
     Compact,
 }
 
-/// A unit of memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MemoryUnit {
-    /// Millions of bytes.
+    /// 10^6 bytes.
     Mb,
     /// 2^20 bytes.
     Mib,
-    /// Billions of bytes.
+    /// 10^9 bytes.
     Gb,
     /// 2^30 bytes.
     #[default]
     Gib,
 }
 
-/// At which shares a load turns middling and high.
+/// The thresholds from which a load counts as medium or high, in percent.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Thresholds {
-    /// From here it is middling.
     pub middling: f32,
-    /// From here it is high.
     pub high: f32,
 }
 
@@ -102,7 +96,7 @@ impl Default for Chart {
 }
 
 impl Thresholds {
-    /// Returns what a share means; nothing in particular when it is unknown.
+    /// Returns the tone of a share in percent; faint if it is unknown.
     pub fn tone(self, share: Option<f32>) -> Tone {
         match share {
             None => Tone::Faint,

@@ -1,9 +1,9 @@
 //! Filter expressions: words and comparisons over any field.
 //!
-//! `util<10 mem>50% user=alice node~gpu0 !debug stale`: all terms must hold of one and the same
-//! node, device and process. A term about processes needs a process, one about devices a device;
-//! an unknown value meets no comparison but `=unknown`. `job=2_1 jobname~train partition=gpu left<1h`
-//! ask about the job a process belongs to, or that was given a device or a node.
+//! `util<10 mem>50% user=alice node~gpu0 !debug stale`: all terms must match the same node, device and
+//! process. A term about processes matches processes only, one about devices matches devices only; an unknown
+//! value matches no comparison but `=unknown`. `job=2_1 jobname~train partition=gpu left<1h` compare fields
+//! of the job a process belongs to, or to which a device or node is allocated.
 
 mod complete;
 mod job_lookup;
@@ -22,45 +22,45 @@ use crate::model::{Device, JobList};
 use job_lookup::JobLookup;
 use operand::Operand;
 
-/// The longest filter, in bytes; what is typed beyond it is refused.
+/// The maximum length of a filter in bytes; further input is refused.
 pub const MAX_FILTER_LENGTH: usize = 500;
 
-/// What is asked to be seen. The empty one takes everything.
+/// A parsed filter; the empty one matches everything.
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
     text: String,
     terms: Vec<Term>,
-    /// The jobs a scheduler told.
+    /// The jobs listed by the scheduler.
     jobs: Option<Arc<JobLookup>>,
 }
 
-/// What is wrong with a filter's text, and where.
+/// A syntax error in a filter, with its position.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{words}")]
 pub struct FilterError {
-    /// Where the wrong part begins, in characters from the start.
+    /// Where the error begins, in characters from the start.
     pub at: usize,
-    /// What is wrong with it, and what would be right.
+    /// The error and the remedy.
     pub words: String,
 }
 
-/// One part of a filter.
+/// One term of a filter.
 #[derive(Clone, Debug)]
 struct Term {
-    /// It holds where its test does not.
+    /// The term matches where its predicate does not.
     is_negated: bool,
     test: Predicate,
 }
 
 #[derive(Clone, Debug)]
 enum Predicate {
-    /// In lower case; stands somewhere in what names a row.
+    /// Lower-case text that a name of the row contains.
     Word(String),
     StateWord(StateWord),
     Compare(FilterField, Comparison, Operand),
 }
 
-/// Words that stand for a condition.
+/// A word that stands for a condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum StateWord {
     Fresh,
@@ -89,18 +89,18 @@ impl StateWord {
     ];
 }
 
-/// What is compared.
+/// The field a term compares.
 #[derive(Clone, Copy)]
 enum FilterField {
-    /// The node's name.
+    /// The name of the node.
     Node,
-    /// The device's number.
+    /// The index of the device.
     Index,
     Uuid,
     Pid,
-    /// The number of the job, in any of the ways people and processes know it.
+    /// The job id, in any of the forms that users and processes know.
     Job,
-    /// Used device memory as a share of all: what `mem>50%` asks for.
+    /// Used device memory as a share of the total, for `mem>50%`.
     MemoryShare,
     Host(&'static Field<Node>),
     Device(&'static Field<Device>),
@@ -109,7 +109,7 @@ enum FilterField {
 }
 
 impl FilterField {
-    /// Those that are no field: alias, id.
+    /// Fields outside the field tables: alias, id.
     const KEYS: [(&str, &str, Self); 5] = [
         ("node", "node", Self::Node),
         ("gpu", "index", Self::Index),
@@ -118,8 +118,8 @@ impl FilterField {
         ("job", "job", Self::Job),
     ];
 
-    /// Finds a subject by its alias; failing that, by its id or by a word of earlier versions. An error lists the
-    /// aliases of all that the word could mean; none where it means nothing.
+    /// Finds a field by its alias, then by its id or by a word of earlier versions. The error lists the
+    /// aliases of all fields that the word could mean; it is empty if there are none.
     fn from_name(word: &str) -> Result<Self, Vec<&'static str>> {
         if let Some((.., subject)) = Self::all().find(|(alias, ..)| *alias == word) {
             return Ok(subject);
@@ -133,7 +133,7 @@ impl FilterField {
         }
     }
 
-    /// Returns every subject with its alias and its id.
+    /// Returns every field with its alias and its id.
     fn all() -> impl Iterator<Item = (&'static str, &'static str, Self)> {
         let device = of_device().map(|field| (field.alias, field.id, Self::Device(field)));
         let process = PROCESS.iter().map(|field| (field.alias, field.id, Self::Process(field)));
@@ -142,12 +142,11 @@ impl FilterField {
         Self::KEYS.into_iter().chain(device).chain(process).chain(host).chain(job)
     }
 
-    /// Returns every alias.
     fn aliases() -> impl Iterator<Item = &'static str> {
         Self::all().map(|(alias, ..)| alias)
     }
 
-    /// Returns the unit of its values.
+    /// Returns the unit of its values; empty if it has none.
     fn unit(self) -> &'static str {
         match self {
             Self::Node | Self::Index | Self::Uuid | Self::Pid | Self::Job => "",
@@ -177,12 +176,12 @@ impl fmt::Debug for FilterField {
     }
 }
 
-/// Returns every word that stands before a comparison.
+/// Returns every alias that may precede a comparison.
 pub fn aliases() -> impl Iterator<Item = &'static str> {
     FilterField::aliases()
 }
 
-/// How a value is compared.
+/// A comparison operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Comparison {
     Equal,
@@ -191,13 +190,13 @@ enum Comparison {
     AtMost,
     More,
     AtLeast,
-    /// Holds it somewhere.
+    /// Contains the text.
     Contains,
     NotContains,
 }
 
 impl Comparison {
-    /// Every relation with its sign, the longer ones first.
+    /// Every operator with its sign, longer signs first.
     const SIGNS: [(&str, Self); 9] = [
         ("!=", Self::Unequal),
         ("!~", Self::NotContains),
@@ -210,22 +209,22 @@ impl Comparison {
         ("~", Self::Contains),
     ];
 
-    /// Returns true if it asks for more or less.
+    /// Returns true if it compares by order.
     const fn is_order(self) -> bool {
         matches!(self, Self::Less | Self::AtMost | Self::More | Self::AtLeast)
     }
 }
 
 impl Filter {
-    /// Reads a filter as typed.
+    /// Parses a filter.
     ///
-    /// Terms stand between spaces; quotes keep a value with spaces together.
+    /// Terms are separated by spaces; quotes keep a value with spaces together.
     pub fn new(text: &str) -> Result<Self, FilterError> {
         Ok(Self { text: text.trim().to_owned(), terms: parse::terms(text)?, jobs: None })
     }
 
-    /// Returns the same for a fleet with these jobs; without them only the numbers that processes
-    /// know are.
+    /// Returns the filter with the jobs of the scheduler. Without them, only the job ids of processes are
+    /// known.
     #[must_use]
     pub fn with_jobs(mut self, jobs: Option<&Arc<JobList>>) -> Self {
         let asks = self.terms.iter().any(|term| match &term.test {
@@ -239,12 +238,12 @@ impl Filter {
         self
     }
 
-    /// Returns it as it was typed.
+    /// Returns the text of the filter as typed.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Returns true if it takes everything.
+    /// Returns true if it matches everything.
     pub fn is_empty(&self) -> bool {
         self.terms.is_empty()
     }

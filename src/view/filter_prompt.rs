@@ -1,4 +1,4 @@
-//! The filter while it is typed: takes effect with every letter that makes sense, and is completed by Tab.
+//! The filter prompt: applies the filter while it is typed, and completes words on Tab.
 
 use crate::fleet::Fleet;
 use crate::view::RenderContext;
@@ -7,31 +7,30 @@ use crate::view::input::{Key, NamedKey};
 use crate::view::line::{Line, Tone, flow};
 use crate::view::line_editor::LineEditor;
 
-/// What stands in front of what is typed.
+/// The prompt string.
 const SIGN: &str = "/ ";
 
-/// A filter being typed.
+/// The state of the filter prompt.
 #[derive(Clone, Debug)]
 pub struct FilterPrompt {
     prompt: LineEditor,
-    /// How it was before.
+    /// The filter before the prompt was opened.
     before: Filter,
     error: Option<FilterError>,
-    /// What Tab goes round in, and where it is.
+    /// The completions that Tab cycles through, and the current one.
     proposals: Option<(Vec<String>, usize)>,
 }
 
-/// The effect of a key.
 #[derive(Clone, Debug)]
 pub enum FilterPromptEvent {
-    /// It is being typed; this is what it means so far.
+    /// The text was edited; the filter so far, or `None` to keep the current one.
     Edited(Option<Filter>),
-    /// It is done.
+    /// The prompt was closed with this filter.
     Done(Filter),
 }
 
 impl FilterPrompt {
-    /// Begins with the filter that holds.
+    /// Opens the prompt with the current filter.
     pub fn new(filter: &Filter) -> Self {
         let prompt = LineEditor::new(filter.text(), MAX_FILTER_LENGTH);
         Self { prompt, before: filter.clone(), error: None, proposals: None }
@@ -56,7 +55,7 @@ impl FilterPrompt {
                     return FilterPromptEvent::Edited(None);
                 }
                 self.proposals = None;
-                // A line that is full takes nothing more, however much is pasted.
+                // A full line ignores further input, pasted text too.
                 if self.prompt.text() == before {
                     return FilterPromptEvent::Edited(None);
                 }
@@ -68,7 +67,7 @@ impl FilterPrompt {
                 FilterPromptEvent::Edited(Some(filter))
             }
             Err(error) => {
-                // What stands before the mistake holds meanwhile.
+                // Until the error is corrected, the terms before it apply.
                 let before: String = self.prompt.text().chars().take(error.at).collect();
                 let whole = before.rfind(char::is_whitespace).unwrap_or(0);
                 let filter = before.split_at_checked(whole).map(|(whole, _)| Filter::new(whole));
@@ -78,7 +77,7 @@ impl FilterPrompt {
         }
     }
 
-    /// Puts the next proposal in place of the word in front of the caret.
+    /// Replaces the word before the caret with the next or previous completion.
     fn propose(&mut self, fleet: &Fleet, is_forward: bool) {
         let (words, at) = match self.proposals.take() {
             Some((words, at)) => {
@@ -98,18 +97,17 @@ impl FilterPrompt {
         self.proposals = Some((words, at));
     }
 
-    /// Returns the line it is typed in.
     pub(crate) fn line(&self, width: u16) -> Line {
         self.prompt.line(SIGN, width)
     }
 
-    /// Returns the lines above it: what is wrong, under a mark, or what could be typed.
+    /// Draws the lines above the prompt: the error below a mark, or the completions.
     pub(crate) fn lines(&self, scene: RenderContext<'_>, width: u16, most: usize) -> Vec<Line> {
         if most < 2 {
             return Vec::new();
         }
         let said = if let Some(error) = &self.error {
-            // The mark points down at the letter that begins what is wrong.
+            // The mark points down at the character where the error begins.
             let at = u16::try_from(error.at).unwrap_or(u16::MAX);
             let column = at.saturating_add(2).min(width.saturating_sub(1));
             let words = format!("▼ {}", error.words);

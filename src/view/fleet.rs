@@ -1,5 +1,5 @@
-//! The fleet: all nodes as a list or as a map of devices, what is wrong with them, and the selected
-//! one where there is room.
+//! The fleet view: all nodes as a table or as a heat map of devices, the problems below, and the panel of the
+//! selected node where it fits.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -41,32 +41,32 @@ mod node_table;
 mod problem_lines;
 mod symbol_map;
 
-/// From this size on, the list and the selected node stand on one screen, however long the list is.
+/// The minimum screen size to show the node list and the panel of the selected node together.
 const MIN_SPLIT_SIZE: (u16, usize) = (100, 34);
-/// Lines of a panel besides its devices.
+/// The lines of the panel besides its devices.
 const PANEL_HEIGHT: usize = 10;
-/// Below this width, what is known of a device takes two lines.
+/// Below this width, the detail of a device takes two lines.
 const ONE_LINE_DETAIL_WIDTH: u16 = 110;
-/// The most lines for what is wrong with the fleet.
 const MAX_PROBLEM_LINES: usize = 4;
 
-/// Where one is in the fleet.
+/// The state of the fleet view.
 #[derive(Clone, Debug)]
 pub struct State {
     layout: Layout,
     pub(crate) order: SortOrder,
     grouping: Grouping,
     metric: MapMetric,
-    /// The groups of which only the head is shown.
+    /// The keys of the folded groups.
     folded_groups: BTreeSet<Arc<str>>,
-    /// Counts how often that changed.
+    /// Incremented on each change of `folded_groups`.
     fold_version: u64,
-    /// The group in which the selected node is meant, and whether its head is.
+    /// The key of the group that the cursor is in, and whether it is on the header of that group.
     group: Option<Arc<str>>,
     is_on_header: bool,
-    /// The device under the cursor of the map.
+    /// The device under the cursor of the heat map.
     device: Option<Arc<str>>,
-    /// The column of nodes and of cells that moves up and down keep to, while one is where they led.
+    /// The node column and cell column that vertical moves keep to, valid while the cursor is where the last
+    /// move put it.
     preferred_column: Option<(Cursor, (usize, usize))>,
     grid: Grid,
     window: Viewport,
@@ -77,42 +77,40 @@ pub struct State {
     owner_counts: OwnerCounts,
     series_cache: node_series::SeriesCache,
     rows: node_table::RowCache,
-    /// The filter they were made for.
+    /// The filter that `rows` was filled for.
     filter: String,
 }
 
-/// The forms of the view.
+/// The layouts of the view.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Layout {
-    /// One line a node.
+    /// One line per node.
     #[default]
     Table,
-    /// One cell a device.
+    /// The heat map: one cell per device.
     Map,
 }
 
-/// What only the fleet understands.
+/// Actions of the fleet view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// The list, or the map.
+    /// Switches between table and heat map.
     ToggleLayout,
-    /// Show another quantity in the map.
+    /// Shows the next metric in the heat map.
     NextMetric,
-    /// The one before.
+    /// Shows the previous metric.
     PreviousMetric,
-    /// Let rows stand together by something else.
+    /// Switches to the next grouping.
     NextGrouping,
-    /// By what was before.
+    /// Switches to the previous grouping.
     PreviousGrouping,
-    /// Fold or unfold the group one is in.
+    /// Folds or unfolds the current group.
     ToggleFold,
-    /// Fold all groups.
     FoldAll,
-    /// Unfold all groups.
     UnfoldAll,
-    /// To the device at the left; in the list, fold.
+    /// Moves to the device on the left; in the table, folds the group.
     Left,
-    /// To the device at the right; in the list, unfold.
+    /// Moves to the device on the right; in the table, unfolds the group.
     Right,
 }
 
@@ -143,7 +141,6 @@ impl Default for State {
     }
 }
 
-/// Does what was asked.
 pub(crate) fn handle_common(
     context: RenderContext<'_>,
     navigation: &mut Navigation,
@@ -156,7 +153,6 @@ pub(crate) fn handle_common(
     outcome
 }
 
-/// Does what only the fleet understands.
 pub(crate) fn handle(
     context: RenderContext<'_>,
     navigation: &mut Navigation,
@@ -170,12 +166,12 @@ pub(crate) fn handle(
 }
 
 impl State {
-    /// Returns true if devices are shown as a map.
+    /// Returns true if the heat map is shown.
     pub(crate) fn is_map(&self) -> bool {
         self.layout == Layout::Map
     }
 
-    /// Sees to it that groups, rows and letters are those of a picture.
+    /// Updates groups, rows and symbols for a fleet view.
     fn refresh(&mut self, picture: &FleetView) {
         self.allocations.refresh(picture);
         let Self { order, grouping, folded_groups, fold_version, .. } = self;
@@ -193,7 +189,7 @@ impl State {
         }
     }
 
-    /// Returns its form, what the map shows and by what nodes stand together, as settings have it.
+    /// Returns layout, metric and grouping as settings name them.
     pub(crate) const fn preferences(&self) -> (&'static str, &'static str, &'static str) {
         let layout = match self.layout {
             Layout::Table => "table",
@@ -202,7 +198,7 @@ impl State {
         (layout, self.metric.label(), self.grouping.name())
     }
 
-    /// Takes over one of these.
+    /// Restores one of these preferences; ignores unknown names and values.
     pub(crate) fn restore_preference(&mut self, name: &str, value: &str) {
         match (name, value) {
             ("fleet-form", "table") => self.layout = Layout::Table,
@@ -368,7 +364,7 @@ impl State {
     }
 }
 
-/// The nodes, what is wrong below them, and the selected one where there is room.
+/// Draws the nodes, the problems below them, and the panel of the selected node where it fits.
 pub(crate) fn lines(
     context: RenderContext<'_>,
     navigation: &mut Navigation,
@@ -479,8 +475,8 @@ fn nothing(picture: &FleetView) -> Line {
     Line::of("no node matches the filter", Tone::Warn).text("  → Esc clears it", Tone::Faint)
 }
 
-/// Lines of the list where it shares the screen with a panel: all it needs if the panel of the
-/// largest node has room below, a third at least.
+/// Returns the number of list lines above a panel: all rows if the largest panel fits below, a third of the
+/// screen at least.
 fn list_share(picture: &FleetView, rows: usize, room: usize) -> usize {
     let all = rows + 1;
     let panel = PANEL_HEIGHT + usize::from(picture.shape.devices.min(8));

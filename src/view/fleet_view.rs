@@ -1,7 +1,7 @@
-//! A fleet at one moment, with what every frame needs of it worked out once.
+//! A snapshot of the fleet at one moment, with everything that each frame derives from it.
 //!
-//! At 5,000 nodes a frame touches only the rows it shows; sums, folded troubles and column widths
-//! are made here, once for each new fleet or second.
+//! With 5,000 nodes, a frame must touch only the rows it shows. Totals, grouped problems and column widths
+//! are computed here, once per snapshot or second.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
@@ -19,34 +19,34 @@ use crate::view::node_status::NodeStatus;
 use crate::view::number_format::gib;
 use crate::view::users::Users;
 
-/// A fleet at one moment.
+/// The fleet at one moment, filtered, with derived data.
 #[derive(Clone, Debug, Default)]
 pub struct FleetView {
-    /// The fleet.
+    /// The fleet, without the devices that `only` hides.
     pub fleet: Fleet,
-    /// The moment.
+    /// The time of the view.
     pub now: Timestamp,
-    /// Sums over its fresh nodes.
+    /// Sums over fresh nodes.
     pub totals: Totals,
-    /// What a scheduler gave to jobs.
+    /// The devices that the scheduler has allocated to jobs.
     pub given: AllocatedDevices,
-    /// What is wrong, alike things together, the widest spread first.
+    /// Problems, equal ones grouped, those of most nodes first.
     pub troubles: Vec<FleetProblem>,
-    /// What the columns must hold.
+    /// The maximum widths and values of the columns.
     pub shape: Extents,
-    /// What is asked to be seen.
+    /// The filter.
     pub filter: Filter,
-    /// Which devices and processes are shown at all; `fleet` has no others of the devices.
+    /// The selection of devices and processes to show.
     pub only: Arc<DisplaySelection>,
-    /// The fleet with all of its devices.
+    /// The fleet with all devices.
     whole: Fleet,
-    /// The nodes that are shown, by their places in the fleet, in the order of the list.
+    /// The indices of the nodes that match the filter, in fleet order.
     pub shown: Vec<usize>,
-    /// What only some views need.
+    /// Data that only some views need.
     asides: LazyParts,
 }
 
-/// What is worked out of a picture when the first view asks for it, and then kept with it.
+/// Derived data computed on first use and kept with the view.
 #[derive(Clone, Debug, Default)]
 struct LazyParts {
     roll: OnceLock<Arc<JobIndex>>,
@@ -54,7 +54,7 @@ struct LazyParts {
     told: OnceLock<Arc<DeviceEvents>>,
 }
 
-/// Tells one picture from another: what was worked out for one of them does not serve the next.
+/// Identifies a view, so that caches notice a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ViewVersion {
     fleet: usize,
@@ -63,59 +63,57 @@ pub struct ViewVersion {
     filter: String,
 }
 
-/// One thing that is wrong with one or more nodes.
+/// A problem of one or more nodes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FleetProblem {
-    /// The nodes, folded: `gpu[01-40]`.
+    /// The nodes as a node set: `gpu[01-40]`.
     pub nodes: String,
-    /// How many.
+    /// The number of nodes.
     pub count: usize,
-    /// What is wrong.
     pub sentence: String,
-    /// What a person can do about it.
+    /// What the user can do about it.
     pub remedy: &'static str,
-    /// How bad it is.
     pub tone: Tone,
 }
 
-/// What the columns of the node list must hold.
+/// The maximum widths and values of the columns of the node list.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Extents {
-    /// The widest name.
+    /// The width of the widest name.
     pub name: u16,
-    /// The most devices of a node.
+    /// The maximum number of devices of a node.
     pub devices: u16,
-    /// The most device memory of a node, in GiB.
+    /// The maximum device memory of a node, in GiB.
     pub memory: f64,
-    /// The highest power limit of a node, in watts.
+    /// The maximum power limit of a node, in watts.
     pub power: f32,
-    /// Some process belongs to a job.
+    /// True if some process belongs to a job.
     pub has_jobs: bool,
 }
 
 impl FleetView {
-    /// Takes a picture of a fleet.
+    /// Makes a view of a whole fleet.
     pub fn new(fleet: Fleet, now: Timestamp) -> Self {
         Self::filtered(fleet, now, Filter::default())
     }
 
-    /// Takes a picture of what a filter leaves of a fleet; what is wrong is told of all of it.
+    /// Makes a view of the nodes that match a filter; problems are those of the whole fleet.
     pub fn filtered(fleet: Fleet, now: Timestamp, filter: Filter) -> Self {
         Self::default().after(fleet, now, filter, &DisplaySelection::default())
     }
 
-    /// Takes a picture of the same, without the devices that are not to be shown.
+    /// Makes a view without the devices that `only` hides.
     pub fn selected(fleet: Fleet, now: Timestamp, only: &DisplaySelection) -> Self {
         Self::default().after(fleet, now, Filter::default(), only)
     }
 
-    /// Takes the same picture anew, by another filter or with other devices.
+    /// Makes a view of the same fleet with another filter or selection.
     #[must_use]
     pub fn again(&self, now: Timestamp, filter: Filter, only: &DisplaySelection) -> Self {
         self.after(self.whole.clone(), now, filter, only)
     }
 
-    /// Takes the picture after this one; what stayed as it was is not worked out again.
+    /// Makes a view of the next fleet, and reuses derived data that has not changed.
     #[must_use]
     pub fn after(
         &self,
@@ -131,7 +129,7 @@ impl FleetView {
         Self { only, whole, ..picture }
     }
 
-    /// Leaves out the devices that are not to be shown.
+    /// Removes the devices that are not selected.
     fn select(&self, whole: &Fleet, only: &DisplaySelection, is_same: bool) -> Fleet {
         if !only.selects_devices() {
             return whole.clone();
@@ -168,22 +166,19 @@ impl FleetView {
         Self { fleet, now, totals, given, troubles, shape, filter, only, whole, shown, asides }
     }
 
-    /// Returns its jobs.
     pub(crate) fn roll(&self) -> &Arc<JobIndex> {
         self.asides.roll.get_or_init(|| Arc::new(JobIndex::build(self)))
     }
 
-    /// Returns its users.
     pub(crate) fn crew(&self) -> &Arc<Users> {
         self.asides.crew.get_or_init(|| Arc::new(Users::build(self)))
     }
 
-    /// Returns what its devices have told.
     pub(crate) fn told(&self) -> &Arc<DeviceEvents> {
         self.asides.told.get_or_init(|| Arc::new(DeviceEvents::build(self)))
     }
 
-    /// Returns what tells this picture from another.
+    /// Returns the version of the view, for caches.
     pub fn stamp(&self) -> ViewVersion {
         let jobs = self.fleet.jobs.as_ref().map_or(0, |jobs| Arc::as_ptr(jobs).addr());
         ViewVersion {
@@ -194,24 +189,24 @@ impl FleetView {
         }
     }
 
-    /// Returns how many nodes are shown.
+    /// Returns the number of shown nodes.
     pub fn count(&self) -> usize {
         self.shown.len()
     }
 
-    /// Returns where in the list a node stands.
+    /// Returns the position of a node among the shown nodes.
     pub fn position(&self, name: &NodeName) -> Option<usize> {
         let is_it =
             |place: &usize| self.fleet.nodes.get(*place).is_some_and(|node| node.name == *name);
         self.shown.iter().position(is_it)
     }
 
-    /// Returns the node at a place of the list.
+    /// Returns the shown node at a position.
     pub fn node_at(&self, place: usize) -> Option<&Arc<Node>> {
         self.fleet.nodes.get(*self.shown.get(place)?)
     }
 
-    /// Returns the nodes that are shown, in the order of the list.
+    /// Returns the shown nodes in fleet order.
     pub fn nodes(&self) -> impl Iterator<Item = &Arc<Node>> {
         self.shown.iter().filter_map(|place| self.fleet.nodes.get(*place))
     }
@@ -237,7 +232,7 @@ impl Extents {
     }
 }
 
-/// What makes two troubles alike.
+/// The key that groups equal problems.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum ProblemKey {
     Down(FaultKind, Arc<str>),
@@ -301,7 +296,7 @@ impl ProblemKey {
     }
 }
 
-/// Returns why a device gives no numbers, in a few words.
+/// Returns a short reason why a device reports no values.
 pub(crate) fn device_fault(fault: &DeviceFault) -> String {
     match fault {
         DeviceFault::Lost => "lost".to_owned(),
