@@ -1,38 +1,37 @@
-//! Graphs over time: two seconds a column, some rows high, with the times below.
+//! Graphs over time: two seconds per column, several rows high, with a time axis below.
 
 use crate::time::Timestamp;
 use crate::view::line::{Line, Tone};
 
-/// Points in a column.
+/// Points per column.
 const PER_COLUMN: usize = 2;
-/// Steps in a row.
+/// Steps per row.
 const STEPS: u16 = 4;
-/// Seconds that are marked.
+/// The ages marked on the time axis, in seconds.
 const TICKS: [usize; 6] = [30, 60, 120, 180, 240, 300];
 
-/// How a graph stands.
+/// The size and orientation of a graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Graph {
-    /// Columns.
     pub(crate) width: u16,
-    /// Rows.
     pub(crate) height: u16,
-    /// It hangs from its first row.
+    /// Hangs from the top row.
     pub(crate) hangs: bool,
-    /// The newest stands on the left.
+    /// Draws the newest point on the left.
     pub(crate) is_reversed: bool,
 }
 
-/// Returns the seconds a graph of this width shows, and up to which moment.
+/// Returns how many seconds a graph of this width shows, and whether its newest column is half full.
 ///
-/// A column begins with an even second: so it does not change any more once it is full.
+/// Columns begin at even seconds, so a full column never changes again.
 pub(crate) fn span(width: u16, now: Timestamp) -> (usize, bool) {
     let is_half = now.as_micros().div_euclid(1_000_000).rem_euclid(2) == 0;
     (usize::from(width) * PER_COLUMN - usize::from(is_half && width > 0), is_half)
 }
 
 impl Graph {
-    /// Returns the rows from the top; `points` are as many as [`span`] says, 0 to 100, oldest first.
+    /// Returns the rows from top to bottom. `points` has the length that [`span`] returns, values from 0 to
+    /// 100, oldest first.
     pub(crate) fn rows(self, points: &[Option<f32>], tone: Tone) -> Vec<Line> {
         let columns = usize::from(self.width) * PER_COLUMN;
         let mut filled: Vec<u16> = points.iter().map(|point| self.steps(*point)).collect();
@@ -52,7 +51,7 @@ impl Graph {
         rows
     }
 
-    /// Returns the steps a point fills. What is known fills one at least: only a gap is empty.
+    /// Returns the steps a point fills, at least one if it is known, so that only gaps are empty.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -63,7 +62,7 @@ impl Graph {
         point.map_or(0, |share| ((share / 100.0 * f32::from(all)).round() as u16).clamp(1, all))
     }
 
-    /// Returns the line that says how long ago is where.
+    /// Returns the time axis.
     pub(crate) fn ticks(self) -> Line {
         let width = usize::from(self.width);
         let mut line = vec!['─'; width];
@@ -80,7 +79,7 @@ impl Graph {
                 width.checked_sub(away)
             };
             let slots = start.and_then(|start| line.get_mut(start..start + label.len()));
-            // Where two marks meet, that of the shorter time stays.
+            // Where two labels collide, the one of the shorter time stays.
             if let Some(slots) = slots.filter(|slots| slots.iter().all(|slot| *slot == '─')) {
                 slots.copy_from_slice(&label);
             }

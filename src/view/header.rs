@@ -1,4 +1,4 @@
-//! The lines on top: what is watched, how much of it is fresh, and its sums.
+//! The header lines: the title, how many nodes are fresh, the tabs, and the totals.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::view::number_format::{Units, interval, or_unknown, percent};
 use crate::view::sort_order::SortOrder;
 use crate::view::{RenderContext, ScreenState};
 
-/// Returns so many header lines, three at most.
+/// Returns the header: at most `most` lines, and at most three.
 pub(crate) fn lines(
     scene: RenderContext<'_>,
     (view, order): (View, Option<SortOrder>),
@@ -34,7 +34,7 @@ pub(crate) fn lines(
     lines
 }
 
-/// Returns the lines on top of what is printed; sums only where there is something to sum up.
+/// Returns the header of the printed report; includes totals only if some device or host reports values.
 pub(crate) fn printed(scene: RenderContext<'_>, words: &str, width: u16) -> Vec<Line> {
     let only = scene.picture.only.told().map(|only| format!("{words}  {only}"));
     let mut lines = vec![title(scene, only.as_deref().unwrap_or(words), None, width)];
@@ -48,14 +48,15 @@ fn title(scene: RenderContext<'_>, words: &str, every: Option<Duration>, width: 
     let picture = scene.picture;
     let clock = Line::of(clock(scene), Tone::Plain);
     let own = Line::of("gtop", Tone::Accent).gap(2).text(words, Tone::Strong);
-    // The list's age gives way first, then the title, then words, the clock last.
+    // On narrow screens the age of the job list is dropped first, then the title is cut, then words; the
+    // clock goes last.
     let nodes = |is_short| nodes(picture, is_short).gap(if is_short { 2 } else { 3 });
     let mut right = clock;
     if let Some(every) = every.filter(|_| width >= 100) {
         right = Line::of(format!("every {}  ", interval(every)), Tone::Faint).then(right);
     }
     let room = width.saturating_sub(right.width());
-    // The short form comes before a title of usual length is cut.
+    // The short form is used before a title of usual length is cut.
     let forms = [(false, 17), (true, 12)];
     let fits = |(nodes, title): &(Line, u16)| nodes.width() + title <= room;
     let mut lines = forms.into_iter().map(|(is_short, title)| (nodes(is_short), title));
@@ -104,7 +105,7 @@ fn sums(scene: RenderContext<'_>, width: u16) -> Line {
     let units = Units::of(scene.taste);
     let totals = &scene.picture.totals;
     if totals.devices == totals.stale_devices {
-        // Noughts would say that there are devices, and that they do nothing.
+        // Zeros would suggest that there are devices and that they are idle.
         let any = |is_it: fn(&Node) -> bool| scene.picture.nodes().any(|node| is_it(node));
         let words = if totals.fresh == 0 {
             "no fresh samples"
@@ -133,7 +134,7 @@ fn sums(scene: RenderContext<'_>, width: u16) -> Line {
         Line::of("POWER ", Tone::Faint).text(power(totals.power, totals.power_limit), Tone::Plain),
     ];
     let gap = if width >= 100 { 4 } else { 2 };
-    // Where it costs nothing but blanks, a number stands nearer to its word than to the next.
+    // If it fits, a number stands closer to its label than to the next one.
     let fits = |own: u16, count: usize| {
         let rest = groups.iter().take(count).map(|line| gap + line.width());
         rest.fold(counts(totals, width, own).width(), u16::saturating_add) <= width
@@ -144,12 +145,12 @@ fn sums(scene: RenderContext<'_>, width: u16) -> Line {
     crate::view::line::flow(groups, gap, width, 1).pop().unwrap_or_default()
 }
 
-/// All devices, and what becomes of them: the numbers add up, so words are left out for want of room, and never
-/// a number.
+/// The device counts by state, which add up to the total; if space is short, labels are dropped, never a
+/// count.
 fn counts(totals: &Totals, width: u16, gap: u16) -> Line {
     let (first, held) =
         if width >= 100 { ("DEVICES ", "idle-held ") } else { ("DEV ", "idle-held ") };
-    // What is usual stands there as a nought, too, unless there is no room for it.
+    // Common states show a zero too, unless space is short.
     let parts = [
         (["busy ", "busy ", "b"], totals.busy, Tone::Plain, true),
         ([held, "idle-held ", "h"], totals.idle_held, Tone::Plain, true),
@@ -177,7 +178,7 @@ fn counts(totals: &Totals, width: u16, gap: u16) -> Line {
     all.into_iter().map(line).find(|line| line.width() <= width).unwrap_or_default()
 }
 
-/// Writes power drawn and its limit in the unit that suits the limit.
+/// Formats power draw and limit in the unit that suits the limit.
 pub(crate) fn power(drawn: Option<Watts>, limit: Option<Watts>) -> String {
     let Some(limit) = limit.map(Watts::get) else {
         return or_unknown(None::<u8>, |_| String::new());
@@ -199,11 +200,11 @@ fn tabs(
     width: u16,
 ) -> Line {
     let state = state(picture, setting);
-    // Names give way to digits, all but that of the view one is in; what is usual to both.
+    // Narrow tabs show digits instead of names, except for the current view.
     let full = tab_line(view, true);
     let room = width.saturating_sub(full.width().saturating_add(state.width()));
     let is_unfiltered = picture.filter.is_empty() && setting.search.is_none();
-    // That there is no filter is the first to give way.
+    // "filter: none" is dropped first.
     let all = [is_unfiltered, false].map(|is_told| usual(is_told, order));
     if let Some(usual) = all.into_iter().find(|line| line.width() + 2 < room) {
         return full.against(state.gap(if usual.width() > 0 { 2 } else { 0 }).then(usual), width);
@@ -216,7 +217,7 @@ fn tabs(
     line.against(state.cut(rest), width)
 }
 
-/// What is as it always is: no filter, and the order of the rows.
+/// The defaults: no filter, and the sort order.
 fn usual(is_unfiltered: bool, order: Option<SortOrder>) -> Line {
     let none = if is_unfiltered { "filter: none" } else { "" };
     let line = Line::of(none, Tone::Faint);
@@ -239,8 +240,8 @@ fn tab_line(view: View, is_full: bool) -> Line {
     })
 }
 
-/// What is out of the ordinary: an old list of jobs, what is left out, fast focus, a frozen picture, and a
-/// message, which is the first to be cut.
+/// The exceptions: an outdated job list, hidden devices and processes, focus, pause, and a message, which is
+/// cut first.
 fn state(picture: &FleetView, setting: &ScreenState<'_>) -> Line {
     let problem = picture.fleet.jobs.as_ref().and_then(|list| list_error(list));
     let is_filtered = !picture.filter.is_empty() && setting.search.is_none();

@@ -1,12 +1,12 @@
-//! What the last line of the screen calls a key: not every key does something everywhere.
+//! The label of a key hint in the footer, which depends on the current view.
 
 use crate::view::action::{CommonAction, ViewAction};
 use crate::view::fleet_view::FleetView;
 use crate::view::navigation::{Navigation, View};
 use crate::view::{fleet, job};
 
-/// Returns what a deed is called where one is, `usual` unless there is a better word; none where it
-/// leads nowhere.
+/// Returns the label of an action in the current view, `usual` by default; `None` if the action has no effect
+/// there.
 pub fn hint<'a>(
     picture: &FleetView,
     navigation: &Navigation,
@@ -25,7 +25,7 @@ pub fn hint<'a>(
         (ViewAction::Common(CommonAction::SortMenu), View::Processes) => {
             navigation.processes.is_on_table().then_some(usual)
         }
-        // There is nothing to go back to from the first view, but from a filter.
+        // In the fleet view, Esc has only a filter to clear.
         (ViewAction::Common(CommonAction::Back), View::Fleet) => {
             (!picture.filter.is_empty()).then_some(usual)
         }

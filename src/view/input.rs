@@ -1,14 +1,13 @@
-//! Keys and clicks, as far as we tell them apart; how keys are written, and read from settings.
+//! Keys and clicks: the ones the UI tells apart, and how settings spell keys.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::model::is_unprintable;
 
-/// A key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Key {
-    /// A letter, digit or sign, as it is written.
+    /// A printable character without modifiers.
     Letter(char),
     /// With Ctrl; in lower case.
     Control(char),
@@ -16,42 +15,27 @@ pub enum Key {
     Alt(char),
     /// F1 and so on.
     Function(u8),
-    /// A key with a name.
     Named(NamedKey),
-    /// One of those with Shift.
+    /// A named key with Shift.
     Shift(NamedKey),
 }
 
-/// Keys with names.
+/// A key with a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NamedKey {
-    /// `Up`
     Up,
-    /// `Down`
     Down,
-    /// `Left`
     Left,
-    /// `Right`
     Right,
-    /// `PgUp`
     PageUp,
-    /// `PgDn`
     PageDown,
-    /// `Home`
     Home,
-    /// `End`
     End,
-    /// `Enter`
     Enter,
-    /// `Esc`
     Escape,
-    /// `Tab`
     Tab,
-    /// `Backspace`
     Backspace,
-    /// `Del`
     Delete,
-    /// `Ins`
     Insert,
 }
 
@@ -97,7 +81,7 @@ impl fmt::Display for Key {
     }
 }
 
-/// Why words name no key.
+/// The text names no key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a key; write for example x, Space, F5, Ctrl-L, Alt-x, Shift-Tab, PgUp")]
 pub struct KeyParseError(String);
@@ -134,16 +118,16 @@ impl FromStr for Key {
     }
 }
 
-/// What a click on a part of the screen means.
+/// The target of a click.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Click {
-    /// Another view.
+    /// The tab of a view.
     View(super::View),
-    /// The row at this place of the view's list; once more opens it.
+    /// The row at this index of the list; a second click opens it.
     Row(usize),
-    /// The cell at this row and this place of the view's map; once more opens it.
+    /// The cell at this row and cell index of the heat map; a second click opens it.
     Cell(usize, usize),
-    /// The column that is called so: sort by it, and once more the other way round.
+    /// The title of the column with this name: sorts by it; a second click inverts the order.
     Column(&'static str),
 }
 

@@ -1,75 +1,75 @@
-//! The vocabulary of everything drawn: pieces with a tone, put together to lines.
+//! Lines of the screen: spans of text, bars and graphs, each with a tone.
 //!
-//! A tone says what a thing means; which colour that is, the theme says.
+//! A tone says what a span means; the theme maps it to a colour.
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use crate::view::input::Click;
 
-/// What stands for a value that is not known.
+/// Shown for unknown values.
 pub(crate) const UNKNOWN: &str = "–";
 
-/// What a piece means.
+/// The meaning of a span.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Tone {
     /// Ordinary text.
     #[default]
     Plain,
-    /// Text of second rank: labels, units, what is old.
+    /// Secondary text: labels, units, old values.
     Faint,
-    /// What the eye should find without searching.
+    /// Emphasised text.
     Strong,
-    /// The one accent: where one is, and what can be done.
+    /// The accent colour: the current item and the available keys.
     Accent,
-    /// The letter one types at.
+    /// The character under the caret.
     Caret,
     /// A low load.
     Low,
-    /// A middling load.
+    /// A medium load.
     Mid,
-    /// A high load, which is no trouble.
+    /// A high load, which is not a problem.
     High,
-    /// Something to look at.
+    /// A warning.
     Warn,
-    /// Something broken.
+    /// An error.
     Bad,
 }
 
-/// One device in a strip.
+/// A one-column symbol, usually for one device.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Symbol {
-    /// Works this much, 0 to 100.
+    /// The load, 0 to 100.
     Level(f32),
-    /// Does nothing.
+    /// No load.
     Idle,
-    /// Says nothing of its load.
+    /// The load is unknown.
     Unknown,
-    /// Gives no numbers.
+    /// The device reports no values.
     Faulty,
-    /// There are more than fit.
+    /// More devices follow than fit.
     Overflow,
-    /// A sign that stands for itself, one column wide.
+    /// A character drawn as it is, one column wide.
     Char(char),
-    /// A letter that stands for somebody or something, in a colour of its own.
+    /// The letter of a user or job, and the number of its colour.
     Letter(char, u8),
 }
 
-/// What a piece shows.
+/// The content of a span.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SpanContent {
-    /// Text, cut to its width; where it is shorter, blanks follow.
+    /// Text, cut or padded to the width of the span.
     Text(String),
-    /// A horizontal bar, 0 to 100; nothing when the share is unknown.
+    /// A horizontal bar, 0 to 100; empty if the share is unknown.
     Bar(Option<f32>),
-    /// One column a point, 0 to 100, with gaps.
+    /// A sparkline: one column per point, 0 to 100, with gaps.
     Spark(Vec<Option<f32>>),
-    /// One column a device, each in its own tone.
+    /// One column per symbol, each with its own tone.
     Strip(Vec<(Symbol, Tone)>),
-    /// One row of a graph: two points a column, each of which fills so many quarters of the row.
+    /// One row of a graph: two points per column.
     Graph {
-        /// From left to right, 0 to 4 each.
+        /// The filled quarters of the row per point, 0 to 4, from left to right.
         points: Vec<u8>,
-        /// They fill it from the top.
+        /// Fills the row from the top.
         hangs: bool,
     },
     /// A thin horizontal line.
@@ -79,37 +79,32 @@ pub enum SpanContent {
 /// A part of a line with a fixed width.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Span {
-    /// What it shows.
     pub kind: SpanContent,
-    /// What it means.
     pub tone: Tone,
-    /// Columns it takes, always.
+    /// Width in columns.
     pub width: u16,
 }
 
-/// On what a line stands.
+/// The background of a line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RowStyle {
-    /// The screen.
     #[default]
     Plain,
-    /// The row one is on.
+    /// The selected row.
     Selected,
 }
 
 /// One line of the screen.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Line {
-    /// From left to right.
+    /// The spans, from left to right.
     pub pieces: Vec<Span>,
-    /// On what it stands.
     pub ground: RowStyle,
-    /// What a click means, from one column up to but not including another; the later wins.
+    /// The click targets, from a start column up to but not including an end column; later ones win.
     pub clicks: Vec<(u16, u16, Click)>,
 }
 
 impl Line {
-    /// Makes an empty line.
     pub fn new() -> Self {
         Self::default()
     }
@@ -119,7 +114,7 @@ impl Line {
         Self::new().text(text, tone)
     }
 
-    /// Adds text as wide as it is.
+    /// Adds text in its natural width.
     #[must_use]
     pub fn text(self, text: impl Into<String>, tone: Tone) -> Self {
         let text = text.into();
@@ -127,13 +122,13 @@ impl Line {
         self.piece(SpanContent::Text(text), tone, width)
     }
 
-    /// Adds the letter one types at.
+    /// Adds the character under the caret.
     #[must_use]
     pub fn caret(self, letter: impl Into<String>) -> Self {
         self.text(letter, Tone::Caret)
     }
 
-    /// Makes a click on the last piece mean something.
+    /// Makes the last span a click target.
     #[must_use]
     pub fn on_click(mut self, click: Click) -> Self {
         let end = self.width();
@@ -142,27 +137,27 @@ impl Line {
         self
     }
 
-    /// Makes a click anywhere on the line mean something, where no piece has its own meaning.
+    /// Makes the whole line a click target; targets of spans take precedence.
     #[must_use]
     pub fn click(mut self, click: Click) -> Self {
         self.clicks.insert(0, (0, u16::MAX, click));
         self
     }
 
-    /// Returns what a click at a column means.
+    /// Returns the click target at a column.
     pub fn clicked(&self, column: u16) -> Option<&Click> {
         let mut meant = self.clicks.iter().rev();
         meant.find(|(start, end, _)| (*start..*end).contains(&column)).map(|(_, _, click)| click)
     }
 
-    /// Adds text at the left of so many columns.
+    /// Adds left-aligned text of a fixed width.
     #[must_use]
     pub fn left(self, text: &str, width: u16, tone: Tone) -> Self {
         let tone = if text == UNKNOWN { Tone::Faint } else { tone };
         self.piece(SpanContent::Text(cut(text, width)), tone, width)
     }
 
-    /// Adds text at the right of so many columns.
+    /// Adds right-aligned text of a fixed width.
     #[must_use]
     pub fn right(self, text: &str, width: u16, tone: Tone) -> Self {
         let tone = if text == UNKNOWN { Tone::Faint } else { tone };
@@ -172,7 +167,7 @@ impl Line {
         self.piece(SpanContent::Text(text), tone, width)
     }
 
-    /// Adds empty columns.
+    /// Adds blank columns.
     #[must_use]
     pub fn gap(self, width: u16) -> Self {
         if width == 0 {
@@ -181,27 +176,26 @@ impl Line {
         self.piece(SpanContent::Text(String::new()), Tone::Plain, width)
     }
 
-    /// Adds a bar.
     #[must_use]
     pub fn bar(self, share: Option<f32>, width: u16, tone: Tone) -> Self {
         self.piece(SpanContent::Bar(share), tone, width)
     }
 
-    /// Adds the last points of a track.
+    /// Adds a sparkline, one column per point.
     #[must_use]
     pub fn spark(self, points: Vec<Option<f32>>, tone: Tone) -> Self {
         let width = u16::try_from(points.len()).unwrap_or(u16::MAX);
         self.piece(SpanContent::Spark(points), tone, width)
     }
 
-    /// Adds one row of a graph, two points a column.
+    /// Adds one row of a graph, two points per column.
     #[must_use]
     pub fn graph(self, points: Vec<u8>, hangs: bool, tone: Tone) -> Self {
         let width = u16::try_from(points.len().div_ceil(2)).unwrap_or(u16::MAX);
         self.piece(SpanContent::Graph { points, hangs }, tone, width)
     }
 
-    /// Adds one mark a device, padded to so many columns.
+    /// Adds one symbol per device, padded to `width`.
     #[must_use]
     pub fn strip(self, mut marks: Vec<(Symbol, Tone)>, width: u16) -> Self {
         let room = usize::from(width);
@@ -212,13 +206,13 @@ impl Line {
         self.piece(SpanContent::Strip(marks), Tone::Plain, width)
     }
 
-    /// Adds a thin line.
+    /// Adds a thin horizontal line.
     #[must_use]
     pub fn rule(self, width: u16) -> Self {
         self.piece(SpanContent::Rule, Tone::Faint, width)
     }
 
-    /// Adds all of another line.
+    /// Appends the spans and click targets of another line.
     #[must_use]
     pub fn then(mut self, other: Self) -> Self {
         let width = self.width();
@@ -229,7 +223,7 @@ impl Line {
         self
     }
 
-    /// Puts `other` at the right end of so many columns, cutting this one where they meet.
+    /// Right-aligns `other` within `width`, and cuts this line where they meet.
     #[must_use]
     pub fn against(self, other: Self, width: u16) -> Self {
         let room = width.saturating_sub(other.width());
@@ -238,7 +232,7 @@ impl Line {
         own.gap(gap).then(other).cut(width)
     }
 
-    /// Cuts it to so many columns.
+    /// Cuts the line to `width` columns.
     #[must_use]
     pub fn cut(mut self, width: u16) -> Self {
         let mut room = width;
@@ -255,7 +249,7 @@ impl Line {
         self
     }
 
-    /// Leaves out what is blank at the right end.
+    /// Removes trailing blanks.
     #[must_use]
     pub fn trimmed(mut self) -> Self {
         while let Some(Span { kind: SpanContent::Text(text), width, .. }) = self.pieces.last_mut() {
@@ -270,7 +264,7 @@ impl Line {
         self
     }
 
-    /// Makes all of it second rank: its numbers are old.
+    /// Makes the whole line secondary text, for old values.
     #[must_use]
     pub fn faded(mut self) -> Self {
         for piece in &mut self.pieces {
@@ -284,19 +278,19 @@ impl Line {
         self
     }
 
-    /// Makes it the row one is on.
+    /// Marks the line as the selected row.
     #[must_use]
     pub fn selected(mut self, is_selected: bool) -> Self {
         self.ground = if is_selected { RowStyle::Selected } else { RowStyle::Plain };
         self
     }
 
-    /// Returns the columns it takes.
+    /// Returns the width in columns.
     pub fn width(&self) -> u16 {
         self.pieces.iter().fold(0, |sum, piece| sum.saturating_add(piece.width))
     }
 
-    /// Returns its text, without what is drawn.
+    /// Returns the text, without bars and graphs.
     #[cfg(test)]
     pub(crate) fn words(&self) -> String {
         let words = |piece: &Span| {
@@ -313,12 +307,12 @@ impl Line {
     }
 }
 
-/// Lays items side by side, as many lines as needed, at most `most`; what does not fit is left out.
+/// Lays items side by side in at most `most` lines; drops those that do not fit.
 pub(crate) fn flow(items: Vec<Line>, gap: u16, width: u16, most: usize) -> Vec<Line> {
     rows(items, gap, width, most).0.into_iter().map(|row| row.line).collect()
 }
 
-/// The same; how many are left out is said at the end.
+/// Same as [`flow`], but the last line says how many items were dropped.
 pub(crate) fn flow_told(items: Vec<Line>, gap: u16, width: u16, most: usize) -> Vec<Line> {
     let (mut rows, mut left) = rows(items, gap, width, most);
     if let Some(row) = rows.last_mut().filter(|_| left > 0) {
@@ -334,13 +328,13 @@ pub(crate) fn flow_told(items: Vec<Line>, gap: u16, width: u16, most: usize) -> 
     rows.into_iter().map(|row| row.line).collect()
 }
 
-/// Items side by side, and the column behind each.
+/// One row of items, and the end column of each.
 struct Row {
     line: Line,
     ends: Vec<u16>,
 }
 
-/// Lays items out; returns how many are left out, too.
+/// Lays out the items; also returns the number of dropped ones.
 fn rows(items: Vec<Line>, gap: u16, width: u16, most: usize) -> (Vec<Row>, usize) {
     let (mut rows, count): (Vec<Row>, usize) = (Vec::new(), items.len());
     for (place, item) in items.into_iter().enumerate() {
@@ -358,13 +352,13 @@ fn rows(items: Vec<Line>, gap: u16, width: u16, most: usize) -> (Vec<Row>, usize
     (rows, 0)
 }
 
-/// Returns the columns a text takes.
+/// Returns the width of a text in columns.
 pub(crate) fn width_of(text: &str) -> u16 {
     let width = if text.is_ascii() { text.len() } else { text.width() };
     u16::try_from(width).unwrap_or(u16::MAX)
 }
 
-/// Cuts a text to so many columns; `…` stands for what is left out.
+/// Cuts a text to `width` columns; `…` replaces the rest.
 pub(crate) fn cut(text: &str, width: u16) -> String {
     if width_of(text) <= width {
         return text.to_owned();

@@ -1,43 +1,41 @@
-//! One line that is typed on the screen: a filter, a value of the setup.
+//! A line editor for filters and settings.
 
 use crate::model::is_unprintable;
 use crate::view::input::{Key, NamedKey};
 use crate::view::line::{Line, Tone, width_of};
 
-/// A line being typed, and where in it one is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LineEditor {
     text: String,
-    /// Letters in front of the caret.
+    /// Characters before the caret.
     caret: usize,
-    /// The most bytes it takes.
+    /// Maximum length in bytes.
     most: usize,
 }
 
 impl LineEditor {
-    /// Begins with a text, the caret behind it.
+    /// Starts with a text, the caret at its end.
     pub fn new(text: &str, most: usize) -> Self {
         Self { text: text.to_owned(), caret: text.chars().count(), most }
     }
 
-    /// Returns what was typed so far.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Returns how many letters stand in front of the caret.
+    /// Returns the number of characters before the caret.
     pub const fn caret(&self) -> usize {
         self.caret
     }
 
-    /// Puts another text in place, the caret behind so many letters.
+    /// Replaces the text, and puts the caret after `caret` characters.
     pub fn set(&mut self, text: &str, caret: usize) {
         text.clone_into(&mut self.text);
         self.caret = caret.min(text.chars().count());
     }
 
     #[expect(clippy::wildcard_enum_match_arm, reason = "most keys edit nothing")]
-    /// Takes a key that edits; says whether it was one.
+    /// Handles a key; returns true if it is an editing key.
     pub fn press(&mut self, key: Key) -> bool {
         let count = self.text.chars().count();
         match key {
@@ -66,7 +64,7 @@ impl LineEditor {
     }
 
     fn insert(&mut self, letter: char) {
-        // Keys such as Ctrl-Space come as letters that nobody sees.
+        // Keys such as Ctrl-Space arrive as unprintable characters.
         if !is_unprintable(letter) && self.text.len() + letter.len_utf8() <= self.most {
             let at = self.byte(self.caret);
             self.text.insert(at, letter);
@@ -94,7 +92,7 @@ impl LineEditor {
         self.text.char_indices().nth(place).map_or(self.text.len(), |(byte, _)| byte)
     }
 
-    /// Shows the text behind a sign, with the caret in sight.
+    /// Draws a prompt string and the text, scrolled so that the caret is visible.
     pub fn line(&self, sign: &str, width: u16) -> Line {
         let front: String = self.text.chars().take(self.caret).collect();
         let under = self.text.chars().nth(self.caret);

@@ -1,46 +1,43 @@
-//! A short list one thing of which is chosen: a sort order, a signal.
+//! A menu from which one item is selected, such as a sort column or a signal.
 
 use crate::view::input::{Key, NamedKey};
 use crate::view::line::{Line, Tone};
 use crate::view::navigation::{Movement, Viewport};
 
-/// A list to choose from.
 #[derive(Clone, Debug)]
 pub struct Menu<T> {
-    /// What is to be chosen.
     pub title: String,
     rows: Vec<Row<T>>,
     at: usize,
 }
 
-/// One choice.
+/// One item.
 #[derive(Clone, Debug)]
 struct Row<T> {
     choice: T,
-    /// Chooses it at once.
+    /// The key that selects it at once.
     letter: Option<char>,
     label: String,
     help: String,
 }
 
-/// What a key did to a menu.
+/// The effect of a key on a menu.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MenuEvent<T> {
     /// Stays open.
     Pending,
-    /// This was chosen.
+    /// This item was selected.
     Selected(T),
-    /// It was closed.
+    /// It was closed without a selection.
     Closed,
 }
 
 impl<T: Clone> Menu<T> {
-    /// Makes an empty one.
     pub fn new(title: impl Into<String>) -> Self {
         Self { title: title.into(), rows: Vec::new(), at: 0 }
     }
 
-    /// Adds a choice; `letter` chooses it at once.
+    /// Adds an item; the key `letter` selects it at once.
     #[must_use]
     pub fn with(
         mut self,
@@ -53,7 +50,7 @@ impl<T: Clone> Menu<T> {
         self
     }
 
-    /// Puts the cursor on the first choice that is meant.
+    /// Moves the cursor to the first item that matches.
     #[must_use]
     pub fn on(mut self, is_meant: impl Fn(&T) -> bool) -> Self {
         self.at = self.rows.iter().position(|row| is_meant(&row.choice)).unwrap_or(0);
@@ -89,7 +86,7 @@ impl<T: Clone> Menu<T> {
         self.rows.get(at).map_or(MenuEvent::Closed, |row| MenuEvent::Selected(row.choice.clone()))
     }
 
-    /// Returns its lines: the title, then the choices in sight.
+    /// Draws the title and the visible items.
     pub fn lines(&self, width: u16, height: usize) -> Vec<Line> {
         let mut window = Viewport::default();
         window.settle(height.saturating_sub(1), self.rows.len(), Some(self.at));
@@ -111,7 +108,7 @@ impl<T: Clone> Menu<T> {
         lines
     }
 
-    /// Returns the lines it wants.
+    /// Returns the number of lines all items need, the title included.
     pub fn height(&self) -> usize {
         self.rows.len() + 1
     }

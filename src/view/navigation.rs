@@ -1,6 +1,6 @@
-//! Where one is: the view, the selected node, the cursor in its tables, and how far each is scrolled.
+//! Navigation: the current view, the selected node and job, the cursor in tables, and the scroll positions.
 //!
-//! What is selected is kept by identity; its place is found again in each frame.
+//! Selections are kept by identity, and their position is looked up again in each frame.
 
 use std::sync::Arc;
 
@@ -11,30 +11,26 @@ use crate::view::input::{Key, NamedKey};
 use crate::view::line::{Line, Tone};
 use crate::view::{events, fleet, job, node, processes, users};
 
-/// The views.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum View {
-    /// All nodes.
     #[default]
     Fleet,
     /// One job and its nodes.
     Job,
-    /// One node.
     Node,
-    /// Who uses devices, everywhere or in some place.
+    /// Processes on devices, of all nodes or of one node or job.
     Processes,
-    /// Who holds how much.
+    /// Users and the devices they hold.
     Users,
-    /// What happened.
     Events,
 }
 
 impl View {
-    /// All of them, in the order of their digits.
+    /// All views, in the order of their number keys.
     pub const ALL: [Self; 6] =
         [Self::Fleet, Self::Job, Self::Node, Self::Processes, Self::Users, Self::Events];
 
-    /// Returns its name, as the tabs and settings write it.
+    /// Returns the name in tabs and settings.
     pub const fn title(self) -> &'static str {
         match self {
             Self::Fleet => "Fleet",
@@ -50,23 +46,17 @@ impl View {
 /// A move within a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Movement {
-    /// To the row above.
     Up,
-    /// To the row below.
     Down,
-    /// A page up.
     PageUp,
-    /// A page down.
     PageDown,
-    /// To the first row.
     Home,
-    /// To the last row.
     End,
 }
 
 impl Movement {
     #[expect(clippy::wildcard_enum_match_arm, reason = "most keys are no moves")]
-    /// Returns the move that a key of that name means everywhere.
+    /// Returns the move for a key; the same in every view.
     pub const fn of(key: Key) -> Option<Self> {
         Some(match key {
             Key::Named(NamedKey::Up) => Self::Up,
@@ -79,7 +69,7 @@ impl Movement {
         })
     }
 
-    /// Returns where a move from `place` leads in a list of `count`.
+    /// Returns the new index after a move from `place` in a list of `count` rows.
     pub fn from(self, place: usize, count: usize, page: usize) -> usize {
         let page = page.max(1);
         let to = match self {
@@ -94,33 +84,31 @@ impl Movement {
     }
 }
 
-/// A row of a node's tables, by identity.
+/// Identifies a row of the tables in the node view.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RowId {
-    /// A device.
     Device(Arc<str>),
     /// A process on a device.
     Process {
-        /// The device.
+        /// The UUID of the device.
         device: Arc<str>,
-        /// The process id.
         pid: u32,
-        /// Its start, where known: a pid alone is used again.
+        /// The start time, if known: pids are reused.
         start_ticks: Option<u64>,
     },
 }
 
-/// Part of a list that is on the screen.
+/// The visible part of a list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Viewport {
-    /// The first row shown.
+    /// The index of the first visible row.
     pub top: usize,
-    /// Rows shown at most.
+    /// The maximum number of visible rows.
     pub rows: usize,
 }
 
 impl Viewport {
-    /// Fits the window into a list of `count`, with the row `wanted` in sight.
+    /// Scrolls so that row `wanted` of a list of `count` rows is visible.
     pub fn settle(&mut self, rows: usize, count: usize, wanted: Option<usize>) {
         self.rows = rows;
         if let Some(wanted) = wanted {
@@ -130,8 +118,8 @@ impl Viewport {
         self.top = self.top.min(count.saturating_sub(rows));
     }
 
-    /// Puts at the right of a table's titles which of its rows are in sight, unless all are. Where there
-    /// is no room, titles give way: what is missing must be told.
+    /// Appends the range of visible rows to the titles, unless all rows are visible. If space is short, the
+    /// titles are cut: hidden rows must always be visible as such.
     pub(crate) fn beside(self, titles: Line, count: usize, width: u16) -> Line {
         let range = self.range(count);
         let titles = titles.cut(width);
@@ -146,59 +134,51 @@ impl Viewport {
         own.against(words, width)
     }
 
-    /// Returns the rows shown of a list of `count`.
+    /// Returns the range of visible rows in a list of `count`.
     pub fn range(self, count: usize) -> std::ops::Range<usize> {
         let end = self.top.saturating_add(self.rows).min(count);
         self.top.min(end)..end
     }
 }
 
-/// Where one is.
+/// The state of navigation, and of each view.
 #[derive(Clone, Debug)]
 pub struct Navigation {
-    /// The view.
     pub view: View,
-    /// The process table is shown.
+    /// Shows the process table in the node view.
     pub shows_processes: bool,
-    /// The rows of the node list on the screen.
+    /// The visible rows of the node list.
     pub list: Viewport,
-    /// The rows of the device table on the screen.
+    /// The visible rows of the device table.
     pub devices: Viewport,
-    /// The rows of the process table on the screen.
+    /// The visible rows of the process table.
     pub uses: Viewport,
-    /// Where one is in the fleet.
     pub(crate) fleet: fleet::State,
-    /// Where one is in a job.
     pub(crate) job_place: job::State,
-    /// Where one is in a node.
     pub(crate) node_place: node::State,
-    /// Where one is among processes.
     pub(crate) processes: processes::State,
-    /// Where one is among users.
     pub(crate) users: users::State,
-    /// Where one is among events.
     pub(crate) events: events::State,
-    /// Where one goes back to.
+    /// The view to go back to.
     origin: View,
     selected: Option<NodeName>,
-    /// The selected job, as it was last listed.
+    /// The selected job, as it was listed last.
     job: Option<Job>,
     cursor: Option<RowId>,
 }
 
-/// How the selected job stands.
+/// The status of the selected job.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum JobSelection<'a> {
-    /// It has nodes.
+    /// The job has nodes.
     Listed {
-        /// The job.
         job: &'a Job,
-        /// Its place among those that have nodes.
+        /// Its index among the jobs that have nodes.
         place: usize,
     },
-    /// The filter takes none of its nodes.
+    /// The filter matches none of its nodes.
     Hidden(&'a Job),
-    /// It is not listed any more, or waits again; this is how it was.
+    /// The job is no longer listed, or it is pending again; this is its last state.
     Ended(&'a Job),
 }
 
@@ -225,8 +205,8 @@ impl Default for Navigation {
 }
 
 impl Navigation {
-    /// Returns the selected node; the first one shown when it is gone. A filter hides it from the
-    /// fleet, where the first that is left is marked, and from no other view: what is looked at stays.
+    /// Returns the selected node, or the first shown node if it is gone. If a filter hides the selected node,
+    /// the fleet view selects the first match, but the other views keep showing the selected one.
     pub fn node<'a>(&self, picture: &'a FleetView) -> Option<&'a Arc<Node>> {
         let selected = self.selected.as_ref().and_then(|name| picture.fleet.node(name));
         let is_meant =
@@ -234,8 +214,8 @@ impl Navigation {
         selected.filter(is_meant).or_else(|| picture.node_at(0))
     }
 
-    /// Goes to a view. What somebody marked in the fleet goes along: as the node, and as the job it
-    /// works for.
+    /// Switches to a view. A node marked in the fleet view becomes the selected node, and its job the
+    /// selected job.
     pub fn go(&mut self, picture: &FleetView, view: View) {
         if self.selected.is_some()
             && let Some(name) = self.node(picture).map(|node| node.name.clone())
@@ -248,22 +228,22 @@ impl Navigation {
         (self.origin, self.view) = (View::Fleet, view);
     }
 
-    /// Goes to a view to look at something there; from it, one goes back to this one.
+    /// Opens a view; [`Self::back`] returns from it to the current one.
     pub fn open(&mut self, picture: &FleetView, view: View) {
         let origin = self.view;
         self.go(picture, view);
         self.origin = origin;
     }
 
-    /// Goes back to where the view was opened, or to the fleet; to the same job, whichever nodes were
-    /// looked at since.
+    /// Returns to the view from which this one was opened, or to the fleet. The selected job stays, whichever
+    /// nodes were opened since.
     pub fn back(&mut self, picture: &FleetView) {
         let job = self.job.clone();
         self.go(picture, self.origin);
         self.job = job;
     }
 
-    /// Selects a job of the selected node, unless one is.
+    /// Selects a job of the selected node, unless the selected job is one already.
     fn follow_job(&mut self, picture: &FleetView) {
         let Some(name) = &self.selected else { return };
         let is_its = |job: &Job| job.allocations.iter().any(|one| one.node == *name);
@@ -278,7 +258,6 @@ impl Navigation {
         }
     }
 
-    /// Selects a node by its name.
     pub fn select(&mut self, name: NodeName) {
         if self.selected.as_ref() != Some(&name) {
             self.cursor = None;
@@ -288,10 +267,10 @@ impl Navigation {
         self.selected = Some(name);
     }
 
-    /// Sees to it that no other node slides under the selection: where the selected one is not
-    /// watched any more, one beside it is selected. Returns the name of the one that is gone.
+    /// Handles a change of the watched nodes: if the selected node is no longer watched, selects a neighbour
+    /// instead of whichever node takes its position. Returns the name of the removed node.
     pub fn outlive(&mut self, before: &FleetView, after: &FleetView) -> Option<NodeName> {
-        // A node that is open is looked at, also when nobody has selected it.
+        // The node view shows a node even if none was selected.
         let opened = before.node_at(0).filter(|_| self.view == View::Node).map(|node| &node.name);
         let name = self.selected.as_ref().or(opened).cloned()?;
         before.fleet.node(&name)?;
@@ -311,7 +290,8 @@ impl Navigation {
         Some(name)
     }
 
-    /// Selects a node that is looked at, where none was chosen: a filter that goes puts no other in its place.
+    /// Selects a node that is on the screen if none was selected, so that clearing a filter does not replace
+    /// it.
     pub fn stay(&mut self, name: &NodeName) {
         if self.selected.is_none() {
             self.selected = Some(name.clone());
@@ -327,7 +307,7 @@ impl Navigation {
         }
     }
 
-    /// Returns the selected job; the first one when none was chosen yet.
+    /// Returns the selected job, or the first one if none was selected yet.
     pub fn job<'a>(&'a self, picture: &'a FleetView) -> Option<JobSelection<'a>> {
         let roll = picture.roll();
         let mut shown = roll.shown().map(|entry| &entry.job).enumerate();
@@ -343,7 +323,7 @@ impl Navigation {
         })
     }
 
-    /// Takes note of how the selected job stands, and sees to it that one of its nodes is selected.
+    /// Remembers the state of the selected job, and selects one of its nodes if none of them is selected.
     pub fn settle_job(&mut self, picture: &FleetView) {
         let Some(JobSelection::Listed { job, .. }) = self.job(picture) else { return };
         let job = job.clone();
@@ -385,12 +365,11 @@ impl Navigation {
         }
     }
 
-    /// Returns true if the cursor is in the tables.
     pub fn is_in_table(&self) -> bool {
         self.cursor.is_some()
     }
 
-    /// Moves the cursor in the tables of a node, or scrolls its processes without one.
+    /// Moves the cursor in the tables of a node; without a cursor, scrolls the process table.
     pub fn step_table(&mut self, node: &Node, step: Movement) {
         let Some(at) = self.cursor_place(node) else {
             let count = uses(node).len();
@@ -403,14 +382,14 @@ impl Navigation {
         self.cursor = spots.get(step.from(at, spots.len(), page)).cloned();
     }
 
-    /// Puts the cursor into the tables of a node.
+    /// Puts the cursor on the first row of the tables, unless it is in them already.
     pub fn enter_table(&mut self, node: &Node) {
         if self.cursor.is_none() {
             self.cursor = self.spots(node).first().cloned();
         }
     }
 
-    /// Selects a node, with the cursor on a row of its tables.
+    /// Selects a node, and puts the cursor on a row of its tables.
     pub(crate) fn point_at(&mut self, name: NodeName, spot: Option<RowId>) {
         self.select(name);
         if matches!(spot, Some(RowId::Process { .. })) {
@@ -419,18 +398,18 @@ impl Navigation {
         self.cursor = spot;
     }
 
-    /// Takes the cursor out of the tables; says whether it was there.
+    /// Removes the cursor from the tables; returns true if it was there.
     pub fn leave_table(&mut self) -> bool {
         self.cursor.take().is_some()
     }
 
-    /// Returns the row under the cursor, as it stands now.
+    /// Returns the row under the cursor.
     pub fn cursor(&self, node: &Node) -> Option<RowId> {
         self.spots(node).get(self.cursor_place(node)?).cloned()
     }
 
-    /// Finds the row under the cursor again; the first row when it is gone. The cursor stands in the
-    /// table of the selected node, and in no other's.
+    /// Finds the row under the cursor; the first row if it is gone. Only the tables of the selected node have
+    /// a cursor.
     fn cursor_place(&self, node: &Node) -> Option<usize> {
         let is_its = self.selected.as_ref().is_none_or(|name| *name == node.name);
         let cursor = self.cursor.as_ref().filter(|_| is_its)?;
@@ -445,8 +424,8 @@ impl Navigation {
     }
 }
 
-/// Returns the uses of a node by their place in it, in the order of the process table: by device,
-/// and the one that holds most memory first.
+/// Returns the process rows of a node with their indices in `Node::uses`, in the order of the process table:
+/// by device, then by memory in descending order.
 pub(crate) fn uses(node: &Node) -> Vec<(usize, RowId)> {
     let device = |uuid: &str| node.devices.iter().position(|device| *device.uuid == *uuid);
     let mut order: Vec<_> = node
@@ -525,7 +504,7 @@ mod tests {
         assert_eq!(selected(&looking, &filtered), "b");
         looking.back(&filtered);
         assert_eq!(selected(&looking, &filtered), "c");
-        // What is marked is what is opened.
+        // The marked node is the one that opens.
         navigation.go(&filtered, View::Node);
         assert_eq!(selected(&navigation, &filtered), "c");
         assert_eq!(selected(&navigation, &pictured), "c");
@@ -570,7 +549,7 @@ mod tests {
             (3, vec!["a", "b"], Some("d"), "b"),
             (1, vec!["b"], None, "b"),
             (1, vec!["x"], Some("b"), "x"),
-            // The first row is marked though nobody has selected it.
+            // The first row is marked even if no node was selected.
             (0, vec!["b"], None, "b"),
         ] {
             let mut navigation = Navigation::default();
@@ -658,7 +637,7 @@ mod tests {
         navigation.step_job_node(&three, Movement::Down);
         navigation.step_job_node(&three, Movement::Down);
         assert_eq!(selected(&navigation, &three), "c");
-        // Another job does not slide under the cursor.
+        // The cursor does not move to another job.
         let fewer = with_jobs(&nodes, &[("2", &["b", "c"]), ("3", &["c"])]);
         navigation.settle_job(&fewer);
         assert_eq!(
@@ -694,7 +673,7 @@ mod tests {
             };
             assert_eq!((&*shown.shown_id, selected(&navigation, &jobs)), (job, node.to_owned()));
         }
-        // Of several, the one that was chosen stays.
+        // The selected job stays if the node has several.
         navigation.step_job(&jobs, Movement::Down);
         navigation.go(&jobs, View::Node);
         navigation.go(&jobs, View::Job);

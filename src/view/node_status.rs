@@ -10,29 +10,27 @@ use crate::time::{Timestamp, age, format_duration};
 use crate::view::fleet_view::{FleetView, device_fault};
 use crate::view::line::{Tone, UNKNOWN};
 
-/// The state of a node at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NodeStatus {
-    /// The node waits for its turn to connect.
+    /// Waits for its turn to connect.
     Waiting,
-    /// A session is being opened; the number of the attempt, from 1.
+    /// A connection is being opened; the number of the attempt, from 1.
     Opening(u32),
-    /// The session is up; no sample has arrived yet.
+    /// Connected; no sample has arrived yet.
     Starting,
-    /// Its newest sample is fresh.
+    /// The newest sample is fresh.
     Fresh,
-    /// Its newest sample is this old.
+    /// The newest sample is this old.
     Stale(Duration),
-    /// The session is down.
+    /// The connection is down.
     Down,
 }
 
 impl NodeStatus {
-    /// Returns the status of a node.
     pub(crate) fn of(node: &Node, now: Timestamp) -> Self {
         match &node.link {
             Link::Idle => Self::Waiting,
-            // Down until the next session is up: the reason must stay readable.
+            // Shown as down until the next connection is up, so that the reason stays readable.
             Link::Opening { .. } | Link::Down { .. } if node.fault().is_some() => Self::Down,
             Link::Opening { attempt } => Self::Opening(*attempt),
             Link::Down { .. } => Self::Down,
@@ -44,16 +42,15 @@ impl NodeStatus {
         }
     }
 
-    /// Returns true if its numbers are new.
     pub(crate) fn is_fresh(self) -> bool {
         self == Self::Fresh
     }
 }
 
-/// A few words with a meaning.
+/// A short text and its tone.
 pub(crate) type Note = (String, Tone);
 
-/// Returns what is to be said of a node and its devices, the most important first.
+/// Returns the notes on a node and its devices, the most important first.
 pub(crate) fn notes(picture: &FleetView, node: &Node) -> Vec<Note> {
     let mut notes = own_notes(picture, node);
     if node.link == Link::Up {
@@ -65,7 +62,7 @@ pub(crate) fn notes(picture: &FleetView, node: &Node) -> Vec<Note> {
     notes
 }
 
-/// Returns what is to be said of a node, its devices left out.
+/// Returns the notes on a node without those on its devices.
 pub(crate) fn own_notes(picture: &FleetView, node: &Node) -> Vec<Note> {
     let now = picture.now;
     let mut notes = Vec::new();
@@ -103,7 +100,7 @@ fn opening(attempt: u32) -> String {
     if attempt < 2 { "connecting".to_owned() } else { format!("connecting (attempt {attempt})") }
 }
 
-/// Returns why a node is down and when it is tried again.
+/// Returns why a node is down, and when the next attempt is due.
 pub(crate) fn down(node: &Node, now: Timestamp) -> Vec<Note> {
     let Some(fault) = node.fault() else { return Vec::new() };
     let next = match &node.link {
@@ -126,7 +123,7 @@ fn source_faults(node: &Node, now: Timestamp) -> Vec<Note> {
     node.sources.iter().filter_map(faulty).collect()
 }
 
-/// Says what is wrong with a source: `stuck 12s: nvidia-smi`.
+/// Describes the fault of a source: `stuck 12s: nvidia-smi`.
 pub(crate) fn source_fault(source: &Source, fault: &SourceFault, now: Timestamp) -> String {
     let span = age(fault.duration.saturating_add(now.since(fault.at)));
     if matches!(fault.kind, SourceFaultKind::Stuck | SourceFaultKind::HostStuck) {
@@ -138,19 +135,19 @@ pub(crate) fn source_fault(source: &Source, fault: &SourceFault, now: Timestamp)
     format!("{}: {source}", fault.kind.label())
 }
 
-/// Returns what a person can do about what is wrong with a node.
+/// Returns the full remedy for the fault of a node.
 pub(crate) fn whole_story(node: &Node) -> Option<&str> {
     let fault = node.fault().map(Fault::remedy);
     fault.or_else(|| node.source_fault().map(|(_, fault)| fault.kind.remedy()))
 }
 
-/// The same in a few words.
+/// Returns the remedy in a few words.
 pub(crate) fn remedy(node: &Node) -> Option<&'static str> {
     let fault = node.fault().map(|fault| fault.kind.remedy());
     fault.or_else(|| node.source_fault().map(|(_, fault)| fault.kind.remedy()))
 }
 
-/// The flags of one device: what overrides every other colour.
+/// Returns the flags of one device; their tones override the colour of its load.
 pub(crate) fn flags(device: &Device) -> Vec<Note> {
     let mut flags = Vec::new();
     if let Some(fault) = &device.fault {
@@ -173,12 +170,12 @@ pub(crate) fn flags(device: &Device) -> Vec<Note> {
     flags
 }
 
-/// Says each flag once with the devices that carry it: `#3,5 !THERM`.
+/// Groups devices by flag: `#3,5 !THERM`.
 fn device_notes(node: &Node) -> Vec<Note> {
     let mut grouped: Vec<(Note, Vec<String>)> = Vec::new();
     for device in &node.devices {
         for (flag, tone) in flags(device) {
-            // The count of errors differs from device to device; that there are some is the news.
+            // Error counts differ from device to device; that there are errors is what matters.
             let word = flag.split(':').next().unwrap_or_default().to_owned();
             let word = if device.fault.is_some() { word.to_lowercase() } else { word };
             let label = label(node, device);
@@ -195,12 +192,12 @@ fn device_notes(node: &Node) -> Vec<Note> {
         .collect()
 }
 
-/// Returns what people call a job, as far as it is listed.
+/// Returns the job id as users know it; the internal id if the job is not listed.
 pub(crate) fn shown_id<'a>(jobs: Option<&'a JobList>, id: &'a JobId) -> &'a str {
     jobs.map_or(id.as_str(), |jobs| jobs.shown_id(id))
 }
 
-/// Returns the number a device is known by: `3`, and `3.1` for a slice.
+/// Returns the number of a device: `3`, or `3.1` for a slice.
 pub(crate) fn label(node: &Node, device: &Device) -> String {
     let number = |device: &Device| {
         device.index.get().map_or_else(|| UNKNOWN.to_owned(), |index| index.to_string())

@@ -1,4 +1,4 @@
-//! Numbers as they stand on the screen: few digits, fixed width, never a zero for what is unknown.
+//! Number formats of the screen: few digits, fixed width, and never a zero for an unknown value.
 
 use std::time::Duration;
 
@@ -6,31 +6,29 @@ use crate::model::{Bytes, Celsius, Percent, Reading};
 use crate::view::display_options::{DisplayOptions, MemoryUnit};
 use crate::view::line::UNKNOWN;
 
-/// Bytes in one GiB.
 const GIB: f64 = 1_073_741_824.0;
 
-/// Writes a known value, and `–` for an unknown one.
+/// Formats a known value, or `–` if it is unknown.
 pub(crate) fn or_unknown<T>(reading: Option<T>, write: impl FnOnce(T) -> String) -> String {
     reading.map_or_else(|| UNKNOWN.to_owned(), write)
 }
 
-/// Writes a share without its sign.
+/// Formats a percentage without the sign.
 pub(crate) fn percent(share: Option<f32>) -> String {
     or_unknown(share, |share| format!("{share:.0}"))
 }
 
-/// Returns a share as a plain number.
+/// Returns a percentage as a plain number.
 pub(crate) fn share(reading: Reading<Percent>) -> Option<f32> {
     reading.get().map(Percent::get)
 }
 
-/// Returns bytes as GiB.
 #[expect(clippy::cast_precision_loss, reason = "a few digits are shown")]
 pub(crate) fn gib(bytes: Bytes) -> f64 {
     bytes.0 as f64 / GIB
 }
 
-/// How amounts of memory and temperatures are written.
+/// The units of memory and temperature.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Units {
     memory: MemoryUnit,
@@ -38,37 +36,36 @@ pub(crate) struct Units {
 }
 
 impl Units {
-    /// Takes what somebody likes.
     pub(crate) fn of(taste: &DisplayOptions) -> Self {
         Self { memory: taste.unit, is_fahrenheit: taste.is_fahrenheit }
     }
 
-    /// Writes a temperature in at most 5 columns: `61°`, `142F`.
+    /// Formats a temperature in at most 5 columns: `61°`, `142F`.
     pub(crate) fn degrees(self, heat: Celsius) -> String {
         format!("{:.0}{}", self.heat(heat.get()), self.degree())
     }
 
-    /// Returns degrees Celsius in the degrees that are liked.
+    /// Converts degrees Celsius to the display unit.
     pub(crate) fn heat(self, celsius: f32) -> f32 {
         if self.is_fahrenheit { celsius.mul_add(1.8, 32.0) } else { celsius }
     }
 
-    /// Returns what stands behind a temperature.
+    /// Returns the unit sign of temperatures.
     pub(crate) const fn degree(self) -> &'static str {
         if self.is_fahrenheit { "F" } else { "°" }
     }
 
-    /// Returns GiB in the unit.
+    /// Converts GiB to the display unit.
     pub(crate) fn of_gib(self, size: f64) -> f64 {
         size * GIB / self.scale()
     }
 
-    /// Returns how many decimals an amount of so many GiB is worth among others.
+    /// Returns the number of decimals for a column whose largest amount is `largest` GiB.
     pub(crate) fn decimals(self, largest: f64) -> usize {
         usize::from(!self.is_small() && largest < 100.0)
     }
 
-    /// Writes an amount of so many GiB as [`Self::amount`] does.
+    /// Formats an amount in GiB like [`Self::amount`].
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -88,7 +85,7 @@ impl Units {
         }
     }
 
-    /// Bytes in one unit.
+    /// Bytes per unit.
     const fn scale(self) -> f64 {
         match self.memory {
             MemoryUnit::Mb => 1e6,
@@ -98,7 +95,7 @@ impl Units {
         }
     }
 
-    /// How many of a unit make the next one.
+    /// The factor to the next larger unit.
     const fn step(self) -> f64 {
         match self.memory {
             MemoryUnit::Mb | MemoryUnit::Gb => 1000.0,
@@ -115,7 +112,7 @@ impl Units {
         bytes.0 as f64 / self.scale()
     }
 
-    /// Writes `used/total` without the unit; a dash when neither is known.
+    /// Formats `used/total` without the unit; `–` if both are unknown.
     pub(crate) fn pair(self, used: Option<Bytes>, total: Option<Bytes>) -> String {
         if used.is_none() && total.is_none() {
             return UNKNOWN.to_owned();
@@ -123,7 +120,7 @@ impl Units {
         self.pair_with(used, total, usize::from(!self.is_small()))
     }
 
-    /// The same with so many decimals.
+    /// Same as [`Self::pair`], with a fixed number of decimals.
     pub(crate) fn pair_with(
         self,
         used: Option<Bytes>,
@@ -134,14 +131,14 @@ impl Units {
         format!("{}/{}", write(used), write(total))
     }
 
-    /// Writes `used/total` in the next unit, where ours is a large one.
+    /// Formats `used/total` in the next larger unit; `None` if the display unit is a small one.
     pub(crate) fn large_pair(self, used: Option<Bytes>, total: Bytes) -> Option<String> {
         let write = |bytes| format!("{:.1}", self.count(bytes) / self.step());
         let pair = || format!("{}/{}T", or_unknown(used, write), write(total));
         (!self.is_small()).then(pair)
     }
 
-    /// Writes `used/total` with the unit; what is large in the next one.
+    /// Formats `used/total` with the unit; large amounts in the next larger unit.
     pub(crate) fn with_unit(self, used: Option<Bytes>, total: Option<Bytes>) -> String {
         let Some(total) = total else { return UNKNOWN.to_owned() };
         let (scale, word, decimals) = match self.count(total) {
@@ -155,12 +152,12 @@ impl Units {
         format!("{}/{} {word}", or_unknown(used, write), write(total))
     }
 
-    /// Returns how many columns an amount takes at most.
+    /// Returns the maximum width of an amount in columns.
     pub(crate) const fn amount_width(self) -> u16 {
         if self.is_small() { 7 } else { 6 }
     }
 
-    /// Writes one amount with a letter for its unit, in at most [`Self::amount_width`] columns.
+    /// Formats an amount with a unit letter in at most [`Self::amount_width`] columns.
     pub(crate) fn amount(self, bytes: Bytes) -> String {
         let (size, step) = (self.count(bytes), self.step());
         if self.is_small() {
@@ -179,7 +176,7 @@ impl Units {
     }
 }
 
-/// Writes bytes a second in at most 4 columns, in powers of 1000 as network people count.
+/// Formats bytes per second in at most 4 columns, in powers of 1000, as is usual for network rates.
 #[expect(clippy::cast_precision_loss, reason = "two digits are shown")]
 pub(crate) fn rate(bytes: u64) -> String {
     let mut value = bytes as f64 / 1_000.0;
@@ -196,12 +193,12 @@ pub(crate) fn rate(bytes: u64) -> String {
     "lots".to_owned()
 }
 
-/// Writes an interval: `1s`, `0.25s`.
+/// Formats an interval: `1s`, `0.25s`.
 pub(crate) fn interval(span: Duration) -> String {
     format!("{}s", span.as_secs_f64())
 }
 
-/// Writes the time a process has run in at most 8 columns.
+/// Formats the run time of a process in at most 8 columns.
 pub(crate) fn running(span: Duration) -> String {
     let all = span.as_secs();
     let (hours, minutes, seconds) = (all / 3_600, all / 60 % 60, all % 60);

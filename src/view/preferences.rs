@@ -1,5 +1,5 @@
-//! UI preferences: what keys change and settings store, such as the sort order, the fleet layout and
-//! the charts of a node. Each has the name of its setting.
+//! UI preferences: settings that keys change too, such as the sort order, the fleet layout and the charts of
+//! a node. Each has the name of its setting.
 
 use crate::view::display_options::{Density, DisplayOptions};
 use crate::view::fleet;
@@ -8,7 +8,7 @@ use crate::view::processes;
 use crate::view::sort_order::{SortColumn, SortOrder};
 use crate::view::users;
 
-/// The name of a setting that keys change too, and its value.
+/// The name and value of a setting that keys change too.
 pub type UiPreference = (&'static str, String);
 
 /// The settings that keys change too.
@@ -32,7 +32,7 @@ const fn written(is_on: bool) -> &'static str {
     if is_on { "true" } else { "false" }
 }
 
-/// Returns what each of [`PREFERENCES`] is now, in their order.
+/// Returns the current values of [`PREFERENCES`], in their order.
 pub fn preferences(navigation: &Navigation, taste: &DisplayOptions) -> [UiPreference; 13] {
     let [fleet, processes, users] =
         [navigation.fleet.order, navigation.processes.order, navigation.users.order];
@@ -65,7 +65,7 @@ pub fn preferences(navigation: &Navigation, taste: &DisplayOptions) -> [UiPrefer
     named
 }
 
-/// Restores one preference. Unknown names and values change nothing.
+/// Restores one preference; ignores unknown names and values.
 pub fn restore_preference(navigation: &mut Navigation, name: &str, value: &str) {
     let is_on = value == "true";
     let by = |order: &mut SortOrder, columns: &[SortColumn]| {
@@ -81,7 +81,7 @@ pub fn restore_preference(navigation: &mut Navigation, name: &str, value: &str) 
         "reverse-users" => navigation.users.order.is_inverted = is_on,
         "node-processes" => navigation.shows_processes = is_on,
         "node-chart" => navigation.node_place.show_chart(is_on),
-        // What was chosen by keys gives way.
+        // The setting overrides what keys have changed.
         "charted" => navigation.node_place.reset_charts(),
         "monitor" => (navigation.node_place.density, navigation.processes.density) = (None, None),
         _ => navigation.fleet.restore_preference(name, value),

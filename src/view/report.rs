@@ -14,7 +14,7 @@ use crate::view::node::panel;
 use crate::view::node_status::{NodeStatus, notes};
 use crate::view::number_format::{Units, percent, share};
 
-/// Returns everything there is to show, however long; no line is wider than `width`.
+/// Returns the whole report; no line is wider than `width`.
 pub fn printed(scene: RenderContext<'_>, title: &str, width: u16) -> Vec<Line> {
     let picture = scene.picture;
     let mut lines = header::printed(scene, title, width);
@@ -34,10 +34,10 @@ pub fn printed(scene: RenderContext<'_>, title: &str, width: u16) -> Vec<Line> {
     lines
 }
 
-/// Columns a note gets at least.
+/// The minimum width of the note column.
 const NOTE: u16 = 24;
 
-/// Widths of the columns; 0 for one that has no room.
+/// Column widths; 0 if a column is hidden.
 struct Columns {
     units: Units,
     name: u16,
@@ -49,12 +49,12 @@ struct Columns {
     cpu: u16,
     users: u16,
     age: u16,
-    /// A note stands beside the rest.
+    /// The note is on the same line as the values.
     has_note: bool,
 }
 
 impl Columns {
-    /// Names are never cut: they are what one looks for.
+    /// Names are never cut: readers search for them.
     fn fit(scene: RenderContext<'_>, width: u16) -> Self {
         let picture = scene.picture;
         let units = Units::of(scene.taste);
@@ -153,7 +153,7 @@ impl Columns {
         } else {
             line.faded()
         };
-        // When a node is tried again is no matter for paper.
+        // A printed report omits the time of the next attempt.
         let noted = match node.fault() {
             Some(fault) => vec![(fault.message(), Tone::Bad)],
             None => notes(picture, node),
@@ -162,7 +162,7 @@ impl Columns {
         for (place, (words, tone)) in noted.into_iter().enumerate() {
             said = said.text(if place > 0 { " · " } else { "" }, Tone::Faint).text(words, tone);
         }
-        // Beside a very long name no note can be read.
+        // Next to a very long name there is no room for the note.
         if self.has_note || said.width() == 0 {
             return vec![line.gap(2).then(said)];
         }
@@ -170,7 +170,7 @@ impl Columns {
     }
 }
 
-/// Returns who uses devices of a node.
+/// Returns the users of the devices of a node.
 fn users(node: &Node) -> String {
     let owner = |pid| Some(node.process(pid)?.statics.user.known()?.to_string());
     let users: BTreeSet<String> = node.uses.iter().filter_map(|used| owner(used.pid)).collect();
@@ -188,7 +188,7 @@ fn table(scene: RenderContext<'_>, width: u16) -> Vec<Line> {
     std::iter::once(columns.titles()).chain(rows).map(|line| line.cut(width)).collect()
 }
 
-/// Says what is wrong in full sentences, whatever their length.
+/// Returns the problems in full, wrapped.
 fn troubles(picture: &FleetView, width: u16) -> Vec<Line> {
     let told = picture.troubles.iter().flat_map(|trouble| {
         let words = format!("{}: {}", trouble.nodes, trouble.sentence);
@@ -197,7 +197,7 @@ fn troubles(picture: &FleetView, width: u16) -> Vec<Line> {
     told.collect()
 }
 
-/// Names the nodes that are not down, and have said nothing until now.
+/// Lists the nodes that are not down and have not sent a sample yet.
 fn unheard(picture: &FleetView, width: u16) -> Vec<Line> {
     let mut alike: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for node in picture.nodes().filter(|node| node.taken_at().is_none()) {
@@ -218,7 +218,7 @@ fn unheard(picture: &FleetView, width: u16) -> Vec<Line> {
     told.collect()
 }
 
-/// Writes what is wrong and what helps, below an empty line.
+/// Wraps a message and its remedy, after an empty line.
 fn paragraph(tone: Tone, words: &str, remedy: &str, width: u16) -> Vec<Line> {
     let mut lines = vec![Line::new()];
     let sign = if tone == Tone::Bad { "✗ " } else { "! " };
@@ -251,7 +251,7 @@ mod tests {
             node("gpu02", Link::Opening { attempt: 3 }),
             node("gpu03", Link::Up),
             node("gpu04", Link::Idle),
-            // That is told with its reason.
+            // Listed with its fault instead.
             node("gpu05", Link::Down { fault: Fault::new(FaultKind::Silent, ""), retry_at: None }),
         ];
         let picture = FleetView::new(Fleet::new(nodes.into()), Timestamp::default());

@@ -1,40 +1,38 @@
-//! The sort order of rows: one column, and whether its usual direction is reversed.
+//! The sort order of rows: one column, and whether its default direction is inverted.
 
 use crate::view::menu::Menu;
 
-/// A column that rows may be sorted by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SortColumn {
-    /// Its name in settings and clicks; a field's alias where it is a field.
+    /// The name in settings and clicks; for a field, its alias.
     pub name: &'static str,
-    /// The letter that chooses it behind `o`.
+    /// The key that selects it in the sort menu.
     pub letter: char,
-    /// What it is, in a word or two.
+    /// The label in the sort menu.
     pub label: &'static str,
 }
 
-/// The order of some rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SortOrder {
     /// The name of the column.
     pub column: &'static str,
-    /// The direction is the reverse of the usual one.
+    /// Inverts the default direction of the column.
     pub is_inverted: bool,
 }
 
 impl SortOrder {
-    /// Orders by a column the usual way.
+    /// Sorts by a column in its default direction.
     pub const fn by(column: &'static str) -> Self {
         Self { column, is_inverted: false }
     }
 
-    /// Takes a column that was chosen; the same again inverts.
+    /// Sorts by a column; inverts the order if it is the sort column already.
     pub fn choose(&mut self, column: &'static str) {
         let is_inverted = self.column == column && !self.is_inverted;
         *self = Self { column, is_inverted };
     }
 
-    /// Goes to the column before or after in a list of them, around its ends.
+    /// Moves to the next or previous column, and wraps around.
     pub fn turn(&mut self, columns: &[SortColumn], is_forward: bool) {
         let at = columns.iter().position(|one| one.name == self.column).unwrap_or(0);
         let count = columns.len().max(1);
@@ -44,7 +42,7 @@ impl SortOrder {
         }
     }
 
-    /// Returns the menu of columns, the present one under the cursor.
+    /// Returns the sort menu, the cursor on the current column.
     pub fn menu(self, columns: &[SortColumn]) -> Menu<&'static str> {
         let empty = Menu::new("sort by");
         let menu = columns.iter().fold(empty, |menu, one| {

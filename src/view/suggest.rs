@@ -1,12 +1,12 @@
-//! Suggests the known name nearest to a mistyped one.
+//! Suggests the known name closest to a misspelt one.
 
-/// Returns the known name that is nearest to what was written, the first of several.
+/// Returns the known name closest to `written`, the first of several.
 pub fn nearest<'a>(written: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let lower = written.to_lowercase();
     known.into_iter().min_by_key(|known| distance(&lower, known))
 }
 
-/// Returns how many letters must be changed, put in or left out (Levenshtein's distance).
+/// Returns the Levenshtein distance of two names, up to 64 characters of each.
 pub(super) fn distance(one: &str, other: &str) -> usize {
     let other: Vec<char> = other.chars().take(64).collect();
     let mut row: Vec<usize> = (0..=other.len()).collect();
