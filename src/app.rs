@@ -1,4 +1,5 @@
-//! Wiring: from what was typed to a running watch, and to an exit code.
+//! Runs the subcommands: connects the parsed command line, settings, transports and output, and sets the exit
+//! code.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -50,7 +51,7 @@ mod watchdog;
 /// How the program ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExitReason {
-    /// As asked.
+    /// Normally: the command succeeded or the user quit.
     Done,
     /// No node answered.
     NoAnswer,
@@ -65,7 +66,6 @@ pub enum ExitReason {
 }
 
 impl ExitReason {
-    /// Returns the exit code.
     pub const fn code(self) -> u8 {
         match self {
             Self::Done => 0,
@@ -88,7 +88,7 @@ impl From<tui::StopReason> for ExitReason {
     }
 }
 
-/// Ends the programs that still run when it is dropped.
+/// Terminates the child processes that still run when it is dropped.
 struct StopChildren;
 
 impl Drop for StopChildren {
@@ -97,15 +97,15 @@ impl Drop for StopChildren {
     }
 }
 
-/// Does what was typed. Prints to `out`; complaints go to `err`.
+/// Runs the command line. Output goes to `out`, errors and warnings go to `err`.
 pub fn run(cli: Cli, out: &mut impl Write, err: &mut impl Write) -> ExitCode {
     let _programs = StopChildren;
-    // Without it signals end gtop as they end any other program.
+    // If the watchdog cannot start, signals keep their default action.
     watchdog::start().ok();
     limits::catch_file_size_signal();
     let code = match dispatch(cli, out, err) {
         Ok(ending) => ending.code(),
-        // Whoever reads us has read enough.
+        // The reader closed the pipe, as `head` does: not an error.
         Err(AppError::Io(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
             ExitReason::Done.code()
         }
@@ -114,7 +114,7 @@ pub fn run(cli: Cli, out: &mut impl Write, err: &mut impl Write) -> ExitCode {
             failure.code()
         }
     };
-    // What failed meanwhile may have been ended by the signal.
+    // A signal may be the cause of the error: its exit code wins.
     let came = StopSignals::received().map(|ending| ExitReason::from(ending).code());
     ExitCode::from(came.unwrap_or(code))
 }
@@ -209,7 +209,7 @@ fn dispatch(
         writeln!(err, "gtop: {words}")?;
     }
     let transport = Transport::new(Options { prompt_queue, ..options });
-    // The screen says it itself.
+    // The screen shows this itself.
     let is_screen = cli.command.is_none() && !is_printing(cli);
     if let Some(words) = settings.problem_summary().filter(|_| !is_screen) {
         writeln!(err, "gtop: {words}")?;
@@ -235,11 +235,11 @@ fn dispatch(
     run_monitor(cli, &runtime, env, out, err)
 }
 
-/// Returns where settings stand, and all of them.
+/// Returns the paths of the configuration files, and the merged settings.
 fn load_settings(cli: &Cli) -> Result<(Option<ConfigPaths>, Settings), AppError> {
     let conflicting = std::env::var_os("GTOP_CONFIG").map(PathBuf::from);
     let conflicting = conflicting.filter(|path| !path.as_os_str().is_empty());
-    // What a variable names may be missing here; what is typed is meant.
+    // `config init` and `config path` work without the file; elsewhere a missing `--config FILE` is an error.
     let is_needed = !matches!(
         cli.command,
         Some(Command::Config { action: ConfigAction::Init | ConfigAction::Path })
@@ -263,7 +263,7 @@ fn load_settings(cli: &Cli) -> Result<(Option<ConfigPaths>, Settings), AppError>
     Ok((places, settings))
 }
 
-/// Says which settings cannot be together, and what is wrong with a command that leads to nodes.
+/// Refuses settings that exclude each other, and an invalid `--exec`.
 fn check_settings(cli: &Cli, settings: &Settings) -> Result<(), AppError> {
     let exec = cli.connection.exec.as_deref().map(ExecTemplate::new);
     let wrong_exec = || exec.and_then(Result::err).map(|error| error.to_string());
@@ -277,7 +277,7 @@ fn check_settings(cli: &Cli, settings: &Settings) -> Result<(), AppError> {
     Err(AppError::Settings { words, places })
 }
 
-/// Does what was asked about settings.
+/// Runs a `gtop config` subcommand.
 fn run_config_command(
     action: ConfigAction,
     places: Option<&ConfigPaths>,
@@ -320,12 +320,12 @@ fn run_config_command(
     Ok(ExitReason::Done)
 }
 
-/// Whom to examine.
+/// The targets of `gtop doctor`.
 struct DoctorTargets {
     targets: Vec<Target>,
-    /// What was found about the pod they belong to.
+    /// The report on the TPU pod that the targets belong to.
     pod: Option<Report>,
-    /// The jobs whose nodes are examined too, after Slurm itself.
+    /// The jobs whose nodes are examined, after Slurm itself.
     slurm: Option<JobFilter>,
 }
 
@@ -346,7 +346,7 @@ impl DoctorTargets {
             Vec::new()
         } else {
             let conflicting = targets::named_roster_with_pod(cli, transport, hosts, found)?;
-            // Jobs bring nodes of their own.
+            // With `--slurm` the targets are the nodes of the jobs, so this machine is not added.
             let is_alone = slurm.is_some() && conflicting.targets.is_empty() && !is_local;
             if is_alone { Vec::new() } else { targets::or_local(conflicting, is_local).0 }
         };
@@ -354,7 +354,7 @@ impl DoctorTargets {
     }
 }
 
-/// Examines nodes; encrypted keys and questions are asked about as before a watch.
+/// Runs `gtop doctor`, after asking for the passphrases of encrypted keys.
 fn run_doctor(
     cli: &Cli,
     runtime: &Runtime,
@@ -384,30 +384,30 @@ fn run_doctor(
     Ok(runtime.block_on(doctor::run(doctor_run, out))?)
 }
 
-/// What a watch works with.
+/// What the commands share: transport, prompts, clock, limits and settings.
 struct Env {
     transport: Transport,
-    /// The person at the terminal, when there is one.
+    /// `None` without a terminal.
     prompter: Option<Prompter>,
     clock: Clock,
-    /// How many files may be open.
+    /// Limit of open files; `None` if unlimited.
     files: Option<u64>,
-    /// Where settings stand.
+    /// Paths of the configuration files; `None` without a home directory.
     places: Option<ConfigPaths>,
     settings: Settings,
 }
 
-/// Says whether pictures are to be printed, wherever output goes.
+/// Returns true if an option asks for printed output, whatever standard output is.
 const fn is_printing_requested(cli: &Cli) -> bool {
     cli.output.watch || cli.output.once || cli.output.json
 }
 
-/// Says whether pictures are printed, and no screen shown.
+/// Returns true if output is printed instead of shown on the screen.
 fn is_printing(cli: &Cli) -> bool {
     is_printing_requested(cli) || OutputMode::detect() != OutputMode::Screen
 }
 
-/// Returns whether anybody beyond this machine is spoken of.
+/// Returns true if the command line names nodes other than this machine.
 fn names_hosts(cli: &Cli) -> bool {
     !cli.hosts().is_empty() || cli.nodes.names_nodes()
 }
@@ -426,14 +426,14 @@ fn transport_options(cli: &Cli) -> Result<Options, TemplateError> {
         },
         exec: cli.connection.exec.as_deref().map(ExecTemplate::new).transpose()?,
         state: user_dirs::state().map(|folder| folder.join("gtop")),
-        // This very file, even when an upgrade has put another in its place. Where there is no /proc,
-        // programs still notice the end of their input.
+        // /proc/self/exe is the running binary even after an upgrade has replaced the file. Without /proc,
+        // child programs still see the end of their input.
         parent_guard: Some(PathBuf::from("/proc/self/exe")).filter(|own| own.exists()),
         ..defaults
     })
 }
 
-/// How long a scheduler is waited for before the screen comes on.
+/// Maximum wait for the scheduler before the screen starts.
 const SCHEDULER_TIMEOUT: Duration = Duration::from_secs(2);
 
 fn run_monitor(
@@ -445,7 +445,7 @@ fn run_monitor(
 ) -> Result<ExitReason, AppError> {
     let Env { transport, mut prompter, clock, files, places, mut settings } = env;
     if cli.nodes.demo.is_some() {
-        // The interval of simulated nodes says nothing about real ones.
+        // The interval of simulated nodes must not become the default for real ones.
         settings.never_save("interval");
     }
     if let OutputMode::LinesOnly(reason) = OutputMode::detect()
@@ -453,13 +453,13 @@ fn run_monitor(
     {
         writeln!(err, "gtop: {reason}")?;
     }
-    // Dropped after the watch: the nodes outlive those who look at them.
+    // Declared before the monitor, so that the servers stop after their clients.
     let demo = cli.nodes.demo.map(|nodes| Demo::start(nodes, cli.nodes.seed)).transpose()?;
     let (discovery, title) = match &demo {
         Some(demo) => (demo.discovery(clock.clone())?, demo.title()),
         None => targets::discovery(cli, &transport, clock.clone())?,
     };
-    // Slurm mostly answers at once, and then keys and questions are asked about before the screen.
+    // Slurm usually answers at once; then passphrases and prompts come before the screen.
     runtime.block_on(discovery.wait_for_answer(SCHEDULER_TIMEOUT));
     let targets = discovery.rosters().borrow().targets.clone();
     let cost = match cli.connection.transport_kind() {
@@ -480,7 +480,7 @@ fn run_monitor(
     {
         return Ok(ExitReason::Interrupted);
     }
-    // Nobody asks anything in a demonstration, nor this machine itself.
+    // Neither simulated nodes nor this machine prompt for input.
     let nodes = targets.iter().filter(|target| matches!(target.reach, Reach::Ssh(_))).count();
     let expects_jobs = cli.slurm.is_requested();
     prompter = prompter.filter(|_| demo.is_none() && (nodes > 0 || expects_jobs));
@@ -518,7 +518,7 @@ fn run_monitor(
         let screen_config = ScreenConfig { title, clock, places, settings };
         runtime.block_on(screen::run(&monitor, screen_config, prompter))?
     };
-    // A read of standard input may still be waiting, and must not hold up the end.
+    // A blocked read of standard input must not delay the exit.
     drop(monitor);
     Ok(ending)
 }

@@ -16,7 +16,7 @@ fn main() -> ExitCode {
     let cli = match Cli::parse_args(std::env::args_os()) {
         Ok(cli) => cli,
         Err(error) => {
-            // Help and version come this way too, and go to standard output.
+            // `--help` and `--version` arrive as errors too, and go to standard output.
             match cli::error_text(&error) {
                 Some(words) => drop(write!(io::stderr(), "{words}")),
                 None => drop(error.print()),

@@ -61,7 +61,6 @@ impl Demo {
         Ok(Discovery::simulated(self.targets()?, jobs)?)
     }
 
-    /// Returns the title of the screen.
     pub(super) fn title(&self) -> String {
         let plural = if self.nodes.len() == 1 { "" } else { "s" };
         format!("demo, {} simulated node{plural}", self.nodes.len())

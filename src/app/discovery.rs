@@ -1,5 +1,5 @@
-//! Where rosters come from: a list that stays as it is, or a scheduler that is asked again and
-//! again, on a thread of its own so that neither screen nor sessions wait for it.
+//! Sources of rosters: a fixed list, or a scheduler polled on its own thread, so that neither screen nor
+//! sessions wait for it.
 
 use std::io;
 use std::sync::Arc;
@@ -17,13 +17,13 @@ use crate::model::{JobId, JobList};
 use crate::time::Clock;
 use crate::transport::Target;
 
-/// How long a program that is being asked may take to end.
+/// Maximum wait at shutdown for a running query to end.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// How often jobs are made up.
+/// Interval between two lists of simulated jobs.
 const SIMULATED_JOBS_INTERVAL: Duration = Duration::from_secs(5);
 
-/// A source of rosters. Dropping it ends it.
+/// A source of rosters. Dropping it stops the polling.
 #[derive(Debug)]
 pub(super) struct Discovery {
     rosters: watch::Receiver<Arc<Roster>>,
@@ -31,7 +31,7 @@ pub(super) struct Discovery {
     worker: Option<Worker>,
 }
 
-/// The thread that asks.
+/// The thread that polls.
 #[derive(Debug)]
 struct Worker {
     stop: oneshot::Sender<()>,
@@ -39,19 +39,19 @@ struct Worker {
 }
 
 impl Discovery {
-    /// Has one roster, and never another.
+    /// Returns a source whose roster never changes.
     pub(super) fn from_roster(roster: Roster) -> Self {
         let (_, rosters) = watch::channel(Arc::new(roster));
         Self { rosters, wishes: watch::Sender::default(), worker: None }
     }
 
-    /// Asks Slurm.
+    /// Returns a source that polls Slurm.
     pub(super) fn slurm(slurm: SlurmPoller, clock: Clock) -> io::Result<Self> {
         let initial = slurm.initial_roster();
         Self::spawn("slurm", initial, |wishes, found| slurm.run(clock, wishes, found))
     }
 
-    /// Makes up jobs of the same nodes, again and again.
+    /// Returns a source that simulates the jobs of fixed nodes, for `--demo`.
     pub(super) fn simulated(
         targets: Vec<Target>,
         jobs: impl Fn() -> JobList + Send + 'static,
@@ -68,7 +68,7 @@ impl Discovery {
         })
     }
 
-    /// Asks on a thread of its own.
+    /// Runs `work` on its own thread.
     fn spawn<Work: Future<Output = ()>>(
         name: &str,
         initial: Roster,
@@ -89,34 +89,34 @@ impl Discovery {
                 }
             });
             drop(runtime);
-            // Nobody may be waiting any more.
+            // Fails if the shutdown no longer waits; that is fine.
             stopped_sender.send(()).ok();
         })?;
         Ok(Self { rosters, wishes, worker: Some(Worker { stop, stopped }) })
     }
 
-    /// Returns a reader of the newest roster.
+    /// Returns a receiver of the newest roster.
     pub(super) fn rosters(&self) -> watch::Receiver<Arc<Roster>> {
         self.rosters.clone()
     }
 
-    /// Waits until a scheduler has answered in some way, or for `limit`.
+    /// Waits until the scheduler has answered or failed, at most for `limit`.
     pub(super) async fn wait_for_answer(&self, limit: Duration) {
         let mut rosters = self.rosters();
         let is_answered = |roster: &Arc<Roster>| {
             let asked = roster.jobs.as_ref();
             asked.is_none_or(|list| list.at.is_some() || list.error.is_some())
         };
-        // Later will do.
+        // After the limit, the roster arrives through the channel.
         drop(timeout(limit, rosters.wait_for(is_answered)).await);
     }
 
-    /// Asks for a new roster now.
+    /// Requests a new roster at once.
     pub(super) fn refresh(&self) {
         self.wishes.send_modify(|wishes| wishes.refresh += 1);
     }
 
-    /// Names the job somebody looks at.
+    /// Sets the job whose details are queried.
     pub(super) fn set_detailed_job(&self, job: Option<JobId>) {
         self.wishes.send_if_modified(|wishes| {
             let is_new = wishes.job != job;
@@ -129,7 +129,7 @@ impl Discovery {
 impl Drop for Discovery {
     fn drop(&mut self) {
         let Some(Worker { stop, stopped }) = self.worker.take() else { return };
-        // Whether it still listened or not: it ends.
+        // Fails if the thread has ended already.
         stop.send(()).ok();
         stopped.recv_timeout(SHUTDOWN_TIMEOUT).ok();
     }

@@ -1,4 +1,4 @@
-//! `gtop doctor`: examines nodes side by side and prints what was found in the order given.
+//! `gtop doctor`: examines nodes concurrently and prints the reports in the order of the targets.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -15,23 +15,23 @@ use crate::time::Clock;
 use crate::transport::{Reach, Target, Transport};
 use crate::tui::StopSignals;
 
-/// What to examine, and with what.
+/// The parameters of a run.
 #[derive(Debug)]
 pub(super) struct DoctorRun {
     pub(super) transport: Transport,
     pub(super) targets: Vec<Target>,
-    /// What to tell before all nodes.
+    /// Report on the TPU pod, printed first.
     pub(super) pod: Option<Report>,
     pub(super) clock: Clock,
-    /// The person at the terminal, when there is one.
+    /// `None` without a terminal.
     pub(super) prompter: Option<Prompter>,
     pub(super) max_connecting: u16,
     pub(super) is_json: bool,
-    /// Slurm is examined first, for these jobs, and then their nodes.
+    /// With a filter, Slurm is examined first, then the nodes of these jobs.
     pub(super) slurm: Option<JobFilter>,
 }
 
-/// Examines all nodes and prints what was found.
+/// Examines all nodes and prints the reports.
 pub(super) async fn run(of: DoctorRun, out: &mut impl Write) -> io::Result<ExitReason> {
     let DoctorRun {
         transport,
@@ -77,7 +77,7 @@ pub(super) async fn run(of: DoctorRun, out: &mut impl Write) -> io::Result<ExitR
             done = examining.join_next() => done,
             ending = signals.next() => return Ok(ending.into()),
         };
-        // An examination that was lost has no report, and is not well.
+        // A task that panicked has no report and counts as failed.
         let Some(done) = done else { break };
         let Ok((index, report)) = done else {
             is_well = false;
@@ -99,7 +99,7 @@ pub(super) async fn run(of: DoctorRun, out: &mut impl Write) -> io::Result<ExitR
 }
 
 fn print(report: &Report, is_later: bool, out: &mut impl Write) -> io::Result<()> {
-    // One write: standard output breaks what it gets in pieces into many.
+    // One write: standard output is line-buffered and would split it.
     let mut text = Vec::new();
     if is_later {
         text.push(b'\n');

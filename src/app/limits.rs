@@ -1,5 +1,4 @@
-//! Limits of the kernel: how many files may be open, of which each node takes some, how long one may be, and
-//! whether a crash leaves one with what was in memory.
+//! Kernel limits: open files (`RLIMIT_NOFILE`), file size (`RLIMIT_FSIZE`) and core dumps.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -8,17 +7,17 @@ use rustix::process::{
     DumpableBehavior, Resource, Rlimit, Signal, getrlimit, set_dumpable_behavior, setrlimit,
 };
 
-/// Files that are open whoever is watched: the terminal, the runtimes, the log, look-ups under way.
+/// Files that are open whatever the number of nodes: terminal, runtimes, log, name lookups.
 const BASE_FILES: u64 = 64;
 
-/// Files a node takes.
+/// Open files per node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FdCost {
-    /// Its session.
+    /// An SSH session.
     Session,
-    /// Its session, and the other end of it in this same program.
+    /// An SSH session and its server, which runs in the same process with `--demo`.
     SessionAndServer,
-    /// The pipes of a program.
+    /// The pipes of a child process.
     Program,
 }
 
@@ -32,29 +31,30 @@ impl FdCost {
     }
 }
 
-/// Lets a write beyond `ulimit -f` fail as one on a full disk does, instead of ending the program.
+/// Makes a write beyond `ulimit -f` fail like one on a full disk, instead of ending the program.
 pub(super) fn catch_file_size_signal() {
     let is_met = Arc::new(AtomicBool::new(false));
-    // Programs that are started have the signal as it was. It may be handled, so this cannot fail.
+    // Child processes get the default action back. Registering SIGXFSZ is allowed, so this cannot fail.
     signal_hook::flag::register(Signal::XFSZ.as_raw(), is_met).ok();
 }
 
-/// Keeps secrets that are typed out of the files that a crash leaves, and out of what reads other programs' memory.
+/// Keeps typed secrets out of core dumps and out of reach of ptrace.
 pub(super) fn forbid_core_dumps() {
     let none = Rlimit { current: Some(0), maximum: Some(0) };
-    // Both may always be taken away. A program that collects core dumps gets them whatever the limit is.
+    // Lowering both is always permitted. A core dump handler that takes a pipe ignores the limit, so dumpable
+    // is cleared too.
     setrlimit(Resource::Core, none).ok();
     set_dumpable_behavior(DumpableBehavior::NotDumpable).ok();
 }
 
-/// Raises the limit as far as this user may. Returns it, unless there is none.
+/// Raises the limit of open files to the hard limit. Returns the new limit; `None` if unlimited.
 pub(super) fn raise_open_files() -> Option<u64> {
     let limit = getrlimit(Resource::Nofile);
     let wanted = Rlimit { current: limit.maximum, maximum: limit.maximum };
     if setrlimit(Resource::Nofile, wanted).is_ok() { limit.maximum } else { limit.current }
 }
 
-/// Says how many nodes fit below the limit and how it is raised, when not all do.
+/// Returns a warning, with the remedy, if not all nodes fit below the limit.
 pub(super) fn open_files_warning(limit: Option<u64>, nodes: usize, cost: FdCost) -> Option<String> {
     let nodes = u64::try_from(nodes).unwrap_or(u64::MAX);
     let wanted = nodes.saturating_mul(cost.files_per_node()).saturating_add(BASE_FILES);

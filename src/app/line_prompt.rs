@@ -1,7 +1,7 @@
-//! Lines typed at the terminal before there is a screen, or while it stands aside.
+//! Reads lines from the terminal, before the screen starts or while it is suspended.
 //!
-//! The line discipline's own editing is off while a line is typed, so that Ctrl-C ends the question
-//! and not the program with a terminal that no longer echoes. What is typed is wiped.
+//! Canonical mode, echo and signals are off meanwhile, so that Ctrl-C ends the prompt and never leaves a
+//! terminal without echo. The input is wiped from memory.
 
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,30 +17,30 @@ use zeroize::{Zeroize, Zeroizing};
 use crate::app::limits;
 use crate::transport::Secret;
 
-/// Longest line that is taken.
+/// Maximum length of a line.
 const MAX_LINE_BYTES: usize = 1024;
 
-/// What was typed.
+/// How a prompt ended.
 #[derive(Debug)]
 pub(super) enum LineInput {
     Line(Secret),
     /// Ctrl-D on an empty line.
     End,
-    /// Ctrl-C, or the terminal is gone.
+    /// Ctrl-C, a signal, or the terminal is closed.
     Interrupt,
 }
 
-/// One line to ask for.
+/// A prompt for one line.
 #[derive(Debug)]
 pub(super) struct LinePrompt {
     pub(super) prompt: String,
-    /// Whether the line is echoed, letter by letter.
+    /// Echo what is typed.
     pub(super) is_shown: bool,
 }
 
 impl LinePrompt {
-    /// Shows the prompt on `out` and reads a line from the terminal at standard input; interrupted
-    /// when `is_over` turns true.
+    /// Writes the prompt to `out` and reads a line from the terminal on standard input. Returns
+    /// [`LineInput::Interrupt`] soon after `is_over` becomes true.
     pub(super) fn read_line(
         &self,
         is_over: &AtomicBool,
@@ -76,14 +76,13 @@ impl LinePrompt {
 }
 
 enum ByteRead {
-    /// Nothing was typed for a while.
+    /// No input within 100 ms.
     Timeout,
     Byte(u8),
-    /// The terminal is gone.
     Closed,
 }
 
-/// Waits a little for a byte from the terminal.
+/// Waits up to 100 ms for a byte from the terminal.
 fn read_byte() -> io::Result<ByteRead> {
     let stdin = io::stdin();
     let wait = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
@@ -94,7 +93,7 @@ fn read_byte() -> io::Result<ByteRead> {
     }
     let mut byte = [0];
     match rustix::io::read(&stdin, &mut byte) {
-        // A terminal that is gone says the one or the other.
+        // A closed terminal reads as end of file or as EIO.
         Ok(0) | Err(Errno::IO) => Ok(ByteRead::Closed),
         Ok(_) => Ok(ByteRead::Byte(std::mem::take(&mut byte[0]))),
         Err(Errno::INTR) => Ok(ByteRead::Timeout),
@@ -102,14 +101,13 @@ fn read_byte() -> io::Result<ByteRead> {
     }
 }
 
-/// How the terminal was before it was asked not to echo.
+/// The terminal modes to restore; set while a prompt is open.
 static SAVED_MODES: Mutex<Option<Termios>> = Mutex::new(None);
 
-/// Lets the terminal echo again while somebody is being asked. Whoever calls this is about to end
-/// the program.
+/// Restores the terminal if a prompt is open. For the watchdog, which ends the program next.
 pub(super) fn restore_echo() {
     if let Some(modes) = take_saved_modes() {
-        // A terminal that is gone needs nothing.
+        // Fails if the terminal is closed; then there is nothing to restore.
         tcsetattr(io::stdin(), OptionalActions::Now, &modes).ok();
     }
 }
@@ -118,7 +116,7 @@ fn take_saved_modes() -> Option<Termios> {
     SAVED_MODES.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
 
-/// The terminal while it neither echoes nor edits; as before when dropped.
+/// Turns off echo, line editing and signals; restores the modes when dropped.
 struct NoEcho;
 
 impl NoEcho {
@@ -128,7 +126,7 @@ impl NoEcho {
         modes.local_modes.remove(LocalModes::ECHO | LocalModes::ICANON | LocalModes::ISIG);
         modes.special_codes[SpecialCodeIndex::VMIN] = 1;
         modes.special_codes[SpecialCodeIndex::VTIME] = 0;
-        // What was typed before the question is no answer to it.
+        // Flush discards type-ahead: it does not answer this prompt.
         *SAVED_MODES.lock().unwrap_or_else(PoisonError::into_inner) = Some(before);
         let no_echo = Self;
         tcsetattr(io::stdin(), OptionalActions::Flush, &modes)?;
@@ -139,19 +137,19 @@ impl NoEcho {
 impl Drop for NoEcho {
     fn drop(&mut self) {
         if let Some(modes) = take_saved_modes() {
-            // A terminal that is gone needs nothing.
+            // Fails if the terminal is closed; then there is nothing to restore.
             tcsetattr(io::stdin(), OptionalActions::Flush, &modes).ok();
         }
     }
 }
 
-/// A line that is being typed.
+/// The line typed so far.
 struct LineBuffer {
-    /// Never grows: what moves leaves a copy behind.
+    /// Never reallocates, because that would leave a copy in freed memory.
     bytes: Zeroizing<Vec<u8>>,
-    /// What a terminal shows of the last byte.
+    /// Escape sequence to print for the last byte.
     echo: &'static str,
-    /// The letters still to be shown.
+    /// Number of characters already echoed.
     shown: usize,
 }
 
@@ -162,7 +160,7 @@ impl Default for LineBuffer {
 }
 
 impl LineBuffer {
-    /// Takes a byte; says how the line ended, if it did.
+    /// Handles a byte; returns how the line ended, or `None` if it goes on.
     fn push(&mut self, byte: u8) -> Option<LineInput> {
         self.echo = "";
         match byte {
@@ -182,7 +180,7 @@ impl LineBuffer {
         None
     }
 
-    /// Removes the last letter, all of its bytes.
+    /// Removes the last character with all its bytes.
     fn backspace(&mut self) {
         while let Some(byte) = self.bytes.pop() {
             if byte & 0xC0 != 0x80 {
@@ -193,7 +191,7 @@ impl LineBuffer {
         self.shown = self.shown.min(self.bytes.len());
     }
 
-    /// Returns what to show after the last byte.
+    /// Returns what to print after the last byte.
     fn echo(&mut self) -> String {
         let new = self.bytes.get(self.shown..).unwrap_or_default();
         let Ok(new) = std::str::from_utf8(new) else { return self.echo.to_owned() };

@@ -1,4 +1,4 @@
-//! `--log FILE`: what happens, line by line, for when something goes wrong.
+//! `--log FILE`: writes one line per event, for diagnosis.
 
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
@@ -9,16 +9,16 @@ use crate::model::clean;
 use crate::storage::{LogFile, WriteError};
 use crate::time::Clock;
 
-/// Writes to one file. russh writes what it sends at its lower levels, so only its warnings count.
+/// Writes log records to a file. Of russh only warnings: its lower levels log the data it sends.
 struct FileLog {
     file: Mutex<LogFile>,
     clock: Clock,
 }
 
-/// Begins to log to a file.
+/// Starts logging to a file.
 pub(super) fn start(path: &Path, clock: Clock) -> Result<(), WriteError> {
     let file = Mutex::new(LogFile::open(path)?);
-    // There is no other logger in this program.
+    // Fails only if a logger is set, and this is the only one.
     if log::set_boxed_logger(Box::new(FileLog { file, clock })).is_ok() {
         log::set_max_level(LevelFilter::Debug);
     }

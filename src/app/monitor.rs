@@ -1,6 +1,4 @@
-//! Everything that watches, on a thread of its own: sessions, pipeline, publishing.
-//!
-//! The screen never waits for it.
+//! Runs the collection, sessions to publishing, on its own thread, so that it never blocks the screen.
 
 use std::io;
 use std::sync::Arc;
@@ -19,27 +17,23 @@ use crate::pipeline::Pipeline;
 use crate::time::Clock;
 use crate::transport::{Target, Transport};
 
-/// How long sessions may take to say goodbye. What is not closed then, the kernel closes.
+/// Maximum time for an orderly shutdown of the sessions; the kernel closes the rest.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(1500);
 
-/// What watching needs to know.
 #[derive(Debug)]
 pub(super) struct MonitorConfig {
-    /// Whom.
     pub(super) discovery: Discovery,
-    /// How they are reached.
     pub(super) transport: Transport,
-    /// Whose time.
     pub(super) clock: Clock,
-    /// How often.
+    /// Sampling interval.
     pub(super) interval: Duration,
-    /// How long histories are kept.
+    /// Length of the histories.
     pub(super) history: Duration,
-    /// How many connections may be opened at once.
+    /// Maximum number of concurrent connection attempts.
     pub(super) max_connecting: u16,
 }
 
-/// A running watch. Dropping it ends it.
+/// The running collection. Dropping it ends it.
 #[derive(Debug)]
 pub(super) struct Monitor {
     store: Arc<FleetStore>,
@@ -50,7 +44,6 @@ pub(super) struct Monitor {
 }
 
 impl Monitor {
-    /// Starts watching.
     pub(super) fn start(config: MonitorConfig) -> io::Result<Self> {
         let rosters = config.discovery.rosters();
         let store = FleetStore::new([], config.history);
@@ -64,41 +57,41 @@ impl Monitor {
         let node_client = collector.client();
         thread::Builder::new().name("sessions".to_owned()).spawn(move || {
             runtime.block_on(run(rosters, collector, published, history));
-            // A name service that hangs must not hold up the end.
+            // A blocked name lookup must not delay the exit.
             runtime.shutdown_background();
-            // Nobody may be waiting any more.
+            // Fails if the shutdown no longer waits; that is fine.
             ending.send(()).ok();
         })?;
         Ok(Self { store, config: collector_config, node_client, discovery, ended })
     }
 
-    /// Returns a reader of the fleet.
+    /// Returns a reader of the fleet's snapshots.
     pub(super) fn fleet(&self) -> FleetReader {
         self.store.reader()
     }
 
-    /// Returns who asks nodes about their processes.
+    /// Returns a client for requests about processes on nodes.
     pub(super) fn node_client(&self) -> NodeClient {
         self.node_client.clone()
     }
 
-    /// Asks every node for everything, tries those that are down, and asks for a new roster.
+    /// Requests a full sample from every node, retries nodes that are down, and requests a new roster.
     pub(super) fn refresh(&self) {
         self.discovery.refresh();
         self.update_config(|config| config.refresh += 1);
     }
 
-    /// Asks about one job in detail.
+    /// Sets the job whose details are queried.
     pub(super) fn set_detailed_job(&self, job: Option<JobId>) {
         self.discovery.set_detailed_job(job);
     }
 
-    /// Samples every node so often from now on.
+    /// Sets the sampling interval of all nodes.
     pub(super) fn set_interval(&self, interval: Duration) {
         self.update_config(|config| config.interval = interval);
     }
 
-    /// Samples one node faster than the others.
+    /// Samples this node faster than the others; `None` ends that.
     pub(super) fn focus(&self, node: Option<NodeName>) {
         self.store.set_focus(node.clone());
         self.update_config(|config| config.focus = node);
@@ -113,12 +106,12 @@ impl Monitor {
 impl Drop for Monitor {
     fn drop(&mut self) {
         self.update_config(|config| config.is_stopping = true);
-        // Whether it ended or took too long: the program goes on.
+        // A timeout is fine: the kernel closes the sessions.
         self.ended.recv_timeout(SHUTDOWN_TIMEOUT).ok();
     }
 }
 
-/// Puts a roster on the store.
+/// Passes a roster's nodes and jobs to the store.
 fn publish_roster(store: &FleetStore, roster: &Roster) {
     store.set_nodes(roster.targets.iter().map(|target| target.name.clone()), roster.jobs.clone());
 }
@@ -138,7 +131,7 @@ async fn run(
             transport.set_scheduler_addresses(roster.addresses.clone());
         }
     };
-    // One look at it: what comes between two would be listed and not known.
+    // Reads the roster once: a roster between two reads would be listed without its jobs being known.
     let first = Arc::clone(&rosters.borrow_and_update());
     publish_roster(&store, &first);
     know(&first);
@@ -152,7 +145,7 @@ async fn run(
         }
         std::future::pending::<()>().await;
     };
-    // A task of its own comes to its turn when all that arrived together is on the store.
+    // In its own task, publishing runs after all events that arrived together are in the store.
     let publishing = tokio::spawn(Arc::clone(&store).publish(PublishRate::default()));
     tokio::select! {
         () = collector.follow(followed, |node| pipeline.sink(node.clone())) => {}

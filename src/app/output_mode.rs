@@ -1,37 +1,36 @@
-//! Where output goes, and whether a screen can be shown there.
+//! Detects what standard output is, and whether it can show a full screen.
 
 use std::fmt;
 use std::fs::File;
 use std::io::{self, IsTerminal};
 
-/// Where output goes.
+/// What standard output is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OutputMode {
-    /// Somewhere that is no terminal: a pipe or a file.
+    /// A pipe or a file.
     Redirected,
-    /// A terminal that shows a screen, with keys to press.
+    /// A terminal that shows a full screen and has a keyboard.
     Screen,
-    /// A terminal that takes lines of text and nothing else.
+    /// A terminal that can only show lines.
     LinesOnly(NoScreen),
 }
 
-/// What a terminal lacks to show a screen.
+/// Why a terminal cannot show the screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NoScreen {
-    /// It moves no cursor, as shells within editors.
+    /// `TERM=dumb`: it cannot move the cursor, such as a shell in an editor.
     DumbTerminal,
-    /// Nobody can press a key on it.
+    /// There is no keyboard input.
     NoKeyboard,
 }
 
 impl OutputMode {
-    /// Returns where standard output goes.
     pub(super) fn detect() -> Self {
         let has_keys = || io::stdin().is_terminal() || File::open("/dev/tty").is_ok();
         Self::select(io::stdout().is_terminal(), std::env::var("TERM").ok().as_deref(), has_keys)
     }
 
-    /// A terminal without a name is taken for one that shows a screen, as nearly all do.
+    /// `TERM` unset counts as capable: nearly all terminals are.
     fn select(is_terminal: bool, term: Option<&str>, has_keys: impl FnOnce() -> bool) -> Self {
         if !is_terminal {
             Self::Redirected

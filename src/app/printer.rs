@@ -1,4 +1,4 @@
-//! Pictures without a screen: one complete picture, or one an interval.
+//! `--once` and `--watch`: prints one snapshot, or one per interval.
 
 use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
@@ -16,25 +16,23 @@ use crate::time::{Clock, Timestamp};
 use crate::tui::{StopSignals, Theme, render_text};
 use crate::view::{DisplayOptions, FleetView, RenderContext, printed};
 
-/// How pictures are printed.
+/// Prints snapshots of the fleet.
 #[derive(Debug)]
 pub(super) struct Printer<'a> {
-    /// As JSON, or as a table.
+    /// JSON instead of a table.
     pub(super) is_json: bool,
-    /// What is watched.
+    /// What is watched, for the heading.
     pub(super) source: &'a str,
-    /// Whose time.
     pub(super) clock: Clock,
-    /// How things are shown.
     pub(super) taste: DisplayOptions,
-    /// How they look; styles only where somebody sees them.
+    /// Colours and glyphs; escape sequences are printed to terminals only.
     pub(super) look: Theme,
-    /// Styles also where nobody does.
+    /// Print escape sequences to pipes and files too.
     pub(super) is_styled: bool,
 }
 
 impl Printer<'_> {
-    /// Prints one picture as soon as it is complete, or when `deadline` has passed.
+    /// Prints a snapshot as soon as it is complete, or after `deadline`.
     pub(super) async fn print_once(
         &self,
         monitor: &Monitor,
@@ -44,7 +42,7 @@ impl Printer<'_> {
         let mut signals = StopSignals::new();
         let mut fleet = monitor.fleet();
         let waiting = async {
-            // When nothing is published any more there is nothing to wait for.
+            // An error means that the publisher has stopped: print what there is.
             drop(fleet.wait_for(is_complete).await);
         };
         tokio::select! {
@@ -56,7 +54,7 @@ impl Printer<'_> {
         Ok(if any_answered(&fleet) { ExitReason::Done } else { ExitReason::NoAnswer })
     }
 
-    /// Prints a picture an interval, whatever nodes do, until a signal comes.
+    /// Prints a snapshot per interval until a signal arrives.
     pub(super) async fn print_continuously(
         &self,
         fleet: &FleetReader,
@@ -79,10 +77,10 @@ impl Printer<'_> {
 
     fn print(&self, fleet: &Fleet, out: &mut impl Write) -> io::Result<()> {
         let now = self.clock.now();
-        // One write: standard output breaks what it gets in pieces into many.
+        // One write: standard output is line-buffered and would split it.
         let mut picture = Vec::new();
         if self.is_json {
-            // Programs are shown what people are.
+            // The JSON shows the same selection as the table.
             let nodes = fleet.nodes.iter().map(|node| self.taste.narrowed(node)).collect();
             let shown = Fleet { nodes, ..fleet.clone() };
             write_json(&mut picture, &shown, now, self.source)?;
@@ -95,14 +93,14 @@ impl Printer<'_> {
                 picture.extend(jobs);
             }
         }
-        // Its kind stays: whoever has read enough closes the pipe.
+        // Keeps the error kind: a closed pipe is not an error to the caller.
         let named = |error: io::Error| {
             io::Error::new(error.kind(), format!("cannot write to standard output: {error}"))
         };
         out.write_all(&picture).and_then(|()| out.flush()).map_err(named)
     }
 
-    /// Writes the picture as people read it, as wide as whoever reads it.
+    /// Writes a snapshot as a table, as wide as the terminal.
     fn draw(&self, out: &mut impl Write, fleet: &Fleet, now: Timestamp) -> io::Result<()> {
         let variable = |name: &str| std::env::var(name).ok();
         let size = tcgetwinsize(io::stdout()).ok().map(|size| size.ws_col);
@@ -115,19 +113,19 @@ impl Printer<'_> {
     }
 }
 
-/// What is printed on.
+/// Width of the output, and whether it has escape sequences.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct PageFormat {
     width: u16,
     has_styles: bool,
 }
 
-/// Columns where nobody says how many there are, and how many make sense.
+/// Columns if the width is unknown; widths outside the range are clamped.
 const DEFAULT_WIDTH: u16 = 80;
 const WIDTH_RANGE: std::ops::RangeInclusive<u16> = 20..=1_000;
 
 impl PageFormat {
-    /// `lookup` returns a variable's value: `COLUMNS` comes before the size of the terminal.
+    /// `lookup` reads an environment variable; `COLUMNS` takes precedence over the terminal's size.
     fn new(
         lookup: impl Fn(&str) -> Option<String>,
         is_terminal: bool,
@@ -143,8 +141,8 @@ impl PageFormat {
     }
 }
 
-/// A picture is complete when the scheduler has answered, and every node has rates or is down. One that only had
-/// too many connections at once is asked again.
+/// Returns true if the scheduler has answered and every node has rates or is down. A node that refused one of
+/// too many concurrent connections is retried, so it does not count as down.
 fn is_complete(fleet: &Fleet) -> bool {
     let asked = fleet.jobs.as_ref();
     let is_down = |fault: &Fault| fault.kind != FaultKind::NoBanner;

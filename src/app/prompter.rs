@@ -1,4 +1,4 @@
-//! Puts the questions of nodes to the person at the terminal, one node after the other.
+//! Shows the login prompts of nodes on the terminal, one node at a time.
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
@@ -12,24 +12,24 @@ use crate::app::line_prompt::{LineInput, LinePrompt};
 use crate::transport::{PromptQueue, PromptRequest, Secret};
 use crate::tui::StopSignals;
 
-/// How long to wait for nodes that may ask before the screen comes on.
+/// Maximum wait for login prompts before the screen starts.
 const PROMPT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// How long questions are taken after somebody asked to try again.
+/// Maximum wait for login prompts after the user has requested a retry.
 const RETRY_PROMPT_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// What became of the person.
+/// How a series of prompts ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PromptOutcome {
-    /// Goes on.
+    /// All were answered or skipped one by one.
     Continue,
-    /// Wants no more questions.
+    /// The user skips all further prompts (Ctrl-D).
     SkipAll,
-    /// Wants out.
+    /// The user ends gtop (Ctrl-C).
     Interrupted,
 }
 
-/// The person at the terminal, for nodes that ask something.
+/// Shows the login prompts of nodes on the terminal.
 #[derive(Debug)]
 pub(super) struct Prompter {
     interview: PromptQueue,
@@ -37,7 +37,7 @@ pub(super) struct Prompter {
 }
 
 impl Prompter {
-    /// Returns nobody where there is no terminal to ask on.
+    /// Returns `None` if standard input or standard error is not a terminal.
     pub(super) fn for_terminal() -> Option<Self> {
         if !is_at_terminal() {
             return None;
@@ -46,19 +46,18 @@ impl Prompter {
         Some(Self { interview, inquiries })
     }
 
-    /// Returns where logins put their questions.
+    /// Returns the queue into which logins put their prompts.
     pub(super) fn interview(&self) -> PromptQueue {
         self.interview.clone()
     }
 
-    /// Takes questions from now on.
+    /// Accepts prompts from now on.
     pub(super) fn open(&self) {
         self.interview.set_open(true);
     }
 
-    /// Asks on this terminal until so many nodes are past their login, or the others take too long.
-    /// No questions are taken after that. Says how gtop ends when the person, or a signal, wants it
-    /// to.
+    /// Shows prompts until `nodes` nodes are past their login, or after [`PROMPT_TIMEOUT`] once no login is
+    /// being prompted; then rejects further ones. Returns a reason if the user or a signal ends gtop.
     pub(super) async fn prompt_at_startup(
         &mut self,
         nodes: usize,
@@ -94,8 +93,8 @@ impl Prompter {
         Ok(ending)
     }
 
-    /// Waits for the next questions after somebody asked to try again; none when there will be no
-    /// more, and then none are taken.
+    /// Waits for prompts after the user has requested a retry. Returns none, and rejects further ones, when
+    /// no login can prompt any more.
     pub(super) async fn wait_after_retry(&mut self) -> Vec<PromptRequest> {
         let inquiries = self.next(usize::MAX, RETRY_PROMPT_TIMEOUT).await;
         if inquiries.is_empty() {
@@ -104,12 +103,12 @@ impl Prompter {
         inquiries
     }
 
-    /// Takes no more questions.
+    /// Rejects prompts from now on.
     pub(super) fn close(&self) {
         self.interview.set_open(false);
     }
 
-    /// Waits for questions and returns all that wait by then.
+    /// Waits for a prompt and returns all that are queued by then.
     async fn next(&mut self, nodes: usize, patience: Duration) -> Vec<PromptRequest> {
         let first = tokio::select! {
             biased;
@@ -124,12 +123,12 @@ impl Prompter {
     }
 }
 
-/// Whether somebody can be asked: a terminal to read from and one to write to.
+/// Returns true if standard input and standard error are terminals.
 pub(super) fn is_at_terminal() -> bool {
     io::stdin().is_terminal() && io::stderr().is_terminal()
 }
 
-/// Puts the questions of some nodes, one after the other.
+/// Shows the prompts of several nodes, one node at a time.
 pub(super) fn ask_all(
     inquiries: Vec<PromptRequest>,
     is_over: &AtomicBool,
@@ -146,7 +145,7 @@ pub(super) fn ask_all(
     Ok(PromptOutcome::Continue)
 }
 
-/// Puts one node's question. An empty answer skips the node.
+/// Shows the prompts of one node. An empty answer skips the node.
 fn ask_node(
     inquiry: PromptRequest,
     waiting: usize,

@@ -1,4 +1,4 @@
-//! The screen, and what the user asks for on it.
+//! Runs the full-screen interface and executes its requests.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -18,30 +18,26 @@ use crate::time::Clock;
 use crate::tui::{self, SuspendedTask, UiContext, UiRequest};
 use crate::view::{NodeReply, NodeRequest};
 
-/// How many requests may wait; a user does not type faster.
+/// Capacity of the queue of requests; a user does not type faster.
 const REQUEST_QUEUE_SIZE: usize = 16;
-/// How many answers may wait for the screen; those who have more wait themselves.
+/// Capacity of the queue of replies to the screen; when it is full, senders wait.
 const REPLY_QUEUE_SIZE: usize = 64;
-/// How long a node may think about a question.
+/// Maximum time for a node to reply to a request.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How the screen is set up.
 #[derive(Debug)]
 pub(super) struct ScreenConfig {
     /// What is watched.
     pub(super) title: String,
-    /// Whose time.
     pub(super) clock: Clock,
-    /// Where settings are written down, when there is a place.
+    /// Paths of the configuration files; `None` without a home directory.
     pub(super) places: Option<ConfigPaths>,
-    /// The settings.
     pub(super) settings: Settings,
 }
 
-/// Shows the watch until the user ends it.
+/// Shows the screen until the user quits.
 ///
-/// Nodes that ask something are given a hearing when the user tries nodes again, and then the
-/// screen stands aside.
+/// When the user retries nodes and one prompts for input, the screen is suspended.
 pub(super) async fn run(
     monitor: &Monitor,
     config: ScreenConfig,
@@ -110,7 +106,8 @@ pub(super) async fn run(
     Ok(ending.into())
 }
 
-/// Asks nodes, each on its own and one thing after the other; answers come as they come.
+/// Sends requests to nodes: concurrently to several nodes, in order to each one. Replies go to `answers` as
+/// they arrive.
 fn send_requests(
     node_client: &NodeClient,
     clock: &Clock,
@@ -131,7 +128,7 @@ fn send_requests(
                     .await
                     .is_err()
                 {
-                    // The screen is gone.
+                    // The screen has ended.
                     return;
                 }
             }
@@ -139,8 +136,7 @@ fn send_requests(
     }
 }
 
-/// Gives nodes a hearing each time the user tries them again, with the screen standing aside for
-/// their questions. Ends when the screen does.
+/// Shows the login prompts that follow each retry, with the screen suspended. Ends with the screen.
 async fn prompt_after_retries(
     mut prompter: Prompter,
     again: &Notify,
@@ -157,13 +153,13 @@ async fn prompt_after_retries(
             let (outcome_sender, outcome) = oneshot::channel();
             let task = SuspendedTask::new(move |is_over| {
                 let outcome = prompter::ask_all(inquiries, is_over, &mut io::stderr());
-                // Nobody listens when the screen ends.
+                // Fails if the screen has ended.
                 outcome_sender.send(outcome.unwrap_or(PromptOutcome::SkipAll)).ok();
             });
             if suspended_tasks.send(task).await.is_err() {
                 return;
             }
-            // Without a word the screen could not stand aside.
+            // An error means that the screen could not be suspended.
             if outcome.await != Ok(PromptOutcome::Continue) {
                 prompter.close();
                 break;

@@ -1,4 +1,4 @@
-//! How the screen looks, as settings have it; changing them while it is shown, and writing them down.
+//! Applies settings to the screen, changes them while it runs, and saves them.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -14,21 +14,20 @@ use crate::view::{
     ProcessKinds, TableColumns, Thresholds, UiPreference, VisibleDevice,
 };
 
-/// No machine has more devices.
+/// Upper limit for the indices in `CUDA_VISIBLE_DEVICES`.
 const MAX_VISIBLE_DEVICES: usize = 1024;
 
-/// The settings of a screen that is shown.
+/// The settings of a running screen.
 #[derive(Debug)]
 pub(super) struct SettingsController {
     pub(super) settings: Settings,
-    /// Where they are written down, when there is a place.
+    /// Paths of the configuration files; `None` without a home directory, then nothing is saved.
     pub(super) places: Option<ConfigPaths>,
-    /// Tells the screen.
+    /// Notifies the screen of changes and errors.
     pub(super) events: mpsc::Sender<SettingsEvent>,
 }
 
 impl SettingsController {
-    /// Returns how the screen is to look.
     pub(super) fn ui_config(&self) -> UiConfig {
         let settings = &self.settings;
         UiConfig {
@@ -41,7 +40,7 @@ impl SettingsController {
         }
     }
 
-    /// Changes a setting; one that cannot be so stays, and that is told.
+    /// Changes a setting; an invalid value is reported and changes nothing.
     pub(super) async fn change(&mut self, name: &str, text: &str) {
         if let Err(why) = self.settings.change(name, text) {
             self.send_event(SettingsEvent::Rejected(name.to_owned(), text.to_owned(), why)).await;
@@ -49,7 +48,7 @@ impl SettingsController {
         self.publish().await;
     }
 
-    /// Writes down what differs, and what keys have changed.
+    /// Saves the settings that differ from `config.toml`, including preferences changed by keys.
     pub(super) async fn save(&mut self, changed: Vec<UiPreference>) {
         let Some(places) = &self.places else {
             self.send_event(SettingsEvent::Message("cannot save: HOME is not set".to_owned()))
@@ -80,18 +79,18 @@ impl SettingsController {
     }
 
     async fn send_event(&self, news: SettingsEvent) {
-        // Nobody listens when the screen ends.
+        // Fails if the screen has ended.
         self.events.send(news).await.ok();
     }
 }
 
-/// Returns what settings say of what keys change too.
+/// Returns the settings that keys can change too.
 fn ui_preferences(settings: &Settings) -> Vec<UiPreference> {
     let said = |name| settings.value(name).map(|value| value.to_string()).unwrap_or_default();
     PREFERENCES.map(|name| (name, said(name))).into()
 }
 
-/// Writes a path as a shell does that is at home.
+/// Returns a path with `~` for the home directory.
 fn tilde_path(path: &Path) -> String {
     let home = user_dirs::home();
     match home.and_then(|home| path.strip_prefix(home).ok()) {
@@ -100,7 +99,7 @@ fn tilde_path(path: &Path) -> String {
     }
 }
 
-/// Names the first few, and how many more there are.
+/// Returns the first few names and the number of the others.
 fn summarize(names: &[&str]) -> String {
     match names {
         [] => "no settings differ from config.toml".to_owned(),
@@ -111,7 +110,7 @@ fn summarize(names: &[&str]) -> String {
     }
 }
 
-/// Returns colours and glyphs; `variable` returns that of the environment.
+/// Returns colours and glyphs; `variable` reads an environment variable.
 pub(super) fn theme(settings: &Settings, variable: impl Fn(&str) -> Option<String>) -> Theme {
     Theme::resolve(theme_options(settings), variable)
 }
@@ -142,7 +141,7 @@ fn theme_options(settings: &Settings) -> ThemeOptions {
     }
 }
 
-/// Returns how things are shown; `variable` returns that of the environment.
+/// Returns the display options; `variable` reads an environment variable.
 pub(super) fn display_options(
     settings: &Settings,
     variable: impl Fn(&str) -> Option<String>,
@@ -185,12 +184,12 @@ pub(super) fn display_options(
     }
 }
 
-/// Returns which devices and processes are shown.
+/// Returns the filter of devices and processes.
 fn selection(settings: &Settings, variable: impl Fn(&str) -> Option<String>) -> DisplaySelection {
     let numbers = |name| -> BTreeSet<u32> {
         settings.list(name).iter().filter_map(|text| text.parse().ok()).collect()
     };
-    // Where CUDA is told nothing, it sees everything.
+    // An unset CUDA_VISIBLE_DEVICES makes all devices visible.
     let visible = settings.is_on("only-visible").then(|| variable("CUDA_VISIBLE_DEVICES"));
     let own = ["USER", "LOGNAME"].iter().find_map(|name| variable(name));
     let users = settings
@@ -217,8 +216,7 @@ fn selection(settings: &Settings, variable: impl Fn(&str) -> Option<String>) -> 
     }
 }
 
-/// Reads `CUDA_VISIBLE_DEVICES` as CUDA does: numbers or beginnings of UUIDs, up to the first that is
-/// neither.
+/// Parses `CUDA_VISIBLE_DEVICES` as CUDA does: indices or prefixes of UUIDs, up to the first that is neither.
 fn visible_devices(listed: &str) -> Vec<VisibleDevice> {
     let read = |word: &str| {
         let word = word.trim();

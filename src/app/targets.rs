@@ -1,4 +1,4 @@
-//! Whom to watch, of all that was typed.
+//! Determines the nodes to watch from the command line.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -17,14 +17,14 @@ use crate::storage::user_dirs;
 use crate::time::Clock;
 use crate::transport::{Target, Transport};
 
-/// What came of looking for a TPU pod, and how long that took.
+/// The result of a search for a TPU pod, and its duration.
 pub(super) struct PodSearch {
     pub(super) found: Result<Pod, PodError>,
     pub(super) took: Duration,
 }
 
 impl PodSearch {
-    /// Looks for the pod of this machine, when the command line asks for it.
+    /// Searches for the TPU pod of this machine if the command line requests it.
     pub(super) fn of(cli: &Cli) -> io::Result<Option<Self>> {
         if !cli.nodes.tpu_pod {
             return Ok(None);
@@ -35,13 +35,13 @@ impl PodSearch {
             let found = find_pod(&PodEnv::from_env()).await;
             Self { found, took: began.elapsed() }
         });
-        // A name service that hangs must not hold up the rest.
+        // A blocked name lookup must not delay the rest.
         runtime.shutdown_background();
         Ok(Some(search))
     }
 }
 
-/// Returns the nodes that were named, on the command line and by options.
+/// Returns the nodes named on the command line, as arguments and by options.
 pub(super) fn named_roster(
     cli: &Cli,
     transport: &Transport,
@@ -51,7 +51,7 @@ pub(super) fn named_roster(
     named_roster_with_pod(cli, transport, hosts, pod.as_ref())
 }
 
-/// Returns the same with a pod that was found already.
+/// Returns the same, with a pod that was found already.
 pub(super) fn named_roster_with_pod(
     cli: &Cli,
     transport: &Transport,
@@ -77,14 +77,14 @@ pub(super) fn named_roster_with_pod(
         roster.add_pod_file(&pod_file(name))?;
     }
     roster.exclude(&nodes.exclude)?;
-    // Whoever names nodes does not mean this machine instead.
+    // All named nodes were excluded: do not fall back to this machine.
     if roster.targets.is_empty() && (!hosts.is_empty() || nodes.names_nodes()) {
         return Err(InventoryError::NoNodesLeft.into());
     }
     Ok(roster)
 }
 
-/// Returns the file of a pod's addresses: a name is that of a file of the home directory.
+/// Returns the path of the file of pod addresses; a bare name is in the home directory.
 fn pod_file(name: &Path) -> PathBuf {
     if name.as_os_str() == "-" || name.as_os_str().as_encoded_bytes().contains(&b'/') {
         return name.to_owned();
@@ -97,7 +97,7 @@ fn pod_file(name: &Path) -> PathBuf {
     home.join(file)
 }
 
-/// Returns whom to watch, and what to call them: the folded hosts, or this machine.
+/// Returns the targets and their title: the folded host names, or this machine.
 pub(super) fn named_targets(
     cli: &Cli,
     transport: &Transport,
@@ -107,7 +107,7 @@ pub(super) fn named_targets(
     named_roster(cli, transport, hosts).map(|roster| or_local(roster, is_local))
 }
 
-/// Adds this machine where it is asked for, or nobody else is.
+/// Adds this machine if `is_local`, or if there are no other targets.
 pub(super) fn or_local(mut roster: Roster, is_local: bool) -> (Vec<Target>, String) {
     let mut title = nodeset::fold(roster.targets.iter().map(|target| target.name.label()));
     if is_local || roster.targets.is_empty() {
@@ -121,7 +121,7 @@ pub(super) fn or_local(mut roster: Roster, is_local: bool) -> (Vec<Target>, Stri
     (roster.targets, title)
 }
 
-/// Returns where the nodes come from, and what to call them.
+/// Returns the source of rosters, and the title.
 pub(super) fn discovery(
     cli: &Cli,
     transport: &Transport,
@@ -145,15 +145,15 @@ pub(super) fn discovery(
     }
     let mut slurm = SlurmPoller::new(filter, cli.slurm.discovery_interval, roster.targets);
     if !cli.slurm.is_requested() {
-        // A container may have no programs of Slurm: its environment still names the nodes.
+        // Slurm's commands may be missing, as in a container; the environment still names the nodes.
         let nodes = std::env::var("SLURM_JOB_NODELIST").unwrap_or_default();
         slurm = slurm.with_initial_nodes(slurm::targets_of_nodelist(&nodes));
     }
     Ok((Discovery::slurm(slurm, clock)?, title))
 }
 
-/// Returns which jobs to watch and what to call them: those that were named, or the one that gtop
-/// itself runs in when nothing was named at all.
+/// Returns the jobs to watch and their title: the requested ones, or else, if no nodes are named either, the
+/// job that gtop runs in.
 fn job_filter(cli: &Cli) -> Option<(JobFilter, String)> {
     if cli.slurm.is_requested() {
         let filter = job_filter_of_options(cli);
@@ -170,7 +170,7 @@ fn job_filter(cli: &Cli) -> Option<(JobFilter, String)> {
     is_number.then(|| (JobFilter { jobs: vec![job_id], ..JobFilter::default() }, title))
 }
 
-/// Refuses `--user` where it is meant otherwise by all appearances: with hosts, or without a Slurm.
+/// Rejects `--user` where `--login` is probably meant: with hosts, or without Slurm on this machine.
 pub(super) fn check_user_option(cli: &Cli) -> Result<(), AppError> {
     let wanted = &cli.slurm;
     let names_others = wanted.slurm
@@ -190,7 +190,7 @@ pub(super) fn check_user_option(cli: &Cli) -> Result<(), AppError> {
     Err(AppError::AmbiguousUser { user: wanted.user.join(","), why })
 }
 
-/// Returns the jobs that were named; one's own when none were.
+/// Returns the filter of the command line's options; default: this user's jobs.
 pub(super) fn job_filter_of_options(cli: &Cli) -> JobFilter {
     let wanted = &cli.slurm;
     let is_own_socket = wanted.user.is_empty() && !wanted.all_users && wanted.job.is_empty();

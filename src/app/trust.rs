@@ -1,4 +1,4 @@
-//! `gtop trust`: shows the host keys of new nodes and stores them after one yes.
+//! `gtop trust`: shows the host keys of unknown nodes and stores them after one confirmation.
 
 use std::io::{self, BufRead, Write};
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use crate::transport::{
     Fault, HostKeyStatus, KnownHostEntry, OfferedKey, Target, Transport, write_known_hosts,
 };
 
-/// What asking one node for its key came to.
+/// The result of fetching a node's host key.
 type KeyScan = (Target, Result<OfferedKey, Fault>);
 
-/// Asks each node for its key, shows what is new, and stores it after a yes.
+/// Fetches the host key of each node, shows the new ones, and stores them after a confirmation.
 pub(super) async fn trust(
     transport: Transport,
     targets: Vec<Target>,
@@ -64,7 +64,7 @@ pub(super) async fn trust(
         .map(|stored| if stored { ending } else { ExitReason::Failed })
 }
 
-/// Stores keys after a yes. Returns whether they were stored.
+/// Stores keys after a confirmation. Returns true if they were stored.
 fn confirm_and_store(
     new_keys: &[KnownHostEntry],
     input: &mut impl BufRead,

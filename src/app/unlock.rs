@@ -1,4 +1,4 @@
-//! Asks for the passphrases of keys that are of no use without, once, before anything else.
+//! Asks for the passphrases of encrypted private keys at startup.
 
 use std::io::{self, Write};
 use std::sync::atomic::AtomicBool;
@@ -7,10 +7,10 @@ use crate::app::line_prompt::{LineInput, LinePrompt};
 use crate::app::prompter::{PromptOutcome, is_at_terminal};
 use crate::transport::{Target, Transport};
 
-/// So many tries a file has, as with ssh.
+/// Attempts per key file, as in ssh.
 const MAX_ATTEMPTS: usize = 3;
 
-/// Asks for each locked key file the targets need. An empty line goes on without.
+/// Asks for the passphrase of each encrypted key that the targets need. An empty line skips a key.
 pub(super) async fn unlock_keys(
     transport: &Transport,
     targets: &[Target],

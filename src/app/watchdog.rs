@@ -1,8 +1,7 @@
-//! Ends gtop when a signal says so, whatever the rest of it waits for.
+//! Ends gtop on SIGINT, SIGTERM and SIGHUP, even if its other threads are blocked.
 //!
-//! Output that nobody reads holds up whoever writes it, and a question whoever asks it. So signals
-//! come to a thread of its own: it tells those who can end in good order, and when there are none, or
-//! they do not, it ends the program.
+//! A write to a terminal that does not read, or an open prompt, blocks its thread. So signals are handled on
+//! their own thread: it notifies the listeners, and ends the program if there are none or they take too long.
 
 use std::io;
 use std::process;
@@ -18,17 +17,16 @@ use crate::app::{ExitReason, line_prompt};
 use crate::transport::terminate_programs;
 use crate::tui::{self, StopSignals};
 
-/// How long the others may take to end: gtop is gone two seconds after a signal.
+/// Maximum time for a graceful shutdown; gtop ends within two seconds of a signal.
 const GRACEFUL_TIMEOUT: Duration = Duration::from_millis(1200);
-/// How long something may be written before the terminal is taken for one that takes nothing.
+/// A write that takes longer is taken as blocked by the terminal.
 const WRITE_STALL: Duration = Duration::from_millis(500);
-/// How often is looked whether something is still being written.
+/// Interval between two checks for a blocked write.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
-/// How long the very end may take.
+/// Maximum time for `exit`; then the process is killed.
 const EXIT_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Takes the signals that end gtop, for as long as it runs. Without, they end it as they end any
-/// other program.
+/// Starts handling the signals. Before that, they have their default action.
 pub(super) fn start() -> io::Result<()> {
     let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
     let signals = {
@@ -67,7 +65,7 @@ impl Signals {
 async fn run(mut signals: Signals) {
     let ending = signals.next().await;
     if StopSignals::publish(ending) {
-        // It is over when the process is.
+        // An orderly shutdown ends the process, and this thread with it.
         timeout(GRACEFUL_TIMEOUT, unblock_terminal()).await.ok();
     }
     line_prompt::restore_echo();
@@ -85,13 +83,13 @@ async fn unblock_terminal() {
     }
 }
 
-/// Ends the program, which may want to write what is left to write.
+/// Exits, or kills the process if `exit` blocks, for example while flushing output.
 async fn exit_or_kill(code: u8) {
     #[expect(clippy::exit, reason = "whoever could return from main waits for ever")]
     let exiting = move || process::exit(i32::from(code));
     if thread::Builder::new().spawn(exiting).is_ok() {
         sleep(EXIT_TIMEOUT).await;
     }
-    // There is nothing left to be done about it.
+    // SIGKILL to oneself cannot fail in a way that could be handled.
     kill_process(getpid(), Kill::KILL).ok();
 }
