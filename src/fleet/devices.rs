@@ -98,7 +98,8 @@ fn health_state(device: &Device) -> HealthState {
     (action, device.fault.is_some())
 }
 
-/// Shows the host's memory as the memory of a device without memory of its own, if there is exactly one such device.
+/// Shows the host's memory as the device's memory if the node has exactly one device without memory of its
+/// own.
 fn apply_host_memory(node: &mut Node) {
     let host = &node.host.fast;
     let (total, free) = (host.memory_total, host.memory_available);
@@ -118,7 +119,7 @@ fn apply_host_memory(node: &mut Node) {
     device.memory_used = Reading::Known(Bytes(all.0.saturating_sub(left.0)));
 }
 
-/// Returns true if the same devices came in the same order, none of them lost, which is nearly always so.
+/// Returns true if the devices are the same as before, in the same order and none lost: the usual case.
 fn is_same_list(node: &Node, source: &Source, list: &[Device]) -> bool {
     let is_in_place = |(known, newer): (&Device, &Device)| {
         known.uuid == newer.uuid
@@ -157,7 +158,8 @@ fn rebuild_list(node: &mut Node, source: &Source, at: NodeTime, list: Vec<Device
     (node.devices, node.device_sources) = (devices, sources.into());
 }
 
-/// A lost device may have no UUID any more; it is then matched by PCI id or index.
+/// Returns true if `newer` is the device `known`. A lost device may have no UUID; its PCI id or index then
+/// decides.
 fn is_same(known: &Device, newer: &Device) -> bool {
     let is_there = || match newer.pci.known() {
         Some(pci) => known.is_at(pci),
@@ -169,7 +171,7 @@ fn is_same(known: &Device, newer: &Device) -> bool {
 fn merged(before: Option<Device>, newer: Device) -> Device {
     let Some(mut device) = before else { return newer };
     if newer.fault.is_some() {
-        // Its readings no longer hold; its identity stays.
+        // The readings of a lost device no longer hold; its identity stays.
         return Device {
             uuid: device.uuid,
             index: device.index,
@@ -213,7 +215,7 @@ fn apply_uses(node: &mut Node, source: &Source, reading: UsesReading) {
     let by_key =
         LazyCell::new(|| mine.iter().map(|used| (key(used), *used)).collect::<BTreeMap<_, _>>());
     let merged = |(place, newer): (usize, DeviceUse)| {
-        // Nearly always the same come in the same order.
+        // Fast path: nearly always the same uses in the same order.
         let is_it = |known: &&&DeviceUse| known.pid == newer.pid && known.device == newer.device;
         let here = mine.get(place).filter(is_it);
         if let Some(known) = here.or_else(|| by_key.get(&key(&newer))) {
@@ -247,7 +249,7 @@ mod tests {
         Source::new("nvml")
     }
 
-    /// A node whose probe has these backends, each with the reason it is absent.
+    /// Returns the hello of a probe with these backends, each with the reason for its absence.
     fn hello(backends: &[(&Source, Option<&str>)]) -> Hello {
         let state = |(source, absent): &(&Source, Option<&str>)| BackendState {
             source: (*source).clone(),
@@ -405,7 +407,7 @@ mod tests {
         };
         builder.on_sample(said(mib(80), mib(80)));
         assert_eq!(builder.node().devices[0].memory_used, mib(80));
-        // The total was told before.
+        // The total is known from the earlier sample.
         builder.on_sample(said(Reading::default(), mib(81)));
         assert_eq!(builder.node().devices[0].memory_used, Reading::Unknown(Reason::Malformed));
         assert_eq!(builder.node().devices[0].memory_total, mib(80));
@@ -443,7 +445,7 @@ mod tests {
         assert_eq!(shown(&builder.node()), (Some(Bytes(128 << 30)), Some(28)));
         builder.on_sample(of_host(60, &["GPU-a"]));
         assert_eq!(shown(&builder.node()).1, Some(68));
-        // Which of two would have it is not known.
+        // Two devices lack memory: the host's memory cannot be attributed to one of them.
         builder.on_hello(hello(&[]));
         builder.on_sample(of_host(60, &["GPU-a", "GPU-b"]));
         assert_eq!(shown(&builder.node()), (None, None));
@@ -476,7 +478,7 @@ mod tests {
         let lost = (EventKind::Lost, None, 1);
         assert_eq!(say(&smi, None, Some(DeviceFault::Lost)), [reset.clone(), lost.clone()]);
         assert_eq!(say(&smi, None, Some(DeviceFault::Lost)), [reset.clone(), lost.clone()]);
-        // It works again, and then needs a reset.
+        // The device works again, then needs a reset.
         say(&smi, None, None);
         let mut needs = || say(&smi, None, Some(DeviceFault::NeedsReset)).last().cloned();
         let once = Some((EventKind::NeedsReset, None, 1));

@@ -55,7 +55,7 @@ pub(super) fn count_hidden(node: &mut Node) {
                 Some(UnseenReason::Hidden | UnseenReason::OtherNamespace) => {
                     sum.hidden = sum.hidden.map(|count| count.saturating_add(1));
                 }
-                // The node did not say why it is missing: ended or hidden.
+                // The node did not report whether the process has ended or is hidden.
                 None => {
                     sum.held = Reading::Unknown(Reason::NotAvailable);
                     sum.hidden = Reading::Unknown(Reason::NotAvailable);
@@ -113,7 +113,7 @@ mod tests {
         Reading::Known(Bytes(memory))
     }
 
-    /// What is said of a whole device and its slice, each with 100 bytes in use.
+    /// Returns the hidden counts of a device and its slice, each with 100 bytes in use.
     fn counted(
         uses: Option<Vec<DeviceUse>>,
         seen: &[u32],
@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn nothing_is_made_up() {
-        // Nobody told who uses it; nobody told what became of a process; nobody told what it holds.
+        // Unknown in turn: the list of processes, what became of a process, and its memory.
         assert_eq!(counted(None, &[], &[])[0], (Reading::default(), Reading::default()));
         let unknown = Reading::Unknown(Reason::NotAvailable);
         let found = counted(Some(vec![used("GPU", 1, known(5))]), &[], &[]);

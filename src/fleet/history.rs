@@ -10,18 +10,18 @@ use std::time::Duration;
 use crate::model::Percent;
 use crate::time::Timestamp;
 
-/// Points of a key in a chunk.
+/// Points per series in a chunk.
 const CHUNK_POINTS: usize = 25;
 
-/// Tracks of a node at most; what comes later is not recorded.
+/// Maximum number of series per node; further ones are not recorded.
 const MAX_SERIES: usize = 4096;
 
 /// Marks a second without a sample.
 const NO_POINT: u8 = u8::MAX;
-/// Before a point: all points of the chunk have this value.
+/// Precedes a single point: all points of the chunk have this value.
 const CONSTANT: u8 = u8::MAX - 1;
 
-/// What a key records.
+/// What a series measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Metric {
     /// Utilization of a device, in percent.
@@ -41,12 +41,12 @@ pub struct History {
     base: i64,
     /// The recorded series; a series has the same position here and in every chunk.
     series: Arc<Vec<SeriesKey>>,
-    /// The key recorded last: each second they come in the same order.
+    /// Position of the series recorded last: series are recorded in the same order each second.
     last: usize,
-    /// Whole chunks, oldest first: of each key in turn its points, or `CONSTANT` and one point, as memory in
-    /// use and devices at rest mostly have. A key that began later is missing at the end.
+    /// Frozen chunks, oldest first. A chunk holds the points of each series in turn, or `CONSTANT` and one
+    /// point, which is common for memory and idle devices. Series that began later are missing at its end.
     frozen: Arc<Vec<Arc<[u8]>>>,
-    /// Of each key in turn its points.
+    /// The points of each series in turn, for the open chunk.
     open: Arc<[u8]>,
 }
 
@@ -82,7 +82,7 @@ impl History {
         self.last = place;
         if place == self.series.len() {
             let series = Arc::make_mut(&mut self.series);
-            // Seldom, and then for good.
+            // Rare and permanent, so reserve exactly.
             series.reserve_exact(1);
             series.push(SeriesKey { subject: Arc::clone(subject), metric });
         }
@@ -153,7 +153,7 @@ impl History {
         all.clone().skip(self.last).chain(all.take(self.last)).find(is_it)
     }
 
-    /// Returns what a chunk has of a key. Beyond the open chunk nothing is known yet.
+    /// Returns the points of a series in a chunk; empty if it has none there.
     fn points(&self, chunk: usize, place: usize) -> &[u8] {
         let points = match self.frozen.get(chunk) {
             Some(frozen) => series(frozen).nth(place),
@@ -169,7 +169,7 @@ impl History {
         let remembered = chunk
             .saturating_mul(i64::try_from(self.max_chunks.saturating_add(1)).unwrap_or(i64::MAX));
         if self.series.is_empty() || second - self.base > remembered {
-            // Nothing is known, or nothing that is still remembered: begin anew.
+            // No point is left that would still be kept: start over.
             *self = Self { max_chunks: self.max_chunks, base: second, ..Self::new(Duration::ZERO) };
         }
         while second - self.base >= chunk {
@@ -183,7 +183,7 @@ impl History {
     }
 }
 
-/// Returns a frozen chunk of these points.
+/// Compresses the open chunk into a frozen one.
 fn freeze(open: &[u8]) -> Arc<[u8]> {
     let mut chunk = Vec::with_capacity(open.len());
     for points in open.chunks(CHUNK_POINTS) {
@@ -197,7 +197,7 @@ fn freeze(open: &[u8]) -> Arc<[u8]> {
     chunk.into()
 }
 
-/// Goes through the series of a frozen chunk.
+/// Iterates over the series of a frozen chunk.
 fn series(mut frozen: &[u8]) -> impl Iterator<Item = &[u8]> {
     std::iter::from_fn(move || {
         let length = if *frozen.first()? == CONSTANT { 2 } else { CHUNK_POINTS };
@@ -207,7 +207,7 @@ fn series(mut frozen: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// Returns a chunk of those series that are kept.
+/// Returns a chunk with only the series that are kept.
 fn retain_series<'a>(kept: &[bool], series: impl Iterator<Item = &'a [u8]>) -> Arc<[u8]> {
     let series = series.zip(kept).filter(|(_, is_kept)| **is_kept);
     series.flat_map(|(points, _)| points).copied().collect()
@@ -231,7 +231,7 @@ mod tests {
         Timestamp::from_micros(second * 1_000_000)
     }
 
-    /// Counts the seconds of a hundred.
+    /// Returns the second modulo 100 as a percentage.
     fn percent(second: i64) -> Percent {
         Percent::of(u64::try_from(second % 100).unwrap(), 100).unwrap()
     }
@@ -311,7 +311,7 @@ mod tests {
         let subjects: [Arc<str>; 3] = ["GPU-1".into(), "GPU-2".into(), "GPU-3".into()];
         for second in 0..80 {
             for (place, subject) in (0_i64..).zip(&subjects) {
-                // The middle one moves, the last one only once.
+                // The second series changes all the time, the last one only once.
                 let share = match place {
                     1 => second,
                     2 if second == 30 => 7,

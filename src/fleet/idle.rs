@@ -104,7 +104,7 @@ mod tests {
     };
     use crate::time::Timestamp;
 
-    /// A device that does so much, of which a process holds so many MiB.
+    /// Returns a node with a device of this utilization, on which a process holds this many MiB.
     fn node(share: Option<f32>, mebibytes: Option<u64>) -> Node {
         let mut node = Node::new(NodeName::new("gpu01").unwrap(), Duration::ZERO);
         let utilization =

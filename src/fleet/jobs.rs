@@ -179,7 +179,7 @@ fn assign(node: &Node, listed: &[JobAllocation<'_>], used: &DevicesByJob) -> Vec
     let listed_at = lists.filter_map(|state| state.taken_at).min();
     let disputed = |place: usize| {
         let job = listed.get(place)?.0;
-        // A list of processes that was made before it began says nothing about it. Slurm tells full seconds.
+        // A process list from before the job's start says nothing about the job. Slurm reports whole seconds.
         let began = job.starts_at.map(|at| at.plus(Duration::from_secs(1)));
         if began.zip(listed_at).is_some_and(|(began, listed_at)| listed_at < began) {
             return None;
@@ -205,7 +205,7 @@ fn assign(node: &Node, listed: &[JobAllocation<'_>], used: &DevicesByJob) -> Vec
         Some(told) if told.evidence.is_some() => match disputed(place) {
             Some(own) => Assigned { is_disputed: true, ..from_processes(own) },
             None if told.devices.is_some() => told.clone(),
-            // The scheduler's numbers mean nothing here.
+            // The scheduler's indices cannot be resolved on this node.
             None => match uses_of(used, job) {
                 Some(own) => from_processes(Some(own)),
                 None => told.clone(),
@@ -300,7 +300,7 @@ pub fn device_numbering(node: &Node) -> DeviceNumbering {
     let whole = || node.devices.iter().filter(|device| device.parent.is_none());
     let is_by_minor = whole()
         .any(|device| minor(device).is_some() || device.vendor.get() == Some(Vendor::Nvidia));
-    // In order, with `None` where two devices have one number.
+    // Sorted; `None` where two devices have the same number.
     let mut ordered: BTreeMap<u32, Option<&Device>> = BTreeMap::new();
     for (place, device) in (0..).zip(whole()) {
         let Some(number) = (if is_by_minor { minor(device) } else { Some(place) }) else {
@@ -317,8 +317,8 @@ pub fn device_numbering(node: &Node) -> DeviceNumbering {
     DeviceNumbering { by_index, is_by_minor }
 }
 
-/// Numbers slices too. Where a device is missing, its number of slices is unknown, and so are the indices of
-/// everything after it.
+/// Assigns indices to devices, counting slices one by one. After a missing device, whose number of slices is
+/// unknown, no index can be assigned.
 fn count_slices(node: &Node, ordered: BTreeMap<u32, Option<&Device>>) -> BTreeMap<u32, Arc<str>> {
     let unbroken = (0..).zip(ordered).map_while(
         |(wanted, (number, device))| {
@@ -336,8 +336,8 @@ fn count_slices(node: &Node, ordered: BTreeMap<u32, Option<&Device>>) -> BTreeMa
 
 #[cfg(test)]
 impl Fleet {
-    /// A node whose only device its scheduler gave to job 11, and a process of this job uses; for the tests of
-    /// other rooms.
+    /// A fleet of one node: the scheduler allocated its only device to job 11, and a process of `job` uses
+    /// it. For the tests of other modules.
     pub(crate) fn used_by(job: &str) -> Self {
         let node = tests::using(tests::numbered(&[("a", Some(0))]), "a", job);
         tests::fleet(node, DeviceAllocation::Indices([0].into())).0
@@ -390,7 +390,7 @@ mod tests {
         (names, held.evidence)
     }
 
-    /// NVIDIA's devices, each with the number of its device file.
+    /// Returns a node with NVIDIA devices, each with its minor number.
     pub(super) fn numbered(devices: &[(&str, Option<u32>)]) -> Node {
         let names: Vec<_> = devices.iter().map(|(uuid, _)| (*uuid, None)).collect();
         let mut node = node(&names);
@@ -410,25 +410,25 @@ mod tests {
     fn a_place_is_the_number_of_a_device_file_not_of_the_driver() {
         let at = |node: &Node, places: &[u32]| names(devices_at(node, places, None));
         let some = |text: &str| Some(text.to_owned());
-        // The driver's order is another one.
+        // The driver's order differs from that of the minor numbers.
         let turned = numbered(&[("a", Some(2)), ("b", Some(0)), ("c", Some(1))]);
         assert_eq!(at(&turned, &[0, 2]), some("ba"));
-        // The device of file 1 is gone: what was behind it is where it was.
+        // The device with minor number 1 is missing: those after it keep their indices.
         let short = numbered(&[("a", Some(0)), ("c", Some(2)), ("d", Some(3))]);
         assert_eq!(at(&short, &[0, 1, 3]), some("ad"));
         assert_eq!(at(&short, &[1]), None);
-        // One that is lost from the start has no number that is known.
+        // A device that was lost from the start has no known number.
         let lost = numbered(&[("a", Some(0)), ("b", None), ("c", Some(2))]);
         assert_eq!((at(&lost, &[1]), at(&lost, &[2])), (None, some("c")));
-        // What nobody numbers, and what is numbered twice, is not guessed at.
+        // Missing and duplicate minor numbers are not resolved by guessing.
         assert_eq!(at(&numbered(&[("a", None), ("b", None)]), &[0]), None);
         let double = numbered(&[("a", Some(0)), ("b", Some(0)), ("c", Some(4_000_000_000))]);
         assert_eq!((at(&double, &[0]), at(&double, &[4_000_000_000])), (None, some("c")));
-        // Whoever is confined to some devices sees them with their own numbers.
+        // A job that sees only some devices still sees their real minor numbers.
         let confined = numbered(&[("c", Some(2)), ("d", Some(3))]);
         assert_eq!(names(devices_at(&confined, &[3], Some(&[2, 3]))), some("d"));
         assert_eq!(names(devices_at(&confined, &[0], Some(&[2, 3]))), None);
-        // Other makers have no such numbers.
+        // Other vendors have no minor numbers: the driver's order counts.
         assert_eq!(at(&node(&[("a", None), ("b", None)]), &[1]), some("b"));
     }
 
@@ -478,23 +478,23 @@ mod tests {
         let is = |devices: &str, evidence, is_disputed, given: &str| {
             (devices.to_owned(), evidence, is_disputed, given.to_owned())
         };
-        // Its own process is where the scheduler says.
+        // The job's process uses the allocated device.
         let agreed = is("ab", "scheduler", false, "ab");
         assert_eq!(told(using(two(), "a", "11"), places(&[0, 1]), None), agreed);
-        // It is elsewhere; also by the lasting name, and where it was given nothing.
+        // The job's process uses another device; also with a SLUID, and with nothing allocated.
         let own = is("b", "processes", true, "b");
         assert_eq!(told(using(two(), "b", "11"), places(&[0]), None), own);
         assert_eq!(told(using(two(), "b", "s1MXM7XYD0DV00"), places(&[0]), None), own);
         let nothing = is("b", "processes", true, "");
         assert_eq!(told(using(two(), "b", "11"), DeviceAllocation::None, None), nothing);
-        // Another job's process is on what it was given.
+        // A process of another job uses the allocated device.
         let taken = is("?", "nobody", true, "");
         assert_eq!(told(using(two(), "a", "7"), places(&[0]), None), taken);
         assert_eq!(told(using(two(), "a", "12"), places(&[0]), Some(places(&[1]))), taken);
-        // Both were given it.
+        // Both jobs were allocated the device.
         let shared = is("a", "scheduler", false, "a");
         assert_eq!(told(using(two(), "a", "12"), places(&[0]), Some(places(&[0, 1]))), shared);
-        // Nobody numbers the devices: only processes tell.
+        // Without minor numbers only processes show the devices.
         let blind = || numbered(&[("a", None), ("b", None)]);
         let used = is("b", "processes", false, "b");
         assert_eq!(told(using(blind(), "b", "11"), places(&[0]), None), used);
@@ -526,7 +526,7 @@ mod tests {
             parent: Some("b".into()),
             ..Device::default()
         });
-        // nvidia-smi tells of the device only.
+        // nvidia-smi reports only the parent device of a slice's process.
         for used in ["b", "x"] {
             let (fleet, job) =
                 fleet(using(cut.clone(), used, "11"), DeviceAllocation::Indices([1].into()));
@@ -574,16 +574,16 @@ mod tests {
         };
         let found = |text: &str| Some(text.to_owned());
         let two = [("a", None), ("b", None)];
-        // Of the devices 3 and 4 one sees two; those of the other job are not seen at all.
+        // Two of the job's devices are visible as its own; those of the other job are not visible.
         for name in ["11", "s1MXM7XYD0DV00"] {
             assert_eq!(other(within(&two, name), &[3, 4], &[0, 1]), [found("ab"), None], "{name}");
         }
         assert_eq!(other(within(&two, "11"), &[1, 4], &[4, 5]), [found("ab"), found("b")]);
-        // All are seen, so jobs are not confined; and a job that has all devices sees all.
+        // All devices are visible, so the probe is not confined; neither is one in a job with all devices.
         let four = [("a", None), ("b", None), ("c", None), ("d", None)];
         assert_eq!(other(within(&four, "11"), &[2, 3], &[0, 1]), [found("cd"), found("ab")]);
         assert_eq!(other(within(&two, "11"), &[0, 1], &[1]), [found("ab"), found("b")]);
-        // It is in another job than these.
+        // The probe runs in a third job.
         assert_eq!(other(within(&two, "7"), &[0], &[1]), [found("a"), found("b")]);
     }
 

@@ -14,7 +14,7 @@ use crate::time::Timestamp;
 
 /// Maximum number of different events kept per node.
 const MAX_EVENTS: usize = 64;
-/// Maximum number of sources per node, as a bound for a node that announces ever new ones.
+/// Maximum number of sources per node: a node could otherwise announce new ones without end.
 const MAX_SOURCES: usize = 64;
 
 /// The interval of a source that announces none.
@@ -55,7 +55,7 @@ pub struct Node {
     pub events: Arc<[EventRecord]>,
     /// The last minutes, one point per second.
     pub history: History,
-    /// Rates are known: two samples at least 250 ms apart have come in this session.
+    /// True once rates are known: the session has had two samples at least 250 ms apart.
     pub is_settled: bool,
 }
 
@@ -105,9 +105,9 @@ pub struct Traffic {
 /// A process that uses a device.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Process {
-    /// Identity.
+    /// Pid and start time.
     pub key: ProcessKey,
-    /// What does not change.
+    /// User, command line and other values that do not change.
     pub statics: Arc<ProcessStatics>,
     /// CPU use since the previous sample; 100 is one CPU, so it may exceed 100.
     pub cpu_percent: Reading<f32>,
@@ -115,11 +115,11 @@ pub struct Process {
     pub resident: Reading<Bytes>,
     /// Resident memory as a share of the host's memory.
     pub resident_share: Reading<Percent>,
-    /// What it is doing.
+    /// The kernel's process state, such as running or sleeping.
     pub state: Reading<ProcessState>,
-    /// Threads it has.
+    /// Number of threads.
     pub threads: Reading<u32>,
-    /// Start time, by the local clock.
+    /// Start time by the local clock.
     pub started_at: Reading<Timestamp>,
     /// Seconds since its start.
     pub running_seconds: Reading<u64>,
@@ -128,7 +128,7 @@ pub struct Process {
 /// A device event and how often it occurred.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EventRecord {
-    /// The last occurrence.
+    /// The event, as it occurred last.
     pub event: Event,
     /// Time of the first occurrence.
     pub first_at: Timestamp,
@@ -144,7 +144,7 @@ impl SourceState {
 }
 
 impl Node {
-    /// Makes an empty node whose history keeps at least `keep`.
+    /// Returns an empty node whose history keeps at least `keep`.
     pub fn new(name: NodeName, keep: Duration) -> Self {
         Self {
             name,
@@ -253,7 +253,7 @@ impl Node {
         worst
     }
 
-    /// Returns when the oldest of host and device sources was sampled.
+    /// Returns when the oldest of the host and device sources was sampled; `None` if the host never was.
     pub fn taken_at(&self) -> Option<Timestamp> {
         let host = self.source(&Source::host()).and_then(|state| state.taken_at)?;
         let devices =
@@ -288,7 +288,7 @@ impl Node {
         {
             match tpu.is_held {
                 Reading::Known(false) => return None,
-                // In use by a process that is not visible.
+                // The chip is open, by a process that is not visible.
                 Reading::Known(true) => return Some(Reason::NoPermission),
                 Reading::Unknown(Reason::NotSampled) => {}
                 Reading::Unknown(reason) => return Some(reason),
@@ -367,7 +367,8 @@ mod tests {
 
     const START: Timestamp = Timestamp::from_micros(1_000_000_000);
 
-    /// A node with a device of each of these sources, sampled so many seconds after the start, if ever.
+    /// Returns a node with a device of each of these sources, sampled this many seconds after the start, if
+    /// ever.
     fn sampled(sources: &[(&str, Option<u64>)]) -> Node {
         let mut node = node_with([]);
         for (name, after) in sources {
@@ -403,7 +404,7 @@ mod tests {
             let sources = [("host", Some(host)), ("nvml", Some(nvml)), ("amdgpu", Some(amd))];
             assert_eq!(sampled(&sources).freshness(now), aged(age), "{sources:?}");
         }
-        // One that is fresh does not make another so.
+        // A fresh source does not make another one fresh.
         let node = sampled(&[("host", Some(600)), ("nvml", Some(600)), ("amdgpu", Some(100))]);
         assert_eq!(node.freshness(now), aged(500));
         assert_eq!(node.taken_at(), Some(START.plus(Duration::from_secs(100))));

@@ -79,7 +79,7 @@ impl NodeBuilder {
     /// Updates the connection state. Known values stay and become stale.
     pub fn on_link(&mut self, link: Link) {
         if link != Link::Up {
-            // The next session counts anew.
+            // The counters of the next session start from new values.
             self.before = None;
             self.seen.clear();
             self.has_two_samples = false;
@@ -117,7 +117,7 @@ impl NodeBuilder {
             *node = Node {
                 link: node.link.clone(),
                 via: node.via,
-                // Often the reason of the boot.
+                // Events survive a reboot: they often show its reason.
                 events: Arc::clone(&node.events),
                 history: node.history.clone(),
                 ..Node::new(node.name.clone(), Duration::ZERO)
@@ -192,7 +192,7 @@ impl NodeBuilder {
                 self.before = Some(now);
             }
             None => {
-                // What an earlier session counted is not now.
+                // Rates from the counters of an earlier session no longer apply.
                 node.host.cpu = Reading::Unknown(Reason::NeedsTwoSamples);
                 node.host.network = Arc::default();
                 node.host.infiniband = Arc::default();
@@ -304,7 +304,7 @@ fn load(before: Option<CpuLoad>, ticks: u64, at: NodeTime, per_second: u32) -> C
     CpuLoad { at, spent: ticks, percent }
 }
 
-/// Returns how long after boot a process started.
+/// Returns the time between boot and the start of a process.
 fn since_boot(key: ProcessKey, per_second: u32) -> Duration {
     let per_second = u64::from(per_second.max(1));
     let rest = key.start_ticks % per_second * 1_000 / per_second;
@@ -503,7 +503,7 @@ mod tests {
         let host = builder.node().source(&Source::host()).unwrap().clone();
         assert_eq!(host.freshness(at(3_000)), Freshness::Fresh);
         assert!(!host.freshness(at(3_001)).is_fresh());
-        // More is allowed when more was ordered, and is taken back with the order.
+        // A longer requested interval allows a longer announced one, for as long as it is requested.
         builder.set_interval(Duration::from_secs(60));
         builder.on_hello(hello);
         assert_eq!(intervals(&builder), [60, 60, 60]);
@@ -623,7 +623,7 @@ mod tests {
         let node = builder.node();
         assert_eq!(node.processes[0].statics.user.known().map(|user| &**user), Some("ada"));
         assert_eq!(node.processes[0].cpu_percent.get(), Some(250.0));
-        // A moment later there is too little to tell a load from.
+        // Too little time has passed to compute a rate.
         builder.on_sample(tick(1_001, 360, None));
         assert_eq!(builder.node().processes[0].cpu_percent.get(), Some(250.0));
         builder.on_sample(tick(2_000, 400, None));
@@ -656,7 +656,7 @@ mod tests {
             ..Sample::default()
         };
         builder.on_sample(tick(0, Reading::Known(ProcessState::Waiting)));
-        // The boot wavers, the state is not told again.
+        // The boot time jitters; the state is not sent again.
         builder.on_sample(tick(300, Reading::default()));
         let node = builder.node();
         let process = &node.processes[0];
@@ -664,7 +664,7 @@ mod tests {
         assert_eq!(process.started_at, Reading::Known(at(200_500)));
         assert_eq!(process.running_seconds, Reading::Known(300));
         assert_eq!(process.resident_share.get().map(Percent::get), Some(25.0));
-        // The clock was set: that is a leap.
+        // The clock was set: the boot time jumps.
         builder.on_sample(tick(60_000, Reading::default()));
         assert_eq!(builder.node().processes[0].started_at, Reading::Known(at(260_500)));
     }

@@ -129,7 +129,7 @@ mod tests {
         let ticks = |busy, idle| Some(CpuTicks { busy, idle });
         let share = |before, now| cpu_share(before, now).get().map(Percent::get);
         assert_eq!(share(ticks(100, 100), ticks(150, 150)), Some(50.0));
-        // Idle time does so on a busy machine (proc(5)); all of the time would be busy.
+        // The idle counter may decrease on a busy machine (proc(5)); utilization must not become 100 %.
         assert_eq!(share(ticks(100, 100), ticks(150, 99)), None);
         assert_eq!(share(ticks(100, 100), ticks(99, 150)), None);
         assert_eq!(share(ticks(100, 100), ticks(100, 100)), None);

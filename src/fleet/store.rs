@@ -34,7 +34,7 @@ impl Default for PublishRate {
 /// not resend its static values when the node is listed again.
 const REMOVED_RETENTION: Duration = Duration::from_secs(60);
 
-/// The current nodes, each updated by one consumer.
+/// The current nodes; each is updated by one task.
 #[derive(Debug)]
 pub struct FleetStore {
     inner: Mutex<Inner>,
@@ -50,7 +50,7 @@ struct Inner {
     positions: BTreeMap<NodeName, usize>,
     /// Nodes that are no longer listed, and when they were removed.
     removed: BTreeMap<NodeName, (Arc<Node>, Instant)>,
-    /// Which machines are monitored twice; recomputed only after a new hello.
+    /// Nodes that are the same machine as another one; recomputed only after a new hello.
     same_as: Arc<BTreeMap<NodeName, NodeName>>,
     has_new_hello: bool,
     focus: Option<NodeName>,
@@ -64,7 +64,7 @@ struct Inner {
 pub type FleetReader = watch::Receiver<Fleet>;
 
 impl FleetStore {
-    /// Makes a store of empty nodes, in this order.
+    /// Returns a store of empty nodes, in this order.
     pub fn new(names: impl IntoIterator<Item = NodeName>, history_span: Duration) -> Arc<Self> {
         let nodes: Vec<Arc<Node>> =
             names.into_iter().map(|name| Arc::new(Node::new(name, history_span))).collect();
@@ -178,7 +178,7 @@ impl FleetStore {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Inner> {
-        // A panic elsewhere leaves whole nodes behind: each is stored in one move.
+        // A panic elsewhere cannot leave a half-written node: each is replaced in one assignment.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -321,7 +321,7 @@ mod tests {
         assert_eq!(twice(&store), 0);
         store.update(presented("b", "boot-1"));
         assert_eq!(twice(&store), 1);
-        // Found once, it is not looked for again until one presents itself.
+        // The result is cached until the next hello.
         let same_as = Arc::clone(&store.snapshot().same_as);
         store.update(Arc::clone(&store.snapshot().nodes[0]));
         assert!(Arc::ptr_eq(&same_as, &store.snapshot().same_as));

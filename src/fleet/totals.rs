@@ -178,7 +178,7 @@ impl Sums {
         if let Some((used, total)) = self.memory {
             (totals.memory_used, totals.memory_total) = (Some(Bytes(used)), Some(Bytes(total)));
         }
-        // A whole fleet may draw more than one device can.
+        // A fleet may draw more than the maximum of one device, so add without that check.
         if let Some((drawn, limit)) = self.power {
             (totals.power, totals.power_limit) = (Watts::total(drawn), Watts::total(limit));
         }
@@ -211,7 +211,7 @@ mod tests {
         assert_eq!(counts(chip(Reading::Known(true))), (1, 0, 0, 1));
         assert_eq!(counts(chip(Reading::Known(false))), (1, 0, 1, 0));
         assert_eq!(counts(chip(Reading::Unknown(Reason::NoPermission))), (1, 0, 0, 1));
-        // Nor is one whose load nobody tells; one that sleeps does nothing.
+        // A device of unknown utilization is not free; a sleeping device is.
         let load = |utilization| Device { utilization, ..Device::default() };
         assert_eq!(counts(Device::default()), (1, 0, 0, 1));
         assert_eq!(counts(load(Reading::Unknown(Reason::DriverError))), (1, 0, 0, 1));

@@ -1,8 +1,7 @@
-//! `nvidia-smi`'s CSV, judged: the one reader of its text, whichever probe sent it.
+//! Decodes `nvidia-smi`'s CSV, the same way for every probe that sends it.
 //!
-//! Rows are read by position against the columns that were asked for, because newer drivers rename
-//! headers. Value rules: anything in brackets, `N/A`, `ERR!` and nothing at all are unknown, each
-//! with its reason, never zero.
+//! Columns are identified by the order of the query, because newer drivers rename headers. Empty cells,
+//! `N/A`, `ERR!` and anything in brackets are unknown, each with its reason, never zero.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,14 +22,14 @@ pub(crate) use slices::Slices;
 mod cell;
 mod slices;
 
-/// Most devices of one node.
+/// Maximum devices per node.
 pub(crate) const MAX_DEVICES: usize = 256;
-/// Most uses of one node's devices.
+/// Maximum device uses per node.
 pub(crate) const MAX_USES: usize = 4096;
-/// Longest name taken from a node.
+/// Maximum length of a name from a node.
 pub(crate) const MAX_NAME_LENGTH: usize = 96;
 
-/// Reads the rows, what a second query adds to them, and the complaints between them.
+/// Decodes the rows of both queries and the messages between them.
 pub(crate) fn devices(csv: &Csv, more: Option<&Csv>) -> Vec<Device> {
     let mut devices = rows(csv);
     for added in more.into_iter().flat_map(rows) {
@@ -51,7 +50,7 @@ fn rows(csv: &Csv) -> Vec<Device> {
     csv.rows.iter().take(MAX_DEVICES).filter_map(|row| device(&csv.columns, row)).collect()
 }
 
-/// Gives devices the numbers of their device files, by the PCI ids they have.
+/// Sets the minor numbers of devices, looked up by PCI id.
 pub(crate) fn set_device_minors(devices: &mut [Device], minors: &BTreeMap<String, u32>) {
     for (pci, minor) in minors.iter().take(MAX_DEVICES) {
         let Some(device) = devices.iter_mut().find(|device| device.is_at(pci)) else { continue };
@@ -61,7 +60,7 @@ pub(crate) fn set_device_minors(devices: &mut [Device], minors: &BTreeMap<String
     }
 }
 
-/// Returns `None` when a row does not fit its columns or names no device.
+/// Decodes one row; `None` if it does not fit the columns or identifies no device.
 fn device(columns: &[String], row: &str) -> Option<Device> {
     let cells = cells(columns, row)?;
     let mut device = Device::default();
@@ -92,7 +91,7 @@ fn device(columns: &[String], row: &str) -> Option<Device> {
     device.details = details.shared();
     device.pcie = pair(pcie);
     device.fault = fault(columns, &cells);
-    // A device without UUID is known by its place in the machine, and one of which nothing is left by its number.
+    // Without a UUID the PCI id identifies the device; if that is lost too, the index.
     let number = || device.index.get().filter(|_| device.fault.is_some());
     device.uuid = uuid
         .or_else(|| device.pci.known().cloned())
@@ -100,10 +99,10 @@ fn device(columns: &[String], row: &str) -> Option<Device> {
     Some(device)
 }
 
-/// What says who a device is, and not how it is.
+/// Columns that identify a device; the others describe its state.
 const IDENTITY: [&str; 5] = ["index", "uuid", "name", "pci.bus_id", "driver_version"];
 
-/// Finds out from its cells that a device does not work: `nvidia-smi` says so in place of numbers.
+/// Returns the fault that `nvidia-smi` writes into cells instead of numbers.
 fn fault(columns: &[String], cells: &[&str]) -> Option<DeviceFault> {
     let said: Vec<String> =
         cells.iter().filter(|cell| cell.starts_with('[')).map(|cell| cell.to_lowercase()).collect();
@@ -114,7 +113,7 @@ fn fault(columns: &[String], cells: &[&str]) -> Option<DeviceFault> {
     if any("requires reset") || any("reset required") {
         return Some(DeviceFault::NeedsReset);
     }
-    // What a driver cannot tell is no fault, unless it tells nothing and says that it should.
+    // A single unsupported value is no fault; a row without any value, but with an error in it, is one.
     let told = columns.iter().zip(cells).filter(|(column, _)| !IDENTITY.contains(&column.as_str()));
     let is_deaf = columns.iter().any(|column| column == "utilization.gpu")
         && told.clone().all(|(_, cell)| missing_reason(cell).is_some());
@@ -127,9 +126,9 @@ fn fault(columns: &[String], cells: &[&str]) -> Option<DeviceFault> {
     Some(DeviceFault::Other(sanitize_shared(&format!("tells nothing: {word}"), 160)))
 }
 
-/// Cuts a row at its commas; `None` when it does not fit its columns.
+/// Splits a row at commas; `None` if it does not fit the columns.
 ///
-/// A name may hold commas, too: what is before it is counted from the front, what is behind it from the end.
+/// A name may contain commas, so cells before it are counted from the start and those after it from the end.
 fn cells<'a>(columns: &[String], row: &'a str) -> Option<Vec<&'a str>> {
     let commas = row.matches(',').count();
     let before = match columns.iter().position(|column| column == "name") {
@@ -157,7 +156,7 @@ fn set_reading(device: &mut Device, column: &str, cell: &str) {
         "temperature.gpu" => device.temperature = number(cell, Celsius::new),
         "temperature.memory" => device.memory_temperature = number(cell, Celsius::new),
         "power.draw" => device.power = number(cell, Watts::new),
-        // The enforced limit is the one that holds; the other stands in where it is unknown.
+        // The enforced limit applies; the requested one replaces it only where it is unknown.
         "enforced.power.limit" => prefer(&mut device.power_limit, number(cell, Watts::new)),
         "power.limit" => fill(&mut device.power_limit, number(cell, Watts::new)),
         "clocks.current.sm" => device.sm_clock = number(cell, Megahertz::new),
@@ -222,9 +221,9 @@ fn set_static(statics: &mut DeviceStatics, column: &str, cell: &str) {
     }
 }
 
-/// Reads lines such as `Unable to determine the device handle for GPU 0000:0B:00.0: GPU is lost.`
-/// and marks the device they speak of, adding it when it has no row. What is said of a device that tells
-/// its numbers all the same is a warning, such as `WARNING: infoROM is corrupted at gpu 0000:0B:00.0`.
+/// Parses messages such as `Unable to determine the device handle for GPU 0000:0B:00.0: GPU is lost.` and
+/// marks the device as faulty, adding it if it has no row. A message about a device with readings is only a
+/// warning, such as `WARNING: infoROM is corrupted at gpu 0000:0B:00.0`.
 fn apply_message(devices: &mut Vec<Device>, line: &str) {
     let Some(place) = pci_id(line) else { return };
     let said = line.to_ascii_lowercase();
@@ -257,7 +256,7 @@ fn apply_message(devices: &mut Vec<Device>, line: &str) {
     });
 }
 
-/// Finds a PCI id such as `0000:0B:00.0` or `00000000:0B:00.0` in a line.
+/// Returns the first PCI id in a line, such as `0000:0B:00.0` or `00000000:0B:00.0`.
 fn pci_id(line: &str) -> Option<String> {
     let is_part = |letter: char| letter.is_ascii_hexdigit() || letter == ':' || letter == '.';
     line.split(|letter: char| !is_part(letter))
@@ -266,7 +265,7 @@ fn pci_id(line: &str) -> Option<String> {
         .map(str::to_ascii_uppercase)
 }
 
-/// Reads `gpu_uuid, pid, used_memory, process_name`; the name comes last and may hold commas.
+/// Parses `gpu_uuid, pid, used_memory, process_name`; the name comes last and may contain commas.
 pub(crate) fn uses(apps: &Apps) -> Vec<DeviceUse> {
     apps.rows.iter().take(MAX_USES).filter_map(|row| device_use(row)).collect()
 }
@@ -418,7 +417,7 @@ mod tests {
             ("power.min_limit", |_, _, statics| debug(&statics.power_limit_min)),
             ("power.max_limit", |_, _, statics| debug(&statics.power_limit_max)),
         ];
-        // A number of its own each, as a name that is text alone has it, too.
+        // A distinct number for each column, also as the name.
         let cell = |place: usize| 11 + u32::try_from(place).unwrap();
         let columns: Vec<&str> = numbers.iter().map(|(column, _)| *column).collect();
         let cells: Vec<String> = (0..numbers.len()).map(|place| cell(place).to_string()).collect();
@@ -456,7 +455,7 @@ mod tests {
         }
         let activity = one("uuid,power.draw.instant", "GPU-1, 7").activity.unwrap();
         assert_eq!(activity.power_instant.get().map(Watts::get), Some(7.0));
-        // Where there is no limit that holds, the one that was asked for stands in.
+        // The requested limit is used if the enforced one is unknown.
         let limit = |columns: &str, cells: &str| {
             one(&format!("uuid,{columns}"), &format!("GPU-1, {cells}"))
                 .power_limit
@@ -530,7 +529,7 @@ mod tests {
         };
         assert_eq!(throttle("0x0000000000000024"), Reading::Known(Throttle(0x24)));
         assert_eq!(throttle("24"), Reading::Unknown(Reason::Malformed));
-        // A link is known by both of its numbers or not at all.
+        // A link is known only if both of its numbers are.
         let link = |generation: &str, width: &str| {
             let cells = format!("GPU-1, {generation}, {width}, {width}, {generation}");
             let columns = "uuid,pcie.link.gen.current,pcie.link.width.current,pcie.link.gen.max,pcie.link.width.max";
@@ -594,7 +593,7 @@ mod tests {
         };
         let found = devices(&csv, None);
         let faults: Vec<_> = found.iter().map(|device| device.fault.clone()).collect();
-        // Of two devices that differ in their domain only, the one that is meant.
+        // Two devices differ only in their PCI domain: the right one is marked.
         assert_eq!(faults, [None, Some(DeviceFault::Lost)]);
     }
 
@@ -619,7 +618,7 @@ mod tests {
         ] {
             assert_eq!(fault(cells), expected, "{cells}");
         }
-        // What the slow group refuses is no word on the device, and does not make it well.
+        // An error in the slow group is no device fault, and does not clear one.
         let columns: Vec<String> = ["uuid", "utilization.gpu"].map(str::to_owned).into();
         let csv = |columns: &[&str], row: &str| Csv {
             columns: columns.iter().map(|column| (*column).to_owned()).collect(),
@@ -633,7 +632,7 @@ mod tests {
         };
         assert_eq!(found("GPU-1, 7"), None);
         assert_eq!(found("GPU-1, [GPU is lost]"), Some(DeviceFault::Lost));
-        // Nothing is left of it but its number.
+        // Only its index is left.
         let row = "3, [GPU is lost], [GPU is lost], [GPU is lost], [GPU is lost]";
         let lost = one("index,uuid,name,pci.bus_id,utilization.gpu", row);
         assert_eq!((&*lost.uuid, lost.fault), ("index-3", Some(DeviceFault::Lost)));

@@ -1,4 +1,4 @@
-//! One cell of a table: every word for "nothing" has its reason, and a value that makes no sense is malformed.
+//! Decodes single cells: each text for "no value" maps to a reason, and values out of range are malformed.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::model::{
 };
 use crate::wire::csv::MAX_NAME_LENGTH;
 
-/// Says why a cell holds no value, `None` when it holds one.
+/// Returns why a cell holds no value; `None` if it holds one.
 pub(super) fn missing_reason(cell: &str) -> Option<Reason> {
     match cell {
         "" => Some(Reason::NotAvailable),
@@ -116,7 +116,7 @@ pub(super) fn fabric_health(cell: &str) -> Reading<FabricHealth> {
     }
 }
 
-/// Reads words such as `Drain and Reset`; their exact form has changed between versions.
+/// Parses texts such as `Drain and Reset`; their wording differs between driver versions.
 pub(super) fn recovery(cell: &str) -> Reading<RecoveryAction> {
     if let Some(reason) = missing_reason(cell) {
         return Reading::Unknown(reason);

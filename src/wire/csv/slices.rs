@@ -1,6 +1,6 @@
-//! MIG slices as `nvidia-smi` tells of them: who they are in its list, what they hold in its table for people.
+//! Decodes MIG slices from `nvidia-smi -L` (names and UUIDs) and from its process and memory tables.
 //!
-//! Its query has no row for a slice, and its list of processes names the whole device.
+//! Its CSV query has no rows for slices, and its process query names the parent device.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use crate::model::{Bytes, Device, DeviceStatics, DeviceUse, Reading, Reason, san
 use crate::wire::body::Mig;
 use crate::wire::csv::{MAX_DEVICES, MAX_NAME_LENGTH, MAX_USES};
 
-/// What was last said of slices.
+/// The slices of the last sample.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Slices {
     slices: Vec<Device>,
@@ -17,7 +17,7 @@ pub(crate) struct Slices {
     users: BTreeMap<(Arc<str>, u32), Vec<Arc<str>>>,
 }
 
-/// A row of the table: which slice, and how many MiB.
+/// A row of the table: the slice and its memory in MiB.
 struct MigRow {
     device: u32,
     number: u32,
@@ -28,12 +28,12 @@ struct MigRow {
 }
 
 impl Slices {
-    /// Reads the list and the table.
+    /// Parses the list and the table.
     pub(crate) fn read(sent: &Mig) -> Self {
         let table = || sent.table.iter().take(MAX_USES);
         let mig_row: Vec<MigRow> = table().filter_map(|line| mig_row(line)).collect();
         let mut all = Self::default();
-        // By number of the device and of both instances.
+        // Device and slice, by device index, GPU instance and compute instance.
         let mut places: BTreeMap<[u32; 3], (Arc<str>, Arc<str>)> = BTreeMap::new();
         let mut whole = None;
         for line in sent.list.iter().take(MAX_USES) {
@@ -68,7 +68,7 @@ impl Slices {
         all
     }
 
-    /// Adds their slices to devices: with all that is known when it is new, else only who they are.
+    /// Adds the slices to the devices: all values if the sample is new, else only their identity.
     pub(crate) fn join(&self, devices: &mut Vec<Device>, is_new: bool) {
         let slices: Vec<Device> =
             self.slices.iter().filter(|slice| is_split(devices, slice)).cloned().collect();
@@ -85,7 +85,7 @@ impl Slices {
         }));
     }
 
-    /// Gives the uses of split devices to their slices, as far as it is known whose they are.
+    /// Assigns uses of MIG devices to their slices, where the slice is known.
     pub(crate) fn share_out(&self, mut uses: Vec<DeviceUse>) -> Vec<DeviceUse> {
         let mut given: BTreeMap<(Arc<str>, u32), usize> = BTreeMap::new();
         for used in &mut uses {
@@ -101,7 +101,7 @@ impl Slices {
     }
 }
 
-/// Says whether the device of a slice is there and split.
+/// Returns true if the parent of a slice is present and in MIG mode.
 fn is_split(devices: &[Device], slice: &Device) -> bool {
     let parent = devices.iter().find(|device| Some(&device.uuid) == slice.parent.as_ref());
     parent.is_some_and(|parent| parent.mig.get() == Some(true))
@@ -135,14 +135,14 @@ fn described(uuid: Arc<str>, number: u32, row: Option<&MigRow>) -> Device {
     }
 }
 
-/// Reads `GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-…)`: number, name, identity.
+/// Parses `GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-…)` into index, name and UUID.
 fn device(line: &str) -> Option<(u32, String, Arc<str>)> {
     let (number, rest) = line.strip_prefix("GPU ")?.split_once(": ")?;
     let (name, uuid) = rest.split_once(" (UUID: ")?;
     Some((number.parse().ok()?, name.to_owned(), identity(uuid)?))
 }
 
-/// Reads `MIG 1g.10gb     Device  0: (UUID: MIG-…)`: kind, number, identity.
+/// Parses `MIG 1g.10gb     Device  0: (UUID: MIG-…)` into profile, index and UUID.
 fn slice(line: &str) -> Option<(String, u32, Arc<str>)> {
     let (kind, rest) = line.trim_start().split_once(" Device ")?;
     let (number, uuid) = rest.split_once(": (UUID: ")?;
@@ -156,7 +156,7 @@ fn identity(text: &str) -> Option<Arc<str>> {
     (!uuid.is_empty()).then(|| sanitize_shared(uuid, MAX_NAME_LENGTH))
 }
 
-/// Reads `|  0    1   0   0  |     19MiB / 40192MiB | 60      0 | …`: device, both instances, number, memory.
+/// Parses `|  0    1   0   0  |     19MiB / 40192MiB | 60      0 | …`: device, instances, index, memory.
 fn mig_row(line: &str) -> Option<MigRow> {
     let mut cells = line.trim_matches('|').split('|');
     let mut words = cells.next()?.split_whitespace().map(|word| word.parse().ok());
@@ -167,7 +167,8 @@ fn mig_row(line: &str) -> Option<MigRow> {
     Some(MigRow { device, number, instance, part, used: mib(used)?, total: mib(total)? })
 }
 
-/// Reads `|    0    7    0     12345      C   python     900MiB |`: device and both instances, then the process.
+/// Parses `|    0    7    0     12345      C   python     900MiB |`: device and both instances, then the
+/// process.
 fn user(line: &str) -> Option<([u32; 3], u32)> {
     let mut words = line.trim_matches('|').split_whitespace();
     let mut next = || words.next()?.parse().ok();
