@@ -1,4 +1,4 @@
-//! Processes: who uses which device, everywhere or in one place; their trees, environments, graphs; signals.
+//! The process view: processes on devices, their trees, environments, graphs and signals.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -34,39 +34,36 @@ mod table;
 pub(crate) mod target;
 mod tree;
 
-/// The most processes that are tagged at once.
+/// Limit of processes tagged at the same time.
 const MAX_TAGS: usize = 1_000;
-/// Columns a command moves by.
+/// Columns by which one key press scrolls commands.
 const SCROLL_COLUMNS: usize = 8;
 
-/// Where processes are looked for.
+/// Where the listed processes run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Scope {
-    /// Everywhere.
     #[default]
     Fleet,
-    /// On the selected node.
     Node,
-    /// In the selected job.
     Job,
 }
 
-/// Where one is among them.
+/// State of the process view that lasts between frames.
 #[derive(Clone, Debug)]
 pub struct State {
     scope: Scope,
     pub(crate) order: SortOrder,
-    /// How much of each is shown, where that was chosen here.
+    /// Density chosen with a key, `None` for that of the settings.
     pub(crate) density: Option<Density>,
-    /// Columns by which commands are moved to the left.
+    /// Columns by which commands are scrolled to the right.
     shift: usize,
     window: Viewport,
     width: u16,
     cursor: Option<RowKey>,
-    /// Where the cursor was last.
+    /// Index of the row that last had the cursor; the cursor continues there if its process ends.
     at: usize,
     tags: BTreeMap<(NodeName, ProcessKey), ProcessTarget>,
-    /// What is open in front of the table, the last on top.
+    /// Pages in front of the table, the topmost last.
     pages: Vec<Page>,
     rows: ProcessRows,
     series: ProcessSeries,
@@ -80,42 +77,37 @@ enum Page {
     Detail(Box<DetailPage>),
 }
 
-/// What only this view understands.
+/// Actions that only the process view has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Show those of the fleet, of the selected node, of the selected job.
+    /// Show the next scope: fleet, selected node, selected job.
     Scope,
-    /// Show so much of each.
     Show(Density),
-    /// Sort by this column, the other way round or not.
+    /// Sort by a column.
     Sort {
-        /// The column.
         column: &'static str,
-        /// The other way round.
+        /// Against the column's default order.
         is_inverted: bool,
     },
-    /// Move commands to the left or right.
+    /// Scroll commands sideways.
     Scroll {
-        /// To what stands further right.
+        /// True to scroll towards the end of the commands.
         is_forward: bool,
     },
-    /// Show the beginning of commands.
     ScrollHome,
-    /// Show the end of commands.
+    /// Scroll until the longest visible command ends at the right edge.
     ScrollEnd,
-    /// Tag the process, or untag it, and go down.
+    /// Tag or untag the selected process and move down.
     Tag,
-    /// Show the tree of its node.
+    /// Show the process tree of its node.
     Tree,
-    /// Show its environment.
     Environment,
-    /// Ask the node again.
+    /// Query the node again.
     Again,
-    /// Choose a signal to be sent.
+    /// Open the menu of signals.
     Signals,
-    /// Send this signal.
     Signal(Signal),
-    /// Send an interrupt, if a process is selected.
+    /// Send SIGINT if a process is selected.
     InterruptSelected,
 }
 
@@ -144,7 +136,7 @@ impl State {
         self.density.unwrap_or(scene.taste.density)
     }
 
-    /// Finds the row under the cursor; where it was last comes first.
+    /// Finds the row under the cursor, trying its last index first.
     fn find_cursor(&mut self) -> Option<usize> {
         let key = self.cursor.as_ref()?;
         if self.rows.list.get(self.at).is_some_and(|row| row.is(key)) {
@@ -159,17 +151,17 @@ impl State {
         self.rows.list.get(at)
     }
 
-    /// Says whether the table is in front.
+    /// Returns true if the table is in front of all pages.
     pub(crate) const fn is_on_table(&self) -> bool {
         self.pages.is_empty()
     }
 
-    /// Says whether there are rows in front: the table or a tree.
+    /// Returns true if the table or a tree is in front, both of which have selectable rows.
     pub(crate) fn is_on_rows(&self) -> bool {
         matches!(self.pages.last(), None | Some(Page::Tree(_)))
     }
 
-    /// Returns what something is called here, unless it leads nowhere.
+    /// Returns the hint of a key on the current page, `None` if the action does nothing there.
     pub(crate) fn hint<'a>(&self, own: Action, usual: &'a str) -> Option<&'a str> {
         let is_on_environment = matches!(self.pages.last(), Some(Page::Environ(_)));
         let is_idle = (matches!(own, Action::Scope | Action::Tag) && !self.is_on_rows())
@@ -186,12 +178,12 @@ impl State {
         self.at = at;
     }
 
-    /// Moves the cursor; the first move puts it on the screen.
+    /// Moves the cursor. Without a cursor, places it at the top of the visible rows.
     fn step(&mut self, step: Movement) {
         let count = self.rows.list.len();
         let to = match (self.find_cursor(), self.cursor.is_some()) {
             (Some(at), _) => step.from(at, count, self.window.rows),
-            // What it was on has ended: go on from there.
+            // The selected process has ended: continue at its index.
             (None, true) => self.at.min(count.saturating_sub(1)),
             (None, false) => match step {
                 Movement::End => count.saturating_sub(1),
@@ -204,7 +196,7 @@ impl State {
         self.select(to);
     }
 
-    /// Moves the cursor down, beyond all rows of a process.
+    /// Moves the cursor down to the next process; one on several devices has several rows.
     fn step_past(&mut self, tag: &(NodeName, ProcessKey)) {
         if let Some(Page::Tree(tree)) = self.pages.last_mut() {
             tree.step(Movement::Down);
@@ -235,7 +227,7 @@ impl State {
     }
 }
 
-/// Sees to it that the rows are those of this picture.
+/// Updates rows and tags to the current fleet view.
 fn refresh(scene: RenderContext<'_>, navigation: &mut Navigation) {
     let picture = scene.picture;
     let place = match navigation.processes.scope {
@@ -254,7 +246,7 @@ fn refresh(scene: RenderContext<'_>, navigation: &mut Navigation) {
     };
     let own = &mut navigation.processes;
     own.rows.refresh(picture, place, own.order);
-    // What has ended needs no mark; what cannot be seen now keeps it.
+    // A tag goes when its process is seen to end, and stays while the node cannot be reached.
     own.tags.retain(|(name, key), target| {
         let node = picture.fleet.node(name).filter(|_| target.is_on_device);
         node.is_none_or(|node| {
@@ -264,7 +256,7 @@ fn refresh(scene: RenderContext<'_>, navigation: &mut Navigation) {
     });
 }
 
-/// Does what was asked.
+/// Performs an action that all views share.
 pub(crate) fn act(
     scene: RenderContext<'_>,
     navigation: &mut Navigation,
@@ -303,7 +295,7 @@ pub(crate) fn act(
     ViewEffect::Handled
 }
 
-/// Opens the process one is on; without one, the first is one to be on.
+/// Opens the selected process. On the table without a cursor, places the cursor instead.
 fn open(scene: RenderContext<'_>, navigation: &mut Navigation) -> ViewEffect {
     let place = &mut navigation.processes;
     let on_table = place.pages.is_empty();
@@ -338,7 +330,7 @@ fn go_back(place: &mut State) -> ViewEffect {
         && place.tags.is_empty()
         && tree.leave()
     {
-        // Like the table: first the cursor, then the page.
+        // Like in the table, Back first removes the cursor and then closes the page.
         return ViewEffect::Handled;
     }
     let is_marking = matches!(place.pages.last(), None | Some(Page::Tree(_)));
@@ -350,7 +342,7 @@ fn go_back(place: &mut State) -> ViewEffect {
     ViewEffect::Handled
 }
 
-/// Returns the process one is on, or why there is none to be asked about.
+/// Returns the selected process, or why it cannot be queried.
 fn selected(
     scene: RenderContext<'_>,
     navigation: &mut Navigation,
@@ -374,7 +366,7 @@ fn selected(
     }
 }
 
-/// Does what only this view understands.
+/// Performs an action that only the process view has.
 pub(crate) fn act_own(
     scene: RenderContext<'_>,
     navigation: &mut Navigation,
@@ -448,7 +440,7 @@ pub(crate) fn act_own(
     ViewEffect::Handled
 }
 
-/// Goes from the fleet to the node one is on, to its job, and back.
+/// Cycles the scope: fleet, the node of the selected process, its job, fleet.
 fn cycle_scope(scene: RenderContext<'_>, navigation: &mut Navigation) -> ViewEffect {
     let picture = scene.picture;
     let node = navigation.processes.row().and_then(ProcessRow::key).map(|key| key.node);
@@ -467,8 +459,8 @@ fn cycle_scope(scene: RenderContext<'_>, navigation: &mut Navigation) -> ViewEff
     ViewEffect::Handled
 }
 
-/// Returns the node whose tree to show, and the process one is on: that of the page in front, or of
-/// the table. Without one it is the node one is on, unless it is not shown.
+/// Returns the node whose tree to show and the process to select in it, from the page in front or from the
+/// table. Without a selected process, uses the selected node, or the first if the filter hides it.
 fn tree_root(
     picture: &FleetView,
     navigation: &mut Navigation,
@@ -528,8 +520,8 @@ fn scroll_to_end(scene: RenderContext<'_>, navigation: &mut Navigation) {
     }
 }
 
-/// Asks whether a signal is to be sent, and which, to the tagged processes or the one that is selected;
-/// in the views of a node and a job, to the one under the cursor.
+/// Opens the signal dialog for the tagged processes or, without tags, the selected one. In the node and job
+/// views it is the process under the cursor.
 pub(crate) fn open_signal_dialog(
     scene: RenderContext<'_>,
     navigation: &mut Navigation,
@@ -547,7 +539,7 @@ pub(crate) fn open_signal_dialog(
     }
 }
 
-/// Returns whom a signal would go to.
+/// Returns the processes that a signal would be sent to.
 fn signal_targets(
     scene: RenderContext<'_>,
     navigation: &mut Navigation,
@@ -581,7 +573,6 @@ fn signal_targets(
     }
 }
 
-/// Returns the view's lines.
 pub(crate) fn lines(
     scene: RenderContext<'_>,
     navigation: &mut Navigation,
@@ -604,7 +595,7 @@ pub(crate) fn lines(
     }
 }
 
-/// Records what is on the screen and what was; once for each new picture.
+/// Records the processes on the screen and those recorded before.
 fn record_series(scene: RenderContext<'_>, navigation: &mut Navigation) {
     let place = &mut navigation.processes;
     let (rows, now) = (&place.rows.list, scene.picture.now);
@@ -615,7 +606,7 @@ fn record_series(scene: RenderContext<'_>, navigation: &mut Navigation) {
     place.series.record(on_screen.iter(), now);
 }
 
-/// Goes along with a new picture: records what processes do, and returns what is to be asked now.
+/// Updates the view to a new fleet view, records series, and returns the requests now due.
 pub(crate) fn pulse(scene: RenderContext<'_>, navigation: &mut Navigation) -> Vec<NodeRequest> {
     if navigation.view != View::Processes {
         return Vec::new();
@@ -631,7 +622,7 @@ pub(crate) fn pulse(scene: RenderContext<'_>, navigation: &mut Navigation) -> Ve
     due.into_iter().collect()
 }
 
-/// Takes an answer of a node.
+/// Handles the reply of a node to a request of this view.
 pub fn take(
     scene: RenderContext<'_>,
     navigation: &mut Navigation,

@@ -1,4 +1,4 @@
-//! The columns of the process table: which have room, and what stands in them.
+//! The columns of the process table: which of them fit, and how their cells are drawn.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,12 +15,12 @@ use crate::view::node_status::{label, shown_id};
 use crate::view::number_format::{Units, or_unknown, percent, running, share};
 use crate::view::processes::rows::{ProcessEntry, ProcessRows};
 
-/// What a command has at least, before another column is shown.
+/// The command keeps this width before a further column is added.
 const MIN_COMMAND_WIDTH: u16 = 20;
-/// The mark in front of a row.
+/// Width of the mark in front of a row.
 const MARK_WIDTH: u16 = 1;
 
-/// The columns; `command` stands last, whatever else is chosen.
+/// All columns; the command is always last.
 pub(crate) const HEADINGS: [ColumnSpec; 16] = [
     ColumnSpec::new("node", "NODE", "node", "the node, unless all are of one"),
     ColumnSpec::new("gpu", "GPU", "gpu", "the device"),
@@ -60,29 +60,29 @@ enum ProcessColumn {
     Job,
 }
 
-/// Those that have room, in their order on the screen.
+/// The columns that fit, in the order of the screen.
 #[derive(Clone, Debug)]
 pub(super) struct Columns {
     gap: u16,
     shown: Vec<(ProcessColumn, u16)>,
-    /// What they are called where devices are TPU chips; or some are, and some are none.
+    /// Titles of device, memory and load, which depend on the kinds of devices in the table.
     words: [&'static str; 3],
     is_full: bool,
-    /// Some rows are one's own, so those of others step back.
+    /// True if some rows belong to the user, so that those of others are dimmed.
     has_own: bool,
     units: Units,
-    /// What jobs are called.
+    /// Gives the displayed ids of jobs.
     jobs: Option<Arc<JobList>>,
 }
 
-/// How a row is shown.
+/// How one row is drawn.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RowOptions {
     pub(super) now: Timestamp,
-    /// Columns by which commands are moved to the left.
+    /// Columns by which commands are scrolled to the right.
     pub(super) shift: usize,
     pub(super) is_tagged: bool,
-    /// It is another device of the process one is on.
+    /// True if the row is another device of the selected process.
     pub(super) is_same_process: bool,
 }
 
@@ -104,7 +104,7 @@ impl Columns {
         ProcessColumn::Time,
         ProcessColumn::Job,
     ];
-    /// The same, the one that is missed most first.
+    /// The columns by priority, the first to be kept.
     const PRIORITY: [ProcessColumn; 15] = [
         ProcessColumn::Pid,
         ProcessColumn::User,
@@ -122,10 +122,10 @@ impl Columns {
         ProcessColumn::Encoder,
         ProcessColumn::Decoder,
     ];
-    /// How many of those a compact table has.
+    /// Number of columns, by priority, that a compact table has.
     const COMPACT_COUNT: usize = 6;
 
-    /// Gives room to columns in the order of their worth, and the rest to the command.
+    /// Distributes the width over the columns by priority; the command gets the rest.
     pub(super) fn fit(
         rows: &ProcessRows,
         chosen: &[String],
@@ -136,7 +136,7 @@ impl Columns {
         let gap = if width >= 140 { 2 } else { 1 };
         let chosen = column_spec::places(&HEADINGS, chosen);
         let jobs = rows.jobs().cloned();
-        // `2000_17`, `12+1`
+        // Job ids such as `2000_17` and `12+1`.
         let has_long_ids =
             jobs.iter().any(|list| list.on_nodes().any(|job| job.shown_id.len() > 8));
         let wide = |column| match column {
@@ -194,12 +194,12 @@ impl Columns {
         Self { gap, shown, words, is_full, has_own: rows.own_count > 0, units, jobs }
     }
 
-    /// Returns the columns in front of the command.
+    /// Returns the width in front of the command.
     pub(super) fn before_command(&self) -> u16 {
         self.shown.iter().fold(MARK_WIDTH, |sum, (_, width)| sum + width + self.gap)
     }
 
-    /// Returns the titles; the one that rows are sorted by stands out.
+    /// Draws the titles and highlights the one that rows are sorted by.
     pub(super) fn titles(&self, sorted: &str) -> Line {
         let [device, memory, load] = self.words;
         let tone = |name: &str| if name == sorted { Tone::Accent } else { Tone::Faint };
@@ -215,7 +215,7 @@ impl Columns {
                     | ProcessColumn::User
                     | ProcessColumn::Job
             );
-            // Where devices are TPU chips, three have other names.
+            // Three titles differ for TPU chips.
             let others = [
                 (ProcessColumn::Device, device),
                 (ProcessColumn::Memory, memory),
@@ -233,10 +233,9 @@ impl Columns {
         line.text("COMMAND", tone("command")).on_click(Click::Column("command"))
     }
 
-    /// Returns a row.
     pub(super) fn row(&self, entry: ProcessEntry<'_>, options: RowOptions) -> Line {
-        // Of somebody whose name is not told it is not known either. Where all belong to others,
-        // nothing is gained by a grey table.
+        // A process of an unknown owner is not dimmed. If all processes belong to others, dimming all of them
+        // would not help.
         let is_others = self.has_own && entry.is_ours() == Some(false);
         let plain = if is_others { Tone::Faint } else { Tone::Plain };
         let strong = if is_others { Tone::Faint } else { Tone::Strong };
@@ -324,15 +323,15 @@ fn cell_text(column: ProcessColumn, entry: ProcessEntry<'_>, units: Units) -> St
     }
 }
 
-/// What is out of the ordinary with a process.
+/// What is unusual about a process.
 pub(super) struct State {
     pub(super) words: String,
     pub(super) tone: Tone,
-    /// Its numbers are old.
+    /// True if its values are stale.
     pub(super) is_old: bool,
 }
 
-/// Says what is out of the ordinary with a process, if anything is.
+/// Describes what is unusual about a process, if anything.
 pub(super) fn state(entry: ProcessEntry<'_>, now: Timestamp) -> Option<State> {
     let state = |words: &str, tone, is_old| Some(State { words: words.to_owned(), tone, is_old });
     if entry.is_gone {
@@ -360,7 +359,7 @@ pub(super) fn state(entry: ProcessEntry<'_>, now: Timestamp) -> Option<State> {
     }
 }
 
-/// Says how old a row is, when it is.
+/// Returns the age of a row, `None` if it is fresh.
 fn staleness(entry: ProcessEntry<'_>, now: Timestamp) -> Option<String> {
     let place = entry.place?;
     let users = entry.node.device_sources.get(place).map(Source::processes);
@@ -376,7 +375,7 @@ fn staleness(entry: ProcessEntry<'_>, now: Timestamp) -> Option<String> {
     }
 }
 
-/// Returns a command line; unless all of it is wanted, the folder of its program is left out.
+/// Returns the command line, without the directory of the program unless `is_full`.
 pub(super) fn short(whole: &str, is_full: bool) -> String {
     if is_full {
         return whole.to_owned();
@@ -386,7 +385,7 @@ pub(super) fn short(whole: &str, is_full: bool) -> String {
     if arguments.is_empty() { program.to_owned() } else { format!("{program} {arguments}") }
 }
 
-/// Returns a text without so many columns at its left; half a wide letter is a space.
+/// Returns the text without its first columns; a wide character cut in half becomes a space.
 pub(super) fn skip(text: &str, columns: usize) -> String {
     let mut left = columns;
     let mut letters = text.chars();
@@ -398,7 +397,7 @@ pub(super) fn skip(text: &str, columns: usize) -> String {
         }
         left -= own;
     }
-    // What belongs to the letter that was left out goes with it.
+    // Combining characters belong to the character before, so they are dropped with it.
     let rest = letters.as_str();
     if columns == 0 {
         return rest.to_owned();
@@ -406,7 +405,7 @@ pub(super) fn skip(text: &str, columns: usize) -> String {
     rest.trim_start_matches(|letter: char| letter.width() == Some(0)).to_owned()
 }
 
-/// Returns how far a command can be moved until its end stands at the right edge.
+/// Returns the shift at which the command ends at the right edge.
 pub(super) fn max_shift(command: &str, room: u16) -> usize {
     usize::from(width_of(command).saturating_sub(room))
 }

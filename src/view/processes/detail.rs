@@ -1,4 +1,4 @@
-//! One process: its last minutes as four graphs, and what else its node tells of it.
+//! The page of one process: graphs of its last minutes and the details its node reports.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use crate::view::processes::series::{ProcessMetric, ProcessSeries, Series};
 use crate::view::processes::target::ProcessTarget;
 use crate::view::processes::tree::run_time;
 
-/// How often more is asked for.
+/// Interval at which the details are queried.
 const POLL_INTERVAL: Duration = Duration::from_secs(5);
 /// From this width on, graphs stand side by side.
 const TWO_COLUMN_WIDTH: u16 = 60;
@@ -27,12 +27,12 @@ const TWO_COLUMN_WIDTH: u16 = 60;
 #[derive(Clone, Debug)]
 pub(super) struct DetailPage {
     pub(super) target: ProcessTarget,
-    /// Its row in the table; none for one that uses no device.
+    /// Row in the table, `None` for a process that uses no device.
     pub(super) row: Option<RowKey>,
     detail: Option<ProcessDetail>,
     error: Option<RequestError>,
     asked_at: Timestamp,
-    /// The first line of the details.
+    /// Scroll offset of the details.
     top: usize,
     lines: usize,
 }
@@ -42,7 +42,7 @@ impl DetailPage {
         Self { target, row, detail: None, error: None, asked_at: now, top: 0, lines: 0 }
     }
 
-    /// Returns what is to be asked for it.
+    /// Returns the request for the details.
     pub(super) fn errand(&self) -> NodeRequest {
         NodeRequest {
             node: self.target.node.clone(),
@@ -50,19 +50,19 @@ impl DetailPage {
         }
     }
 
-    /// Returns what is to be asked now, if it is time.
+    /// Returns the request if the interval has passed.
     pub(super) fn due(&mut self, now: Timestamp) -> Option<NodeRequest> {
         let is_due = now.since(self.asked_at) >= POLL_INTERVAL || now < self.asked_at;
         is_due.then(|| self.ask(now))
     }
 
-    /// Asks, whether it is time or not.
+    /// Returns the request regardless of the interval.
     pub(super) fn ask(&mut self, now: Timestamp) -> NodeRequest {
         self.asked_at = now;
         self.errand()
     }
 
-    /// Takes the answer; an error leaves what was there before.
+    /// Stores the reply; after an error the previous details stay.
     pub(super) fn take(&mut self, answer: Result<&ProcessDetail, &RequestError>) {
         match answer {
             Ok(detail) => (self.detail, self.error) = (Some(detail.clone()), None),
@@ -115,7 +115,7 @@ impl DetailPage {
         title.against(right, width)
     }
 
-    /// Returns what the node tells of it, a line each.
+    /// Draws the details that the node reports, one per line.
     fn details(&self, scene: RenderContext<'_>, width: u16) -> Vec<Line> {
         let mut lines = Vec::new();
         let mut say = |name: &str, words: String, tone| {
@@ -178,7 +178,7 @@ impl DetailPage {
     }
 }
 
-/// Writes what is known, or why it is not.
+/// Formats a value, or the reason why it is unavailable.
 fn reading<T>(value: &Reading<T>, write: impl FnOnce(&T) -> String) -> String {
     match value {
         Reading::Known(value) => write(value),
@@ -201,7 +201,6 @@ fn storage(all: &IoCounters, units: Units) -> String {
     )
 }
 
-/// Says what a process does.
 pub(super) const fn state_text(state: ProcessState) -> &'static str {
     match state {
         ProcessState::Running => "running",
@@ -215,7 +214,7 @@ pub(super) const fn state_text(state: ProcessState) -> &'static str {
     }
 }
 
-/// Returns the present numbers in one line.
+/// Draws the current values in one line.
 fn numbers(entry: ProcessEntry<'_>, jobs: Option<&JobList>) -> Line {
     let process = entry.process;
     let device =
@@ -237,14 +236,14 @@ fn numbers(entry: ProcessEntry<'_>, jobs: Option<&JobList>) -> Line {
     line
 }
 
-/// Returns the lines of one graph without its title: as many as leave some for the details.
+/// Returns the height of a graph without its title, so that some lines are left for the details.
 fn graph_height(room: usize, width: u16) -> usize {
     let rows = if width >= TWO_COLUMN_WIDTH { 2 } else { 4 };
     let details = (room / 3).clamp(2, 12);
     (room.saturating_sub(details) / rows).saturating_sub(1).min(12)
 }
 
-/// Returns the four graphs, two and two side by side where there is room.
+/// Draws the four graphs, in two columns if the width allows.
 fn graphs(
     series: &Series,
     units: Units,
@@ -275,7 +274,7 @@ fn graphs(
     lines
 }
 
-/// Returns a graph: what it shows, the present and the highest value, and the last minutes below.
+/// Draws a graph below a title with the current and the highest value.
 fn graph(
     series: &Series,
     (metric, units): (ProcessMetric, Units),
@@ -310,10 +309,10 @@ fn graph(
     lines
 }
 
-/// Columns of the numbers at the left of a graph.
+/// Width of the axis labels at the left of a graph.
 const TICK_WIDTH: u16 = 7;
 
-/// Returns the value at the top of a graph.
+/// Returns the upper bound of the axis.
 fn bound(metric: ProcessMetric, highest: Option<f32>, entry: Option<ProcessEntry<'_>>) -> f32 {
     let most = highest.unwrap_or(0.0) * 1.25;
     match metric {
@@ -341,8 +340,7 @@ fn value_text(metric: ProcessMetric, value: f32, units: Units) -> String {
     }
 }
 
-/// Returns one line of a graph: row 0 is the lowest of so many. The highest value has a line of its own
-/// through what is empty.
+/// Draws one line of a graph; row 0 is the lowest. A rule marks the highest value where the line is empty.
 #[expect(clippy::cast_precision_loss, reason = "a few rows")]
 fn graph_row(
     points: &[Option<f32>],
@@ -352,7 +350,7 @@ fn graph_row(
     (metric, units): (ProcessMetric, Units),
 ) -> Line {
     let (low, all) = (row as f32, rows.max(1) as f32);
-    // How much of this row a value fills, in percent; nothing when it does not reach it.
+    // Returns how much of this row a value fills, in percent; 0 or less if it does not reach the row.
     let filled = |value: f32| (value / bound * all - low) * 100.0;
     let own = |point: Option<f32>| {
         let part = filled(point?);

@@ -1,4 +1,4 @@
-//! The environment a process began with: its variables, sorted.
+//! The page with the environment of a process as it was at its start, sorted by name.
 
 use crate::model::{Environment, ProcessRequest, RequestError, Variable};
 use crate::view::action::NodeRequest;
@@ -7,14 +7,13 @@ use crate::view::navigation::{Movement, Viewport};
 use crate::view::processes::columns::skip;
 use crate::view::processes::target::ProcessTarget;
 
-/// The page of one environment.
 #[derive(Clone, Debug)]
 pub(super) struct EnvironPage {
     pub(super) target: ProcessTarget,
-    /// In the order of names; none while the answer is waited for.
+    /// Sorted by name; `None` until the node replies.
     found: Option<Result<Vec<Variable>, RequestError>>,
     is_truncated: bool,
-    /// The variable on top.
+    /// Scroll position; the top row is the first visible variable.
     window: Viewport,
     shift: usize,
 }
@@ -24,7 +23,7 @@ impl EnvironPage {
         Self { target, found: None, is_truncated: false, window: Viewport::default(), shift: 0 }
     }
 
-    /// Returns what is to be asked for it.
+    /// Returns the request for the environment.
     pub(super) fn errand(&self) -> NodeRequest {
         NodeRequest {
             node: self.target.node.clone(),
@@ -32,7 +31,7 @@ impl EnvironPage {
         }
     }
 
-    /// Takes the answer; an error leaves what was there before.
+    /// Stores the reply, sorted. An error replaces what was shown before.
     pub(super) fn take(&mut self, answer: Result<&Environment, &RequestError>) {
         match answer {
             Ok(environment) => {
@@ -57,7 +56,7 @@ impl EnvironPage {
         self.shift = shift(self.shift).min(1 << 16);
     }
 
-    /// Moves so far that the longest value in sight ends at the right edge.
+    /// Scrolls until the longest visible variable ends at the right edge.
     pub(super) fn scroll_to_end(&mut self, width: u16) {
         let range = self.window.range(self.variables().len());
         let shown = self.variables().get(range).unwrap_or_default();

@@ -1,7 +1,7 @@
-//! Who uses which device, everywhere or in one place: gathered and sorted once for each new fleet.
+//! The rows of the process table, collected and sorted once per fleet snapshot.
 //!
-//! A frame touches only the rows it shows; 40,000 of them are looked at when the fleet has changed,
-//! and not when a key is pressed.
+//! A fleet may have 40,000 processes. They are visited only when the snapshot, the scope, the order or the
+//! filter changes; a frame touches only the visible rows.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -21,12 +21,12 @@ use crate::view::number_format::share;
 use crate::view::processes::target::ProcessTarget;
 use crate::view::sort_order::{SortColumn, SortOrder};
 
-/// For how long a process that has ended stays on the screen.
+/// An ended process stays on the screen for this long.
 const GONE_SHOWN_FOR: Duration = Duration::from_secs(5);
-/// The most of those.
+/// Limit of ended processes on the screen.
 const MAX_GONE: usize = 200;
 
-/// What rows can be sorted by, in the order of the columns.
+/// Sort columns, in the order of the table.
 pub(crate) const COLUMNS: [SortColumn; 16] = [
     SortColumn { name: "node", letter: 'n', label: "node and device" },
     SortColumn { name: "gpu", letter: 'g', label: "device" },
@@ -46,44 +46,41 @@ pub(crate) const COLUMNS: [SortColumn; 16] = [
     SortColumn { name: "command", letter: 'l', label: "command line" },
 ];
 
-/// Returns the column of that name.
 pub(super) fn column(name: &str) -> Option<&'static SortColumn> {
     COLUMNS.iter().find(|column| column.name == name)
 }
 
-/// Where processes are looked for.
+/// A scope with the names it refers to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ResolvedScope {
-    /// Everywhere.
     Fleet,
-    /// On one node.
     Node(NodeName),
-    /// In a job, by either of its names.
+    /// A job, by its id and by its SLUID.
     Job(JobId, Option<JobId>),
 }
 
-/// A process on a device, by identity.
+/// Identity of a process on one device.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct RowKey {
     pub(super) node: NodeName,
     pub(super) device: Arc<str>,
     pub(super) pid: u32,
-    /// Not known of processes that the node does not show.
+    /// `None` for processes that the node does not show.
     pub(super) start_ticks: Option<u64>,
 }
 
-/// A row of the table, with the node as it was then.
+/// A row of the table. It keeps the node as of the snapshot it came from.
 #[derive(Clone, Debug)]
 pub(super) struct ProcessRow {
     node: Arc<Node>,
     used: usize,
     process: Option<usize>,
     device: Option<usize>,
-    /// When it was found to have ended.
+    /// Time at which the process was found to have ended, `None` while it runs.
     gone_at: Option<Timestamp>,
 }
 
-/// All that is known of a row.
+/// The data of a row, looked up in its node.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ProcessEntry<'a> {
     pub(super) node: &'a Node,
@@ -91,13 +88,12 @@ pub(super) struct ProcessEntry<'a> {
     pub(super) process: Option<&'a Process>,
     pub(super) unseen: Option<&'a UnseenProcess>,
     pub(super) device: Option<&'a Device>,
-    /// Its place among the node's devices.
+    /// Index into the devices of the node.
     pub(super) place: Option<usize>,
     pub(super) is_gone: bool,
 }
 
 impl ProcessRow {
-    /// Returns all that is known of it.
     pub(super) fn entry(&self) -> Option<ProcessEntry<'_>> {
         let node = &*self.node;
         let used = node.uses.get(self.used)?;
@@ -113,19 +109,16 @@ impl ProcessRow {
         })
     }
 
-    /// Returns what it is known by.
     pub(super) fn key(&self) -> Option<RowKey> {
         self.entry().map(ProcessEntry::key)
     }
 
-    /// Says whether it is the one that is known by this.
     pub(super) fn is(&self, key: &RowKey) -> bool {
         self.entry().is_some_and(|entry| entry.is(key))
     }
 }
 
 impl<'a> ProcessEntry<'a> {
-    /// Returns what it is known by.
     pub(super) fn key(self) -> RowKey {
         RowKey {
             node: self.node.name.clone(),
@@ -139,7 +132,7 @@ impl<'a> ProcessEntry<'a> {
         self.process.map(|process| process.key.start_ticks)
     }
 
-    /// Says whether it is the one that is known by this; while nobody tells a start, the pid does.
+    /// Returns true if the entry has this identity. If either start time is unknown, the pid decides.
     fn is(self, key: &RowKey) -> bool {
         self.used.pid == key.pid
             && self.used.device == key.device
@@ -150,7 +143,7 @@ impl<'a> ProcessEntry<'a> {
             }
     }
 
-    /// Returns the process itself, to be asked about; `None` where the node does not show it.
+    /// Returns the process as the target of a request, `None` if the node does not show it.
     pub(super) fn target(self) -> Option<ProcessTarget> {
         let process = self.process?;
         Some(ProcessTarget {
@@ -163,7 +156,7 @@ impl<'a> ProcessEntry<'a> {
         })
     }
 
-    /// Says whether it belongs to the login that the node's probe runs as.
+    /// Returns true if the process belongs to the login that the probe runs as, `None` if either is unknown.
     pub(super) fn is_ours(self) -> Option<bool> {
         let own = &self.node.hello.as_ref()?.host.user;
         let user = self.statics()?.user.known()?;
@@ -178,29 +171,27 @@ impl<'a> ProcessEntry<'a> {
         }
     }
 
-    /// Returns its owner.
     pub(super) fn user(self) -> Option<&'a str> {
         self.statics()?.user.known().map(|user| &**user)
     }
 
-    /// Returns its job.
     pub(super) fn job(self) -> Option<&'a JobId> {
         self.statics()?.job.as_ref()
     }
 
-    /// Returns its command line; what the driver calls it where the node hides that.
+    /// Returns the command line, or the driver's name for the process if the node hides it.
     pub(super) fn command(self) -> &'a str {
         let told = self.statics().and_then(|statics| statics.command.known());
         let told = told.filter(|command| !command.is_empty());
         told.or(self.used.driver_name.as_ref()).map_or("", |command| command)
     }
 
-    /// Says whether its device is a TPU chip.
     pub(super) fn is_tpu(self) -> bool {
         self.device.is_some_and(|device| device.vendor == Reading::Known(Vendor::Google))
     }
 
-    /// Returns how much it works its device; of a TPU the chip's own share, since nobody tells more.
+    /// Returns the SM utilization of the process. For a TPU, which reports none per process, that of the
+    /// whole chip.
     pub(super) fn load(self) -> Option<f32> {
         let own = share(self.used.sm);
         if own.is_none() && self.is_tpu() {
@@ -209,74 +200,72 @@ impl<'a> ProcessEntry<'a> {
         own
     }
 
-    /// Says whether that share is the chip's.
+    /// Returns true if the load is that of the whole chip.
     pub(super) fn is_whole_device_load(self) -> bool {
         self.is_tpu() && share(self.used.sm).is_none() && self.load().is_some()
     }
 }
 
-/// What users of devices there are that nobody shows.
+/// Processes that use devices but that no source lists.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct HiddenProcesses {
     pub(super) count: u64,
-    /// What they hold, where that is known of some.
+    /// Their device memory, as far as it is known.
     pub(super) memory: Bytes,
 }
 
-/// What the rows were made of.
+/// The inputs the rows depend on, besides the fleet.
 #[derive(Clone, Debug, PartialEq)]
 struct RowInputs {
     place: ResolvedScope,
     order: SortOrder,
     filter: String,
-    /// Filters may speak of age.
+    /// The current time if there is a filter, since filters may compare ages.
     filtered_at: Option<Timestamp>,
     only: Arc<DisplaySelection>,
 }
 
-/// The rows, in their order.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ProcessRows {
     inputs: Option<RowInputs>,
-    /// The fleet they were made from.
+    /// The snapshot the rows were built from.
     fleet: Fleet,
     made_at: Timestamp,
     pub(super) list: Vec<ProcessRow>,
-    /// Those that have ended a moment ago; they stand at the end of `rows` too.
+    /// Processes that ended recently; they are also at the end of `list`.
     gone: Vec<ProcessRow>,
     pub(super) hidden: HiddenProcesses,
-    /// How many processes live; one on two devices has two rows.
+    /// Number of running processes; one on two devices has two rows but counts once.
     pub(super) count: usize,
-    /// Nodes that have such processes.
+    /// Number of nodes with listed processes.
     pub(super) nodes: usize,
-    /// Nodes that do not tell who uses their devices, and why the first does not.
+    /// Number of nodes that do not report the processes of their devices, and the reason of the first.
     pub(super) unknown_nodes: Option<(usize, Reason)>,
-    /// The widest names of a node and of an owner.
+    /// Widths of the longest node name and the longest owner.
     pub(super) name: u16,
     pub(super) user: u16,
-    /// How many are one's own.
+    /// Number of processes that belong to the user.
     pub(super) own_count: usize,
-    /// Some processes belong to a job.
+    /// True if some processes belong to a job.
     pub(super) has_jobs: bool,
-    /// Devices are TPU chips; or some are, and some are none.
+    /// True if some of the devices are TPU chips.
     pub(super) has_tpus: bool,
     pub(super) has_gpus: bool,
-    /// How many use the video encoder or decoder.
+    /// Number of processes that use the video encoder or decoder.
     pub(super) video_count: usize,
 }
 
 impl ProcessRows {
-    /// Returns where they were looked for.
     pub(super) fn place(&self) -> ResolvedScope {
         self.inputs.as_ref().map_or(ResolvedScope::Fleet, |inputs| inputs.place.clone())
     }
 
-    /// Returns the jobs that were listed.
+    /// Returns the job list of the snapshot.
     pub(super) const fn jobs(&self) -> Option<&Arc<JobList>> {
         self.fleet.jobs.as_ref()
     }
 
-    /// Makes the rows anew if anything they are made of has changed.
+    /// Rebuilds the rows if an input has changed or an ended process is to disappear.
     pub(super) fn refresh(&mut self, picture: &FleetView, place: ResolvedScope, order: SortOrder) {
         let filter = picture.filter.text().to_owned();
         let filtered_at = (!picture.filter.is_empty()).then_some(picture.now);
@@ -299,7 +288,8 @@ impl ProcessRows {
             && picture.now >= self.made_at;
         self.gone.retain(|row| is_followed && !is_late(row));
         if !is_followed {
-            // Columns grow with what comes, and do not shrink with what goes.
+            // While the inputs stay the same, columns only grow, so that they do not jump when a process
+            // ends.
             (self.name, self.user) = (0, 0);
         }
         self.gather(picture, &inputs, is_followed.then_some(&before));
@@ -324,7 +314,7 @@ impl ProcessRows {
                 .shown
                 .iter()
                 .filter_map(|place| Some((*place, picture.fleet.nodes.get(*place)?)))
-                // A machine that is watched twice has its processes once.
+                // A machine monitored under two names is counted once.
                 .filter(|(_, node)| !picture.fleet.same_as.contains_key(&node.name))
                 .collect(),
         };
@@ -347,7 +337,7 @@ impl ProcessRows {
         }
     }
 
-    /// Takes note of what has ended on a node.
+    /// Keeps the processes of a node that have ended since the previous snapshot.
     fn record_ended(
         &mut self,
         old: &Arc<Node>,
@@ -412,7 +402,7 @@ impl ProcessRows {
         }
         if !matches!(inputs.place, ResolvedScope::Job(..)) {
             self.count_hidden(node);
-            // Of a broken device nobody expects it.
+            // A faulty device is not expected to report processes.
             let alive = node.devices.iter().enumerate().filter(|(_, one)| one.fault.is_none());
             let mut reasons = alive.filter_map(|(place, _)| node.why_users_unknown(place));
             if let Some(reason) = reasons.find(|reason| *reason != Reason::NotSampled) {
@@ -455,14 +445,14 @@ impl ProcessRows {
     }
 }
 
-/// Says whether a node's processes are those it had before, which is so nearly always.
+/// Returns true if no process started or ended, the common case.
 fn has_same_processes(old: &Node, node: &Node) -> bool {
     let [before, after] = [old, node].map(|node| node.processes.iter().map(|one| one.key));
     let [held, holds] = [old, node].map(|node| node.uses.iter().map(|one| (one.pid, &one.device)));
     before.eq(after) && held.eq(holds)
 }
 
-/// Returns a node's rows in their natural order: by device, and what holds most first.
+/// Returns the rows of a node by device, the most memory first.
 fn node_rows(node: &Arc<Node>) -> impl Iterator<Item = ProcessRow> + use<> {
     let mut pids: Vec<(u32, usize)> =
         node.processes.iter().map(|one| one.key.pid).zip(0..).collect();
@@ -491,7 +481,7 @@ fn node_rows(node: &Arc<Node>) -> impl Iterator<Item = ProcessRow> + use<> {
     })
 }
 
-/// Says whether a process is among those that are looked for.
+/// Returns true if the process is in the scope and matches the selection and the filter.
 fn is_included(entry: ProcessEntry<'_>, picture: &FleetView, inputs: &RowInputs) -> bool {
     if let ResolvedScope::Job(id, other) = &inputs.place {
         let own = entry.job();
@@ -513,7 +503,6 @@ fn is_included(entry: ProcessEntry<'_>, picture: &FleetView, inputs: &RowInputs)
     picture.filter.matches_usage(entry.node, entry.device, &usage, picture.now)
 }
 
-/// What a row is sorted by.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum SortKey<'a> {
     Number(f64),
@@ -522,7 +511,7 @@ enum SortKey<'a> {
 }
 
 impl SortKey<'_> {
-    /// Compares; what is not known comes last, whichever way round.
+    /// Compares two keys; unknown values come last in either direction.
     fn compare(&self, other: &Self, is_falling: bool) -> Ordering {
         let found = match (self, other) {
             (Self::Unknown, Self::Unknown) => return Ordering::Equal,
@@ -537,7 +526,7 @@ impl SortKey<'_> {
     }
 }
 
-/// Says whether the largest comes first.
+/// Returns true if the default order of the column is descending.
 fn is_descending(column: &str) -> bool {
     matches!(
         column,
@@ -589,7 +578,7 @@ const fn large(value: u64) -> f64 {
     value as f64
 }
 
-/// Returns a device's number; that of a slice lies behind its device's.
+/// Returns the sort key of a device: its index, with its slices directly behind it.
 fn device_number(node: &Node, device: &Device) -> Option<f64> {
     let own = f64::from(device.index.get()?);
     let Some(parent) = &device.parent else { return Some(own) };

@@ -1,4 +1,4 @@
-//! The last minutes of processes that were looked at, one point a second.
+//! Series of processes that were on the screen, one point per second.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -7,21 +7,20 @@ use crate::time::Timestamp;
 use crate::view::number_format::{gib, share};
 use crate::view::processes::rows::{ProcessEntry, ProcessRow, RowKey};
 
-/// Points of a track.
+/// Points per series, which is 10 minutes.
 const MAX_POINTS: usize = 600;
-/// Processes that have tracks.
+/// Limit of processes that have a series.
 const MAX_SERIES: usize = 256;
 
-/// What a track records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ProcessMetric {
-    /// Processor time; 100 is one processor.
+    /// CPU time; 100 is one core.
     Cpu,
-    /// Device memory, in GiB.
+    /// In GiB.
     DeviceMemory,
-    /// Memory on the host, in GiB.
+    /// In GiB.
     HostMemory,
-    /// Load of the device.
+    /// Load of the device, in percent.
     Load,
 }
 
@@ -51,10 +50,10 @@ impl ProcessMetric {
 
 type Point = [Option<f32>; 4];
 
-/// The track of one process on one device.
+/// The series of one process on one device.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Series {
-    /// The second of the last point.
+    /// Unix time of the last point, in seconds.
     second: i64,
     points: VecDeque<Point>,
 }
@@ -65,7 +64,7 @@ impl Series {
         if !(-1..600).contains(&missing) {
             self.points.clear();
         } else if missing == -1 {
-            // The same second once more: the newer counts.
+            // A newer point of the same second replaces the older one.
             self.points.pop_back();
         } else {
             (0..missing).for_each(|_| self.points.push_back(Point::default()));
@@ -76,7 +75,7 @@ impl Series {
         self.second = second;
     }
 
-    /// Returns the last `count` points, oldest first, none where nothing was recorded.
+    /// Returns the last `count` points, oldest first, `None` where nothing was recorded.
     pub(super) fn last(&self, metric: ProcessMetric, count: usize) -> Vec<Option<f32>> {
         let known = self.points.len().min(count);
         let values = self.points.iter().skip(self.points.len() - known);
@@ -84,27 +83,27 @@ impl Series {
         std::iter::repeat_n(None, count - known).chain(values).collect()
     }
 
-    /// Returns the highest point there is.
+    /// Returns the highest value of the whole series.
     pub(super) fn highest(&self, metric: ProcessMetric) -> Option<f32> {
         let values = self.points.iter().filter_map(|point| point.get(metric.place()).copied()?);
         values
             .fold(None, |most: Option<f32>, value| Some(most.map_or(value, |most| most.max(value))))
     }
 
-    /// Returns for how many seconds it has been recorded.
+    /// Returns the length of the series in seconds.
     pub(super) fn seconds(&self) -> usize {
         self.points.len()
     }
 }
 
-/// The tracks of all processes that were on the screen.
+/// The series of all processes that were on the screen.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ProcessSeries {
     series: BTreeMap<RowKey, Series>,
 }
 
 impl ProcessSeries {
-    /// Goes on with the tracks there are.
+    /// Adds a point to each series that exists already.
     pub(super) fn extend_known(&mut self, rows: &[ProcessRow], now: Timestamp) {
         if self.series.is_empty() {
             return;
@@ -118,7 +117,8 @@ impl ProcessSeries {
         self.record(known.into_iter(), now);
     }
 
-    /// Records what rows show at a moment; where one is new and there is no room, the oldest goes.
+    /// Adds a point for each row. If there is no room for a new series, the one updated least recently is
+    /// dropped.
     pub(super) fn record<'a>(
         &mut self,
         rows: impl Iterator<Item = &'a ProcessRow>,
@@ -142,12 +142,11 @@ impl ProcessSeries {
         }
     }
 
-    /// Returns the track of one row.
     pub(super) fn of(&self, key: &RowKey) -> Option<&Series> {
         self.series.get(key)
     }
 
-    /// Forgets those nothing was recorded of for a while.
+    /// Drops series that had no point for 60 seconds.
     pub(super) fn remove_stale(&mut self, now: Timestamp) {
         let second = now.as_micros().div_euclid(1_000_000);
         self.series.retain(|_, series| second - series.second < 60);
@@ -174,7 +173,7 @@ mod tests {
         assert_eq!(series.highest(ProcessMetric::Load), None);
         (14..2_000).for_each(|second| series.record(second, of(1.0)));
         assert_eq!(series.seconds(), MAX_POINTS);
-        // A clock that was set back, or a long pause, begins anew.
+        // After a clock set back or a long pause the series starts over.
         series.record(5, of(1.0));
         assert_eq!(series.seconds(), 1);
         series.record(5_000, of(1.0));

@@ -1,6 +1,7 @@
-//! Sending signals: which one, to whom, a yes, and what became of it.
+//! The signal dialog: choice of the signal, confirmation, and results.
 //!
-//! Nothing is sent without a yes that names every process; the node checks once more who it is.
+//! A signal is sent only after a confirmation that lists every process. The node checks the identity of the
+//! process again before it sends the signal.
 
 use crate::model::{ProcessRequest, RequestError, Signal};
 use crate::view::RenderContext;
@@ -12,10 +13,10 @@ use crate::view::navigation::{Movement, Viewport};
 use crate::view::processes::columns::short;
 use crate::view::processes::target::ProcessTarget;
 
-/// Processes shown at once; more are scrolled.
+/// Processes visible at once; the list scrolls.
 const MAX_ROWS: usize = 10;
 
-/// The question which signal is sent, whether really, and the answers.
+/// The dialog, from the choice of a signal to the replies of the nodes.
 #[derive(Clone, Debug)]
 pub struct SignalDialog {
     stage: SignalStep,
@@ -30,35 +31,34 @@ enum SignalStep {
     Sent(Signal),
 }
 
-/// What a key did to it.
+/// Effect of a key press on the dialog.
 #[derive(Debug)]
 pub(crate) enum SignalDialogEffect {
     Stay,
     Close,
-    /// To be sent; the answers are waited for.
+    /// The signal was confirmed: send these requests, and keep the dialog open for the replies.
     Send(Vec<NodeRequest>),
 }
 
-/// What an answer came to.
+/// What a reply means for the dialog.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum SignalReply {
-    /// It was asked by somebody else.
+    /// The reply belongs to a request from elsewhere.
     Unrelated,
-    /// Others are waited for, or it is to be read.
+    /// Replies are missing, or failures are shown.
     Pending,
-    /// It was the last, and all is well: these words say so.
+    /// Every process was signalled; the text reports it.
     AllSent(String),
 }
 
 impl SignalDialog {
-    /// Asks which signal, unless it is known, and whether it is to be sent to these.
+    /// Opens the dialog at the choice of a signal, or at the confirmation if the signal is given.
     pub(super) fn new(signal: Option<Signal>, targets: Vec<ProcessTarget>) -> Self {
         let stage = signal.map_or_else(|| SignalStep::Choose(menu(&targets)), SignalStep::Confirm);
         let targets = targets.into_iter().map(|target| (target, None)).collect();
         Self { stage, targets, window: Viewport::default() }
     }
 
-    /// Takes a key.
     pub(crate) fn press(&mut self, key: Key) -> SignalDialogEffect {
         if let SignalStep::Choose(menu) = &mut self.stage {
             match menu.press(key) {
@@ -101,7 +101,7 @@ impl SignalDialog {
         self.targets.iter().map(errand).collect()
     }
 
-    /// Takes an answer; says what it came to.
+    /// Handles a reply.
     pub(crate) fn take(&mut self, reply: &NodeReply) -> SignalReply {
         let SignalStep::Sent(signal) = self.stage else { return SignalReply::Unrelated };
         let ProcessRequest::Signal(key, sent) = reply.request.question else {
@@ -122,7 +122,6 @@ impl SignalDialog {
         })
     }
 
-    /// Returns its lines.
     pub(crate) fn lines(&self, scene: RenderContext<'_>, width: u16, most: usize) -> Vec<Line> {
         let signal = match &self.stage {
             SignalStep::Choose(menu) => return menu.lines(width, most.min(menu.height())),
@@ -165,7 +164,7 @@ impl SignalDialog {
         lines
     }
 
-    /// Returns how many lines it wants.
+    /// Returns the number of lines that show everything.
     pub(crate) fn height(&self) -> usize {
         match &self.stage {
             SignalStep::Choose(menu) => menu.height(),
@@ -179,7 +178,7 @@ impl SignalDialog {
         }
     }
 
-    /// Says what there is to know of a process before it is sent something, or what became of that.
+    /// Returns the note of a process: before sending, whether it can be signalled; afterwards, the result.
     fn note(
         &self,
         scene: RenderContext<'_>,
@@ -200,7 +199,7 @@ impl SignalDialog {
         }
     }
 
-    /// Returns the keys that do something here.
+    /// Returns the key hints of the current step.
     pub(crate) fn hints(&self) -> &'static [(&'static str, &'static str)] {
         match &self.stage {
             SignalStep::Choose(_) => &[("↑ ↓", "move"), ("Enter", "choose"), ("Esc", "cancel")],
@@ -210,7 +209,7 @@ impl SignalDialog {
     }
 }
 
-/// The signals, those most wanted by their letters.
+/// Builds the menu of signals; the common ones have a letter.
 fn menu(targets: &[ProcessTarget]) -> Menu<Signal> {
     let whom = match targets {
         [one] => one.name(),
@@ -265,14 +264,14 @@ struct Columns {
     user: u16,
     node: u16,
     command: u16,
-    /// For the command and the note together.
+    /// Width of command and note together.
     rest: u16,
 }
 
 impl Columns {
     fn fit(width: u16) -> Self {
         let (user, node) = if width >= 110 { (12, 20) } else { (8, 10) };
-        // The note says at least why it is not done.
+        // The note keeps enough room for the reason of a failure.
         let rest = width.saturating_sub(9 + 2 + user + 2 + node + 2);
         Self { user, node, command: rest / 2, rest }
     }
@@ -302,23 +301,23 @@ impl Columns {
             return line.text(command, Tone::Plain);
         }
         let note = Line::of(note, tone);
-        // Why it cannot be done is worth more than the end of a command.
+        // The reason why a signal cannot be sent matters more than the end of the command.
         let room = self.command.min(self.rest.saturating_sub(2 + note.width()));
         line.left(&command, room, Tone::Plain).gap(2).then(note)
     }
 }
 
-/// Answers that come when nobody looks at the question any more.
+/// Replies that arrive after the dialog was closed.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LateReplies {
     sent: usize,
-    /// The first that was not sent, and why; how many others.
+    /// Description of the first failure and the number of further failures.
     failed: Option<(String, usize)>,
     at: crate::time::Timestamp,
 }
 
 impl LateReplies {
-    /// Counts one, and says how it stands; after a while it counts anew.
+    /// Counts a reply and returns a summary. After 10 seconds without a reply the count starts over.
     pub(super) fn take(&mut self, reply: &NodeReply, signal: Signal) -> String {
         if reply.at.since(self.at) > std::time::Duration::from_secs(10) {
             *self = Self::default();
@@ -386,7 +385,7 @@ mod tests {
         assert!(matches!(one.press(Key::Letter('K')), SignalDialogEffect::Stay));
         let SignalDialogEffect::Send(requests) = one.press(ENTER) else { panic!() };
         assert!(matches!(requests[0].question, ProcessRequest::Signal(_, Signal::Kill)));
-        // Enter on the menu takes the gentlest that ends a process.
+        // Enter on the menu chooses the least forceful signal that ends a process.
         let mut one = SignalDialog::new(None, vec![target("a", 1)]);
         one.press(ENTER);
         let SignalDialogEffect::Send(requests) = one.press(ENTER) else { panic!() };
@@ -399,7 +398,7 @@ mod tests {
             SignalDialog::new(Some(Signal::Terminate), vec![target("a", 1), target("b", 1)]);
         let SignalDialogEffect::Send(requests) = two.press(ENTER) else { panic!() };
         assert_eq!(two.take(&reply(&requests[1], Ok(ProcessResponse::Sent))), SignalReply::Pending);
-        // The other process of that number, on the other node, still waits.
+        // The process with the same pid on the other node is still waiting.
         let answered: Vec<bool> = two.targets.iter().map(|(_, answer)| answer.is_some()).collect();
         assert_eq!(answered, [false, true]);
         let elsewhere = NodeRequest { node: NodeName::new("c").unwrap(), ..requests[0].clone() };

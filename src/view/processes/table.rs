@@ -1,4 +1,4 @@
-//! The table of processes: a title that says whose, the rows in sight, and more of the one one is on.
+//! The process table: title with the scope, visible rows, and details of the selected process.
 
 use std::time::Duration;
 
@@ -16,7 +16,6 @@ use crate::view::processes::detail::state_text;
 use crate::view::processes::rows::{ProcessEntry, ProcessRow, ResolvedScope, column};
 use crate::view::processes::{Scope, State};
 
-/// Returns the lines.
 pub(super) fn lines(
     scene: RenderContext<'_>,
     navigation: &mut Navigation,
@@ -70,7 +69,7 @@ pub(super) fn lines(
     lines
 }
 
-/// Returns how far commands can be moved until the longest one in sight ends at the right edge.
+/// Returns the shift at which the longest visible command ends at the right edge.
 pub(super) fn max_shift_in_view(scene: RenderContext<'_>, navigation: &Navigation) -> usize {
     let place = &navigation.processes;
     let has_node = !matches!(place.rows.place(), ResolvedScope::Node(_));
@@ -133,7 +132,7 @@ fn title(scene: RenderContext<'_>, place: &State, width: u16) -> Line {
     }
     let sorted = column(place.order.column).map_or("", |column| column.label);
     let turned = if place.order.is_inverted { ", reversed" } else { "" };
-    // How rows are sorted is the first to give way: the titles tell it too.
+    // The sort order is dropped first, since the column titles show it too.
     let sorted = Line::of(format!("by {sorted}{turned}"), Tone::Faint);
     let is_tight = own.width() + right.width() + sorted.width() > width;
     own.against(if is_tight { right.trimmed() } else { right.then(sorted) }, width)
@@ -151,7 +150,7 @@ fn job(fleet: &Fleet, id: &JobId) -> Line {
     }
 }
 
-/// Says why there are no rows.
+/// Explains why the table is empty.
 fn empty_lines(scene: RenderContext<'_>, place: &State, width: u16) -> Vec<Line> {
     let picture = scene.picture;
     let mut lines = Vec::new();
@@ -176,7 +175,7 @@ fn empty_lines(scene: RenderContext<'_>, place: &State, width: u16) -> Vec<Line>
     lines.into_iter().map(|words| Line::of(words, Tone::Faint).cut(width)).collect()
 }
 
-/// Returns what one process is, its whole command line last.
+/// Describes one process, with its full command line at the end.
 fn detail(scene: RenderContext<'_>, entry: ProcessEntry<'_>) -> Line {
     let faint = Tone::Faint;
     let mut line = Line::of(format!("{} ", entry.used.pid), Tone::Strong)

@@ -1,4 +1,4 @@
-//! A process that is asked about, or that is sent a signal.
+//! A process as the target of a request or a signal.
 
 use std::sync::Arc;
 
@@ -7,25 +7,22 @@ use crate::model::{Link, NodeName, ProcessKey};
 use crate::view::fleet_view::FleetView;
 use crate::view::line::cut;
 
-/// A process by identity, with what a person knows it by.
+/// Identity of a process, with what identifies it to a person.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ProcessTarget {
-    /// The node.
     pub(super) node: NodeName,
-    /// Pid and start time there.
+    /// Pid and start time.
     pub(super) key: ProcessKey,
-    /// Its owner.
     pub(super) user: Option<Arc<str>>,
-    /// Its command line.
     pub(super) command: Arc<str>,
-    /// Whether it belongs to the login that the node's probe runs as.
+    /// True if the process belongs to the login that the probe runs as.
     pub(super) is_ours: Option<bool>,
-    /// It uses a device, so its end is seen.
+    /// True if the process uses a device, so that samples show when it ends.
     pub(super) is_on_device: bool,
 }
 
 impl ProcessTarget {
-    /// Returns the process of this pid on a node, if the node shows it and it is the one that began then.
+    /// Returns the process with this pid and start time, `None` if the node does not show it.
     pub(super) fn of(node: &Node, pid: u32, start_ticks: Option<u64>) -> Option<Self> {
         let process = node.process(pid)?;
         if start_ticks.is_some_and(|start| start != process.key.start_ticks) {
@@ -44,17 +41,17 @@ impl ProcessTarget {
         })
     }
 
-    /// Says whether it is the process of this node that a question or an answer is about.
+    /// Returns true if a request or reply for this node and key is about the process.
     pub(super) fn is(&self, node: &NodeName, key: ProcessKey) -> bool {
         self.node == *node && self.key == key
     }
 
-    /// Returns what it is marked by.
+    /// Returns the key under which the process is tagged.
     pub(super) fn tag(&self) -> (NodeName, ProcessKey) {
         (self.node.clone(), self.key)
     }
 
-    /// Returns what has become of it since, if it cannot be reached any more.
+    /// Returns why the process can no longer be reached, `None` if it can.
     pub(super) fn unreachable_reason(&self, picture: &FleetView) -> Option<&'static str> {
         let Some(node) = picture.fleet.node(&self.node) else {
             return Some("the node is no longer monitored");
@@ -69,7 +66,7 @@ impl ProcessTarget {
         if lives { None } else { Some("the process has ended") }
     }
 
-    /// Says who it is, in few words: `4121 python of alice on gpu03`.
+    /// Describes the process in short: `4121 python of alice on gpu03`.
     pub(super) fn name(&self) -> String {
         let user = self.user.as_ref().map_or_else(String::new, |user| format!(" of {user}"));
         let program = super::columns::short(&self.command, false);

@@ -1,4 +1,4 @@
-//! The processes of a node that use devices, with all above and all below them, as a tree.
+//! The page with the process tree of a node: processes that use devices, their ancestors and descendants.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,18 +19,18 @@ use crate::view::number_format::{gib, or_unknown, percent, running};
 use crate::view::processes::columns::{short, skip};
 use crate::view::processes::target::ProcessTarget;
 
-/// How often it is asked for.
+/// Interval at which the tree is queried.
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
-/// After this an answer is not waited for any more.
+/// After this time a reply counts as lost and the tree is queried again.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(8);
-/// The deepest branch that is drawn as deep as it is.
+/// Deeper branches are drawn at this depth.
 const MAX_DEPTH: usize = 24;
 
-/// The page of one node's tree.
+/// The process tree page of one node.
 #[derive(Clone, Debug)]
 pub(super) struct Tree {
     node: NodeName,
-    /// From top to bottom.
+    /// Depth first, in the order of the screen.
     branches: Vec<TreeRow>,
     is_truncated: bool,
     error: Option<RequestError>,
@@ -43,18 +43,17 @@ pub(super) struct Tree {
     is_full: bool,
 }
 
-/// One process in its place.
 #[derive(Clone, Debug)]
 struct TreeRow {
     process: TreeProcess,
-    /// What stands in front of its command.
+    /// Branch lines in front of the command.
     prefix: String,
-    /// Processor time since the tree before; 100 is one processor.
+    /// CPU since the previous reply; 100 is one core.
     cpu: Option<f32>,
 }
 
 impl Tree {
-    /// Begins with the process one is on.
+    /// Starts a page whose first request counts as sent.
     pub(super) fn new(node: NodeName, cursor: Option<ProcessKey>, now: Timestamp) -> Self {
         Self {
             node,
@@ -71,12 +70,12 @@ impl Tree {
         }
     }
 
-    /// Returns what is to be asked for it.
+    /// Returns the request for the tree.
     pub(super) fn errand(&self) -> NodeRequest {
         NodeRequest { node: self.node.clone(), question: ProcessRequest::Tree(None) }
     }
 
-    /// Returns what is to be asked now, if it is time.
+    /// Returns the request if the interval or the timeout has passed.
     pub(super) fn due(&mut self, now: Timestamp) -> Option<NodeRequest> {
         let since = now.since(self.asked_at);
         let is_due = since >= if self.is_asked { REPLY_TIMEOUT } else { POLL_INTERVAL }
@@ -84,18 +83,17 @@ impl Tree {
         is_due.then(|| self.ask(now))
     }
 
-    /// Asks, whether it is time or not.
+    /// Returns the request regardless of the interval.
     pub(super) fn ask(&mut self, now: Timestamp) -> NodeRequest {
         (self.asked_at, self.is_asked) = (now, true);
         self.errand()
     }
 
-    /// Says whether it is this node's.
     pub(super) fn is_of(&self, node: &NodeName) -> bool {
         self.node == *node
     }
 
-    /// Takes the answer; an error leaves what was there before.
+    /// Stores the reply and computes CPU since the previous one; after an error the previous tree stays.
     pub(super) fn take(
         &mut self,
         answer: Result<&ProcessTree, &RequestError>,
@@ -124,7 +122,6 @@ impl Tree {
         (self.error, self.is_truncated, self.answered_at) = (None, tree.is_truncated, Some(at));
     }
 
-    /// Returns the process under the cursor.
     pub(super) fn selected(&self, scene: RenderContext<'_>) -> Option<ProcessTarget> {
         let row = self.branches.get(self.place()?)?;
         Some(self.target(row, scene.picture.fleet.node(&self.node).map(|node| &**node)))
@@ -163,7 +160,7 @@ impl Tree {
         self.cursor = self.branches.get(place).map(|row| row.process.key);
     }
 
-    /// Takes the cursor away; says whether there was one.
+    /// Removes the cursor and returns true if there was one.
     pub(super) fn leave(&mut self) -> bool {
         self.cursor.take().is_some()
     }
@@ -249,19 +246,19 @@ impl Tree {
     }
 }
 
-/// Returns processor time as a share of one processor's.
+/// Converts CPU ticks over a span in seconds to percent of one core.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
     reason = "two digits are shown"
 )]
 fn cpu_percent(spent: u64, ticks: u32, span: f64) -> Option<f32> {
-    // Answers that come together tell nothing of what was between.
+    // Over a shorter span the result is too coarse.
     let is_long = span >= 0.5 && ticks > 0;
     is_long.then(|| (spent as f64 / f64::from(ticks) / span * 100.0) as f32)
 }
 
-/// Puts the processes in order, each below its parent.
+/// Orders the processes depth first, each below its parent.
 fn branches(tree: &ProcessTree, cpu: impl Fn(&TreeProcess) -> Option<f32>) -> Vec<TreeRow> {
     let known: BTreeSet<u32> = tree.processes.iter().map(|one| one.key.pid).collect();
     let mut below: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
@@ -275,7 +272,7 @@ fn branches(tree: &ProcessTree, cpu: impl Fn(&TreeProcess) -> Option<f32>) -> Ve
     }
     let mut all = Vec::with_capacity(tree.processes.len());
     let mut seen = BTreeSet::new();
-    // Of those that are each above the other, none is a root: the first one told begins.
+    // In a cycle of parents no process is a root, so every process is tried as one after the roots.
     let tops = roots.into_iter().chain(0..tree.processes.len());
     for top in tops {
         walk(tree, top, &mut below, &mut seen, |process, prefix| {
@@ -285,7 +282,7 @@ fn branches(tree: &ProcessTree, cpu: impl Fn(&TreeProcess) -> Option<f32>) -> Ve
     all
 }
 
-/// Tells of a process and all below it, from top to bottom, each with its twig.
+/// Visits a process and its descendants depth first, each with its branch lines.
 fn walk(
     tree: &ProcessTree,
     top: usize,
@@ -293,7 +290,7 @@ fn walk(
     seen: &mut BTreeSet<usize>,
     mut tell: impl FnMut(&TreeProcess, String),
 ) {
-    // Whose turn it is: place, what its children's twigs begin with, and its own twig.
+    // The stack: index, branch lines in front of the children, branch lines of the process itself.
     let mut waiting = vec![(top, String::new(), String::new())];
     while let Some((place, lead, prefix)) = waiting.pop() {
         let Some(process) = tree.processes.get(place) else { continue };
@@ -312,10 +309,10 @@ fn walk(
     }
 }
 
-/// How a row is shown.
+/// How one row is drawn.
 #[derive(Clone, Copy)]
 struct TreeRowOptions {
-    /// It is not one's own, and others are.
+    /// True if the row is dimmed, because it belongs to another user and others do not.
     is_others: bool,
     is_tagged: bool,
     shift: usize,
@@ -417,7 +414,7 @@ impl Columns {
     }
 }
 
-/// Returns the devices a process uses: `GPU 1,3`.
+/// Formats the devices that a process uses: `GPU 1,3`.
 fn devices(node: &Node, pid: u32) -> String {
     let used: BTreeSet<&Arc<str>> =
         node.uses.iter().filter(|used| used.pid == pid).map(|used| &used.device).collect();
@@ -427,7 +424,7 @@ fn devices(node: &Node, pid: u32) -> String {
     format!("{} {}", if is_tpu { "TPU" } else { "GPU" }, labels.join(","))
 }
 
-/// Returns how long a process has run, by the clock of its own machine.
+/// Returns the running time of a process by the clock of its node.
 pub(super) fn run_time(node: &Node, key: ProcessKey) -> Option<Duration> {
     let up = node.host.fast.uptime_seconds.get()?;
     let per_second = u64::from(node.hello.as_ref()?.host.ticks_per_second);
