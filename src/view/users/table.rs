@@ -143,7 +143,7 @@ pub(super) fn summary(usage: &Users, width: u16) -> Vec<Line> {
     }
     if fresh < all {
         let left_out = word(all - fresh, "node");
-        let words = format!(" · {left_out} stale, excluded");
+        let words = format!(" · {left_out} not fresh, excluded");
         line = line.text(words, Tone::Warn);
     }
     for (user, account) in usage.entries.iter().filter(|(user, _)| !user.is_known()) {
