@@ -98,8 +98,7 @@ fn health_state(device: &Device) -> HealthState {
     (action, device.fault.is_some())
 }
 
-/// Shows the host's memory as the device's memory if the node has exactly one device without memory of its
-/// own.
+/// Shows the host's memory as the device's memory if exactly one NVIDIA device has none of its own.
 fn apply_host_memory(node: &mut Node) {
     let host = &node.host.fast;
     let (total, free) = (host.memory_total, host.memory_available);

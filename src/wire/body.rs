@@ -1,7 +1,7 @@
-//! The JSON of a frame, as structs: this file is the schema.
+//! The JSON schema of a frame's body, as structs.
 //!
-//! Probes write it, the simulated fleet writes it through the same structs, and
-//! [`crate::wire::Decoder`] reads it. Every key is optional unless it is named as needed.
+//! Probes and the simulated fleet write it, and [`crate::wire::Decoder`] reads it. Every key is optional
+//! unless marked as required. Times `at` are seconds of the probe's clock.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ mod answer;
 mod device;
 mod tpu;
 
-/// What one frame holds.
+/// The body of a frame.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Body {
     /// `t: hello`
@@ -32,11 +32,11 @@ pub enum Body {
     Event(Event),
     /// `t: bye`
     Bye(Bye),
-    /// A kind this version does not know.
+    /// A type that this version does not know.
     Other,
 }
 
-/// The probe presents itself.
+/// The first message of a probe.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Hello {
@@ -46,111 +46,105 @@ pub struct Hello {
     pub probe: String,
     /// Version of the interpreter.
     pub version: String,
-    /// Where the interpreter lies.
+    /// Path of the interpreter.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
     /// Seconds of the probe's clock.
     pub at: f64,
-    /// Seconds of the machine's clock since 1970.
+    /// Wall clock in seconds since 1970.
     #[serde(skip_serializing_if = "Raw::is_absent")]
     pub time: Raw<f64>,
-    /// Host name of the machine.
+    /// Host name.
     pub host: String,
     /// Boot id.
     pub boot: String,
     /// Kernel release.
     pub kernel: String,
-    /// Architecture.
+    /// Machine architecture, as of `uname -m`.
     pub arch: String,
-    /// Logical processors.
+    /// Number of logical CPUs.
     pub cpus: u32,
-    /// Clock ticks a second.
+    /// Clock ticks per second.
     pub tick: u32,
-    /// Bytes a memory page.
+    /// Bytes per memory page.
     pub page: u32,
-    /// The probe's user number.
+    /// The probe's uid.
     pub uid: u32,
     /// The probe's user name.
     pub user: String,
-    /// `hidepid` of `/proc`.
+    /// The mount option `hidepid` of `/proc`.
     pub hidepid: u8,
-    /// The probe is in a PID namespace of its own.
+    /// True if the probe runs in a PID namespace of its own.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub contained: bool,
-    /// Its control group, where that is one of Slurm's.
+    /// The probe's control group, if it is one of Slurm's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cgroup: Option<String>,
-    /// Verbs it understands.
+    /// Commands the probe supports.
     pub commands: Vec<String>,
-    /// Seconds by source.
+    /// Sampling interval of each source, in seconds.
     pub intervals: BTreeMap<String, f64>,
-    /// Backends and why they are absent.
     pub backends: Vec<BackendState>,
 }
 
-/// One backend in a hello.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct BackendState {
-    /// Such as `nvidia-smi`.
+    /// The backend, such as `nvidia-smi`.
     pub kind: String,
     /// `starting`, `ready` or `absent`.
     pub state: String,
     /// Why it is absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
-    /// Version of the driver.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub driver: Option<String>,
-    /// Version of the driver's library.
+    /// Version of the driver's library, such as NVML.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub library: Option<String>,
-    /// Highest version of CUDA the driver knows.
+    /// Highest CUDA version the driver supports.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cuda: Option<String>,
-    /// Devices found.
+    /// Number of devices.
     #[serde(skip_serializing_if = "Raw::is_absent")]
     pub devices: Raw<u64>,
-    /// Slices of them found.
+    /// Number of slices.
     #[serde(skip_serializing_if = "Raw::is_absent")]
     pub slices: Raw<u64>,
-    /// Why no events are told.
+    /// Why the backend reports no events.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub events: Option<String>,
-    /// It was written without such a device at hand.
+    /// True if the backend was written without access to such a device.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub experimental: bool,
 }
 
-/// One tick.
+/// The readings of one sampling interval.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Sample {
-    /// Counts up by one.
+    /// Sequence number.
     pub n: u64,
     /// Seconds of the probe's clock.
     pub at: f64,
-    /// Milliseconds the probe worked.
+    /// Milliseconds the probe took for it.
     #[serde(skip_serializing_if = "Raw::is_absent")]
     pub took: Raw<f64>,
-    /// It holds everything the probe knows.
+    /// True if it holds all values, not only changed ones.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub full: bool,
-    /// The host's fast group.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<Host>,
-    /// The host's slow group.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host_slow: Option<HostSlow>,
-    /// Backends that have something new.
+    /// Backends with new readings.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub backends: Vec<Backend>,
-    /// Processes that use devices.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub processes: Option<Processes>,
 }
 
-/// The host's fast group.
+/// The host's fast group of readings.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Host {
@@ -174,7 +168,7 @@ pub struct Host {
     /// Bytes.
     #[serde(skip_serializing_if = "Raw::is_absent")]
     pub swap_free: Raw<u64>,
-    /// Pressure stall shares.
+    /// Pressure stall information.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pressure: Option<Pressure>,
     /// Seconds since boot.
@@ -186,12 +180,12 @@ pub struct Host {
     /// InfiniBand ports.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub infiniband: Option<Vec<Traffic>>,
-    /// Whole disks.
+    /// Whole disks, without partitions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disk: Option<Vec<Disk>>,
 }
 
-/// `some avg10` of `/proc/pressure`, percent.
+/// The `some avg10` values of `/proc/pressure`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Pressure {
@@ -230,7 +224,7 @@ pub struct Disk {
     pub write: u64,
 }
 
-/// The host's slow group.
+/// The host's slow group of readings.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct HostSlow {
@@ -248,7 +242,7 @@ pub struct HostSlow {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Space {
-    /// Where it is mounted.
+    /// Mount point.
     pub path: String,
     /// Bytes.
     pub total: u64,
@@ -256,30 +250,30 @@ pub struct Space {
     pub free: u64,
 }
 
-/// What one backend has to say: typed devices, or `nvidia-smi`'s text as it stands.
+/// The readings of one backend: typed devices, or `nvidia-smi`'s raw output.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Backend {
-    /// Such as `nvidia-smi`.
+    /// The backend, such as `nvidia-smi`.
     pub kind: String,
     /// Seconds of the probe's clock.
     pub at: f64,
-    /// Seconds of the probe's clock when the slow group was read, whenever `devices` hold it.
+    /// Time of the slow group in `devices`, by the probe's clock.
     #[serde(skip_serializing_if = "Raw::is_absent")]
     pub slow: Raw<f64>,
-    /// Answer of `nvidia-smi --query-gpu`.
+    /// Output of `nvidia-smi --query-gpu`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub csv: Option<Csv>,
-    /// Answer of the query for what changes slowly; comes with `csv`.
+    /// Output of the query for slowly changing columns; sent with `csv`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub more: Option<Csv>,
-    /// What `nvidia-smi` says of slices; comes with `csv`.
+    /// Output on MIG slices; sent with `csv`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mig: Option<Mig>,
-    /// The numbers of device files by PCI bus id, where `csv` has no column for them.
+    /// Minor numbers by PCI bus id, if `csv` has no column for them.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub minors: BTreeMap<String, u32>,
-    /// Answer of `nvidia-smi --query-compute-apps`.
+    /// Output of `nvidia-smi --query-compute-apps`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub apps: Option<Apps>,
     /// Typed devices.
@@ -294,22 +288,22 @@ pub struct Backend {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Csv {
-    /// What was asked for, in order.
+    /// The columns of the query, in order.
     pub columns: Vec<String>,
-    /// One line a device.
+    /// One line per device.
     pub rows: Vec<String>,
-    /// Lines that are no rows.
+    /// Lines that are not rows.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub noise: Vec<String>,
 }
 
-/// Raw lines on MIG slices.
+/// Raw lines about MIG slices.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Mig {
-    /// Those of `nvidia-smi -L`.
+    /// Lines of `nvidia-smi -L`.
     pub list: Vec<String>,
-    /// Those of `nvidia-smi` from `MIG devices:` on that begin with a number.
+    /// Lines of `nvidia-smi` after `MIG devices:` that begin with a number.
     pub table: Vec<String>,
 }
 
@@ -319,54 +313,52 @@ pub struct Mig {
 pub struct Apps {
     /// Seconds of the probe's clock.
     pub at: f64,
-    /// One line a use.
+    /// One line per use.
     pub rows: Vec<String>,
 }
 
-/// The processes that use devices.
+/// Processes that use devices.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Processes {
     /// Seconds of the probe's clock.
     pub at: f64,
-    /// The processes.
     pub list: Vec<Process>,
-    /// Those a driver names and `/proc` does not show.
+    /// Processes that a driver reports and `/proc` does not show.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unseen: Vec<Unseen>,
 }
 
 in_place! {
-    /// One process.
     #[derive(Clone, Debug, Default, PartialEq, Serialize)]
     pub struct Process {
-        /// Process id; needed.
+        /// Process id; required.
         pub pid: u32,
-        /// Start time in ticks since boot; needed.
+        /// Start time in ticks since boot; required.
         pub start: u64,
-        /// CPU ticks so far.
+        /// CPU time so far, in ticks.
         #[serde(skip_serializing_if = "Raw::is_absent")]
         pub cpu: Raw<u64>,
-        /// Bytes.
+        /// Bytes of resident memory.
         #[serde(skip_serializing_if = "Raw::is_absent")]
         pub rss: Raw<u64>,
-        /// The kernel's letter; sent when it changes, as are the threads.
+        /// The kernel's state letter; like the threads, sent only when it changes.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub state: Option<String>,
-        /// Threads.
+        /// Number of threads.
         #[serde(skip_serializing_if = "Raw::is_absent")]
         pub threads: Raw<u64>,
     }
 
-    /// What does not change in a process's life; sent once.
+    /// Values that do not change while a process runs; sent once.
     pub struct ProcessStatics in statics {
-        /// Parent.
+        /// Parent process id.
         #[serde(skip_serializing_if = "Raw::is_absent")]
         pub ppid: Raw<u64>,
-        /// Owner's number.
+        /// Owner's uid.
         #[serde(skip_serializing_if = "Raw::is_absent")]
         pub uid: Raw<u64>,
-        /// Owner's name.
+        /// Owner's user name.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub user: Option<String>,
         /// Command line.
@@ -375,16 +367,16 @@ in_place! {
         /// Control group path.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub cgroup: Option<String>,
-        /// Working directory; `null` where only others may know.
+        /// Working directory; `null` if not permitted.
         #[serde(skip_serializing_if = "RawText::is_absent")]
         pub cwd: RawText,
-        /// Slurm's job, from the environment.
+        /// Slurm job id, from the environment.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub job: Option<String>,
-        /// Slurm's step, from the environment.
+        /// Slurm step id, from the environment.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub step: Option<String>,
-        /// Pid, start time and name of those above it, the nearest first.
+        /// Pid, start time and name of the ancestors, parent first.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         pub parents: Vec<(u32, u64, String)>,
     }
@@ -394,14 +386,14 @@ in_place! {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Unseen {
-    /// Process id; needed.
+    /// Process id; required.
     pub pid: u32,
-    /// `gone hidden elsewhere`
+    /// `gone`, `hidden` or `elsewhere`.
     pub why: String,
-    /// Owner's number.
+    /// Owner's uid.
     #[serde(skip_serializing_if = "Raw::is_absent")]
     pub uid: Raw<u64>,
-    /// Owner's name.
+    /// Owner's user name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
     /// Control group path.
@@ -409,57 +401,57 @@ pub struct Unseen {
     pub cgroup: Option<String>,
 }
 
-/// A source failed.
+/// A fault of a source.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SourceError {
     /// Seconds of the probe's clock.
     pub at: f64,
-    /// The source.
+    /// The source that failed.
     pub source: String,
     /// `host` or `device`.
     pub scope: String,
-    /// `starting stuck nolib nodriver mismatch perm lost parse failed`
+    /// One of `starting stuck nolib nodriver mismatch perm lost parse failed`.
     pub code: String,
-    /// What was called.
+    /// The call that failed.
     pub call: String,
-    /// Seconds it has lasted.
+    /// Seconds since it began.
     #[serde(rename = "for", skip_serializing_if = "Raw::is_absent")]
     pub lasting: Raw<f64>,
-    /// The driver's words.
+    /// The driver's message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// The device.
+    /// UUID of the device.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device: Option<String>,
 }
 
-/// Something happened to a device.
+/// A device event.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Event {
     /// Seconds of the probe's clock.
     pub at: f64,
-    /// The source.
+    /// The source that reports it.
     pub source: String,
-    /// `xid ecc retirement poison unavailable recovery lost reset`
+    /// One of `xid ecc retirement poison unavailable recovery lost reset`.
     pub kind: String,
-    /// The device, or the slice of it.
+    /// UUID of the device or slice.
     pub device: String,
     /// The Xid, or NVML's number of the recovery action.
     #[serde(skip_serializing_if = "Raw::is_absent")]
     pub code: Raw<u64>,
-    /// The driver's words.
+    /// The driver's message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }
 
-/// The probe ends.
+/// The last message of a probe that exits.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Bye {
     /// Seconds of the probe's clock.
     pub at: f64,
-    /// Why.
+    /// Why the probe exits.
     pub why: String,
 }

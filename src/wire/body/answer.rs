@@ -1,4 +1,4 @@
-//! The JSON of answers to what somebody asked.
+//! The JSON of a probe's answers to commands.
 
 use std::fmt;
 
@@ -10,35 +10,35 @@ use crate::wire::raw::Raw;
 #[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Answer {
-    /// Of the command; needed.
+    /// Id of the command; required.
     pub id: u64,
     /// Seconds of the probe's clock.
     pub at: f64,
-    /// `ok sent gone reused zombie refused failed bad`; needed.
+    /// One of `ok sent gone reused zombie refused failed bad`; required.
     pub result: String,
-    /// Why there is no more to it.
+    /// Why it failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
-    /// The kernel's number for that.
+    /// The `errno` of the failure.
     #[serde(skip_serializing_if = "Raw::is_absent")]
     pub errno: Raw<u64>,
-    /// There is more than an answer holds.
+    /// True if the answer was truncated.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub cut: bool,
-    /// `NAME=value`; whoever writes it down anywhere gives secrets away.
+    /// `NAME=value`; contains secrets, so it must never be logged.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub environ: Option<Vec<String>>,
-    /// Processes, a parent before its children.
+    /// Processes, each parent before its children.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tree: Option<Vec<TreeRow>>,
-    /// More of one process.
+    /// Details of one process.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub detail: Option<Box<Detail>>,
 }
 
 impl fmt::Debug for Answer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The rest may hold secrets.
+        // The other fields may contain secrets.
         f.debug_struct("Answer")
             .field("id", &self.id)
             .field("result", &self.result)
@@ -46,29 +46,29 @@ impl fmt::Debug for Answer {
     }
 }
 
-/// One process of a tree.
+/// One process of a process tree.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TreeRow {
-    /// Process id; needed.
+    /// Process id; required.
     pub pid: u32,
-    /// Parent; needed.
+    /// Parent process id; required.
     pub ppid: u32,
-    /// Start time in ticks since boot; needed.
+    /// Start time in ticks since boot; required.
     pub start: u64,
-    /// Owner's number.
+    /// Owner's uid.
     #[serde(skip_serializing_if = "Raw::is_absent")]
     pub uid: Raw<u64>,
-    /// Owner's name.
+    /// Owner's user name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
-    /// The kernel's letter.
+    /// The kernel's state letter.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
-    /// CPU ticks so far.
+    /// CPU time so far, in ticks.
     #[serde(skip_serializing_if = "Raw::is_absent")]
     pub cpu: Raw<u64>,
-    /// Bytes.
+    /// Bytes of resident memory.
     #[serde(skip_serializing_if = "Raw::is_absent")]
     pub rss: Raw<u64>,
     /// Command line.
@@ -76,43 +76,43 @@ pub struct TreeRow {
     pub command: Option<String>,
 }
 
-/// More of one process; `null` is what only its owner may know.
+/// Details of one process; `null` if not permitted.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Detail {
-    /// What a tree tells of it too.
+    /// The same values as in a tree.
     #[serde(flatten)]
     pub row: TreeRow,
-    /// Threads.
+    /// Number of threads.
     #[serde(skip_serializing_if = "Raw::is_absent")]
     pub threads: Raw<u64>,
     /// Niceness, -20 to 19.
     #[serde(skip_serializing_if = "Raw::is_absent")]
     pub nice: Raw<f64>,
-    /// Bytes of addresses.
+    /// Bytes of virtual memory.
     #[serde(skip_serializing_if = "Raw::is_absent")]
     pub vsize: Raw<u64>,
-    /// Bytes at most in use so far.
+    /// Peak resident memory in bytes.
     #[serde(skip_serializing_if = "Raw::is_absent")]
     pub peak: Raw<u64>,
-    /// Bytes swapped out.
+    /// Bytes in swap.
     #[serde(skip_serializing_if = "Raw::is_absent")]
     pub swap: Raw<u64>,
-    /// Times it gave its processor away.
+    /// Voluntary context switches.
     #[serde(skip_serializing_if = "Raw::is_absent")]
     pub voluntary: Raw<u64>,
-    /// Times its processor was taken from it.
+    /// Involuntary context switches.
     #[serde(skip_serializing_if = "Raw::is_absent")]
     pub involuntary: Raw<u64>,
     /// Working directory.
     pub cwd: Option<String>,
-    /// Program.
+    /// Path of the executable.
     pub exe: Option<String>,
     /// Control group path.
     pub cgroup: Option<String>,
-    /// What of the kernel it waits in.
+    /// The kernel function the process waits in.
     pub wchan: Option<String>,
-    /// Bytes read and written by calls, and from and to storage.
+    /// Bytes read and written by system calls, then from and to storage.
     pub io: Option<[u64; 4]>,
     /// Name, soft and hard limit.
     pub limits: Vec<[String; 3]>,

@@ -1,9 +1,9 @@
-//! The JSON of devices and of who uses them, typed.
+//! The JSON of typed devices and their users.
 //!
-//! A value that has not changed may be left out: what is absent is as it was. So a counter that is left out
-//! stands still. Where a device refuses a value, its key is `null` once and `lacks` says why.
+//! Unchanged values may be left out: an absent value, or counter, is as before. If a device cannot report a
+//! value, its key is `null` once and `lacks` gives the reason.
 //!
-//! Keys stand nearly in the order in which probes write those that move all the time: so they are found soonest.
+//! The fields are in about the order in which probes write them, so that the frequent ones are found fastest.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,15 +12,14 @@ use crate::wire::in_place::in_place;
 use crate::wire::raw::Raw;
 
 in_place! {
-    /// One device, typed.
     #[derive(Clone, Debug, Default, PartialEq, Serialize)]
     pub struct Device {
-        /// Identity; needed.
+        /// UUID; required.
         pub uuid: String,
-        /// The device it is a slice of.
+        /// UUID of the parent device, for a slice.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub parent: Option<String>,
-        /// The driver's number.
+        /// The driver's index.
         #[serde(skip_serializing_if = "Raw::is_absent")]
         pub index: Raw<u64>,
         /// Model name.
@@ -68,10 +67,10 @@ in_place! {
         /// Percent.
         #[serde(skip_serializing_if = "Raw::is_absent")]
         pub fan: Raw<f64>,
-        /// 0 to 15.
+        /// Performance state, 0 to 15.
         #[serde(skip_serializing_if = "Raw::is_absent")]
         pub pstate: Raw<u64>,
-        /// NVML's bits.
+        /// NVML's bits of the throttle reasons.
         #[serde(skip_serializing_if = "Raw::is_absent")]
         pub throttle: Raw<u64>,
         /// Corrected errors since the driver was loaded.
@@ -80,32 +79,32 @@ in_place! {
         /// Uncorrected errors since the driver was loaded.
         #[serde(skip_serializing_if = "Raw::is_absent")]
         pub ecc_uncorrected: Raw<u64>,
-        /// Split into MIG slices.
+        /// MIG mode is enabled.
         #[serde(skip_serializing_if = "Raw::is_absent")]
         pub mig: Raw<bool>,
-        /// The driver stays loaded when nobody uses the device.
+        /// Persistence mode: the driver stays loaded while the device is unused.
         #[serde(skip_serializing_if = "Raw::is_absent")]
         pub persistence: Raw<bool>,
-        /// `PCIe` generation now.
+        /// Current `PCIe` generation.
         #[serde(skip_serializing_if = "Raw::is_absent")]
         pub pcie_generation: Raw<u64>,
-        /// `PCIe` lanes now.
+        /// Current number of `PCIe` lanes.
         #[serde(skip_serializing_if = "Raw::is_absent")]
         pub pcie_lanes: Raw<u64>,
-        /// What only a TPU chip tells.
+        /// Values that only TPU chips have.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub tpu: Option<Box<Tpu>>,
-        /// Why a key is `null`, by key.
+        /// Why a value is `null`, by key.
         #[serde(skip_serializing_if = "std::collections::BTreeMap::is_empty")]
         pub lacks: std::collections::BTreeMap<String, String>,
-        /// `lost`, `reset`, `perm`, or words.
+        /// `lost`, `reset`, `perm`, or the driver's message.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub fault: Option<String>,
     }
 
-    /// Counters from which rates are made.
+    /// Counters that rates are computed from.
     pub struct DeviceCounters in counters {
-        /// Nanoseconds of clocks held down by the power limit.
+        /// Nanoseconds throttled by the power limit.
         #[serde(skip_serializing_if = "Raw::is_absent")]
         pub held_power: Raw<u64>,
         /// Bytes sent over `PCIe`.
@@ -120,47 +119,47 @@ in_place! {
         /// Bytes received over all `NVLinks`.
         #[serde(skip_serializing_if = "Raw::is_absent")]
         pub nvlink_rx: Raw<u64>,
-        /// Nanoseconds of clocks held down by the driver for heat.
+        /// Nanoseconds throttled by the driver because of temperature.
         #[serde(skip_serializing_if = "Raw::is_absent")]
         pub held_thermal: Raw<u64>,
-        /// Nanoseconds, for other devices of its group.
+        /// Nanoseconds throttled to stay in sync with the other devices of a sync boost group.
         #[serde(skip_serializing_if = "Raw::is_absent")]
         pub held_sync_boost: Raw<u64>,
-        /// Nanoseconds, by the hardware for heat.
+        /// Nanoseconds throttled by the hardware because of temperature.
         #[serde(skip_serializing_if = "Raw::is_absent")]
         pub held_hw_thermal: Raw<u64>,
-        /// Nanoseconds, by the power supply.
+        /// Nanoseconds throttled by the power supply.
         #[serde(skip_serializing_if = "Raw::is_absent")]
         pub held_power_brake: Raw<u64>,
     }
 
-    /// What moves all the time while a device works, beyond what every screen shows.
+    /// Values that change all the time while a device is busy, beyond those of [`Device`].
     pub struct DeviceActivity in activity {
-        /// Milliwatts, at this moment.
+        /// Milliwatts, instantaneous.
         #[serde(skip_serializing_if = "Raw::is_absent")]
         pub power_instant: Raw<u64>,
-        /// Percent, measured by the hardware: time anything ran, multiprocessors busy, warps of those there could
-        /// be, time the tensor cores worked, bandwidth of the memory, time in double, single and half precision.
+        /// Percent, from hardware counters: graphics engine active, multiprocessors active, occupancy, tensor
+        /// cores active, memory bandwidth, and the FP64, FP32 and FP16 pipes active.
         #[serde(skip_serializing_if = "Raw::is_absent")]
         pub activity: Raw<[Raw<f64>; 8]>,
-        /// MiB a second, measured by the hardware, where there are no counters: sent and received over `PCIe`,
-        /// received and sent over `NVLink`.
+        /// MiB per second, from hardware counters, for devices without byte counters: sent and received over
+        /// `PCIe`, received and sent over `NVLink`.
         #[serde(skip_serializing_if = "Raw::is_absent")]
         pub flow: Raw<[Raw<f64>; 4]>,
     }
 
-    /// What changes now and then while a device works.
+    /// Values that change occasionally while a device is busy.
     pub struct DeviceDetails in details {
-        /// Who uses it is told.
+        /// True if the driver reports the device's processes.
         #[serde(skip_serializing_if = "Raw::is_absent")]
         pub users: Raw<bool>,
-        /// Percent.
+        /// Utilization in percent.
         #[serde(skip_serializing_if = "Raw::is_absent")]
         pub encoder: Raw<f64>,
-        /// Percent.
+        /// Utilization in percent.
         #[serde(skip_serializing_if = "Raw::is_absent")]
         pub decoder: Raw<f64>,
-        /// Milliwatts, averaged over a second.
+        /// Milliwatts, averaged over one second.
         #[serde(skip_serializing_if = "Raw::is_absent")]
         pub power_average: Raw<u64>,
         /// Milliwatts.
@@ -175,49 +174,49 @@ in_place! {
         /// MHz.
         #[serde(skip_serializing_if = "Raw::is_absent")]
         pub clock_video: Raw<u64>,
-        /// Degrees Celsius left before clocks are held down.
+        /// Degrees Celsius below the throttling temperature.
         #[serde(skip_serializing_if = "Raw::is_absent")]
         pub temperature_margin: Raw<f64>,
-        /// A display is attached and drawn on.
+        /// A display is attached and active.
         #[serde(skip_serializing_if = "Raw::is_absent")]
         pub display: Raw<bool>,
         /// NVML's number of the compute mode.
         #[serde(skip_serializing_if = "Raw::is_absent")]
         pub compute_mode: Raw<u64>,
-        /// Memory errors are corrected.
+        /// ECC is enabled.
         #[serde(skip_serializing_if = "Raw::is_absent")]
         pub ecc_mode: Raw<bool>,
-        /// Corrected errors in its whole life.
+        /// Corrected errors over the device's lifetime.
         #[serde(skip_serializing_if = "Raw::is_absent")]
         pub ecc_corrected_total: Raw<u64>,
-        /// Uncorrected errors in its whole life.
+        /// Uncorrected errors over the device's lifetime.
         #[serde(skip_serializing_if = "Raw::is_absent")]
         pub ecc_uncorrected_total: Raw<u64>,
-        /// Memory pages given up for single bit errors.
+        /// Memory pages retired for single bit errors.
         #[serde(skip_serializing_if = "Raw::is_absent")]
         pub retired_single: Raw<u64>,
-        /// Memory pages given up for double bit errors.
+        /// Memory pages retired for double bit errors.
         #[serde(skip_serializing_if = "Raw::is_absent")]
         pub retired_double: Raw<u64>,
-        /// Pages wait for a reboot to be given up.
+        /// Pages will be retired at the next reboot.
         #[serde(skip_serializing_if = "Raw::is_absent")]
         pub retired_pending: Raw<bool>,
-        /// Memory rows replaced for corrected errors.
+        /// Memory rows remapped for corrected errors.
         #[serde(skip_serializing_if = "Raw::is_absent")]
         pub remapped_corrected: Raw<u64>,
-        /// Memory rows replaced for uncorrected errors.
+        /// Memory rows remapped for uncorrected errors.
         #[serde(skip_serializing_if = "Raw::is_absent")]
         pub remapped_uncorrected: Raw<u64>,
-        /// Rows wait for a reset to be replaced.
+        /// Rows will be remapped at the next reset.
         #[serde(skip_serializing_if = "Raw::is_absent")]
         pub remap_pending: Raw<bool>,
-        /// A row could not be replaced.
+        /// A row could not be remapped.
         #[serde(skip_serializing_if = "Raw::is_absent")]
         pub remap_failed: Raw<bool>,
-        /// `PCIe` packets sent again; a counter.
+        /// Number of `PCIe` replays; a counter.
         #[serde(skip_serializing_if = "Raw::is_absent")]
         pub pcie_replays: Raw<u64>,
-        /// Bytes sent and received by each `NVLink`; counters.
+        /// Bytes sent and received over each `NVLink`; counters.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub links: Option<Vec<[Raw<u64>; 2]>>,
         /// Bytes.
@@ -229,28 +228,28 @@ in_place! {
         /// Bytes.
         #[serde(skip_serializing_if = "Raw::is_absent")]
         pub bar1_free: Raw<u64>,
-        /// NVML's number of the state of its registration with the fabric.
+        /// NVML's number of the fabric registration state.
         #[serde(skip_serializing_if = "Raw::is_absent")]
         pub fabric: Raw<u64>,
         /// NVML's bits of the fabric's health.
         #[serde(skip_serializing_if = "Raw::is_absent")]
         pub fabric_health: Raw<u64>,
-        /// NVML's number of what would bring it back to health.
+        /// NVML's number of the recovery action.
         #[serde(skip_serializing_if = "Raw::is_absent")]
         pub recovery: Raw<u64>,
         /// The last Xid of this session.
         #[serde(skip_serializing_if = "Raw::is_absent")]
         pub xid: Raw<u64>,
-        /// How many there were.
+        /// Number of Xids in this session.
         #[serde(skip_serializing_if = "Raw::is_absent")]
         pub xids: Raw<u64>,
-        /// Percent of the JPEG engine.
+        /// Utilization of the JPEG engine in percent.
         #[serde(skip_serializing_if = "Raw::is_absent")]
         pub jpeg: Raw<f64>,
-        /// Percent of the optical flow engine.
+        /// Utilization of the optical flow engine in percent.
         #[serde(skip_serializing_if = "Raw::is_absent")]
         pub ofa: Raw<f64>,
-        /// So many errors in the on-chip memory that the device should be replaced.
+        /// The SRAM error count has reached the threshold for replacing the device.
         #[serde(skip_serializing_if = "Raw::is_absent")]
         pub sram_threshold: Raw<bool>,
         /// Bytes.
@@ -259,24 +258,24 @@ in_place! {
         /// Degrees Celsius.
         #[serde(skip_serializing_if = "Raw::is_absent")]
         pub temperature_junction: Raw<f64>,
-        /// Turns a minute.
+        /// Revolutions per minute.
         #[serde(skip_serializing_if = "Raw::is_absent")]
         pub fan_rpm: Raw<u64>,
-        /// Percent of the engine that encodes and decodes.
+        /// Utilization of the video engine in percent, where one engine encodes and decodes.
         #[serde(skip_serializing_if = "Raw::is_absent")]
         pub video: Raw<f64>,
-        /// The driver's word for how its clocks are chosen, such as `auto`.
+        /// The driver's performance level, such as `auto`.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub performance_level: Option<String>,
-        /// The driver's word for how its compute units are shared out, such as `SPX`.
+        /// The driver's compute partition, such as `SPX`.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub compute_partition: Option<String>,
-        /// The driver's word for how its memory is shared out, such as `NPS1`.
+        /// The driver's memory partition, such as `NPS1`.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub memory_partition: Option<String>,
     }
 
-    /// What does not change while a device is there.
+    /// Values that do not change while a device is present.
     pub struct DeviceStatics in statics {
         /// Driver version.
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -287,10 +286,10 @@ in_place! {
         /// MHz.
         #[serde(skip_serializing_if = "Raw::is_absent")]
         pub clock_memory_max: Raw<u64>,
-        /// `PCIe` generation at most.
+        /// Maximum `PCIe` generation.
         #[serde(skip_serializing_if = "Raw::is_absent")]
         pub pcie_generation_max: Raw<u64>,
-        /// `PCIe` lanes at most.
+        /// Maximum number of `PCIe` lanes.
         #[serde(skip_serializing_if = "Raw::is_absent")]
         pub pcie_lanes_max: Raw<u64>,
         /// Milliwatts.
@@ -308,80 +307,79 @@ in_place! {
         /// MHz.
         #[serde(skip_serializing_if = "Raw::is_absent")]
         pub clock_video_max: Raw<u64>,
-        /// Degrees Celsius at which clocks are held down.
+        /// Throttling temperature in degrees Celsius.
         #[serde(skip_serializing_if = "Raw::is_absent")]
         pub temperature_slowdown: Raw<f64>,
-        /// Degrees Celsius at which it turns off.
+        /// Shutdown temperature in degrees Celsius.
         #[serde(skip_serializing_if = "Raw::is_absent")]
         pub temperature_shutdown: Raw<f64>,
         /// Number of `NVLinks`.
         #[serde(skip_serializing_if = "Raw::is_absent")]
         pub nvlinks: Raw<u64>,
-        /// The part of the host's memory it is close to.
+        /// NUMA node.
         #[serde(skip_serializing_if = "Raw::is_absent")]
         pub numa_node: Raw<u64>,
-        /// The number of its device file.
+        /// Minor number of the device file.
         #[serde(skip_serializing_if = "Raw::is_absent")]
         pub minor: Raw<u64>,
         /// CUDA compute capability.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub capability: Option<String>,
-        /// Of a slice: its GPU instance.
+        /// GPU instance id of a slice.
         #[serde(skip_serializing_if = "Raw::is_absent")]
         pub gpu_instance: Raw<u64>,
-        /// Of a slice: its compute instance.
+        /// Compute instance id of a slice.
         #[serde(skip_serializing_if = "Raw::is_absent")]
         pub compute_instance: Raw<u64>,
-        /// Bytes of the host's memory that it may use as its own.
+        /// Bytes of host memory that the device may use.
         #[serde(skip_serializing_if = "Raw::is_absent")]
         pub gtt_total: Raw<u64>,
-        /// Degrees Celsius at which the junction is too hot.
+        /// Throttling temperature of the junction in degrees Celsius.
         #[serde(skip_serializing_if = "Raw::is_absent")]
         pub junction_slowdown: Raw<f64>,
-        /// Degrees Celsius at which the memory is too hot.
+        /// Throttling temperature of the memory in degrees Celsius.
         #[serde(skip_serializing_if = "Raw::is_absent")]
         pub memory_slowdown: Raw<f64>,
     }
 }
 
-/// Who uses the devices, typed.
+/// Processes that use devices, typed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Uses {
     /// Seconds of the probe's clock.
     pub at: f64,
-    /// The uses.
     pub list: Vec<Use>,
 }
 
 in_place! {
-    /// One process's use of one device; what has not changed since the last list may be left out.
+    /// One process's use of one device; values unchanged since the last list may be left out.
     #[derive(Clone, Debug, Default, PartialEq, Serialize)]
     pub struct Use {
-        /// The device; a use without it is of the same device as the one before.
+        /// UUID of the device; if absent, the device of the previous entry.
         #[serde(skip_serializing_if = "String::is_empty")]
         pub device: String,
-        /// The process; needed.
+        /// Process id; required.
         pub pid: u32,
         /// Bytes of device memory.
         #[serde(skip_serializing_if = "Raw::is_absent")]
         pub memory: Raw<u64>,
-        /// Percent.
+        /// Utilization in percent.
         #[serde(skip_serializing_if = "Raw::is_absent")]
         pub sm: Raw<f64>,
-        /// Percent of time its kernels used the memory.
+        /// Memory utilization in percent.
         #[serde(skip_serializing_if = "Raw::is_absent")]
         pub mem: Raw<f64>,
-        /// Percent of the encoder.
+        /// Encoder utilization in percent.
         #[serde(skip_serializing_if = "Raw::is_absent")]
         pub enc: Raw<f64>,
-        /// Percent of the decoder.
+        /// Decoder utilization in percent.
         #[serde(skip_serializing_if = "Raw::is_absent")]
         pub dec: Raw<f64>,
-        /// Percent of the compute units it keeps busy.
+        /// Percent of the compute units in use.
         #[serde(skip_serializing_if = "Raw::is_absent")]
         pub occupancy: Raw<f64>,
-        /// `C` computes, `G` draws, `C+G` does both.
+        /// `C` for compute, `G` for graphics, `C+G` for both.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub kind: Option<String>,
     }

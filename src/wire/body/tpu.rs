@@ -1,65 +1,65 @@
-//! The JSON of what only TPU chips tell.
+//! The JSON of values that only TPU chips have.
 
 use serde::{Deserialize, Serialize};
 
 use crate::wire::raw::Raw;
 
-/// What only a TPU chip tells; where a key is `null`, the device's `lacks` says why.
+/// Values of a TPU chip; for `null`, the reason is in the device's `lacks`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Tpu {
-    /// Its device nodes, a space between two.
+    /// The device files, separated by spaces.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nodes: Option<String>,
-    /// Cores that the runtime counts on it.
+    /// Number of cores, as reported by the runtime.
     #[serde(skip_serializing_if = "Raw::is_absent")]
     pub cores: Raw<u64>,
-    /// A process has its device node open, or serves its numbers.
+    /// True if a process has the device file open or exports metrics of the chip.
     #[serde(skip_serializing_if = "Raw::is_absent")]
     pub held: Raw<bool>,
-    /// Percent of the memory's bandwidth.
+    /// HBM bandwidth in use, in percent.
     #[serde(skip_serializing_if = "Raw::is_absent")]
     pub hbm_util: Raw<f64>,
-    /// Seconds since one of its cores last worked.
+    /// Seconds since one of the cores was last active.
     #[serde(skip_serializing_if = "Raw::is_absent")]
     pub idle: Raw<f64>,
-    /// Programs that wait for it.
+    /// Number of queued programs.
     #[serde(skip_serializing_if = "Raw::is_absent")]
     pub queue: Raw<u64>,
-    /// Where the numbers come from: `port 8431`, `libtpuinfo`.
+    /// Source of the metrics: `port 8431` or `libtpuinfo`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
-    /// Why there are none although there should be, in words; `none`.
+    /// Why expected metrics are missing; `none` if they are not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trouble: Option<String>,
-    /// Its cores one by one, where there are several and each has numbers.
+    /// The cores, if there are several and each has metrics.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub by_core: Option<Vec<TpuCore>>,
-    /// Seconds since its runtime has started.
+    /// Seconds since the runtime started.
     #[serde(skip_serializing_if = "Raw::is_absent")]
     pub uptime: Raw<f64>,
-    /// What uses that runtime: name and version.
+    /// Name and version of the framework that uses the runtime.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub framework: Option<String>,
-    /// What is wrong with its slice, in the runtime's words; `none`.
+    /// The runtime's error message about the slice; `none` without error.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub slice_error: Option<String>,
-    /// What is wrong between slices, in the runtime's words; `none`.
+    /// The runtime's error message about the connections between slices; `none` without error.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub megascale_error: Option<String>,
 }
 
-/// One core of a chip.
+/// One core of a TPU chip.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TpuCore {
-    /// Bytes.
+    /// Bytes of memory in use.
     #[serde(skip_serializing_if = "Raw::is_absent")]
     pub used: Raw<u64>,
-    /// Bytes.
+    /// Bytes of memory.
     #[serde(skip_serializing_if = "Raw::is_absent")]
     pub total: Raw<u64>,
-    /// Percent.
+    /// Utilization in percent.
     #[serde(skip_serializing_if = "Raw::is_absent")]
     pub util: Raw<f64>,
 }

@@ -1,4 +1,4 @@
-//! Decodes answers: each must fit the question it is an answer to.
+//! Decodes a probe's answers and checks them against the requests.
 
 use std::sync::Arc;
 
@@ -10,18 +10,18 @@ use crate::model::{
 use crate::wire::body::{self, Raw};
 use crate::wire::decode::process::{MAX_COMMAND_LENGTH, MAX_USER_LENGTH, name, small, state};
 
-/// Most variables of an environment.
+/// Maximum number of environment variables.
 const MAX_VARIABLES: usize = 16_384;
-/// Most processes of a tree.
+/// Maximum number of processes in a tree.
 const MAX_TREE_PROCESSES: usize = 2048;
-/// Most limits of a process.
+/// Maximum number of resource limits of a process.
 const MAX_LIMITS: usize = 32;
-/// Longest command line or path where there is room for it.
+/// Maximum length of a command line or path in details.
 const MAX_LONG_TEXT_LENGTH: usize = 4096;
-/// Longest sentence of a node's.
+/// Maximum length of an error message.
 const MAX_MESSAGE_LENGTH: usize = 160;
 
-/// Judges an answer against its question.
+/// Decodes the answer to a request, checking that it fits.
 pub fn answer(
     question: ProcessRequest,
     sent: &body::Answer,
@@ -65,7 +65,7 @@ fn response(question: ProcessRequest, sent: &body::Answer) -> Option<ProcessResp
 
 fn variable(text: &str) -> Variable {
     let (name, value) = text.split_once('=').unwrap_or((text, ""));
-    // A value of several lines stays one, and shows where they ended.
+    // Keeps a multi-line value on one line, with its line breaks visible.
     let safe = |text: &str| harmless(&text.replace('\n', "␤")).collect::<String>().into_boxed_str();
     Variable { name: safe(name), value: safe(value) }
 }

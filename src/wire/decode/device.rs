@@ -1,4 +1,4 @@
-//! Decodes typed devices and their processes: every number is checked, and each missing value has its reason.
+//! Decodes typed devices and their processes: checks each number, and gives each missing value a reason.
 
 use std::sync::Arc;
 
@@ -12,10 +12,10 @@ use crate::wire::csv::{MAX_NAME_LENGTH, MAX_USES};
 use crate::wire::decode::names::NameInterner;
 use crate::wire::decode::{percent, single, tpu};
 
-/// Most links of one device.
+/// Maximum number of links per device.
 const MAX_LINKS: usize = 64;
 
-/// One device as it was sent, with the reasons it gives for what it lacks.
+/// A device as sent, with its reasons for missing values.
 pub(super) struct DeviceDecoder<'a>(pub(super) &'a body::Device);
 
 impl DeviceDecoder<'_> {
@@ -23,13 +23,13 @@ impl DeviceDecoder<'_> {
         self.0.lacks.get(key).map_or(Reason::NotAvailable, |why| missing_reason(why))
     }
 
-    /// What is given; why it is `null` is looked up only then.
+    /// Returns a value, or the reason it is missing; looks the reason up only for `null`.
     fn read<T>(&self, given: Raw<T>, key: &str) -> Reading<T> {
         let is_lacking = matches!(given, Raw::Null);
         given.reading(if is_lacking { self.lack(key) } else { Reason::NotAvailable })
     }
 
-    /// What is unknown for the reason that is given.
+    /// Returns the unknown value of a key, with its reason.
     pub(super) fn unknown<T>(&self, key: &str) -> Reading<T> {
         Reading::Unknown(self.lack(key))
     }
@@ -66,7 +66,7 @@ impl DeviceDecoder<'_> {
         self.read(given, key).and_then(|degrees| Celsius::new(single(degrees)))
     }
 
-    /// The driver's own word; `null` and absent are told apart by the reasons in `lacks`.
+    /// Returns a text of the driver. `null` and absent are both `None`, so `lacks` tells them apart.
     fn word(&self, given: Option<&str>, key: &str) -> Reading<Arc<str>> {
         match (given, self.0.lacks.get(key)) {
             (Some(word), _) => Reading::Known(sanitize_shared(word, MAX_NAME_LENGTH)),
@@ -84,7 +84,7 @@ impl DeviceDecoder<'_> {
         self.small(given, key).and_then(watts)
     }
 
-    /// One of the hardware's own measurements: the device has all of them or none, but for single ones.
+    /// Returns one of the hardware's activity counters; a device has nearly all of them or none.
     fn activity(&self, given: Raw<[Raw<f64>; 8]>, place: usize) -> Reading<Percent> {
         let list = match given {
             Raw::Value(list) => list,
@@ -96,18 +96,18 @@ impl DeviceDecoder<'_> {
         given.reading(Reason::NotSupported).and_then(|share| Percent::new(single(share)))
     }
 
-    /// One of the flows the hardware measured, in MiB a second.
+    /// Returns one of the hardware's throughput values, sent in MiB per second.
     fn flow(given: Raw<[Raw<f64>; 4]>, place: usize) -> Reading<Bytes> {
         let Raw::Value(list) = given else { return Reading::default() };
         let given = list.get(place).copied().unwrap_or_default();
         given.reading(Reason::NotSupported).and_then(|mib| {
-            // A link of a terabyte a second is not made yet.
+            // No link is that fast (1e9 MiB/s): the value is invalid.
             let is_sane = (0.0..1e9).contains(&mib);
             is_sane.then(|| Bytes(single_mib(mib)))
         })
     }
 
-    /// Two small numbers that mean something only together.
+    /// Returns two numbers that are meaningful only together.
     fn pair(&self, given: [Raw<u64>; 2], keys: [&str; 2]) -> Reading<(u8, u8)> {
         let [first, second] = given;
         let [first_key, second_key] = keys;
@@ -121,7 +121,6 @@ impl DeviceDecoder<'_> {
     }
 }
 
-/// Decodes one device.
 pub(super) fn device(sent: &body::Device, names: &mut NameInterner) -> Device {
     let device = DeviceDecoder(sent);
     let name = |given: &Option<String>| text(given.as_deref(), MAX_NAME_LENGTH);
@@ -172,7 +171,7 @@ fn text(given: Option<&str>, limit: usize) -> Reading<Arc<str>> {
     given.map_or_else(Reading::default, |text| Reading::Known(sanitize_shared(text, limit)))
 }
 
-/// Holds once what a device has in common with the one before it: the devices of a node are mostly alike.
+/// Shares equal values of consecutive devices in memory: the devices of a node are mostly alike.
 pub(super) fn share_common(list: &mut [Device]) {
     let mut rest = list.iter_mut();
     let Some(mut before) = rest.next() else { return };
@@ -336,7 +335,7 @@ fn device_fault(word: &str) -> DeviceFault {
     }
 }
 
-/// Decodes who uses the devices; a use that names no device is of the one before.
+/// Decodes the processes of devices; an entry without a device belongs to the previous one's.
 pub(super) fn uses(sent: &[body::Use], names: &mut NameInterner) -> Vec<DeviceUse> {
     let mut device: Option<Arc<str>> = None;
     let mut list = Vec::with_capacity(sent.len().min(MAX_USES));
@@ -391,7 +390,7 @@ mod tests {
         };
         let shared: Vec<_> = list.iter().zip(&list[1..]).map(is_shared).collect();
         assert_eq!(shared, [[true, true], [true, false], [false, true]]);
-        // A newer sample that says the same leaves it so.
+        // An equal newer sample keeps them shared.
         let before = list[0].statics.clone().unwrap();
         list[0].update_from(made("H100", 0));
         assert!(Arc::ptr_eq(&before, list[0].statics.as_ref().unwrap()));
@@ -440,7 +439,7 @@ mod tests {
         assert_eq!(device.temperature, Reading::Unknown(Reason::Malformed));
         assert_eq!(device.sm_clock, Reading::Unknown(Reason::Malformed));
         assert_eq!(device.mig, Reading::Unknown(Reason::Malformed));
-        // A driver may want a fan to be faster than it can be.
+        // A driver may request a fan speed above 100 %.
         assert_eq!(device.fan.get().map(FanSpeed::get), Some(140.0));
         let links = device.details.unwrap().links.clone().into_known().unwrap();
         let link = |sent, received| LinkCounters { sent, received };

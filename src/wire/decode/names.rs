@@ -1,4 +1,4 @@
-//! Interns names that come again with every sample, such as those of devices and interfaces.
+//! Interns names that are repeated in every sample, such as those of devices and interfaces.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ pub(super) struct NameInterner {
 }
 
 impl NameInterner {
-    /// Returns the clean text of a name, at most `limit` letters of it.
+    /// Returns the sanitized name, at most `limit` characters long.
     pub(super) fn intern(&mut self, name: &str, limit: usize) -> Arc<str> {
         if name.len() > limit {
             return sanitize_shared(name, limit);
@@ -32,7 +32,7 @@ impl NameInterner {
             return interned;
         }
         let clean = sanitize_shared(name, limit);
-        // What had to be cleaned is never found again.
+        // Only names that needed no sanitizing can be found by their raw text again.
         if *clean == *name {
             if self.interned.len() >= MAX_NAMES {
                 self.interned.clear();

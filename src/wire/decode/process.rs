@@ -1,4 +1,4 @@
-//! Decodes processes: who they belong to is read out of their control group.
+//! Decodes processes; job, step and container are parsed from the control group's path.
 
 use std::sync::Arc;
 
@@ -8,13 +8,13 @@ use crate::model::{
 };
 use crate::wire::body::{self, Raw, RawText};
 
-/// Longest command line or path.
+/// Maximum length of a command line or path.
 pub(super) const MAX_COMMAND_LENGTH: usize = 512;
-/// Longest name of a user.
+/// Maximum length of a user name.
 pub(super) const MAX_USER_LENGTH: usize = 64;
-/// Most processes above one.
+/// Maximum number of ancestors of a process.
 const MAX_PARENTS: usize = 32;
-/// How much of a container's id is enough to tell it from others.
+/// Characters of a container id that are kept; enough to distinguish containers.
 const SHORT_ID: usize = 12;
 
 pub(super) fn process(sent: &body::Process) -> ProcessReading {
@@ -96,13 +96,13 @@ fn ancestor((pid, start, name): &(u32, u64, String)) -> Ancestor {
     Ancestor { key, name: sanitize_shared(name, MAX_USER_LENGTH) }
 }
 
-/// Returns the job of a control group, by whichever name that has for it.
+/// Returns the job id in a control group's path, in whichever form the path has it.
 pub fn job_of_group(cgroup: Option<&str>) -> Option<JobId> {
     let place = place(cgroup);
     place.job.or_else(|| JobId::new(&place.sluid?))
 }
 
-/// What a control group tells: job, step and container.
+/// Returns job, step and container from a control group's path.
 fn place(cgroup: Option<&str>) -> ProcessStatics {
     let mut statics = ProcessStatics::default();
     let Some(cgroup) = cgroup else { return statics };
@@ -111,9 +111,10 @@ fn place(cgroup: Option<&str>) -> ProcessStatics {
     statics
 }
 
-/// Reads `/slurm/uid_1000/job_8421/step_0/task_0`, or `/slurm_node/…` where several daemons share a machine
-/// (version 1 of control groups), `…/slurmstepd.scope/job_8421/step_batch/user/task_0` or
-/// `…/node_slurmstepd.scope/…` (version 2), and `…/slurmstepd.scope/sFMSM7Y1PA2900/step_0/…` (Slurm 26.05).
+/// Parses the Slurm part of a path. Version 1 of control groups has `/slurm/uid_1000/job_8421/step_0/task_0`,
+/// or `/slurm_node/…` with several slurmd per machine; version 2 has
+/// `…/slurmstepd.scope/job_8421/step_batch/user/task_0` or `…/node_slurmstepd.scope/…`, and since Slurm 26.05
+/// `…/slurmstepd.scope/sFMSM7Y1PA2900/step_0/…`.
 fn slurm(cgroup: &str, statics: &mut ProcessStatics) {
     let mut parts = cgroup.split('/').filter(|part| !part.is_empty()).skip_while(|part| {
         !(part.ends_with("slurmstepd.scope") || *part == "slurm" || part.starts_with("slurm_"))
@@ -131,7 +132,7 @@ fn slurm(cgroup: &str, statics: &mut ProcessStatics) {
     statics.step = parts.next().and_then(|part| part.strip_prefix("step_")).and_then(step_word);
 }
 
-/// An `s` and 13 digits to the base of 32.
+/// Returns true if a path component is a SLUID: `s` and 13 digits in base 32.
 fn is_sluid(part: &str) -> bool {
     part.len() == 14
         && part.strip_prefix('s').is_some_and(|digits| {
@@ -139,7 +140,7 @@ fn is_sluid(part: &str) -> bool {
         })
 }
 
-/// A step's name; the environment gives some by number.
+/// Returns a step's name; the environment has numbers for some of them.
 fn step_word(step: &str) -> Option<Arc<str>> {
     match step {
         "4294967291" | "-5" => Some("batch".into()),
@@ -149,7 +150,7 @@ fn step_word(step: &str) -> Option<Arc<str>> {
     }
 }
 
-/// The innermost container of a path, and the pod around it.
+/// Returns the innermost container of a path, with its pod.
 fn container(cgroup: &str) -> Option<Container> {
     let parts: Vec<&str> = cgroup.split(['/', ':']).filter(|part| !part.is_empty()).collect();
     let pod = parts.iter().rev().find_map(|part| pod(part));
@@ -169,7 +170,7 @@ fn container(cgroup: &str) -> Option<Container> {
     }
 }
 
-/// A part that says what made it, such as `docker-<id>.scope`.
+/// Parses a component with a prefix of the container runtime, such as `docker-<id>.scope`.
 fn named(part: &str) -> Option<(ContainerKind, &str)> {
     const HEADS: [(&str, ContainerKind); 7] = [
         ("cri-containerd-", ContainerKind::Containerd),
@@ -187,7 +188,7 @@ fn named(part: &str) -> Option<(ContainerKind, &str)> {
     (is_name || is_id(id)).then_some((kind, id))
 }
 
-/// A part that is an id, or a name, by where it stands: `/docker/<id>`, `/lxc/<name>`.
+/// Parses a component that is only an id or name, by its parent: `/docker/<id>`, `/lxc/<name>`.
 fn bare<'a>(
     part: &'a str,
     above: Option<&str>,
@@ -205,7 +206,7 @@ fn is_id(part: &str) -> bool {
     (SHORT_ID..=64).contains(&part.len()) && part.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// The pod's UID in `pod<uid>` or `kubepods-burstable-pod<uid with _>.slice`.
+/// Returns the pod's UID from `pod<uid>` or `kubepods-burstable-pod<uid with _>.slice`.
 fn pod(part: &str) -> Option<Arc<str>> {
     let part = part.strip_suffix(".slice").unwrap_or(part);
     let uid = match part.strip_prefix("pod") {
@@ -218,7 +219,7 @@ fn pod(part: &str) -> Option<Arc<str>> {
     is_uid.then(|| uid.into())
 }
 
-/// The first digits of an id; a name as systemd escapes it.
+/// Returns the first characters of an id, or a name without systemd's escapes.
 fn short(id: &str) -> Arc<str> {
     if is_id(id) {
         return id.get(..SHORT_ID).unwrap_or(id).into();

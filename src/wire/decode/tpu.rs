@@ -1,4 +1,4 @@
-//! Decodes what only TPU chips tell.
+//! Decodes the values that only TPU chips have.
 
 use std::sync::Arc;
 
@@ -7,12 +7,12 @@ use crate::wire::body::{self, Raw};
 use crate::wire::decode::device::DeviceDecoder;
 use crate::wire::decode::single;
 
-/// Most cores of one chip.
+/// Maximum number of cores per chip.
 const MAX_CORES: usize = 16;
-/// Longest text of a runtime.
+/// Maximum length of a text from the runtime.
 const MAX_TEXT_LENGTH: usize = 200;
 
-/// Decodes a chip's own values; `None` where nothing of them was sent.
+/// Decodes the values of a TPU chip; `None` if none was sent.
 pub(super) fn tpu(device: &DeviceDecoder<'_>) -> Option<Arc<TpuDetails>> {
     let sent = device.0.tpu.as_ref()?;
     let text = |text: &Option<String>, key| match text {
