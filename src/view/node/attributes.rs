@@ -41,7 +41,7 @@ impl Attribute {
         Self { title, label, width, read }
     }
 
-    /// Returns true if any device of the node reports the attribute or has not been sampled yet.
+    /// Returns true if any device of the node reports the attribute, or will after its second sample.
     pub(super) fn is_available(&self, node: &Node, units: Units) -> bool {
         node.devices.iter().any(|device| {
             let text = (self.read)(AttributeContext { node, device, units });

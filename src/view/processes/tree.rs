@@ -272,7 +272,7 @@ fn branches(tree: &ProcessTree, cpu: impl Fn(&TreeProcess) -> Option<f32>) -> Ve
     }
     let mut all = Vec::with_capacity(tree.processes.len());
     let mut seen = BTreeSet::new();
-    // In a cycle of parents no process is a root, so every process is tried as one after the roots.
+    // In a cycle of parents no process is a root, so all processes are tried after the roots.
     let tops = roots.into_iter().chain(0..tree.processes.len());
     for top in tops {
         walk(tree, top, &mut below, &mut seen, |process, prefix| {
