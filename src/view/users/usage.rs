@@ -46,7 +46,7 @@ pub(crate) struct UserUsage {
     pub(crate) devices: usize,
     /// Devices of these that are busy.
     pub(crate) busy: usize,
-    /// Devices of these that are idle.
+    /// Devices of these that are idle-held.
     pub(crate) idle: usize,
     /// Device memory of the user's processes; `None` when no driver reports it.
     pub(crate) memory: Option<Bytes>,
