@@ -1,7 +1,8 @@
-//! Settings: what can be set, where each is set, and which of several wins.
+//! Settings: their table, their sources, and which source wins.
 //!
-//! One table says it all; options, environment, files, setup pages and the reference are made from it.
-//! Knows neither the command line's parser nor a terminal: what is typed comes as text.
+//! Command-line options, environment variables, files, setup pages and the reference are all generated from
+//! the table. Independent of the command-line parser and of the terminal: values from the command line arrive
+//! as text.
 
 pub use file::{ConfigFile, MAX_BYTES, Problem};
 pub use kind::{Check, ChoiceValue, Kind, Value};

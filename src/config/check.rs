@@ -1,8 +1,8 @@
-//! What words of settings may be made of.
+//! Validators for the text of settings.
 
 use crate::view::node::ChartMetric;
 
-/// Any words.
+/// Accepts any text.
 pub(super) fn any(text: &str) -> Result<(), &'static str> {
     if text.chars().any(char::is_control) {
         return Err("control characters are not allowed");
@@ -10,7 +10,7 @@ pub(super) fn any(text: &str) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// Names of users, partitions, accounts.
+/// Accepts names of users, partitions and accounts.
 pub(super) fn word(text: &str) -> Result<(), &'static str> {
     if is_name(text) {
         return Ok(());
@@ -18,7 +18,7 @@ pub(super) fn word(text: &str) -> Result<(), &'static str> {
     Err("names consist of letters, digits and . _ - and do not start with -")
 }
 
-/// A login name.
+/// Accepts login names.
 pub(super) fn login(text: &str) -> Result<(), &'static str> {
     if is_name(text) {
         return Ok(());
@@ -26,7 +26,7 @@ pub(super) fn login(text: &str) -> Result<(), &'static str> {
     Err("a login name consists of letters, digits and . _ - and does not start with -")
 }
 
-/// A process id.
+/// Accepts process ids.
 pub(super) fn pid(text: &str) -> Result<(), &'static str> {
     if text.parse::<u32>().is_ok_and(|pid| pid > 0) {
         return Ok(());
@@ -34,7 +34,7 @@ pub(super) fn pid(text: &str) -> Result<(), &'static str> {
     Err("expected process IDs, such as 4711,4712")
 }
 
-/// The index of a device.
+/// Accepts indices of devices.
 pub(super) fn device(text: &str) -> Result<(), &'static str> {
     if (1..=4).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit()) {
         return Ok(());
@@ -42,7 +42,7 @@ pub(super) fn device(text: &str) -> Result<(), &'static str> {
     Err("expected device indices, such as 0,2; for UUIDs set CUDA_VISIBLE_DEVICES and use -ov")
 }
 
-/// A metric that can be charted.
+/// Accepts metrics that can be charted.
 pub(super) fn metric(text: &str) -> Result<(), &'static str> {
     if ChartMetric::from_name(text).is_some() {
         return Ok(());

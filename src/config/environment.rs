@@ -1,15 +1,15 @@
-//! What the environment says: `GTOP_*`, and where that is silent what others go by.
+//! Reads settings from the environment: `GTOP_*` first, then the variables of other programs.
 
 use super::file::Problem;
 use super::kind::Value;
 use super::setting::{EnvAlias, EnvMapping, Setting};
 use super::table::SETTINGS;
 
-/// What was found: the setting, its value, and the variable.
+/// A setting, its value, and the variable it comes from.
 type EnvValue = (&'static str, Value, String);
 
-/// Reads every variable there is for a setting. Ours are told when they are wrong; others' are
-/// passed over, as their own programs do.
+/// Reads the variables of all settings. An invalid `GTOP_*` variable is an error; an invalid one of another
+/// program is ignored, as that program does.
 pub(super) fn read(
     variable: impl Fn(&str) -> Option<String>,
 ) -> (Vec<EnvValue>, Vec<Problem>, Vec<Problem>) {

@@ -1,4 +1,4 @@
-//! `config.toml` and `setup.toml`: reading them, and saying exactly what is wrong.
+//! Parses `config.toml` and `setup.toml`, and reports errors with their line.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,15 +12,15 @@ use crate::nodeset;
 use crate::tui::Keymap;
 use crate::view::{Key, nearest};
 
-/// A file of settings may have so many bytes.
+/// Maximum size of a configuration file.
 pub const MAX_BYTES: u64 = 256 * 1024;
-/// At most so many mistakes are told.
+/// Maximum number of reported errors.
 const MAX_PROBLEMS: usize = 50;
 
-/// Something wrong with a file or a variable.
+/// An error or a hint about a file or a variable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// The file and its line, or the variable.
+    /// File and line, or the variable.
     place: String,
     text: String,
 }
@@ -36,37 +36,37 @@ impl Problem {
         Self { place: name.to_owned(), text: format!("{why}; ignored") }
     }
 
-    /// Says what an old name is called today.
+    /// Returns a hint that a name has been replaced.
     pub fn renamed(place: &str, old: &str, new: &str) -> Self {
         Self { place: place.to_owned(), text: format!("{old} is now called {new}") }
     }
 
-    /// Says that a file cannot be read.
+    /// Returns an error for a file that cannot be read.
     pub fn of_file(name: &str, why: impl fmt::Display) -> Self {
         Self { place: name.to_owned(), text: why.to_string() }
     }
 }
 
-/// What stands in a file.
+/// The content of a configuration file.
 #[derive(Clone, Debug, Default)]
 pub struct ConfigFile {
-    /// Its name.
+    /// File name for messages.
     pub name: String,
-    /// Settings, with their lines.
+    /// Settings, each with its line.
     pub values: BTreeMap<&'static str, (usize, Value)>,
-    /// Groups of nodes: names and node sets.
+    /// `[groups]`: node sets by group name.
     pub groups: BTreeMap<String, String>,
-    /// Keys, with those that nobody bound anew.
+    /// `[keys]` on top of the default key bindings.
     pub keys: Keymap,
     /// Errors; a file with any is ignored as a whole.
     pub problems: Vec<Problem>,
-    /// What this version of gtop ignores in `setup.toml`, and old names that are still read.
+    /// Hints: entries of `setup.toml` that are ignored, and old names.
     pub notes: Vec<Problem>,
-    /// Entries of `setup.toml` that this version does not know, as TOML. Another version wrote them.
+    /// Entries of `setup.toml` that only another version knows, as TOML.
     pub unknown: BTreeMap<String, String>,
 }
 
-/// Reads a file of settings; `setup.toml` holds nothing else.
+/// Parses a configuration file; `setup.toml` has no `[keys]` and no `[groups]`.
 pub(super) fn read_text(name: &str, text: &str, is_setup: bool) -> ConfigFile {
     let mut parser =
         FileParser { text, file: ConfigFile { name: name.to_owned(), ..ConfigFile::default() } };
@@ -111,7 +111,7 @@ impl FileParser<'_> {
     }
 
     fn read_table(&mut self, table: &DeTable<'_>, is_setup: bool) {
-        // In the order of the file: a table of the library stands in that of its names.
+        // In the order of the file; the parser sorts by name.
         let mut rows: Vec<_> = table.iter().collect();
         rows.sort_unstable_by_key(|(key, _)| key.span().start);
         for (key, item) in rows {
@@ -128,8 +128,8 @@ impl FileParser<'_> {
         }
     }
 
-    /// Reads a setting. In `setup.toml`, which gtops of several versions share in one home directory, an
-    /// unknown one is kept and ignored; anywhere else it is an error.
+    /// Reads a setting. An unknown one is an error, except in `setup.toml`, which several versions of gtop
+    /// may share in one home directory: there it is kept and ignored.
     fn read_setting(
         &mut self,
         key: &Spanned<DeString<'_>>,
@@ -173,7 +173,7 @@ impl FileParser<'_> {
         }
     }
 
-    /// Reads `[keys]`: names and a key, or several; a name with a dot is a table of the library.
+    /// Reads `[keys]`: an action and one key or a list of keys. TOML makes a name with a dot a nested table.
     fn read_keys(&mut self, table: &DeTable<'_>) {
         let mut rows = Vec::new();
         for (key, item) in table {
@@ -211,7 +211,7 @@ impl FileParser<'_> {
         self.file.keys.bind(name, keys).map_err(|why| why.to_string())
     }
 
-    /// Reads `[groups]`: a name and a node set, or several.
+    /// Reads `[groups]`: a name and one node set or a list of node sets.
     fn read_groups(&mut self, table: &DeTable<'_>) {
         for (key, item) in table {
             let (name, at): (&str, _) = (key.get_ref(), key.span().start);
@@ -226,7 +226,7 @@ impl FileParser<'_> {
                 continue;
             };
             let set = texts.join(",");
-            // A group of groups is looked up when it is asked for.
+            // References to groups are resolved when the group is used.
             let judged = if set.contains('@') { Ok(Vec::new()) } else { nodeset::expand(&set) };
             match judged {
                 Ok(_) => drop(self.file.groups.insert(name.to_owned(), set)),
@@ -236,8 +236,8 @@ impl FileParser<'_> {
     }
 }
 
-/// Passes a value on unless it is of nodes and no set of them; groups and logins are looked at when
-/// nodes are asked for.
+/// Rejects malformed node sets of `hosts` and `exclude`. Sets with groups or logins are checked when they are
+/// used.
 fn check_node_set(name: &str, value: Value) -> Result<Value, String> {
     if let ("hosts" | "exclude", Value::List(all)) = (name, &value) {
         let set = all.join(",");
@@ -248,7 +248,7 @@ fn check_node_set(name: &str, value: Value) -> Result<Value, String> {
     Ok(value)
 }
 
-/// Returns a word, or several.
+/// Returns a string, or a list of strings.
 fn strings<'a>(item: &'a DeValue<'_>) -> Option<Vec<&'a str>> {
     if let Some(text) = item.as_str() {
         return Some(vec![text]);
@@ -256,7 +256,7 @@ fn strings<'a>(item: &'a DeValue<'_>) -> Option<Vec<&'a str>> {
     item.as_array()?.iter().map(|item| item.get_ref().as_str()).collect()
 }
 
-/// Writes a value as TOML, on one line.
+/// Formats a value as TOML on one line.
 fn toml_text(value: &DeValue<'_>) -> String {
     match value {
         DeValue::String(text) => toml_string(text),
@@ -278,7 +278,7 @@ fn toml_text(value: &DeValue<'_>) -> String {
     }
 }
 
-/// Returns a text of a file as it may be shown.
+/// Removes control characters from a text of a file, and truncates it, for messages.
 fn cleaned(text: &str) -> String {
     crate::model::clean(text, 60)
 }

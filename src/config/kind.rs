@@ -1,4 +1,4 @@
-//! What settings take, and how it is read and written.
+//! The types of settings: how values are parsed and printed.
 
 use std::fmt::{self, Write as _};
 use std::time::Duration;
@@ -9,39 +9,34 @@ use crate::fields::current_aliases;
 use crate::model::{clean, is_unprintable};
 use crate::view::{ColumnSpec, nearest};
 
-/// Says what is wrong with a word.
+/// Validates a text; returns what is wrong with it.
 pub type Check = fn(&str) -> Result<(), &'static str>;
 
-/// Longest text of a setting.
+/// Maximum length of a text value.
 const MAX_TEXT_BYTES: usize = 4096;
-/// Most entries of a list.
+/// Maximum number of entries of a list.
 const MAX_ENTRIES: usize = 1024;
 
-/// A word that may be chosen.
+/// A possible value of a choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChoiceValue {
-    /// How it is written.
     pub name: &'static str,
-    /// What it means.
     pub help: &'static str,
-    /// Another spelling; empty for none.
     pub alias: &'static str,
-    /// Its name in earlier versions; empty for none.
+    /// Its name in earlier versions, still accepted; empty for none.
     pub former: &'static str,
 }
 
-/// Makes a word.
 pub(super) const fn choice(name: &'static str, help: &'static str) -> ChoiceValue {
     ChoiceValue { name, help, alias: "", former: "" }
 }
 
 impl ChoiceValue {
-    /// Lets it be written in another way too.
     pub(super) const fn or(self, alias: &'static str) -> Self {
         Self { alias, ..self }
     }
 
-    /// Sets the name it had in earlier versions, which is still read.
+    /// Sets the name in earlier versions, which is still accepted.
     pub(super) const fn formerly(self, former: &'static str) -> Self {
         Self { former, ..self }
     }
@@ -51,60 +46,50 @@ impl ChoiceValue {
     }
 }
 
-/// What a setting takes.
+/// The type of a setting.
 #[derive(Clone, Copy, Debug)]
 pub enum Kind {
-    /// Yes or no.
     Switch,
-    /// One of some words.
+    /// One of a fixed list of words.
     Choice(&'static [ChoiceValue]),
-    /// Seconds, within limits.
+    /// A duration in seconds.
     Seconds {
-        /// The least.
         min: f64,
-        /// The most.
         max: f64,
     },
-    /// A whole number, within limits.
+    /// A whole number.
     Count {
-        /// The least.
         min: u32,
-        /// The most.
         max: u32,
     },
-    /// Two shares in percent, the smaller first, each 1 to 99.
+    /// Two percentages, the smaller first, each 1 to 99.
     PercentPair,
-    /// Some text.
+    /// A text.
     Text(Check),
-    /// Several texts.
+    /// A list of texts.
     List(Check),
-    /// A few different texts, in their order: at least one, at most so many.
+    /// Distinct texts in a given order: at least one, at most this many.
     DistinctList(Check, usize),
-    /// Several columns of a table, from left to right; none for as many as there is room for.
+    /// Columns of a table, from left to right; an empty list shows as many as fit.
     Columns(&'static [ColumnSpec]),
 }
 
-/// What a setting is set to.
+/// The value of a setting.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    /// Yes or no.
     Switch(bool),
-    /// One of some words.
     Choice(&'static str),
-    /// A span.
     Seconds(Duration),
-    /// A whole number.
     Count(u32),
-    /// Two shares in percent.
+    /// Two percentages, the smaller first.
     PercentPair(u8, u8),
-    /// Some text; empty for none.
+    /// A text; empty for none.
     Text(String),
-    /// Several texts.
     List(Vec<String>),
 }
 
 impl Kind {
-    /// Reads it as it is typed, or stands in the environment: lists with commas.
+    /// Parses a value from the command line or the environment; lists are separated by commas.
     pub fn parse(self, text: &str) -> Result<Value, String> {
         match self {
             Self::Switch => match text.to_ascii_lowercase().as_str() {
@@ -125,7 +110,7 @@ impl Kind {
                 let two = text.split([',', ' ']).filter(|part| !part.is_empty());
                 check_percent_pair(&two.map(|part| part.parse().ok()).collect::<Vec<_>>())
             }
-            // Nothing is what it is when nobody says anything.
+            // An empty text is a valid value and means none.
             Self::Text(_) if text.is_empty() => Ok(Value::Text(String::new())),
             Self::Text(check) => check_text(check, text).map(|()| Value::Text(text.to_owned())),
             Self::List(check) => check_list(check, split_commas(text)),
@@ -137,7 +122,7 @@ impl Kind {
         }
     }
 
-    /// Reads it as it stands in a file.
+    /// Parses a value from a file.
     pub(super) fn parse_toml(self, item: &DeValue<'_>) -> Result<Value, String> {
         let number = || {
             let whole = item.as_integer().map(ToString::to_string);
@@ -176,7 +161,7 @@ impl Kind {
         }
     }
 
-    /// Returns those of some words that are names of an earlier version, each with that of today.
+    /// Returns those of the words that are names of earlier versions, each with its current name.
     pub fn renamed<'a>(self, words: &[&'a str]) -> Vec<(&'a str, &'static str)> {
         let current = |word: &'a str| -> Option<(&'a str, &'static str)> {
             let new = match self {
@@ -204,7 +189,7 @@ impl Kind {
         words.iter().filter_map(|word| current(word)).collect()
     }
 
-    /// Judges one of possibly several words that were typed.
+    /// Validates one entry of a list.
     pub fn check_item(self, word: &str) -> Result<(), String> {
         match self {
             Self::PercentPair => {
@@ -266,7 +251,7 @@ fn check_text(check: Check, text: &str) -> Result<(), String> {
     check(text).map_err(str::to_owned)
 }
 
-/// Judges columns by their names.
+/// Validates column names.
 fn check_columns(headings: &[ColumnSpec], all: Vec<String>) -> Result<Value, String> {
     let names = || headings.iter().map(|heading| heading.name);
     let all: Vec<_> = all.into_iter().map(|own| current(own, names)).collect();
@@ -285,7 +270,7 @@ fn check_columns(headings: &[ColumnSpec], all: Vec<String>) -> Result<Value, Str
     Ok(Value::List(all))
 }
 
-/// Returns today's name of a column that an earlier version called otherwise; any other word as it is.
+/// Returns the current name of a column given by an earlier one; any other word unchanged.
 fn current<'a, N: Iterator<Item = &'a str>>(word: String, names: impl Fn() -> N) -> String {
     if names().any(|name| name == word) {
         return word;
@@ -297,13 +282,13 @@ fn current<'a, N: Iterator<Item = &'a str>>(word: String, names: impl Fn() -> N)
     }
 }
 
-/// Returns what is written with commas.
+/// Splits a list separated by commas.
 fn split_commas(text: &str) -> Vec<String> {
     let all = text.split(',').map(str::trim).filter(|part| !part.is_empty());
     all.map(str::to_owned).collect()
 }
 
-/// Returns what a file lists.
+/// Returns the entries of a TOML list, or a single entry.
 fn toml_list(item: &DeValue<'_>) -> Result<Vec<String>, String> {
     let wrong = || "expected a list such as [\"a\", \"b\"]".to_owned();
     if let Some(text) = item.as_str() {
@@ -340,7 +325,7 @@ fn check_list(check: Check, all: Vec<String>) -> Result<Value, String> {
 }
 
 impl fmt::Display for Value {
-    /// Writes it as it is typed.
+    /// Formats the value as on the command line.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Switch(is_on) => write!(f, "{is_on}"),
@@ -355,7 +340,7 @@ impl fmt::Display for Value {
 }
 
 impl Value {
-    /// Writes it as it stands in a file.
+    /// Formats the value as TOML.
     pub fn to_toml(&self) -> String {
         match self {
             Self::Switch(_) | Self::Seconds(_) | Self::Count(_) => self.to_string(),
@@ -370,7 +355,7 @@ impl Value {
     }
 }
 
-/// Writes a string of TOML.
+/// Formats a TOML string.
 pub(super) fn toml_string(text: &str) -> String {
     let mut written = String::from("\"");
     for letter in text.chars() {

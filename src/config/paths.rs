@@ -1,4 +1,4 @@
-//! Where files of settings stand, and how they come there. Nothing is written anywhere else.
+//! Paths of the configuration files; reads, creates and saves them.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _};
@@ -8,41 +8,40 @@ use crate::storage::{self, NewFile, WriteError, user_dirs};
 
 use super::file::{ConfigFile, MAX_BYTES, Problem, read_text};
 
-/// The folder of gtop's settings, as the XDG base directories have it, or that of a file somebody named.
+/// The configuration folder: `gtop` in `$XDG_CONFIG_HOME`, or the folder of the file given with `--config` or
+/// `GTOP_CONFIG`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigPaths {
     folder: PathBuf,
-    /// What stands for `config.toml`, where somebody named it.
+    /// The file given with `--config` or `GTOP_CONFIG`, used in place of `config.toml`.
     named: Option<PathBuf>,
 }
 
-/// What gtop writes by itself.
+/// The file that gtop itself writes.
 const SETUP_FILE: &str = "setup.toml";
 
-/// How it makes files of settings.
+/// Permissions of new configuration files and folders.
 const NEW_FILE: NewFile = NewFile { mode: 0o644, folder_mode: 0o755 };
 
-/// Why a file was not written.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
-    /// It is there already.
+    /// The file exists already.
     #[error("{0} already exists and is not overwritten; gtop config check checks it")]
     Exists(String),
-    /// It is to be read as what somebody wrote, and gtop writes it.
+    /// `setup.toml` was given as the configuration file; gtop overwrites it.
     #[error("{0} is written by gtop (F12); name another file")]
     IsSetupFile(String),
-    /// It cannot be written.
     #[error(transparent)]
     Write(#[from] WriteError),
 }
 
 impl ConfigPaths {
-    /// Finds the folder; None without a home.
+    /// Returns the default folder; `None` without a home directory.
     pub fn of_this_user() -> Option<Self> {
         Some(Self { folder: user_dirs::config()?.join("gtop"), named: None })
     }
 
-    /// Takes a file that somebody named for `config.toml`; `setup.toml` stands beside it.
+    /// Uses a given file as `config.toml`; `setup.toml` is in the same folder.
     pub fn at(file: PathBuf) -> Result<Self, FileError> {
         if file.file_name().is_none_or(|name| name == SETUP_FILE) {
             return Err(FileError::IsSetupFile(file.display().to_string()));
@@ -51,7 +50,7 @@ impl ConfigPaths {
         Ok(Self { folder, named: Some(file) })
     }
 
-    /// Reads what stands in `config.toml`, which must be there where somebody named it.
+    /// Reads `config.toml`. If it was given by name, it must exist.
     pub fn read_config(&self) -> ConfigFile {
         let mut written = ConfigFile::read(&self.config(), false);
         if let Some(file) = self.named.as_ref().filter(|file| !file.exists()) {
@@ -61,22 +60,19 @@ impl ConfigPaths {
         written
     }
 
-    /// Reads what stands in `setup.toml`.
     pub fn read_setup(&self) -> ConfigFile {
         ConfigFile::read(&self.setup(), true)
     }
 
-    /// Returns where `config.toml` stands.
     pub fn config(&self) -> PathBuf {
         self.named.clone().unwrap_or_else(|| self.folder.join("config.toml"))
     }
 
-    /// Returns where `setup.toml` stands.
     pub fn setup(&self) -> PathBuf {
         self.folder.join(SETUP_FILE)
     }
 
-    /// Writes a first `config.toml`, never over one that is there.
+    /// Creates `config.toml`; an existing one is an error.
     pub fn create_config(&self, text: &str) -> Result<PathBuf, FileError> {
         let path = self.config();
         if storage::create(&path, text.as_bytes(), NEW_FILE)? {
@@ -85,7 +81,7 @@ impl ConfigPaths {
         Err(FileError::Exists(path.display().to_string()))
     }
 
-    /// Writes `setup.toml` at once or not at all: whoever reads it sees the old one or the new one.
+    /// Saves `setup.toml` atomically: readers see either the old content or the new one.
     pub fn save(&self, text: &str) -> Result<PathBuf, FileError> {
         let path = self.setup();
         storage::write(&path, text.as_bytes(), NEW_FILE)?;
@@ -94,7 +90,7 @@ impl ConfigPaths {
 }
 
 impl ConfigFile {
-    /// Reads a file; one that is not there says nothing.
+    /// Reads a file; a missing one is empty.
     pub fn read(path: &Path, is_setup: bool) -> Self {
         let name =
             path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
@@ -112,9 +108,9 @@ impl ConfigFile {
     }
 }
 
-/// Reads a whole file, which must be one, and not too long.
+/// Reads a regular file of limited size.
 fn read_bounded(path: &Path) -> io::Result<String> {
-    // A pipe would be waited for without end.
+    // Opening a pipe would block.
     let metadata = fs::metadata(path)?;
     if !metadata.is_file() {
         return Err(io::Error::other("not a regular file"));
@@ -160,7 +156,7 @@ mod tests {
         assert!(matches!(places.create_config("b"), Err(FileError::Exists(_))));
         assert_eq!(fs::read_to_string(&path).unwrap(), "a");
         fs::remove_file(&path).unwrap();
-        // Nor is what a link leads to, even when that is not there.
+        // A dangling link is not overwritten either.
         std::os::unix::fs::symlink("/nowhere/config.toml", &path).unwrap();
         assert!(matches!(places.create_config("b"), Err(FileError::Exists(_))));
     }
@@ -173,7 +169,7 @@ mod tests {
         assert_eq!(fs::read_to_string(places.setup()).unwrap(), "two");
         let folder = places.setup().parent().unwrap().to_owned();
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
-        // A link stays one.
+        // A link remains a link.
         let real = folder.join("elsewhere.toml");
         fs::rename(places.setup(), &real).unwrap();
         std::os::unix::fs::symlink(&real, places.setup()).unwrap();

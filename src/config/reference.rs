@@ -1,4 +1,5 @@
-//! What is written about settings: a first `config.toml`, `setup.toml`, what holds, the reference.
+//! Generates texts about settings: the initial `config.toml`, `setup.toml`, `gtop config show`, and the
+//! reference in Markdown.
 
 use std::fmt::Write as _;
 
@@ -11,10 +12,10 @@ use crate::tui::Keymap;
 use crate::view::node::ChartMetric;
 use crate::view::{ColumnSpec, SortColumn, aliases, fleet, node, processes, users};
 
-/// Columns a comment may take.
+/// Width of comment lines, in columns.
 const WIDTH: usize = 100;
 
-/// Returns a `config.toml` that says everything and changes nothing.
+/// Returns a `config.toml` with all settings as comments.
 pub fn init_text() -> String {
     let mut text = String::from(
         "# Settings of gtop. Precedence: command line, environment (GTOP_INTERVAL, ...), setup.toml in the\n\
@@ -54,7 +55,7 @@ pub fn init_text() -> String {
     text
 }
 
-/// Returns what stands for a setting that is not set.
+/// Returns an example value for a setting without a default.
 fn example_value(setting: &Setting) -> Value {
     setting.default_value().unwrap_or_else(|| match setting.kind {
         Kind::Switch => Value::Switch(false),
@@ -81,7 +82,7 @@ fn comment(text: &mut String, words: &str) {
     writeln!(text, "{line}").ok();
 }
 
-/// Returns `setup.toml`: what differs, and nothing else.
+/// Returns the content of `setup.toml`: the settings that differ from `config.toml` and the defaults.
 pub fn setup_text(settings: &Settings) -> String {
     let mut text =
         String::from("# Written by gtop (F12): settings that differ from config.toml.\n");
@@ -96,14 +97,14 @@ pub fn setup_text(settings: &Settings) -> String {
     text
 }
 
-/// Returns everything that holds, and where it comes from.
+/// Returns all settings with their values and origins.
 pub fn show_text(settings: &Settings) -> String {
     let mut text = String::new();
     for setting in SETTINGS {
         let value = settings.value(setting.name);
         let row = match value {
             Some(value) => format!("{} = {}", setting.name, value.to_toml()),
-            // Nothing is said of it, and nothing is meant.
+            // Unset and without a default.
             None => format!("#{} =", setting.name),
         };
         writeln!(text, "{row:40} # {}", settings.origin(setting.name)).ok();
@@ -125,7 +126,7 @@ pub fn show_text(settings: &Settings) -> String {
     text
 }
 
-/// Returns the table of settings, in Markdown.
+/// Returns the table of settings in Markdown.
 pub fn table_text() -> String {
     let mut text =
         String::from("| setting | option | description | default |\n|---|---|---|---|\n");
@@ -144,7 +145,7 @@ pub fn table_text() -> String {
     text
 }
 
-/// Returns the tables of metrics and of the columns that join several, in Markdown.
+/// Returns the tables of metrics and of derived columns in Markdown.
 pub fn metrics_text() -> String {
     let mut text = String::new();
     metrics(&mut text, "a device", of_device());
@@ -160,7 +161,7 @@ pub fn metrics_text() -> String {
     text
 }
 
-/// The tables that have columns to choose.
+/// The tables whose columns can be chosen.
 const TABLES: [(&str, &[ColumnSpec]); 4] = [
     ("fleet", &fleet::HEADINGS),
     ("node", &node::HEADINGS),
@@ -196,7 +197,7 @@ fn metrics<S: 'static>(
     text.push('\n');
 }
 
-/// Returns the table of keys, in Markdown.
+/// Returns the table of key bindings in Markdown.
 pub fn keys_text() -> String {
     let mut text = String::from("| keys | action | name in `[keys]` |\n|---|---|---|\n");
     let mut heading = "";
@@ -211,7 +212,7 @@ pub fn keys_text() -> String {
     text
 }
 
-/// Writes a word as code; a bar would end the cell of a table.
+/// Formats a word as inline code; a bar is escaped, because it separates the cells of a table.
 fn code(word: &str) -> String {
     match word {
         "|" => "`\\|`".to_owned(),
@@ -224,7 +225,7 @@ fn cell(text: &str) -> String {
     text.replace('|', "\\|").replace('<', "&lt;")
 }
 
-/// Returns the options of a setting.
+/// Returns the command-line options of a setting.
 fn options(setting: &Setting) -> String {
     let mut all = Vec::new();
     let takes = match (setting.value_name, setting.default_missing_value) {
@@ -234,7 +235,7 @@ fn options(setting: &Setting) -> String {
     };
     let takes =
         if matches!(setting.kind, Kind::PercentPair) { format!("{takes}{takes}") } else { takes };
-    // Hosts are typed as they are; all others have an option, whoever declares it.
+    // Hosts are positional arguments; every other setting has an option.
     if setting.name != "hosts" {
         let short = setting.short.map(|short| format!("-{short} ")).unwrap_or_default();
         let no = if setting.is_on_by_default() { "no-" } else { "" };

@@ -1,93 +1,88 @@
-//! What there is to say of a setting: its names, what it takes, where it stands.
+//! The definition of a setting: names, type, default, help, and where it can be set.
 
 use super::kind::{Kind, Value};
 
-/// Something that can be set.
+/// A setting.
 #[derive(Clone, Copy, Debug)]
 pub struct Setting {
-    /// Its name in files; the option is this behind `--`, the variable this in capitals behind `GTOP_`.
+    /// Name in files. The option is `--NAME`, the variable `GTOP_NAME` in upper case.
     pub name: &'static str,
-    /// Its option of one letter.
+    /// Short option.
     pub short: Option<char>,
-    /// Further names of the option.
+    /// Further long options.
     pub aliases: &'static [&'static str],
-    /// What it takes.
     pub kind: Kind,
-    /// How help calls what it takes.
+    /// Placeholder for the value in help.
     pub value_name: &'static str,
-    /// What it is when nobody says anything; empty for nothing.
+    /// Default as text; empty for none.
     pub default: &'static str,
-    /// What an option without a value means; then values need an equals sign.
+    /// Value of an option given without one; then a value needs an equals sign.
     pub default_missing_value: Option<&'static str>,
-    /// Options that stand for one value.
+    /// Options that set one fixed value.
     pub flags: &'static [Flag],
-    /// What it does.
     pub help: &'static str,
-    /// What `--no-NAME` does, of a switch that is on unless turned off.
+    /// Help of `--no-NAME`, for a switch that is on by default.
     pub off_help: &'static str,
-    /// Under which heading help lists it.
+    /// Heading under which help lists it.
     pub heading: &'static str,
-    /// The setup page it stands on.
+    /// Its page in the setup dialog; `None` if it is not there.
     pub page: Option<&'static str>,
-    /// Values the setup page goes through, where the kind does not tell.
+    /// Values to step through on the setup page, where the type does not define them.
     pub steps: &'static [&'static str],
-    /// Foreign variables that are read where nothing of ours says otherwise.
+    /// Variables of other programs, read if no other source sets a value.
     pub env_aliases: &'static [EnvAlias],
-    /// Its option may stand behind a subcommand.
+    /// The option is accepted after a subcommand too.
     pub is_global: bool,
-    /// The option is made from this table, and not declared with those that belong to it.
+    /// The option is generated from this table; otherwise the command line declares it.
     pub has_option: bool,
-    /// Options that cannot stand beside it.
+    /// Options that exclude it.
     pub conflicts: &'static [&'static str],
 }
 
-/// An option that stands for one value.
+/// An option that sets one fixed value.
 #[derive(Clone, Copy, Debug)]
 pub struct Flag {
-    /// Its name behind `--`.
+    /// Name, without `--`.
     pub name: &'static str,
-    /// Its one letter.
+    /// Short option.
     pub short: Option<char>,
-    /// The value.
+    /// The value it sets.
     pub value: &'static str,
-    /// What it does.
     pub help: &'static str,
 }
 
-/// A variable that is not ours.
+/// A variable of another program.
 #[derive(Clone, Copy, Debug)]
 pub struct EnvAlias {
-    /// Its name.
     pub variable: &'static str,
-    /// How it is read.
     pub mapping: EnvMapping,
 }
 
-/// How a foreign variable is read; what it means not is passed over.
+/// How the value of another program's variable is converted; other values are ignored.
 #[derive(Clone, Copy, Debug)]
 pub enum EnvMapping {
-    /// As our own would be.
+    /// As that of the `GTOP_` variable.
     SameSyntax,
-    /// One of these words in a list with commas means a value.
+    /// A list separated by commas; each of these words stands for a value.
     ListWords(&'static [(&'static str, &'static str)]),
-    /// Set to anything but nothing means a value.
+    /// Any value but an empty one stands for this value.
     IfSet(&'static str),
-    /// Set to anything but nothing and `0` means a value.
+    /// Any value but an empty one or `0` stands for this value.
     IfNotZero(&'static str),
 }
 
 impl Setting {
-    /// Returns the name of its variable.
+    /// Returns the name of the `GTOP_` variable.
     pub fn variable(&self) -> String {
         format!("GTOP_{}", self.name.replace('-', "_").to_uppercase())
     }
 
-    /// Returns what it is when nobody says anything.
+    /// Returns the parsed default; `None` if there is none.
     pub fn default_value(&self) -> Option<Value> {
         if self.default.is_empty() { None } else { self.kind.parse(self.default).ok() }
     }
 
-    /// Says whether it is a switch that is on unless turned off.
+    /// Returns true for a switch that is on by default.
     pub fn is_on_by_default(&self) -> bool {
         self.default_value() == Some(Value::Switch(true))
     }

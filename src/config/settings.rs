@@ -1,4 +1,4 @@
-//! Which of several sources wins: option, then environment, `setup.toml`, `config.toml`, default.
+//! Merges the sources of settings. Precedence: option, environment, `setup.toml`, `config.toml`, default.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -10,70 +10,63 @@ use super::setting::Setting;
 use super::table::{SETTINGS, setting};
 use crate::tui::Keymap;
 
-/// Where a value comes from; the later wins.
+/// The source of a value, in ascending precedence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Layer {
-    /// The table.
+    /// The default in the table.
     Default,
-    /// `config.toml`.
     ConfigFile,
-    /// `setup.toml`.
     SetupFile,
-    /// A variable.
     Environment,
-    /// An option.
     CommandLine,
-    /// The setup pages, just now.
+    /// A change in the setup dialog since the start.
     Changed,
 }
 
-/// What was found in one place.
+/// A value from one source.
 #[derive(Clone, Debug, PartialEq)]
 struct Candidate {
     layer: Layer,
     value: Value,
-    /// The place in words, such as `config.toml:3`.
+    /// File and line, variable or other origin, such as `config.toml:3`.
     place: String,
 }
 
-/// Everything that was said about settings.
+/// All sources except the environment.
 #[derive(Clone, Debug, Default)]
 pub struct Sources {
-    /// What `config.toml` says.
     pub file: ConfigFile,
-    /// What `setup.toml` says.
     pub setup: ConfigFile,
-    /// What was typed.
+    /// Values from the command line.
     pub args: BTreeMap<&'static str, Value>,
-    /// Old names on the command line.
+    /// Hints about old names on the command line.
     pub arg_hints: Vec<Problem>,
 }
 
-/// All settings as they are.
+/// The merged settings.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
-    /// Of each setting what was found, the winner last.
+    /// Candidates by setting, in ascending precedence: the last one wins.
     found: BTreeMap<&'static str, Vec<Candidate>>,
-    /// Groups of nodes.
+    /// Node sets by group name.
     pub groups: BTreeMap<String, String>,
-    /// Which keys do what.
     pub keys: Keymap,
-    /// What is wrong with files and variables, which then do not count.
+    /// Errors in files and variables; these are ignored.
     pub problems: Vec<Problem>,
-    /// Old names that were used and are still read, with those of today.
+    /// Hints about old names that are still accepted.
     pub hints: Vec<Problem>,
-    /// What `setup.toml` has that this version ignores.
+    /// Entries of `setup.toml` that are ignored.
     pub notes: Vec<Problem>,
-    /// Entries of `setup.toml` that this version does not know, as TOML; saving keeps them.
+    /// Entries of `setup.toml` that only another version knows, as TOML; saving keeps them.
     unknown: BTreeMap<String, String>,
-    /// Settings whose changes are not written down.
+    /// Settings whose changes are never saved.
     unsaved: BTreeSet<&'static str>,
 }
 
 impl Settings {
-    /// Puts together what was said; `variable` returns that of the environment.
+    /// Merges the sources; `variable` reads an environment variable.
     ///
-    /// A file with a mistake does not count at all: half of it could be worse than nothing.
+    /// A file with an error is ignored as a whole, because half of its settings could be worse than none.
     pub fn merge(sources: Sources, variable: impl Fn(&str) -> Option<String>) -> Self {
         let mut settings = Self::default();
         for (layer, written) in
@@ -122,7 +115,7 @@ impl Settings {
         found.sort_by_key(|one| one.layer);
     }
 
-    /// Changes a setting while gtop runs. What is wrong with the text is said.
+    /// Changes a setting while gtop runs. Returns an error if the text is invalid.
     pub fn change(&mut self, name: &str, text: &str) -> Result<(), String> {
         let Some(setting) = setting(name) else { return Err(format!("unknown setting {name:?}")) };
         let value = setting.kind.parse(text).map_err(|why| format!("{name}: {why}"))?;
@@ -130,11 +123,11 @@ impl Settings {
             let known = own.value(name).map(|value| value.to_string());
             known.unwrap_or_default() == value.to_string()
         };
-        // What is so already is not changed.
+        // Unchanged.
         if is_so(self) {
             return Ok(());
         }
-        // The value of another version gives way to what somebody wants now.
+        // The new value replaces one that another version has saved.
         self.unknown.remove(setting.name);
         if let Some(found) = self.found.get_mut(setting.name) {
             found.retain(|one| one.layer != Layer::Changed);
@@ -145,13 +138,14 @@ impl Settings {
         Ok(())
     }
 
-    /// Keeps what `setup.toml` says of a setting as it is, whatever it is changed to.
+    /// Excludes a setting from saving: its value in `setup.toml` stays.
     pub fn never_save(&mut self, name: &'static str) {
         self.unsaved.insert(name);
     }
 
-    /// Returns what to write into `setup.toml`: what stands there already and is on no page, and what
-    /// is on a page and differs from `config.toml` and the defaults, unless only the environment says so.
+    /// Returns the content of `setup.toml`: its present values of settings without a setup page, and the
+    /// values of settings with one that differ from `config.toml` and the defaults. Values from the
+    /// environment are not saved.
     pub fn to_save(&self) -> Vec<(&'static Setting, Value)> {
         let differing = |setting: &'static Setting| {
             let below =
@@ -160,7 +154,7 @@ impl Settings {
             let is_passing = self.unsaved.contains(setting.name);
             let is_saved = setting.page.is_some() && !is_passing;
             let top = if is_saved { Layer::Changed } else { Layer::SetupFile };
-            // The environment says it again the next time, and may say something else then.
+            // The environment may have another value at the next start.
             let all = self.found.get(setting.name)?.iter().rev();
             let mut lasting = all.filter(|one| one.layer != Layer::Environment);
             let own = lasting.find(|one| one.layer <= top)?;
@@ -170,12 +164,12 @@ impl Settings {
         SETTINGS.iter().filter_map(differing).collect()
     }
 
-    /// Returns the entries of `setup.toml` that this version does not know and saving keeps, as TOML.
+    /// Returns the entries of `setup.toml` that only another version knows, as TOML.
     pub fn unknown(&self) -> impl Iterator<Item = (&str, &str)> {
         self.unknown.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
-    /// Takes it that what differs is written down now, in the file of this name.
+    /// Records that [`Self::to_save`] has been written to `setup.toml`, which messages call `name`.
     pub fn mark_saved(&mut self, name: &str) {
         let written = self.to_save();
         let is_changed =
@@ -190,7 +184,7 @@ impl Settings {
             if self.unsaved.contains(setting.name) {
                 continue;
             }
-            // It is what somebody wants now, whatever was typed when gtop began.
+            // A change in the setup dialog overrides the command line until gtop ends.
             let found = self.found.entry(setting.name).or_default();
             let is_covered = changed.contains(setting.name)
                 && found.last().is_some_and(|one| one.layer > Layer::SetupFile);
@@ -209,28 +203,28 @@ impl Settings {
         self.found.get(name)?.iter().rev().find(|found| found.layer <= highest)
     }
 
-    /// Returns what a setting is; none when nobody says anything and there is no default.
+    /// Returns the value of a setting; `None` if it is unset and has no default.
     pub fn value(&self, name: &str) -> Option<Value> {
         let found = self.effective(name, Layer::Changed).map(|found| found.value.clone());
         found.or_else(|| setting(name).and_then(Setting::default_value))
     }
 
-    /// Returns where that comes from.
+    /// Returns the source of the value.
     pub fn layer(&self, name: &str) -> Layer {
         self.effective(name, Layer::Changed).map_or(Layer::Default, |found| found.layer)
     }
 
-    /// Returns the same in words.
+    /// Returns the origin of the value for messages, such as `config.toml:3`.
     pub fn origin(&self, name: &str) -> &str {
         self.effective(name, Layer::Changed).map_or("default", |found| found.place.as_str())
     }
 
-    /// Returns whether a switch is on.
+    /// Returns true if the switch is on.
     pub fn is_on(&self, name: &str) -> bool {
         self.value(name) == Some(Value::Switch(true))
     }
 
-    /// Returns the word that was chosen.
+    /// Returns the chosen word.
     pub fn choice(&self, name: &str) -> &'static str {
         match self.value(name) {
             Some(Value::Choice(word)) => word,
@@ -238,7 +232,6 @@ impl Settings {
         }
     }
 
-    /// Returns a span.
     pub fn duration(&self, name: &str) -> Option<Duration> {
         match self.value(name) {
             Some(Value::Seconds(span)) => Some(span),
@@ -246,7 +239,6 @@ impl Settings {
         }
     }
 
-    /// Returns a number.
     pub fn count(&self, name: &str) -> Option<u32> {
         match self.value(name) {
             Some(Value::Count(count)) => Some(count),
@@ -254,7 +246,7 @@ impl Settings {
         }
     }
 
-    /// Returns two shares in percent.
+    /// Returns two percentages.
     pub fn percent_pair(&self, name: &str) -> Option<(u8, u8)> {
         match self.value(name) {
             Some(Value::PercentPair(first, second)) => Some((first, second)),
@@ -262,7 +254,7 @@ impl Settings {
         }
     }
 
-    /// Returns a text that is not empty.
+    /// Returns a text; `None` if it is empty.
     pub fn text(&self, name: &str) -> Option<String> {
         match self.value(name) {
             Some(Value::Text(text)) => Some(text).filter(|text| !text.is_empty()),
@@ -270,7 +262,6 @@ impl Settings {
         }
     }
 
-    /// Returns a list.
     pub fn list(&self, name: &str) -> Vec<String> {
         match self.value(name) {
             Some(Value::List(all)) => all,
@@ -278,7 +269,7 @@ impl Settings {
         }
     }
 
-    /// Says what is wrong, in one line; none when nothing is.
+    /// Summarizes the errors in one line; `None` if there are none.
     pub fn problem_summary(&self) -> Option<String> {
         let mut all = self.problems.iter().chain(&self.hints);
         let first = all.next()?;
@@ -426,7 +417,7 @@ mod tests {
         assert_eq!(saved(&settings)["sparkle"], "[1, { \"a b\" = \"c\" }]");
         settings.mark_saved("setup.toml");
         assert_eq!(saved(&settings).len(), 2);
-        // What somebody sets here wins.
+        // A change in the setup dialog wins.
         settings.change("theme", "mono").unwrap();
         assert!(!saved(&settings).contains_key("theme"));
         settings.change("theme", "auto").unwrap();

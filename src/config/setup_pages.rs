@@ -1,4 +1,4 @@
-//! The pages of the setup dialog, made from the table.
+//! Generates the pages of the setup dialog from the table of settings.
 
 use super::kind::Kind;
 use super::setting::Setting;
@@ -6,11 +6,11 @@ use super::settings::{Layer, Settings};
 use super::table::SETTINGS;
 use crate::view::{Setup, SetupEntry, SetupPage};
 
-/// The pages, in order.
+/// Titles of the pages, in order.
 const PAGES: [&str; 7] =
     ["General", "Fleet", "Devices", "Chart", "Processes", "Selection", "Columns"];
 
-/// Returns the pages with what is set now.
+/// Returns the pages with the current values.
 pub fn setup(settings: &Settings) -> Setup {
     let pages = PAGES.into_iter().map(|title| SetupPage {
         title,

@@ -1,5 +1,5 @@
-//! The table of settings. `--help`, the environment, `config.toml`, the setup pages and the reference
-//! all come from it.
+//! The table of settings: the source of `--help`, environment variables, `config.toml`, the setup pages and
+//! the reference.
 
 use super::check;
 use super::kind::{Kind, choice};
@@ -7,7 +7,6 @@ use super::setting::{EnvAlias, EnvMapping, Flag, Setting};
 use crate::view::node::ChartMetric;
 use crate::view::{fleet, node, processes, users};
 
-/// Finds a setting.
 pub fn setting(name: &str) -> Option<&'static Setting> {
     SETTINGS.iter().find(|setting| setting.name == name)
 }
@@ -19,7 +18,7 @@ const CHART: Option<&str> = Some("Chart");
 const PROCESSES: Option<&str> = Some("Processes");
 const SELECTION: Option<&str> = Some("Selection");
 
-/// The common defaults.
+/// Defaults of the fields of a setting.
 const BASE: Setting = Setting {
     name: "",
     short: None,
@@ -47,10 +46,10 @@ const OUTPUT: Setting = Setting { heading: "Output", ..BASE };
 const CONNECTION: Setting = Setting { heading: "Connection", is_global: true, ..BASE };
 const FILTERS: Setting = Setting { heading: "Filters", ..BASE };
 
-/// Columns of a table; default: as many as fit.
+/// Columns of a table; by default as many as fit.
 const COLUMNS: Setting = Setting { value_name: "COLUMN", page: Some("Columns"), ..BASE };
 
-/// The words of nvitop for the background of a terminal.
+/// Maps the backgrounds in nvitop's variable to values of `theme`.
 const BACKGROUNDS: &[(&str, &str)] = &[("dark", "dark"), ("light", "light")];
 
 /// All settings, in the order of `--help`.
@@ -660,7 +659,7 @@ pub const SETTINGS: &[Setting] = &[
     },
 ];
 
-/// Stands for the user who runs gtop, in lists of users.
+/// In lists of users: the user who runs gtop.
 pub const CURRENT_USER: &str = "@";
 
 #[cfg(test)]
@@ -727,7 +726,7 @@ mod tests {
         }
     }
 
-    /// Words of columns and sort orders that are no single metric: they join several, or count what a row has.
+    /// Words of columns and sort orders that join several metrics, or count something in a row.
     const JOINED: &[&str] = &[
         "age",
         "bar",
