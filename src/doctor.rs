@@ -1,7 +1,7 @@
-//! `gtop doctor`: one visit to a node, step by step, with what each step found and how long it took.
+//! `gtop doctor`: connects to a node once and reports each step, with its result and its time.
 //!
-//! It does nothing of its own: the node is reached, logged in to and sent the probe by the very code
-//! that watches it, and the notes taken on the way are read here. Must not know the screen.
+//! It has no connection code of its own: the transport and the probe loader that monitoring uses do the work,
+//! and their trace is turned into steps here. Independent of the user interface.
 
 use std::time::Duration;
 
@@ -29,27 +29,27 @@ mod slurm;
 mod srun;
 mod text;
 
-/// How often the probe of a visit samples.
+/// Sampling interval of the examined probe.
 const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Longest line that is told, in characters.
+/// Maximum length of a detail line.
 const MAX_LINE_CHARS: usize = 1000;
 
-/// What became of a step.
+/// The result of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum StepStatus {
-    /// It does not apply to this node.
+    /// The step does not apply to this node.
     NotApplicable,
-    /// As it should be.
+    /// The step succeeded.
     Ok,
-    /// It works, and there is something to know about it.
+    /// The step succeeded; there is something worth knowing.
     Note,
-    /// It failed.
+    /// The step failed.
     Failed,
 }
 
 impl StepStatus {
-    /// Returns the word for it.
+    /// Returns the word in the report.
     pub const fn word(self) -> &'static str {
         match self {
             Self::NotApplicable => "-",
@@ -60,33 +60,32 @@ impl StepStatus {
     }
 }
 
-/// One step of an examination.
+/// One step of a report.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StepResult {
-    /// Which step; the kind of the driver interface for those.
+    /// Name of the step; for driver interfaces, their kind.
     pub step: String,
-    /// What became of it.
+    /// Result of the step.
     pub mark: StepStatus,
-    /// What was found, or why it failed.
+    /// What was found, or why the step failed.
     pub found: String,
-    /// More about it, a line each.
+    /// Further details, one per line.
     pub details: Vec<String>,
-    /// How long it took, where that says anything.
+    /// Duration; `None` if it was not measured.
     pub took: Option<Duration>,
-    /// What a person can do about it, a line each; lines of a file are indented.
+    /// What the user can do, one remedy per line; indented lines are the content of a file.
     pub remedy: Option<String>,
 }
 
-/// All steps of one node, in order; none follows one that stopped everything.
+/// The steps of one node, in order; the step after which no further one is possible is the last.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report {
-    /// The node, or `slurm`.
+    /// The node; `slurm` for the report on Slurm.
     pub node: NodeName,
-    /// The steps.
     pub rows: Vec<StepResult>,
 }
 
-/// The steps of reaching a node, in order.
+/// The steps of a connection, in order.
 pub const STEPS: [&str; 9] = [
     "configuration",
     "way",
@@ -128,7 +127,7 @@ impl StepResult {
 }
 
 impl Report {
-    /// Whatever stands in the rows may have come from a node.
+    /// Cleans all texts, because they may come from a node.
     fn new(target: &Target, rows: Vec<StepResult>) -> Self {
         Self::about(target.name.clone(), rows)
     }
@@ -149,13 +148,13 @@ impl Report {
         Self { node, rows }
     }
 
-    /// Says whether nothing failed.
+    /// Returns true if no step failed.
     pub fn is_healthy(&self) -> bool {
         self.rows.iter().all(|row| row.mark != StepStatus::Failed)
     }
 }
 
-/// Examines one node, as far as it lets itself be reached.
+/// Examines a node, up to the first step that prevents the others.
 pub async fn examine(transport: &Transport, target: &Target, clock: &Clock) -> Report {
     let mut rows = Vec::new();
     let mut advice = Advice::about(target);
@@ -196,7 +195,7 @@ pub async fn examine(transport: &Transport, target: &Target, clock: &Clock) -> R
     Report::new(target, rows)
 }
 
-/// Nothing has to be reached on this machine.
+/// Returns the steps of a connection as not applicable, for this machine.
 fn local_steps() -> impl Iterator<Item = StepResult> {
     STEPS.into_iter().map(|step| {
         StepResult::new(step, StepStatus::NotApplicable, "does not apply to this machine")

@@ -337,7 +337,7 @@ fn read_hosts_file(path: &Path) -> Result<String, InventoryError> {
         let line = 1 + before.filter(|byte| **byte == b'\n').count();
         InventoryError::NotUtf8 { path: path.to_owned(), line }
     })?;
-    // A byte order mark.
+    // Byte order mark.
     Ok(text.strip_prefix('\u{feff}').map_or_else(|| text.clone(), str::to_owned))
 }
 
@@ -539,7 +539,7 @@ mod tests {
         std::fs::write(&path, "gpu01\ngpu02 gpu03\n").unwrap();
         let error = Roster::default().add_mpi_file(&path).unwrap_err().to_string();
         assert!(error.contains("hosts:2: \"gpu03\" is neither"), "{error}");
-        // Whoever gives it as a plain file is told which option takes it.
+        // The error names the right option.
         std::fs::write(&path, "gpu01 slots=8\n").unwrap();
         let error = Roster::default().add_file(&path).unwrap_err().to_string();
         assert!(error.contains("--mpi-hostfile"), "{error}");
@@ -568,7 +568,7 @@ mod tests {
         let mut roster = Roster::default();
         roster.add_file(&path).unwrap();
         assert_eq!(roster.targets.len(), nodeset::MAX_NAMES);
-        // One that is there already is none more.
+        // A duplicate does not count towards the limit.
         roster.add_arguments(&["n7".to_owned()]).unwrap();
         for more in ["n[65536]", "n[0-65535],m", "m[1-65536]"] {
             std::fs::write(&path, format!("{lines}{more}\n")).unwrap();

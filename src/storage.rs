@@ -1,12 +1,12 @@
-//! The one place that writes files: settings, host keys, logs, what is remembered.
+//! Writes all files of gtop: settings, host keys, logs, caches.
 //!
-//! Only regular files are written. One that exists keeps its mode, its owner and the links that lead to it.
-//! A device, a pipe, a socket, a folder, a link to nothing and a file that nobody may write stay as they are, and
-//! a [`WriteError`] says so.
+//! Only regular files are written. An existing file keeps its mode, its owner and the symbolic links to it.
+//! Devices, pipes, sockets, folders, dangling links and read-only files are refused with a [`WriteError`].
 //!
-//! Readers see the old content or the new one: the new one is written beside the file and renamed over it.
-//! Where that cannot be done without a loss (the file is a mount, has several names or an access list, or its
-//! folder cannot be written), it is written in place, from the first byte that differs, once room is reserved.
+//! Readers see either the old content or the new one: the new content is written to a temporary file, which
+//! is renamed over the old one. Where that would lose something (the file is a mount point, has hard links or
+//! an ACL, or its folder is read-only), the file is overwritten in place, from the first byte that differs,
+//! after the space has been allocated.
 
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -25,39 +25,33 @@ pub use crate::storage::log_file::LogFile;
 mod log_file;
 pub mod user_dirs;
 
-/// How often a file that changes under us is read again.
+/// Maximum number of attempts if another program changes the file meanwhile.
 const MAX_ATTEMPTS: usize = 5;
-/// Largest file that is changed.
+/// Maximum size of a file that is changed.
 const MAX_BYTES: u64 = 64 << 20;
 
-/// What a file is made with that does not exist yet.
+/// Permissions of a file that does not exist yet.
 #[derive(Clone, Copy, Debug)]
 pub struct NewFile {
-    /// Its mode, less what the umask takes.
+    /// Mode of the file, before the umask.
     pub mode: u32,
-    /// The mode of each folder that is made for it.
+    /// Mode of each folder created for it.
     pub folder_mode: u32,
 }
 
 /// Why a file was not written.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
-    /// It is nothing that may be written.
+    /// gtop refuses to write the file.
     #[error("{what}; {remedy}")]
     Refused {
-        /// The file, and what it is.
+        /// The file and the reason.
         what: String,
-        /// What helps.
         remedy: &'static str,
     },
-    /// The system does not let it be written.
+    /// A system call failed.
     #[error("cannot write {path}: {source}")]
-    Failed {
-        /// The file.
-        path: String,
-        /// Why.
-        source: io::Error,
-    },
+    Failed { path: String, source: io::Error },
 }
 
 impl WriteError {
@@ -72,19 +66,19 @@ impl From<WriteError> for io::Error {
     }
 }
 
-/// What tells one version of a file from the next.
+/// Identifies a version of a file: it differs after each write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileVersion {
     seconds: i64,
     nanoseconds: i64,
-    /// When owner or permissions changed, too.
+    /// Change time, which includes changes of owner and permissions.
     changed: (i64, i64),
     size: u64,
     inode: u64,
 }
 
 impl FileVersion {
-    /// Returns the stamp of a file, `None` when there is none.
+    /// Returns the version of a file; `None` if there is none.
     pub fn of(path: &Path) -> Option<Self> {
         let about = fs::metadata(path).ok()?;
         Some(Self {
@@ -97,12 +91,12 @@ impl FileVersion {
     }
 }
 
-/// Makes a file of this content, or replaces that of the one that exists.
+/// Creates a file, or replaces its content.
 pub fn write(path: &Path, content: &[u8], new: NewFile) -> Result<(), WriteError> {
     edit(path, new, |_old| Some(content.to_vec())).map(drop)
 }
 
-/// Makes a file, never over anything that exists. Returns false when something does.
+/// Creates a file. Returns false if it exists already.
 pub fn create(path: &Path, content: &[u8], new: NewFile) -> Result<bool, WriteError> {
     let failed = WriteError::failed(path);
     if path.symlink_metadata().is_ok() {
@@ -112,8 +106,9 @@ pub fn create(path: &Path, content: &[u8], new: NewFile) -> Result<bool, WriteEr
     create_new_file(path, content, new.mode).map_err(failed)
 }
 
-/// Changes the content of a file; one that does not exist has none. `change` is called again when another
-/// program writes meanwhile, and returns `None` where nothing is to change. Returns whether anything did.
+/// Changes the content of a file; a missing file has an empty content. `change` is called again if another
+/// program changes the file meanwhile, and returns `None` to leave it unchanged. Returns true if the file was
+/// written.
 pub fn edit(
     path: &Path,
     new: NewFile,
@@ -139,8 +134,8 @@ pub fn edit(
     Err(failed(io::Error::other("it keeps changing; try again")))
 }
 
-/// Adds to the end of a file in one piece, so that nothing is lost of what other programs add at the same time.
-/// `addition` is made from the content, and is `None` where nothing is to be added. Returns whether anything was.
+/// Appends to a file in one write, so that concurrent writes of other programs are not lost. `addition` gets
+/// the content, and returns `None` to leave it unchanged. Returns true if the file was written.
 pub fn append(
     path: &Path,
     new: NewFile,
@@ -159,7 +154,7 @@ pub fn append(
     Ok(true)
 }
 
-/// Makes the folder of a file when it is missing.
+/// Creates the folder of a file if it is missing.
 fn make_folder(file: &Path, mode: u32) -> io::Result<()> {
     match file.parent().filter(|folder| !folder.as_os_str().is_empty() && !folder.exists()) {
         Some(folder) => DirBuilder::new().recursive(true).mode(mode).create(folder),
@@ -167,7 +162,7 @@ fn make_folder(file: &Path, mode: u32) -> io::Result<()> {
     }
 }
 
-/// Follows links: what they lead to is written, and they stay.
+/// Follows symbolic links: their target is written, and they stay.
 fn resolve(path: &Path) -> Result<PathBuf, WriteError> {
     match fs::canonicalize(path) {
         Ok(target) => Ok(target),
@@ -186,8 +181,8 @@ fn resolve(path: &Path) -> Result<PathBuf, WriteError> {
     }
 }
 
-/// Opens a file that may be written. What `path` leads to is looked at before it is opened, as opening a device
-/// can do harm and opening a pipe waits, and afterwards, as it may have been exchanged.
+/// Opens a file for writing. Checks its type before, because opening a device can have side effects and
+/// opening a pipe blocks, and after, because it may have been replaced meanwhile.
 fn open_checked(path: &Path, target: &Path, options: &mut OpenOptions) -> Result<File, WriteError> {
     if let Ok(about) = fs::symlink_metadata(target) {
         check(path, target, &about)?;
@@ -198,17 +193,17 @@ fn open_checked(path: &Path, target: &Path, options: &mut OpenOptions) -> Result
     Ok(file)
 }
 
-/// Flags for opening without waiting for a reader, and without becoming the session of a terminal.
+/// Returns the flags to open a file without blocking and without acquiring a controlling terminal.
 const fn nonblocking_flags() -> i32 {
     OFlags::NONBLOCK.union(OFlags::NOCTTY).bits().cast_signed()
 }
 
-/// Those flags, and it must be the file itself and no link.
+/// Returns the same flags, and `O_NOFOLLOW`.
 const fn nofollow_flags() -> i32 {
     nonblocking_flags() | OFlags::NOFOLLOW.bits().cast_signed()
 }
 
-/// Says whether something may be written, and why not.
+/// Returns an error if the file must not be written.
 fn check(path: &Path, target: &Path, about: &Metadata) -> Result<(), WriteError> {
     let link = fs::symlink_metadata(path).ok().filter(Metadata::is_symlink);
     let refused = |what: &str, remedy| {
@@ -229,7 +224,7 @@ fn check(path: &Path, target: &Path, about: &Metadata) -> Result<(), WriteError>
     if about.mode() & 0o222 == 0 {
         return refused("is read-only and stays so", "chmod u+w lets gtop write it");
     }
-    // In a folder of somebody else, root would write whatever they let a link lead to.
+    // Otherwise root would write to wherever another user's link points.
     let trusted = [0, rustix::process::geteuid().as_raw(), about.uid()];
     if link.as_ref().is_some_and(|link| !trusted.contains(&link.uid())) {
         return refused(
@@ -262,14 +257,14 @@ fn content_of(file: &File) -> io::Result<Vec<u8>> {
     Err(io::Error::new(io::ErrorKind::FileTooLarge, "it is larger than 64 MiB"))
 }
 
-/// Makes a file that does not exist. Returns false when it does by now.
+/// Creates a file. Returns false if it exists by now.
 fn create_new_file(target: &Path, content: &[u8], mode: u32) -> io::Result<bool> {
     let temp_file = TempFile::create(target, mode)?;
     temp_file.write_synced(content)?;
     match rustix::fs::renameat_with(CWD, &temp_file.path, CWD, target, RenameFlags::NOREPLACE) {
         Ok(()) => {}
         Err(Errno::EXIST) => return Ok(false),
-        // Not every file system can look and rename in one step.
+        // Not every file system supports RENAME_NOREPLACE.
         Err(Errno::INVAL | Errno::NOSYS) if target.symlink_metadata().is_ok() => return Ok(false),
         Err(Errno::INVAL | Errno::NOSYS) => fs::rename(&temp_file.path, target)?,
         Err(error) => return Err(error.into()),
@@ -278,7 +273,7 @@ fn create_new_file(target: &Path, content: &[u8], mode: u32) -> io::Result<bool>
     Ok(true)
 }
 
-/// A file that is there, open for reading and writing.
+/// An existing file, open for reading and writing.
 struct ExistingFile {
     file: File,
     about: Metadata,
@@ -293,7 +288,7 @@ impl ExistingFile {
         Ok(Self { file, about, content })
     }
 
-    /// Gives the file a new content. Returns false when another program wrote it meanwhile.
+    /// Replaces the content. Returns false if another program has changed the file meanwhile.
     fn replace(
         &self,
         target: &Path,
@@ -317,11 +312,12 @@ impl ExistingFile {
                 Err(error) => return Err(error),
             }
         }
-        // Until this is done a draft holds the new content too.
+        // The temporary file stays until the content is written, as a copy in case of a crash.
         self.overwrite(content).map(|()| true)
     }
 
-    /// Writes the new content beside the file. `None` where the new file would not be all the old one is.
+    /// Writes the new content to a temporary file. Returns `None` if that could not keep the hard links, the
+    /// ACL or the owner.
     fn temp_file(&self, target: &Path, content: &[u8]) -> io::Result<Option<TempFile>> {
         if self.about.nlink() > 1 || has_attributes(&self.file) {
             return Ok(None);
@@ -347,7 +343,7 @@ impl ExistingFile {
         Ok(Some(temp_file))
     }
 
-    /// Writes what differs in place, or leaves the file as it was.
+    /// Overwrites in place what differs; restores the old content on an error.
     fn overwrite(&self, content: &[u8]) -> io::Result<()> {
         let old = &self.content;
         reserve_space(&self.file, old.len(), content.len().saturating_sub(old.len()))?;
@@ -360,7 +356,7 @@ impl ExistingFile {
         };
         let written = put(content);
         if written.is_err() {
-            // What was there had its room; the first error is what is told.
+            // The old content needs no new space. The first error is the one to return.
             put(old).ok();
         }
         written
@@ -371,20 +367,20 @@ fn length(bytes: usize) -> u64 {
     u64::try_from(bytes).unwrap_or(u64::MAX)
 }
 
-/// Reserves room behind the end of a file, so that a full disk is noticed before anything is changed.
+/// Allocates space beyond the end of a file, so that a full disk is noticed before anything is changed.
 fn reserve_space(file: &File, from: usize, bytes: usize) -> io::Result<()> {
     if bytes == 0 {
         return Ok(());
     }
     let kept = FallocateFlags::KEEP_SIZE;
     match rustix::fs::fallocate(file, kept, length(from), length(bytes)) {
-        // Not every file system can.
+        // Not every file system supports fallocate.
         Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => Ok(()),
         Err(error) => Err(error.into()),
     }
 }
 
-/// Says whether a file has more than its mode that a new one would lack: an access list or notes of its user.
+/// Returns true if the file has attributes that a new one would lack: an ACL or user attributes.
 fn has_attributes(file: &File) -> bool {
     let mut names = [0_u8; 4096];
     match rustix::fs::flistxattr(file, &mut names) {
@@ -397,20 +393,20 @@ fn has_attributes(file: &File) -> bool {
     }
 }
 
-/// Says whether a file may be one that can be written although nothing can be put in its place.
+/// Returns true if the error prevents replacing the file, but perhaps not overwriting it in place.
 fn prevents_replacement(error: &io::Error) -> bool {
     let all = [Errno::BUSY, Errno::XDEV, Errno::PERM, Errno::ACCESS, Errno::ROFS];
     Errno::from_io_error(error).is_some_and(|error| all.contains(&error))
 }
 
-/// A file that is to take the place of another; it is removed unless it does.
+/// A temporary file, removed when dropped unless it was renamed.
 struct TempFile {
     file: File,
     path: PathBuf,
 }
 
 impl TempFile {
-    /// Makes an empty file in the folder of another, by a name that nobody can foresee.
+    /// Creates an empty temporary file with a random name in the folder of `target`.
     fn create(target: &Path, mode: u32) -> io::Result<Self> {
         let mut number = [0; 8];
         getrandom(&mut number, GetRandomFlags::empty())?;
@@ -430,7 +426,7 @@ impl TempFile {
     }
 }
 
-/// Has the folder of a file on the disk, too. Not every file system can do that.
+/// Flushes the folder of a file to disk. Not every file system supports that.
 fn sync_folder(file: &Path) {
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = File::open(folder.unwrap_or_else(|| Path::new(".")));
@@ -439,7 +435,7 @@ fn sync_folder(file: &Path) {
 
 impl Drop for TempFile {
     fn drop(&mut self) {
-        // It has another name when it took its place.
+        // Fails if it was renamed.
         fs::remove_file(&self.path).ok();
     }
 }
@@ -455,9 +451,9 @@ mod tests {
     use super::*;
 
     const NEW: NewFile = NewFile { mode: 0o644, folder_mode: 0o700 };
-    /// Somebody without rights.
+    /// A user without permissions.
     const NOBODY: u32 = 65534;
-    /// Names the folder in which [`inside`] works.
+    /// Environment variable with the name of the test case for [`inside`].
     const INSIDE: &str = "GTOP_TEST_STORAGE";
 
     fn folder() -> (TempDir, impl Fn(&str) -> PathBuf) {
@@ -479,7 +475,7 @@ mod tests {
         write(path, b"new", NEW).unwrap_err().to_string()
     }
 
-    /// A way of writing, with its name.
+    /// A write function and its name.
     type Way = (&'static str, fn(&Path) -> Result<(), WriteError>);
 
     fn ways() -> [Way; 3] {
@@ -576,7 +572,7 @@ mod tests {
         let planted = TempFile::create_at(at("draft"), 0o600).map(drop).unwrap_err();
         assert_eq!(planted.kind(), io::ErrorKind::AlreadyExists);
         assert_eq!(fs::read_to_string(at("victim")).unwrap(), "precious");
-        // Nor can anybody tell the name, and until it has its mode nobody else reads it.
+        // The name is unpredictable, and no other user can read the file before it has its final mode.
         let target = at("f");
         let [one, two] = [0; 2].map(|_| TempFile::create(&target, 0o600).unwrap());
         assert_ne!(one.path, two.path);
@@ -606,7 +602,7 @@ mod tests {
         });
         assert!(done.unwrap() && asked == 2);
         assert_eq!(fs::read_to_string(at("f")).unwrap(), "one\ntwo\nthree\n");
-        // One that appears meanwhile neither.
+        // A file created meanwhile is not lost either.
         let done = edit(&at("g"), NEW, |old| {
             if old.is_empty() {
                 fs::write(at("g"), "theirs\n").unwrap();
@@ -623,7 +619,7 @@ mod tests {
         assert!(never.unwrap_err().to_string().ends_with("f: it keeps changing; try again"));
     }
 
-    /// Runs [`inside`] again, in a mount namespace of its own that a script has furnished; `$1` is a folder.
+    /// Runs [`inside`] in a new mount namespace that `script` has set up; `$1` is a folder.
     fn within(case: &str, script: &str) {
         let (folder, _at) = folder();
         let is_root = rustix::process::geteuid().is_root();
@@ -647,7 +643,7 @@ mod tests {
         assert!(done.status.success() && words.contains("1 passed"), "{done:?}");
     }
 
-    /// What is tried in a namespace.
+    /// The test cases that run in a mount namespace.
     #[test]
     fn inside() {
         let Some(case) = std::env::var_os(INSIDE) else { return };
@@ -669,7 +665,7 @@ mod tests {
                 append(&at("bound"), NEW, |_| Some(b"added\n".into())).unwrap();
                 assert_eq!(fs::read_to_string(at("real")).unwrap(), "added\n");
                 assert_eq!((mode(&at("bound")), mode(&at("real"))), (0o640, 0o640));
-                // There is no draft left.
+                // The temporary file is gone.
                 assert_eq!(fs::read_dir(at("")).unwrap().count(), 2);
             }
             "full" => {
@@ -683,7 +679,7 @@ mod tests {
                 }
                 let said = write(&at("full/new"), &content, NEW).unwrap_err().to_string();
                 assert!(said.contains("No space left on device"), "{said}");
-                // Where there is room for the log no more, it does not grow and nobody is held up.
+                // On a full disk the log stops growing and does not block.
                 let mut log = LogFile::open(&at("full/file")).unwrap();
                 for _ in 0..1000 {
                     log.add(&"y".repeat(1000));

@@ -1,4 +1,4 @@
-//! What each driver interface of a node gives, what it lacks, and why.
+//! Reports the driver interfaces of a node: their devices, missing values, and the reasons.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -14,10 +14,10 @@ use crate::model::{
 use crate::time::{Clock, Timestamp};
 use crate::wire::{Body, Decoded, Decoder};
 
-/// How long an interface may take to say something: a call that hangs is told after three seconds.
+/// Maximum wait for all interfaces; the probe reports a hanging call after three seconds.
 const BACKEND_TIMEOUT: Duration = Duration::from_secs(8);
 
-/// What one interface has said.
+/// What one interface has reported.
 #[derive(Debug, Default)]
 struct BackendResult {
     devices: Option<Vec<Device>>,
@@ -25,13 +25,13 @@ struct BackendResult {
 }
 
 impl BackendResult {
-    /// A driver that is being loaded may still answer.
+    /// Returns true if it failed for good; a driver that is still starting may yet answer.
     fn has_failed(&self) -> bool {
         self.fault.as_ref().is_some_and(|fault| fault.kind != SourceFaultKind::Starting)
     }
 }
 
-/// Adds a row for each interface a node knows of.
+/// Adds a step for each driver interface of a node.
 pub(super) async fn rows(
     visit: &mut Handshake,
     hello: &Body,
@@ -128,7 +128,7 @@ fn row(state: &BackendState, said: BackendResult, took: Duration) -> StepResult 
     if mark == StepStatus::Failed { row.remedy(SourceFaultKind::Lost.remedy()) } else { row }
 }
 
-/// Returns how many devices of which model there are, and the driver.
+/// Returns the number of devices per model, and the driver version.
 fn summarize_devices(devices: &[Device]) -> String {
     let whole: Vec<&Device> = devices.iter().filter(|device| device.parent.is_none()).collect();
     let mut models: BTreeMap<String, usize> = BTreeMap::new();
@@ -155,7 +155,7 @@ fn summarize_devices(devices: &[Device]) -> String {
     words.join(", ")
 }
 
-/// Says what is wrong with a device, when anything is.
+/// Describes the error of a device; `None` if it has none.
 fn faulty(device: &Device) -> Option<String> {
     let why = match device.fault.as_ref()? {
         DeviceFault::Lost => "lost by the driver".to_owned(),
@@ -168,7 +168,7 @@ fn faulty(device: &Device) -> Option<String> {
     Some(format!("device {name}: {why}"))
 }
 
-/// Returns a line for each reason why values are missing.
+/// Returns one line for each reason why values are missing.
 fn missing_fields(devices: &[Device]) -> Vec<String> {
     let mut by_reason: BTreeMap<&'static str, Vec<&'static str>> = BTreeMap::new();
     for field in DEVICE {

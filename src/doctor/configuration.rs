@@ -1,11 +1,12 @@
-//! Which line of which file decides what matters on the way to a node.
+//! Reports the SSH options in effect for a node, with the file and line that set each.
 
 use crate::doctor::remedy::Advice;
 use crate::doctor::{StepResult, StepStatus};
 use crate::model::clean;
 use crate::transport::{EffectiveOption, Profile, Reach, Target};
 
-/// What matters, as `ssh_config` spells it; the first three are told even when nobody set them.
+/// The options that are reported, as `ssh_config` spells them. The first [`SUMMARY_OPTIONS`] are always
+/// reported, the others only if set.
 const REPORTED_OPTIONS: [&str; 25] = [
     "HostName",
     "User",
@@ -34,13 +35,13 @@ const REPORTED_OPTIONS: [&str; 25] = [
     "ControlPath",
 ];
 
-/// How many of them are always told.
+/// Number of options that are always reported.
 const SUMMARY_OPTIONS: usize = 3;
 
-/// Longest value that is shown.
+/// Maximum length of a value, in characters.
 const MAX_LINE_CHARS: usize = 200;
 
-/// Returns the row of the configuration, and tells the advice what it needs of it.
+/// Returns the step of the configuration, and passes the options on to `advice`.
 pub(super) fn row(target: &Target, options: &[EffectiveOption], advice: &mut Advice) -> StepResult {
     if options.is_empty() {
         return StepResult::new(super::STEPS[0], StepStatus::Ok, "fixed values, no file is read");
@@ -74,7 +75,7 @@ pub(super) fn row(target: &Target, options: &[EffectiveOption], advice: &mut Adv
     StepResult::new(super::STEPS[0], StepStatus::Ok, summary.join(", ")).details(details)
 }
 
-/// Names the options that somebody has set and nobody follows.
+/// Names the options that are set and that gtop ignores.
 fn ignored_options(options: &[EffectiveOption]) -> Option<String> {
     let ignored = options.iter().filter(|option| option.is_set && option.is_ignored);
     let names = ignored.map(|option| match &option.origin {

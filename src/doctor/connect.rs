@@ -1,4 +1,4 @@
-//! From the notes of the way into a node to its steps.
+//! Turns the trace of a connection into the steps of a report.
 
 use std::time::Duration;
 
@@ -11,32 +11,31 @@ use crate::transport::{
     ConnectEvent, ConnectPhase, CredentialOutcome, Fault, HostKeyStatus, RouteSummary, TracedEvent,
 };
 
-/// Longest sentence of a fault.
+/// Maximum length of an error message, in characters.
 const MAX_LINE_CHARS: usize = 900;
 
-/// The step of the ssh program.
+/// Name of the step for the ssh program.
 const SSH_PROGRAM: &str = "ssh program";
 
-/// The step of a connection that a person has opened.
+/// Name of the step for a master connection that the user has opened.
 const MASTER: &str = "master";
 
-/// The step of a step of Slurm.
+/// Name of the step for a Slurm job step.
 const SRUN: &str = "srun";
 
-/// When the way was begun and ended.
+/// Start and end of a connection attempt.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Period {
     pub(super) began: Instant,
     pub(super) ended: Instant,
 }
 
-/// Returns a fault as one clean line.
+/// Returns an error message on one line, without control characters.
 pub(super) fn sentence(fault: &Fault) -> String {
     clean(&fault.to_string(), MAX_LINE_CHARS)
 }
 
-/// Adds the steps of the way; `outcome` holds the text before login, or why the way did not end at
-/// the node.
+/// Adds the steps of a connection. `outcome` holds the banner shown before login, or the error.
 pub(super) fn rows(
     notes: &[TracedEvent],
     span: Period,
@@ -63,25 +62,25 @@ pub(super) fn rows(
     }
 }
 
-/// A gateway being logged in to.
+/// A jump host while the connection to it is set up.
 struct Hop {
     name: String,
     began: Instant,
     found: Vec<String>,
 }
 
-/// What is known on the way.
+/// Builds the steps from the events of the trace.
 struct StepBuilder<'a> {
     rows: &'a mut Vec<StepResult>,
-    /// The end of the last step.
+    /// End of the last step.
     last: Instant,
     gateways: Vec<Hop>,
-    /// Addresses that did not answer.
+    /// Addresses that could not be connected to.
     failed: Vec<String>,
     offers: Vec<String>,
     tried: Vec<String>,
     step: ConnectPhase,
-    /// The step of the program that does everything.
+    /// The step that stands for the whole connection, when a program sets it up.
     program: Option<&'static str>,
 }
 
@@ -118,7 +117,7 @@ impl StepBuilder<'_> {
         let Some(Hop { name, began, found }) = self.gateways.pop() else { return };
         let took = at.saturating_duration_since(began).as_millis();
         let line = format!("{name}: {} ({took} ms)", found.join(", "));
-        // The time of one that leads to another gateway is part of that one's.
+        // The time for a nested jump host counts for the outer one only.
         let took = self.gateways.is_empty().then(|| self.since(at));
         if let Some(row) = self.row("way") {
             row.details.push(line);
@@ -233,10 +232,10 @@ impl StepBuilder<'_> {
         self.rows.push(StepResult::new("connection", StepStatus::NotApplicable, by));
     }
 
-    /// Notes what both sides agreed upon.
+    /// Records the negotiated algorithms.
     fn set_algorithms(&mut self, exchange: &str, cipher: &str, mac: &str) {
         if let Some(row) = self.row("key exchange") {
-            // Some ciphers need none, and its name means nothing then.
+            // AEAD ciphers have no MAC; the negotiated name is meaningless then.
             let mac = if cipher.contains("gcm") || cipher.contains("poly1305") {
                 String::new()
             } else {
@@ -244,20 +243,20 @@ impl StepBuilder<'_> {
             };
             row.found = format!("{exchange}, {cipher}{mac}");
         }
-        // Keys are agreed upon only with a host that is believed.
+        // A completed key exchange means that the host key was accepted.
         if let Some(row) = self.row("host key").filter(|row| row.mark == StepStatus::Note) {
             row.found.push_str("; believed all the same, by StrictHostKeyChecking");
         }
     }
 
-    /// Notes that a program does the rest.
+    /// Records that a program sets up the rest of the connection.
     fn delegate(&mut self, at: Instant, step: &'static str, found: String) {
         self.program = Some(step);
         self.last = at;
         self.rows.push(StepResult::new(step, StepStatus::Ok, found));
     }
 
-    /// Returns what the node offers, and what was tried.
+    /// Returns the login methods that the node offers, and the credentials that were tried.
     fn take_attempts(&mut self) -> Vec<String> {
         let offers = std::mem::take(&mut self.offers);
         let offers = (!offers.is_empty()).then(|| format!("node offers: {}", offers.join(", ")));
@@ -293,7 +292,7 @@ impl StepBuilder<'_> {
         if step == "login" {
             details.extend(self.take_attempts());
         }
-        // What stands behind the step that failed was not reached.
+        // Steps after the failed one were not reached: drops their "not applicable" rows.
         if let Some(place) = self.rows.iter().position(|row| row.step == step) {
             let is_told = |row: &StepResult| row.mark != StepStatus::NotApplicable;
             let rest = self.rows.split_off(place + 1);
@@ -319,7 +318,7 @@ impl StepBuilder<'_> {
     }
 }
 
-/// Returns the step that a fault is a fault of.
+/// Returns the name of the step that the error belongs to.
 fn step_of(fault: &Fault, last: ConnectPhase) -> &'static str {
     match fault {
         Fault::NameNotFound { .. } => "name",
@@ -419,7 +418,7 @@ fn attempt_text(what: &str, result: &CredentialOutcome) -> String {
     }
 }
 
-/// Returns the little that is worth telling of a gateway.
+/// Returns a short text for an event of a jump host; `None` if it is not reported.
 fn gateway_text(note: &ConnectEvent) -> Option<String> {
     match note {
         ConnectEvent::ConnectFailed { address, why } => Some(format!("{address}: {why}")),
@@ -455,7 +454,7 @@ mod tests {
     use crate::model::{JobId, NodeName};
     use crate::transport::{Profile, Reach, SshTarget, StepCause, Target};
 
-    /// Returns the rows of these notes, a millisecond apart, as `mark step took: found | details`.
+    /// Returns the steps for these events, one millisecond apart, as `mark step took: found | details`.
     fn told(notes: Vec<ConnectEvent>, outcome: Result<Option<&str>, &Fault>) -> Vec<String> {
         let began = Instant::now();
         let after = |count: usize| began + Duration::from_millis(u64::try_from(count).unwrap());

@@ -1,5 +1,5 @@
-//! Reports as one line of JSON: `{schema, nodes: [{name, well, steps: [{step, mark, found, details,
-//! milliseconds, remedy}]}]}`; what does not apply is `null`.
+//! Writes reports as one line of JSON: `{schema, nodes: [{name, well, steps: [{step, mark, found, details,
+//! milliseconds, remedy}]}]}`; fields that do not apply are `null`.
 
 use std::io::{self, Write};
 
@@ -7,10 +7,9 @@ use serde_json::{Value, json};
 
 use crate::doctor::{Report, StepResult, StepStatus};
 
-/// Version of the shape.
+/// Version of the schema.
 const SCHEMA: u32 = 1;
 
-/// Writes all reports.
 pub fn write_json(out: &mut impl Write, reports: &[Report]) -> io::Result<()> {
     let nodes: Vec<Value> = reports.iter().map(node).collect();
     serde_json::to_writer(&mut *out, &json!({ "schema": SCHEMA, "nodes": nodes }))?;

@@ -1,4 +1,4 @@
-//! The report on a TPU pod: who names its workers, and which they are.
+//! Reports a TPU pod: the source of the list of workers, and the workers.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use crate::doctor::{Report, StepResult, StepStatus};
 use crate::inventory::{Pod, PodError};
 use crate::model::{NodeName, NodeNameError, clean};
 
-/// Returns the report on a pod that was looked for; it took so long to find it.
+/// Returns the report on the search for a pod, which took `took`.
 pub fn report_on_pod(
     found: &Result<Pod, PodError>,
     took: Duration,

@@ -1,4 +1,4 @@
-//! What happens on the node itself: its login shell, the interpreter, the probe's hello, the clocks.
+//! Reports the steps on the node itself: login shell, interpreter, hello of the probe, clock.
 
 use tokio::time::{Instant, timeout};
 
@@ -12,28 +12,28 @@ use crate::transport::{Output, Target, Transport};
 use crate::wire::body::{Body, Hello, Raw};
 use crate::wire::job_of_group;
 
-/// How long to wait for the reasons a node does not run Python.
+/// Maximum time to find out why the node does not run Python.
 const REASONS_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(10);
 
-/// Reasons that are told at most.
+/// Maximum number of reported reasons.
 const MAX_REASONS: usize = 4;
-/// Most of the reasons that is read.
+/// Maximum size of the output with the reasons.
 const MAX_REASONS_BYTES: usize = 2048;
 
-/// Of what login files print no more than this is kept, the last of it.
+/// Maximum size of the login files' output that is kept; the end is kept.
 const MAX_NOISE_BYTES: usize = 4096;
 
-/// Clocks that differ by more are worth a word, in microseconds.
+/// Larger clock differences are reported, in microseconds.
 const MAX_CLOCK_OFFSET_US: i64 = 2_000_000;
 
-/// How to ask a node why it does not run Python.
+/// Finds out why a node does not run Python.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PythonSearch<'a> {
     pub(super) transport: &'a Transport,
     pub(super) target: &'a Target,
 }
 
-/// Adds the steps on a node that has been reached.
+/// Adds the steps of a node that is connected.
 pub(super) async fn rows(
     mut visit: Handshake,
     clock: &Clock,
@@ -87,7 +87,7 @@ pub(super) async fn rows(
     visit.end().await;
 }
 
-/// Says what the login files printed.
+/// Reports what the login files printed.
 fn login_shell(noise: &[u8]) -> StepResult {
     let text = String::from_utf8_lossy(noise);
     let first = text.lines().map(|line| clean(line, 120)).find(|line| !line.is_empty());
@@ -114,7 +114,7 @@ fn interpreter_text(interpreter: Interpreter, hello: &Hello) -> String {
     }
 }
 
-/// Says in which job the probe is though nobody asked for one, and what follows from that.
+/// Reports the Slurm job that the probe runs in without the user's request, and the consequences.
 fn enclosing_job(hello: &Hello, via: TransportKind) -> Option<StepResult> {
     let job = job_of_group(hello.cgroup.as_deref()).filter(|_| via != TransportKind::Step)?;
     let found = format!("the probe was put into job {job}, as pam_slurm_adopt does with logins");
@@ -140,7 +140,7 @@ fn probe_step(hello: &Hello) -> StepResult {
         .details(vec!["hidepid hides the processes of other users".to_owned()])
 }
 
-/// Compares the clock of the node with ours.
+/// Compares the clock of the node with this machine's.
 fn clock_step(hello: &Hello, arrival: Timestamp, took: std::time::Duration) -> Option<StepResult> {
     let Raw::Value(seconds) = hello.time else { return None };
     if !(0.0..1e11).contains(&seconds) {
@@ -152,7 +152,7 @@ fn clock_step(hello: &Hello, arrival: Timestamp, took: std::time::Duration) -> O
     )]
     let theirs = (seconds * 1e6) as i64;
     let ahead = theirs.saturating_sub(arrival.as_micros());
-    // It was read at some moment between our sending the probe and its hello.
+    // The node read its clock at some moment between sending the probe and receiving the hello.
     let doubt = i64::try_from(took.as_micros()).unwrap_or(i64::MAX);
     if ahead > -doubt.saturating_add(MAX_CLOCK_OFFSET_US) && ahead < MAX_CLOCK_OFFSET_US {
         let found = format!("agrees with ours within {} ms", doubt.max(ahead.abs()) / 1000);
@@ -165,7 +165,7 @@ fn clock_step(hello: &Hello, arrival: Timestamp, took: std::time::Duration) -> O
 }
 
 impl PythonSearch<'_> {
-    /// Asks the node which Pythons it has and what is wrong with each.
+    /// Runs a command on the node that lists its Pythons and what is wrong with each.
     async fn reasons(self) -> Vec<String> {
         let asked = async {
             let line = probe::why_no_python();
@@ -190,7 +190,8 @@ impl PythonSearch<'_> {
     }
 }
 
-/// Picks the reasons out of what a login shell prints; a Python that goes by two names has one.
+/// Extracts the reasons from the output of a login shell, without duplicates: one Python may have several
+/// names.
 fn parse_reasons(said: &str) -> Vec<String> {
     let mut reasons = Vec::new();
     for (_, reason) in said.lines().filter_map(|line| line.split_once(probe::REASON)) {

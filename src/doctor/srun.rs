@@ -1,5 +1,5 @@
-//! Steps of Slurm as the way to nodes of jobs: whether this Slurm is one for it, whether a step would
-//! start, and which way is tried first, by what is remembered of the cluster and what is true today.
+//! Reports Slurm job steps as a transport: whether the version of Slurm supports them, whether a step starts,
+//! and whether ssh or a step is tried first, according to the cache of this cluster.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::model::{Job, JobList, JobState};
 use crate::time::Clock;
 use crate::transport::{CLUSTER_CACHE_TTL, Fault, Reach, StepJob, StepSupport, Target, Transport};
 
-/// Adds what is found, and tells the transport of the jobs, as a watch does.
+/// Adds the steps, and passes the jobs to the transport as monitoring does.
 pub(super) async fn rows(
     jobs: &[Job],
     transport: &Transport,
@@ -23,7 +23,7 @@ pub(super) async fn rows(
     let began = Instant::now();
     let site = transport.step_support().await;
     let is_supported = site.version.is_ok();
-    // Where nothing else may be used its faults are more than a note.
+    // If steps are the only transport, their faults are failures.
     let trouble = if site.is_only_choice { StepStatus::Failed } else { StepStatus::Note };
     rows.push(version_step(&site, trouble).took(began.elapsed()));
     if is_supported {
@@ -48,12 +48,12 @@ fn version_step(site: &StepSupport, trouble: StepStatus) -> StepResult {
     }
 }
 
-/// Tries a step beside those of a job, as a watch begins it; it takes nothing of what the job has.
-/// Where it does not begin the other jobs of the node are tried, as a watch does.
+/// Starts an overlapping step in a job, which takes none of the job's resources. If it fails, the other jobs
+/// of the node are tried, as in monitoring.
 async fn try_step(jobs: &[Job], transport: &Transport, trouble: StepStatus) -> Option<StepResult> {
     let running = || jobs.iter().filter(|job| job.state == JobState::Running);
     let on_nodes = || running().filter_map(|job| Some((job, &job.allocations.first()?.node)));
-    // One of somebody else's tells only what would be refused.
+    // The user's own job if there is one: in another user's, a step would be refused.
     let own = on_nodes().find_map(|(_, node)| Some((transport.step_job(node)?, node)));
     let (mut job, node) =
         own.or_else(|| on_nodes().map(|(job, node)| (step_job(job), node)).next())?;
@@ -89,8 +89,8 @@ async fn try_step(jobs: &[Job], transport: &Transport, trouble: StepStatus) -> O
     Some(row.took(began.elapsed()))
 }
 
-/// Says which way is tried first. Where that is a step, because a node refused ssh some time ago,
-/// ssh is tried once more.
+/// Reports which transport is tried first. If that is a step because a node has refused ssh, ssh is tried
+/// once more.
 async fn preferred_transport(
     jobs: &[Job],
     site: &StepSupport,
@@ -116,7 +116,7 @@ async fn preferred_transport(
     };
     let cluster = site.cluster.as_deref().unwrap_or("this one");
     let age = clock.now().since(at);
-    // A refusal means something only where a job of the user's runs.
+    // Only nodes with a job of the user: others may refuse ssh by policy (`pam_slurm_adopt`).
     let is_fit =
         |target: &Target| matches!(target.reach, Reach::Ssh(_)) && transport.has_job(&target.name);
     let Some(target) = targets_of_jobs(jobs).into_iter().find(is_fit) else {
@@ -148,7 +148,7 @@ async fn preferred_transport(
     row.took(began.elapsed())
 }
 
-/// Writes a span as days, as roughly as it matters here.
+/// Formats a duration in whole days.
 fn days(span: Duration) -> String {
     match span.as_secs() / 86_400 {
         0 => "less than a day".to_owned(),

@@ -1,11 +1,10 @@
-//! Reports as text: a heading a node, a line a step.
+//! Writes reports as text: one heading per node, one line per step.
 
 use std::io::{self, Write};
 use std::time::Duration;
 
 use crate::doctor::{Report, StepResult, StepStatus};
 
-/// Writes the report of one node.
 pub fn write_text(out: &mut impl Write, report: &Report) -> io::Result<()> {
     writeln!(out, "{}", report.node)?;
     let rows = merge_not_applicable(&report.rows);
@@ -31,7 +30,7 @@ fn write_row(out: &mut impl Write, row: &StepResult, width: usize) -> io::Result
     Ok(())
 }
 
-/// Makes one line of steps that do not apply for the same reason.
+/// Merges consecutive steps that do not apply for the same reason.
 fn merge_not_applicable(rows: &[StepResult]) -> Vec<StepResult> {
     let mut folded: Vec<StepResult> = Vec::new();
     for row in rows {
@@ -50,7 +49,7 @@ fn merge_not_applicable(rows: &[StepResult]) -> Vec<StepResult> {
     folded
 }
 
-/// Returns a time with as many digits as it deserves.
+/// Formats a duration in milliseconds, with a decimal below 10 ms.
 fn milliseconds(took: Duration) -> String {
     let micros = took.as_micros();
     if micros < 10_000 {

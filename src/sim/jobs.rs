@@ -190,7 +190,7 @@ mod tests {
             let (start, end) = (job.starts_at.unwrap(), job.ends_at.unwrap());
             assert!(start < BEGAN && end > BEGAN, "{job:?}");
         }
-        // The numbers that control groups of its processes name.
+        // The control groups of the processes name these job ids.
         let fleet = FleetSpec::demo(12, 1);
         for node in 0..12 {
             for (work, _) in node_workloads(&fleet, node) {

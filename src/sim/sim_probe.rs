@@ -464,7 +464,7 @@ mod tests {
             self.voice.as_ref().unwrap().try_send(line.into()).unwrap();
         }
 
-        /// What comes until then, each with its second.
+        /// Returns the frames received within this time, each with its second.
         async fn until(&mut self, seconds: f64) -> Vec<(f64, Body)> {
             let mut heard = Vec::new();
             let end = self.began + Duration::from_secs_f64(seconds);
@@ -536,7 +536,7 @@ mod tests {
         let heard = probe.until(11.0).await;
         assert!((3..=4).contains(&samples(&heard).len()));
         assert!(samples(&heard)[0].1.full);
-        // Another node's command.
+        // A command for another node is ignored.
         let voice = probe.voice.as_ref().unwrap();
         voice.try_send("{\"id\":1,\"node\":\"gpu02\",\"verb\":\"full\"}\n".into()).unwrap();
         let heard = probe.until(16.0).await;

@@ -1,4 +1,4 @@
-//! A file that is only added to, for as long as gtop runs: bounded, and never waited for.
+//! An append-only log file with a size limit, whose writes never block.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -9,21 +9,20 @@ use rustix::io::Errno;
 
 use crate::storage::{WriteError, nonblocking_flags, open_checked, resolve};
 
-/// Largest log. The one before it is kept beside it.
+/// Maximum size of a log. One rotated log is kept.
 const MAX_BYTES: u64 = 32 << 20;
 
-/// A log: a regular file, a pipe that somebody reads, or a terminal.
+/// A log: a regular file, a pipe with a reader, or a terminal.
 #[derive(Debug)]
 pub struct LogFile {
     file: File,
-    /// Where it stands, when it is a regular file.
+    /// The path of a regular file; `None` for a pipe or a terminal.
     path: Option<PathBuf>,
     length: u64,
     limit: u64,
 }
 
 impl LogFile {
-    /// Opens a log.
     pub fn open(path: &Path) -> Result<Self, WriteError> {
         Self::with_limit(path, MAX_BYTES)
     }
@@ -48,26 +47,27 @@ impl LogFile {
         Ok(Self { file, path: Some(target), length, limit })
     }
 
-    /// Adds a line. One that cannot be written is left out: neither a full disk nor a slow reader ends the watch.
+    /// Appends a line. If that fails it is dropped, because neither a full disk nor a slow reader may stop
+    /// gtop.
     pub fn add(&mut self, line: &str) {
         let length = u64::try_from(line.len()).unwrap_or(u64::MAX).saturating_add(1);
-        // Where it cannot go on elsewhere, a log that is full stays as it is.
+        // A full log that cannot be rotated does not grow.
         if self.length.saturating_add(length) > self.limit && self.rotate().is_err() {
             return;
         }
-        // In one piece, so that a pipe takes all of it or nothing.
+        // A single write, so that a pipe takes either the whole line or nothing.
         if self.file.write_all(format!("{line}\n").as_bytes()).is_ok() && self.path.is_some() {
             self.length = self.length.saturating_add(length);
         }
     }
 
-    /// Goes on in a new file; the one that is full becomes `FILE.1`.
+    /// Renames the full log to `FILE.1` and opens a new one.
     fn rotate(&mut self) -> io::Result<()> {
         let Some(path) = self.path.clone() else { return Ok(()) };
         let mut older = path.as_os_str().to_owned();
         older.push(".1");
         let about = self.file.metadata()?;
-        // Another gtop that writes here may have done it already.
+        // Another gtop that writes to this file may have rotated it already.
         if fs::symlink_metadata(&path).is_ok_and(|now| now.ino() == about.ino()) {
             if fs::symlink_metadata(&older).is_ok_and(|older| !older.is_file()) {
                 return Err(io::Error::other("not a regular file"));
@@ -82,15 +82,14 @@ impl LogFile {
     }
 }
 
-/// How a log is opened: its owner alone can read one that is new.
+/// Returns the options to open a log; a new one is readable by its owner only.
 fn append_options() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.append(true).create(true).mode(0o600);
     options
 }
 
-/// Says whether what is written here goes elsewhere at once: a pipe, a terminal or nowhere. No other device is
-/// written.
+/// Returns true if the path is a pipe, a terminal or `/dev/null`. Other devices are refused.
 fn is_stream(path: &Path) -> bool {
     let is_device = |path: PathBuf| {
         path.starts_with("/dev/pts")
@@ -128,7 +127,7 @@ mod tests {
             fs::metadata(&path).unwrap().mode(),
             fs::metadata(folder.path().join("log.1")).unwrap().mode()
         );
-        // Two of them turn over once.
+        // With two writers, the log is rotated once.
         let mut other = LogFile::with_limit(&path, 20).unwrap();
         log.add("long enough");
         other.add("long as well");
@@ -164,7 +163,7 @@ mod tests {
         (0..1000).for_each(|_| log.add(&line));
         let mut text = vec![0; 2 << 20];
         let length = reader.read(&mut text).unwrap();
-        // What was not taken is left out line by line.
+        // Only whole lines are dropped.
         assert!(length >= 4000 && length.is_multiple_of(1000), "{length}");
         drop(reader);
         log.add("nobody reads any more");

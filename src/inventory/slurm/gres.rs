@@ -109,7 +109,7 @@ mod tests {
             ("(null)", DeviceAllocation::None),
             ("nic:2(IDX:0-1)", DeviceAllocation::None),
             ("gpu:4", DeviceAllocation::Count(4)),
-            // Which of the two counts is right, nobody knows.
+            // Which of the two counts is right is unknown.
             ("gpu:h100:4(IDX:0-1)", DeviceAllocation::Count(4)),
             ("gpu:1(IDX:0-1)", DeviceAllocation::Count(1)),
             ("gpu:h100:4(CNT:4)", DeviceAllocation::Count(4)),

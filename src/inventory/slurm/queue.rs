@@ -410,10 +410,10 @@ mod tests {
         assert_eq!((queue(whole.len()).error, queue(whole.len()).jobs.len()), (None, 2));
         let ends: Vec<usize> = whole.match_indices('\n').map(|(at, _)| at).collect();
         for end in 0..whole.len() - 1 {
-            // Between two jobs nobody can tell.
+            // Truncation between two jobs cannot be detected.
             let is_between = ends.iter().any(|at| end == *at || end == *at + 1);
             assert_eq!(queue(end).error.is_none(), is_between && end > 0, "{end}");
-            // Where we have cut it ourselves it says so in a note.
+            // Output that gtop itself truncated has a note instead.
             assert!(
                 end < ends[1] || parse(whole.split_at(end).0, MARK, true).error.is_none(),
                 "{end}"

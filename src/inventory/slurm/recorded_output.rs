@@ -77,7 +77,7 @@ fn each_part_of_a_heterogeneous_job_has_its_own_devices() {
         let (_, text) = VERSIONS.into_iter().find(|(known, _)| *known == version).unwrap();
         told(text, "het")
     };
-    // The job had failed there: its parts have resources and no places.
+    // The job had failed on this version: its components have resources but no indices.
     assert_eq!(het("20.11.4"), [vec![], vec![]]);
     assert_eq!(het("22.05.8"), [[node(5, places(&[3, 4]))], [node(7, places(&[5]))]]);
     assert_eq!(het("24.11.5"), [[node(5, places(&[3, 4]))], [node(7, places(&[5]))]]);
@@ -139,7 +139,7 @@ fn the_time_of_a_suspended_job_stands_still() {
     let (paused, running) = (job("12"), job("10"));
     assert_eq!(paused.state, JobState::Suspended);
     let seconds = |span: Option<Duration>| span.unwrap().as_secs();
-    // It ran for 15 s of its hour.
+    // It had run for 15 s of its time limit of one hour.
     for later in [24, 600, 7200] {
         let now = paused.starts_at.unwrap().plus(Duration::from_secs(later));
         assert_eq!(
@@ -150,7 +150,7 @@ fn the_time_of_a_suspended_job_stands_still() {
         assert_eq!(seconds(running.time_left(now)), 3600_u64.saturating_sub(later), "{later}");
         assert_eq!(seconds(running.elapsed(now)), later);
     }
-    // Slurm moves the end of one that is being ended; nobody knows what it had left.
+    // Slurm changes the end of a completing job, so its remaining time is unknown.
     let began = running.starts_at.unwrap();
     let ending = Job { state: JobState::Completing, ends_at: Some(began), ..running.clone() };
     assert_eq!(ending.time_left(began), None);
