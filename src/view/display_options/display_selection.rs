@@ -1,4 +1,4 @@
-//! Which devices and processes somebody wants to see, and what names a device.
+//! The selection of devices and processes to show, and the columns that name a device.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -7,56 +7,53 @@ use crate::fleet::{Node, device_numbering};
 use crate::model::{Device, DeviceUse, Reading, TransportKind, UseKind};
 use crate::view::display_options::DisplayOptions;
 
-/// What is shown; everything unless something is asked for.
+/// The selection of what is shown; by default everything.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DisplaySelection {
-    /// Devices with these numbers, on every node; slices go with their device.
+    /// Devices with these indices, on every node; MIG slices go with their device.
     pub devices: Option<BTreeSet<u32>>,
-    /// What `CUDA_VISIBLE_DEVICES` lists.
+    /// The devices listed in `CUDA_VISIBLE_DEVICES`.
     pub visible: Option<Vec<VisibleDevice>>,
-    /// Processes of these kinds.
     pub kinds: ProcessKinds,
-    /// Processes of these users; of all when empty.
+    /// Processes of these users; of all users if empty.
     pub users: BTreeSet<String>,
-    /// These processes; all when empty.
+    /// Processes with these pids; all if empty.
     pub pids: BTreeSet<u32>,
-    /// What names a device.
     pub names: NameColumns,
 }
 
-/// A device as `CUDA_VISIBLE_DEVICES` names it.
+/// A device in `CUDA_VISIBLE_DEVICES`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum VisibleDevice {
-    /// Its number, which means something on this machine only.
+    /// An index, which is valid on the local host only.
     Index(u32),
-    /// Its UUID or the beginning of it, which means the same everywhere.
+    /// A UUID or a prefix of one, which is valid on every host.
     Uuid(Box<str>),
 }
 
 /// What processes use a device for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ProcessKinds {
-    /// Whatever for.
     #[default]
     All,
-    /// They compute, whatever else they do.
+    /// Compute, with or without graphics.
     Compute,
-    /// They compute and do nothing else.
+    /// Compute only.
     OnlyCompute,
-    /// They draw, whatever else they do.
+    /// Graphics, with or without compute.
     Graphics,
-    /// They draw and do nothing else.
+    /// Graphics only.
     OnlyGraphics,
 }
 
-/// Columns that name a device.
+/// The columns that name a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NameColumns {
-    /// Its number.
+    /// The index.
     pub has_index: bool,
-    /// Its model, where there is room.
+    /// The model, where it fits.
     pub has_name: bool,
-    /// Its UUID.
+    /// The UUID.
     pub has_uuid: bool,
 }
 
@@ -67,8 +64,8 @@ impl Default for NameColumns {
 }
 
 impl ProcessKinds {
-    /// Returns true if these are among them. What is not known is taken for computing: drivers that do
-    /// not tell the kind list only such processes.
+    /// Returns true if the selection includes this kind. An unknown kind counts as compute: drivers that do
+    /// not report the kind list compute processes only.
     fn takes(self, kind: Reading<UseKind>) -> bool {
         let kind = kind.get().unwrap_or(UseKind::Compute);
         match self {
@@ -82,12 +79,12 @@ impl ProcessKinds {
 }
 
 impl DisplaySelection {
-    /// Returns true if some devices are left out.
+    /// Returns true if devices may be hidden.
     pub fn selects_devices(&self) -> bool {
         self.devices.is_some() || self.visible.is_some()
     }
 
-    /// Says in a few words which devices and processes are shown; nothing when all are.
+    /// Returns a short description of the selection; `None` if everything is shown.
     pub fn told(&self) -> Option<String> {
         let numbers = self.devices.iter().flatten().map(ToString::to_string).collect::<Vec<_>>();
         let numbers = (!numbers.is_empty()).then(|| numbers.join(","));
@@ -97,7 +94,7 @@ impl DisplaySelection {
         (!words.is_empty()).then(|| format!("only {}", words.join(" ")))
     }
 
-    /// Says that there are none of the processes that alone are shown; nothing when all are.
+    /// Returns the message for a list without any selected process; `None` if all processes are shown.
     pub fn without_processes(&self) -> Option<String> {
         let words = self.processes_told()?;
         Some(format!("no processes {words} use a device; others are hidden"))
@@ -120,7 +117,7 @@ impl DisplaySelection {
         (!words.is_empty()).then_some(words)
     }
 
-    /// Returns true if a device of a node is to be shown.
+    /// Returns true if the device is selected.
     pub fn matches_device(&self, node: &Node, device: &Device) -> bool {
         let parent = device.parent.as_ref();
         let whole = parent.and_then(|uuid| node.devices.iter().find(|whole| whole.uuid == *uuid));
@@ -144,7 +141,7 @@ impl DisplaySelection {
         })
     }
 
-    /// Returns true if a process is to be shown, on whatever device.
+    /// Returns true if the process is selected, whichever device it uses.
     pub fn matches_process(&self, node: &Node, used: &DeviceUse) -> bool {
         let Self { kinds, users, pids, .. } = self;
         let owner = || Some(node.process(used.pid)?.statics.user.known()?.as_ref());
@@ -153,14 +150,14 @@ impl DisplaySelection {
             && (users.is_empty() || owner().is_some_and(|user: &str| users.contains(user)))
     }
 
-    /// Returns a node with no devices, and nothing on devices, but those that are to be shown.
+    /// Returns the node without the devices that are not selected, and without what runs on them.
     pub fn selected(&self, node: &Arc<Node>) -> Arc<Node> {
         let takes = |device: &Device| self.matches_device(node, device);
         if !self.selects_devices() || node.devices.iter().all(takes) {
             return Arc::clone(node);
         }
         let mut narrowed = Node::clone(node);
-        // Schedulers count devices, whichever are shown.
+        // Schedulers number all devices, selected or not.
         narrowed.numbering =
             Some(node.numbering.clone().unwrap_or_else(|| device_numbering(node).into()));
         let sources = node.device_sources.iter().cloned();
@@ -180,7 +177,7 @@ impl DisplaySelection {
 }
 
 impl DisplayOptions {
-    /// Returns the node with nothing but what is to be shown of it.
+    /// Returns the node with the selected devices and processes only.
     pub fn narrowed(&self, node: &Arc<Node>) -> Arc<Node> {
         let selected = self.only.selected(node);
         let takes = |used: &DeviceUse| self.only.matches_process(node, used);
@@ -206,7 +203,7 @@ mod tests {
     use crate::fleet::Process;
     use crate::model::{NodeName, ProcessKey, ProcessStatics, Source};
 
-    /// Two devices, the first in two slices; a process on each.
+    /// Two devices, the first with two slices; one process on each.
     fn node(via: TransportKind) -> Arc<Node> {
         let device = |uuid: &str, parent: Option<&str>, index| Device {
             uuid: uuid.into(),
@@ -274,7 +271,7 @@ mod tests {
         let only = DisplaySelection { devices: Some([1].into()), ..DisplaySelection::default() };
         let selected = only.selected(&here);
         let at = |node: &Node, places: &[u32]| crate::fleet::devices_at(node, places, None);
-        // The slices are the first two, the second device the third.
+        // The slices are 0 and 1, the second device is 2.
         assert_eq!(at(&here, &[0, 2]).unwrap().len(), 2);
         assert_eq!(at(&selected, &[0, 2]).unwrap(), ["GPU-bb22".into()]);
         assert_eq!(at(&selected, &[0]).unwrap(), []);

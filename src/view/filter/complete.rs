@@ -1,4 +1,4 @@
-//! Completion of the word at the caret.
+//! Completion of the word before the caret.
 
 use std::collections::BTreeSet;
 
@@ -8,17 +8,16 @@ use crate::model::Job;
 use crate::time::Timestamp;
 use crate::view::filter::{Comparison, FilterField, StateWord};
 
-/// Most proposals.
 const MAX_PROPOSALS: usize = 24;
-/// Most nodes whose values are proposed.
+/// The maximum number of nodes scanned for values.
 const MAX_SCANNED_NODES: usize = 200;
-/// Most jobs whose values are proposed.
+/// The maximum number of jobs scanned for values.
 const MAX_SCANNED_JOBS: usize = 2000;
 
-/// Returns the words that the one in front of the caret may become, the likeliest first.
+/// Returns completions of the word before the caret, the likeliest first.
 ///
-/// `caret` counts characters. A field's name is proposed with nothing behind it; behind a sign of
-/// comparison the values of that field in the fleet are.
+/// `caret` counts characters. Before a comparison sign, field names are completed; after it, the values of
+/// that field in the fleet.
 pub fn complete(text: &str, caret: usize, fleet: &Fleet) -> Vec<String> {
     let front: String = text.chars().take(caret).collect();
     let word = front.rsplit(char::is_whitespace).next().unwrap_or_default();
@@ -27,7 +26,7 @@ pub fn complete(text: &str, caret: usize, fleet: &Fleet) -> Vec<String> {
         None => ("", word),
     };
     let signs = Comparison::SIGNS.iter().filter_map(|(sign, _)| Some((word.find(sign)?, *sign)));
-    // The first sign, and the longest that begins there.
+    // The first sign; of several that start there, the longest.
     let found = signs.min_by_key(|(at, sign)| (*at, std::cmp::Reverse(sign.len())));
     let words: Vec<String> = match found {
         None => names(&word.to_lowercase()),
@@ -54,7 +53,7 @@ fn names(start: &str) -> Vec<String> {
     known
 }
 
-/// Returns the words a field has somewhere; numbers are nobody's to propose.
+/// Returns the text values of a field in the fleet; numbers are not completed.
 fn values(subject: FilterField, fleet: &Fleet) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     if matches!(subject, FilterField::Job | FilterField::OfJob(_)) {
@@ -84,18 +83,18 @@ fn values(subject: FilterField, fleet: &Fleet) -> BTreeSet<String> {
     found
 }
 
-/// Returns the words a field of jobs has.
+/// Returns the text values of a job field.
 fn of_jobs(subject: FilterField, fleet: &Fleet) -> BTreeSet<String> {
     let jobs = fleet.jobs.iter().flat_map(|jobs| &jobs.jobs).take(MAX_SCANNED_JOBS);
     let FilterField::OfJob(field) = subject else {
         return jobs.map(|job| job.shown_id.to_string()).collect();
     };
-    // No word depends on the moment.
+    // No text value depends on the time.
     let at = |job: &Job| JobAt { job: job.clone(), now: Timestamp::default() };
     jobs.filter_map(|job| words((field.read)(&at(job)))).collect()
 }
 
-/// A word as it must be typed; what would need quotes is not proposed.
+/// Returns a value as it must be typed; `None` if it would need quotes.
 fn words(value: Value) -> Option<String> {
     match value {
         Value::Text(text) if !text.contains([' ', '"', '\'']) => Some(text.to_string()),

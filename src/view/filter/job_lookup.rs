@@ -1,17 +1,17 @@
-//! The jobs a scheduler told, found by their numbers and by the nodes they are on.
+//! The jobs listed by the scheduler, indexed by job id and by node.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::model::{Allocation, Job, JobId, JobList, NodeName};
 
-/// The jobs of a picture.
+/// An index of a job list.
 #[derive(Debug)]
 pub(super) struct JobLookup {
     list: Arc<JobList>,
-    /// Places in the list.
+    /// Indices in the list.
     by_number: BTreeMap<JobId, usize>,
-    /// Places in the list, and of the allocation in its job.
+    /// Indices in the list, and of the allocation in the job.
     by_node: BTreeMap<NodeName, Vec<(usize, usize)>>,
 }
 
@@ -29,12 +29,12 @@ impl JobLookup {
         Self { list: Arc::clone(list), by_number, by_node }
     }
 
-    /// Returns the job that processes call so.
+    /// Returns the job with the id that its processes have.
     pub(super) fn by_process_job_id(&self, id: &JobId) -> Option<&Job> {
         self.list.jobs.get(*self.by_number.get(id)?)
     }
 
-    /// Returns the jobs of a node, with what each has there.
+    /// Returns the jobs on a node, each with its allocation there.
     pub(super) fn on(&self, node: &NodeName) -> impl Iterator<Item = (&Job, &Allocation)> {
         let places = self.by_node.get(node).into_iter().flatten();
         places.filter_map(|(place, one)| {

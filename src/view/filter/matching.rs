@@ -10,33 +10,33 @@ use crate::time::Timestamp;
 use crate::view::filter::operand::Operand;
 use crate::view::filter::{Comparison, Filter, FilterField, Predicate, StateWord, Term};
 
-/// A device below this share does nothing worth the name.
+/// Utilization below which a device counts as idle, in percent.
 const ACTIVE_PERCENT: f32 = 5.0;
 
-/// One combination of things that terms are asked about.
+/// One combination of node, device, process and job that terms are matched against.
 #[derive(Clone, Copy)]
 struct Row<'a> {
     node: &'a Node,
     device: Option<&'a Device>,
     usage: Option<&'a Usage>,
-    /// The job the process belongs to, or that was given the device or the node.
+    /// The job the process belongs to, or to which the device or node is allocated.
     job: Option<&'a Job>,
     now: Timestamp,
 }
 
 impl Filter {
-    /// Returns true if a node, or something on it, is asked for.
+    /// Returns true if the node, or a device or process on it, matches.
     pub fn matches_node(&self, node: &Node, now: Timestamp) -> bool {
         self.terms.is_empty() || self.matches_rows(&self.rows_of_node(node, now))
     }
 
-    /// Returns true if a device, or a process on it, is asked for.
+    /// Returns true if the device, or a process on it, matches.
     pub fn matches_device(&self, node: &Node, device: &Device, now: Timestamp) -> bool {
         let rows = || self.rows(node, std::slice::from_ref(device), now);
         self.terms.is_empty() || self.matches_rows(&rows())
     }
 
-    /// Returns true if a process on a device is asked for.
+    /// Returns true if the process on this device matches.
     pub fn matches_usage(
         &self,
         node: &Node,
@@ -49,7 +49,7 @@ impl Filter {
         self.terms.is_empty() || self.matches_rows(&Rows { node, kept: kept.into(), now })
     }
 
-    /// Something meets every term, and nothing meets what shall not be.
+    /// Returns true if one row matches every positive term and no row matches a negated one.
     fn matches_rows(&self, rows: &Rows<'_>) -> bool {
         let (negated, operand): (Vec<&Term>, Vec<&Term>) =
             self.terms.iter().partition(|term| term.is_negated);
@@ -58,14 +58,14 @@ impl Filter {
     }
 }
 
-/// A device with one of its processes, or one of the jobs it was given to.
+/// A device with one of its processes, or with one of the jobs it is allocated to.
 struct RowParts<'a> {
     device: Option<&'a Device>,
     usage: Option<Cow<'a, Usage>>,
     job: Option<&'a Job>,
 }
 
-/// Everything a node, or a device of it, is made of.
+/// All rows of a node or of one of its devices.
 struct Rows<'a> {
     node: &'a Node,
     kept: Vec<RowParts<'a>>,
@@ -111,7 +111,7 @@ impl Filter {
         Rows { node, kept, now }
     }
 
-    /// The same of a whole node, whose jobs may have no device of it, or none that is known.
+    /// Returns the rows of a whole node, including its jobs without known devices.
     fn rows_of_node<'a>(&'a self, node: &'a Node, now: Timestamp) -> Rows<'a> {
         let mut rows = self.rows(node, &node.devices, now);
         let jobs = self.jobs.iter().flat_map(|jobs| jobs.on(&node.name));
@@ -128,7 +128,7 @@ impl Filter {
     }
 }
 
-/// Returns the number of a process's job, as its control group has it.
+/// Returns the job id of a process, from its cgroup.
 fn number_of(usage: &Usage) -> Option<&JobId> {
     let seen = usage.process.as_ref().map(|process| &*process.statics);
     let statics = seen.or_else(|| usage.unseen.as_ref().map(|unseen| &unseen.statics));
@@ -148,8 +148,8 @@ impl Predicate {
     }
 }
 
-/// Returns true if the job of a row has a number as wanted. A job has several: `11` for processes,
-/// `2_1` for people, and `2` as a part of its array.
+/// Returns true if the job id of a row matches. A job has several ids: `11` for processes, `2_1` for users,
+/// and `2` as a member of its array.
 fn is_job(row: Row<'_>, relation: Comparison, operand: &Operand) -> bool {
     let shown = row.job.map(|job| &*job.shown_id);
     let whole = shown.and_then(|shown| shown.split(['_', '+']).next());
@@ -169,7 +169,7 @@ fn is_job(row: Row<'_>, relation: Comparison, operand: &Operand) -> bool {
     }
 }
 
-/// What a row is called by, one way or another.
+/// Returns the names of a row that a word may match.
 fn names(row: Row<'_>) -> impl Iterator<Item = Cow<'_, str>> {
     let device = row.device.into_iter().flat_map(|device| {
         let name = device.name.known().map(|name| &**name);
@@ -212,7 +212,7 @@ impl StateWord {
     }
 }
 
-/// Nothing runs; of a TPU chip that is known by who has it open.
+/// Returns true if nothing runs on a device; a TPU chip is free if no process has it open.
 fn is_free(device: &Device) -> bool {
     match &device.tpu {
         Some(tpu) => tpu.is_held.get() == Some(false),
@@ -220,7 +220,8 @@ fn is_free(device: &Device) -> bool {
     }
 }
 
-/// By heat, by the power supply, or by the hardware for some other reason; the power limit is ordinary.
+/// Returns true if clocks are throttled by heat, by the power supply, or by the hardware for another reason;
+/// the software power limit is normal and does not count.
 fn is_slowed(device: &Device) -> bool {
     device.throttle.get().is_some_and(|throttle| {
         throttle.is_thermal() || throttle.is_power_brake() || throttle.is_hardware_slowdown()
@@ -242,7 +243,7 @@ fn is_fresh(row: Row<'_>) -> bool {
 }
 
 impl FilterField {
-    /// Reads it; `None` where the row has no such thing.
+    /// Returns the value of the field; `None` if the row has no such field.
     fn value(self, row: Row<'_>) -> Option<Value> {
         Some(match self {
             Self::Node => Value::Text(row.node.name.as_str().into()),
@@ -259,7 +260,7 @@ impl FilterField {
             Self::Host(field) => (field.read)(row.node),
             Self::Device(field) => (field.read)(row.device?),
             Self::Process(field) => (field.read)(row.usage?),
-            // Asked for with all its names.
+            // Compared by `is_job`, since a job has several ids.
             Self::Job => return None,
             Self::OfJob(field) => (field.read)(&JobAt { job: row.job?.clone(), now: row.now }),
         })
@@ -289,7 +290,7 @@ mod tests {
         }
     }
 
-    /// One busy device of alice's, one idle and slowed one of nobody's, one that tells nothing.
+    /// A busy device of alice's, an idle throttled one without a user, and one that reports nothing.
     fn node() -> Node {
         let mut node = Node::new(NodeName::new("gpu07").unwrap(), Duration::ZERO);
         node.devices = vec![
@@ -428,7 +429,7 @@ mod tests {
         }
     }
 
-    /// The process on the first device is one of job 11; the second device is given to job 12.
+    /// The process on the first device belongs to job 11; the second device is allocated to job 12.
     #[test]
     fn jobs_are_found_by_their_processes_and_by_what_they_were_given() {
         let mut node = node();
@@ -479,7 +480,7 @@ mod tests {
             let found = taken(text, Some(&list));
             assert_eq!(found, (on_node, on_devices.to_owned(), on_usage), "{text}");
         }
-        // Without a scheduler the processes know their number.
+        // Without a scheduler, only processes have a job id.
         assert_eq!(taken("job=11", None), (true, "+..".to_owned(), true));
         assert_eq!(taken("jobname~llama", None), (false, "...".to_owned(), false));
         assert_eq!(taken("job=unknown", None), (false, "...".to_owned(), false));

@@ -1,20 +1,19 @@
-//! What a field's value is compared with: a number in the field's unit, or words.
+//! The operand of a comparison: a number in the unit of the field, or text.
 
 use crate::fields::Value;
 use crate::view::filter::Comparison;
 
-/// What is wanted of a value.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Operand {
-    /// In the field's own unit.
+    /// A number in the unit of the field.
     Number(f64),
-    /// In lower case; `*` stands for any letters.
+    /// Lower-case text; `*` matches any characters.
     Text(String),
-    /// Not to be known.
+    /// Matches unknown values.
     Unknown,
 }
 
-/// What a number may be followed by, the unit it is then of, and how much of that unit it is.
+/// Suffix, the unit it applies to, and its factor to that unit.
 const SUFFIXES: [(&str, &str, f64); 30] = [
     ("%", "%", 1.0),
     ("k", "B", 1024.0),
@@ -49,7 +48,7 @@ const SUFFIXES: [(&str, &str, f64); 30] = [
 ];
 
 impl Operand {
-    /// Reads a value for a field of `unit`; the error says what would be right.
+    /// Parses an operand for a field with this unit; the error says what is valid.
     pub(super) fn new(text: &str, unit: &str, relation: Comparison) -> Result<Self, String> {
         let lower = text.to_lowercase();
         if lower == "unknown" || lower == "-" {
@@ -64,14 +63,14 @@ impl Operand {
         }
     }
 
-    /// Reads the number of a job, which is a name: only an order makes a number of it.
+    /// Parses a job id. An id is text; only comparisons by order read it as a number.
     pub(super) fn job_number(text: &str, relation: Comparison) -> Result<Self, String> {
         let operand = Self::new(text, "", relation)?;
         let is_name = matches!(operand, Self::Number(_)) && !relation.is_order();
         Ok(if is_name { Self::Text(text.to_lowercase()) } else { operand })
     }
 
-    /// Returns true if a field's value is as wanted.
+    /// Returns true if the value of a field matches.
     pub(super) fn matches(&self, relation: Comparison, value: &Value) -> bool {
         let is_unknown = matches!(value, Value::Unknown(_));
         match (self, value) {
@@ -129,7 +128,7 @@ fn example(unit: &str) -> &'static str {
     }
 }
 
-/// Reads a number with a suffix that goes with the unit, or with none.
+/// Parses a number with an optional suffix of the unit.
 fn number(lower: &str, unit: &str) -> Option<f64> {
     let is_digit = |letter: char| letter.is_ascii_digit() || letter == '.' || letter == '-';
     let end = lower.find(|letter| !is_digit(letter)).unwrap_or(lower.len());
@@ -151,9 +150,9 @@ fn plain(number: f64) -> String {
     number.to_string()
 }
 
-/// Closer than this share, two measured numbers look alike on every screen.
+/// Measured values count as equal within this relative difference; it is smaller than any display shows.
 const RELATIVE_TOLERANCE: f64 = 1e-6;
-/// What one may be off a count by that was typed with a suffix.
+/// The tolerance for counts that were typed with a suffix.
 const COUNT_TOLERANCE: f64 = 0.49;
 
 fn number_matches(relation: Comparison, value: f64, operand: f64, alike: f64) -> bool {
@@ -168,7 +167,7 @@ fn number_matches(relation: Comparison, value: f64, operand: f64, alike: f64) ->
     }
 }
 
-/// Compares words: whole or by pattern for `=`, anywhere for `~`.
+/// Matches text: the whole text or a pattern for `=`, any part of it for `~`.
 fn text_matches(relation: Comparison, operand: &str, text: &str) -> bool {
     let text = text.to_lowercase();
     match relation {
@@ -180,7 +179,7 @@ fn text_matches(relation: Comparison, operand: &str, text: &str) -> bool {
     }
 }
 
-/// Returns true if a text is what a pattern describes, in which `*` stands for any letters.
+/// Returns true if a text matches a pattern, in which `*` matches any characters.
 pub(super) fn glob_matches(pattern: &str, text: &str) -> bool {
     let Some((front, rest)) = pattern.split_once('*') else { return pattern == text };
     let Some(mut text) = text.strip_prefix(front) else { return false };

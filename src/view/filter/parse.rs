@@ -6,14 +6,12 @@ use crate::view::filter::{
 };
 use crate::view::suggest::distance;
 
-/// Most terms of one filter.
 const MAX_TERMS: usize = 32;
 
 fn error(at: usize, words: impl Into<String>) -> FilterError {
     FilterError { at, words: words.into() }
 }
 
-/// Reads all terms.
 pub(super) fn terms(text: &str) -> Result<Vec<Term>, FilterError> {
     if text.len() > MAX_FILTER_LENGTH {
         return Err(error(0, format!("filter is longer than {MAX_FILTER_LENGTH} bytes")));
@@ -25,7 +23,7 @@ pub(super) fn terms(text: &str) -> Result<Vec<Term>, FilterError> {
     words.into_iter().map(|(at, word)| term(at, &word)).collect()
 }
 
-/// Cuts at spaces outside quotes; quotes themselves are dropped.
+/// Splits at spaces outside quotes, and removes the quotes.
 fn words(text: &str) -> Result<Vec<(usize, String)>, FilterError> {
     let mut words = Vec::new();
     let mut word: Option<(usize, String)> = None;
@@ -90,7 +88,7 @@ fn test(at: usize, word: &str) -> Result<Predicate, FilterError> {
     Ok(Predicate::Compare(subject, relation, operand))
 }
 
-/// Finds the first sign of comparison.
+/// Finds the first comparison sign.
 fn find_comparison(word: &str) -> Option<(usize, &'static str, Comparison)> {
     let starts = word.char_indices().map(|(at, _)| at);
     starts.into_iter().find_map(|at| {
@@ -100,7 +98,7 @@ fn find_comparison(word: &str) -> Option<(usize, &'static str, Comparison)> {
     })
 }
 
-/// `meant` holds the aliases of all that the name could mean.
+/// Returns the error for an unknown field; `meant` holds the aliases the name could be short for.
 fn unknown_field_message(name: &str, meant: &[&str]) -> String {
     if !meant.is_empty() {
         return format!("{name} is ambiguous; write {}", meant.join(" or "));

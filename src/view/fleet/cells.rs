@@ -1,7 +1,7 @@
-//! One device in one column: by how much it works, how warm it is, or whose it is.
+//! The cell of one device in the heat map: its load, temperature, user or job.
 //!
-//! Loads stand on eight levels, and a cell leaves its level only when the load is clearly beyond it:
-//! what wavers around a border does not flicker.
+//! Loads have eight levels, and a cell leaves its level only if the load is clearly outside of it: this
+//! hysteresis prevents flicker at the limits.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,59 +17,57 @@ use crate::view::line::{Symbol, Tone};
 use crate::view::node_status::{NodeStatus, flags};
 use crate::view::number_format::share;
 
-/// What a cell shows of its device.
+/// The metric of the heat map.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum MapMetric {
-    /// How much it works.
     #[default]
     Utilization,
-    /// How full its memory is.
+    /// Used memory as a share of the total.
     Memory,
-    /// How much of its power limit it draws.
+    /// Power draw as a share of the limit.
     Power,
-    /// How warm it is.
     Temperature,
-    /// Who uses it.
+    /// The user of the device.
     Owner,
-    /// Which job has it.
+    /// The job that has the device.
     Job,
 }
 
-/// Levels of a cell.
+/// The number of levels.
 const LEVELS: u8 = 8;
-/// So many cells move every second; twice as many every other second, and so on.
+/// Up to this many cells update each second; twice as many update every other second, and so on.
 const MAX_CELLS_PER_SECOND: usize = 1_024;
-/// How far beyond its level a load must be, in levels.
+/// How far a load must leave its level before the cell changes, in levels.
 const HYSTERESIS: f32 = 0.25;
-/// The temperatures at the lowest and the highest level, in degrees Celsius.
+/// The temperatures of the lowest and the highest level, in degrees Celsius.
 pub(super) const TEMPERATURE_RANGE: (f32, f32) = (20.0, 100.0);
-/// Where a temperature turns middling and high, in degrees Celsius.
+/// The temperatures from which a device counts as warm and hot, in degrees Celsius.
 const TEMPERATURE_THRESHOLDS: (f32, f32) = (50.0, 80.0);
 
-/// Stands for nobody.
+/// Without a user or job.
 pub(super) const UNUSED: (Symbol, Tone) = (Symbol::Idle, Tone::Faint);
-/// Stands for several.
+/// With several users or jobs.
 pub(super) const MULTIPLE: (Symbol, Tone) = (Symbol::Char('*'), Tone::Plain);
-/// Stands for what is not known.
+/// The value is unknown.
 pub(super) const NOT_REPORTED: (Symbol, Tone) = (Symbol::Char('–'), Tone::Faint);
-/// Stand in the legend for what was last known of a device of which nothing new is.
+/// The legend of devices without fresh values, which keep their last ones.
 pub(super) const STALE: [(Symbol, Tone); 3] = [
     (Symbol::Level(20.0), Tone::Faint),
     (Symbol::Level(60.0), Tone::Faint),
     (Symbol::Level(100.0), Tone::Faint),
 ];
-/// Stands for a device that is held and does nothing.
+/// Held by a user or job, but idle.
 pub(super) const IDLE_HELD: (Symbol, Tone) = (Symbol::Char('▒'), Tone::Plain);
-/// Stands for a device that gives no numbers, or of a node that is down.
+/// Reports no values, or its node is down.
 pub(super) const FAULTY: (Symbol, Tone) = (Symbol::Faulty, Tone::Bad);
-/// Stands for a device that is not asked for.
+/// Hidden by the filter.
 const FILTERED_OUT: (Symbol, Tone) = (Symbol::Char(' '), Tone::Faint);
 
 impl MapMetric {
     pub(super) const ALL: [Self; 6] =
         [Self::Utilization, Self::Memory, Self::Power, Self::Temperature, Self::Owner, Self::Job];
 
-    /// Returns its name.
+    /// Returns the name.
     pub(super) const fn label(self) -> &'static str {
         match self {
             Self::Utilization => "util",
@@ -81,7 +79,7 @@ impl MapMetric {
         }
     }
 
-    /// Returns the next one, or the one before.
+    /// Returns the next or previous metric.
     pub(super) fn cycle(self, is_forward: bool) -> Self {
         let at = Self::ALL.iter().position(|one| *one == self).unwrap_or(0);
         let count = Self::ALL.len();
@@ -89,7 +87,7 @@ impl MapMetric {
         Self::ALL.get(to).copied().unwrap_or_default()
     }
 
-    /// Returns where a device stands between the lowest and the highest, 0 to 100.
+    /// Returns the value of a device within the range of the metric, 0 to 100.
     fn percent(self, device: &Device) -> Option<f32> {
         match self {
             Self::Utilization => share(device.utilization),
@@ -124,23 +122,23 @@ impl MapMetric {
     }
 }
 
-/// How numbers are shown that are not new.
+/// How old values are drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StaleStyle {
-    /// As they were; the row says that they are old.
+    /// Unchanged; the row says that they are old.
     Unchanged,
-    /// As they were, but faint.
+    /// Faint.
     Faint,
 }
 
-/// The cells that were drawn last, node by node.
+/// The cells drawn last, by node index.
 #[derive(Clone, Debug, Default)]
 pub(super) struct CellCache {
     key: Option<(ViewVersion, MapMetric, StaleStyle)>,
     now: BTreeMap<usize, CachedCells>,
-    /// Those of the picture before: what keeps levels from wavering.
+    /// The cells of the previous view, needed for hysteresis.
     before: BTreeMap<usize, CachedCells>,
-    /// A node's loads move once in so many seconds.
+    /// The loads of each node update once in this many seconds.
     refresh_period: usize,
 }
 
@@ -151,7 +149,7 @@ struct CachedCells {
 }
 
 impl CellCache {
-    /// Begins a frame of so many cells.
+    /// Starts a frame with this number of cells.
     pub(super) fn refresh(
         &mut self,
         picture: &FleetView,
@@ -169,7 +167,7 @@ impl CellCache {
         self.key = Some(key);
     }
 
-    /// Returns the cells of the node at this place of the fleet, position by position of its devices.
+    /// Returns the cells of the node at this index of the fleet, one per device.
     pub(super) fn of(
         &mut self,
         context: RenderContext<'_>,
@@ -177,8 +175,8 @@ impl CellCache {
         allocations: &AllocationIndex,
         symbols: &SymbolMap,
     ) -> Arc<[(Symbol, Tone)]> {
-        // A terminal far away cannot take thousands of cells a second: where there are so many,
-        // each node's loads have their turn. What is news is shown at once.
+        // A remote terminal cannot redraw thousands of cells each second: with many cells, the loads of nodes
+        // update in turns. State changes are shown at once.
         let is_turn = is_due(index, context.picture.now, self.refresh_period);
         if let Some(kept) = self.now.get(&index) {
             return Arc::clone(&kept.marks);
@@ -205,18 +203,18 @@ impl CellCache {
     }
 }
 
-/// Returns true if it is a node's turn to move.
+/// Returns true if the row or cells of this node update in this second.
 pub(super) fn is_due(node: usize, now: Timestamp, refresh_period: usize) -> bool {
     let second = usize::try_from(now.as_micros().div_euclid(1_000_000)).unwrap_or(0);
     second.wrapping_add(node) % refresh_period.max(1) == 0
 }
 
-/// Returns true if a cell shows how much, and nothing else.
+/// Returns true if a cell shows a load and no other state.
 fn is_load((mark, tone): (Symbol, Tone)) -> bool {
     matches!(mark, Symbol::Level(_)) && matches!(tone, Tone::Low | Tone::Mid | Tone::High)
 }
 
-/// Returns the level of a share: the one it was on before, while it is near.
+/// Returns the level of a share; keeps the previous level within the hysteresis.
 fn level(percent: f32, before: Option<u8>) -> u8 {
     let exact = percent / 100.0 * f32::from(LEVELS);
     if let Some(before) = before {
@@ -234,7 +232,7 @@ fn level(percent: f32, before: Option<u8>) -> u8 {
     level.min(LEVELS - 1)
 }
 
-/// One device and all that decides over its cell.
+/// A device, and everything that its cell depends on.
 struct CellContext<'a> {
     context: RenderContext<'a>,
     node: &'a Node,
@@ -281,7 +279,7 @@ impl CellContext<'_> {
         }
     }
 
-    /// Returns what a device shows that works.
+    /// Returns the cell of a device in use.
     fn value(&self, metric: MapMetric, percent: Option<f32>, level: Option<u8>) -> (Symbol, Tone) {
         let picture = self.context.picture;
         match metric {
@@ -306,7 +304,7 @@ impl CellContext<'_> {
         }
     }
 
-    /// A load stands in the middle of its level, so that no glyph tells more than the level does.
+    /// Returns the cell of a level, drawn at its middle, so that the glyph shows no more than the level.
     fn load(&self, metric: MapMetric, level: u8) -> (Symbol, Tone) {
         let middle = (f32::from(level) + 0.5) / f32::from(LEVELS) * 100.0;
         let flag = flags(self.device).into_iter().map(|(_, tone)| tone).max();
@@ -337,10 +335,10 @@ impl CellContext<'_> {
         }
     }
 
-    /// One's own stand out.
-    fn letter(&self, name: &str, is_own_socket: bool) -> (Symbol, Tone) {
+    /// Returns the letter of a user or job; the user's own is emphasised.
+    fn letter(&self, name: &str, is_own: bool) -> (Symbol, Tone) {
         let (letter, hue) = self.symbols.of(name);
-        (Symbol::Letter(letter, hue), if is_own_socket { Tone::Strong } else { Tone::Plain })
+        (Symbol::Letter(letter, hue), if is_own { Tone::Strong } else { Tone::Plain })
     }
 }
 

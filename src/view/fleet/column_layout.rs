@@ -1,4 +1,4 @@
-//! The columns of the node list: which there are, and how wide.
+//! The columns of the node list and their widths.
 
 use crate::view::column_spec::{self, ColumnSpec};
 use crate::view::fleet::node_sort::arrow;
@@ -8,7 +8,7 @@ use crate::view::line::{Line, Tone, width_of};
 use crate::view::number_format::Units;
 use crate::view::sort_order::SortOrder;
 
-/// The columns; `node` stands first, whatever else is chosen.
+/// The column specs; `node` always comes first.
 pub(crate) const HEADINGS: [ColumnSpec; 14] = [
     ColumnSpec::new("node", "NODE", "node", "node name, always first").always(),
     ColumnSpec::new("job", "JOB", "job", "jobs on the node"),
@@ -26,7 +26,7 @@ pub(crate) const HEADINGS: [ColumnSpec; 14] = [
     ColumnSpec::new("note", "NOTE", "note", "problems"),
 ];
 
-/// What stands behind the name, in the order of [`HEADINGS`].
+/// The columns after the name, in the order of [`HEADINGS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Column {
     Job,
@@ -61,7 +61,7 @@ impl Column {
         Self::Note,
     ];
 
-    /// Returns true if it tells whose a node is.
+    /// Returns true if it shows who uses a node.
     pub(super) const fn is_owner(self) -> bool {
         matches!(self, Self::Job | Self::User | Self::Devices)
     }
@@ -80,7 +80,7 @@ impl Column {
     }
 }
 
-/// Widths of the columns; 0 for one that has no room.
+/// Column widths; 0 if a column is hidden.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ColumnLayout {
     /// From left to right.
@@ -104,7 +104,7 @@ pub(super) struct ColumnLayout {
     pub(super) memory_decimals: usize,
     pub(super) units: Units,
     pub(super) is_kilowatts: bool,
-    /// A row's numbers move once in so many seconds.
+    /// The values of each row update once in this many seconds.
     pub(super) refresh_period: usize,
 }
 
@@ -136,13 +136,13 @@ impl Default for ColumnLayout {
     }
 }
 
-/// The mark in front of a name, and the gap behind it.
+/// The width of the status mark before the name, gap included.
 pub(super) const MARK_WIDTH: u16 = 2;
-/// Points of a track, and how many seconds each stands for.
+/// The points of a sparkline, and the seconds per point.
 pub(super) const SPARKLINE: (u16, u16) = (12, 5);
 
 impl ColumnLayout {
-    /// What holds however much room there is, and the room behind the name.
+    /// Returns the layout without optional columns, and the room left after the name.
     fn base(picture: &FleetView, units: Units, width: u16) -> (Self, u16) {
         let shape: &Extents = &picture.shape;
         let columns = Self {
@@ -156,8 +156,7 @@ impl ColumnLayout {
         (columns, width.saturating_sub(MARK_WIDTH + columns.name))
     }
 
-    /// Returns the columns somebody chose, as many of them as there is room for, or those that are
-    /// worth most.
+    /// Returns the configured columns that fit; if none are configured, the most important ones that fit.
     pub(super) fn of(picture: &FleetView, chosen: &[String], units: Units, width: u16) -> Self {
         match column_spec::places(&HEADINGS, chosen) {
             Some(places) => Self::chosen(picture, &places, units, width),
@@ -165,7 +164,7 @@ impl ColumnLayout {
         }
     }
 
-    /// Gives room to chosen columns from left to right, then the rest to bars and the note.
+    /// Lays out configured columns from left to right, then gives the rest to bars and the note.
     fn chosen(picture: &FleetView, places: &[usize], units: Units, width: u16) -> Self {
         let (mut columns, mut room) = Self::base(picture, units, width);
         let Self { gap, .. } = columns;
@@ -191,7 +190,7 @@ impl ColumnLayout {
         columns
     }
 
-    /// Returns how many columns a part takes at least.
+    /// Returns the minimum width of a column.
     fn min_width(&self, picture: &FleetView, part: Column) -> u16 {
         let shape: &Extents = &picture.shape;
         match part {
@@ -228,14 +227,14 @@ impl ColumnLayout {
         }
     }
 
-    /// Returns the parts that have room, from left to right, and their widths.
+    /// Returns the visible columns and their widths, from left to right.
     pub(super) fn shown(&self) -> impl Iterator<Item = (Column, u16)> {
         let mut own = *self;
         let parts = self.order.into_iter().flatten();
         parts.map(move |part| (part, *own.width_mut(part))).filter(|(_, width)| *width > 0)
     }
 
-    /// Gives room to columns in the order of their worth, then the rest to bars and the note.
+    /// Lays out columns by importance, then gives the rest to bars and the note.
     pub(super) fn fit(picture: &FleetView, units: Units, width: u16) -> Self {
         let shape: &Extents = &picture.shape;
         let (mut columns, mut room) = Self::base(picture, units, width);
@@ -284,14 +283,14 @@ impl ColumnLayout {
         self.job += job;
         self.util += util;
         self.memory_bar += memory;
-        // In the middle, words far from the next column would be hard to follow.
+        // A wide note in the middle would put too large a gap before the next column.
         let is_last = self.shown().last().is_some_and(|(part, _)| part == Column::Note);
         let rest = room - util - memory;
         let rest = if is_last { rest } else { rest.min(26) };
         self.note += if self.note > 0 { rest } else { 0 };
     }
 
-    /// Returns words no wider than their column, and as wide unless nothing stands behind them.
+    /// Cuts or pads a cell to its column; the last column is not padded.
     pub(super) fn fit_cell(&self, (part, width): (Column, u16), words: Line) -> Line {
         if self.shown().last().is_some_and(|(last, _)| last == part) {
             return words;
@@ -301,13 +300,13 @@ impl ColumnLayout {
         words.gap(missing)
     }
 
-    /// Returns the columns that tell whose a node is, from the name on, gaps included.
+    /// Returns the width of the name and owner columns, gaps included.
     pub(super) fn front(&self) -> u16 {
         let owners = self.shown().take_while(|(part, _)| part.is_owner());
         owners.fold(self.name, |sum, (_, width)| sum + width + self.gap)
     }
 
-    /// Returns what stands over a part in the units somebody likes.
+    /// Returns the title of a column; units follow the display options.
     fn title(&self, part: Column, usual: &'static str) -> &'static str {
         if part == Column::Memory {
             self.units.word()
@@ -318,7 +317,7 @@ impl ColumnLayout {
         }
     }
 
-    /// Returns the titles; the one that rows are sorted by stands out, and says which way.
+    /// Draws the titles; the sort column is highlighted and has an arrow.
     pub(super) fn titles(&self, order: SortOrder) -> Line {
         let titles = TitleWriter { gap: self.gap, order };
         let line = titles.first(Line::new().gap(MARK_WIDTH), "NODE", self.name);
@@ -337,7 +336,6 @@ impl ColumnLayout {
     }
 }
 
-/// How titles are written.
 struct TitleWriter {
     gap: u16,
     order: SortOrder,
@@ -359,7 +357,7 @@ impl TitleWriter {
         line.gap(self.gap).right(&word, width, tone).on_click(Click::Column(column))
     }
 
-    /// The order in which nodes are watched goes without saying.
+    /// Returns the title with its arrow; the default order has none.
     fn word(&self, word: &str, column: &str, width: u16) -> (String, Tone) {
         let is_default_order = self.order == SortOrder::by("node");
         if column != self.order.column || is_default_order {
@@ -398,7 +396,7 @@ mod tests {
         for width in 0..400 {
             let columns = ColumnLayout::fit(&FleetView::default(), Units::default(), width);
             let titles = columns.titles(SortOrder::by("util")).width();
-            // A mark and four letters of a name are always asked for.
+            // The mark and four characters of the name are always shown.
             assert!(titles <= width.max(MARK_WIDTH + 4), "{width}: {titles}");
         }
     }

@@ -1,4 +1,4 @@
-//! The cursor of the fleet: on the head of a group, on a node, on a device; and its moves.
+//! The cursor of the fleet view: on a group header, a node or a device; and its moves.
 
 use std::sync::Arc;
 
@@ -9,8 +9,8 @@ use crate::view::fleet_view::FleetView;
 use crate::view::navigation::{Movement, Navigation};
 
 impl State {
-    /// Finds the cursor again: by the names of the group, the node and the device it was on. What is
-    /// gone or folded leaves it at the head of the group, or at the first node.
+    /// Finds the cursor by the keys of its group, node and device. If they are gone or folded, the cursor is
+    /// on the group header or on the first node.
     pub(super) fn cursor(&self, picture: &FleetView, navigation: &Navigation) -> Option<Cursor> {
         let group = self.group.as_deref();
         let on_head =
@@ -38,7 +38,7 @@ impl State {
         Some(Cursor::Cell(group, member, cell))
     }
 
-    /// Returns the row of the table a spot is on.
+    /// Returns the table row of a cursor.
     pub(super) fn row(&self, cursor: Option<Cursor>) -> usize {
         let row = match cursor {
             Some(Cursor::Header(group)) => self.grouped_rows.row_of_head(group),
@@ -48,7 +48,6 @@ impl State {
         row.unwrap_or(0)
     }
 
-    /// Puts the cursor on a spot.
     pub(super) fn set_cursor(
         &mut self,
         picture: &FleetView,
@@ -68,7 +67,6 @@ impl State {
         navigation.select(node.name.clone());
     }
 
-    /// Moves up or down.
     pub(super) fn move_vertically(
         &mut self,
         picture: &FleetView,
@@ -87,7 +85,7 @@ impl State {
                 }
             }
             Layout::Map => {
-                // Short lines and heads do not forget the column one came down in.
+                // Short lines and headers do not change the preferred column.
                 let preferred_column = match (self.preferred_column, cursor) {
                     (Some((last, preferred_column)), _) if last == cursor => preferred_column,
                     (_, Cursor::Cell(_, member, cell)) => {
@@ -112,7 +110,7 @@ impl State {
         self.set_cursor(picture, navigation, to);
     }
 
-    /// Moves to the device before or after.
+    /// Moves to the previous or next device.
     pub(super) fn move_horizontally(
         &mut self,
         picture: &FleetView,
@@ -125,7 +123,7 @@ impl State {
         self.set_cursor(picture, navigation, to);
     }
 
-    /// Folds or unfolds the group one is in; `None` for the other way round.
+    /// Folds or unfolds the current group; `None` toggles.
     pub(super) fn fold(
         &mut self,
         picture: &FleetView,
@@ -148,7 +146,7 @@ impl State {
         }
     }
 
-    /// Puts the cursor on the head of the group one is in.
+    /// Moves the cursor to the header of the current group.
     pub(super) fn select_group_header(&mut self, picture: &FleetView, navigation: &mut Navigation) {
         let cursor = self.cursor(picture, navigation);
         if let Some(Cursor::Header(group) | Cursor::Cell(group, _, _)) = cursor {

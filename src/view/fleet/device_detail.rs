@@ -1,4 +1,4 @@
-//! A line or two about the device under the cursor of the heat map.
+//! The detail lines of the device under the cursor of the heat map.
 
 use crate::fleet::Node;
 use crate::model::{Device, Percent, Watts};
@@ -13,10 +13,10 @@ use crate::view::line::{Line, Tone, cut, flow};
 use crate::view::node_status::{NodeStatus, flags, label, notes};
 use crate::view::number_format::{Units, or_unknown, percent, share};
 
-/// A longer name must leave room for what is known.
+/// A longer name is cut to leave room for the values.
 const MAX_NAME_WIDTH: u16 = 40;
 
-/// Returns what is known of a device in a few lines; of the node where it shows none.
+/// Returns the detail lines of a device; of the node if it shows no devices.
 pub(super) fn lines(
     context: RenderContext<'_>,
     state: &State,
@@ -91,13 +91,13 @@ fn power(device: &Device) -> String {
     format!("{drawn}/{limit:.0} W")
 }
 
-/// Why clocks are held down, and for how much of the time where that is counted.
+/// Returns why clocks are throttled, and for what share of the time if counted.
 fn throttle(device: &Device) -> Option<(String, Tone)> {
     let throttle = device.throttle.get()?;
     let is_slowed =
         throttle.is_thermal() || throttle.is_power_brake() || throttle.is_hardware_slowdown();
     if !is_slowed {
-        // The power limit holds clocks down under every full load: no news.
+        // The power limit throttles every fully loaded device: not worth a note.
         return None;
     }
     let rates = device.rates.as_ref();
@@ -113,7 +113,7 @@ fn throttle(device: &Device) -> Option<(String, Tone)> {
     Some((format!("{}{share}", throttle.text()), Tone::Warn))
 }
 
-/// Returns the position of the device under a cursor, by its place among the cells of a member.
+/// Returns the index of the device in a cell of a group member.
 pub(super) fn position(node: &Node, member: &GroupMember, cell: usize) -> Option<usize> {
     member.positions(node).get(cell).copied()
 }

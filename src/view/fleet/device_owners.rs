@@ -7,41 +7,40 @@ use crate::fleet::{Node, allocated_on, is_in_use};
 use crate::model::{Allocation, Job, JobId, JobList, NodeName, ProcessStatics};
 use crate::view::fleet_view::FleetView;
 
-/// Where the jobs of a list stand; worked out once a list.
+/// An index of the allocations in a job list, built once per list.
 #[derive(Clone, Debug, Default)]
 pub(super) struct AllocationIndex {
     list: Option<Arc<JobList>>,
-    /// Of each node, the places of its jobs in the list, and of its allocations in these.
+    /// Per node, the indices of its jobs in the list, and of its allocations in each job.
     by_node: BTreeMap<NodeName, Vec<(usize, usize)>>,
     by_id: BTreeMap<JobId, usize>,
 }
 
-/// Who has one device.
+/// The jobs and users of one device, or of a node.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct DeviceOwner {
-    /// The jobs, in the order they were met.
+    /// The jobs, in the order found.
     pub(super) jobs: Vec<JobId>,
-    /// The users.
     pub(super) users: Vec<Arc<str>>,
-    /// A job was given it, or processes hold memory worth the name.
+    /// True if it is allocated to a job, or processes hold a relevant amount of its memory.
     pub(super) is_held: bool,
-    /// A process uses it.
+    /// True if a process uses it.
     pub(super) is_used: bool,
-    /// It is not known who uses it.
+    /// True if its users are unknown.
     pub(super) is_unknown: bool,
 }
 
-/// Who has what on one node.
+/// The owners on one node.
 #[derive(Clone, Debug, Default)]
 pub(super) struct DeviceOwners {
-    /// Position by position of the node's devices; slices count with their device.
+    /// One entry per device; slices count for their device.
     pub(super) devices: Vec<DeviceOwner>,
-    /// Jobs and users on the node, whether it is known where or not.
+    /// Jobs and users on the node, including those whose devices are unknown.
     pub(super) whole: DeviceOwner,
 }
 
 impl AllocationIndex {
-    /// Takes the jobs of a picture.
+    /// Rebuilds the index if the job list has changed.
     pub(super) fn refresh(&mut self, picture: &FleetView) {
         let list = picture.fleet.jobs.as_ref();
         let is_same = match (&self.list, list) {
@@ -64,7 +63,6 @@ impl AllocationIndex {
         }
     }
 
-    /// Returns what is known of a job.
     pub(super) fn job(&self, id: &JobId) -> Option<&Job> {
         self.at(*self.by_id.get(id)?)
     }
@@ -73,7 +71,7 @@ impl AllocationIndex {
         self.list.as_ref()?.jobs.get(index)
     }
 
-    /// Returns what a node was given to jobs for.
+    /// Returns the allocations on a node, each with its job.
     fn allocations_on(&self, node: &Node) -> impl Iterator<Item = (&Job, &Allocation)> {
         let places = self.by_node.get(&node.name).into_iter().flatten();
         places.filter_map(|(job, own)| {
@@ -82,7 +80,7 @@ impl AllocationIndex {
         })
     }
 
-    /// Returns how people call a job: its number and name.
+    /// Returns the id and name of a job, as users know it.
     pub(super) fn name(&self, id: &JobId) -> String {
         match self.job(id) {
             Some(job) => format!("{} {}", job.shown_id, job.name),
@@ -90,7 +88,7 @@ impl AllocationIndex {
         }
     }
 
-    /// Finds out who has what on a node.
+    /// Returns the owners on a node.
     pub(super) fn owners(&self, node: &Node) -> DeviceOwners {
         let mut owners = DeviceOwners {
             devices: vec![DeviceOwner::default(); node.devices.len()],
@@ -99,7 +97,7 @@ impl AllocationIndex {
         for used in node.uses.iter() {
             let statics = statics(node, used.pid);
             let job = statics.and_then(|statics| statics.job.as_ref()).map(|id| {
-                // A lasting name and a number may mean one job.
+                // A persistent id and a number may mean the same job.
                 self.job(id).map_or(id, |job| &job.id)
             });
             let user = statics.and_then(|statics| statics.user.known());
@@ -148,7 +146,7 @@ fn statics(node: &Node, pid: u32) -> Option<&ProcessStatics> {
     seen.or_else(|| node.unseen(pid).map(|process| &process.statics))
 }
 
-/// Returns the position of a device, or of the one a slice is cut from.
+/// Returns the index of a device; for a slice, that of its parent.
 fn whole_device(node: &Node, uuid: &str) -> Option<usize> {
     let at = |uuid: &str| node.devices.iter().position(|device| *device.uuid == *uuid);
     let own = at(uuid)?;
@@ -158,7 +156,7 @@ fn whole_device(node: &Node, uuid: &str) -> Option<usize> {
     }
 }
 
-/// Returns the positions of the devices that are no slices.
+/// Returns the indices of the devices that are not slices.
 pub(super) fn whole_devices(node: &Node) -> impl Iterator<Item = usize> {
     let all = node.devices.iter().enumerate();
     all.filter(|(_, device)| device.parent.is_none()).map(|(index, _)| index)
@@ -173,7 +171,7 @@ mod tests {
     use crate::model::{Bytes, Device, DeviceAllocation, DeviceUse, ProcessKey, Reading};
     use crate::time::Timestamp;
 
-    /// Two devices, the second cut into one slice; a process of bob's on the slice.
+    /// Two devices, the second with one slice; a process of bob's on the slice.
     fn node(memory: Option<u64>) -> Node {
         let mut node = Node::new(NodeName::new("gpu01").unwrap(), Duration::ZERO);
         let device = |uuid: &str, parent: Option<&str>| Device {

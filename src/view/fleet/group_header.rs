@@ -1,4 +1,4 @@
-//! The head of a group: what stands together, and its sums over fresh nodes.
+//! Group headers: the title of a group, and its totals over fresh nodes.
 
 use crate::fleet::Totals;
 use crate::view::RenderContext;
@@ -11,10 +11,10 @@ use crate::view::header::power;
 use crate::view::line::{Line, Tone, cut, width_of};
 use crate::view::number_format::{Units, percent};
 
-/// In fewer columns, a name leaves no room for anything else.
+/// Below this width, the title takes the whole line.
 const NARROW_WIDTH: u16 = 28;
 
-/// Returns the head as a row of the table, its sums in the columns of the nodes.
+/// Draws the header as a table row, its totals in the columns of the nodes.
 pub(super) fn row(
     context: RenderContext<'_>,
     state: &mut State,
@@ -62,7 +62,7 @@ pub(super) fn row(
     })
 }
 
-/// Returns the head as a line of the map, its sums as text.
+/// Draws the header as a line of the heat map, its totals as text.
 pub(super) fn line(context: RenderContext<'_>, group: &mut Group, width: u16) -> Line {
     let picture = context.picture;
     let totals = group.totals(picture);
@@ -89,7 +89,7 @@ pub(super) fn line(context: RenderContext<'_>, group: &mut Group, width: u16) ->
     line.then(sums)
 }
 
-/// Returns one line about a group that is selected.
+/// Draws the detail line of the selected group.
 pub(super) fn detail(context: RenderContext<'_>, group: &mut Group, width: u16) -> Line {
     let hint = if group.is_folded { "  Space unfolds" } else { "  Space folds" };
     let line = Line::of(group.title.as_str(), Tone::Strong).gap(2);
@@ -100,7 +100,8 @@ pub(super) fn detail(context: RenderContext<'_>, group: &mut Group, width: u16) 
     line.then(counts(&totals)).text(hint, Tone::Faint).cut(width)
 }
 
-/// Pads the first part of `used/total unit` to the width of the second: a sum must not move the next.
+/// Pads the first part of `used/total unit` to the width of the second, so that changing totals do not shift
+/// what follows.
 fn pad_used(pair: &str) -> String {
     let total = pair.split_once('/').map_or(0, |(_, rest)| rest.find(' ').unwrap_or(rest.len()));
     let used = pair.find('/').unwrap_or(0);
@@ -115,7 +116,7 @@ fn nodes(count: usize) -> String {
     if count == 1 { "1 node".to_owned() } else { format!("{count} nodes") }
 }
 
-/// Its name, who and where, and how many nodes, in so many columns.
+/// Draws title, description and node count.
 fn front(group: &Group, totals: &Totals, width: u16) -> Line {
     if width < NARROW_WIDTH {
         return Line::new().left(&group.title, width, Tone::Strong);
@@ -134,7 +135,7 @@ fn front(group: &Group, totals: &Totals, width: u16) -> Line {
     line.against(count, width)
 }
 
-/// How the nodes and devices of a group stand, in words; what is zero goes without saying.
+/// Draws the counts of nodes and devices by state; zeros are omitted.
 fn counts(totals: &Totals) -> Line {
     let parts = [
         (totals.down, "down", Tone::Bad),
@@ -153,7 +154,7 @@ fn counts(totals: &Totals) -> Line {
         if line.width() > 0 {
             line = line.text(" · ", Tone::Faint);
         }
-        // What changes every second keeps its width.
+        // Counts that change every second keep their width.
         let digits = if index < 3 { 1 } else { digits };
         line = line.text(format!("{count:>digits$} {word}"), tone);
     }

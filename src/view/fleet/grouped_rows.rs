@@ -1,5 +1,5 @@
-//! What the table and the map list, in order: groups, the nodes of each, and of each node the devices
-//! that belong there. Worked out once a picture.
+//! The rows of the table and the heat map: groups, their nodes, and for each node the devices that belong to
+//! the group. Built once per fleet view.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,89 +12,84 @@ use crate::view::fleet::node_sort;
 use crate::view::fleet_view::{FleetView, ViewVersion};
 use crate::view::sort_order::SortOrder;
 
-/// Groups of nodes, and the rows they make.
+/// Groups of nodes, and the table rows they make.
 #[derive(Clone, Debug, Default)]
 pub(super) struct GroupedRows {
     key: Option<(ViewVersion, SortOrder, Grouping, u64)>,
-    /// The groups; exactly one without a name when rows do not stand in groups.
+    /// The groups; without grouping, a single one without a name.
     pub(super) groups: Vec<Group>,
-    /// The rows of the table.
     pub(super) rows: Vec<Row>,
-    /// Rows stand in groups that have heads.
+    /// True if groups have headers.
     pub(super) is_grouped: bool,
 }
 
-/// Nodes that stand together.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Group {
-    /// What it is known by from one picture to the next.
+    /// Identifies the group across fleet views.
     pub(super) key: Arc<str>,
-    /// What it is called.
     pub(super) title: String,
-    /// What else there is to know.
+    /// A short description.
     pub(super) about: String,
-    /// Its nodes.
     pub(super) members: Vec<GroupMember>,
-    /// Only its head is shown.
+    /// True if only its header is shown.
     pub(super) is_folded: bool,
-    /// Its sums, once they were asked for.
+    /// Its totals, computed on first use.
     pub(super) totals: Option<Totals>,
 }
 
 /// A node in a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct GroupMember {
-    /// Its place in the fleet.
+    /// Its index in the fleet.
     pub(super) node_index: usize,
-    /// The positions of the devices that belong there; all when none are named.
+    /// The indices of the devices that belong to the group; `None` for all.
     pub(super) devices: Option<Arc<[usize]>>,
 }
 
-/// A row of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Row {
-    /// The head of a group.
+    /// The header of the group with this index.
     Header(usize),
-    /// A node: its group, and its place there.
+    /// A node: the index of its group, and its index there.
     Node(usize, usize),
 }
 
-/// What decides over the rows besides the picture.
+/// What the rows depend on besides the fleet view.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RowOptions<'a> {
     pub(super) order: SortOrder,
     pub(super) grouping: Grouping,
-    /// The groups that are folded.
+    /// The keys of the folded groups.
     pub(super) folded_groups: &'a BTreeSet<Arc<str>>,
-    /// Counts how often that changed.
+    /// Incremented on each change of `folded_groups`.
     pub(super) fold_version: u64,
 }
 
 impl GroupMember {
-    /// All of a node.
+    /// Makes a member with all devices of a node.
     pub(super) fn whole(index: usize) -> Self {
         Self { node_index: index, devices: None }
     }
 
-    /// Returns true if the device at this position belongs there.
+    /// Returns true if the device at this index belongs to the group.
     pub(super) fn has(&self, position: usize) -> bool {
         self.devices.as_ref().is_none_or(|devices| devices.contains(&position))
     }
 
-    /// Returns the positions of its devices, slices left out.
+    /// Returns the indices of its devices, without slices.
     pub(super) fn positions(&self, node: &Node) -> Vec<usize> {
         whole_devices(node).filter(|position| self.has(*position)).collect()
     }
 }
 
 impl Group {
-    /// Sums up its fresh nodes; once.
+    /// Returns the totals of its fresh nodes; computes them once.
     pub(super) fn totals(&mut self, picture: &FleetView) -> Totals {
         let FleetView { fleet, now, given, .. } = picture;
         *self.totals.get_or_insert_with(|| {
             let parts = self.members.iter().filter_map(|member| {
                 let node = fleet.nodes.get(member.node_index)?;
-                // A machine that is watched twice counts once.
+                // A host watched under two names counts once.
                 let is_first = !fleet.same_as.contains_key(&node.name);
                 is_first.then(|| (&**node, member.devices.as_deref()))
             });
@@ -102,7 +97,7 @@ impl Group {
         })
     }
 
-    /// Returns where a node stands in it.
+    /// Returns the index of a node in the group.
     pub(super) fn position(&self, fleet: &Fleet, name: &NodeName) -> Option<usize> {
         self.members.iter().position(|member| {
             fleet.nodes.get(member.node_index).is_some_and(|node| node.name == *name)
@@ -111,7 +106,7 @@ impl Group {
 }
 
 impl GroupedRows {
-    /// Works everything out, unless that was done already.
+    /// Rebuilds groups and rows if something they depend on has changed.
     pub(super) fn refresh(
         &mut self,
         picture: &FleetView,
@@ -138,7 +133,7 @@ impl GroupedRows {
         }
     }
 
-    /// Returns the group and the member of a node: in the group of that name if it is there.
+    /// Finds the group and member index of a node, in the group with this key if possible.
     pub(super) fn find(
         &self,
         fleet: &Fleet,
@@ -150,7 +145,7 @@ impl GroupedRows {
         wished.or_else(|| (0..self.groups.len()).find_map(in_group))
     }
 
-    /// Returns the place of a group.
+    /// Returns the index of a group.
     pub(super) fn group(&self, key: &str) -> Option<usize> {
         self.groups.iter().position(|group| *group.key == *key)
     }
@@ -166,7 +161,7 @@ impl GroupedRows {
         Some((member, fleet.nodes.get(member.node_index)?))
     }
 
-    /// Returns the row of a member, or of its head when that hides it.
+    /// Returns the row of a member; if it is folded, that of the group header.
     pub(super) fn row_of(&self, group: usize, member: usize) -> Option<usize> {
         let head = self.row_of_head(group);
         match self.groups.get(group) {
@@ -177,7 +172,7 @@ impl GroupedRows {
         }
     }
 
-    /// Returns the row of the head of a group.
+    /// Returns the row of a group header.
     pub(super) fn row_of_head(&self, group: usize) -> Option<usize> {
         if !self.is_grouped {
             return None;

@@ -11,33 +11,33 @@ use crate::view::fleet::grouped_rows::{Group, GroupMember};
 use crate::view::fleet_view::FleetView;
 use crate::view::line::UNKNOWN;
 
-/// By what rows stand together.
+/// What nodes and devices are grouped by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Grouping {
-    /// All nodes in one list.
+    /// Not grouped.
     #[default]
     None,
-    /// Blocks of nodes with like names.
+    /// Ranges of nodes with similar names.
     Range,
     /// The partition of their jobs.
     Partition,
     /// The job that has the device.
     Job,
-    /// The user who has it.
+    /// The user of the device.
     User,
-    /// What kind of device it is.
+    /// The device model.
     Model,
 }
 
-/// The most blocks that nodes of like names are cut into.
+/// The maximum number of ranges that similar names are split into.
 const MAX_BLOCKS: u64 = 32;
-/// The least numbers a block stands for.
+/// The minimum count of numbers in a range.
 const MIN_BLOCK_SIZE: u64 = 16;
 
-/// Where a group stands among others, and what it is known by.
+/// The sort key and identity of a group.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct GroupKey {
-    /// A job's number; what belongs nowhere comes last.
+    /// The job number; `u64::MAX` sorts nodes without a group last.
     rank: u64,
     text: Arc<str>,
 }
@@ -46,7 +46,7 @@ impl Grouping {
     const ALL: [Self; 6] =
         [Self::None, Self::Range, Self::Partition, Self::Job, Self::User, Self::Model];
 
-    /// Returns its name in settings.
+    /// Returns the name in settings.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::None => "none",
@@ -58,12 +58,10 @@ impl Grouping {
         }
     }
 
-    /// Returns the one of this name.
     pub(super) fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|one| one.name() == name)
     }
 
-    /// Returns what rows stand together by, in a word or two.
     pub(super) const fn label(self) -> &'static str {
         match self {
             Self::None => "nothing",
@@ -75,7 +73,7 @@ impl Grouping {
         }
     }
 
-    /// Goes to the next one that tells anything of this picture, or to the one before.
+    /// Returns the next or previous grouping that applies to this fleet.
     pub(super) fn cycle(self, picture: &FleetView, is_forward: bool) -> Self {
         let is_told = |grouping: &Self| match grouping {
             Self::Partition => picture.fleet.jobs.is_some(),
@@ -88,7 +86,7 @@ impl Grouping {
         all.get(to).copied().unwrap_or_default()
     }
 
-    /// Returns the groups of a picture, in the order of what they stand together by.
+    /// Returns the groups of a fleet view in the order of their keys.
     pub(super) fn groups(self, picture: &FleetView, allocations: &AllocationIndex) -> Vec<Group> {
         match self {
             Self::None => {
@@ -120,7 +118,7 @@ impl Grouping {
         groups.into_iter().map(group).collect()
     }
 
-    /// Returns the groups a node belongs to, each with the devices it has there.
+    /// Returns the groups of a node, each with its devices there.
     fn groups_of_node(
         self,
         node: &Node,
@@ -141,7 +139,7 @@ impl Grouping {
                     parts.entry(key).or_default().push(index);
                 }
             }
-            // A job that does not say which devices it has is there all the same.
+            // A job whose devices are unknown is still on the node.
             for key in self.group_keys(&owners.whole.jobs, &owners.whole.users, allocations) {
                 if key.rank < u64::MAX || parts.is_empty() {
                     parts.entry(key).or_default();
@@ -154,7 +152,7 @@ impl Grouping {
         parts
     }
 
-    /// Returns the groups of something that these have; one for what nobody has.
+    /// Returns the group keys of these jobs or users; a single one if there are none.
     fn group_keys(
         self,
         jobs: &[JobId],
@@ -176,7 +174,7 @@ impl Grouping {
         if keys.is_empty() { vec![GroupKey::nothing()] } else { keys }
     }
 
-    /// Returns what a group is called, and what else there is to know.
+    /// Returns the title of a group and its description.
     fn title(self, key: &GroupKey, allocations: &AllocationIndex) -> (String, String) {
         if key.rank == u64::MAX {
             let title = match self {
@@ -208,7 +206,7 @@ impl GroupKey {
     }
 }
 
-/// Returns blocks of nodes whose names differ in their last number alone.
+/// Groups nodes whose names differ in their last number only.
 fn group_by_name(picture: &FleetView) -> Vec<Group> {
     let names = picture
         .shown
@@ -229,7 +227,7 @@ fn group_by_name(picture: &FleetView) -> Vec<Group> {
     stems.iter().flat_map(NamePattern::groups).collect()
 }
 
-/// Names with the same text around their last number.
+/// The text before and after the last number of a name.
 struct NamePattern<'a> {
     front: &'a str,
     back: &'a str,
@@ -260,12 +258,12 @@ impl NamePattern<'_> {
     }
 }
 
-/// Returns a device's model without the maker's name.
+/// Returns the model of a device without the vendor name.
 pub(super) fn model_name(device: &Device) -> &str {
     device.name.known().map_or(UNKNOWN, |name| name.trim_start_matches("NVIDIA "))
 }
 
-/// Takes a name apart around its last number; 0 where it has none.
+/// Splits a name around its last number; 0 if there is none.
 fn split_name(name: &str) -> (&str, u64, &str) {
     let is_digit = |letter: char| letter.is_ascii_digit();
     let Some(end) = name.rfind(is_digit).map(|last| last + 1) else { return (name, 0, "") };

@@ -1,4 +1,4 @@
-//! The heat map: one cell a device, the nodes of a group side by side, and a cursor over devices.
+//! The heat map: one cell per device, the nodes of a group side by side, and a cursor over devices.
 
 use std::sync::Arc;
 
@@ -15,44 +15,44 @@ use crate::view::line::{Line, Symbol, Tone};
 use crate::view::navigation::{Movement, Viewport};
 use crate::view::node_status::NodeStatus;
 
-/// The most cells a node takes; one with more says so.
+/// The maximum number of cells per node; further devices are marked as overflow.
 const MAX_CELLS: u16 = 16;
-/// The widest name.
+/// The maximum width of a node name.
 const MAX_NAME_WIDTH: u16 = 28;
 /// Columns between two nodes.
 const NODE_GAP: u16 = 2;
 
-/// How nodes stand side by side.
+/// The layout of nodes side by side.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Grid {
-    /// The margin, with which nodes stand under the head of their group.
+    /// The indentation of nodes below their group header.
     margin: u16,
     name: u16,
     cells: u16,
-    /// Nodes in a line.
+    /// Nodes per line.
     pub(super) per_line: usize,
 }
 
-/// A line of the map.
+/// A line of the heat map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MapLine {
-    /// The head of a group.
+    /// The header of the group with this index.
     Header(usize),
-    /// Nodes of a group, from this one on.
+    /// Nodes of a group: its index, and the index of the first node.
     Nodes(usize, usize),
 }
 
-/// Where the cursor is.
+/// The position of the cursor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cursor {
-    /// On the head of a group.
+    /// On the header of the group with this index.
     Header(usize),
-    /// On a member of a group, and on this of its cells if it has any.
+    /// On a member of a group, and on one of its cells if it has any.
     Cell(usize, usize, usize),
 }
 
 impl Grid {
-    /// Fits as many nodes into a line as there is room for.
+    /// Fits as many nodes into a line as possible.
     pub(super) fn fit(picture: &FleetView, width: u16) -> Self {
         let name = picture.shape.name.clamp(1, MAX_NAME_WIDTH).min((width / 3).max(1));
         let margin = u16::from(width >= 40);
@@ -63,7 +63,7 @@ impl Grid {
         Self { margin, name, cells, per_line: per_line.max(1) }
     }
 
-    /// Returns which node of a line, and which of its cells, is at a column.
+    /// Returns the node within a line, and its cell, at a column.
     pub(super) fn at(self, column: usize) -> (usize, usize) {
         let column = column.saturating_sub(usize::from(self.margin));
         let block = usize::from(self.name + 1 + self.cells + NODE_GAP);
@@ -71,7 +71,6 @@ impl Grid {
     }
 }
 
-/// Returns the lines of the map.
 pub(super) fn map_lines(grouped_rows: &GroupedRows, grid: Grid) -> Vec<MapLine> {
     let mut bands = Vec::new();
     for (index, group) in grouped_rows.groups.iter().enumerate() {
@@ -86,7 +85,7 @@ pub(super) fn map_lines(grouped_rows: &GroupedRows, grid: Grid) -> Vec<MapLine> 
     bands
 }
 
-/// Returns the line a spot is on.
+/// Returns the line of a cursor.
 pub(super) fn line_of(bands: &[MapLine], grid: Grid, cursor: Cursor) -> usize {
     let is_it = |band: &MapLine| match (*band, cursor) {
         (MapLine::Header(own), Cursor::Header(group)) => own == group,
@@ -98,7 +97,7 @@ pub(super) fn line_of(bands: &[MapLine], grid: Grid, cursor: Cursor) -> usize {
     bands.iter().position(is_it).unwrap_or(0)
 }
 
-/// Returns the spot on a line that is nearest to a column of nodes and of cells.
+/// Returns the cursor position on a line that is closest to a node column and cell column.
 pub(super) fn cursor_on(
     grouped_rows: &GroupedRows,
     fleet: &Fleet,
@@ -119,7 +118,7 @@ pub(super) fn cursor_on(
     }
 }
 
-/// Returns where a move up or down leads.
+/// Returns the cursor after a move up or down.
 pub(super) fn moved_vertically(
     grouped_rows: &GroupedRows,
     fleet: &Fleet,
@@ -140,7 +139,7 @@ pub(super) fn moved_vertically(
         .map_or(cursor, |band| cursor_on(grouped_rows, fleet, *band, grid, preferred_column))
 }
 
-/// Returns where a move to the left or right leads: over all cells as one reads.
+/// Returns the cursor after a move left or right, which continues on the next or previous line.
 pub(super) fn moved_horizontally(
     grouped_rows: &GroupedRows,
     fleet: &Fleet,
@@ -180,7 +179,7 @@ pub(super) fn moved_horizontally(
     }
 }
 
-/// Returns how many lines the whole map takes, its legend included.
+/// Returns the number of lines of the whole heat map, legend included.
 pub(super) fn height(
     context: RenderContext<'_>,
     state: &State,
@@ -190,8 +189,8 @@ pub(super) fn height(
     legend::lines(context, state, width, room).len() + map_lines(&state.grouped_rows, grid).len()
 }
 
-/// Returns the legend and the lines in sight, with the cursor on one of them; `room` is all there is
-/// for the view, and decides how long the legend is.
+/// Draws the legend and the visible lines, the cursor among them; the length of the legend depends on `room`,
+/// the height of the view.
 pub(super) fn lines(
     context: RenderContext<'_>,
     state: &mut State,
@@ -240,7 +239,7 @@ fn count_nodes(state: &State, bands: &[MapLine]) -> usize {
     bands.iter().map(on).sum()
 }
 
-/// Returns which nodes are in sight; those of folded groups do not count.
+/// Returns the range of visible nodes; those of folded groups do not count.
 fn visible_nodes(state: &State, bands: &[MapLine]) -> Viewport {
     let in_sight = state.window.range(bands.len());
     let before = bands.get(..in_sight.start).unwrap_or_default();
@@ -248,7 +247,7 @@ fn visible_nodes(state: &State, bands: &[MapLine]) -> Viewport {
     Viewport { top: count_nodes(state, before), rows: count_nodes(state, shown) }
 }
 
-/// Nodes side by side.
+/// Draws nodes side by side.
 fn nodes(
     context: RenderContext<'_>,
     state: &mut State,
@@ -279,7 +278,7 @@ fn nodes(
     })
 }
 
-/// A node: its name and its cells, or why it has none.
+/// Draws a node: its name and cells, or why it has none.
 fn node_block(
     context: RenderContext<'_>,
     state: &mut State,
@@ -316,7 +315,8 @@ fn node_block(
     line.strip(strip.collect(), grid.cells)
 }
 
-/// A full block turned around would be a hole: the cell under the cursor says its level as a digit.
+/// Returns the cell under the cursor: its level as a digit, because an inverted full block would be
+/// invisible.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -337,7 +337,7 @@ fn under_cursor(mark: Symbol) -> Symbol {
     }
 }
 
-/// Why a node shows no devices, in a word or two.
+/// Returns why a node shows no devices, in one or two words.
 fn no_devices_reason(node: &Node, status: NodeStatus) -> &'static str {
     match status {
         NodeStatus::Down => "✗ down",
@@ -363,7 +363,7 @@ mod tests {
     use crate::view::fleet::grouping::Grouping;
     use crate::view::sort_order::SortOrder;
 
-    /// Nodes with so many devices each.
+    /// Nodes with these device counts.
     fn picture(devices: &[usize]) -> FleetView {
         let node = |(number, count): (usize, &usize)| {
             let name = NodeName::new(&format!("gpu{:02}", number + 1)).unwrap();

@@ -1,5 +1,5 @@
-//! For how long a device has done nothing, as far as its history reaches; and which device lags
-//! behind its peers.
+//! How long a device has been idle, as far as its history reaches; and stragglers, devices that lag behind
+//! their peers.
 
 use std::time::Duration;
 
@@ -8,41 +8,40 @@ use crate::time::Timestamp;
 use crate::view::fleet::device_owners::DeviceOwners;
 use crate::view::number_format::share;
 
-/// Idle for so long, a device that somebody holds is held in vain; no longer than is remembered
-/// unless somebody says otherwise.
+/// A held device that is idle for this long is reported as idle-held; the default history reaches this far back.
 pub(super) const IDLE_HELD_WARNING: Duration = Duration::from_secs(5 * 60);
-/// How far back it is looked for when a device worked last.
+/// How far to look back for the last activity of a device.
 pub(super) const MAX_LOOKBACK: Duration = Duration::from_secs(60 * 60);
-/// Idle for less, it may just wait for its next batch, and nothing is said.
+/// Shorter idle times are not reported: the job may be waiting for its next batch.
 const MIN_IDLE_TIME: Duration = Duration::from_secs(60);
-/// Peers that work less make no lagging.
+/// Peers below this utilization have no stragglers.
 const MIN_PEER_PERCENT: f32 = 50.0;
-/// How many peers there must be.
+/// The minimum number of peers.
 const MIN_PEERS: usize = 2;
-/// Lagging for less is nothing.
+/// Shorter lags are not reported.
 const MIN_LAG_TIME: Duration = Duration::from_secs(10);
-/// No sample for so many seconds, and nobody knows what happened before.
+/// After this many seconds without a sample, what happened before is unknown.
 const MAX_GAP_SECONDS: usize = 90;
 
-/// How long something has lasted.
+/// How long a state has lasted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ElapsedTime {
     pub(super) span: Duration,
-    /// It may have lasted longer: nothing older is known.
+    /// It may have lasted longer: the history does not reach further back.
     pub(super) is_open: bool,
 }
 
 /// A device that lags behind its peers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Straggler {
-    /// Its position.
+    /// Its index.
     pub(super) position: usize,
     pub(super) percent: f32,
     pub(super) lasting: ElapsedTime,
 }
 
-/// Returns for how long a device has been below a share, looking back `reach` at most; nothing
-/// when it is not.
+/// Returns how long a device has been below `limit`, looking back at most `reach`; `None` if it is not below
+/// it now.
 pub(super) fn time_below(
     node: &Node,
     position: usize,
@@ -71,8 +70,7 @@ pub(super) fn time_below(
     Some(ElapsedTime { span: Duration::from_secs(lasted), is_open })
 }
 
-/// Returns for how long a device that somebody holds has done nothing; nothing when it works, or
-/// nobody holds it, or it may just wait for its next batch.
+/// Returns how long a held device has been idle; `None` if it is busy, not held, or idle only briefly.
 pub(super) fn idle_held_time(
     node: &Node,
     owners: &DeviceOwners,
@@ -84,8 +82,8 @@ pub(super) fn idle_held_time(
     time_below(node, position, ACTIVE_PERCENT, now, reach).filter(|idle| idle.span >= MIN_IDLE_TIME)
 }
 
-/// Returns the device that lags furthest behind the others of its job; on a node without jobs,
-/// behind the others that are used.
+/// Returns the device that lags furthest behind the others of its job; on a node without jobs, behind the
+/// other devices in use.
 pub(super) fn find_straggler(
     node: &Node,
     owners: &DeviceOwners,
@@ -126,7 +124,7 @@ mod tests {
 
     const NOW: Timestamp = Timestamp::from_micros(10_000_000_000);
 
-    /// A node whose devices have done this, second by second, the last now.
+    /// A node whose devices had these loads, second by second, the last one now.
     fn node(loads: &[&[Option<f32>]]) -> Node {
         let mut node = Node::new(NodeName::new("gpu01").unwrap(), Duration::from_secs(300));
         for (index, points) in loads.iter().enumerate() {

@@ -17,7 +17,7 @@ use crate::view::line::{Line, Symbol, Tone, flow_told};
 use crate::view::number_format::Units;
 use crate::view::sort_order::SortOrder;
 
-/// How many fresh devices each of those has that letters stand for; the largest first.
+/// The number of fresh devices per user or job, in descending order; decides who gets a letter.
 #[derive(Clone, Debug, Default)]
 pub(super) struct OwnerCounts {
     key: Option<(ViewVersion, MapMetric)>,
@@ -25,7 +25,7 @@ pub(super) struct OwnerCounts {
 }
 
 impl OwnerCounts {
-    /// Counts once a picture.
+    /// Counts once per fleet view.
     pub(super) fn refresh(
         &mut self,
         picture: &FleetView,
@@ -42,7 +42,7 @@ impl OwnerCounts {
             let owners = allocations.owners(node);
             for position in whole_devices(node) {
                 let Some(owner) = owners.devices.get(position) else { continue };
-                // Those of old numbers keep their letters, and count for nothing.
+                // Those with stale devices only keep their letters, but count zero.
                 let is_fresh = node.fault().is_none()
                     && node.device_freshness(position, picture.now).is_fresh();
                 for name in names(owner, metric) {
@@ -54,7 +54,7 @@ impl OwnerCounts {
         self.of.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
     }
 
-    /// Returns everybody who is counted, the largest first.
+    /// Returns the users or jobs, those with most devices first.
     pub(super) fn names(&self) -> impl Iterator<Item = &Arc<str>> + Clone {
         self.of.iter().map(|(name, _)| name)
     }
@@ -70,7 +70,7 @@ fn names(owner: &DeviceOwner, metric: MapMetric) -> Vec<Arc<str>> {
     }
 }
 
-/// Returns the lines over the map: what cells show, and what each of their signs means.
+/// Draws the lines above the heat map: the metric, and the meaning of each symbol.
 pub(super) fn lines(
     context: RenderContext<'_>,
     state: &State,
@@ -94,11 +94,11 @@ pub(super) fn lines(
     lines
 }
 
-/// By what cells are shown and nodes stand together.
+/// Draws the metrics and the grouping.
 fn mode_line(state: &State, width: u16) -> Line {
     let mut line = Line::of("by", Tone::Faint).gap(1);
     for metric in MapMetric::ALL {
-        // The one that is shown is told by its brackets too: not every screen has colours.
+        // The current metric is in brackets too, for screens without colours.
         line = if metric == state.metric {
             line.text(format!("[{}]", metric.label()), Tone::Accent)
         } else {
@@ -180,7 +180,7 @@ fn label(state: &State, name: &str) -> String {
     job.map_or_else(|| name.to_owned(), |job| state.allocations.name(&job))
 }
 
-/// Five of the eight levels with their shares.
+/// Draws five of the eight levels with their shares.
 fn scale(context: RenderContext<'_>, metric: MapMetric) -> Line {
     let (mut line, units) = (Line::new(), Units::of(context.taste));
     for part in [6.25, 31.25, 56.25, 81.25, 100.0] {

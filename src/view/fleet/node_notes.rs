@@ -9,7 +9,7 @@ use crate::view::fleet_view::FleetView;
 use crate::view::line::Tone;
 use crate::view::node_status::{NodeStatus, Note, label, notes};
 
-/// Returns what is to be said, the most important first.
+/// Returns the notes on a node, the most important first.
 pub(super) fn row_notes(
     picture: &FleetView,
     node: &Node,
@@ -20,7 +20,7 @@ pub(super) fn row_notes(
     if !NodeStatus::of(node, picture.now).is_fresh() {
         return all;
     }
-    // Something more exact may be said than that all is free.
+    // A more precise note may replace "free".
     let free = all.iter().position(|(words, tone)| words == "free" && *tone == Tone::Faint);
     let lag =
         idle_time::find_straggler(node, owners, picture.now).filter(|lag| member.has(lag.position));
@@ -31,7 +31,7 @@ pub(super) fn row_notes(
             format!("#{name} lags: {:.0}% for {}", lag.percent, format_elapsed(lag.lasting));
         all.push((words, Tone::Warn));
     }
-    // What lags is told of already.
+    // The straggler has its own note.
     let meant = member.positions(node).into_iter();
     let others = meant.filter(|position| lag.is_none_or(|lag| lag.position != *position));
     let spans = others.filter_map(|position| {
@@ -45,12 +45,12 @@ pub(super) fn row_notes(
     all
 }
 
-/// Writes how long something has lasted; a plus says that nothing older is known.
+/// Formats how long a state has lasted; a plus means at least.
 pub(super) fn format_elapsed(span: ElapsedTime) -> String {
     format!("{}{}", format_duration(span.span), if span.is_open { "+" } else { "" })
 }
 
-/// Devices that somebody holds and that do nothing.
+/// Returns the note on held devices that are idle.
 fn idle_held_note(spans: &[ElapsedTime]) -> Option<Note> {
     let shortest = *spans.iter().min_by_key(|idle| idle.span)?;
     let count = spans.len();
@@ -58,7 +58,7 @@ fn idle_held_note(spans: &[ElapsedTime]) -> Option<Note> {
     Some((format!("{count} idle-held for {}", format_elapsed(shortest)), tone))
 }
 
-/// Devices nobody uses, on a node that is not free as a whole.
+/// Returns the note on free devices of a node that is not free as a whole.
 fn free_note(node: &Node, member: &GroupMember, owners: &DeviceOwners) -> Option<Note> {
     let is_free = |position: &usize| {
         let (Some(device), Some(owner)) =

@@ -10,18 +10,18 @@ use crate::view::fleet::State;
 use crate::view::fleet::column_layout::{ColumnLayout, SPARKLINE};
 use crate::view::fleet::grouped_rows::GroupMember;
 
-/// The tracks that were drawn last, by node and the devices that were meant: the step they end with, and their points.
+/// The series drawn last, by node and group devices: the step they end with, and their points.
 pub(super) type SeriesCache = BTreeMap<(NodeName, Option<Arc<[usize]>>), (i64, Vec<Option<f32>>)>;
 
-/// Returns the step of tracks that a moment belongs to.
+/// Returns the step of a moment.
 pub(super) fn series_step(now: Timestamp) -> i64 {
     now.as_micros().div_euclid(1_000_000).div_euclid(i64::from(SPARKLINE.1))
 }
 
-/// Returns the mean utilization of a node, step by step.
+/// Returns the mean utilization of a node per step.
 ///
-/// With few rows the last step is the one that is not over yet. Many would cost a terminal far away
-/// more than they tell: there they change only when a step is over.
+/// With few rows, the last step is the current, incomplete one. With many, series change only when a step is
+/// complete, to save bandwidth on remote terminals.
 pub(super) fn node_series(
     state: &mut State,
     (member, node): (&GroupMember, &Node),

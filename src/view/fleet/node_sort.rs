@@ -12,7 +12,7 @@ use crate::view::line::Tone;
 use crate::view::node_status::NodeStatus;
 use crate::view::sort_order::{SortColumn, SortOrder};
 
-/// The columns; `node` is the order in which nodes are watched.
+/// The sort columns; `node` is the order in which nodes are configured.
 pub(crate) const COLUMNS: [SortColumn; 11] = [
     SortColumn { name: "node", letter: 'n', label: "node" },
     SortColumn { name: "job", letter: 'b', label: "job" },
@@ -27,17 +27,17 @@ pub(crate) const COLUMNS: [SortColumn; 11] = [
     SortColumn { name: "note", letter: 'w', label: "problems" },
 ];
 
-/// What rows are compared by. What is not known comes last either way.
+/// A sort key. Unknown values come last in either direction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum SortKey {
-    /// The largest first.
+    /// Sorted in descending order.
     Number(i64),
-    /// In the order of the alphabet, numbers by their value.
+    /// Sorted by number, then alphabetically.
     Text(u64, Arc<str>),
 }
 
-/// Puts the nodes of each group in order, and the groups by their sums where the order is by one of
-/// these. What is equal keeps its order, so that rows do not change places for nothing.
+/// Sorts the nodes of each group, and the groups by their totals if the column has them. The sort is stable,
+/// so that equal rows do not swap.
 pub(super) fn sort(
     groups: &mut [Group],
     picture: &FleetView,
@@ -85,7 +85,7 @@ pub(super) fn sort(
     }
 }
 
-/// Returns an arrow: up where values rise from row to row.
+/// Returns the arrow of a sort order: up if values rise from row to row.
 pub(super) fn arrow(order: SortOrder) -> char {
     let is_rising = matches!(order.column, "node" | "job" | "user") != order.is_inverted;
     if is_rising { '↑' } else { '↓' }
@@ -146,13 +146,13 @@ fn rounded(value: f32) -> i64 {
     value.round() as i64
 }
 
-/// Returns the highest temperature of the devices that are meant.
+/// Returns the highest temperature of the devices in the group.
 pub(super) fn hottest(node: &Node, member: &GroupMember) -> Option<f32> {
     let meant = node.devices.iter().enumerate().filter(|(index, _)| member.has(*index));
     meant.filter_map(|(_, device)| device.temperature.get()).map(Celsius::get).reduce(f32::max)
 }
 
-/// Says how bad it is; nothing when all is well.
+/// Returns the severity of the state of a node; `None` if it is healthy.
 fn severity(picture: &FleetView, node: &Node) -> Option<u8> {
     let is_bad = |device: &Device| device.fault.is_some();
     match NodeStatus::of(node, picture.now) {
@@ -167,7 +167,7 @@ fn severity(picture: &FleetView, node: &Node) -> Option<u8> {
     }
 }
 
-/// Returns a share as a plain number.
+/// Returns a percentage as a plain number.
 pub(super) fn plain(share: Option<Percent>) -> Option<f32> {
     share.map(Percent::get)
 }
@@ -181,7 +181,7 @@ mod tests {
     use crate::model::{NodeName, Reading};
     use crate::time::Timestamp;
 
-    /// Nodes with one device each of this load and heat.
+    /// Nodes with one device each, of this load and temperature.
     fn picture(nodes: &[(&str, Option<f32>, f32)]) -> FleetView {
         let node = |(name, load, heat): &(&str, Option<f32>, f32)| {
             let mut node = Node::new(NodeName::new(name).unwrap(), Duration::ZERO);

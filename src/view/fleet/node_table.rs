@@ -1,4 +1,4 @@
-//! The node list: one line a node, in columns that never move; a line for the head of each group.
+//! The node list: one line per node in fixed columns, and one per group header.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,18 +23,18 @@ use crate::view::navigation::Viewport;
 use crate::view::node_status::{NodeStatus, Note, remedy};
 use crate::view::number_format::{Units, or_unknown, percent, share};
 
-/// A note this wide can say why a node is down beside its last numbers.
+/// From this width, the note of a down node fits next to its last values.
 const WIDE_NOTE_WIDTH: u16 = 40;
-/// With more rows in sight, tracks move only when their last step is over, and rows take turns: so
-/// many of them move in a second, since a terminal far away cannot take more.
+/// With more visible rows, sparklines change only when a step is complete, and rows update in turns, at most
+/// `ROWS_PER_SECOND` each second: remote terminals cannot redraw more.
 const MAX_LIVE_ROWS: usize = 20;
 const ROWS_PER_SECOND: usize = 24;
 
-/// The numbers that were drawn last, by node and the devices that were meant: the second, and the columns they were made for.
+/// The cells drawn last, by node and group devices: the second, and the columns they were laid out for.
 pub(super) type RowCache =
     BTreeMap<(NodeName, Option<Arc<[usize]>>), (i64, ColumnLayout, Vec<Line>)>;
 
-/// Returns the title line and the rows in sight; `at` is the row one is on.
+/// Draws the titles and the visible rows; `at` is the selected row.
 pub(super) fn lines(
     context: RenderContext<'_>,
     state: &mut State,
@@ -100,7 +100,7 @@ fn row(
     let notes = row_notes(picture, node, member, &owners);
     let front = mark(status, &notes).left(node.name.as_str(), columns.name, name_tone(status));
     let Some(taken_at) = node.taken_at() else {
-        // Nothing is known: the reason has all the room.
+        // Without values, the reason takes the whole line.
         return front.gap(columns.gap).then(join_notes(&notes));
     };
     let span = age(picture.now.since(taken_at));
@@ -128,8 +128,8 @@ fn row(
     })
 }
 
-/// Shows whose a node is and how much of it is in use, a cell a column. With many rows in sight they
-/// take turns: a row whose turn it is not shows what it showed before.
+/// Draws owners and values, one cell per column. With many visible rows they update in turns: other rows
+/// repeat their last cells.
 fn value_cells(
     context: RenderContext<'_>,
     state: &mut State,
@@ -180,7 +180,7 @@ fn name_tone(status: NodeStatus) -> Tone {
     }
 }
 
-/// What is worst about a node, in one column.
+/// Draws the worst state of a node as a mark.
 fn mark(status: NodeStatus, notes: &[Note]) -> Line {
     let worst = notes.iter().map(|(_, tone)| *tone).max().unwrap_or_default();
     let (sign, tone) = match (status, worst) {
@@ -195,7 +195,6 @@ fn mark(status: NodeStatus, notes: &[Note]) -> Line {
     Line::of(sign, tone).gap(MARK_WIDTH - 1)
 }
 
-/// Writes what is to be said, one after another.
 pub(super) fn join_notes(notes: &[Note]) -> Line {
     let mut line = Line::new();
     for (index, (words, tone)) in notes.iter().enumerate() {
@@ -207,7 +206,7 @@ pub(super) fn join_notes(notes: &[Note]) -> Line {
     line
 }
 
-/// Shows whose jobs run on which devices.
+/// Draws the owners: jobs, users or devices.
 fn owner(
     context: RenderContext<'_>,
     state: &mut State,
@@ -233,7 +232,7 @@ fn owner(
     Line::new().strip(own.collect(), width)
 }
 
-/// Shows how much is in use, of one node or of many; nothing where that is not what a part tells.
+/// Draws a usage column of a node or group; empty for other columns.
 pub(super) fn number(
     context: RenderContext<'_>,
     totals: &Totals,
@@ -279,7 +278,7 @@ fn host_cell(
     Line::new().right(&text, width, Tone::Plain)
 }
 
-/// Writes memory in use and all of it; that of a group in what suits the column.
+/// Formats used and total memory, that of a group in a unit that fits the column.
 fn memory(totals: &Totals, columns: &ColumnLayout) -> String {
     let (used, Some(total)) = (totals.memory_used, totals.memory_total) else {
         return UNKNOWN.to_owned();
@@ -304,14 +303,14 @@ fn power(totals: &Totals, columns: &ColumnLayout) -> String {
         let limit = write(Some(limit?), decimals);
         Some(format!("{}/{limit}", write(totals.power, decimals)))
     };
-    // The sum of a large group may be too long for the column of a node.
+    // The total of a large group may be too wide for the column.
     let shortest = |decimals| Some(write(totals.power, decimals));
     let all = [pair(1), pair(0), shortest(1), shortest(0)];
     let fits = |text: &String| width_of(text) <= columns.power;
     all.into_iter().flatten().find(fits).unwrap_or_else(|| UNKNOWN.to_owned())
 }
 
-/// Writes the first job with its name where there is room, and how many others there are.
+/// Formats the first job, with its name if it fits, and the number of others.
 fn jobs(state: &State, owners: &DeviceOwners, width: u16) -> String {
     let mut ids: Vec<&JobId> = owners.whole.jobs.iter().collect();
     ids.sort_unstable_by_key(|id| (id.as_str().parse::<u64>().unwrap_or(u64::MAX), id.as_str()));
@@ -322,7 +321,7 @@ fn jobs(state: &State, owners: &DeviceOwners, width: u16) -> String {
     let rest = format!(" +{}", ids.len() - 1);
     let name = state.allocations.name(first);
     let room = width.saturating_sub(width_of(&rest));
-    // A number that is cut is another number; a name that is cut is still known.
+    // A cut number would be a different number; a cut name is still recognisable.
     let number = state.allocations.job(first).map_or(first.as_str(), |job| &job.shown_id);
     let name = if width_of(number) < room {
         crate::view::line::cut(&name, room)
@@ -332,7 +331,7 @@ fn jobs(state: &State, owners: &DeviceOwners, width: u16) -> String {
     format!("{name}{rest}")
 }
 
-/// Writes the first of some words and how many others there are.
+/// Formats the first name and the number of others.
 fn first_and_rest(words: &[&str]) -> String {
     match (words.iter().min(), words.len()) {
         (None, _) => UNKNOWN.to_owned(),
@@ -341,7 +340,7 @@ fn first_and_rest(words: &[&str]) -> String {
     }
 }
 
-/// Returns one line about the selected node: what is wrong and what helps, or what it is.
+/// Draws the detail line of the selected node: its fault and remedy, or its properties.
 pub(super) fn detail(picture: &FleetView, state: &State, node: &Node, width: u16) -> Line {
     let front = Line::of(format!("{}  ", node.name), Tone::Strong);
     let back = match remedy(node) {

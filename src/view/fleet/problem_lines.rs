@@ -3,7 +3,7 @@
 use crate::view::fleet_view::{FleetProblem, FleetView};
 use crate::view::line::{self, Line, Tone};
 
-/// Returns what is wrong with the fleet in at most so many lines, alike things together.
+/// Draws the problems of the fleet in at most `most` lines.
 pub(super) fn lines(picture: &FleetView, width: u16, most: usize) -> Vec<Line> {
     let count = picture.troubles.len();
     let shown = if count > most { most.saturating_sub(1) } else { count };
@@ -20,7 +20,7 @@ pub(super) fn lines(picture: &FleetView, width: u16, most: usize) -> Vec<Line> {
 
 fn problem_line(severity: &FleetProblem, width: u16) -> Line {
     let sign = if severity.tone == Tone::Bad { "✗" } else { "!" };
-    // A long set of names must leave room for what is wrong with them.
+    // A long node set must leave room for its problem.
     let names = line::cut(&severity.nodes, width / 3);
     let mut line = Line::of(sign, severity.tone).gap(1).text(names, Tone::Strong);
     if severity.count > 1 {

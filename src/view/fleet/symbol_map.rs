@@ -3,23 +3,23 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// The letters there are, in the order they are given out.
+/// The available letters, in the order they are assigned.
 const ALL: &str = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
-/// Stands for everybody beyond them.
+/// The symbol of everyone without a letter.
 pub(super) const OVERFLOW_SYMBOL: (char, u8) = ('#', 0);
-/// Colours to tell them apart by.
+/// The number of colours.
 const COLOURS: u8 = 6;
 
-/// Letters given out.
+/// The assigned letters.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SymbolMap {
-    /// Each with the number of its colour.
+    /// The letter and colour number of each name.
     given: BTreeMap<Arc<str>, (char, u8)>,
 }
 
 impl SymbolMap {
-    /// Keeps the letters of those who are there, and gives the others theirs, in their order: a letter
-    /// of their own name where one is free.
+    /// Keeps the letters of present names, and assigns letters to new ones in their order: a letter of the
+    /// name if one is free.
     pub(super) fn refresh<'a>(&mut self, names: impl IntoIterator<Item = &'a Arc<str>> + Clone) {
         let here: BTreeSet<&Arc<str>> = names.clone().into_iter().collect();
         self.given.retain(|name, _| here.contains(name));
@@ -42,12 +42,12 @@ impl SymbolMap {
         }
     }
 
-    /// Returns the letter of a name and the number of its colour.
+    /// Returns the letter and colour number of a name.
     pub(super) fn of(&self, name: &str) -> (char, u8) {
         self.given.get(name).copied().unwrap_or(OVERFLOW_SYMBOL)
     }
 
-    /// Returns true if there was no letter left for a name.
+    /// Returns true if no letter was left for a name.
     pub(super) fn is_beyond(&self, name: &str) -> bool {
         !self.given.contains_key(name)
     }
