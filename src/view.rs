@@ -75,7 +75,7 @@ pub struct RenderContext<'a> {
 pub struct ScreenState<'a> {
     /// The title: what is watched.
     pub title: &'a str,
-    /// The filter that the caches above were filled for.
+    /// The sampling interval of the nodes.
     pub interval: Duration,
     /// How long the display has been paused; `None` if it is live.
     pub frozen: Option<Duration>,

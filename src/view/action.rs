@@ -69,7 +69,6 @@ pub enum ViewAction {
     Common(CommonAction),
     Fleet(fleet::Action),
     Job(job::Action),
-    /// The filter that the caches above were filled for.
     Node(node::Action),
     Processes(processes::Action),
     Users(users::Action),

@@ -34,7 +34,7 @@ pub(crate) fn lines(
     lines
 }
 
-/// Returns the header of the printed report; includes totals only if some device or host reports values.
+/// Returns the header of the printed report, with totals if there are several nodes.
 pub(crate) fn printed(scene: RenderContext<'_>, words: &str, width: u16) -> Vec<Line> {
     let only = scene.picture.only.told().map(|only| format!("{words}  {only}"));
     let mut lines = vec![title(scene, only.as_deref().unwrap_or(words), None, width)];
@@ -217,7 +217,7 @@ fn tabs(
     line.against(state.cut(rest), width)
 }
 
-/// The defaults: no filter, and the sort order.
+/// The sort order, and "filter: none" if requested: shown only if there is room.
 fn usual(is_unfiltered: bool, order: Option<SortOrder>) -> Line {
     let none = if is_unfiltered { "filter: none" } else { "" };
     let line = Line::of(none, Tone::Faint);

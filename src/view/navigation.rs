@@ -214,8 +214,8 @@ impl Navigation {
         selected.filter(is_meant).or_else(|| picture.node_at(0))
     }
 
-    /// Switches to a view. A node marked in the fleet view becomes the selected node, and its job the
-    /// selected job.
+    /// Switches to a view. A node marked in the fleet view becomes the selected node; the job view opens with
+    /// a job of that node.
     pub fn go(&mut self, picture: &FleetView, view: View) {
         if self.selected.is_some()
             && let Some(name) = self.node(picture).map(|node| node.name.clone())

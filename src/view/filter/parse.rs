@@ -98,7 +98,7 @@ fn find_comparison(word: &str) -> Option<(usize, &'static str, Comparison)> {
     })
 }
 
-/// Returns the error for an unknown field; `meant` holds the aliases the name could be short for.
+/// Returns the error for an unknown field; `meant` holds the aliases of all fields that the name could mean.
 fn unknown_field_message(name: &str, meant: &[&str]) -> String {
     if !meant.is_empty() {
         return format!("{name} is ambiguous; write {}", meant.join(" or "));

@@ -335,7 +335,7 @@ impl CellContext<'_> {
         }
     }
 
-    /// Returns the letter of a user or job; the user's own is emphasised.
+    /// Returns the letter of a user or job; that of the login user on the node is emphasised.
     fn letter(&self, name: &str, is_own: bool) -> (Symbol, Tone) {
         let (letter, hue) = self.symbols.of(name);
         (Symbol::Letter(letter, hue), if is_own { Tone::Strong } else { Tone::Plain })

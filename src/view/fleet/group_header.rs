@@ -11,7 +11,7 @@ use crate::view::header::power;
 use crate::view::line::{Line, Tone, cut, width_of};
 use crate::view::number_format::{Units, percent};
 
-/// Below this width, the title takes the whole line.
+/// Below this width, there is room for the title only.
 const NARROW_WIDTH: u16 = 28;
 
 /// Draws the header as a table row, its totals in the columns of the nodes.

@@ -37,7 +37,7 @@ const MIN_BLOCK_SIZE: u64 = 16;
 /// The sort key and identity of a group.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct GroupKey {
-    /// The job number; `u64::MAX` sorts nodes without a group last.
+    /// The job number, 0 for other groupings; `u64::MAX` sorts nodes without a group last.
     rank: u64,
     text: Arc<str>,
 }
@@ -227,7 +227,7 @@ fn group_by_name(picture: &FleetView) -> Vec<Group> {
     stems.iter().flat_map(NamePattern::groups).collect()
 }
 
-/// The text before and after the last number of a name.
+/// The nodes whose names share the text before and after their last number.
 struct NamePattern<'a> {
     front: &'a str,
     back: &'a str,

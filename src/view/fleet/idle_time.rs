@@ -8,13 +8,13 @@ use crate::time::Timestamp;
 use crate::view::fleet::device_owners::DeviceOwners;
 use crate::view::number_format::share;
 
-/// A held device that is idle for this long is reported as idle-held; the default history reaches this far back.
+/// A held device that is idle for this long is reported as idle-held; the default history reaches as far.
 pub(super) const IDLE_HELD_WARNING: Duration = Duration::from_secs(5 * 60);
 /// How far to look back for the last activity of a device.
 pub(super) const MAX_LOOKBACK: Duration = Duration::from_secs(60 * 60);
 /// Shorter idle times are not reported: the job may be waiting for its next batch.
 const MIN_IDLE_TIME: Duration = Duration::from_secs(60);
-/// Peers below this utilization have no stragglers.
+/// Stragglers are reported only if the median of their peers reaches this utilization, in percent.
 const MIN_PEER_PERCENT: f32 = 50.0;
 /// The minimum number of peers.
 const MIN_PEERS: usize = 2;

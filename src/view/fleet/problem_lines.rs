@@ -1,4 +1,4 @@
-//! The problems of the fleet, listed below the node list and the map.
+//! The problems of the fleet, listed below the node list or the heat map.
 
 use crate::view::fleet_view::{FleetProblem, FleetView};
 use crate::view::line::{self, Line, Tone};
