@@ -53,9 +53,7 @@ mod watchdog;
 pub enum ExitReason {
     /// Normally: the command succeeded or the user quit.
     Done,
-    /// No node answered.
     NoAnswer,
-    /// A command failed.
     Failed,
     /// By Ctrl-C.
     Interrupted,

@@ -61,21 +61,18 @@ impl ReachKey {
 /// Why a list of hosts cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum InventoryError {
-    /// A node set is malformed.
     #[error("{location}{source:#}")]
     NodeSet {
         /// File and line, or the option; empty for an argument.
         location: String,
         source: NodeSetError,
     },
-    /// A node name is malformed.
     #[error("{location}{source}")]
     Name {
         /// File and line, or the option; empty for an argument.
         location: String,
         source: NodeNameError,
     },
-    /// A port is out of range.
     #[error("{location}the port of {target:?} is not a number between 1 and 65535")]
     Port {
         /// File and line, or the option; empty for an argument.

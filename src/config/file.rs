@@ -62,7 +62,7 @@ pub struct ConfigFile {
     pub problems: Vec<Problem>,
     /// Hints: entries of `setup.toml` that are ignored, and old names.
     pub notes: Vec<Problem>,
-    /// Entries of `setup.toml` that only another version knows, as TOML.
+    /// Entries of `setup.toml` that this version does not understand, as TOML.
     pub unknown: BTreeMap<String, String>,
 }
 

@@ -57,7 +57,7 @@ pub struct Settings {
     pub hints: Vec<Problem>,
     /// Entries of `setup.toml` that are ignored.
     pub notes: Vec<Problem>,
-    /// Entries of `setup.toml` that only another version knows, as TOML; saving keeps them.
+    /// Entries of `setup.toml` that this version does not understand, as TOML; saving keeps them.
     unknown: BTreeMap<String, String>,
     /// Settings whose changes are never saved.
     unsaved: BTreeSet<&'static str>,
@@ -164,7 +164,7 @@ impl Settings {
         SETTINGS.iter().filter_map(differing).collect()
     }
 
-    /// Returns the entries of `setup.toml` that only another version knows, as TOML.
+    /// Returns the entries of `setup.toml` that this version does not understand, as TOML.
     pub fn unknown(&self) -> impl Iterator<Item = (&str, &str)> {
         self.unknown.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }

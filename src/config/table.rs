@@ -49,7 +49,7 @@ const FILTERS: Setting = Setting { heading: "Filters", ..BASE };
 /// Columns of a table; by default as many as fit.
 const COLUMNS: Setting = Setting { value_name: "COLUMN", page: Some("Columns"), ..BASE };
 
-/// Maps the backgrounds in nvitop's variables to values of `theme`.
+/// Maps the words in nvitop's variables to values of `background`.
 const BACKGROUNDS: &[(&str, &str)] = &[("dark", "dark"), ("light", "light")];
 
 /// All settings, in the order of `--help`.

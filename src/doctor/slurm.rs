@@ -43,7 +43,7 @@ const CONF_PATHS: [&str; 4] = [
 #[derive(Debug)]
 pub struct SlurmExamination {
     pub report: Report,
-    /// Up to [`MAX_NODES`] nodes of running jobs.
+    /// Up to 8 nodes of running jobs.
     pub nodes: Vec<Target>,
 }
 

@@ -17,7 +17,6 @@ const SLOWDOWN: u64 = 0x08;
 const THERMAL: u64 = 0x40;
 const POWER_BRAKE: u64 = 0x80;
 
-/// A device model.
 #[derive(Debug)]
 pub(crate) struct Model {
     pub(crate) name: &'static str,
@@ -122,7 +121,6 @@ impl Gpu {
         }
     }
 
-    /// Sets the fault.
     pub(crate) fn with_fault(mut self, fault: Option<DeviceFault>) -> Self {
         self.fault = fault;
         self

@@ -31,22 +31,13 @@ pub enum InjectedFault {
     /// The hello has schema version 2.
     WrongVersion,
     /// Sample `number` is truncated to its first half, without a newline.
-    CutFrame {
-        /// Number of the sample.
-        number: u64,
-    },
+    CutFrame { number: u64 },
     /// Sample `number` is lost.
-    LostFrame {
-        /// Number of the sample.
-        number: u64,
-    },
+    LostFrame { number: u64 },
     /// Every third sample is not JSON or not UTF-8.
     Garbage,
     /// A line of 2 MiB precedes sample `number`.
-    HugeLine {
-        /// Number of the sample.
-        number: u64,
-    },
+    HugeLine { number: u64 },
     /// The probe stops sending and resumes, repeatedly; the session stays open.
     Stall {
         /// How long it sends.

@@ -55,7 +55,6 @@ struct ProcessSlot {
 /// The sections of a sample in addition to the host's fast group.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct SampleRequest {
-    /// Number of the sample.
     pub number: u64,
     /// Time of the last device values; only later changes are sent.
     pub since: f64,

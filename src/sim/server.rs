@@ -49,7 +49,6 @@ pub struct SimNode {
 pub(crate) struct SshServer {
     pub(crate) node: ProbedNode,
     pub(crate) config: Arc<Config>,
-    /// The accepted key.
     pub(crate) client_key: KeyData,
 }
 

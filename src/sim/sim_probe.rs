@@ -29,7 +29,6 @@ const STUCK_REPEAT: f64 = 2.0;
 #[derive(Clone, Debug)]
 pub(crate) struct ProbedNode {
     pub(crate) machine: Machine,
-    /// The injected fault.
     pub(crate) fault: Option<InjectedFault>,
     /// Start of the fleet.
     pub(crate) began: Instant,

@@ -5,7 +5,6 @@ use std::f64::consts::TAU;
 use crate::sim::rng::{Pulse, Rng, to_u64};
 use crate::sim::scenario::{FleetSpec, NodeRole};
 
-/// A user.
 #[derive(Debug)]
 pub(crate) struct Owner {
     pub(crate) name: &'static str,
@@ -39,7 +38,6 @@ const IDLE_HELD: [&str; 2] = [
     "python -i explore.py --checkpoint /scratch/grace/last.pt",
 ];
 
-/// The kind of a workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WorkloadKind {
     /// One job over many devices and nodes, synchronised.

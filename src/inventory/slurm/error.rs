@@ -13,7 +13,6 @@ pub struct SlurmError {
     pub remedy: &'static str,
 }
 
-/// The kinds of errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SlurmErrorKind {
     /// The command is not on the `PATH`.
