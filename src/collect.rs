@@ -62,7 +62,7 @@ pub struct Collector {
     /// Connections being opened.
     permits: Arc<Semaphore>,
     /// Who must not wait for the end of a rest.
-    haste: Arc<NoDelay>,
+    no_delay: Arc<NoDelay>,
     /// How long the session of a removed node is kept.
     grace: Duration,
     queue: Arc<RequestQueue>,
@@ -85,7 +85,7 @@ impl Collector {
             clock,
             config,
             permits,
-            haste: Arc::default(),
+            no_delay: Arc::default(),
             grace: DEFAULT_GRACE,
             queue: Arc::default(),
         }
@@ -100,7 +100,7 @@ impl Collector {
 
     /// Returns a client for requests about processes; a node is known to it once it is monitored.
     pub fn client(&self) -> NodeClient {
-        NodeClient::new(Arc::clone(&self.queue), Arc::clone(&self.haste))
+        NodeClient::new(Arc::clone(&self.queue), Arc::clone(&self.no_delay))
     }
 
     /// Returns the transport.
@@ -111,9 +111,9 @@ impl Collector {
     /// Makes the runtime for the one thread that holds all sessions: SSH work is many small
     /// pieces, and one thread does it with less than two would.
     pub fn runtime(&self) -> io::Result<Runtime> {
-        let rest = ParkPolicy { config: self.config.clone(), haste: Arc::clone(&self.haste) };
+        let rest = ParkPolicy { config: self.config.clone(), no_delay: Arc::clone(&self.no_delay) };
         let mut builder = runtime::Builder::new_current_thread();
-        builder.enable_all().on_thread_park(move || rest.take()).build()
+        builder.enable_all().on_thread_park(move || rest.park()).build()
     }
 
     /// Monitors nodes until `is_stopping` is set and all sessions have ended.

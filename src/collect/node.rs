@@ -98,7 +98,7 @@ impl Supervisor {
         collector: &Collector,
         attempt: u32,
     ) -> Result<Box<Session>, OpenError> {
-        let place = (collector.permits.acquire().await, collector.haste.wait());
+        let place = (collector.permits.acquire().await, collector.no_delay.hold_until_reply());
         self.send_link(collector, Link::Opening { attempt });
         let interval = collector.config.borrow().interval;
         let mut opening =
@@ -107,7 +107,7 @@ impl Supervisor {
             opened = &mut opening => return opened,
             () = sleep(SLOW_OPENING) => drop(place),
         }
-        let _hurry = collector.haste.go_slowly();
+        let _no_delay = collector.no_delay.hold_for_slow_opening();
         opening.await
     }
 

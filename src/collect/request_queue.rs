@@ -102,13 +102,13 @@ impl RequestQueue {
 #[derive(Clone, Debug)]
 pub struct NodeClient {
     queue: Arc<RequestQueue>,
-    haste: Arc<NoDelay>,
+    no_delay: Arc<NoDelay>,
     is_readonly: bool,
 }
 
 impl NodeClient {
-    pub(super) fn new(queue: Arc<RequestQueue>, haste: Arc<NoDelay>) -> Self {
-        Self { queue, haste, is_readonly: false }
+    pub(super) fn new(queue: Arc<RequestQueue>, no_delay: Arc<NoDelay>) -> Self {
+        Self { queue, no_delay, is_readonly: false }
     }
 
     /// Returns a client that sends no signals.
@@ -119,7 +119,7 @@ impl NodeClient {
 
     /// Wakes the collector so that a changed configuration takes effect at once.
     pub fn wake(&self) {
-        self.haste.wake();
+        self.no_delay.wake();
     }
 
     /// Sends a request to a node and waits for the response, at most until `deadline`.
@@ -136,7 +136,7 @@ impl NodeClient {
             return Err(RequestError::ReadOnly);
         }
         let answered = self.queue.enqueue(node, request)?;
-        let _hurry = self.haste.wait();
+        let _no_delay = self.no_delay.hold_until_reply();
         match timeout(deadline, answered).await {
             Ok(Ok(answer)) => answer,
             Ok(Err(_dropped)) => Err(RequestError::SessionLost),

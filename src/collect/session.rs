@@ -121,8 +121,8 @@ impl Session {
         collector: &mut Collector,
         sink: &mut EventSink,
     ) -> SessionEnd {
-        let Collector { config, clock, queue, haste, .. } = collector;
-        self.warm_up = Some((haste.wait(), Instant::now() + WARM_UP));
+        let Collector { config, clock, queue, no_delay, .. } = collector;
+        self.warm_up = Some((no_delay.hold_until_reply(), Instant::now() + WARM_UP));
         let hello = self.hello.take().map(NodeEvent::Frame);
         // What a probe can answer is noted where its node is known.
         queue.open(&self.node);

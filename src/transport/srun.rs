@@ -295,7 +295,7 @@ impl StepChannel {
 }
 
 fn pass_over(known: &SharedNodeJobs, node: &NodeName, job: &JobId) -> bool {
-    Arc::make_mut(&mut lock(known)).pass_over(node, job)
+    Arc::make_mut(&mut lock(known)).mark_failed(node, job)
 }
 
 /// Returns the arguments of `srun`.
@@ -303,7 +303,7 @@ pub(super) fn srun_args(call: SrunCall<'_>, script: &str) -> Vec<OsString> {
     let StepNodes { job, nodes } = call.place;
     let names: Vec<&str> = nodes.iter().map(NodeName::as_str).collect();
     let seconds = call.connect_limit.as_secs().max(1);
-    let mut words = job.words();
+    let mut words = job.srun_options();
     words.extend([
         // Shares all resources and allocates no memory. No devices are requested, so that it sees those of the job.
         "--overlap".to_owned(),

@@ -94,10 +94,10 @@ impl FrameReader {
             if let Some(at) = rfind(&line, reassemble::SENTINEL).filter(|at| whole < Some(*at)) {
                 self.keep_noise(line.get(..at).unwrap_or_default());
                 let piece = line.get(at + reassemble::SENTINEL.len()..).unwrap_or_default();
-                match self.puzzle.take(piece) {
+                match self.puzzle.on_line(piece) {
                     Fragment::Part => continue,
                     Fragment::Frame(text) => return Some(read(text)),
-                    Fragment::Broken(malformed) => return Some(Received::Malformed(malformed)),
+                    Fragment::Malformed(malformed) => return Some(Received::Malformed(malformed)),
                 }
             }
             match whole {

@@ -1,26 +1,26 @@
-//! Frames that travel as numbered short lines, where whatever carries them cuts long lines and mixes
-//! the lines of many nodes.
+//! Reassembles frames from numbered short lines, for transports that cut long lines and interleave the lines of
+//! many nodes, as `srun` does.
 //!
 //! A line is `\x1egtop1+ NODE SEQ k/m LENGTH `, a piece of the frame's JSON of that many bytes, the
-//! node once more, and a newline; at most [`MAX_LINE_BYTES`] bytes. Where lines were cut and mixed after
-//! all, the beginning of one and the end of another differ in the node, and what was put in between
-//! in the length. Pieces come in order; all but the last are of equal length. Anything else is a
-//! frame that cannot be read, said once, and the next frame that begins is read again.
+//! node once more, and a newline; at most [`MAX_LINE_BYTES`] bytes. If lines were cut and mixed after all, the
+//! beginning of one and the end of another differ in the node, and inserted bytes change the length. Pieces arrive
+//! in order, all but the last with equal length. Anything else is a malformed frame, reported once; reading resumes
+//! with the next frame that begins.
 
 use bytes::{Bytes, BytesMut};
 
 use crate::wire::frame::MalformedFrame;
 
-/// What stands before the number of a short line.
+/// The start of a short line, before the node.
 pub(super) const SENTINEL: &[u8] = b"\x1egtop1+ ";
-/// The longest short line, its newline included: what carries them takes 1024 bytes for one piece.
+/// Maximum length of a short line with its newline: `srun` forwards up to 1024 bytes as one message.
 const MAX_LINE_BYTES: usize = 900;
-/// Most bytes of a frame's JSON.
-const FRAME_LIMIT: usize = 1 << 20;
+/// Maximum size of a frame's JSON.
+const MAX_FRAME_BYTES: usize = 1 << 20;
 
 /// One short line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Line<'a> {
+struct ShortLine<'a> {
     node: &'a str,
     sequence: u64,
     piece: u32,
@@ -31,84 +31,87 @@ struct Line<'a> {
 /// How the JSON of a hello begins.
 const HELLO: &[u8] = b"{\"t\":\"hello\"";
 
-/// Returns whose a line is, the number of its frame, and whether a hello begins with it; `None` for
-/// what is no short line.
+/// Returns the node of a line, the number of its frame, and true if a hello begins with it; `None` if this is not a
+/// short line.
 pub fn address_of(line: &[u8]) -> Option<(&str, u64, bool)> {
     let at = line.windows(SENTINEL.len()).rposition(|window| window == SENTINEL)?;
-    let line = read(line.get(at + SENTINEL.len()..)?)?;
+    let line = parse_line(line.get(at + SENTINEL.len()..)?)?;
     Some((line.node, line.sequence, line.piece == 1 && line.text.starts_with(HELLO)))
 }
 
-/// Reads what stands after the sentinel.
-fn read(text: &[u8]) -> Option<Line<'_>> {
+/// Parses a short line after its sentinel.
+fn parse_line(text: &[u8]) -> Option<ShortLine<'_>> {
     if text.len() + SENTINEL.len() > MAX_LINE_BYTES {
         return None;
     }
     let mut words = text.splitn(5, |byte| *byte == b' ');
     let mut word = || std::str::from_utf8(words.next()?).ok();
-    let (node, sequence, place, length) = (word()?, number(word()?)?, word()?, number(word()?)?);
+    let (node, sequence, place, length) =
+        (word()?, parse_number(word()?)?, word()?, parse_number(word()?)?);
     let (piece, pieces) = place.split_once('/')?;
-    let (piece, pieces) = (number(piece)?, number(pieces)?);
+    let (piece, pieces) = (parse_number(piece)?, parse_number(pieces)?);
     let (text, end) = words.next()?.split_at_checked(usize::try_from(length).ok()?)?;
     if end.strip_prefix(b" ")? != node.as_bytes() {
         return None;
     }
     let is_right = !node.is_empty() && 0 < piece && piece <= pieces && !text.is_empty();
     let (piece, pieces) = (u32::try_from(piece).ok()?, u32::try_from(pieces).ok()?);
-    is_right.then_some(Line { node, sequence, piece, pieces, text })
+    is_right.then_some(ShortLine { node, sequence, piece, pieces, text })
 }
 
-/// Reads digits and nothing else.
-fn number(text: &str) -> Option<u64> {
+/// Parses a number of digits only.
+fn parse_number(text: &str) -> Option<u64> {
     let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     is_number.then(|| text.parse().ok())?
 }
 
-/// Puts the frames of one node together again.
+/// Reassembles the frames of one node.
 #[derive(Debug, Default)]
 pub(super) struct Reassembler {
-    /// The frame that is under way.
-    frame: Option<Begun>,
-    /// The number of the last frame that was complete or given up.
+    /// The frame being received.
+    frame: Option<PartialFrame>,
+    /// The number of the last frame that was completed or discarded.
     last: Option<u64>,
 }
 
 #[derive(Debug)]
-struct Begun {
+struct PartialFrame {
     sequence: u64,
     pieces: u32,
-    /// How many have come.
+    /// Pieces received.
     count: u32,
-    /// How long each of them is, but for the last.
+    /// Length of each piece but the last.
     length: usize,
     text: BytesMut,
 }
 
-/// What a short line makes.
+/// The result of a short line.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Fragment {
-    /// A part of a frame.
+    /// The frame is not complete.
     Part,
-    /// The JSON of a frame.
+    /// The JSON of a complete frame.
     Frame(Bytes),
-    /// A frame that is lost.
-    Broken(MalformedFrame),
+    /// A frame was lost.
+    Malformed(MalformedFrame),
 }
 
 impl Reassembler {
-    /// Takes what stands after the sentinel of a line.
-    pub(super) fn take(&mut self, text: &[u8]) -> Fragment {
-        let Some(line) = read(text) else { return self.broken(None, "a short line of no form") };
+    /// Handles a short line, without its sentinel.
+    pub(super) fn on_line(&mut self, text: &[u8]) -> Fragment {
+        let Some(line) = parse_line(text) else {
+            return self.malformed(None, "a malformed short line");
+        };
         if line.piece == 1 {
             let is_old = self.last.is_some_and(|last| line.sequence <= last);
             let lost = self.frame.take().map(|lost| lost.sequence);
             if is_old || lost == Some(line.sequence) {
-                return self.broken(lost, "a frame that has come before");
+                return self.malformed(lost, "a frame that has come before");
             }
             self.last = self.last.max(lost);
             return match (self.begin(line), lost) {
                 (Fragment::Part, Some(_)) => {
-                    Fragment::Broken(MalformedFrame::Pieces("the end of a frame is missing"))
+                    Fragment::Malformed(MalformedFrame::Pieces("the end of a frame is missing"))
                 }
                 // Of a whole sample the number tells that one is missing.
                 (made, _) => made,
@@ -119,7 +122,7 @@ impl Reassembler {
             if is_said {
                 return Fragment::Part;
             }
-            return self.broken(Some(line.sequence), "the beginning of a frame is missing");
+            return self.malformed(Some(line.sequence), "the beginning of a frame is missing");
         };
         let is_next = line.sequence == begun.sequence
             && line.pieces == begun.pieces
@@ -129,24 +132,24 @@ impl Reassembler {
             line.text.len() == begun.length || (is_last && line.text.len() < begun.length);
         if !is_next || !is_right_length {
             let both = begun.sequence.max(line.sequence);
-            return self.broken(Some(both), "pieces of a frame are missing");
+            return self.malformed(Some(both), "pieces of a frame are missing");
         }
         begun.text.extend_from_slice(line.text);
         begun.count += 1;
         if is_last { self.finish() } else { Fragment::Part }
     }
 
-    fn begin(&mut self, line: Line<'_>) -> Fragment {
+    fn begin(&mut self, line: ShortLine<'_>) -> Fragment {
         let length = line.text.len();
         let bound = usize::try_from(line.pieces).unwrap_or(usize::MAX).saturating_mul(length);
-        if bound > FRAME_LIMIT + MAX_LINE_BYTES {
+        if bound > MAX_FRAME_BYTES + MAX_LINE_BYTES {
             self.last = Some(line.sequence);
-            return Fragment::Broken(MalformedFrame::TooLong);
+            return Fragment::Malformed(MalformedFrame::TooLong);
         }
         let mut text = BytesMut::with_capacity(bound.min(16 << 10));
         text.extend_from_slice(line.text);
-        let Line { sequence, pieces, .. } = line;
-        self.frame = Some(Begun { sequence, pieces, count: 1, length, text });
+        let ShortLine { sequence, pieces, .. } = line;
+        self.frame = Some(PartialFrame { sequence, pieces, count: 1, length, text });
         if pieces == 1 { self.finish() } else { Fragment::Part }
     }
 
@@ -156,12 +159,12 @@ impl Reassembler {
         Fragment::Frame(begun.text.freeze())
     }
 
-    fn broken(&mut self, sequence: Option<u64>, why: &'static str) -> Fragment {
+    fn malformed(&mut self, sequence: Option<u64>, why: &'static str) -> Fragment {
         self.frame = None;
         // A node cannot silence itself for ever by one high number: what is too far off is not kept.
         let near = self.last.unwrap_or_default().saturating_add(1000);
         self.last = self.last.max(sequence.filter(|sequence| *sequence <= near));
-        Fragment::Broken(MalformedFrame::Pieces(why))
+        Fragment::Malformed(MalformedFrame::Pieces(why))
     }
 }
 
@@ -174,9 +177,9 @@ mod tests {
         let words = |made| match made {
             Fragment::Part => "-".to_owned(),
             Fragment::Frame(text) => String::from_utf8(text.to_vec()).unwrap(),
-            Fragment::Broken(_) => "!".to_owned(),
+            Fragment::Malformed(_) => "!".to_owned(),
         };
-        lines.iter().map(|line| words(puzzle.take(&whole(line)))).collect()
+        lines.iter().map(|line| words(puzzle.on_line(&whole(line)))).collect()
     }
 
     /// Adds the length and the end to `NODE SEQ k/m TEXT`.
@@ -244,14 +247,14 @@ mod tests {
     fn a_frame_is_bounded_whatever_its_lines_promise() {
         let mut puzzle = Reassembler::default();
         let text = "x".repeat(800);
-        let most = FRAME_LIMIT / 800 + 1;
+        let most = MAX_FRAME_BYTES / 800 + 1;
         for piece in 1..=most {
             let line = format!("n 1 {piece}/{most} {text}");
-            assert!(!matches!(puzzle.take(&whole(&line)), Fragment::Broken(_)), "{piece}");
+            assert!(!matches!(puzzle.on_line(&whole(&line)), Fragment::Malformed(_)), "{piece}");
         }
         let line = format!("n 2 1/{} {text}", most + 2);
-        assert_eq!(puzzle.take(&whole(&line)), Fragment::Broken(MalformedFrame::TooLong));
-        assert!(matches!(puzzle.take("x".repeat(1 << 20).as_bytes()), Fragment::Broken(_)));
+        assert_eq!(puzzle.on_line(&whole(&line)), Fragment::Malformed(MalformedFrame::TooLong));
+        assert!(matches!(puzzle.on_line("x".repeat(1 << 20).as_bytes()), Fragment::Malformed(_)));
     }
 
     #[test]

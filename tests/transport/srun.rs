@@ -292,7 +292,7 @@ async fn where_one_job_refuses_a_step_the_other_one_of_the_node_is_tried() {
 async fn a_part_of_a_heterogeneous_job_is_reached_by_its_leader() {
     let site = Site::new("lead");
     let id = |text: &str| JobId::new(text).unwrap();
-    site.know(&[StepJob { id: id("4"), part: Some((id("3"), 1)) }]);
+    site.know(&[StepJob { id: id("4"), component: Some((id("3"), 1)) }]);
     let visit = timeout(TIMEOUT, site.visit(NODES[0])).await.unwrap().unwrap();
     timeout(TIMEOUT, meet(visit, 1)).await.unwrap().end().await;
     assert!(site.calls()[0].starts_with("--jobid=3 --het-group=1 --overlap"), "{:?}", site.calls());

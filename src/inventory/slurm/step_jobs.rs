@@ -10,7 +10,7 @@ pub fn step_job(job: &Job) -> StepJob {
         .shown_id
         .split_once('+')
         .and_then(|(leader, part)| Some((JobId::new(leader)?, part.parse().ok()?)));
-    StepJob { id: job.id.clone(), part }
+    StepJob { id: job.id.clone(), component: part }
 }
 
 /// Chooses a job for each node, keeping earlier choices if possible.
@@ -71,7 +71,7 @@ mod tests {
         let begun =
             |shown_id: &str| step_job(&Job { shown_id: shown_id.into(), ..Job::example("13") });
         let (leader, part) = (begun("12+1"), Some((JobId::new("12").unwrap(), 1)));
-        assert_eq!((leader.id.as_str(), leader.part), ("13", part));
-        assert_eq!(begun("12_1").part, None);
+        assert_eq!((leader.id.as_str(), leader.component), ("13", part));
+        assert_eq!(begun("12_1").component, None);
     }
 }

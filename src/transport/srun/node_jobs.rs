@@ -11,19 +11,19 @@ pub struct StepJob {
     /// The job, or the component of a heterogeneous job.
     pub id: JobId,
     /// For a component: the leader's id and the component's offset, as `srun` requires.
-    pub part: Option<(JobId, u32)>,
+    pub component: Option<(JobId, u32)>,
 }
 
 impl From<JobId> for StepJob {
     fn from(id: JobId) -> Self {
-        Self { id, part: None }
+        Self { id, component: None }
     }
 }
 
 impl StepJob {
     /// Returns the `srun` options that select it.
-    pub(super) fn words(&self) -> Vec<String> {
-        match &self.part {
+    pub(super) fn srun_options(&self) -> Vec<String> {
+        match &self.component {
             None => vec![format!("--jobid={}", self.id)],
             Some((leader, part)) => {
                 vec![format!("--jobid={leader}"), format!("--het-group={part}")]
@@ -87,7 +87,7 @@ impl NodeJobs {
 
     /// Records that a step in this job failed on a node, and returns true if there is another job to try. If not,
     /// all may be tried again.
-    pub(super) fn pass_over(&mut self, node: &NodeName, job: &JobId) -> bool {
+    pub(super) fn mark_failed(&mut self, node: &NodeName, job: &JobId) -> bool {
         self.failed.insert((node.clone(), job.clone()));
         let is_left = self.job_of(node).is_some();
         if !is_left {
@@ -143,14 +143,14 @@ mod tests {
         let mut places = NodeJobs::default().choose(&list);
         let (a, one) = (NodeName::new("a").unwrap(), JobId::new("1").unwrap());
         let two = JobId::new("2").unwrap();
-        assert!(places.pass_over(&a, &one));
+        assert!(places.mark_failed(&a, &one));
         assert_eq!((names(&places, "a"), names(&places, "b")), ("2: a".into(), "1: b".into()));
         // What was chosen stays, as long as it runs there.
         places = places.choose(&list);
         assert_eq!(names(&places, "a"), "2: a");
-        assert!(!places.pass_over(&a, &two));
+        assert!(!places.mark_failed(&a, &two));
         assert_eq!(names(&places, "a"), "2: a");
-        assert!(places.pass_over(&a, &two));
+        assert!(places.mark_failed(&a, &two));
         assert_eq!(names(&places, "a"), "1: a b");
         let only = places.choose(&jobs(&[("2", "a", false)]));
         assert_eq!(names(&only, "a"), "2: a", "it alone is left");
@@ -162,8 +162,8 @@ mod tests {
     #[test]
     fn a_part_of_a_heterogeneous_job_is_named_by_its_leader() {
         let id = |text: &str| JobId::new(text).unwrap();
-        assert_eq!(StepJob::from(id("7")).words(), ["--jobid=7"]);
-        let part = StepJob { id: id("4"), part: Some((id("3"), 1)) };
-        assert_eq!(part.words(), ["--jobid=3", "--het-group=1"]);
+        assert_eq!(StepJob::from(id("7")).srun_options(), ["--jobid=7"]);
+        let part = StepJob { id: id("4"), component: Some((id("3"), 1)) };
+        assert_eq!(part.srun_options(), ["--jobid=3", "--het-group=1"]);
     }
 }

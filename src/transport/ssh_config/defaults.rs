@@ -18,7 +18,7 @@ const NONE_CLEARS: [&str; 8] = [
 ];
 
 /// Sets defaults, removes placeholders, and refuses what `ssh` refuses.
-pub(super) fn finish(
+pub(super) fn apply_defaults(
     resolved: &mut ResolvedOptions,
     query: &HostQuery,
     env: &LocalEnv,

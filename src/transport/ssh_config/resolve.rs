@@ -60,7 +60,7 @@ pub(super) fn resolve(
         pass.files(files)?;
     }
     rename(&mut resolved, &host);
-    defaults::finish(&mut resolved, query, env)?;
+    defaults::apply_defaults(&mut resolved, query, env)?;
     Ok(resolved)
 }
 
