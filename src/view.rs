@@ -64,8 +64,8 @@ pub mod users;
 /// The fleet and the options to draw it with.
 #[derive(Clone, Copy, Debug)]
 pub struct RenderContext<'a> {
-    pub picture: &'a FleetView,
-    pub taste: &'a DisplayOptions,
+    pub view: &'a FleetView,
+    pub options: &'a DisplayOptions,
     /// The time zone of times of day.
     pub zone: &'a TimeZone,
 }
@@ -190,7 +190,7 @@ fn body(
     if let Some(help) = setting.help {
         return help.iter().take(height).map(|line| line.clone().cut(width)).collect();
     }
-    let picture = scene.picture;
+    let picture = scene.view;
     // A job that has ended is shown even if no node is.
     let is_empty = picture.fleet.nodes.is_empty() && navigation.view != View::Job;
     if let Some(list) = picture.fleet.jobs.as_deref().filter(|_| is_empty) {

@@ -140,7 +140,7 @@ fn once(fleet: &Fleet, now: Timestamp, width: u16) -> String {
     };
     let picture = FleetView::new(fleet.clone(), now);
     let (taste, zone) = (DisplayOptions::default(), TimeZone::UTC);
-    let scene = RenderContext { picture: &picture, taste: &taste, zone: &zone };
+    let scene = RenderContext { view: &picture, options: &taste, zone: &zone };
     let mut text = render_text(&printed(scene, "demo", width), theme, width, false);
     let mut jobs = Vec::new();
     write_jobs(&mut jobs, fleet, now).unwrap();

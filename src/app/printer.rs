@@ -105,9 +105,9 @@ impl Printer<'_> {
         let variable = |name: &str| std::env::var(name).ok();
         let size = tcgetwinsize(io::stdout()).ok().map(|size| size.ws_col);
         let page = PageFormat::new(variable, io::stdout().is_terminal(), size, self.is_styled);
-        let picture = FleetView::selected(fleet.clone(), now, &self.taste.only);
+        let picture = FleetView::selected(fleet.clone(), now, &self.taste.selection);
         let zone = TimeZone::system();
-        let scene = RenderContext { picture: &picture, taste: &self.taste, zone: &zone };
+        let scene = RenderContext { view: &picture, options: &self.taste, zone: &zone };
         let lines = printed(scene, self.source, page.width);
         out.write_all(render_text(&lines, self.look, page.width, page.has_styles).as_bytes())
     }

@@ -174,7 +174,7 @@ pub(super) fn display_options(
             metrics: charted.iter().filter_map(|name| ChartMetric::from_name(name)).collect(),
             is_reversed: settings.is_on("reverse-chart"),
         },
-        only: selection(settings, variable),
+        selection: selection(settings, variable),
         columns: TableColumns {
             fleet: settings.list("columns-fleet"),
             node: settings.list("columns-node"),
@@ -349,7 +349,7 @@ mod tests {
                 let found = variables.iter().find(|(known, _)| *known == name);
                 found.map(|(_, value)| (*value).to_owned())
             })
-            .only
+            .selection
         };
         let asked = selected(
             &[

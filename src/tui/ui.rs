@@ -124,7 +124,7 @@ impl Ui {
     /// Applies changed settings.
     pub fn apply_config(&mut self, dress: UiConfig) {
         let UiConfig { theme, detects_background, display, interval, habits, setup } = dress;
-        let selects_others = self.display.only != display.only;
+        let selects_others = self.display.selection != display.selection;
         (self.theme, self.display, self.interval) = (theme, display, interval);
         self.detects_background = detects_background;
         self.apply_background();
@@ -187,7 +187,7 @@ impl Ui {
             // A fleet of one node is more useful as a node view than as a list.
             self.navigation.view = View::Node;
         }
-        let picture = self.live.after(fleet, now, self.filter.clone(), &self.display.only);
+        let picture = self.live.updated(fleet, now, self.filter.clone(), &self.display.selection);
         self.navigation.events.record_changes(&self.live, &picture);
         let before = std::mem::replace(&mut self.live, picture);
         if self.frozen.is_none() {
@@ -198,14 +198,14 @@ impl Ui {
         }
         if self.frozen.is_none() {
             let scene =
-                RenderContext { picture: &self.live, taste: &self.display, zone: &self.zone };
+                RenderContext { view: &self.live, options: &self.display, zone: &self.zone };
             self.due = view::pulse(scene, &mut self.navigation);
         }
     }
 
     /// Shows a message if the selected node was in the previous snapshot and is no longer monitored.
     fn report_removed_node(&mut self, before: &FleetView, now: Timestamp) {
-        if let Some(name) = self.navigation.outlive(before, &self.live) {
+        if let Some(name) = self.navigation.on_update(before, &self.live) {
             self.show_message_for(
                 format!("{name} is no longer monitored"),
                 REMOVED_NODE_MESSAGE_DURATION,
@@ -325,8 +325,9 @@ impl Ui {
 
     /// Rebuilds the views' data with the current filter and freeze state.
     fn rebuild_views(&mut self, now: Timestamp) {
-        let again =
-            |picture: &FleetView, now| picture.again(now, self.filter.clone(), &self.display.only);
+        let again = |picture: &FleetView, now| {
+            picture.refiltered(now, self.filter.clone(), &self.display.selection)
+        };
         self.live = again(&self.live, self.live.now.max(now));
         self.frozen = self.frozen.as_ref().map(|picture| again(picture, picture.now));
     }
@@ -412,12 +413,12 @@ impl Ui {
     }
 
     fn scene(&self) -> RenderContext<'_> {
-        RenderContext { picture: self.picture(), taste: &self.display, zone: &self.zone }
+        RenderContext { view: self.picture(), options: &self.display, zone: &self.zone }
     }
 
     fn perform_in_view(&mut self, deed: &ViewAction, now: Timestamp) -> Option<UiEffect> {
         let picture = self.frozen.as_ref().unwrap_or(&self.live);
-        let scene = RenderContext { picture, taste: &self.display, zone: &self.zone };
+        let scene = RenderContext { view: picture, options: &self.display, zone: &self.zone };
         let outcome = view::act(scene, &mut self.navigation, deed);
         self.apply_view_effect(outcome, now)
     }
@@ -449,7 +450,7 @@ impl Ui {
             return;
         }
         let picture = self.frozen.as_ref().unwrap_or(&self.live);
-        let scene = RenderContext { picture, taste: &self.display, zone: &self.zone };
+        let scene = RenderContext { view: picture, options: &self.display, zone: &self.zone };
         let outcome = view::processes::take(scene, &mut self.navigation, reply);
         self.apply_view_effect(outcome, now);
     }
@@ -630,7 +631,7 @@ impl Ui {
             dialog: self.dialog.as_ref(),
         };
         let picture = self.frozen.as_ref().unwrap_or(&self.live);
-        let scene = RenderContext { picture, taste: &self.display, zone: &self.zone };
+        let scene = RenderContext { view: picture, options: &self.display, zone: &self.zone };
         let lines = view::screen(scene, &mut self.navigation, &setting, area.width, area.height);
         paint(&lines, self.theme, area, buffer);
         self.drawn = lines;

@@ -21,7 +21,7 @@ pub struct DisplayOptions {
     pub unit: MemoryUnit,
     pub chart: Chart,
     /// Which devices and processes are shown, and which columns name a device.
-    pub only: DisplaySelection,
+    pub selection: DisplaySelection,
     /// The configured columns of each table.
     pub columns: TableColumns,
     /// How much the node panel shows of each device and of the host.
@@ -80,7 +80,7 @@ impl Default for DisplayOptions {
             is_fahrenheit: false,
             unit: MemoryUnit::default(),
             chart: Chart::default(),
-            only: DisplaySelection::default(),
+            selection: DisplaySelection::default(),
             columns: TableColumns::default(),
             density: Density::Auto,
             is_readonly: false,

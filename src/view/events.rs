@@ -99,7 +99,7 @@ fn open(scene: RenderContext<'_>, navigation: &mut Navigation) -> ViewEffect {
         place.at = Some(identity(row));
         return ViewEffect::Handled;
     };
-    if scene.picture.fleet.node(node).is_none() {
+    if scene.view.fleet.node(node).is_none() {
         return ViewEffect::Message(format!("{node} is no longer monitored"));
     }
     navigation.point_at(node.clone(), device.clone().map(RowId::Device));
@@ -119,14 +119,14 @@ impl State {
 
     /// Returns the rows, cached until the snapshot, the log or the unfolded event changes.
     fn settle(&mut self, scene: RenderContext<'_>) -> Arc<EventRows> {
-        let told = scene.picture.told();
+        let told = scene.view.device_events();
         if let Some((known, version, open, rows)) = &self.rows
             && Arc::ptr_eq(known, told)
             && (*version, open) == (self.log.version, &self.open)
         {
             return Arc::clone(rows);
         }
-        let rows = Arc::new(EventRows::of(scene.picture, told, &self.log, self.open.as_ref()));
+        let rows = Arc::new(EventRows::of(scene.view, told, &self.log, self.open.as_ref()));
         let (version, open) = (self.log.version, self.open.clone());
         self.rows = Some((Arc::clone(told), version, open, Arc::clone(&rows)));
         rows
@@ -165,16 +165,16 @@ pub(crate) fn lines(
     let place = &mut navigation.events;
     let rows = place.settle(scene);
     if rows.list.is_empty() {
-        return empty_lines(scene.picture, width, height);
+        return empty_lines(scene.view, width, height);
     }
     let at = place.position(scene);
     let has_title = height > 1;
     let room = height.saturating_sub(usize::from(has_title));
-    place.window.settle(room, rows.list.len(), Some(at));
+    place.window.scroll_to(room, rows.list.len(), Some(at));
     let columns = Columns::fit(&rows, width);
     let mut lines = Vec::with_capacity(height);
     if has_title {
-        lines.push(place.window.beside(columns.titles(), rows.list.len(), width));
+        lines.push(place.window.with_position(columns.titles(), rows.list.len(), width));
     }
     for row in place.window.range(rows.list.len()) {
         let Some(own) = rows.list.get(row) else { continue };
@@ -261,7 +261,7 @@ impl Columns {
             line = line.left(&time_text(scene, row.at), self.time, Tone::Plain).gap(1);
         }
         if self.age > 0 {
-            let age = age(scene.picture.now.since(row.at));
+            let age = age(scene.view.now.since(row.at));
             line = line.right(&age, self.age, Tone::Faint).gap(1);
         }
         let inset = if row.is_detail { 2 } else { 0 };
@@ -299,7 +299,7 @@ fn time_text(scene: RenderContext<'_>, at: Timestamp) -> String {
         let moment = jiff::Timestamp::from_microsecond(at.as_micros()).ok()?;
         Some(moment.to_zoned(scene.zone.clone()))
     };
-    let (Some(moment), Some(now)) = (zoned(at), zoned(scene.picture.now)) else {
+    let (Some(moment), Some(now)) = (zoned(at), zoned(scene.view.now)) else {
         return String::new();
     };
     let format = if moment.date() == now.date() { "%H:%M:%S" } else { "%b %d" };

@@ -118,7 +118,7 @@ impl FilterPrompt {
             });
             flow(shown.collect(), 2, width, 1).pop().unwrap_or_default()
         } else {
-            let picture = scene.picture;
+            let picture = scene.view;
             let found = format!("{} of {} nodes", picture.count(), picture.fleet.nodes.len());
             let keys = "   Enter applies  Esc cancels  Tab completes";
             let examples = "   words, or util<10 mem>50% user=alice node~gpu0 temp>=80 stale";

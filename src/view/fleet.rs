@@ -147,8 +147,8 @@ pub(crate) fn handle_common(
     command: &CommonAction,
 ) -> ViewEffect {
     let mut state = std::mem::take(&mut navigation.fleet);
-    state.refresh(context.picture);
-    let outcome = state.handle_common(context.picture, navigation, command);
+    state.refresh(context.view);
+    let outcome = state.handle_common(context.view, navigation, command);
     navigation.fleet = state;
     outcome
 }
@@ -159,8 +159,8 @@ pub(crate) fn handle(
     own: Action,
 ) -> ViewEffect {
     let mut state = std::mem::take(&mut navigation.fleet);
-    state.refresh(context.picture);
-    let outcome = state.handle(context.picture, navigation, own);
+    state.refresh(context.view);
+    let outcome = state.handle(context.view, navigation, own);
     navigation.fleet = state;
     outcome
 }
@@ -371,7 +371,7 @@ pub(crate) fn lines(
     width: u16,
     height: usize,
 ) -> Vec<Line> {
-    let picture = context.picture;
+    let picture = context.view;
     let Some(node) = navigation.node(picture).cloned() else {
         return vec![nothing(picture).cut(width)];
     };
@@ -391,13 +391,13 @@ impl State {
         node: &crate::fleet::Node,
         (width, height): (u16, usize),
     ) -> Vec<Line> {
-        let picture = context.picture;
+        let picture = context.view;
         let most = if height < 10 { 0 } else { (height / 6).min(MAX_PROBLEM_LINES) };
         let troubles = problem_lines::lines(picture, width, most);
         let cursor = self.cursor(picture, navigation);
         let is_large = width >= MIN_SPLIT_SIZE.0 && height >= MIN_SPLIT_SIZE.1;
         let rows = self.grouped_rows.rows.len();
-        let panel = 1 + PANEL_HEIGHT + usize::from(picture.shape.devices.min(8));
+        let panel = 1 + PANEL_HEIGHT + usize::from(picture.extents.devices.min(8));
         let is_split = match self.layout {
             Layout::Table => is_large || list_share(picture, rows, height) > rows,
             Layout::Map => {
@@ -456,13 +456,13 @@ impl State {
                 group.map(|group| group_header::detail(context, group, width)).into_iter().collect()
             }
             (Some(Cursor::Cell(group, member, cell)), Layout::Map) => {
-                let member = self.grouped_rows.member(&context.picture.fleet, group, member);
+                let member = self.grouped_rows.member(&context.view.fleet, group, member);
                 let position =
                     member.and_then(|(own, node)| device_detail::position(node, own, cell));
                 device_detail::lines(context, self, (node, position), (width, most))
             }
             (Some(Cursor::Cell(..)) | None, _) => {
-                vec![node_table::detail(context.picture, self, node, width)]
+                vec![node_table::detail(context.view, self, node, width)]
             }
         }
     }
@@ -479,6 +479,6 @@ fn nothing(picture: &FleetView) -> Line {
 /// screen at least.
 fn list_share(picture: &FleetView, rows: usize, room: usize) -> usize {
     let all = rows + 1;
-    let panel = PANEL_HEIGHT + usize::from(picture.shape.devices.min(8));
+    let panel = PANEL_HEIGHT + usize::from(picture.extents.devices.min(8));
     all.min(room.saturating_sub(panel).max(room / 3))
 }

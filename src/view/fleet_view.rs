@@ -29,29 +29,29 @@ pub struct FleetView {
     /// Sums over fresh nodes.
     pub totals: Totals,
     /// The devices that the scheduler has allocated to jobs.
-    pub given: AllocatedDevices,
+    pub allocated: AllocatedDevices,
     /// Problems, equal ones grouped, those of most nodes first.
-    pub troubles: Vec<FleetProblem>,
+    pub problems: Vec<FleetProblem>,
     /// The maximum widths and values of the columns.
-    pub shape: Extents,
+    pub extents: Extents,
     /// The filter.
     pub filter: Filter,
     /// The selection of devices and processes to show.
-    pub only: Arc<DisplaySelection>,
+    pub selection: Arc<DisplaySelection>,
     /// The fleet with all devices.
     whole: Fleet,
     /// The indices of the nodes that match the filter, in fleet order.
-    pub shown: Vec<usize>,
+    pub matching: Vec<usize>,
     /// Data that only some views need.
-    asides: LazyParts,
+    lazy: LazyParts,
 }
 
 /// Derived data computed on first use and kept with the view.
 #[derive(Clone, Debug, Default)]
 struct LazyParts {
-    roll: OnceLock<Arc<JobIndex>>,
-    crew: OnceLock<Arc<Users>>,
-    told: OnceLock<Arc<DeviceEvents>>,
+    jobs: OnceLock<Arc<JobIndex>>,
+    users: OnceLock<Arc<Users>>,
+    events: OnceLock<Arc<DeviceEvents>>,
 }
 
 /// Identifies a view, so that caches notice a change.
@@ -99,34 +99,34 @@ impl FleetView {
 
     /// Makes a view of the nodes that match a filter; problems are those of the whole fleet.
     pub fn filtered(fleet: Fleet, now: Timestamp, filter: Filter) -> Self {
-        Self::default().after(fleet, now, filter, &DisplaySelection::default())
+        Self::default().updated(fleet, now, filter, &DisplaySelection::default())
     }
 
     /// Makes a view without the devices that `only` hides.
     pub fn selected(fleet: Fleet, now: Timestamp, only: &DisplaySelection) -> Self {
-        Self::default().after(fleet, now, Filter::default(), only)
+        Self::default().updated(fleet, now, Filter::default(), only)
     }
 
     /// Makes a view of the same fleet with another filter or selection.
     #[must_use]
-    pub fn again(&self, now: Timestamp, filter: Filter, only: &DisplaySelection) -> Self {
-        self.after(self.whole.clone(), now, filter, only)
+    pub fn refiltered(&self, now: Timestamp, filter: Filter, only: &DisplaySelection) -> Self {
+        self.updated(self.whole.clone(), now, filter, only)
     }
 
     /// Makes a view of the next fleet, and reuses derived data that has not changed.
     #[must_use]
-    pub fn after(
+    pub fn updated(
         &self,
         whole: Fleet,
         now: Timestamp,
         filter: Filter,
         only: &DisplaySelection,
     ) -> Self {
-        let is_same = *self.only == *only;
-        let only = if is_same { Arc::clone(&self.only) } else { Arc::new(only.clone()) };
+        let is_same = *self.selection == *only;
+        let only = if is_same { Arc::clone(&self.selection) } else { Arc::new(only.clone()) };
         let fleet = self.select(&whole, &only, is_same);
         let picture = Self::of(fleet, now, filter);
-        Self { only, whole, ..picture }
+        Self { selection: only, whole, ..picture }
     }
 
     /// Removes the devices that are not selected.
@@ -159,27 +159,39 @@ impl FleetView {
             let machines = fleet.machines().map(|node| &**node).filter(|node| takes(node));
             (every.filter(is_shown).collect(), Totals::of_nodes(machines, now, &given))
         };
-        let troubles = troubles(&fleet, now);
+        let troubles = find_problems(&fleet, now);
         let shape = Extents::of(&fleet);
         let asides = LazyParts::default();
         let (only, whole) = (Arc::default(), Fleet::default());
-        Self { fleet, now, totals, given, troubles, shape, filter, only, whole, shown, asides }
+        Self {
+            fleet,
+            now,
+            totals,
+            allocated: given,
+            problems: troubles,
+            extents: shape,
+            filter,
+            selection: only,
+            whole,
+            matching: shown,
+            lazy: asides,
+        }
     }
 
-    pub(crate) fn roll(&self) -> &Arc<JobIndex> {
-        self.asides.roll.get_or_init(|| Arc::new(JobIndex::build(self)))
+    pub(crate) fn job_index(&self) -> &Arc<JobIndex> {
+        self.lazy.jobs.get_or_init(|| Arc::new(JobIndex::build(self)))
     }
 
-    pub(crate) fn crew(&self) -> &Arc<Users> {
-        self.asides.crew.get_or_init(|| Arc::new(Users::build(self)))
+    pub(crate) fn users(&self) -> &Arc<Users> {
+        self.lazy.users.get_or_init(|| Arc::new(Users::build(self)))
     }
 
-    pub(crate) fn told(&self) -> &Arc<DeviceEvents> {
-        self.asides.told.get_or_init(|| Arc::new(DeviceEvents::build(self)))
+    pub(crate) fn device_events(&self) -> &Arc<DeviceEvents> {
+        self.lazy.events.get_or_init(|| Arc::new(DeviceEvents::build(self)))
     }
 
     /// Returns the version of the view, for caches.
-    pub fn stamp(&self) -> ViewVersion {
+    pub fn version(&self) -> ViewVersion {
         let jobs = self.fleet.jobs.as_ref().map_or(0, |jobs| Arc::as_ptr(jobs).addr());
         ViewVersion {
             fleet: Arc::as_ptr(&self.fleet.nodes).cast::<()>().addr(),
@@ -191,24 +203,24 @@ impl FleetView {
 
     /// Returns the number of shown nodes.
     pub fn count(&self) -> usize {
-        self.shown.len()
+        self.matching.len()
     }
 
     /// Returns the position of a node among the shown nodes.
     pub fn position(&self, name: &NodeName) -> Option<usize> {
         let is_it =
             |place: &usize| self.fleet.nodes.get(*place).is_some_and(|node| node.name == *name);
-        self.shown.iter().position(is_it)
+        self.matching.iter().position(is_it)
     }
 
     /// Returns the shown node at a position.
     pub fn node_at(&self, place: usize) -> Option<&Arc<Node>> {
-        self.fleet.nodes.get(*self.shown.get(place)?)
+        self.fleet.nodes.get(*self.matching.get(place)?)
     }
 
     /// Returns the shown nodes in fleet order.
     pub fn nodes(&self) -> impl Iterator<Item = &Arc<Node>> {
-        self.shown.iter().filter_map(|place| self.fleet.nodes.get(*place))
+        self.matching.iter().filter_map(|place| self.fleet.nodes.get(*place))
     }
 }
 
@@ -241,10 +253,10 @@ enum ProblemKey {
     Stale,
 }
 
-fn troubles(fleet: &Fleet, now: Timestamp) -> Vec<FleetProblem> {
+fn find_problems(fleet: &Fleet, now: Timestamp) -> Vec<FleetProblem> {
     let mut alike: BTreeMap<ProblemKey, (Vec<&str>, &'static str)> = BTreeMap::new();
     for node in fleet.nodes.iter() {
-        for (likeness, remedy) in likenesses(node, now) {
+        for (likeness, remedy) in problem_keys(node, now) {
             alike.entry(likeness).or_insert((Vec::new(), remedy)).0.push(node.name.label());
         }
     }
@@ -262,7 +274,7 @@ fn troubles(fleet: &Fleet, now: Timestamp) -> Vec<FleetProblem> {
     all
 }
 
-fn likenesses(node: &Node, now: Timestamp) -> Vec<(ProblemKey, &'static str)> {
+fn problem_keys(node: &Node, now: Timestamp) -> Vec<(ProblemKey, &'static str)> {
     if let Some(fault) = node.fault() {
         let likeness = ProblemKey::Down(fault.kind, Arc::clone(&fault.detail));
         return vec![(likeness, fault.kind.remedy())];
@@ -328,10 +340,10 @@ mod tests {
         let only = DisplaySelection { devices: Some([0, 2].into()), ..DisplaySelection::default() };
         let now = Timestamp::default();
         let picture = FleetView::selected(fleet.clone(), now, &only);
-        assert_eq!((picture.shape.devices, picture.fleet.nodes[0].devices.len()), (2, 2));
-        let next = picture.after(fleet.clone(), now, Filter::default(), &only);
+        assert_eq!((picture.extents.devices, picture.fleet.nodes[0].devices.len()), (2, 2));
+        let next = picture.updated(fleet.clone(), now, Filter::default(), &only);
         assert!(Arc::ptr_eq(&picture.fleet.nodes, &next.fleet.nodes));
-        let all = next.again(now, Filter::default(), &DisplaySelection::default());
+        let all = next.refiltered(now, Filter::default(), &DisplaySelection::default());
         assert!(Arc::ptr_eq(&all.fleet.nodes, &fleet.nodes));
     }
 
@@ -357,13 +369,13 @@ mod tests {
         let picture = FleetView::new(fleet, Timestamp::default());
         let told = |trouble: &FleetProblem| format!("{} {}", trouble.nodes, trouble.sentence);
         assert_eq!(
-            picture.troubles.iter().map(told).collect::<Vec<_>>(),
+            picture.problems.iter().map(told).collect::<Vec<_>>(),
             [
                 "gpu[02-03,05] authentication refused: offers hostbased",
                 "gpu04 authentication refused: offers gssapi",
                 "gpu01 silent",
             ]
         );
-        assert_eq!(picture.troubles[0].remedy, refused.remedy());
+        assert_eq!(picture.problems[0].remedy, refused.remedy());
     }
 }

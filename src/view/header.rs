@@ -22,7 +22,7 @@ pub(crate) fn lines(
     width: u16,
     most: usize,
 ) -> Vec<Line> {
-    let picture = scene.picture;
+    let picture = scene.view;
     let mut lines = vec![title(scene, setting.title, Some(setting.interval), width)];
     if most > 1 {
         lines.push(sums(scene, width));
@@ -36,16 +36,16 @@ pub(crate) fn lines(
 
 /// Returns the header of the printed report, with totals if there are several nodes.
 pub(crate) fn printed(scene: RenderContext<'_>, words: &str, width: u16) -> Vec<Line> {
-    let only = scene.picture.only.told().map(|only| format!("{words}  {only}"));
+    let only = scene.view.selection.told().map(|only| format!("{words}  {only}"));
     let mut lines = vec![title(scene, only.as_deref().unwrap_or(words), None, width)];
-    if scene.picture.count() > 1 {
+    if scene.view.count() > 1 {
         lines.push(sums(scene, width));
     }
     lines
 }
 
 fn title(scene: RenderContext<'_>, words: &str, every: Option<Duration>, width: u16) -> Line {
-    let picture = scene.picture;
+    let picture = scene.view;
     let clock = Line::of(clock(scene), Tone::Plain);
     let own = Line::of("gtop", Tone::Accent).gap(2).text(words, Tone::Strong);
     // On narrow screens the age of the job list is dropped first, then the title is cut, then words; the
@@ -69,7 +69,7 @@ fn title(scene: RenderContext<'_>, words: &str, every: Option<Duration>, width: 
 }
 
 fn clock(scene: RenderContext<'_>) -> String {
-    jiff::Timestamp::from_microsecond(scene.picture.now.as_micros()).map_or_else(
+    jiff::Timestamp::from_microsecond(scene.view.now.as_micros()).map_or_else(
         |_| String::new(),
         |moment| moment.to_zoned(scene.zone.clone()).strftime("%H:%M:%S").to_string(),
     )
@@ -102,11 +102,11 @@ fn nodes(picture: &FleetView, is_short: bool) -> Line {
 }
 
 fn sums(scene: RenderContext<'_>, width: u16) -> Line {
-    let units = Units::of(scene.taste);
-    let totals = &scene.picture.totals;
+    let units = Units::of(scene.options);
+    let totals = &scene.view.totals;
     if totals.devices == totals.stale_devices {
         // Zeros would suggest that there are devices and that they are idle.
-        let any = |is_it: fn(&Node) -> bool| scene.picture.nodes().any(|node| is_it(node));
+        let any = |is_it: fn(&Node) -> bool| scene.view.nodes().any(|node| is_it(node));
         let words = if totals.fresh == 0 {
             "no fresh samples"
         } else if totals.devices > 0 {
@@ -125,7 +125,7 @@ fn sums(scene: RenderContext<'_>, width: u16) -> Line {
         .right(&percent(util), 3, Tone::Strong)
         .text(if util.is_some() { "%" } else { " " }, Tone::Faint);
     if width >= 130 {
-        utilization = utilization.gap(1).bar(util, 12, scene.taste.load.tone(util));
+        utilization = utilization.gap(1).bar(util, 12, scene.options.load.tone(util));
     }
     let mut groups = vec![
         utilization,
@@ -253,7 +253,7 @@ fn state(picture: &FleetView, setting: &ScreenState<'_>) -> Line {
     let frozen = setting.frozen.map(|span| format!("FROZEN {}", age(span)));
     let all = [
         problem.map(|words| Line::of(words, Tone::Bad)),
-        picture.only.told().map(|words| Line::of(words, Tone::Accent)),
+        picture.selection.told().map(|words| Line::of(words, Tone::Accent)),
         filter,
         focus.map(|words| Line::of(words, Tone::Accent)),
         frozen.map(|words| Line::of(words, Tone::Warn)),
@@ -281,7 +281,7 @@ mod tests {
         let filter = Filter::new(filter).unwrap();
         let picture = FleetView::filtered(fleet, Timestamp::default(), filter);
         let (taste, zone) = (DisplayOptions::default(), TimeZone::UTC);
-        let scene = RenderContext { picture: &picture, taste: &taste, zone: &zone };
+        let scene = RenderContext { view: &picture, options: &taste, zone: &zone };
         let setting = ScreenState {
             title: "a title of some length",
             interval: Duration::from_secs(1),

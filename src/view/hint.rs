@@ -14,7 +14,7 @@ pub fn hint<'a>(
     usual: &'a str,
 ) -> Option<&'a str> {
     let is_in_rows = match navigation.view {
-        View::Job => navigation.job_place.is_in_table(),
+        View::Job => navigation.job_state.is_in_table(),
         View::Node => {
             navigation.node(picture).is_some_and(|node| navigation.cursor(node).is_some())
         }

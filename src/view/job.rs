@@ -67,11 +67,11 @@ pub(crate) fn act(
 ) -> ViewEffect {
     match command {
         CommonAction::Move(step) => turn(scene, navigation, *step),
-        CommonAction::Open if navigation.job_place.is_in_table => {
+        CommonAction::Open if navigation.job_state.is_in_table => {
             return ViewEffect::SwitchView(View::Node);
         }
-        CommonAction::Open => navigation.job_place.is_in_table = true,
-        CommonAction::Back if std::mem::take(&mut navigation.job_place.is_in_table) => {}
+        CommonAction::Open => navigation.job_state.is_in_table = true,
+        CommonAction::Back if std::mem::take(&mut navigation.job_state.is_in_table) => {}
         CommonAction::Click(Click::Row(place)) => {
             let Some(summary) = refresh(scene, navigation) else { return ViewEffect::Handled };
             let is_again = selected_row(&summary, navigation, scene) == *place;
@@ -103,23 +103,23 @@ pub(crate) fn act_own(
         Action::PreviousNode => step_node(scene, navigation, Movement::Up),
         Action::NextNode => step_node(scene, navigation, Movement::Down),
         Action::ToggleProcesses => navigation.shows_processes = !navigation.shows_processes,
-        Action::NextMetric => navigation.job_place.metric = navigation.job_place.metric.next(),
+        Action::NextMetric => navigation.job_state.metric = navigation.job_state.metric.next(),
     }
     ViewEffect::Handled
 }
 
 /// Selects another node if the cursor is in the table, another job otherwise.
 fn turn(scene: RenderContext<'_>, navigation: &mut Navigation, step: Movement) {
-    if navigation.job_place.is_in_table {
+    if navigation.job_state.is_in_table {
         step_node(scene, navigation, step);
     } else {
-        navigation.step_job(scene.picture, step);
+        navigation.step_job(scene.view, step);
     }
 }
 
 fn step_node(scene: RenderContext<'_>, navigation: &mut Navigation, step: Movement) {
     let Some(summary) = refresh(scene, navigation) else { return };
-    let page = navigation.job_place.viewport.rows;
+    let page = navigation.job_state.viewport.rows;
     let to = step.from(selected_row(&summary, navigation, scene), summary.rows.len(), page);
     select(&summary, navigation, to);
 }
@@ -132,21 +132,21 @@ fn select(summary: &JobSummary, navigation: &mut Navigation, place: usize) {
 
 /// Returns the row of the selected node, 0 if the job does not run on that node.
 fn selected_row(summary: &JobSummary, navigation: &Navigation, scene: RenderContext<'_>) -> usize {
-    let Some(node) = navigation.node(scene.picture) else { return 0 };
+    let Some(node) = navigation.node(scene.view) else { return 0 };
     summary.rows.iter().position(|row| row.name == node.name).unwrap_or(0)
 }
 
 /// Returns the summary of the selected job, computed once per `JobIndex`.
 fn refresh(scene: RenderContext<'_>, navigation: &mut Navigation) -> Option<Arc<JobSummary>> {
-    let picture = scene.picture;
-    navigation.settle_job(picture);
+    let picture = scene.view;
+    navigation.refresh_job(picture);
     let id: JobId = match navigation.job(picture)? {
         JobSelection::Listed { job, .. } => job.id.clone(),
         JobSelection::Hidden(_) | JobSelection::Ended(_) => return None,
     };
-    let index = picture.roll();
-    let units = Units::of(scene.taste);
-    let place = &mut navigation.job_place;
+    let index = picture.job_index();
+    let units = Units::of(scene.options);
+    let place = &mut navigation.job_state;
     if let Some((known, summary)) = &place.summary
         && Arc::ptr_eq(known, index)
         && summary.job.id == id
@@ -167,37 +167,37 @@ pub(crate) fn lines(
     width: u16,
     height: usize,
 ) -> Vec<Line> {
-    let picture = scene.picture;
+    let picture = scene.view;
     let Some(summary) = refresh(scene, navigation) else {
         return lines_without_job(scene, navigation, width, height);
     };
-    let count = picture.roll().shown().count();
+    let count = picture.job_index().shown().count();
     let place = match navigation.job(picture) {
         Some(JobSelection::Listed { place, .. }) => place,
         Some(JobSelection::Hidden(_) | JobSelection::Ended(_)) | None => 0,
     };
     let position = header::Position { place, count };
-    let series = &navigation.job_place.series;
+    let series = &navigation.job_state.series;
     let size = (width, height);
-    let mut lines = header::lines(picture, scene.taste, &summary, series, position, size);
+    let mut lines = header::lines(picture, scene.options, &summary, series, position, size);
     if height >= 24 {
         lines.push(Line::new());
     }
     if height >= 8 {
-        lines.push(table::caption(navigation.job_place.metric, summary.units, width));
+        lines.push(table::caption(navigation.job_state.metric, summary.units, width));
     }
     let room = height.saturating_sub(lines.len());
     let heights = Heights::of(&summary, pending_count(scene), room);
     let place = selected_row(&summary, navigation, scene);
     let context = table::TableContext {
         picture,
-        taste: scene.taste,
+        taste: scene.options,
         summary: &summary,
-        metric: navigation.job_place.metric,
+        metric: navigation.job_state.metric,
         selected: place,
-        has_cursor: navigation.job_place.is_in_table,
+        has_cursor: navigation.job_state.is_in_table,
     };
-    lines.extend(table::lines(context, &mut navigation.job_place.viewport, width, heights.table));
+    lines.extend(table::lines(context, &mut navigation.job_state.viewport, width, heights.table));
     if heights.panel > 0
         && let Some(node) = navigation.node(picture).cloned()
     {
@@ -241,7 +241,7 @@ impl Heights {
 }
 
 fn pending_count(scene: RenderContext<'_>) -> usize {
-    scene.picture.fleet.jobs.as_ref().map_or(0, |list| list.waiting().count())
+    scene.view.fleet.jobs.as_ref().map_or(0, |list| list.waiting().count())
 }
 
 /// Draws the view when no job is selected.
@@ -251,7 +251,7 @@ fn lines_without_job(
     width: u16,
     height: usize,
 ) -> Vec<Line> {
-    let picture = scene.picture;
+    let picture = scene.view;
     let list = picture.fleet.jobs.as_deref();
     let mut lines = match navigation.job(picture) {
         Some(JobSelection::Ended(job)) => {
@@ -259,7 +259,7 @@ fn lines_without_job(
             header::ended_lines(job, outcome, width)
         }
         Some(JobSelection::Hidden(job)) => header::hidden_lines(job, width),
-        Some(JobSelection::Listed { .. }) | None if !picture.roll().entries.is_empty() => {
+        Some(JobSelection::Listed { .. }) | None if !picture.job_index().entries.is_empty() => {
             vec![Line::of("no node of any job matches the filter", Tone::Warn).cut(width)]
         }
         Some(JobSelection::Listed { .. }) | None => match list {
@@ -290,5 +290,5 @@ pub(crate) fn lines_without_running_jobs(
     width: u16,
     height: usize,
 ) -> Vec<Line> {
-    pending::lines_without_running_jobs(scene.picture, list, scene.zone, width, height)
+    pending::lines_without_running_jobs(scene.view, list, scene.zone, width, height)
 }

@@ -89,9 +89,9 @@ impl<T: Clone> Menu<T> {
     /// Draws the title and the visible items.
     pub fn lines(&self, width: u16, height: usize) -> Vec<Line> {
         let mut window = Viewport::default();
-        window.settle(height.saturating_sub(1), self.rows.len(), Some(self.at));
+        window.scroll_to(height.saturating_sub(1), self.rows.len(), Some(self.at));
         let title = Line::of(self.title.as_str(), Tone::Strong);
-        let mut lines = vec![window.beside(title, self.rows.len(), width)];
+        let mut lines = vec![window.with_position(title, self.rows.len(), width)];
         let label = self.rows.iter().map(|row| crate::view::line::width_of(&row.label)).max();
         let label = label.unwrap_or(0).min(width / 2);
         for (place, row) in self.rows.iter().enumerate().skip(window.top).take(window.rows) {

@@ -109,7 +109,7 @@ pub struct Viewport {
 
 impl Viewport {
     /// Scrolls so that row `wanted` of a list of `count` rows is visible.
-    pub fn settle(&mut self, rows: usize, count: usize, wanted: Option<usize>) {
+    pub fn scroll_to(&mut self, rows: usize, count: usize, wanted: Option<usize>) {
         self.rows = rows;
         if let Some(wanted) = wanted {
             let least = wanted.saturating_add(1).saturating_sub(rows);
@@ -120,7 +120,7 @@ impl Viewport {
 
     /// Appends the range of visible rows to the titles, unless all rows are visible. If space is short, the
     /// titles are cut: hidden rows must always be visible as such.
-    pub(crate) fn beside(self, titles: Line, count: usize, width: u16) -> Line {
+    pub(crate) fn with_position(self, titles: Line, count: usize, width: u16) -> Line {
         let range = self.range(count);
         let titles = titles.cut(width);
         if range.is_empty() || range.len() >= count {
@@ -154,8 +154,8 @@ pub struct Navigation {
     /// The visible rows of the process table.
     pub uses: Viewport,
     pub(crate) fleet: fleet::State,
-    pub(crate) job_place: job::State,
-    pub(crate) node_place: node::State,
+    pub(crate) job_state: job::State,
+    pub(crate) node_state: node::State,
     pub(crate) processes: processes::State,
     pub(crate) users: users::State,
     pub(crate) events: events::State,
@@ -191,8 +191,8 @@ impl Default for Navigation {
             devices: Viewport::default(),
             uses: Viewport::default(),
             fleet: fleet::State::default(),
-            job_place: job::State::default(),
-            node_place: node::State::default(),
+            job_state: job::State::default(),
+            node_state: node::State::default(),
             processes: processes::State::default(),
             users: users::State::default(),
             events: events::State::default(),
@@ -252,7 +252,7 @@ impl Navigation {
         {
             return;
         }
-        let mut shown = picture.roll().shown().map(|entry| &entry.job);
+        let mut shown = picture.job_index().shown().map(|entry| &entry.job);
         if let Some(job) = shown.find(|job| is_its(job)) {
             self.job = Some(job.clone());
         }
@@ -269,7 +269,7 @@ impl Navigation {
 
     /// Handles a change of the watched nodes: if the selected node is no longer watched, selects a neighbour
     /// instead of whichever node takes its position. Returns the name of the removed node.
-    pub fn outlive(&mut self, before: &FleetView, after: &FleetView) -> Option<NodeName> {
+    pub fn on_update(&mut self, before: &FleetView, after: &FleetView) -> Option<NodeName> {
         // The node view shows a node even if none was selected.
         let opened = before.node_at(0).filter(|_| self.view == View::Node).map(|node| &node.name);
         let name = self.selected.as_ref().or(opened).cloned()?;
@@ -292,7 +292,7 @@ impl Navigation {
 
     /// Selects a node that is on the screen if none was selected, so that clearing a filter does not replace
     /// it.
-    pub fn stay(&mut self, name: &NodeName) {
+    pub fn keep_selected(&mut self, name: &NodeName) {
         if self.selected.is_none() {
             self.selected = Some(name.clone());
         }
@@ -309,7 +309,7 @@ impl Navigation {
 
     /// Returns the selected job, or the first one if none was selected yet.
     pub fn job<'a>(&'a self, picture: &'a FleetView) -> Option<JobSelection<'a>> {
-        let roll = picture.roll();
+        let roll = picture.job_index();
         let mut shown = roll.shown().map(|entry| &entry.job).enumerate();
         let Some(known) = &self.job else {
             return shown.next().map(|(place, job)| JobSelection::Listed { job, place });
@@ -324,7 +324,7 @@ impl Navigation {
     }
 
     /// Remembers the state of the selected job, and selects one of its nodes if none of them is selected.
-    pub fn settle_job(&mut self, picture: &FleetView) {
+    pub fn refresh_job(&mut self, picture: &FleetView) {
         let Some(JobSelection::Listed { job, .. }) = self.job(picture) else { return };
         let job = job.clone();
         let is_its = |name: &NodeName| job.allocations.iter().any(|one| one.node == *name);
@@ -340,7 +340,7 @@ impl Navigation {
 
     /// Moves the selection among the jobs that have nodes.
     pub fn step_job(&mut self, picture: &FleetView, step: Movement) {
-        let jobs: Vec<&Job> = picture.roll().shown().map(|entry| &entry.job).collect();
+        let jobs: Vec<&Job> = picture.job_index().shown().map(|entry| &entry.job).collect();
         let place = match self.job(picture) {
             Some(JobSelection::Listed { place, .. }) => step.from(place, jobs.len(), 10),
             Some(JobSelection::Hidden(_) | JobSelection::Ended(_)) | None => 0,
@@ -351,7 +351,7 @@ impl Navigation {
             self.job = Some((*job).clone());
             self.selected = None;
         }
-        self.settle_job(picture);
+        self.refresh_job(picture);
     }
 
     /// Moves the selection among the nodes of the selected job.
@@ -371,13 +371,13 @@ impl Navigation {
 
     /// Moves the cursor in the tables of a node; without a cursor, scrolls the process table.
     pub fn step_table(&mut self, node: &Node, step: Movement) {
-        let Some(at) = self.cursor_place(node) else {
+        let Some(at) = self.cursor_index(node) else {
             let count = uses(node).len();
             let scrolled = step.from(self.uses.top, count, self.uses.rows);
             self.uses.top = scrolled.min(count.saturating_sub(self.uses.rows));
             return;
         };
-        let spots = self.spots(node);
+        let spots = self.rows(node);
         let page = self.devices.rows.max(self.uses.rows);
         self.cursor = spots.get(step.from(at, spots.len(), page)).cloned();
     }
@@ -385,7 +385,7 @@ impl Navigation {
     /// Puts the cursor on the first row of the tables, unless it is in them already.
     pub fn enter_table(&mut self, node: &Node) {
         if self.cursor.is_none() {
-            self.cursor = self.spots(node).first().cloned();
+            self.cursor = self.rows(node).first().cloned();
         }
     }
 
@@ -405,19 +405,19 @@ impl Navigation {
 
     /// Returns the row under the cursor.
     pub fn cursor(&self, node: &Node) -> Option<RowId> {
-        self.spots(node).get(self.cursor_place(node)?).cloned()
+        self.rows(node).get(self.cursor_index(node)?).cloned()
     }
 
     /// Finds the row under the cursor; the first row if it is gone. Only the tables of the selected node have
     /// a cursor.
-    fn cursor_place(&self, node: &Node) -> Option<usize> {
+    fn cursor_index(&self, node: &Node) -> Option<usize> {
         let is_its = self.selected.as_ref().is_none_or(|name| *name == node.name);
         let cursor = self.cursor.as_ref().filter(|_| is_its)?;
-        let spots = self.spots(node);
+        let spots = self.rows(node);
         (!spots.is_empty()).then(|| spots.iter().position(|spot| spot == cursor).unwrap_or(0))
     }
 
-    fn spots(&self, node: &Node) -> Vec<RowId> {
+    fn rows(&self, node: &Node) -> Vec<RowId> {
         let devices = node.devices.iter().map(|device| RowId::Device(Arc::clone(&device.uuid)));
         let uses = if self.shows_processes { uses(node) } else { Vec::new() };
         devices.chain(uses.into_iter().map(|(_, spot)| spot)).collect()
@@ -557,13 +557,13 @@ mod tests {
                 navigation.step_node(&before, Movement::Down);
             }
             let after = picture(&after);
-            let named = navigation.outlive(&before, &after);
+            let named = navigation.on_update(&before, &after);
             assert_eq!(named.as_ref().map(NodeName::as_str), gone, "{steps}");
             assert_eq!(selected(&navigation, &after), beside);
-            assert_eq!(navigation.outlive(&after, &after), None);
+            assert_eq!(navigation.on_update(&after, &after), None);
         }
         let mut opened = Navigation { view: View::Node, ..Navigation::default() };
-        let gone = opened.outlive(&before, &picture(&["d"]));
+        let gone = opened.on_update(&before, &picture(&["d"]));
         assert_eq!(gone.as_ref().map(NodeName::as_str), Some("a"));
     }
 
@@ -595,7 +595,7 @@ mod tests {
             (0, 5, 0, Some(0), 0..0),
         ] {
             let mut window = Viewport { top, rows };
-            window.settle(rows, count, wanted);
+            window.scroll_to(rows, count, wanted);
             assert_eq!(window.range(count), range, "{top} {rows} {count}");
         }
     }
@@ -627,7 +627,7 @@ mod tests {
         let nodes = ["a", "b", "c"];
         let three = with_jobs(&nodes, &[("1", &["a"]), ("2", &["b", "c"]), ("3", &["c"])]);
         let mut navigation = Navigation::default();
-        navigation.settle_job(&three);
+        navigation.refresh_job(&three);
         assert_eq!(shown(&navigation, &three), "1");
         navigation.step_job(&three, Movement::Down);
         assert_eq!(
@@ -639,13 +639,13 @@ mod tests {
         assert_eq!(selected(&navigation, &three), "c");
         // The cursor does not move to another job.
         let fewer = with_jobs(&nodes, &[("2", &["b", "c"]), ("3", &["c"])]);
-        navigation.settle_job(&fewer);
+        navigation.refresh_job(&fewer);
         assert_eq!(
             (shown(&navigation, &fewer), selected(&navigation, &fewer)),
             ("2".into(), "c".into())
         );
         let gone = with_jobs(&["c"], &[("3", &["c"])]);
-        navigation.settle_job(&gone);
+        navigation.refresh_job(&gone);
         assert_eq!(shown(&navigation, &gone), "2 ended");
         navigation.step_job(&gone, Movement::Down);
         assert_eq!(
@@ -667,7 +667,7 @@ mod tests {
             navigation.go(&jobs, View::Fleet);
             navigation.select(NodeName::new(node).unwrap());
             navigation.go(&jobs, View::Job);
-            navigation.settle_job(&jobs);
+            navigation.refresh_job(&jobs);
             let Some(JobSelection::Listed { job: shown, .. }) = navigation.job(&jobs) else {
                 panic!()
             };

@@ -70,7 +70,7 @@ pub(crate) fn act(
     navigation: &mut Navigation,
     command: &CommonAction,
 ) -> ViewEffect {
-    let node = navigation.node(scene.picture).map(|node| scene.taste.narrowed(node));
+    let node = navigation.node(scene.view).map(|node| scene.options.narrowed(node));
     match command {
         CommonAction::Move(step) => {
             if let Some(node) = node {
@@ -100,10 +100,10 @@ pub(crate) fn act_own(
     navigation: &mut Navigation,
     own: Action,
 ) -> ViewEffect {
-    let place = &mut navigation.node_place;
+    let place = &mut navigation.node_state;
     match own {
-        Action::Previous => navigation.step_node(scene.picture, Movement::Up),
-        Action::Next => navigation.step_node(scene.picture, Movement::Down),
+        Action::Previous => navigation.step_node(scene.view, Movement::Up),
+        Action::Next => navigation.step_node(scene.view, Movement::Down),
         Action::Processes => navigation.shows_processes = !navigation.shows_processes,
         Action::Density(density) => {
             place.density = Some(density);
@@ -111,13 +111,13 @@ pub(crate) fn act_own(
         }
         Action::Chart => place.charts.is_shown = !place.charts.is_shown,
         Action::Metrics => {
-            return ViewEffect::OpenDialog(Dialog::Charts(place.charts.menu(scene.taste, None)));
+            return ViewEffect::OpenDialog(Dialog::Charts(place.charts.menu(scene.options, None)));
         }
         Action::ChartMetric(metric) => {
             place.charts.is_shown = true;
-            place.charts.toggle(scene.taste, metric);
+            place.charts.toggle(scene.options, metric);
             return ViewEffect::OpenDialog(Dialog::Charts(
-                place.charts.menu(scene.taste, Some(metric)),
+                place.charts.menu(scene.options, Some(metric)),
             ));
         }
     }
@@ -139,12 +139,12 @@ pub(crate) fn lines(
     width: u16,
     height: usize,
 ) -> Vec<Line> {
-    let Some(node) = navigation.node(scene.picture) else {
+    let Some(node) = navigation.node(scene.view) else {
         return vec![Line::of("no nodes to watch", Tone::Faint).cut(width)];
     };
-    navigation.stay(&node.name);
-    let node = scene.taste.narrowed(node);
-    navigation.node_place.series.record(&node, scene.picture.now);
+    navigation.keep_selected(&node.name);
+    let node = scene.options.narrowed(node);
+    navigation.node_state.series.record(&node, scene.view.now);
     let has_detail = height >= 8;
     let room = height - usize::from(has_detail);
     let mut lines = panel::lines(scene, &node, navigation, width, room);

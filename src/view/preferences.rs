@@ -37,7 +37,7 @@ pub fn preferences(navigation: &Navigation, taste: &DisplayOptions) -> [UiPrefer
     let [fleet, processes, users] =
         [navigation.fleet.order, navigation.processes.order, navigation.users.order];
     let (form, quantity, grouping) = navigation.fleet.preferences();
-    let chosen = navigation.node_place.density.or(navigation.processes.density);
+    let chosen = navigation.node_state.density.or(navigation.processes.density);
     let monitor = match chosen.unwrap_or(taste.density) {
         Density::Auto => "auto",
         Density::Full => "full",
@@ -54,8 +54,8 @@ pub fn preferences(navigation: &Navigation, taste: &DisplayOptions) -> [UiPrefer
         quantity,
         grouping,
         written(navigation.shows_processes),
-        written(navigation.node_place.has_chart()),
-        &navigation.node_place.charted_metrics(taste),
+        written(navigation.node_state.has_chart()),
+        &navigation.node_state.charted_metrics(taste),
         monitor,
     ];
     let mut named = PREFERENCES.map(|name| (name, String::new()));
@@ -80,10 +80,10 @@ pub fn restore_preference(navigation: &mut Navigation, name: &str, value: &str) 
         "sort-users" => by(&mut navigation.users.order, &users::COLUMNS),
         "reverse-users" => navigation.users.order.is_inverted = is_on,
         "node-processes" => navigation.shows_processes = is_on,
-        "node-chart" => navigation.node_place.show_chart(is_on),
+        "node-chart" => navigation.node_state.show_chart(is_on),
         // The setting overrides what keys have changed.
-        "charted" => navigation.node_place.reset_charts(),
-        "monitor" => (navigation.node_place.density, navigation.processes.density) = (None, None),
+        "charted" => navigation.node_state.reset_charts(),
+        "monitor" => (navigation.node_state.density, navigation.processes.density) = (None, None),
         _ => navigation.fleet.restore_preference(name, value),
     }
 }
@@ -96,7 +96,7 @@ mod tests {
     fn what_is_adopted_is_what_is_told() {
         let taste = DisplayOptions { density: Density::Full, ..DisplayOptions::default() };
         let mut navigation = Navigation::default();
-        navigation.node_place.density = Some(Density::Compact);
+        navigation.node_state.density = Some(Density::Compact);
         let values = [
             "util",
             "true",

@@ -133,7 +133,7 @@ impl Default for State {
 
 impl State {
     fn density(&self, scene: RenderContext<'_>) -> Density {
-        self.density.unwrap_or(scene.taste.density)
+        self.density.unwrap_or(scene.options.density)
     }
 
     /// Finds the row under the cursor, trying its last index first.
@@ -229,7 +229,7 @@ impl State {
 
 /// Updates rows and tags to the current fleet view.
 fn refresh(scene: RenderContext<'_>, navigation: &mut Navigation) {
-    let picture = scene.picture;
+    let picture = scene.view;
     let place = match navigation.processes.scope {
         Scope::Fleet => ResolvedScope::Fleet,
         Scope::Node => navigation
@@ -318,7 +318,7 @@ fn open(scene: RenderContext<'_>, navigation: &mut Navigation) -> ViewEffect {
     };
     let row = if on_table { place.row() } else { place.rows.list.iter().find(is_it) };
     let row = row.and_then(ProcessRow::key);
-    let page = DetailPage::new(target, row, scene.picture.now);
+    let page = DetailPage::new(target, row, scene.view.now);
     let errand = page.errand();
     place.pages.push(Page::Detail(Box::new(page)));
     record_series(scene, navigation);
@@ -373,7 +373,7 @@ pub(crate) fn act_own(
     own: Action,
 ) -> ViewEffect {
     refresh(scene, navigation);
-    let now = scene.picture.now;
+    let now = scene.view.now;
     match own {
         Action::Scope => return cycle_scope(scene, navigation),
         Action::Show(density) => {
@@ -431,7 +431,7 @@ pub(crate) fn act_own(
         Action::Signals => return open_signal_dialog(scene, navigation, None),
         Action::Signal(signal) => return open_signal_dialog(scene, navigation, Some(signal)),
         Action::InterruptSelected => {
-            if scene.taste.is_readonly || signal_targets(scene, navigation).is_err() {
+            if scene.options.is_readonly || signal_targets(scene, navigation).is_err() {
                 return ViewEffect::Ignored;
             }
             return open_signal_dialog(scene, navigation, Some(Signal::Interrupt));
@@ -442,7 +442,7 @@ pub(crate) fn act_own(
 
 /// Cycles the scope: fleet, the node of the selected process, its job, fleet.
 fn cycle_scope(scene: RenderContext<'_>, navigation: &mut Navigation) -> ViewEffect {
-    let picture = scene.picture;
+    let picture = scene.view;
     let node = navigation.processes.row().and_then(ProcessRow::key).map(|key| key.node);
     let scope = match navigation.processes.scope {
         Scope::Fleet => {
@@ -484,12 +484,12 @@ fn tree_root(
 }
 
 fn toggle_tree(scene: RenderContext<'_>, navigation: &mut Navigation) -> ViewEffect {
-    let now = scene.picture.now;
+    let now = scene.view.now;
     if matches!(navigation.processes.pages.last(), Some(Page::Tree(_))) {
         navigation.processes.pages.pop();
         return ViewEffect::Handled;
     }
-    let Some((node, cursor)) = tree_root(scene.picture, navigation) else {
+    let Some((node, cursor)) = tree_root(scene.view, navigation) else {
         return ViewEffect::Message("no node selected for a process tree".to_owned());
     };
     let tree = Tree::new(node, cursor, now);
@@ -527,7 +527,7 @@ pub(crate) fn open_signal_dialog(
     navigation: &mut Navigation,
     signal: Option<Signal>,
 ) -> ViewEffect {
-    if scene.taste.is_readonly {
+    if scene.options.is_readonly {
         return ViewEffect::Message(crate::model::RequestError::ReadOnly.to_string());
     }
     match signal_targets(scene, navigation) {
@@ -556,7 +556,7 @@ fn signal_targets(
         View::Node | View::Job => {
             let nobody = |how: &str| format!("no process is under the cursor; {how}");
             let enter = || nobody("Enter moves it into the tables");
-            let node = navigation.node(scene.picture).ok_or_else(enter)?;
+            let node = navigation.node(scene.view).ok_or_else(enter)?;
             let (pid, start_ticks) = match navigation.cursor(node) {
                 Some(RowId::Process { pid, start_ticks, .. }) => (pid, start_ticks),
                 Some(RowId::Device(_)) => return Err(nobody("processes are below the devices")),
@@ -598,7 +598,7 @@ pub(crate) fn lines(
 /// Records the processes on the screen and those recorded before.
 fn record_series(scene: RenderContext<'_>, navigation: &mut Navigation) {
     let place = &mut navigation.processes;
-    let (rows, now) = (&place.rows.list, scene.picture.now);
+    let (rows, now) = (&place.rows.list, scene.view.now);
     place.series.remove_stale(now);
     let range = place.window.range(rows.len());
     let on_screen = rows.get(range).unwrap_or_default();
@@ -613,7 +613,7 @@ pub(crate) fn pulse(scene: RenderContext<'_>, navigation: &mut Navigation) -> Ve
     }
     refresh(scene, navigation);
     record_series(scene, navigation);
-    let now = scene.picture.now;
+    let now = scene.view.now;
     let due = match navigation.processes.pages.last_mut() {
         Some(Page::Tree(tree)) => tree.due(now),
         Some(Page::Detail(page)) => page.due(now),
@@ -635,7 +635,7 @@ pub fn take(
             return ViewEffect::Message(place.late_replies.take(reply, *signal));
         }
         ProcessRequest::Tree(_) => {
-            let known = scene.picture.fleet.node(node);
+            let known = scene.view.fleet.node(node);
             let hello = known.and_then(|node| node.hello.as_ref());
             let ticks = hello.map_or(100, |hello| hello.host.ticks_per_second);
             for page in &mut place.pages {

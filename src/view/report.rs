@@ -16,13 +16,13 @@ use crate::view::number_format::{Units, percent, share};
 
 /// Returns the whole report; no line is wider than `width`.
 pub fn printed(scene: RenderContext<'_>, title: &str, width: u16) -> Vec<Line> {
-    let picture = scene.picture;
+    let picture = scene.view;
     let mut lines = header::printed(scene, title, width);
     let mut nodes = picture.nodes();
     match (nodes.next(), nodes.next()) {
         (None, _) => lines.push(Line::of("no nodes to watch", Tone::Faint).cut(width)),
         (Some(only), None) => {
-            lines.extend(panel::report(scene, &scene.taste.narrowed(only), width));
+            lines.extend(panel::report(scene, &scene.options.narrowed(only), width));
         }
         (Some(_), Some(_)) => {
             lines.push(Line::new());
@@ -56,12 +56,12 @@ struct Columns {
 impl Columns {
     /// Names are never cut: readers search for them.
     fn fit(scene: RenderContext<'_>, width: u16) -> Self {
-        let picture = scene.picture;
-        let units = Units::of(scene.taste);
+        let picture = scene.view;
+        let units = Units::of(scene.options);
         let widest = |text: &dyn Fn(&Node) -> String| {
             picture.nodes().map(|node| width_of(&text(node))).max().unwrap_or(0)
         };
-        let name = picture.shape.name.max(4);
+        let name = picture.extents.name.max(4);
         let has_note = width >= name + 8 + NOTE;
         let mut room = width.saturating_sub(name + 6 + if has_note { NOTE } else { 0 });
         let mut take = |wanted: u16| {
@@ -112,7 +112,7 @@ impl Columns {
     }
 
     fn row(&self, scene: RenderContext<'_>, given: &AllocatedDevices, node: &Node) -> Vec<Line> {
-        let picture = scene.picture;
+        let picture = scene.view;
         let standing = NodeStatus::of(node, picture.now);
         let totals = Totals::of_devices(node);
         let util = totals.utilization.map(Percent::get);
@@ -129,7 +129,7 @@ impl Columns {
         let free = if is_told { now.free.to_string() } else { UNKNOWN.to_owned() };
         line = right(line, &free, self.free);
         if self.bar > 0 {
-            line = line.gap(2).bar(util, self.bar, scene.taste.load.tone(util));
+            line = line.gap(2).bar(util, self.bar, scene.options.load.tone(util));
         }
         line = right(line, &percent(util), 4);
         line = right(line, &self.units.pair(totals.memory_used, totals.memory_total), self.memory);
@@ -182,15 +182,15 @@ fn users(node: &Node) -> String {
 
 fn table(scene: RenderContext<'_>, width: u16) -> Vec<Line> {
     let columns = Columns::fit(scene, width);
-    let given = AllocatedDevices::of(&scene.picture.fleet);
-    let nodes = scene.picture.nodes();
-    let rows = nodes.flat_map(|node| columns.row(scene, &given, &scene.taste.narrowed(node)));
+    let given = AllocatedDevices::of(&scene.view.fleet);
+    let nodes = scene.view.nodes();
+    let rows = nodes.flat_map(|node| columns.row(scene, &given, &scene.options.narrowed(node)));
     std::iter::once(columns.titles()).chain(rows).map(|line| line.cut(width)).collect()
 }
 
 /// Returns the problems in full, wrapped.
 fn troubles(picture: &FleetView, width: u16) -> Vec<Line> {
-    let told = picture.troubles.iter().flat_map(|trouble| {
+    let told = picture.problems.iter().flat_map(|trouble| {
         let words = format!("{}: {}", trouble.nodes, trouble.sentence);
         paragraph(trouble.tone, &words, trouble.remedy, width)
     });

@@ -225,7 +225,7 @@ impl Setup {
         let entries = self.entries();
         let help = self.entry().map(|entry| help(&entry.help, width)).unwrap_or_default();
         let mut window = Viewport::default();
-        window.settle(most.saturating_sub(1 + help.len()), entries.len(), Some(self.row));
+        window.scroll_to(most.saturating_sub(1 + help.len()), entries.len(), Some(self.row));
         let name = self.pages.iter().flat_map(|page| &page.entries).map(|one| width_of(one.name));
         let name = name.max().unwrap_or(0).min(width / 2);
         for (place, entry) in entries.iter().enumerate().skip(window.top).take(window.rows) {

@@ -141,14 +141,14 @@ fn open(scene: RenderContext<'_>, navigation: &mut Navigation) -> ViewEffect {
 impl State {
     /// Returns the rows, cached until the data, the sort order or the unfolded user changes.
     fn settle(&mut self, scene: RenderContext<'_>) -> Arc<UserRows> {
-        let usage = scene.picture.crew();
+        let usage = scene.view.users();
         if let Some((known, order, open, rows)) = &self.rows
             && Arc::ptr_eq(known, usage)
             && (*order, open) == (self.order, &self.open)
         {
             return Arc::clone(rows);
         }
-        let rows = Arc::new(UserRows::of(scene.picture, usage, self.order, self.open.as_ref()));
+        let rows = Arc::new(UserRows::of(scene.view, usage, self.order, self.open.as_ref()));
         self.rows = Some((Arc::clone(usage), self.order, self.open.clone(), Arc::clone(&rows)));
         rows
     }
@@ -179,9 +179,9 @@ pub(crate) fn lines(
 ) -> Vec<Line> {
     let place = &mut navigation.users;
     let rows = place.settle(scene);
-    let usage = scene.picture.crew();
+    let usage = scene.view.users();
     if usage.nodes.1 == 0 {
-        let words = if scene.picture.fleet.nodes.is_empty() {
+        let words = if scene.view.fleet.nodes.is_empty() {
             "no nodes to watch"
         } else {
             "no node matches the filter"
@@ -206,11 +206,11 @@ pub(crate) fn lines(
     let at = place.position(scene);
     let has_title = height > 1;
     let room = height.saturating_sub(lines.len() + usize::from(has_title));
-    place.window.settle(room, rows.list.len(), Some(at));
-    let columns = table::Columns::fit(&rows, &scene.taste.columns.users, width);
+    place.window.scroll_to(room, rows.list.len(), Some(at));
+    let columns = table::Columns::fit(&rows, &scene.options.columns.users, width);
     if has_title {
         let titles = columns.titles(place.order);
-        lines.push(place.window.beside(titles, rows.list.len(), width));
+        lines.push(place.window.with_position(titles, rows.list.len(), width));
     }
     for row in place.window.range(rows.list.len()) {
         let Some(own) = rows.list.get(row) else { continue };

@@ -169,7 +169,7 @@ fn units_are_as_somebody_likes_them() {
 #[test]
 fn the_sums_say_why_there_are_none() {
     let none = || DisplayOptions {
-        only: DisplaySelection {
+        selection: DisplaySelection {
             devices: Some(BTreeSet::from([9])),
             ..DisplaySelection::default()
         },
@@ -202,7 +202,8 @@ fn only_what_is_asked_for_is_shown() {
         names: NameColumns { has_index: true, has_name: false, has_uuid: true },
         ..DisplaySelection::default()
     };
-    let taste = DisplayOptions { only, density: Density::Compact, ..DisplayOptions::default() };
+    let taste =
+        DisplayOptions { selection: only, density: Density::Compact, ..DisplayOptions::default() };
     let screen = shown(fleets::accelerators(), taste, &keys(0, "")).join("\n");
     for word in ["GPU-gpu01-1", "GPU-gpu01-2", "41211", "UUID", "2× H100"] {
         assert!(screen.contains(word), "{word}: {screen}");

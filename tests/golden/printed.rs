@@ -13,7 +13,7 @@ use crate::harness::{ASCII, DARK, LIGHT};
 fn paper(fleet: Fleet, look: Theme, width: u16, has_styles: bool) -> String {
     let picture = FleetView::new(fleet, NOW);
     let (taste, zone) = (DisplayOptions::default(), TimeZone::fixed(Offset::constant(1)));
-    let scene = RenderContext { picture: &picture, taste: &taste, zone: &zone };
+    let scene = RenderContext { view: &picture, options: &taste, zone: &zone };
     render_text(&printed(scene, "gpu[01-16]", width), look, width, has_styles)
 }
 

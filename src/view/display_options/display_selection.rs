@@ -179,8 +179,8 @@ impl DisplaySelection {
 impl DisplayOptions {
     /// Returns the node with the selected devices and processes only.
     pub fn narrowed(&self, node: &Arc<Node>) -> Arc<Node> {
-        let selected = self.only.selected(node);
-        let takes = |used: &DeviceUse| self.only.matches_process(node, used);
+        let selected = self.selection.selected(node);
+        let takes = |used: &DeviceUse| self.selection.matches_process(node, used);
         if selected.uses.iter().all(takes) {
             return selected;
         }
@@ -281,7 +281,8 @@ mod tests {
     }
 
     fn shown(node: &Arc<Node>, only: DisplaySelection) -> (Vec<String>, Vec<u32>) {
-        let narrowed = DisplayOptions { only, ..DisplayOptions::default() }.narrowed(node);
+        let narrowed =
+            DisplayOptions { selection: only, ..DisplayOptions::default() }.narrowed(node);
         assert_eq!(narrowed.devices.len(), narrowed.device_sources.len());
         let devices = narrowed.devices.iter().map(|device| device.uuid.to_string());
         (devices.collect(), narrowed.uses.iter().map(|used| used.pid).collect())

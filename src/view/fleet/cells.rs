@@ -107,7 +107,7 @@ impl MapMetric {
 
     pub(super) fn tone(self, context: RenderContext<'_>, percent: f32) -> Tone {
         match self {
-            Self::Memory => context.taste.memory.tone(Some(percent)),
+            Self::Memory => context.options.memory.tone(Some(percent)),
             Self::Temperature => match TEMPERATURE_RANGE.0
                 + percent / 100.0 * (TEMPERATURE_RANGE.1 - TEMPERATURE_RANGE.0)
             {
@@ -116,7 +116,7 @@ impl MapMetric {
                 _ => Tone::Low,
             },
             Self::Utilization | Self::Power | Self::Owner | Self::Job => {
-                context.taste.load.tone(Some(percent))
+                context.options.load.tone(Some(percent))
             }
         }
     }
@@ -157,7 +157,7 @@ impl CellCache {
         cells: usize,
     ) {
         self.refresh_period = 1 + cells / MAX_CELLS_PER_SECOND;
-        let key = (picture.stamp(), metric, old);
+        let key = (picture.version(), metric, old);
         if self.key.as_ref() == Some(&key) {
             return;
         }
@@ -177,7 +177,7 @@ impl CellCache {
     ) -> Arc<[(Symbol, Tone)]> {
         // A remote terminal cannot redraw thousands of cells each second: with many cells, the loads of nodes
         // update in turns. State changes are shown at once.
-        let is_turn = is_due(index, context.picture.now, self.refresh_period);
+        let is_turn = is_due(index, context.view.now, self.refresh_period);
         if let Some(kept) = self.now.get(&index) {
             return Arc::clone(&kept.marks);
         }
@@ -249,7 +249,7 @@ impl CellContext<'_> {
         percent: Option<f32>,
         level: Option<u8>,
     ) -> (Symbol, Tone) {
-        let RenderContext { picture, .. } = self.context;
+        let RenderContext { view: picture, .. } = self.context;
         if !picture.filter.is_empty()
             && !picture.filter.matches_device(self.node, self.device, picture.now)
         {
@@ -281,13 +281,13 @@ impl CellContext<'_> {
 
     /// Returns the cell of a device in use.
     fn value(&self, metric: MapMetric, percent: Option<f32>, level: Option<u8>) -> (Symbol, Tone) {
-        let picture = self.context.picture;
+        let picture = self.context.view;
         match metric {
             MapMetric::Owner => self.owner(),
             MapMetric::Job => self.job(),
             MapMetric::Utilization if share(self.device.utilization) < Some(ACTIVE_PERCENT) => {
                 let Some(percent) = percent else { return NOT_REPORTED };
-                let is_given = picture.given.contains(self.node, self.device);
+                let is_given = picture.allocated.contains(self.node, self.device);
                 if is_idle_held(self.node, self.device, is_given) {
                     IDLE_HELD
                 } else {

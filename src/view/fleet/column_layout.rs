@@ -144,7 +144,7 @@ pub(super) const SPARKLINE: (u16, u16) = (12, 5);
 impl ColumnLayout {
     /// Returns the layout without optional columns, and the room left after the name.
     fn base(picture: &FleetView, units: Units, width: u16) -> (Self, u16) {
-        let shape: &Extents = &picture.shape;
+        let shape: &Extents = &picture.extents;
         let columns = Self {
             gap: if width >= 110 { 2 } else { 1 },
             name: shape.name.clamp(4, (width / 6).clamp(4, 28)),
@@ -192,7 +192,7 @@ impl ColumnLayout {
 
     /// Returns the minimum width of a column.
     fn min_width(&self, picture: &FleetView, part: Column) -> u16 {
-        let shape: &Extents = &picture.shape;
+        let shape: &Extents = &picture.extents;
         match part {
             Column::Job | Column::User => 10,
             Column::Devices => shape.devices.clamp(7, 16),
@@ -236,7 +236,7 @@ impl ColumnLayout {
 
     /// Lays out columns by importance, then gives the rest to bars and the note.
     pub(super) fn fit(picture: &FleetView, units: Units, width: u16) -> Self {
-        let shape: &Extents = &picture.shape;
+        let shape: &Extents = &picture.extents;
         let (mut columns, mut room) = Self::base(picture, units, width);
         let memory = columns.min_width(picture, Column::Memory);
         let strip = columns.min_width(picture, Column::Devices);

@@ -23,7 +23,7 @@ pub(super) fn lines(
     (node, position): (&Node, Option<usize>),
     (width, most): (u16, usize),
 ) -> Vec<Line> {
-    let picture = context.picture;
+    let picture = context.view;
     let found = position.and_then(|position| Some((position, node.devices.get(position)?)));
     let Some((position, device)) = found else {
         return vec![node_table::detail(picture, state, node, width)];
@@ -42,7 +42,7 @@ pub(super) fn lines(
         or_unknown(share(device.utilization), |util| format!("{}%", percent(Some(util)))),
         Tone::Plain,
     ));
-    let units = Units::of(context.taste);
+    let units = Units::of(context.options);
     let memory = units.with_unit(device.memory_used.get(), device.memory_total.get());
     parts.push((memory, Tone::Plain));
     parts.push((power(device), Tone::Plain));

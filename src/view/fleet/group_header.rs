@@ -21,7 +21,7 @@ pub(super) fn row(
     group: usize,
     columns: &ColumnLayout,
 ) -> Line {
-    let picture = context.picture;
+    let picture = context.view;
     let Some(group) = state.grouped_rows.groups.get_mut(group) else { return Line::new() };
     let totals = group.totals(picture);
     let is_narrow = columns.front() < NARROW_WIDTH;
@@ -32,7 +32,7 @@ pub(super) fn row(
         match part {
             Column::Spark => {
                 let util = plain(totals.utilization);
-                line.spark(vec![None; usize::from(width)], context.taste.load.tone(util))
+                line.spark(vec![None; usize::from(width)], context.options.load.tone(util))
             }
             Column::Note => {
                 let counts = counts(&totals);
@@ -64,9 +64,9 @@ pub(super) fn row(
 
 /// Draws the header as a line of the heat map, its totals as text.
 pub(super) fn line(context: RenderContext<'_>, group: &mut Group, width: u16) -> Line {
-    let picture = context.picture;
+    let picture = context.view;
     let totals = group.totals(picture);
-    let units = Units::of(context.taste);
+    let units = Units::of(context.options);
     let nodes = nodes(group.members.len());
     let mut sums = Line::of(nodes, Tone::Plain);
     let parts = [
@@ -95,7 +95,7 @@ pub(super) fn detail(context: RenderContext<'_>, group: &mut Group, width: u16) 
     let line = Line::of(group.title.as_str(), Tone::Strong).gap(2);
     let about = group.about.clone();
     let line = if about.is_empty() { line } else { line.text(about, Tone::Plain).gap(2) };
-    let picture = context.picture;
+    let picture = context.view;
     let totals = group.totals(picture);
     line.then(counts(&totals)).text(hint, Tone::Faint).cut(width)
 }

@@ -85,7 +85,7 @@ impl GroupMember {
 impl Group {
     /// Returns the totals of its fresh nodes; computes them once.
     pub(super) fn totals(&mut self, picture: &FleetView) -> Totals {
-        let FleetView { fleet, now, given, .. } = picture;
+        let FleetView { fleet, now, allocated: given, .. } = picture;
         *self.totals.get_or_insert_with(|| {
             let parts = self.members.iter().filter_map(|member| {
                 let node = fleet.nodes.get(member.node_index)?;
@@ -113,7 +113,7 @@ impl GroupedRows {
         allocations: &AllocationIndex,
         options: RowOptions<'_>,
     ) {
-        let key = Some((picture.stamp(), options.order, options.grouping, options.fold_version));
+        let key = Some((picture.version(), options.order, options.grouping, options.fold_version));
         if self.key == key {
             return;
         }

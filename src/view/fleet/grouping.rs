@@ -77,7 +77,7 @@ impl Grouping {
     pub(super) fn cycle(self, picture: &FleetView, is_forward: bool) -> Self {
         let is_told = |grouping: &Self| match grouping {
             Self::Partition => picture.fleet.jobs.is_some(),
-            Self::Job => picture.fleet.jobs.is_some() || picture.shape.has_jobs,
+            Self::Job => picture.fleet.jobs.is_some() || picture.extents.has_jobs,
             Self::None | Self::Range | Self::User | Self::Model => true,
         };
         let all: Vec<Self> = Self::ALL.into_iter().filter(is_told).collect();
@@ -91,7 +91,7 @@ impl Grouping {
         match self {
             Self::None => {
                 let members =
-                    picture.shown.iter().map(|index| GroupMember::whole(*index)).collect();
+                    picture.matching.iter().map(|index| GroupMember::whole(*index)).collect();
                 vec![Group { members, ..Group::default() }]
             }
             Self::Range => group_by_name(picture),
@@ -103,7 +103,7 @@ impl Grouping {
 
     fn by_device(self, picture: &FleetView, allocations: &AllocationIndex) -> Vec<Group> {
         let mut groups: BTreeMap<GroupKey, Vec<GroupMember>> = BTreeMap::new();
-        for index in &picture.shown {
+        for index in &picture.matching {
             let Some(node) = picture.fleet.nodes.get(*index) else { continue };
             for (key, devices) in self.groups_of_node(node, allocations) {
                 let is_whole = devices.len() == whole_devices(node).count();
@@ -209,7 +209,7 @@ impl GroupKey {
 /// Groups nodes whose names differ in their last number only.
 fn group_by_name(picture: &FleetView) -> Vec<Group> {
     let names = picture
-        .shown
+        .matching
         .iter()
         .filter_map(|index| Some((*index, picture.fleet.nodes.get(*index)?.name.label())));
     let mut stems: Vec<NamePattern<'_>> = Vec::new();

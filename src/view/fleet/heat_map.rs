@@ -54,10 +54,10 @@ pub(super) enum Cursor {
 impl Grid {
     /// Fits as many nodes into a line as possible.
     pub(super) fn fit(picture: &FleetView, width: u16) -> Self {
-        let name = picture.shape.name.clamp(1, MAX_NAME_WIDTH).min((width / 3).max(1));
+        let name = picture.extents.name.clamp(1, MAX_NAME_WIDTH).min((width / 3).max(1));
         let margin = u16::from(width >= 40);
         let room = width.saturating_sub(margin + name + 1).max(1);
-        let cells = picture.shape.devices.clamp(8, MAX_CELLS).min(room);
+        let cells = picture.extents.devices.clamp(8, MAX_CELLS).min(room);
         let block = name + 1 + cells + NODE_GAP;
         let per_line = usize::from(width.saturating_sub(margin) + NODE_GAP) / usize::from(block);
         Self { margin, name, cells, per_line: per_line.max(1) }
@@ -185,7 +185,7 @@ pub(super) fn height(
     state: &State,
     (width, room): (u16, usize),
 ) -> usize {
-    let grid = Grid::fit(context.picture, width);
+    let grid = Grid::fit(context.view, width);
     legend::lines(context, state, width, room).len() + map_lines(&state.grouped_rows, grid).len()
 }
 
@@ -198,17 +198,21 @@ pub(super) fn lines(
     (width, height): (u16, usize),
     room: usize,
 ) -> Vec<Line> {
-    state.grid = Grid::fit(context.picture, width);
+    state.grid = Grid::fit(context.view, width);
     let mut lines = legend::lines(context, state, width, room);
     let in_sight = state.grid.per_line * usize::from(state.grid.cells) * height;
     let known = state.grouped_rows.rows.len() * usize::from(state.grid.cells);
-    state.cells.refresh(context.picture, (state.metric, StaleStyle::Faint), in_sight.min(known));
+    state.cells.refresh(context.view, (state.metric, StaleStyle::Faint), in_sight.min(known));
     let rows = height.saturating_sub(lines.len());
     let bands = map_lines(&state.grouped_rows, state.grid);
     let at = cursor.map(|cursor| line_of(&bands, state.grid, cursor));
-    state.window.settle(rows, bands.len(), at);
+    state.window.scroll_to(rows, bands.len(), at);
     if let Some(last) = lines.pop() {
-        lines.push(visible_nodes(state, &bands).beside(last, count_nodes(state, &bands), width));
+        lines.push(visible_nodes(state, &bands).with_position(
+            last,
+            count_nodes(state, &bands),
+            width,
+        ));
     }
     for row in state.window.range(bands.len()) {
         let Some(band) = bands.get(row) else { continue };
@@ -258,7 +262,7 @@ fn nodes(
     let grid = state.grid;
     let mut line = Line::new().gap(grid.margin);
     for member in first..first + grid.per_line {
-        let found = state.grouped_rows.member(&context.picture.fleet, group, member);
+        let found = state.grouped_rows.member(&context.view.fleet, group, member);
         let Some((own, node)) = found.map(|(own, node)| (own.clone(), Arc::clone(node))) else {
             break;
         };
@@ -286,7 +290,7 @@ fn node_block(
     cursor: Option<usize>,
 ) -> Line {
     let grid = state.grid;
-    let status = NodeStatus::of(node, context.picture.now);
+    let status = NodeStatus::of(node, context.view.now);
     let tone = match (cursor, status) {
         (Some(_), _) => Tone::Accent,
         (None, NodeStatus::Down) => Tone::Bad,

@@ -32,7 +32,7 @@ impl OwnerCounts {
         allocations: &AllocationIndex,
         metric: MapMetric,
     ) {
-        let key = Some((picture.stamp(), metric));
+        let key = Some((picture.version(), metric));
         if self.key == key {
             return;
         }
@@ -182,7 +182,7 @@ fn label(state: &State, name: &str) -> String {
 
 /// Draws five of the eight levels with their shares.
 fn scale(context: RenderContext<'_>, metric: MapMetric) -> Line {
-    let (mut line, units) = (Line::new(), Units::of(context.taste));
+    let (mut line, units) = (Line::new(), Units::of(context.options));
     for part in [6.25, 31.25, 56.25, 81.25, 100.0] {
         let tone = metric.tone(context, part);
         let shown = if metric == MapMetric::Temperature {

@@ -43,38 +43,38 @@ pub(super) fn lines(
     (width, height): (u16, usize),
 ) -> Vec<Line> {
     let columns = ColumnLayout::of(
-        context.picture,
-        &context.taste.columns.fleet,
-        Units::of(context.taste),
+        context.view,
+        &context.options.columns.fleet,
+        Units::of(context.options),
         width,
     );
     let count = state.grouped_rows.rows.len();
     let has_title = height > 1;
     let rows = height.saturating_sub(usize::from(has_title));
-    window.settle(rows, count, Some(at));
-    state.cells.refresh(context.picture, (MapMetric::Utilization, StaleStyle::Unchanged), 0);
+    window.scroll_to(rows, count, Some(at));
+    state.cells.refresh(context.view, (MapMetric::Utilization, StaleStyle::Unchanged), 0);
     let in_sight = rows.min(count);
     let turns =
         if in_sight > MAX_LIVE_ROWS { in_sight.div_ceil(ROWS_PER_SECOND).max(2) } else { 1 };
     let columns = ColumnLayout { refresh_period: turns, ..columns };
-    state.series_cache.retain(|_, (step, _)| *step >= series_step(context.picture.now) - 1);
-    if state.filter != context.picture.filter.text() {
-        context.picture.filter.text().clone_into(&mut state.filter);
+    state.series_cache.retain(|_, (step, _)| *step >= series_step(context.view.now) - 1);
+    if state.filter != context.view.filter.text() {
+        context.view.filter.text().clone_into(&mut state.filter);
         state.rows.clear();
     }
-    let now = second_of(context.picture.now);
+    let now = second_of(context.view.now);
     let is_new =
         |second: i64| usize::try_from(now - second).is_ok_and(|age| age < columns.refresh_period);
     state.rows.retain(|_, (second, ..)| is_new(*second));
     let mut lines = Vec::with_capacity(height);
     if has_title {
-        lines.push(window.beside(columns.titles(state.order), count, width));
+        lines.push(window.with_position(columns.titles(state.order), count, width));
     }
     for row in window.range(count) {
         let line = match state.grouped_rows.rows.get(row).copied() {
             Some(Row::Header(group)) => group_header::row(context, state, group, &columns),
             Some(Row::Node(group, member)) => {
-                let found = state.grouped_rows.member(&context.picture.fleet, group, member);
+                let found = state.grouped_rows.member(&context.view.fleet, group, member);
                 let Some((member, node)) = found.map(|(member, node)| (member.clone(), node))
                 else {
                     continue;
@@ -94,7 +94,7 @@ fn row(
     (member, node): (&GroupMember, &Node),
     columns: &ColumnLayout,
 ) -> Line {
-    let picture = context.picture;
+    let picture = context.view;
     let status = NodeStatus::of(node, picture.now);
     let owners = state.allocations.owners(node);
     let notes = row_notes(picture, node, member, &owners);
@@ -137,7 +137,7 @@ fn value_cells(
     owners: &DeviceOwners,
     columns: &ColumnLayout,
 ) -> Vec<Line> {
-    let now = context.picture.now;
+    let now = context.view.now;
     let second = second_of(now);
     let is_turn = is_due(member.node_index, now, columns.refresh_period);
     let key = (node.name.clone(), member.devices.clone());
@@ -154,7 +154,7 @@ fn value_cells(
         Column::Heat | Column::Cpu => host_cell(context, (node, member), (part, width)),
         Column::Age | Column::Note => Line::new(),
         Column::Spark => {
-            let tone = context.taste.load.tone(plain(totals.utilization));
+            let tone = context.options.load.tone(plain(totals.utilization));
             Line::new().spark(track.take().unwrap_or_default(), tone)
         }
         Column::Bar | Column::Share | Column::MemoryBar | Column::Memory | Column::Power => {
@@ -239,7 +239,7 @@ pub(super) fn number(
     columns: &ColumnLayout,
     (part, width): (Column, u16),
 ) -> Line {
-    let taste = context.taste;
+    let taste = context.options;
     let util = plain(totals.utilization);
     match part {
         Column::Bar => Line::new().bar(util, width, taste.load.tone(util)),
@@ -270,7 +270,7 @@ fn host_cell(
 ) -> Line {
     let text = if part == Column::Heat {
         let heat = hottest(node, member);
-        let units = Units::of(context.taste);
+        let units = Units::of(context.options);
         or_unknown(heat, |celsius| format!("{:.0}{}", units.heat(celsius), units.degree()))
     } else {
         or_unknown(share(node.host.cpu), |cpu| format!("{cpu:.0}%"))

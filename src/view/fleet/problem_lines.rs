@@ -5,12 +5,12 @@ use crate::view::line::{self, Line, Tone};
 
 /// Draws the problems of the fleet in at most `most` lines.
 pub(super) fn lines(picture: &FleetView, width: u16, most: usize) -> Vec<Line> {
-    let count = picture.troubles.len();
+    let count = picture.problems.len();
     let shown = if count > most { most.saturating_sub(1) } else { count };
     let mut lines: Vec<Line> =
-        picture.troubles.iter().take(shown).map(|severity| problem_line(severity, width)).collect();
+        picture.problems.iter().take(shown).map(|severity| problem_line(severity, width)).collect();
     if count > shown && most > 0 {
-        let rest: usize = picture.troubles.iter().skip(shown).map(|severity| severity.count).sum();
+        let rest: usize = picture.problems.iter().skip(shown).map(|severity| severity.count).sum();
         let [and, more] = if shown > 0 { ["and ", "more "] } else { [""; 2] };
         let text = format!("  {and}{} {more}kinds of problems on {rest} nodes", count - shown);
         lines.push(Line::of(text, Tone::Faint).cut(width));

@@ -68,7 +68,8 @@ struct NodeLookup<'a> {
 impl<'a> NodeLookup<'a> {
     fn of(picture: &'a FleetView) -> Self {
         let named = picture.fleet.nodes.iter().map(|node| &node.name).zip(0..);
-        let shown = (!picture.filter.is_empty()).then(|| picture.shown.iter().copied().collect());
+        let shown =
+            (!picture.filter.is_empty()).then(|| picture.matching.iter().copied().collect());
         Self { by_name: named.collect(), shown }
     }
 

@@ -123,7 +123,7 @@ mod tests {
             let picture = picture(*second);
             let summary = JobSummary::build(
                 &picture,
-                &picture.roll().entries[0],
+                &picture.job_index().entries[0],
                 crate::view::number_format::Units::default(),
             );
             series.update(&picture.fleet, &summary, picture.now);

@@ -56,10 +56,10 @@ pub(super) fn lines(
     let count = context.summary.rows.len();
     let has_title = height > 1;
     let rows = height.saturating_sub(usize::from(has_title));
-    window.settle(rows, count, Some(context.selected));
+    window.scroll_to(rows, count, Some(context.selected));
     let mut lines = Vec::with_capacity(height);
     if has_title {
-        lines.push(window.beside(titles(context, &columns), count, width));
+        lines.push(window.with_position(titles(context, &columns), count, width));
     }
     for at in window.range(count) {
         let Some(own) = context.summary.rows.get(at) else { continue };

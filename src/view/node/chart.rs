@@ -274,7 +274,7 @@ pub(super) fn lines(
 ) -> Vec<Line> {
     let whole = |(_, device): &(usize, &Device)| device.parent.is_none();
     let devices: Vec<_> = node.devices.iter().enumerate().filter(whole).collect();
-    let metrics = charts.metrics(scene.taste);
+    let metrics = charts.metrics(scene.options);
     let grid = Grid::fit(devices.len(), metrics.len(), width, height.saturating_sub(1));
     let columns = u16::try_from(grid.columns).unwrap_or(1).max(1);
     let own = (width + 2) / columns;
@@ -282,7 +282,7 @@ pub(super) fn lines(
         width: own.saturating_sub(LABEL_WIDTH + 2),
         height: grid.height,
         hangs: false,
-        is_reversed: scene.taste.chart.is_reversed,
+        is_reversed: scene.options.chart.is_reversed,
     };
     let widest = node.devices.iter().map(|device| width_of(&label(node, device))).max();
     let pane = Pane { scene, node, series, graph, label: widest.unwrap_or(1).min(4) };
@@ -328,7 +328,7 @@ impl Pane<'_> {
     /// Draws the graph of one metric of one device, with its label in front.
     fn graph_of(&self, place: usize, device: &Device, metric: ChartMetric) -> Vec<Line> {
         let Self { scene, node, series, graph, .. } = *self;
-        let now = scene.picture.now;
+        let now = scene.view.now;
         let (count, _) = span(graph.width, now);
         let source = node.device_sources.get(place);
         let points = if let Some(known) = metric.history() {
@@ -337,9 +337,9 @@ impl Pane<'_> {
             series.last(node, &SeriesId::Device(Arc::clone(&device.uuid), metric), now, count)
         };
         let is_fresh = node.link == Link::Up && node.device_freshness(place, now).is_fresh();
-        let units = Units::of(scene.taste);
+        let units = Units::of(scene.options);
         let (word, ..) = metric.labels();
-        let tone = scene.taste.device.tone(metric.share(device));
+        let tone = scene.options.device.tone(metric.share(device));
         let first = Line::new()
             .right(&label(node, device), self.label, Tone::Strong)
             .gap(1)

@@ -154,15 +154,15 @@ pub(crate) fn lines(
     width: u16,
     (room, is_full): (usize, bool),
 ) -> Vec<Line> {
-    let now = scene.picture.now;
-    let columns = Columns::of(node, scene.taste, width, is_full);
+    let now = scene.view.now;
+    let columns = Columns::of(node, scene.options, width, is_full);
     let cursor = navigation.cursor(node);
     let on = |device: &Device| cursor == Some(RowId::Device(Arc::clone(&device.uuid)));
     let wanted = node.devices.iter().position(on);
     let rows = if is_full { room / 2 } else { room };
-    navigation.devices.settle(rows, node.devices.len(), wanted);
+    navigation.devices.scroll_to(rows, node.devices.len(), wanted);
     let count = node.devices.len();
-    let mut lines = vec![navigation.devices.beside(columns.titles(), count, width)];
+    let mut lines = vec![navigation.devices.with_position(columns.titles(), count, width)];
     for place in navigation.devices.range(node.devices.len()) {
         let Some(device) = node.devices.get(place) else { continue };
         let is_fresh = node.link == Link::Up && node.device_freshness(place, now).is_fresh();
@@ -217,7 +217,7 @@ impl Columns {
 
     /// Returns what does not depend on the available width.
     fn base(node: &Node, taste: &DisplayOptions, width: u16) -> Self {
-        let names = taste.only.names;
+        let names = taste.selection.names;
         let label = max_width(node.devices.iter().map(|device| label(node, device))).max(3);
         let is_named = names.has_index || names.has_name || names.has_uuid;
         Self {
@@ -281,7 +281,7 @@ impl Columns {
 
     fn fit(node: &Node, taste: &DisplayOptions, width: u16, is_full: bool) -> Self {
         let totals = Totals::of_devices(node);
-        let names = taste.only.names;
+        let names = taste.selection.names;
         let mut columns = Self::base(node, taste, width);
         let units = columns.units;
         let memory = units.pair(totals.memory_total, totals.memory_total);

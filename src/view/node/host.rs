@@ -27,8 +27,8 @@ const MIN_GRAPH_WIDTH: u16 = 36;
 
 /// Draws the host in at most `most` lines; empty before the first sample.
 pub(crate) fn lines(scene: RenderContext<'_>, node: &Node, width: u16, most: usize) -> Vec<Line> {
-    let now = scene.picture.now;
-    let units = Units::of(scene.taste);
+    let now = scene.view.now;
+    let units = Units::of(scene.options);
     faded_if_stale(node, now, || flow(items(node, now, width, units), 3, width, most))
 }
 
@@ -51,8 +51,8 @@ pub(crate) fn graph_lines(
     width: u16,
     most: usize,
 ) -> Vec<Line> {
-    let now = scene.picture.now;
-    let units = Units::of(scene.taste);
+    let now = scene.view.now;
+    let units = Units::of(scene.options);
     faded_if_stale(node, now, || {
         let is_double = width >= MIN_GRAPH_WIDTH * 2 && !node.devices.is_empty();
         let own = if is_double { (width - 3) / 2 } else { width };
@@ -60,7 +60,7 @@ pub(crate) fn graph_lines(
             width: own,
             height: GRAPH_ROWS,
             hangs: false,
-            is_reversed: scene.taste.chart.is_reversed,
+            is_reversed: scene.options.chart.is_reversed,
         };
         let (count, _) = span(own, now);
         let left = host_graphs(scene, node, series, graph, count);
@@ -103,8 +103,8 @@ fn host_graphs(
     graph: Graph,
     count: usize,
 ) -> Vec<Line> {
-    let now = scene.picture.now;
-    let units = Units::of(scene.taste);
+    let now = scene.view.now;
+    let units = Units::of(scene.options);
     let fast = &node.host.fast;
     let cpu = history_points(node, ("", Metric::Cpu), Some(&Source::host()), now, count);
     let memory = series.last(node, &SeriesId::HostMemory, now, count);
@@ -126,8 +126,8 @@ fn host_graphs(
     let above = processors(node, now, 0).gap(3).then(load(node));
     let mut lines = stack_graphs(
         graph,
-        (above, &cpu, scene.taste.load.tone(share_of_cpu(node))),
-        (below, &memory, scene.taste.memory.tone(share)),
+        (above, &cpu, scene.options.load.tone(share_of_cpu(node))),
+        (below, &memory, scene.options.memory.tone(share)),
     );
     // Swap, if any is used, replaces the last row of the memory graph.
     if swap_share.is_some_and(|share| share > 0.0) {
@@ -142,7 +142,7 @@ fn host_graphs(
 }
 
 fn devices(scene: RenderContext<'_>, node: &Node, graph: Graph, count: usize) -> Vec<Line> {
-    let now = scene.picture.now;
+    let now = scene.view.now;
     let totals = Totals::of_devices(node);
     let both = totals.memory_used.zip(totals.memory_total);
     let memory = both.and_then(|(used, total)| Percent::of(used.0, total.0)).map(Percent::get);
@@ -150,14 +150,14 @@ fn devices(scene: RenderContext<'_>, node: &Node, graph: Graph, count: usize) ->
     let words = |word: &str, share: Option<f32>| {
         labelled(word).right(&percent(share), 3, Tone::Strong).text("%", Tone::Faint)
     };
-    let amount = Units::of(scene.taste).with_unit(totals.memory_used, totals.memory_total);
+    let amount = Units::of(scene.options).with_unit(totals.memory_used, totals.memory_total);
     let above = words("DEVICE MEM", memory).gap(1).text(amount, Tone::Plain);
     let counted = format!(" mean of {}", totals.utilization_devices);
     let below = words("DEVICE UTIL", load).text(counted, Tone::Faint);
     stack_graphs(
         graph,
-        (above, &device_mean(node, Metric::Memory, now, count), scene.taste.memory.tone(memory)),
-        (below, &device_mean(node, Metric::Utilization, now, count), scene.taste.load.tone(load)),
+        (above, &device_mean(node, Metric::Memory, now, count), scene.options.memory.tone(memory)),
+        (below, &device_mean(node, Metric::Utilization, now, count), scene.options.load.tone(load)),
     )
 }
 

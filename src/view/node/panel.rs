@@ -39,14 +39,14 @@ pub(crate) fn lines(
     width: u16,
     height: usize,
 ) -> Vec<Line> {
-    let picture = scene.picture;
+    let picture = scene.view;
     let mut lines = vec![title(picture, node, width)];
     lines.extend(problem_lines(picture, node, width));
     let room = height.saturating_sub(lines.len());
     let form = PanelDetail::of(scene, node, navigation, room);
     let host = if form.is_host_full {
         let most = host::FULL_HEIGHT + HOST_ITEM_LINES;
-        host::graph_lines(scene, node, &navigation.node_place.series, width, most)
+        host::graph_lines(scene, node, &navigation.node_state.series, width, most)
     } else {
         let is_short = Heights::of(node, navigation, form, HOST_LINES.0, room).is_short;
         host::lines(scene, node, width, if is_short { HOST_LINES.1 } else { HOST_LINES.0 })
@@ -57,7 +57,7 @@ pub(crate) fn lines(
         lines.extend(device_table::lines(scene, node, navigation, width, own));
     }
     if heights.chart > 0 {
-        let State { series, charts, .. } = &navigation.node_place;
+        let State { series, charts, .. } = &navigation.node_state;
         let size = (width, heights.chart);
         lines.extend(chart::lines(scene, node, series, charts, navigation.devices.top, size));
     }
@@ -77,7 +77,7 @@ const REPORT_HOST_LINES: usize = 8;
 
 /// Returns a report of a node in as many lines as it takes, without graphs, which would be empty.
 pub(crate) fn report(scene: RenderContext<'_>, node: &Node, width: u16) -> Vec<Line> {
-    let picture = scene.picture;
+    let picture = scene.view;
     let mut navigation = Navigation::default();
     let mut lines = vec![title(picture, node, width)];
     // A report is not interactive, so no keys are suggested and nothing is cut.
@@ -90,7 +90,7 @@ pub(crate) fn report(scene: RenderContext<'_>, node: &Node, width: u16) -> Vec<L
         None => lines.extend(problem_lines(picture, node, width)),
     }
     if !node.devices.is_empty() {
-        let is_full = scene.taste.density != Density::Compact;
+        let is_full = scene.options.density != Density::Compact;
         let rows = node.devices.len() * if is_full { 2 } else { 1 };
         lines.extend(device_table::lines(scene, node, &mut navigation, width, (rows, is_full)));
     }
@@ -117,14 +117,14 @@ impl PanelDetail {
     /// Chooses the level of detail for the density. `Density::Auto` shows in full what fits: if lines are
     /// scarce, the second line of devices goes first, then the graphs of the host.
     fn of(scene: RenderContext<'_>, node: &Node, navigation: &Navigation, room: usize) -> Self {
-        let place = &navigation.node_place;
+        let place = &navigation.node_state;
         let has_chart = place.charts.is_shown && !node.devices.is_empty();
         let frame = if node.devices.is_empty() { 0 } else { device_table::frame_lines(node) };
         let count = node.devices.len();
         let graphs = host::FULL_HEIGHT + HOST_ITEM_LINES;
         let kept = if navigation.shows_processes { RESERVED_PROCESS_ROWS } else { 0 };
         let fits = |lines: usize| frame + lines <= room;
-        let (is_device_full, is_host_full) = match place.density.unwrap_or(scene.taste.density) {
+        let (is_device_full, is_host_full) = match place.density.unwrap_or(scene.options.density) {
             Density::Full => (true, fits(count * 2 + graphs)),
             Density::Compact => (false, false),
             Density::Auto if has_chart => (false, false),
@@ -314,9 +314,9 @@ pub(crate) fn detail(
                 .iter()
                 .find(|device| Arc::ptr_eq(&device.uuid, uuid) || device.uuid == *uuid)?;
             let held = SeriesId::Device(Arc::clone(&device.uuid), ChartMetric::Throttled);
-            let series = &navigation.node_place.series;
-            let minute = series.last(node, &held, scene.picture.now, MINUTE);
-            device_table::detail(node, device, mean(&minute), scene.taste)
+            let series = &navigation.node_state.series;
+            let minute = series.last(node, &held, scene.view.now, MINUTE);
+            device_table::detail(node, device, mean(&minute), scene.options)
         }
         RowId::Process { .. } => process_table::detail(node, &spot)?,
     };

@@ -85,12 +85,12 @@ impl DetailPage {
         let entry = row.and_then(ProcessRow::entry);
         let mut lines = vec![self.title(scene, entry, width)];
         if let Some(entry) = entry {
-            lines.push(numbers(entry, scene.picture.fleet.jobs.as_deref()).cut(width));
+            lines.push(numbers(entry, scene.view.fleet.jobs.as_deref()).cut(width));
         }
         let room = height.saturating_sub(lines.len());
         if let Some(series) = self.row.as_ref().and_then(|key| series.of(key)) {
             let size = (width, graph_height(room, width));
-            lines.extend(graphs(series, Units::of(scene.taste), entry, size));
+            lines.extend(graphs(series, Units::of(scene.options), entry, size));
         }
         let all = self.details(scene, width);
         let rest = height.saturating_sub(lines.len() + 1);
@@ -106,8 +106,8 @@ impl DetailPage {
 
     fn title(&self, scene: RenderContext<'_>, entry: Option<ProcessEntry<'_>>, width: u16) -> Line {
         let title = Line::of("process", Tone::Strong).gap(2).text(self.target.name(), Tone::Plain);
-        let state = entry.and_then(|entry| state(entry, scene.picture.now));
-        let right = match (self.target.unreachable_reason(scene.picture), state) {
+        let state = entry.and_then(|entry| state(entry, scene.view.now));
+        let right = match (self.target.unreachable_reason(scene.view), state) {
             (Some(words), _) => Line::of(words, Tone::Bad),
             (None, Some(state)) => Line::of(state.words, state.tone),
             (None, None) => Line::new(),
@@ -132,7 +132,7 @@ impl DetailPage {
             say("command", self.target.command.to_string(), Tone::Plain);
             return lines;
         };
-        let node = scene.picture.fleet.node(&self.target.node);
+        let node = scene.view.fleet.node(&self.target.node);
         let plain = Tone::Plain;
         say("command", text(&detail.process.command), plain);
         say("program", text(&detail.program), plain);
@@ -155,7 +155,7 @@ impl DetailPage {
             .map(|count| reading(count, u64::to_string));
         let switches = format!("context switches: {gave} voluntary, {lost} involuntary");
         say("threads", format!("{threads}; niceness {niceness}; {switches}"), plain);
-        let units = Units::of(scene.taste);
+        let units = Units::of(scene.options);
         let bytes = |value: &Reading<Bytes>| reading(value, |bytes| units.amount(*bytes));
         let memory = format!(
             "{} in use, {} peak, {} swapped, {} reserved",

@@ -75,7 +75,7 @@ impl EnvironPage {
     pub(super) fn lines(&mut self, width: u16, height: usize) -> Vec<Line> {
         let count = self.variables().len();
         let rows = height.saturating_sub(1);
-        self.window.settle(rows, count, None);
+        self.window.scroll_to(rows, count, None);
         let title = Line::of("environment", Tone::Strong)
             .gap(2)
             .text(format!("{}  ", self.target.name()), Tone::Plain);

@@ -269,7 +269,7 @@ impl ProcessRows {
     pub(super) fn refresh(&mut self, picture: &FleetView, place: ResolvedScope, order: SortOrder) {
         let filter = picture.filter.text().to_owned();
         let filtered_at = (!picture.filter.is_empty()).then_some(picture.now);
-        let only = Arc::clone(&picture.only);
+        let only = Arc::clone(&picture.selection);
         let inputs = RowInputs { place, order, filter, filtered_at, only };
         let is_late = |row: &ProcessRow| {
             row.gone_at.is_none_or(|at| picture.now.since(at) >= GONE_SHOWN_FOR || picture.now < at)
@@ -311,7 +311,7 @@ impl ProcessRows {
                 found.filter(|(_, node)| node.name == *name).collect()
             }
             ResolvedScope::Fleet | ResolvedScope::Job(..) => picture
-                .shown
+                .matching
                 .iter()
                 .filter_map(|place| Some((*place, picture.fleet.nodes.get(*place)?)))
                 // A machine monitored under two names is counted once.
@@ -489,7 +489,7 @@ fn is_included(entry: ProcessEntry<'_>, picture: &FleetView, inputs: &RowInputs)
             return false;
         }
     }
-    if !picture.only.matches_process(entry.node, entry.used) {
+    if !picture.selection.matches_process(entry.node, entry.used) {
         return false;
     }
     if picture.filter.is_empty() {

@@ -140,7 +140,7 @@ impl SignalDialog {
         let mut lines = vec![title.cut(width)];
         let rows = most.saturating_sub(2).min(MAX_ROWS).min(count);
         let mut window = self.window;
-        window.settle(rows, count, None);
+        window.scroll_to(rows, count, None);
         let columns = Columns::fit(width);
         if most > 2 {
             lines.push(columns.titles().cut(width));
@@ -190,7 +190,7 @@ impl SignalDialog {
             (Some(Err(_)), _) => ("not sent".to_owned(), Tone::Bad),
             (None, SignalStep::Sent(_)) => ("waiting for the node".to_owned(), Tone::Faint),
             (None, SignalStep::Choose(_) | SignalStep::Confirm(_)) => {
-                match (target.unreachable_reason(scene.picture), target.is_ours) {
+                match (target.unreachable_reason(scene.view), target.is_ours) {
                     (Some(words), _) => (words.to_owned(), Tone::Bad),
                     (None, Some(false)) => ("not yours; root only".to_owned(), Tone::Warn),
                     (None, Some(true) | None) => (String::new(), Tone::Plain),

@@ -35,13 +35,13 @@ pub(super) fn lines(
     }
     let density = place.density(scene);
     let has_node = !matches!(where_, ResolvedScope::Node(_));
-    let chosen = &scene.taste.columns.processes;
+    let chosen = &scene.options.columns.processes;
     let columns =
-        Columns::fit(&place.rows, chosen, (density, has_node), (Units::of(scene.taste), width));
+        Columns::fit(&place.rows, chosen, (density, has_node), (Units::of(scene.options), width));
     let rows = height.saturating_sub(lines.len() + 1 + usize::from(has_detail));
     let at = place.find_cursor();
-    place.window.settle(rows, count, at);
-    lines.push(place.window.beside(columns.titles(place.order.column), count, width));
+    place.window.scroll_to(rows, count, at);
+    lines.push(place.window.with_position(columns.titles(place.order.column), count, width));
     let own = at.and_then(|at| place.rows.list.get(at)).and_then(ProcessRow::key);
     for row in place.window.range(count) {
         let Some(entry) = place.rows.list.get(row).and_then(ProcessRow::entry) else { continue };
@@ -52,7 +52,7 @@ pub(super) fn lines(
                 .as_ref()
                 .is_some_and(|own| own.pid == entry.used.pid && own.node == entry.node.name);
         let options = RowOptions {
-            now: scene.picture.now,
+            now: scene.view.now,
             shift: place.shift,
             is_tagged: target.is_some_and(|tag| place.tags.contains_key(&tag)),
             is_same_process,
@@ -74,12 +74,12 @@ pub(super) fn max_shift_in_view(scene: RenderContext<'_>, navigation: &Navigatio
     let place = &navigation.processes;
     let has_node = !matches!(place.rows.place(), ResolvedScope::Node(_));
     let density = place.density(scene);
-    let chosen = &scene.taste.columns.processes;
+    let chosen = &scene.options.columns.processes;
     let columns = Columns::fit(
         &place.rows,
         chosen,
         (density, has_node),
-        (Units::of(scene.taste), place.width),
+        (Units::of(scene.options), place.width),
     );
     let room = place.width.saturating_sub(columns.before_command());
     let range = place.window.range(place.rows.list.len());
@@ -98,7 +98,7 @@ fn title(scene: RenderContext<'_>, place: &State, width: u16) -> Line {
         ResolvedScope::Node(name) => {
             Line::of("node ", Tone::Faint).text(name.as_str(), Tone::Strong)
         }
-        ResolvedScope::Job(id, _) => job(&scene.picture.fleet, &id),
+        ResolvedScope::Job(id, _) => job(&scene.view.fleet, &id),
     };
     let many = if place.scope == Scope::Node || nodes == 0 {
         format!("{count} process{}", if count == 1 { "" } else { "es" })
@@ -112,7 +112,7 @@ fn title(scene: RenderContext<'_>, place: &State, width: u16) -> Line {
     own = own.gap(2).text(many, Tone::Plain);
     if rows.hidden.count > 0 {
         let held = if rows.hidden.memory.0 > 0 {
-            let units = Units::of(scene.taste);
+            let units = Units::of(scene.options);
             format!(", {:.1} {}", units.of_gib(gib(rows.hidden.memory)), units.word())
         } else {
             String::new()
@@ -152,7 +152,7 @@ fn job(fleet: &Fleet, id: &JobId) -> Line {
 
 /// Explains why the table is empty.
 fn empty_lines(scene: RenderContext<'_>, place: &State, width: u16) -> Vec<Line> {
-    let picture = scene.picture;
+    let picture = scene.view;
     let mut lines = Vec::new();
     if let Some((nodes, reason)) = place.rows.unknown_nodes {
         let many = if nodes == 1 { "one node".to_owned() } else { format!("{nodes} nodes") };
@@ -162,7 +162,7 @@ fn empty_lines(scene: RenderContext<'_>, place: &State, width: u16) -> Vec<Line>
         lines.push(format!("no process matches /{}; Esc clears the filter", picture.filter.text()));
     } else if lines.is_empty() {
         let fresh = picture.nodes().any(|node| node.freshness(picture.now).is_fresh());
-        let only = picture.only.without_processes();
+        let only = picture.selection.without_processes();
         lines.push(match place.scope {
             _ if picture.fleet.nodes.is_empty() => "no nodes to watch".to_owned(),
             _ if !fresh => "no process data yet".to_owned(),
@@ -181,7 +181,7 @@ fn detail(scene: RenderContext<'_>, entry: ProcessEntry<'_>) -> Line {
     let mut line = Line::of(format!("{} ", entry.used.pid), Tone::Strong)
         .text(entry.user().unwrap_or("owner unknown"), Tone::Plain)
         .text(format!(" on {}", entry.node.name.label()), Tone::Plain);
-    if let Some(state) = state(entry, scene.picture.now) {
+    if let Some(state) = state(entry, scene.view.now) {
         line = line.gap(2).text(state.words, state.tone);
     } else if let Some(state) = entry.process.and_then(|process| process.state.get()) {
         line = line.text(format!("  {}", state_text(state)), faint);

@@ -124,7 +124,7 @@ impl Tree {
 
     pub(super) fn selected(&self, scene: RenderContext<'_>) -> Option<ProcessTarget> {
         let row = self.branches.get(self.place()?)?;
-        Some(self.target(row, scene.picture.fleet.node(&self.node).map(|node| &**node)))
+        Some(self.target(row, scene.view.fleet.node(&self.node).map(|node| &**node)))
     }
 
     fn target(&self, row: &TreeRow, node: Option<&Node>) -> ProcessTarget {
@@ -180,8 +180,8 @@ impl Tree {
         width: u16,
         height: usize,
     ) -> Vec<Line> {
-        let now = scene.picture.now;
-        let node = scene.picture.fleet.node(&self.node).cloned();
+        let now = scene.view.now;
+        let node = scene.view.fleet.node(&self.node).cloned();
         let node = node.as_deref();
         let mut lines = vec![self.title(node, now, width)];
         if let Some(error) = &self.error {
@@ -198,7 +198,7 @@ impl Tree {
         lines.push(columns.titles().cut(width));
         let rows = height.saturating_sub(lines.len());
         let place = self.place();
-        self.window.settle(rows, self.branches.len(), place);
+        self.window.scroll_to(rows, self.branches.len(), place);
         let is_old = self.answered_at.is_none_or(|at| now.since(at) > REPLY_TIMEOUT);
         let login = node.and_then(|node| node.hello.as_ref()).map(|hello| &hello.host.user);
         let is_ours = |row: &TreeRow| login.is_some() && row.process.user.known() == login;

@@ -108,7 +108,7 @@ impl Checklist {
         let title = Line::of(name, Tone::Strong).gap(2).text(changed, Tone::Faint);
         let mut lines = vec![title.cut(width)];
         let mut window = Viewport::default();
-        window.settle(most.saturating_sub(1), self.headings.len(), Some(self.row));
+        window.scroll_to(most.saturating_sub(1), self.headings.len(), Some(self.row));
         let widest = self.headings.iter().map(|heading| width_of(heading.name)).max().unwrap_or(0);
         let rows = self.headings.iter().enumerate().skip(window.top).take(window.rows);
         lines.extend(rows.map(|(place, heading)| {

@@ -23,8 +23,7 @@ pub(super) enum UserRow {
 impl UserRow {
     /// Returns the row's identity, which stays the same when rows are reordered.
     pub(super) fn identity(&self, scene: RenderContext<'_>) -> RowIdentity {
-        let name =
-            |place: usize| scene.picture.fleet.nodes.get(place).map(|node| node.name.clone());
+        let name = |place: usize| scene.view.fleet.nodes.get(place).map(|node| node.name.clone());
         match self {
             Self::User { user } => RowIdentity { user: user.clone(), node: None, process: None },
             Self::Node { user, place, .. } => {
@@ -86,7 +85,7 @@ impl UserRows {
     /// Returns the position of a row. If it is gone, falls back to its node, its user, then row 0.
     pub(super) fn position(&self, scene: RenderContext<'_>, identity: &RowIdentity) -> usize {
         let is_node = |place: usize| {
-            let node = scene.picture.fleet.nodes.get(place);
+            let node = scene.view.fleet.nodes.get(place);
             node.is_some_and(|node| Some(&node.name) == identity.node.as_ref())
         };
         let (mut user_row, mut node) = (None, None);

@@ -97,7 +97,7 @@ impl Users {
         let mut usage = Self::default();
         let mut users: BTreeMap<User, UserUsage> = BTreeMap::new();
         let mut given = given(picture);
-        for place in &picture.shown {
+        for place in &picture.matching {
             let Some(node) = picture.fleet.nodes.get(*place) else { continue };
             if picture.fleet.same_as.contains_key(&node.name) {
                 continue;
@@ -106,7 +106,7 @@ impl Users {
             usage.nodes.1 += 1;
             usage.nodes.0 += usize::from(is_fresh);
             let given = given.remove(place).unwrap_or_default();
-            let jobs = &picture.given;
+            let jobs = &picture.allocated;
             usage.add_node(&mut users, (*place, node, is_fresh), (given, jobs));
         }
         usage.entries = users.into_iter().collect();
@@ -229,7 +229,7 @@ fn given(picture: &FleetView) -> BTreeMap<usize, Vec<AllocatedJob>> {
     if picture.fleet.jobs.is_none() {
         return given;
     }
-    for entry in picture.roll().entries.iter().filter(|entry| entry.matches_list) {
+    for entry in picture.job_index().entries.iter().filter(|entry| entry.matches_list) {
         let user = User::NamedKey(Arc::clone(&entry.job.user));
         for job_node in entry.nodes.iter().filter(|job_node| job_node.is_shown) {
             let (Some(place), Some(devices)) = (job_node.node_index, &job_node.assigned.devices)
@@ -342,7 +342,7 @@ mod tests {
     fn usage(nodes: Vec<Node>, jobs: Option<JobList>) -> Arc<Users> {
         let nodes: Vec<_> = nodes.into_iter().map(Arc::new).collect();
         let fleet = Fleet { jobs: jobs.map(Arc::new), ..Fleet::new(nodes.into()) };
-        Arc::clone(FleetView::new(fleet, NOW).crew())
+        Arc::clone(FleetView::new(fleet, NOW).users())
     }
 
     fn counts(usage: &Users, user: &str) -> (usize, usize, usize) {
