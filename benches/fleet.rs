@@ -234,7 +234,7 @@ async fn client(nodes: Vec<SimNode>) -> Figures {
     let (config, reader, sessions) = start(nodes);
     viewer.turn_to(reader);
     let in_time = tokio::time::timeout(PICTURE_LIMIT, viewer.until_complete()).await;
-    assert!(in_time.is_ok(), "no complete picture within {PICTURE_LIMIT:?}");
+    assert!(in_time.is_ok(), "no complete fleet_view within {PICTURE_LIMIT:?}");
     let first_picture = began.elapsed();
     viewer.follow(began + SETTLING).await;
     let mut parts = Vec::new();

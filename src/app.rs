@@ -500,7 +500,7 @@ fn run_monitor(
         is_json: cli.output.json,
         source: &title,
         clock: clock.clone(),
-        taste: settings_controller::display_options(&settings, |name| std::env::var(name).ok()),
+        display: settings_controller::display_options(&settings, |name| std::env::var(name).ok()),
         look: settings_controller::theme(&settings, |name| std::env::var(name).ok()),
         is_styled: settings.choice("color") == "always",
     };

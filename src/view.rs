@@ -94,7 +94,11 @@ pub struct ScreenState<'a> {
 }
 
 /// Handles an action in the current view.
-pub fn act(scene: RenderContext<'_>, navigation: &mut Navigation, deed: &ViewAction) -> ViewEffect {
+pub fn act(
+    context: RenderContext<'_>,
+    navigation: &mut Navigation,
+    deed: &ViewAction,
+) -> ViewEffect {
     match deed {
         ViewAction::Common(CommonAction::SortMenu)
             if matches!(navigation.view, View::Job | View::Node | View::Events) =>
@@ -104,30 +108,30 @@ pub fn act(scene: RenderContext<'_>, navigation: &mut Navigation, deed: &ViewAct
             )
         }
         ViewAction::Common(command) => match navigation.view {
-            View::Fleet => fleet::handle_common(scene, navigation, command),
-            View::Job => job::act(scene, navigation, command),
-            View::Node => node::act(scene, navigation, command),
-            View::Processes => processes::act(scene, navigation, command),
-            View::Users => users::act(scene, navigation, command),
-            View::Events => events::act(scene, navigation, command),
+            View::Fleet => fleet::handle_common(context, navigation, command),
+            View::Job => job::act(context, navigation, command),
+            View::Node => node::act(context, navigation, command),
+            View::Processes => processes::act(context, navigation, command),
+            View::Users => users::act(context, navigation, command),
+            View::Events => events::act(context, navigation, command),
         },
-        ViewAction::Fleet(own) => fleet::handle(scene, navigation, *own),
-        ViewAction::Job(own) => job::act_own(scene, navigation, *own),
-        ViewAction::Node(own) => node::act_own(scene, navigation, *own),
-        ViewAction::Processes(own) => processes::act_own(scene, navigation, *own),
-        ViewAction::Users(own) => users::act_own(scene, navigation, *own),
-        ViewAction::Events(own) => events::act_own(scene, navigation, *own),
+        ViewAction::Fleet(own) => fleet::handle(context, navigation, *own),
+        ViewAction::Job(own) => job::act_own(context, navigation, *own),
+        ViewAction::Node(own) => node::act_own(context, navigation, *own),
+        ViewAction::Processes(own) => processes::act_own(context, navigation, *own),
+        ViewAction::Users(own) => users::act_own(context, navigation, *own),
+        ViewAction::Events(own) => events::act_own(context, navigation, *own),
     }
 }
 
 /// Advances views to the latest fleet view, drawn or not. Returns the requests to send to nodes now.
-pub fn pulse(scene: RenderContext<'_>, navigation: &mut Navigation) -> Vec<NodeRequest> {
-    processes::pulse(scene, navigation)
+pub fn pulse(context: RenderContext<'_>, navigation: &mut Navigation) -> Vec<NodeRequest> {
+    processes::pulse(context, navigation)
 }
 
 /// Draws the whole screen: at most `height` lines, none wider than `width`.
 pub fn screen(
-    scene: RenderContext<'_>,
+    context: RenderContext<'_>,
     navigation: &mut Navigation,
     setting: &ScreenState<'_>,
     width: u16,
@@ -139,18 +143,18 @@ pub fn screen(
     let has_footer = has_footer(height) || (setting.search.is_some() && height > 0);
     let body_height = body_height.min(height - top - usize::from(has_footer));
     let mut lines = if top > 0 {
-        header::lines(scene, (navigation.view, order(navigation)), setting, width, top)
+        header::lines(context, (navigation.view, order(navigation)), setting, width, top)
     } else {
         Vec::new()
     };
     // An open dialog or prompt covers the bottom of the view.
     let sheet = match (setting.dialog, setting.search) {
-        (Some(dialog), _) => dialog.lines(scene, width, body_height),
-        (None, Some(search)) => search.lines(scene, width, body_height),
+        (Some(dialog), _) => dialog.lines(context, width, body_height),
+        (None, Some(search)) => search.lines(context, width, body_height),
         (None, None) => Vec::new(),
     };
     let view_height = body_height.saturating_sub(sheet.len());
-    let mut body = body(scene, navigation, setting, width, view_height);
+    let mut body = body(context, navigation, setting, width, view_height);
     body.resize(view_height, Line::new());
     lines.append(&mut body);
     lines.extend(sheet);
@@ -181,7 +185,7 @@ const fn has_footer(height: usize) -> bool {
 }
 
 fn body(
-    scene: RenderContext<'_>,
+    context: RenderContext<'_>,
     navigation: &mut Navigation,
     setting: &ScreenState<'_>,
     width: u16,
@@ -190,19 +194,19 @@ fn body(
     if let Some(help) = setting.help {
         return help.iter().take(height).map(|line| line.clone().cut(width)).collect();
     }
-    let picture = scene.view;
+    let fleet_view = context.view;
     // A job that has ended is shown even if no node is.
-    let is_empty = picture.fleet.nodes.is_empty() && navigation.view != View::Job;
-    if let Some(list) = picture.fleet.jobs.as_deref().filter(|_| is_empty) {
-        return job::lines_without_running_jobs(scene, list, width, height);
+    let is_empty = fleet_view.fleet.nodes.is_empty() && navigation.view != View::Job;
+    if let Some(list) = fleet_view.fleet.jobs.as_deref().filter(|_| is_empty) {
+        return job::lines_without_running_jobs(context, list, width, height);
     }
     match navigation.view {
-        View::Fleet => fleet::lines(scene, navigation, width, height),
-        View::Job => job::lines(scene, navigation, width, height),
-        View::Node => node::lines(scene, navigation, width, height),
-        View::Processes => processes::lines(scene, navigation, width, height),
-        View::Users => users::lines(scene, navigation, width, height),
-        View::Events => events::lines(scene, navigation, width, height),
+        View::Fleet => fleet::lines(context, navigation, width, height),
+        View::Job => job::lines(context, navigation, width, height),
+        View::Node => node::lines(context, navigation, width, height),
+        View::Processes => processes::lines(context, navigation, width, height),
+        View::Users => users::lines(context, navigation, width, height),
+        View::Events => events::lines(context, navigation, width, height),
     }
 }
 

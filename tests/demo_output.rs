@@ -138,10 +138,10 @@ fn once(fleet: &Fleet, now: Timestamp, width: u16) -> String {
         glyphs: GlyphSet::Unicode,
         is_colorful: false,
     };
-    let picture = FleetView::new(fleet.clone(), now);
-    let (taste, zone) = (DisplayOptions::default(), TimeZone::UTC);
-    let scene = RenderContext { view: &picture, options: &taste, zone: &zone };
-    let mut text = render_text(&printed(scene, "demo", width), theme, width, false);
+    let fleet_view = FleetView::new(fleet.clone(), now);
+    let (display, zone) = (DisplayOptions::default(), TimeZone::UTC);
+    let context = RenderContext { view: &fleet_view, options: &display, zone: &zone };
+    let mut text = render_text(&printed(context, "demo", width), theme, width, false);
     let mut jobs = Vec::new();
     write_jobs(&mut jobs, fleet, now).unwrap();
     text.push('\n');

@@ -24,7 +24,7 @@ pub(super) struct Printer<'a> {
     /// What is watched, for the heading.
     pub(super) source: &'a str,
     pub(super) clock: Clock,
-    pub(super) taste: DisplayOptions,
+    pub(super) display: DisplayOptions,
     /// Colours and glyphs; escape sequences are printed to terminals only.
     pub(super) look: Theme,
     /// Print escape sequences to pipes and files too.
@@ -78,26 +78,26 @@ impl Printer<'_> {
     fn print(&self, fleet: &Fleet, out: &mut impl Write) -> io::Result<()> {
         let now = self.clock.now();
         // One write: standard output is line-buffered and would split it.
-        let mut picture = Vec::new();
+        let mut fleet_view = Vec::new();
         if self.is_json {
             // The JSON shows the same selection as the table.
-            let nodes = fleet.nodes.iter().map(|node| self.taste.narrowed(node)).collect();
+            let nodes = fleet.nodes.iter().map(|node| self.display.narrowed(node)).collect();
             let shown = Fleet { nodes, ..fleet.clone() };
-            write_json(&mut picture, &shown, now, self.source)?;
+            write_json(&mut fleet_view, &shown, now, self.source)?;
         } else {
-            self.draw(&mut picture, fleet, now)?;
+            self.draw(&mut fleet_view, fleet, now)?;
             let mut jobs = Vec::new();
             write_jobs(&mut jobs, fleet, now)?;
             if !jobs.is_empty() {
-                picture.push(b'\n');
-                picture.extend(jobs);
+                fleet_view.push(b'\n');
+                fleet_view.extend(jobs);
             }
         }
         // Keeps the error kind: a closed pipe is not an error to the caller.
         let named = |error: io::Error| {
             io::Error::new(error.kind(), format!("cannot write to standard output: {error}"))
         };
-        out.write_all(&picture).and_then(|()| out.flush()).map_err(named)
+        out.write_all(&fleet_view).and_then(|()| out.flush()).map_err(named)
     }
 
     /// Writes a snapshot as a table, as wide as the terminal.
@@ -105,10 +105,10 @@ impl Printer<'_> {
         let variable = |name: &str| std::env::var(name).ok();
         let size = tcgetwinsize(io::stdout()).ok().map(|size| size.ws_col);
         let page = PageFormat::new(variable, io::stdout().is_terminal(), size, self.is_styled);
-        let picture = FleetView::selected(fleet.clone(), now, &self.taste.selection);
+        let fleet_view = FleetView::selected(fleet.clone(), now, &self.display.selection);
         let zone = TimeZone::system();
-        let scene = RenderContext { view: &picture, options: &self.taste, zone: &zone };
-        let lines = printed(scene, self.source, page.width);
+        let context = RenderContext { view: &fleet_view, options: &self.display, zone: &zone };
+        let lines = printed(context, self.source, page.width);
         out.write_all(render_text(&lines, self.look, page.width, page.has_styles).as_bytes())
     }
 }

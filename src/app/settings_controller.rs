@@ -299,13 +299,15 @@ mod tests {
             ("readonly", "true"),
             ("charted", "power,enc,mem"),
         ]);
-        let taste = display_options(&settings, |_| None);
-        assert_eq!(taste.load, taste.device);
-        assert!((taste.load.high - 60.0).abs() < f32::EPSILON);
-        assert!(taste.is_fahrenheit && taste.is_readonly && taste.density == Density::Compact);
-        assert!(!taste.chart.is_reversed);
+        let display = display_options(&settings, |_| None);
+        assert_eq!(display.load, display.device);
+        assert!((display.load.high - 60.0).abs() < f32::EPSILON);
+        assert!(
+            display.is_fahrenheit && display.is_readonly && display.density == Density::Compact
+        );
+        assert!(!display.chart.is_reversed);
         assert_eq!(
-            taste.chart.metrics,
+            display.chart.metrics,
             [ChartMetric::Power, ChartMetric::Encoder, ChartMetric::Memory]
         );
         assert_eq!(theme(&settings, |_| None).glyphs, GlyphSet::Ascii);

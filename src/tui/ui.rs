@@ -187,9 +187,10 @@ impl Ui {
             // A fleet of one node is more useful as a node view than as a list.
             self.navigation.view = View::Node;
         }
-        let picture = self.live.updated(fleet, now, self.filter.clone(), &self.display.selection);
-        self.navigation.events.record_changes(&self.live, &picture);
-        let before = std::mem::replace(&mut self.live, picture);
+        let fleet_view =
+            self.live.updated(fleet, now, self.filter.clone(), &self.display.selection);
+        self.navigation.events.record_changes(&self.live, &fleet_view);
+        let before = std::mem::replace(&mut self.live, fleet_view);
         if self.frozen.is_none() {
             self.report_removed_node(&before, now);
         }
@@ -197,9 +198,9 @@ impl Ui {
             self.message = None;
         }
         if self.frozen.is_none() {
-            let scene =
+            let context =
                 RenderContext { view: &self.live, options: &self.display, zone: &self.zone };
-            self.due = view::pulse(scene, &mut self.navigation);
+            self.due = view::pulse(context, &mut self.navigation);
         }
     }
 
@@ -222,7 +223,7 @@ impl Ui {
 
     /// Returns the node to sample faster, if any.
     pub fn focus(&self) -> Option<NodeName> {
-        let node = self.navigation.node(self.picture()).filter(|_| self.is_focusing)?;
+        let node = self.navigation.node(self.fleet_view()).filter(|_| self.is_focusing)?;
         Some(node.name.clone())
     }
 
@@ -325,11 +326,11 @@ impl Ui {
 
     /// Rebuilds the views' data with the current filter and freeze state.
     fn rebuild_views(&mut self, now: Timestamp) {
-        let again = |picture: &FleetView, now| {
-            picture.refiltered(now, self.filter.clone(), &self.display.selection)
+        let again = |fleet_view: &FleetView, now| {
+            fleet_view.refiltered(now, self.filter.clone(), &self.display.selection)
         };
         self.live = again(&self.live, self.live.now.max(now));
-        self.frozen = self.frozen.as_ref().map(|picture| again(picture, picture.now));
+        self.frozen = self.frozen.as_ref().map(|fleet_view| again(fleet_view, fleet_view.now));
     }
 
     fn set_filter(&mut self, filter: Filter, now: Timestamp) {
@@ -354,7 +355,7 @@ impl Ui {
                 _ => {}
             }
         }
-        match dialog.press(self.scene(), key) {
+        match dialog.press(self.context(), key) {
             DialogEffect::KeepOpen => {
                 self.dialog = Some(dialog);
                 UiEffect::Nothing
@@ -412,14 +413,14 @@ impl Ui {
         Some(UiEffect::Nothing)
     }
 
-    fn scene(&self) -> RenderContext<'_> {
-        RenderContext { view: self.picture(), options: &self.display, zone: &self.zone }
+    fn context(&self) -> RenderContext<'_> {
+        RenderContext { view: self.fleet_view(), options: &self.display, zone: &self.zone }
     }
 
     fn perform_in_view(&mut self, deed: &ViewAction, now: Timestamp) -> Option<UiEffect> {
-        let picture = self.frozen.as_ref().unwrap_or(&self.live);
-        let scene = RenderContext { view: picture, options: &self.display, zone: &self.zone };
-        let outcome = view::act(scene, &mut self.navigation, deed);
+        let fleet_view = self.frozen.as_ref().unwrap_or(&self.live);
+        let context = RenderContext { view: fleet_view, options: &self.display, zone: &self.zone };
+        let outcome = view::act(context, &mut self.navigation, deed);
         self.apply_view_effect(outcome, now)
     }
 
@@ -429,8 +430,8 @@ impl Ui {
             ViewEffect::Handled => {}
             ViewEffect::Message(words) => self.show_message(words, now),
             ViewEffect::SwitchView(view) => {
-                let picture = self.frozen.as_ref().unwrap_or(&self.live);
-                self.navigation.open(picture, view);
+                let fleet_view = self.frozen.as_ref().unwrap_or(&self.live);
+                self.navigation.open(fleet_view, view);
             }
             ViewEffect::OpenDialog(dialog) => self.dialog = Some(dialog),
             ViewEffect::RequestNodes(errands) => {
@@ -449,9 +450,9 @@ impl Ui {
             }
             return;
         }
-        let picture = self.frozen.as_ref().unwrap_or(&self.live);
-        let scene = RenderContext { view: picture, options: &self.display, zone: &self.zone };
-        let outcome = view::processes::take(scene, &mut self.navigation, reply);
+        let fleet_view = self.frozen.as_ref().unwrap_or(&self.live);
+        let context = RenderContext { view: fleet_view, options: &self.display, zone: &self.zone };
+        let outcome = view::processes::take(context, &mut self.navigation, reply);
         self.apply_view_effect(outcome, now);
     }
 
@@ -568,14 +569,14 @@ impl Ui {
             return None;
         }
         // Only jobs of the scheduler's list can be queried, not those known from processes.
-        let list = self.picture().fleet.jobs.as_ref()?;
-        match self.navigation.job(self.picture())? {
+        let list = self.fleet_view().fleet.jobs.as_ref()?;
+        match self.navigation.job(self.fleet_view())? {
             JobSelection::Listed { job, .. } => list.job(&job.id).map(|job| job.id.clone()),
             JobSelection::Hidden(_) | JobSelection::Ended(_) => None,
         }
     }
 
-    fn picture(&self) -> &FleetView {
+    fn fleet_view(&self) -> &FleetView {
         self.frozen.as_ref().unwrap_or(&self.live)
     }
 
@@ -594,7 +595,7 @@ impl Ui {
     fn hints(&self) -> Vec<(String, &'static str)> {
         let word = |action: &KeyAction, usual: &'static str| {
             let KeyAction::View(deed) = action else { return Some(usual) };
-            view::hint(self.picture(), &self.navigation, deed, usual)
+            view::hint(self.fleet_view(), &self.navigation, deed, usual)
         };
         self.keys.hints(self.navigation.view, word)
     }
@@ -622,7 +623,7 @@ impl Ui {
         let setting = ScreenState {
             title: &self.title,
             interval: self.interval(now),
-            frozen: self.frozen.as_ref().map(|picture| now.since(picture.now)),
+            frozen: self.frozen.as_ref().map(|fleet_view| now.since(fleet_view.now)),
             focus: focus.as_ref(),
             message: self.message.as_ref().map(|(text, _)| text.as_str()),
             hints: &hints,
@@ -630,9 +631,9 @@ impl Ui {
             search: self.search.as_ref(),
             dialog: self.dialog.as_ref(),
         };
-        let picture = self.frozen.as_ref().unwrap_or(&self.live);
-        let scene = RenderContext { view: picture, options: &self.display, zone: &self.zone };
-        let lines = view::screen(scene, &mut self.navigation, &setting, area.width, area.height);
+        let fleet_view = self.frozen.as_ref().unwrap_or(&self.live);
+        let context = RenderContext { view: fleet_view, options: &self.display, zone: &self.zone };
+        let lines = view::screen(context, &mut self.navigation, &setting, area.width, area.height);
         paint(&lines, self.theme, area, buffer);
         self.drawn = lines;
     }

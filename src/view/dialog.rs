@@ -98,7 +98,7 @@ impl Dialog {
     }
 
     /// Draws the dialog below a horizontal rule.
-    pub(crate) fn lines(&self, scene: RenderContext<'_>, width: u16, most: usize) -> Vec<Line> {
+    pub(crate) fn lines(&self, context: RenderContext<'_>, width: u16, most: usize) -> Vec<Line> {
         let room = most.saturating_sub(1);
         let mut lines = vec![Line::new().rule(width)];
         match self {
@@ -108,7 +108,7 @@ impl Dialog {
             Self::Setup(setup) => lines.extend(setup.lines(width, room)),
             Self::Charts(menu) => lines.extend(menu.lines(width, room.min(menu.height()))),
             Self::Signal(question) => {
-                lines.extend(question.lines(scene, width, room.min(question.height())));
+                lines.extend(question.lines(context, width, room.min(question.height())));
             }
         }
         lines.truncate(most);

@@ -113,11 +113,11 @@ mod tests {
 
     #[test]
     fn thresholds_hold_from_their_first_value() {
-        let taste = DisplayOptions::default();
-        assert_eq!(taste.load.tone(Some(9.9)), Tone::Low);
-        assert_eq!(taste.load.tone(Some(10.0)), Tone::Mid);
-        assert_eq!(taste.memory.tone(Some(79.0)), Tone::Mid);
-        assert_eq!(taste.device.tone(Some(85.0)), Tone::High);
-        assert_eq!(taste.device.tone(None), Tone::Faint);
+        let display = DisplayOptions::default();
+        assert_eq!(display.load.tone(Some(9.9)), Tone::Low);
+        assert_eq!(display.load.tone(Some(10.0)), Tone::Mid);
+        assert_eq!(display.memory.tone(Some(79.0)), Tone::Mid);
+        assert_eq!(display.device.tone(Some(85.0)), Tone::High);
+        assert_eq!(display.device.tone(None), Tone::Faint);
     }
 }

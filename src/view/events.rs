@@ -50,23 +50,23 @@ pub enum Action {}
 
 /// Performs an action that all views share.
 pub(crate) fn act(
-    scene: RenderContext<'_>,
+    context: RenderContext<'_>,
     navigation: &mut Navigation,
     command: &CommonAction,
 ) -> ViewEffect {
     let place = &mut navigation.events;
     match command {
-        CommonAction::Move(step) => place.step(scene, *step),
-        CommonAction::Open => return open(scene, navigation),
+        CommonAction::Move(step) => place.step(context, *step),
+        CommonAction::Open => return open(context, navigation),
         CommonAction::Back => {
             let Some(summary) = place.open.take() else { return ViewEffect::Ignored };
             place.at = Some(RowIdentity { summary, part: None });
         }
         CommonAction::Click(Click::Row(row)) => {
-            let is_again = place.position(scene) == *row;
-            place.go(scene, *row);
+            let is_again = place.position(context) == *row;
+            place.go(context, *row);
             if is_again {
-                return open(scene, navigation);
+                return open(context, navigation);
             }
         }
         CommonAction::Click(_)
@@ -89,17 +89,17 @@ pub(crate) fn act_own(
 }
 
 /// Opens the node of the row, or unfolds the row.
-fn open(scene: RenderContext<'_>, navigation: &mut Navigation) -> ViewEffect {
+fn open(context: RenderContext<'_>, navigation: &mut Navigation) -> ViewEffect {
     let place = &mut navigation.events;
-    let rows = place.settle(scene);
-    let Some(row) = rows.list.get(place.position(scene)) else { return ViewEffect::Ignored };
+    let rows = place.settle(context);
+    let Some(row) = rows.list.get(place.position(context)) else { return ViewEffect::Ignored };
     let Some((node, device)) = &row.place else {
         let is_open = place.open.as_ref() == Some(&row.summary);
         place.open = (!is_open).then(|| row.summary.clone());
         place.at = Some(identity(row));
         return ViewEffect::Handled;
     };
-    if scene.view.fleet.node(node).is_none() {
+    if context.view.fleet.node(node).is_none() {
         return ViewEffect::Message(format!("{node} is no longer monitored"));
     }
     navigation.point_at(node.clone(), device.clone().map(RowId::Device));
@@ -118,23 +118,23 @@ impl State {
     }
 
     /// Returns the rows, cached until the snapshot, the log or the unfolded event changes.
-    fn settle(&mut self, scene: RenderContext<'_>) -> Arc<EventRows> {
-        let told = scene.view.device_events();
+    fn settle(&mut self, context: RenderContext<'_>) -> Arc<EventRows> {
+        let told = context.view.device_events();
         if let Some((known, version, open, rows)) = &self.rows
             && Arc::ptr_eq(known, told)
             && (*version, open) == (self.log.version, &self.open)
         {
             return Arc::clone(rows);
         }
-        let rows = Arc::new(EventRows::of(scene.view, told, &self.log, self.open.as_ref()));
+        let rows = Arc::new(EventRows::of(context.view, told, &self.log, self.open.as_ref()));
         let (version, open) = (self.log.version, self.open.clone());
         self.rows = Some((Arc::clone(told), version, open, Arc::clone(&rows)));
         rows
     }
 
     /// Returns the position of the selected row. If it is gone, falls back to its group, then row 0.
-    fn position(&mut self, scene: RenderContext<'_>) -> usize {
-        let rows = self.settle(scene);
+    fn position(&mut self, context: RenderContext<'_>) -> usize {
+        let rows = self.settle(context);
         let Some(wanted) = &self.at else { return 0 };
         let mut all = rows.list.iter();
         let exact = all.position(|row| identity(row) == *wanted);
@@ -143,13 +143,13 @@ impl State {
             .unwrap_or(0)
     }
 
-    fn step(&mut self, scene: RenderContext<'_>, step: Movement) {
-        let (at, rows) = (self.position(scene), self.settle(scene));
-        self.go(scene, step.from(at, rows.list.len(), self.window.rows));
+    fn step(&mut self, context: RenderContext<'_>, step: Movement) {
+        let (at, rows) = (self.position(context), self.settle(context));
+        self.go(context, step.from(at, rows.list.len(), self.window.rows));
     }
 
-    fn go(&mut self, scene: RenderContext<'_>, row: usize) {
-        let rows = self.settle(scene);
+    fn go(&mut self, context: RenderContext<'_>, row: usize) {
+        let rows = self.settle(context);
         // The cursor on the first row stays there when new events arrive above it.
         self.at = rows.list.get(row).filter(|_| row > 0).map(identity);
     }
@@ -157,17 +157,17 @@ impl State {
 
 /// Returns the title line and the visible rows.
 pub(crate) fn lines(
-    scene: RenderContext<'_>,
+    context: RenderContext<'_>,
     navigation: &mut Navigation,
     width: u16,
     height: usize,
 ) -> Vec<Line> {
     let place = &mut navigation.events;
-    let rows = place.settle(scene);
+    let rows = place.settle(context);
     if rows.list.is_empty() {
-        return empty_lines(scene.view, width, height);
+        return empty_lines(context.view, width, height);
     }
-    let at = place.position(scene);
+    let at = place.position(context);
     let has_title = height > 1;
     let room = height.saturating_sub(usize::from(has_title));
     place.window.scroll_to(room, rows.list.len(), Some(at));
@@ -178,14 +178,14 @@ pub(crate) fn lines(
     }
     for row in place.window.range(rows.list.len()) {
         let Some(own) = rows.list.get(row) else { continue };
-        let line = columns.line(scene, own, place.open.as_ref());
+        let line = columns.line(context, own, place.open.as_ref());
         lines.push(line.cut(width).selected(row == at).click(Click::Row(row)));
     }
     lines
 }
 
-fn empty_lines(picture: &FleetView, width: u16, height: usize) -> Vec<Line> {
-    let first = if picture.filter.is_empty() {
+fn empty_lines(fleet_view: &FleetView, width: u16, height: usize) -> Vec<Line> {
+    let first = if fleet_view.filter.is_empty() {
         "no events since gtop started"
     } else {
         "no events on nodes that match the filter"
@@ -248,7 +248,12 @@ impl Columns {
         line.text("WHAT", Tone::Faint)
     }
 
-    fn line(&self, scene: RenderContext<'_>, row: &EventRow, open: Option<&EventSummary>) -> Line {
+    fn line(
+        &self,
+        context: RenderContext<'_>,
+        row: &EventRow,
+        open: Option<&EventSummary>,
+    ) -> Line {
         let (sign, tone) = match row.summary.severity {
             Severity::Error => ("✗", Tone::Bad),
             Severity::Warning => ("!", Tone::Warn),
@@ -258,10 +263,10 @@ impl Columns {
         let mut line =
             if row.is_detail { Line::new().gap(MARK_WIDTH) } else { Line::of(sign, tone).gap(1) };
         if self.time > 0 {
-            line = line.left(&time_text(scene, row.at), self.time, Tone::Plain).gap(1);
+            line = line.left(&time_text(context, row.at), self.time, Tone::Plain).gap(1);
         }
         if self.age > 0 {
-            let age = age(scene.view.now.since(row.at));
+            let age = age(context.view.now.since(row.at));
             line = line.right(&age, self.age, Tone::Faint).gap(1);
         }
         let inset = if row.is_detail { 2 } else { 0 };
@@ -294,12 +299,12 @@ impl Columns {
 }
 
 /// Returns the time of day, or the date if the event is not from today.
-fn time_text(scene: RenderContext<'_>, at: Timestamp) -> String {
+fn time_text(context: RenderContext<'_>, at: Timestamp) -> String {
     let zoned = |at: Timestamp| {
         let moment = jiff::Timestamp::from_microsecond(at.as_micros()).ok()?;
-        Some(moment.to_zoned(scene.zone.clone()))
+        Some(moment.to_zoned(context.zone.clone()))
     };
-    let (Some(moment), Some(now)) = (zoned(at), zoned(scene.view.now)) else {
+    let (Some(moment), Some(now)) = (zoned(at), zoned(context.view.now)) else {
         return String::new();
     };
     let format = if moment.date() == now.date() { "%H:%M:%S" } else { "%b %d" };

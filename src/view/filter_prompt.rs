@@ -102,7 +102,7 @@ impl FilterPrompt {
     }
 
     /// Draws the lines above the prompt: the error below a mark, or the completions.
-    pub(crate) fn lines(&self, scene: RenderContext<'_>, width: u16, most: usize) -> Vec<Line> {
+    pub(crate) fn lines(&self, context: RenderContext<'_>, width: u16, most: usize) -> Vec<Line> {
         if most < 2 {
             return Vec::new();
         }
@@ -118,8 +118,8 @@ impl FilterPrompt {
             });
             flow(shown.collect(), 2, width, 1).pop().unwrap_or_default()
         } else {
-            let picture = scene.view;
-            let found = format!("{} of {} nodes", picture.count(), picture.fleet.nodes.len());
+            let fleet_view = context.view;
+            let found = format!("{} of {} nodes", fleet_view.count(), fleet_view.fleet.nodes.len());
             let keys = "   Enter applies  Esc cancels  Tab completes";
             let examples = "   words, or util<10 mem>50% user=alice node~gpu0 temp>=80 stale";
             Line::of(found, Tone::Strong).text(keys, Tone::Faint).text(examples, Tone::Faint)

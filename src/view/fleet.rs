@@ -172,8 +172,8 @@ impl State {
     }
 
     /// Updates groups, rows and symbols for a fleet view.
-    fn refresh(&mut self, picture: &FleetView) {
-        self.allocations.refresh(picture);
+    fn refresh(&mut self, fleet_view: &FleetView) {
+        self.allocations.refresh(fleet_view);
         let Self { order, grouping, folded_groups, fold_version, .. } = self;
         let options = RowOptions {
             order: *order,
@@ -181,10 +181,10 @@ impl State {
             folded_groups,
             fold_version: *fold_version,
         };
-        self.grouped_rows.refresh(picture, &self.allocations, options);
+        self.grouped_rows.refresh(fleet_view, &self.allocations, options);
         let has_letters = matches!(self.metric, MapMetric::Owner | MapMetric::Job);
         if self.layout == Layout::Map && has_letters {
-            self.owner_counts.refresh(picture, &self.allocations, self.metric);
+            self.owner_counts.refresh(fleet_view, &self.allocations, self.metric);
             self.symbols.refresh(self.owner_counts.names());
         }
     }
@@ -225,14 +225,14 @@ impl State {
 
     fn handle_common(
         &mut self,
-        picture: &FleetView,
+        fleet_view: &FleetView,
         navigation: &mut Navigation,
         command: &CommonAction,
     ) -> ViewEffect {
         match command {
-            CommonAction::Move(step) => self.move_vertically(picture, navigation, *step),
-            CommonAction::Open => return self.open(picture, navigation),
-            CommonAction::Click(click) => return self.on_click(picture, navigation, click),
+            CommonAction::Move(step) => self.move_vertically(fleet_view, navigation, *step),
+            CommonAction::Open => return self.open(fleet_view, navigation),
+            CommonAction::Click(click) => return self.on_click(fleet_view, navigation, click),
             CommonAction::SortMenu => {
                 return ViewEffect::OpenDialog(Dialog::Sort(self.order.menu(&COLUMNS)));
             }
@@ -247,7 +247,7 @@ impl State {
 
     fn handle(
         &mut self,
-        picture: &FleetView,
+        fleet_view: &FleetView,
         navigation: &mut Navigation,
         own: Action,
     ) -> ViewEffect {
@@ -263,13 +263,13 @@ impl State {
                 self.metric = self.metric.cycle(own == Action::NextMetric);
             }
             Action::NextGrouping | Action::PreviousGrouping => {
-                self.group_by(self.grouping.cycle(picture, own == Action::NextGrouping));
+                self.group_by(self.grouping.cycle(fleet_view, own == Action::NextGrouping));
                 if self.layout == Layout::Table {
                     return ViewEffect::Message(format!("grouped by {}", self.grouping.label()));
                 }
             }
             Action::Left | Action::Right if self.layout == Layout::Map && !self.is_on_header => {
-                self.move_horizontally(picture, navigation, own == Action::Right);
+                self.move_horizontally(fleet_view, navigation, own == Action::Right);
             }
             Action::ToggleFold
             | Action::Left
@@ -280,11 +280,11 @@ impl State {
             {
                 return ViewEffect::Message("press g to group nodes first".to_owned());
             }
-            Action::ToggleFold => self.fold(picture, navigation, None),
-            Action::Left => self.fold(picture, navigation, Some(true)),
-            Action::Right => self.fold(picture, navigation, Some(false)),
+            Action::ToggleFold => self.fold(fleet_view, navigation, None),
+            Action::Left => self.fold(fleet_view, navigation, Some(true)),
+            Action::Right => self.fold(fleet_view, navigation, Some(false)),
             Action::FoldAll => {
-                self.select_group_header(picture, navigation);
+                self.select_group_header(fleet_view, navigation);
                 self.folded_groups =
                     self.grouped_rows.groups.iter().map(|group| Arc::clone(&group.key)).collect();
                 self.fold_version += 1;
@@ -297,14 +297,14 @@ impl State {
         ViewEffect::Handled
     }
 
-    fn open(&mut self, picture: &FleetView, navigation: &mut Navigation) -> ViewEffect {
-        match (self.cursor(picture, navigation), self.layout) {
+    fn open(&mut self, fleet_view: &FleetView, navigation: &mut Navigation) -> ViewEffect {
+        match (self.cursor(fleet_view, navigation), self.layout) {
             (Some(Cursor::Header(_)), _) => {
-                self.fold(picture, navigation, None);
+                self.fold(fleet_view, navigation, None);
                 ViewEffect::Handled
             }
             (Some(Cursor::Cell(group, member, cell)), layout) => {
-                let found = self.grouped_rows.member(&picture.fleet, group, member);
+                let found = self.grouped_rows.member(&fleet_view.fleet, group, member);
                 let Some((member, node)) = found else { return ViewEffect::SwitchView(View::Node) };
                 let device = device_detail::position(node, member, cell)
                     .and_then(|position| node.devices.get(position))
@@ -324,7 +324,7 @@ impl State {
 
     fn on_click(
         &mut self,
-        picture: &FleetView,
+        fleet_view: &FleetView,
         navigation: &mut Navigation,
         click: &Click,
     ) -> ViewEffect {
@@ -340,7 +340,7 @@ impl State {
                 band.map(|band| {
                     heat_map::cursor_on(
                         &self.grouped_rows,
-                        &picture.fleet,
+                        &fleet_view.fleet,
                         band,
                         self.grid,
                         preferred_column,
@@ -352,15 +352,15 @@ impl State {
             }
         };
         let Some(to) = to else { return ViewEffect::Handled };
-        let before = self.cursor(picture, navigation);
+        let before = self.cursor(fleet_view, navigation);
         let is_again = match (before, to, self.layout) {
             (Some(Cursor::Cell(group, member, _)), Cursor::Cell(to, other, _), Layout::Table) => {
                 (group, member) == (to, other)
             }
             (before, to, _) => before == Some(to),
         };
-        self.set_cursor(picture, navigation, to);
-        if is_again { self.open(picture, navigation) } else { ViewEffect::Handled }
+        self.set_cursor(fleet_view, navigation, to);
+        if is_again { self.open(fleet_view, navigation) } else { ViewEffect::Handled }
     }
 }
 
@@ -371,12 +371,12 @@ pub(crate) fn lines(
     width: u16,
     height: usize,
 ) -> Vec<Line> {
-    let picture = context.view;
-    let Some(node) = navigation.node(picture).cloned() else {
-        return vec![nothing(picture).cut(width)];
+    let fleet_view = context.view;
+    let Some(node) = navigation.node(fleet_view).cloned() else {
+        return vec![nothing(fleet_view).cut(width)];
     };
     let mut state = std::mem::take(&mut navigation.fleet);
-    state.refresh(picture);
+    state.refresh(fleet_view);
     let mut lines = state.lines(context, navigation, &node, (width, height));
     navigation.fleet = state;
     lines.truncate(height);
@@ -391,15 +391,15 @@ impl State {
         node: &crate::fleet::Node,
         (width, height): (u16, usize),
     ) -> Vec<Line> {
-        let picture = context.view;
+        let fleet_view = context.view;
         let most = if height < 10 { 0 } else { (height / 6).min(MAX_PROBLEM_LINES) };
-        let troubles = problem_lines::lines(picture, width, most);
-        let cursor = self.cursor(picture, navigation);
+        let troubles = problem_lines::lines(fleet_view, width, most);
+        let cursor = self.cursor(fleet_view, navigation);
         let is_large = width >= MIN_SPLIT_SIZE.0 && height >= MIN_SPLIT_SIZE.1;
         let rows = self.grouped_rows.rows.len();
-        let panel = 1 + PANEL_HEIGHT + usize::from(picture.extents.devices.min(8));
+        let panel = 1 + PANEL_HEIGHT + usize::from(fleet_view.extents.devices.min(8));
         let is_split = match self.layout {
-            Layout::Table => is_large || list_share(picture, rows, height) > rows,
+            Layout::Table => is_large || list_share(fleet_view, rows, height) > rows,
             Layout::Map => {
                 let below = height.saturating_sub(panel + troubles.len() + 2);
                 heat_map::height(context, self, (width, height)) <= below
@@ -412,7 +412,7 @@ impl State {
         };
         let room = height.saturating_sub(details + troubles.len());
         let list = match self.layout {
-            Layout::Table if is_split => list_share(picture, rows, room),
+            Layout::Table if is_split => list_share(fleet_view, rows, room),
             Layout::Map if is_split => heat_map::height(context, self, (width, height)),
             Layout::Table | Layout::Map => room,
         };
@@ -468,8 +468,8 @@ impl State {
     }
 }
 
-fn nothing(picture: &FleetView) -> Line {
-    if picture.fleet.nodes.is_empty() {
+fn nothing(fleet_view: &FleetView) -> Line {
+    if fleet_view.fleet.nodes.is_empty() {
         return Line::of("no nodes to watch", Tone::Faint);
     }
     Line::of("no node matches the filter", Tone::Warn).text("  → Esc clears it", Tone::Faint)
@@ -477,8 +477,8 @@ fn nothing(picture: &FleetView) -> Line {
 
 /// Returns the number of list lines above a panel: all rows if the largest panel fits below, a third of the
 /// screen at least.
-fn list_share(picture: &FleetView, rows: usize, room: usize) -> usize {
+fn list_share(fleet_view: &FleetView, rows: usize, room: usize) -> usize {
     let all = rows + 1;
-    let panel = PANEL_HEIGHT + usize::from(picture.extents.devices.min(8));
+    let panel = PANEL_HEIGHT + usize::from(fleet_view.extents.devices.min(8));
     all.min(room.saturating_sub(panel).max(room / 3))
 }

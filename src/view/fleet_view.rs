@@ -125,8 +125,8 @@ impl FleetView {
         let is_same = *self.selection == *only;
         let only = if is_same { Arc::clone(&self.selection) } else { Arc::new(only.clone()) };
         let fleet = self.select(&whole, &only, is_same);
-        let picture = Self::of(fleet, now, filter);
-        Self { selection: only, whole, ..picture }
+        let fleet_view = Self::of(fleet, now, filter);
+        Self { selection: only, whole, ..fleet_view }
     }
 
     /// Removes the devices that are not selected.
@@ -339,10 +339,10 @@ mod tests {
         let fleet = Fleet::new(vec![Arc::new(node)].into());
         let only = DisplaySelection { devices: Some([0, 2].into()), ..DisplaySelection::default() };
         let now = Timestamp::default();
-        let picture = FleetView::selected(fleet.clone(), now, &only);
-        assert_eq!((picture.extents.devices, picture.fleet.nodes[0].devices.len()), (2, 2));
-        let next = picture.updated(fleet.clone(), now, Filter::default(), &only);
-        assert!(Arc::ptr_eq(&picture.fleet.nodes, &next.fleet.nodes));
+        let fleet_view = FleetView::selected(fleet.clone(), now, &only);
+        assert_eq!((fleet_view.extents.devices, fleet_view.fleet.nodes[0].devices.len()), (2, 2));
+        let next = fleet_view.updated(fleet.clone(), now, Filter::default(), &only);
+        assert!(Arc::ptr_eq(&fleet_view.fleet.nodes, &next.fleet.nodes));
         let all = next.refiltered(now, Filter::default(), &DisplaySelection::default());
         assert!(Arc::ptr_eq(&all.fleet.nodes, &fleet.nodes));
     }
@@ -366,16 +366,16 @@ mod tests {
             ]
             .into(),
         );
-        let picture = FleetView::new(fleet, Timestamp::default());
+        let fleet_view = FleetView::new(fleet, Timestamp::default());
         let told = |trouble: &FleetProblem| format!("{} {}", trouble.nodes, trouble.sentence);
         assert_eq!(
-            picture.problems.iter().map(told).collect::<Vec<_>>(),
+            fleet_view.problems.iter().map(told).collect::<Vec<_>>(),
             [
                 "gpu[02-03,05] authentication refused: offers hostbased",
                 "gpu04 authentication refused: offers gssapi",
                 "gpu01 silent",
             ]
         );
-        assert_eq!(picture.problems[0].remedy, refused.remedy());
+        assert_eq!(fleet_view.problems[0].remedy, refused.remedy());
     }
 }

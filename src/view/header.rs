@@ -16,41 +16,41 @@ use crate::view::{RenderContext, ScreenState};
 
 /// Returns the header: at most `most` lines, and at most three.
 pub(crate) fn lines(
-    scene: RenderContext<'_>,
+    context: RenderContext<'_>,
     (view, order): (View, Option<SortOrder>),
     setting: &ScreenState<'_>,
     width: u16,
     most: usize,
 ) -> Vec<Line> {
-    let picture = scene.view;
-    let mut lines = vec![title(scene, setting.title, Some(setting.interval), width)];
+    let fleet_view = context.view;
+    let mut lines = vec![title(context, setting.title, Some(setting.interval), width)];
     if most > 1 {
-        lines.push(sums(scene, width));
+        lines.push(sums(context, width));
     }
     if most > 2 {
-        lines.push(tabs(picture, (view, order), setting, width));
+        lines.push(tabs(fleet_view, (view, order), setting, width));
     }
     lines.truncate(most);
     lines
 }
 
 /// Returns the header of the printed report, with totals if there are several nodes.
-pub(crate) fn printed(scene: RenderContext<'_>, words: &str, width: u16) -> Vec<Line> {
-    let only = scene.view.selection.told().map(|only| format!("{words}  {only}"));
-    let mut lines = vec![title(scene, only.as_deref().unwrap_or(words), None, width)];
-    if scene.view.count() > 1 {
-        lines.push(sums(scene, width));
+pub(crate) fn printed(context: RenderContext<'_>, words: &str, width: u16) -> Vec<Line> {
+    let only = context.view.selection.told().map(|only| format!("{words}  {only}"));
+    let mut lines = vec![title(context, only.as_deref().unwrap_or(words), None, width)];
+    if context.view.count() > 1 {
+        lines.push(sums(context, width));
     }
     lines
 }
 
-fn title(scene: RenderContext<'_>, words: &str, every: Option<Duration>, width: u16) -> Line {
-    let picture = scene.view;
-    let clock = Line::of(clock(scene), Tone::Plain);
+fn title(context: RenderContext<'_>, words: &str, every: Option<Duration>, width: u16) -> Line {
+    let fleet_view = context.view;
+    let clock = Line::of(clock(context), Tone::Plain);
     let own = Line::of("gtop", Tone::Accent).gap(2).text(words, Tone::Strong);
     // On narrow screens the age of the job list is dropped first, then the title is cut, then words; the
     // clock goes last.
-    let nodes = |is_short| nodes(picture, is_short).gap(if is_short { 2 } else { 3 });
+    let nodes = |is_short| nodes(fleet_view, is_short).gap(if is_short { 2 } else { 3 });
     let mut right = clock;
     if let Some(every) = every.filter(|_| width >= 100) {
         right = Line::of(format!("every {}  ", interval(every)), Tone::Faint).then(right);
@@ -62,21 +62,21 @@ fn title(scene: RenderContext<'_>, words: &str, every: Option<Duration>, width: 
     let mut lines = forms.into_iter().map(|(is_short, title)| (nodes(is_short), title));
     let fitting = lines.find(fits).map(|(nodes, _)| nodes);
     let right = fitting.unwrap_or_default().then(right);
-    let age = picture.fleet.jobs.as_ref().and_then(|list| list_age(list, picture.now));
+    let age = fleet_view.fleet.jobs.as_ref().and_then(|list| list_age(list, fleet_view.now));
     let aged = age.map(|age| own.clone().gap(2).text(age, Tone::Faint));
     let fits = |line: &Line| line.width().saturating_add(right.width()) < width;
     aged.filter(fits).unwrap_or(own).against(right, width)
 }
 
-fn clock(scene: RenderContext<'_>) -> String {
-    jiff::Timestamp::from_microsecond(scene.view.now.as_micros()).map_or_else(
+fn clock(context: RenderContext<'_>) -> String {
+    jiff::Timestamp::from_microsecond(context.view.now.as_micros()).map_or_else(
         |_| String::new(),
-        |moment| moment.to_zoned(scene.zone.clone()).strftime("%H:%M:%S").to_string(),
+        |moment| moment.to_zoned(context.zone.clone()).strftime("%H:%M:%S").to_string(),
     )
 }
 
-fn nodes(picture: &FleetView, is_short: bool) -> Line {
-    let totals = &picture.totals;
+fn nodes(fleet_view: &FleetView, is_short: bool) -> Line {
+    let totals = &fleet_view.totals;
     let digits = totals.nodes.to_string().len();
     let tone = if totals.fresh == totals.nodes { Tone::Plain } else { Tone::Strong };
     let word = if totals.nodes == 1 { "node" } else { "nodes" };
@@ -101,12 +101,12 @@ fn nodes(picture: &FleetView, is_short: bool) -> Line {
     line
 }
 
-fn sums(scene: RenderContext<'_>, width: u16) -> Line {
-    let units = Units::of(scene.options);
-    let totals = &scene.view.totals;
+fn sums(context: RenderContext<'_>, width: u16) -> Line {
+    let units = Units::of(context.options);
+    let totals = &context.view.totals;
     if totals.devices == totals.stale_devices {
         // Zeros would suggest that there are devices and that they are idle.
-        let any = |is_it: fn(&Node) -> bool| scene.view.nodes().any(|node| is_it(node));
+        let any = |is_it: fn(&Node) -> bool| context.view.nodes().any(|node| is_it(node));
         let words = if totals.fresh == 0 {
             "no fresh samples"
         } else if totals.devices > 0 {
@@ -125,7 +125,7 @@ fn sums(scene: RenderContext<'_>, width: u16) -> Line {
         .right(&percent(util), 3, Tone::Strong)
         .text(if util.is_some() { "%" } else { " " }, Tone::Faint);
     if width >= 130 {
-        utilization = utilization.gap(1).bar(util, 12, scene.options.load.tone(util));
+        utilization = utilization.gap(1).bar(util, 12, context.options.load.tone(util));
     }
     let mut groups = vec![
         utilization,
@@ -194,16 +194,16 @@ pub(crate) fn power(drawn: Option<Watts>, limit: Option<Watts>) -> String {
 }
 
 fn tabs(
-    picture: &FleetView,
+    fleet_view: &FleetView,
     (view, order): (View, Option<SortOrder>),
     setting: &ScreenState<'_>,
     width: u16,
 ) -> Line {
-    let state = state(picture, setting);
+    let state = state(fleet_view, setting);
     // Narrow tabs show digits instead of names, except for the current view.
     let full = tab_line(view, true);
     let room = width.saturating_sub(full.width().saturating_add(state.width()));
-    let is_unfiltered = picture.filter.is_empty() && setting.search.is_none();
+    let is_unfiltered = fleet_view.filter.is_empty() && setting.search.is_none();
     // "filter: none" is dropped first.
     let all = [is_unfiltered, false].map(|is_told| usual(is_told, order));
     if let Some(usual) = all.into_iter().find(|line| line.width() + 2 < room) {
@@ -242,18 +242,18 @@ fn tab_line(view: View, is_full: bool) -> Line {
 
 /// The exceptions: an outdated job list, hidden devices and processes, focus, pause, and a message, which is
 /// cut first.
-fn state(picture: &FleetView, setting: &ScreenState<'_>) -> Line {
-    let problem = picture.fleet.jobs.as_ref().and_then(|list| list_error(list));
-    let is_filtered = !picture.filter.is_empty() && setting.search.is_none();
+fn state(fleet_view: &FleetView, setting: &ScreenState<'_>) -> Line {
+    let problem = fleet_view.fleet.jobs.as_ref().and_then(|list| list_error(list));
+    let is_filtered = !fleet_view.filter.is_empty() && setting.search.is_none();
     let filter = is_filtered.then(|| {
-        let shown = format!("{} of {}", picture.count(), picture.fleet.nodes.len());
-        Line::of(format!("/{}  ", picture.filter.text()), Tone::Accent).text(shown, Tone::Faint)
+        let shown = format!("{} of {}", fleet_view.count(), fleet_view.fleet.nodes.len());
+        Line::of(format!("/{}  ", fleet_view.filter.text()), Tone::Accent).text(shown, Tone::Faint)
     });
     let focus = setting.focus.map(|node| format!("FOCUS {}", node.as_str()));
     let frozen = setting.frozen.map(|span| format!("FROZEN {}", age(span)));
     let all = [
         problem.map(|words| Line::of(words, Tone::Bad)),
-        picture.selection.told().map(|words| Line::of(words, Tone::Accent)),
+        fleet_view.selection.told().map(|words| Line::of(words, Tone::Accent)),
         filter,
         focus.map(|words| Line::of(words, Tone::Accent)),
         frozen.map(|words| Line::of(words, Tone::Warn)),
@@ -279,9 +279,9 @@ mod tests {
         let node = Node::new(NodeName::new("gpu01").unwrap(), Duration::ZERO);
         let fleet = Fleet::new(vec![Arc::new(node)].into());
         let filter = Filter::new(filter).unwrap();
-        let picture = FleetView::filtered(fleet, Timestamp::default(), filter);
-        let (taste, zone) = (DisplayOptions::default(), TimeZone::UTC);
-        let scene = RenderContext { view: &picture, options: &taste, zone: &zone };
+        let fleet_view = FleetView::filtered(fleet, Timestamp::default(), filter);
+        let (display, zone) = (DisplayOptions::default(), TimeZone::UTC);
+        let context = RenderContext { view: &fleet_view, options: &display, zone: &zone };
         let setting = ScreenState {
             title: "a title of some length",
             interval: Duration::from_secs(1),
@@ -297,7 +297,7 @@ mod tests {
             assert!(line.width() <= width, "{line:?}");
             line.words()
         };
-        lines(scene, (View::Fleet, order), &setting, width, 3)
+        lines(context, (View::Fleet, order), &setting, width, 3)
             .iter()
             .map(|line| words(line).trim_end().to_owned())
             .collect()

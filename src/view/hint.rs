@@ -8,7 +8,7 @@ use crate::view::{fleet, job};
 /// Returns the label of an action in the current view, `usual` by default; `None` if the action has no effect
 /// there.
 pub fn hint<'a>(
-    picture: &FleetView,
+    fleet_view: &FleetView,
     navigation: &Navigation,
     deed: &ViewAction,
     usual: &'a str,
@@ -16,7 +16,7 @@ pub fn hint<'a>(
     let is_in_rows = match navigation.view {
         View::Job => navigation.job_state.is_in_table(),
         View::Node => {
-            navigation.node(picture).is_some_and(|node| navigation.cursor(node).is_some())
+            navigation.node(fleet_view).is_some_and(|node| navigation.cursor(node).is_some())
         }
         View::Fleet | View::Processes | View::Users | View::Events => false,
     };
@@ -27,7 +27,7 @@ pub fn hint<'a>(
         }
         // In the fleet view, Esc has only a filter to clear.
         (ViewAction::Common(CommonAction::Back), View::Fleet) => {
-            (!picture.filter.is_empty()).then_some(usual)
+            (!fleet_view.filter.is_empty()).then_some(usual)
         }
         (ViewAction::Common(CommonAction::Open), View::Job) => {
             Some(if is_in_rows { "node" } else { "rows" })
@@ -58,7 +58,7 @@ mod tests {
     use crate::time::Timestamp;
     use crate::view::Filter;
 
-    fn picture(filter: &str) -> FleetView {
+    fn fleet_view(filter: &str) -> FleetView {
         let node = Node::new(NodeName::new("gpu01").unwrap(), std::time::Duration::ZERO);
         let fleet = Fleet::new(vec![Arc::new(node)].into());
         FleetView::filtered(fleet, Timestamp::default(), Filter::new(filter).unwrap())
@@ -69,7 +69,7 @@ mod tests {
         let word = |view, filter: &str, deed: ViewAction| {
             let mut navigation = Navigation::default();
             navigation.view.clone_from(&view);
-            hint(&picture(filter), &navigation, &deed, "usual")
+            hint(&fleet_view(filter), &navigation, &deed, "usual")
         };
         for (view, filter, deed, expected) in [
             (View::Fleet, "", ViewAction::Common(CommonAction::Back), None),

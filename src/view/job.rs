@@ -61,20 +61,20 @@ pub enum Action {
 
 /// Performs an action that all views share.
 pub(crate) fn act(
-    scene: RenderContext<'_>,
+    context: RenderContext<'_>,
     navigation: &mut Navigation,
     command: &CommonAction,
 ) -> ViewEffect {
     match command {
-        CommonAction::Move(step) => turn(scene, navigation, *step),
+        CommonAction::Move(step) => turn(context, navigation, *step),
         CommonAction::Open if navigation.job_state.is_in_table => {
             return ViewEffect::SwitchView(View::Node);
         }
         CommonAction::Open => navigation.job_state.is_in_table = true,
         CommonAction::Back if std::mem::take(&mut navigation.job_state.is_in_table) => {}
         CommonAction::Click(Click::Row(place)) => {
-            let Some(summary) = refresh(scene, navigation) else { return ViewEffect::Handled };
-            let is_again = selected_row(&summary, navigation, scene) == *place;
+            let Some(summary) = refresh(context, navigation) else { return ViewEffect::Handled };
+            let is_again = selected_row(&summary, navigation, context) == *place;
             select(&summary, navigation, *place);
             if is_again {
                 return ViewEffect::SwitchView(View::Node);
@@ -93,15 +93,15 @@ pub(crate) fn act(
 
 /// Performs an action that only the job view has.
 pub(crate) fn act_own(
-    scene: RenderContext<'_>,
+    context: RenderContext<'_>,
     navigation: &mut Navigation,
     action: Action,
 ) -> ViewEffect {
     match action {
-        Action::PreviousJob => turn(scene, navigation, Movement::Up),
-        Action::NextJob => turn(scene, navigation, Movement::Down),
-        Action::PreviousNode => step_node(scene, navigation, Movement::Up),
-        Action::NextNode => step_node(scene, navigation, Movement::Down),
+        Action::PreviousJob => turn(context, navigation, Movement::Up),
+        Action::NextJob => turn(context, navigation, Movement::Down),
+        Action::PreviousNode => step_node(context, navigation, Movement::Up),
+        Action::NextNode => step_node(context, navigation, Movement::Down),
         Action::ToggleProcesses => navigation.shows_processes = !navigation.shows_processes,
         Action::NextMetric => navigation.job_state.metric = navigation.job_state.metric.next(),
     }
@@ -109,18 +109,18 @@ pub(crate) fn act_own(
 }
 
 /// Selects another node if the cursor is in the table, another job otherwise.
-fn turn(scene: RenderContext<'_>, navigation: &mut Navigation, step: Movement) {
+fn turn(context: RenderContext<'_>, navigation: &mut Navigation, step: Movement) {
     if navigation.job_state.is_in_table {
-        step_node(scene, navigation, step);
+        step_node(context, navigation, step);
     } else {
-        navigation.step_job(scene.view, step);
+        navigation.step_job(context.view, step);
     }
 }
 
-fn step_node(scene: RenderContext<'_>, navigation: &mut Navigation, step: Movement) {
-    let Some(summary) = refresh(scene, navigation) else { return };
+fn step_node(context: RenderContext<'_>, navigation: &mut Navigation, step: Movement) {
+    let Some(summary) = refresh(context, navigation) else { return };
     let page = navigation.job_state.viewport.rows;
-    let to = step.from(selected_row(&summary, navigation, scene), summary.rows.len(), page);
+    let to = step.from(selected_row(&summary, navigation, context), summary.rows.len(), page);
     select(&summary, navigation, to);
 }
 
@@ -131,21 +131,25 @@ fn select(summary: &JobSummary, navigation: &mut Navigation, place: usize) {
 }
 
 /// Returns the row of the selected node, 0 if the job does not run on that node.
-fn selected_row(summary: &JobSummary, navigation: &Navigation, scene: RenderContext<'_>) -> usize {
-    let Some(node) = navigation.node(scene.view) else { return 0 };
+fn selected_row(
+    summary: &JobSummary,
+    navigation: &Navigation,
+    context: RenderContext<'_>,
+) -> usize {
+    let Some(node) = navigation.node(context.view) else { return 0 };
     summary.rows.iter().position(|row| row.name == node.name).unwrap_or(0)
 }
 
 /// Returns the summary of the selected job, computed once per `JobIndex`.
-fn refresh(scene: RenderContext<'_>, navigation: &mut Navigation) -> Option<Arc<JobSummary>> {
-    let picture = scene.view;
-    navigation.refresh_job(picture);
-    let id: JobId = match navigation.job(picture)? {
+fn refresh(context: RenderContext<'_>, navigation: &mut Navigation) -> Option<Arc<JobSummary>> {
+    let fleet_view = context.view;
+    navigation.refresh_job(fleet_view);
+    let id: JobId = match navigation.job(fleet_view)? {
         JobSelection::Listed { job, .. } => job.id.clone(),
         JobSelection::Hidden(_) | JobSelection::Ended(_) => return None,
     };
-    let index = picture.job_index();
-    let units = Units::of(scene.options);
+    let index = fleet_view.job_index();
+    let units = Units::of(context.options);
     let place = &mut navigation.job_state;
     if let Some((known, summary)) = &place.summary
         && Arc::ptr_eq(known, index)
@@ -154,32 +158,32 @@ fn refresh(scene: RenderContext<'_>, navigation: &mut Navigation) -> Option<Arc<
     {
         return Some(Arc::clone(summary));
     }
-    let summary = Arc::new(JobSummary::build(picture, index.entry(&id)?, units));
-    place.series.update(&picture.fleet, &summary, picture.now);
+    let summary = Arc::new(JobSummary::build(fleet_view, index.entry(&id)?, units));
+    place.series.update(&fleet_view.fleet, &summary, fleet_view.now);
     place.summary = Some((Arc::clone(index), Arc::clone(&summary)));
     Some(summary)
 }
 
 /// Draws the header and the node table; pending jobs and the node panel follow if there is room.
 pub(crate) fn lines(
-    scene: RenderContext<'_>,
+    context: RenderContext<'_>,
     navigation: &mut Navigation,
     width: u16,
     height: usize,
 ) -> Vec<Line> {
-    let picture = scene.view;
-    let Some(summary) = refresh(scene, navigation) else {
-        return lines_without_job(scene, navigation, width, height);
+    let fleet_view = context.view;
+    let Some(summary) = refresh(context, navigation) else {
+        return lines_without_job(context, navigation, width, height);
     };
-    let count = picture.job_index().shown().count();
-    let place = match navigation.job(picture) {
+    let count = fleet_view.job_index().shown().count();
+    let place = match navigation.job(fleet_view) {
         Some(JobSelection::Listed { place, .. }) => place,
         Some(JobSelection::Hidden(_) | JobSelection::Ended(_)) | None => 0,
     };
     let position = header::Position { place, count };
     let series = &navigation.job_state.series;
     let size = (width, height);
-    let mut lines = header::lines(picture, scene.options, &summary, series, position, size);
+    let mut lines = header::lines(fleet_view, context.options, &summary, series, position, size);
     if height >= 24 {
         lines.push(Line::new());
     }
@@ -187,28 +191,33 @@ pub(crate) fn lines(
         lines.push(table::caption(navigation.job_state.metric, summary.units, width));
     }
     let room = height.saturating_sub(lines.len());
-    let heights = Heights::of(&summary, pending_count(scene), room);
-    let place = selected_row(&summary, navigation, scene);
-    let context = table::TableContext {
-        picture,
-        taste: scene.options,
+    let heights = Heights::of(&summary, pending_count(context), room);
+    let place = selected_row(&summary, navigation, context);
+    let table_context = table::TableContext {
+        fleet_view,
+        display: context.options,
         summary: &summary,
         metric: navigation.job_state.metric,
         selected: place,
         has_cursor: navigation.job_state.is_in_table,
     };
-    lines.extend(table::lines(context, &mut navigation.job_state.viewport, width, heights.table));
+    lines.extend(table::lines(
+        table_context,
+        &mut navigation.job_state.viewport,
+        width,
+        heights.table,
+    ));
     if heights.panel > 0
-        && let Some(node) = navigation.node(picture).cloned()
+        && let Some(node) = navigation.node(fleet_view).cloned()
     {
         lines.push(Line::new().rule(width));
-        lines.extend(node::panel::lines(scene, &node, navigation, width, heights.panel));
+        lines.extend(node::panel::lines(context, &node, navigation, width, heights.panel));
     }
     if heights.pending > 0
-        && let Some(list) = &picture.fleet.jobs
+        && let Some(list) = &fleet_view.fleet.jobs
     {
         lines.resize(height.saturating_sub(heights.pending), Line::new());
-        lines.extend(pending::lines(picture, list, scene.zone, width, heights.pending));
+        lines.extend(pending::lines(fleet_view, list, context.zone, width, heights.pending));
     }
     lines.truncate(height);
     lines
@@ -240,30 +249,30 @@ impl Heights {
     }
 }
 
-fn pending_count(scene: RenderContext<'_>) -> usize {
-    scene.view.fleet.jobs.as_ref().map_or(0, |list| list.waiting().count())
+fn pending_count(context: RenderContext<'_>) -> usize {
+    context.view.fleet.jobs.as_ref().map_or(0, |list| list.waiting().count())
 }
 
 /// Draws the view when no job is selected.
 fn lines_without_job(
-    scene: RenderContext<'_>,
+    context: RenderContext<'_>,
     navigation: &Navigation,
     width: u16,
     height: usize,
 ) -> Vec<Line> {
-    let picture = scene.view;
-    let list = picture.fleet.jobs.as_deref();
-    let mut lines = match navigation.job(picture) {
+    let fleet_view = context.view;
+    let list = fleet_view.fleet.jobs.as_deref();
+    let mut lines = match navigation.job(fleet_view) {
         Some(JobSelection::Ended(job)) => {
             let outcome = list.map(|list| list.outcome(&job.id)).unwrap_or_default();
             header::ended_lines(job, outcome, width)
         }
         Some(JobSelection::Hidden(job)) => header::hidden_lines(job, width),
-        Some(JobSelection::Listed { .. }) | None if !picture.job_index().entries.is_empty() => {
+        Some(JobSelection::Listed { .. }) | None if !fleet_view.job_index().entries.is_empty() => {
             vec![Line::of("no node of any job matches the filter", Tone::Warn).cut(width)]
         }
         Some(JobSelection::Listed { .. }) | None => match list {
-            Some(list) => return lines_without_running_jobs(scene, list, width, height),
+            Some(list) => return lines_without_running_jobs(context, list, width, height),
             None => {
                 NO_JOBS_TEXT.iter().map(|line| Line::of(*line, Tone::Faint).cut(width)).collect()
             }
@@ -272,7 +281,7 @@ fn lines_without_job(
     if let Some(list) = list {
         lines.push(Line::new());
         let room = height.saturating_sub(lines.len());
-        lines.extend(pending::lines(picture, list, scene.zone, width, room));
+        lines.extend(pending::lines(fleet_view, list, context.zone, width, room));
     }
     lines
 }
@@ -285,10 +294,10 @@ const NO_JOBS_TEXT: [&str; 2] = [
 
 /// Draws the view while no job runs: why, what to do about it, and the pending jobs.
 pub(crate) fn lines_without_running_jobs(
-    scene: RenderContext<'_>,
+    context: RenderContext<'_>,
     list: &JobList,
     width: u16,
     height: usize,
 ) -> Vec<Line> {
-    pending::lines_without_running_jobs(scene.view, list, scene.zone, width, height)
+    pending::lines_without_running_jobs(context.view, list, context.zone, width, height)
 }

@@ -207,52 +207,53 @@ impl Default for Navigation {
 impl Navigation {
     /// Returns the selected node, or the first shown node if it is gone. If a filter hides the selected node,
     /// the fleet view selects the first match, but the other views keep showing the selected one.
-    pub fn node<'a>(&self, picture: &'a FleetView) -> Option<&'a Arc<Node>> {
-        let selected = self.selected.as_ref().and_then(|name| picture.fleet.node(name));
-        let is_meant =
-            |node: &&Arc<Node>| self.view != View::Fleet || picture.position(&node.name).is_some();
-        selected.filter(is_meant).or_else(|| picture.node_at(0))
+    pub fn node<'a>(&self, fleet_view: &'a FleetView) -> Option<&'a Arc<Node>> {
+        let selected = self.selected.as_ref().and_then(|name| fleet_view.fleet.node(name));
+        let is_meant = |node: &&Arc<Node>| {
+            self.view != View::Fleet || fleet_view.position(&node.name).is_some()
+        };
+        selected.filter(is_meant).or_else(|| fleet_view.node_at(0))
     }
 
     /// Switches to a view. A node marked in the fleet view becomes the selected node; the job view opens with
     /// a job of that node.
-    pub fn go(&mut self, picture: &FleetView, view: View) {
+    pub fn go(&mut self, fleet_view: &FleetView, view: View) {
         if self.selected.is_some()
-            && let Some(name) = self.node(picture).map(|node| node.name.clone())
+            && let Some(name) = self.node(fleet_view).map(|node| node.name.clone())
         {
             self.select(name);
         }
         if view == View::Job && self.view != View::Job {
-            self.follow_job(picture);
+            self.follow_job(fleet_view);
         }
         (self.origin, self.view) = (View::Fleet, view);
     }
 
     /// Opens a view; [`Self::back`] returns from it to the current one.
-    pub fn open(&mut self, picture: &FleetView, view: View) {
+    pub fn open(&mut self, fleet_view: &FleetView, view: View) {
         let origin = self.view;
-        self.go(picture, view);
+        self.go(fleet_view, view);
         self.origin = origin;
     }
 
     /// Returns to the view from which this one was opened, or to the fleet. The selected job stays, whichever
     /// nodes were opened since.
-    pub fn back(&mut self, picture: &FleetView) {
+    pub fn back(&mut self, fleet_view: &FleetView) {
         let job = self.job.clone();
-        self.go(picture, self.origin);
+        self.go(fleet_view, self.origin);
         self.job = job;
     }
 
     /// Selects a job of the selected node, unless the selected job is one already.
-    fn follow_job(&mut self, picture: &FleetView) {
+    fn follow_job(&mut self, fleet_view: &FleetView) {
         let Some(name) = &self.selected else { return };
         let is_its = |job: &Job| job.allocations.iter().any(|one| one.node == *name);
-        if let Some(JobSelection::Listed { job, .. }) = self.job(picture)
+        if let Some(JobSelection::Listed { job, .. }) = self.job(fleet_view)
             && is_its(job)
         {
             return;
         }
-        let mut shown = picture.job_index().shown().map(|entry| &entry.job);
+        let mut shown = fleet_view.job_index().shown().map(|entry| &entry.job);
         if let Some(job) = shown.find(|job| is_its(job)) {
             self.job = Some(job.clone());
         }
@@ -299,17 +300,17 @@ impl Navigation {
     }
 
     /// Moves the selection in the node list.
-    pub fn step_node(&mut self, picture: &FleetView, step: Movement) {
-        let here = self.node(picture).and_then(|node| picture.position(&node.name));
-        let to = here.map_or(0, |here| step.from(here, picture.count(), self.list.rows));
-        if let Some(node) = picture.node_at(to) {
+    pub fn step_node(&mut self, fleet_view: &FleetView, step: Movement) {
+        let here = self.node(fleet_view).and_then(|node| fleet_view.position(&node.name));
+        let to = here.map_or(0, |here| step.from(here, fleet_view.count(), self.list.rows));
+        if let Some(node) = fleet_view.node_at(to) {
             self.select(node.name.clone());
         }
     }
 
     /// Returns the selected job, or the first one if none was selected yet.
-    pub fn job<'a>(&'a self, picture: &'a FleetView) -> Option<JobSelection<'a>> {
-        let roll = picture.job_index();
+    pub fn job<'a>(&'a self, fleet_view: &'a FleetView) -> Option<JobSelection<'a>> {
+        let roll = fleet_view.job_index();
         let mut shown = roll.shown().map(|entry| &entry.job).enumerate();
         let Some(known) = &self.job else {
             return shown.next().map(|(place, job)| JobSelection::Listed { job, place });
@@ -324,11 +325,11 @@ impl Navigation {
     }
 
     /// Remembers the state of the selected job, and selects one of its nodes if none of them is selected.
-    pub fn refresh_job(&mut self, picture: &FleetView) {
-        let Some(JobSelection::Listed { job, .. }) = self.job(picture) else { return };
+    pub fn refresh_job(&mut self, fleet_view: &FleetView) {
+        let Some(JobSelection::Listed { job, .. }) = self.job(fleet_view) else { return };
         let job = job.clone();
         let is_its = |name: &NodeName| job.allocations.iter().any(|one| one.node == *name);
-        let known = |name: &&NodeName| picture.fleet.node(name).is_some();
+        let known = |name: &&NodeName| fleet_view.fleet.node(name).is_some();
         if !self.selected.as_ref().is_some_and(|name| is_its(name) && known(&name)) {
             let first = job.allocations.iter().map(|one| &one.node).find(known);
             if let Some(name) = first.cloned() {
@@ -339,9 +340,9 @@ impl Navigation {
     }
 
     /// Moves the selection among the jobs that have nodes.
-    pub fn step_job(&mut self, picture: &FleetView, step: Movement) {
-        let jobs: Vec<&Job> = picture.job_index().shown().map(|entry| &entry.job).collect();
-        let place = match self.job(picture) {
+    pub fn step_job(&mut self, fleet_view: &FleetView, step: Movement) {
+        let jobs: Vec<&Job> = fleet_view.job_index().shown().map(|entry| &entry.job).collect();
+        let place = match self.job(fleet_view) {
             Some(JobSelection::Listed { place, .. }) => step.from(place, jobs.len(), 10),
             Some(JobSelection::Hidden(_) | JobSelection::Ended(_)) | None => 0,
         };
@@ -351,12 +352,12 @@ impl Navigation {
             self.job = Some((*job).clone());
             self.selected = None;
         }
-        self.refresh_job(picture);
+        self.refresh_job(fleet_view);
     }
 
     /// Moves the selection among the nodes of the selected job.
-    pub fn step_job_node(&mut self, picture: &FleetView, step: Movement) {
-        let Some(JobSelection::Listed { job, .. }) = self.job(picture) else { return };
+    pub fn step_job_node(&mut self, fleet_view: &FleetView, step: Movement) {
+        let Some(JobSelection::Listed { job, .. }) = self.job(fleet_view) else { return };
         let here = self.selected.as_ref();
         let place = job.allocations.iter().position(|one| Some(&one.node) == here).unwrap_or(0);
         let to = step.from(place, job.allocations.len(), 10);
@@ -455,7 +456,7 @@ mod tests {
     use crate::model::{Bytes, Device, DeviceUse, Reading};
     use crate::time::Timestamp;
 
-    fn picture(names: &[&str]) -> FleetView {
+    fn fleet_view(names: &[&str]) -> FleetView {
         let node = |name: &&str| {
             let mut node = Node::new(NodeName::new(name).unwrap(), Duration::ZERO);
             node.devices = ["GPU-a", "GPU-b"]
@@ -476,24 +477,24 @@ mod tests {
         }
     }
 
-    fn selected(navigation: &Navigation, picture: &FleetView) -> String {
-        navigation.node(picture).unwrap().name.to_string()
+    fn selected(navigation: &Navigation, fleet_view: &FleetView) -> String {
+        navigation.node(fleet_view).unwrap().name.to_string()
     }
 
     #[test]
     fn another_node_does_not_slide_under_the_selection() {
         let mut navigation = Navigation::default();
-        let before = picture(&["a", "b", "c"]);
+        let before = fleet_view(&["a", "b", "c"]);
         navigation.step_node(&before, Movement::End);
         navigation.step_node(&before, Movement::Up);
         assert_eq!(selected(&navigation, &before), "b");
-        assert_eq!(selected(&navigation, &picture(&["x", "y", "b"])), "b");
-        assert_eq!(selected(&navigation, &picture(&["x", "y"])), "x");
+        assert_eq!(selected(&navigation, &fleet_view(&["x", "y", "b"])), "b");
+        assert_eq!(selected(&navigation, &fleet_view(&["x", "y"])), "x");
     }
 
     #[test]
     fn what_a_filter_hides_is_marked_in_no_list_and_stays_where_it_is_looked_at() {
-        let pictured = picture(&["a", "b", "c"]);
+        let pictured = fleet_view(&["a", "b", "c"]);
         let filter = crate::view::Filter::new("c").unwrap();
         let filtered = FleetView::filtered(pictured.fleet.clone(), pictured.now, filter);
         let mut navigation = Navigation::default();
@@ -512,7 +513,7 @@ mod tests {
 
     #[test]
     fn beside_a_hidden_node_stand_those_that_are_shown_and_none_of_their_rows_is_chosen() {
-        let pictured = picture(&["a", "b", "c1", "c2"]);
+        let pictured = fleet_view(&["a", "b", "c1", "c2"]);
         let filter = crate::view::Filter::new("c").unwrap();
         let filtered = FleetView::filtered(pictured.fleet.clone(), pictured.now, filter);
         let mut navigation = Navigation { view: View::Node, ..Navigation::default() };
@@ -528,7 +529,7 @@ mod tests {
 
     #[test]
     fn one_goes_back_to_where_one_came_from() {
-        let pictured = picture(&["a"]);
+        let pictured = fleet_view(&["a"]);
         let mut navigation = Navigation { view: View::Users, ..Navigation::default() };
         navigation.open(&pictured, View::Node);
         navigation.back(&pictured);
@@ -543,7 +544,7 @@ mod tests {
 
     #[test]
     fn a_node_that_is_gone_is_named_and_one_beside_it_is_selected() {
-        let before = picture(&["a", "b", "c", "d"]);
+        let before = fleet_view(&["a", "b", "c", "d"]);
         for (steps, after, gone, beside) in [
             (1, vec!["a", "c", "d"], Some("b"), "c"),
             (3, vec!["a", "b"], Some("d"), "b"),
@@ -556,14 +557,14 @@ mod tests {
             for _ in 0..steps {
                 navigation.step_node(&before, Movement::Down);
             }
-            let after = picture(&after);
+            let after = fleet_view(&after);
             let named = navigation.on_update(&before, &after);
             assert_eq!(named.as_ref().map(NodeName::as_str), gone, "{steps}");
             assert_eq!(selected(&navigation, &after), beside);
             assert_eq!(navigation.on_update(&after, &after), None);
         }
         let mut opened = Navigation { view: View::Node, ..Navigation::default() };
-        let gone = opened.on_update(&before, &picture(&["d"]));
+        let gone = opened.on_update(&before, &fleet_view(&["d"]));
         assert_eq!(gone.as_ref().map(NodeName::as_str), Some("a"));
     }
 
@@ -611,19 +612,20 @@ mod tests {
             ..Job::example(id)
         };
         let list = JobList { jobs: jobs.iter().map(job).collect(), ..JobList::default() };
-        let mut pictured = picture(names);
+        let mut pictured = fleet_view(names);
         pictured.fleet.jobs = Some(Arc::new(list));
         pictured
     }
 
     #[test]
     fn a_job_stays_selected_until_it_ends_and_then_that_is_said() {
-        let shown = |navigation: &Navigation, picture: &FleetView| match navigation.job(picture) {
-            Some(JobSelection::Listed { job, .. }) => job.shown_id.to_string(),
-            Some(JobSelection::Hidden(job)) => format!("{} hidden", job.shown_id),
-            Some(JobSelection::Ended(job)) => format!("{} ended", job.shown_id),
-            None => "none".to_owned(),
-        };
+        let shown =
+            |navigation: &Navigation, fleet_view: &FleetView| match navigation.job(fleet_view) {
+                Some(JobSelection::Listed { job, .. }) => job.shown_id.to_string(),
+                Some(JobSelection::Hidden(job)) => format!("{} hidden", job.shown_id),
+                Some(JobSelection::Ended(job)) => format!("{} ended", job.shown_id),
+                None => "none".to_owned(),
+            };
         let nodes = ["a", "b", "c"];
         let three = with_jobs(&nodes, &[("1", &["a"]), ("2", &["b", "c"]), ("3", &["c"])]);
         let mut navigation = Navigation::default();
@@ -683,7 +685,7 @@ mod tests {
 
     #[test]
     fn the_cursor_walks_devices_then_processes_and_stays_with_what_it_is_on() {
-        let mut pictured = picture(&["a"]);
+        let mut pictured = fleet_view(&["a"]);
         let mut node = Node::clone(pictured.node_at(0).unwrap());
         node.uses = vec![using("GPU-b", 7, 1), using("GPU-a", 9, 1), using("GPU-a", 8, 2)].into();
         pictured.fleet = Fleet::new(vec![Arc::new(node.clone())].into());

@@ -35,8 +35,8 @@ impl State {
     }
 
     /// Returns the charted metrics as the value of the setting.
-    pub(crate) fn charted_metrics(&self, taste: &DisplayOptions) -> String {
-        self.charts.setting_value(taste)
+    pub(crate) fn charted_metrics(&self, display: &DisplayOptions) -> String {
+        self.charts.setting_value(display)
     }
 
     /// Drops the metrics chosen with keys, so that those of the settings are charted.
@@ -66,11 +66,11 @@ pub enum Action {
 
 /// Performs an action that all views share.
 pub(crate) fn act(
-    scene: RenderContext<'_>,
+    context: RenderContext<'_>,
     navigation: &mut Navigation,
     command: &CommonAction,
 ) -> ViewEffect {
-    let node = navigation.node(scene.view).map(|node| scene.options.narrowed(node));
+    let node = navigation.node(context.view).map(|node| context.options.narrowed(node));
     match command {
         CommonAction::Move(step) => {
             if let Some(node) = node {
@@ -96,14 +96,14 @@ pub(crate) fn act(
 
 /// Performs an action that only the node view has.
 pub(crate) fn act_own(
-    scene: RenderContext<'_>,
+    context: RenderContext<'_>,
     navigation: &mut Navigation,
     own: Action,
 ) -> ViewEffect {
     let place = &mut navigation.node_state;
     match own {
-        Action::Previous => navigation.step_node(scene.view, Movement::Up),
-        Action::Next => navigation.step_node(scene.view, Movement::Down),
+        Action::Previous => navigation.step_node(context.view, Movement::Up),
+        Action::Next => navigation.step_node(context.view, Movement::Down),
         Action::Processes => navigation.shows_processes = !navigation.shows_processes,
         Action::Density(density) => {
             place.density = Some(density);
@@ -111,13 +111,15 @@ pub(crate) fn act_own(
         }
         Action::Chart => place.charts.is_shown = !place.charts.is_shown,
         Action::Metrics => {
-            return ViewEffect::OpenDialog(Dialog::Charts(place.charts.menu(scene.options, None)));
+            return ViewEffect::OpenDialog(Dialog::Charts(
+                place.charts.menu(context.options, None),
+            ));
         }
         Action::ChartMetric(metric) => {
             place.charts.is_shown = true;
-            place.charts.toggle(scene.options, metric);
+            place.charts.toggle(context.options, metric);
             return ViewEffect::OpenDialog(Dialog::Charts(
-                place.charts.menu(scene.options, Some(metric)),
+                place.charts.menu(context.options, Some(metric)),
             ));
         }
     }
@@ -134,21 +136,21 @@ const fn density_message(density: Density) -> &'static str {
 
 /// Draws the panel of the selected node, with details of the row under the cursor below it.
 pub(crate) fn lines(
-    scene: RenderContext<'_>,
+    context: RenderContext<'_>,
     navigation: &mut Navigation,
     width: u16,
     height: usize,
 ) -> Vec<Line> {
-    let Some(node) = navigation.node(scene.view) else {
+    let Some(node) = navigation.node(context.view) else {
         return vec![Line::of("no nodes to watch", Tone::Faint).cut(width)];
     };
     navigation.keep_selected(&node.name);
-    let node = scene.options.narrowed(node);
-    navigation.node_state.series.record(&node, scene.view.now);
+    let node = context.options.narrowed(node);
+    navigation.node_state.series.record(&node, context.view.now);
     let has_detail = height >= 8;
     let room = height - usize::from(has_detail);
-    let mut lines = panel::lines(scene, &node, navigation, width, room);
-    if let Some(detail) = panel::detail(scene, &node, navigation, width).filter(|_| has_detail) {
+    let mut lines = panel::lines(context, &node, navigation, width, room);
+    if let Some(detail) = panel::detail(context, &node, navigation, width).filter(|_| has_detail) {
         lines.resize(room, Line::new());
         lines.push(detail);
     }

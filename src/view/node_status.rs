@@ -51,8 +51,8 @@ impl NodeStatus {
 pub(crate) type Note = (String, Tone);
 
 /// Returns the notes on a node and its devices, the most important first.
-pub(crate) fn notes(picture: &FleetView, node: &Node) -> Vec<Note> {
-    let mut notes = own_notes(picture, node);
+pub(crate) fn notes(fleet_view: &FleetView, node: &Node) -> Vec<Note> {
+    let mut notes = own_notes(fleet_view, node);
     if node.link == Link::Up {
         notes.extend(device_notes(node));
     }
@@ -63,10 +63,10 @@ pub(crate) fn notes(picture: &FleetView, node: &Node) -> Vec<Note> {
 }
 
 /// Returns the notes on a node without those on its devices.
-pub(crate) fn own_notes(picture: &FleetView, node: &Node) -> Vec<Note> {
-    let now = picture.now;
+pub(crate) fn own_notes(fleet_view: &FleetView, node: &Node) -> Vec<Note> {
+    let now = fleet_view.now;
     let mut notes = Vec::new();
-    if let Some(first) = picture.fleet.same_as.get(&node.name) {
+    if let Some(first) = fleet_view.fleet.same_as.get(&node.name) {
         notes.push((format!("same machine as {first}"), Tone::Warn));
     }
     let standing = NodeStatus::of(node, now);
@@ -271,8 +271,8 @@ mod tests {
     }
 
     fn said(node: &Node) -> String {
-        let picture = FleetView::new(Fleet::new(vec![Arc::new(node.clone())].into()), NOW);
-        let notes = notes(&picture, node);
+        let fleet_view = FleetView::new(Fleet::new(vec![Arc::new(node.clone())].into()), NOW);
+        let notes = notes(&fleet_view, node);
         notes.into_iter().map(|(words, _)| words).collect::<Vec<_>>().join(" · ")
     }
 

@@ -36,8 +36,8 @@ pub(crate) struct Units {
 }
 
 impl Units {
-    pub(crate) fn of(taste: &DisplayOptions) -> Self {
-        Self { memory: taste.unit, is_fahrenheit: taste.is_fahrenheit }
+    pub(crate) fn of(display: &DisplayOptions) -> Self {
+        Self { memory: display.unit, is_fahrenheit: display.is_fahrenheit }
     }
 
     /// Formats a temperature in at most 5 columns: `61°`, `142F`.

@@ -33,12 +33,12 @@ const fn written(is_on: bool) -> &'static str {
 }
 
 /// Returns the current values of [`PREFERENCES`], in their order.
-pub fn preferences(navigation: &Navigation, taste: &DisplayOptions) -> [UiPreference; 13] {
+pub fn preferences(navigation: &Navigation, display: &DisplayOptions) -> [UiPreference; 13] {
     let [fleet, processes, users] =
         [navigation.fleet.order, navigation.processes.order, navigation.users.order];
     let (form, quantity, grouping) = navigation.fleet.preferences();
     let chosen = navigation.node_state.density.or(navigation.processes.density);
-    let monitor = match chosen.unwrap_or(taste.density) {
+    let monitor = match chosen.unwrap_or(display.density) {
         Density::Auto => "auto",
         Density::Full => "full",
         Density::Compact => "compact",
@@ -55,7 +55,7 @@ pub fn preferences(navigation: &Navigation, taste: &DisplayOptions) -> [UiPrefer
         grouping,
         written(navigation.shows_processes),
         written(navigation.node_state.has_chart()),
-        &navigation.node_state.charted_metrics(taste),
+        &navigation.node_state.charted_metrics(display),
         monitor,
     ];
     let mut named = PREFERENCES.map(|name| (name, String::new()));
@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn what_is_adopted_is_what_is_told() {
-        let taste = DisplayOptions { density: Density::Full, ..DisplayOptions::default() };
+        let display = DisplayOptions { density: Density::Full, ..DisplayOptions::default() };
         let mut navigation = Navigation::default();
         navigation.node_state.density = Some(Density::Compact);
         let values = [
@@ -115,11 +115,11 @@ mod tests {
         for (name, value) in PREFERENCES.into_iter().zip(values) {
             restore_preference(&mut navigation, name, value);
         }
-        assert_eq!(preferences(&navigation, &taste).map(|(_, value)| value), values);
+        assert_eq!(preferences(&navigation, &display).map(|(_, value)| value), values);
         for name in PREFERENCES {
             restore_preference(&mut navigation, name, "nonsense");
         }
-        let told = preferences(&navigation, &taste).map(|(_, value)| value);
+        let told = preferences(&navigation, &display).map(|(_, value)| value);
         assert_eq!([0, 6, 8].map(|place: usize| told[place].as_str()), ["util", "map", "job"]);
     }
 }

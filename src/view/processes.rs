@@ -132,8 +132,8 @@ impl Default for State {
 }
 
 impl State {
-    fn density(&self, scene: RenderContext<'_>) -> Density {
-        self.density.unwrap_or(scene.options.density)
+    fn density(&self, context: RenderContext<'_>) -> Density {
+        self.density.unwrap_or(context.options.density)
     }
 
     /// Finds the row under the cursor, trying its last index first.
@@ -228,14 +228,14 @@ impl State {
 }
 
 /// Updates rows and tags to the current fleet view.
-fn refresh(scene: RenderContext<'_>, navigation: &mut Navigation) {
-    let picture = scene.view;
+fn refresh(context: RenderContext<'_>, navigation: &mut Navigation) {
+    let fleet_view = context.view;
     let place = match navigation.processes.scope {
         Scope::Fleet => ResolvedScope::Fleet,
         Scope::Node => navigation
-            .node(picture)
+            .node(fleet_view)
             .map_or(ResolvedScope::Fleet, |node| ResolvedScope::Node(node.name.clone())),
-        Scope::Job => match navigation.job(picture) {
+        Scope::Job => match navigation.job(fleet_view) {
             Some(
                 JobSelection::Listed { job, .. }
                 | JobSelection::Ended(job)
@@ -245,10 +245,10 @@ fn refresh(scene: RenderContext<'_>, navigation: &mut Navigation) {
         },
     };
     let own = &mut navigation.processes;
-    own.rows.refresh(picture, place, own.order);
+    own.rows.refresh(fleet_view, place, own.order);
     // A tag goes when its process is seen to end, and stays while the node cannot be reached.
     own.tags.retain(|(name, key), target| {
-        let node = picture.fleet.node(name).filter(|_| target.is_on_device);
+        let node = fleet_view.fleet.node(name).filter(|_| target.is_on_device);
         node.is_none_or(|node| {
             node.link != crate::model::Link::Up
                 || node.process(key.pid).is_some_and(|process| process.key == *key)
@@ -258,11 +258,11 @@ fn refresh(scene: RenderContext<'_>, navigation: &mut Navigation) {
 
 /// Performs an action that all views share.
 pub(crate) fn act(
-    scene: RenderContext<'_>,
+    context: RenderContext<'_>,
     navigation: &mut Navigation,
     command: &CommonAction,
 ) -> ViewEffect {
-    refresh(scene, navigation);
+    refresh(context, navigation);
     let place = &mut navigation.processes;
     match command {
         CommonAction::Move(step) => match place.pages.last_mut() {
@@ -271,14 +271,14 @@ pub(crate) fn act(
             Some(Page::Detail(page)) => page.step(*step),
             None => place.step(*step),
         },
-        CommonAction::Open => return open(scene, navigation),
+        CommonAction::Open => return open(context, navigation),
         CommonAction::Back => return go_back(place),
         CommonAction::Click(Click::Row(at)) => match place.pages.last_mut() {
             Some(Page::Tree(tree)) => tree.select(*at),
             Some(Page::Environ(_) | Page::Detail(_)) => return ViewEffect::Ignored,
             None => {
                 if place.find_cursor() == Some(*at) {
-                    return open(scene, navigation);
+                    return open(context, navigation);
                 }
                 place.select(*at);
             }
@@ -296,7 +296,7 @@ pub(crate) fn act(
 }
 
 /// Opens the selected process. On the table without a cursor, places the cursor instead.
-fn open(scene: RenderContext<'_>, navigation: &mut Navigation) -> ViewEffect {
+fn open(context: RenderContext<'_>, navigation: &mut Navigation) -> ViewEffect {
     let place = &mut navigation.processes;
     let on_table = place.pages.is_empty();
     if on_table && place.find_cursor().is_none() {
@@ -307,7 +307,7 @@ fn open(scene: RenderContext<'_>, navigation: &mut Navigation) -> ViewEffect {
         Some(Page::Environ(_) | Page::Detail(_)) => return ViewEffect::Handled,
         Some(Page::Tree(_)) | None => {}
     }
-    let target = match selected(scene, navigation) {
+    let target = match selected(context, navigation) {
         Ok(target) => target,
         Err(words) => return ViewEffect::Message(words),
     };
@@ -318,10 +318,10 @@ fn open(scene: RenderContext<'_>, navigation: &mut Navigation) -> ViewEffect {
     };
     let row = if on_table { place.row() } else { place.rows.list.iter().find(is_it) };
     let row = row.and_then(ProcessRow::key);
-    let page = DetailPage::new(target, row, scene.view.now);
+    let page = DetailPage::new(target, row, context.view.now);
     let errand = page.errand();
     place.pages.push(Page::Detail(Box::new(page)));
-    record_series(scene, navigation);
+    record_series(context, navigation);
     ViewEffect::RequestNodes(vec![errand])
 }
 
@@ -344,13 +344,13 @@ fn go_back(place: &mut State) -> ViewEffect {
 
 /// Returns the selected process, or why it cannot be queried.
 fn selected(
-    scene: RenderContext<'_>,
+    context: RenderContext<'_>,
     navigation: &mut Navigation,
 ) -> Result<ProcessTarget, String> {
     const NONE: &str = "no process is selected; ↑ and ↓ select one";
     let place = &mut navigation.processes;
     match place.pages.last() {
-        Some(Page::Tree(tree)) => tree.selected(scene).ok_or_else(|| NONE.to_owned()),
+        Some(Page::Tree(tree)) => tree.selected(context).ok_or_else(|| NONE.to_owned()),
         Some(Page::Environ(page)) => Ok(page.target.clone()),
         Some(Page::Detail(page)) => Ok(page.target.clone()),
         None => {
@@ -368,14 +368,14 @@ fn selected(
 
 /// Performs an action that only the process view has.
 pub(crate) fn act_own(
-    scene: RenderContext<'_>,
+    context: RenderContext<'_>,
     navigation: &mut Navigation,
     own: Action,
 ) -> ViewEffect {
-    refresh(scene, navigation);
-    let now = scene.view.now;
+    refresh(context, navigation);
+    let now = context.view.now;
     match own {
-        Action::Scope => return cycle_scope(scene, navigation),
+        Action::Scope => return cycle_scope(context, navigation),
         Action::Show(density) => {
             let place = &mut navigation.processes;
             if let Some(Page::Tree(tree)) = place.pages.last_mut() {
@@ -391,13 +391,13 @@ pub(crate) fn act_own(
             scroll(navigation, |shift| shift.saturating_sub(SCROLL_COLUMNS));
         }
         Action::ScrollHome => scroll(navigation, |_| 0),
-        Action::ScrollEnd => scroll_to_end(scene, navigation),
+        Action::ScrollEnd => scroll_to_end(context, navigation),
         Action::Tag => {
             if matches!(navigation.processes.pages.last(), Some(Page::Environ(_) | Page::Detail(_)))
             {
                 return ViewEffect::Ignored;
             }
-            let target = match selected(scene, navigation) {
+            let target = match selected(context, navigation) {
                 Ok(target) => target,
                 Err(words) => return ViewEffect::Message(words),
             };
@@ -406,12 +406,12 @@ pub(crate) fn act_own(
             navigation.processes.step_past(&tag);
             return outcome;
         }
-        Action::Tree => return toggle_tree(scene, navigation),
+        Action::Tree => return toggle_tree(context, navigation),
         Action::Environment => {
             if matches!(navigation.processes.pages.last(), Some(Page::Environ(_))) {
-                return act_own(scene, navigation, Action::Again);
+                return act_own(context, navigation, Action::Again);
             }
-            let page = match selected(scene, navigation) {
+            let page = match selected(context, navigation) {
                 Ok(target) => EnvironPage::new(target),
                 Err(words) => return ViewEffect::Message(words),
             };
@@ -428,30 +428,30 @@ pub(crate) fn act_own(
             };
             return ViewEffect::RequestNodes(vec![errand]);
         }
-        Action::Signals => return open_signal_dialog(scene, navigation, None),
-        Action::Signal(signal) => return open_signal_dialog(scene, navigation, Some(signal)),
+        Action::Signals => return open_signal_dialog(context, navigation, None),
+        Action::Signal(signal) => return open_signal_dialog(context, navigation, Some(signal)),
         Action::InterruptSelected => {
-            if scene.options.is_readonly || signal_targets(scene, navigation).is_err() {
+            if context.options.is_readonly || signal_targets(context, navigation).is_err() {
                 return ViewEffect::Ignored;
             }
-            return open_signal_dialog(scene, navigation, Some(Signal::Interrupt));
+            return open_signal_dialog(context, navigation, Some(Signal::Interrupt));
         }
     }
     ViewEffect::Handled
 }
 
 /// Cycles the scope: fleet, the node of the selected process, its job, fleet.
-fn cycle_scope(scene: RenderContext<'_>, navigation: &mut Navigation) -> ViewEffect {
-    let picture = scene.view;
+fn cycle_scope(context: RenderContext<'_>, navigation: &mut Navigation) -> ViewEffect {
+    let fleet_view = context.view;
     let node = navigation.processes.row().and_then(ProcessRow::key).map(|key| key.node);
     let scope = match navigation.processes.scope {
         Scope::Fleet => {
             if let Some(name) = node {
                 navigation.select(name);
             }
-            if navigation.node(picture).is_some() { Scope::Node } else { Scope::Fleet }
+            if navigation.node(fleet_view).is_some() { Scope::Node } else { Scope::Fleet }
         }
-        Scope::Node if navigation.job(picture).is_some() => Scope::Job,
+        Scope::Node if navigation.job(fleet_view).is_some() => Scope::Job,
         Scope::Node | Scope::Job => Scope::Fleet,
     };
     navigation.processes.scope = scope;
@@ -462,7 +462,7 @@ fn cycle_scope(scene: RenderContext<'_>, navigation: &mut Navigation) -> ViewEff
 /// Returns the node whose tree to show and the process to select in it, from the page in front or from the
 /// table. Without a selected process, uses the selected node, or the first if the filter hides it.
 fn tree_root(
-    picture: &FleetView,
+    fleet_view: &FleetView,
     navigation: &mut Navigation,
 ) -> Option<(NodeName, Option<ProcessKey>)> {
     let place = &mut navigation.processes;
@@ -478,18 +478,18 @@ fn tree_root(
     if let Some(entry) = place.row().and_then(ProcessRow::entry) {
         return Some((entry.node.name.clone(), entry.process.map(|one| one.key)));
     }
-    let is_shown = |node: &&Arc<Node>| picture.position(&node.name).is_some();
-    let node = navigation.node(picture).filter(is_shown).or_else(|| picture.node_at(0))?;
+    let is_shown = |node: &&Arc<Node>| fleet_view.position(&node.name).is_some();
+    let node = navigation.node(fleet_view).filter(is_shown).or_else(|| fleet_view.node_at(0))?;
     Some((node.name.clone(), None))
 }
 
-fn toggle_tree(scene: RenderContext<'_>, navigation: &mut Navigation) -> ViewEffect {
-    let now = scene.view.now;
+fn toggle_tree(context: RenderContext<'_>, navigation: &mut Navigation) -> ViewEffect {
+    let now = context.view.now;
     if matches!(navigation.processes.pages.last(), Some(Page::Tree(_))) {
         navigation.processes.pages.pop();
         return ViewEffect::Handled;
     }
-    let Some((node, cursor)) = tree_root(scene.view, navigation) else {
+    let Some((node, cursor)) = tree_root(context.view, navigation) else {
         return ViewEffect::Message("no node selected for a process tree".to_owned());
     };
     let tree = Tree::new(node, cursor, now);
@@ -510,8 +510,8 @@ fn scroll(navigation: &mut Navigation, shift: impl Fn(usize) -> usize) {
     }
 }
 
-fn scroll_to_end(scene: RenderContext<'_>, navigation: &mut Navigation) {
-    let last = table::max_shift_in_view(scene, navigation);
+fn scroll_to_end(context: RenderContext<'_>, navigation: &mut Navigation) {
+    let last = table::max_shift_in_view(context, navigation);
     let place = &mut navigation.processes;
     match place.pages.last_mut() {
         Some(Page::Environ(page)) => page.scroll_to_end(place.width),
@@ -523,14 +523,14 @@ fn scroll_to_end(scene: RenderContext<'_>, navigation: &mut Navigation) {
 /// Opens the signal dialog for the tagged processes or, without tags, the selected one. In the node and job
 /// views it is the process under the cursor.
 pub(crate) fn open_signal_dialog(
-    scene: RenderContext<'_>,
+    context: RenderContext<'_>,
     navigation: &mut Navigation,
     signal: Option<Signal>,
 ) -> ViewEffect {
-    if scene.options.is_readonly {
+    if context.options.is_readonly {
         return ViewEffect::Message(crate::model::RequestError::ReadOnly.to_string());
     }
-    match signal_targets(scene, navigation) {
+    match signal_targets(context, navigation) {
         Ok(signal_targets) => ViewEffect::OpenDialog(Dialog::Signal(Box::new(SignalDialog::new(
             signal,
             signal_targets,
@@ -541,7 +541,7 @@ pub(crate) fn open_signal_dialog(
 
 /// Returns the processes that a signal would be sent to.
 fn signal_targets(
-    scene: RenderContext<'_>,
+    context: RenderContext<'_>,
     navigation: &mut Navigation,
 ) -> Result<Vec<ProcessTarget>, String> {
     match navigation.view {
@@ -551,12 +551,12 @@ fn signal_targets(
             if is_marking && !place.tags.is_empty() {
                 return Ok(place.tags.values().cloned().collect());
             }
-            selected(scene, navigation).map(|target| vec![target])
+            selected(context, navigation).map(|target| vec![target])
         }
         View::Node | View::Job => {
             let nobody = |how: &str| format!("no process is under the cursor; {how}");
             let enter = || nobody("Enter moves it into the tables");
-            let node = navigation.node(scene.view).ok_or_else(enter)?;
+            let node = navigation.node(context.view).ok_or_else(enter)?;
             let (pid, start_ticks) = match navigation.cursor(node) {
                 Some(RowId::Process { pid, start_ticks, .. }) => (pid, start_ticks),
                 Some(RowId::Device(_)) => return Err(nobody("processes are below the devices")),
@@ -574,31 +574,31 @@ fn signal_targets(
 }
 
 pub(crate) fn lines(
-    scene: RenderContext<'_>,
+    context: RenderContext<'_>,
     navigation: &mut Navigation,
     width: u16,
     height: usize,
 ) -> Vec<Line> {
-    refresh(scene, navigation);
+    refresh(context, navigation);
     let place = &mut navigation.processes;
     place.width = width;
     let tags = &place.tags;
     match place.pages.last_mut() {
-        Some(Page::Tree(tree)) => tree.lines(scene, |tag| tags.contains_key(tag), width, height),
+        Some(Page::Tree(tree)) => tree.lines(context, |tag| tags.contains_key(tag), width, height),
         Some(Page::Environ(page)) => page.lines(width, height),
         Some(Page::Detail(page)) => {
             let row =
                 page.row.as_ref().and_then(|key| place.rows.list.iter().find(|row| row.is(key)));
-            page.lines(scene, row, &place.series, width, height)
+            page.lines(context, row, &place.series, width, height)
         }
-        None => table::lines(scene, navigation, width, height),
+        None => table::lines(context, navigation, width, height),
     }
 }
 
 /// Records the processes on the screen and those recorded before.
-fn record_series(scene: RenderContext<'_>, navigation: &mut Navigation) {
+fn record_series(context: RenderContext<'_>, navigation: &mut Navigation) {
     let place = &mut navigation.processes;
-    let (rows, now) = (&place.rows.list, scene.view.now);
+    let (rows, now) = (&place.rows.list, context.view.now);
     place.series.remove_stale(now);
     let range = place.window.range(rows.len());
     let on_screen = rows.get(range).unwrap_or_default();
@@ -607,13 +607,13 @@ fn record_series(scene: RenderContext<'_>, navigation: &mut Navigation) {
 }
 
 /// Updates the view to a new fleet view, records series, and returns the requests now due.
-pub(crate) fn pulse(scene: RenderContext<'_>, navigation: &mut Navigation) -> Vec<NodeRequest> {
+pub(crate) fn pulse(context: RenderContext<'_>, navigation: &mut Navigation) -> Vec<NodeRequest> {
     if navigation.view != View::Processes {
         return Vec::new();
     }
-    refresh(scene, navigation);
-    record_series(scene, navigation);
-    let now = scene.view.now;
+    refresh(context, navigation);
+    record_series(context, navigation);
+    let now = context.view.now;
     let due = match navigation.processes.pages.last_mut() {
         Some(Page::Tree(tree)) => tree.due(now),
         Some(Page::Detail(page)) => page.due(now),
@@ -624,7 +624,7 @@ pub(crate) fn pulse(scene: RenderContext<'_>, navigation: &mut Navigation) -> Ve
 
 /// Handles the reply of a node to a request of this view.
 pub fn take(
-    scene: RenderContext<'_>,
+    context: RenderContext<'_>,
     navigation: &mut Navigation,
     reply: &NodeReply,
 ) -> ViewEffect {
@@ -635,7 +635,7 @@ pub fn take(
             return ViewEffect::Message(place.late_replies.take(reply, *signal));
         }
         ProcessRequest::Tree(_) => {
-            let known = scene.view.fleet.node(node);
+            let known = context.view.fleet.node(node);
             let hello = known.and_then(|node| node.hello.as_ref());
             let ticks = hello.map_or(100, |hello| hello.host.ticks_per_second);
             for page in &mut place.pages {

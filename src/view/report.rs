@@ -15,20 +15,20 @@ use crate::view::node_status::{NodeStatus, notes};
 use crate::view::number_format::{Units, percent, share};
 
 /// Returns the whole report; no line is wider than `width`.
-pub fn printed(scene: RenderContext<'_>, title: &str, width: u16) -> Vec<Line> {
-    let picture = scene.view;
-    let mut lines = header::printed(scene, title, width);
-    let mut nodes = picture.nodes();
+pub fn printed(context: RenderContext<'_>, title: &str, width: u16) -> Vec<Line> {
+    let fleet_view = context.view;
+    let mut lines = header::printed(context, title, width);
+    let mut nodes = fleet_view.nodes();
     match (nodes.next(), nodes.next()) {
         (None, _) => lines.push(Line::of("no nodes to watch", Tone::Faint).cut(width)),
         (Some(only), None) => {
-            lines.extend(panel::report(scene, &scene.options.narrowed(only), width));
+            lines.extend(panel::report(context, &context.options.narrowed(only), width));
         }
         (Some(_), Some(_)) => {
             lines.push(Line::new());
-            lines.extend(table(scene, width));
-            lines.extend(troubles(picture, width));
-            lines.extend(unheard(picture, width));
+            lines.extend(table(context, width));
+            lines.extend(troubles(fleet_view, width));
+            lines.extend(unheard(fleet_view, width));
         }
     }
     lines
@@ -55,13 +55,13 @@ struct Columns {
 
 impl Columns {
     /// Names are never cut: readers search for them.
-    fn fit(scene: RenderContext<'_>, width: u16) -> Self {
-        let picture = scene.view;
-        let units = Units::of(scene.options);
+    fn fit(context: RenderContext<'_>, width: u16) -> Self {
+        let fleet_view = context.view;
+        let units = Units::of(context.options);
         let widest = |text: &dyn Fn(&Node) -> String| {
-            picture.nodes().map(|node| width_of(&text(node))).max().unwrap_or(0)
+            fleet_view.nodes().map(|node| width_of(&text(node))).max().unwrap_or(0)
         };
-        let name = picture.extents.name.max(4);
+        let name = fleet_view.extents.name.max(4);
         let has_note = width >= name + 8 + NOTE;
         let mut room = width.saturating_sub(name + 6 + if has_note { NOTE } else { 0 });
         let mut take = |wanted: u16| {
@@ -111,9 +111,9 @@ impl Columns {
         if self.has_note { line.gap(2).text("NOTE", Tone::Faint) } else { line }
     }
 
-    fn row(&self, scene: RenderContext<'_>, given: &AllocatedDevices, node: &Node) -> Vec<Line> {
-        let picture = scene.view;
-        let standing = NodeStatus::of(node, picture.now);
+    fn row(&self, context: RenderContext<'_>, given: &AllocatedDevices, node: &Node) -> Vec<Line> {
+        let fleet_view = context.view;
+        let standing = NodeStatus::of(node, fleet_view.now);
         let totals = Totals::of_devices(node);
         let util = totals.utilization.map(Percent::get);
         let name = if standing == NodeStatus::Down { Tone::Bad } else { Tone::Strong };
@@ -124,12 +124,12 @@ impl Columns {
         let count =
             if node.devices.is_empty() { UNKNOWN.to_owned() } else { totals.devices.to_string() };
         line = right(line, &count, self.devices);
-        let now = Totals::of_nodes([node], picture.now, given);
+        let now = Totals::of_nodes([node], fleet_view.now, given);
         let is_told = now.fresh > 0 && !node.devices.is_empty();
         let free = if is_told { now.free.to_string() } else { UNKNOWN.to_owned() };
         line = right(line, &free, self.free);
         if self.bar > 0 {
-            line = line.gap(2).bar(util, self.bar, scene.options.load.tone(util));
+            line = line.gap(2).bar(util, self.bar, context.options.load.tone(util));
         }
         line = right(line, &percent(util), 4);
         line = right(line, &self.units.pair(totals.memory_used, totals.memory_total), self.memory);
@@ -143,7 +143,7 @@ impl Columns {
         line = right(line, &cpu, self.cpu);
         let old = node
             .taken_at()
-            .map_or_else(|| UNKNOWN.to_owned(), |taken_at| age(picture.now.since(taken_at)));
+            .map_or_else(|| UNKNOWN.to_owned(), |taken_at| age(fleet_view.now.since(taken_at)));
         line = right(line, &old, self.age);
         if self.users > 0 {
             line = line.gap(2).left(&users(node), self.users, Tone::Plain);
@@ -156,7 +156,7 @@ impl Columns {
         // A printed report omits the time of the next attempt.
         let noted = match node.fault() {
             Some(fault) => vec![(fault.message(), Tone::Bad)],
-            None => notes(picture, node),
+            None => notes(fleet_view, node),
         };
         let mut said = Line::new();
         for (place, (words, tone)) in noted.into_iter().enumerate() {
@@ -180,17 +180,17 @@ fn users(node: &Node) -> String {
     users.into_iter().collect::<Vec<_>>().join(" ")
 }
 
-fn table(scene: RenderContext<'_>, width: u16) -> Vec<Line> {
-    let columns = Columns::fit(scene, width);
-    let given = AllocatedDevices::of(&scene.view.fleet);
-    let nodes = scene.view.nodes();
-    let rows = nodes.flat_map(|node| columns.row(scene, &given, &scene.options.narrowed(node)));
+fn table(context: RenderContext<'_>, width: u16) -> Vec<Line> {
+    let columns = Columns::fit(context, width);
+    let given = AllocatedDevices::of(&context.view.fleet);
+    let nodes = context.view.nodes();
+    let rows = nodes.flat_map(|node| columns.row(context, &given, &context.options.narrowed(node)));
     std::iter::once(columns.titles()).chain(rows).map(|line| line.cut(width)).collect()
 }
 
 /// Returns the problems in full, wrapped.
-fn troubles(picture: &FleetView, width: u16) -> Vec<Line> {
-    let told = picture.problems.iter().flat_map(|trouble| {
+fn troubles(fleet_view: &FleetView, width: u16) -> Vec<Line> {
+    let told = fleet_view.problems.iter().flat_map(|trouble| {
         let words = format!("{}: {}", trouble.nodes, trouble.sentence);
         paragraph(trouble.tone, &words, trouble.remedy, width)
     });
@@ -198,10 +198,10 @@ fn troubles(picture: &FleetView, width: u16) -> Vec<Line> {
 }
 
 /// Lists the nodes that are not down and have not sent a sample yet.
-fn unheard(picture: &FleetView, width: u16) -> Vec<Line> {
+fn unheard(fleet_view: &FleetView, width: u16) -> Vec<Line> {
     let mut alike: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for node in picture.nodes().filter(|node| node.taken_at().is_none()) {
-        let what = match NodeStatus::of(node, picture.now) {
+    for node in fleet_view.nodes().filter(|node| node.taken_at().is_none()) {
+        let what = match NodeStatus::of(node, fleet_view.now) {
             NodeStatus::Waiting => "waiting to connect",
             NodeStatus::Opening(_) => "no answer yet",
             NodeStatus::Starting | NodeStatus::Fresh | NodeStatus::Stale(_) => {
@@ -254,8 +254,8 @@ mod tests {
             // Listed with its fault instead.
             node("gpu05", Link::Down { fault: Fault::new(FaultKind::Silent, ""), retry_at: None }),
         ];
-        let picture = FleetView::new(Fleet::new(nodes.into()), Timestamp::default());
-        let told: Vec<String> = unheard(&picture, 200).iter().map(Line::words).collect();
+        let fleet_view = FleetView::new(Fleet::new(nodes.into()), Timestamp::default());
+        let told: Vec<String> = unheard(&fleet_view, 200).iter().map(Line::words).collect();
         let told: Vec<&str> = told.iter().map(|line| line.trim()).collect();
         let remedy = "→ --deadline SECONDS waits longer; gtop doctor HOST says why";
         assert_eq!(

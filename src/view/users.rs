@@ -75,23 +75,23 @@ pub enum Action {}
 
 /// Performs an action that all views share.
 pub(crate) fn act(
-    scene: RenderContext<'_>,
+    context: RenderContext<'_>,
     navigation: &mut Navigation,
     command: &CommonAction,
 ) -> ViewEffect {
     let place = &mut navigation.users;
     match command {
-        CommonAction::Move(step) => place.step(scene, *step),
-        CommonAction::Open => return open(scene, navigation),
+        CommonAction::Move(step) => place.step(context, *step),
+        CommonAction::Open => return open(context, navigation),
         CommonAction::Back => {
             let Some(user) = place.open.take() else { return ViewEffect::Ignored };
             place.at = Some(RowIdentity { user, node: None, process: None });
         }
         CommonAction::Click(Click::Row(row)) => {
-            let is_again = place.position(scene) == *row;
-            place.go(scene, *row);
+            let is_again = place.position(context) == *row;
+            place.go(context, *row);
             if is_again {
-                return open(scene, navigation);
+                return open(context, navigation);
             }
         }
         CommonAction::SortMenu => {
@@ -116,13 +116,13 @@ pub(crate) fn act_own(
 }
 
 /// Unfolds or folds a user, or opens the node of the row.
-fn open(scene: RenderContext<'_>, navigation: &mut Navigation) -> ViewEffect {
+fn open(context: RenderContext<'_>, navigation: &mut Navigation) -> ViewEffect {
     let place = &mut navigation.users;
-    let rows = place.settle(scene);
-    let Some(row) = rows.list.get(place.position(scene)).cloned() else {
+    let rows = place.settle(context);
+    let Some(row) = rows.list.get(place.position(context)).cloned() else {
         return ViewEffect::Ignored;
     };
-    let identity = row.identity(scene);
+    let identity = row.identity(context);
     match row {
         UserRow::User { .. } => {
             let user = identity.user.clone();
@@ -140,48 +140,48 @@ fn open(scene: RenderContext<'_>, navigation: &mut Navigation) -> ViewEffect {
 
 impl State {
     /// Returns the rows, cached until the data, the sort order or the unfolded user changes.
-    fn settle(&mut self, scene: RenderContext<'_>) -> Arc<UserRows> {
-        let usage = scene.view.users();
+    fn settle(&mut self, context: RenderContext<'_>) -> Arc<UserRows> {
+        let usage = context.view.users();
         if let Some((known, order, open, rows)) = &self.rows
             && Arc::ptr_eq(known, usage)
             && (*order, open) == (self.order, &self.open)
         {
             return Arc::clone(rows);
         }
-        let rows = Arc::new(UserRows::of(scene.view, usage, self.order, self.open.as_ref()));
+        let rows = Arc::new(UserRows::of(context.view, usage, self.order, self.open.as_ref()));
         self.rows = Some((Arc::clone(usage), self.order, self.open.clone(), Arc::clone(&rows)));
         rows
     }
 
     /// Returns the position of the selected row. If it is gone, falls back to its node, its user, then row 0.
-    fn position(&mut self, scene: RenderContext<'_>) -> usize {
-        let rows = self.settle(scene);
-        self.at.as_ref().map_or(0, |identity| rows.position(scene, identity))
+    fn position(&mut self, context: RenderContext<'_>) -> usize {
+        let rows = self.settle(context);
+        self.at.as_ref().map_or(0, |identity| rows.position(context, identity))
     }
 
-    fn step(&mut self, scene: RenderContext<'_>, step: Movement) {
-        let (at, rows) = (self.position(scene), self.settle(scene));
-        self.go(scene, step.from(at, rows.list.len(), self.window.rows));
+    fn step(&mut self, context: RenderContext<'_>, step: Movement) {
+        let (at, rows) = (self.position(context), self.settle(context));
+        self.go(context, step.from(at, rows.list.len(), self.window.rows));
     }
 
-    fn go(&mut self, scene: RenderContext<'_>, row: usize) {
-        let rows = self.settle(scene);
-        self.at = rows.list.get(row).map(|row| row.identity(scene));
+    fn go(&mut self, context: RenderContext<'_>, row: usize) {
+        let rows = self.settle(context);
+        self.at = rows.list.get(row).map(|row| row.identity(context));
     }
 }
 
 /// Returns the lines of the view: the summary, then one row per user.
 pub(crate) fn lines(
-    scene: RenderContext<'_>,
+    context: RenderContext<'_>,
     navigation: &mut Navigation,
     width: u16,
     height: usize,
 ) -> Vec<Line> {
     let place = &mut navigation.users;
-    let rows = place.settle(scene);
-    let usage = scene.view.users();
+    let rows = place.settle(context);
+    let usage = context.view.users();
     if usage.nodes.1 == 0 {
-        let words = if scene.view.fleet.nodes.is_empty() {
+        let words = if context.view.fleet.nodes.is_empty() {
             "no nodes to watch"
         } else {
             "no node matches the filter"
@@ -203,18 +203,18 @@ pub(crate) fn lines(
         lines.truncate(height);
         return lines;
     }
-    let at = place.position(scene);
+    let at = place.position(context);
     let has_title = height > 1;
     let room = height.saturating_sub(lines.len() + usize::from(has_title));
     place.window.scroll_to(room, rows.list.len(), Some(at));
-    let columns = table::Columns::fit(&rows, &scene.options.columns.users, width);
+    let columns = table::Columns::fit(&rows, &context.options.columns.users, width);
     if has_title {
         let titles = columns.titles(place.order);
         lines.push(place.window.with_position(titles, rows.list.len(), width));
     }
     for row in place.window.range(rows.list.len()) {
         let Some(own) = rows.list.get(row) else { continue };
-        let line = table::row(scene, usage, own, &columns, place.open.as_ref());
+        let line = table::row(context, usage, own, &columns, place.open.as_ref());
         lines.push(line.cut(width).selected(row == at).click(Click::Row(row)));
     }
     lines.truncate(height);

@@ -459,8 +459,8 @@ fn keys_that_come_before_anything_is_drawn_are_taken() {
 #[test]
 fn the_units_somebody_likes_hold_in_every_view() {
     for (unit, word) in [(MemoryUnit::Mb, "MB"), (MemoryUnit::Mib, "MiB"), (MemoryUnit::Gb, "GB")] {
-        let taste = DisplayOptions { unit, is_fahrenheit: true, ..DisplayOptions::default() };
-        let mut stage = stage(fleets::cluster(), DARK).with_options(taste, Keymap::default());
+        let display = DisplayOptions { unit, is_fahrenheit: true, ..DisplayOptions::default() };
+        let mut stage = stage(fleets::cluster(), DARK).with_options(display, Keymap::default());
         for keys in ["1", "m", "bbb", "gg", "2", "m", "mm", "3", "f", "4", "5", "6"] {
             press(&mut stage, &keys.chars().map(KeyCode::Char).collect::<Vec<_>>());
             for size in [(80, 24), (120, 40), (200, 50)] {

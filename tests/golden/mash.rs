@@ -260,9 +260,9 @@ fn check(look: Theme, seed: u64) {
     let all = fleets();
     for (place, (_, fleet)) in all.iter().enumerate() {
         let mut chance = Chance(seed + place as u64 * 7_919);
-        let taste =
+        let display =
             DisplayOptions { is_readonly: seed.is_multiple_of(2), ..DisplayOptions::default() };
-        let mut stage = stage(fleet.clone(), look).with_options(taste, Keymap::default());
+        let mut stage = stage(fleet.clone(), look).with_options(display, Keymap::default());
         mash(&mut stage, &all, &mut chance);
     }
 }

@@ -131,11 +131,11 @@ fn what_is_charted_is_chosen_from_a_menu() {
 
 #[test]
 fn a_chart_can_run_the_other_way() {
-    let taste = DisplayOptions {
+    let display = DisplayOptions {
         chart: Chart { is_reversed: true, ..Chart::default() },
         ..DisplayOptions::default()
     };
-    let mut stage = stage(Fleet::default(), DARK).with_options(taste, Keymap::default());
+    let mut stage = stage(Fleet::default(), DARK).with_options(display, Keymap::default());
     check("node-chart-reversed-120x40", &watched(&mut stage, 120, 40, "g"));
 }
 
@@ -143,23 +143,23 @@ fn a_chart_can_run_the_other_way() {
 fn what_is_charted_can_be_set() {
     let metrics = vec![ChartMetric::Power, ChartMetric::Encoder];
     let chart = Chart { metrics, ..Chart::default() };
-    let taste = DisplayOptions { chart, ..DisplayOptions::default() };
-    let screen = shown(fleets::accelerators(), taste, &keys(0, "g")).join("\n");
+    let display = DisplayOptions { chart, ..DisplayOptions::default() };
+    let screen = shown(fleets::accelerators(), display, &keys(0, "g")).join("\n");
     assert!(screen.contains("0 power") && screen.contains("0 enc"), "{screen}");
     assert!(!screen.contains("0 util"), "{screen}");
 }
 
-fn shown(fleet: Fleet, taste: DisplayOptions, keys: &[KeyCode]) -> Vec<String> {
-    let mut stage = stage(fleet, DARK).with_options(taste, Keymap::default());
+fn shown(fleet: Fleet, display: DisplayOptions, keys: &[KeyCode]) -> Vec<String> {
+    let mut stage = stage(fleet, DARK).with_options(display, Keymap::default());
     press(&mut stage, keys);
     text(&draw(&mut stage, 200, 50))
 }
 
 #[test]
 fn units_are_as_somebody_likes_them() {
-    let taste =
+    let display =
         DisplayOptions { is_fahrenheit: true, unit: MemoryUnit::Mib, ..DisplayOptions::default() };
-    let screen = shown(fleets::accelerators(), taste, &keys(0, "")).join("\n");
+    let screen = shown(fleets::accelerators(), display, &keys(0, "")).join("\n");
     for word in ["MiB", "/81559", "145F", "175F"] {
         assert!(screen.contains(word), "{word}: {screen}");
     }
@@ -177,7 +177,7 @@ fn the_sums_say_why_there_are_none() {
     };
     let hosts = || fleets::Maker::new("cpu01").up().node();
     let old = || fleets::busy("gpu01").up_to(9_000).node();
-    for (nodes, taste, words) in [
+    for (nodes, display, words) in [
         (vec![hosts()], DisplayOptions::default(), "no devices"),
         (vec![hosts()], none(), "no devices"),
         (vec![hosts(), fleets::busy("gpu01").up().node()], none(), "no devices selected"),
@@ -188,7 +188,7 @@ fn the_sums_say_why_there_are_none() {
         ),
         (vec![old()], DisplayOptions::default(), "DEVICES 8  stale 8  no fresh samples"),
     ] {
-        let mut stage = stage(Fleet::default(), DARK).with_options(taste, Keymap::default());
+        let mut stage = stage(Fleet::default(), DARK).with_options(display, Keymap::default());
         stage.on_fleet(Fleet::new(nodes.into()), NOW);
         assert_eq!(row(&draw(&mut stage, 120, 40), 1).trim(), words);
     }
@@ -202,9 +202,9 @@ fn only_what_is_asked_for_is_shown() {
         names: NameColumns { has_index: true, has_name: false, has_uuid: true },
         ..DisplaySelection::default()
     };
-    let taste =
+    let display =
         DisplayOptions { selection: only, density: Density::Compact, ..DisplayOptions::default() };
-    let screen = shown(fleets::accelerators(), taste, &keys(0, "")).join("\n");
+    let screen = shown(fleets::accelerators(), display, &keys(0, "")).join("\n");
     for word in ["GPU-gpu01-1", "GPU-gpu01-2", "41211", "UUID", "2× H100"] {
         assert!(screen.contains(word), "{word}: {screen}");
     }

@@ -11,10 +11,10 @@ use crate::fleets::{self, NOW};
 use crate::harness::{ASCII, DARK, LIGHT};
 
 fn paper(fleet: Fleet, look: Theme, width: u16, has_styles: bool) -> String {
-    let picture = FleetView::new(fleet, NOW);
-    let (taste, zone) = (DisplayOptions::default(), TimeZone::fixed(Offset::constant(1)));
-    let scene = RenderContext { view: &picture, options: &taste, zone: &zone };
-    render_text(&printed(scene, "gpu[01-16]", width), look, width, has_styles)
+    let fleet_view = FleetView::new(fleet, NOW);
+    let (display, zone) = (DisplayOptions::default(), TimeZone::fixed(Offset::constant(1)));
+    let context = RenderContext { view: &fleet_view, options: &display, zone: &zone };
+    render_text(&printed(context, "gpu[01-16]", width), look, width, has_styles)
 }
 
 fn check(name: &str, found: &str) {

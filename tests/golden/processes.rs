@@ -333,8 +333,8 @@ fn control_c_interrupts_what_is_selected_and_else_quits() {
 
 #[test]
 fn readonly_takes_signals_away_everywhere() {
-    let taste = DisplayOptions { is_readonly: true, ..DisplayOptions::default() };
-    let mut stage = stage(crowd_fleet(), DARK).with_options(taste, Keymap::default());
+    let display = DisplayOptions { is_readonly: true, ..DisplayOptions::default() };
+    let mut stage = stage(crowd_fleet(), DARK).with_options(display, Keymap::default());
     press(&mut stage, &[KeyCode::Char('4'), KeyCode::Down]);
     for code in [KeyCode::Char('T'), KeyCode::Char('K'), KeyCode::Char('I'), KeyCode::F(9)] {
         assert_eq!(stage.on_key(key(code), NOW), UiEffect::Nothing);

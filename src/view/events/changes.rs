@@ -54,7 +54,8 @@ pub(crate) fn changes(before: &FleetView, after: &FleetView) -> Vec<ObservedEven
         before.fleet.nodes.iter().map(|node| (&node.name, node)).collect()
     });
     let listed = LazyCell::new(|| -> BTreeSet<&JobId> {
-        let lists = [before, after].into_iter().filter_map(|picture| picture.fleet.jobs.as_ref());
+        let lists =
+            [before, after].into_iter().filter_map(|fleet_view| fleet_view.fleet.jobs.as_ref());
         lists.flat_map(|list| &list.jobs).map(|job| &job.id).collect()
     });
     for (place, node) in after.fleet.nodes.iter().enumerate() {
@@ -315,13 +316,13 @@ mod tests {
         node
     }
 
-    fn picture(node: Node, second: i64) -> FleetView {
+    fn fleet_view(node: Node, second: i64) -> FleetView {
         FleetView::new(Fleet::new(vec![Arc::new(node)].into()), at(second))
     }
 
     /// Returns the event texts when a node changes from `before` to `after` within a second.
     fn told(before: Node, after: Node) -> Vec<String> {
-        let found = changes(&picture(before, 100), &picture(after, 101));
+        let found = changes(&fleet_view(before, 100), &fleet_view(after, 101));
         assert!(found.iter().all(|one| one.at == at(101)));
         found.into_iter().map(|one| one.summary.words.to_string()).collect()
     }
@@ -386,8 +387,8 @@ mod tests {
     #[test]
     fn a_node_seen_first_and_a_node_that_leaves_are_no_events() {
         let empty = FleetView::new(Fleet::default(), at(100));
-        assert_eq!(changes(&empty, &picture(node(down), 101)), []);
-        assert_eq!(changes(&picture(node(down), 100), &empty), []);
+        assert_eq!(changes(&empty, &fleet_view(node(down), 101)), []);
+        assert_eq!(changes(&fleet_view(node(down), 100), &empty), []);
     }
 
     #[test]
@@ -404,9 +405,10 @@ mod tests {
             let jobs = ids.iter().map(job).collect();
             Arc::new(JobList { jobs, at: second.map(at), ..JobList::default() })
         };
-        let picture = |jobs| FleetView::new(Fleet { jobs: Some(jobs), ..Fleet::default() }, at(9));
+        let fleet_view =
+            |jobs| FleetView::new(Fleet { jobs: Some(jobs), ..Fleet::default() }, at(9));
         let told = |before, after| -> Vec<(String, usize)> {
-            let found = changes(&picture(before), &picture(after)).into_iter();
+            let found = changes(&fleet_view(before), &fleet_view(after)).into_iter();
             found.map(|one| (one.summary.words.to_string(), one.nodes.len())).collect()
         };
         let found = told(list(&["1", "2"], Some(1)), list(&["2", "3"], Some(2)));

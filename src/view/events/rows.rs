@@ -22,8 +22,9 @@ pub(crate) struct DeviceEvents(Vec<LogEntry>);
 
 impl DeviceEvents {
     /// Collects the events, each machine once.
-    pub(crate) fn build(picture: &FleetView) -> Self {
-        let machines = picture.nodes().filter(|one| !picture.fleet.same_as.contains_key(&one.name));
+    pub(crate) fn build(fleet_view: &FleetView) -> Self {
+        let machines =
+            fleet_view.nodes().filter(|one| !fleet_view.fleet.same_as.contains_key(&one.name));
         let all = machines.flat_map(|node| {
             node.events.iter().map(|happened| LogEntry {
                 summary: summary(&happened.event),
@@ -77,19 +78,19 @@ pub(crate) struct EventRows {
 impl EventRows {
     /// Builds the rows from device events and the log; the occurrences of the event `open` are unfolded.
     pub(crate) fn of(
-        picture: &FleetView,
+        fleet_view: &FleetView,
         told: &DeviceEvents,
         log: &EventLog,
         open: Option<&EventSummary>,
     ) -> Self {
-        let shown: Option<BTreeSet<&NodeName>> =
-            (!picture.filter.is_empty()).then(|| picture.nodes().map(|node| &node.name).collect());
+        let shown: Option<BTreeSet<&NodeName>> = (!fleet_view.filter.is_empty())
+            .then(|| fleet_view.nodes().map(|node| &node.name).collect());
         let is_shown = |entry: &LogEntry| {
             let takes = |names: &BTreeSet<&NodeName>| {
                 entry.nodes.is_empty() || entry.nodes.iter().any(|name| names.contains(name))
             };
             // A frozen view shows no later events.
-            entry.at <= picture.now && shown.as_ref().is_none_or(takes)
+            entry.at <= fleet_view.now && shown.as_ref().is_none_or(takes)
         };
         let mut groups: BTreeMap<EventSummary, Vec<LogEntry>> = BTreeMap::new();
         let noticed = log.entries();
@@ -103,7 +104,7 @@ impl EventRows {
         let latest = |entries: &[LogEntry]| entries.first().map(|entry| entry.at);
         groups.sort_by_key(|(_, entries)| std::cmp::Reverse(latest(entries)));
         let mut rows = Self::default();
-        let devices = DeviceNames::of(picture);
+        let devices = DeviceNames::of(fleet_view);
         for (summary, entries) in groups {
             rows.push(group_row(&devices, &summary, &entries));
             if entries.len() > 1 && open == Some(&summary) {
@@ -126,19 +127,19 @@ impl EventRows {
 
 /// Looks up device labels by node name.
 struct DeviceNames<'a> {
-    picture: &'a FleetView,
+    fleet_view: &'a FleetView,
     places: BTreeMap<&'a NodeName, usize>,
 }
 
 impl<'a> DeviceNames<'a> {
-    fn of(picture: &'a FleetView) -> Self {
-        let places = picture.fleet.nodes.iter().map(|node| &node.name).zip(0..).collect();
-        Self { picture, places }
+    fn of(fleet_view: &'a FleetView) -> Self {
+        let places = fleet_view.fleet.nodes.iter().map(|node| &node.name).zip(0..).collect();
+        Self { fleet_view, places }
     }
 
     /// Returns a device's label; a placeholder if the node no longer has the device.
     fn label(&self, node: &NodeName, uuid: &str) -> String {
-        let node = self.places.get(node).and_then(|place| self.picture.fleet.nodes.get(*place));
+        let node = self.places.get(node).and_then(|place| self.fleet_view.fleet.nodes.get(*place));
         let found = node.and_then(|node| {
             let device = node.devices.iter().find(|device| *device.uuid == *uuid)?;
             Some(label(node, device))

@@ -152,12 +152,12 @@ impl CellCache {
     /// Starts a frame with this number of cells.
     pub(super) fn refresh(
         &mut self,
-        picture: &FleetView,
+        fleet_view: &FleetView,
         (metric, old): (MapMetric, StaleStyle),
         cells: usize,
     ) {
         self.refresh_period = 1 + cells / MAX_CELLS_PER_SECOND;
-        let key = (picture.version(), metric, old);
+        let key = (fleet_view.version(), metric, old);
         if self.key.as_ref() == Some(&key) {
             return;
         }
@@ -249,9 +249,9 @@ impl CellContext<'_> {
         percent: Option<f32>,
         level: Option<u8>,
     ) -> (Symbol, Tone) {
-        let RenderContext { view: picture, .. } = self.context;
-        if !picture.filter.is_empty()
-            && !picture.filter.matches_device(self.node, self.device, picture.now)
+        let RenderContext { view: fleet_view, .. } = self.context;
+        if !fleet_view.filter.is_empty()
+            && !fleet_view.filter.matches_device(self.node, self.device, fleet_view.now)
         {
             return FILTERED_OUT;
         }
@@ -261,11 +261,11 @@ impl CellContext<'_> {
         if old == StaleStyle::Unchanged {
             return self.value(metric, percent, level);
         }
-        if NodeStatus::of(self.node, picture.now) == NodeStatus::Down {
+        if NodeStatus::of(self.node, fleet_view.now) == NodeStatus::Down {
             return FAULTY;
         }
         let value = self.value(metric, percent, level);
-        if self.node.device_freshness(self.position, picture.now).is_fresh() {
+        if self.node.device_freshness(self.position, fleet_view.now).is_fresh() {
             return value;
         }
         match value.0 {
@@ -281,13 +281,13 @@ impl CellContext<'_> {
 
     /// Returns the cell of a device in use.
     fn value(&self, metric: MapMetric, percent: Option<f32>, level: Option<u8>) -> (Symbol, Tone) {
-        let picture = self.context.view;
+        let fleet_view = self.context.view;
         match metric {
             MapMetric::Owner => self.owner(),
             MapMetric::Job => self.job(),
             MapMetric::Utilization if share(self.device.utilization) < Some(ACTIVE_PERCENT) => {
                 let Some(percent) = percent else { return NOT_REPORTED };
-                let is_given = picture.allocated.contains(self.node, self.device);
+                let is_given = fleet_view.allocated.contains(self.node, self.device);
                 if is_idle_held(self.node, self.device, is_given) {
                     IDLE_HELD
                 } else {

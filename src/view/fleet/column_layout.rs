@@ -143,8 +143,8 @@ pub(super) const SPARKLINE: (u16, u16) = (12, 5);
 
 impl ColumnLayout {
     /// Returns the layout without optional columns, and the room left after the name.
-    fn base(picture: &FleetView, units: Units, width: u16) -> (Self, u16) {
-        let shape: &Extents = &picture.extents;
+    fn base(fleet_view: &FleetView, units: Units, width: u16) -> (Self, u16) {
+        let shape: &Extents = &fleet_view.extents;
         let columns = Self {
             gap: if width >= 110 { 2 } else { 1 },
             name: shape.name.clamp(4, (width / 6).clamp(4, 28)),
@@ -157,16 +157,16 @@ impl ColumnLayout {
     }
 
     /// Returns the configured columns that fit; if none are configured, the most important ones that fit.
-    pub(super) fn of(picture: &FleetView, chosen: &[String], units: Units, width: u16) -> Self {
+    pub(super) fn of(fleet_view: &FleetView, chosen: &[String], units: Units, width: u16) -> Self {
         match column_spec::places(&HEADINGS, chosen) {
-            Some(places) => Self::chosen(picture, &places, units, width),
-            None => Self::fit(picture, units, width),
+            Some(places) => Self::chosen(fleet_view, &places, units, width),
+            None => Self::fit(fleet_view, units, width),
         }
     }
 
     /// Lays out configured columns from left to right, then gives the rest to bars and the note.
-    fn chosen(picture: &FleetView, places: &[usize], units: Units, width: u16) -> Self {
-        let (mut columns, mut room) = Self::base(picture, units, width);
+    fn chosen(fleet_view: &FleetView, places: &[usize], units: Units, width: u16) -> Self {
+        let (mut columns, mut room) = Self::base(fleet_view, units, width);
         let Self { gap, .. } = columns;
         columns.order = [None; 13];
         let parts = places.iter().filter_map(|index| Column::ALL.get(index.checked_sub(1)?));
@@ -174,7 +174,7 @@ impl ColumnLayout {
             *slot = Some(*part);
         }
         for part in columns.order.into_iter().flatten() {
-            let least = columns.min_width(picture, part);
+            let least = columns.min_width(fleet_view, part);
             if room < least + gap {
                 break;
             }
@@ -186,13 +186,13 @@ impl ColumnLayout {
                 columns.has_limits = true;
             }
         }
-        columns.distribute_rest(room, picture.fleet.jobs.is_some());
+        columns.distribute_rest(room, fleet_view.fleet.jobs.is_some());
         columns
     }
 
     /// Returns the minimum width of a column.
-    fn min_width(&self, picture: &FleetView, part: Column) -> u16 {
-        let shape: &Extents = &picture.extents;
+    fn min_width(&self, fleet_view: &FleetView, part: Column) -> u16 {
+        let shape: &Extents = &fleet_view.extents;
         match part {
             Column::Job | Column::User => 10,
             Column::Devices => shape.devices.clamp(7, 16),
@@ -235,11 +235,11 @@ impl ColumnLayout {
     }
 
     /// Lays out columns by importance, then gives the rest to bars and the note.
-    pub(super) fn fit(picture: &FleetView, units: Units, width: u16) -> Self {
-        let shape: &Extents = &picture.extents;
-        let (mut columns, mut room) = Self::base(picture, units, width);
-        let memory = columns.min_width(picture, Column::Memory);
-        let strip = columns.min_width(picture, Column::Devices);
+    pub(super) fn fit(fleet_view: &FleetView, units: Units, width: u16) -> Self {
+        let shape: &Extents = &fleet_view.extents;
+        let (mut columns, mut room) = Self::base(fleet_view, units, width);
+        let memory = columns.min_width(fleet_view, Column::Memory);
+        let strip = columns.min_width(fleet_view, Column::Devices);
         let Self { gap, .. } = columns;
         let mut take = |column: &mut u16, least: u16| {
             if room >= least + gap {
@@ -256,7 +256,7 @@ impl ColumnLayout {
         take(&mut columns.power, 4);
         take(&mut columns.cpu, 4);
         take(&mut columns.memory_bar, 4);
-        let has_jobs = shape.has_jobs || picture.fleet.jobs.is_some();
+        let has_jobs = shape.has_jobs || fleet_view.fleet.jobs.is_some();
         if width >= 100 && has_jobs {
             take(&mut columns.job, 10);
         }
@@ -271,7 +271,7 @@ impl ColumnLayout {
             take(&mut columns.user, 10);
             take(&mut columns.spark, SPARKLINE.0);
         }
-        columns.distribute_rest(room, picture.fleet.jobs.is_some());
+        columns.distribute_rest(room, fleet_view.fleet.jobs.is_some());
         columns
     }
 

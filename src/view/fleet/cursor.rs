@@ -11,7 +11,7 @@ use crate::view::navigation::{Movement, Navigation};
 impl State {
     /// Finds the cursor by the keys of its group, node and device. If they are gone or folded, the cursor is
     /// on the group header or on the first node.
-    pub(super) fn cursor(&self, picture: &FleetView, navigation: &Navigation) -> Option<Cursor> {
+    pub(super) fn cursor(&self, fleet_view: &FleetView, navigation: &Navigation) -> Option<Cursor> {
         let group = self.group.as_deref();
         let on_head =
             group.filter(|_| self.is_on_header).and_then(|key| self.grouped_rows.group(key));
@@ -22,14 +22,14 @@ impl State {
             Row::Header(group) => Some(Cursor::Header(group)),
             Row::Node(group, member) => Some(Cursor::Cell(group, member, 0)),
         };
-        let name = &navigation.node(picture)?.name;
-        let Some((group, member)) = self.grouped_rows.find(&picture.fleet, group, name) else {
+        let name = &navigation.node(fleet_view)?.name;
+        let Some((group, member)) = self.grouped_rows.find(&fleet_view.fleet, group, name) else {
             return first();
         };
         if self.grouped_rows.groups.get(group).is_some_and(|group| group.is_folded) {
             return Some(Cursor::Header(group));
         }
-        let (own, node) = self.grouped_rows.member(&picture.fleet, group, member)?;
+        let (own, node) = self.grouped_rows.member(&fleet_view.fleet, group, member)?;
         let is_it = |position: &usize| {
             let uuid = node.devices.get(*position).map(|device| &device.uuid);
             uuid.is_some() && uuid == self.device.as_ref()
@@ -50,7 +50,7 @@ impl State {
 
     pub(super) fn set_cursor(
         &mut self,
-        picture: &FleetView,
+        fleet_view: &FleetView,
         navigation: &mut Navigation,
         cursor: Cursor,
     ) {
@@ -59,7 +59,7 @@ impl State {
         self.group = key.filter(|_| self.grouped_rows.is_grouped);
         self.is_on_header = matches!(cursor, Cursor::Header(_));
         let Cursor::Cell(group, member, cell) = cursor else { return };
-        let Some((own, node)) = self.grouped_rows.member(&picture.fleet, group, member) else {
+        let Some((own, node)) = self.grouped_rows.member(&fleet_view.fleet, group, member) else {
             return;
         };
         let device = own.positions(node).get(cell).and_then(|at| node.devices.get(*at));
@@ -69,11 +69,11 @@ impl State {
 
     pub(super) fn move_vertically(
         &mut self,
-        picture: &FleetView,
+        fleet_view: &FleetView,
         navigation: &mut Navigation,
         step: Movement,
     ) {
-        let Some(cursor) = self.cursor(picture, navigation) else { return };
+        let Some(cursor) = self.cursor(fleet_view, navigation) else { return };
         let to = match self.layout {
             Layout::Table => {
                 let rows = &self.grouped_rows.rows;
@@ -97,7 +97,7 @@ impl State {
                 let moved = (cursor, preferred_column);
                 let to = heat_map::moved_vertically(
                     &self.grouped_rows,
-                    &picture.fleet,
+                    &fleet_view.fleet,
                     self.grid,
                     moved,
                     (step, page),
@@ -107,31 +107,31 @@ impl State {
                 to
             }
         };
-        self.set_cursor(picture, navigation, to);
+        self.set_cursor(fleet_view, navigation, to);
     }
 
     /// Moves to the previous or next device.
     pub(super) fn move_horizontally(
         &mut self,
-        picture: &FleetView,
+        fleet_view: &FleetView,
         navigation: &mut Navigation,
         is_forward: bool,
     ) {
-        let Some(cursor) = self.cursor(picture, navigation) else { return };
+        let Some(cursor) = self.cursor(fleet_view, navigation) else { return };
         let to =
-            heat_map::moved_horizontally(&self.grouped_rows, &picture.fleet, cursor, is_forward);
-        self.set_cursor(picture, navigation, to);
+            heat_map::moved_horizontally(&self.grouped_rows, &fleet_view.fleet, cursor, is_forward);
+        self.set_cursor(fleet_view, navigation, to);
     }
 
     /// Folds or unfolds the current group; `None` toggles.
     pub(super) fn fold(
         &mut self,
-        picture: &FleetView,
+        fleet_view: &FleetView,
         navigation: &mut Navigation,
         options: Option<bool>,
     ) {
         let Some(Cursor::Header(group) | Cursor::Cell(group, _, _)) =
-            self.cursor(picture, navigation)
+            self.cursor(fleet_view, navigation)
         else {
             return;
         };
@@ -140,17 +140,21 @@ impl State {
         self.fold_version += 1;
         if options.unwrap_or(!known.is_folded) {
             self.folded_groups.insert(key);
-            self.set_cursor(picture, navigation, Cursor::Header(group));
+            self.set_cursor(fleet_view, navigation, Cursor::Header(group));
         } else {
             self.folded_groups.remove(&key);
         }
     }
 
     /// Moves the cursor to the header of the current group.
-    pub(super) fn select_group_header(&mut self, picture: &FleetView, navigation: &mut Navigation) {
-        let cursor = self.cursor(picture, navigation);
+    pub(super) fn select_group_header(
+        &mut self,
+        fleet_view: &FleetView,
+        navigation: &mut Navigation,
+    ) {
+        let cursor = self.cursor(fleet_view, navigation);
         if let Some(Cursor::Header(group) | Cursor::Cell(group, _, _)) = cursor {
-            self.set_cursor(picture, navigation, Cursor::Header(group));
+            self.set_cursor(fleet_view, navigation, Cursor::Header(group));
         }
     }
 }

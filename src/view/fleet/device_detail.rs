@@ -23,18 +23,18 @@ pub(super) fn lines(
     (node, position): (&Node, Option<usize>),
     (width, most): (u16, usize),
 ) -> Vec<Line> {
-    let picture = context.view;
+    let fleet_view = context.view;
     let found = position.and_then(|position| Some((position, node.devices.get(position)?)));
     let Some((position, device)) = found else {
-        return vec![node_table::detail(picture, state, node, width)];
+        return vec![node_table::detail(fleet_view, state, node, width)];
     };
     let owners = state.allocations.owners(node);
     let owner = owners.devices.get(position).cloned().unwrap_or_default();
     let words = |words: Vec<String>| words.join(", ");
     let mut parts: Vec<(String, Tone)> = Vec::new();
-    let status = NodeStatus::of(node, picture.now);
-    if !node.device_freshness(position, picture.now).is_fresh() || status == NodeStatus::Down {
-        parts.extend(notes(picture, node).into_iter().take(1));
+    let status = NodeStatus::of(node, fleet_view.now);
+    if !node.device_freshness(position, fleet_view.now).is_fresh() || status == NodeStatus::Down {
+        parts.extend(notes(fleet_view, node).into_iter().take(1));
     }
     let flags = flags(device);
     parts.push((model_name(device).to_owned(), Tone::Plain));
@@ -59,7 +59,7 @@ pub(super) fn lines(
         parts.push((format!("job {}", words(jobs)), Tone::Plain));
     }
     if let Some(idle) =
-        idle_time::idle_held_time(node, &owners, position, picture.now, MAX_LOOKBACK)
+        idle_time::idle_held_time(node, &owners, position, fleet_view.now, MAX_LOOKBACK)
     {
         parts.push((format!("idle-held for {}", format_elapsed(idle)), Tone::Warn));
     }

@@ -41,8 +41,8 @@ pub(super) struct DeviceOwners {
 
 impl AllocationIndex {
     /// Rebuilds the index if the job list has changed.
-    pub(super) fn refresh(&mut self, picture: &FleetView) {
-        let list = picture.fleet.jobs.as_ref();
+    pub(super) fn refresh(&mut self, fleet_view: &FleetView) {
+        let list = fleet_view.fleet.jobs.as_ref();
         let is_same = match (&self.list, list) {
             (Some(own), Some(list)) => Arc::ptr_eq(own, list),
             (None, None) => true,
@@ -197,7 +197,7 @@ mod tests {
         node
     }
 
-    fn picture(node: &Node, devices: DeviceAllocation) -> FleetView {
+    fn fleet_view(node: &Node, devices: DeviceAllocation) -> FleetView {
         let allocation = Allocation { node: node.name.clone(), devices };
         let job = Job { allocations: [allocation].into(), ..Job::example("11") };
         let list = JobList { jobs: vec![job], ..JobList::default() };
@@ -208,7 +208,7 @@ mod tests {
 
     fn told(node: &Node, devices: DeviceAllocation) -> Vec<String> {
         let mut allocations = AllocationIndex::default();
-        allocations.refresh(&picture(node, devices));
+        allocations.refresh(&fleet_view(node, devices));
         let owners = allocations.owners(node);
         let tell = |owner: &DeviceOwner| {
             let jobs: Vec<_> = owner.jobs.iter().map(JobId::as_str).collect();
@@ -243,7 +243,7 @@ mod tests {
         let node = node(None);
         let mut allocations = AllocationIndex::default();
         assert_eq!(allocations.name(&JobId::new("11").unwrap()), "11");
-        allocations.refresh(&picture(&node, DeviceAllocation::Unknown));
+        allocations.refresh(&fleet_view(&node, DeviceAllocation::Unknown));
         assert_eq!(allocations.name(&JobId::new("11").unwrap()), "11 x");
         allocations.refresh(&FleetView::default());
         assert!(allocations.job(&JobId::new("11").unwrap()).is_none());

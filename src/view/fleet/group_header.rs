@@ -21,9 +21,9 @@ pub(super) fn row(
     group: usize,
     columns: &ColumnLayout,
 ) -> Line {
-    let picture = context.view;
+    let fleet_view = context.view;
     let Some(group) = state.grouped_rows.groups.get_mut(group) else { return Line::new() };
-    let totals = group.totals(picture);
+    let totals = group.totals(fleet_view);
     let is_narrow = columns.front() < NARROW_WIDTH;
     let line = fold_symbol(group).then(front(group, &totals, columns.front()));
     let behind = columns.shown().skip_while(|(part, _)| part.is_owner());
@@ -64,8 +64,8 @@ pub(super) fn row(
 
 /// Draws the header as a line of the heat map, its totals as text.
 pub(super) fn line(context: RenderContext<'_>, group: &mut Group, width: u16) -> Line {
-    let picture = context.view;
-    let totals = group.totals(picture);
+    let fleet_view = context.view;
+    let totals = group.totals(fleet_view);
     let units = Units::of(context.options);
     let nodes = nodes(group.members.len());
     let mut sums = Line::of(nodes, Tone::Plain);
@@ -95,8 +95,8 @@ pub(super) fn detail(context: RenderContext<'_>, group: &mut Group, width: u16) 
     let line = Line::of(group.title.as_str(), Tone::Strong).gap(2);
     let about = group.about.clone();
     let line = if about.is_empty() { line } else { line.text(about, Tone::Plain).gap(2) };
-    let picture = context.view;
-    let totals = group.totals(picture);
+    let fleet_view = context.view;
+    let totals = group.totals(fleet_view);
     line.then(counts(&totals)).text(hint, Tone::Faint).cut(width)
 }
 

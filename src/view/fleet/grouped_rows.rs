@@ -84,8 +84,8 @@ impl GroupMember {
 
 impl Group {
     /// Returns the totals of its fresh nodes; computes them once.
-    pub(super) fn totals(&mut self, picture: &FleetView) -> Totals {
-        let FleetView { fleet, now, allocated: given, .. } = picture;
+    pub(super) fn totals(&mut self, fleet_view: &FleetView) -> Totals {
+        let FleetView { fleet, now, allocated: given, .. } = fleet_view;
         *self.totals.get_or_insert_with(|| {
             let parts = self.members.iter().filter_map(|member| {
                 let node = fleet.nodes.get(member.node_index)?;
@@ -109,18 +109,19 @@ impl GroupedRows {
     /// Rebuilds groups and rows if something they depend on has changed.
     pub(super) fn refresh(
         &mut self,
-        picture: &FleetView,
+        fleet_view: &FleetView,
         allocations: &AllocationIndex,
         options: RowOptions<'_>,
     ) {
-        let key = Some((picture.version(), options.order, options.grouping, options.fold_version));
+        let key =
+            Some((fleet_view.version(), options.order, options.grouping, options.fold_version));
         if self.key == key {
             return;
         }
         self.key = key;
         self.is_grouped = options.grouping != Grouping::None;
-        self.groups = options.grouping.groups(picture, allocations);
-        node_sort::sort(&mut self.groups, picture, allocations, options.order);
+        self.groups = options.grouping.groups(fleet_view, allocations);
+        node_sort::sort(&mut self.groups, fleet_view, allocations, options.order);
         self.rows.clear();
         for (index, group) in self.groups.iter_mut().enumerate() {
             group.is_folded = self.is_grouped && options.folded_groups.contains(&group.key);
@@ -189,7 +190,7 @@ mod tests {
     use super::*;
     use crate::time::Timestamp;
 
-    fn picture(count: u32) -> FleetView {
+    fn fleet_view(count: u32) -> FleetView {
         let node = |number: u32| {
             let name = NodeName::new(&format!("gpu{number:03}")).unwrap();
             Arc::new(Node::new(name, Duration::ZERO))
@@ -199,7 +200,7 @@ mod tests {
     }
 
     fn grouped_rows(
-        picture: &FleetView,
+        fleet_view: &FleetView,
         grouping: Grouping,
         folded_groups: &[&str],
     ) -> GroupedRows {
@@ -208,16 +209,16 @@ mod tests {
         let mut grouped_rows = GroupedRows::default();
         let options =
             RowOptions { order, grouping, folded_groups: &folded_groups, fold_version: 0 };
-        grouped_rows.refresh(picture, &AllocationIndex::default(), options);
+        grouped_rows.refresh(fleet_view, &AllocationIndex::default(), options);
         grouped_rows
     }
 
     #[test]
     fn a_folded_group_is_one_row() {
-        let picture = picture(40);
-        let open = grouped_rows(&picture, Grouping::Range, &[]);
+        let fleet_view = fleet_view(40);
+        let open = grouped_rows(&fleet_view, Grouping::Range, &[]);
         assert_eq!(open.rows.len(), 43);
-        let folded_groups = grouped_rows(&picture, Grouping::Range, &["gpu 1 "]);
+        let folded_groups = grouped_rows(&fleet_view, Grouping::Range, &["gpu 1 "]);
         assert_eq!(folded_groups.rows.len(), 27);
         assert_eq!(folded_groups.rows[17..19], [Row::Header(1), Row::Header(2)]);
         for row in 0..folded_groups.rows.len() {
@@ -232,14 +233,14 @@ mod tests {
 
     #[test]
     fn a_node_is_found_in_the_group_that_is_meant_or_anywhere() {
-        let picture = picture(40);
-        let grouped_rows = grouped_rows(&picture, Grouping::Range, &[]);
+        let fleet_view = fleet_view(40);
+        let grouped_rows = grouped_rows(&fleet_view, Grouping::Range, &[]);
         let name = NodeName::new("gpu020").unwrap();
         for group in [Some("gpu 1 "), Some("gone"), None] {
-            assert_eq!(grouped_rows.find(&picture.fleet, group, &name), Some((1, 3)));
+            assert_eq!(grouped_rows.find(&fleet_view.fleet, group, &name), Some((1, 3)));
         }
         let other = NodeName::new("other").unwrap();
-        assert_eq!(grouped_rows.find(&picture.fleet, None, &other), None);
+        assert_eq!(grouped_rows.find(&fleet_view.fleet, None, &other), None);
     }
 
     #[test]

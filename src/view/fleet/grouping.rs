@@ -74,10 +74,10 @@ impl Grouping {
     }
 
     /// Returns the next or previous grouping that applies to this fleet.
-    pub(super) fn cycle(self, picture: &FleetView, is_forward: bool) -> Self {
+    pub(super) fn cycle(self, fleet_view: &FleetView, is_forward: bool) -> Self {
         let is_told = |grouping: &Self| match grouping {
-            Self::Partition => picture.fleet.jobs.is_some(),
-            Self::Job => picture.fleet.jobs.is_some() || picture.extents.has_jobs,
+            Self::Partition => fleet_view.fleet.jobs.is_some(),
+            Self::Job => fleet_view.fleet.jobs.is_some() || fleet_view.extents.has_jobs,
             Self::None | Self::Range | Self::User | Self::Model => true,
         };
         let all: Vec<Self> = Self::ALL.into_iter().filter(is_told).collect();
@@ -87,24 +87,28 @@ impl Grouping {
     }
 
     /// Returns the groups of a fleet view in the order of their keys.
-    pub(super) fn groups(self, picture: &FleetView, allocations: &AllocationIndex) -> Vec<Group> {
+    pub(super) fn groups(
+        self,
+        fleet_view: &FleetView,
+        allocations: &AllocationIndex,
+    ) -> Vec<Group> {
         match self {
             Self::None => {
                 let members =
-                    picture.matching.iter().map(|index| GroupMember::whole(*index)).collect();
+                    fleet_view.matching.iter().map(|index| GroupMember::whole(*index)).collect();
                 vec![Group { members, ..Group::default() }]
             }
-            Self::Range => group_by_name(picture),
+            Self::Range => group_by_name(fleet_view),
             Self::Partition | Self::Job | Self::User | Self::Model => {
-                self.by_device(picture, allocations)
+                self.by_device(fleet_view, allocations)
             }
         }
     }
 
-    fn by_device(self, picture: &FleetView, allocations: &AllocationIndex) -> Vec<Group> {
+    fn by_device(self, fleet_view: &FleetView, allocations: &AllocationIndex) -> Vec<Group> {
         let mut groups: BTreeMap<GroupKey, Vec<GroupMember>> = BTreeMap::new();
-        for index in &picture.matching {
-            let Some(node) = picture.fleet.nodes.get(*index) else { continue };
+        for index in &fleet_view.matching {
+            let Some(node) = fleet_view.fleet.nodes.get(*index) else { continue };
             for (key, devices) in self.groups_of_node(node, allocations) {
                 let is_whole = devices.len() == whole_devices(node).count();
                 let devices = (!is_whole).then(|| devices.into());
@@ -207,11 +211,11 @@ impl GroupKey {
 }
 
 /// Groups nodes whose names differ in their last number only.
-fn group_by_name(picture: &FleetView) -> Vec<Group> {
-    let names = picture
+fn group_by_name(fleet_view: &FleetView) -> Vec<Group> {
+    let names = fleet_view
         .matching
         .iter()
-        .filter_map(|index| Some((*index, picture.fleet.nodes.get(*index)?.name.label())));
+        .filter_map(|index| Some((*index, fleet_view.fleet.nodes.get(*index)?.name.label())));
     let mut stems: Vec<NamePattern<'_>> = Vec::new();
     let mut known: BTreeMap<(&str, &str), usize> = BTreeMap::new();
     for (index, name) in names {
@@ -288,15 +292,15 @@ mod tests {
     use crate::model::{NodeName, Reading};
     use crate::time::Timestamp;
 
-    fn picture(names: impl IntoIterator<Item = String>) -> FleetView {
+    fn fleet_view(names: impl IntoIterator<Item = String>) -> FleetView {
         let node =
             |name: String| Arc::new(Node::new(NodeName::new(&name).unwrap(), Duration::ZERO));
         let nodes: Vec<_> = names.into_iter().map(node).collect();
         FleetView::new(Fleet::new(nodes.into()), Timestamp::default())
     }
 
-    fn titles(grouping: Grouping, picture: &FleetView) -> Vec<String> {
-        let groups = grouping.groups(picture, &AllocationIndex::default());
+    fn titles(grouping: Grouping, fleet_view: &FleetView) -> Vec<String> {
+        let groups = grouping.groups(fleet_view, &AllocationIndex::default());
         groups.iter().map(|group| format!("{} {}", group.title, group.members.len())).collect()
     }
 
@@ -304,10 +308,11 @@ mod tests {
     fn like_names_stand_in_blocks_of_numbers() {
         let names = (1..=40).map(|number| format!("gpu{number:02}")).chain(["login".to_owned()]);
         assert_eq!(
-            titles(Grouping::Range, &picture(names)),
+            titles(Grouping::Range, &fleet_view(names)),
             ["gpu[01-16] 16", "gpu[17-32] 16", "gpu[33-40] 8", "login 1"]
         );
-        let many = titles(Grouping::Range, &picture((0..5_000).map(|number| format!("n{number}"))));
+        let many =
+            titles(Grouping::Range, &fleet_view((0..5_000).map(|number| format!("n{number}"))));
         assert_eq!((many.len(), many[0].as_str()), (20, "n[0-255] 256"));
     }
 
@@ -337,8 +342,8 @@ mod tests {
         mixed.devices = vec![device("A100"), device("H100"), device("H100")];
         let nodes =
             vec![Arc::new(mixed), Arc::new(Node::new(NodeName::new("b").unwrap(), Duration::ZERO))];
-        let picture = FleetView::new(Fleet::new(nodes.into()), Timestamp::default());
-        let groups = Grouping::Model.groups(&picture, &AllocationIndex::default());
+        let fleet_view = FleetView::new(Fleet::new(nodes.into()), Timestamp::default());
+        let groups = Grouping::Model.groups(&fleet_view, &AllocationIndex::default());
         let told: Vec<_> = groups
             .iter()
             .map(|group| (group.title.as_str(), group.members[0].devices.as_deref()))
@@ -351,8 +356,8 @@ mod tests {
 
     #[test]
     fn what_tells_nothing_is_passed_over() {
-        let picture = FleetView::default();
-        assert_eq!(Grouping::Range.cycle(&picture, true), Grouping::User);
-        assert_eq!(Grouping::None.cycle(&picture, false), Grouping::Model);
+        let fleet_view = FleetView::default();
+        assert_eq!(Grouping::Range.cycle(&fleet_view, true), Grouping::User);
+        assert_eq!(Grouping::None.cycle(&fleet_view, false), Grouping::Model);
     }
 }

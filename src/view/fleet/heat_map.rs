@@ -53,11 +53,11 @@ pub(super) enum Cursor {
 
 impl Grid {
     /// Fits as many nodes into a line as possible.
-    pub(super) fn fit(picture: &FleetView, width: u16) -> Self {
-        let name = picture.extents.name.clamp(1, MAX_NAME_WIDTH).min((width / 3).max(1));
+    pub(super) fn fit(fleet_view: &FleetView, width: u16) -> Self {
+        let name = fleet_view.extents.name.clamp(1, MAX_NAME_WIDTH).min((width / 3).max(1));
         let margin = u16::from(width >= 40);
         let room = width.saturating_sub(margin + name + 1).max(1);
-        let cells = picture.extents.devices.clamp(8, MAX_CELLS).min(room);
+        let cells = fleet_view.extents.devices.clamp(8, MAX_CELLS).min(room);
         let block = name + 1 + cells + NODE_GAP;
         let per_line = usize::from(width.saturating_sub(margin) + NODE_GAP) / usize::from(block);
         Self { margin, name, cells, per_line: per_line.max(1) }
@@ -368,7 +368,7 @@ mod tests {
     use crate::view::sort_order::SortOrder;
 
     /// Nodes with these device counts.
-    fn picture(devices: &[usize]) -> FleetView {
+    fn fleet_view(devices: &[usize]) -> FleetView {
         let node = |(number, count): (usize, &usize)| {
             let name = NodeName::new(&format!("gpu{:02}", number + 1)).unwrap();
             let mut node = Node::new(name, Duration::ZERO);
@@ -380,12 +380,12 @@ mod tests {
         FleetView::new(Fleet::new(nodes.into()), Timestamp::default())
     }
 
-    fn grouped_rows(picture: &FleetView, grouping: Grouping) -> GroupedRows {
+    fn grouped_rows(fleet_view: &FleetView, grouping: Grouping) -> GroupedRows {
         let mut grouped_rows = GroupedRows::default();
         let order = SortOrder::by("node");
         let folded_groups = BTreeSet::new();
         grouped_rows.refresh(
-            picture,
+            fleet_view,
             &AllocationIndex::default(),
             RowOptions { order, grouping, folded_groups: &folded_groups, fold_version: 0 },
         );
@@ -395,45 +395,48 @@ mod tests {
     #[test]
     fn as_many_nodes_stand_in_a_line_as_fit() {
         for (width, per_line) in [(0, 1), (1, 1), (20, 1), (80, 5), (120, 7), (200, 12)] {
-            assert_eq!(Grid::fit(&picture(&[8; 3]), width).per_line, per_line, "{width}");
+            assert_eq!(Grid::fit(&fleet_view(&[8; 3]), width).per_line, per_line, "{width}");
         }
-        let grid = Grid::fit(&picture(&[8; 3]), 80);
+        let grid = Grid::fit(&fleet_view(&[8; 3]), 80);
         assert_eq!(grid.at(1 + 5 + 1), (0, 0));
         assert_eq!(grid.at(1 + 16 + 6 + 3), (1, 3));
     }
 
     #[test]
     fn the_cursor_goes_over_all_cells_as_one_reads_and_back() {
-        let picture = picture(&[2, 0, 3]);
-        let grouped_rows = grouped_rows(&picture, Grouping::None);
+        let fleet_view = fleet_view(&[2, 0, 3]);
+        let grouped_rows = grouped_rows(&fleet_view, Grouping::None);
         let mut cursors = vec![Cursor::Cell(0, 0, 0)];
         for _ in 0..6 {
             let last = *cursors.last().unwrap();
-            cursors.push(moved_horizontally(&grouped_rows, &picture.fleet, last, true));
+            cursors.push(moved_horizontally(&grouped_rows, &fleet_view.fleet, last, true));
         }
         let all = [(0, 0), (0, 1), (1, 0), (2, 0), (2, 1), (2, 2), (2, 2)];
         assert_eq!(cursors, all.map(|(member, cell)| Cursor::Cell(0, member, cell)));
         for pair in cursors.windows(2).rev().skip(1) {
-            assert_eq!(moved_horizontally(&grouped_rows, &picture.fleet, pair[1], false), pair[0]);
+            assert_eq!(
+                moved_horizontally(&grouped_rows, &fleet_view.fleet, pair[1], false),
+                pair[0]
+            );
         }
         assert_eq!(
-            moved_horizontally(&grouped_rows, &picture.fleet, cursors[0], false),
+            moved_horizontally(&grouped_rows, &fleet_view.fleet, cursors[0], false),
             cursors[0]
         );
     }
 
     #[test]
     fn up_and_down_keep_the_column_across_heads_and_short_lines() {
-        let picture = picture(&[8; 24]);
-        let grouped_rows = grouped_rows(&picture, Grouping::Range);
-        let grid = Grid::fit(&picture, 80);
+        let fleet_view = fleet_view(&[8; 24]);
+        let grouped_rows = grouped_rows(&fleet_view, Grouping::Range);
+        let grid = Grid::fit(&fleet_view, 80);
         let preferred_column = (3, 5);
         let mut cursor = Cursor::Cell(0, 8, 5);
         let mut seen = Vec::new();
         for _ in 0..4 {
             let to = moved_vertically(
                 &grouped_rows,
-                &picture.fleet,
+                &fleet_view.fleet,
                 grid,
                 (cursor, preferred_column),
                 (Movement::Down, 1),
@@ -452,7 +455,7 @@ mod tests {
         );
         let end = moved_vertically(
             &grouped_rows,
-            &picture.fleet,
+            &fleet_view.fleet,
             grid,
             (cursor, preferred_column),
             (Movement::End, 1),
@@ -460,7 +463,7 @@ mod tests {
         assert_eq!(end, Cursor::Cell(1, 7, 7));
         let home = moved_vertically(
             &grouped_rows,
-            &picture.fleet,
+            &fleet_view.fleet,
             grid,
             (end, preferred_column),
             (Movement::Home, 1),
@@ -470,9 +473,9 @@ mod tests {
 
     #[test]
     fn a_folded_group_is_one_line() {
-        let picture = picture(&[8; 24]);
-        let mut grouped_rows = grouped_rows(&picture, Grouping::Range);
-        let grid = Grid::fit(&picture, 80);
+        let fleet_view = fleet_view(&[8; 24]);
+        let mut grouped_rows = grouped_rows(&fleet_view, Grouping::Range);
+        let grid = Grid::fit(&fleet_view, 80);
         assert_eq!(map_lines(&grouped_rows, grid).len(), 2 + 4 + 2);
         grouped_rows.groups[0].is_folded = true;
         assert_eq!(

@@ -28,23 +28,23 @@ impl OwnerCounts {
     /// Counts once per fleet view.
     pub(super) fn refresh(
         &mut self,
-        picture: &FleetView,
+        fleet_view: &FleetView,
         allocations: &AllocationIndex,
         metric: MapMetric,
     ) {
-        let key = Some((picture.version(), metric));
+        let key = Some((fleet_view.version(), metric));
         if self.key == key {
             return;
         }
         self.key = key;
         let mut counts: BTreeMap<Arc<str>, usize> = BTreeMap::new();
-        for node in picture.nodes() {
+        for node in fleet_view.nodes() {
             let owners = allocations.owners(node);
             for position in whole_devices(node) {
                 let Some(owner) = owners.devices.get(position) else { continue };
                 // Those with stale devices only keep their letters, but count zero.
                 let is_fresh = node.fault().is_none()
-                    && node.device_freshness(position, picture.now).is_fresh();
+                    && node.device_freshness(position, fleet_view.now).is_fresh();
                 for name in names(owner, metric) {
                     *counts.entry(name).or_default() += usize::from(is_fresh);
                 }

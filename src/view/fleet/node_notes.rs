@@ -11,19 +11,19 @@ use crate::view::node_status::{NodeStatus, Note, label, notes};
 
 /// Returns the notes on a node, the most important first.
 pub(super) fn row_notes(
-    picture: &FleetView,
+    fleet_view: &FleetView,
     node: &Node,
     member: &GroupMember,
     owners: &DeviceOwners,
 ) -> Vec<Note> {
-    let mut all = notes(picture, node);
-    if !NodeStatus::of(node, picture.now).is_fresh() {
+    let mut all = notes(fleet_view, node);
+    if !NodeStatus::of(node, fleet_view.now).is_fresh() {
         return all;
     }
     // A more precise note may replace "free".
     let free = all.iter().position(|(words, tone)| words == "free" && *tone == Tone::Faint);
-    let lag =
-        idle_time::find_straggler(node, owners, picture.now).filter(|lag| member.has(lag.position));
+    let lag = idle_time::find_straggler(node, owners, fleet_view.now)
+        .filter(|lag| member.has(lag.position));
     if let Some(lag) = lag {
         let name = node.devices.get(lag.position).map(|device| label(node, device));
         let name = name.unwrap_or_default();
@@ -35,7 +35,7 @@ pub(super) fn row_notes(
     let meant = member.positions(node).into_iter();
     let others = meant.filter(|position| lag.is_none_or(|lag| lag.position != *position));
     let spans = others.filter_map(|position| {
-        idle_time::idle_held_time(node, owners, position, picture.now, MAX_LOOKBACK)
+        idle_time::idle_held_time(node, owners, position, fleet_view.now, MAX_LOOKBACK)
     });
     all.extend(idle_held_note(&spans.collect::<Vec<_>>()));
     if free.is_none() {

@@ -40,7 +40,7 @@ enum SortKey {
 /// so that equal rows do not swap.
 pub(super) fn sort(
     groups: &mut [Group],
-    picture: &FleetView,
+    fleet_view: &FleetView,
     allocations: &AllocationIndex,
     order: SortOrder,
 ) {
@@ -54,10 +54,10 @@ pub(super) fn sort(
         let members = std::mem::take(&mut group.members).into_iter();
         let mut valued: Vec<(Option<SortKey>, GroupMember)> = members
             .map(|member| {
-                let node = picture.fleet.nodes.get(member.node_index);
+                let node = fleet_view.fleet.nodes.get(member.node_index);
                 (
                     node.and_then(|node| {
-                        sort_key(picture, allocations, node, &member, order.column)
+                        sort_key(fleet_view, allocations, node, &member, order.column)
                     }),
                     member,
                 )
@@ -68,7 +68,7 @@ pub(super) fn sort(
     }
     if matches!(order.column, "busy" | "util" | "mem" | "power") && groups.len() > 1 {
         let total = |group: &mut Group| {
-            of_totals(&group.totals(picture), order.column).map(SortKey::Number)
+            of_totals(&group.totals(fleet_view), order.column).map(SortKey::Number)
         };
         let mut places: Vec<(Option<SortKey>, usize)> =
             groups.iter_mut().enumerate().map(|(index, group)| (total(group), index)).collect();
@@ -103,7 +103,7 @@ fn compare(one: Option<&SortKey>, other: Option<&SortKey>, order: SortOrder) -> 
 }
 
 fn sort_key(
-    picture: &FleetView,
+    fleet_view: &FleetView,
     allocations: &AllocationIndex,
     node: &Node,
     member: &GroupMember,
@@ -121,8 +121,8 @@ fn sort_key(
         }
         "temp" => rounded(hottest(node, member)?),
         "cpu" => rounded(node.host.cpu.get()?.get()),
-        "age" => i64::try_from(picture.now.since(node.taken_at()?).as_secs()).ok()?,
-        "note" => i64::from(severity(picture, node)?),
+        "age" => i64::try_from(fleet_view.now.since(node.taken_at()?).as_secs()).ok()?,
+        "note" => i64::from(severity(fleet_view, node)?),
         _ => return None,
     };
     Some(SortKey::Number(number))
@@ -153,9 +153,9 @@ pub(super) fn hottest(node: &Node, member: &GroupMember) -> Option<f32> {
 }
 
 /// Returns the severity of the state of a node; `None` if it is healthy.
-fn severity(picture: &FleetView, node: &Node) -> Option<u8> {
+fn severity(fleet_view: &FleetView, node: &Node) -> Option<u8> {
     let is_bad = |device: &Device| device.fault.is_some();
-    match NodeStatus::of(node, picture.now) {
+    match NodeStatus::of(node, fleet_view.now) {
         NodeStatus::Down => Some(9),
         NodeStatus::Stale(_) => Some(8),
         _ if node.source_fault().is_some() || node.devices.iter().any(is_bad) => Some(7),
@@ -182,7 +182,7 @@ mod tests {
     use crate::time::Timestamp;
 
     /// Nodes with one device each, of this load and temperature.
-    fn picture(nodes: &[(&str, Option<f32>, f32)]) -> FleetView {
+    fn fleet_view(nodes: &[(&str, Option<f32>, f32)]) -> FleetView {
         let node = |(name, load, heat): &(&str, Option<f32>, f32)| {
             let mut node = Node::new(NodeName::new(name).unwrap(), Duration::ZERO);
             node.devices = vec![Device {
@@ -198,17 +198,23 @@ mod tests {
         FleetView::new(Fleet::new(nodes.into()), Timestamp::default())
     }
 
-    fn sorted(picture: &FleetView, column: &'static str, is_inverted: bool) -> String {
-        let members = (0..picture.fleet.nodes.len()).map(GroupMember::whole).collect();
+    fn sorted(fleet_view: &FleetView, column: &'static str, is_inverted: bool) -> String {
+        let members = (0..fleet_view.fleet.nodes.len()).map(GroupMember::whole).collect();
         let mut groups = [Group { members, ..Group::default() }];
-        sort(&mut groups, picture, &AllocationIndex::default(), SortOrder { column, is_inverted });
-        let name = |member: &GroupMember| picture.fleet.nodes[member.node_index].name.to_string();
+        sort(
+            &mut groups,
+            fleet_view,
+            &AllocationIndex::default(),
+            SortOrder { column, is_inverted },
+        );
+        let name =
+            |member: &GroupMember| fleet_view.fleet.nodes[member.node_index].name.to_string();
         groups[0].members.iter().map(name).collect()
     }
 
     #[test]
     fn the_largest_comes_first_and_what_is_unknown_last_either_way() {
-        let picture = picture(&[
+        let fleet_view = fleet_view(&[
             ("a", Some(10.0), 50.0),
             ("b", None, 90.0),
             ("c", Some(95.0), 50.0),
@@ -221,8 +227,8 @@ mod tests {
             ("cpu", "abcd", "abcd"),
             ("job", "abcd", "abcd"),
         ] {
-            assert_eq!(sorted(&picture, column, false), usual, "{column}");
-            assert_eq!(sorted(&picture, column, true), inverted, "{column}");
+            assert_eq!(sorted(&fleet_view, column, false), usual, "{column}");
+            assert_eq!(sorted(&fleet_view, column, true), inverted, "{column}");
         }
     }
 

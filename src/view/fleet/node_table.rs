@@ -94,16 +94,16 @@ fn row(
     (member, node): (&GroupMember, &Node),
     columns: &ColumnLayout,
 ) -> Line {
-    let picture = context.view;
-    let status = NodeStatus::of(node, picture.now);
+    let fleet_view = context.view;
+    let status = NodeStatus::of(node, fleet_view.now);
     let owners = state.allocations.owners(node);
-    let notes = row_notes(picture, node, member, &owners);
+    let notes = row_notes(fleet_view, node, member, &owners);
     let front = mark(status, &notes).left(node.name.as_str(), columns.name, name_tone(status));
     let Some(taken_at) = node.taken_at() else {
         // Without values, the reason takes the whole line.
         return front.gap(columns.gap).then(join_notes(&notes));
     };
-    let span = age(picture.now.since(taken_at));
+    let span = age(fleet_view.now.since(taken_at));
     if status == NodeStatus::Down && columns.note < WIDE_NOTE_WIDTH {
         let last = Line::of(format!(" · last {span} ago"), Tone::Faint);
         let leading = columns.shown().take_while(|(part, _)| part.is_owner());
@@ -239,16 +239,16 @@ pub(super) fn number(
     columns: &ColumnLayout,
     (part, width): (Column, u16),
 ) -> Line {
-    let taste = context.options;
+    let display = context.options;
     let util = plain(totals.utilization);
     match part {
-        Column::Bar => Line::new().bar(util, width, taste.load.tone(util)),
+        Column::Bar => Line::new().bar(util, width, display.load.tone(util)),
         Column::Share => Line::new().right(&percent(util), width, Tone::Plain),
         Column::MemoryBar => {
             let used = totals.memory_used.zip(totals.memory_total);
             let part = used.and_then(|(used, total)| Percent::of(used.0, total.0));
             let part = part.map(Percent::get);
-            Line::new().bar(part, width, taste.memory.tone(part))
+            Line::new().bar(part, width, display.memory.tone(part))
         }
         Column::Memory => Line::new().right(&memory(totals, columns), width, Tone::Plain),
         Column::Power => Line::new().right(&power(totals, columns), width, Tone::Plain),
@@ -341,12 +341,12 @@ fn first_and_rest(words: &[&str]) -> String {
 }
 
 /// Draws the detail line of the selected node: its fault and remedy, or its properties.
-pub(super) fn detail(picture: &FleetView, state: &State, node: &Node, width: u16) -> Line {
+pub(super) fn detail(fleet_view: &FleetView, state: &State, node: &Node, width: u16) -> Line {
     let front = Line::of(format!("{}  ", node.name), Tone::Strong);
     let back = match remedy(node) {
         Some(remedy) => {
             let whole = GroupMember::whole(0);
-            let notes = row_notes(picture, node, &whole, &state.allocations.owners(node));
+            let notes = row_notes(fleet_view, node, &whole, &state.allocations.owners(node));
             join_notes(&notes).text("  → ", Tone::Faint).text(remedy, Tone::Plain)
         }
         None => crate::view::node::panel::node_description(node),

@@ -4,13 +4,18 @@ use crate::view::fleet_view::{FleetProblem, FleetView};
 use crate::view::line::{self, Line, Tone};
 
 /// Draws the problems of the fleet in at most `most` lines.
-pub(super) fn lines(picture: &FleetView, width: u16, most: usize) -> Vec<Line> {
-    let count = picture.problems.len();
+pub(super) fn lines(fleet_view: &FleetView, width: u16, most: usize) -> Vec<Line> {
+    let count = fleet_view.problems.len();
     let shown = if count > most { most.saturating_sub(1) } else { count };
-    let mut lines: Vec<Line> =
-        picture.problems.iter().take(shown).map(|severity| problem_line(severity, width)).collect();
+    let mut lines: Vec<Line> = fleet_view
+        .problems
+        .iter()
+        .take(shown)
+        .map(|severity| problem_line(severity, width))
+        .collect();
     if count > shown && most > 0 {
-        let rest: usize = picture.problems.iter().skip(shown).map(|severity| severity.count).sum();
+        let rest: usize =
+            fleet_view.problems.iter().skip(shown).map(|severity| severity.count).sum();
         let [and, more] = if shown > 0 { ["and ", "more "] } else { [""; 2] };
         let text = format!("  {and}{} {more}kinds of problems on {rest} nodes", count - shown);
         lines.push(Line::of(text, Tone::Faint).cut(width));

@@ -32,7 +32,7 @@ pub(super) type Outliers = BTreeMap<(usize, usize), Vec<Outlier>>;
 
 /// Describes the marked devices, given by (row, cell): faults first, then by lag.
 pub(super) fn findings(
-    picture: &FleetView,
+    fleet_view: &FleetView,
     summary: &JobSummary,
     outliers: &Outliers,
     marked: &BTreeSet<(usize, usize)>,
@@ -40,7 +40,7 @@ pub(super) fn findings(
     let finding = |at: &(usize, usize)| {
         let row = summary.rows.get(at.0)?;
         let cell = row.cells.get(at.1)?;
-        let device = row.node(picture)?.devices.get(cell.device)?;
+        let device = row.node(fleet_view)?.devices.get(cell.device)?;
         let outliers = outliers.get(at).map_or(&[][..], Vec::as_slice);
         let lag = outliers.iter().find(|(metric, _, _)| *metric == JobMetric::Utilization);
         let is_bad = device.fault.is_some() || device.ecc_uncorrected.get().is_some_and(|n| n > 0);

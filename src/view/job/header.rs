@@ -29,8 +29,8 @@ pub(super) struct Position {
 }
 
 pub(super) fn lines(
-    picture: &FleetView,
-    taste: &DisplayOptions,
+    fleet_view: &FleetView,
+    display: &DisplayOptions,
     summary: &JobSummary,
     series: &MeanSeries,
     at: Position,
@@ -38,10 +38,10 @@ pub(super) fn lines(
 ) -> Vec<Line> {
     let mut lines = vec![title_line(summary, at, width)];
     if height >= MIN_HEIGHTS[0] {
-        lines.push(time_line(&summary.job, picture.now, size_line(summary), width));
+        lines.push(time_line(&summary.job, fleet_view.now, size_line(summary), width));
     }
     if height >= MIN_HEIGHTS[1] {
-        lines.extend(distribution_lines(taste, summary, series, width));
+        lines.extend(distribution_lines(display, summary, series, width));
     }
     if height >= MIN_HEIGHTS[0] {
         let most = if height >= MIN_HEIGHTS[2] { 3 } else { 1 };
@@ -143,7 +143,7 @@ fn time_percent(part: Duration, whole: Duration) -> f32 {
 }
 
 fn distribution_lines(
-    taste: &DisplayOptions,
+    display: &DisplayOptions,
     summary: &JobSummary,
     series: &MeanSeries,
     width: u16,
@@ -196,7 +196,7 @@ fn distribution_lines(
             line = line.gap(2).left(&name, outlier_width, Tone::Warn);
         }
         if points > 0 && metric == JobMetric::Utilization {
-            let tone = taste.load.tone(distribution.map(|distribution| distribution.mean));
+            let tone = display.load.tone(distribution.map(|distribution| distribution.mean));
             line = line.gap(2).spark(series.clone(), tone);
         }
         lines.push(line.cut(width));
@@ -318,10 +318,11 @@ mod tests {
     #[test]
     fn what_processes_contradict_is_told_as_such() {
         let time_text = |job: &str| {
-            let picture = FleetView::new(Fleet::used_by(job), Timestamp::default());
-            let index = JobIndex::build(&picture);
+            let fleet_view = FleetView::new(Fleet::used_by(job), Timestamp::default());
+            let index = JobIndex::build(&fleet_view);
             let entry = index.entry(&JobId::new("11").unwrap()).unwrap();
-            let summary = JobSummary::build(&picture, entry, Units::of(&DisplayOptions::default()));
+            let summary =
+                JobSummary::build(&fleet_view, entry, Units::of(&DisplayOptions::default()));
             let lines = note_lines(&summary, 200, 3);
             lines.iter().any(|line| line.words().contains("processes contradict Slurm on gpu01"))
         };

@@ -37,10 +37,10 @@ pub(crate) struct JobNode {
 
 impl JobIndex {
     /// Builds the index. With thousands of nodes this is too slow to be done for each frame.
-    pub(crate) fn build(picture: &FleetView) -> Self {
-        let fleet = &picture.fleet;
+    pub(crate) fn build(fleet_view: &FleetView) -> Self {
+        let fleet = &fleet_view.fleet;
         let job_devices = JobDevices::of(fleet);
-        let lookup = NodeLookup::of(picture);
+        let lookup = NodeLookup::of(fleet_view);
         let listed = fleet.jobs.iter().flat_map(|list| list.on_nodes()).cloned();
         let owner_and_start = jobs_from_processes(fleet, &job_devices, &lookup);
         let listed = listed.map(|job| entry(job, true, &job_devices, &lookup));
@@ -66,10 +66,10 @@ struct NodeLookup<'a> {
 }
 
 impl<'a> NodeLookup<'a> {
-    fn of(picture: &'a FleetView) -> Self {
-        let named = picture.fleet.nodes.iter().map(|node| &node.name).zip(0..);
+    fn of(fleet_view: &'a FleetView) -> Self {
+        let named = fleet_view.fleet.nodes.iter().map(|node| &node.name).zip(0..);
         let shown =
-            (!picture.filter.is_empty()).then(|| picture.matching.iter().copied().collect());
+            (!fleet_view.filter.is_empty()).then(|| fleet_view.matching.iter().copied().collect());
         Self { by_name: named.collect(), shown }
     }
 

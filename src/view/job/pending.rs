@@ -10,7 +10,7 @@ use crate::view::number_format::running;
 
 /// Draws the view while no job runs: why, what to do about it, and the pending jobs.
 pub(crate) fn lines_without_running_jobs(
-    picture: &FleetView,
+    fleet_view: &FleetView,
     list: &JobList,
     zone: &TimeZone,
     width: u16,
@@ -23,13 +23,13 @@ pub(crate) fn lines_without_running_jobs(
         lines.push(Line::new());
     }
     let room = height.saturating_sub(lines.len());
-    lines.extend(self::lines(picture, list, zone, width, room));
+    lines.extend(self::lines(fleet_view, list, zone, width, room));
     lines.into_iter().take(height).map(|line| line.cut(width)).collect()
 }
 
 /// Draws the pending jobs below a title line; empty if there are none.
 pub(crate) fn lines(
-    picture: &FleetView,
+    fleet_view: &FleetView,
     list: &JobList,
     zone: &TimeZone,
     width: u16,
@@ -45,7 +45,8 @@ pub(crate) fn lines(
     let mut lines = vec![head.left("REASON", why, Tone::Faint).text("START", Tone::Faint)];
     let room = height.saturating_sub(lines.len());
     let shown = if waiting > room { room.saturating_sub(1) } else { waiting };
-    lines.extend(list.waiting().take(shown).map(|job| job_line(job, columns, picture.now, zone)));
+    lines
+        .extend(list.waiting().take(shown).map(|job| job_line(job, columns, fleet_view.now, zone)));
     if waiting > shown && room > 0 {
         lines.push(Line::of(format!("and {} more", waiting - shown), Tone::Faint));
     }

@@ -96,7 +96,7 @@ mod tests {
     }
 
     /// Two devices, of which one is always busy and the other was busy until second 1000.
-    fn picture(second: i64) -> FleetView {
+    fn fleet_view(second: i64) -> FleetView {
         let mut node = Node::new(NodeName::new("a").unwrap(), Duration::from_secs(300));
         node.devices = ["GPU-1", "GPU-2", "GPU-3"]
             .map(|uuid| Device { uuid: uuid.into(), ..Device::default() })
@@ -120,13 +120,13 @@ mod tests {
     fn followed(seconds: &[i64]) -> MeanSeries {
         let mut series = MeanSeries::default();
         for second in seconds {
-            let picture = picture(*second);
+            let fleet_view = fleet_view(*second);
             let summary = JobSummary::build(
-                &picture,
-                &picture.job_index().entries[0],
+                &fleet_view,
+                &fleet_view.job_index().entries[0],
                 crate::view::number_format::Units::default(),
             );
-            series.update(&picture.fleet, &summary, picture.now);
+            series.update(&fleet_view.fleet, &summary, fleet_view.now);
         }
         series
     }

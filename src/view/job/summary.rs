@@ -145,8 +145,8 @@ pub(crate) struct NodeRow {
 
 impl NodeRow {
     /// Returns the node, `None` if it is not monitored.
-    pub(crate) fn node<'a>(&self, picture: &'a FleetView) -> Option<&'a Node> {
-        picture.fleet.nodes.get(self.place?).map(|node| &**node)
+    pub(crate) fn node<'a>(&self, fleet_view: &'a FleetView) -> Option<&'a Node> {
+        fleet_view.fleet.nodes.get(self.place?).map(|node| &**node)
     }
 }
 
@@ -163,15 +163,15 @@ pub(crate) struct DeviceCell {
 type DeviceLabel = (u32, Option<u32>, usize);
 
 impl JobSummary {
-    pub(crate) fn build(picture: &FleetView, entry: &JobEntry, units: Units) -> Self {
+    pub(crate) fn build(fleet_view: &FleetView, entry: &JobEntry, units: Units) -> Self {
         let nodes = || entry.job.allocations.iter().zip(&entry.nodes).filter(|(_, p)| p.is_shown);
         let labelled: Vec<Vec<(DeviceLabel, usize)>> =
-            nodes().map(|(_, job_node)| device_labels(picture, job_node)).collect();
+            nodes().map(|(_, job_node)| device_labels(fleet_view, job_node)).collect();
         let device_labels: BTreeSet<DeviceLabel> =
             labelled.iter().flatten().map(|(label, _)| *label).collect();
         let columns: BTreeMap<DeviceLabel, usize> = device_labels.into_iter().zip(0..).collect();
         let rows = nodes().zip(&labelled).map(|((allocation, job_node), labelled)| {
-            let node = job_node.node_index.and_then(|place| picture.fleet.nodes.get(place));
+            let node = job_node.node_index.and_then(|place| fleet_view.fleet.nodes.get(place));
             let cell = |(label, device): &(DeviceLabel, usize)| DeviceCell {
                 column: columns.get(label).copied().unwrap_or(0),
                 device: *device,
@@ -180,7 +180,7 @@ impl JobSummary {
             NodeRow {
                 name: allocation.node.clone(),
                 place: job_node.node_index,
-                is_fresh: node.is_some_and(|node| NodeStatus::of(node, picture.now).is_fresh()),
+                is_fresh: node.is_some_and(|node| NodeStatus::of(node, fleet_view.now).is_fresh()),
                 has_unknown_devices: job_node.assigned.devices.is_none(),
                 cells: labelled.iter().map(cell).collect(),
             }
@@ -225,7 +225,7 @@ impl JobSummary {
             outliers: Vec::new(),
             findings: Vec::new(),
         };
-        summary.find_outliers(picture);
+        summary.find_outliers(fleet_view);
         summary
     }
 
@@ -250,13 +250,13 @@ impl JobSummary {
     }
 
     /// Computes distributions and findings, and marks the cells that have a finding.
-    fn find_outliers(&mut self, picture: &FleetView) {
+    fn find_outliers(&mut self, fleet_view: &FleetView) {
         let mut outliers: Outliers = Outliers::new();
         for metric in JobMetric::ALL {
             let mut values = Vec::new();
             let mut places = Vec::new();
             for (row, own) in self.rows.iter().enumerate().filter(|(_, row)| row.is_fresh) {
-                let Some(node) = own.node(picture) else { continue };
+                let Some(node) = own.node(fleet_view) else { continue };
                 for (place, cell) in own.cells.iter().enumerate() {
                     let device = node.devices.get(cell.device);
                     if let Some(value) = device.and_then(|device| metric.of(device)) {
@@ -282,7 +282,7 @@ impl JobSummary {
         }
         let mut with_flags: Vec<(usize, usize)> = Vec::new();
         for (row, own) in self.rows.iter().enumerate().filter(|(_, row)| row.is_fresh) {
-            let Some(node) = own.node(picture) else { continue };
+            let Some(node) = own.node(fleet_view) else { continue };
             for (place, cell) in own.cells.iter().enumerate() {
                 let device = node.devices.get(cell.device);
                 if device.is_some_and(|device| !flags(device).is_empty()) {
@@ -291,7 +291,7 @@ impl JobSummary {
             }
         }
         let marked: BTreeSet<_> = outliers.keys().copied().chain(with_flags).collect();
-        self.findings = findings(picture, self, &outliers, &marked);
+        self.findings = findings(fleet_view, self, &outliers, &marked);
         for (row, place) in marked {
             let cell = self.rows.get_mut(row).and_then(|row| row.cells.get_mut(place));
             if let Some(cell) = cell {
@@ -302,8 +302,8 @@ impl JobSummary {
 }
 
 /// Labels the devices of a job on a node, in the order in which the node lists them.
-fn device_labels(picture: &FleetView, job_node: &JobNode) -> Vec<(DeviceLabel, usize)> {
-    let node = job_node.node_index.and_then(|place| picture.fleet.nodes.get(place));
+fn device_labels(fleet_view: &FleetView, job_node: &JobNode) -> Vec<(DeviceLabel, usize)> {
+    let node = job_node.node_index.and_then(|place| fleet_view.fleet.nodes.get(place));
     let (Some(node), Some(held)) = (node, &job_node.assigned.devices) else { return Vec::new() };
     let number = |device: &Device, place: usize| {
         device.index.get().unwrap_or_else(|| u32::try_from(place).unwrap_or(u32::MAX))

@@ -35,8 +35,8 @@ struct Columns {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TableContext<'a> {
-    pub(super) picture: &'a FleetView,
-    pub(super) taste: &'a DisplayOptions,
+    pub(super) fleet_view: &'a FleetView,
+    pub(super) display: &'a DisplayOptions,
     pub(super) summary: &'a JobSummary,
     pub(super) metric: JobMetric,
     /// Index of the selected row.
@@ -133,15 +133,15 @@ pub(super) fn caption(metric: JobMetric, units: Units, width: u16) -> Line {
 }
 
 fn row(context: TableContext<'_>, row: &NodeRow, columns: &Columns) -> Line {
-    let Some(node) = row.node(context.picture) else {
+    let Some(node) = row.node(context.fleet_view) else {
         let name = Line::new().left(row.name.label(), columns.name, Tone::Faint);
         return name.gap(1).text("not monitored", Tone::Faint);
     };
-    let status = NodeStatus::of(node, context.picture.now);
+    let status = NodeStatus::of(node, context.fleet_view.now);
     let name = Line::new().left(row.name.label(), columns.name, tone(status));
     let notes = || {
         let mut line = Line::new();
-        for (selected, (words, tone)) in own_notes(context.picture, node).iter().enumerate() {
+        for (selected, (words, tone)) in own_notes(context.fleet_view, node).iter().enumerate() {
             let sign = if selected > 0 { " · " } else { "" };
             line = line.text(sign, Tone::Faint).text(words.as_str(), *tone);
         }
@@ -163,7 +163,7 @@ fn row(context: TableContext<'_>, row: &NodeRow, columns: &Columns) -> Line {
     }
     if columns.age > 0 {
         let tone = if row.is_fresh { Tone::Faint } else { Tone::Warn };
-        let span = age(context.picture.now.since(taken_at));
+        let span = age(context.fleet_view.now.since(taken_at));
         line = line.gap(1).right(&span, columns.age, tone);
     }
     let line = name.then(line);
@@ -207,7 +207,7 @@ fn device_cell(context: TableContext<'_>, node: &Node, cell: DeviceCell, width: 
     let text = value.map_or_else(
         || UNKNOWN.to_owned(),
         |value| {
-            let units = Units::of(context.taste);
+            let units = Units::of(context.display);
             let decimals = match context.metric {
                 JobMetric::Memory => units.decimals(0.0),
                 JobMetric::Utilization | JobMetric::Power | JobMetric::Temperature => 0,
@@ -216,7 +216,7 @@ fn device_cell(context: TableContext<'_>, node: &Node, cell: DeviceCell, width: 
         },
     );
     let level = match context.metric {
-        JobMetric::Utilization => context.taste.load.tone(value),
+        JobMetric::Utilization => context.display.load.tone(value),
         JobMetric::Memory | JobMetric::Power | JobMetric::Temperature => Tone::Plain,
     };
     if cell.is_marked {

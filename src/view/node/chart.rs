@@ -191,20 +191,20 @@ pub(super) struct ChartState {
 }
 
 impl ChartState {
-    fn metrics<'a>(&'a self, taste: &'a DisplayOptions) -> &'a [ChartMetric] {
-        self.metrics.as_deref().unwrap_or(&taste.chart.metrics)
+    fn metrics<'a>(&'a self, display: &'a DisplayOptions) -> &'a [ChartMetric] {
+        self.metrics.as_deref().unwrap_or(&display.chart.metrics)
     }
 
     /// Returns the aliases of the metrics, separated by commas.
-    pub(super) fn setting_value(&self, taste: &DisplayOptions) -> String {
-        let words = self.metrics(taste).iter().map(|metric| metric.labels().0);
+    pub(super) fn setting_value(&self, display: &DisplayOptions) -> String {
+        let words = self.metrics(display).iter().map(|metric| metric.labels().0);
         words.collect::<Vec<_>>().join(",")
     }
 
     /// Adds a metric at the end of the chart or removes it. A fifth metric displaces the first, and the last
     /// one cannot be removed.
-    pub(super) fn toggle(&mut self, taste: &DisplayOptions, metric: ChartMetric) {
-        let mut metrics = self.metrics(taste).to_vec();
+    pub(super) fn toggle(&mut self, display: &DisplayOptions, metric: ChartMetric) {
+        let mut metrics = self.metrics(display).to_vec();
         let before = metrics.len();
         metrics.retain(|known| *known != metric);
         if metrics.len() == before || metrics.is_empty() {
@@ -219,10 +219,10 @@ impl ChartState {
     /// Returns the menu of metrics with the cursor on `on`, or on the first charted metric.
     pub(super) fn menu(
         &self,
-        taste: &DisplayOptions,
+        display: &DisplayOptions,
         on: Option<ChartMetric>,
     ) -> Menu<ChartMetric> {
-        let metrics = self.metrics(taste);
+        let metrics = self.metrics(display);
         let empty = Menu::new("chart up to four metrics of each device");
         let menu = ChartMetric::ALL.into_iter().fold(empty, |menu, metric| {
             let (word, letter, help) = metric.labels();
@@ -265,7 +265,7 @@ impl Grid {
 
 /// Draws the chart in at most `height` lines.
 pub(super) fn lines(
-    scene: RenderContext<'_>,
+    context: RenderContext<'_>,
     node: &Node,
     series: &NodeSeries,
     charts: &ChartState,
@@ -274,7 +274,7 @@ pub(super) fn lines(
 ) -> Vec<Line> {
     let whole = |(_, device): &(usize, &Device)| device.parent.is_none();
     let devices: Vec<_> = node.devices.iter().enumerate().filter(whole).collect();
-    let metrics = charts.metrics(scene.options);
+    let metrics = charts.metrics(context.options);
     let grid = Grid::fit(devices.len(), metrics.len(), width, height.saturating_sub(1));
     let columns = u16::try_from(grid.columns).unwrap_or(1).max(1);
     let own = (width + 2) / columns;
@@ -282,10 +282,10 @@ pub(super) fn lines(
         width: own.saturating_sub(LABEL_WIDTH + 2),
         height: grid.height,
         hangs: false,
-        is_reversed: scene.options.chart.is_reversed,
+        is_reversed: context.options.chart.is_reversed,
     };
     let widest = node.devices.iter().map(|device| width_of(&label(node, device))).max();
-    let pane = Pane { scene, node, series, graph, label: widest.unwrap_or(1).min(4) };
+    let pane = Pane { context, node, series, graph, label: widest.unwrap_or(1).min(4) };
     // Graphs that do not fit scroll with the device table.
     let seen = grid.columns * grid.rows;
     let from = if seen < devices.len() { top.min(devices.len() - seen) } else { 0 };
@@ -317,7 +317,7 @@ pub(super) fn lines(
 }
 
 struct Pane<'a> {
-    scene: RenderContext<'a>,
+    context: RenderContext<'a>,
     node: &'a Node,
     series: &'a NodeSeries,
     graph: Graph,
@@ -327,8 +327,8 @@ struct Pane<'a> {
 impl Pane<'_> {
     /// Draws the graph of one metric of one device, with its label in front.
     fn graph_of(&self, place: usize, device: &Device, metric: ChartMetric) -> Vec<Line> {
-        let Self { scene, node, series, graph, .. } = *self;
-        let now = scene.view.now;
+        let Self { context, node, series, graph, .. } = *self;
+        let now = context.view.now;
         let (count, _) = span(graph.width, now);
         let source = node.device_sources.get(place);
         let points = if let Some(known) = metric.history() {
@@ -337,9 +337,9 @@ impl Pane<'_> {
             series.last(node, &SeriesId::Device(Arc::clone(&device.uuid), metric), now, count)
         };
         let is_fresh = node.link == Link::Up && node.device_freshness(place, now).is_fresh();
-        let units = Units::of(scene.options);
+        let units = Units::of(context.options);
         let (word, ..) = metric.labels();
-        let tone = scene.options.device.tone(metric.share(device));
+        let tone = context.options.device.tone(metric.share(device));
         let first = Line::new()
             .right(&label(node, device), self.label, Tone::Strong)
             .gap(1)
@@ -368,17 +368,17 @@ mod tests {
 
     #[test]
     fn one_to_four_metrics_are_charted() {
-        let (mut charts, taste) = (ChartState::default(), DisplayOptions::default());
-        charts.toggle(&taste, ChartMetric::Memory);
-        assert_eq!(charts.metrics(&taste), [ChartMetric::Utilization]);
-        charts.toggle(&taste, ChartMetric::Utilization);
-        assert_eq!(charts.metrics(&taste), [ChartMetric::Utilization]);
+        let (mut charts, display) = (ChartState::default(), DisplayOptions::default());
+        charts.toggle(&display, ChartMetric::Memory);
+        assert_eq!(charts.metrics(&display), [ChartMetric::Utilization]);
+        charts.toggle(&display, ChartMetric::Utilization);
+        assert_eq!(charts.metrics(&display), [ChartMetric::Utilization]);
         for metric in [ChartMetric::Fan, ChartMetric::Power, ChartMetric::Pcie, ChartMetric::Clock]
         {
-            charts.toggle(&taste, metric);
+            charts.toggle(&display, metric);
         }
-        assert_eq!(charts.metrics(&taste).len(), ChartMetric::MAX_CHARTED);
-        assert!(charts.metrics(&taste).contains(&ChartMetric::Clock));
+        assert_eq!(charts.metrics(&display).len(), ChartMetric::MAX_CHARTED);
+        assert!(charts.metrics(&display).contains(&ChartMetric::Clock));
         let letters = ChartMetric::ALL.map(|metric| metric.labels().1);
         let different: std::collections::BTreeSet<_> = letters.into_iter().collect();
         assert_eq!(different.len(), ChartMetric::ALL.len());

@@ -148,14 +148,14 @@ fn has_sum(node: &Node) -> bool {
 /// Draws the titles, the given number of device lines, and the sum. With full density a device takes two
 /// lines.
 pub(crate) fn lines(
-    scene: RenderContext<'_>,
+    context: RenderContext<'_>,
     node: &Node,
     navigation: &mut Navigation,
     width: u16,
     (room, is_full): (usize, bool),
 ) -> Vec<Line> {
-    let now = scene.view.now;
-    let columns = Columns::of(node, scene.options, width, is_full);
+    let now = context.view.now;
+    let columns = Columns::of(node, context.options, width, is_full);
     let cursor = navigation.cursor(node);
     let on = |device: &Device| cursor == Some(RowId::Device(Arc::clone(&device.uuid)));
     let wanted = node.devices.iter().position(on);
@@ -208,22 +208,22 @@ impl WidthBudget {
 
 impl Columns {
     /// Returns the columns set by the user, or those of highest priority that fit.
-    fn of(node: &Node, taste: &DisplayOptions, width: u16, is_full: bool) -> Self {
-        match column_spec::places(&HEADINGS, &taste.columns.node) {
-            Some(places) => Self::chosen(node, taste, &places, width),
-            None => Self::fit(node, taste, width, is_full),
+    fn of(node: &Node, display: &DisplayOptions, width: u16, is_full: bool) -> Self {
+        match column_spec::places(&HEADINGS, &display.columns.node) {
+            Some(places) => Self::chosen(node, display, &places, width),
+            None => Self::fit(node, display, width, is_full),
         }
     }
 
     /// Returns what does not depend on the available width.
-    fn base(node: &Node, taste: &DisplayOptions, width: u16) -> Self {
-        let names = taste.selection.names;
+    fn base(node: &Node, display: &DisplayOptions, width: u16) -> Self {
+        let names = display.selection.names;
         let label = max_width(node.devices.iter().map(|device| label(node, device))).max(3);
         let is_named = names.has_index || names.has_name || names.has_uuid;
         Self {
-            load: taste.device,
-            bandwidth: taste.memory,
-            units: Units::of(taste),
+            load: display.device,
+            bandwidth: display.memory,
+            units: Units::of(display),
             gap: if width >= 110 { 2 } else { 1 },
             // Without index, name and UUID, devices could not be told apart.
             has_index: names.has_index || !is_named,
@@ -234,8 +234,8 @@ impl Columns {
     }
 
     /// Assigns width to the columns set by the user, from left to right, and the rest to bars and flags.
-    fn chosen(node: &Node, taste: &DisplayOptions, places: &[usize], width: u16) -> Self {
-        let mut columns = Self::base(node, taste, width);
+    fn chosen(node: &Node, display: &DisplayOptions, places: &[usize], width: u16) -> Self {
+        let mut columns = Self::base(node, display, width);
         let units = columns.units;
         let totals = Totals::of_devices(node);
         let mut room = WidthBudget { left: width.saturating_sub(columns.label), gap: columns.gap };
@@ -279,10 +279,10 @@ impl Columns {
         columns
     }
 
-    fn fit(node: &Node, taste: &DisplayOptions, width: u16, is_full: bool) -> Self {
+    fn fit(node: &Node, display: &DisplayOptions, width: u16, is_full: bool) -> Self {
         let totals = Totals::of_devices(node);
-        let names = taste.selection.names;
-        let mut columns = Self::base(node, taste, width);
+        let names = display.selection.names;
+        let mut columns = Self::base(node, display, width);
         let units = columns.units;
         let memory = units.pair(totals.memory_total, totals.memory_total);
         let power = power_pair(&totals);
@@ -694,9 +694,9 @@ pub(crate) fn detail(
     node: &Node,
     device: &Device,
     throttled: Option<f32>,
-    taste: &DisplayOptions,
+    display: &DisplayOptions,
 ) -> Line {
-    let units = Units::of(taste);
+    let units = Units::of(display);
     let mut line = Line::of(format!("{} ", label(node, device)), Tone::Strong)
         .text(format!(" {}", name(device, false)), Tone::Plain);
     let tpu = device.tpu.as_deref();

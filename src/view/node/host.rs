@@ -26,9 +26,9 @@ const GRAPH_ROWS: u16 = 5;
 const MIN_GRAPH_WIDTH: u16 = 36;
 
 /// Draws the host in at most `most` lines; empty before the first sample.
-pub(crate) fn lines(scene: RenderContext<'_>, node: &Node, width: u16, most: usize) -> Vec<Line> {
-    let now = scene.view.now;
-    let units = Units::of(scene.options);
+pub(crate) fn lines(context: RenderContext<'_>, node: &Node, width: u16, most: usize) -> Vec<Line> {
+    let now = context.view.now;
+    let units = Units::of(context.options);
     faded_if_stale(node, now, || flow(items(node, now, width, units), 3, width, most))
 }
 
@@ -45,14 +45,14 @@ fn faded_if_stale(node: &Node, now: Timestamp, lines: impl FnOnce() -> Vec<Line>
 /// Draws the host as graphs: CPU over memory and swap on the left, device memory over device load on the
 /// right, other items below.
 pub(crate) fn graph_lines(
-    scene: RenderContext<'_>,
+    context: RenderContext<'_>,
     node: &Node,
     series: &NodeSeries,
     width: u16,
     most: usize,
 ) -> Vec<Line> {
-    let now = scene.view.now;
-    let units = Units::of(scene.options);
+    let now = context.view.now;
+    let units = Units::of(context.options);
     faded_if_stale(node, now, || {
         let is_double = width >= MIN_GRAPH_WIDTH * 2 && !node.devices.is_empty();
         let own = if is_double { (width - 3) / 2 } else { width };
@@ -60,12 +60,12 @@ pub(crate) fn graph_lines(
             width: own,
             height: GRAPH_ROWS,
             hangs: false,
-            is_reversed: scene.options.chart.is_reversed,
+            is_reversed: context.options.chart.is_reversed,
         };
         let (count, _) = span(own, now);
-        let left = host_graphs(scene, node, series, graph, count);
+        let left = host_graphs(context, node, series, graph, count);
         let mut lines = if is_double {
-            let right = devices(scene, node, graph, count);
+            let right = devices(context, node, graph, count);
             let beside = |(left, right): (Line, Line)| {
                 let gap = (own + 3).saturating_sub(left.width());
                 left.gap(gap).then(right)
@@ -97,14 +97,14 @@ fn stack_graphs(
 }
 
 fn host_graphs(
-    scene: RenderContext<'_>,
+    context: RenderContext<'_>,
     node: &Node,
     series: &NodeSeries,
     graph: Graph,
     count: usize,
 ) -> Vec<Line> {
-    let now = scene.view.now;
-    let units = Units::of(scene.options);
+    let now = context.view.now;
+    let units = Units::of(context.options);
     let fast = &node.host.fast;
     let cpu = history_points(node, ("", Metric::Cpu), Some(&Source::host()), now, count);
     let memory = series.last(node, &SeriesId::HostMemory, now, count);
@@ -126,8 +126,8 @@ fn host_graphs(
     let above = processors(node, now, 0).gap(3).then(load(node));
     let mut lines = stack_graphs(
         graph,
-        (above, &cpu, scene.options.load.tone(share_of_cpu(node))),
-        (below, &memory, scene.options.memory.tone(share)),
+        (above, &cpu, context.options.load.tone(share_of_cpu(node))),
+        (below, &memory, context.options.memory.tone(share)),
     );
     // Swap, if any is used, replaces the last row of the memory graph.
     if swap_share.is_some_and(|share| share > 0.0) {
@@ -141,8 +141,8 @@ fn host_graphs(
     lines
 }
 
-fn devices(scene: RenderContext<'_>, node: &Node, graph: Graph, count: usize) -> Vec<Line> {
-    let now = scene.view.now;
+fn devices(context: RenderContext<'_>, node: &Node, graph: Graph, count: usize) -> Vec<Line> {
+    let now = context.view.now;
     let totals = Totals::of_devices(node);
     let both = totals.memory_used.zip(totals.memory_total);
     let memory = both.and_then(|(used, total)| Percent::of(used.0, total.0)).map(Percent::get);
@@ -150,14 +150,22 @@ fn devices(scene: RenderContext<'_>, node: &Node, graph: Graph, count: usize) ->
     let words = |word: &str, share: Option<f32>| {
         labelled(word).right(&percent(share), 3, Tone::Strong).text("%", Tone::Faint)
     };
-    let amount = Units::of(scene.options).with_unit(totals.memory_used, totals.memory_total);
+    let amount = Units::of(context.options).with_unit(totals.memory_used, totals.memory_total);
     let above = words("DEVICE MEM", memory).gap(1).text(amount, Tone::Plain);
     let counted = format!(" mean of {}", totals.utilization_devices);
     let below = words("DEVICE UTIL", load).text(counted, Tone::Faint);
     stack_graphs(
         graph,
-        (above, &device_mean(node, Metric::Memory, now, count), scene.options.memory.tone(memory)),
-        (below, &device_mean(node, Metric::Utilization, now, count), scene.options.load.tone(load)),
+        (
+            above,
+            &device_mean(node, Metric::Memory, now, count),
+            context.options.memory.tone(memory),
+        ),
+        (
+            below,
+            &device_mean(node, Metric::Utilization, now, count),
+            context.options.load.tone(load),
+        ),
     )
 }
 

@@ -33,40 +33,40 @@ const MIN_CHART_HEIGHT: usize = 4;
 
 /// Draws the panel of a node in the given height.
 pub(crate) fn lines(
-    scene: RenderContext<'_>,
+    context: RenderContext<'_>,
     node: &Node,
     navigation: &mut Navigation,
     width: u16,
     height: usize,
 ) -> Vec<Line> {
-    let picture = scene.view;
-    let mut lines = vec![title(picture, node, width)];
-    lines.extend(problem_lines(picture, node, width));
+    let fleet_view = context.view;
+    let mut lines = vec![title(fleet_view, node, width)];
+    lines.extend(problem_lines(fleet_view, node, width));
     let room = height.saturating_sub(lines.len());
-    let form = PanelDetail::of(scene, node, navigation, room);
+    let form = PanelDetail::of(context, node, navigation, room);
     let host = if form.is_host_full {
         let most = host::FULL_HEIGHT + HOST_ITEM_LINES;
-        host::graph_lines(scene, node, &navigation.node_state.series, width, most)
+        host::graph_lines(context, node, &navigation.node_state.series, width, most)
     } else {
         let is_short = Heights::of(node, navigation, form, HOST_LINES.0, room).is_short;
-        host::lines(scene, node, width, if is_short { HOST_LINES.1 } else { HOST_LINES.0 })
+        host::lines(context, node, width, if is_short { HOST_LINES.1 } else { HOST_LINES.0 })
     };
     let heights = Heights::of(node, navigation, form, host.len(), room);
     if heights.devices > 0 {
         let own = (heights.devices, form.is_device_full);
-        lines.extend(device_table::lines(scene, node, navigation, width, own));
+        lines.extend(device_table::lines(context, node, navigation, width, own));
     }
     if heights.chart > 0 {
         let State { series, charts, .. } = &navigation.node_state;
         let size = (width, heights.chart);
-        lines.extend(chart::lines(scene, node, series, charts, navigation.devices.top, size));
+        lines.extend(chart::lines(context, node, series, charts, navigation.devices.top, size));
     }
     lines.extend(host.into_iter().take(heights.host));
     if heights.processes > 0 {
         if heights.has_gap {
             lines.push(Line::new());
         }
-        lines.extend(process_table::lines(scene, node, navigation, width, heights.processes));
+        lines.extend(process_table::lines(context, node, navigation, width, heights.processes));
     }
     lines.truncate(height);
     lines
@@ -76,10 +76,10 @@ pub(crate) fn lines(
 const REPORT_HOST_LINES: usize = 8;
 
 /// Returns a report of a node in as many lines as it takes, without graphs, which would be empty.
-pub(crate) fn report(scene: RenderContext<'_>, node: &Node, width: u16) -> Vec<Line> {
-    let picture = scene.view;
+pub(crate) fn report(context: RenderContext<'_>, node: &Node, width: u16) -> Vec<Line> {
+    let fleet_view = context.view;
     let mut navigation = Navigation::default();
-    let mut lines = vec![title(picture, node, width)];
+    let mut lines = vec![title(fleet_view, node, width)];
     // A report is not interactive, so no keys are suggested and nothing is cut.
     match node.fault() {
         Some(fault) => {
@@ -87,18 +87,18 @@ pub(crate) fn report(scene: RenderContext<'_>, node: &Node, width: u16) -> Vec<L
             lines.extend(words.map(|words| Line::of(words, Tone::Bad).cut(width)));
             lines.extend(remedy_lines(node, width));
         }
-        None => lines.extend(problem_lines(picture, node, width)),
+        None => lines.extend(problem_lines(fleet_view, node, width)),
     }
     if !node.devices.is_empty() {
-        let is_full = scene.options.density != Density::Compact;
+        let is_full = context.options.density != Density::Compact;
         let rows = node.devices.len() * if is_full { 2 } else { 1 };
-        lines.extend(device_table::lines(scene, node, &mut navigation, width, (rows, is_full)));
+        lines.extend(device_table::lines(context, node, &mut navigation, width, (rows, is_full)));
     }
-    lines.extend(host::lines(scene, node, width, REPORT_HOST_LINES));
+    lines.extend(host::lines(context, node, width, REPORT_HOST_LINES));
     if !node.devices.is_empty() || !node.uses.is_empty() {
         lines.push(Line::new());
         let rows = uses(node).len() + 1;
-        lines.extend(process_table::lines(scene, node, &mut navigation, width, rows));
+        lines.extend(process_table::lines(context, node, &mut navigation, width, rows));
     }
     lines
 }
@@ -116,7 +116,7 @@ struct PanelDetail {
 impl PanelDetail {
     /// Chooses the level of detail for the density. `Density::Auto` shows in full what fits: if lines are
     /// scarce, the second line of devices goes first, then the graphs of the host.
-    fn of(scene: RenderContext<'_>, node: &Node, navigation: &Navigation, room: usize) -> Self {
+    fn of(context: RenderContext<'_>, node: &Node, navigation: &Navigation, room: usize) -> Self {
         let place = &navigation.node_state;
         let has_chart = place.charts.is_shown && !node.devices.is_empty();
         let frame = if node.devices.is_empty() { 0 } else { device_table::frame_lines(node) };
@@ -124,7 +124,8 @@ impl PanelDetail {
         let graphs = host::FULL_HEIGHT + HOST_ITEM_LINES;
         let kept = if navigation.shows_processes { RESERVED_PROCESS_ROWS } else { 0 };
         let fits = |lines: usize| frame + lines <= room;
-        let (is_device_full, is_host_full) = match place.density.unwrap_or(scene.options.density) {
+        let (is_device_full, is_host_full) = match place.density.unwrap_or(context.options.density)
+        {
             Density::Full => (true, fits(count * 2 + graphs)),
             Density::Compact => (false, false),
             Density::Auto if has_chart => (false, false),
@@ -195,17 +196,17 @@ impl Heights {
     }
 }
 
-fn title(picture: &FleetView, node: &Node, width: u16) -> Line {
-    let status = NodeStatus::of(node, picture.now);
+fn title(fleet_view: &FleetView, node: &Node, width: u16) -> Line {
+    let status = NodeStatus::of(node, fleet_view.now);
     let tone = if status == NodeStatus::Down { Tone::Bad } else { Tone::Accent };
     let mut right = Line::new();
     if let Some(taken_at) = node.taken_at() {
         let tone = if status.is_fresh() { Tone::Faint } else { Tone::Warn };
-        right = right.right(&age(picture.now.since(taken_at)), 6, tone);
+        right = right.right(&age(fleet_view.now.since(taken_at)), 6, tone);
     }
-    let place = picture.position(&node.name).map(|place| (place + 1).to_string());
+    let place = fleet_view.position(&node.name).map(|place| (place + 1).to_string());
     let place = place.unwrap_or_else(|| "hidden".to_owned());
-    let right = Line::of(format!("{place}/{}", picture.count()), Tone::Faint).then(right);
+    let right = Line::of(format!("{place}/{}", fleet_view.count()), Tone::Faint).then(right);
     let name = cut(node.name.as_str(), width / 2);
     Line::of(format!("{name}  "), tone).then(node_description(node)).against(right, width)
 }
@@ -256,9 +257,9 @@ fn cuda_version(node: &Node) -> Option<&str> {
 }
 
 /// Explains why a node is not fresh, and the remedy.
-fn problem_lines(picture: &FleetView, node: &Node, width: u16) -> Vec<Line> {
+fn problem_lines(fleet_view: &FleetView, node: &Node, width: u16) -> Vec<Line> {
     let mut line = Line::new();
-    for (place, (words, tone)) in own_notes(picture, node).iter().enumerate() {
+    for (place, (words, tone)) in own_notes(fleet_view, node).iter().enumerate() {
         let sign = if place == 0 { "" } else { " · " };
         line = line.text(sign, Tone::Faint).text(words.as_str(), *tone);
     }
@@ -301,7 +302,7 @@ fn mean(points: &[Option<f32>]) -> Option<f32> {
 
 /// Describes the row under the cursor.
 pub(crate) fn detail(
-    scene: RenderContext<'_>,
+    context: RenderContext<'_>,
     node: &Node,
     navigation: &Navigation,
     width: u16,
@@ -315,8 +316,8 @@ pub(crate) fn detail(
                 .find(|device| Arc::ptr_eq(&device.uuid, uuid) || device.uuid == *uuid)?;
             let held = SeriesId::Device(Arc::clone(&device.uuid), ChartMetric::Throttled);
             let series = &navigation.node_state.series;
-            let minute = series.last(node, &held, scene.view.now, MINUTE);
-            device_table::detail(node, device, mean(&minute), scene.options)
+            let minute = series.last(node, &held, context.view.now, MINUTE);
+            device_table::detail(node, device, mean(&minute), context.options)
         }
         RowId::Process { .. } => process_table::detail(node, &spot)?,
     };

@@ -14,28 +14,28 @@ use crate::view::number_format::{Units, or_unknown, percent, running, share};
 
 /// Draws the titles and the visible rows in `height` lines.
 pub(crate) fn lines(
-    scene: RenderContext<'_>,
+    context: RenderContext<'_>,
     node: &Node,
     navigation: &mut Navigation,
     width: u16,
     height: usize,
 ) -> Vec<Line> {
-    let now = scene.view.now;
+    let now = context.view.now;
     let order = uses(node);
     let rows = height.saturating_sub(1);
     let cursor = navigation.cursor(node);
     let wanted = order.iter().position(|(_, spot)| cursor.as_ref() == Some(spot));
     navigation.uses.scroll_to(rows, order.len(), wanted);
     if order.is_empty() {
-        return vec![empty_line(node, &scene.options.selection).cut(width)];
+        return vec![empty_line(node, &context.options.selection).cut(width)];
     }
-    let columns = Columns::fit(node, Units::of(scene.options), width);
+    let columns = Columns::fit(node, Units::of(context.options), width);
     let is_fresh = node.link == Link::Up && are_fresh(node, now);
     let mut lines = vec![navigation.uses.with_position(columns.titles(), order.len(), width)];
     for at in navigation.uses.range(order.len()) {
         let Some((place, spot)) = order.get(at) else { continue };
         let Some(used) = node.uses.get(*place) else { continue };
-        let line = columns.row(node, used, scene.view.fleet.jobs.as_deref());
+        let line = columns.row(node, used, context.view.fleet.jobs.as_deref());
         let line = if is_fresh { line } else { line.faded() };
         lines.push(line.cut(width).selected(cursor.as_ref() == Some(spot)));
     }

@@ -76,23 +76,23 @@ impl DetailPage {
 
     pub(super) fn lines(
         &mut self,
-        scene: RenderContext<'_>,
+        context: RenderContext<'_>,
         row: Option<&ProcessRow>,
         series: &ProcessSeries,
         width: u16,
         height: usize,
     ) -> Vec<Line> {
         let entry = row.and_then(ProcessRow::entry);
-        let mut lines = vec![self.title(scene, entry, width)];
+        let mut lines = vec![self.title(context, entry, width)];
         if let Some(entry) = entry {
-            lines.push(numbers(entry, scene.view.fleet.jobs.as_deref()).cut(width));
+            lines.push(numbers(entry, context.view.fleet.jobs.as_deref()).cut(width));
         }
         let room = height.saturating_sub(lines.len());
         if let Some(series) = self.row.as_ref().and_then(|key| series.of(key)) {
             let size = (width, graph_height(room, width));
-            lines.extend(graphs(series, Units::of(scene.options), entry, size));
+            lines.extend(graphs(series, Units::of(context.options), entry, size));
         }
-        let all = self.details(scene, width);
+        let all = self.details(context, width);
         let rest = height.saturating_sub(lines.len() + 1);
         self.lines = all.len().saturating_sub(rest) + 1;
         self.top = self.top.min(all.len().saturating_sub(rest));
@@ -104,10 +104,15 @@ impl DetailPage {
         lines
     }
 
-    fn title(&self, scene: RenderContext<'_>, entry: Option<ProcessEntry<'_>>, width: u16) -> Line {
+    fn title(
+        &self,
+        context: RenderContext<'_>,
+        entry: Option<ProcessEntry<'_>>,
+        width: u16,
+    ) -> Line {
         let title = Line::of("process", Tone::Strong).gap(2).text(self.target.name(), Tone::Plain);
-        let state = entry.and_then(|entry| state(entry, scene.view.now));
-        let right = match (self.target.unreachable_reason(scene.view), state) {
+        let state = entry.and_then(|entry| state(entry, context.view.now));
+        let right = match (self.target.unreachable_reason(context.view), state) {
             (Some(words), _) => Line::of(words, Tone::Bad),
             (None, Some(state)) => Line::of(state.words, state.tone),
             (None, None) => Line::new(),
@@ -116,7 +121,7 @@ impl DetailPage {
     }
 
     /// Draws the details that the node reports, one per line.
-    fn details(&self, scene: RenderContext<'_>, width: u16) -> Vec<Line> {
+    fn details(&self, context: RenderContext<'_>, width: u16) -> Vec<Line> {
         let mut lines = Vec::new();
         let mut say = |name: &str, words: String, tone| {
             let line = Line::of(format!("{name:<10} "), Tone::Faint).text(words, tone);
@@ -132,7 +137,7 @@ impl DetailPage {
             say("command", self.target.command.to_string(), Tone::Plain);
             return lines;
         };
-        let node = scene.view.fleet.node(&self.target.node);
+        let node = context.view.fleet.node(&self.target.node);
         let plain = Tone::Plain;
         say("command", text(&detail.process.command), plain);
         say("program", text(&detail.program), plain);
@@ -155,7 +160,7 @@ impl DetailPage {
             .map(|count| reading(count, u64::to_string));
         let switches = format!("context switches: {gave} voluntary, {lost} involuntary");
         say("threads", format!("{threads}; niceness {niceness}; {switches}"), plain);
-        let units = Units::of(scene.options);
+        let units = Units::of(context.options);
         let bytes = |value: &Reading<Bytes>| reading(value, |bytes| units.amount(*bytes));
         let memory = format!(
             "{} in use, {} peak, {} swapped, {} reserved",

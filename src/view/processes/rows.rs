@@ -266,15 +266,21 @@ impl ProcessRows {
     }
 
     /// Rebuilds the rows if an input has changed or an ended process is to disappear.
-    pub(super) fn refresh(&mut self, picture: &FleetView, place: ResolvedScope, order: SortOrder) {
-        let filter = picture.filter.text().to_owned();
-        let filtered_at = (!picture.filter.is_empty()).then_some(picture.now);
-        let only = Arc::clone(&picture.selection);
+    pub(super) fn refresh(
+        &mut self,
+        fleet_view: &FleetView,
+        place: ResolvedScope,
+        order: SortOrder,
+    ) {
+        let filter = fleet_view.filter.text().to_owned();
+        let filtered_at = (!fleet_view.filter.is_empty()).then_some(fleet_view.now);
+        let only = Arc::clone(&fleet_view.selection);
         let inputs = RowInputs { place, order, filter, filtered_at, only };
         let is_late = |row: &ProcessRow| {
-            row.gone_at.is_none_or(|at| picture.now.since(at) >= GONE_SHOWN_FOR || picture.now < at)
+            row.gone_at
+                .is_none_or(|at| fleet_view.now.since(at) >= GONE_SHOWN_FOR || fleet_view.now < at)
         };
-        let is_same = Arc::ptr_eq(&self.fleet.nodes, &picture.fleet.nodes)
+        let is_same = Arc::ptr_eq(&self.fleet.nodes, &fleet_view.fleet.nodes)
             && self.inputs.as_ref() == Some(&inputs);
         if is_same && !self.gone.iter().any(is_late) {
             return;
@@ -284,38 +290,38 @@ impl ProcessRows {
             known.place == inputs.place
                 && known.filter == inputs.filter
                 && known.only == inputs.only
-        }) && picture.now.since(self.made_at) < GONE_SHOWN_FOR
-            && picture.now >= self.made_at;
+        }) && fleet_view.now.since(self.made_at) < GONE_SHOWN_FOR
+            && fleet_view.now >= self.made_at;
         self.gone.retain(|row| is_followed && !is_late(row));
         if !is_followed {
             // While the inputs stay the same, columns only grow, so that they do not jump when a process
             // ends.
             (self.name, self.user) = (0, 0);
         }
-        self.gather(picture, &inputs, is_followed.then_some(&before));
+        self.gather(fleet_view, &inputs, is_followed.then_some(&before));
         self.sort(inputs.order);
         self.list.extend(self.gone.iter().cloned());
-        self.fleet = picture.fleet.clone();
-        self.made_at = picture.now;
+        self.fleet = fleet_view.fleet.clone();
+        self.made_at = fleet_view.now;
         self.inputs = Some(inputs);
     }
 
-    fn gather(&mut self, picture: &FleetView, inputs: &RowInputs, before: Option<&Fleet>) {
+    fn gather(&mut self, fleet_view: &FleetView, inputs: &RowInputs, before: Option<&Fleet>) {
         self.list.clear();
         (self.hidden, self.nodes, self.unknown_nodes) = (HiddenProcesses::default(), 0, None);
         (self.has_jobs, self.has_tpus, self.has_gpus) = (false, false, false);
         (self.video_count, self.own_count, self.count) = (0, 0, 0);
         let here: Vec<(usize, &Arc<Node>)> = match &inputs.place {
             ResolvedScope::Node(name) => {
-                let found = picture.fleet.nodes.iter().enumerate();
+                let found = fleet_view.fleet.nodes.iter().enumerate();
                 found.filter(|(_, node)| node.name == *name).collect()
             }
-            ResolvedScope::Fleet | ResolvedScope::Job(..) => picture
+            ResolvedScope::Fleet | ResolvedScope::Job(..) => fleet_view
                 .matching
                 .iter()
-                .filter_map(|place| Some((*place, picture.fleet.nodes.get(*place)?)))
+                .filter_map(|place| Some((*place, fleet_view.fleet.nodes.get(*place)?)))
                 // A machine monitored under two names is counted once.
-                .filter(|(_, node)| !picture.fleet.same_as.contains_key(&node.name))
+                .filter(|(_, node)| !fleet_view.fleet.same_as.contains_key(&node.name))
                 .collect(),
         };
         for (place, node) in here {
@@ -324,10 +330,10 @@ impl ProcessRows {
                 same.or_else(|| fleet.node(&node.name))
             });
             if let Some(old) = old.filter(|old| !Arc::ptr_eq(old, node)) {
-                self.record_ended(old, node, picture, inputs);
+                self.record_ended(old, node, fleet_view, inputs);
             }
             let first = self.list.len();
-            self.take(node, picture, inputs);
+            self.take(node, fleet_view, inputs);
             let own =
                 self.list.get(first..).unwrap_or_default().iter().filter_map(ProcessRow::entry);
             let mut pids: Vec<u32> = own.map(|entry| entry.used.pid).collect();
@@ -342,7 +348,7 @@ impl ProcessRows {
         &mut self,
         old: &Arc<Node>,
         node: &Arc<Node>,
-        picture: &FleetView,
+        fleet_view: &FleetView,
         inputs: &RowInputs,
     ) {
         if node.link != Link::Up || has_same_processes(old, node) {
@@ -360,18 +366,18 @@ impl ProcessRows {
             let key = entry.key();
             if !lives
                 && self.gone.len() < MAX_GONE
-                && is_included(entry, picture, inputs)
+                && is_included(entry, fleet_view, inputs)
                 && !self.gone.iter().any(|known| known.is(&key))
             {
-                self.gone.push(ProcessRow { gone_at: Some(picture.now), ..row.clone() });
+                self.gone.push(ProcessRow { gone_at: Some(fleet_view.now), ..row.clone() });
             }
         }
     }
 
-    fn take(&mut self, node: &Arc<Node>, picture: &FleetView, inputs: &RowInputs) {
+    fn take(&mut self, node: &Arc<Node>, fleet_view: &FleetView, inputs: &RowInputs) {
         let before = self.list.len();
         for row in node_rows(node) {
-            let Some(entry) = row.entry().filter(|entry| is_included(*entry, picture, inputs))
+            let Some(entry) = row.entry().filter(|entry| is_included(*entry, fleet_view, inputs))
             else {
                 continue;
             };
@@ -482,17 +488,17 @@ fn node_rows(node: &Arc<Node>) -> impl Iterator<Item = ProcessRow> + use<> {
 }
 
 /// Returns true if the process is in the scope and matches the selection and the filter.
-fn is_included(entry: ProcessEntry<'_>, picture: &FleetView, inputs: &RowInputs) -> bool {
+fn is_included(entry: ProcessEntry<'_>, fleet_view: &FleetView, inputs: &RowInputs) -> bool {
     if let ResolvedScope::Job(id, other) = &inputs.place {
         let own = entry.job();
         if own != Some(id) && (own.is_none() || own != other.as_ref()) {
             return false;
         }
     }
-    if !picture.selection.matches_process(entry.node, entry.used) {
+    if !fleet_view.selection.matches_process(entry.node, entry.used) {
         return false;
     }
-    if picture.filter.is_empty() {
+    if fleet_view.filter.is_empty() {
         return true;
     }
     let usage = Usage {
@@ -500,7 +506,7 @@ fn is_included(entry: ProcessEntry<'_>, picture: &FleetView, inputs: &RowInputs)
         process: entry.process.cloned(),
         unseen: entry.unseen.cloned(),
     };
-    picture.filter.matches_usage(entry.node, entry.device, &usage, picture.now)
+    fleet_view.filter.matches_usage(entry.node, entry.device, &usage, fleet_view.now)
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]

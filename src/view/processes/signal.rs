@@ -122,7 +122,7 @@ impl SignalDialog {
         })
     }
 
-    pub(crate) fn lines(&self, scene: RenderContext<'_>, width: u16, most: usize) -> Vec<Line> {
+    pub(crate) fn lines(&self, context: RenderContext<'_>, width: u16, most: usize) -> Vec<Line> {
         let signal = match &self.stage {
             SignalStep::Choose(menu) => return menu.lines(width, most.min(menu.height())),
             SignalStep::Confirm(signal) | SignalStep::Sent(signal) => *signal,
@@ -151,7 +151,7 @@ impl SignalDialog {
             if lines.len() + 1 + usize::from(why.is_some()) > most {
                 break;
             }
-            lines.push(columns.row(target, self.note(scene, target, answer.as_ref())).cut(width));
+            lines.push(columns.row(target, self.note(context, target, answer.as_ref())).cut(width));
             lines.extend(
                 why.map(|why| Line::new().gap(11).text(why.to_string(), Tone::Bad).cut(width)),
             );
@@ -181,7 +181,7 @@ impl SignalDialog {
     /// Returns the note of a process: before sending, whether it can be signalled; afterwards, the result.
     fn note(
         &self,
-        scene: RenderContext<'_>,
+        context: RenderContext<'_>,
         target: &ProcessTarget,
         answer: Option<&Result<(), RequestError>>,
     ) -> (String, Tone) {
@@ -190,7 +190,7 @@ impl SignalDialog {
             (Some(Err(_)), _) => ("not sent".to_owned(), Tone::Bad),
             (None, SignalStep::Sent(_)) => ("waiting for the node".to_owned(), Tone::Faint),
             (None, SignalStep::Choose(_) | SignalStep::Confirm(_)) => {
-                match (target.unreachable_reason(scene.view), target.is_ours) {
+                match (target.unreachable_reason(context.view), target.is_ours) {
                     (Some(words), _) => (words.to_owned(), Tone::Bad),
                     (None, Some(false)) => ("not yours; root only".to_owned(), Tone::Warn),
                     (None, Some(true) | None) => (String::new(), Tone::Plain),

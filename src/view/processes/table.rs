@@ -17,7 +17,7 @@ use crate::view::processes::rows::{ProcessEntry, ProcessRow, ResolvedScope, colu
 use crate::view::processes::{Scope, State};
 
 pub(super) fn lines(
-    scene: RenderContext<'_>,
+    context: RenderContext<'_>,
     navigation: &mut Navigation,
     width: u16,
     height: usize,
@@ -26,18 +26,18 @@ pub(super) fn lines(
     let place = &mut navigation.processes;
     place.width = width;
     let has_detail = height >= 8;
-    let mut lines = vec![title(scene, place, width)];
+    let mut lines = vec![title(context, place, width)];
     let count = place.rows.list.len();
     if count == 0 {
-        lines.extend(empty_lines(scene, place, width));
+        lines.extend(empty_lines(context, place, width));
         lines.truncate(height);
         return lines;
     }
-    let density = place.density(scene);
+    let density = place.density(context);
     let has_node = !matches!(where_, ResolvedScope::Node(_));
-    let chosen = &scene.options.columns.processes;
+    let chosen = &context.options.columns.processes;
     let columns =
-        Columns::fit(&place.rows, chosen, (density, has_node), (Units::of(scene.options), width));
+        Columns::fit(&place.rows, chosen, (density, has_node), (Units::of(context.options), width));
     let rows = height.saturating_sub(lines.len() + 1 + usize::from(has_detail));
     let at = place.find_cursor();
     place.window.scroll_to(rows, count, at);
@@ -52,7 +52,7 @@ pub(super) fn lines(
                 .as_ref()
                 .is_some_and(|own| own.pid == entry.used.pid && own.node == entry.node.name);
         let options = RowOptions {
-            now: scene.view.now,
+            now: context.view.now,
             shift: place.shift,
             is_tagged: target.is_some_and(|tag| place.tags.contains_key(&tag)),
             is_same_process,
@@ -63,23 +63,23 @@ pub(super) fn lines(
     if has_detail {
         lines.resize(height - 1, Line::new());
         let entry = at.and_then(|at| place.rows.list.get(at)).and_then(ProcessRow::entry);
-        lines.push(entry.map(|entry| detail(scene, entry).cut(width)).unwrap_or_default());
+        lines.push(entry.map(|entry| detail(context, entry).cut(width)).unwrap_or_default());
     }
     lines.truncate(height);
     lines
 }
 
 /// Returns the shift at which the longest visible command ends at the right edge.
-pub(super) fn max_shift_in_view(scene: RenderContext<'_>, navigation: &Navigation) -> usize {
+pub(super) fn max_shift_in_view(context: RenderContext<'_>, navigation: &Navigation) -> usize {
     let place = &navigation.processes;
     let has_node = !matches!(place.rows.place(), ResolvedScope::Node(_));
-    let density = place.density(scene);
-    let chosen = &scene.options.columns.processes;
+    let density = place.density(context);
+    let chosen = &context.options.columns.processes;
     let columns = Columns::fit(
         &place.rows,
         chosen,
         (density, has_node),
-        (Units::of(scene.options), place.width),
+        (Units::of(context.options), place.width),
     );
     let room = place.width.saturating_sub(columns.before_command());
     let range = place.window.range(place.rows.list.len());
@@ -89,7 +89,7 @@ pub(super) fn max_shift_in_view(scene: RenderContext<'_>, navigation: &Navigatio
     shifts.max().unwrap_or(0)
 }
 
-fn title(scene: RenderContext<'_>, place: &State, width: u16) -> Line {
+fn title(context: RenderContext<'_>, place: &State, width: u16) -> Line {
     let rows = &place.rows;
     let (count, nodes) = (rows.count, rows.nodes);
     let plural = |count: usize| if count == 1 { "" } else { "s" };
@@ -98,7 +98,7 @@ fn title(scene: RenderContext<'_>, place: &State, width: u16) -> Line {
         ResolvedScope::Node(name) => {
             Line::of("node ", Tone::Faint).text(name.as_str(), Tone::Strong)
         }
-        ResolvedScope::Job(id, _) => job(&scene.view.fleet, &id),
+        ResolvedScope::Job(id, _) => job(&context.view.fleet, &id),
     };
     let many = if place.scope == Scope::Node || nodes == 0 {
         format!("{count} process{}", if count == 1 { "" } else { "es" })
@@ -112,7 +112,7 @@ fn title(scene: RenderContext<'_>, place: &State, width: u16) -> Line {
     own = own.gap(2).text(many, Tone::Plain);
     if rows.hidden.count > 0 {
         let held = if rows.hidden.memory.0 > 0 {
-            let units = Units::of(scene.options);
+            let units = Units::of(context.options);
             format!(", {:.1} {}", units.of_gib(gib(rows.hidden.memory)), units.word())
         } else {
             String::new()
@@ -151,20 +151,23 @@ fn job(fleet: &Fleet, id: &JobId) -> Line {
 }
 
 /// Explains why the table is empty.
-fn empty_lines(scene: RenderContext<'_>, place: &State, width: u16) -> Vec<Line> {
-    let picture = scene.view;
+fn empty_lines(context: RenderContext<'_>, place: &State, width: u16) -> Vec<Line> {
+    let fleet_view = context.view;
     let mut lines = Vec::new();
     if let Some((nodes, reason)) = place.rows.unknown_nodes {
         let many = if nodes == 1 { "one node".to_owned() } else { format!("{nodes} nodes") };
         lines.push(format!("device users of {many} unknown: {}", reason.text()));
     }
-    if !picture.filter.is_empty() {
-        lines.push(format!("no process matches /{}; Esc clears the filter", picture.filter.text()));
+    if !fleet_view.filter.is_empty() {
+        lines.push(format!(
+            "no process matches /{}; Esc clears the filter",
+            fleet_view.filter.text()
+        ));
     } else if lines.is_empty() {
-        let fresh = picture.nodes().any(|node| node.freshness(picture.now).is_fresh());
-        let only = picture.selection.without_processes();
+        let fresh = fleet_view.nodes().any(|node| node.freshness(fleet_view.now).is_fresh());
+        let only = fleet_view.selection.without_processes();
         lines.push(match place.scope {
-            _ if picture.fleet.nodes.is_empty() => "no nodes to watch".to_owned(),
+            _ if fleet_view.fleet.nodes.is_empty() => "no nodes to watch".to_owned(),
             _ if !fresh => "no process data yet".to_owned(),
             _ if only.is_some() => only.unwrap_or_default(),
             Scope::Fleet => "no processes use a device".to_owned(),
@@ -176,12 +179,12 @@ fn empty_lines(scene: RenderContext<'_>, place: &State, width: u16) -> Vec<Line>
 }
 
 /// Describes one process, with its full command line at the end.
-fn detail(scene: RenderContext<'_>, entry: ProcessEntry<'_>) -> Line {
+fn detail(context: RenderContext<'_>, entry: ProcessEntry<'_>) -> Line {
     let faint = Tone::Faint;
     let mut line = Line::of(format!("{} ", entry.used.pid), Tone::Strong)
         .text(entry.user().unwrap_or("owner unknown"), Tone::Plain)
         .text(format!(" on {}", entry.node.name.label()), Tone::Plain);
-    if let Some(state) = state(entry, scene.view.now) {
+    if let Some(state) = state(entry, context.view.now) {
         line = line.gap(2).text(state.words, state.tone);
     } else if let Some(state) = entry.process.and_then(|process| process.state.get()) {
         line = line.text(format!("  {}", state_text(state)), faint);

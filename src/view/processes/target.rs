@@ -52,8 +52,8 @@ impl ProcessTarget {
     }
 
     /// Returns why the process can no longer be reached, `None` if it can.
-    pub(super) fn unreachable_reason(&self, picture: &FleetView) -> Option<&'static str> {
-        let Some(node) = picture.fleet.node(&self.node) else {
+    pub(super) fn unreachable_reason(&self, fleet_view: &FleetView) -> Option<&'static str> {
+        let Some(node) = fleet_view.fleet.node(&self.node) else {
             return Some("the node is no longer monitored");
         };
         if node.link != Link::Up {

@@ -122,9 +122,9 @@ impl Tree {
         (self.error, self.is_truncated, self.answered_at) = (None, tree.is_truncated, Some(at));
     }
 
-    pub(super) fn selected(&self, scene: RenderContext<'_>) -> Option<ProcessTarget> {
+    pub(super) fn selected(&self, context: RenderContext<'_>) -> Option<ProcessTarget> {
         let row = self.branches.get(self.place()?)?;
-        Some(self.target(row, scene.view.fleet.node(&self.node).map(|node| &**node)))
+        Some(self.target(row, context.view.fleet.node(&self.node).map(|node| &**node)))
     }
 
     fn target(&self, row: &TreeRow, node: Option<&Node>) -> ProcessTarget {
@@ -175,13 +175,13 @@ impl Tree {
 
     pub(super) fn lines(
         &mut self,
-        scene: RenderContext<'_>,
+        context: RenderContext<'_>,
         is_tagged: impl Fn(&(NodeName, ProcessKey)) -> bool,
         width: u16,
         height: usize,
     ) -> Vec<Line> {
-        let now = scene.view.now;
-        let node = scene.view.fleet.node(&self.node).cloned();
+        let now = context.view.now;
+        let node = context.view.fleet.node(&self.node).cloned();
         let node = node.as_deref();
         let mut lines = vec![self.title(node, now, width)];
         if let Some(error) = &self.error {

@@ -22,8 +22,8 @@ pub(super) enum UserRow {
 
 impl UserRow {
     /// Returns the row's identity, which stays the same when rows are reordered.
-    pub(super) fn identity(&self, scene: RenderContext<'_>) -> RowIdentity {
-        let name = |place: usize| scene.view.fleet.nodes.get(place).map(|node| node.name.clone());
+    pub(super) fn identity(&self, context: RenderContext<'_>) -> RowIdentity {
+        let name = |place: usize| context.view.fleet.nodes.get(place).map(|node| node.name.clone());
         match self {
             Self::User { user } => RowIdentity { user: user.clone(), node: None, process: None },
             Self::Node { user, place, .. } => {
@@ -46,7 +46,7 @@ pub(super) struct UserRows {
 impl UserRows {
     /// Builds the rows: users sorted by `order`, with the nodes and processes of the user `open`.
     pub(super) fn of(
-        picture: &FleetView,
+        fleet_view: &FleetView,
         usage: &Arc<Users>,
         order: SortOrder,
         open: Option<&User>,
@@ -68,7 +68,7 @@ impl UserRows {
                 continue;
             }
             for (node_usage, own) in account.nodes.iter().enumerate() {
-                let node = picture.fleet.nodes.get(own.place);
+                let node = fleet_view.fleet.nodes.get(own.place);
                 name = name.max(node.map_or(0, |node| width_of(node.name.label()) + 2));
                 list.push(UserRow::Node { user: user.clone(), node_usage, place: own.place });
                 list.extend(own.uses.iter().map(|(at, spot)| UserRow::Process {
@@ -83,9 +83,9 @@ impl UserRows {
     }
 
     /// Returns the position of a row. If it is gone, falls back to its node, its user, then row 0.
-    pub(super) fn position(&self, scene: RenderContext<'_>, identity: &RowIdentity) -> usize {
+    pub(super) fn position(&self, context: RenderContext<'_>, identity: &RowIdentity) -> usize {
         let is_node = |place: usize| {
-            let node = scene.view.fleet.nodes.get(place);
+            let node = context.view.fleet.nodes.get(place);
             node.is_some_and(|node| Some(&node.name) == identity.node.as_ref())
         };
         let (mut user_row, mut node) = (None, None);

@@ -170,7 +170,7 @@ fn watts(power: f32) -> String {
 
 /// Returns one row as a line.
 pub(super) fn row(
-    scene: RenderContext<'_>,
+    context: RenderContext<'_>,
     usage: &Users,
     row: &UserRow,
     columns: &Columns,
@@ -179,19 +179,25 @@ pub(super) fn row(
     match row {
         UserRow::User { user } => {
             let Some(account) = usage.usage_of(user) else { return Line::new() };
-            user_row(usage, (user, account), columns, Units::of(scene.options), open == Some(user))
+            user_row(
+                usage,
+                (user, account),
+                columns,
+                Units::of(context.options),
+                open == Some(user),
+            )
         }
         UserRow::Node { user, node_usage, place } => {
             let node_usage =
                 usage.usage_of(user).and_then(|account| account.nodes.get(*node_usage));
-            let node = scene.view.fleet.nodes.get(*place);
+            let node = context.view.fleet.nodes.get(*place);
             node_usage.zip(node).map_or_else(Line::new, |(node_usage, known)| {
-                node_row(scene, known, node_usage, columns)
+                node_row(context, known, node_usage, columns)
             })
         }
         UserRow::Process { place, at, .. } => {
-            let node = scene.view.fleet.nodes.get(*place);
-            node.map_or_else(Line::new, |node| process_row(scene, node, *at, columns))
+            let node = context.view.fleet.nodes.get(*place);
+            node.map_or_else(Line::new, |node| process_row(context, node, *at, columns))
         }
     }
 }
@@ -232,7 +238,7 @@ fn user_row(
 }
 
 fn node_row(
-    scene: RenderContext<'_>,
+    context: RenderContext<'_>,
     node: &Node,
     node_usage: &NodeUsage,
     columns: &Columns,
@@ -247,13 +253,13 @@ fn node_row(
         return line;
     }
     let words = match node.taken_at() {
-        Some(at) => format!("  {} old, excluded", age(scene.view.now.since(at))),
+        Some(at) => format!("  {} old, excluded", age(context.view.now.since(at))),
         None => "  no current data".to_owned(),
     };
     line.faded().text(words, Tone::Warn)
 }
 
-fn process_row(scene: RenderContext<'_>, node: &Node, at: usize, columns: &Columns) -> Line {
+fn process_row(context: RenderContext<'_>, node: &Node, at: usize, columns: &Columns) -> Line {
     let Some(used) = node.uses.get(at) else { return Line::new() };
     let known = node.process(used.pid);
     let is_it = |device: &&Device| device.uuid == used.device;
@@ -261,7 +267,7 @@ fn process_row(scene: RenderContext<'_>, node: &Node, at: usize, columns: &Colum
     let device = device.map_or_else(|| UNKNOWN.to_owned(), |device| label(node, device));
     let command = known.and_then(|process| process.statics.command.known());
     let command = command.map(|words| &**words).or(used.driver_name.as_deref());
-    let memory = used.memory.get().map(|bytes| Units::of(scene.options).amount(bytes));
+    let memory = used.memory.get().map(|bytes| Units::of(context.options).amount(bytes));
     let time = known.and_then(|process| process.running_seconds.get());
     let time = time.map(|seconds| running(std::time::Duration::from_secs(seconds)));
     let job = node.job_of(used.pid).map(ToString::to_string);
@@ -283,7 +289,7 @@ fn process_row(scene: RenderContext<'_>, node: &Node, at: usize, columns: &Colum
         None => line,
     };
     let line = line.text(command.unwrap_or(UNKNOWN), Tone::Plain);
-    if NodeStatus::of(node, scene.view.now).is_fresh() { line } else { line.faded() }
+    if NodeStatus::of(node, context.view.now).is_fresh() { line } else { line.faded() }
 }
 
 #[cfg(test)]

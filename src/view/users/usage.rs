@@ -93,20 +93,20 @@ type DeviceHolders = BTreeMap<Arc<str>, BTreeSet<User>>;
 
 impl Users {
     /// Computes the usage. Too slow for every frame with thousands of nodes, so it is cached per snapshot.
-    pub(crate) fn build(picture: &FleetView) -> Self {
+    pub(crate) fn build(fleet_view: &FleetView) -> Self {
         let mut usage = Self::default();
         let mut users: BTreeMap<User, UserUsage> = BTreeMap::new();
-        let mut given = given(picture);
-        for place in &picture.matching {
-            let Some(node) = picture.fleet.nodes.get(*place) else { continue };
-            if picture.fleet.same_as.contains_key(&node.name) {
+        let mut given = given(fleet_view);
+        for place in &fleet_view.matching {
+            let Some(node) = fleet_view.fleet.nodes.get(*place) else { continue };
+            if fleet_view.fleet.same_as.contains_key(&node.name) {
                 continue;
             }
-            let is_fresh = NodeStatus::of(node, picture.now).is_fresh();
+            let is_fresh = NodeStatus::of(node, fleet_view.now).is_fresh();
             usage.nodes.1 += 1;
             usage.nodes.0 += usize::from(is_fresh);
             let given = given.remove(place).unwrap_or_default();
-            let jobs = &picture.allocated;
+            let jobs = &fleet_view.allocated;
             usage.add_node(&mut users, (*place, node, is_fresh), (given, jobs));
         }
         usage.entries = users.into_iter().collect();
@@ -224,12 +224,12 @@ impl UserUsage {
 }
 
 /// Returns the devices that a scheduler allocated to jobs, by position of the node.
-fn given(picture: &FleetView) -> BTreeMap<usize, Vec<AllocatedJob>> {
+fn given(fleet_view: &FleetView) -> BTreeMap<usize, Vec<AllocatedJob>> {
     let mut given: BTreeMap<usize, Vec<_>> = BTreeMap::new();
-    if picture.fleet.jobs.is_none() {
+    if fleet_view.fleet.jobs.is_none() {
         return given;
     }
-    for entry in picture.job_index().entries.iter().filter(|entry| entry.matches_list) {
+    for entry in fleet_view.job_index().entries.iter().filter(|entry| entry.matches_list) {
         let user = User::NamedKey(Arc::clone(&entry.job.user));
         for job_node in entry.nodes.iter().filter(|job_node| job_node.is_shown) {
             let (Some(place), Some(devices)) = (job_node.node_index, &job_node.assigned.devices)
