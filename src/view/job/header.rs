@@ -87,7 +87,7 @@ fn size_line(summary: &JobSummary) -> Line {
         (0, slices) => count(slices, "slice"),
         (whole, slices) => format!("{} and {}", count(whole, "device"), count(slices, "slice")),
     };
-    match (summary.evidence, summary.matches_list) {
+    match (summary.evidence, summary.is_listed) {
         (Some(Evidence::Scheduler), _) => line.text(devices, Tone::Plain),
         (Some(Evidence::Processes), true) => {
             line.text(devices, Tone::Plain).text(" used by its processes", Tone::Faint)
@@ -150,9 +150,9 @@ fn distribution_lines(
 ) -> Vec<Line> {
     let names: Vec<String> =
         JobMetric::ALL.iter().filter_map(|metric| worst_outlier(summary, *metric)).collect();
-    let outlier_width = names.iter().map(|name| width_of(name)).max().unwrap_or(0).clamp(7, 24);
-    let outlier_width = if width >= 50 { outlier_width } else { 0 };
-    let front = NUMBER_WIDTH * 4 + if outlier_width > 0 { outlier_width + 2 } else { 0 };
+    let name_width = names.iter().map(|name| width_of(name)).max().unwrap_or(0).clamp(7, 24);
+    let name_width = if width >= 50 { name_width } else { 0 };
+    let front = NUMBER_WIDTH * 4 + if name_width > 0 { name_width + 2 } else { 0 };
     let room = width.saturating_sub(front + 2);
     let points = if room >= 12 { room.min(MAX_POINTS) } else { 0 };
     let (series, each) = series.columns(usize::from(points));
@@ -160,10 +160,10 @@ fn distribution_lines(
     for word in ["min", "mean", "max"] {
         title = title.right(word, NUMBER_WIDTH, Tone::Faint);
     }
-    if outlier_width > 0 {
+    if name_width > 0 {
         title = title.gap(2).left(
             if names.is_empty() { "" } else { "OUTLIER" },
-            outlier_width,
+            name_width,
             Tone::Faint,
         );
     }
@@ -191,9 +191,9 @@ fn distribution_lines(
             .right(&write(|distribution| distribution.min), NUMBER_WIDTH, Tone::Plain)
             .right(&write(|distribution| distribution.mean), NUMBER_WIDTH, Tone::Strong)
             .right(&write(|distribution| distribution.max), NUMBER_WIDTH, Tone::Plain);
-        if outlier_width > 0 {
+        if name_width > 0 {
             let name = worst_outlier(summary, metric).unwrap_or_default();
-            line = line.gap(2).left(&name, outlier_width, Tone::Warn);
+            line = line.gap(2).left(&name, name_width, Tone::Warn);
         }
         if points > 0 && metric == JobMetric::Utilization {
             let tone = display.load.tone(distribution.map(|distribution| distribution.mean));
@@ -206,10 +206,10 @@ fn distribution_lines(
 
 /// Names the furthest outlier and counts the others: `gpu02:3 +1`.
 fn worst_outlier(summary: &JobSummary, metric: JobMetric) -> Option<String> {
-    let outlier_width = summary.outliers(metric)?;
-    let first = outlier_width.first()?;
-    Some(if outlier_width.len() > 1 {
-        format!("{first} +{}", outlier_width.len() - 1)
+    let outliers = summary.outliers(metric)?;
+    let first = outliers.first()?;
+    Some(if outliers.len() > 1 {
+        format!("{first} +{}", outliers.len() - 1)
     } else {
         first.clone()
     })

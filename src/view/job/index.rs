@@ -20,7 +20,7 @@ pub(crate) struct JobEntry {
     /// Parallel to the allocations of the job.
     pub(crate) nodes: Vec<JobNode>,
     /// True if the scheduler lists the job, false if only its processes show it.
-    pub(crate) matches_list: bool,
+    pub(crate) is_listed: bool,
     /// True if the filter matches at least one node of the job.
     pub(crate) is_shown: bool,
 }
@@ -81,7 +81,7 @@ impl<'a> NodeLookup<'a> {
 
 fn entry(
     job: Job,
-    matches_list: bool,
+    is_listed: bool,
     job_devices: &JobDevices<'_>,
     lookup: &NodeLookup<'_>,
 ) -> JobEntry {
@@ -94,7 +94,7 @@ fn entry(
         }
     };
     let nodes: Vec<JobNode> = job.allocations.iter().map(job_node).collect();
-    JobEntry { is_shown: nodes.iter().any(|job_node| job_node.is_shown), nodes, matches_list, job }
+    JobEntry { is_shown: nodes.iter().any(|job_node| job_node.is_shown), nodes, is_listed, job }
 }
 
 /// Builds a job of each job id that processes carry in their cgroup and that no scheduler lists.

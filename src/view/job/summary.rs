@@ -101,7 +101,7 @@ impl JobMetric {
 pub(crate) struct JobSummary {
     pub(crate) units: Units,
     pub(crate) job: Job,
-    pub(crate) matches_list: bool,
+    pub(crate) is_listed: bool,
     /// How the job's devices are known, `None` if they are not.
     pub(crate) evidence: Option<Evidence>,
     /// Labels of the device columns.
@@ -209,7 +209,7 @@ impl JobSummary {
         let mut summary = Self {
             job: entry.job.clone(),
             units,
-            matches_list: entry.matches_list,
+            is_listed: entry.is_listed,
             evidence: entry.nodes.iter().find_map(|job_node| job_node.assigned.evidence),
             columns: columns.keys().map(|label| label_text(*label)).collect(),
             hidden: entry.nodes.len() - rows.len(),

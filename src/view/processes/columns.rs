@@ -46,7 +46,7 @@ enum ProcessColumn {
     Node,
     Device,
     Pid,
-    SpanContent,
+    Kind,
     User,
     Memory,
     Load,
@@ -91,7 +91,7 @@ impl Columns {
         ProcessColumn::Node,
         ProcessColumn::Device,
         ProcessColumn::Pid,
-        ProcessColumn::SpanContent,
+        ProcessColumn::Kind,
         ProcessColumn::User,
         ProcessColumn::Memory,
         ProcessColumn::Load,
@@ -116,7 +116,7 @@ impl Columns {
         ProcessColumn::Time,
         ProcessColumn::Resident,
         ProcessColumn::Share,
-        ProcessColumn::SpanContent,
+        ProcessColumn::Kind,
         ProcessColumn::Job,
         ProcessColumn::Bandwidth,
         ProcessColumn::Encoder,
@@ -158,7 +158,7 @@ impl Columns {
             | ProcessColumn::Encoder
             | ProcessColumn::Decoder => 0,
             ProcessColumn::Device
-            | ProcessColumn::SpanContent
+            | ProcessColumn::Kind
             | ProcessColumn::Load
             | ProcessColumn::Share => 4,
             ProcessColumn::Pid | ProcessColumn::Memory => 7,
@@ -211,7 +211,7 @@ impl Columns {
             let is_left = matches!(
                 column,
                 ProcessColumn::Node
-                    | ProcessColumn::SpanContent
+                    | ProcessColumn::Kind
                     | ProcessColumn::User
                     | ProcessColumn::Job
             );
@@ -249,7 +249,7 @@ impl Columns {
             let width = *width;
             line = match column {
                 ProcessColumn::Node => line.left(entry.node.name.label(), width, plain),
-                ProcessColumn::SpanContent => line.left(
+                ProcessColumn::Kind => line.left(
                     entry.used.kind.get().map_or(UNKNOWN, |kind| kind.text()),
                     width,
                     plain,
@@ -317,7 +317,7 @@ fn cell_text(column: ProcessColumn, entry: ProcessEntry<'_>, units: Units) -> St
         }
         ProcessColumn::Node
         | ProcessColumn::Pid
-        | ProcessColumn::SpanContent
+        | ProcessColumn::Kind
         | ProcessColumn::User
         | ProcessColumn::Job => String::new(),
     }

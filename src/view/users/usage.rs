@@ -229,7 +229,7 @@ fn given(fleet_view: &FleetView) -> BTreeMap<usize, Vec<AllocatedJob>> {
     if fleet_view.fleet.jobs.is_none() {
         return given;
     }
-    for entry in fleet_view.job_index().entries.iter().filter(|entry| entry.matches_list) {
+    for entry in fleet_view.job_index().entries.iter().filter(|entry| entry.is_listed) {
         let user = User::NamedKey(Arc::clone(&entry.job.user));
         for job_node in entry.nodes.iter().filter(|job_node| job_node.is_shown) {
             let (Some(place), Some(devices)) = (job_node.node_index, &job_node.assigned.devices)
