@@ -220,8 +220,8 @@ impl Roster {
     pub fn add_pod(&mut self, pod: &Pod) -> Result<(), InventoryError> {
         let workers = pod.workers.iter().enumerate();
         workers.map(|(number, host)| (number, host, pod.this_worker == Some(number))).try_for_each(
-            |(number, host, is_own_socket)| {
-                self.add_worker(number, host, is_own_socket, "the TPU pod: ")
+            |(number, host, is_this_machine)| {
+                self.add_worker(number, host, is_this_machine, "the TPU pod: ")
             },
         )
     }
@@ -248,14 +248,14 @@ impl Roster {
         &mut self,
         number: usize,
         host: &str,
-        is_own_socket: bool,
+        is_this_machine: bool,
         location: &str,
     ) -> Result<(), InventoryError> {
         let worker = parse_target(host, location)?;
         let name = NodeName::labelled(&format!("w{number}"), host);
         let name =
             name.map_err(|source| InventoryError::Name { location: location.to_owned(), source })?;
-        let reach = if is_own_socket { Reach::Local } else { worker.reach };
+        let reach = if is_this_machine { Reach::Local } else { worker.reach };
         self.insert(Target { name, reach }, location)
     }
 

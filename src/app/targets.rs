@@ -193,9 +193,9 @@ pub(super) fn check_user_option(cli: &Cli) -> Result<(), AppError> {
 /// Returns the filter of the command line's options; default: this user's jobs.
 pub(super) fn job_filter_of_options(cli: &Cli) -> JobFilter {
     let wanted = &cli.slurm;
-    let is_own_socket = wanted.user.is_empty() && !wanted.all_users && wanted.job.is_empty();
+    let wants_own_jobs = wanted.user.is_empty() && !wanted.all_users && wanted.job.is_empty();
     JobFilter {
-        users: if is_own_socket { vec![slurm::own_uid()] } else { wanted.user.clone() },
+        users: if wants_own_jobs { vec![slurm::own_uid()] } else { wanted.user.clone() },
         jobs: wanted.job.clone(),
         partitions: wanted.partition.clone(),
         accounts: wanted.account.clone(),

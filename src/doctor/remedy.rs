@@ -111,10 +111,10 @@ impl PublicKey {
         }
         let mut text = String::new();
         File::open(&file).ok()?.take(MAX_KEY_BYTES).read_to_string(&mut text).ok()?;
-        let is_same_algorithm = |word: &&str| {
+        let is_key_type = |word: &&str| {
             word.chars().all(|c| c.is_ascii_alphanumeric() || "-@.".contains(c)) && word.len() <= 64
         };
-        let kind = text.split_whitespace().next().filter(is_same_algorithm).map(ToOwned::to_owned);
+        let kind = text.split_whitespace().next().filter(is_key_type).map(ToOwned::to_owned);
         Some(Self { file, kind })
     }
 }

@@ -189,8 +189,8 @@ fn assign(node: &Node, listed: &[JobAllocation<'_>], used: &DevicesByJob) -> Vec
         let is_foreign =
             own.is_some_and(|own| own.iter().any(|one| !parents.touches(devices, one)));
         let is_taken = |device: &Arc<str>| {
-            let is_own_socket = own.is_some_and(|own| parents.touches(own, device));
-            !is_own_socket
+            let is_own_device = own.is_some_and(|own| parents.touches(own, device));
+            !is_own_device
                 && used.iter().any(|(other, uses)| {
                     let theirs = listed.iter().position(|(job, _)| is_called(job, other));
                     let given = theirs.and_then(|theirs| told.get(theirs)?.devices.as_ref());
@@ -326,8 +326,8 @@ fn count_slices(node: &Node, ordered: BTreeMap<u32, Option<&Device>>) -> BTreeMa
         },
     );
     let units = unbroken.flat_map(|whole| {
-        let is_own_socket = |device: &&Device| device.parent.as_ref() == Some(&whole.uuid);
-        let mut slices = node.devices.iter().filter(is_own_socket).peekable();
+        let is_slice_of_it = |device: &&Device| device.parent.as_ref() == Some(&whole.uuid);
+        let mut slices = node.devices.iter().filter(is_slice_of_it).peekable();
         let itself = slices.peek().is_none().then_some(whole);
         slices.chain(itself)
     });

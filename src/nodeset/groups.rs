@@ -176,8 +176,8 @@ impl Groups {
         source: Option<&str>,
         group: &str,
     ) -> Result<GroupDefinition, GroupError> {
-        let is_own_socket = source.is_none_or(|source| source.is_empty() || source == OWN_SOURCE);
-        if let Some(set) = self.own.get(group).filter(|_| is_own_socket) {
+        let is_config_group = source.is_none_or(|source| source.is_empty() || source == OWN_SOURCE);
+        if let Some(set) = self.own.get(group).filter(|_| is_config_group) {
             let scope = GroupId { source: OWN_SOURCE.to_owned(), group: group.to_owned() };
             return Ok(GroupDefinition {
                 scope,

@@ -449,9 +449,8 @@ mod tests {
     /// Returns the lowest contrast of a style to any background it may be drawn on; `None` if it has no
     /// colour of its own. Fails for colours that depend on the terminal.
     fn least(theme: Theme, style: Style) -> Option<f64> {
-        let is_own_socket = |colour: &Color| !matches!(colour, Color::Reset);
-        let fg =
-            rgb(style.fg.filter(is_own_socket)?).unwrap_or_else(|| panic!("{theme:?} {style:?}"));
+        let is_colour = |colour: &Color| !matches!(colour, Color::Reset);
+        let fg = rgb(style.fg.filter(is_colour)?).unwrap_or_else(|| panic!("{theme:?} {style:?}"));
         let own = style.bg.map(|bg| rgb(bg).unwrap_or_else(|| panic!("{theme:?} {style:?}")));
         let grounds = own
             .map_or(BACKGROUNDS[usize::from(theme.palette.is_light())].to_vec(), |own| vec![own]);

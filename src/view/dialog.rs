@@ -58,7 +58,7 @@ impl Dialog {
                 MenuEvent::Pending => DialogEffect::KeepOpen,
                 MenuEvent::Closed => DialogEffect::Close,
                 MenuEvent::Selected(metric) => {
-                    DialogEffect::View(ViewAction::Node(node::Action::ChartMetric(metric)))
+                    DialogEffect::View(ViewAction::Node(node::Action::ToggleMetric(metric)))
                 }
             },
             Self::SortProcesses(menu) => {

@@ -61,7 +61,7 @@ pub enum Action {
     /// Open the menu of chart metrics.
     Metrics,
     /// Add a metric to the chart, or remove it.
-    ChartMetric(ChartMetric),
+    ToggleMetric(ChartMetric),
 }
 
 /// Performs an action that all views share.
@@ -115,7 +115,7 @@ pub(crate) fn act_own(
                 place.charts.menu(context.options, None),
             ));
         }
-        Action::ChartMetric(metric) => {
+        Action::ToggleMetric(metric) => {
             place.charts.is_shown = true;
             place.charts.toggle(context.options, metric);
             return ViewEffect::OpenDialog(Dialog::Charts(

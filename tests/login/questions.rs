@@ -324,7 +324,7 @@ async fn no_answer_is_distinguished_from_a_wrong_answer() {
     assert!(fault.to_string().contains("press F5"), "{fault}");
     assert!(node.log().is_empty());
 
-    // An prompt_queue that ends lets those go who wait.
+    // Dropping a prompt queue releases the tasks that wait for an answer.
     prompt_queue.set_open(true);
     let ending = async {
         let inquiry = inquiries.recv().await.unwrap();

@@ -229,7 +229,7 @@ async fn a_guarded_program_ends_with_its_parent_and_has_no_terminal() {
     let pipe = folder.path().join("pipe");
     run("mkfifo", &[pipe.to_str().unwrap()]).await;
     let mut reader = tokio::net::unix::pipe::OpenOptions::new().open_receiver(&pipe).unwrap();
-    // Its input stays open: only the parent_guard can end it.
+    // Its input stays open: only the parent guard can end it.
     let line = format!(
         "exec 3>{pipe} && {} __parent-guard $$ sh -c 'ps -o sid=,pid= -p $$ >&3; exec sleep 1000' & wait",
         env!("CARGO_BIN_EXE_gtop"),

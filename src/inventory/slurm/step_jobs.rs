@@ -16,14 +16,14 @@ pub fn step_job(job: &Job) -> StepJob {
 /// Chooses a job for each node, keeping earlier choices if possible.
 pub fn choose_step_jobs(list: &JobList, before: &NodeJobs) -> NodeJobs {
     let names = [own_user_name(), own_uid()];
-    let is_own_socket = |job: &&Job| {
+    let is_own_and_running = |job: &&Job| {
         matches!(job.state, JobState::Running | JobState::Configuring)
             && names.iter().any(|name| **name == *job.user)
     };
     let pairs: Vec<_> = list
         .jobs
         .iter()
-        .filter(is_own_socket)
+        .filter(is_own_and_running)
         .flat_map(|job| {
             let has_devices = |devices: &DeviceAllocation| *devices != DeviceAllocation::None;
             job.allocations

@@ -149,7 +149,7 @@ pub(super) fn summary(usage: &Users, width: u16) -> Vec<Line> {
     for (user, account) in usage.entries.iter().filter(|(user, _)| !user.is_known()) {
         let words = match user {
             User::Hidden => format!("{} hidden", word(account.processes, "process")),
-            User::Unknown | User::NamedKey(_) | User::Number(_) => {
+            User::Unknown | User::Named(_) | User::Number(_) => {
                 format!("{} of unknown users", word(account.processes, "process"))
             }
         };

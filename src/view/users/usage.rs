@@ -13,7 +13,7 @@ use crate::view::node_status::NodeStatus;
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum User {
     /// A user with a known name.
-    NamedKey(Arc<str>),
+    Named(Arc<str>),
     /// A user of whom only the uid is known.
     Number(u32),
     /// The owner of processes whose owner was not reported.
@@ -26,7 +26,7 @@ impl User {
     /// Returns the text shown for the user.
     pub(crate) fn text(&self) -> String {
         match self {
-            Self::NamedKey(name) => name.to_string(),
+            Self::Named(name) => name.to_string(),
             Self::Number(number) => format!("uid {number}"),
             Self::Unknown => "unknown".to_owned(),
             Self::Hidden => "hidden".to_owned(),
@@ -35,7 +35,7 @@ impl User {
 
     /// Returns true if the name or uid is known.
     pub(crate) const fn is_known(&self) -> bool {
-        matches!(self, Self::NamedKey(_) | Self::Number(_))
+        matches!(self, Self::Named(_) | Self::Number(_))
     }
 }
 
@@ -230,7 +230,7 @@ fn given(fleet_view: &FleetView) -> BTreeMap<usize, Vec<AllocatedJob>> {
         return given;
     }
     for entry in fleet_view.job_index().entries.iter().filter(|entry| entry.is_listed) {
-        let user = User::NamedKey(Arc::clone(&entry.job.user));
+        let user = User::Named(Arc::clone(&entry.job.user));
         for job_node in entry.nodes.iter().filter(|job_node| job_node.is_shown) {
             let (Some(place), Some(devices)) = (job_node.node_index, &job_node.assigned.devices)
             else {
@@ -258,7 +258,7 @@ fn owner(node: &Node, used: &DeviceUse) -> Option<User> {
     }
     let statics = seen.or_else(|| unseen.map(|one| &one.statics));
     let named = statics.and_then(|statics| {
-        let name = statics.user.known().map(|name| User::NamedKey(Arc::clone(name)));
+        let name = statics.user.known().map(|name| User::Named(Arc::clone(name)));
         name.or_else(|| statics.uid.get().map(User::Number))
     });
     Some(named.unwrap_or(if unseen.is_some() { User::Hidden } else { User::Unknown }))
@@ -362,7 +362,7 @@ mod tests {
         let usage = usage(vec![node], None);
         assert_eq!((usage.devices, usage.held, usage.power), (2, 2, Some(600.0)));
         assert_eq!((counts(&usage, "ada"), counts(&usage, "bob")), ((1, 1, 0), (2, 1, 1)));
-        let power = |user: &str| usage.usage_of(&User::NamedKey(user.into())).unwrap().power;
+        let power = |user: &str| usage.usage_of(&User::Named(user.into())).unwrap().power;
         assert_eq!((power("ada"), power("bob")), (Some(150.0), Some(450.0)));
     }
 
@@ -418,7 +418,7 @@ mod tests {
         let usage = usage(vec![fresh, old], Some(jobs));
         assert_eq!((usage.devices, usage.held, usage.nodes), (2, 1, (1, 2)));
         assert_eq!((counts(&usage, "alice"), counts(&usage, "bob")), ((1, 0, 1), (0, 0, 0)));
-        let bob = usage.usage_of(&User::NamedKey("bob".into())).unwrap();
+        let bob = usage.usage_of(&User::Named("bob".into())).unwrap();
         assert_eq!((bob.fresh, bob.nodes.len(), bob.memory), (0, 1, None));
     }
 }
