@@ -21,7 +21,10 @@ impl Commit {
             reason = "what runs while gtop is built has no runtime"
         )]
         let git = |words: &[&str]| {
-            let done = Command::new("git").arg("-C").arg(root).args(words).output().ok()?;
+            // Without this, `status` may rewrite the index, which is watched: the next build would start anew.
+            let mut git = Command::new("git");
+            let done =
+                git.arg("--no-optional-locks").arg("-C").arg(root).args(words).output().ok()?;
             let text = String::from_utf8(done.stdout).ok().filter(|_| done.status.success())?;
             Some(text.trim().to_owned())
         };

@@ -425,6 +425,26 @@ mod tests {
     }
 
     #[test]
+    fn any_toml_of_another_version_survives_saving() {
+        let setup = "'a b' = 0xff\noctal = 0o17\nfloats = [1.5e3, -inf, nan]\nat = 1979-05-27T07:32:00Z\n\
+            text = \"\\u0001\\\"\\\\é\"\nlong = \'\'\'\ntwo\nlines\'\'\'\n[table.below]\nnone = []\n[[list]]\nx = true\n";
+        let first = settings("", setup, &[], &[]);
+        let text = crate::config::setup_text(&first);
+        let again = file::read_text("setup.toml", &text, true);
+        assert_eq!(again.problems, [], "{text}");
+        assert_eq!(again.unknown.len(), 8, "{text}");
+        assert_eq!(again.unknown, file::read_text("setup.toml", setup, true).unknown, "{text}");
+        for (name, value) in [
+            ("a b", "0xff"),
+            ("floats", "[1.5e3, -inf, nan]"),
+            ("long", "\"two\\U0000000Alines\""),
+            ("table", "{ \"below\" = { \"none\" = [] } }"),
+        ] {
+            assert_eq!(again.unknown[name], value, "{text}");
+        }
+    }
+
+    #[test]
     fn a_setting_that_passes_is_not_written_down_and_holds_meanwhile() {
         for (setup, kept) in [("", vec![]), ("interval = 5\n", vec!["interval=5"])] {
             let mut settings = settings("", setup, &[], &[("interval", "0.1")]);
