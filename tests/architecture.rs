@@ -5,6 +5,11 @@
 
 #![expect(clippy::unwrap_used, reason = "a test ends where it goes wrong")]
 
+#[path = "architecture/imports.rs"]
+mod imports;
+#[path = "architecture/rings.rs"]
+mod rings;
+
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -99,14 +104,6 @@ fn program_lines(code: &str) -> impl Iterator<Item = (usize, &str)> {
     code_lines(code).take_while(|(_, line)| *line != "#[cfg(test)]")
 }
 
-/// Every `crate::name` a line speaks of.
-fn imports(line: &str) -> impl Iterator<Item = &str> {
-    line.split("crate::").skip(1).map(|rest| {
-        let end = rest.find(|letter: char| !letter.is_alphanumeric() && letter != '_');
-        rest.split_at(end.unwrap_or(rest.len())).0
-    })
-}
-
 /// Whether a line names something of a crate.
 fn uses(line: &str, owned: &str) -> bool {
     line.match_indices(&format!("{owned}::")).any(|(at, _)| {
@@ -115,33 +112,33 @@ fn uses(line: &str, owned: &str) -> bool {
     })
 }
 
-fn place(module: &str) -> Option<usize> {
+fn position(module: &str) -> Option<usize> {
     MODULES.iter().position(|known| *known == module)
+}
+
+/// Returns the top-level module of a file.
+fn module_of(path: &Path) -> String {
+    let first = path.iter().next().unwrap().to_string_lossy();
+    first.trim_end_matches(".rs").to_owned()
 }
 
 #[test]
 fn no_module_imports_upward() {
     let mut wrong = String::new();
-    for source in sources().iter().filter(|source| !["lib", "main"].contains(&&*source.module)) {
-        let own = place(&source.module)
-            .unwrap_or_else(|| panic!("{} is in no room of the table", source.path.display()));
-        let apart = APART
-            .iter()
-            .find(|(module, _)| *module == source.module)
-            .map_or(&[][..], |(_, list)| list);
-        for (number, line) in code_lines(&source.code) {
-            for name in imports(line).filter(|name| *name != source.module) {
-                let is_upward = place(name).is_some_and(|there| there > own);
-                if is_upward || apart.contains(&name) {
-                    writeln!(
-                        wrong,
-                        "{}:{}: {} must not import {name}",
-                        source.path.display(),
-                        number + 1,
-                        source.module
-                    )
-                    .unwrap();
-                }
+    for (user, files) in imports::graph(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src")) {
+        let module = module_of(&user);
+        if module == "lib" {
+            continue;
+        }
+        let own = position(&module).unwrap_or_else(|| panic!("{module} is not in MODULES"));
+        let apart =
+            APART.iter().find(|(name, _)| *name == module).map_or(&[][..], |(_, list)| list);
+        for used in files.iter().filter(|used| module_of(used) != module) {
+            let name = module_of(used);
+            let is_upward = position(&name).is_none_or(|there| there > own);
+            if is_upward || apart.contains(&&*name) {
+                let (from, to) = (user.display(), used.display());
+                writeln!(wrong, "{from} uses {to}: {module} must not import {name}").unwrap();
             }
         }
     }
@@ -209,11 +206,7 @@ fn every_module_stands_on_the_map() {
 #[test]
 fn the_rules_themselves_are_enforced() {
     // What the checks above look for is really found.
-    assert_eq!(
-        imports("use crate::fleet::Node; crate::tui::run()").collect::<Vec<_>>(),
-        ["fleet", "tui"]
-    );
-    assert!(place("tui") > place("fleet"));
+    assert!(position("tui") > position("fleet"));
     assert!(uses("use russh::client;", "russh") && uses("(russh::client)", "russh"));
     assert!(!uses("use not_russh::client;", "russh") && !uses("serde_json::x", "serde"));
     assert_eq!(code_lines("// use crate::tui\nuse crate::time;").count(), 1);
