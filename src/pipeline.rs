@@ -28,7 +28,7 @@ impl Pipeline {
         let mut builder = NodeBuilder::new(node, self.keep);
         let mut decoder = Decoder::default();
         Box::new(move |delivery| {
-            if take(&mut builder, &mut decoder, delivery) {
+            if apply_delivery(&mut builder, &mut decoder, delivery) {
                 store.update(builder.node());
             }
         })
@@ -36,7 +36,7 @@ impl Pipeline {
 }
 
 /// Folds one delivery, and says whether there is anything new.
-fn take(builder: &mut NodeBuilder, decoder: &mut Decoder, delivery: Delivery) -> bool {
+fn apply_delivery(builder: &mut NodeBuilder, decoder: &mut Decoder, delivery: Delivery) -> bool {
     match delivery.event {
         NodeEvent::Link(link) => {
             if matches!(link, Link::Opening { .. }) {
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_is_delivered_is_published() {
+    async fn deliveries_are_published() {
         let node = NodeName::new("gpu01").unwrap();
         let store = FleetStore::new([node.clone()], Duration::from_secs(60));
         let mut reader = store.reader();

@@ -133,7 +133,7 @@ impl Watched {
         place: usize,
         question: ProcessRequest,
     ) -> Result<ProcessResponse, RequestError> {
-        self.client.ask(self.names.get(place).unwrap(), question, TIMEOUT).await
+        self.client.request(self.names.get(place).unwrap(), question, TIMEOUT).await
     }
 
     async fn end(mut self) {
@@ -182,8 +182,9 @@ async fn a_process_of_this_machine_is_asked_about_and_signalled() {
     let wrong = watched.ask(0, ProcessRequest::Signal(late, Signal::Kill)).await;
     assert_eq!(wrong, Err(RequestError::Refused(Refusal::Reused)));
     let readonly = watched.client.clone().readonly();
-    let refused =
-        readonly.ask(&watched.names[0], ProcessRequest::Signal(key, Signal::Kill), TIMEOUT).await;
+    let refused = readonly
+        .request(&watched.names[0], ProcessRequest::Signal(key, Signal::Kill), TIMEOUT)
+        .await;
     assert_eq!(refused, Err(RequestError::ReadOnly));
     assert!(victim.0.try_wait().unwrap().is_none());
     let sent = watched.ask(0, ProcessRequest::Signal(key, Signal::Terminate)).await;
@@ -205,10 +206,10 @@ async fn many_questions_are_open_at_many_nodes() {
         for key in node.processes.iter().map(|process| process.key) {
             let (client, name) = (watched.client.clone(), node.name.clone());
             asking.spawn(async move {
-                let detail = client.ask(&name, ProcessRequest::Detail(key), TIMEOUT).await;
+                let detail = client.request(&name, ProcessRequest::Detail(key), TIMEOUT).await;
                 let Ok(ProcessResponse::Detail(detail)) = detail else { panic!("{detail:?}") };
                 assert_eq!(detail.process.key, key);
-                let tree = client.ask(&name, ProcessRequest::Tree(None), TIMEOUT).await;
+                let tree = client.request(&name, ProcessRequest::Tree(None), TIMEOUT).await;
                 let Ok(ProcessResponse::Tree(tree)) = tree else { panic!("{tree:?}") };
                 assert!(tree.processes.iter().any(|process| process.key == key));
             });
@@ -264,7 +265,7 @@ async fn what_cannot_be_asked_is_said_at_once() {
         "{answer:?}"
     );
     let stranger = NodeName::new("nobody").unwrap();
-    let answer = watched.client.ask(&stranger, ProcessRequest::Tree(None), TIMEOUT).await;
+    let answer = watched.client.request(&stranger, ProcessRequest::Tree(None), TIMEOUT).await;
     assert_eq!(answer, Err(RequestError::UnknownNode));
     watched.end().await;
 }
@@ -278,13 +279,15 @@ async fn a_node_that_does_not_answer_keeps_nobody_waiting() {
     let deadline = Duration::from_millis(300);
     // More than may wait at once: those given up make room.
     for _ in 0..20 {
-        let answer = watched.client.ask(&name, ProcessRequest::Tree(None), deadline).await;
+        let answer = watched.client.request(&name, ProcessRequest::Tree(None), deadline).await;
         assert_eq!(answer, Err(RequestError::TimedOut(deadline)));
     }
     // When the session is lost, so is what was asked in it.
     let client = watched.client.clone();
     let asking =
-        tokio::spawn(async move { client.ask(&name, ProcessRequest::Tree(None), TIMEOUT).await });
+        tokio::spawn(
+            async move { client.request(&name, ProcessRequest::Tree(None), TIMEOUT).await },
+        );
     tokio::time::sleep(Duration::from_millis(300)).await;
     watched.served.take().unwrap().stop().await;
     assert_eq!(asking.await.unwrap(), Err(RequestError::SessionLost));

@@ -122,7 +122,8 @@ fn send_requests(
         let (node_client, clock, answers) = (node_client.clone(), clock.clone(), answers.clone());
         tokio::spawn(async move {
             for errand in errands {
-                let answer = node_client.ask(&errand.node, errand.question, REPLY_TIMEOUT).await;
+                let answer =
+                    node_client.request(&errand.node, errand.question, REPLY_TIMEOUT).await;
                 if answers
                     .send(NodeReply { request: errand, answer, at: clock.now() })
                     .await

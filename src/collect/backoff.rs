@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waits_double_up_to_a_minute_and_begin_anew_after_a_good_session() {
+    fn waits_double_up_to_a_minute_and_reset_after_a_stable_session() {
         let mut backoff = Backoff::new();
         let waits: Vec<u64> = (0..8).map(|_| backoff.next_wait(0).as_secs()).collect();
         assert_eq!(waits, [1, 2, 4, 8, 16, 32, 60, 60]);
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn a_busy_server_is_retried_quickly_but_not_for_ever() {
+    fn a_busy_server_is_retried_quickly_a_limited_number_of_times() {
         let mut backoff = Backoff::new();
         let mut wait = |attempt| {
             backoff.after_busy_server(attempt);

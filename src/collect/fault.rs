@@ -12,7 +12,7 @@ pub fn from_transport(fault: &transport::Fault) -> Fault {
     let told = fault.to_string();
     let told = if let transport::Fault::KeyUnusable { file, flaw, .. } = fault.root() {
         format!("{told}; {}", flaw.remedy(file))
-    } else if says_what_to_do(fault) {
+    } else if has_remedy(fault) {
         told
     } else {
         format!("{told}; {}", kind.remedy())
@@ -21,9 +21,9 @@ pub fn from_transport(fault: &transport::Fault) -> Fault {
 }
 
 /// Whether the sentence holds a remedy already; those of the rest are the same wherever they happen.
-fn says_what_to_do(fault: &transport::Fault) -> bool {
+fn has_remedy(fault: &transport::Fault) -> bool {
     if let transport::Fault::AtGateway { fault, .. } = fault {
-        return says_what_to_do(fault);
+        return has_remedy(fault);
     }
     !matches!(
         fault,
@@ -55,14 +55,15 @@ fn kind_and_detail(fault: &transport::Fault) -> (FaultKind, String) {
         From::HostKeyChanged(_) => (FaultKind::HostKeyChanged, String::new()),
         From::HostKeyRevoked { .. } => (FaultKind::HostKeyRevoked, String::new()),
         From::AuthenticationRefused { offers, .. } => {
-            (FaultKind::AuthenticationRefused, format!("node offers: {}", list(offers)))
+            (FaultKind::AuthenticationRefused, format!("node offers: {}", join_or_nothing(offers)))
         }
         From::TooManyKeys { .. } => {
             (FaultKind::AuthenticationRefused, "too many keys offered".to_owned())
         }
-        From::MoreAuthenticationRequired { wants, .. } => {
-            (FaultKind::AuthenticationRefused, format!("node also requires {}", list(wants)))
-        }
+        From::MoreAuthenticationRequired { wants, .. } => (
+            FaultKind::AuthenticationRefused,
+            format!("node also requires {}", join_or_nothing(wants)),
+        ),
         From::PasswordOnly { .. } => {
             (FaultKind::AuthenticationRefused, "node accepts only a password".to_owned())
         }
@@ -112,14 +113,14 @@ fn kind_and_detail(fault: &transport::Fault) -> (FaultKind, String) {
         From::JobRequired { says } => (FaultKind::NoJob, says.clone()),
         From::ConnectionLost { step, .. } => (FaultKind::SessionLost, step.to_string()),
         From::SessionLost { why } => (FaultKind::SessionLost, why.clone()),
-        From::SlurmStep { cause, .. } => (kind_of_step(*cause), cause.words().to_owned()),
+        From::SlurmStep { cause, .. } => (step_fault_kind(*cause), cause.words().to_owned()),
         From::ProgramNotFound { program, .. } => {
             (FaultKind::Configuration, format!("cannot start {program}"))
         }
     }
 }
 
-const fn kind_of_step(cause: StepCause) -> FaultKind {
+const fn step_fault_kind(cause: StepCause) -> FaultKind {
     match cause {
         StepCause::SlurmTooOld => FaultKind::Configuration,
         StepCause::Refused => FaultKind::AuthenticationRefused,
@@ -141,7 +142,7 @@ const fn kind_of_step(cause: StepCause) -> FaultKind {
     }
 }
 
-fn list(words: &[String]) -> String {
+fn join_or_nothing(words: &[String]) -> String {
     if words.is_empty() { "nothing".to_owned() } else { words.join(", ") }
 }
 
@@ -150,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn faults_that_differ_only_by_node_are_equal_but_for_their_particulars() {
+    fn faults_that_differ_only_by_node_have_one_message_and_their_own_remedies() {
         let unknown = |host: &str| {
             from_transport(&transport::Fault::HostKeyUnknown {
                 host: host.to_owned(),
@@ -163,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_of_a_gateway_is_one_fault_of_all_nodes_behind_it() {
+    fn nodes_behind_a_faulty_gateway_have_one_message() {
         let refused = transport::Fault::AuthenticationRefused {
             user: "ada".to_owned(),
             offers: vec!["password".to_owned()],
@@ -180,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn both_sides_agree_on_what_is_tried_again() {
+    fn both_fault_types_agree_on_what_is_retried() {
         use transport::Fault as From;
         let faults = [
             From::NameNotFound { host: None, why: String::new() },

@@ -42,7 +42,7 @@ impl Collector {
                 changed = targets.changed(), if !is_closed => {
                     is_closed = changed.is_err();
                     let listed = Arc::clone(&targets.borrow_and_update());
-                    update_removal(&mut nodes, &listed, self.grace);
+                    schedule_removals(&mut nodes, &listed, self.grace);
                     for target in listed.iter() {
                         let jobs = self.transport.jobs_on(&target.name);
                         if let Some(task) = nodes.get_mut(&target.name) {
@@ -68,7 +68,7 @@ impl Collector {
                         break;
                     }
                 }
-                () = until(next_end) => stop_due(&mut nodes),
+                () = sleep_until_some(next_end) => stop_expired(&mut nodes),
                 Some(_ended) = tasks.join_next() => {}
             }
         }
@@ -79,7 +79,7 @@ impl Collector {
 }
 
 /// Schedules the end of nodes that are no longer listed, and cancels it for those that are listed again.
-fn update_removal(nodes: &mut BTreeMap<NodeName, NodeTask>, listed: &[Target], grace: Duration) {
+fn schedule_removals(nodes: &mut BTreeMap<NodeName, NodeTask>, listed: &[Target], grace: Duration) {
     let listed: BTreeMap<&NodeName, &Target> =
         listed.iter().map(|target| (&target.name, target)).collect();
     nodes.retain(|name, task| {
@@ -87,7 +87,7 @@ fn update_removal(nodes: &mut BTreeMap<NodeName, NodeTask>, listed: &[Target], g
             Some(target) if **target == task.target => task.stops_at = None,
             // It is reached differently now.
             Some(_) => {
-                task.end();
+                task.stop();
                 return false;
             }
             None => {
@@ -98,12 +98,12 @@ fn update_removal(nodes: &mut BTreeMap<NodeName, NodeTask>, listed: &[Target], g
     });
 }
 
-fn stop_due(nodes: &mut BTreeMap<NodeName, NodeTask>) {
+fn stop_expired(nodes: &mut BTreeMap<NodeName, NodeTask>) {
     let now = Instant::now();
     nodes.retain(|_, task| {
         let is_due = task.stops_at.is_some_and(|at| at <= now);
         if is_due {
-            task.end();
+            task.stop();
         }
         !is_due
     });
@@ -118,12 +118,12 @@ impl NodeTask {
         self.jobs = jobs;
     }
 
-    fn end(&self) {
+    fn stop(&self) {
         self.config.send_modify(|config| config.is_stopping = true);
     }
 }
 
-async fn until(moment: Option<Instant>) {
+async fn sleep_until_some(moment: Option<Instant>) {
     match moment {
         Some(moment) => sleep_until(moment).await,
         None => std::future::pending().await,
@@ -136,7 +136,7 @@ mod tests {
     use crate::transport::Reach;
 
     #[test]
-    fn a_job_that_begins_on_a_node_is_worth_another_try_and_one_that_ends_is_not() {
+    fn a_job_that_starts_on_a_node_triggers_a_retry_and_one_that_ends_does_not() {
         let target = Target { name: NodeName::new("gpu01").unwrap(), reach: Reach::Local };
         let (config, followed) = watch::channel(CollectorConfig::every(Duration::from_secs(1)));
         let mut task = NodeTask { target, config, stops_at: None, jobs: Vec::new() };

@@ -7,8 +7,8 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 use crate::collect::fault::from_transport;
-use crate::collect::session::{self, await_loader, first_frame};
-use crate::collect::stderr_tail::with_output;
+use crate::collect::session::{self, await_hello, await_loader};
+use crate::collect::stderr_tail::append_output;
 use crate::model::{Fault, FaultKind, NodeName, TransportKind};
 use crate::probe::{self, Greeting, Interpreter, Settings};
 use crate::transport::{self, Channel, Output, Target, Transport};
@@ -24,11 +24,11 @@ const STDIN_CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 const HELLO_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Remedies for login shells that do not run gtop's command.
-const SLOW: &str = "the login shell is slow: see how long ssh HOST true takes and what the login files there wait \
+const SLOW_SHELL_REMEDY: &str = "the login shell is slow: see how long ssh HOST true takes and what the login files there wait \
                     for; gtop waits longer each time, and from the start with --connect-timeout=SECONDS";
-const READS_INPUT: &str = "a login file such as ~/.bashrc waits for something to be typed; let it do so only when \
+const READS_INPUT_REMEDY: &str = "a login file such as ~/.bashrc waits for something to be typed; let it do so only when \
                            interactive: case $- in *i*) ... ;; esac";
-const OTHER_PROGRAM: &str = "a login file starts another program in place of gtop's command (~/.bashrc, ~/.profile: \
+const OTHER_PROGRAM_REMEDY: &str = "a login file starts another program in place of gtop's command (~/.bashrc, ~/.profile: \
                              let them do so only when interactive), or a forced command does; try ssh HOST true";
 
 /// A node that is connected and was sent the loader.
@@ -99,7 +99,7 @@ impl Handshake {
             if is_shared {
                 return Err(from_transport(&transport::Fault::late()));
             }
-            return Err(self.late_fault(greeting, limit).await);
+            return Err(self.loader_timeout_fault(greeting, limit).await);
         };
         let (interpreter, rest) = greeted?;
         self.reader.push(&rest);
@@ -108,7 +108,7 @@ impl Handshake {
 
     /// Closes the shell's input to find out why it is late: one that was reading input continues or ends, any other is
     /// slow.
-    async fn late_fault(&mut self, mut greeting: Greeting, limit: Duration) -> Fault {
+    async fn loader_timeout_fault(&mut self, mut greeting: Greeting, limit: Duration) -> Fault {
         let how = format!("the login shell did not start it within {} s", limit.as_secs());
         // Where that fails, nothing comes any more, which is told below.
         self.channel.close_stdin().await.ok();
@@ -119,19 +119,19 @@ impl Handshake {
             Ok(Ok(_)) => (
                 FaultKind::NoInterpreter,
                 format!("{how}: a login file reads its input"),
-                READS_INPUT,
+                READS_INPUT_REMEDY,
             ),
             Ok(Err(_)) => (
                 FaultKind::NoInterpreter,
                 format!("{how}, and ended with its input"),
-                OTHER_PROGRAM,
+                OTHER_PROGRAM_REMEDY,
             ),
             Err(_elapsed) => {
                 self.is_shell_slow = true;
-                (FaultKind::TimedOut, how, SLOW)
+                (FaultKind::TimedOut, how, SLOW_SHELL_REMEDY)
             }
         };
-        Fault::new(kind, with_output(how, &self.noise)).with_remedy(remedy)
+        Fault::new(kind, append_output(how, &self.noise)).with_remedy(remedy)
     }
 
     /// Returns true if the login shell has not run gtop's command yet.
@@ -140,12 +140,12 @@ impl Handshake {
     }
 
     /// Waits until the login shell has ended or the channel is closed.
-    pub(super) async fn closed(&mut self) {
+    pub(super) async fn wait_until_closed(&mut self) {
         while !matches!(self.channel.next().await, Output::Closed(_)) {}
     }
 
     /// Sends the probe and waits for its hello.
-    pub async fn hello(&mut self, interpreter: Interpreter) -> Result<Box<Frame>, Fault> {
+    pub async fn start_probe(&mut self, interpreter: Interpreter) -> Result<Box<Frame>, Fault> {
         // Only now: what answers is our loader, not a shell that would run the source as commands.
         // Where what is written goes to many nodes, their step does it for all of them.
         if self.channel.step_nonce().is_none() {
@@ -158,7 +158,7 @@ impl Handshake {
                 self.channel.send(part).await.map_err(|fault| from_transport(&fault))?;
             }
         }
-        match timeout(HELLO_TIMEOUT, first_frame(&mut self.channel, &mut self.reader)).await {
+        match timeout(HELLO_TIMEOUT, await_hello(&mut self.channel, &mut self.reader)).await {
             Ok(frame) => frame,
             Err(_elapsed) => {
                 let detail = format!("the probe said nothing within {} s", HELLO_TIMEOUT.as_secs());
@@ -180,8 +180,8 @@ impl Handshake {
             match self.channel.next().await {
                 Output::Stdout(bytes) => self.reader.push(&bytes),
                 Output::Stderr(_) => {}
-                Output::Exit(exit) => return Err(session::ended(&exit)),
-                Output::Closed(fault) => return Err(session::closed(fault)),
+                Output::Exit(exit) => return Err(session::exit_fault(&exit)),
+                Output::Closed(fault) => return Err(session::close_fault(fault)),
             }
         }
     }
@@ -202,7 +202,7 @@ impl Handshake {
     }
 
     /// Closes the channel.
-    pub async fn end(self) {
+    pub async fn close(self) {
         self.channel.shutdown().await;
     }
 }

@@ -20,12 +20,12 @@ const SLOW_OPENING: Duration = Duration::from_secs(2);
 
 /// Watches one node until the configuration says that sessions are to end.
 pub(super) async fn supervise(mut collector: Collector, target: Target, sink: EventSink) {
-    let mut supervisor = Supervisor { target, sink, too_slow: 0, shell: None };
+    let mut supervisor = Supervisor { target, sink, slow_starts: 0, shell: None };
     let mut backoff = Backoff::new();
     let mut attempt = 1;
     loop {
         let tried = RetryTrigger::of(&collector.config.borrow_and_update());
-        let Some((fault, lasted)) = supervisor.try_once(&mut collector, attempt).await else {
+        let Some((fault, lasted)) = supervisor.run_session(&mut collector, attempt).await else {
             return;
         };
         if !lasted.is_zero() {
@@ -54,14 +54,14 @@ struct Supervisor {
     target: Target,
     sink: EventSink,
     /// How many times the login shell was too slow.
-    too_slow: u32,
+    slow_starts: u32,
     /// A login shell that is still starting; the next attempt waits until it is gone.
     shell: Option<Box<Handshake>>,
 }
 
 impl Supervisor {
     /// Opens a session and runs it. Returns why it ended and how long it was up, or `None` when gtop stops.
-    async fn try_once(
+    async fn run_session(
         &mut self,
         collector: &mut Collector,
         attempt: u32,
@@ -78,7 +78,7 @@ impl Supervisor {
         let session = match opened {
             Ok(session) => session,
             Err(OpenError { fault, shell }) => {
-                self.too_slow += u32::from(shell.is_some());
+                self.slow_starts += u32::from(shell.is_some());
                 self.shell = shell;
                 return Some((fault, Duration::ZERO));
             }
@@ -102,7 +102,7 @@ impl Supervisor {
         self.send_link(collector, Link::Opening { attempt });
         let interval = collector.config.borrow().interval;
         let mut opening =
-            Box::pin(Session::open(&collector.transport, &self.target, interval, self.too_slow));
+            Box::pin(Session::open(&collector.transport, &self.target, interval, self.slow_starts));
         tokio::select! {
             opened = &mut opening => return opened,
             () = sleep(SLOW_OPENING) => drop(place),
@@ -148,7 +148,7 @@ async fn wait_for_retry(
             None => std::future::pending().await,
         }
         if let Some(mut shell) = shell {
-            shell.closed().await;
+            shell.wait_until_closed().await;
         }
     });
     loop {

@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_rests_while_somebody_waits_and_not_long_while_a_node_is_slow_to_open() {
+    fn a_reply_awaited_prevents_parks_and_a_slow_opening_shortens_them() {
         let (config, policy) = policy();
         let waiting = [policy.no_delay.hold_until_reply(), policy.no_delay.hold_until_reply()];
         let slow = policy.no_delay.hold_for_slow_opening();
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rest_ends_when_somebody_begins_to_wait_or_has_something_to_tell() {
+    fn a_park_ends_when_a_reply_is_awaited_or_the_thread_is_woken() {
         // A busy machine may delay one park; a park that nothing ends always lasts its whole length.
         let is_cut_short = |tell| (0..5).any(|_| is_cut_short(tell));
         assert!(is_cut_short(|no_delay| drop(no_delay.hold_until_reply())));

@@ -69,7 +69,7 @@ impl RequestQueue {
     }
 
     /// Takes the queued requests of a node.
-    pub(super) fn take(&self, node: &NodeName) -> Vec<PendingRequest> {
+    pub(super) fn take_waiting(&self, node: &NodeName) -> Vec<PendingRequest> {
         self.nodes()
             .get_mut(node)
             .map(|queue| std::mem::take(&mut queue.waiting))
@@ -126,7 +126,7 @@ impl NodeClient {
     ///
     /// Fails at once if the node has no session or its probe does not support the command. After a timeout the
     /// node may still have carried out the request.
-    pub async fn ask(
+    pub async fn request(
         &self,
         node: &NodeName,
         request: ProcessRequest,
@@ -154,7 +154,7 @@ mod tests {
     const TERM: ProcessRequest = ProcessRequest::Signal(KEY, Signal::Terminate);
     const SOON: Duration = Duration::from_secs(5);
 
-    fn opened(commands: Option<&[&'static str]>) -> (Arc<RequestQueue>, NodeClient, NodeName) {
+    fn queue_with(commands: Option<&[&'static str]>) -> (Arc<RequestQueue>, NodeClient, NodeName) {
         let queue = Arc::new(RequestQueue::default());
         let node = NodeName::new("gpu01").unwrap();
         queue.open(&node);
@@ -164,27 +164,27 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_impossible_request_fails_at_once() {
-        let (_, client, node) = opened(None);
-        assert_eq!(client.ask(&node, TERM, SOON).await, Err(RequestError::Down));
+        let (_, client, node) = queue_with(None);
+        assert_eq!(client.request(&node, TERM, SOON).await, Err(RequestError::Down));
         let other = NodeName::new("gpu02").unwrap();
-        assert_eq!(client.ask(&other, TERM, SOON).await, Err(RequestError::UnknownNode));
-        let (_, client, node) = opened(Some(&["tree"]));
-        assert_eq!(client.ask(&node, TERM, SOON).await, Err(RequestError::Unsupported));
-        let (_, client, node) = opened(Some(&["signal"]));
-        assert_eq!(client.readonly().ask(&node, TERM, SOON).await, Err(RequestError::ReadOnly));
+        assert_eq!(client.request(&other, TERM, SOON).await, Err(RequestError::UnknownNode));
+        let (_, client, node) = queue_with(Some(&["tree"]));
+        assert_eq!(client.request(&node, TERM, SOON).await, Err(RequestError::Unsupported));
+        let (_, client, node) = queue_with(Some(&["signal"]));
+        assert_eq!(client.readonly().request(&node, TERM, SOON).await, Err(RequestError::ReadOnly));
     }
 
     #[tokio::test(start_paused = true)]
     async fn queued_requests_are_bounded() {
-        let (queue, client, node) = opened(Some(&["signal"]));
+        let (queue, client, node) = queue_with(Some(&["signal"]));
         let mut asking = tokio::task::JoinSet::new();
         for _ in 0..MAX_OPEN_REQUESTS {
             let (client, node) = (client.clone(), node.clone());
-            asking.spawn(async move { client.ask(&node, TERM, SOON).await });
+            asking.spawn(async move { client.request(&node, TERM, SOON).await });
         }
         tokio::task::yield_now().await;
-        assert_eq!(client.ask(&node, TERM, SOON).await, Err(RequestError::QueueFull));
-        let requests = queue.take(&node);
+        assert_eq!(client.request(&node, TERM, SOON).await, Err(RequestError::QueueFull));
+        let requests = queue.take_waiting(&node);
         assert_eq!(requests.len(), MAX_OPEN_REQUESTS);
         let mut requests = requests.into_iter();
         requests.next().unwrap().respond(Ok(ProcessResponse::Sent));
@@ -201,13 +201,13 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn cancelled_requests_are_dropped_and_a_lost_session_fails_the_rest() {
-        let (queue, client, node) = opened(Some(&["signal"]));
-        let late = client.ask(&node, TERM, SOON).await;
+        let (queue, client, node) = queue_with(Some(&["signal"]));
+        let late = client.request(&node, TERM, SOON).await;
         assert_eq!(late, Err(RequestError::TimedOut(SOON)));
-        assert!(queue.take(&node).iter().all(PendingRequest::is_cancelled));
+        assert!(queue.take_waiting(&node).iter().all(PendingRequest::is_cancelled));
         let asking = tokio::spawn({
             let node = node.clone();
-            async move { client.ask(&node, TERM, SOON).await }
+            async move { client.request(&node, TERM, SOON).await }
         });
         tokio::task::yield_now().await;
         queue.set_commands(&node, None);

@@ -94,7 +94,7 @@ impl Session {
                     return Err(OpenError { fault, shell });
                 }
             };
-        let hello = handshake.hello(interpreter).await?;
+        let hello = handshake.start_probe(interpreter).await?;
         let Handshake { channel, reader, .. } = handshake;
         let joins_running_probe = channel.step_nonce().is_some();
         Ok(Box::new(Self {
@@ -135,7 +135,7 @@ impl Session {
         for news in first.into_iter().flatten() {
             sink(self.delivery(news, clock));
         }
-        let ended = self.serve(config, clock, queue, sink).await;
+        let ended = self.event_loop(config, clock, queue, sink).await;
         queue.set_commands(&self.node, None);
         for pending in std::mem::take(&mut self.pending).into_values() {
             pending.respond(Err(RequestError::SessionLost));
@@ -145,7 +145,7 @@ impl Session {
         ended
     }
 
-    async fn serve(
+    async fn event_loop(
         &mut self,
         config: &mut watch::Receiver<CollectorConfig>,
         clock: &Clock,
@@ -153,12 +153,12 @@ impl Session {
         sink: &mut EventSink,
     ) -> SessionEnd {
         if self.joins_running_probe {
-            self.command(Command::Interval(self.interval)).await;
-            self.command(Command::Focus(None)).await;
-            self.command(Command::Full).await;
+            self.send_command(Command::Interval(self.interval)).await;
+            self.send_command(Command::Focus(None)).await;
+            self.send_command(Command::Full).await;
         }
         let requested = queue.open(&self.node);
-        let mut heartbeat = heartbeat();
+        let mut heartbeat = heartbeat_timer();
         let mut heard = Instant::now();
         config.mark_changed();
         loop {
@@ -172,7 +172,7 @@ impl Session {
                     }) else { continue };
                     self.reader.push(&bytes);
                     while let Some(received) = self.reader.next_frame() {
-                        let frame = match self.receive(received).await {
+                        let frame = match self.on_received(received).await {
                             Ok(Some(frame)) => frame,
                             Ok(None) => continue,
                             Err(fault) => return SessionEnd::Fault(fault),
@@ -183,7 +183,7 @@ impl Session {
                     }
                 }
                 _ = heartbeat.tick() => self.on_heartbeat_tick().await,
-                () = requested.notified() => self.send_requests(queue.take(&self.node)).await,
+                () = requested.notified() => self.send_requests(queue.take_waiting(&self.node)).await,
                 changed = config.changed() => {
                     let now = config.borrow_and_update().clone();
                     if changed.is_err() || now.is_stopping {
@@ -192,7 +192,7 @@ impl Session {
                     if now.interval != self.interval {
                         sink(self.delivery(NodeEvent::Interval(now.interval), clock));
                     }
-                    self.follow(&now).await;
+                    self.apply_config(&now).await;
                 }
                 () = sleep_until(heard + silence) => {
                     return SessionEnd::Fault(Fault::new(FaultKind::Silent, format!("nothing for {} s", silence.as_secs())));
@@ -213,13 +213,13 @@ impl Session {
                 log::debug!("{}: {}", self.node, clean(&String::from_utf8_lossy(&bytes), 200));
                 Ok(None)
             }
-            Output::Exit(exit) => Err(ended(&exit)),
-            Output::Closed(fault) => Err(closed(fault)),
+            Output::Exit(exit) => Err(exit_fault(&exit)),
+            Output::Closed(fault) => Err(close_fault(fault)),
         }
     }
 
     /// Checks sequence numbers, and requests a complete sample when one is missing.
-    async fn receive(&mut self, received: Received) -> Result<Option<Box<Frame>>, Fault> {
+    async fn on_received(&mut self, received: Received) -> Result<Option<Box<Frame>>, Fault> {
         let frame = match received {
             Received::Frame(frame) => frame,
             Received::Malformed(MalformedFrame::Version(version)) => {
@@ -232,14 +232,14 @@ impl Session {
                 if self.malformed >= MAX_MALFORMED_FRAMES {
                     return Err(Fault::new(FaultKind::BadReply, malformed.to_string()));
                 }
-                self.command(Command::Full).await;
+                self.send_command(Command::Full).await;
                 return Ok(None);
             }
         };
         self.malformed = 0;
         if let Body::Answer(answer) = &frame.body {
             // Not news of the node: it goes to who asked, and nowhere else.
-            self.on_answer(answer);
+            self.on_response(answer);
             return Ok(None);
         }
         if let Body::Sample(sample) = &frame.body {
@@ -247,26 +247,26 @@ impl Session {
             self.expected = sample.n.checked_add(1);
             if is_gap && !sample.full {
                 log::debug!("{}: samples were dropped before {}", self.node, sample.n);
-                self.command(Command::Full).await;
+                self.send_command(Command::Full).await;
             }
         }
         Ok(Some(frame))
     }
 
     /// Tells the probe what has changed in the config.
-    async fn follow(&mut self, config: &CollectorConfig) {
+    async fn apply_config(&mut self, config: &CollectorConfig) {
         if config.interval != self.interval {
             self.interval = config.interval;
-            self.command(Command::Interval(config.interval)).await;
+            self.send_command(Command::Interval(config.interval)).await;
         }
         let in_focus = config.focus.as_ref() == Some(&self.node);
         if in_focus != self.in_focus {
             self.in_focus = in_focus;
-            self.command(Command::Focus(in_focus.then_some(FOCUS_INTERVAL))).await;
+            self.send_command(Command::Focus(in_focus.then_some(FOCUS_INTERVAL))).await;
         }
         // The first sample of a session is complete anyhow.
         if self.refresh.replace(config.refresh).is_some_and(|before| before != config.refresh) {
-            self.command(Command::Full).await;
+            self.send_command(Command::Full).await;
         }
     }
 
@@ -290,13 +290,13 @@ impl Session {
                 pending.respond(Err(RequestError::QueueFull));
                 continue;
             }
-            self.command(Command::Ask(pending.request)).await;
+            self.send_command(Command::Request(pending.request)).await;
             self.pending.insert(self.commands, pending);
         }
     }
 
     /// Passes a response to its caller; one without a pending request is dropped.
-    fn on_answer(&mut self, answer: &body::Answer) {
+    fn on_response(&mut self, answer: &body::Answer) {
         let Some(pending) = self.pending.remove(&answer.id) else {
             log::debug!("{}: an answer to no open question, number {}", self.node, answer.id);
             return;
@@ -305,17 +305,17 @@ impl Session {
         pending.respond(judged);
     }
 
-    async fn command(&mut self, command: Command) {
-        let line = self.line(&command);
-        self.write(&line).await;
+    async fn send_command(&mut self, command: Command) {
+        let line = self.encode_command(&command);
+        self.send_line(&line).await;
     }
 
-    fn line(&mut self, command: &Command) -> String {
+    fn encode_command(&mut self, command: &Command) -> String {
         self.commands += 1;
         probe::encode(self.commands, self.node.as_str(), command)
     }
 
-    async fn write(&mut self, line: &str) {
+    async fn send_line(&mut self, line: &str) {
         if let Err(fault) = self.channel.send(line.as_bytes()).await {
             // A session that cannot be written to ends by its own signs: silence or a close.
             log::debug!("{}: not sent: {fault}: {}", self.node, line.trim_end());
@@ -326,19 +326,19 @@ impl Session {
     /// until the next time, it goes by itself.
     async fn on_heartbeat_tick(&mut self) {
         if let Some(late) = self.channel.take_back() {
-            return self.write(&late).await;
+            return self.send_line(&late).await;
         }
         self.heartbeat_ticks = self.heartbeat_ticks.wrapping_add(1);
         if self.heartbeat_ticks.is_multiple_of(2) {
-            let line = self.line(&Command::Heartbeat);
+            let line = self.encode_command(&Command::Heartbeat);
             if let Some(line) = self.channel.reply(line) {
-                self.write(&line).await;
+                self.send_line(&line).await;
             }
         }
     }
 }
 
-fn heartbeat() -> Interval {
+fn heartbeat_timer() -> Interval {
     let half = probe::HEARTBEAT / 2;
     let mut heartbeat = interval_at(Instant::now() + half, half);
     heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -346,7 +346,7 @@ fn heartbeat() -> Interval {
 }
 
 /// Remedy for a restricted shell such as rbash, which runs nothing by path.
-const RESTRICTED: &str = "the login shell is a restricted one and may not run /bin/sh: ask the administrator for \
+const RESTRICTED_SHELL_REMEDY: &str = "the login shell is a restricted one and may not run /bin/sh: ask the administrator for \
                           another (chsh -s /bin/bash), or watch this node by srun or --exec";
 
 /// Waits until the loader announces itself, skipping what the login files print.
@@ -365,27 +365,27 @@ pub(super) async fn await_loader(
             Output::Stderr(bytes) => stderr.push(&bytes),
             Output::Exit(exit) => {
                 stderr.drain(channel).await;
-                let how = format!("the login shell ended first, {}", exit_words(&exit));
-                let why = stderr.append_to(how, greeting.noise());
-                let remedy = if why.contains("restricted") { RESTRICTED } else { "" };
+                let how = format!("the login shell ended first, {}", exit_text(&exit));
+                let why = stderr.append_to_message(how, greeting.noise());
+                let remedy = if why.contains("restricted") { RESTRICTED_SHELL_REMEDY } else { "" };
                 return Err(Fault::new(FaultKind::NoInterpreter, why).with_remedy(remedy));
             }
-            Output::Closed(fault) => return Err(closed(fault)),
+            Output::Closed(fault) => return Err(close_fault(fault)),
         }
     }
 }
 
 /// Returns the fault of a probe that has ended.
-pub(super) fn ended(exit: &Exit) -> Fault {
-    Fault::new(FaultKind::SessionLost, format!("the probe ended: {}", exit_words(exit)))
+pub(super) fn exit_fault(exit: &Exit) -> Fault {
+    Fault::new(FaultKind::SessionLost, format!("the probe ended: {}", exit_text(exit)))
 }
 
-pub(super) fn closed(fault: Option<Box<transport::Fault>>) -> Fault {
+pub(super) fn close_fault(fault: Option<Box<transport::Fault>>) -> Fault {
     let unsaid = || Fault::new(FaultKind::SessionLost, "the node closed it");
     fault.map_or_else(unsaid, |fault| from_transport(&fault))
 }
 
-fn exit_words(exit: &Exit) -> String {
+fn exit_text(exit: &Exit) -> String {
     match exit {
         Exit::Status(status) => format!("exit status {status}"),
         Exit::Signal(signal) => format!("signal {signal}"),
@@ -393,7 +393,7 @@ fn exit_words(exit: &Exit) -> String {
 }
 
 /// Waits for the probe's hello.
-pub(super) async fn first_frame(
+pub(super) async fn await_hello(
     channel: &mut Channel,
     reader: &mut FrameReader,
 ) -> Result<Box<Frame>, Fault> {
@@ -404,17 +404,17 @@ pub(super) async fn first_frame(
             Output::Stderr(bytes) => stderr.push(&bytes),
             Output::Exit(exit) => {
                 stderr.drain(channel).await;
-                let how = format!("the probe ended at once, {}", exit_words(&exit));
-                let why = stderr.append_to(how, reader.noise().as_bytes());
+                let how = format!("the probe ended at once, {}", exit_text(&exit));
+                let why = stderr.append_to_message(how, reader.noise().as_bytes());
                 return Err(Fault::new(FaultKind::BadReply, why));
             }
-            Output::Closed(fault) => return Err(closed(fault)),
+            Output::Closed(fault) => return Err(close_fault(fault)),
         }
         match reader.next_frame() {
             Some(Received::Frame(frame)) if matches!(frame.body, Body::Hello(_)) => {
                 return Ok(frame);
             }
-            Some(Received::Frame(frame)) => return Err(no_hello(&frame.body)),
+            Some(Received::Frame(frame)) => return Err(missing_hello_fault(&frame.body)),
             Some(Received::Malformed(malformed)) => {
                 return Err(Fault::new(FaultKind::BadReply, malformed.to_string()));
             }
@@ -424,7 +424,7 @@ pub(super) async fn first_frame(
 }
 
 /// Returns the fault of a first frame that is no hello.
-fn no_hello(body: &Body) -> Fault {
+fn missing_hello_fault(body: &Body) -> Fault {
     let Body::Error(error) = body else {
         return Fault::new(FaultKind::BadReply, "the first frame is no hello");
     };

@@ -42,13 +42,13 @@ impl StderrTail {
     }
 
     /// Appends the last lines printed on standard output (`noise`) and standard error.
-    pub(super) fn append_to(&self, how: String, noise: &[u8]) -> String {
-        with_output(how, &[noise, b"\n", &self.bytes].concat())
+    pub(super) fn append_to_message(&self, how: String, noise: &[u8]) -> String {
+        append_output(how, &[noise, b"\n", &self.bytes].concat())
     }
 }
 
 /// Appends the last printed lines, if any.
-pub(super) fn with_output(how: String, said: &[u8]) -> String {
+pub(super) fn append_output(how: String, said: &[u8]) -> String {
     let said = String::from_utf8_lossy(said);
     let mut told = String::new();
     for line in said.lines().rev() {
@@ -66,33 +66,33 @@ pub(super) fn with_output(how: String, said: &[u8]) -> String {
 mod tests {
     use super::*;
 
-    fn told(said: &str) -> String {
-        with_output("it ended".to_owned(), said.as_bytes())
+    fn message_after(said: &str) -> String {
+        append_output("it ended".to_owned(), said.as_bytes())
     }
 
     #[test]
-    fn the_last_lines_explain_an_end() {
-        assert_eq!(told(""), "it ended");
-        assert_eq!(told(" \r\n\n"), "it ended");
-        assert_eq!(told("a\nb\r\n"), "it ended, after: a b");
+    fn the_last_printed_lines_are_appended() {
+        assert_eq!(message_after(""), "it ended");
+        assert_eq!(message_after(" \r\n\n"), "it ended");
+        assert_eq!(message_after("a\nb\r\n"), "it ended, after: a b");
         let trace = format!("Traceback:\n{}ModuleNotFoundError: mmap\n", "  a line\n".repeat(40));
-        let sentence = told(&trace);
+        let sentence = message_after(&trace);
         assert!(sentence.ends_with("a line ModuleNotFoundError: mmap"), "{sentence}");
         assert!(!sentence.contains("Traceback") && sentence.chars().count() <= 220, "{sentence}");
-        assert!(!told("a\x1b[2J\u{202e}b").contains(['\u{1b}', '\u{202e}']));
-        let long = told(&format!("first\n{}", "x".repeat(5000)));
+        assert!(!message_after("a\x1b[2J\u{202e}b").contains(['\u{1b}', '\u{202e}']));
+        let long = message_after(&format!("first\n{}", "x".repeat(5000)));
         assert!(long.contains("after: xxx") && long.chars().count() <= 220, "{long}");
     }
 
     #[test]
-    fn what_is_kept_is_bounded() {
+    fn the_tail_is_bounded() {
         let mut stderr = StderrTail::default();
         for _ in 0..1000 {
             stderr.push(b"yes, but\n");
         }
         stderr.push(b"the end\n");
         assert!(stderr.bytes.len() <= MAX_TAIL_BYTES);
-        let said = stderr.append_to("it ended".to_owned(), b"hello\n");
+        let said = stderr.append_to_message("it ended".to_owned(), b"hello\n");
         assert!(said.ends_with("yes, but the end"), "{said}");
     }
 }

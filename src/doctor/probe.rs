@@ -61,7 +61,7 @@ pub(super) async fn rows(
         }
     };
     let began = Instant::now();
-    let frame = visit.hello(interpreter).await;
+    let frame = visit.start_probe(interpreter).await;
     let arrival = clock.now();
     let took = began.elapsed();
     let frame = match frame {
@@ -84,7 +84,7 @@ pub(super) async fn rows(
     rows.extend(enclosing_job(hello, visit.via()));
     backends::rows(&mut visit, &frame.body, clock, arrival, rows).await;
     rows.extend(clock_step(hello, arrival, took));
-    visit.end().await;
+    visit.close().await;
 }
 
 /// Reports what the login files printed.

@@ -19,7 +19,7 @@ pub enum Command {
     /// Make the next sample complete.
     Full,
     /// Respond to this request, in one frame with the command's id.
-    Ask(ProcessRequest),
+    Request(ProcessRequest),
 }
 
 /// Returns the line to write, newline included; a probe ignores it unless `node` is its own name.
@@ -31,7 +31,7 @@ pub fn encode(id: u64, node: &str, command: &Command) -> String {
         Command::Focus(Some(time)) => format!("\"focus\",\"seconds\":{}", seconds(*time)),
         Command::Focus(None) => "\"focus\",\"seconds\":0".to_owned(),
         Command::Full => "\"full\"".to_owned(),
-        Command::Ask(question) => format!("\"{}\"{}", question.command(), numbers(*question)),
+        Command::Request(question) => format!("\"{}\"{}", question.command(), numbers(*question)),
     };
     format!("{{\"id\":{id},\"node\":\"{node}\",\"verb\":{verb}}}\n")
 }
@@ -69,20 +69,23 @@ mod tests {
             ),
             (Command::Focus(None), r#"{"id":7,"node":"gpu[1]","verb":"focus","seconds":0}"#),
             (
-                Command::Ask(ProcessRequest::Signal(key, Signal::Terminate)),
+                Command::Request(ProcessRequest::Signal(key, Signal::Terminate)),
                 r#"{"id":7,"node":"gpu[1]","verb":"signal","pid":42,"start":99,"signal":15}"#,
             ),
             (
-                Command::Ask(ProcessRequest::Environment(key)),
+                Command::Request(ProcessRequest::Environment(key)),
                 r#"{"id":7,"node":"gpu[1]","verb":"environ","pid":42,"start":99}"#,
             ),
             (
-                Command::Ask(ProcessRequest::Detail(key)),
+                Command::Request(ProcessRequest::Detail(key)),
                 r#"{"id":7,"node":"gpu[1]","verb":"detail","pid":42,"start":99}"#,
             ),
-            (Command::Ask(ProcessRequest::Tree(None)), r#"{"id":7,"node":"gpu[1]","verb":"tree"}"#),
             (
-                Command::Ask(ProcessRequest::Tree(Some(key))),
+                Command::Request(ProcessRequest::Tree(None)),
+                r#"{"id":7,"node":"gpu[1]","verb":"tree"}"#,
+            ),
+            (
+                Command::Request(ProcessRequest::Tree(Some(key))),
                 r#"{"id":7,"node":"gpu[1]","verb":"tree","pid":42,"start":99}"#,
             ),
         ] {

@@ -204,7 +204,7 @@ mod tests {
             ProcessRequest::Tree(Some(key)),
             ProcessRequest::Detail(key),
         ] {
-            let line = crate::probe::encode(7, "gpu01", &crate::probe::Command::Ask(question));
+            let line = crate::probe::encode(7, "gpu01", &crate::probe::Command::Request(question));
             assert_eq!(parse(line.trim_end()), Some(Command::Ask(7, question)));
         }
         assert_eq!(parse(&line("\"signal\",\"pid\":42,\"start\":99,\"signal\":32")), None);

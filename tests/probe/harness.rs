@@ -229,7 +229,7 @@ impl Rig {
 
     /// Sends a request and waits for its answer.
     pub(crate) fn ask(&mut self, question: ProcessRequest) -> Value {
-        self.command(probe::Command::Ask(question));
+        self.command(probe::Command::Request(question));
         self.answer(self.commands)
     }
 

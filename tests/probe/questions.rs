@@ -346,7 +346,7 @@ fn many_questions_at_once_have_each_its_answer() {
     let mut rig = python().start();
     rig.sample();
     for number in 0..40 {
-        rig.command(Command::Ask(match number % 3 {
+        rig.command(Command::Request(match number % 3 {
             0 => ProcessRequest::Detail(victim.key()),
             1 => ProcessRequest::Environment(victim.key()),
             _ => ProcessRequest::Signal(victim.key(), Signal::Continue),

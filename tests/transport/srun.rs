@@ -167,7 +167,7 @@ impl Site {
 
 async fn meet(mut visit: Handshake, samples: u64) -> Handshake {
     let interpreter = visit.await_loader(TIMEOUT).await.unwrap();
-    let hello = visit.hello(interpreter).await.unwrap();
+    let hello = visit.start_probe(interpreter).await.unwrap();
     assert!(matches!(hello.body, Body::Hello(_)));
     let mut last = 0;
     while last < samples {
@@ -189,15 +189,15 @@ async fn one_step_serves_all_nodes_of_a_job_and_ends_with_the_last() {
         assert!(calls[0].contains(word), "{word}: {calls:?}");
     }
     // A node that rejoins finds the step running, and gets its hello again.
-    visits.pop().unwrap().end().await;
+    visits.pop().unwrap().close().await;
     let again = timeout(TIMEOUT, meet(site.visit(NODES[2]).await.unwrap(), 6)).await.unwrap();
     assert_eq!(site.calls().len(), 1);
-    again.end().await;
+    again.close().await;
     for visit in visits {
-        timeout(TIMEOUT, visit.end()).await.unwrap();
+        timeout(TIMEOUT, visit.close()).await.unwrap();
     }
     let visit = timeout(TIMEOUT, site.visit(NODES[0])).await.unwrap().unwrap();
-    timeout(TIMEOUT, meet(visit, 1)).await.unwrap().end().await;
+    timeout(TIMEOUT, meet(visit, 1)).await.unwrap().close().await;
     assert_eq!(site.calls().len(), 2, "a new one, once the first is gone");
 }
 
@@ -236,7 +236,7 @@ async fn output_in_pieces_that_know_no_lines_never_gives_a_wrong_frame() {
         }
     }
     for visit in visits {
-        visit.end().await;
+        visit.close().await;
     }
 }
 
@@ -254,7 +254,7 @@ async fn the_end_of_a_step_is_reported_to_every_node_and_another_one_starts() {
         assert!(fault.message().contains("cancelled"), "{}", fault.message());
     }
     for visit in site.meet_all().await {
-        visit.end().await;
+        visit.close().await;
     }
     assert_eq!(site.calls().len(), 2);
 }
@@ -271,7 +271,7 @@ async fn where_one_job_refuses_a_step_the_other_one_of_the_node_is_tried() {
     assert!(fault.kind.retries_by_itself(), "{}", fault.message());
     assert!(fault.message().contains("another job of yours"), "{}", fault.message());
     let visit = timeout(TIMEOUT, site.visit(NODES[0])).await.unwrap().unwrap();
-    timeout(TIMEOUT, meet(visit, 1)).await.unwrap().end().await;
+    timeout(TIMEOUT, meet(visit, 1)).await.unwrap().close().await;
     let jobs = |site: &Site| -> Vec<String> {
         let first = |call: String| call.split(' ').next().unwrap_or_default().to_owned();
         site.calls().into_iter().map(first).collect()
@@ -280,7 +280,7 @@ async fn where_one_job_refuses_a_step_the_other_one_of_the_node_is_tried() {
     // The one that refused is not asked again while the other one runs.
     site.know(&[job("7"), job("8")]);
     let visit = timeout(TIMEOUT, site.visit(NODES[0])).await.unwrap().unwrap();
-    timeout(TIMEOUT, meet(visit, 1)).await.unwrap().end().await;
+    timeout(TIMEOUT, meet(visit, 1)).await.unwrap().close().await;
     assert_eq!(jobs(&site), ["--jobid=7", "--jobid=8", "--jobid=8"]);
     // Where it alone is left it is.
     site.know(&[job("7")]);
@@ -294,7 +294,7 @@ async fn a_part_of_a_heterogeneous_job_is_reached_by_its_leader() {
     let id = |text: &str| JobId::new(text).unwrap();
     site.know(&[StepJob { id: id("4"), component: Some((id("3"), 1)) }]);
     let visit = timeout(TIMEOUT, site.visit(NODES[0])).await.unwrap().unwrap();
-    timeout(TIMEOUT, meet(visit, 1)).await.unwrap().end().await;
+    timeout(TIMEOUT, meet(visit, 1)).await.unwrap().close().await;
     assert!(site.calls()[0].starts_with("--jobid=3 --het-group=1 --overlap"), "{:?}", site.calls());
 }
 
@@ -318,10 +318,10 @@ async fn a_step_that_is_slow_to_begin_is_waited_for() {
     blocking.await.unwrap();
     fs::write(site.folder.path().join("now"), "").unwrap();
     let (interpreter, mut visit) = timeout(TIMEOUT, waking).await.unwrap().unwrap();
-    let hello = timeout(TIMEOUT, visit.hello(interpreter.unwrap())).await.unwrap().unwrap();
+    let hello = timeout(TIMEOUT, visit.start_probe(interpreter.unwrap())).await.unwrap().unwrap();
     assert!(matches!(hello.body, Body::Hello(_)));
     assert_eq!(site.calls().len(), 1);
-    visit.end().await;
+    visit.close().await;
 }
 
 #[tokio::test]
