@@ -91,7 +91,7 @@ pub const STEPS: [&str; 9] = [
     "way",
     "name",
     "connection",
-    "greeting",
+    "banner",
     "key exchange",
     "host key",
     "login",

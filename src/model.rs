@@ -137,7 +137,7 @@ mod tests {
         ];
         assert_eq!(
             joined(ends.map(JobOutcome::text)),
-            "has ended, has ended, was cancelled, has used up its time, has failed, \
+            "has ended, has ended, was cancelled, reached its time limit, has failed, \
              was ended by a node failure, ran out of memory, was preempted"
         );
         let reasons = [

@@ -146,7 +146,7 @@ async fn a_session_outlives_the_patience_of_its_probe() {
 /// Faults that end or prevent a session, what they are called, and a word of the detail.
 const FATAL: &[(sim::InjectedFault, FaultKind, &str)] = &[
     (sim::InjectedFault::RefusedPort, FaultKind::Refused, "port"),
-    (sim::InjectedFault::SilentPort, FaultKind::TimedOut, "greeting"),
+    (sim::InjectedFault::SilentPort, FaultKind::TimedOut, "banner"),
     (sim::InjectedFault::RefuseAuth, FaultKind::AuthenticationRefused, "node offers: hostbased"),
     (sim::InjectedFault::UnknownHostKey, FaultKind::HostKeyUnknown, ""),
     (sim::InjectedFault::ChangedHostKey, FaultKind::HostKeyChanged, ""),

@@ -239,7 +239,7 @@ const ABSENT: [(&str, &str); 3] = [
 fn a_job_that_is_not_in_the_queue_has_ended_is_hidden_or_never_was() {
     for (private, job, sentence) in [
         ("none", "4", "job 4 was cancelled"),
-        ("none", "5", "job 5 has used up its time"),
+        ("none", "5", "job 5 reached its time limit"),
         ("none", "6", "job 6 has ended; Slurm no longer knows how"),
         (
             "accounts,jobs",

@@ -532,7 +532,7 @@ async fn a_port_that_never_speaks_times_out_at_the_greeting() {
     let (address, _server) = mute(b"").await;
     let after = Duration::from_millis(300);
     let fault = open_mute(&lab, &address, after).await;
-    assert_eq!(fault, Fault::TimedOut { step: ConnectPhase::Greeting, after });
+    assert_eq!(fault, Fault::TimedOut { step: ConnectPhase::BannerExchange, after });
 }
 
 #[tokio::test]

@@ -157,7 +157,7 @@ impl StepBuilder<'_> {
             }
             ConnectEvent::ServerVersion(text) => {
                 let mark = if text.starts_with("SSH-") { StepStatus::Ok } else { StepStatus::Note };
-                self.push(at, StepResult::new("greeting", mark, text.clone()));
+                self.push(at, StepResult::new("banner", mark, text.clone()));
             }
             ConnectEvent::Negotiated { exchange, cipher, mac } => {
                 self.set_algorithms(exchange, cipher, mac);
@@ -326,7 +326,7 @@ fn step_of(fault: &Fault, last: ConnectPhase) -> &'static str {
             "connection"
         }
         Fault::TimedOut { step, .. } | Fault::ConnectionLost { step, .. } => step_name(*step),
-        Fault::NotSsh { .. } => "greeting",
+        Fault::NotSsh { .. } => "banner",
         Fault::NoCommonAlgorithm { .. } => "key exchange",
         Fault::HostKeyUnknown { .. }
         | Fault::HostCertificateRefused { .. }
@@ -363,7 +363,7 @@ const fn step_name(step: ConnectPhase) -> &'static str {
         ConnectPhase::Configuration => "configuration",
         ConnectPhase::Name => "name",
         ConnectPhase::Connection => "connection",
-        ConnectPhase::Greeting => "greeting",
+        ConnectPhase::BannerExchange => "banner",
         ConnectPhase::KeyExchange => "key exchange",
         ConnectPhase::Login => "login",
         ConnectPhase::Command => "channel",
@@ -510,7 +510,7 @@ mod tests {
             "ok way 8: through bastion, then login | bastion: 192.0.2.1:22, accepted: id (3 ms) | login: accepted: id (7 ms)",
             "- name 0: done by the gateway | ",
             "ok connection 1: login has connected us | ",
-            "ok greeting 1: SSH-2.0-x | ",
+            "ok banner 1: SSH-2.0-x | ",
         ];
         assert_eq!(rows[..4], expected);
         assert!(

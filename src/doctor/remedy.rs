@@ -464,7 +464,7 @@ impl Advice {
                 self.address(),
                 self.port()
             ),
-            ConnectPhase::Greeting => format!(
+            ConnectPhase::BannerExchange => format!(
                 "look at sshd there, which listens and never speaks; if it is not sshd, {}",
                 self.where_to_correct("Port")
             ),
@@ -785,7 +785,7 @@ mod tests {
         let advice = advice("gpu11", None, None, None);
         let closed = Fault::NotSsh { port: 22, why: String::new(), is_closed: true };
         let after = std::time::Duration::from_secs(1);
-        let silent = Fault::TimedOut { step: ConnectPhase::Greeting, after };
+        let silent = Fault::TimedOut { step: ConnectPhase::BannerExchange, after };
         for fault in [closed, silent] {
             let text = advice.for_transport_fault(&fault);
             assert!(!text.contains(": ") && text.contains("set Port for gpu11"), "{text}");

@@ -73,7 +73,7 @@ mod tests {
                 .took(Duration::from_micros(1234)),
             row("name", StepStatus::NotApplicable, by),
             row("connection", StepStatus::NotApplicable, by),
-            row("greeting", StepStatus::Ok, "SSH-2.0-x").took(Duration::from_millis(25)),
+            row("banner", StepStatus::Ok, "SSH-2.0-x").took(Duration::from_millis(25)),
             row("login", StepStatus::Failed, "key refused")
                 .took(Duration::from_secs(12))
                 .details(vec!["refused: id".to_owned()])
@@ -86,7 +86,7 @@ mod tests {
 gpu01
   ok      configuration         1.2 ms  HostName 10.0.0.1
   -       name to connection            done by the gateway
-  ok      greeting               25 ms  SSH-2.0-x
+  ok      banner                 25 ms  SSH-2.0-x
   FAILED  login               12000 ms  key refused
                                         refused: id
                                       > ssh-copy-id gpu01

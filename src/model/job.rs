@@ -148,7 +148,7 @@ impl JobOutcome {
         match self {
             Self::Completed | Self::Unknown => "has ended",
             Self::Cancelled => "was cancelled",
-            Self::TimeLimit => "has used up its time",
+            Self::TimeLimit => "reached its time limit",
             Self::Failed => "has failed",
             Self::NodeFailed => "was ended by a node failure",
             Self::OutOfMemory => "ran out of memory",

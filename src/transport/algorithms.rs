@@ -157,7 +157,7 @@ pub(super) fn handshake_fault(error: &russh::Error, step: ConnectPhase, port: u1
         };
     }
     let why = describe(error);
-    if step == ConnectPhase::Greeting || matches!(error, russh::Error::Version) {
+    if step == ConnectPhase::BannerExchange || matches!(error, russh::Error::Version) {
         let is_closed = !matches!(error, russh::Error::Version);
         return Fault::NotSsh { port, why, is_closed };
     }

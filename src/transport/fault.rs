@@ -22,7 +22,7 @@ pub enum ConnectPhase {
     /// Opens the TCP connection, or starts the local program.
     Connection,
     /// Waits for the version line of the SSH server.
-    Greeting,
+    BannerExchange,
     /// Exchanges keys and checks the host key.
     KeyExchange,
     /// Authenticates the user.
@@ -37,7 +37,7 @@ impl fmt::Display for ConnectPhase {
             Self::Configuration => "reading the ssh configuration",
             Self::Name => "looking up the name",
             Self::Connection => "connecting",
-            Self::Greeting => "waiting for the SSH greeting",
+            Self::BannerExchange => "waiting for the SSH banner",
             Self::KeyExchange => "exchanging keys",
             Self::Login => "logging in",
             Self::Command => "starting the command",
@@ -51,7 +51,7 @@ impl ConnectPhase {
             Self::Configuration => "try ssh -G by hand; a Match exec line may hang",
             Self::Name => "check the name service",
             Self::Connection => "the node may be down, or a firewall drops the packets",
-            Self::Greeting => "something listens there but does not answer; sshd may hang",
+            Self::BannerExchange => "something listens there but does not answer; sshd may hang",
             Self::KeyExchange => "the node may be overloaded, or the path loses large packets",
             Self::Login => "the directory service of the node may hang",
             Self::Command => "the node may be overloaded, or its file system hangs",
@@ -102,7 +102,7 @@ pub enum Fault {
     },
     /// The connection closed, or sent something else, before the SSH version line.
     #[error(
-        "no SSH greeting on port {port} ({why}); sshd may be refusing new connections, or this is not an SSH port"
+        "no SSH banner on port {port} ({why}); sshd may be refusing new connections, or this is not an SSH port"
     )]
     NotSsh {
         /// The port that was tried.
@@ -675,7 +675,7 @@ impl Fault {
             Self::TooManyOpenFiles => "too many open files here".into(),
             Self::ConnectionRefused { .. } => "connection refused".into(),
             Self::TimedOut { step, .. } => format!("timed out {step}").into(),
-            Self::NotSsh { .. } => "no SSH greeting".into(),
+            Self::NotSsh { .. } => "no SSH banner".into(),
             Self::NoCommonAlgorithm { kind, .. } => format!("no common {kind} algorithm").into(),
             Self::HostKeyUnknown { .. } => "host key unknown".into(),
             Self::HostCertificateRefused { .. } => "host certificate refused".into(),
@@ -689,7 +689,7 @@ impl Fault {
                 format!("node also requires {}", list(wants)).into()
             }
             Self::PasswordOnly { .. } => "node accepts only a password".into(),
-            Self::Unanswered { .. } => "node asks a question".into(),
+            Self::Unanswered { .. } => "node prompts at login".into(),
             Self::KeyUnusable { flaw: KeyFileProblem::Unprotected, .. } => {
                 "key is readable by others".into()
             }
@@ -807,7 +807,7 @@ mod tests {
         let faults = [
             Fault::NameNotFound { host: None, why: "name or service not known".to_owned() },
             Fault::ConnectionRefused { port: 22 },
-            Fault::TimedOut { step: ConnectPhase::Greeting, after: Duration::from_secs(10) },
+            Fault::TimedOut { step: ConnectPhase::BannerExchange, after: Duration::from_secs(10) },
             Fault::KeyEncrypted { file: PathBuf::from("/home/ada/.ssh/id_ed25519") },
             Fault::CommandRefused,
         ];

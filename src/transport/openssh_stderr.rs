@@ -151,7 +151,7 @@ impl<'a> SshStderr<'a> {
             });
         }
         if self.find_line("timed out during banner exchange").is_some() {
-            return Some(self.timed_out(ConnectPhase::Greeting));
+            return Some(self.timed_out(ConnectPhase::BannerExchange));
         }
         let (why, is_closed) = no_greeting(self.text)?;
         Some(Fault::NotSsh { port, why: lowercase_first(why), is_closed })
@@ -269,7 +269,7 @@ mod tests {
             ),
             (
                 "Connection timed out during banner exchange\r\nConnection to 10.0.0.1 port 22 timed out\r\n",
-                Fault::TimedOut { step: ConnectPhase::Greeting, after },
+                Fault::TimedOut { step: ConnectPhase::BannerExchange, after },
             ),
             (
                 "kex_exchange_identification: Connection closed by remote host\r\n",

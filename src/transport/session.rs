@@ -155,12 +155,12 @@ async fn handshake(
     let (trust, seen_too, trace) = (Box::new(trust), Arc::clone(&state), trace::current());
     let client = ClientHandler { trust, is_loopback, state: seen_too, trace };
     let connected = deadline
-        .timeout(ConnectPhase::Greeting, client::connect_stream(settings, cable, client))
+        .timeout(ConnectPhase::BannerExchange, client::connect_stream(settings, cable, client))
         .await;
     let step = if cancel_guard.has_seen_version() {
         ConnectPhase::KeyExchange
     } else {
-        ConnectPhase::Greeting
+        ConnectPhase::BannerExchange
     };
     let fault = match connected {
         Ok(Ok(handle)) => {

@@ -77,7 +77,7 @@ impl Underlay {
                     }
                     (_, Some(words)) => failed(words),
                     (fault, None) if is_before_version(&fault) => {
-                        failed("it sends no SSH greeting".to_owned())
+                        failed("it sends no SSH banner".to_owned())
                     }
                     (fault, None) => fault,
                 }
@@ -93,10 +93,16 @@ fn may_be_underlay(fault: &Fault) -> bool {
         Fault::NotSsh { .. }
             | Fault::ConnectionLost { .. }
             | Fault::SessionLost { .. }
-            | Fault::TimedOut { step: ConnectPhase::Greeting | ConnectPhase::KeyExchange, .. }
+            | Fault::TimedOut {
+                step: ConnectPhase::BannerExchange | ConnectPhase::KeyExchange,
+                ..
+            }
     )
 }
 
 fn is_before_version(fault: &Fault) -> bool {
-    matches!(fault, Fault::NotSsh { .. } | Fault::TimedOut { step: ConnectPhase::Greeting, .. })
+    matches!(
+        fault,
+        Fault::NotSsh { .. } | Fault::TimedOut { step: ConnectPhase::BannerExchange, .. }
+    )
 }

@@ -41,8 +41,8 @@ async fn a_port_that_takes_connections_and_never_speaks() {
     let listener = TcpListener::bind((ADDRESS, 0)).await.unwrap();
     lab.write_config(listener.local_addr().unwrap().port(), "");
     let report = examine_with(&Transport::new(hasty(&lab)), &node()).await;
-    let failed = failure(&report, "greeting");
-    says(failed, "timed out waiting for the SSH greeting");
+    let failed = failure(&report, "banner");
+    says(failed, "timed out waiting for the SSH banner");
     says(failed, "which listens and never speaks; if it is not sshd, correct Port in");
     says(row(&report, "connection"), "answers");
 }
@@ -59,8 +59,8 @@ async fn a_port_that_speaks_http() {
         }
     });
     let report = doctor(&lab).await;
-    let failed = failure(&report, "greeting");
-    says(failed, "no SSH greeting");
+    let failed = failure(&report, "banner");
+    says(failed, "no SSH banner");
     says(failed, "HTTP/1.1 400 Bad Request");
     says(failed, "correct Port in");
 }

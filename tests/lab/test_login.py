@@ -302,14 +302,14 @@ class Login(unittest.TestCase):
         nodes = json.loads(gtop.printed)["nodes"]
         self.assertEqual([node["link"] for node in nodes].count("up"), 2, nodes)
         faults = [node["fault"]["kind"] for node in nodes if node["fault"]]
-        self.assertEqual(faults, ["asks a question"] * 2)
+        self.assertEqual(faults, ["login prompt"] * 2)
 
     def test_the_screen_is_suspended_for_the_prompt_of_a_retried_node(self):
         gtop = self.gtop("asks1", "asks2")
         gtop.answer(r"root@asks\d: Password: ", "")
         gtop.answer(r"root@asks\d: Password: ", "", times=2)
         gtop.until(r"\x1b\[\?1049h")
-        gtop.until(r"asks a question")
+        gtop.until(r"login prompt")
         asked = self.asked()
         time.sleep(2)
         gtop.read()
@@ -345,7 +345,7 @@ class Login(unittest.TestCase):
     def test_a_signal_ends_a_question_of_the_screen_and_the_terminal_is_as_it_was(self):
         gtop = self.gtop("asks1")
         gtop.answer(r"root@asks1: Password: ", "")
-        gtop.until(r"asks a question")
+        gtop.until(r"login prompt")
         gtop.type("\x1b[15~")
         gtop.until(r"root@asks1: Password: ", times=2)
         gtop.process.send_signal(signal.SIGTERM)
@@ -358,7 +358,7 @@ class Login(unittest.TestCase):
 
         def on_the_screen(gtop):
             gtop.answer(r"root@asks1: Password: ", "")
-            gtop.until(r"asks a question")
+            gtop.until(r"login prompt")
 
         def standing_aside(gtop):
             on_the_screen(gtop)
@@ -368,7 +368,7 @@ class Login(unittest.TestCase):
         def back_again(gtop):
             standing_aside(gtop)
             gtop.answer(r"root@asks1: Password: ", "", times=2)
-            gtop.until(r"(?s)\x1b\[\?1049h.*\x1b\[\?1049h.*asks a question")
+            gtop.until(r"(?s)\x1b\[\?1049h.*\x1b\[\?1049h.*login prompt")
 
         for moment in at_once, on_the_screen, standing_aside, back_again:
             with self.subTest(moment.__name__):
@@ -387,7 +387,7 @@ class Login(unittest.TestCase):
         self.assertEqual(nodes["key"]["link"], "up")
         for name in ("asks1", "both"):
             fault = nodes[name]["fault"]
-            self.assertEqual(fault["kind"], "asks a question", fault)
+            self.assertEqual(fault["kind"], "login prompt", fault)
             self.assertIn("no terminal", fault["remedy"])
         fault = nodes["password"]["fault"]
         self.assertEqual(fault["kind"], "authentication refused")
@@ -417,7 +417,7 @@ class Login(unittest.TestCase):
                 self.assertEqual(ways, dict.fromkeys(nodes, "ssh"))
                 gtop.read()
                 self.assertNotIn("Password", gtop.text())
-        self.assertEqual(self.once("--transport", "native", "gate")["gate"]["fault"]["kind"], "asks a question")
+        self.assertEqual(self.once("--transport", "native", "gate")["gate"]["fault"]["kind"], "login prompt")
         self.assertEqual(self.asked(), asked, "nobody was asked")
         for node, words in (("gate", r"ok +master .*open at .*/master-"), ("inner", r"gate: over its master connection at .*/master-")):
             done = subprocess.run([*self.at_home(), GTOP, "doctor", node], env=self.environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
@@ -469,7 +469,7 @@ class Login(unittest.TestCase):
                 nodes = {node["name"]: node for node in json.loads(watch.stdout.read().splitlines()[-1])["nodes"]}
                 for name, words in says.items():
                     fault = nodes[name]["fault"]
-                    self.assertEqual(fault["kind"], "no job of yours there" if name == "nojob" else "login refused", fault)
+                    self.assertEqual(fault["kind"], "no job on the node" if name == "nojob" else "login refused", fault)
                     if transport == "auto":
                         self.assertEqual(fault["detail"], words)
                     self.assertIn(fault["detail"], words)

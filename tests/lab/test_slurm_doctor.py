@@ -107,7 +107,7 @@ class Doctor(SlurmCase):
         done = self.lab.run("sh", "-c", command, stdin="gtop --json gpu02", user="alice")
         self.assertEqual(json.loads(done.stdout)["nodes"][0]["link"], "up", done.stdout + done.stderr)
         seen = self.lab.snapshot("--job", self.bobs).node("gpu02")
-        self.assertRegex(seen.fault, r"no job of yours there: Access denied by pam_slurm_adopt")
+        self.assertRegex(seen.fault, r"no job on the node: Access denied by pam_slurm_adopt")
 
     def test_a_login_that_is_put_into_a_job(self):
         if not os.path.isdir("/sys/fs/cgroup/freezer"):

@@ -297,7 +297,7 @@ class Adopted(SrunCase):
 
     def test_a_node_that_asks_for_a_job_is_tried_again_when_one_begins_there(self):
         # It would be left alone for minutes.
-        self.is_tried_when_a_job_begins("no job of yours there")
+        self.is_tried_when_a_job_begins("no job on the node")
 
 
 class Open(SrunCase):

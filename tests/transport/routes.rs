@@ -559,7 +559,7 @@ async fn fails(lab: &Lab, sshd: &Sshd, command: &str, patience: Duration) -> Fau
 async fn a_command_that_leads_nowhere_is_named_with_its_last_words() {
     let Some(lab) = Lab::new().await else { return };
     let sshd = lab.sshd("").await;
-    let silent = "it sends no SSH greeting";
+    let silent = "it sends no SSH banner";
     for (command, words) in [
         ("sh -c 'echo first >&2; echo no way to %h >&2; exit 1'", "no way to 192.0.2.1"),
         ("sh -c 'yes at length | head -c 100000 >&2; echo last >&2'", "last"),

@@ -430,7 +430,7 @@ mod tests {
         assert_eq!(told(list(&["1"], Some(1)), left(None)), []);
         for (outcome, words) in [
             (JobOutcome::Cancelled, "job 1 was cancelled · x of alice"),
-            (JobOutcome::TimeLimit, "job 1 has used up its time · x of alice"),
+            (JobOutcome::TimeLimit, "job 1 reached its time limit · x of alice"),
             (JobOutcome::Unknown, "job 1 ended · x of alice"),
         ] {
             let wanted = [(words.to_owned(), 2)];
