@@ -88,7 +88,7 @@ pub struct Report {
 /// The steps of a connection, in order.
 pub const STEPS: [&str; 9] = [
     "configuration",
-    "way",
+    "route",
     "name",
     "connection",
     "banner",

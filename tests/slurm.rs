@@ -743,17 +743,17 @@ fn the_doctor_takes_no_other_text_for_an_answer() {
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let queue = squeue(&format!("record(7, 'RUNNING', '{host}')"));
     for (program, line) in [
-        ("", "  ok      nodes       1 of your jobs, as they should be"),
-        ("munge", "  FAILED  munge       does not vouch for you"),
+        ("", "  ok      nodes       1 used by your jobs, no problems"),
+        ("munge", "  FAILED  munge       authentication fails"),
         (
             "scontrol",
-            "  FAILED  controller  scontrol ping does not tell of it, but says \"Maintenance until 18:00\"",
+            "  FAILED  controller  unexpected output of scontrol ping: \"Maintenance until 18:00\"",
         ),
         (
             "squeue",
             "  FAILED  jobs        squeue printed no list of jobs, but \"Maintenance until 18:00\"",
         ),
-        ("sinfo", "  note    nodes       sinfo does not tell how HOST is"),
+        ("sinfo", "  note    nodes       sinfo does not list HOST"),
     ] {
         let stub = |(name, text): (&'static str, &str)| {
             (name, if name == program { NOTICE.to_owned() } else { text.replace("NODE", &host) })
@@ -813,7 +813,7 @@ fn the_doctor_tries_the_other_job_of_a_node_where_one_takes_no_step() {
         squeue(&lines.collect::<Vec<_>>().concat())
     };
     for (jobs, mark, found) in [
-        (&[7, 8][..], "  ok      step ", "beside job 8"),
+        (&[7, 8][..], "  ok      step ", "in job 8"),
         (&[7][..], "  FAILED  step ", "Access/permission denied"),
     ] {
         let programs = [("squeue", &*queue(jobs)), ("scontrol", PING), ("srun", SRUN)];
@@ -822,6 +822,6 @@ fn the_doctor_tries_the_other_job_of_a_node_where_one_takes_no_step() {
         assert!(steps.len() == 1 && steps[0].starts_with(mark), "{out}");
         assert!(steps[0].contains(found), "{out}");
         // What was tried before is told, too.
-        assert!(out.contains("no step beside job 7: "), "{out}");
+        assert!(out.contains("no step in job 7: "), "{out}");
     }
 }

@@ -94,7 +94,7 @@ fn row(state: &BackendState, said: BackendResult, took: Duration) -> StepResult 
     let name = clean(state.source.as_str(), 40);
     if let Some(why) = &state.absent {
         let remedy = if why.ends_with("needs python3") {
-            "install Python 3.6 or newer there"
+            "install Python 3.6 or newer on the node"
         } else {
             SourceFaultKind::NoLibrary.remedy()
         };
@@ -116,10 +116,10 @@ fn row(state: &BackendState, said: BackendResult, took: Duration) -> StepResult 
         return StepResult::new(&name, mark, found).took(took).remedy(kind.remedy());
     }
     let Some(devices) = said.devices else {
-        let found = format!("said nothing within {} s", BACKEND_TIMEOUT.as_secs());
+        let found = format!("no answer within {} s", BACKEND_TIMEOUT.as_secs());
         return StepResult::new(&name, StepStatus::Failed, found)
             .took(took)
-            .remedy("run it there by hand");
+            .remedy("run it on the node by hand");
     };
     let faulty: Vec<String> = devices.iter().filter_map(faulty).collect();
     let mark = if faulty.is_empty() { StepStatus::Ok } else { StepStatus::Failed };
@@ -134,10 +134,8 @@ fn summarize_devices(devices: &[Device]) -> String {
     let mut models: BTreeMap<String, usize> = BTreeMap::new();
     let mut drivers = BTreeSet::new();
     for device in &whole {
-        let model = device
-            .name
-            .known()
-            .map_or_else(|| "of unknown model".to_owned(), |name| clean(name, 60));
+        let model =
+            device.name.known().map_or_else(|| "unknown model".to_owned(), |name| clean(name, 60));
         *models.entry(model).or_default() += 1;
         let driver = device.fact(|known| known.driver.clone());
         drivers.extend(driver.known().map(|driver| clean(driver, 40)));
@@ -160,7 +158,7 @@ fn faulty(device: &Device) -> Option<String> {
     let why = match device.fault.as_ref()? {
         DeviceFault::Lost => "lost by the driver".to_owned(),
         DeviceFault::NeedsReset => "needs a reset".to_owned(),
-        DeviceFault::NoPermission => "may not be used by us".to_owned(),
+        DeviceFault::NoPermission => "no permission".to_owned(),
         DeviceFault::Other(words) => clean(words, 120),
     };
     let name =

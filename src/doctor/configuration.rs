@@ -44,7 +44,11 @@ const MAX_LINE_CHARS: usize = 200;
 /// Returns the step of the configuration, and passes the options on to `advice`.
 pub(super) fn row(target: &Target, options: &[EffectiveOption], advice: &mut Advice) -> StepResult {
     if options.is_empty() {
-        return StepResult::new(super::STEPS[0], StepStatus::Ok, "fixed values, no file is read");
+        return StepResult::new(
+            super::STEPS[0],
+            StepStatus::Ok,
+            "fixed values, no configuration file",
+        );
     }
     let (typed_user, typed_port) = match &target.reach {
         Reach::Ssh(ssh) if ssh.profile == Profile::System => {
@@ -65,9 +69,9 @@ pub(super) fn row(target: &Target, options: &[EffectiveOption], advice: &mut Adv
         match &option.origin {
             Some(origin) => details.push(format!("{name} {value} ({origin})")),
             None if (name == "User" && typed_user) || (name == "Port" && typed_port) => {
-                details.push(format!("{name} {value} (as typed)"));
+                details.push(format!("{name} {value} (command line)"));
             }
-            None if option.is_set => details.push(format!("{name} {value} (as ssh -G has it)")),
+            None if option.is_set => details.push(format!("{name} {value} (by ssh -G)")),
             None => {}
         }
     }
@@ -83,5 +87,5 @@ fn ignored_options(options: &[EffectiveOption]) -> Option<String> {
         None => option.spelling.to_owned(),
     });
     let names = names.collect::<Vec<_>>().join(", ");
-    (!names.is_empty()).then(|| format!("not followed: {names}"))
+    (!names.is_empty()).then(|| format!("ignored: {names}"))
 }

@@ -119,7 +119,7 @@ impl StepBuilder<'_> {
         let line = format!("{name}: {} ({took} ms)", found.join(", "));
         // The time for a nested jump host counts for the outer one only.
         let took = self.gateways.is_empty().then(|| self.since(at));
-        if let Some(row) = self.row("way") {
+        if let Some(row) = self.row("route") {
             row.details.push(line);
             row.took = took.or(row.took);
         }
@@ -138,7 +138,7 @@ impl StepBuilder<'_> {
                 let took = self.since(at);
                 if let Some(row) = self.row("connection") {
                     row.mark = StepStatus::Ok;
-                    row.found = format!("{gateway} has connected us");
+                    row.found = format!("connected by {gateway}");
                     row.took = Some(took);
                 }
             }
@@ -179,11 +179,8 @@ impl StepBuilder<'_> {
                 self.push(at, row);
             }
             ConnectEvent::Fallback(fault) => {
-                let row = StepResult::new(
-                    "gtop's own SSH",
-                    StepStatus::Note,
-                    clean(fault, MAX_LINE_CHARS),
-                );
+                let row =
+                    StepResult::new("built-in SSH", StepStatus::Note, clean(fault, MAX_LINE_CHARS));
                 let row = row.details(self.take_attempts());
                 self.push(at, row);
             }
@@ -195,12 +192,12 @@ impl StepBuilder<'_> {
                 self.push(at, StepResult::new(MASTER, StepStatus::Ok, found));
             }
             ConnectEvent::MasterMissing => {
-                let found = "none is open; one would spare logins that ask (see ControlPath)";
+                let found = "no master connection is open; one avoids repeated login prompts (see ControlPath)";
                 self.push(at, StepResult::new(MASTER, StepStatus::NotApplicable, found));
             }
             ConnectEvent::GatewayMaster { gateway, socket } => {
                 let socket = clean(&socket.to_string_lossy(), 200);
-                if let Some(row) = self.row("way") {
+                if let Some(row) = self.row("route") {
                     row.details.push(format!("{gateway}: over its master connection at {socket}"));
                 }
             }
@@ -222,7 +219,7 @@ impl StepBuilder<'_> {
     }
 
     fn on_route(&mut self, at: Instant, route: &RouteSummary) {
-        self.push(at, StepResult::new("way", StepStatus::Ok, route_text(route)));
+        self.push(at, StepResult::new("route", StepStatus::Ok, route_text(route)));
         let by = match route {
             RouteSummary::Direct => return,
             RouteSummary::Command(_) => "done by the command",
@@ -245,7 +242,7 @@ impl StepBuilder<'_> {
         }
         // A completed key exchange means that the host key was accepted.
         if let Some(row) = self.row("host key").filter(|row| row.mark == StepStatus::Note) {
-            row.found.push_str("; believed all the same, by StrictHostKeyChecking");
+            row.found.push_str("; accepted by StrictHostKeyChecking");
         }
     }
 
@@ -268,17 +265,15 @@ impl StepBuilder<'_> {
         if let Some(step) = self.program {
             if let Some(row) = self.row(step) {
                 row.took = Some(took);
-                match step {
-                    SRUN => row.found.push_str(" reaches it"),
-                    SSH_PROGRAM => row.found.push_str(" reaches the node"),
-                    _ => {}
+                if matches!(step, SRUN | SSH_PROGRAM) {
+                    row.found.insert_str(0, "connected by ");
                 }
             }
             return;
         }
         let banner = banner.and_then(|text| text.lines().find(|line| !line.trim().is_empty()));
-        let details = banner.map(|line| format!("says before login: {}", clean(line, 200)));
-        let row = StepResult::new("channel", StepStatus::Ok, "open, the command was started");
+        let details = banner.map(|line| format!("login banner: {}", clean(line, 200)));
+        let row = StepResult::new("channel", StepStatus::Ok, "open, command started");
         self.rows.push(row.took(took).details(details.into_iter().collect()));
     }
 
@@ -349,7 +344,7 @@ fn step_of(fault: &Fault, last: ConnectPhase) -> &'static str {
         Fault::AtGateway { .. }
         | Fault::GatewayCannotReach { .. }
         | Fault::GatewayForwardingRefused { .. }
-        | Fault::ProxyCommandFailed { .. } => "way",
+        | Fault::ProxyCommandFailed { .. } => "route",
         Fault::SshProgram { .. } | Fault::ExecFailed { .. } | Fault::ProgramNotFound { .. } => {
             SSH_PROGRAM
         }
@@ -374,7 +369,7 @@ fn route_text(way: &RouteSummary) -> String {
     match way {
         RouteSummary::Direct => "direct".to_owned(),
         RouteSummary::Gateways(names) => format!("through {}", clean(&names.join(", then "), 400)),
-        RouteSummary::Command(command) => format!("by the command {}", clean(command, 200)),
+        RouteSummary::Command(command) => format!("by command {}", clean(command, 200)),
     }
 }
 
@@ -392,14 +387,14 @@ fn verdict_text(
             (StepStatus::Ok, format!("known{by}"))
         }
         HostKeyStatus::Certified { file, line } => {
-            (StepStatus::Ok, format!("certified by the authority in {}", place(file, *line)))
+            (StepStatus::Ok, format!("certified by the CA in {}", place(file, *line)))
         }
         HostKeyStatus::Exempt => {
-            (StepStatus::Ok, "not looked up, by NoHostAuthenticationForLocalhost".to_owned())
+            (StepStatus::Ok, "not checked (NoHostAuthenticationForLocalhost)".to_owned())
         }
-        HostKeyStatus::Unknown => (StepStatus::Note, "in no known_hosts file".to_owned()),
+        HostKeyStatus::Unknown => (StepStatus::Note, "not in any known_hosts file".to_owned()),
         HostKeyStatus::Changed { file, line, .. } => {
-            (StepStatus::Note, format!("not the one of {}", place(file, *line)))
+            (StepStatus::Note, format!("differs from {}", place(file, *line)))
         }
         HostKeyStatus::Revoked { file, line } => {
             let file = clean(&file.to_string_lossy(), 200);
@@ -412,9 +407,9 @@ fn verdict_text(
 fn attempt_text(what: &str, result: &CredentialOutcome) -> String {
     match result {
         CredentialOutcome::Accepted => format!("accepted: {what}"),
-        CredentialOutcome::Partial => format!("accepted, but not enough: {what}"),
+        CredentialOutcome::Partial => format!("accepted, more required: {what}"),
         CredentialOutcome::Refused => format!("refused: {what}"),
-        CredentialOutcome::Skipped(why) => format!("not shown: {what} ({})", clean(why, 300)),
+        CredentialOutcome::Skipped(why) => format!("not offered: {what} ({})", clean(why, 300)),
     }
 }
 
@@ -507,9 +502,9 @@ mod tests {
             Fault::TimedOut { step: ConnectPhase::KeyExchange, after: Duration::from_secs(1) };
         let rows = told(notes, Err(&fault));
         let expected = [
-            "ok way 8: through bastion, then login | bastion: 192.0.2.1:22, accepted: id (3 ms) | login: accepted: id (7 ms)",
+            "ok route 8: through bastion, then login | bastion: 192.0.2.1:22, accepted: id (3 ms) | login: accepted: id (7 ms)",
             "- name 0: done by the gateway | ",
-            "ok connection 1: login has connected us | ",
+            "ok connection 1: connected by login | ",
             "ok banner 1: SSH-2.0-x | ",
         ];
         assert_eq!(rows[..4], expected);
@@ -523,7 +518,7 @@ mod tests {
     #[test]
     fn a_step_that_leads_there_or_not_has_a_row() {
         let step = || ConnectEvent::SlurmStep(JobId::new("7").unwrap());
-        assert_eq!(told(vec![step()], Ok(None))[0], "ok srun 1: a step of job 7 reaches it | ");
+        assert_eq!(told(vec![step()], Ok(None))[0], "ok srun 1: connected by a step of job 7 | ");
         let notes = vec![
             step(),
             ConnectEvent::SlurmStepFailed("Slurm refuses it".to_owned()),

@@ -24,14 +24,14 @@ pub fn report_on_pod(
 fn rows(pod: &Pod, took: Duration) -> Vec<StepResult> {
     let Pod { source, accelerator, this_worker: own, workers } = pod;
     let teller =
-        StepResult::new("metadata server", StepStatus::Ok, format!("{source} names the workers"));
+        StepResult::new("metadata server", StepStatus::Ok, format!("workers listed by {source}"));
     let kind = match accelerator {
         Some(kind) => StepResult::new("accelerator", StepStatus::Ok, kind.clone()),
-        None => StepResult::new("accelerator", StepStatus::Note, "its type is not told"),
+        None => StepResult::new("accelerator", StepStatus::Note, "type not reported"),
     };
     let place = match own {
         Some(own) => format!("this machine is w{own}"),
-        None => "this machine is none of them".to_owned(),
+        None => "this machine is not a worker".to_owned(),
     };
     let lines = workers.iter().enumerate().map(|(number, host)| {
         let how = if *own == Some(number) { "without SSH" } else { "by SSH" };

@@ -78,7 +78,7 @@ pub(super) async fn rows(
         Interpreter::Python => StepResult::new("interpreter", StepStatus::Ok, found),
         Interpreter::Shell => StepResult::new("interpreter", StepStatus::Note, found)
             .details(python_search.reasons().await)
-            .remedy("sh does as well and costs the node more; Python 3.6 or newer is better"),
+            .remedy("sh works, at a higher CPU cost for the node; install Python 3.6 or newer"),
     });
     rows.push(probe_step(hello).took(took));
     rows.extend(enclosing_job(hello, visit.via()));
@@ -92,11 +92,12 @@ fn login_shell(noise: &[u8]) -> StepResult {
     let text = String::from_utf8_lossy(noise);
     let first = text.lines().map(|line| clean(line, 120)).find(|line| !line.is_empty());
     match first {
-        None => StepResult::new("login shell", StepStatus::Ok, "prints nothing"),
+        None => StepResult::new("login shell", StepStatus::Ok, "no output before the probe"),
         Some(line) => {
             let count = noise.len();
             let more = if count >= MAX_NOISE_BYTES { " or more" } else { "" };
-            let found = format!("prints {count} bytes{more} before the probe, first: {line}");
+            let found =
+                format!("{count} bytes{more} of output before the probe, first line: {line}");
             StepResult::new("login shell", StepStatus::Note, found)
         }
     }
@@ -110,16 +111,16 @@ fn interpreter_text(interpreter: Interpreter, hello: &Hello) -> String {
             let path = if path.is_empty() { "python".to_owned() } else { path };
             format!("{path} {version}")
         }
-        Interpreter::Shell => format!("sh ({version}), because no Python fits"),
+        Interpreter::Shell => format!("sh ({version}): no suitable Python"),
     }
 }
 
 /// Reports the Slurm job that the probe runs in without the user's request, and the consequences.
 fn enclosing_job(hello: &Hello, via: TransportKind) -> Option<StepResult> {
     let job = job_of_group(hello.cgroup.as_deref()).filter(|_| via != TransportKind::Step)?;
-    let found = format!("the probe was put into job {job}, as pam_slurm_adopt does with logins");
+    let found = format!("the probe runs inside job {job}; pam_slurm_adopt does this with logins");
     let more =
-        "where jobs are confined to their devices, those of other jobs on this node are not seen";
+        "if jobs are confined to their devices, devices of other jobs on this node are hidden";
     Some(StepResult::new("job", StepStatus::Note, found).details(vec![more.to_owned()]))
 }
 
@@ -127,7 +128,7 @@ fn probe_step(hello: &Hello) -> StepResult {
     let Hello { host, kernel, arch, cpus, tick, uid, user, hidepid, .. } = hello;
     let name = |text: &str| clean(text, 100);
     let found = format!(
-        "{}, Linux {}, {}, {cpus} processors, {tick} ticks a second, as {} (uid {uid}), hidepid {hidepid}",
+        "{}, Linux {}, {}, {cpus} CPUs, {tick} ticks per second, as {} (uid {uid}), hidepid {hidepid}",
         name(host),
         name(kernel),
         name(arch),
@@ -137,7 +138,7 @@ fn probe_step(hello: &Hello) -> StepResult {
         return StepResult::new("probe", StepStatus::Ok, found);
     }
     StepResult::new("probe", StepStatus::Note, found)
-        .details(vec!["hidepid hides the processes of other users".to_owned()])
+        .details(vec!["processes of other users are hidden by hidepid".to_owned()])
 }
 
 /// Compares the clock of the node with this machine's.
@@ -155,12 +156,12 @@ fn clock_step(hello: &Hello, arrival: Timestamp, took: std::time::Duration) -> O
     // The node read its clock at some moment between sending the probe and receiving the hello.
     let doubt = i64::try_from(took.as_micros()).unwrap_or(i64::MAX);
     if ahead > -doubt.saturating_add(MAX_CLOCK_OFFSET_US) && ahead < MAX_CLOCK_OFFSET_US {
-        let found = format!("agrees with ours within {} ms", doubt.max(ahead.abs()) / 1000);
+        let found = format!("within {} ms of this machine", doubt.max(ahead.abs()) / 1000);
         return Some(StepResult::new("clock", StepStatus::Ok, found));
     }
     let direction = if ahead > 0 { "ahead of" } else { "behind" };
-    let found = format!("{} s {direction} ours", ahead.abs() / 1_000_000);
-    let remedy = "gtop's ages stay right; see timedatectl on both sides";
+    let found = format!("{} s {direction} this machine", ahead.abs() / 1_000_000);
+    let remedy = "ages are still shown correctly; check timedatectl on both machines";
     Some(StepResult::new("clock", StepStatus::Note, found).remedy(remedy))
 }
 
@@ -216,12 +217,18 @@ mod tests {
             clock_step(&hello, at(1000), Duration::from_millis(took))
                 .map(|row| (row.mark, row.found))
         };
-        let ok = |ms: u64| Some((StepStatus::Ok, format!("agrees with ours within {ms} ms")));
+        let ok = |ms: u64| Some((StepStatus::Ok, format!("within {ms} ms of this machine")));
         assert_eq!(row(999.9, 100), ok(100));
         assert_eq!(row(1001.5, 100), ok(1500));
         assert_eq!(row(993.0, 8000), ok(8000), "the wait may have been before it");
-        assert_eq!(row(1010.0, 8000), Some((StepStatus::Note, "10 s ahead of ours".to_owned())));
-        assert_eq!(row(900.0, 100), Some((StepStatus::Note, "100 s behind ours".to_owned())));
+        assert_eq!(
+            row(1010.0, 8000),
+            Some((StepStatus::Note, "10 s ahead of this machine".to_owned()))
+        );
+        assert_eq!(
+            row(900.0, 100),
+            Some((StepStatus::Note, "100 s behind this machine".to_owned()))
+        );
         for nonsense in [f64::NAN, -1.0, 1e300, f64::INFINITY] {
             assert_eq!(row(nonsense, 1), None);
         }
@@ -238,7 +245,7 @@ mod tests {
     #[test]
     fn what_a_shell_prints_cannot_command_the_terminal() {
         let row = login_shell(b"\n\x1b[2JWelcome\nmore\n");
-        assert_eq!(row.found, "prints 18 bytes before the probe, first: [2JWelcome");
+        assert_eq!(row.found, "18 bytes of output before the probe, first line: [2JWelcome");
         assert_eq!(login_shell(b"\n").mark, StepStatus::Ok);
     }
 }

@@ -198,7 +198,7 @@ impl Advice {
     fn ssh_config(&self, then: &str, lines: &[&str]) -> String {
         let lines = lines.join("\n      ");
         format!(
-            "put first in ~/.ssh/config{then}:\n    Host {}\n      {lines}\n    Host *",
+            "add at the top of ~/.ssh/config{then}:\n    Host {}\n      {lines}\n    Host *",
             self.host
         )
     }
@@ -206,7 +206,7 @@ impl Advice {
     /// Returns what an administrator adds to `sshd_config`, where the first value counts.
     fn sshd_config(&self, line: &str) -> String {
         self.as_root(&format!(
-            "put first in /etc/ssh/sshd_config and in no Match block, then run {RELOAD_SSHD}:\n    {line}"
+            "add at the top of /etc/ssh/sshd_config, outside any Match block, then run {RELOAD_SSHD}:\n    {line}"
         ))
     }
 
@@ -228,19 +228,22 @@ impl Advice {
     /// Returns what to ask of the administrator if the key cannot be installed by logging in.
     fn add_key(&self, key: &str, user: &str) -> String {
         let place = match self.user(user) {
-            Some(user) => format!("~{user}/.ssh/authorized_keys there"),
-            None => "the authorized_keys of your account there".to_owned(),
+            Some(user) => format!("~{user}/.ssh/authorized_keys"),
+            None => "the authorized_keys of your account".to_owned(),
         };
-        format!("ask the administrator to add {key} to {place}")
+        format!("ask the administrator to add {key} to {place} on {}", self.host)
     }
 
     /// Returns how to create a key and install it, by password login or by the administrator.
     fn new_key(&self, user: &str, offers: &[String]) -> String {
         let make = "ssh-keygen -t ed25519";
         if offers_login_without_key(offers) {
-            return format!("make a key and give it to the node: {make} && {}", self.copy_id());
+            return format!(
+                "create a key and install it on the node: {make} && {}",
+                self.copy_id()
+            );
         }
-        format!("{}, once it is made: {make}", self.add_key("~/.ssh/id_ed25519.pub", user))
+        format!("{}, after creating it with: {make}", self.add_key("~/.ssh/id_ed25519.pub", user))
     }
 
     /// Returns the public key of the first configured file that was tried. Other entries of `tried` are free
@@ -263,7 +266,7 @@ impl Advice {
     fn authorize_key(&self, user: &str, offers: &[String], tried: &[String]) -> String {
         let key = self.public_key(tried);
         let give = if offers_login_without_key(offers) {
-            format!("give the node your key: {}", self.copy_id())
+            format!("install your key on the node: {}", self.copy_id())
         } else {
             self.add_key(key.as_ref().map_or("your public key", |key| &key.file), user)
         };
@@ -296,10 +299,17 @@ impl Advice {
         match fault {
             Fault::NameNotFound { host, .. } => {
                 let name = host.as_deref().unwrap_or(&self.host);
-                format!("check the spelling (getent hosts {}), or {}", shell_quoted(name), self.where_to_correct("HostName"))
+                format!(
+                    "check the spelling (getent hosts {}), or {}",
+                    shell_quoted(name),
+                    self.where_to_correct("HostName")
+                )
             }
             Fault::Unreachable { .. } => {
-                format!("see whether it is up (ping {}), and on this network", self.address())
+                format!(
+                    "check that it is up (ping {}) and reachable from this network",
+                    self.address()
+                )
             }
             Fault::TooManyOpenFiles => FaultKind::FileLimit.remedy().to_owned(),
             Fault::ConnectionRefused { port } => format!(
@@ -309,7 +319,7 @@ impl Advice {
             ),
             Fault::TimedOut { step, .. } => self.for_timeout(*step),
             Fault::NotSsh { .. } => format!(
-                "what listens there is no SSH server, or refuses new connections; if the port is wrong, {}",
+                "no SSH server listens on the port, or it refuses new connections; if the port is wrong, {}",
                 self.where_to_correct("Port")
             ),
             Fault::NoCommonAlgorithm { kind, .. } => {
@@ -324,20 +334,23 @@ impl Advice {
                         format!("correct {option} in {origin}, or in the node's sshd_config")
                     }
                     _ => format!(
-                        "allow one that gtop knows by {option} in the node's sshd_config\nor {}",
+                        "add an algorithm that gtop supports to {option} in the node's sshd_config\nor {}",
                         self.use_ssh_program()
                     ),
                 }
             }
             Fault::HostKeyUnknown { .. } => {
-                format!("compare the fingerprint with the administrator's, then: gtop trust {}", shell_quoted(node))
+                format!(
+                    "compare the fingerprint with the administrator's, then: gtop trust {}",
+                    shell_quoted(node)
+                )
             }
             Fault::HostCertificateRefused { .. } => format!(
-                "have the certificate signed anew, or compare the fingerprint, then: gtop trust {}",
+                "have the certificate renewed, or compare the fingerprint, then: gtop trust {}",
                 shell_quoted(node)
             ),
             Fault::HostKeyChanged(change) => format!(
-                "ask the administrator; if the node was set up anew: ssh-keygen -f {} -R {} && gtop trust {}",
+                "ask the administrator; if the node was reinstalled: ssh-keygen -f {} -R {} && gtop trust {}",
                 shell_quoted_path(&change.file),
                 shell_quoted(&change.host),
                 shell_quoted(node)
@@ -358,16 +371,19 @@ impl Advice {
                 self.authorize_key(user, offers, tried)
             }
             Fault::AuthenticationRefused { .. } => {
-                format!("{}\nor {}", self.sshd_config("PubkeyAuthentication yes"), self.open_master())
+                format!(
+                    "{}\nor {}",
+                    self.sshd_config("PubkeyAuthentication yes"),
+                    self.open_master()
+                )
             }
             Fault::TooManyKeys { .. } => {
-                let then =
-                    ", with the key it knows as FILE (FILE.pub is enough for one of the agent)";
+                let then = ", with the key that the node accepts as FILE (FILE.pub for a key in the agent)";
                 self.ssh_config(then, &["IdentityFile FILE", "IdentitiesOnly yes"])
             }
             Fault::MoreAuthenticationRequired { .. } => self.open_master(),
             Fault::PasswordOnly { .. } => format!(
-                "{}\nand give the node your key: {}\nor {}",
+                "{}\nand install your key on the node: {}\nor {}",
                 self.sshd_config("PubkeyAuthentication yes"),
                 self.copy_id(),
                 self.open_master()
@@ -392,7 +408,7 @@ impl Advice {
                 )
             }
             Fault::AgentUnreachable { .. } => {
-                "start an agent with your key, whose file is FILE: eval $(ssh-agent) && ssh-add FILE".to_owned()
+                "start an agent and add your key FILE: eval $(ssh-agent) && ssh-add FILE".to_owned()
             }
             Fault::ChannelRefused { .. } => {
                 format!("close other sessions\nor {}", self.sshd_config("MaxSessions 100"))
@@ -403,15 +419,17 @@ impl Advice {
             Fault::NeedsSshProgram { .. } | Fault::UnsupportedAlgorithms { .. } => {
                 self.use_ssh_program()
             }
-            Fault::AtGateway { gateway, fault } => Self::about_gateway(gateway).for_transport_fault(fault),
+            Fault::AtGateway { gateway, fault } => {
+                Self::about_gateway(gateway).for_transport_fault(fault)
+            }
             Fault::GatewayCannotReach { gateway, .. } => format!(
-                "see from there whether it answers: ssh {} nc -zv {} {}",
+                "check from the gateway whether the node answers: ssh {} nc -zv {} {}",
                 Self::about_gateway(gateway).place,
                 self.address(),
                 self.port()
             ),
             Fault::GatewayForwardingRefused { gateway, .. } => format!(
-                "{}\nand add {}:{} to PermitOpen if there is one",
+                "{}\nand add {}:{} to PermitOpen if it is set",
                 Self::about_gateway(gateway).sshd_config("AllowTcpForwarding yes"),
                 self.address(),
                 self.port()
@@ -429,23 +447,25 @@ impl Advice {
                 }
             }
             Fault::AccountRefused { .. } => format!(
-                "ask the administrator of the node about its words\nif they stand in a file, and it is over, {}",
+                "ask the administrator of the node about this message\nif it comes from a nologin file that is out of date, {}",
                 self.as_root("rm -f /etc/nologin /run/nologin")
             ),
             Fault::JobRequired { .. } => format!(
-                "submit a job to this node: salloc -w {}\nif one of yours runs there: gtop --slurm --transport srun",
+                "submit a job to this node: salloc -w {}\nif one of your jobs runs there: gtop --slurm --transport srun",
                 shell_quoted(&self.host)
             ),
             Fault::ExecFailed { .. } => {
-                "run the command by hand; it must pass standard input on to a shell on the node, \
-                 or take what to run as {command}"
+                "run the command by hand; it must pass standard input to a shell on the node, \
+                 or take the command line to run as {command}"
                     .to_owned()
             }
-            Fault::BadConfiguration { .. } => format!("correct it; ssh -G {place} reads it too"),
+            Fault::BadConfiguration { .. } => {
+                format!("correct it, then check it with: ssh -G {place}")
+            }
             Fault::SlurmStep { cause, .. } => cause.remedy().to_owned(),
             Fault::ProgramNotFound { program, .. } => {
                 format!(
-                    "install {program}, or name another (--ssh-binary=PROGRAM, --exec 'PROGRAM …')"
+                    "install {program}, or specify another one (--ssh-binary=PROGRAM, --exec 'PROGRAM …')"
                 )
             }
         }
@@ -454,25 +474,25 @@ impl Advice {
     fn for_timeout(&self, step: ConnectPhase) -> String {
         match step {
             ConnectPhase::Configuration => {
-                format!("see whether ssh -G {} hangs; a Match exec may", self.place)
+                format!("check whether ssh -G {} hangs, for example in a Match exec", self.place)
             }
             ConnectPhase::Name => {
-                format!("the name service hangs: getent hosts {}", self.address())
+                format!("name resolution hangs: getent hosts {}", self.address())
             }
             ConnectPhase::Connection => format!(
-                "see whether it is up (ping {}) and no firewall drops port {}; or --connect-timeout",
+                "check that it is up (ping {}) and that no firewall drops port {}; or raise --connect-timeout",
                 self.address(),
                 self.port()
             ),
             ConnectPhase::BannerExchange => format!(
-                "look at sshd there, which listens and never speaks; if it is not sshd, {}",
+                "check sshd on the node, which accepts connections but sends nothing; if it is not sshd, {}",
                 self.where_to_correct("Port")
             ),
             ConnectPhase::KeyExchange => {
-                "the node may be overloaded, or the path loses large packets (MTU)".to_owned()
+                "the node may be overloaded, or the network drops large packets (MTU)".to_owned()
             }
             ConnectPhase::Login => {
-                "the directory service of the node may hang; look at its sshd's log".to_owned()
+                "the directory service of the node may hang; check the log of its sshd".to_owned()
             }
             ConnectPhase::Command => {
                 "the node may be overloaded, or its file system hangs".to_owned()
@@ -481,7 +501,7 @@ impl Advice {
     }
 
     fn use_ssh_program(&self) -> String {
-        format!("let the ssh program do it: gtop --transport ssh {}", shell_quoted(&self.node))
+        format!("use the ssh program: gtop --transport ssh {}", shell_quoted(&self.node))
     }
 
     fn give_shell(&self, user: &str) -> Option<String> {
@@ -513,7 +533,7 @@ impl Advice {
         match fault.kind {
             // An expired account or password is the cause, whatever else the login files print.
             FaultKind::NoInterpreter if fault.detail.contains(NO_SHELL) => {
-                let asked = || "ask the administrator for a login shell there".to_owned();
+                let asked = || "ask the administrator for a login shell on the node".to_owned();
                 self.give_shell("").unwrap_or_else(asked)
             }
             FaultKind::NoInterpreter if fault.detail.contains(PASSWORD_EXPIRED) => {
@@ -523,13 +543,14 @@ impl Advice {
                 fault.remedy().replace("HOST", place)
             }
             FaultKind::NoInterpreter if has_noise => format!(
-                "something runs in place of gtop's command: a login file that ends or starts another program \
-                 (~/.bashrc, ~/.profile: do so only when interactive), or a forced command; \
+                "another program runs instead of gtop's command: a login file that exits or starts a program \
+                 (~/.bashrc, ~/.profile: restrict that to interactive shells), or a forced command; \
                  try: ssh {place} /bin/sh -c true"
             ),
             FaultKind::NoInterpreter => {
-                let given =
-                    self.give_shell("").map(|what| format!("\nif it is /bin/false, {what}"));
+                let given = self
+                    .give_shell("")
+                    .map(|what| format!("\nif the login shell is /bin/false, {what}"));
                 format!(
                     "the login shell must run /bin/sh; look for exit or exec in ~/.bashrc and for a forced \
                      command, and try: ssh {place} /bin/sh -c true{}",
@@ -652,7 +673,7 @@ mod tests {
         let files = [file("id"), file("odd"), file("none"), "id".to_owned()];
         advice.set_option("IdentityFile", &files, None);
         let add = |key: &str| {
-            format!("ask the administrator to add {key} to ~ada/.ssh/authorized_keys there\n")
+            format!("ask the administrator to add {key} to ~ada/.ssh/authorized_keys on gpu11\n")
         };
         let said = format!("until the node said: {HOSTILE}");
         for tried in [
@@ -707,7 +728,7 @@ mod tests {
             (Fault::PasswordOnly { user: none() }, "    Host gpu11\n"),
             (
                 Fault::ChannelRefused { why: none() },
-                "as root on gpu11: put first in /etc/ssh/sshd_config and in no Match block, then run systemctl reload sshd || systemctl reload ssh:\n",
+                "as root on gpu11: add at the top of /etc/ssh/sshd_config, outside any Match block, then run systemctl reload sshd || systemctl reload ssh:\n",
             ),
             (
                 Fault::ConnectionRefused { port: 22 },

@@ -86,13 +86,13 @@ fn check_configuration(rows: &mut Vec<StepResult>) -> Option<()> {
     if let Ok(path) = std::env::var("SLURM_CONF") {
         let path = clean(&path, 300);
         if Path::new(&path).exists() {
-            rows.push(StepResult::new(step, StepStatus::Ok, format!("{path}, by SLURM_CONF")));
+            rows.push(StepResult::new(step, StepStatus::Ok, format!("{path} (SLURM_CONF)")));
             return Some(());
         }
         let row = StepResult::new(
             step,
             StepStatus::Failed,
-            format!("SLURM_CONF names {path}, which is not there"),
+            format!("SLURM_CONF is {path}, which does not exist"),
         );
         rows.push(row.remedy("unset SLURM_CONF, or correct it"));
         return None;
@@ -100,8 +100,8 @@ fn check_configuration(rows: &mut Vec<StepResult>) -> Option<()> {
     let found = CONF_PATHS.iter().find(|path| Path::new(path).exists());
     rows.push(match found {
         Some(path) => StepResult::new(step, StepStatus::Ok, *path),
-        None => StepResult::new(step, StepStatus::Note, "no slurm.conf in the usual places")
-            .details(CONF_PATHS.iter().map(|path| format!("looked for: {path}")).collect()),
+        None => StepResult::new(step, StepStatus::Note, "no slurm.conf in the default folders")
+            .details(CONF_PATHS.iter().map(|path| format!("not found: {path}")).collect()),
     });
     Some(())
 }
@@ -122,7 +122,7 @@ fn attribute_to_configuration(rows: &mut [StepResult], trouble: Option<&SlurmErr
         rows.iter_mut().find(|row| row.step == "configuration" && row.mark == StepStatus::Note);
     let Some(row) = row else { return false };
     row.mark = StepStatus::Failed;
-    "slurm.conf is missing, and no server hands it out".clone_into(&mut row.found);
+    "slurm.conf is missing and no server provides it".clone_into(&mut row.found);
     row.remedy = Some(
         "start gtop on a login node, set SLURM_CONF, or ask the administrator for slurm.conf"
             .to_owned(),
@@ -135,11 +135,11 @@ async fn check_munge(rows: &mut Vec<StepResult>) -> Option<()> {
     let answer = run_command_within(COMMAND_TIMEOUT, "munge", &["--no-input".into()], "").await;
     let row = match answer {
         Ok(answer) if answer.output.starts_with("MUNGE:") => {
-            StepResult::new("munge", StepStatus::Ok, "vouches for you")
+            StepResult::new("munge", StepStatus::Ok, "authentication works")
         }
         // Slurm may use another authentication plugin than munge.
         Err(SlurmError { kind: SlurmErrorKind::NotInstalled, .. }) => {
-            StepResult::new("munge", StepStatus::NotApplicable, "is not on the PATH")
+            StepResult::new("munge", StepStatus::NotApplicable, "not on the PATH")
         }
         Ok(ProgramOutput { complaint, output, .. }) => {
             munge_failure(if complaint.trim().is_empty() { &output } else { &complaint })
@@ -153,13 +153,9 @@ async fn check_munge(rows: &mut Vec<StepResult>) -> Option<()> {
 
 fn munge_failure(why: &str) -> StepResult {
     let why = clean(why.lines().next().unwrap_or_default(), 300);
-    StepResult::new(
-        "munge",
-        StepStatus::Failed,
-        "does not vouch for you: Slurm will not know who asks",
-    )
-    .details(vec![why])
-    .remedy("as root on this machine: systemctl restart munge")
+    StepResult::new("munge", StepStatus::Failed, "authentication fails: Slurm cannot identify you")
+        .details(vec![why])
+        .remedy("as root on this machine: systemctl restart munge")
 }
 
 async fn check_controller(rows: &mut Vec<StepResult>) -> Option<()> {
@@ -181,9 +177,9 @@ async fn check_controller(rows: &mut Vec<StepResult>) -> Option<()> {
         Ok(answer) if answer.succeeded => {
             let said = answer.output.lines().find(|line| !line.trim().is_empty());
             let said = clean(said.unwrap_or("nothing"), 200);
-            let found = format!("scontrol ping does not tell of it, but says {said:?}");
+            let found = format!("unexpected output of scontrol ping: {said:?}");
             let row = StepResult::new("controller", StepStatus::Failed, found)
-                .remedy("run scontrol ping by hand: something stands in its place");
+                .remedy("run scontrol ping by hand; another program may have its name");
             // With a broken configuration, scontrol would have failed.
             rows.push(row.took(took));
             return None;
@@ -211,16 +207,16 @@ async fn down_or_silent(line: &str) -> StepResult {
         }
         None => false,
     };
-    let place = address.map(|(host, port)| format!("asked at {host}:{port}"));
+    let place = address.map(|(host, port)| format!("tried {host}:{port}"));
     let row = if answers {
         StepResult::new(
             "controller",
             StepStatus::Failed,
-            "takes connections and does not answer: it hangs",
+            "hangs: accepts connections, but does not answer",
         )
-        .remedy("ask the administrator to look at slurmctld, and to restart it")
+        .remedy("ask the administrator to check and restart slurmctld")
     } else {
-        StepResult::new("controller", StepStatus::Failed, "is down: nothing listens there")
+        StepResult::new("controller", StepStatus::Failed, "down: nothing listens at its address")
             .remedy("ask the administrator to start slurmctld")
     };
     row.details([Some(line.to_owned()), place].into_iter().flatten().collect())
@@ -265,15 +261,15 @@ async fn check_jobs(whose: &JobFilter, rows: &mut Vec<StepResult>) -> Option<Vec
     let took = began.elapsed();
     let running = jobs.iter().filter(|job| !job.allocations.is_empty()).count();
     let waiting: Vec<&Job> = jobs.iter().filter(|job| job.state == JobState::Pending).collect();
-    let found = format!("{running} with nodes, {} waiting, {}", waiting.len(), whose.describe());
+    let found = format!("{running} running, {} pending, {}", waiting.len(), whose.describe());
     let details = waiting.iter().take(4).map(|job| {
         let reason = job.reason.as_deref().unwrap_or("no reason given");
-        format!("job {} waits: {reason}", job.shown_id)
+        format!("job {} is pending: {reason}", job.shown_id)
     });
     let row = if running == 0 {
         StepResult::new("jobs", StepStatus::Note, format!("no running job {}", whose.describe()))
             .remedy(
-                "submit one with sbatch or salloc: gtop --slurm shows the nodes of running jobs",
+                "submit one with sbatch or salloc; gtop --slurm shows the nodes of running jobs",
             )
     } else {
         let mark = if took > SLOW_ANSWER { StepStatus::Note } else { StepStatus::Ok };
@@ -296,9 +292,13 @@ async fn check_visibility(rows: &mut Vec<StepResult>) {
     });
     let Some(private) = line else { return };
     let row = if private.split(',').any(|word| word.trim() == "jobs") {
-        StepResult::new("view", StepStatus::Note, "you see your own jobs only, by PrivateData=jobs")
+        StepResult::new(
+            "job visibility",
+            StepStatus::Note,
+            "you can see only your own jobs (PrivateData=jobs)",
+        )
     } else {
-        StepResult::new("view", StepStatus::Ok, "you see the jobs of everybody")
+        StepResult::new("job visibility", StepStatus::Ok, "you can see the jobs of all users")
     };
     rows.push(row.took(began.elapsed()));
 }
@@ -369,13 +369,13 @@ fn nodes_step(told: &str, own: &BTreeSet<&str>, waits_for_nodes: bool) -> StepRe
     }
     if odd.is_empty() && !untold.is_empty() {
         let names = nodeset::fold(&untold);
-        StepResult::new("nodes", StepStatus::Note, format!("sinfo does not tell how {names} is"))
+        StepResult::new("nodes", StepStatus::Note, format!("sinfo does not list {names}"))
             .remedy("run sinfo --Node by hand")
     } else if odd.is_empty() {
         StepResult::new(
             "nodes",
             StepStatus::Ok,
-            format!("{} of your jobs, as they should be", own.len()),
+            format!("{} used by your jobs, no problems", own.len()),
         )
     } else {
         let lines = odd.iter().map(|(why, nodes)| format!("{} {why}", nodeset::fold(nodes)));
@@ -393,11 +393,11 @@ fn nodes_step(told: &str, own: &BTreeSet<&str>, waits_for_nodes: bool) -> StepRe
 /// Returns the command that resumes the nodes.
 fn resume_remedy(stopped: &BTreeSet<&str>) -> String {
     if stopped.is_empty() {
-        return "no new job begins there for now; ask the administrator how long".to_owned();
+        return "no new jobs start there; ask the administrator for how long".to_owned();
     }
     format!(
-        "no new job begins there, not even once the reason is gone, and jobs there go on unless it is down, \
-         until the administrator says: scontrol update NodeName={} State=RESUME",
+        "no new jobs start there, even once the reason is gone, until an administrator runs: \
+         scontrol update NodeName={} State=RESUME",
         shell_quoted(&nodeset::fold(stopped))
     )
 }

@@ -34,17 +34,15 @@ pub(super) async fn rows(
 
 fn version_step(site: &StepSupport, trouble: StepStatus) -> StepResult {
     match &site.version {
-        Ok(version) => StepResult::new(
-            "srun",
-            StepStatus::Ok,
-            format!("{version}: a step keeps nobody waiting"),
-        ),
+        Ok(version) => {
+            StepResult::new("srun", StepStatus::Ok, format!("{version}: steps can overlap"))
+        }
         Err(Fault::SlurmStep { cause, says }) => {
             StepResult::new("srun", trouble, format!("{says}: {}", cause.words()))
                 .remedy(cause.remedy())
         }
         Err(fault) => StepResult::new("srun", trouble, connect::sentence(fault))
-            .remedy("without srun nodes are reached by ssh only: load the Slurm module"),
+            .remedy("without srun, nodes are reached by ssh only; load the Slurm module"),
     }
 }
 
@@ -67,12 +65,12 @@ async fn try_step(jobs: &[Job], transport: &Transport, trouble: StepStatus) -> O
         let beside = shown(&job);
         let fault = match transport.try_step(&job, node).await {
             Ok(()) => {
-                let found = format!("runs on {node} beside job {beside}");
+                let found = format!("runs on {node} in job {beside}");
                 break StepResult::new("step", StepStatus::Ok, found).details(failures);
             }
             Err(fault) => fault,
         };
-        let why = format!("no step beside job {beside}: {}", connect::sentence(&fault));
+        let why = format!("no step in job {beside}: {}", connect::sentence(&fault));
         let other = transport.pass_over(node, &job).then(|| transport.step_job(node)).flatten();
         if let Some(other) = other {
             failures.push(why);
@@ -81,9 +79,9 @@ async fn try_step(jobs: &[Job], transport: &Transport, trouble: StepStatus) -> O
         }
         let row = StepResult::new("step", trouble, why).details(failures);
         break row.remedy(if trouble == StepStatus::Failed {
-            "let gtop reach the nodes by ssh: leave --transport srun out"
+            "omit --transport srun, so that nodes are reached by ssh"
         } else {
-            "where nodes take ssh none is needed; ask the administrator if both are forbidden"
+            "not needed where nodes allow ssh; if both are forbidden, ask the administrator"
         });
     };
     Some(row.took(began.elapsed()))
@@ -97,21 +95,17 @@ async fn preferred_transport(
     transport: &Transport,
     clock: &Clock,
 ) -> StepResult {
-    let name = "first way";
+    let name = "preferred transport";
     if site.is_ruled_out {
-        return StepResult::new(name, StepStatus::Ok, "what the options say, and no steps");
+        return StepResult::new(name, StepStatus::Ok, "as set by the options; no job steps");
     }
     if site.is_only_choice {
-        return StepResult::new(name, StepStatus::Ok, "steps only, by --transport srun");
+        return StepResult::new(name, StepStatus::Ok, "job steps only (--transport srun)");
     }
     let Some(at) = site.refused_at else {
         return match site.version {
-            Ok(_) => StepResult::new(
-                name,
-                StepStatus::Ok,
-                "ssh; a step of the job where a node refuses it",
-            ),
-            Err(_) => StepResult::new(name, StepStatus::Ok, "ssh, and no other"),
+            Ok(_) => StepResult::new(name, StepStatus::Ok, "ssh; a job step if a node refuses ssh"),
+            Err(_) => StepResult::new(name, StepStatus::Ok, "ssh only"),
         };
     };
     let cluster = site.cluster.as_deref().unwrap_or("this one");
@@ -122,7 +116,7 @@ async fn preferred_transport(
     let Some(target) = targets_of_jobs(jobs).into_iter().find(is_fit) else {
         let left = days(CLUSTER_CACHE_TTL.saturating_sub(age));
         let known = format!(
-            "a step: a node of cluster {cluster} refused ssh {} ago, which counts for {left} more",
+            "job step: a node of cluster {cluster} refused ssh {} ago; remembered for {left} more",
             days(age)
         );
         return StepResult::new(name, StepStatus::Ok, known);
@@ -134,16 +128,16 @@ async fn preferred_transport(
             name,
             StepStatus::Ok,
             format!(
-                "ssh, from now on: cluster {cluster} refused it {} ago, and {node} takes it today",
+                "ssh from now on: cluster {cluster} refused it {} ago, but {node} accepts it now",
                 days(age)
             ),
         ),
         Err(fault) => StepResult::new(
             name,
             StepStatus::Ok,
-            format!("a step: a node of cluster {cluster} refused ssh {} ago", days(age)),
+            format!("job step: a node of cluster {cluster} refused ssh {} ago", days(age)),
         )
-        .details(vec![format!("ssh to {node} was tried again: {}", connect::sentence(&fault))]),
+        .details(vec![format!("retried ssh to {node}: {}", connect::sentence(&fault))]),
     };
     row.took(began.elapsed())
 }

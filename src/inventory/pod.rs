@@ -64,7 +64,7 @@ pub enum PodError {
         entry: String,
     },
     /// More than [`MAX_WORKERS`] workers.
-    #[error("{0} names more than {MAX_WORKERS} workers")]
+    #[error("{0} lists more than {MAX_WORKERS} workers")]
     TooMany(String),
 }
 
@@ -145,7 +145,7 @@ fn parse_endpoints(endpoints: &str, source: &str) -> Result<Vec<String>, PodErro
         let address = entry.splitn(3, ':').nth(2).and_then(|third| third.parse::<IpAddr>().ok());
         let wrong = || PodError::BadEntry {
             number,
-            source_name: format!("the workers {source} names"),
+            source_name: format!("the workers listed by {source}"),
             entry: shorten(entry),
         };
         address.map(|address| address.to_string()).ok_or_else(wrong)

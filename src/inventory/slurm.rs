@@ -66,7 +66,7 @@ impl JobFilter {
         let list =
             |list: &[String]| list.iter().map(|one| clean(one, 40)).collect::<Vec<_>>().join(",");
         let mut words = match (self.jobs.as_slice(), self.users.as_slice()) {
-            ([], []) => "of anybody".to_owned(),
+            ([], []) => "of all users".to_owned(),
             ([], users) if *users == [own_uid()] => format!("of {}", own_user_name()),
             ([], users) => format!("of {}", list(users)),
             (jobs, _) => format!("numbered {}", list(jobs)),

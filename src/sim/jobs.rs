@@ -68,7 +68,7 @@ impl FleetSpec {
         jobs.extend(short_job(spare, began, now));
         jobs.extend(pending_job(self.nodes));
         jobs.sort_by_key(|job| job.state == JobState::Pending);
-        JobList { jobs, at: Some(now), whose: "of anybody".into(), ..JobList::default() }
+        JobList { jobs, at: Some(now), whose: "of all users".into(), ..JobList::default() }
     }
 }
 

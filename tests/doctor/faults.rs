@@ -43,7 +43,7 @@ async fn a_port_that_takes_connections_and_never_speaks() {
     let report = examine_with(&Transport::new(hasty(&lab)), &node()).await;
     let failed = failure(&report, "banner");
     says(failed, "timed out waiting for the SSH banner");
-    says(failed, "which listens and never speaks; if it is not sshd, correct Port in");
+    says(failed, "which accepts connections but sends nothing; if it is not sshd, correct Port in");
     says(row(&report, "connection"), "answers");
 }
 
@@ -72,7 +72,7 @@ async fn a_host_key_nobody_has_accepted() {
     let report = doctor(&lab).await;
     let failed = failure(&report, "host key");
     says(failed, "ssh-ed25519 SHA256:");
-    says(failed, "in no known_hosts file");
+    says(failed, "not in any known_hosts file");
     says(failed, "gtop trust node");
     let offered = lab.transport().host_key(&node()).await.unwrap();
     write_known_hosts(&[offered.entry]).unwrap();
@@ -88,7 +88,7 @@ async fn a_host_key_that_is_believed_at_first_sight_is_a_note() {
     lab.write_config(sshd.port, "Host node\n StrictHostKeyChecking accept-new");
     let report = doctor(&lab).await;
     is_healthy(&report);
-    says(row(&report, "host key"), "believed all the same, by StrictHostKeyChecking");
+    says(row(&report, "host key"), "accepted by StrictHostKeyChecking");
     says(row(&report, "configuration"), "StrictHostKeyChecking accept-new (");
 }
 
@@ -101,7 +101,7 @@ async fn a_host_key_that_has_changed() {
     let report = doctor(&lab).await;
     let failed = failure(&report, "host key");
     let known = lab.path("known");
-    says(failed, &format!("not the one of {}:1", known.display()));
+    says(failed, &format!("differs from {}:1", known.display()));
     let name = format!("[{ADDRESS}]:{}", sshd.port);
     says(failed, &format!("ssh-keygen -f {} -R '{name}' && gtop trust node", known.display()));
     run("ssh-keygen", &["-f", known.to_str().unwrap(), "-R", &name]).await;
@@ -159,7 +159,7 @@ async fn a_key_without_its_passphrase() {
     lab.write_config(sshd.port, &only);
     let report = doctor(&lab).await;
     let failed = failure(&report, "login");
-    says(failed, &format!("not shown: {} (encrypted", file.display()));
+    says(failed, &format!("not offered: {} (encrypted", file.display()));
     says(
         failed,
         &format!(
@@ -179,7 +179,7 @@ async fn a_node_that_takes_only_passwords() {
     let report = doctor(&lab).await;
     let failed = failure(&report, "login");
     says(failed, "node offers: password");
-    says(failed, "as root on node: put first in /etc/ssh/sshd_config");
+    says(failed, "as root on node: add at the top of /etc/ssh/sshd_config");
     says(failed, "    PubkeyAuthentication yes");
     drop(sshd);
     let _sshd = known(&lab, "PasswordAuthentication yes").await;
@@ -199,19 +199,19 @@ async fn a_gateway_that_forwards_nothing() {
     let bastion = lab.sshd("AllowTcpForwarding no").await;
     jump(bastion.port);
     let report = doctor(&lab).await;
-    let failed = failure(&report, "way");
+    let failed = failure(&report, "route");
     says(failed, "gateway bastion refuses to forward to the node");
     says(failed, "through bastion");
     says(failed, &format!("bastion: {ADDRESS}:{}", bastion.port));
-    says(failed, "as root on bastion: put first in /etc/ssh/sshd_config");
+    says(failed, "as root on bastion: add at the top of /etc/ssh/sshd_config");
     says(failed, "    AllowTcpForwarding yes");
     drop(bastion);
     let bastion = lab.sshd("").await;
     jump(bastion.port);
     let report = doctor(&lab).await;
     is_healthy(&report);
-    says(row(&report, "connection"), "bastion has connected us");
-    says(row(&report, "way"), "logged in as");
+    says(row(&report, "connection"), "connected by bastion");
+    says(row(&report, "route"), "logged in as");
 }
 
 #[tokio::test]
@@ -223,7 +223,7 @@ async fn a_line_of_ssh_config_that_is_wrong() {
     let failed = failure(&report, "configuration");
     says(failed, &lab.path("config").display().to_string());
     says(failed, "2");
-    says(failed, "ssh -G node reads it too");
+    says(failed, "check it with: ssh -G node");
     lab.write_config(sshd.port, "");
     is_healthy(&doctor(&lab).await);
 }
@@ -237,8 +237,8 @@ async fn an_agent_that_is_dead() {
     lab.agent = Some(lab.path("nosuch-agent"));
     let report = doctor(&lab).await;
     let failed = failure(&report, "login");
-    says(failed, "not shown: the ssh agent");
-    says(failed, "start an agent with your key");
+    says(failed, "not offered: the ssh agent");
+    says(failed, "start an agent and add your key FILE");
     let _agent = lab.start_agent().await;
     lab.add_to_agent("kept").await;
     is_healthy(&doctor(&lab).await);
@@ -252,7 +252,7 @@ async fn two_sides_without_a_common_algorithm() {
     let report = doctor(&lab).await;
     let failed = failure(&report, "key exchange");
     says(failed, "no common key exchange algorithm (node offers diffie-hellman-group18-sha512");
-    says(failed, "allow one that gtop knows by KexAlgorithms in the node's sshd_config");
+    says(failed, "add an algorithm that gtop supports to KexAlgorithms in the node's sshd_config");
     drop(sshd);
     let _sshd = known(&lab, "KexAlgorithms diffie-hellman-group18-sha512,curve25519-sha256").await;
     let report = doctor(&lab).await;
@@ -290,12 +290,12 @@ async fn a_host_certificate_that_has_expired() {
     let report = doctor(&lab).await;
     let failed = failure(&report, "host key");
     says(failed, "its certificate has expired");
-    says(failed, "have the certificate signed anew");
+    says(failed, "have the certificate renewed");
     drop(sshd);
     let _sshd = sign("-1d:+1d").await;
     let report = doctor(&lab).await;
     is_healthy(&report);
-    says(row(&report, "host key"), "certified by the authority in");
+    says(row(&report, "host key"), "certified by the CA in");
 }
 
 #[tokio::test]
@@ -305,8 +305,8 @@ async fn a_node_only_the_ssh_program_can_reach() {
     let auto = Transport::new(Options { mode: TransportMode::Auto, ..lab.options() });
     let report = examine_with(&auto, &node()).await;
     is_healthy(&report);
-    says(row(&report, "gtop's own SSH"), "no common key exchange algorithm");
-    says(row(&report, "ssh program"), "ssh reaches the node");
+    says(row(&report, "built-in SSH"), "no common key exchange algorithm");
+    says(row(&report, "ssh program"), "connected by ssh");
     let program = Transport::new(Options { mode: TransportMode::Ssh, ..lab.options() });
     is_healthy(&examine_with(&program, &node()).await);
     let refused = system("nobody", None, Some(free_port().await));
@@ -328,7 +328,7 @@ async fn the_configuration_is_told_as_ssh_has_it_and_what_nobody_follows_is_name
     is_healthy(&report);
     let config = lab.path("config").display().to_string();
     let told = row(&report, "configuration");
-    says(told, &format!("not followed: ForwardAgent ({config}:3), SendEnv ({config}:2)"));
+    says(told, &format!("ignored: ForwardAgent ({config}:3), SendEnv ({config}:2)"));
     says(told, &format!("IdentityAgent {folder}/no-agent ({config}:4)"));
 
     // The same where only ssh can tell.
@@ -341,14 +341,14 @@ async fn the_configuration_is_told_as_ssh_has_it_and_what_nobody_follows_is_name
         &format!("IdentityFile {folder}/id"),
         &format!("IdentityAgent {folder}/no-agent"),
     ] {
-        says(told, &format!("{option} (as ssh -G has it)"));
+        says(told, &format!("{option} (by ssh -G)"));
     }
-    says(told, "not followed: ForwardAgent, SendEnv");
+    says(told, "ignored: ForwardAgent, SendEnv");
     let all = told.details.join("\n");
     assert!(!all.contains("StrictHostKeyChecking") && !all.contains("PubkeyAuth"), "{all}");
     let command = format!("ProxyCommand /usr/sbin/sshd -i -f {folder}/sshd_config");
     lab.write_config(sshd.port, &format!("Match exec true\n{command}\n"));
-    says(row(&doctor(&lab).await, "configuration"), &format!("{command} (as ssh -G has it)"));
+    says(row(&doctor(&lab).await, "configuration"), &format!("{command} (by ssh -G)"));
     lab.write_config(sshd.port, "Match exec true host node\nProxyJump nosuch\n");
-    says(row(&doctor(&lab).await, "configuration"), "ProxyJump nosuch (as ssh -G has it)");
+    says(row(&doctor(&lab).await, "configuration"), "ProxyJump nosuch (by ssh -G)");
 }

@@ -46,7 +46,7 @@ async fn a_refused_connection_is_printed_like_this() {
         "IdentityFile /lab/id (/lab/config:6)".to_owned(),
         "UserKnownHostsFile /lab/known (/lab/config:7)".to_owned(),
         "GlobalKnownHostsFile /lab/global (/lab/config:8)".to_owned(),
-        "ok way ## direct".to_owned(),
+        "ok route ## direct".to_owned(),
         format!("ok name ## {ADDRESS}"),
         "FAILED connection ## connection refused on port PORT; check that sshd runs there, or set Port in ~/.ssh/config".to_owned(),
         format!("{ADDRESS}:PORT: connection refused"),

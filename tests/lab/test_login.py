@@ -424,7 +424,7 @@ class Login(unittest.TestCase):
             self.assertRegex(done.stdout, words)
         subprocess.run([f"{self.folder}/bin/ssh", "-O", "exit", "gate"], env=self.environment(), capture_output=True, check=True)
         done = subprocess.run([*self.at_home(), GTOP, "doctor", "gate"], env=self.environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
-        self.assertRegex(done.stdout, r"master .*none is open")
+        self.assertRegex(done.stdout, r"master .*no master connection is open")
         # Without the master the gateway prompts again.
         gtop = self.gtop("--json", "inner", is_screen=False)
         gtop.answer(r"root@gate: Password: ", CODE)
@@ -499,14 +499,14 @@ class Login(unittest.TestCase):
         gtop.answer(r"root@both: Password: ", CODE)
         self.assertEqual(gtop.end(), 0, gtop.text() + gtop.printed.decode())
         printed = gtop.printed.decode()
-        self.assertRegex(printed, r"(?s)^locked\n.*\nboth\n.*accepted, but not enough: .*accepted: your answer")
+        self.assertRegex(printed, r"(?s)^locked\n.*\nboth\n.*accepted, more required: .*accepted: your answer")
         self.assertNotIn(CODE, printed + gtop.text())
 
     def test_doctor_without_a_terminal_says_what_to_do(self):
         for node, words in (
             ("asks1", r"FAILED +login .*\n.*\n.*> log in with a key, or answer from a terminal: gtop doctor asks1"),
             ("password", r"node offers: password(?s:.*)PubkeyAuthentication yes"),
-            ("locked", rf"not shown: {self.folder}/locked \(encrypted(?s:.*): eval \$\(ssh-agent\) && ssh-add {self.folder}/locked"),
+            ("locked", rf"not offered: {self.folder}/locked \(encrypted(?s:.*): eval \$\(ssh-agent\) && ssh-add {self.folder}/locked"),
         ):
             with self.subTest(node):
                 done = subprocess.run([*self.at_home(), GTOP, "doctor", node], env=self.environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)

@@ -63,7 +63,7 @@ class Nodes(LabCase):
     def test_a_node_that_gets_a_python_is_well(self):
         node = self.NO_PYTHON_NO_SMI
         said = self.lab.run("gtop", "doctor", node).stdout
-        self.assertRegex(said, r"(?s)note +interpreter .*> .*Python 3\.6 or newer is better.*needs python3.*> install Python 3\.6 or newer there")
+        self.assertRegex(said, r"(?s)note +interpreter .*> .*install Python 3\.6 or newer\n.*needs python3.*> install Python 3\.6 or newer on the node")
         self.lab("python", node, "3")
         self.addCleanup(self.lab, "python", node, "none")
         said = self.lab.run("gtop", "doctor", node).stdout

@@ -192,7 +192,7 @@ class Remedies(unittest.TestCase):
         """Does as printed what the doctor says, and the node is up."""
         how, literal = self.advice(node, words, **variables)
         does = self.root if "as root on plain" in how else lambda line, text="": self.do("sh", "-ec", line, text=text, **variables)
-        if found := re.search(r"put first in ([^ ,]+)(?:.*, then run (.*))?", how):
+        if found := re.search(r"add at the top of ([^ ,]+)(?:.*, then run (.*))?", how):
             place, then = found.groups()
             others = self.do("ssh", "-G", "another")
             does(f"cat - {place} >~/new && cat ~/new >{place}", literal.replace("FILE", file))
@@ -264,7 +264,7 @@ class Remedies(unittest.TestCase):
     def test_a_node_that_takes_nothing_but_keys(self):
         for make in (lambda command: self.do("sh", "-ec", command, text="\n\n\n"), lambda _: None):
             how, command = self.advice("plain", "ask the administrator")
-            file, place = re.match(r"ask the administrator to add (\S+) to (\S+) there", how).groups()
+            file, place = re.match(r"ask the administrator to add (\S+) to (\S+) on ", how).groups()
             make(command)
             self.root(f"install -d -o ada {os.path.dirname(place)}; cat {file.replace('~/', '~ada/')} >>{place}")
             self.is_up("plain")

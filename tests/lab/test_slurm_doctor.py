@@ -46,14 +46,14 @@ class Doctor(SlurmCase):
         self.assertNotIn("FAILED", out)
         for step, words in {
             "configuration": "/etc/slurm/slurm.conf",
-            "munge": "vouches for you",
+            "munge": "authentication works",
             "controller": r"Slurmctld\(primary\) at login is UP",
-            "jobs": "1 with nodes, 0 waiting, of alice",
-            "view": "the jobs of everybody",
-            "nodes": "1 of your jobs, as they should be",
-            "srun": r"slurm\S* [0-9.]+: a step keeps nobody waiting",
-            "step": f"runs on gpu01 beside job {self.job}",
-            "first way": "ssh; a step of the job where a node refuses it",
+            "jobs": "1 running, 0 pending, of alice",
+            "job visibility": "the jobs of all users",
+            "nodes": "1 used by your jobs, no problems",
+            "srun": r"slurm\S* [0-9.]+: steps can overlap",
+            "step": f"runs on gpu01 in job {self.job}",
+            "preferred transport": "ssh; a job step if a node refuses ssh",
         }.items():
             self.says(out, step, "ok", words)
         self.assertRegex(out, r"(?m)^gpu01$")
@@ -63,13 +63,13 @@ class Doctor(SlurmCase):
         self.plant("controller", "stop", "start")
         out = self.doctor()
         self.fails_only(out, "controller")
-        self.says(out, "controller", "FAILED", "is down: nothing listens there")
+        self.says(out, "controller", "FAILED", "down: nothing listens at its address")
 
     def test_a_frozen_controller(self):
         self.plant("controller", "freeze", "thaw")
         out = self.doctor()
         self.fails_only(out, "controller")
-        self.says(out, "controller", "FAILED", "takes connections and does not answer: it hangs")
+        self.says(out, "controller", "FAILED", "hangs: accepts connections, but does not answer")
 
     def test_dead_munge(self):
         self.plant("munge", "stop", "start")
@@ -120,12 +120,12 @@ class Doctor(SlurmCase):
             with self.subTest(python):
                 self.lab("python", "gpu01", python)
                 out = self.doctor()
-                self.says(out, "job", "note", f"the probe was put into job {self.job}, as pam_slurm_adopt does")
+                self.says(out, "job", "note", f"the probe runs inside job {self.job}; pam_slurm_adopt does this")
         self.lab("python", "gpu01", "3")
 
     def test_a_step_that_is_refused(self):
         out = self.doctor("--job", self.bobs)
-        self.says(out, "step", "note", rf"no step beside job {self.bobs}: .*Access/permission denied")
+        self.says(out, "step", "note", rf"no step in job {self.bobs}: .*Access/permission denied")
 
     def test_a_drained_node(self):
         self.lab.run("scontrol", "update", "NodeName=gpu01,gpu03", "State=DRAIN", "Reason=ECC errors, bad|PSU", user="root")
@@ -143,7 +143,7 @@ class Doctor(SlurmCase):
     def resume(self, out):
         """Does what the doctor says, and all is well; the job that waits for it is not to run."""
         self.lab.run("scancel", "--name=waits")
-        command = re.search("> .* until the administrator says: (scontrol .*)", out)[1]
+        command = re.search("> .* until an administrator runs: (scontrol .*)", out)[1]
         done = self.lab.run("sh", "-c", command, user="root")
         self.assertEqual(done.returncode, 0, f"{command}: {done.stderr}; {out}")
         wait_for("the nodes are back", lambda: "FAILED" not in self.doctor(), 2 * TIMEOUT)
