@@ -109,24 +109,24 @@ pub fn act(
         }
         ViewAction::Common(command) => match navigation.view {
             View::Fleet => fleet::handle_common(context, navigation, command),
-            View::Job => job::act(context, navigation, command),
-            View::Node => node::act(context, navigation, command),
-            View::Processes => processes::act(context, navigation, command),
-            View::Users => users::act(context, navigation, command),
-            View::Events => events::act(context, navigation, command),
+            View::Job => job::update(context, navigation, command),
+            View::Node => node::update(context, navigation, command),
+            View::Processes => processes::update(context, navigation, command),
+            View::Users => users::update(context, navigation, command),
+            View::Events => events::update(context, navigation, command),
         },
         ViewAction::Fleet(own) => fleet::handle(context, navigation, *own),
-        ViewAction::Job(own) => job::act_own(context, navigation, *own),
-        ViewAction::Node(own) => node::act_own(context, navigation, *own),
-        ViewAction::Processes(own) => processes::act_own(context, navigation, *own),
-        ViewAction::Users(own) => users::act_own(context, navigation, *own),
-        ViewAction::Events(own) => events::act_own(context, navigation, *own),
+        ViewAction::Job(own) => job::update_view(context, navigation, *own),
+        ViewAction::Node(own) => node::update_view(context, navigation, *own),
+        ViewAction::Processes(own) => processes::update_view(context, navigation, *own),
+        ViewAction::Users(own) => users::update_view(context, navigation, *own),
+        ViewAction::Events(own) => events::update_view(context, navigation, *own),
     }
 }
 
 /// Advances views to the latest fleet view, drawn or not. Returns the requests to send to nodes now.
 pub fn pulse(context: RenderContext<'_>, navigation: &mut Navigation) -> Vec<NodeRequest> {
-    processes::pulse(context, navigation)
+    processes::on_tick(context, navigation)
 }
 
 /// Draws the whole screen: at most `height` lines, none wider than `width`.

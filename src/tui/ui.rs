@@ -452,7 +452,7 @@ impl Ui {
         }
         let fleet_view = self.frozen.as_ref().unwrap_or(&self.live);
         let context = RenderContext { view: fleet_view, options: &self.display, zone: &self.zone };
-        let outcome = view::processes::take(context, &mut self.navigation, reply);
+        let outcome = view::processes::on_reply(context, &mut self.navigation, reply);
         self.apply_view_effect(outcome, now);
     }
 

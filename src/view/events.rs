@@ -26,9 +26,9 @@ use rows::{EventRow, EventRows};
 pub struct State {
     log: EventLog,
     /// The event whose occurrences are unfolded.
-    open: Option<EventSummary>,
-    at: Option<RowIdentity>,
-    window: Viewport,
+    unfolded: Option<EventSummary>,
+    cursor: Option<RowIdentity>,
+    viewport: Viewport,
     /// The cached rows.
     rows: Option<RowCache>,
 }
@@ -41,7 +41,7 @@ type RowCache = (Arc<DeviceEvents>, u64, Option<EventSummary>, Arc<EventRows>);
 struct RowIdentity {
     summary: EventSummary,
     /// The node and device of an unfolded occurrence; `None` for the row of the whole group.
-    part: Option<(NodeName, Option<Arc<str>>)>,
+    occurrence: Option<(NodeName, Option<Arc<str>>)>,
 }
 
 /// Actions of this view only: none.
@@ -49,7 +49,7 @@ struct RowIdentity {
 pub enum Action {}
 
 /// Performs an action that all views share.
-pub(crate) fn act(
+pub(crate) fn update(
     context: RenderContext<'_>,
     navigation: &mut Navigation,
     command: &CommonAction,
@@ -59,12 +59,12 @@ pub(crate) fn act(
         CommonAction::Move(step) => place.step(context, *step),
         CommonAction::Open => return open(context, navigation),
         CommonAction::Back => {
-            let Some(summary) = place.open.take() else { return ViewEffect::Ignored };
-            place.at = Some(RowIdentity { summary, part: None });
+            let Some(summary) = place.unfolded.take() else { return ViewEffect::Ignored };
+            place.cursor = Some(RowIdentity { summary, occurrence: None });
         }
         CommonAction::Click(Click::Row(row)) => {
             let is_again = place.position(context) == *row;
-            place.go(context, *row);
+            place.select(context, *row);
             if is_again {
                 return open(context, navigation);
             }
@@ -80,7 +80,7 @@ pub(crate) fn act(
 }
 
 /// Performs an action of this view only.
-pub(crate) fn act_own(
+pub(crate) fn update_view(
     _scene: RenderContext<'_>,
     _navigation: &mut Navigation,
     own: Action,
@@ -91,12 +91,12 @@ pub(crate) fn act_own(
 /// Opens the node of the row, or unfolds the row.
 fn open(context: RenderContext<'_>, navigation: &mut Navigation) -> ViewEffect {
     let place = &mut navigation.events;
-    let rows = place.settle(context);
+    let rows = place.refresh(context);
     let Some(row) = rows.list.get(place.position(context)) else { return ViewEffect::Ignored };
-    let Some((node, device)) = &row.place else {
-        let is_open = place.open.as_ref() == Some(&row.summary);
-        place.open = (!is_open).then(|| row.summary.clone());
-        place.at = Some(identity(row));
+    let Some((node, device)) = &row.target else {
+        let is_open = place.unfolded.as_ref() == Some(&row.summary);
+        place.unfolded = (!is_open).then(|| row.summary.clone());
+        place.cursor = Some(identity(row));
         return ViewEffect::Handled;
     };
     if context.view.fleet.node(node).is_none() {
@@ -107,35 +107,35 @@ fn open(context: RenderContext<'_>, navigation: &mut Navigation) -> ViewEffect {
 }
 
 fn identity(row: &EventRow) -> RowIdentity {
-    let part = if row.is_detail { row.place.clone() } else { None };
-    RowIdentity { summary: row.summary.clone(), part }
+    let part = if row.is_detail { row.target.clone() } else { None };
+    RowIdentity { summary: row.summary.clone(), occurrence: part }
 }
 
 impl State {
     /// Logs the events between two snapshots.
     pub(crate) fn record_changes(&mut self, before: &FleetView, after: &FleetView) {
-        self.log.add(changes::changes(before, after));
+        self.log.add(changes::events_between(before, after));
     }
 
     /// Returns the rows, cached until the snapshot, the log or the unfolded event changes.
-    fn settle(&mut self, context: RenderContext<'_>) -> Arc<EventRows> {
+    fn refresh(&mut self, context: RenderContext<'_>) -> Arc<EventRows> {
         let told = context.view.device_events();
         if let Some((known, version, open, rows)) = &self.rows
             && Arc::ptr_eq(known, told)
-            && (*version, open) == (self.log.version, &self.open)
+            && (*version, open) == (self.log.version, &self.unfolded)
         {
             return Arc::clone(rows);
         }
-        let rows = Arc::new(EventRows::of(context.view, told, &self.log, self.open.as_ref()));
-        let (version, open) = (self.log.version, self.open.clone());
+        let rows = Arc::new(EventRows::of(context.view, told, &self.log, self.unfolded.as_ref()));
+        let (version, open) = (self.log.version, self.unfolded.clone());
         self.rows = Some((Arc::clone(told), version, open, Arc::clone(&rows)));
         rows
     }
 
     /// Returns the position of the selected row. If it is gone, falls back to its group, then row 0.
     fn position(&mut self, context: RenderContext<'_>) -> usize {
-        let rows = self.settle(context);
-        let Some(wanted) = &self.at else { return 0 };
+        let rows = self.refresh(context);
+        let Some(wanted) = &self.cursor else { return 0 };
         let mut all = rows.list.iter();
         let exact = all.position(|row| identity(row) == *wanted);
         exact
@@ -144,14 +144,14 @@ impl State {
     }
 
     fn step(&mut self, context: RenderContext<'_>, step: Movement) {
-        let (at, rows) = (self.position(context), self.settle(context));
-        self.go(context, step.from(at, rows.list.len(), self.window.rows));
+        let (at, rows) = (self.position(context), self.refresh(context));
+        self.select(context, step.from(at, rows.list.len(), self.viewport.rows));
     }
 
-    fn go(&mut self, context: RenderContext<'_>, row: usize) {
-        let rows = self.settle(context);
+    fn select(&mut self, context: RenderContext<'_>, row: usize) {
+        let rows = self.refresh(context);
         // The cursor on the first row stays there when new events arrive above it.
-        self.at = rows.list.get(row).filter(|_| row > 0).map(identity);
+        self.cursor = rows.list.get(row).filter(|_| row > 0).map(identity);
     }
 }
 
@@ -163,22 +163,22 @@ pub(crate) fn lines(
     height: usize,
 ) -> Vec<Line> {
     let place = &mut navigation.events;
-    let rows = place.settle(context);
+    let rows = place.refresh(context);
     if rows.list.is_empty() {
         return empty_lines(context.view, width, height);
     }
     let at = place.position(context);
     let has_title = height > 1;
     let room = height.saturating_sub(usize::from(has_title));
-    place.window.scroll_to(room, rows.list.len(), Some(at));
+    place.viewport.scroll_to(room, rows.list.len(), Some(at));
     let columns = Columns::fit(&rows, width);
     let mut lines = Vec::with_capacity(height);
     if has_title {
-        lines.push(place.window.with_position(columns.titles(), rows.list.len(), width));
+        lines.push(place.viewport.with_position(columns.titles(), rows.list.len(), width));
     }
-    for row in place.window.range(rows.list.len()) {
+    for row in place.viewport.range(rows.list.len()) {
         let Some(own) = rows.list.get(row) else { continue };
-        let line = columns.line(context, own, place.open.as_ref());
+        let line = columns.line(context, own, place.unfolded.as_ref());
         lines.push(line.cut(width).selected(row == at).click(Click::Row(row)));
     }
     lines
@@ -289,8 +289,8 @@ impl Columns {
             Severity::Warning => Tone::Warn,
             Severity::Recovery | Severity::Info => Tone::Plain,
         };
-        let line = line.text(&*row.summary.words, words);
-        match &row.place {
+        let line = line.text(&*row.summary.text, words);
+        match &row.target {
             None if open == Some(&row.summary) => line.text("  -", Tone::Faint),
             None => line.text("  +", Tone::Faint),
             Some(_) => line,

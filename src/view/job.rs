@@ -60,13 +60,13 @@ pub enum Action {
 }
 
 /// Performs an action that all views share.
-pub(crate) fn act(
+pub(crate) fn update(
     context: RenderContext<'_>,
     navigation: &mut Navigation,
     command: &CommonAction,
 ) -> ViewEffect {
     match command {
-        CommonAction::Move(step) => turn(context, navigation, *step),
+        CommonAction::Move(movement) => step(context, navigation, *movement),
         CommonAction::Open if navigation.job_state.is_in_table => {
             return ViewEffect::SwitchView(View::Node);
         }
@@ -92,14 +92,14 @@ pub(crate) fn act(
 }
 
 /// Performs an action that only the job view has.
-pub(crate) fn act_own(
+pub(crate) fn update_view(
     context: RenderContext<'_>,
     navigation: &mut Navigation,
     action: Action,
 ) -> ViewEffect {
     match action {
-        Action::PreviousJob => turn(context, navigation, Movement::Up),
-        Action::NextJob => turn(context, navigation, Movement::Down),
+        Action::PreviousJob => step(context, navigation, Movement::Up),
+        Action::NextJob => step(context, navigation, Movement::Down),
         Action::PreviousNode => step_node(context, navigation, Movement::Up),
         Action::NextNode => step_node(context, navigation, Movement::Down),
         Action::ToggleProcesses => navigation.shows_processes = !navigation.shows_processes,
@@ -109,7 +109,7 @@ pub(crate) fn act_own(
 }
 
 /// Selects another node if the cursor is in the table, another job otherwise.
-fn turn(context: RenderContext<'_>, navigation: &mut Navigation, step: Movement) {
+fn step(context: RenderContext<'_>, navigation: &mut Navigation, step: Movement) {
     if navigation.job_state.is_in_table {
         step_node(context, navigation, step);
     } else {
@@ -180,7 +180,7 @@ pub(crate) fn lines(
         Some(JobSelection::Listed { place, .. }) => place,
         Some(JobSelection::Hidden(_) | JobSelection::Ended(_)) | None => 0,
     };
-    let position = header::Position { place, count };
+    let position = header::Position { index: place, count };
     let series = &navigation.job_state.series;
     let size = (width, height);
     let mut lines = header::lines(fleet_view, context.options, &summary, series, position, size);

@@ -65,7 +65,7 @@ pub enum Action {
 }
 
 /// Performs an action that all views share.
-pub(crate) fn act(
+pub(crate) fn update(
     context: RenderContext<'_>,
     navigation: &mut Navigation,
     command: &CommonAction,
@@ -95,7 +95,7 @@ pub(crate) fn act(
 }
 
 /// Performs an action that only the node view has.
-pub(crate) fn act_own(
+pub(crate) fn update_view(
     context: RenderContext<'_>,
     navigation: &mut Navigation,
     own: Action,

@@ -82,7 +82,7 @@ enum Page {
 pub enum Action {
     /// Show the next scope: fleet, selected node, selected job.
     Scope,
-    Show(Density),
+    Density(Density),
     /// Sort by a column.
     Sort {
         column: &'static str,
@@ -103,7 +103,7 @@ pub enum Action {
     Tree,
     Environment,
     /// Query the node again.
-    Again,
+    Refresh,
     /// Open the menu of signals.
     Signals,
     Signal(Signal),
@@ -165,7 +165,7 @@ impl State {
     pub(crate) fn hint<'a>(&self, own: Action, usual: &'a str) -> Option<&'a str> {
         let is_on_environment = matches!(self.pages.last(), Some(Page::Environ(_)));
         let is_idle = (matches!(own, Action::Scope | Action::Tag) && !self.is_on_rows())
-            || (own == Action::Again && self.is_on_table())
+            || (own == Action::Refresh && self.is_on_table())
             || (own == Action::Environment && is_on_environment);
         let is_on_tree = self.is_on_rows() && !self.is_on_table();
         let word = if own == Action::Tree && is_on_tree { "table" } else { usual };
@@ -257,7 +257,7 @@ fn refresh(context: RenderContext<'_>, navigation: &mut Navigation) {
 }
 
 /// Performs an action that all views share.
-pub(crate) fn act(
+pub(crate) fn update(
     context: RenderContext<'_>,
     navigation: &mut Navigation,
     command: &CommonAction,
@@ -367,7 +367,7 @@ fn selected(
 }
 
 /// Performs an action that only the process view has.
-pub(crate) fn act_own(
+pub(crate) fn update_view(
     context: RenderContext<'_>,
     navigation: &mut Navigation,
     own: Action,
@@ -376,7 +376,7 @@ pub(crate) fn act_own(
     let now = context.view.now;
     match own {
         Action::Scope => return cycle_scope(context, navigation),
-        Action::Show(density) => {
+        Action::Density(density) => {
             let place = &mut navigation.processes;
             if let Some(Page::Tree(tree)) = place.pages.last_mut() {
                 tree.show_full(density == Density::Full);
@@ -409,7 +409,7 @@ pub(crate) fn act_own(
         Action::Tree => return toggle_tree(context, navigation),
         Action::Environment => {
             if matches!(navigation.processes.pages.last(), Some(Page::Environ(_))) {
-                return act_own(context, navigation, Action::Again);
+                return update_view(context, navigation, Action::Refresh);
             }
             let page = match selected(context, navigation) {
                 Ok(target) => EnvironPage::new(target),
@@ -419,7 +419,7 @@ pub(crate) fn act_own(
             navigation.processes.pages.push(Page::Environ(page));
             return ViewEffect::RequestNodes(vec![errand]);
         }
-        Action::Again => {
+        Action::Refresh => {
             let errand = match navigation.processes.pages.last_mut() {
                 Some(Page::Tree(tree)) => tree.ask(now),
                 Some(Page::Environ(page)) => page.errand(),
@@ -607,7 +607,7 @@ fn record_series(context: RenderContext<'_>, navigation: &mut Navigation) {
 }
 
 /// Updates the view to a new fleet view, records series, and returns the requests now due.
-pub(crate) fn pulse(context: RenderContext<'_>, navigation: &mut Navigation) -> Vec<NodeRequest> {
+pub(crate) fn on_tick(context: RenderContext<'_>, navigation: &mut Navigation) -> Vec<NodeRequest> {
     if navigation.view != View::Processes {
         return Vec::new();
     }
@@ -623,7 +623,7 @@ pub(crate) fn pulse(context: RenderContext<'_>, navigation: &mut Navigation) -> 
 }
 
 /// Handles the reply of a node to a request of this view.
-pub fn take(
+pub fn on_reply(
     context: RenderContext<'_>,
     navigation: &mut Navigation,
     reply: &NodeReply,

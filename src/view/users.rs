@@ -74,7 +74,7 @@ impl Default for State {
 pub enum Action {}
 
 /// Performs an action that all views share.
-pub(crate) fn act(
+pub(crate) fn update(
     context: RenderContext<'_>,
     navigation: &mut Navigation,
     command: &CommonAction,
@@ -89,7 +89,7 @@ pub(crate) fn act(
         }
         CommonAction::Click(Click::Row(row)) => {
             let is_again = place.position(context) == *row;
-            place.go(context, *row);
+            place.select(context, *row);
             if is_again {
                 return open(context, navigation);
             }
@@ -107,7 +107,7 @@ pub(crate) fn act(
 }
 
 /// Performs an action of this view only.
-pub(crate) fn act_own(
+pub(crate) fn update_view(
     _scene: RenderContext<'_>,
     _navigation: &mut Navigation,
     own: Action,
@@ -118,7 +118,7 @@ pub(crate) fn act_own(
 /// Unfolds or folds a user, or opens the node of the row.
 fn open(context: RenderContext<'_>, navigation: &mut Navigation) -> ViewEffect {
     let place = &mut navigation.users;
-    let rows = place.settle(context);
+    let rows = place.refresh(context);
     let Some(row) = rows.list.get(place.position(context)).cloned() else {
         return ViewEffect::Ignored;
     };
@@ -140,7 +140,7 @@ fn open(context: RenderContext<'_>, navigation: &mut Navigation) -> ViewEffect {
 
 impl State {
     /// Returns the rows, cached until the data, the sort order or the unfolded user changes.
-    fn settle(&mut self, context: RenderContext<'_>) -> Arc<UserRows> {
+    fn refresh(&mut self, context: RenderContext<'_>) -> Arc<UserRows> {
         let usage = context.view.users();
         if let Some((known, order, open, rows)) = &self.rows
             && Arc::ptr_eq(known, usage)
@@ -155,17 +155,17 @@ impl State {
 
     /// Returns the position of the selected row. If it is gone, falls back to its node, its user, then row 0.
     fn position(&mut self, context: RenderContext<'_>) -> usize {
-        let rows = self.settle(context);
+        let rows = self.refresh(context);
         self.at.as_ref().map_or(0, |identity| rows.position(context, identity))
     }
 
     fn step(&mut self, context: RenderContext<'_>, step: Movement) {
-        let (at, rows) = (self.position(context), self.settle(context));
-        self.go(context, step.from(at, rows.list.len(), self.window.rows));
+        let (at, rows) = (self.position(context), self.refresh(context));
+        self.select(context, step.from(at, rows.list.len(), self.window.rows));
     }
 
-    fn go(&mut self, context: RenderContext<'_>, row: usize) {
-        let rows = self.settle(context);
+    fn select(&mut self, context: RenderContext<'_>, row: usize) {
+        let rows = self.refresh(context);
         self.at = rows.list.get(row).map(|row| row.identity(context));
     }
 }
@@ -178,7 +178,7 @@ pub(crate) fn lines(
     height: usize,
 ) -> Vec<Line> {
     let place = &mut navigation.users;
-    let rows = place.settle(context);
+    let rows = place.refresh(context);
     let usage = context.view.users();
     if usage.nodes.1 == 0 {
         let words = if context.view.fleet.nodes.is_empty() {

@@ -73,7 +73,7 @@ pub(super) const BINDINGS: &[Binding] = &[
     Binding {
         name: "processes.refresh",
         keys: &[Key::Letter('r')],
-        action: in_processes(Action::Again),
+        action: in_processes(Action::Refresh),
         help: "reload the tree, environment or details",
         hint: Some(hint("reload")),
     },
@@ -108,21 +108,21 @@ pub(super) const BINDINGS: &[Binding] = &[
     Binding {
         name: "processes.auto",
         keys: &[Key::Letter('a')],
-        action: in_processes(Action::Show(Density::Auto)),
+        action: in_processes(Action::Density(Density::Auto)),
         help: "automatic density: as many columns as fit",
         hint: None,
     },
     Binding {
         name: "processes.full",
         keys: &[Key::Letter('f')],
-        action: in_processes(Action::Show(Density::Full)),
+        action: in_processes(Action::Density(Density::Full)),
         help: "full density: also the directories of programs",
         hint: None,
     },
     Binding {
         name: "processes.compact",
         keys: &[Key::Letter('c')],
-        action: in_processes(Action::Show(Density::Compact)),
+        action: in_processes(Action::Density(Density::Compact)),
         help: "compact density: few columns, more room for commands",
         hint: None,
     },

@@ -30,7 +30,7 @@ pub(crate) struct ObservedEvent {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct EventSummary {
     pub(crate) severity: Severity,
-    pub(crate) words: Arc<str>,
+    pub(crate) text: Arc<str>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -48,8 +48,8 @@ pub(crate) enum Severity {
 /// Returns the events between two snapshots.
 ///
 /// Nodes behind the same `Arc` have not changed, so only their age is compared.
-pub(crate) fn changes(before: &FleetView, after: &FleetView) -> Vec<ObservedEvent> {
-    let mut all = Changes { at: after.now, found: Vec::new() };
+pub(crate) fn events_between(before: &FleetView, after: &FleetView) -> Vec<ObservedEvent> {
+    let mut all = ChangeDetector { at: after.now, events: Vec::new() };
     let named = LazyCell::new(|| -> BTreeMap<&NodeName, &Arc<Node>> {
         before.fleet.nodes.iter().map(|node| (&node.name, node)).collect()
     });
@@ -61,28 +61,28 @@ pub(crate) fn changes(before: &FleetView, after: &FleetView) -> Vec<ObservedEven
     for (place, node) in after.fleet.nodes.iter().enumerate() {
         let here = before.fleet.nodes.get(place).filter(|old| old.name == node.name);
         let Some(old) = here.or_else(|| named.get(&node.name).copied()) else { continue };
-        all.age(old, node, before.now);
+        all.compare_freshness(old, node, before.now);
         if !Arc::ptr_eq(old, node) {
-            all.link(old, node);
-            all.sources(old, node);
-            all.devices(old, node);
-            all.unlisted_jobs(old, node, &listed);
+            all.compare_link(old, node);
+            all.compare_sources(old, node);
+            all.compare_devices(old, node);
+            all.compare_unlisted_jobs(old, node, &listed);
         }
     }
     if let (Some(old), Some(new)) = (&before.fleet.jobs, &after.fleet.jobs)
         && !Arc::ptr_eq(old, new)
     {
-        all.jobs(old, new);
+        all.compare_job_lists(old, new);
     }
-    all.found
+    all.events
 }
 
-struct Changes {
+struct ChangeDetector {
     at: Timestamp,
-    found: Vec<ObservedEvent>,
+    events: Vec<ObservedEvent>,
 }
 
-impl Changes {
+impl ChangeDetector {
     fn add(&mut self, node: &Node, severity: Severity, words: impl Into<Arc<str>>) {
         self.add_device(node, None, severity, words);
     }
@@ -94,16 +94,16 @@ impl Changes {
         severity: Severity,
         words: impl Into<Arc<str>>,
     ) {
-        self.found.push(ObservedEvent {
+        self.events.push(ObservedEvent {
             at: self.at,
             nodes: vec![node.name.clone()],
             device: device.map(|device| Arc::clone(&device.uuid)),
-            summary: EventSummary { severity, words: words.into() },
+            summary: EventSummary { severity, text: words.into() },
         });
     }
 
     /// Reports when samples stop or resume arriving while the connection stays up.
-    fn age(&mut self, old: &Node, new: &Node, then: Timestamp) {
+    fn compare_freshness(&mut self, old: &Node, new: &Node, then: Timestamp) {
         if old.link != Link::Up || new.link != Link::Up || new.source_fault().is_some() {
             return;
         }
@@ -118,7 +118,7 @@ impl Changes {
         }
     }
 
-    fn link(&mut self, old: &Node, new: &Node) {
+    fn compare_link(&mut self, old: &Node, new: &Node) {
         match (old.fault(), new.fault()) {
             (None, Some(fault)) => self.add(new, Severity::Error, fault.message()),
             (Some(one), Some(other)) if one.kind != other.kind => {
@@ -140,7 +140,7 @@ impl Changes {
         }
     }
 
-    fn sources(&mut self, old: &Node, new: &Node) {
+    fn compare_sources(&mut self, old: &Node, new: &Node) {
         if new.link != Link::Up {
             return;
         }
@@ -162,7 +162,7 @@ impl Changes {
         }
     }
 
-    fn devices(&mut self, old: &Node, new: &Node) {
+    fn compare_devices(&mut self, old: &Node, new: &Node) {
         for (place, device) in new.devices.iter().enumerate() {
             let same = old.devices.get(place).filter(|old| old.uuid == device.uuid);
             let found = || old.devices.iter().find(|old| old.uuid == device.uuid);
@@ -190,12 +190,12 @@ impl Changes {
                 self.add_device(new, Some(device), Severity::Error, words);
             }
             if let Some((one, other)) = known.throttle.get().zip(device.throttle.get()) {
-                self.throttle(new, device, one, other);
+                self.compare_throttle(new, device, one, other);
             }
         }
     }
 
-    fn throttle(&mut self, node: &Node, device: &Device, old: Throttle, new: Throttle) {
+    fn compare_throttle(&mut self, node: &Node, device: &Device, old: Throttle, new: Throttle) {
         for (words, is_on) in SLOWDOWN_CAUSES {
             match (is_on(old), is_on(new)) {
                 (false, true) => {
@@ -212,7 +212,7 @@ impl Changes {
     }
 
     /// Reports the start and end of jobs that no scheduler lists, judged by their processes.
-    fn unlisted_jobs(&mut self, old: &Node, new: &Node, listed: &BTreeSet<&JobId>) {
+    fn compare_unlisted_jobs(&mut self, old: &Node, new: &Node, listed: &BTreeSet<&JobId>) {
         let tells = |node: &Node| {
             let mut lists = node.sources.iter().filter(|state| state.source.is_processes());
             lists.any(|state| state.taken_at.is_some())
@@ -233,7 +233,7 @@ impl Changes {
         }
     }
 
-    fn jobs(&mut self, old: &JobList, new: &JobList) {
+    fn compare_job_lists(&mut self, old: &JobList, new: &JobList) {
         if old.at.is_none() || new.at.is_none() {
             return;
         }
@@ -242,23 +242,23 @@ impl Changes {
         };
         let (before, now) = (there(old), there(new));
         for job in new.on_nodes().filter(|job| !before.contains(&job.id)) {
-            self.job(job, "started");
+            self.add_job(job, "started");
         }
         for job in old.on_nodes().chain(&old.awaiting_outcome).filter(|job| !now.contains(&job.id))
         {
             let outcome = new.outcome(&job.id);
             let is_plain = matches!(outcome, JobOutcome::Completed | JobOutcome::Unknown);
-            self.job(job, if is_plain { "ended" } else { outcome.text() });
+            self.add_job(job, if is_plain { "ended" } else { outcome.text() });
         }
     }
 
-    fn job(&mut self, job: &Job, verb: &str) {
+    fn add_job(&mut self, job: &Job, verb: &str) {
         let words = format!("job {} {verb} · {} of {}", job.shown_id, job.name, job.user);
-        self.found.push(ObservedEvent {
+        self.events.push(ObservedEvent {
             at: self.at,
             nodes: job.allocations.iter().map(|one| one.node.clone()).collect(),
             device: None,
-            summary: EventSummary { severity: Severity::Info, words: words.into() },
+            summary: EventSummary { severity: Severity::Info, text: words.into() },
         });
     }
 }
@@ -321,13 +321,13 @@ mod tests {
     }
 
     /// Returns the event texts when a node changes from `before` to `after` within a second.
-    fn told(before: Node, after: Node) -> Vec<String> {
-        let found = changes(&fleet_view(before, 100), &fleet_view(after, 101));
+    fn texts(before: Node, after: Node) -> Vec<String> {
+        let found = events_between(&fleet_view(before, 100), &fleet_view(after, 101));
         assert!(found.iter().all(|one| one.at == at(101)));
-        found.into_iter().map(|one| one.summary.words.to_string()).collect()
+        found.into_iter().map(|one| one.summary.text.to_string()).collect()
     }
 
-    fn down(node: &mut Node) {
+    fn disconnect(node: &mut Node) {
         node.link =
             Link::Down { fault: crate::model::Fault::new(FaultKind::Silent, ""), retry_at: None };
     }
@@ -335,7 +335,7 @@ mod tests {
     type Change = fn(&mut Node);
 
     #[test]
-    fn each_turn_of_a_node_and_its_devices_has_words_for_both_ways() {
+    fn each_change_of_a_node_and_its_devices_has_a_text_in_both_directions() {
         let none: Change = |_| {};
         let stuck: Change = |node| {
             node.sources[1].fault = Some(Box::new(SourceFault {
@@ -357,7 +357,7 @@ mod tests {
         };
         let cases: [(Change, &[&str], &[&str]); 8] = [
             (none, &[], &[]),
-            (down, &["silent"], &["reconnected"]),
+            (disconnect, &["silent"], &["reconnected"]),
             (stuck, &["stuck: nvml.processes"], &["nvml.processes recovered"]),
             (hot, &["throttled: thermal"], &["no longer throttled: thermal"]),
             // An unknown value neither begins nor ends anything.
@@ -367,32 +367,32 @@ mod tests {
             (job, &["job 7 started (it has processes)"], &["job 7 ended (no processes left)"]),
         ];
         for (change, begun, ended) in cases {
-            assert_eq!(told(node(none), node(change)), begun);
-            assert_eq!(told(node(change), node(none)), ended);
+            assert_eq!(texts(node(none), node(change)), begun);
+            assert_eq!(texts(node(change), node(none)), ended);
         }
     }
 
     #[test]
-    fn numbers_that_stop_arriving_are_told_though_the_node_has_not_changed() {
+    fn stale_samples_are_an_event_although_the_node_has_not_changed() {
         let same = Arc::new(node(|_| {}));
         let of = |second| FleetView::new(Fleet::new(vec![Arc::clone(&same)].into()), at(second));
         let words = |before, after| -> Vec<String> {
-            let found = changes(&of(before), &of(after)).into_iter();
-            found.map(|one| one.summary.words.to_string()).collect()
+            let found = events_between(&of(before), &of(after)).into_iter();
+            found.map(|one| one.summary.text.to_string()).collect()
         };
         assert_eq!(words(101, 102), Vec::<String>::new());
         assert_eq!(words(103, 104), ["stale: no new samples"]);
     }
 
     #[test]
-    fn a_node_seen_first_and_a_node_that_leaves_are_no_events() {
+    fn added_and_removed_nodes_are_no_events() {
         let empty = FleetView::new(Fleet::default(), at(100));
-        assert_eq!(changes(&empty, &fleet_view(node(down), 101)), []);
-        assert_eq!(changes(&fleet_view(node(down), 100), &empty), []);
+        assert_eq!(events_between(&empty, &fleet_view(node(disconnect), 101)), []);
+        assert_eq!(events_between(&fleet_view(node(disconnect), 100), &empty), []);
     }
 
     #[test]
-    fn jobs_of_a_list_begin_and_end_once_on_all_their_nodes() {
+    fn listed_jobs_start_and_end_once_on_all_their_nodes() {
         let list = |ids: &[&str], second: Option<i64>| {
             let allocation = |name: &str| Allocation {
                 node: NodeName::new(name).unwrap(),
@@ -408,8 +408,8 @@ mod tests {
         let fleet_view =
             |jobs| FleetView::new(Fleet { jobs: Some(jobs), ..Fleet::default() }, at(9));
         let told = |before, after| -> Vec<(String, usize)> {
-            let found = changes(&fleet_view(before), &fleet_view(after)).into_iter();
-            found.map(|one| (one.summary.words.to_string(), one.nodes.len())).collect()
+            let found = events_between(&fleet_view(before), &fleet_view(after)).into_iter();
+            found.map(|one| (one.summary.text.to_string(), one.nodes.len())).collect()
         };
         let found = told(list(&["1", "2"], Some(1)), list(&["2", "3"], Some(2)));
         let wanted = ["job 3 started · x of alice", "job 1 ended · x of alice"];

@@ -94,12 +94,12 @@ mod tests {
             at: Timestamp::from_micros(second * 1_000_000),
             nodes: vec![NodeName::new(node).unwrap()],
             device: None,
-            summary: EventSummary { severity: Severity::Error, words: words.into() },
+            summary: EventSummary { severity: Severity::Error, text: words.into() },
         }
     }
 
     #[test]
-    fn the_same_at_the_same_place_is_counted() {
+    fn repeated_events_of_a_node_are_counted() {
         let mut log = EventLog::default();
         log.add(vec![event(1, "a", "lost"), event(2, "b", "lost")]);
         log.add(vec![event(3, "a", "lost")]);
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_are_forgotten_and_no_more() {
+    fn only_the_oldest_entries_beyond_the_limit_are_dropped() {
         let mut log = EventLog::default();
         log.add((0..3_000).map(|at| event(at / 2, &format!("n{at}"), "lost")).collect());
         assert_eq!(log.entries().count(), MAX_ENTRIES);

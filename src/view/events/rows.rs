@@ -49,7 +49,7 @@ fn summary(event: &Event) -> EventSummary {
     } else {
         format!("{} · {}", event.text(), event.message)
     };
-    EventSummary { severity, words: words.into() }
+    EventSummary { severity, text: words.into() }
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -63,7 +63,7 @@ pub(crate) struct EventRow {
     /// Labels of the devices; empty if none is concerned, or if there are several nodes.
     pub(crate) devices: String,
     /// The node and device to open; `None` for a row that unfolds.
-    pub(crate) place: Option<(NodeName, Option<Arc<str>>)>,
+    pub(crate) target: Option<(NodeName, Option<Arc<str>>)>,
     /// True for a single occurrence below its group's row.
     pub(crate) is_detail: bool,
 }
@@ -104,7 +104,7 @@ impl EventRows {
         let latest = |entries: &[LogEntry]| entries.first().map(|entry| entry.at);
         groups.sort_by_key(|(_, entries)| std::cmp::Reverse(latest(entries)));
         let mut rows = Self::default();
-        let devices = DeviceNames::of(fleet_view);
+        let devices = DeviceLabels::of(fleet_view);
         for (summary, entries) in groups {
             rows.push(group_row(&devices, &summary, &entries));
             if entries.len() > 1 && open == Some(&summary) {
@@ -126,20 +126,21 @@ impl EventRows {
 }
 
 /// Looks up device labels by node name.
-struct DeviceNames<'a> {
+struct DeviceLabels<'a> {
     fleet_view: &'a FleetView,
-    places: BTreeMap<&'a NodeName, usize>,
+    index_by_node: BTreeMap<&'a NodeName, usize>,
 }
 
-impl<'a> DeviceNames<'a> {
+impl<'a> DeviceLabels<'a> {
     fn of(fleet_view: &'a FleetView) -> Self {
         let places = fleet_view.fleet.nodes.iter().map(|node| &node.name).zip(0..).collect();
-        Self { fleet_view, places }
+        Self { fleet_view, index_by_node: places }
     }
 
     /// Returns a device's label; a placeholder if the node no longer has the device.
     fn label(&self, node: &NodeName, uuid: &str) -> String {
-        let node = self.places.get(node).and_then(|place| self.fleet_view.fleet.nodes.get(*place));
+        let node =
+            self.index_by_node.get(node).and_then(|place| self.fleet_view.fleet.nodes.get(*place));
         let found = node.and_then(|node| {
             let device = node.devices.iter().find(|device| *device.uuid == *uuid)?;
             Some(label(node, device))
@@ -148,7 +149,7 @@ impl<'a> DeviceNames<'a> {
     }
 }
 
-fn group_row(devices: &DeviceNames<'_>, summary: &EventSummary, entries: &[LogEntry]) -> EventRow {
+fn group_row(devices: &DeviceLabels<'_>, summary: &EventSummary, entries: &[LogEntry]) -> EventRow {
     let nodes: BTreeSet<&str> =
         entries.iter().flat_map(|entry| &entry.nodes).map(NodeName::label).collect();
     let mut labels: Vec<String> = Vec::new();
@@ -170,7 +171,7 @@ fn group_row(devices: &DeviceNames<'_>, summary: &EventSummary, entries: &[LogEn
         count: entries.iter().fold(0, |sum, entry| sum.saturating_add(entry.count)),
         nodes: nodeset::fold(nodes),
         devices: labels.join(","),
-        place: only,
+        target: only,
         is_detail: false,
     }
 }

@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_one_that_lags_is_odd_and_noise_is_not() {
+    fn a_lagging_value_is_an_outlier_and_noise_is_not() {
         for (values, outliers) in [
             (&[97.0, 98.0, 12.0, 97.0, 99.0][..], &[2][..]),
             (&[97.0, 80.0, 99.0, 97.0], &[]),

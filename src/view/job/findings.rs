@@ -45,7 +45,7 @@ pub(super) fn findings(
         let lag = outliers.iter().find(|(metric, _, _)| *metric == JobMetric::Utilization);
         let is_bad = device.fault.is_some() || device.ecc_uncorrected.get().is_some_and(|n| n > 0);
         Some(Finding {
-            device: summary.name(*at, u16::MAX)?,
+            device: summary.device_name(*at, u16::MAX)?,
             text: description(device, outliers, summary.units),
             tone: if is_bad { Tone::Bad } else { Tone::Warn },
             lag: lag.map_or(0.0, |(_, own, peers)| peers - own),

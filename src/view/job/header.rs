@@ -24,7 +24,7 @@ const ACTIVE_PERCENT: f32 = 5.0;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Position {
     /// Index from 0.
-    pub(super) place: usize,
+    pub(super) index: usize,
     pub(super) count: usize,
 }
 
@@ -67,7 +67,7 @@ fn title_line(summary: &JobSummary, at: Position, width: u16) -> Line {
     if let Some(reason) = job.reason.as_deref().filter(|reason| !reason.is_empty()) {
         line = line.text(format!(" ({reason})"), Tone::Faint);
     }
-    let place = Line::of(format!("job {} of {}", at.place + 1, at.count), Tone::Faint);
+    let place = Line::of(format!("job {} of {}", at.index + 1, at.count), Tone::Faint);
     line.cut(width.saturating_sub(place.width() + 2)).against(place, width)
 }
 
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_s_time_is_up_only_when_it_has_used_it() {
+    fn a_job_reaches_its_time_limit_only_by_its_elapsed_time() {
         for (state, run_time, ends_after, passed, words) in [
             (JobState::Running, 0, 3600, 600, "50m00s left"),
             (JobState::Running, 0, 3600, 3600, "time limit reached"),
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn what_processes_contradict_is_told_as_such() {
+    fn nodes_whose_processes_contradict_slurm_are_named() {
         let time_text = |job: &str| {
             let fleet_view = FleetView::new(Fleet::used_by(job), Timestamp::default());
             let index = JobIndex::build(&fleet_view);

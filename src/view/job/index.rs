@@ -43,9 +43,9 @@ impl JobIndex {
         let lookup = NodeLookup::of(fleet_view);
         let listed = fleet.jobs.iter().flat_map(|list| list.on_nodes()).cloned();
         let owner_and_start = jobs_from_processes(fleet, &job_devices, &lookup);
-        let listed = listed.map(|job| entry(job, true, &job_devices, &lookup));
+        let listed = listed.map(|job| build_entry(job, true, &job_devices, &lookup));
         let owner_and_start =
-            owner_and_start.into_iter().map(|job| entry(job, false, &job_devices, &lookup));
+            owner_and_start.into_iter().map(|job| build_entry(job, false, &job_devices, &lookup));
         Self { entries: listed.chain(owner_and_start).collect() }
     }
 
@@ -79,7 +79,7 @@ impl<'a> NodeLookup<'a> {
     }
 }
 
-fn entry(
+fn build_entry(
     job: Job,
     is_listed: bool,
     job_devices: &JobDevices<'_>,

@@ -67,7 +67,7 @@ impl MeanSeries {
 fn means(fleet: &Fleet, summary: &JobSummary, now: Timestamp, count: usize) -> Vec<Option<f32>> {
     let mut sums = vec![(0.0_f32, 0.0_f32); count];
     for row in &summary.rows {
-        let Some(node) = row.place.and_then(|place| fleet.nodes.get(place)) else { continue };
+        let Some(node) = row.node_index.and_then(|place| fleet.nodes.get(place)) else { continue };
         for cell in &row.cells {
             let Some(device) = node.devices.get(cell.device) else { continue };
             let points = node.history.last(&device.uuid, Metric::Utilization, now, count);
@@ -117,7 +117,7 @@ mod tests {
         FleetView::new(Fleet { jobs: Some(Arc::new(list)), ..fleet }, at(second))
     }
 
-    fn followed(seconds: &[i64]) -> MeanSeries {
+    fn series_after(seconds: &[i64]) -> MeanSeries {
         let mut series = MeanSeries::default();
         for second in seconds {
             let fleet_view = fleet_view(*second);
@@ -132,22 +132,22 @@ mod tests {
     }
 
     #[test]
-    fn a_track_followed_step_by_step_is_the_one_worked_out_at_once() {
-        let once = followed(&[1_050]);
+    fn an_incrementally_updated_series_equals_one_computed_at_once() {
+        let once = series_after(&[1_050]);
         for steps in [&[1_000, 1_001, 1_002, 1_010, 1_050][..], &[1_050, 1_050], &[1_060, 1_050]] {
-            assert_eq!(followed(steps).means, once.means, "{steps:?}");
+            assert_eq!(series_after(steps).means, once.means, "{steps:?}");
         }
         assert_eq!(once.means.len(), KEPT_SECONDS);
     }
 
     #[test]
-    fn columns_are_means_of_the_job_s_own_devices_and_gaps_stay_gaps() {
-        let (columns, each) = followed(&[1_049]).columns(30);
+    fn columns_are_means_of_the_job_s_devices_and_gaps_stay_gaps() {
+        let (columns, each) = series_after(&[1_049]).columns(30);
         assert_eq!((columns.len(), each), (30, 10));
         let rounded = |place: usize| columns[place].map(f32::round);
         assert_eq!([rounded(29), rounded(25)], [Some(50.0); 2]);
         assert_eq!([rounded(24), rounded(15)], [Some(80.0); 2]);
         assert_eq!(rounded(14), None);
-        assert_eq!(followed(&[1_049]).columns(0).0, []);
+        assert_eq!(series_after(&[1_049]).columns(0).0, []);
     }
 }

@@ -65,7 +65,7 @@ impl JobMetric {
     }
 
     /// Reads the metric of a device.
-    pub(crate) fn of(self, device: &Device) -> Option<f32> {
+    pub(crate) fn read(self, device: &Device) -> Option<f32> {
         #[expect(clippy::cast_possible_truncation, reason = "a few digits are shown")]
         let memory = || device.memory_used.get().map(|bytes| gib(bytes) as f32);
         match self {
@@ -109,7 +109,7 @@ pub(crate) struct JobSummary {
     /// The nodes that match the filter.
     pub(crate) rows: Vec<NodeRow>,
     /// Width of the longest node name.
-    pub(crate) name: u16,
+    pub(crate) name_width: u16,
     /// True if some rows show a text in place of numbers.
     pub(crate) has_text_rows: bool,
     /// Number of nodes hidden by the filter.
@@ -135,7 +135,7 @@ pub(crate) struct JobSummary {
 pub(crate) struct NodeRow {
     pub(crate) name: NodeName,
     /// Index into the nodes of the fleet, `None` if the node is not monitored.
-    pub(crate) place: Option<usize>,
+    pub(crate) node_index: Option<usize>,
     pub(crate) is_fresh: bool,
     /// True if neither scheduler nor processes say which devices the job has here.
     pub(crate) has_unknown_devices: bool,
@@ -146,7 +146,7 @@ pub(crate) struct NodeRow {
 impl NodeRow {
     /// Returns the node, `None` if it is not monitored.
     pub(crate) fn node<'a>(&self, fleet_view: &'a FleetView) -> Option<&'a Node> {
-        fleet_view.fleet.nodes.get(self.place?).map(|node| &**node)
+        fleet_view.fleet.nodes.get(self.node_index?).map(|node| &**node)
     }
 }
 
@@ -179,7 +179,7 @@ impl JobSummary {
             };
             NodeRow {
                 name: allocation.node.clone(),
-                place: job_node.node_index,
+                node_index: job_node.node_index,
                 is_fresh: node.is_some_and(|node| NodeStatus::of(node, fleet_view.now).is_fresh()),
                 has_unknown_devices: job_node.assigned.devices.is_none(),
                 cells: labelled.iter().map(cell).collect(),
@@ -218,7 +218,7 @@ impl JobSummary {
             fresh_devices: rows.iter().filter(|row| row.is_fresh).map(|row| row.cells.len()).sum(),
             devices: all.saturating_sub(slices),
             slices,
-            name: rows.iter().map(|row| width_of(row.name.label())).max().unwrap_or(0),
+            name_width: rows.iter().map(|row| width_of(row.name.label())).max().unwrap_or(0),
             has_text_rows: rows.iter().any(|row| row.cells.is_empty()),
             rows,
             distributions: Vec::new(),
@@ -243,7 +243,7 @@ impl JobSummary {
     }
 
     /// Names the device of a (row, cell) as `gpu02:3`; the node name gets at most `most` columns.
-    pub(super) fn name(&self, (row, cell): (usize, usize), most: u16) -> Option<String> {
+    pub(super) fn device_name(&self, (row, cell): (usize, usize), most: u16) -> Option<String> {
         let row = self.rows.get(row)?;
         let column = self.columns.get(row.cells.get(cell)?.column)?;
         Some(format!("{}:{column}", cut(row.name.label(), most)))
@@ -259,7 +259,7 @@ impl JobSummary {
                 let Some(node) = own.node(fleet_view) else { continue };
                 for (place, cell) in own.cells.iter().enumerate() {
                     let device = node.devices.get(cell.device);
-                    if let Some(value) = device.and_then(|device| metric.of(device)) {
+                    if let Some(value) = device.and_then(|device| metric.read(device)) {
                         values.push(value);
                         places.push((row, place));
                     }
@@ -270,7 +270,7 @@ impl JobSummary {
             let names = distribution
                 .outliers
                 .iter()
-                .filter_map(|place| self.name(*places.get(*place)?, MAX_NAME_WIDTH));
+                .filter_map(|place| self.device_name(*places.get(*place)?, MAX_NAME_WIDTH));
             self.outliers.push((metric, names.collect()));
             for place in &distribution.outliers {
                 let own = places.get(*place).zip(values.get(*place));

@@ -75,7 +75,7 @@ impl Columns {
     /// Distributes the width over the columns by priority.
     fn fit(summary: &JobSummary, metric: JobMetric, width: u16) -> Self {
         let mut columns = Self {
-            name: summary.name.clamp(4, (width / 4).clamp(4, 28)),
+            name: summary.name_width.clamp(4, (width / 4).clamp(4, 28)),
             device: match metric {
                 JobMetric::Utilization | JobMetric::Temperature => 5,
                 JobMetric::Memory | JobMetric::Power => 6,
@@ -138,7 +138,7 @@ fn row(context: TableContext<'_>, row: &NodeRow, columns: &Columns) -> Line {
         return name.gap(1).text("not monitored", Tone::Faint);
     };
     let status = NodeStatus::of(node, context.fleet_view.now);
-    let name = Line::new().left(row.name.label(), columns.name, tone(status));
+    let name = Line::new().left(row.name.label(), columns.name, name_tone(status));
     let notes = || {
         let mut line = Line::new();
         for (selected, (words, tone)) in own_notes(context.fleet_view, node).iter().enumerate() {
@@ -170,7 +170,7 @@ fn row(context: TableContext<'_>, row: &NodeRow, columns: &Columns) -> Line {
     if row.is_fresh { line } else { line.gap(2).then(notes()) }
 }
 
-fn tone(status: NodeStatus) -> Tone {
+fn name_tone(status: NodeStatus) -> Tone {
     match status {
         NodeStatus::Fresh => Tone::Plain,
         NodeStatus::Down | NodeStatus::Stale(_) => Tone::Strong,
@@ -203,7 +203,7 @@ fn device_cell(context: TableContext<'_>, node: &Node, cell: DeviceCell, width: 
     if device.fault.is_some() {
         return Line::new().right("✗", width - 1, Tone::Bad).text("!", Tone::Bad);
     }
-    let value = context.metric.of(device);
+    let value = context.metric.read(device);
     let text = value.map_or_else(
         || UNKNOWN.to_owned(),
         |value| {
