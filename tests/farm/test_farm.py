@@ -1,6 +1,6 @@
-"""gtop from end to end, as an ordinary user: eight real sshd on loopback, found through ssh_config.
+"""gtop end to end, as an ordinary user: eight real sshd on loopback, found through ssh_config.
 
-Run with GTOP set to the binary; without it the debug build of this checkout is taken.
+GTOP is the binary; default: the debug build of this checkout.
 """
 
 import http.server
@@ -31,8 +31,8 @@ class Metadata(http.server.BaseHTTPRequestHandler):
 
     def do_GET(self):
         path, _, name = self.path.rpartition("/")
-        is_asked = path == "/computeMetadata/v1/instance/attributes" and self.headers["Metadata-Flavor"] == "Google"
-        text = self.values.get(name) if is_asked else None
+        is_valid = path == "/computeMetadata/v1/instance/attributes" and self.headers["Metadata-Flavor"] == "Google"
+        text = self.values.get(name) if is_valid else None
         self.send_response(200 if text else 404)
         self.send_header("Metadata-Flavor", "Google")
         self.send_header("Content-Length", str(len(text or "")))
@@ -52,7 +52,7 @@ class FarmCase(unittest.TestCase):
     def setUpClass(cls):
         cls.directory = tempfile.mkdtemp(prefix="gtop-farm.")
         cls.addClassCleanup(shutil.rmtree, cls.directory)
-        # Whoever processes of the tests belong to may look for their own files in there.
+        # Processes of other users read their files in there.
         os.chmod(cls.directory, 0o755)
         cls.servers = subprocess.Popen(
             [sys.executable, f"{HERE}/farm", "run", f"{cls.directory}/farm", str(cls.COUNT)],
@@ -73,7 +73,7 @@ class FarmCase(unittest.TestCase):
         return {**variables, "HOME": f"{farm}/home", "PATH": f"{farm}/bin:{os.environ['PATH']}", "TERM": "xterm-256color", "LC_ALL": "C.UTF-8"}
 
     def at_home(self):
-        """What goes before a program that is to have the home of the farm."""
+        """Returns the prefix of a command that runs with the home of the farm."""
         return [f"{HERE}/../at_home", f"{self.directory}/farm/home"]
 
     def gtop(self, *arguments, stdin="", **variables):
@@ -86,7 +86,7 @@ class FarmCase(unittest.TestCase):
         return json.loads(done.stdout)
 
     def metadata(self):
-        """Serves until the test ends, and returns the address."""
+        """Starts a metadata server that runs until the test ends; returns its address."""
         server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Metadata)
         self.addCleanup(server.server_close)
         self.addCleanup(server.shutdown)
@@ -110,7 +110,7 @@ class Farm(FarmCase):
         self.assertEqual([node["same_as"] for node in snapshot["nodes"]], [None] + ["gpu01"] * 7)
         self.assertEqual(snapshot["totals"]["devices"], 2)
 
-    def test_hosts_come_from_a_file_too(self):
+    def test_hosts_are_read_from_a_file(self):
         path = f"{self.directory}/hosts"
         with open(path, "w", encoding="utf-8") as file:
             file.write("# the quiet ones\ngpu[01-02]   # and a comment\n\ngpu05\n")
@@ -119,7 +119,7 @@ class Farm(FarmCase):
         names = [node["name"] for node in self.snapshot("-f", "-", stdin="gpu03\n")["nodes"]]
         self.assertEqual(names, ["gpu03"])
 
-    def test_hosts_come_from_an_mpi_host_file_and_the_ssh_configuration(self):
+    def test_hosts_are_read_from_an_mpi_host_file_and_the_ssh_configuration(self):
         path = f"{self.directory}/hostfile"
         with open(path, "w", encoding="utf-8") as file:
             file.write("# mpirun\ngpu01 slots=8 max_slots=8\ngpu02:8\ngpu01 slots=2\n")
@@ -131,7 +131,7 @@ class Farm(FarmCase):
         self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
         self.assertIn("no node is left", done.stderr)
 
-    def test_groups_and_operations_name_nodes(self):
+    def test_groups_and_set_operations_select_nodes(self):
         folder = f"{self.directory}/farm/home/.config/clustershell/groups.d"
         os.makedirs(folder)
         with open(f"{folder}/farm.yaml", "w", encoding="utf-8") as file:
@@ -140,46 +140,46 @@ class Farm(FarmCase):
         self.assertEqual(names, ["gpu03", "gpu08"])
 
     def test_the_workers_of_a_pod_are_watched_in_order(self):
-        place = self.metadata()
-        nodes = self.snapshot("--tpu-pod", GCE_METADATA_HOST=place)["nodes"]
+        address = self.metadata()
+        nodes = self.snapshot("--tpu-pod", GCE_METADATA_HOST=address)["nodes"]
         names = ["w0 127.0.77.3", "w1 127.0.77.1", "w2 127.0.77.2", "w3 127.0.77.4"]
         self.assertEqual([node["name"] for node in nodes], names)
         self.assertEqual([(node["link"], node["fault"]) for node in nodes], [("up", None)] * 4)
         self.assertEqual([node["transport"] for node in nodes], ["native", "local", "native", "native"])
         for node, number in ((nodes[0], 3), (nodes[2], 2), (nodes[3], 4)):
             self.assertEqual(node["devices"][0]["uuid"], f"GPU-{number:08x}-0000-4000-8000-{0:012x}")
-        nodes = self.snapshot("--tpu-pod", "--exclude", "w[2-3]", GCE_METADATA_HOST=place)["nodes"]
+        nodes = self.snapshot("--tpu-pod", "--exclude", "w[2-3]", GCE_METADATA_HOST=address)["nodes"]
         self.assertEqual([node["name"] for node in nodes], names[:2])
 
-    def test_kubernetes_names_the_workers_in_the_environment(self):
-        around = {"TPU_WORKER_HOSTNAMES": "gpu03,gpu01,gpu02", "TPU_WORKER_ID": "1", "TPU_ACCELERATOR_TYPE": "v5litepod-12"}
-        nodes = self.snapshot("--tpu-pod", **around)["nodes"]
+    def test_workers_are_read_from_the_environment_as_on_kubernetes(self):
+        variables = {"TPU_WORKER_HOSTNAMES": "gpu03,gpu01,gpu02", "TPU_WORKER_ID": "1", "TPU_ACCELERATOR_TYPE": "v5litepod-12"}
+        nodes = self.snapshot("--tpu-pod", **variables)["nodes"]
         self.assertEqual([node["name"] for node in nodes], ["w0 gpu03", "w1 gpu01", "w2 gpu02"])
         self.assertEqual([node["transport"] for node in nodes], ["native", "local", "native"])
-        around["TPU_WORKER_HOSTNAMES"] = "gpu03,-oProxyCommand=x"
-        done = self.gtop("--tpu-pod", "--once", **around)
+        variables["TPU_WORKER_HOSTNAMES"] = "gpu03,-oProxyCommand=x"
+        done = self.gtop("--tpu-pod", "--once", **variables)
         self.assertEqual(done.returncode, 1, done.stdout)
         self.assertIn("entry 1 of TPU_WORKER_HOSTNAMES", done.stderr)
 
     def test_the_doctor_examines_the_pod(self):
         done = self.gtop("doctor", "--tpu-pod", GCE_METADATA_HOST=self.metadata())
-        for words in ("tpu-pod", "v4-32", "4, this machine is w1", "w3 127.0.77.4, by SSH", "w2 127.0.77.2\n", "known by"):
-            self.assertIn(words, done.stdout)
+        for text in ("tpu-pod", "v4-32", "4, this machine is w1", "w3 127.0.77.4, by SSH", "w2 127.0.77.2\n", "known by"):
+            self.assertIn(text, done.stdout)
         done = self.gtop("doctor", "--tpu-pod", "--json", GCE_METADATA_HOST=self.metadata())
         names = [node["name"] for node in json.loads(done.stdout)["nodes"]]
         self.assertEqual(names, ["tpu-pod", "w0 127.0.77.3", "w1 127.0.77.1", "w2 127.0.77.2", "w3 127.0.77.4"])
 
-    def test_the_addresses_of_a_pod_may_stand_in_a_file(self):
+    def test_the_addresses_of_a_pod_are_read_from_a_file(self):
         home = f"{self.directory}/farm/home"
         for name in ("podips", "mine"):
             with open(f"{home}/{name}.txt", "w", encoding="utf-8") as file:
                 file.write("# pod\r\n127.0.77.2\r\n127.0.77.1 # the second\r\n")
-        for words in (["--pod-ips"], ["--pod-ips=mine"], [f"--pod-ips={home}/mine.txt"], ["--podips=mine.txt"]):
-            nodes = self.snapshot(*words)["nodes"]
+        for options in (["--pod-ips"], ["--pod-ips=mine"], [f"--pod-ips={home}/mine.txt"], ["--podips=mine.txt"]):
+            nodes = self.snapshot(*options)["nodes"]
             self.assertEqual([node["name"] for node in nodes], ["w0 127.0.77.2", "w1 127.0.77.1"])
             self.assertEqual([node["link"] for node in nodes], ["up", "up"])
 
-    def test_a_pipe_gets_a_table(self):
+    def test_piped_output_is_a_table(self):
         done = self.gtop("gpu03", "gpu04")
         self.assertEqual(done.returncode, 0, done.stderr)
         for word in ("gpu03", "gpu04", "same machine as gpu03"):
@@ -190,7 +190,7 @@ class Farm(FarmCase):
         snapshot = self.snapshot("--local")
         self.assertEqual([node["link"] for node in snapshot["nodes"]], ["up"])
 
-    def test_a_node_whose_server_is_gone_is_down_and_the_others_are_not(self):
+    def test_a_node_without_a_server_is_down_and_the_others_are_up(self):
         with open(f"{self.directory}/farm/home/.ssh/config", "a", encoding="utf-8") as file:
             file.write("Host gone\n  HostName 127.0.77.200\n  Port 1\n")
         nodes = {node["name"]: node for node in self.snapshot("gpu01", "gone")["nodes"]}

@@ -1,4 +1,4 @@
-"""A terminal of 80 x 24 or more with gtop in it, driven by keys and read as text, as a person would."""
+"""gtop in a terminal of 80 x 24 or more, driven by keys and read as text."""
 
 import os
 import re
@@ -19,7 +19,7 @@ def program():
 
 
 class Screen:
-    """tmux draws it; `home` is its HOME, made for it and removed with it. `command` starts something else than gtop."""
+    """A terminal, drawn by tmux. `home` is its HOME, removed with it; `command` replaces gtop."""
 
     count = 0
 
@@ -27,7 +27,7 @@ class Screen:
         Screen.count += 1
         self.name = f"journey-{os.getpid()}-{Screen.count}"
         self.home = tempfile.mkdtemp(prefix="gtop-journey-")
-        given = {
+        variables = {
             "HOME": self.home,
             "PATH": os.environ["PATH"],
             "TERM": "xterm-256color",
@@ -37,11 +37,11 @@ class Screen:
             **environment,
         }
         script = '"$0" "$@"; echo "ended $?"; exec sleep 600'
-        words = ["sh", "-c", script, *(command or [program()]), *arguments]
-        given = [f"{name}={value}" for name, value in given.items()]
+        command_line = ["sh", "-c", script, *(command or [program()]), *arguments]
+        variables = [f"{name}={value}" for name, value in variables.items()]
         self.tmux(
             "-f", "/dev/null", "-u", "new-session", "-d", "-s", "s", "-x", str(size[0]), "-y", str(size[1]),
-            "env", "-i", *given, *words,
+            "env", "-i", *variables, *command_line,
         )  # fmt: skip
 
     def tmux(self, *arguments):
@@ -73,7 +73,7 @@ class Screen:
             time.sleep(0.1)
 
     def settle(self):
-        """Waits until the screen is drawn to its end: a look may come while a picture is half there."""
+        """Waits until the screen stops changing: a capture may come in the middle of a frame."""
         before, now = "", self.text()
         while now != before:
             time.sleep(0.1)
@@ -84,17 +84,17 @@ class Screen:
         return [line for line in self.text().splitlines() if re.search(pattern, line)]
 
     def save_fahrenheit(self):
-        """Opens the setup, asks for degrees Fahrenheit, and saves that."""
+        """Opens the setup dialog, switches to Fahrenheit, and saves."""
         self.press("F2")
         self.until(r"^Setup ", "the setup")
         self.type("jjjjjjjj")
-        self.until(r"fahrenheit +no", "the row of degrees")
+        self.until(r"fahrenheit +no", "the row of the setting")
         self.press("Right")
         self.until(r"fahrenheit +yes", "the change")
         self.press("F12")
-        self.until(r"saved to .*setup\.toml", "where it is saved")
+        self.until(r"saved to .*setup\.toml", "the path of the saved file")
 
-    def is_over(self):
+    def has_ended(self):
         return bool(self.rows(r"^ended \d+$"))
 
     def status(self):
@@ -107,7 +107,7 @@ class Screen:
 
 
 class Journey(unittest.TestCase):
-    """Somebody wants to know something, and finds it with a few keys."""
+    """An end-to-end test: a question about the nodes, answered with a few keys."""
 
     def open(self, *arguments, **options):
         if not shutil.which("tmux"):

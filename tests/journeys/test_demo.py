@@ -1,4 +1,4 @@
-"""Journeys through the made-up fleet: what people ask of a monitor, answered with a few keys."""
+"""Everyday questions about the simulated fleet, answered with a few keys."""
 
 import os
 import unittest
@@ -12,7 +12,7 @@ class Demo(Journey):
         screen.until(r"10/12 fresh|10 of 12 nodes fresh", "ten of twelve nodes")
         return screen
 
-    def test_which_of_her_devices_are_idle(self):
+    def test_filter_shows_idle_held_devices_of_a_user(self):
         screen = self.demo()
         screen.type("/")
         screen.type("user=barbara util<5")
@@ -25,9 +25,9 @@ class Demo(Journey):
         screen.until(r"^ gpu07 +0 +\d+ barbara", "her processes")
         self.assertFalse(screen.rows("katherine"))
         screen.press("Escape")
-        screen.until("katherine", "everybody's processes, once the filter is gone")
+        screen.until("katherine", "all processes, once the filter is cleared")
 
-    def test_who_uses_a_node(self):
+    def test_users_of_a_node(self):
         screen = self.demo(size=(120, 40))
         screen.type("/")
         screen.type("node=gpu07")
@@ -39,46 +39,46 @@ class Demo(Journey):
         screen.until(r"- barbara", "barbara unfolded")
         screen.until(r"gpu07", "her node below her name")
 
-    def test_why_a_node_does_not_answer(self):
+    def test_fault_and_remedy_of_a_node_that_is_down(self):
         screen = self.demo()
         screen.press("End")
-        screen.until(r"✗ gpu12 .*connection refused", "the node and why")
+        screen.until(r"✗ gpu12 .*connection refused", "the node and its fault")
         screen.press("Enter")
-        screen.until(r"→ connection refused on port \d+; check that sshd runs there", "the whole story")
+        screen.until(r"→ connection refused on port \d+; check that sshd runs there", "the fault with its remedy")
         screen.press("Escape")
         screen.until(r"^m map", "the fleet again")
 
     def test_sort_by_memory(self):
         screen = self.demo()
         screen.press("4")
-        screen.until(r"by node and device", "the usual order")
+        screen.until(r"by node and device", "the default order")
         screen.type("om")
         screen.until(r"by device memory$", "the order that was chosen")
         amounts = self.amounts(screen)
         self.assertGreater(len(amounts), 10)
         self.assertEqual(amounts, sorted(amounts, reverse=True))
         screen.type("oM")
-        screen.until(r"by device memory, reversed$", "the other way round")
+        screen.until(r"by device memory, reversed$", "the reversed order")
         amounts = self.amounts(screen)
         self.assertEqual(amounts, sorted(amounts))
 
     def amounts(self, screen):
-        """Returns what the column of device memory says, from the top."""
+        """Returns the values of the device memory column, from the top."""
         screen.settle()
         return [float(row.split()[4].rstrip("G")) for row in screen.rows(r"^ gpu\d+ +[\d.]+ +\d+ ")]
 
-    def test_a_runaway_process_is_ended(self):
+    def test_a_process_is_terminated(self):
         screen = self.demo(size=(120, 40))
         screen.press("4")
         screen.until(r"^ gpu01 +0 ", "processes")
         screen.press("Down")
         row = screen.until(r"^(\d+) katherine on gpu01", "the row under the cursor")
         screen.type("T")
-        screen.until(rf"(?s)TERM.*{row[1]}", "a question that names the process")
+        screen.until(rf"(?s)TERM.*{row[1]}", "a confirmation that names the process")
         screen.press("Enter")
-        screen.until(r"sent|ended|gone", "what became of it")
+        screen.until(r"sent|ended|gone", "the outcome")
         screen.press("Escape")
-        self.assertFalse(screen.is_over())
+        self.assertFalse(screen.has_ended())
 
     def test_the_setup_is_saved(self):
         screen = self.demo("-i", "0.5", "--theme", "mono")
@@ -91,7 +91,7 @@ class Demo(Journey):
         # The interval of simulated nodes says nothing about real ones.
         self.assertNotIn("interval", text)
 
-    def test_a_key_right_behind_an_escape_is_that_key(self):
+    def test_a_key_right_after_escape_is_recognised(self):
         screen = self.demo()
         screen.press("Escape", "F2")
         screen.until(r"^Setup ", "the setup; a terminal sends ESC ESC O Q for these two keys")
@@ -103,7 +103,7 @@ class Demo(Journey):
             screen.type("1m2g3g456hh")
         screen.type("1")
         screen.until(r"(?s)^DEV 80.* gpu10 ████.*q quit$", "a whole screen again")
-        self.assertFalse(screen.is_over(), screen.text())
+        self.assertFalse(screen.has_ended(), screen.text())
         screen.type("q")
         self.assertEqual(screen.status(), 0)
 

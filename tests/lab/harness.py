@@ -48,14 +48,14 @@ def wait_for(what, condition, deadline=TIMEOUT, pause=0.05):
         time.sleep(pause)
 
 
-def patient(arguments):
-    """Returns gtop's arguments with a connect timeout, unless they bring their own."""
-    own = "--connect-timeout" in arguments
-    return arguments if own else ("--connect-timeout", str(CONNECT_TIMEOUT), *arguments)
+def with_connect_timeout(arguments):
+    """Returns the arguments of gtop with a connect timeout, if they have none."""
+    has_own = "--connect-timeout" in arguments
+    return arguments if has_own else ("--connect-timeout", str(CONNECT_TIMEOUT), *arguments)
 
 
-class Refused(Exception):
-    """The lab cannot do that on this machine; the message says why."""
+class Unsupported(Exception):
+    """The lab cannot do this on this machine; the message says why."""
 
 
 class Lab:
@@ -89,7 +89,7 @@ class Lab:
         options = {"capture_output": True, "text": True, "env": self.environment, **options}
         done = subprocess.run([sys.executable, SCRIPT, *map(str, arguments)], check=False, **options)
         if done.returncode != 0:
-            raise Refused(f"lab {' '.join(map(str, arguments))}: {done.stderr.strip()}")
+            raise Unsupported(f"lab {' '.join(map(str, arguments))}: {done.stderr.strip()}")
         return done.stdout
 
     def command(self, *arguments, home=None, user="alice", node=""):
@@ -104,39 +104,40 @@ class Lab:
     def fault(self, verb, node, *arguments):
         self("fault", verb, node, *arguments)
 
-    def put(self, node, path, text):
-        """Writes a file of alice's on a node."""
+    def write_file(self, node, path, text):
+        """Writes a file in alice's home on a node."""
         target = f"{self.root}/run/lab/nodes/{node}/home/alice/{path}"
         os.makedirs(os.path.dirname(target), exist_ok=True)
         with open(target, "w", encoding="utf-8") as file:
             file.write(text)
 
     def home(self, name):
-        """Makes another home of alice's on the login node and returns where it lies for this process."""
+        """Creates another home of alice on the login node; returns its path as seen by this process."""
         self.run("true", home=name)
         return f"{self.root}/run/lab/homes/{name}"
 
-    def gpus(self, node, text):
+    def set_gpus(self, node, text):
         self("gpus", node, input=text)
 
     def gpu_file(self, node):
-        """Returns the file with what the node's nvidia-smi stub reports."""
+        """Returns the content of the file that the node's nvidia-smi stub reports."""
         return self.script.read(f"{self.root}/run/lab/nodes/{node}/gpus")
 
-    def state_of(self, node):
-        """Returns the same as a list of dicts, one per device."""
+    def gpu_values(self, node):
+        """Returns these values as a list of dicts, one per device."""
         lines = [line.split() for line in self.gpu_file(node).splitlines() if line.startswith("gpu ")]
         return [{"index": line[1], **dict(word.split("=", 1) for word in line[2:] if "=" in word)} for line in lines]
 
-    def left(self, node):
-        return self.script.left(node)
+    def leftovers(self, node):
+        """Returns {pid: command line} of alice's processes on a node, except her training runs and sshd."""
+        return self.script.leftovers(node)
 
-    def waiting(self, node):
-        """Returns how many bytes wait in the pipe between the node's probe and its sshd."""
-        everything = self.script.processes()
-        for pid in self.left(node):
-            parent = everything.get(pid, (0,))[0]
-            if everything.get(parent, (0, 0, [""]))[2][0].startswith("sshd: "):
+    def bytes_in_pipe(self, node):
+        """Returns the number of unread bytes in the pipe between the node's probe and its sshd."""
+        processes = self.script.processes()
+        for pid in self.leftovers(node):
+            parent = processes.get(pid, (0,))[0]
+            if processes.get(parent, (0, 0, [""]))[2][0].startswith("sshd: "):
                 pipe = os.open(f"/proc/{pid}/fd/1", os.O_RDONLY | os.O_NONBLOCK)
                 try:
                     return struct.unpack("i", fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)))[0]
@@ -148,12 +149,12 @@ class Lab:
         """Returns the pid, as seen by this process, of the gtop that was started with these arguments."""
         for pid, (_, _, found) in self.script.processes().items():
             if found[:1] and os.path.basename(found[0]) == "gtop" and found[1:] == list(arguments):
-                if self.holds(pid):
+                if self.contains(pid):
                     return pid
         return None
 
-    def holds(self, pid):
-        """Tells whether a process runs on this lab's login node, not in another lab or outside."""
+    def contains(self, pid):
+        """Returns True if the process runs on the login node of this lab, not in another lab or outside."""
         try:
             return os.readlink(f"/proc/{pid}/ns/pid") == os.readlink(f"/proc/{self.script.lab_pid()}/ns/pid")
         except FileNotFoundError:
@@ -164,18 +165,19 @@ class Lab:
 
     def snapshot(self, *arguments, **options):
         """Returns one complete snapshot, parsed."""
-        done = self.gtop("--json", *patient(arguments), **options)
+        done = self.gtop("--json", *with_connect_timeout(arguments), **options)
         if not done.stdout:
             raise AssertionError(f"gtop --json printed nothing; exit code {done.returncode}: {done.stderr}")
         return Snapshot(json.loads(done.stdout))
 
     def watch(self, *arguments, home=None):
-        return self.keep(Watch(self, arguments, home))
+        return self.track(Watch(self, arguments, home))
 
     def terminal(self, size=(120, 40), home=None):
-        return self.keep(Terminal(self, size, home))
+        return self.track(Terminal(self, size, home))
 
-    def keep(self, thing):
+    def track(self, thing):
+        """Closes it together with the lab."""
         self.running.append(thing)
         return thing
 
@@ -231,7 +233,7 @@ class Node:
 
     @property
     def fault(self):
-        """Why there is no session, as one sentence; empty when there is one."""
+        """Why the node is down, as one line; empty if it is not."""
         fault = self.value["fault"] or {}
         return ": ".join(filter(None, (fault.get("kind"), fault.get("detail"))))
 
@@ -240,8 +242,8 @@ class Node:
         return (self.value["fault"] or {}).get("remedy", "")
 
     @property
-    def complaints(self):
-        """What is wrong with the node's sources and devices, as text."""
+    def problems(self):
+        """The faults of the node's sources and devices, as text."""
         faults = [source.get("fault") or source.get("absent") for source in self.value["sources"]]
         return json.dumps([fault for fault in faults + [device["fault"] for device in self.devices] if fault])
 
@@ -258,12 +260,12 @@ class Node:
         return self.up and self.age("host") is not None
 
     def age(self, source):
-        """Returns a source's age in seconds, or None when nothing of it has come yet."""
+        """Returns the age of a source in seconds; None before its first sample."""
         ages = [entry["age_seconds"] for entry in self.value["sources"] if entry["id"] == source]
         return ages[0] if ages else None
 
 
-# The field of gtop (left) and the setting of the stub (right); the stub has fixed values for the constants.
+# Keys of gtop's JSON, and the value expected for the stub's settings; constants are fixed in the stub.
 DEVICE_VALUES = {
     "index": lambda gpu: int(gpu["index"]),
     "uuid": lambda gpu: gpu["uuid"],
@@ -289,11 +291,11 @@ DEVICE_VALUES = {
 
 
 class Watch:
-    """`gtop --json --watch`: every line it printed, with the time it came."""
+    """`gtop --json --watch`: each snapshot it printed, with its time of arrival."""
 
     def __init__(self, lab, arguments, home):
         self.lab, self.snapshots, self.errors = lab, [], tempfile.TemporaryFile("w+")
-        self.arguments = ["--json", "--watch", *patient(arguments)]
+        self.arguments = ["--json", "--watch", *with_connect_timeout(arguments)]
         self.nodes = [word for word in arguments if word.startswith("gpu")]
         self.started = time.time()
         self.process = subprocess.Popen(
@@ -388,8 +390,8 @@ class Terminal:
         self.type("Enter")
 
     def gtop(self, *arguments):
-        """Starts gtop at the prompt."""
-        self.arguments = patient(arguments)
+        """Starts gtop from the shell prompt."""
+        self.arguments = with_connect_timeout(arguments)
         self.command("gtop " + " ".join(self.arguments))
 
     @property
@@ -416,7 +418,7 @@ class Terminal:
         return self.tmux("display-message", "-p", "-t", "s", "#{alternate_on}").strip() == "1"
 
     def modes(self):
-        """Returns the terminal's settings as stty prints them, and whether mouse and cursor keys are as usual."""
+        """Returns the terminal modes as printed by stty, and tmux's flags for screen, mouse, keypad and cursor."""
         path = f"/tmp/{self.name}.stty"
         self.command(f"stty -a >{path}.new; mv {path}.new {path}")
         target = self.lab.root + path

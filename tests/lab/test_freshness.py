@@ -1,4 +1,4 @@
-"""Ages are true: a value was what the node really had at the time its age says, within a second."""
+"""Ages are correct: a shown value is the one the node had at the time given by its age, within a second."""
 
 import re
 import threading
@@ -7,89 +7,89 @@ import unittest
 
 from harness import LabCase
 
-# The promise, in seconds.
-TRUE_WITHIN = 1.0
-# A sampling interval and a tick may lie between the value's change and its being seen.
+# Tolerance of ages, in seconds.
+TOLERANCE = 1.0
+# The sampling interval, in seconds.
 INTERVAL = 0.5
 
 
 class Freshness(LabCase):
     NODES, GPUS = 5, 1
-    WELL, CUT_OFF, SLOW, STUCK, STOPPED = (f"gpu{number:02}" for number in range(1, 6))
+    HEALTHY, CUT_OFF, SLOW, STUCK, STOPPED = (f"gpu{number:02}" for number in range(1, 6))
 
     @classmethod
     def prepare(cls):
-        cls.clocks = [Clockwork(cls.lab, node) for node in cls.lab.nodes]
+        cls.clocks = [ChangingValue(cls.lab, node) for node in cls.lab.nodes]
         for clock in cls.clocks:
             cls.addClassCleanup(clock.close)
         cls.watch = cls.lab.watch("--interval", str(INTERVAL), *cls.lab.nodes)
         for node in cls.lab.nodes:
             cls.watch.until(f"{node} live", lambda snapshot, node=node: snapshot.node(node).devices)
 
-    def test_a_healthy_node_is_as_old_as_it_says(self):
-        self.look(self.WELL, 8)
+    def test_ages_of_a_healthy_node(self):
+        self.check_values(self.HEALTHY, 8)
 
     def test_a_backlog_after_a_stall_does_not_look_new(self):
-        self.look(self.CUT_OFF, 3)
+        self.check_values(self.CUT_OFF, 3)
         self.lab.fault("partition", self.CUT_OFF)
-        self.look(self.CUT_OFF, 12)
+        self.check_values(self.CUT_OFF, 12)
         self.assertGreater(self.watch.latest().node(self.CUT_OFF).age("host"), 8)
         self.lab.fault("heal", self.CUT_OFF)
-        self.look(self.CUT_OFF, 15)
+        self.check_values(self.CUT_OFF, 15)
 
     def test_a_backlog_on_a_slow_link_does_not_look_new(self):
         self.lab.fault("slow", self.SLOW, "6kbit")
-        self.look(self.SLOW, 15)
+        self.check_values(self.SLOW, 15)
         self.lab.fault("fast", self.SLOW)
-        self.look(self.SLOW, 10)
+        self.check_values(self.SLOW, 10)
 
     def test_a_stuck_backend_ages_while_its_host_is_fresh(self):
-        self.look(self.STUCK, 3)
-        planted = self.plant("smi", self.STUCK, "hang")
-        self.look(self.STUCK, 10)
+        self.check_values(self.STUCK, 3)
+        injected = self.inject("smi", self.STUCK, "hang")
+        self.check_values(self.STUCK, 10)
         node, arrived = self.watch.latest().node(self.STUCK), self.watch.latest().arrived
-        self.assertLess(node.age("host"), 2 * INTERVAL + TRUE_WITHIN)
-        self.is_as_old_as(planted, arrived, node.age("nvidia-smi"), 2 * INTERVAL + 1)
+        self.assertLess(node.age("host"), 2 * INTERVAL + TOLERANCE)
+        self.check_age(injected, arrived, node.age("nvidia-smi"), 2 * INTERVAL + 1)
         self.lab("smi", self.STUCK, "stub")
 
     def test_a_stopped_probe_ages(self):
-        self.look(self.STOPPED, 3)
-        planted = self.plant("fault", "freeze", self.STOPPED, "alice")
-        self.look(self.STOPPED, 10)
+        self.check_values(self.STOPPED, 3)
+        injected = self.inject("fault", "freeze", self.STOPPED, "alice")
+        self.check_values(self.STOPPED, 10)
         node, arrived = self.watch.latest().node(self.STOPPED), self.watch.latest().arrived
-        self.is_as_old_as(planted, arrived, node.age("host"), 2 * INTERVAL)
+        self.check_age(injected, arrived, node.age("host"), 2 * INTERVAL)
         self.lab.fault("thaw", self.STOPPED, "alice")
-        self.look(self.STOPPED, 8)
+        self.check_values(self.STOPPED, 8)
 
-    def test_the_screen_says_the_same_age(self):
+    def test_the_screen_shows_the_same_age(self):
         terminal = self.lab.terminal((140, 30))
-        terminal.gtop(self.WELL)
+        terminal.gtop(self.HEALTHY)
         terminal.until("live", r"1 of 1 nodes?")
-        self.lab.fault("partition", self.WELL)
+        self.lab.fault("partition", self.HEALTHY)
         began = time.time()
         try:
             for _ in range(3):
                 shown = int(re.search(r"stale (\d+)s", terminal.until("stale", r"stale \d+s"))[1])
-                self.assertAlmostEqual(shown, time.time() - began, delta=TRUE_WITHIN + 1.5)
+                self.assertAlmostEqual(shown, time.time() - began, delta=TOLERANCE + 1.5)
                 terminal.until("older", rf"stale (?!{shown}s)\d+s")
         finally:
-            self.lab.fault("heal", self.WELL)
+            self.lab.fault("heal", self.HEALTHY)
         terminal.type("q")
 
-    def plant(self, *words):
-        """Plants a fault; on a busy machine that takes a while, so both ends of it are told."""
+    def inject(self, *words):
+        """Injects a fault; returns the times before and after, because that can take a while."""
         before = time.time()
         self.lab(*words)
         return before, time.time()
 
-    def is_as_old_as(self, planted, arrived, age, slack):
-        """The last sample is from before the fault was there, and from no longer ago than `slack`."""
-        before, after = planted
-        self.assertGreaterEqual(age, arrived - after - TRUE_WITHIN)
-        self.assertLessEqual(age, arrived - before + TRUE_WITHIN + slack)
+    def check_age(self, injected, arrived, age, slack):
+        """Checks that the last sample is from before the fault, by at most `slack`."""
+        before, after = injected
+        self.assertGreaterEqual(age, arrived - after - TOLERANCE)
+        self.assertLessEqual(age, arrived - before + TOLERANCE + slack)
 
-    def look(self, name, seconds):
-        """For a while, holds every value of a node against what the node had at the time its age says."""
+    def check_values(self, name, seconds):
+        """For a while, compares each value of a node with the one it had at the time given by its age."""
         clock = next(clock for clock in self.clocks if clock.node == name)
         start = len(self.watch.snapshots)
         end = time.time() + seconds
@@ -100,16 +100,16 @@ class Freshness(LabCase):
                 continue
             value, taken = node.devices[0]["utilization_percent"], snapshot.arrived - node.age("nvidia-smi")
             if value is None:
-                continue  # nothing claimed
+                continue  # shown as unknown
             self.assertIn(
                 value,
-                clock.values(taken - TRUE_WITHIN, taken + TRUE_WITHIN),
-                f"{name} at {snapshot.arrived:.2f}, age {node.age('nvidia-smi')}: the value is of another time",
+                clock.values(taken - TOLERANCE, taken + TOLERANCE),
+                f"{name} at {snapshot.arrived:.2f}, age {node.age('nvidia-smi')}: the value is from another time",
             )
 
 
-class Clockwork:
-    """Gives a node another utilization every two seconds, and remembers when which one held."""
+class ChangingValue:
+    """Changes the utilization of a node every two seconds, and records each value with its time."""
 
     def __init__(self, lab, node):
         self.lab, self.node, self.history, self.stop = lab, node, [], threading.Event()
@@ -126,11 +126,11 @@ class Clockwork:
 
     def tick(self, step):
         value = step % 100
-        self.lab.gpus(self.node, re.sub(r"\butil=\d+", f"util={value}", self.state))
+        self.lab.set_gpus(self.node, re.sub(r"\butil=\d+", f"util={value}", self.state))
         self.history.append((time.time(), value))
 
     def values(self, start, end):
-        """Returns the values that held at some moment between two times."""
+        """Returns the values that were current between two times."""
         found = []
         for number, (since, value) in enumerate(self.history):
             until = self.history[number + 1][0] if number + 1 < len(self.history) else float("inf")

@@ -5,13 +5,13 @@ import unittest
 
 from harness import LabCase, wait_for
 
-# This many nodes use all of a small machine.
+# This many nodes keep a small machine busy.
 ALONE = True
 
 GATEWAY = "gpu01"
-# Sixty-four nodes come back one by one on a small machine.
-ALL = 90
-# Seconds between samples: what is tested is how they are reached.
+# On a small machine, sixty-four nodes take this long to reconnect.
+RECONNECT_TIMEOUT = 90
+# Seconds between samples; long, because only the connections are tested.
 INTERVAL = 5
 
 
@@ -31,7 +31,7 @@ class Gateway(LabCase):
         cls.all_live()
 
     @classmethod
-    def all_live(cls, deadline=ALL):
+    def all_live(cls, deadline=RECONNECT_TIMEOUT):
         cls.watch.until(
             "all nodes are live", lambda snapshot: all(fresh(snapshot.node(node)) for node in cls.behind), deadline
         )

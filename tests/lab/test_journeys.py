@@ -1,6 +1,6 @@
-"""Journeys through real nodes: what people ask of a monitor, answered with a few keys on 80 columns and 24 rows.
+"""Everyday questions about real nodes, answered with a few keys on 80 columns and 24 rows.
 
-Waits are for what the screen did not say before the key.
+Each wait is for text that the screen did not show before the key.
 """
 
 import os
@@ -9,14 +9,13 @@ import shutil
 import sys
 import unittest
 
-from harness import HERE, LabCase, patient, wait_for
+from harness import HERE, LabCase, with_connect_timeout, wait_for
 
 sys.path.insert(0, os.path.join(os.path.dirname(HERE), "journeys"))
 from screen import Screen  # noqa: E402
 
-# What lies between the login node and a node far away: what is sent arrives so many seconds later, both ways. The
-# file can be changed while it runs.
-FAR = '''
+# A proxy that delays data in both directions, by the seconds in the file `late`, which can be changed while it runs.
+DELAY_PROXY = '''
 import collections, os, select, socket, sys, time
 here = os.path.dirname(os.path.realpath(__file__))
 peer = socket.create_connection((sys.argv[1], int(sys.argv[2])))
@@ -50,15 +49,15 @@ class Journeys(LabCase):
 
     @classmethod
     def prepare(cls):
-        # One of four devices of gpu02 does nothing.
+        # One of the four devices of gpu02 is idle.
         text = cls.lab.gpu_file("gpu02")
-        cls.lab.gpus("gpu02", re.sub(r"(?m)^(gpu 3 .*)util=\d+ memutil=\d+", r"\1util=0 memutil=0", text))
+        cls.lab.set_gpus("gpu02", re.sub(r"(?m)^(gpu 3 .*)util=\d+ memutil=\d+", r"\1util=0 memutil=0", text))
         cls.lab("slurm", "up")
         cls.train = cls.sbatch("train", "gpu[01-02]", 4)
-        cls.bobs = cls.sbatch("fold", "gpu07", 2, user="bob")
+        cls.bob_job = cls.sbatch("fold", "gpu07", 2, user="bob")
         cls.lab.fault("reject", "gpu05")
         cls.lab.fault("hostkey", "gpu06")
-        jobs = {"gpu01": (cls.train, 4), "gpu02": (cls.train, 4), "gpu07": (cls.bobs, 2)}
+        jobs = {"gpu01": (cls.train, 4), "gpu02": (cls.train, 4), "gpu07": (cls.bob_job, 2)}
         for node, (job, count) in jobs.items():
             wait_for(f"job {job} on {node}", lambda node=node, count=count: cls.lab.gpu_file(node).count("\nproc ") == count)
 
@@ -73,25 +72,25 @@ class Journeys(LabCase):
         return done.stdout.strip()
 
     def open(self, *arguments, home=None):
-        command = self.lab.command("gtop", *patient(arguments), home=home)
+        command = self.lab.command("gtop", *with_connect_timeout(arguments), home=home)
         screen = Screen(command=command)
         self.addCleanup(screen.close)
         return screen
 
-    def everything(self):
+    def open_all_nodes(self):
         screen = self.open("gpu[01-08]")
         screen.until(r"6/8 fresh|6 of 8 nodes fresh", "six of eight nodes")
         return screen
 
     def filter(self, screen, text, left):
-        """Types a filter, and waits until it leaves what is said."""
+        """Applies a filter, and waits for the text `left`."""
         screen.type("/")
-        screen.until(r"words, or util<10", "a place to type")
+        screen.until(r"words, or util<10", "the filter prompt")
         screen.type(text)
-        screen.until(left, "what it leaves")
+        screen.until(left, "the filtered nodes")
         screen.press("Enter")
 
-    def test_which_devices_of_my_job_are_idle(self):
+    def test_idle_devices_of_my_job(self):
         screen = self.open("--slurm")
         screen.until(r"([23]) of \1 nodes fresh", "the nodes of her jobs")
         screen.press("2")
@@ -105,11 +104,11 @@ class Journeys(LabCase):
         self.assertTrue(screen.rows(r"^  gpu02 "))
         self.assertFalse(screen.rows(r"^  gpu0[13] "))
         screen.press("4")
-        screen.until(r"^ gpu02 +3 +\d+ alice", "what holds it")
+        screen.until(r"^ gpu02 +3 +\d+ alice", "the process on it")
         self.assertFalse(screen.rows(r"^ gpu02 +[0-2] "), screen.text())
 
-    def test_who_uses_a_node(self):
-        screen = self.everything()
+    def test_users_of_a_node(self):
+        screen = self.open_all_nodes()
         self.filter(screen, "node=gpu07", r"^1 of 8 nodes ")
         screen.press("5")
         screen.until(r"\+ bob +2 ", "the one user of that node")
@@ -120,25 +119,25 @@ class Journeys(LabCase):
         screen.press("4")
         screen.until(r"^ gpu07 +1 +\d+ bob", "his processes")
 
-    def test_a_runaway_process_is_killed_and_seen_gone(self):
+    def test_a_process_is_killed_and_shown_as_gone(self):
         self.sbatch("wild", "gpu03", 1)
         wait_for("it runs", lambda: "\nproc " in self.lab.gpu_file("gpu03"))
-        screen = self.everything()
+        screen = self.open_all_nodes()
         screen.press("4")
         pid = screen.until(r"^ gpu03 +\d+ +(\d+) alice", "her process there")[1]
         self.filter(screen, "node=gpu03", r"^1 of 8 nodes ")
         screen.press("Home")
         screen.until(rf"^{pid} alice on gpu03 ", "the row under the cursor")
         screen.type("K")
-        screen.until(r"send KILL to this process\?", "a question")
+        screen.until(r"send KILL to this process\?", "the confirmation")
         self.assertTrue(screen.rows(rf"{pid} +alice +gpu03 +sleep"))
         screen.press("Enter")
-        screen.until(rf"KILL sent to {pid} ", "that it is sent")
+        screen.until(rf"KILL sent to {pid} ", "the report that it is sent")
         wait_for("it is gone", lambda: self.lab.run("test", "-e", f"/proc/{pid}", node="gpu03").returncode != 0)
-        screen.until(r"\bgone\b|no process that", "that it is seen gone")
-        self.assertFalse(screen.is_over())
+        screen.until(r"\bgone\b|no process that", "that it is shown as gone")
+        self.assertFalse(screen.has_ended())
 
-    def test_why_nodes_do_not_answer(self):
+    def test_faults_and_remedies_of_nodes_that_are_down(self):
         path = f"{self.lab.home('stranger')}/.ssh/known_hosts"
         with open(path, encoding="utf-8") as file:
             known = [line for line in file if not line.startswith("gpu08 ")]
@@ -149,28 +148,28 @@ class Journeys(LabCase):
             screen.until(rf"^✗ {node} .*{why}", f"{node}: {why}")
         self.filter(screen, "node=gpu06", r"^1 of 8 nodes ")
         screen.press("3")
-        screen.until(r"^→ host key of gpu06 has changed", "the whole story")
+        screen.until(r"^→ host key of gpu06 has changed", "the fault with its remedy")
         screen.until(r"ssh-keygen -f /home/alice/\.ssh/known_hosts -R 'gpu06'", "what to do about it")
         screen.press("Escape")
         screen.until(r"^gpu06 .* 6/8$", "the same node among all, without the filter")
         screen.press("1")
         screen.until(r"^✗ gpu08 ", "the fleet")
         screen.press("End", "Enter")
-        screen.until(r"^→ host key of gpu08 unknown", "the story of the other")
+        screen.until(r"^→ host key of gpu08 unknown", "the fault of the other")
 
     def test_sort_by_memory(self):
-        screen = self.everything()
+        screen = self.open_all_nodes()
         screen.press("F6")
         screen.until(r"^sort by$", "columns to choose from")
         screen.type("m")
         screen.until(r"MEM↓", "the column that was chosen")
-        self.assertEqual(self.order(screen, 6), ["gpu08", "gpu07", "gpu04", "gpu03", "gpu02", "gpu01"])
+        self.assertEqual(self.node_order(screen, 6), ["gpu08", "gpu07", "gpu04", "gpu03", "gpu02", "gpu01"])
         screen.type("\\")
-        screen.until(r"MEM↑", "the other way round")
-        self.assertEqual(self.order(screen, 6), ["gpu01", "gpu02", "gpu03", "gpu04", "gpu07", "gpu08"])
+        screen.until(r"MEM↑", "the reversed order")
+        self.assertEqual(self.node_order(screen, 6), ["gpu01", "gpu02", "gpu03", "gpu04", "gpu07", "gpu08"])
 
-    def order(self, screen, count):
-        """Returns the fresh nodes in their order; one that was late is soon fresh again."""
+    def node_order(self, screen, count):
+        """Waits until this many nodes are fresh; returns their names in the order of the screen."""
         names = []
 
         def are_all():
@@ -181,25 +180,25 @@ class Journeys(LabCase):
         wait_for(f"{count} fresh nodes", are_all)
         return names
 
-    def test_a_filter_with_a_slip(self):
-        screen = self.everything()
+    def test_a_misspelt_filter_field_is_explained(self):
+        screen = self.open_all_nodes()
         screen.type("/")
-        screen.until(r"words, or util<10", "a place to type")
+        screen.until(r"words, or util<10", "the filter prompt")
         screen.type("utl<20")
-        screen.until(r"▼ no field utl; did you mean util\?", "what is wrong, above the word")
+        screen.until(r"▼ no field utl; did you mean util\?", "the error above the word")
         screen.press("C-u")
         screen.type("util<20 !gpu02")
-        screen.until(r"^1 of 8 nodes ", "what it leaves")
+        screen.until(r"^1 of 8 nodes ", "the filtered nodes")
         screen.press("Enter")
         screen.until(r"/util<20 !gpu02", "the filter in the header")
-        self.assertEqual(self.order(screen, 1), ["gpu01"])
+        self.assertEqual(self.node_order(screen, 1), ["gpu01"])
         screen.press("4")
         screen.until(r"^ gpu01 +3 ", "processes of that node")
         self.assertFalse(screen.rows(r"^ gpu0[2-8] "))
         screen.press("Escape")
         screen.until(r"^ gpu07 ", "all of them, without a filter")
 
-    def test_the_setup_is_saved_and_holds_the_next_time(self):
+    def test_the_setup_is_saved_and_read_at_the_next_start(self):
         home = self.lab.home("setup")
         screen = self.open("gpu01", home="setup")
         screen.until(r"1/1 fresh|1 of 1 nodes fresh|1 node fresh", "the node")
@@ -212,9 +211,9 @@ class Journeys(LabCase):
         again = self.open("gpu01", home="setup")
         again.until(r"^ +0 1\d\dF ", "degrees Fahrenheit")
 
-    def test_a_node_far_away_holds_no_key_up(self):
+    def test_a_distant_node_does_not_delay_keys(self):
         home = self.lab.home("far")
-        self.lab.run("sh", "-c", "cat >far.py", home="far", stdin=FAR)
+        self.lab.run("sh", "-c", "cat >far.py", home="far", stdin=DELAY_PROXY)
         self.lab.run("sh", "-c", "echo 0.15 >late", home="far")
         with open(f"{home}/.ssh/config", "a", encoding="utf-8") as file:
             file.write("Host gpu02\nProxyCommand /run/lab/python /home/alice/far.py %h %p\n")
@@ -229,21 +228,21 @@ class Journeys(LabCase):
         screen.until(r"^SLURMD_NODENAME=gpu02", "the environment, from there")
         screen.press("Escape")
         screen.until(r"^ gpu02 +3 ", "the table")
-        # Now an answer takes long enough that the screen can do nothing but not wait for it.
+        # Now an answer takes so long that the screen must not wait for it.
         self.lab.run("sh", "-c", "echo 7 >late", home="far")
         screen.type("t")
-        screen.until(r"waiting for the node", "that the node is asked")
+        screen.until(r"waiting for the node", "the pending request")
         screen.type("h")
         screen.until(r"tag or untag the process", "help")
         screen.press("Escape")
         screen.until(r"waiting for the node", "the page again")
         screen.type("/")
-        screen.until(r"words, or util<10", "a place to type")
+        screen.until(r"words, or util<10", "the filter prompt")
         screen.type("user=alice")
         screen.until(r"^/ .*user=alice", "what was typed")
         screen.press("Escape")
         screen.type("z")
-        screen.until(r"FROZEN", "a picture that stands")
+        screen.until(r"FROZEN", "the frozen screen")
         screen.type("z")
         self.assertTrue(screen.rows(r"waiting for the node|did not answer within"), f"keys came before the answer:\n{screen.text()}")
 

@@ -1,4 +1,4 @@
-"""Eight healthy nodes: everything gtop shows is what the nodes say."""
+"""Eight healthy nodes: gtop shows exactly the values of the nodes."""
 
 import re
 import unittest
@@ -16,24 +16,24 @@ class Live(LabCase):
         for number, node in enumerate(cls.lab.nodes):
             alice, bob = int(cls.lab("train", node, "alice")), int(cls.lab("train", node, "bob"))
             uses = [(0, alice, 500 + number), (1, alice, 600 + number), (2, bob, 700 + number)]
-            cls.lab.gpus(node, cls.lab.gpu_file(node) + "".join(f"proc {gpu} {pid} {mib} 50\n" for gpu, pid, mib in uses))
+            cls.lab.set_gpus(node, cls.lab.gpu_file(node) + "".join(f"proc {gpu} {pid} {mib} 50\n" for gpu, pid, mib in uses))
             cls.trainers[node] = [(gpu, pid, mib, "alice" if pid == alice else "bob") for gpu, pid, mib in uses]
 
-    def test_json_says_value_by_value_what_the_nodes_say(self):
+    def test_each_json_value_equals_that_of_the_node(self):
         snapshot = self.lab.snapshot(*self.lab.nodes)
         self.assertEqual(snapshot.up(), self.lab.nodes)
         for name in self.lab.nodes:
             with self.subTest(node=name):
-                self.same_devices(snapshot.node(name))
-                self.same_processes(snapshot.node(name), self.trainers[name])
-                self.plausible_host(snapshot.node(name))
+                self.check_devices(snapshot.node(name))
+                self.check_processes(snapshot.node(name), self.trainers[name])
+                self.check_host(snapshot.node(name))
         self.assertEqual(snapshot.value["totals"]["fresh"], 8)
         self.assertEqual(snapshot.value["totals"]["known"], 8)
 
-    def same_devices(self, node):
-        told = self.lab.state_of(node.name)
-        self.assertEqual([device["uuid"] for device in node.devices], [gpu["uuid"] for gpu in told])
-        for device, gpu in zip(node.devices, told):
+    def check_devices(self, node):
+        expected = self.lab.gpu_values(node.name)
+        self.assertEqual([device["uuid"] for device in node.devices], [gpu["uuid"] for gpu in expected])
+        for device, gpu in zip(node.devices, expected):
             for key, want in DEVICE_VALUES.items():
                 value, message = want(gpu), f"{key} of device {device['index']}"
                 if isinstance(value, float):
@@ -41,7 +41,7 @@ class Live(LabCase):
                 else:
                     self.assertEqual(device[key], value, message)
 
-    def same_processes(self, node, trainers):
+    def check_processes(self, node, trainers):
         seen = sorted(
             (device["index"], process["pid"], process["memory_used_bytes"], process["user"])
             for device in node.devices
@@ -52,24 +52,24 @@ class Live(LabCase):
             for process in device["processes"]:
                 self.assertIn("train.py --tp 8", process["command"])
 
-    def plausible_host(self, node):
+    def check_host(self, node):
         self.assertGreaterEqual(node.age("host"), 0)
         self.assertLess(node.age("host"), 3)
         with open("/proc/meminfo", encoding="utf-8") as file:
             total = int(re.search(r"MemTotal: *(\d+)", file.read())[1]) << 10
         self.assertEqual(node.host["memory_total_bytes"], total)
 
-    def test_once_prints_the_same_for_people(self):
+    def test_once_prints_the_same_as_text(self):
         done = self.lab.gtop("--once", *self.lab.nodes)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertNotIn("\x1b", done.stdout)
         for name in self.lab.nodes:
             with self.subTest(node=name):
                 self.assertRegex(done.stdout, name)
-        shares = [int(device["util"]) for device in self.lab.state_of("gpu05")]
+        shares = [int(device["util"]) for device in self.lab.gpu_values("gpu05")]
         self.assertRegex(done.stdout, rf"gpu05 .* {sum(shares) / len(shares):.0f} ")
 
-    def test_a_pipe_gets_the_table_without_being_asked(self):
+    def test_piped_output_is_a_table(self):
         done = self.lab.gtop("gpu01")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("gpu01", done.stdout)
@@ -87,19 +87,19 @@ class Live(LabCase):
                 terminal.type("q")
                 terminal.until("the prompt again", r"ready> *$")
 
-    def test_the_screen_follows_a_change_on_a_node(self):
+    def test_the_screen_shows_a_change_on_a_node(self):
         terminal = self.lab.terminal((120, 40))
         terminal.gtop("gpu08")
         terminal.until("live", r"1 of 1 nodes?")
         state = self.lab.gpu_file("gpu08")
-        self.lab.gpus("gpu08", re.sub(r"\btemp=\d+", "temp=93", state))
+        self.lab.set_gpus("gpu08", re.sub(r"\btemp=\d+", "temp=93", state))
         try:
             terminal.until("the new temperature", r"\b93\b")
         finally:
-            self.lab.gpus("gpu08", state)
+            self.lab.set_gpus("gpu08", state)
         terminal.type("q")
 
-    def test_any_size_of_terminal_will_do(self):
+    def test_any_terminal_size_works(self):
         terminal = self.lab.terminal((100, 30))
         terminal.gtop("gpu[01-03]")
         terminal.until("live", r"3 of 3 nodes")

@@ -1,7 +1,7 @@
 """Keyboard-interactive prompts at a terminal: real sshd with PAM, a real gtop in a pseudo-terminal.
 
-The servers run on loopback in a mount namespace of their own, where a folder of this test lies over
-/etc/pam.d: nothing of this machine is changed, and nothing is left.
+The servers run on loopback in their own mount namespace, where a folder of this test is mounted over
+/etc/pam.d: nothing on this machine is changed, and nothing is left.
 """
 
 import json
@@ -27,7 +27,7 @@ WRONG = "barley-4242"
 ADDRESS = "127.0.89.1"
 NO_JOB = "Access denied by pam_slurm_adopt: you have no active jobs on this node"
 
-# The PAM prompt: the answer goes to the stdin of a script, followed by a NUL.
+# pam_exec writes the answer to the standard input of a script, followed by a NUL.
 PAM = """\
 auth required pam_exec.so expose_authtok quiet {folder}/check
 auth required pam_permit.so
@@ -47,9 +47,9 @@ NODES = {
     "asks1": "AuthenticationMethods keyboard-interactive",
     "asks2": "AuthenticationMethods keyboard-interactive",
     "asks3": "AuthenticationMethods keyboard-interactive",
-    # It stands for thirty nodes, which would not all come to one server, nor read root's login files on one machine.
+    # Many names use this server, so its limits are raised and login files of root are not read.
     "key": "AuthenticationMethods publickey\nMaxStartups 100\nSetEnv HOME=/nonexistent",
-    # Any number of nodes, of which it lets two begin at a time, and sends the others away.
+    # Many names use this server, which accepts two logins at a time and drops the others.
     "crowd": "AuthenticationMethods publickey\nMaxStartups 2:100:2\nSetEnv HOME=/nonexistent",
     "gate": "AuthenticationMethods keyboard-interactive",
     "password": "AuthenticationMethods password\nPasswordAuthentication yes",
@@ -57,7 +57,7 @@ NODES = {
 }
 
 SSHD_CONFIG = """\
-{wants}
+{options}
 ListenAddress {address}:{port}
 HostKey {folder}/hostkey
 AuthorizedKeysFile {folder}/id.pub
@@ -69,9 +69,8 @@ PasswordAuthentication no
 KbdInteractiveAuthentication yes
 """
 
-# Nodes whose PAM lets the key's owner in no further, by their names: what stands in its account phase, and who asks.
-# The pam_nologin of the system lets root pass.
-SHUT = {
+# Nodes whose PAM account phase refuses the login: the PAM line, and the user. pam_nologin lets root pass.
+REFUSING = {
     "closed": ("account required pam_exec.so stdout quiet {folder}/maintenance", "root"),
     "nologin": ("account required pam_nologin.so file={folder}/nologin", "nobody"),
     "nojob": ("account required pam_exec.so stdout quiet {folder}/adopt", "root"),
@@ -88,19 +87,19 @@ Host *
 """
 
 
-def why_not():
-    """Returns why these tests cannot run here, or None."""
+def skip_reason():
+    """Returns the reason why these tests cannot run here, or None."""
     if os.geteuid() != 0:
-        return "only root can lay its own PAM configuration over the system's"
-    if not any(os.path.exists(f"{place}/security/pam_exec.so") for place in ("/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/lib64")):
+        return "only root can mount another PAM configuration"
+    if not any(os.path.exists(f"{path}/security/pam_exec.so") for path in ("/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/lib64")):
         return "pam_exec is not installed"
     if subprocess.run(["unshare", "-m", "true"], check=False, capture_output=True).returncode != 0:
-        return "no mount namespace can be made"
+        return "mount namespaces are not available"
     return None
 
 
 class Terminal:
-    """gtop, or another program, with a terminal as its input and error output, and as its output unless that is a pipe."""
+    """A program with a terminal for its standard input and error; standard output is the terminal too, or a pipe."""
 
     def __init__(self, arguments, environment, is_screen=True, program=GTOP):
         master, slave = pty.openpty()
@@ -113,12 +112,12 @@ class Terminal:
             start_new_session=True,
         )  # fmt: skip
 
-    def read(self, patience=0.1):
-        if select.select([self.master], [], [], patience)[0]:
+    def read(self, timeout=0.1):
+        if select.select([self.master], [], [], timeout)[0]:
             try:
                 self.seen += os.read(self.master, 65536)
             except OSError:
-                pass  # nobody holds the other end any more
+                pass  # the other end is closed
 
     def until(self, pattern, times=1):
         """Waits until the output matches this often."""
@@ -141,7 +140,7 @@ class Terminal:
         self.type(text + "\r")
 
     def end(self):
-        """Waits for the end of gtop and returns its exit code."""
+        """Waits until the program exits; returns its exit code."""
         end = time.monotonic() + TIMEOUT
         while self.process.poll() is None and time.monotonic() < end:
             self.read()
@@ -158,17 +157,17 @@ class Terminal:
             self.end()
         if self.process.stdout:
             self.process.stdout.close()
-        self.vanish()
+        self.hang_up()
 
-    def vanish(self):
-        """Closes the terminal, as when its window is closed."""
+    def hang_up(self):
+        """Closes the terminal, like closing its window."""
         for side in self.slave, self.master:
             if side is not None:
                 os.close(side)
         self.slave = self.master = None
 
 
-@unittest.skipIf(why_not(), why_not())
+@unittest.skipIf(skip_reason(), skip_reason())
 class Login(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -182,7 +181,7 @@ class Login(unittest.TestCase):
             subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-f", f"{cls.folder}/{name}", *words], check=True)
         cls.write("check", CHECK.format(folder=cls.folder, code=CODE), 0o755)
         os.makedirs(f"{cls.folder}/pam.d")
-        # OpenSSH asks PAM under the name it was started by.
+        # OpenSSH uses the name it was started by as the PAM service name.
         cls.write("pam.d/gtop-test-sshd", PAM.format(folder=cls.folder))
         cls.write("pam.d/other", "auth required pam_deny.so\naccount required pam_deny.so\n")
         os.symlink("/usr/sbin/sshd", f"{cls.folder}/gtop-test-sshd")
@@ -190,7 +189,7 @@ class Login(unittest.TestCase):
         cls.write("adopt", f"#!/bin/sh\necho '{NO_JOB}'\nexit 1\n", 0o755)
         cls.write("nologin", "Down for repairs\n")
         cls.write("legal", "Authorized use only\n")
-        for name, (account, _) in SHUT.items():
+        for name, (account, _) in REFUSING.items():
             cls.write(f"pam.d/gtop-test-{name}", f"auth required pam_permit.so\n{account.format(folder=cls.folder)}\nsession required pam_permit.so\n")
             os.symlink("/usr/sbin/sshd", f"{cls.folder}/gtop-test-{name}")
         cls.serve()
@@ -200,19 +199,19 @@ class Login(unittest.TestCase):
         config, known, commands = CONFIG.format(folder=cls.folder, address=ADDRESS), "", []
         with open(f"{cls.folder}/hostkey.pub", encoding="utf-8") as file:
             key = file.read()
-        shut = "AuthenticationMethods publickey\nBanner {folder}/legal\nLogLevel VERBOSE"
-        for number, (name, wants) in enumerate({**NODES, **dict.fromkeys(SHUT, shut)}.items()):
+        refusing = "AuthenticationMethods publickey\nBanner {folder}/legal\nLogLevel VERBOSE"
+        for number, (name, options) in enumerate({**NODES, **dict.fromkeys(REFUSING, refusing)}.items()):
             port = 23100 + number
-            text = SSHD_CONFIG.format(folder=cls.folder, address=ADDRESS, port=port, wants=wants.format(folder=cls.folder))
+            text = SSHD_CONFIG.format(folder=cls.folder, address=ADDRESS, port=port, options=options.format(folder=cls.folder))
             cls.write(f"sshd.{name}", text)
             identity = "locked" if name == "locked" else "id"
-            # Nodes behind the gate, by many names.
+            # Several names share a server.
             names = {"key": "key inner* far*", "crowd": "crowd*"}.get(name, name)
             config += f"Host {names}\n  Port {port}\n  IdentityFile {cls.folder}/{identity}\n"
             known += f"[{ADDRESS}]:{port} {key}"
-            commands.append(f"{cls.folder}/gtop-test-{name if name in SHUT else 'sshd'} -D -e -f {cls.folder}/sshd.{name} 2>{cls.folder}/log.{name} &")
-            if name in SHUT:
-                config = f"Host {name}\n  User {SHUT[name][1]}\n{config}"
+            commands.append(f"{cls.folder}/gtop-test-{name if name in REFUSING else 'sshd'} -D -e -f {cls.folder}/sshd.{name} 2>{cls.folder}/log.{name} &")
+            if name in REFUSING:
+                config = f"Host {name}\n  User {REFUSING[name][1]}\n{config}"
         config += f"Host inner*\n  ProxyJump gate\nHost far*\n  ProxyCommand ssh -W %h:%p crowd\nHost gate\n  ControlPath {cls.folder}/master-%C\n"
         cls.write("known", known)
         os.makedirs(f"{cls.folder}/home/.ssh", mode=0o700)
@@ -224,7 +223,7 @@ class Login(unittest.TestCase):
         servers = subprocess.Popen(["unshare", "-m", "--propagation", "private", "sh", "-c", script], start_new_session=True)
         cls.addClassCleanup(servers.wait)
         cls.addClassCleanup(os.killpg, servers.pid, signal.SIGTERM)
-        for name in (*NODES, *SHUT):
+        for name in (*NODES, *REFUSING):
             wait_for(f"the sshd of {name}", lambda name=name: "listening" in cls.read(f"log.{name}"))
 
     @classmethod
@@ -246,7 +245,7 @@ class Login(unittest.TestCase):
         return {"HOME": f"{self.folder}/home", "USER": "root", "PATH": path, "TERM": "xterm-256color", "LC_ALL": "C.UTF-8"}
 
     def at_home(self):
-        """The prefix of a command that runs with the home of the test."""
+        """Returns the prefix of a command that runs with the home of the test."""
         return [AT_HOME, f"{self.folder}/home"]
 
     def gtop(self, *arguments, is_screen=True):
@@ -255,15 +254,15 @@ class Login(unittest.TestCase):
         self.addCleanup(terminal.close)
         return terminal
 
-    def once(self, *arguments):
-        """One snapshot without a terminal."""
+    def snapshot(self, *arguments):
+        """Returns the nodes of one snapshot by name, taken without a terminal."""
         done = subprocess.run([*self.at_home(), GTOP, "--json", *arguments], env=self.environment(), stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False)
         return {node["name"]: node for node in json.loads(done.stdout)["nodes"]}
 
-    def asked(self):
+    def prompt_count(self):
         return len(self.read("asked"))
 
-    def test_a_key_and_an_answer_authenticate_after_a_wrong_one(self):
+    def test_a_key_and_an_answer_authenticate_after_a_wrong_answer(self):
         log = f"{self.folder}/gtop.log"
         gtop = self.gtop("--json", "--log", log, "both", "key", is_screen=False)
         gtop.answer(r"root@both: Password: ", WRONG)
@@ -271,12 +270,12 @@ class Login(unittest.TestCase):
         self.assertEqual(gtop.end(), 0)
         nodes = {node["name"]: node["link"] for node in json.loads(gtop.printed)["nodes"]}
         self.assertEqual(nodes, {"both": "up", "key": "up"}, gtop.text() + gtop.printed.decode())
-        for place in (gtop.text(), gtop.printed.decode(), self.read("gtop.log")):
-            self.assertTrue(place)
-            self.assertNotIn(CODE, place)
-            self.assertNotIn(WRONG, place)
+        for text in (gtop.text(), gtop.printed.decode(), self.read("gtop.log")):
+            self.assertTrue(text)
+            self.assertNotIn(CODE, text)
+            self.assertNotIn(WRONG, text)
 
-    def test_the_answer_is_nowhere_while_the_screen_is_on(self):
+    def test_the_answer_is_neither_shown_nor_logged(self):
         log = f"{self.folder}/screen.log"
         gtop = self.gtop("--log", log, "asks1")
         gtop.answer(r"root@asks1: Password: ", CODE)
@@ -291,9 +290,9 @@ class Login(unittest.TestCase):
         self.assertNotIn(CODE, gtop.text())
         self.assertNotIn(CODE, self.read("screen.log"))
 
-    def test_nodes_ask_one_after_the_other_and_may_be_skipped(self):
+    def test_nodes_prompt_one_after_the_other_and_can_be_skipped(self):
         gtop = self.gtop("--json", "asks1", "asks2", "asks3", "key", is_screen=False)
-        # In any order: the first is answered, the second skipped, then it is enough.
+        # In any order: the first is answered, the second skipped, then Ctrl-D skips the rest.
         gtop.answer(r"root@asks\d: Password: ", CODE)
         gtop.answer(r"root@asks\d: Password: ", "", times=2)
         gtop.until(r"root@asks\d: Password: ", times=3)
@@ -310,21 +309,21 @@ class Login(unittest.TestCase):
         gtop.answer(r"root@asks\d: Password: ", "", times=2)
         gtop.until(r"\x1b\[\?1049h")
         gtop.until(r"login prompt")
-        asked = self.asked()
+        prompts_before = self.prompt_count()
         time.sleep(2)
         gtop.read()
-        self.assertEqual(len(re.findall("Password: ", gtop.text())), 2, "nobody is asked again by itself")
+        self.assertEqual(len(re.findall("Password: ", gtop.text())), 2, "no node prompts again without F5")
         gtop.type("\x1b[15~")  # F5
         gtop.answer(r"root@asks\d: Password: ", CODE, times=3)
         gtop.answer(r"root@asks\d: Password: ", CODE, times=4)
-        wait_for("both answers", lambda: self.asked() >= asked + 2)
-        # The screen comes back, and both nodes are up: on one machine, which it says.
+        wait_for("both answers", lambda: self.prompt_count() >= prompts_before + 2)
+        # The screen comes back with both nodes up; it notes that they are the same machine.
         gtop.until(r"(?s)Password: .*Password: .*Password: .*Password: .*\x1b\[\?1049h.*same machine as asks")
         gtop.type("q")
         self.assertEqual(gtop.end(), 0)
         self.assertNotIn(CODE, gtop.text())
 
-    def test_an_interrupt_ends_gtop_and_leaves_the_terminal_as_it_was(self):
+    def test_an_interrupt_ends_gtop_and_restores_the_terminal(self):
         gtop = self.gtop("asks1")
         gtop.until(r"root@asks1: Password: ")
         wait_for("a terminal without echo", lambda: not termios.tcgetattr(gtop.slave)[3] & termios.ECHO)
@@ -334,7 +333,7 @@ class Login(unittest.TestCase):
         self.assertNotIn("\x1b[?1049h", gtop.text(), "the screen never came")
         self.assertNotIn(WRONG, gtop.text())
 
-    def test_a_signal_ends_a_question_before_the_screen(self):
+    def test_a_signal_ends_a_prompt_before_the_screen(self):
         for number, code in ((signal.SIGTERM, 143), (signal.SIGHUP, 129)):
             gtop = self.gtop("asks1")
             gtop.until(r"root@asks1: Password: ")
@@ -342,7 +341,7 @@ class Login(unittest.TestCase):
             self.assertEqual(gtop.end(), code)
             self.assertEqual(termios.tcgetattr(gtop.slave)[:4], gtop.before[:4])
 
-    def test_a_signal_ends_a_question_of_the_screen_and_the_terminal_is_as_it_was(self):
+    def test_a_signal_ends_a_prompt_during_the_screen_and_restores_the_terminal(self):
         gtop = self.gtop("asks1")
         gtop.answer(r"root@asks1: Password: ", "")
         gtop.until(r"login prompt")
@@ -352,38 +351,38 @@ class Login(unittest.TestCase):
         self.assertEqual(gtop.end(), 143)
         self.assertEqual(termios.tcgetattr(gtop.slave)[:4], gtop.before[:4])
 
-    def test_a_terminal_that_vanishes_ends_gtop_whatever_it_does(self):
-        def at_once(gtop):
+    def test_closing_the_terminal_ends_gtop_at_any_time(self):
+        def at_the_first_prompt(gtop):
             gtop.until(r"root@asks1: Password: ")
 
         def on_the_screen(gtop):
             gtop.answer(r"root@asks1: Password: ", "")
             gtop.until(r"login prompt")
 
-        def standing_aside(gtop):
+        def while_suspended(gtop):
             on_the_screen(gtop)
             gtop.type("\x1b[15~")
             gtop.until(r"root@asks1: Password: ", times=2)
 
-        def back_again(gtop):
-            standing_aside(gtop)
+        def after_resuming(gtop):
+            while_suspended(gtop)
             gtop.answer(r"root@asks1: Password: ", "", times=2)
             gtop.until(r"(?s)\x1b\[\?1049h.*\x1b\[\?1049h.*login prompt")
 
-        for moment in at_once, on_the_screen, standing_aside, back_again:
+        for moment in at_the_first_prompt, on_the_screen, while_suspended, after_resuming:
             with self.subTest(moment.__name__):
                 gtop = self.gtop("asks1")
                 moment(gtop)
-                gtop.vanish()
+                gtop.hang_up()
                 try:
                     self.assertIn(gtop.process.wait(10), (1, 129, 130))
                 except subprocess.TimeoutExpired:
                     gtop.process.kill()
                     raise
 
-    def test_without_a_terminal_the_fault_says_what_to_do(self):
-        asked = self.asked()
-        nodes = self.once("asks1", "both", "password", "key")
+    def test_without_a_terminal_the_fault_has_a_remedy(self):
+        prompts_before = self.prompt_count()
+        nodes = self.snapshot("asks1", "both", "password", "key")
         self.assertEqual(nodes["key"]["link"], "up")
         for name in ("asks1", "both"):
             fault = nodes[name]["fault"]
@@ -393,32 +392,32 @@ class Login(unittest.TestCase):
         self.assertEqual(fault["kind"], "authentication refused")
         self.assertIn("only a password", fault["detail"])
         self.assertIn("ssh-copy-id", fault["remedy"])
-        self.assertEqual(self.asked(), asked, "no node was made to ask")
+        self.assertEqual(self.prompt_count(), prompts_before, "no node was made to prompt")
 
-    def test_an_open_master_answers_for_its_host_and_for_all_behind_it(self):
+    def test_an_open_master_is_used_for_its_host_and_all_nodes_behind_it(self):
         behind = [f"inner{number:02}" for number in range(1, 31)]
-        # ssh asks at the terminal of its session, whose end must not reach the master before it has left it.
+        # ssh prompts on its controlling terminal; the master must have detached from it before it closes.
         opening = "ssh -fNM gate && ssh -O check gate"
         master = Terminal(["--ctty", "--wait", "sh", "-c", opening], self.environment(), program="setsid")
         self.addCleanup(master.close)
         self.addCleanup(subprocess.run, [f"{self.folder}/bin/ssh", "-O", "exit", "gate"], env=self.environment(), capture_output=True, check=False)
         master.answer("Password: ", CODE)
         self.assertEqual(master.end(), 0)
-        asked = self.asked()
+        prompts_before = self.prompt_count()
         for nodes in (["gate"], ["inner"], behind):
             with self.subTest(nodes[0]):
                 # At a terminal, where a prompt would be shown.
                 gtop = self.gtop("--json", "--watch", *nodes, is_screen=False)
-                ways, end = {}, time.monotonic() + 4 * TIMEOUT
-                while len(ways) < len(nodes):
-                    picture = json.loads(gtop.process.stdout.readline())
-                    ways.update((node["name"], node["transport"]) for node in picture["nodes"] if node["link"] == "up")
-                    self.assertLess(time.monotonic(), end, f"of {nodes} only {ways}")
-                self.assertEqual(ways, dict.fromkeys(nodes, "ssh"))
+                transports, end = {}, time.monotonic() + 4 * TIMEOUT
+                while len(transports) < len(nodes):
+                    snapshot = json.loads(gtop.process.stdout.readline())
+                    transports.update((node["name"], node["transport"]) for node in snapshot["nodes"] if node["link"] == "up")
+                    self.assertLess(time.monotonic(), end, f"of {nodes} only {transports}")
+                self.assertEqual(transports, dict.fromkeys(nodes, "ssh"))
                 gtop.read()
                 self.assertNotIn("Password", gtop.text())
-        self.assertEqual(self.once("--transport", "native", "gate")["gate"]["fault"]["kind"], "login prompt")
-        self.assertEqual(self.asked(), asked, "nobody was asked")
+        self.assertEqual(self.snapshot("--transport", "native", "gate")["gate"]["fault"]["kind"], "login prompt")
+        self.assertEqual(self.prompt_count(), prompts_before, "no node prompted")
         for node, words in (("gate", r"ok +master .*open at .*/master-"), ("inner", r"gate: over its master connection at .*/master-")):
             done = subprocess.run([*self.at_home(), GTOP, "doctor", node], env=self.environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
             self.assertRegex(done.stdout, words)
@@ -432,7 +431,7 @@ class Login(unittest.TestCase):
         self.assertEqual(json.loads(gtop.printed)["nodes"][0]["link"], "up")
 
     def test_nodes_refused_by_max_startups_come_up_in_one_snapshot(self):
-        # Themselves, and behind one that each of them goes through.
+        # Directly, and through a gateway that each of them uses.
         for name, *arguments in ("crowd", "--json"), ("crowd", "--once"), ("crowd", "--json", "--transport", "ssh"), ("far", "--json"):
             with self.subTest((name, arguments)):
                 nodes, before = [f"{name}{number:02}" for number in range(1, 31)], len(self.read("log.crowd"))
@@ -448,15 +447,15 @@ class Login(unittest.TestCase):
                     self.assertEqual(done.stdout.count("same machine as crowd01"), 29, done.stdout)
                 self.assertIn("past MaxStartups", self.read("log.crowd")[before:])
 
-    def test_the_reason_of_a_node_is_reported_and_it_is_retried_later(self):
-        # A port that closes at once is retried meanwhile: that defines how long to watch.
+    def test_the_reason_of_a_refused_login_is_reported_and_retried_later(self):
+        # A port that closes at once is retried meanwhile, which defines how long to watch.
         listener = socket.create_server((ADDRESS, 23099))
         self.addCleanup(listener.close)
-        says = {"closed": "Maintenance until 18:00 [2J Ask ada", "nologin": "Down for repairs", "nojob": NO_JOB}
+        reasons = {"closed": "Maintenance until 18:00 [2J Ask ada", "nologin": "Down for repairs", "nojob": NO_JOB}
         for transport in ("auto", "ssh"):
             with self.subTest(transport):
-                logged = {name: self.read(f"log.{name}").count("Connection from") for name in says}
-                arguments = ["--json", "--watch", "--interval", "0.2", "--transport", transport, *says, "denied", f"{ADDRESS}:23099"]
+                logged = {name: self.read(f"log.{name}").count("Connection from") for name in reasons}
+                arguments = ["--json", "--watch", "--interval", "0.2", "--transport", transport, *reasons, "denied", f"{ADDRESS}:23099"]
                 watch = subprocess.Popen([*self.at_home(), GTOP, *arguments], env=self.environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
                 self.addCleanup(watch.stdout.close)
                 self.addCleanup(watch.wait)
@@ -464,20 +463,20 @@ class Login(unittest.TestCase):
                 listener.settimeout(TIMEOUT)
                 for _ in range(4):
                     listener.accept()[0].close()
-                # What came until then; the last of it is of now.
+                # Read all snapshots; the last one is current.
                 watch.terminate()
                 nodes = {node["name"]: node for node in json.loads(watch.stdout.read().splitlines()[-1])["nodes"]}
-                for name, words in says.items():
+                for name, words in reasons.items():
                     fault = nodes[name]["fault"]
                     self.assertEqual(fault["kind"], "no job on the node" if name == "nojob" else "login refused", fault)
                     if transport == "auto":
                         self.assertEqual(fault["detail"], words)
                     self.assertIn(fault["detail"], words)
                     self.assertEqual(self.read(f"log.{name}").count("Connection from"), logged[name] + 1, name)
-                # Nothing was said: that is no refusal of the account, whatever everybody is told before.
+                # The general banner is not taken for the reason of the refusal.
                 self.assertNotIn("Authorized use", nodes["denied"]["fault"]["detail"] if transport == "auto" else "")
 
-    def test_a_passphrase_has_three_tries(self):
+    def test_a_passphrase_has_three_attempts(self):
         prompt = rf"Passphrase of {self.folder}/locked \(empty to skip\): "
         gtop = self.gtop("--json", "locked", "key", is_screen=False)
         for times in (1, 2, 3):
@@ -502,7 +501,7 @@ class Login(unittest.TestCase):
         self.assertRegex(printed, r"(?s)^locked\n.*\nboth\n.*accepted, more required: .*accepted: your answer")
         self.assertNotIn(CODE, printed + gtop.text())
 
-    def test_doctor_without_a_terminal_says_what_to_do(self):
+    def test_doctor_without_a_terminal_shows_the_remedy(self):
         for node, words in (
             ("asks1", r"FAILED +login .*\n.*\n.*> log in with a key, or answer from a terminal: gtop doctor asks1"),
             ("password", r"node offers: password(?s:.*)PubkeyAuthentication yes"),

@@ -1,4 +1,4 @@
-"""When the network goes away, or gtop is suspended, the probes end by themselves, and come back with it."""
+"""Without a network, or while gtop is suspended, probes exit by themselves and are restarted afterwards."""
 
 import os
 import signal
@@ -7,18 +7,18 @@ import unittest
 
 from harness import LabCase, wait_for
 
-# The promise, in seconds.
-GONE = 35.0
+# Maximum lifetime of a probe without heartbeats, in seconds.
+EXIT_TIMEOUT = 35.0
 
 
 class Loss(LabCase):
-    """One wait for all: the dead-man takes half a minute."""
+    """One test for all cases, because the heartbeat timeout takes half a minute."""
 
     NODES, GPUS = 10, 4
     CUT_OFF = {"python": "gpu01", "sh": "gpu02", "python, hung nvidia-smi": "gpu03", "sh, hung nvidia-smi": "gpu04"}
     SUSPENDED = {"python": "gpu05", "sh": "gpu06", "python, hung nvidia-smi": "gpu07"}
-    # No packet of gtop's end reaches the first; on the second the end waits behind a backlog, and may
-    # never be believed: what answers the old packets has an old number.
+    # No packet about gtop's exit reaches the first; on the others it waits behind a backlog and may be
+    # rejected, because its sequence number is out of the window.
     KILLED, STALLED = "gpu08", {"python": "gpu09", "sh": "gpu10"}
 
     @classmethod
@@ -28,7 +28,7 @@ class Loss(LabCase):
         for node in ("gpu03", "gpu04", "gpu07"):
             cls.lab("smi", node, "hang")
 
-    def test_probes_end_within_35_seconds_and_return(self):
+    def test_probes_exit_within_35_seconds_and_are_restarted(self):
         lost = self.lab.watch("--interval", "0.5", *self.CUT_OFF.values())
         killed = self.lab.watch("--interval", "0.05", self.KILLED, *self.STALLED.values())
         terminal = self.lab.terminal((120, 40))
@@ -39,7 +39,7 @@ class Loss(LabCase):
         for watch in (lost, killed):
             for node in watch.nodes:
                 watch.until_live(node)
-                wait_for(f"a probe on {node}", lambda node=node: self.lab.left(node))
+                wait_for(f"a probe on {node}", lambda node=node: self.lab.leftovers(node))
         for node in self.STALLED.values():
             self.lab.fault("slow", node, "2kbit")
         killed.until("stale", lambda snapshot: all(snapshot.node(node).age("host") > 4 for node in self.STALLED.values()))
@@ -57,11 +57,11 @@ class Loss(LabCase):
         waiting.update({node: f"suspended, {what}" for what, node in self.SUSPENDED.items()})
 
         def all_gone():
-            for node in [node for node in waiting if not self.lab.left(node)]:
+            for node in [node for node in waiting if not self.lab.leftovers(node)]:
                 print(f"\n{waiting.pop(node)}: gone after {time.monotonic() - started:.1f} s", end="", flush=True)
             return not waiting
 
-        wait_for(lambda: f"gone: {({what: self.lab.left(node) for node, what in waiting.items()})}", all_gone, GONE, pause=0.1)
+        wait_for(lambda: f"gone: {({what: self.lab.leftovers(node) for node, what in waiting.items()})}", all_gone, EXIT_TIMEOUT, pause=0.1)
 
         for node in self.CUT_OFF.values():
             self.lab.fault("heal", node)

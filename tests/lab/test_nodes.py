@@ -1,4 +1,4 @@
-"""Nodes without Python, without nvidia-smi or with a bad one: host facts flow, the rest has a reason."""
+"""Nodes without Python, without nvidia-smi or with a failing one: host values arrive, the rest has a reason."""
 
 import os
 import re
@@ -44,40 +44,40 @@ class Nodes(LabCase):
             lab("smi", node, "fail", code, FAILURES[code][0])
         cls.watch = lab.watch(*lab.nodes)
 
-    def says(self, node, pattern):
-        """The node is up, its host is fresh, and something in its record gives the reason."""
+    def check_reason(self, node, pattern):
+        """Checks that the node is up, its host is fresh, and a source or device gives the reason."""
         self.watch.until(
-            f"{node} says {pattern}",
-            lambda snapshot: snapshot.node(node).live and re.search(pattern, snapshot.node(node).complaints, re.IGNORECASE),
+            f"{node} reports {pattern}",
+            lambda snapshot: snapshot.node(node).live and re.search(pattern, snapshot.node(node).problems, re.IGNORECASE),
         )
-        self.stays_fresh(node)
+        self.check_stays_fresh(node)
 
-    def stays_fresh(self, node):
+    def check_stays_fresh(self, node):
         before = len(self.watch.snapshots)
         self.watch.until("time passes", lambda _: len(self.watch.snapshots) > before + 4)
         self.assertLess(self.watch.latest().node(node).age("host"), 3)
 
-    def test_without_python_the_shell_probe_tells_the_same(self):
-        self.same_devices(self.NO_PYTHON)
+    def test_without_python_the_shell_probe_reports_the_same(self):
+        self.check_devices(self.NO_PYTHON)
 
-    def test_a_node_that_gets_a_python_is_well(self):
+    def test_the_doctor_recommends_python_until_it_is_installed(self):
         node = self.NO_PYTHON_NO_SMI
-        said = self.lab.run("gtop", "doctor", node).stdout
-        self.assertRegex(said, r"(?s)note +interpreter .*> .*install Python 3\.6 or newer\n.*needs python3.*> install Python 3\.6 or newer on the node")
+        report = self.lab.run("gtop", "doctor", node).stdout
+        self.assertRegex(report, r"(?s)note +interpreter .*> .*install Python 3\.6 or newer\n.*needs python3.*> install Python 3\.6 or newer on the node")
         self.lab("python", node, "3")
         self.addCleanup(self.lab, "python", node, "none")
-        said = self.lab.run("gtop", "doctor", node).stdout
-        self.assertRegex(said, r"ok +interpreter .*python3")
-        self.assertNotIn("needs python3", said)
+        report = self.lab.run("gtop", "doctor", node).stdout
+        self.assertRegex(report, r"ok +interpreter .*python3")
+        self.assertNotIn("needs python3", report)
 
     @unittest.skipUnless(os.environ.get("GTOP_PYTHON2"), "no Python 2.7 on this machine (GTOP_PYTHON2)")
-    def test_python_2_alone_means_the_shell_probe(self):
-        self.same_devices(self.PYTHON2)
+    def test_python_2_alone_uses_the_shell_probe(self):
+        self.check_devices(self.PYTHON2)
 
-    def same_devices(self, name):
+    def check_devices(self, name):
         node = self.watch.until(f"devices of {name}", lambda snapshot: len(snapshot.node(name).devices) == 2).node(name)
         self.assertRegex(node.host["probe"], "^sh ")
-        for device, gpu in zip(node.devices, self.lab.state_of(name)):
+        for device, gpu in zip(node.devices, self.lab.gpu_values(name)):
             self.assertEqual((device["uuid"], device["utilization_percent"]), (gpu["uuid"], int(gpu["util"])))
 
     def test_a_node_without_nvidia_smi_is_up_and_has_no_devices(self):
@@ -86,22 +86,22 @@ class Nodes(LabCase):
                 node = self.watch.until_live(name)
                 self.assertEqual(node.devices, [])
 
-    def test_a_failing_nvidia_smi_is_said_with_its_own_words(self):
+    def test_a_failing_nvidia_smi_is_reported_with_its_own_message(self):
         for code, (_, pattern) in FAILURES.items():
             with self.subTest(code=code):
-                self.says(self.failing[code], pattern)
+                self.check_reason(self.failing[code], pattern)
 
-    def test_a_hung_nvidia_smi_is_named_while_the_host_goes_on(self):
+    def test_a_hung_nvidia_smi_is_reported_while_the_host_stays_fresh(self):
         for name in (self.HUNG, self.HUNG_SH):
             with self.subTest(name):
-                self.says(name, r"starting|stuck")
+                self.check_reason(name, r"starting|stuck")
 
-    def test_megabytes_from_nvidia_smi_do_not_matter(self):
+    def test_megabytes_from_nvidia_smi_are_ignored(self):
         node = self.watch.until_live(self.FLOOD)
         self.assertEqual(node.devices, [])
-        self.stays_fresh(self.FLOOD)
+        self.check_stays_fresh(self.FLOOD)
 
-    def test_the_healthy_one_is_well_beside_them(self):
+    def test_a_healthy_node_is_not_affected(self):
         node = self.watch.until_live("gpu01")
         self.assertEqual(len(node.devices), 2)
         self.assertRegex(node.host["probe"], "^python 3")
@@ -110,8 +110,8 @@ class Nodes(LabCase):
     def test_hung_calls_do_not_pile_up(self):
         for name in (self.HUNG, self.HUNG_SH):
             with self.subTest(name):
-                self.says(name, r"starting|stuck")
-                lines = list(self.lab.left(name).values())
+                self.check_reason(name, r"starting|stuck")
+                lines = list(self.lab.leftovers(name).values())
                 self.assertLessEqual(lines.count("sleep 1000000"), 1, lines)
                 self.assertLessEqual(len(lines), 16, lines)
 

@@ -14,7 +14,7 @@ class Reach(LabCase):
     NODES, GPUS = 9, 2
     # The fault of each node; gpu01 and gpu09 are healthy.
     REFUSED, SILENT, DROPPED, CHANGED, UNKNOWN, UNKNOWN_TOO, NO_KEY = (f"gpu{number:02}" for number in range(2, 9))
-    WELL = ("gpu01", "gpu09")
+    HEALTHY = ("gpu01", "gpu09")
 
     @classmethod
     def prepare(cls):
@@ -30,49 +30,49 @@ class Reach(LabCase):
         cls.targets = [*lab.nodes, "noroute", "unplugged", "ghost", "gpu01:2222"]
         cls.watch = lab.watch(*cls.targets, home="reach")
 
-    def down(self, node, pattern):
+    def check_down(self, node, pattern):
         fault = self.watch.until_down(node, pattern)
         self.assertLess(len(fault), 120, "a short reason")
         self.assertTrue(self.watch.latest().node(node).remedy, "and what to do")
-        for name in self.WELL:
-            self.assertTrue(self.watch.until_live(name).devices, f"{name} is well beside {node}")
+        for name in self.HEALTHY:
+            self.assertTrue(self.watch.until_live(name).devices, f"{name} is not affected by {node}")
 
     def test_an_unknown_name_is_not_found(self):
-        self.down("ghost", r"not found")
+        self.check_down("ghost", r"not found")
 
     def test_a_closed_port_refuses(self):
-        self.down(self.REFUSED, r"refused")
+        self.check_down(self.REFUSED, r"refused")
 
     def test_a_port_without_a_listener_refuses(self):
-        self.down("gpu01:2222", r"refused")
+        self.check_down("gpu01:2222", r"refused")
 
     def test_no_route_is_unreachable(self):
-        self.down("noroute", r"unreachable|no route")
+        self.check_down("noroute", r"unreachable|no route")
 
     def test_an_absent_machine_is_unreachable_or_times_out(self):
-        self.down("unplugged", r"unreachable|no route|timed out")
+        self.check_down("unplugged", r"unreachable|no route|timed out")
 
     def test_a_silent_port_times_out(self):
-        self.down(self.SILENT, r"timed out|silent")
+        self.check_down(self.SILENT, r"timed out|silent")
 
     def test_dropped_packets_time_out(self):
-        self.down(self.DROPPED, r"timed out")
+        self.check_down(self.DROPPED, r"timed out")
 
-    def test_a_changed_host_key_is_refused_in_plain_words(self):
-        self.down(self.CHANGED, r"host key.*changed|changed.*host key")
+    def test_a_changed_host_key_is_refused(self):
+        self.check_down(self.CHANGED, r"host key.*changed|changed.*host key")
 
     def test_an_unknown_host_key_waits_for_the_user(self):
-        self.down(self.UNKNOWN, r"host key unknown")
-        self.down(self.UNKNOWN_TOO, r"host key unknown")
+        self.check_down(self.UNKNOWN, r"host key unknown")
+        self.check_down(self.UNKNOWN_TOO, r"host key unknown")
 
     def test_a_refusal_lists_the_offered_methods(self):
-        self.down(self.NO_KEY, r"authentication refused.*publickey.*password")
+        self.check_down(self.NO_KEY, r"authentication refused.*publickey.*password")
 
     def test_refusals_and_host_key_faults_are_not_retried(self):
         for node in (self.NO_KEY, self.UNKNOWN, self.CHANGED):
             self.watch.until_down(node, "authentication|host key")
         before = {node: self.connections(node) for node in (self.NO_KEY, self.UNKNOWN, self.CHANGED)}
-        # A refused port is retried meanwhile: that defines how long to watch.
+        # A refused port is retried meanwhile, which defines how long to watch.
         tried = len(self.watch.snapshots)
         self.watch.until("going on", lambda _: len(self.watch.snapshots) > tried + 6)
         for node, count in before.items():
@@ -94,11 +94,11 @@ class Reach(LabCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("refused", done.stdout + done.stderr)
 
-    def test_once_fails_when_nobody_answers(self):
+    def test_once_fails_if_no_node_answers(self):
         done = self.lab.gtop("--once", self.REFUSED, "ghost", home="reach")
         self.assertEqual(done.returncode, 1, done.stdout)
 
-    def test_json_fails_when_nobody_answers_but_still_reports_why(self):
+    def test_json_fails_if_no_node_answers_but_reports_the_fault(self):
         done = self.lab.gtop("--json", "ghost", home="reach")
         self.assertEqual(done.returncode, 1)
         self.assertIn("not found", done.stdout)
@@ -125,7 +125,7 @@ class Trust(LabCase):
         terminal.command("yes")
         terminal.until("the prompt again", r"ready> *$")
         self.assertEqual(self.lab.snapshot(*self.lab.nodes, home="trust").up(), ["gpu01", "gpu02", "gpu03"])
-        # What was written is what ssh itself reads.
+        # ssh accepts the stored keys.
         self.assertEqual(self.lab.run("ssh", "-o", "BatchMode=yes", "gpu02", "hostname", home="trust").stdout, "gpu02\n")
 
     def test_trust_writes_nothing_after_a_no(self):
@@ -148,12 +148,12 @@ class Keys(LabCase):
     NODES, GPUS = 1, 1
 
     def test_an_encrypted_key_without_a_passphrase_is_reported(self):
-        self.key("locked", "-N", "secret")
+        self.make_key("locked", "-N", "secret")
         fault = self.lab.snapshot("gpu01", home="locked").node("gpu01").fault
         self.assertRegex(fault, r"(?i)encrypted|passphrase")
 
     def test_an_encrypted_key_opens_with_its_passphrase(self):
-        self.key("unlocked", "-N", "secret")
+        self.make_key("unlocked", "-N", "secret")
         terminal = self.lab.terminal((120, 40), home="unlocked")
         terminal.gtop("gpu01")
         terminal.until("the question", r"(?i)passphrase")
@@ -161,14 +161,14 @@ class Keys(LabCase):
         terminal.until("live", r"1 of 1 nodes?")
         terminal.type("q")
 
-    def test_a_foreign_key_is_refused(self):
+    def test_an_unauthorised_key_is_refused(self):
         home = self.lab.home("foreign")
         os.remove(f"{home}/.ssh/id_ed25519")
         self.lab.run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", ".ssh/id_ed25519", home="foreign", stdin="y\n")
         fault = self.lab.snapshot("gpu01", home="foreign").node("gpu01").fault
         self.assertRegex(fault, r"authentication refused.*publickey")
 
-    def key(self, home, *change):
+    def make_key(self, home, *change):
         """Copies alice's key to a home, with another passphrase."""
         self.lab.home(home)
         done = self.lab.run("ssh-keygen", "-q", "-p", "-P", "", *change, "-f", ".ssh/id_ed25519", home=home)

@@ -5,8 +5,8 @@ import unittest
 
 from harness import LabCase
 
-# Backoff starts at one second and doubles, and a connect may have to time out first.
-COME_BACK = 60
+# Maximum time to reconnect: backoff starts at one second and doubles, and a connect may have to time out first.
+RECONNECT_TIMEOUT = 60
 
 
 class Sessions(LabCase):
@@ -22,27 +22,27 @@ class Sessions(LabCase):
     def tearDown(self):
         well = self.watch.latest().node("gpu01")
         self.assertTrue(well.up)
-        self.assertLess(well.age("host"), 3, "the node beside is not disturbed")
+        self.assertLess(well.age("host"), 3, "the healthy node is not affected")
 
-    def back(self, node):
-        self.watch.until(f"{node} is back", lambda snapshot: fresh(snapshot.node(node)), COME_BACK)
+    def wait_until_back(self, node):
+        self.watch.until(f"{node} is back", lambda snapshot: fresh(snapshot.node(node)), RECONNECT_TIMEOUT)
 
     def devices(self, node, since):
         """Waits until the node has reported its devices after a point in time, and returns their ids."""
 
-        def told(snapshot):
+        def has_reported(snapshot):
             age = snapshot.node(node).age("nvidia-smi")
             return age is not None and snapshot.arrived - age > since
 
-        seen = self.watch.until(f"{node} told about its devices", told, COME_BACK)
+        seen = self.watch.until(f"{node} reported its devices", has_reported, RECONNECT_TIMEOUT)
         return [device["uuid"] for device in seen.node(node).devices]
 
     def test_a_session_that_was_cut_is_reopened(self):
         self.lab.fault("cut", self.CUT)
         self.watch.until_down(self.CUT, r"session|lost|ended|closed")
-        self.back(self.CUT)
+        self.wait_until_back(self.CUT)
 
-    def test_a_rebooted_node_comes_back_as_itself(self):
+    def test_a_rebooted_node_comes_back_as_the_same_node(self):
         before = self.devices(self.REBOOTED, since=0)
         self.assertEqual(len(before), self.GPUS)
         self.lab.fault("reboot", self.REBOOTED)
@@ -51,20 +51,20 @@ class Sessions(LabCase):
 
     def test_a_crashed_node_is_down_until_it_boots(self):
         self.lab.fault("crash", self.CRASHED)
-        # No peer resets the connection: only the timeout detects it; the age shows it earlier.
+        # No peer resets the connection: only the timeout detects the crash; the age shows it earlier.
         self.watch.until(
             "stale", lambda snapshot: not snapshot.node(self.CRASHED).up or snapshot.node(self.CRASHED).age("host") > 4
         )
         self.lab.fault("boot", self.CRASHED)
-        self.back(self.CRASHED)
+        self.wait_until_back(self.CRASHED)
 
-    def test_sshd_going_away_and_coming_back(self):
+    def test_a_restarted_sshd(self):
         self.lab.run("sh", "-c", "kill $(cat /run/lab/nodes/%s/sshd.pid)" % self.RESTARTED, user="root", node=self.RESTARTED)
         self.lab.fault("cut", self.RESTARTED)
         self.watch.until_down(self.RESTARTED, r"refused")
         directory = f"/run/lab/nodes/{self.RESTARTED}"
         self.lab.run("/usr/sbin/sshd", "-f", f"{directory}/sshd_config", "-E", f"{directory}/log", user="root", node=self.RESTARTED)
-        self.back(self.RESTARTED)
+        self.wait_until_back(self.RESTARTED)
 
     def test_a_lossy_link_delays_but_loses_no_data(self):
         self.lab.fault("loss", self.LOSSY, 20)
@@ -84,7 +84,7 @@ class Sessions(LabCase):
         self.lab.fault("stop", self.STOPPED)
         self.watch.until("stale", lambda snapshot: (snapshot.node(self.STOPPED).age("host") or 9) > 4)
         self.lab.fault("cont", self.STOPPED)
-        self.back(self.STOPPED)
+        self.wait_until_back(self.STOPPED)
 
 
 def fresh(node):

@@ -7,8 +7,8 @@ from harness import TIMEOUT, LabCase
 
 BANNER = 'printf "\\033[1;31mWelcome\\033[0m to \\033[5mthe cluster\\033[0m\\nquota: 93%% used, no newline here: "\n'
 
-# (shell, start-up file, its text): the probe must run.
-TALKATIVE = {
+# (shell, start-up file, its text); the probe runs despite the output.
+NOISY = {
     "bash with a banner": ("/bin/bash", ".bashrc", BANNER),
     "bash that prints control characters": ("/bin/bash", ".bashrc", 'printf "\\036gtop1 {\\"t\\":\\n\\000\\377\\033]0;title\\007"\n'),
     "bash that goes on printing": ("/bin/bash", ".bashrc", '(while printf "\\033[31mnoise\\n"; do sleep 0.2; done) 2>/dev/null &\n'),
@@ -20,10 +20,10 @@ TALKATIVE = {
     "tcsh": ("/usr/bin/tcsh", ".cshrc", BANNER),
     "fish": ("/usr/bin/fish", ".config/fish/config.fish", BANNER),
 }
-# The same, where the shell never runs the command: the node has a fault, and nothing of gtop is run.
-DEAF = {
+# Shells that never run the command: the node has a fault, and nothing of gtop is run.
+UNUSABLE = {
     "bash that reads stdin": ("/bin/bash", ".bashrc", "read -r answer\n"),
-    "bash that reads all of stdin": ("/bin/bash", ".bashrc", "cat >/tmp/eaten\n"),
+    "bash that reads all of stdin": ("/bin/bash", ".bashrc", "cat >/tmp/consumed\n"),
     "bash that becomes zsh": ("/bin/bash", ".bashrc", "exec zsh\n"),
     "bash that becomes dash": ("/bin/bash", ".bashrc", "exec dash\n"),
     "bash that exits": ("/bin/bash", ".bashrc", "echo 'this is not a login node'; exit 0\n"),
@@ -37,21 +37,21 @@ SLOW = "mkdir /tmp/waiting || echo again >/tmp/twice\nsleep 15\nrmdir /tmp/waiti
 
 
 class Shells(LabCase):
-    NODES, GPUS = len(TALKATIVE) + len(DEAF) + 3, 1
+    NODES, GPUS = len(NOISY) + len(UNUSABLE) + 3, 1
 
     @classmethod
     def prepare(cls):
-        cls.where = dict(zip([*TALKATIVE, *DEAF], cls.lab.nodes[1:]))
-        for what, (shell, file, text) in {**TALKATIVE, **DEAF}.items():
+        cls.where = dict(zip([*NOISY, *UNUSABLE], cls.lab.nodes[1:]))
+        for what, (shell, file, text) in {**NOISY, **UNUSABLE}.items():
             cls.lab("shell", cls.where[what], shell)
-            cls.lab.put(cls.where[what], file, text)
+            cls.lab.write_file(cls.where[what], file, text)
         cls.slow, cls.restricted = cls.lab.nodes[-2:]
-        cls.lab.put(cls.slow, ".bashrc", SLOW)
+        cls.lab.write_file(cls.slow, ".bashrc", SLOW)
         cls.lab("shell", cls.restricted, "/bin/rbash")
         cls.watch = cls.lab.watch(*cls.lab.nodes[:-2])
 
     def test_start_up_output_does_not_stop_the_probe(self):
-        for what, (shell, _, _) in TALKATIVE.items():
+        for what, (shell, _, _) in NOISY.items():
             with self.subTest(what):
                 if not os.path.exists(shell):
                     self.skipTest(f"{shell} is not installed")
@@ -59,7 +59,7 @@ class Shells(LabCase):
                 self.assertEqual(len(node.devices), 1)
 
     def test_a_shell_that_never_runs_the_probe_is_reported(self):
-        for what in DEAF:
+        for what in UNUSABLE:
             with self.subTest(what):
                 fault = self.watch.until_down(self.where[what], r"\w", deadline=TIMEOUT)
                 self.assertNotIn("\\u001b", fault)
@@ -74,7 +74,7 @@ class Shells(LabCase):
             self.watch.until_down(self.where[what], "a login file reads its input")
         self.watch.until_down(self.where["bash that becomes zsh"], "ended with its input")
 
-    def test_a_slow_shell_is_reported_and_gets_more_time_and_never_two_attempts_at_once(self):
+    def test_a_slow_shell_gets_more_time_and_one_attempt_at_a_time(self):
         watch = self.lab.watch(self.slow)
         watch.until_down(self.slow, "timed out.* did not start it within 10 s")
         self.assertIn("the login shell is slow", watch.latest().node(self.slow).remedy)
@@ -88,12 +88,12 @@ class Shells(LabCase):
         watch.until_down(self.restricted, "restricted")
         self.assertIn("may not run /bin/sh", watch.latest().node(self.restricted).remedy)
 
-    def test_a_shell_that_reads_stdin_gets_nothing_of_the_probe(self):
+    def test_a_shell_that_reads_stdin_receives_nothing_of_the_probe(self):
         self.watch.until_down(self.where["bash that reads all of stdin"], r"\w")
-        eaten = self.lab.run("cat", "/tmp/eaten", node=self.where["bash that reads all of stdin"]).stdout
-        self.assertEqual(eaten, "")
+        consumed = self.lab.run("cat", "/tmp/consumed", node=self.where["bash that reads all of stdin"]).stdout
+        self.assertEqual(consumed, "")
 
-    def test_the_terminal_is_not_touched_by_what_nodes_print(self):
+    def test_output_of_nodes_does_not_reach_the_terminal(self):
         nodes = [self.where["bash that prints control characters"], self.where["bash with a banner"]]
         terminal = self.lab.terminal((100, 30))
         terminal.gtop(*nodes)

@@ -85,7 +85,7 @@ class DeviceFiles(SlurmCase):
         for node, minors in cls.MINORS.items():
             lines = cls.lab.gpu_file(node).splitlines()
             lines = lines[: 1 + len(minors)] + [f"gpu {gpu} minor={minor}" for gpu, minor in enumerate(minors)]
-            cls.lab.gpus(node, "\n".join(lines) + "\n")
+            cls.lab.set_gpus(node, "\n".join(lines) + "\n")
         cls.jobs = [cls.sbatch("--gres=gpu:1", "-w", node) for node in cls.MINORS for _ in range(4)]
         cls.running(*cls.jobs)
         cls.watch = cls.lab.watch("--slurm", *INTERVAL)

@@ -5,7 +5,7 @@ import os
 import re
 import unittest
 
-from harness import TIMEOUT, Refused, wait_for
+from harness import TIMEOUT, Unsupported, wait_for
 from test_slurm import SlurmCase
 
 
@@ -96,7 +96,7 @@ class Doctor(SlurmCase):
     def test_ssh_refused_without_a_job(self):
         try:
             self.lab("slurm", "adopt", "gpu02")
-        except Refused as refused:
+        except Unsupported as refused:
             self.skipTest(str(refused))
         for way in ((), ("--transport", "ssh")):
             with self.subTest(way):
@@ -114,7 +114,7 @@ class Doctor(SlurmCase):
             self.skipTest("no cgroups of version 1 on this machine")
         try:
             self.lab("slurm", "adopt", "gpu01")
-        except Refused as refused:
+        except Unsupported as refused:
             self.skipTest(str(refused))
         for python in ("3", "none"):
             with self.subTest(python):

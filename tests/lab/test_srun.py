@@ -6,7 +6,7 @@ import signal
 import time
 import unittest
 
-from harness import Refused as CannotBe
+from harness import Unsupported
 from harness import wait_for
 from test_slurm import INTERVAL, SlurmCase
 
@@ -192,7 +192,7 @@ class Refused(SrunCase):
                 watch.process.wait(10)
                 self.until_gone()
                 for node in self.lab.nodes:
-                    wait_for(f"nothing of the probe on {node}", lambda: not [a for a in self.lab.left(node).values() if "SLURMD" in a or "gtop" in a])
+                    wait_for(f"nothing of the probe on {node}", lambda: not [a for a in self.lab.leftovers(node).values() if "SLURMD" in a or "gtop" in a])
 
     def test_a_job_that_is_cancelled_says_so_and_the_next_one_is_watched(self):
         first = self.job(2)
@@ -276,7 +276,7 @@ class Adopted(SrunCase):
         for node in cls.lab.nodes:
             try:
                 cls.lab("slurm", "adopt", node, "nodename=another")
-            except CannotBe as refused:
+            except Unsupported as refused:
                 raise unittest.SkipTest(str(refused)) from refused
 
     def test_a_refusal_by_pam_slurm_adopt_leads_to_srun(self):

@@ -1,4 +1,4 @@
-"""A node whose every name means harm: the screen of somebody who looks at it stays whole."""
+"""A node with hostile names and a lying driver: the screen stays intact."""
 
 import os
 import subprocess
@@ -8,27 +8,27 @@ import unittest
 
 from screen import TOP, Journey
 
-# Clears the screen, renames the window, rings, turns text around, joins, is wide.
-HARM = "\x1b[2J\x1b]0;renamed\x07\x1b[31m\x9b5n\t\u202e\u200f名前👩\u200d💻e\u0301\u0301שלום"
+# Clears the screen, renames the window, rings the bell, reverses text direction; wide and joined characters.
+HOSTILE = "\x1b[2J\x1b]0;renamed\x07\x1b[31m\x9b5n\t\u202e\u200f名前👩\u200d💻e\u0301\u0301שלום"
 
 
 def column(line, word):
-    """Returns the column at which a word stands on a terminal."""
+    """Returns the terminal column at which a word starts."""
     front = line[: line.index(word)]
     return sum(0 if unicodedata.combining(sign) else 1 + (unicodedata.east_asian_width(sign) in "WF") for sign in front)
 
 
-class Harm(Journey):
-    def node(self, **options):
-        """Opens gtop on a real shell with the real probe, real processes, and a driver that lies."""
+class HostileNode(Journey):
+    def open_node(self, **options):
+        """Opens gtop with a real shell, the real probe, real processes, and a driver with hostile values."""
         folder = tempfile.TemporaryDirectory(prefix="gtop-harm-")
         self.addCleanup(folder.cleanup)
         self.touched = os.path.join(folder.name, "touched")
         os.symlink(os.path.join(TOP, "tests", "stubs", "nvidia-smi"), os.path.join(folder.name, "nvidia-smi"))
-        self.pids = [self.process(HARM), self.process("plain")]
+        self.pids = [self.start_process(HOSTILE), self.start_process("plain")]
         state = os.path.join(folder.name, "state")
         with open(state, "w", encoding="utf-8", errors="surrogateescape") as file:
-            for gpu, name in enumerate(["A " + HARM.replace("\t", " "), "Plain"]):
+            for gpu, name in enumerate(["A " + HOSTILE.replace("\t", " "), "Plain"]):
                 file.write(f"gpu {gpu} used_mib=4000 util=50 temp=41 name={name}\n")
             file.write(f"set 1 memory.total a[$(touch {self.touched})0]\n")
             file.write("set 1 power.draw [N/A]\nset 1 ecc.errors.uncorrected.volatile.total [N/A]\n")
@@ -37,23 +37,23 @@ class Harm(Journey):
         path = folder.name + os.pathsep + os.environ["PATH"]
         return self.open("--exec", "env X={node} sh", "node-1", PATH=path, NVML_STUB_STATE=state, **options)
 
-    def process(self, name):
-        """Starts a process that goes by this name; returns its pid."""
-        words = [os.fsencode(name), b"600"]
-        process = subprocess.Popen(words, executable="/bin/sleep")
+    def start_process(self, name):
+        """Starts a process with this name as its command line; returns its pid."""
+        arguments = [os.fsencode(name), b"600"]
+        process = subprocess.Popen(arguments, executable="/bin/sleep")
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
         return process.pid
 
-    def test_names_that_mean_harm(self):
-        screen = self.node(size=(120, 40))
+    def test_hostile_names_do_not_break_the_screen(self):
+        screen = self.open_node(size=(120, 40))
         screen.until(r"plain 600", "the plain process")
         title = screen.tmux("display-message", "-p", "-t", "s", "#{pane_title}")
         for size in [(120, 40), (80, 24), (200, 50)]:
             screen.tmux("resize-window", "-t", "s", "-x", str(size[0]), "-y", str(size[1]))
-            for keys in "34":
-                screen.type(keys)
-                screen.until(r"plain 600", f"the plain process, after {keys} at {size}")
+            for key in "34":
+                screen.type(key)
+                screen.until(r"plain 600", f"the plain process, after {key} at {size}")
                 screen.settle()
                 lines = screen.text().splitlines()
                 titles = next(line for line in lines if "COMMAND" in line)
@@ -69,7 +69,7 @@ class Harm(Journey):
         lines = screen.text().splitlines()
         devices = [next(line for line in lines if line.startswith(f"  {gpu}  ")) for gpu in range(2)]
         self.assertEqual(column(devices[0], "41°"), column(devices[1], "41°"), screen.text())
-        # What is no number is no number, and what is not told is no error and no zero.
+        # A value that is not a number is unknown; a missing counter is neither an error nor zero.
         self.assertRegex(devices[1], r"3\.9/–|–/–|–")
         self.assertNotIn("ECC", screen.text())
         self.assertFalse(os.path.exists(self.touched))
@@ -82,29 +82,29 @@ class Harm(Journey):
         screen.type("q")
         self.assertEqual(screen.status(), 0)
 
-    def test_nothing_is_left_of_what_stood_there_before(self):
-        screen = self.node()
+    def test_each_view_clears_the_one_before(self):
+        screen = self.open_node()
         screen.until(r"1 of 1 node fresh", "the node")
         screen.press("4")
         screen.until(r"plain 600", "the plain process")
         screen.press("z")
-        screen.until(r"FROZEN", "a picture that stands")
-        places = ["4", "Down", "t", "Escape", "3", "G", "G", "1", "m", "b", "b", "m", "5", "Enter", "6", "2", "4", "T"]
-        for number, place in enumerate([*places, "Escape", "h", "PageDown", "Escape", "F2", "Escape", "4"]):
+        screen.until(r"FROZEN", "the frozen screen")
+        keys = ["4", "Down", "t", "Escape", "3", "G", "G", "1", "m", "b", "b", "m", "5", "Enter", "6", "2", "4", "T"]
+        for number, key in enumerate([*keys, "Escape", "h", "PageDown", "Escape", "F2", "Escape", "4"]):
             if number % 7 == 3:
                 screen.tmux("resize-window", "-t", "s", "-x", str(80 + number), "-y", str(20 + number))
-            screen.press(place)
+            screen.press(key)
             screen.settle()
             screen.until(r"\A(?![\s\S]*waiting for the node)", "the answer of the node")
             screen.settle()
             before = self.body(screen)
-            # Everything is drawn anew.
+            # Ctrl-L redraws everything.
             screen.press("C-l")
             screen.settle()
-            self.assertEqual(before, self.body(screen), place)
+            self.assertEqual(before, self.body(screen), key)
 
-    def test_what_is_pasted_is_no_keys(self):
-        screen = self.node()
+    def test_pasted_text_is_not_taken_as_keys(self):
+        screen = self.open_node()
         screen.until(r"1 of 1 node fresh", "the node")
         screen.press("4")
         screen.until(r"plain 600", "the plain process")
@@ -115,13 +115,13 @@ class Harm(Journey):
         screen.until(r"^/ plain 600", "the filter")
         self.assertFalse(screen.rows("send "))
         screen.press("Escape")
-        # Places of the mouse that no screen has, and sequences nobody knows.
+        # Mouse positions outside the screen, and unknown sequences.
         for text in ["\x1b[<0;0;0M", "\x1b[<0;65535;1M", "\x1b[M   ", "\x1bOz", "\x1b[5n"]:
             screen.type(text)
         screen.press("K")
-        screen.until(r"send KILL to this process", "a question, for the key was pressed")
+        screen.until(r"send KILL to this process", "the confirmation: this time the key was pressed")
         screen.press("Escape")
-        screen.until(r"\A(?![\s\S]*send KILL)", "the question gone")
+        screen.until(r"\A(?![\s\S]*send KILL)", "the confirmation closed")
         screen.type("q")
         self.assertEqual(screen.status(), 0)
 
@@ -130,7 +130,7 @@ class Harm(Journey):
         screen.tmux("paste-buffer", "-p", "-t", "s")
 
     def body(self, screen):
-        """Returns all but what goes on in a frozen picture: its age, and the clock."""
+        """Returns the lines that do not change while the screen is frozen: all but its age and the clock."""
         return [line for line in screen.text().splitlines() if "FROZEN" not in line][1:]
 
 

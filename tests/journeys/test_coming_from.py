@@ -1,4 +1,4 @@
-"""What fingers know from nvnodetop, nvtop and nvitop does here what docs/coming-from.md says."""
+"""Keys and options of nvnodetop, nvtop and nvitop do in gtop what docs/coming-from.md says."""
 
 import os
 import re
@@ -8,14 +8,14 @@ import unittest
 from screen import TOP, Journey, program
 
 
-class Habits(Journey):
+class ForeignKeys(Journey):
     def demo(self, *arguments):
         screen = self.open("--demo", *arguments, size=(120, 40))
         screen.until(r"10 of 12 nodes fresh", "ten of twelve nodes")
         return screen
 
-    def walk(self, screen, steps):
-        """Presses keys and looks for what they show, which was not there before."""
+    def press_each(self, screen, steps):
+        """Presses the keys of each step and waits for the text they bring up."""
         for keys, pattern in steps:
             for key in keys.split():
                 screen.press(key)
@@ -23,23 +23,23 @@ class Habits(Journey):
 
     def test_jobs_and_nodes_as_in_nvnodetop(self):
         screen = self.demo()
-        self.walk(screen, [("2", r"job 1 of \d$")])
+        self.press_each(screen, [("2", r"job 1 of \d$")])
         for forward, back in (("Down", "Up"), ("j", "k"), ("J", "K")):
-            self.walk(screen, [(forward, r"job 2 of \d$"), (back, r"job 1 of \d$")])
+            self.press_each(screen, [(forward, r"job 2 of \d$"), (back, r"job 1 of \d$")])
         for forward, back in ((">", "<"), (".", ","), ("Right", "Left")):
-            self.walk(screen, [(forward, r"^gpu02 .* 2/12 "), (back, r"^gpu01 .* 1/12 ")])
+            self.press_each(screen, [(forward, r"^gpu02 .* 2/12 "), (back, r"^gpu01 .* 1/12 ")])
         screen.until(r"^ +PID +USER", "processes of the node")
         screen.press("p")
-        self.gone(screen, r"^ +PID +USER ")
-        self.walk(screen, [("p", r"^ +PID +USER "), ("o", r"^  NODE +JOB")])
-        self.walk(screen, [("3", r"^ +# +NAME "), (">", r"^gpu02 .* 2/12 "), ("<", r"^gpu01 .* 1/12 ")])
-        self.walk(screen, [("o", r"^  NODE +JOB"), ("q", r"^ended 0$")])
+        self.wait_until_gone(screen, r"^ +PID +USER ")
+        self.press_each(screen, [("p", r"^ +PID +USER "), ("o", r"^  NODE +JOB")])
+        self.press_each(screen, [("3", r"^ +# +NAME "), (">", r"^gpu02 .* 2/12 "), ("<", r"^gpu01 .* 1/12 ")])
+        self.press_each(screen, [("o", r"^  NODE +JOB"), ("q", r"^ended 0$")])
 
     def test_function_keys_and_plots_as_in_nvtop(self):
         screen = self.demo("--node-chart", "--charted=power,temp")
-        self.walk(screen, [("3", r"^0 power +\d+W"), ("g", r"^ +PID +USER")])
-        self.gone(screen, r"^0 power ")
-        self.walk(screen, [
+        self.press_each(screen, [("3", r"^0 power +\d+W"), ("g", r"^ +PID +USER")])
+        self.wait_until_gone(screen, r"^0 power ")
+        self.press_each(screen, [
             ("G", r"^ p \* power"), ("m", r"^ m \* mem"), ("Escape", r"^← → node"),
             ("F2", r"^Setup "), ("4", r"^ charted +power,temp "), ("Escape", r"^← → node"),
             ("4", r"by node and device$"), ("F6", r"^sort by$"), ("m", r"by device memory$"),
@@ -49,7 +49,7 @@ class Habits(Journey):
 
     def test_sorting_as_in_nvitop(self):
         screen = self.demo()
-        self.walk(screen, [
+        self.press_each(screen, [
             ("4", r"by node and device$"), ("o p", r"by pid$"), ("o u", r"by user$"), ("o s", r"by device load$"),
             ("o b", r"by memory bandwidth$"), ("o c", r"by processor$"), ("o t", r"by running time$"),
             ("o h", r"by share of host memory$"), ("o m", r"by device memory$"), ("o M", r"by device memory, reversed$"),
@@ -59,7 +59,7 @@ class Habits(Journey):
 
     def test_processes_as_in_nvitop(self):
         screen = self.demo()
-        self.walk(screen, [
+        self.press_each(screen, [
             ("4", r"by node and device$"), ("Home", r"^34768 katherine on gpu01 "), ("Down", r"^34769 "), ("M-k", r"^34768 "),
             ("M-j", r"^34769 "), ("End", r"^\d+ \w+ on gpu(?!01)"), ("Home", r"^34768 "), ("]", r"^\d+ \w+ on gpu(?!01)"),
             ("[", r"^34768 "), ("M-J", r"^\d+ \w+ on gpu(?!01)"), ("M-K", r"^34768 "),
@@ -69,8 +69,8 @@ class Habits(Journey):
             ("Space", r"1 tagged"), ("Space", r"2 tagged"), ("T", r"send TERM to 2 processes\?"), ("Escape", r"^s scope"),
         ])  # fmt: skip
         screen.press("Escape")
-        self.gone(screen, r"tagged")
-        self.walk(screen, [
+        self.wait_until_gone(screen, r"tagged")
+        self.press_each(screen, [
             ("Home", r"^34768 katherine on gpu01 "), ("e", r"^environment +34768 "), ("Escape", r"^34768 katherine on gpu01 "),
             ("t", r"^tree +gpu01"), ("t", r"^ NODE +GPU"), ("Enter", r"^process +34768 "), ("Escape", r"^ NODE +GPU"),
             ("c", r"density: compact|^ NODE +GPU +PID USER +GPU-MEM +%SM +COMMAND"), ("C-c", r"send INT to this process\?"),
@@ -78,18 +78,18 @@ class Habits(Journey):
             ("q", r"^ended 0$"),
         ])  # fmt: skip
 
-    def test_one_process_view_of_nvitop_takes_the_same_words(self):
-        words = (
+    def test_options_of_nvitop_are_accepted(self):
+        options = (
             "--demo=1 -1 -m=full --interval 0.5 --ascii --readonly --colorful --force-color --light "
             "--gpu-util-thresh 20 60 --mem-util-thresh 20 60 -o=0,1 -ov -c -u=katherine,ada"
         )
-        done = subprocess.run([program(), *words.split()], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+        done = subprocess.run([program(), *options.split()], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
         self.assertEqual(done.returncode, 0, done.stdout)
         self.assertIn("\x1b[", done.stdout)
         self.assertTrue(done.stdout.isascii(), done.stdout)
         self.assertIn("power ", done.stdout)
 
-    def gone(self, screen, pattern):
+    def wait_until_gone(self, screen, pattern):
         for _ in range(100):
             screen.settle()
             if not screen.rows(pattern):
@@ -97,10 +97,10 @@ class Habits(Journey):
         self.fail(f"{pattern} is still there:\n{screen.text()}")
 
 
-class Page(unittest.TestCase):
-    """The page promises nothing that is not there."""
+class Documentation(unittest.TestCase):
+    """docs/coming-from.md names only options that exist."""
 
-    def test_options_and_settings_it_names_are_gtop_s(self):
+    def test_every_option_it_names_exists(self):
         known = subprocess.run([program(), "--help"], stdout=subprocess.PIPE, text=True, check=True).stdout
         known = set(re.findall(r"--[a-z][a-z-]*", known))
         named = set()
@@ -109,7 +109,7 @@ class Page(unittest.TestCase):
                 if line.startswith("| "):
                     named.update(re.findall(r"--[a-z][a-z-]*", line.rpartition(" | ")[2]))
         self.assertGreater(len(named), 30)
-        # Help lists no second names.
+        # Help does not list aliases.
         self.assertEqual(named - known, {"--username"})
 
 
