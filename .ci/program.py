@@ -19,8 +19,8 @@ UNWANTED = ("getpw", "getgr", "getspnam", "dlopen")
 SYMTAB, NEEDED, SHARED = 2, 1, 3
 
 
-class Wrong(Exception):
-    """The reason why a program is refused."""
+class Refused(Exception):
+    """A program is refused; the message gives the reasons."""
 
 
 class Program:
@@ -29,15 +29,15 @@ class Program:
     def __init__(self, blob):
         self.blob = blob
         if blob[:6] != b"\x7fELF\x02\x01":
-            raise Wrong("is no 64-bit little-endian ELF file")
-        self.type, self.machine = self.at("<HH", 16)
-        sections_at, size, count, names = *self.at("<Q", 40), *self.at("<HHH", 58)
-        raw = [self.at("<IIQQQQIIQQ", sections_at + size * n) for n in range(count)]
+            raise Refused("is not a 64-bit little-endian ELF file")
+        self.type, self.machine = self.unpack("<HH", 16)
+        sections_at, size, count, names = *self.unpack("<Q", 40), *self.unpack("<HHH", 58)
+        raw = [self.unpack("<IIQQQQIIQQ", sections_at + size * n) for n in range(count)]
         named = raw[names]
         self.sections = {self.text(named, s[0]): s for s in raw}
         self.raw = raw
 
-    def at(self, layout, offset):
+    def unpack(self, layout, offset):
         return struct.unpack_from(layout, self.blob, offset)
 
     def text(self, strings, offset):
@@ -47,9 +47,9 @@ class Program:
     def entries(self, name, layout):
         section = self.sections.get(name)
         if section is None:
-            raise Wrong("has no section " + name)
+            raise Refused("has no section " + name)
         step = struct.calcsize(layout)
-        return [self.at(layout, section[4] + at) for at in range(0, section[5], step)]
+        return [self.unpack(layout, section[4] + at) for at in range(0, section[5], step)]
 
     def needed(self):
         strings = self.sections[".dynstr"]
@@ -62,14 +62,14 @@ class Program:
         return sorted(self.text(strings, s[0]) for s in symbols if s[3] == 0 and s[0])
 
     def versions(self):
-        """(library, version) pairs of the symbols it needs."""
+        """Returns (library, version) pairs of the symbols it needs."""
         strings, section = self.sections[".dynstr"], self.sections[".gnu.version_r"]
         found, at = set(), section[4]
         for _ in range(section[7]):
-            _, count, file, first, step = self.at("<HHIII", at)
+            _, count, file, first, step = self.unpack("<HHIII", at)
             entry = at + first
             for _ in range(count):
-                _, _, _, name, following = self.at("<IHHII", entry)
+                _, _, _, name, following = self.unpack("<IHHII", entry)
                 found.add((self.text(strings, file), self.text(strings, name)))
                 entry += following
             at += step
@@ -84,33 +84,33 @@ def number(version):
 
 
 def check(blob, options):
-    """Returns a summary of the program; raises Wrong if it is refused."""
+    """Returns a summary of the program; raises Refused if it is refused."""
     program = Program(blob)
-    wrong = []
+    problems = []
     if program.machine not in MACHINES:
-        wrong.append("is for machine %d" % program.machine)
+        problems.append("is for machine %d" % program.machine)
     if program.type != SHARED:
-        wrong.append("is not position-independent")
+        problems.append("is not position-independent")
     needed = program.needed()
-    strange = sorted(set(needed) - LIBRARIES - LINKERS)
-    if strange:
-        wrong.append("needs " + ", ".join(strange))
+    unexpected = sorted(set(needed) - LIBRARIES - LINKERS)
+    if unexpected:
+        problems.append("needs " + ", ".join(unexpected))
     versions = program.versions()
     for library, version in versions:
         kind, _, digits = version.partition("_")
         if kind != "GLIBC" or number(digits) > number(options.floor):
-            wrong.append("needs %s of %s" % (version, library))
+            problems.append("needs %s of %s" % (version, library))
     for symbol in program.undefined():
         if symbol.startswith(UNWANTED):
-            wrong.append("calls " + symbol)
+            problems.append("calls " + symbol)
     if not options.debug:
         if len(blob) > options.limit:
-            wrong.append("has %d bytes, more than %d" % (len(blob), options.limit))
+            problems.append("has %d bytes, more than %d" % (len(blob), options.limit))
         if not program.is_stripped():
-            wrong.append("is not stripped")
-        wrong += ["tells of " + path for path in options.absent if path.encode() in blob]
-    if wrong:
-        raise Wrong("; ".join(wrong))
+            problems.append("is not stripped")
+        problems += ["contains the path " + path for path in options.absent if path.encode() in blob]
+    if problems:
+        raise Refused("; ".join(problems))
     highest = max((version for _, version in versions), key=lambda version: number(version.split("_")[1]))
     return "%s, %d bytes, needs %s, symbols up to %s" % (
         MACHINES[program.machine],
@@ -134,8 +134,8 @@ def main():
             blob = file.read()
         try:
             print("%s: %s" % (path, check(blob, options)))
-        except Wrong as wrong:
-            print("%s: %s" % (path, wrong))
+        except Refused as refused:
+            print("%s: %s" % (path, refused))
             failed = 1
     sys.exit(failed)
 

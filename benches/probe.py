@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""What a probe costs: CPU, memory, forks and bytes over many ticks against stand-ins for the driver.
+"""Cost of a probe: CPU, memory, forks and bytes over many ticks, with stubs of the driver.
 
     benches/probe.py [--ticks 1000] [--devices 8] [--processes 5] [--interval 0.5] [--python PYTHON]
     benches/probe.py --amd ...
     benches/probe.py --sh [SHELL] [--interval 1] ...
 
-Needs Linux, a C compiler and `cargo build` before it. Prints figures, judges nothing. The Python probe runs against
-the stand-in for NVML, whose own work is included; the sh probe against an nvidia-smi that prints what the stand-in printed once, whose work is told
-and taken off. CPU is that of the probe and of all it started; memory is what would be in use if nothing else ran; forks
-are those of the whole machine in that time, or those that strace counts.
+Needs Linux, a C compiler and a `cargo build`. Prints figures and checks nothing. The Python probe runs with the NVML
+stub, whose CPU time is included; the sh probe runs with an nvidia-smi that prints recorded output, whose CPU time is
+measured and subtracted. CPU is that of the probe and its child processes; memory is what would be in use if nothing else
+ran; forks are those of the whole machine in that time, or those counted by strace.
 """
 import argparse
 import glob
@@ -24,16 +24,16 @@ import time
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 TICK = os.sysconf('SC_CLK_TCK')
 
-# Prints what was printed before to the same question.
+# An nvidia-smi that prints recorded output for each query.
 REPLAY = r'''
 #include <fcntl.h>
 #include <string.h>
 #include <sys/sendfile.h>
 #include <unistd.h>
 int main(int count, char **words) {
-    const char *asked = count > 1 ? words[1] : "";
-    int from = open(strstr(asked, "display_active") ? FOLDER "/more" : strstr(asked, "query-gpu") ? FOLDER "/query" :
-                    strstr(asked, "apps") ? FOLDER "/apps" : FOLDER "/none", O_RDONLY);
+    const char *query = count > 1 ? words[1] : "";
+    int from = open(strstr(query, "display_active") ? FOLDER "/more" : strstr(query, "query-gpu") ? FOLDER "/query" :
+                    strstr(query, "apps") ? FOLDER "/apps" : FOLDER "/none", O_RDONLY);
     char data[65536];
     for (ssize_t got; (got = read(from, data, sizeof data)) > 0;)
         if (write(1, data, (size_t)got) != got)
@@ -50,7 +50,7 @@ def build(folder):
 
 
 def scenario(devices, pids):
-    """Busy devices of which every fast number and counter moves."""
+    """Returns a scenario of busy devices whose values and counters all change."""
     lines = ['driver 570.133.20 12080']
     for i in range(devices):
         lines.append(
@@ -62,13 +62,13 @@ def scenario(devices, pids):
             'held_power=55123456789+400000000 held_sync_boost=0 held_thermal=0 remap_corrected=0 remap_uncorrected=0 '
             'remap_pending=0 remap_failed=0 recovery=0 fabric=3 gpm_graphics=90%%10 gpm_sm=70%%20 gpm_occupancy=30%%20 '
             'gpm_tensor=40%%20 gpm_dram=50%%20 gpm_fp64=0 gpm_fp32=9%%5 gpm_fp16=1%%2' % i)
-    for place, pid in enumerate(pids):
-        lines.append('proc %d %d 13800 sm=%d%%30 mem=%d' % (place % devices, pid, 10 + place, place))
+    for number, pid in enumerate(pids):
+        lines.append('proc %d %d 13800 sm=%d%%30 mem=%d' % (number % devices, pid, 10 + number, number))
     return '\n'.join(lines) + '\n'
 
 
-def built(name):
-    """What `cargo build` last made of the scripts in probes/."""
+def built_probe(name):
+    """Returns the newest probe script that `cargo build` has packed."""
     target = os.environ.get('CARGO_TARGET_DIR') or os.path.join(ROOT, 'target')
     found = glob.glob(os.path.join(target, '*/build/gtop-*/out', name))
     if not found:
@@ -76,33 +76,33 @@ def built(name):
     return open(max(found, key=os.path.getmtime), 'rb').read()
 
 
-def family(pid):
-    """The process and all below it."""
-    out, parents = [], {}
+def process_tree(pid):
+    """Returns the pids of a process and its descendants."""
+    out, children = [], {}
     for path in glob.glob('/proc/[0-9]*/stat'):
         try:
             words = open(path).read().rsplit(')', 1)[1].split()
         except OSError:
             continue
-        parents.setdefault(int(words[1]), []).append(int(path.split('/')[2]))
-    wanted = [pid]
-    while wanted:
-        one = wanted.pop()
+        children.setdefault(int(words[1]), []).append(int(path.split('/')[2]))
+    waiting = [pid]
+    while waiting:
+        one = waiting.pop()
         out.append(one)
-        wanted += parents.get(one, [])
+        waiting += children.get(one, [])
     return out
 
 
-def spent(pids):
-    """CPU seconds of these processes."""
+def cpu_seconds(pids):
+    """Returns the CPU seconds of these processes."""
     nanoseconds = 0
     for pid in pids:
         nanoseconds += int(open('/proc/%d/schedstat' % pid).read().split()[0])
     return nanoseconds / 1e9
 
 
-def spent_with_ended(pids):
-    """CPU seconds of these processes and of all their children that have ended, in steps of a clock tick."""
+def cpu_with_children(pids):
+    """Returns the CPU seconds of these processes and their ended children, in clock ticks."""
     ticks = 0
     for pid in pids:
         try:
@@ -113,36 +113,36 @@ def spent_with_ended(pids):
 
 
 def memory(pids):
-    """KiB in use, as if nothing else ran: what only these processes have, by process, and files, each page once."""
-    own, files = {}, {}
+    """Returns KiB in use as if nothing else ran: private memory by process, and mapped files, each page once."""
+    private, files = {}, {}
     for pid in pids:
         try:
             for line in open('/proc/%d/smaps_rollup' % pid):
                 if line.startswith('Pss_Anon:'):
-                    own[pid] = int(line.split()[1])
-            place = None
+                    private[pid] = int(line.split()[1])
+            mapping = None
             for line in open('/proc/%d/smaps' % pid):
                 words = line.split()
                 if '-' in words[0] and ':' not in words[0]:
-                    place = (words[5], words[2]) if len(words) > 5 else None
+                    mapping = (words[5], words[2]) if len(words) > 5 else None
                 elif words[0] == 'Rss:':
                     resident = int(words[1])
-                elif words[0] == 'Anonymous:' and place is not None and place[0][0] == '/':
-                    files[place] = max(files.get(place, 0), resident - int(words[1]))
+                elif words[0] == 'Anonymous:' and mapping is not None and mapping[0][0] == '/':
+                    files[mapping] = max(files.get(mapping, 0), resident - int(words[1]))
         except OSError:
-            pass        # a short life
-    return own, sum(files.values())
+            pass        # the process has exited
+    return private, sum(files.values())
 
 
 class Session:
-    """A probe that runs, and is kept alive as gtop keeps it."""
+    """A running probe, kept alive by heartbeats."""
 
     def __init__(self, command, environment):
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment,
                                         start_new_session=True)
 
     def sample(self):
-        """The next sample: the length of its line, and what it says."""
+        """Returns the length of the next sample's line, and the parsed sample."""
         while True:
             line = self.process.stdout.readline()
             frame = json.loads(line.split(b'gtop1 ', 1)[1].decode())
@@ -156,11 +156,11 @@ class Session:
                 self.process.stdin.write(b'{"id":%d,"node":"bench","verb":"heartbeat"}\n' % number)
                 self.process.stdin.flush()
 
-    def family(self):
-        return family(self.process.pid)
+    def process_tree(self):
+        return process_tree(self.process.pid)
 
     def end(self):
-        """Ends it, and returns the seconds that took."""
+        """Closes its input; returns the seconds until it has exited."""
         began = time.monotonic()
         self.process.stdin.close()
         self.process.stdout.read()
@@ -200,27 +200,27 @@ def python_source(interval):
     text = open(os.path.join(ROOT, 'src/probe.rs')).read()
     load = re.search(r'COMPILE: &str = r#"(.*?)"#', text, re.S).group(1)
     head = 'NODE="bench"\nINTERVAL=%r\nDEADMAN=30\nSHORT=0\n%s\0' % (interval, load)
-    return head.encode() + built('probe.py.z')
+    return head.encode() + built_probe('probe.py.z')
 
 
 def python_command(python, path):
-    """What the loader does on a node, with the source in a file."""
+    """Returns a command that loads the probe as on a node, with the source in a file."""
     return [python, '-ISu', '-c', 'import sys;b=open(sys.argv[1],"rb").read();exec(b[:b.index(0)]);b=0;load(_p)', path]
 
 
-def surroundings(**more):
-    """The environment that the loader makes."""
+def loader_environment(**more):
+    """Returns the environment that the loader sets up."""
     text = open(os.path.join(ROOT, 'src/probe.rs')).read()
     words = re.search(r'MALLOC: &str = "(.*?)"', text).group(1).split()
     return dict(os.environ, **dict([word.split('=') for word in words], **more))
 
 
 def shell_source(interval):
-    return 'NODE=bench INTERVAL=%r DEADMAN=30 SHORT=\n' % interval + built('probe.sh').decode()
+    return 'NODE=bench INTERVAL=%r DEADMAN=30 SHORT=\n' % interval + built_probe('probe.sh').decode()
 
 
-def tree(folder, devices, pids):
-    """What the amdgpu driver shows of so many MI300X, each of which each of its processes uses."""
+def make_amd_files(folder, devices, pids):
+    """Creates the files of the amdgpu driver for this many MI300X and their processes."""
     def file(path, contents):
         path = os.path.join(folder, path)
         os.makedirs(os.path.dirname(path), exist_ok=True)
@@ -228,7 +228,7 @@ def tree(folder, devices, pids):
             out.write(contents if isinstance(contents, bytes) else contents.encode() + b'\n')
     for i in range(devices):
         pci = '0000:%02x:00.0' % (5 + 16 * i)
-        own = 'sys/devices/pci0000:00/%s/' % pci
+        card = 'sys/devices/pci0000:00/%s/' % pci
         for name, contents in (
                 ('vendor', '0x1002'), ('class', '0x120000'), ('device', '0x74a1'), ('unique_id', '%016x' % (i + 1)),
                 ('power/runtime_status', 'active'), ('power/control', 'on'), ('gpu_busy_percent', '97'),
@@ -240,24 +240,24 @@ def tree(folder, devices, pids):
                 ('hwmon/hwmon3/power1_input', '702000000'), ('hwmon/hwmon3/power1_cap', '750000000'),
                 ('hwmon/hwmon3/freq1_input', '2098000000'), ('hwmon/hwmon3/freq2_input', '1300000000'),
                 ('gpu_metrics', b'\xe8\x03\x01\x06' + bytes(996))):
-            file(own + name, contents)
-        for place, target in (('sys/bus/pci/devices/' + pci, own), ('sys/class/drm/card%d/device' % i, own)):
-            os.makedirs(os.path.dirname(os.path.join(folder, place)), exist_ok=True)
-            os.symlink(os.path.join(folder, target), os.path.join(folder, place))
+            file(card + name, contents)
+        for link in ('sys/bus/pci/devices/' + pci, 'sys/class/drm/card%d/device' % i):
+            os.makedirs(os.path.dirname(os.path.join(folder, link)), exist_ok=True)
+            os.symlink(os.path.join(folder, card), os.path.join(folder, link))
         node = 'sys/class/kfd/kfd/topology/nodes/%d/' % i
         file(node + 'gpu_id', str(4000 + i))
         file(node + 'properties', 'simd_count 1216\nsimd_per_cu 4\nlocation_id %d\ndomain 0' % ((5 + 16 * i) << 8))
-    for place, pid in enumerate(pids):
+    for number, pid in enumerate(pids):
         for i in range(devices):
-            own = 'sys/class/kfd/kfd/proc/%d/' % pid
-            file(own + 'vram_%d' % (4000 + i), '13800000' if place % devices == i else '0')
-            file(own + 'stats_%d/cu_occupancy' % (4000 + i), '30')
+            process = 'sys/class/kfd/kfd/proc/%d/' % pid
+            file(process + 'vram_%d' % (4000 + i), '13800000' if number % devices == i else '0')
+            file(process + 'stats_%d/cu_occupancy' % (4000 + i), '30')
         for queue in range(4):
-            file(own + 'queues/%d/gpuid' % queue, str(4000 + place % devices))
+            file(process + 'queues/%d/gpuid' % queue, str(4000 + number % devices))
 
 
-def replay(folder):
-    """An nvidia-smi that costs next to nothing; returns what one call of it costs, in milliseconds."""
+def build_replay(folder):
+    """Builds a cheap nvidia-smi that replays recorded output; returns the CPU time of a call in milliseconds."""
     stub = os.path.join(ROOT, 'tests/stubs/nvidia-smi')
     environment = dict(os.environ, NVML_STUB_STATE=os.path.join(folder, 'state'))
     text = open(os.path.join(ROOT, 'probes/nvidia_smi.py')).read().split('SMI_PLACES')[0]
@@ -281,12 +281,12 @@ def replay(folder):
 def prepare(options, folder, pids):
     path, state, trace = [os.path.join(folder, name) for name in ('probe', 'state', 'trace')]
     open(state, 'w').write(scenario(options.devices, pids))
-    environment = surroundings(NVML_STUB_STATE=state)
+    environment = loader_environment(NVML_STUB_STATE=state)
     if options.amd:
-        tree(folder, options.devices, pids)
+        make_amd_files(folder, options.devices, pids)
         environment['GTOP_ROOT'] = folder
     if options.sh:
-        options.call = replay(folder)
+        options.call = build_replay(folder)
         open(path, 'w').write(shell_source(options.interval))
         command = options.sh.split() + ['-c', 's=$(cat %s); eval "$s"' % path]
         environment['PATH'] = folder + ':' + environment['PATH']
@@ -302,30 +302,30 @@ def prepare(options, folder, pids):
 
 
 def run(options, command, environment, trace):
-    session, cpu_of = Session(command, environment), spent_with_ended if options.sh else spent
+    session, cpu_of = Session(command, environment), cpu_with_children if options.sh else cpu_seconds
     for _ in range(5):
         session.sample()
-    own = session.family()
-    began, before, forked, sizes, took = time.monotonic(), cpu_of(own), forks(), [], []
+    pids = session.process_tree()
+    began, before, forked, sizes, took = time.monotonic(), cpu_of(pids), forks(), [], []
     traced = os.path.getsize(trace) if options.strace else 0
     for length, frame in session.samples(options.ticks):
         sizes.append(length)
         took.append(frame['took'])
-    lasted, cpu, forked = time.monotonic() - began, cpu_of(own) - before, forks() - forked
-    held, files = memory(own)
+    lasted, cpu, forked = time.monotonic() - began, cpu_of(pids) - before, forks() - forked
+    private, files = memory(pids)
     sizes.sort()
     took.sort()
-    print('%s, %d devices, %d processes each, %d ticks of %g s' % (
+    print('%s, %d devices, %d processes per device, %d ticks of %g s' % (
         options.title, options.devices, options.processes, options.ticks, options.interval))
-    print('CPU       %.2f ms a tick, %.2f %% of a processor' % (1000 * cpu / options.ticks, 100 * cpu / lasted))
+    print('CPU       %.2f ms per tick, %.2f %% of a core' % (1000 * cpu / options.ticks, 100 * cpu / lasted))
     if options.sh:
         calls = lasted * (1 + 1 / 2 + 1 / 10)       # devices, processes, the slow group
         mine = 1000 * cpu - calls * options.call
-        print('alone     %.2f ms a tick without nvidia-smi (%.2f ms a call)' % (mine / options.ticks, options.call))
-    print('took      %.1f ms in the middle, %.1f ms at most' % (took[len(took) // 2], took[-1]))
-    print('memory    %.1f MiB: files %.1f, and of their own %s' % (
-        (sum(held.values()) + files) / 1024, files / 1024, ' '.join('%.1f' % (size / 1024) for size in held.values())))
-    print('samples   %d B on average, %d B in the middle, %d B at most' % (
+        print('alone     %.2f ms per tick without nvidia-smi (%.2f ms per call)' % (mine / options.ticks, options.call))
+    print('took      %.1f ms median, %.1f ms maximum' % (took[len(took) // 2], took[-1]))
+    print('memory    %.1f MiB: files %.1f, private %s' % (
+        (sum(private.values()) + files) / 1024, files / 1024, ' '.join('%.1f' % (size / 1024) for size in private.values())))
+    print('samples   %d B mean, %d B median, %d B maximum' % (
         sum(sizes) / len(sizes), sizes[len(sizes) // 2], sizes[-1]))
     if options.strace:
         print('forks     %d lines of strace' % open(trace).read()[traced:].count('\n'))

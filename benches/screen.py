@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""What the screen costs: from key to frame, bytes a second, processor time of the whole program.
+"""Cost of the screen: time from key to frame, bytes per second, CPU time of the whole program.
 
     cargo build --release && cargo bench --bench fleet --no-run
     python3 benches/screen.py [--nodes 256,1000] [--seconds 30] [--sizes 80x24,200x60]
 
-The real program in a pseudo-terminal watches simulated nodes that a process of their own serves over real
-SSH on loopback. A frame is what stands between the marks of a synchronized update; a key's frame is the
-first one that begins after the key was written. Keys are pressed while nodes connect, and again when all is
-calm; bytes and processor time are counted in between, while nobody presses a key.
+The real program in a pseudo-terminal watches simulated nodes that another process serves over real SSH on
+loopback. A frame is a synchronized update; a key's frame is the first one that begins after the key was
+written. Keys are pressed while nodes connect, and again later; bytes and CPU time are measured in between,
+without key presses.
 """
 
 import argparse
@@ -29,12 +29,12 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TICK = os.sysconf("SC_CLK_TCK")
 END = b"\x1b[?2026l"
-# Each of them changes the picture.
+# Each of these keys changes the screen.
 KEYS = b"jjkjj3141jjk5161jk"
 
 
 class Server:
-    """Serves simulated nodes; `home` tells gtop how to reach them."""
+    """Serves simulated nodes; `home` has the SSH configuration to reach them."""
 
     def __init__(self, program, nodes, seconds):
         command = [program, "--serve", str(nodes), "8", "5", str(seconds)]
@@ -69,7 +69,7 @@ class Server:
 
 
 class Terminal:
-    """The program in a terminal of its own."""
+    """The program in a pseudo-terminal."""
 
     def __init__(self, program, server, size):
         hosts = server.home / "hosts"
@@ -90,7 +90,7 @@ class Terminal:
         os.set_blocking(self.fd, False)
 
     def read(self, seconds):
-        """Reads for so long, or until the program ends; returns the bytes."""
+        """Reads for this long, or until the program exits; returns the bytes."""
         got, until = b"", time.monotonic() + seconds
         try:
             while (left := until - time.monotonic()) > 0:
@@ -101,7 +101,7 @@ class Terminal:
         return got
 
     def press(self, key):
-        """Presses a key; returns the seconds to the end of its frame, `None` if nothing came."""
+        """Presses a key; returns the seconds to the end of its frame, None if there was none."""
         began = time.monotonic()
         os.write(self.fd, key)
         got = b""
@@ -115,22 +115,22 @@ class Terminal:
         return None
 
     def type(self, count):
-        """Presses keys at a person's pace and returns how long each took."""
-        found = []
-        for place in range(count):
+        """Presses keys at the pace of a user; returns the seconds to the frame of each."""
+        durations = []
+        for index in range(count):
             self.read(random.uniform(0.03, 0.12))
-            took = self.press(KEYS[place % len(KEYS) : place % len(KEYS) + 1])
-            if took is not None:
-                found.append(took)
-        return found
+            duration = self.press(KEYS[index % len(KEYS) : index % len(KEYS) + 1])
+            if duration is not None:
+                durations.append(duration)
+        return durations
 
     def cpu(self):
-        """Processor seconds of the program so far, all threads."""
+        """Returns the CPU seconds of the program so far, all threads."""
         fields = pathlib.Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / TICK
 
     def memory(self):
-        """MiB in memory that no file backs."""
+        """Returns the anonymous resident memory in MiB."""
         for line in pathlib.Path(f"/proc/{self.pid}/status").read_text().splitlines():
             if line.startswith("RssAnon:"):
                 return int(line.split()[1]) / 1024
@@ -143,11 +143,11 @@ class Terminal:
         os.close(self.fd)
 
 
-def told(times):
-    """Writes the middle, the 99th percentile and the worst, in milliseconds."""
+def percentiles(times):
+    """Formats the median, the 99th percentile and the maximum, in milliseconds."""
     ordered = sorted(times)
     at = lambda share: ordered[min(len(ordered) - 1, int(len(ordered) * share))] * 1000
-    return f"p50 {at(0.5):5.1f}  p99 {at(0.99):5.1f}  worst {ordered[-1] * 1000:5.1f} ms of {len(ordered)}"
+    return f"p50 {at(0.5):5.1f}  p99 {at(0.99):5.1f}  max {ordered[-1] * 1000:5.1f} ms of {len(ordered)}"
 
 
 def measure(options, nodes, size):
@@ -162,12 +162,12 @@ def measure(options, nodes, size):
         count = len(terminal.read(options.seconds))
         lasted = time.monotonic() - began
         share = (terminal.cpu() - cpu) / lasted
-        calm = terminal.type(options.keys)
+        later = terminal.type(options.keys)
         print(f"{nodes} nodes × 8 devices, {size[0]}×{size[1]}, every 1 s:")
-        print(f"  key to frame, connecting  {told(connecting)}")
-        print(f"  key to frame, calm        {told(calm)}")
-        print(f"  output                    {count / lasted / 1000:.2f} kB/s in the fleet's table")
-        print(f"  processor                 {share * 100:.1f} % of a core")
+        print(f"  key to frame, connecting  {percentiles(connecting)}")
+        print(f"  key to frame, later       {percentiles(later)}")
+        print(f"  output                    {count / lasted / 1000:.2f} kB/s in the fleet view")
+        print(f"  CPU                       {share * 100:.1f} % of a core")
         print(f"  memory                    {terminal.memory():.0f} MiB")
     finally:
         terminal.stop()
@@ -175,8 +175,8 @@ def measure(options, nodes, size):
 
 
 def newest(pattern):
-    found = [path for path in glob.glob(str(pattern)) if not path.endswith(".d")]
-    return max(found, key=os.path.getmtime, default=None)
+    paths = [path for path in glob.glob(str(pattern)) if not path.endswith(".d")]
+    return max(paths, key=os.path.getmtime, default=None)
 
 
 def main():

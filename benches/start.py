@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""How fast and how large a gtop program starts.
+"""Start time and memory of a gtop program.
 
     benches/start.py PROGRAM [ROUNDS]
 
-Prints the median and the best of: `--version` from start to end; `--local` on a terminal from start to the
-first whole frame; and the memory of a `--local` that has run for five seconds.
+Prints the median and the minimum of the run time of `--version` and of the time from the start of `--local`
+on a terminal to its first complete frame; and the memory of a `--local` that has run for five seconds.
 """
 
 import fcntl
@@ -30,7 +30,7 @@ def screen(program):
     pid, terminal = pty.fork()
     if pid == 0:
         os.environ.update(TERM="xterm-256color", LC_ALL="C.UTF-8")
-        # Until the terminal has its size, nothing is drawn.
+        # Wait until the terminal has its size.
         os.read(0, 1)
         os.execv(program, [program, "--local"])
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
@@ -59,13 +59,13 @@ def first_frame(program):
     began = time.monotonic()
     os.write(terminal, b"x")
     seen = b""
-    # The list of keys is the last line of a frame.
+    # The key hints are the last line of a frame.
     while b"quit" not in seen and time.monotonic() - began < 10:
         if select.select([terminal], [], [], 0.1)[0]:
             seen += os.read(terminal, 65536)
-    took = time.monotonic() - began
+    duration = time.monotonic() - began
     end(pid, terminal)
-    return took
+    return duration
 
 
 def memory(program):
@@ -86,8 +86,8 @@ def main():
     rounds = int(sys.argv[2]) if len(sys.argv) > 2 else 20
     for name, measure in (("--version", version), ("first frame of --local", first_frame)):
         times = [measure(program) * 1000 for _ in range(rounds)]
-        print("%-24s median %.1f ms, best %.1f ms" % (name, statistics.median(times), min(times)))
-    print("%-24s resident %s, at most %s" % ("memory of --local", *memory(program)))
+        print("%-24s median %.1f ms, minimum %.1f ms" % (name, statistics.median(times), min(times)))
+    print("%-24s resident %s, maximum %s" % ("memory of --local", *memory(program)))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""What the tests of this folder share: the stand-in for NVML, gtop on it, real clients of NVML, and processes to show.
+"""Shared by the tests of this folder: the NVML stub, gtop and real NVML clients running on it, and processes to show.
 
-GTOP is the program. What comes from the package index lies beside the build in CLIENTS (a folder), an environment with
-today's packages and folders with older ones. Without a network or a C compiler tests are skipped and say why.
+GTOP is the program. CLIENTS is the folder of the Python packages: a virtual environment with current versions, and folders
+with older ones; default: beside the build. Without a network or a C compiler, tests are skipped with a message.
 """
 
 import atexit
@@ -21,17 +21,17 @@ PACKAGES = ["nvidia-ml-py", "nvitop", "gpustat", "jsonschema"]
 OLDER = ["10.418.84", "12.535.77"]     # of nvidia-ml-py
 PYTHON = os.path.join(CLIENTS, "bin", "python")
 MIB = 1 << 20
-PLACE = tempfile.mkdtemp()             # of everything these tests write
-atexit.register(shutil.rmtree, PLACE, True)
+SCRATCH = tempfile.mkdtemp()           # for all files that these tests write
+atexit.register(shutil.rmtree, SCRATCH, True)
 
 
 def install():
-    """Brings the packages, once; why not, where that fails."""
+    """Installs the packages if they are missing; returns the reason if that fails."""
     wanted = " ".join(PACKAGES + OLDER)
     note = os.path.join(CLIENTS, "installed")
     if os.path.exists(note):
-        with open(note) as said:
-            if said.read() == wanted:
+        with open(note) as file:
+            if file.read() == wanted:
                 return None
     pip = [PYTHON, "-m", "pip", "-q", "install"]
     commands = [] if os.path.exists(PYTHON) else [[sys.executable, "-m", "venv", CLIENTS]]
@@ -48,11 +48,11 @@ def install():
 
 
 def folder():
-    return tempfile.mkdtemp(dir=PLACE)
+    return tempfile.mkdtemp(dir=SCRATCH)
 
 
 def older(version):
-    """Where an older nvidia-ml-py lies."""
+    """Returns the folder of an older nvidia-ml-py."""
     return os.path.join(CLIENTS, "nvidia-ml-py-" + version)
 
 
@@ -63,40 +63,40 @@ def needs_packages():
 
 
 class Machine:
-    """A machine as a scenario tells it; everything run on it sees that and nothing else of NVML."""
+    """A simulated machine: programs run on it see the NVML devices of a scenario, and no others."""
 
     sleepers = []
 
     def __init__(self, scenario, entry=24, **environment):
-        self.place = folder()
-        self.state = os.path.join(self.place, "state")
+        self.home = folder()
+        self.state = os.path.join(self.home, "state")
         self.write(scenario)
-        usual = {"LD_LIBRARY_PATH": self.library(entry), "NVML_STUB_STATE": self.state, "HOME": self.place, "COLUMNS": "79"}
-        self.environment = {**os.environ, **usual, **environment}
+        defaults = {"LD_LIBRARY_PATH": self.library(entry), "NVML_STUB_STATE": self.state, "HOME": self.home, "COLUMNS": "79"}
+        self.environment = {**os.environ, **defaults, **environment}
 
     def write(self, scenario):
-        """The scenario from now on. Replaced as a whole: nobody reads half of it."""
+        """Replaces the scenario, atomically."""
         with open(self.state + ".new", "w") as out:
             out.write(scenario)
         os.replace(self.state + ".new", self.state)
 
     @staticmethod
     def library(entry):
-        """The folder with the stand-in whose lists of processes have entries of so many bytes."""
-        place = os.path.join(PLACE, f"library-{entry}")
-        if not os.path.exists(place):
-            os.mkdir(place)
+        """Returns the folder of the NVML stub whose process list entries have this many bytes."""
+        path = os.path.join(SCRATCH, f"library-{entry}")
+        if not os.path.exists(path):
+            os.mkdir(path)
             command = ["cc", "-shared", "-fPIC", "-O2", "-fvisibility=hidden", "-Wl,-soname,libnvidia-ml.so.1",
-                       f"-DENTRY={entry}", "-o", os.path.join(place, "libnvidia-ml.so.1")]
+                       f"-DENTRY={entry}", "-o", os.path.join(path, "libnvidia-ml.so.1")]
             try:
                 subprocess.check_call(command + [os.path.join(ROOT, "tests", "stubs", "nvml.c")])
-            except OSError as trouble:
-                raise unittest.SkipTest(f"no C compiler: {trouble}") from trouble
-        return place
+            except OSError as error:
+                raise unittest.SkipTest(f"no C compiler: {error}") from error
+        return path
 
     @classmethod
     def pids(cls, count):
-        """The numbers of so many processes that are really there: clients leave out what is not."""
+        """Returns the pids of this many running processes: clients leave out processes that do not exist."""
         while len(cls.sleepers) < count:
             sleeper = subprocess.Popen(["sleep", "100000"])
             atexit.register(sleeper.wait)
@@ -104,25 +104,25 @@ class Machine:
             cls.sleepers.append(sleeper)
         return [sleeper.pid for sleeper in cls.sleepers[:count]]
 
-    def run(self, *command, seconds=60, said=""):
-        """Exit status, output, complaints; None when it did not end in that time."""
+    def run(self, *command, seconds=60, stdin=""):
+        """Returns (exit status, standard output, standard error); None after a timeout."""
         try:
-            done = subprocess.run(command, env=self.environment, input=said.encode(), stdout=subprocess.PIPE,
+            done = subprocess.run(command, env=self.environment, input=stdin.encode(), stdout=subprocess.PIPE,
                                   stderr=subprocess.PIPE, timeout=seconds, check=False)
         except subprocess.TimeoutExpired:
             return None
         return done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")
 
     def snapshot(self, *words):
-        code, out, complaints = self.run(GTOP, "--json", "--deadline", "60", *words)
-        assert out, (code, complaints)
+        code, out, err = self.run(GTOP, "--json", "--deadline", "60", *words)
+        assert out, (code, err)
         return json.loads(out)
 
     def node(self, *words):
         return self.snapshot("--local", *words)["nodes"][0]
 
     def start(self, *command):
-        """A program that goes on; read its output line by line."""
+        """Starts a program; read its output line by line."""
         return subprocess.Popen(command, env=self.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
 

@@ -1,7 +1,7 @@
-"""Machines of all kinds, and what clients of NVML cannot say of them.
+"""Machines of all kinds, and where NVML clients fail or differ.
 
-A scenario's `fails` names the clients that end there instead of answering, with what they complain of; what a client
-leaves out or makes up although it runs stands in `differs`, by its words for it.
+`fails` of a scenario names the clients that exit with an error, and the error; `differs` names known differences of clients
+that run.
 """
 
 DRIVER = "driver 570.133.20 12080\n"
@@ -10,7 +10,7 @@ DRIVER = "driver 570.133.20 12080\n"
 class Scenario:
     def __init__(self, name, state, processes=0, entry=24, fails=None, differs=None):
         self.name = name
-        self.state = state              # a function of so many pids, or text
+        self.state = state              # text, or a function of the pids
         self.processes = processes
         self.entry = entry
         self.fails = fails or {}
@@ -51,13 +51,13 @@ def many_slices(pids):
     return "".join(lines)
 
 
-def crowd(pids):
+def many_processes(pids):
     rows = [f"proc 0 {pid} {100 + i} sm={i % 100}\n" for i, pid in enumerate(pids)]
     return DRIVER + "gpu 0 used_mib=70000\n" + "".join(rows)
 
 
 def mixed(pids):
-    """Processes that compute, draw, do both, or hold nobody knows how much; and rows of garbage."""
+    """Compute and graphics processes, both, and one of unknown memory; and rows of garbage."""
     return (f"driver 535.43.02 12020\ngpu 0 used_mib=5000 display=1\nproc 0 {pids[0]} 1000 sm=50 mem=20\n"
             f"proc 0 {pids[1]} 200 sm=1 type=G\nproc 0 {pids[2]} 300 sm=2 type=CG\nproc 0 {pids[3]} - sm=4\n"
             f"stale 0 4009999 17\n")
@@ -74,13 +74,13 @@ SCENARIOS = (
     Scenario("a device that is not ours", DRIVER + "gpu 0\ngpu 1\ngpu 2\nfault nvmlDeviceGetHandleByIndex_v2@1 4\n",
              fails={"gpustat": "Insufficient Permissions", "nvitop": "Insufficient Permissions"}),
     Scenario("a device that is lost", DRIVER + "gpu 0\ngpu 1 lost\n"),
-    Scenario("three hundred processes", crowd, 300),
-    # Neither knows a list before the one of 24 bytes.
+    Scenario("three hundred processes", many_processes, 300),
+    # Both require entries of at least 24 bytes.
     Scenario("process entries of 16 bytes", mixed, 4, 16, fails={
         "nvidia-ml-py": "does not match the NVML lib version", "gpustat": "does not match the NVML lib version"}),
     Scenario("process entries of 24 bytes", mixed, 4, 24),
     Scenario("process entries of 32 bytes", mixed, 4, 32, differs={
-        # Both take them for 24 bytes: what they say from the second process on is garbage.
+        # Both assume 24 bytes: from the second process on, their values are garbage.
         "nvidia-ml-py": ("garbage processes",), "gpustat": ("garbage processes",)}),
     Scenario("unified memory", lambda pids: "driver 580.95.05 13000\ngpu 0 total_mib=~ used_mib=~ reserved_mib=~ limit_mw=~ "
              "limit_requested_mw=~ clk_mem=~ clk_mem_max=~ memtemp=~ ecc_mode=~ ecc_cv=~ ecc_uv=~ ecc_ca=~ ecc_ua=~ mig=~ "
@@ -96,7 +96,7 @@ SCENARIOS = (
              differs={"nvitop": ("no processes where refused",), "gpustat": ("no processes where refused",)}),
 )
 
-# What keeps any client from beginning.
+# Faults that prevent every client from starting.
 ABSENT = (
     ("the driver does not run", "gpu 0\nfault nvmlInit_v2 9\nfault nvmlInitWithFlags 9\n",
      "NVML: the driver is not running", "Driver Not Loaded"),

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes the bill of materials and the licences that are released with the programs.
 
-    papers.py SYSROOT FOLDER TARGET…
+    bill_of_materials.py SYSROOT FOLDER TARGET…
 
 cargo lists the crates that are linked into the program; crates that only builds or tests use are left out. The files
 are FOLDER/sbom.cdx.json (CycloneDX 1.5) and FOLDER/THIRD-PARTY.txt; both depend on the commit alone.
@@ -26,7 +26,7 @@ def cargo(*words):
     return subprocess.run(["cargo", *words], check=True, stdout=subprocess.PIPE).stdout.decode()
 
 
-def linked(targets):
+def linked_crates(targets):
     """Returns (name, version) of each crate that is linked into the program of any target."""
     found = set()
     for target in targets:
@@ -87,7 +87,7 @@ def component(package, checksum):
     return entry
 
 
-def bill(root, packages, sums, resolved, made_at):
+def sbom(root, packages, sums, resolved, created_at):
     known = {(p["name"], p["version"]) for p in [root, *packages]}
 
     def reference(key):
@@ -95,17 +95,17 @@ def bill(root, packages, sums, resolved, made_at):
 
     edges = []
     for key in sorted(known):
-        to = sorted(reference(other) for other in resolved.get(key, ()) if other in known)
-        edges.append({"ref": reference(key), "dependsOn": to})
-    own = component(root, None)
-    own["type"] = "application"
+        dependencies = sorted(reference(other) for other in resolved.get(key, ()) if other in known)
+        edges.append({"ref": reference(key), "dependsOn": dependencies})
+    application = component(root, None)
+    application["type"] = "application"
     return {
         "bomFormat": "CycloneDX",
         "specVersion": "1.5",
         "version": 1,
         "metadata": {
-            "timestamp": made_at,
-            "component": own,
+            "timestamp": created_at,
+            "component": application,
             "properties": [
                 {"name": "gtop:commit", "value": os.environ.get("GTOP_COMMIT", "unknown")},
                 {"name": "gtop:rustc", "value": subprocess.check_output(["rustc", "--version"]).decode().strip()},
@@ -116,7 +116,7 @@ def bill(root, packages, sums, resolved, made_at):
     }
 
 
-def licences(packages, sysroot, apache):
+def licence_report(packages, sysroot, apache):
     """Returns each licence text once, below the names of its crates."""
     lines = [
         "gtop is licensed under MIT or Apache-2.0, as you like: LICENSE-MIT, LICENSE-APACHE.",
@@ -124,7 +124,7 @@ def licences(packages, sysroot, apache):
         "and compiler-rt of LLVM (Apache-2.0 WITH LLVM-exception).",
         "",
     ]
-    of_text = {}
+    names_by_text = {}
     for package in packages:
         name = "%s %s" % (package["name"], package["version"])
         lines.append("%-34s %s" % (name, expression(package)))
@@ -132,14 +132,14 @@ def licences(packages, sysroot, apache):
         if not found:
             # The crate has no licence file. The Apache text names no copyright holder, so one copy fits all crates.
             if "Apache-2.0" not in expression(package):
-                sys.exit("papers: %s brings no text of its licence %s" % (name, expression(package)))
+                sys.exit("bill_of_materials: %s has no licence text for %s" % (name, expression(package)))
             found = [apache]
         for text in found:
-            of_text.setdefault(text, []).append(name)
+            names_by_text.setdefault(text, []).append(name)
     rust = os.path.join(sysroot, "share/doc/rust/COPYRIGHT-library.html")
     if not os.path.isfile(rust):
-        sys.exit("papers: the Rust toolchain brings no %s; rustup's does" % rust)
-    for text, names in sorted(of_text.items(), key=lambda pair: pair[1]):
+        sys.exit("bill_of_materials: the Rust toolchain has no %s; install Rust with rustup" % rust)
+    for text, names in sorted(names_by_text.items(), key=lambda pair: pair[1]):
         lines += ["", "=" * 100, ", ".join(names), "=" * 100, "", text]
     lines += ["", "=" * 100, "the Rust standard library", "=" * 100, "", text_of(rust)]
     return "\n".join(lines) + "\n"
@@ -155,18 +155,18 @@ def main():
         for node in metadata["resolve"]["nodes"]
     }
     root = by_key[by_id[metadata["resolve"]["root"]]]
-    packages = [by_key[key] for key in linked(targets) if by_key[key] is not root]
+    packages = [by_key[key] for key in linked_crates(targets) if by_key[key] is not root]
     refused = ["%s: %s" % (p["name"], p["license"]) for p in packages if not is_allowed(expression(p))]
     if refused:
-        sys.exit("papers: read these licences first: " + "; ".join(refused))
+        sys.exit("bill_of_materials: read these licences first: " + "; ".join(refused))
     epoch = int(os.environ.get("SOURCE_DATE_EPOCH", "0"))
-    made_at = datetime.datetime.fromtimestamp(epoch, datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    created_at = datetime.datetime.fromtimestamp(epoch, datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
     with open(os.path.join(folder, "sbom.cdx.json"), "w", encoding="utf-8") as file:
-        json.dump(bill(root, packages, checksums(), resolved, made_at), file, indent=1, sort_keys=True)
+        json.dump(sbom(root, packages, checksums(), resolved, created_at), file, indent=1, sort_keys=True)
         file.write("\n")
     with open(os.path.join(folder, "THIRD-PARTY.txt"), "w", encoding="utf-8") as file:
-        file.write(licences(packages, sysroot, text_of("LICENSE-APACHE")))
-    print("papers: %d crates" % len(packages))
+        file.write(licence_report(packages, sysroot, text_of("LICENSE-APACHE")))
+    print("bill_of_materials: %d crates" % len(packages))
 
 
 if __name__ == "__main__":

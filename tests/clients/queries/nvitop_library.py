@@ -1,4 +1,4 @@
-"""Prints what nvitop's library says, in gtop's words, as one JSON object for each line of standard input."""
+"""Prints the values of nvitop's library under gtop's keys, one JSON object per line of standard input."""
 
 import json
 import sys
@@ -14,26 +14,26 @@ def flag(value):
     return {"Enabled": True, "Disabled": False, NA: None}[value]
 
 
-def thousandth(value):
+def milli(value):
     return None if value == NA else value / 1000
 
 
-def user(process):
+def process_row(process):
     shares = [process.gpu_sm_utilization(), process.gpu_memory_utilization(), process.gpu_encoder_utilization(),
               process.gpu_decoder_utilization()]
     return [process.pid, known(process.gpu_memory()), process.type] + [known(share) for share in shares]
 
 
-def holds(device):
+def memory_and_processes(device):
     return {"uuid": device.uuid(), "memory_total_bytes": known(device.memory_total()),
             "memory_used_bytes": known(device.memory_used()), "memory_free_bytes": known(device.memory_free()),
-            "processes": sorted(user(process) for process in device.processes().values())}
+            "processes": sorted(process_row(process) for process in device.processes().values())}
 
 
-def whole(device):
+def physical_device(device):
     state = known(device.performance_state())
     capability = device.cuda_compute_capability()
-    return dict(holds(device), **{
+    return dict(memory_and_processes(device), **{
         "name": device.name(), "pci_bus": device.bus_id(),
         "utilization_percent": known(device.gpu_utilization()),
         "memory_utilization_percent": known(device.memory_utilization()),
@@ -45,8 +45,8 @@ def whole(device):
         "sm_clock_max_megahertz": known(device.max_sm_clock()),
         "memory_clock_max_megahertz": known(device.max_memory_clock()),
         "fan_percent": known(device.fan_speed()), "temperature_celsius": known(device.temperature()),
-        "power_watts": thousandth(device.power_usage()),
-        "power_limit_requested_watts": thousandth(device.power_limit()),
+        "power_watts": milli(device.power_usage()),
+        "power_limit_requested_watts": milli(device.power_limit()),
         "persistence_enabled": flag(device.persistence_mode()), "display_active": flag(device.display_active()),
         "mig_enabled": flag(device.mig_mode()),
         "performance_state": None if state is None else int(state[1:]),
@@ -61,12 +61,12 @@ def devices():
         if device.handle is None:
             yield {"fault": device.name()}
             continue
-        own = whole(device)
+        values = physical_device(device)
         if device.is_mig_mode_enabled():
-            own["processes"] = []       # those of its slices
-        yield own
+            values["processes"] = []    # reported for its slices
+        yield values
         for part in device.mig_devices():
-            yield dict(holds(part), gpu_instance=part.gpu_instance_id(), compute_instance=part.compute_instance_id())
+            yield dict(memory_and_processes(part), gpu_instance=part.gpu_instance_id(), compute_instance=part.compute_instance_id())
 
 
 for _ in sys.stdin:

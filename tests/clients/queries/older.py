@@ -1,4 +1,4 @@
-"""Prints who uses the devices, as an older nvidia-ml-py says it: JSON, {uuid: [[pid, bytes or null, type], ...]}."""
+"""Prints the processes by device from an older nvidia-ml-py: JSON, {uuid: [[pid, bytes or null, type], ...]}."""
 
 import json
 
@@ -13,6 +13,6 @@ for number in range(n.nvmlDeviceGetCount()):
         for row in lists(h):
             found.setdefault(row.pid, [row.pid, row.usedGpuMemory, ""])[2] += letter
     uuid = n.nvmlDeviceGetUUID(h)
-    rows = [[pid, held, "+".join(letters)] for pid, held, letters in found.values()]
+    rows = [[pid, used, "+".join(letters)] for pid, used, letters in found.values()]
     out[uuid if isinstance(uuid, str) else uuid.decode()] = sorted(rows)
 print(json.dumps(out))
