@@ -177,9 +177,9 @@ fn dispatch(
     err: &mut impl Write,
 ) -> Result<ExitReason, AppError> {
     match &cli.command {
-        Some(Command::Man) => return Ok(cli::man(out).map(|()| ExitReason::Done)?),
+        Some(Command::Man) => return Ok(cli::write_man_page(out).map(|()| ExitReason::Done)?),
         Some(Command::Completions { shell }) => {
-            return Ok(cli::completions(*shell, out).map(|()| ExitReason::Done)?);
+            return Ok(cli::write_completions(*shell, out).map(|()| ExitReason::Done)?);
         }
         Some(Command::Trust { .. } | Command::Doctor { .. } | Command::Config { .. }) | None => {}
     }
@@ -201,7 +201,7 @@ fn dispatch(
     }
     let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
     let prompter = Prompter::for_terminal();
-    let prompt_queue = prompter.as_ref().map(Prompter::interview);
+    let prompt_queue = prompter.as_ref().map(Prompter::queue);
     let options = transport_options(cli)?;
     if let Some(words) = options.env.problem().filter(|_| names_hosts(cli)) {
         writeln!(err, "gtop: {words}")?;
@@ -222,7 +222,7 @@ fn dispatch(
             trust::trust(transport, roster.targets, cli.connection.max_connecting, &mut input, out);
         return Ok(runtime.block_on(trusting)?);
     }
-    let env = Env { transport, prompter, clock, files, places, settings };
+    let env = Env { transport, prompter, clock, max_open_files: files, paths: places, settings };
     if let Some(Command::Doctor { hosts, local, json, slurm }) = &cli.command {
         let is_local = *local || cli.nodes.local;
         let filter =
@@ -336,9 +336,9 @@ impl DoctorTargets {
         slurm: Option<JobFilter>,
     ) -> Result<Self, AppError> {
         let search = PodSearch::of(cli)?;
-        let pod = search.as_ref().map(|search| report_on_pod(&search.found, search.took));
+        let pod = search.as_ref().map(|search| report_on_pod(&search.result, search.duration));
         let pod = pod.transpose().map_err(io::Error::other)?;
-        let found = search.as_ref().and_then(|search| search.found.as_ref().ok());
+        let found = search.as_ref().and_then(|search| search.result.as_ref().ok());
         let no_targets = search.is_some() && found.is_none() && hosts.is_empty() && !is_local;
         let targets = if no_targets {
             Vec::new()
@@ -346,7 +346,7 @@ impl DoctorTargets {
             let conflicting = targets::named_roster_with_pod(cli, transport, hosts, found)?;
             // With `--slurm` the targets are the nodes of the jobs, so this machine is not added.
             let is_alone = slurm.is_some() && conflicting.targets.is_empty() && !is_local;
-            if is_alone { Vec::new() } else { targets::or_local(conflicting, is_local).0 }
+            if is_alone { Vec::new() } else { targets::with_local(conflicting, is_local).0 }
         };
         Ok(Self { targets, pod, slurm })
     }
@@ -389,9 +389,9 @@ struct Env {
     prompter: Option<Prompter>,
     clock: Clock,
     /// Limit of open files; `None` if unlimited.
-    files: Option<u64>,
+    max_open_files: Option<u64>,
     /// Paths of the configuration files; `None` without a home directory.
-    places: Option<ConfigPaths>,
+    paths: Option<ConfigPaths>,
     settings: Settings,
 }
 
@@ -441,7 +441,8 @@ fn run_monitor(
     out: &mut impl Write,
     err: &mut impl Write,
 ) -> Result<ExitReason, AppError> {
-    let Env { transport, mut prompter, clock, files, places, mut settings } = env;
+    let Env { transport, mut prompter, clock, max_open_files: files, paths: places, mut settings } =
+        env;
     if cli.nodes.demo.is_some() {
         // The interval of simulated nodes must not become the default for real ones.
         settings.never_save("interval");
@@ -501,7 +502,7 @@ fn run_monitor(
         source: &title,
         clock: clock.clone(),
         display: settings_controller::display_options(&settings, |name| std::env::var(name).ok()),
-        look: settings_controller::theme(&settings, |name| std::env::var(name).ok()),
+        theme: settings_controller::theme(&settings, |name| std::env::var(name).ok()),
         is_styled: settings.choice("color") == "always",
     };
     let ending = if cli.output.watch {
@@ -513,7 +514,7 @@ fn run_monitor(
     } else if is_printing(cli) {
         runtime.block_on(printer.print_once(&monitor, cli.output.deadline, out))?
     } else {
-        let screen_config = ScreenConfig { title, clock, places, settings };
+        let screen_config = ScreenConfig { title, clock, paths: places, settings };
         runtime.block_on(screen::run(&monitor, screen_config, prompter))?
     };
     // A blocked read of standard input must not delay the exit.

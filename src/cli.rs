@@ -16,7 +16,7 @@ mod hints;
 mod manpage;
 
 pub use args::SettingArgs;
-pub use manpage::{Shell, completions, man};
+pub use manpage::{Shell, write_completions, write_man_page};
 
 const EXCLUDE_HELP: &str =
     "Exclude these nodes from every source: a node set such as gpu[03,07], or @down";
@@ -27,7 +27,7 @@ const HOST_HELP: &str = "Node to watch: [user@]host[:port], an alias from ~/.ssh
 #[command(
     name = "gtop",
     version,
-    long_version = manpage::version(),
+    long_version = manpage::long_version(),
     about = "Watch every accelerator you use, on every node, live",
     long_about = "Watch every accelerator you use, on every node, live, from one terminal.\n\n\
         gtop connects to each node over SSH, like `ssh` does, and needs nothing installed there. Without \

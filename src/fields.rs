@@ -63,11 +63,11 @@ pub enum Kind {
     /// A number from 0 to 100.
     Share,
     /// A count or an amount, without fraction.
-    Whole,
+    Integer,
     /// Words.
     Text,
     /// A moment, as RFC 3339 writes it.
-    Moment,
+    Timestamp,
     /// Yes or no.
     Flag,
 }
@@ -124,7 +124,7 @@ pub fn current_aliases(word: &str) -> &'static [&'static str] {
 }
 
 /// Returns every metric of a device, the everyday ones first.
-pub fn of_device() -> impl Iterator<Item = &'static Field<Device>> {
+pub fn device_fields() -> impl Iterator<Item = &'static Field<Device>> {
     DEVICE.iter().chain(DEVICE_DETAIL).chain(DEVICE_AMD).chain(DEVICE_TPU)
 }
 
@@ -136,7 +136,7 @@ pub enum Value {
     /// A measured number.
     Number(f32),
     /// A count or an amount.
-    Whole(u64),
+    Integer(u64),
     /// Words.
     Text(Arc<str>),
     /// Yes or no.
@@ -151,8 +151,8 @@ fn number(reading: Reading<f32>) -> Value {
     reading.get().map_or_else(|| unknown(&reading), Value::Number)
 }
 
-fn whole<N: Into<u64> + Copy>(reading: Reading<N>) -> Value {
-    reading.get().map_or_else(|| unknown(&reading), |number| Value::Whole(number.into()))
+fn integer<N: Into<u64> + Copy>(reading: Reading<N>) -> Value {
+    reading.get().map_or_else(|| unknown(&reading), |number| Value::Integer(number.into()))
 }
 
 fn percent(reading: Reading<Percent>) -> Value {
@@ -160,10 +160,10 @@ fn percent(reading: Reading<Percent>) -> Value {
 }
 
 fn bytes(reading: Reading<Bytes>) -> Value {
-    whole(reading.map(|Bytes(bytes)| bytes))
+    integer(reading.map(|Bytes(bytes)| bytes))
 }
 
-fn moment(reading: Reading<Timestamp>) -> Value {
+fn timestamp(reading: Reading<Timestamp>) -> Value {
     let text = |at: Timestamp| {
         jiff::Timestamp::from_second(at.as_micros().div_euclid(1_000_000))
             .ok()
@@ -186,10 +186,10 @@ fn watts(reading: Reading<Watts>) -> Value {
 }
 
 fn megahertz(reading: Reading<Megahertz>) -> Value {
-    whole(reading.map(Megahertz::get))
+    integer(reading.map(Megahertz::get))
 }
 
-fn word<T: Copy>(reading: Reading<T>, text: fn(T) -> &'static str) -> Value {
+fn enum_text<T: Copy>(reading: Reading<T>, text: fn(T) -> &'static str) -> Value {
     reading.get().map_or_else(|| unknown(&reading), |state| Value::Text(text(state).into()))
 }
 
@@ -227,7 +227,7 @@ mod tests {
 
     #[test]
     fn names_are_plain_and_taken_once() {
-        check_names(of_device());
+        check_names(device_fields());
         check_names(HOST.iter());
         check_names(PROCESS.iter());
         check_names(JOB.iter());
@@ -236,7 +236,7 @@ mod tests {
     #[test]
     fn an_alias_means_one_metric_of_devices_processes_hosts_and_jobs() {
         let mut owners: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-        let device = of_device().map(|field| (field.alias, field.id));
+        let device = device_fields().map(|field| (field.alias, field.id));
         let host = HOST.iter().map(|field| (field.alias, field.id));
         let process = PROCESS.iter().map(|field| (field.alias, field.id));
         let job = JOB.iter().map(|field| (field.alias, field.id));
@@ -252,7 +252,7 @@ mod tests {
     #[test]
     fn a_former_word_is_no_alias_of_today() {
         for (former, _) in FORMER_ALIASES {
-            assert!(of_device().all(|field| field.alias != former), "{former}");
+            assert!(device_fields().all(|field| field.alias != former), "{former}");
             assert!(PROCESS.iter().all(|field| field.alias != former), "{former}");
             assert!(HOST.iter().all(|field| field.alias != former), "{former}");
             assert!(JOB.iter().all(|field| field.alias != former), "{former}");
@@ -262,14 +262,14 @@ mod tests {
     #[test]
     fn what_a_device_does_not_report_is_unknown_and_not_zero() {
         let silent = Device::default();
-        for field in of_device() {
+        for field in device_fields() {
             assert_eq!((field.read)(&silent), Value::Unknown(Reason::NotSampled), "{}", field.id);
         }
     }
 
     #[test]
     fn the_unit_is_what_the_id_ends_in() {
-        let unit = |id: &str| of_device().find(|field| field.id == id).unwrap().unit();
+        let unit = |id: &str| device_fields().find(|field| field.id == id).unwrap().unit();
         assert_eq!(unit("pcie_receive_bytes_per_second"), "B/s");
         assert_eq!(unit("memory_used_bytes"), "B");
         assert_eq!(unit("performance_state"), "");

@@ -102,7 +102,7 @@ pub fn create(path: &Path, content: &[u8], new: NewFile) -> Result<bool, WriteEr
     if path.symlink_metadata().is_ok() {
         return Ok(false);
     }
-    make_folder(path, new.folder_mode).map_err(&failed)?;
+    create_parent_folder(path, new.folder_mode).map_err(&failed)?;
     create_new_file(path, content, new.mode).map_err(failed)
 }
 
@@ -115,7 +115,7 @@ pub fn edit(
     mut change: impl FnMut(&[u8]) -> Option<Vec<u8>>,
 ) -> Result<bool, WriteError> {
     let failed = WriteError::failed(path);
-    make_folder(path, new.folder_mode).map_err(&failed)?;
+    create_parent_folder(path, new.folder_mode).map_err(&failed)?;
     for _ in 0..MAX_ATTEMPTS {
         let target = resolve(path)?;
         let stamp = FileVersion::of(&target);
@@ -142,12 +142,12 @@ pub fn append(
     addition: impl FnOnce(&[u8]) -> Option<Vec<u8>>,
 ) -> Result<bool, WriteError> {
     let failed = WriteError::failed(path);
-    make_folder(path, new.folder_mode).map_err(&failed)?;
+    create_parent_folder(path, new.folder_mode).map_err(&failed)?;
     let target = resolve(path)?;
     let mut options = OpenOptions::new();
     options.read(true).append(true).create(true).mode(new.mode);
     let mut file = open_checked(path, &target, &mut options)?;
-    let content = content_of(&file).map_err(&failed)?;
+    let content = read_content(&file).map_err(&failed)?;
     let Some(addition) = addition(&content) else { return Ok(false) };
     let room = reserve_space(&file, content.len(), addition.len());
     room.and_then(|()| file.write_all(&addition)).map_err(failed)?;
@@ -155,7 +155,7 @@ pub fn append(
 }
 
 /// Creates the folder of a file if it is missing.
-fn make_folder(file: &Path, mode: u32) -> io::Result<()> {
+fn create_parent_folder(file: &Path, mode: u32) -> io::Result<()> {
     match file.parent().filter(|folder| !folder.as_os_str().is_empty() && !folder.exists()) {
         Some(folder) => DirBuilder::new().recursive(true).mode(mode).create(folder),
         None => Ok(()),
@@ -248,7 +248,7 @@ fn file_kind(about: &Metadata) -> &'static str {
     }
 }
 
-fn content_of(file: &File) -> io::Result<Vec<u8>> {
+fn read_content(file: &File) -> io::Result<Vec<u8>> {
     let mut content = Vec::new();
     file.take(MAX_BYTES + 1).read_to_end(&mut content)?;
     if u64::try_from(content.len()).is_ok_and(|length| length <= MAX_BYTES) {
@@ -283,7 +283,7 @@ struct ExistingFile {
 impl ExistingFile {
     fn read(path: &Path, target: &Path) -> Result<Self, WriteError> {
         let file = open_checked(path, target, OpenOptions::new().read(true).write(true))?;
-        let read = file.metadata().and_then(|about| Ok((about, content_of(&file)?)));
+        let read = file.metadata().and_then(|about| Ok((about, read_content(&file)?)));
         let (about, content) = read.map_err(WriteError::failed(path))?;
         Ok(Self { file, about, content })
     }
@@ -350,8 +350,8 @@ impl ExistingFile {
         let same = old.iter().zip(content).take_while(|(old, new)| old == new).count();
         let put = |text: &[u8]| {
             let rest = text.get(same..).unwrap_or_default();
-            self.file.write_all_at(rest, length(same))?;
-            self.file.set_len(length(text.len()))?;
+            self.file.write_all_at(rest, to_u64(same))?;
+            self.file.set_len(to_u64(text.len()))?;
             self.file.sync_all()
         };
         let written = put(content);
@@ -363,7 +363,7 @@ impl ExistingFile {
     }
 }
 
-fn length(bytes: usize) -> u64 {
+fn to_u64(bytes: usize) -> u64 {
     u64::try_from(bytes).unwrap_or(u64::MAX)
 }
 
@@ -373,7 +373,7 @@ fn reserve_space(file: &File, from: usize, bytes: usize) -> io::Result<()> {
         return Ok(());
     }
     let kept = FallocateFlags::KEEP_SIZE;
-    match rustix::fs::fallocate(file, kept, length(from), length(bytes)) {
+    match rustix::fs::fallocate(file, kept, to_u64(from), to_u64(bytes)) {
         // Not every file system supports fallocate.
         Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => Ok(()),
         Err(error) => Err(error.into()),
@@ -454,7 +454,7 @@ mod tests {
     /// A user without permissions.
     const NOBODY: u32 = 65534;
     /// Environment variable with the name of the test case for [`inside`].
-    const INSIDE: &str = "GTOP_TEST_STORAGE";
+    const CASE_VARIABLE: &str = "GTOP_TEST_STORAGE";
 
     fn folder() -> (TempDir, impl Fn(&str) -> PathBuf) {
         let folder = tempfile::tempdir().unwrap();
@@ -471,18 +471,18 @@ mod tests {
         fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
     }
 
-    fn told(path: &Path) -> String {
+    fn write_error(path: &Path) -> String {
         write(path, b"new", NEW).unwrap_err().to_string()
     }
 
     /// A write function and its name.
-    type Way = (&'static str, fn(&Path) -> Result<(), WriteError>);
+    type WriteFunction = (&'static str, fn(&Path) -> Result<(), WriteError>);
 
-    fn ways() -> [Way; 3] {
+    fn write_functions() -> [WriteFunction; 3] {
         [
             ("write", |path| write(path, b"new\n", NEW)),
             ("append", |path| append(path, NEW, |_| Some(b"new\n".into())).map(drop)),
-            ("log", |path| LogFile::open(path).map(|mut log| log.add("new"))),
+            ("log", |path| LogFile::open(path).map(|mut log| log.write_line("new"))),
         ]
     }
 
@@ -498,7 +498,7 @@ mod tests {
 
     #[test]
     fn mode_owner_and_links_stay() {
-        for (name, way) in ways() {
+        for (name, way) in write_functions() {
             let (_folder, at) = folder();
             with_mode(&at("real"), "old\n", 0o640);
             let is_root = rustix::process::geteuid().is_root();
@@ -520,7 +520,7 @@ mod tests {
 
     #[test]
     fn what_is_no_regular_file_stays_and_is_told() {
-        for (name, way) in ways() {
+        for (name, way) in write_functions() {
             let (_folder, at) = folder();
             fs::create_dir(at("folder")).unwrap();
             let _socket = UnixListener::bind(at("socket")).unwrap();
@@ -553,7 +553,7 @@ mod tests {
         if !rustix::process::geteuid().is_root() {
             return;
         }
-        for (name, way) in ways() {
+        for (name, way) in write_functions() {
             let (_folder, at) = folder();
             fs::write(at("shadow"), "root's").unwrap();
             symlink(at("shadow"), at("planted")).unwrap();
@@ -620,7 +620,7 @@ mod tests {
     }
 
     /// Runs [`inside`] in a new mount namespace that `script` has set up; `$1` is a folder.
-    fn within(case: &str, script: &str) {
+    fn run_in_namespace(case: &str, script: &str) {
         let (folder, _at) = folder();
         let is_root = rustix::process::geteuid().is_root();
         let apart: &[&str] =
@@ -638,19 +638,19 @@ mod tests {
         let mut program = unshare();
         program.args(["sh", "-euc", &script, "sh"]).arg(folder.path());
         program.arg(std::env::current_exe().unwrap());
-        let done = program.env(INSIDE, case).current_dir(folder.path()).output().unwrap();
+        let done = program.env(CASE_VARIABLE, case).current_dir(folder.path()).output().unwrap();
         let words = String::from_utf8_lossy(&done.stdout);
         assert!(done.status.success() && words.contains("1 passed"), "{done:?}");
     }
 
     /// The test cases that run in a mount namespace.
     #[test]
-    fn inside() {
-        let Some(case) = std::env::var_os(INSIDE) else { return };
+    fn namespace_cases() {
+        let Some(case) = std::env::var_os(CASE_VARIABLE) else { return };
         let at = |name: &str| std::env::current_dir().unwrap().join(name);
         match case.to_str().unwrap() {
             "device" => {
-                for (name, way) in ways() {
+                for (name, way) in write_functions() {
                     let said = way(&at("link")).unwrap_err().to_string();
                     assert!(said.contains("node, which is a device"), "{name}: {said}");
                     assert!(fs::metadata(at("node")).unwrap().file_type().is_char_device());
@@ -682,13 +682,13 @@ mod tests {
                 // On a full disk the log stops growing and does not block.
                 let mut log = LogFile::open(&at("full/file")).unwrap();
                 for _ in 0..1000 {
-                    log.add(&"y".repeat(1000));
+                    log.write_line(&"y".repeat(1000));
                 }
                 let names = fs::read_dir(at("full")).unwrap();
                 assert_eq!(names.count(), 4, "a draft stays, or a new file");
             }
             "readonly" => {
-                let said = told(&at("ro/file"));
+                let said = write_error(&at("ro/file"));
                 assert!(said.contains("Read-only file system"), "{said}");
                 write(&at("ro/bound"), b"new", NEW).unwrap();
                 assert_eq!(fs::read_to_string(at("real")).unwrap(), "new");
@@ -702,7 +702,7 @@ mod tests {
         if !rustix::process::geteuid().is_root() {
             return;
         }
-        within(
+        run_in_namespace(
             "device",
             "mkdir in\nmount -t tmpfs none in\ncd in\nmknod node c 1 3\nln -s node link",
         );
@@ -710,7 +710,10 @@ mod tests {
 
     #[test]
     fn a_file_that_is_a_mount_is_written_in_place() {
-        within("bound", "echo old >real\nchmod 640 real\n: >bound\nmount --bind real bound");
+        run_in_namespace(
+            "bound",
+            "echo old >real\nchmod 640 real\n: >bound\nmount --bind real bound",
+        );
     }
 
     #[test]
@@ -718,13 +721,13 @@ mod tests {
         let script = "mkdir full\nmount -t tmpfs -o size=64k none full\nfor name in file once bound; do \
                       echo old >full/$name; done\nln full/once full/twice\nrm full/once\n: >bound\n\
                       mount --bind full/bound bound\ndd if=/dev/zero of=full/rest bs=4096 count=8 2>&1";
-        within("full", script);
+        run_in_namespace("full", script);
     }
 
     #[test]
     fn a_file_in_a_folder_that_cannot_be_written_is_written_where_it_can_be() {
         let script = "echo old >real\nmkdir ro\nmount -t tmpfs none ro\necho old >ro/file\n: >ro/bound\n\
                       mount --bind real ro/bound\nmount -o remount,ro none ro";
-        within("readonly", script);
+        run_in_namespace("readonly", script);
     }
 }

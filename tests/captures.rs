@@ -9,7 +9,7 @@
 
 use std::path::{Path, PathBuf};
 
-use gtop::fields::{Value, of_device};
+use gtop::fields::{Value, device_fields};
 use gtop::model::{Device, DeviceFault, Reason, Sample};
 use gtop::time::Timestamp;
 use gtop::wire::body::{Apps, Backend, Body, Csv, Sample as Sent};
@@ -162,12 +162,14 @@ fn meant(cell: &str, show: Show) -> Result<Value, Reason> {
     }
     Ok(match show {
         Text => Value::Text(cell.into()),
-        Number => cell.parse().map_or_else(|_| Value::Number(cell.parse().unwrap()), Value::Whole),
-        Mib => Value::Whole(cell.parse::<u64>().unwrap() << 20),
-        Hexadecimal => {
-            Value::Whole(u64::from_str_radix(cell.strip_prefix("0x").unwrap(), 16).unwrap())
+        Number => {
+            cell.parse().map_or_else(|_| Value::Number(cell.parse().unwrap()), Value::Integer)
         }
-        State => Value::Whole(cell.strip_prefix('P').unwrap().parse().unwrap()),
+        Mib => Value::Integer(cell.parse::<u64>().unwrap() << 20),
+        Hexadecimal => {
+            Value::Integer(u64::from_str_radix(cell.strip_prefix("0x").unwrap(), 16).unwrap())
+        }
+        State => Value::Integer(cell.strip_prefix('P').unwrap().parse().unwrap()),
         Switch => Value::Flag(matches!(cell, "Enabled" | "Yes")),
         Mode => Value::Text(cell.to_lowercase().replace('_', " ").into()),
         Word => Value::Text(cell.to_lowercase().into()),
@@ -178,7 +180,7 @@ fn meant(cell: &str, show: Show) -> Result<Value, Reason> {
 fn number(value: &Value) -> Option<String> {
     match value {
         Value::Number(number) => Some(format!("{number:.2}")),
-        Value::Whole(number) => Some(format!("{number}.00")),
+        Value::Integer(number) => Some(format!("{number}.00")),
         Value::Unknown(_) | Value::Text(_) | Value::Flag(_) => None,
     }
 }
@@ -212,7 +214,7 @@ fn check(path: &Path) -> usize {
     let found = devices(query(&fast, &rows), query(&slow, &rows));
     assert_eq!(found.len(), rows.len(), "{}", path.display());
     for (device, row) in found.iter().zip(&rows) {
-        for field in of_device() {
+        for field in device_fields() {
             let told = fast.iter().chain(&slow).find(|(_, column)| column.1 == field.id);
             let expected = match (told, field.id) {
                 (Some((place, column)), _) => {

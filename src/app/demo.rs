@@ -18,7 +18,7 @@ use crate::transport::{Fault, FixedProfile, Profile, Reach, SshTarget, Target};
 #[derive(Debug)]
 pub(super) struct Demo {
     nodes: Vec<SimNode>,
-    population: FleetSpec,
+    spec: FleetSpec,
     /// Stops the servers when dropped.
     _serving: oneshot::Sender<()>,
 }
@@ -46,7 +46,7 @@ impl Demo {
             });
         })?;
         let nodes = started.recv().map_err(io::Error::other)??;
-        Ok(Self { nodes, population, _serving: serving })
+        Ok(Self { nodes, spec: population, _serving: serving })
     }
 
     /// Returns the nodes as targets.
@@ -56,7 +56,7 @@ impl Demo {
 
     /// Returns a discovery of the nodes and their jobs.
     pub(super) fn discovery(&self, clock: Clock) -> Result<Discovery, AppError> {
-        let (population, began) = (self.population.clone(), clock.now());
+        let (population, began) = (self.spec.clone(), clock.now());
         let jobs = move || population.jobs(began, clock.now());
         Ok(Discovery::simulated(self.targets()?, jobs)?)
     }

@@ -27,7 +27,7 @@ const SIMULATED_JOBS_INTERVAL: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(super) struct Discovery {
     rosters: watch::Receiver<Arc<Roster>>,
-    wishes: watch::Sender<PollRequest>,
+    poll_request: watch::Sender<PollRequest>,
     worker: Option<Worker>,
 }
 
@@ -42,7 +42,7 @@ impl Discovery {
     /// Returns a source whose roster never changes.
     pub(super) fn from_roster(roster: Roster) -> Self {
         let (_, rosters) = watch::channel(Arc::new(roster));
-        Self { rosters, wishes: watch::Sender::default(), worker: None }
+        Self { rosters, poll_request: watch::Sender::default(), worker: None }
     }
 
     /// Returns a source that polls Slurm.
@@ -92,7 +92,7 @@ impl Discovery {
             // Fails if the shutdown no longer waits; that is fine.
             stopped_sender.send(()).ok();
         })?;
-        Ok(Self { rosters, wishes, worker: Some(Worker { stop, stopped }) })
+        Ok(Self { rosters, poll_request: wishes, worker: Some(Worker { stop, stopped }) })
     }
 
     /// Returns a receiver of the newest roster.
@@ -113,12 +113,12 @@ impl Discovery {
 
     /// Requests a new roster at once.
     pub(super) fn refresh(&self) {
-        self.wishes.send_modify(|wishes| wishes.refresh += 1);
+        self.poll_request.send_modify(|wishes| wishes.refresh += 1);
     }
 
     /// Sets the job whose details are queried.
     pub(super) fn set_detailed_job(&self, job: Option<JobId>) {
-        self.wishes.send_if_modified(|wishes| {
+        self.poll_request.send_if_modified(|wishes| {
             let is_new = wishes.job != job;
             wishes.job = job;
             is_new

@@ -39,7 +39,7 @@ impl Log for FileLog {
             jiff::Timestamp::from_microsecond(self.clock.now().as_micros()).unwrap_or_default();
         let words = clean(&record.args().to_string(), 1000);
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
-        file.add(&format!("{at:.3} {:<5} {words}", record.level()));
+        file.write_line(&format!("{at:.3} {:<5} {words}", record.level()));
     }
 
     fn flush(&self) {}

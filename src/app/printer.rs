@@ -26,7 +26,7 @@ pub(super) struct Printer<'a> {
     pub(super) clock: Clock,
     pub(super) display: DisplayOptions,
     /// Colours and glyphs; escape sequences are printed to terminals only.
-    pub(super) look: Theme,
+    pub(super) theme: Theme,
     /// Print escape sequences to pipes and files too.
     pub(super) is_styled: bool,
 }
@@ -109,7 +109,7 @@ impl Printer<'_> {
         let zone = TimeZone::system();
         let context = RenderContext { view: &fleet_view, options: &self.display, zone: &zone };
         let lines = printed(context, self.source, page.width);
-        out.write_all(render_text(&lines, self.look, page.width, page.has_styles).as_bytes())
+        out.write_all(render_text(&lines, self.theme, page.width, page.has_styles).as_bytes())
     }
 }
 

@@ -32,8 +32,8 @@ pub(super) enum PromptOutcome {
 /// Shows the login prompts of nodes on the terminal.
 #[derive(Debug)]
 pub(super) struct Prompter {
-    interview: PromptQueue,
-    inquiries: Receiver<PromptRequest>,
+    queue: PromptQueue,
+    requests: Receiver<PromptRequest>,
 }
 
 impl Prompter {
@@ -43,17 +43,17 @@ impl Prompter {
             return None;
         }
         let (interview, inquiries) = PromptQueue::new();
-        Some(Self { interview, inquiries })
+        Some(Self { queue: interview, requests: inquiries })
     }
 
     /// Returns the queue into which logins put their prompts.
-    pub(super) fn interview(&self) -> PromptQueue {
-        self.interview.clone()
+    pub(super) fn queue(&self) -> PromptQueue {
+        self.queue.clone()
     }
 
     /// Accepts prompts from now on.
     pub(super) fn open(&self) {
-        self.interview.set_open(true);
+        self.queue.set_open(true);
     }
 
     /// Shows prompts until `nodes` nodes are past their login, or after [`PROMPT_TIMEOUT`] once no login is
@@ -73,7 +73,7 @@ impl Prompter {
             }
             let is_over = Arc::new(AtomicBool::new(false));
             let stop = Arc::clone(&is_over);
-            let putting = move || ask_all(inquiries, &stop, &mut io::stderr());
+            let putting = move || prompt_all(inquiries, &stop, &mut io::stderr());
             let mut put = tokio::task::spawn_blocking(putting);
             let outcome = tokio::select! {
                 outcome = &mut put => outcome,
@@ -105,18 +105,18 @@ impl Prompter {
 
     /// Rejects prompts from now on.
     pub(super) fn close(&self) {
-        self.interview.set_open(false);
+        self.queue.set_open(false);
     }
 
     /// Waits for a prompt and returns all that are queued by then.
     async fn next(&mut self, nodes: usize, patience: Duration) -> Vec<PromptRequest> {
         let first = tokio::select! {
             biased;
-            inquiry = self.inquiries.recv() => inquiry,
-            () = self.interview.quiet(nodes, patience) => None,
+            inquiry = self.requests.recv() => inquiry,
+            () = self.queue.quiet(nodes, patience) => None,
         };
         let mut inquiries: Vec<_> = first.into_iter().collect();
-        while let Ok(inquiry) = self.inquiries.try_recv() {
+        while let Ok(inquiry) = self.requests.try_recv() {
             inquiries.push(inquiry);
         }
         inquiries
@@ -129,7 +129,7 @@ pub(super) fn is_at_terminal() -> bool {
 }
 
 /// Shows the prompts of several nodes, one node at a time.
-pub(super) fn ask_all(
+pub(super) fn prompt_all(
     inquiries: Vec<PromptRequest>,
     is_over: &AtomicBool,
     out: &mut impl Write,
@@ -137,7 +137,7 @@ pub(super) fn ask_all(
     let mut waiting = inquiries.len();
     for inquiry in inquiries {
         waiting = waiting.saturating_sub(1);
-        let outcome = ask_node(inquiry, waiting, is_over, out)?;
+        let outcome = prompt_node(inquiry, waiting, is_over, out)?;
         if outcome != PromptOutcome::Continue {
             return Ok(outcome);
         }
@@ -146,7 +146,7 @@ pub(super) fn ask_all(
 }
 
 /// Shows the prompts of one node. An empty answer skips the node.
-fn ask_node(
+fn prompt_node(
     inquiry: PromptRequest,
     waiting: usize,
     is_over: &AtomicBool,

@@ -31,7 +31,7 @@ pub(super) struct ScreenConfig {
     pub(super) title: String,
     pub(super) clock: Clock,
     /// Paths of the configuration files; `None` without a home directory.
-    pub(super) places: Option<ConfigPaths>,
+    pub(super) paths: Option<ConfigPaths>,
     pub(super) settings: Settings,
 }
 
@@ -48,7 +48,7 @@ pub(super) async fn run(
     let (answers, replies) = mpsc::channel(REPLY_QUEUE_SIZE);
     let (events, settings_events) = mpsc::channel(REQUEST_QUEUE_SIZE);
     let mut controller =
-        SettingsController { settings: config.settings, places: config.places, events };
+        SettingsController { settings: config.settings, paths: config.paths, events };
     let settings = &controller.settings;
     let (clock, is_readonly) = (config.clock.clone(), settings.is_on("readonly"));
     let context = UiContext {
@@ -66,7 +66,7 @@ pub(super) async fn run(
         settings_events,
         has_mouse: settings.is_on("mouse"),
     };
-    let interview = prompter.as_ref().map(Prompter::interview);
+    let interview = prompter.as_ref().map(Prompter::queue);
     let node_client =
         if is_readonly { monitor.node_client().readonly() } else { monitor.node_client() };
     let retried = Notify::new();
@@ -153,7 +153,7 @@ async fn prompt_after_retries(
             }
             let (outcome_sender, outcome) = oneshot::channel();
             let task = SuspendedTask::new(move |is_over| {
-                let outcome = prompter::ask_all(inquiries, is_over, &mut io::stderr());
+                let outcome = prompter::prompt_all(inquiries, is_over, &mut io::stderr());
                 // Fails if the screen has ended.
                 outcome_sender.send(outcome.unwrap_or(PromptOutcome::SkipAll)).ok();
             });

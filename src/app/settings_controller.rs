@@ -22,7 +22,7 @@ const MAX_VISIBLE_DEVICES: usize = 1024;
 pub(super) struct SettingsController {
     pub(super) settings: Settings,
     /// Paths of the configuration files; `None` without a home directory, then nothing is saved.
-    pub(super) places: Option<ConfigPaths>,
+    pub(super) paths: Option<ConfigPaths>,
     /// Notifies the screen of changes and errors.
     pub(super) events: mpsc::Sender<SettingsEvent>,
 }
@@ -50,7 +50,7 @@ impl SettingsController {
 
     /// Saves the settings that differ from `config.toml`, including preferences changed by keys.
     pub(super) async fn save(&mut self, changed: Vec<UiPreference>) {
-        let Some(places) = &self.places else {
+        let Some(places) = &self.paths else {
             self.send_event(SettingsEvent::Message("cannot save: HOME is not set".to_owned()))
                 .await;
             return;
@@ -389,9 +389,9 @@ mod tests {
     #[tokio::test]
     async fn a_change_is_shown_and_a_wrong_one_is_told() {
         let home = tempfile::tempdir().unwrap();
-        let places = ConfigPaths::at(home.path().join("gtop/config.toml")).ok();
+        let paths = ConfigPaths::at(home.path().join("gtop/config.toml")).ok();
         let (events, mut news) = mpsc::channel(8);
-        let mut controller = SettingsController { settings: typed(&[]), places, events };
+        let mut controller = SettingsController { settings: typed(&[]), paths, events };
         controller.change("interval", "2").await;
         let Some(SettingsEvent::Changed(config, _)) = news.recv().await else { panic!() };
         assert_eq!(config.interval.as_secs(), 2);

@@ -19,8 +19,8 @@ use crate::transport::{Target, Transport};
 
 /// The result of a search for a TPU pod, and its duration.
 pub(super) struct PodSearch {
-    pub(super) found: Result<Pod, PodError>,
-    pub(super) took: Duration,
+    pub(super) result: Result<Pod, PodError>,
+    pub(super) duration: Duration,
 }
 
 impl PodSearch {
@@ -33,7 +33,7 @@ impl PodSearch {
         let search = runtime.block_on(async {
             let began = Instant::now();
             let found = find_pod(&PodEnv::from_env()).await;
-            Self { found, took: began.elapsed() }
+            Self { result: found, duration: began.elapsed() }
         });
         // A blocked name lookup must not delay the rest.
         runtime.shutdown_background();
@@ -47,7 +47,7 @@ pub(super) fn named_roster(
     transport: &Transport,
     hosts: &[String],
 ) -> Result<Roster, AppError> {
-    let pod = PodSearch::of(cli)?.map(|search| search.found).transpose()?;
+    let pod = PodSearch::of(cli)?.map(|search| search.result).transpose()?;
     named_roster_with_pod(cli, transport, hosts, pod.as_ref())
 }
 
@@ -104,11 +104,11 @@ pub(super) fn named_targets(
     hosts: &[String],
     is_local: bool,
 ) -> Result<(Vec<Target>, String), AppError> {
-    named_roster(cli, transport, hosts).map(|roster| or_local(roster, is_local))
+    named_roster(cli, transport, hosts).map(|roster| with_local(roster, is_local))
 }
 
 /// Adds this machine if `is_local`, or if there are no other targets.
-pub(super) fn or_local(mut roster: Roster, is_local: bool) -> (Vec<Target>, String) {
+pub(super) fn with_local(mut roster: Roster, is_local: bool) -> (Vec<Target>, String) {
     let mut title = nodeset::fold(roster.targets.iter().map(|target| target.name.label()));
     if is_local || roster.targets.is_empty() {
         roster.add_local();

@@ -46,7 +46,7 @@ impl clap::FromArgMatches for SettingArgs {
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
         for setting in SETTINGS {
             if let Some(value) = parsed_value(setting, matches)? {
-                self.hints.extend(renamed(setting, matches));
+                self.hints.extend(rename_hints(setting, matches));
                 self.values.insert(setting.name, value);
             }
         }
@@ -154,11 +154,11 @@ fn parser(kind: Kind) -> ValueParser {
 }
 
 /// Returns the old names among the words of an option.
-fn renamed(setting: &Setting, matches: &ArgMatches) -> Vec<Problem> {
+fn rename_hints(setting: &Setting, matches: &ArgMatches) -> Vec<Problem> {
     let words = matches.try_get_many::<String>(setting.name).ok().flatten();
     let words: Vec<&str> = words.into_iter().flatten().map(String::as_str).collect();
     let hint = |(old, new)| Problem::renamed(&format!("--{}", setting.name), old, new);
-    setting.kind.renamed(&words).into_iter().map(hint).collect()
+    setting.kind.former_names(&words).into_iter().map(hint).collect()
 }
 
 /// Returns what was typed for a setting.
@@ -193,7 +193,7 @@ fn parsed_value(setting: &Setting, matches: &ArgMatches) -> Result<Option<Value>
 mod tests {
     use super::*;
 
-    fn typed(line: &str) -> BTreeMap<&'static str, String> {
+    fn parse_settings(line: &str) -> BTreeMap<&'static str, String> {
         let cli = Cli::parse_args(line.split_whitespace().map(Into::into)).unwrap();
         cli.settings.values.iter().map(|(name, value)| (*name, value.to_string())).collect()
     }
@@ -236,7 +236,7 @@ mod tests {
             ),
         ] {
             let expected = expected.into_iter().map(|(name, text)| (name, text.to_owned()));
-            assert_eq!(typed(line), expected.collect(), "{line}");
+            assert_eq!(parse_settings(line), expected.collect(), "{line}");
         }
     }
 

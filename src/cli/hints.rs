@@ -40,7 +40,7 @@ pub(super) fn explain_foreign_option(error: clap::Error) -> clap::Error {
 
 /// What was typed, up to `--`, behind which all words are hosts.
 struct Misread<'a> {
-    typed: Vec<&'a str>,
+    args: Vec<&'a str>,
     hosts: &'a [String],
 }
 
@@ -50,17 +50,17 @@ pub(super) fn explain_misread_host(cli: &Cli, words: &[OsString]) -> Option<Stri
     let end = all.iter().position(|word| *word == "--").unwrap_or(all.len());
     let behind = all.len().saturating_sub(end + 1);
     let hosts = cli.hosts.get(..cli.hosts.len().checked_sub(behind)?)?;
-    let words = Misread { typed: all.into_iter().take(end).collect(), hosts };
+    let words = Misread { args: all.into_iter().take(end).collect(), hosts };
     words.detached_value().or_else(|| words.bare_number()).or_else(|| words.misspelt_command())
 }
 
 impl Misread<'_> {
     /// A value that stands apart from an option that takes one only when it is joined to it.
     fn detached_value(&self) -> Option<String> {
-        self.typed.iter().enumerate().find_map(|(at, option)| {
+        self.args.iter().enumerate().find_map(|(at, option)| {
             let setting = setting_of_option(option)?;
             let is_joined = setting.default_missing_value.is_some() && !matches!(setting.kind, Kind::Text(_));
-            let behind = self.typed.iter().skip(at + 1).take_while(|word| self.is_host(word));
+            let behind = self.args.iter().skip(at + 1).take_while(|word| self.is_host(word));
             let values: Vec<&str> =
                 behind.copied().filter(|word| setting.kind.parse(word).is_ok()).collect();
             let (first, joined) = (values.first().filter(|_| is_joined)?, values.join(","));
@@ -78,12 +78,12 @@ impl Misread<'_> {
     /// A bare number.
     fn bare_number(&self) -> Option<String> {
         let first = self.hosts.iter().find(|host| is_number(host))?;
-        let at = self.typed.iter().rposition(|word| word == first)?;
-        let before = self.typed.iter().take(at).rev().take_while(|word| is_number(word)).count();
+        let at = self.args.iter().rposition(|word| word == first)?;
+        let before = self.args.iter().take(at).rev().take_while(|word| is_number(word)).count();
         let begin = at - before;
         let numbers: Vec<&str> =
-            self.typed.iter().skip(begin).take_while(|word| is_number(word)).copied().collect();
-        let option = begin.checked_sub(1).and_then(|at| self.typed.get(at));
+            self.args.iter().skip(begin).take_while(|word| is_number(word)).copied().collect();
+        let option = begin.checked_sub(1).and_then(|at| self.args.get(at));
         let (name, joined) = option.map_or(("", None), |option| match option.split_once('=') {
             Some((name, value)) => (name, Some(value)),
             None => (*option, None),
@@ -163,7 +163,7 @@ fn is_misspelling(written: &str, known: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn told(line: &str) -> Option<String> {
+    fn error_text(line: &str) -> Option<String> {
         let told = Cli::parse_args(line.split_whitespace().map(Into::into)).err()?;
         assert_eq!(told.exit_code(), 2, "{line}");
         Some(told.to_string())
@@ -203,7 +203,7 @@ mod tests {
             ("gtop -x", "unknown option -x; gtop does not write XML"),
             ("gtop --tree", "unknown option --tree; press t"),
         ] {
-            let told = told(line).unwrap_or_else(|| panic!("{line} is taken"));
+            let told = error_text(line).unwrap_or_else(|| panic!("{line} is taken"));
             let flat = told.split_whitespace().collect::<Vec<_>>().join(" ");
             assert!(flat.contains(words) && !flat.contains("--theme"), "{line}: {told}");
         }

@@ -24,7 +24,7 @@ pub enum Shell {
 }
 
 /// Prints the manual page, in roff.
-pub fn man(out: &mut impl Write) -> io::Result<()> {
+pub fn write_man_page(out: &mut impl Write) -> io::Result<()> {
     let command = Cli::command();
     let page = Man::new(command.clone()).source(format!("gtop {}", env!("CARGO_PKG_VERSION")));
     page.render_title(out)?;
@@ -54,7 +54,7 @@ fn write_subcommand(command: &Command, out: &mut impl Write) -> io::Result<()> {
 }
 
 /// Prints what a shell needs to complete gtop's words.
-pub fn completions(shell: Shell, out: &mut impl Write) -> io::Result<()> {
+pub fn write_completions(shell: Shell, out: &mut impl Write) -> io::Result<()> {
     let mut command = Cli::command();
     // clap_complete does not expect that writing can go wrong.
     let mut text = Vec::new();
@@ -70,7 +70,7 @@ pub fn completions(shell: Shell, out: &mut impl Write) -> io::Result<()> {
 ///
 /// What builds a release tells commit and target by the environment of the compiler; of a clone `build.rs` finds
 /// the commit.
-pub(super) fn version() -> &'static str {
+pub(super) fn long_version() -> &'static str {
     static TEXT: LazyLock<String> = LazyLock::new(|| {
         format!(
             "{}\ncommit:   {}\ntarget:   {}\nfeatures: {}",
@@ -119,13 +119,13 @@ mod tests {
 
     fn page() -> String {
         let mut out = Vec::new();
-        man(&mut out).unwrap();
+        write_man_page(&mut out).unwrap();
         String::from_utf8(out).unwrap()
     }
 
     fn script(shell: Shell) -> String {
         let mut out = Vec::new();
-        completions(shell, &mut out).unwrap();
+        write_completions(shell, &mut out).unwrap();
         String::from_utf8(out).unwrap()
     }
 
@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn the_version_tells_what_this_program_was_built_from() {
-        let lines: Vec<&str> = version().lines().collect();
+        let lines: Vec<&str> = long_version().lines().collect();
         let [number, commit, target, features] = *lines else { panic!("{lines:?}") };
         assert_eq!(number, env!("CARGO_PKG_VERSION"));
         assert!(commit.starts_with("commit:   ") && features.starts_with("features: all"));

@@ -11,7 +11,7 @@ pub(super) fn any(text: &str) -> Result<(), &'static str> {
 }
 
 /// Accepts names of users, partitions and accounts.
-pub(super) fn word(text: &str) -> Result<(), &'static str> {
+pub(super) fn name(text: &str) -> Result<(), &'static str> {
     if is_name(text) {
         return Ok(());
     }
@@ -71,7 +71,7 @@ mod tests {
             ),
             (pid, vec!["1", "4711"], vec!["0", "-1", "x", ""]),
             (metric, vec!["util", "memclock", "mclk"], vec!["", "utils", "UTIL"]),
-            (word, vec!["ada", "AD\\ada"], vec!["", "-a", "a b", "a;b"]),
+            (name, vec!["ada", "AD\\ada"], vec!["", "-a", "a b", "a;b"]),
             (any, vec!["", "a b"], vec!["a\u{1b}b"]),
         ] {
             assert!(good.iter().all(|text| check(text).is_ok()), "{good:?}");

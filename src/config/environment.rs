@@ -21,7 +21,7 @@ pub(super) fn read(
             match setting.kind.parse(&text) {
                 Ok(value) => {
                     let words: Vec<&str> = text.split(',').map(str::trim).collect();
-                    let renamed = setting.kind.renamed(&words);
+                    let renamed = setting.kind.former_names(&words);
                     let hint = |(old, new)| Problem::renamed(&own, old, new);
                     hints.extend(renamed.into_iter().map(hint));
                     found.push((setting.name, value, own));

@@ -21,29 +21,29 @@ const MAX_PROBLEMS: usize = 50;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// File and line, or the variable.
-    place: String,
+    location: String,
     text: String,
 }
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.place, self.text)
+        write!(f, "{}: {}", self.location, self.text)
     }
 }
 
 impl Problem {
     pub(super) fn of_variable(name: &str, why: &str) -> Self {
-        Self { place: name.to_owned(), text: format!("{why}; ignored") }
+        Self { location: name.to_owned(), text: format!("{why}; ignored") }
     }
 
     /// Returns a hint that a name has been replaced.
     pub fn renamed(place: &str, old: &str, new: &str) -> Self {
-        Self { place: place.to_owned(), text: format!("{old} is now called {new}") }
+        Self { location: place.to_owned(), text: format!("{old} is now called {new}") }
     }
 
     /// Returns an error for a file that cannot be read.
     pub fn of_file(name: &str, why: impl fmt::Display) -> Self {
-        Self { place: name.to_owned(), text: why.to_string() }
+        Self { location: name.to_owned(), text: why.to_string() }
     }
 }
 
@@ -75,7 +75,7 @@ pub(super) fn read_text(name: &str, text: &str, is_setup: bool) -> ConfigFile {
         Err(error) => {
             let at = error.span().map_or(0, |span| span.start);
             let why = error.message().lines().next().unwrap_or_default().to_owned();
-            parser.report(at, &format!("invalid TOML: {}", cleaned(&why)));
+            parser.report(at, &format!("invalid TOML: {}", sanitized(&why)));
         }
     }
     parser.file
@@ -107,7 +107,7 @@ impl FileParser<'_> {
 
     fn problem(&self, at: usize, text: &str) -> Problem {
         let place = format!("{}:{}", self.file.name, self.line_of(at));
-        Problem { place, text: text.to_owned() }
+        Problem { location: place, text: text.to_owned() }
     }
 
     fn read_table(&mut self, table: &DeTable<'_>, is_setup: bool) {
@@ -139,7 +139,7 @@ impl FileParser<'_> {
         let (name, at): (&str, _) = (key.get_ref(), key.span().start);
         let Some(setting) = setting(name) else {
             if is_setup {
-                let text = format!("{}: unknown in this version, ignored", cleaned(name));
+                let text = format!("{}: unknown in this version, ignored", sanitized(name));
                 self.note(at, &text);
                 self.file.unknown.insert(name.to_owned(), toml_text(item.get_ref()));
                 return;
@@ -148,7 +148,7 @@ impl FileParser<'_> {
             let advice = nearest(name, known).unwrap_or("gtop config init");
             self.report(
                 at,
-                &format!("unknown setting {:?}; did you mean {advice}?", cleaned(name)),
+                &format!("unknown setting {:?}; did you mean {advice}?", sanitized(name)),
             );
             return;
         };
@@ -160,7 +160,8 @@ impl FileParser<'_> {
             Ok(value) => {
                 let line = self.line_of(at);
                 self.file.values.insert(setting.name, (line, value));
-                for (old, new) in setting.kind.renamed(&strings(item.get_ref()).unwrap_or_default())
+                for (old, new) in
+                    setting.kind.former_names(&strings(item.get_ref()).unwrap_or_default())
                 {
                     self.note(at, &format!("{name}: {old} is now called {new}"));
                 }
@@ -204,10 +205,13 @@ impl FileParser<'_> {
     fn bind(&mut self, name: &str, item: &DeValue<'_>) -> Result<(), String> {
         let keys = strings(item).unwrap_or_default();
         if keys.is_empty() && item.as_array().is_none_or(|array| !array.is_empty()) {
-            return Err(format!("{}: expected a key in quotes, or a list of keys", cleaned(name)));
+            return Err(format!(
+                "{}: expected a key in quotes, or a list of keys",
+                sanitized(name)
+            ));
         }
         let keys: Result<Vec<Key>, _> = keys.iter().map(|text| text.parse()).collect();
-        let keys = keys.map_err(|why| format!("{}: {why}", cleaned(name)))?;
+        let keys = keys.map_err(|why| format!("{}: {why}", sanitized(name)))?;
         self.file.keys.bind(name, keys).map_err(|why| why.to_string())
     }
 
@@ -221,7 +225,7 @@ impl FileParser<'_> {
                     .all(|letter| letter.is_ascii_alphanumeric() || "._-".contains(letter));
             let (true, Some(texts)) = (is_name, strings(item.get_ref())) else {
                 let why =
-                    format!("{}: expected a group such as a100 = \"gpu[01-16]\"", cleaned(name));
+                    format!("{}: expected a group such as a100 = \"gpu[01-16]\"", sanitized(name));
                 self.report(at, &why);
                 continue;
             };
@@ -279,7 +283,7 @@ fn toml_text(value: &DeValue<'_>) -> String {
 }
 
 /// Removes control characters from a text of a file, and truncates it, for messages.
-fn cleaned(text: &str) -> String {
+fn sanitized(text: &str) -> String {
     crate::model::clean(text, 60)
 }
 

@@ -32,7 +32,7 @@ pub(super) const fn choice(name: &'static str, help: &'static str) -> ChoiceValu
 }
 
 impl ChoiceValue {
-    pub(super) const fn or(self, alias: &'static str) -> Self {
+    pub(super) const fn with_alias(self, alias: &'static str) -> Self {
         Self { alias, ..self }
     }
 
@@ -162,7 +162,7 @@ impl Kind {
     }
 
     /// Returns those of the words that are names of earlier versions, each with its current name.
-    pub fn renamed<'a>(self, words: &[&'a str]) -> Vec<(&'a str, &'static str)> {
+    pub fn former_names<'a>(self, words: &[&'a str]) -> Vec<(&'a str, &'static str)> {
         let current = |word: &'a str| -> Option<(&'a str, &'static str)> {
             let new = match self {
                 Self::Choice(values) => {
@@ -254,7 +254,7 @@ fn check_text(check: Check, text: &str) -> Result<(), String> {
 /// Validates column names.
 fn check_columns(headings: &[ColumnSpec], all: Vec<String>) -> Result<Value, String> {
     let names = || headings.iter().map(|heading| heading.name);
-    let all: Vec<_> = all.into_iter().map(|own| current(own, names)).collect();
+    let all: Vec<_> = all.into_iter().map(|own| current_column_name(own, names)).collect();
     for (place, own) in all.iter().enumerate() {
         if !names().any(|name| name == own) {
             let own = clean(own, 40);
@@ -271,7 +271,10 @@ fn check_columns(headings: &[ColumnSpec], all: Vec<String>) -> Result<Value, Str
 }
 
 /// Returns the current name of a column given by an earlier one; any other word unchanged.
-fn current<'a, N: Iterator<Item = &'a str>>(word: String, names: impl Fn() -> N) -> String {
+fn current_column_name<'a, N: Iterator<Item = &'a str>>(
+    word: String,
+    names: impl Fn() -> N,
+) -> String {
     if names().any(|name| name == word) {
         return word;
     }

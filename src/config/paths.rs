@@ -14,7 +14,7 @@ use super::file::{ConfigFile, MAX_BYTES, Problem, read_text};
 pub struct ConfigPaths {
     folder: PathBuf,
     /// The file given with `--config` or `GTOP_CONFIG`, used in place of `config.toml`.
-    named: Option<PathBuf>,
+    explicit_file: Option<PathBuf>,
 }
 
 /// The file that gtop itself writes.
@@ -38,7 +38,7 @@ pub enum FileError {
 impl ConfigPaths {
     /// Returns the default folder; `None` without a home directory.
     pub fn of_this_user() -> Option<Self> {
-        Some(Self { folder: user_dirs::config()?.join("gtop"), named: None })
+        Some(Self { folder: user_dirs::config()?.join("gtop"), explicit_file: None })
     }
 
     /// Uses a given file as `config.toml`; `setup.toml` is in the same folder.
@@ -47,13 +47,13 @@ impl ConfigPaths {
             return Err(FileError::IsSetupFile(file.display().to_string()));
         }
         let folder = file.parent().map(Path::to_path_buf).unwrap_or_default();
-        Ok(Self { folder, named: Some(file) })
+        Ok(Self { folder, explicit_file: Some(file) })
     }
 
     /// Reads `config.toml`. If it was given by name, it must exist.
     pub fn read_config(&self) -> ConfigFile {
         let mut written = ConfigFile::read(&self.config(), false);
-        if let Some(file) = self.named.as_ref().filter(|file| !file.exists()) {
+        if let Some(file) = self.explicit_file.as_ref().filter(|file| !file.exists()) {
             let why = "file not found; gtop config init creates it";
             written.problems.push(Problem::of_file(&file.display().to_string(), why));
         }
@@ -65,7 +65,7 @@ impl ConfigPaths {
     }
 
     pub fn config(&self) -> PathBuf {
-        self.named.clone().unwrap_or_else(|| self.folder.join("config.toml"))
+        self.explicit_file.clone().unwrap_or_else(|| self.folder.join("config.toml"))
     }
 
     pub fn setup(&self) -> PathBuf {
@@ -129,7 +129,7 @@ mod tests {
 
     fn places() -> (tempfile::TempDir, ConfigPaths) {
         let home = tempfile::tempdir().unwrap();
-        let places = ConfigPaths { folder: home.path().join(".config/gtop"), named: None };
+        let places = ConfigPaths { folder: home.path().join(".config/gtop"), explicit_file: None };
         (home, places)
     }
 

@@ -7,7 +7,7 @@ use super::kind::{Kind, Value, toml_string};
 use super::setting::Setting;
 use super::settings::Settings;
 use super::table::SETTINGS;
-use crate::fields::{Field, HOST, JOB, PROCESS, of_device, unit_of};
+use crate::fields::{Field, HOST, JOB, PROCESS, device_fields, unit_of};
 use crate::tui::Keymap;
 use crate::view::node::ChartMetric;
 use crate::view::{ColumnSpec, SortColumn, aliases, fleet, node, processes, users};
@@ -29,15 +29,18 @@ pub fn init_text() -> String {
             write!(text, "\n# -- {heading} --\n").ok();
         }
         text.push('\n');
-        comment(&mut text, setting.help);
+        push_comment(&mut text, setting.help);
         if let Kind::Choice(words) = setting.kind {
             for word in words {
-                comment(&mut text, &format!("  {}: {}", toml_string(word.name), word.help));
+                push_comment(&mut text, &format!("  {}: {}", toml_string(word.name), word.help));
             }
         }
         if let Kind::Columns(headings) = setting.kind {
             for heading in headings {
-                comment(&mut text, &format!("  {}: {}", toml_string(heading.name), heading.help));
+                push_comment(
+                    &mut text,
+                    &format!("  {}: {}", toml_string(heading.name), heading.help),
+                );
             }
         }
         writeln!(text, "#{} = {}", setting.name, example_value(setting).to_toml()).ok();
@@ -69,7 +72,7 @@ fn example_value(setting: &Setting) -> Value {
     })
 }
 
-fn comment(text: &mut String, words: &str) {
+fn push_comment(text: &mut String, words: &str) {
     let mut line = String::from("#");
     for word in words.split(' ') {
         if line.len() + 1 + word.len() > WIDTH {
@@ -137,7 +140,7 @@ pub fn table_text() -> String {
             text,
             "| `{}` | {} | {} | {usual} |",
             setting.name,
-            options(setting),
+            options_cell(setting),
             setting.help
         )
         .ok();
@@ -148,10 +151,10 @@ pub fn table_text() -> String {
 /// Returns the tables of metrics and of derived columns in Markdown.
 pub fn metrics_text() -> String {
     let mut text = String::new();
-    metrics(&mut text, "a device", of_device());
-    metrics(&mut text, "a process on a device", PROCESS.iter());
-    metrics(&mut text, "a node", HOST.iter());
-    metrics(&mut text, "a job", JOB.iter());
+    push_metrics(&mut text, "a device", device_fields());
+    push_metrics(&mut text, "a process on a device", PROCESS.iter());
+    push_metrics(&mut text, "a node", HOST.iter());
+    push_metrics(&mut text, "a job", JOB.iter());
     text += "| columns of several metrics | table | what they show |\n|---|---|---|\n";
     for (table, headings) in TABLES {
         for heading in headings.iter().filter(|one| !aliases().any(|alias| alias == one.name)) {
@@ -169,10 +172,10 @@ const TABLES: [(&str, &[ColumnSpec]); 4] = [
     ("users", &users::HEADINGS),
 ];
 /// The views that can be sorted.
-const SORTED: [(&str, &[SortColumn]); 3] =
+const SORTED_VIEWS: [(&str, &[SortColumn]); 3] =
     [("fleet", &fleet::COLUMNS), ("processes", &processes::COLUMNS), ("users", &users::COLUMNS)];
 
-fn metrics<S: 'static>(
+fn push_metrics<S: 'static>(
     text: &mut String,
     owner: &str,
     fields: impl Iterator<Item = &'static Field<S>>,
@@ -182,7 +185,7 @@ fn metrics<S: 'static>(
     for Field { alias, help, id, .. } in fields {
         let columns = TABLES.iter().filter(|(_, all)| all.iter().any(|one| one.name == *alias));
         let columns: Vec<_> = columns.map(|(table, _)| *table).collect();
-        let sorts = SORTED.iter().filter(|(_, all)| all.iter().any(|one| one.name == *alias));
+        let sorts = SORTED_VIEWS.iter().filter(|(_, all)| all.iter().any(|one| one.name == *alias));
         let sorts: Vec<_> = sorts.map(|(view, _)| *view).collect();
         let chart = if ChartMetric::from_name(alias).is_some() { "yes" } else { "" };
         writeln!(
@@ -206,14 +209,14 @@ pub fn keys_text() -> String {
             heading = place;
             writeln!(text, "| **{place}** | | |").ok();
         }
-        let keys: Vec<String> = keys.iter().map(|key| code(&key.to_string())).collect();
-        writeln!(text, "| {} | {} | `{name}` |", keys.join(" "), cell(help)).ok();
+        let keys: Vec<String> = keys.iter().map(|key| inline_code(&key.to_string())).collect();
+        writeln!(text, "| {} | {} | `{name}` |", keys.join(" "), escape_cell(help)).ok();
     }
     text
 }
 
 /// Formats a word as inline code; a bar is escaped, because it separates the cells of a table.
-fn code(word: &str) -> String {
+fn inline_code(word: &str) -> String {
     match word {
         "|" => "`\\|`".to_owned(),
         "`" => "`` ` ``".to_owned(),
@@ -221,12 +224,12 @@ fn code(word: &str) -> String {
     }
 }
 
-fn cell(text: &str) -> String {
+fn escape_cell(text: &str) -> String {
     text.replace('|', "\\|").replace('<', "&lt;")
 }
 
 /// Returns the command-line options of a setting.
-fn options(setting: &Setting) -> String {
+fn options_cell(setting: &Setting) -> String {
     let mut all = Vec::new();
     let takes = match (setting.value_name, setting.default_missing_value) {
         ("", _) => String::new(),

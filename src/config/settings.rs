@@ -29,7 +29,7 @@ struct Candidate {
     layer: Layer,
     value: Value,
     /// File and line, variable or other origin, such as `config.toml:3`.
-    place: String,
+    origin: String,
 }
 
 /// All sources except the environment.
@@ -47,7 +47,7 @@ pub struct Sources {
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
     /// Candidates by setting, in ascending precedence: the last one wins.
-    found: BTreeMap<&'static str, Vec<Candidate>>,
+    candidates: BTreeMap<&'static str, Vec<Candidate>>,
     /// Node sets by group name.
     pub groups: BTreeMap<String, String>,
     pub keys: Keymap,
@@ -109,9 +109,9 @@ impl Settings {
     }
 
     fn add(&mut self, layer: Layer, name: &'static str, value: Value, place: String) {
-        let found = self.found.entry(name).or_default();
+        let found = self.candidates.entry(name).or_default();
         found.retain(|known| known.layer != layer);
-        found.push(Candidate { layer, value, place });
+        found.push(Candidate { layer, value, origin: place });
         found.sort_by_key(|one| one.layer);
     }
 
@@ -129,7 +129,7 @@ impl Settings {
         }
         // The new value replaces one that another version has saved.
         self.unknown.remove(setting.name);
-        if let Some(found) = self.found.get_mut(setting.name) {
+        if let Some(found) = self.candidates.get_mut(setting.name) {
             found.retain(|one| one.layer != Layer::Changed);
         }
         if !is_so(self) {
@@ -155,7 +155,7 @@ impl Settings {
             let is_saved = setting.page.is_some() && !is_passing;
             let top = if is_saved { Layer::Changed } else { Layer::SetupFile };
             // The environment may have another value at the next start.
-            let all = self.found.get(setting.name)?.iter().rev();
+            let all = self.candidates.get(setting.name)?.iter().rev();
             let mut lasting = all.filter(|one| one.layer != Layer::Environment);
             let own = lasting.find(|one| one.layer <= top)?;
             let is_there = own.layer == Layer::SetupFile && setting.page.is_none();
@@ -174,10 +174,10 @@ impl Settings {
         let written = self.to_save();
         let is_changed =
             |found: &Vec<Candidate>| found.iter().any(|one| one.layer == Layer::Changed);
-        let changed = self.found.iter().filter(|(_, found)| is_changed(found));
+        let changed = self.candidates.iter().filter(|(_, found)| is_changed(found));
         let changed: BTreeSet<_> = changed.map(|(name, _)| *name).collect();
         let passing = &self.unsaved;
-        for (_, found) in self.found.iter_mut().filter(|(name, _)| !passing.contains(*name)) {
+        for (_, found) in self.candidates.iter_mut().filter(|(name, _)| !passing.contains(*name)) {
             found.retain(|one| !matches!(one.layer, Layer::SetupFile | Layer::Changed));
         }
         for (setting, value) in written {
@@ -185,14 +185,14 @@ impl Settings {
                 continue;
             }
             // A change in the setup dialog overrides the command line until gtop ends.
-            let found = self.found.entry(setting.name).or_default();
+            let found = self.candidates.entry(setting.name).or_default();
             let is_covered = changed.contains(setting.name)
                 && found.last().is_some_and(|one| one.layer > Layer::SetupFile);
             if is_covered && found.last().map(|one| &one.value) != Some(&value) {
                 found.push(Candidate {
                     layer: Layer::Changed,
                     value: value.clone(),
-                    place: name.to_owned(),
+                    origin: name.to_owned(),
                 });
             }
             self.add(Layer::SetupFile, setting.name, value, name.to_owned());
@@ -200,7 +200,7 @@ impl Settings {
     }
 
     fn effective(&self, name: &str, highest: Layer) -> Option<&Candidate> {
-        self.found.get(name)?.iter().rev().find(|found| found.layer <= highest)
+        self.candidates.get(name)?.iter().rev().find(|found| found.layer <= highest)
     }
 
     /// Returns the value of a setting; `None` if it is unset and has no default.
@@ -216,7 +216,7 @@ impl Settings {
 
     /// Returns the origin of the value for messages, such as `config.toml:3`.
     pub fn origin(&self, name: &str) -> &str {
-        self.effective(name, Layer::Changed).map_or("default", |found| found.place.as_str())
+        self.effective(name, Layer::Changed).map_or("default", |found| found.origin.as_str())
     }
 
     /// Returns true if the switch is on.

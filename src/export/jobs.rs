@@ -39,22 +39,22 @@ pub fn write_jobs(out: &mut impl Write, fleet: &Fleet, now: Timestamp) -> io::Re
             job.name,
             reason.unwrap_or_default(),
             left.unwrap_or_default(),
-            places(job, &job_devices),
+            allocations_text(job, &job_devices),
         );
         writeln!(out, "{}", line.trim_end())?;
     }
     Ok(())
 }
 
-fn places(job: &Job, job_devices: &JobDevices<'_>) -> String {
+fn allocations_text(job: &Job, job_devices: &JobDevices<'_>) -> String {
     if job.allocations.len() > MAX_LISTED_NODES {
         return nodeset::fold(job.allocations.iter().map(|one| one.node.as_str()));
     }
-    let one = |one: &Allocation| format!("{}: {}", one.node, devices(job, one, job_devices));
+    let one = |one: &Allocation| format!("{}: {}", one.node, devices_text(job, one, job_devices));
     job.allocations.iter().map(one).collect::<Vec<_>>().join("  ")
 }
 
-fn devices(job: &Job, allocation: &Allocation, job_devices: &JobDevices<'_>) -> String {
+fn devices_text(job: &Job, allocation: &Allocation, job_devices: &JobDevices<'_>) -> String {
     let held = job_devices.assigned(job, allocation);
     let disputed = if held.is_disputed { ", contradicted by processes" } else { "" };
     match &allocation.devices {

@@ -10,7 +10,9 @@ use std::io::{self, Write};
 use serde::ser::{Serialize, Serializer};
 
 use crate::export::json::jobs::{Jobs, RosterJson};
-use crate::export::json::schema::{JsonShape, Metrics, Moment, Objects, Shaped, Version, object};
+use crate::export::json::schema::{
+    JsonShape, Metrics, Moment, Objects, SchemaVersion, Shaped, object,
+};
 use crate::fields::Usage;
 use crate::fleet::{EventRecord, Fleet, JobDevices, Node, Process, SourceState, Totals, Traffic};
 use crate::model::{
@@ -33,10 +35,10 @@ pub fn write_json(
 ) -> io::Result<()> {
     let job_devices = JobDevices::of(fleet);
     let snapshot = Snapshot {
-        schema: Version,
+        schema: SchemaVersion,
         at: rfc3339(now),
         source,
-        roster: fleet.jobs.as_ref().map(|list| jobs::list(list, now)),
+        roster: fleet.jobs.as_ref().map(|list| jobs::roster(list, now)),
         nodes: Nodes { fleet, job_devices: &job_devices, now },
         jobs: Jobs { fleet, job_devices: &job_devices, now },
         totals: totals(&Totals::of(fleet, now)),
@@ -49,7 +51,7 @@ object! {
     /// The monitored nodes, their devices and their jobs at one moment.
     Snapshot<'a> as "snapshot" {
         /// Version of this schema.
-        schema: Version,
+        schema: SchemaVersion,
         /// When the snapshot was written, by the local clock.
         at: Option<Moment>,
         /// What is monitored, as text.
@@ -93,7 +95,7 @@ impl Serialize for Nodes<'_> {
 
 impl Shaped for Nodes<'_> {
     fn shape(objects: &mut Objects) -> JsonShape {
-        JsonShape::List(Box::new(NodeJson::shape(objects)))
+        JsonShape::Array(Box::new(NodeJson::shape(objects)))
     }
 }
 

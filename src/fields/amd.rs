@@ -1,14 +1,14 @@
 //! The metrics of a device that the driver of AMD devices tells.
 
 use crate::fields::detail::detail;
-use crate::fields::{Field, Kind, bytes, celsius, percent, text, whole};
+use crate::fields::{Field, Kind, bytes, celsius, integer, percent, text};
 use crate::model::Device;
 
 /// What AMD devices tell beyond what those of other makers do.
 pub const DEVICE_AMD: &[Field<Device>] = &[
     Field {
         id: "gtt_used_bytes",
-        kind: Kind::Whole,
+        kind: Kind::Integer,
         title: "GTT",
         alias: "gtt",
         help: "GTT memory in use (host memory mapped by the device)",
@@ -16,7 +16,7 @@ pub const DEVICE_AMD: &[Field<Device>] = &[
     },
     Field {
         id: "gtt_total_bytes",
-        kind: Kind::Whole,
+        kind: Kind::Integer,
         title: "GTTTOTAL",
         alias: "gtttotal",
         help: "total GTT memory",
@@ -48,11 +48,11 @@ pub const DEVICE_AMD: &[Field<Device>] = &[
     },
     Field {
         id: "fan_rpm",
-        kind: Kind::Whole,
+        kind: Kind::Integer,
         title: "RPM",
         alias: "rpm",
         help: "fan speed in revolutions per minute",
-        read: |device| whole(detail(device, |known| known.fan_rpm)),
+        read: |device| integer(detail(device, |known| known.fan_rpm)),
     },
     Field {
         id: "video_percent",

@@ -1,7 +1,8 @@
 //! The metrics of a device that only some devices tell, for those who look closely.
 
 use crate::fields::{
-    Field, Kind, Value, bytes, celsius, flag, megahertz, percent, text, unknown, watts, whole, word,
+    Field, Kind, Value, bytes, celsius, enum_text, flag, integer, megahertz, percent, text,
+    unknown, watts,
 };
 use crate::model::{
     ComputeMode, Device, DeviceActivity, DeviceDetails, DeviceRates, FabricState, Reading,
@@ -92,17 +93,17 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "energy_joules",
-        kind: Kind::Whole,
+        kind: Kind::Integer,
         title: "ENERGY",
         alias: "energy",
         help: "energy consumed since the driver was loaded",
         read: |device| {
-            whole(detail(device, |known| known.energy_millijoules).map(|energy| energy / 1000))
+            integer(detail(device, |known| known.energy_millijoules).map(|energy| energy / 1000))
         },
     },
     Field {
         id: "graphics_clock_megahertz",
-        kind: Kind::Whole,
+        kind: Kind::Integer,
         title: "GRCLK",
         alias: "grclock",
         help: "graphics clock",
@@ -110,7 +111,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "video_clock_megahertz",
-        kind: Kind::Whole,
+        kind: Kind::Integer,
         title: "VIDCLK",
         alias: "videoclock",
         help: "video clock",
@@ -118,7 +119,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "graphics_clock_max_megahertz",
-        kind: Kind::Whole,
+        kind: Kind::Integer,
         title: "GRCLKMAX",
         alias: "grclockmax",
         help: "maximum graphics clock",
@@ -126,7 +127,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "video_clock_max_megahertz",
-        kind: Kind::Whole,
+        kind: Kind::Integer,
         title: "VIDCLKMAX",
         alias: "videoclockmax",
         help: "maximum video clock",
@@ -219,35 +220,35 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "ecc_corrected_total_errors",
-        kind: Kind::Whole,
+        kind: Kind::Integer,
         title: "FIXEDALL",
         alias: "eccfixall",
         help: "corrected ECC errors over the device's lifetime",
-        read: |device| whole(detail(device, |known| known.ecc_corrected_total)),
+        read: |device| integer(detail(device, |known| known.ecc_corrected_total)),
     },
     Field {
         id: "ecc_uncorrected_total_errors",
-        kind: Kind::Whole,
+        kind: Kind::Integer,
         title: "ECCALL",
         alias: "eccall",
         help: "uncorrected ECC errors over the device's lifetime",
-        read: |device| whole(detail(device, |known| known.ecc_uncorrected_total)),
+        read: |device| integer(detail(device, |known| known.ecc_uncorrected_total)),
     },
     Field {
         id: "retired_single_bit_pages",
-        kind: Kind::Whole,
+        kind: Kind::Integer,
         title: "RET1",
         alias: "retired1",
         help: "memory pages retired for single-bit errors",
-        read: |device| whole(detail(device, |known| known.retired_single)),
+        read: |device| integer(detail(device, |known| known.retired_single)),
     },
     Field {
         id: "retired_double_bit_pages",
-        kind: Kind::Whole,
+        kind: Kind::Integer,
         title: "RET2",
         alias: "retired2",
         help: "memory pages retired for double-bit errors",
-        read: |device| whole(detail(device, |known| known.retired_double)),
+        read: |device| integer(detail(device, |known| known.retired_double)),
     },
     Field {
         id: "retirement_pending",
@@ -259,19 +260,19 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "remapped_corrected_rows",
-        kind: Kind::Whole,
+        kind: Kind::Integer,
         title: "REMFIX",
         alias: "remapfix",
         help: "memory rows remapped for corrected errors",
-        read: |device| whole(detail(device, |known| known.remapped_corrected)),
+        read: |device| integer(detail(device, |known| known.remapped_corrected)),
     },
     Field {
         id: "remapped_uncorrected_rows",
-        kind: Kind::Whole,
+        kind: Kind::Integer,
         title: "REMAP",
         alias: "remap",
         help: "memory rows remapped for uncorrected errors",
-        read: |device| whole(detail(device, |known| known.remapped_uncorrected)),
+        read: |device| integer(detail(device, |known| known.remapped_uncorrected)),
     },
     Field {
         id: "remapping_pending",
@@ -299,11 +300,11 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "xid",
-        kind: Kind::Whole,
+        kind: Kind::Integer,
         title: "XID",
         alias: "xid",
         help: "last Xid error since gtop started",
-        read: |device| whole(detail(device, |known| known.xid)),
+        read: |device| integer(detail(device, |known| known.xid)),
     },
     Field {
         id: "xid_meaning",
@@ -319,11 +320,11 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "xid_events",
-        kind: Kind::Whole,
+        kind: Kind::Integer,
         title: "XIDS",
         alias: "xids",
         help: "Xid errors since gtop started",
-        read: |device| whole(detail(device, |known| known.xids)),
+        read: |device| integer(detail(device, |known| known.xids)),
     },
     Field {
         id: "recovery_action",
@@ -331,27 +332,29 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         title: "RECOVER",
         alias: "recover",
         help: "recovery action that the driver recommends",
-        read: |device| word(detail(device, |known| known.recovery), RecoveryAction::text),
+        read: |device| enum_text(detail(device, |known| known.recovery), RecoveryAction::text),
     },
     Field {
         id: "pcie_generation_max",
-        kind: Kind::Whole,
+        kind: Kind::Integer,
         title: "GENMAX",
         alias: "pciegenmax",
         help: "maximum PCIe generation",
-        read: |device| whole(device.fact(|known| known.pcie_max.map(|(generation, _)| generation))),
+        read: |device| {
+            integer(device.fact(|known| known.pcie_max.map(|(generation, _)| generation)))
+        },
     },
     Field {
         id: "pcie_lanes_max",
-        kind: Kind::Whole,
+        kind: Kind::Integer,
         title: "LANESMAX",
         alias: "pciewidthmax",
         help: "maximum PCIe link width, in lanes",
-        read: |device| whole(device.fact(|known| known.pcie_max.map(|(_, lanes)| lanes))),
+        read: |device| integer(device.fact(|known| known.pcie_max.map(|(_, lanes)| lanes))),
     },
     Field {
         id: "pcie_receive_bytes_per_second",
-        kind: Kind::Whole,
+        kind: Kind::Integer,
         title: "PCIERX",
         alias: "pcierx",
         help: "PCIe receive rate",
@@ -364,7 +367,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "pcie_transmit_bytes_per_second",
-        kind: Kind::Whole,
+        kind: Kind::Integer,
         title: "PCIETX",
         alias: "pcietx",
         help: "PCIe transmit rate",
@@ -377,23 +380,23 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "pcie_replays",
-        kind: Kind::Whole,
+        kind: Kind::Integer,
         title: "REPLAYS",
         alias: "replays",
         help: "PCIe replays",
-        read: |device| whole(detail(device, |known| known.pcie_replays)),
+        read: |device| integer(detail(device, |known| known.pcie_replays)),
     },
     Field {
         id: "nvlinks",
-        kind: Kind::Whole,
+        kind: Kind::Integer,
         title: "LINKS",
         alias: "nvlinks",
         help: "number of NVLinks",
-        read: |device| whole(device.fact(|known| known.nvlinks)),
+        read: |device| integer(device.fact(|known| known.nvlinks)),
     },
     Field {
         id: "nvlink_receive_bytes_per_second",
-        kind: Kind::Whole,
+        kind: Kind::Integer,
         title: "NVRX",
         alias: "nvrx",
         help: "receive rate of all NVLinks",
@@ -406,7 +409,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "nvlink_transmit_bytes_per_second",
-        kind: Kind::Whole,
+        kind: Kind::Integer,
         title: "NVTX",
         alias: "nvtx",
         help: "transmit rate of all NVLinks",
@@ -419,7 +422,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "bar1_used_bytes",
-        kind: Kind::Whole,
+        kind: Kind::Integer,
         title: "BAR1",
         alias: "bar1",
         help: "BAR1 memory in use (device memory mapped by the host)",
@@ -427,7 +430,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "bar1_total_bytes",
-        kind: Kind::Whole,
+        kind: Kind::Integer,
         title: "BAR1ALL",
         alias: "bar1total",
         help: "total BAR1 memory",
@@ -435,7 +438,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "bar1_free_bytes",
-        kind: Kind::Whole,
+        kind: Kind::Integer,
         title: "BAR1FREE",
         alias: "bar1free",
         help: "free BAR1 memory",
@@ -455,7 +458,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         title: "MODE",
         alias: "mode",
         help: "compute mode: who may use the device",
-        read: |device| word(detail(device, |known| known.compute_mode), ComputeMode::text),
+        read: |device| enum_text(detail(device, |known| known.compute_mode), ComputeMode::text),
     },
     Field {
         id: "compute_capability",
@@ -467,19 +470,19 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "numa_node",
-        kind: Kind::Whole,
+        kind: Kind::Integer,
         title: "NUMA",
         alias: "numa",
         help: "nearest NUMA node",
-        read: |device| whole(device.fact(|known| known.numa_node)),
+        read: |device| integer(device.fact(|known| known.numa_node)),
     },
     Field {
         id: "device_minor",
-        kind: Kind::Whole,
+        kind: Kind::Integer,
         title: "MINOR",
         alias: "minor",
         help: "minor number of the device file, by which Slurm counts devices: 3 of /dev/nvidia3",
-        read: |device| whole(device.fact(|known| known.minor)),
+        read: |device| integer(device.fact(|known| known.minor)),
     },
     Field {
         id: "fabric_state",
@@ -487,7 +490,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         title: "FABRIC",
         alias: "fabric",
         help: "registration state with the NVLink fabric",
-        read: |device| word(detail(device, |known| known.fabric), FabricState::text),
+        read: |device| enum_text(detail(device, |known| known.fabric), FabricState::text),
     },
     Field {
         id: "fabric_health",
@@ -567,19 +570,19 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "gpu_instance",
-        kind: Kind::Whole,
+        kind: Kind::Integer,
         title: "GI",
         alias: "gi",
         help: "GPU instance id of a MIG slice",
-        read: |device| whole(device.fact(|known| known.gpu_instance)),
+        read: |device| integer(device.fact(|known| known.gpu_instance)),
     },
     Field {
         id: "compute_instance",
-        kind: Kind::Whole,
+        kind: Kind::Integer,
         title: "CI",
         alias: "ci",
         help: "compute instance id of a MIG slice",
-        read: |device| whole(device.fact(|known| known.compute_instance)),
+        read: |device| integer(device.fact(|known| known.compute_instance)),
     },
 ];
 

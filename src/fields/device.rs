@@ -1,7 +1,7 @@
 //! The metrics of a device that every screen may show.
 
 use crate::fields::{
-    Field, Kind, bytes, celsius, flag, megahertz, number, percent, text, watts, whole, word,
+    Field, Kind, bytes, celsius, enum_text, flag, integer, megahertz, number, percent, text, watts,
 };
 use crate::model::{Device, FanSpeed, Throttle, Vendor};
 
@@ -13,7 +13,7 @@ pub const DEVICE: &[Field<Device>] = &[
         title: "VENDOR",
         alias: "vendor",
         help: "vendor: nvidia, amd or google",
-        read: |device| word(device.vendor, Vendor::text),
+        read: |device| enum_text(device.vendor, Vendor::text),
     },
     Field {
         id: "name",
@@ -57,7 +57,7 @@ pub const DEVICE: &[Field<Device>] = &[
     },
     Field {
         id: "memory_used_bytes",
-        kind: Kind::Whole,
+        kind: Kind::Integer,
         title: "MEM",
         alias: "mem",
         help: "device memory in use",
@@ -65,7 +65,7 @@ pub const DEVICE: &[Field<Device>] = &[
     },
     Field {
         id: "memory_total_bytes",
-        kind: Kind::Whole,
+        kind: Kind::Integer,
         title: "TOTAL",
         alias: "memtotal",
         help: "total device memory",
@@ -73,7 +73,7 @@ pub const DEVICE: &[Field<Device>] = &[
     },
     Field {
         id: "memory_free_bytes",
-        kind: Kind::Whole,
+        kind: Kind::Integer,
         title: "FREE",
         alias: "memfree",
         help: "free device memory",
@@ -81,7 +81,7 @@ pub const DEVICE: &[Field<Device>] = &[
     },
     Field {
         id: "memory_reserved_bytes",
-        kind: Kind::Whole,
+        kind: Kind::Integer,
         title: "RESERVED",
         alias: "memreserved",
         help: "device memory reserved by the driver",
@@ -89,15 +89,15 @@ pub const DEVICE: &[Field<Device>] = &[
     },
     Field {
         id: "hidden_processes",
-        kind: Kind::Whole,
+        kind: Kind::Integer,
         title: "HIDDEN",
         alias: "hidden",
         help: "processes that use the device but are hidden from us on the node",
-        read: |device| whole(device.hidden_processes),
+        read: |device| integer(device.hidden_processes),
     },
     Field {
         id: "hidden_memory_bytes",
-        kind: Kind::Whole,
+        kind: Kind::Integer,
         title: "HIDDENMEM",
         alias: "hiddenmem",
         help: "device memory in use that belongs to no visible process; part of it is the driver's",
@@ -137,7 +137,7 @@ pub const DEVICE: &[Field<Device>] = &[
     },
     Field {
         id: "sm_clock_megahertz",
-        kind: Kind::Whole,
+        kind: Kind::Integer,
         title: "SMCLK",
         alias: "smclock",
         help: "SM clock",
@@ -145,7 +145,7 @@ pub const DEVICE: &[Field<Device>] = &[
     },
     Field {
         id: "memory_clock_megahertz",
-        kind: Kind::Whole,
+        kind: Kind::Integer,
         title: "MEMCLK",
         alias: "memclock",
         help: "memory clock",
@@ -153,7 +153,7 @@ pub const DEVICE: &[Field<Device>] = &[
     },
     Field {
         id: "sm_clock_max_megahertz",
-        kind: Kind::Whole,
+        kind: Kind::Integer,
         title: "SMCLKMAX",
         alias: "smclockmax",
         help: "maximum SM clock",
@@ -161,7 +161,7 @@ pub const DEVICE: &[Field<Device>] = &[
     },
     Field {
         id: "memory_clock_max_megahertz",
-        kind: Kind::Whole,
+        kind: Kind::Integer,
         title: "MEMCLKMAX",
         alias: "memclockmax",
         help: "maximum memory clock",
@@ -177,51 +177,51 @@ pub const DEVICE: &[Field<Device>] = &[
     },
     Field {
         id: "performance_state",
-        kind: Kind::Whole,
+        kind: Kind::Integer,
         title: "P",
         alias: "pstate",
         help: "performance state, 0 (fastest) to 15",
-        read: |device| whole(device.performance_state),
+        read: |device| integer(device.performance_state),
     },
     Field {
         id: "throttle_bits",
-        kind: Kind::Whole,
+        kind: Kind::Integer,
         title: "THRBITS",
         alias: "throttlebits",
         help: "clock throttle reasons, as NVML's bit mask",
-        read: |device| whole(device.throttle.map(|Throttle(bits)| bits)),
+        read: |device| integer(device.throttle.map(|Throttle(bits)| bits)),
     },
     Field {
         id: "ecc_corrected_errors",
-        kind: Kind::Whole,
+        kind: Kind::Integer,
         title: "FIXED",
         alias: "eccfix",
         help: "corrected ECC errors since the driver was loaded",
-        read: |device| whole(device.ecc_corrected),
+        read: |device| integer(device.ecc_corrected),
     },
     Field {
         id: "ecc_uncorrected_errors",
-        kind: Kind::Whole,
+        kind: Kind::Integer,
         title: "ECC",
         alias: "ecc",
         help: "uncorrected ECC errors since the driver was loaded",
-        read: |device| whole(device.ecc_uncorrected),
+        read: |device| integer(device.ecc_uncorrected),
     },
     Field {
         id: "pcie_generation",
-        kind: Kind::Whole,
+        kind: Kind::Integer,
         title: "GEN",
         alias: "pciegen",
         help: "current PCIe generation",
-        read: |device| whole(device.pcie.map(|(generation, _)| generation)),
+        read: |device| integer(device.pcie.map(|(generation, _)| generation)),
     },
     Field {
         id: "pcie_lanes",
-        kind: Kind::Whole,
+        kind: Kind::Integer,
         title: "LANES",
         alias: "pciewidth",
         help: "current PCIe link width, in lanes",
-        read: |device| whole(device.pcie.map(|(_, lanes)| lanes)),
+        read: |device| integer(device.pcie.map(|(_, lanes)| lanes)),
     },
     Field {
         id: "persistence_enabled",

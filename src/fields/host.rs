@@ -1,6 +1,6 @@
 //! The metrics of a machine.
 
-use crate::fields::{Field, Kind, bytes, celsius, number, percent, whole};
+use crate::fields::{Field, Kind, bytes, celsius, integer, number, percent};
 use crate::fleet::Node;
 
 /// The metrics of a machine.
@@ -39,7 +39,7 @@ pub const HOST: &[Field<Node>] = &[
     },
     Field {
         id: "memory_total_bytes",
-        kind: Kind::Whole,
+        kind: Kind::Integer,
         title: "TOTAL",
         alias: "hostmemtotal",
         help: "total host memory",
@@ -47,7 +47,7 @@ pub const HOST: &[Field<Node>] = &[
     },
     Field {
         id: "memory_available_bytes",
-        kind: Kind::Whole,
+        kind: Kind::Integer,
         title: "AVAIL",
         alias: "hostmemfree",
         help: "available host memory",
@@ -55,7 +55,7 @@ pub const HOST: &[Field<Node>] = &[
     },
     Field {
         id: "swap_total_bytes",
-        kind: Kind::Whole,
+        kind: Kind::Integer,
         title: "SWAP",
         alias: "swaptotal",
         help: "total swap",
@@ -63,7 +63,7 @@ pub const HOST: &[Field<Node>] = &[
     },
     Field {
         id: "swap_free_bytes",
-        kind: Kind::Whole,
+        kind: Kind::Integer,
         title: "SWAPFREE",
         alias: "swapfree",
         help: "free swap",
@@ -103,10 +103,10 @@ pub const HOST: &[Field<Node>] = &[
     },
     Field {
         id: "uptime_seconds",
-        kind: Kind::Whole,
+        kind: Kind::Integer,
         title: "UP",
         alias: "uptime",
         help: "time since boot",
-        read: |node| whole(node.host.fast.uptime_seconds),
+        read: |node| integer(node.host.fast.uptime_seconds),
     },
 ];

@@ -18,7 +18,7 @@ pub struct JobAt {
 
 impl JobAt {
     fn seconds(span: Option<Duration>) -> Value {
-        span.map_or(Value::Unknown(Reason::NotAvailable), |span| Value::Whole(span.as_secs()))
+        span.map_or(Value::Unknown(Reason::NotAvailable), |span| Value::Integer(span.as_secs()))
     }
 
     fn text(text: Option<&Arc<str>>) -> Value {
@@ -91,7 +91,7 @@ pub const JOB: &[Field<JobAt>] = &[
     },
     Field {
         id: "submitted_at",
-        kind: Kind::Moment,
+        kind: Kind::Timestamp,
         title: "SUBMITTED",
         alias: "submitted",
         help: "submit time",
@@ -99,7 +99,7 @@ pub const JOB: &[Field<JobAt>] = &[
     },
     Field {
         id: "starts_at",
-        kind: Kind::Moment,
+        kind: Kind::Timestamp,
         title: "START",
         alias: "start",
         help: "start time, actual or expected",
@@ -107,7 +107,7 @@ pub const JOB: &[Field<JobAt>] = &[
     },
     Field {
         id: "ends_at",
-        kind: Kind::Moment,
+        kind: Kind::Timestamp,
         title: "END",
         alias: "end",
         help: "end time at the latest",
@@ -115,7 +115,7 @@ pub const JOB: &[Field<JobAt>] = &[
     },
     Field {
         id: "limit_seconds",
-        kind: Kind::Whole,
+        kind: Kind::Integer,
         title: "LIMIT",
         alias: "joblimit",
         help: "time limit",
@@ -123,7 +123,7 @@ pub const JOB: &[Field<JobAt>] = &[
     },
     Field {
         id: "left_seconds",
-        kind: Kind::Whole,
+        kind: Kind::Integer,
         title: "LEFT",
         alias: "left",
         help: "time left",
@@ -131,10 +131,10 @@ pub const JOB: &[Field<JobAt>] = &[
     },
     Field {
         id: "nodes",
-        kind: Kind::Whole,
+        kind: Kind::Integer,
         title: "NODES",
         alias: "jobnodes",
         help: "number of nodes, allocated or requested",
-        read: |at| Value::Whole(at.job.node_count.into()),
+        read: |at| Value::Integer(at.job.node_count.into()),
     },
 ];

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::fields::{Field, Kind, Value, bytes, moment, number, percent, text, whole, word};
+use crate::fields::{
+    Field, Kind, Value, bytes, enum_text, integer, number, percent, text, timestamp,
+};
 use crate::fleet::{Node, Process};
 use crate::model::{
     Device, DeviceUse, JobId, ProcessState, ProcessStatics, Reason, UnseenProcess, UseKind,
@@ -29,11 +31,11 @@ impl Usage {
         })
     }
 
-    fn of_process(&self, read: impl Fn(&Process) -> Value) -> Value {
-        self.process.as_ref().map_or(Value::Unknown(self.absence()), read)
+    fn from_process(&self, read: impl Fn(&Process) -> Value) -> Value {
+        self.process.as_ref().map_or(Value::Unknown(self.absence_reason()), read)
     }
 
-    fn of_statics(&self, read: impl Fn(&ProcessStatics) -> Value) -> Value {
+    fn from_statics(&self, read: impl Fn(&ProcessStatics) -> Value) -> Value {
         match (&self.process, &self.unseen) {
             (Some(process), _) => read(&process.statics),
             (None, Some(unseen)) => read(&unseen.statics),
@@ -42,24 +44,25 @@ impl Usage {
     }
 
     /// Reads what a process may lack without that being a secret, such as a job.
-    fn of_place<'a>(&'a self, read: impl Fn(&'a ProcessStatics) -> Option<&'a str>) -> Value {
+    fn optional_text<'a>(&'a self, read: impl Fn(&'a ProcessStatics) -> Option<&'a str>) -> Value {
         let statics = match (&self.process, &self.unseen) {
             (Some(process), _) => &*process.statics,
             (None, Some(unseen)) => &unseen.statics,
             (None, None) => return Value::Unknown(Reason::NotAvailable),
         };
-        let lacking = if self.process.is_some() { Reason::NotAvailable } else { self.absence() };
+        let lacking =
+            if self.process.is_some() { Reason::NotAvailable } else { self.absence_reason() };
         read(statics).map_or(Value::Unknown(lacking), |text| Value::Text(text.into()))
     }
 
     /// Why the kernel tells nothing.
-    fn absence(&self) -> Reason {
+    fn absence_reason(&self) -> Reason {
         self.unseen.as_ref().map_or(Reason::NotAvailable, |unseen| unseen.why.reason())
     }
 
     /// The kernel knows the whole command line; the driver at least a name.
     fn command(&self) -> Value {
-        match (self.of_statics(|statics| text(&statics.command)), &self.used.driver_name) {
+        match (self.from_statics(|statics| text(&statics.command)), &self.used.driver_name) {
             (Value::Unknown(_), Some(name)) => Value::Text(Arc::clone(name)),
             (known, _) => known,
         }
@@ -74,19 +77,19 @@ pub const PROCESS: &[Field<Usage>] = &[
         title: "USER",
         alias: "user",
         help: "owner",
-        read: |usage| usage.of_statics(|statics| text(&statics.user)),
+        read: |usage| usage.from_statics(|statics| text(&statics.user)),
     },
     Field {
         id: "uid",
-        kind: Kind::Whole,
+        kind: Kind::Integer,
         title: "UID",
         alias: "uid",
         help: "user id of the owner",
-        read: |usage| usage.of_statics(|statics| whole(statics.uid)),
+        read: |usage| usage.from_statics(|statics| integer(statics.uid)),
     },
     Field {
         id: "memory_used_bytes",
-        kind: Kind::Whole,
+        kind: Kind::Integer,
         title: "MEM",
         alias: "gpumem",
         help: "device memory in use by the process",
@@ -138,7 +141,7 @@ pub const PROCESS: &[Field<Usage>] = &[
         title: "TYPE",
         alias: "type",
         help: "type: C for compute, G for graphics, C+G for both",
-        read: |usage| word(usage.used.kind, UseKind::text),
+        read: |usage| enum_text(usage.used.kind, UseKind::text),
     },
     Field {
         id: "cpu_percent",
@@ -146,15 +149,15 @@ pub const PROCESS: &[Field<Usage>] = &[
         title: "CPU",
         alias: "pcpu",
         help: "CPU utilization; 100 is one core",
-        read: |usage| usage.of_process(|process| number(process.cpu_percent)),
+        read: |usage| usage.from_process(|process| number(process.cpu_percent)),
     },
     Field {
         id: "resident_bytes",
-        kind: Kind::Whole,
+        kind: Kind::Integer,
         title: "RSS",
         alias: "rss",
         help: "resident host memory",
-        read: |usage| usage.of_process(|process| bytes(process.resident)),
+        read: |usage| usage.from_process(|process| bytes(process.resident)),
     },
     Field {
         id: "resident_percent",
@@ -162,7 +165,7 @@ pub const PROCESS: &[Field<Usage>] = &[
         title: "RSS%",
         alias: "prss",
         help: "resident host memory as a share of the node's memory",
-        read: |usage| usage.of_process(|process| percent(process.resident_share)),
+        read: |usage| usage.from_process(|process| percent(process.resident_share)),
     },
     Field {
         id: "state",
@@ -170,39 +173,39 @@ pub const PROCESS: &[Field<Usage>] = &[
         title: "S",
         alias: "state",
         help: "process state: R running, S sleeping, D in uninterruptible sleep, T stopped, t traced, Z zombie",
-        read: |usage| usage.of_process(|process| word(process.state, ProcessState::letter)),
+        read: |usage| usage.from_process(|process| enum_text(process.state, ProcessState::letter)),
     },
     Field {
         id: "threads",
-        kind: Kind::Whole,
+        kind: Kind::Integer,
         title: "THR",
         alias: "threads",
         help: "number of threads",
-        read: |usage| usage.of_process(|process| whole(process.threads)),
+        read: |usage| usage.from_process(|process| integer(process.threads)),
     },
     Field {
         id: "started_at",
-        kind: Kind::Moment,
+        kind: Kind::Timestamp,
         title: "STARTED",
         alias: "started",
         help: "start time, by the local clock",
-        read: |usage| usage.of_process(|process| moment(process.started_at)),
+        read: |usage| usage.from_process(|process| timestamp(process.started_at)),
     },
     Field {
         id: "running_seconds",
-        kind: Kind::Whole,
+        kind: Kind::Integer,
         title: "TIME",
         alias: "time",
         help: "elapsed time since the start",
-        read: |usage| usage.of_process(|process| whole(process.running_seconds)),
+        read: |usage| usage.from_process(|process| integer(process.running_seconds)),
     },
     Field {
         id: "parent_pid",
-        kind: Kind::Whole,
+        kind: Kind::Integer,
         title: "PPID",
         alias: "ppid",
         help: "parent process",
-        read: |usage| usage.of_statics(|statics| whole(statics.parent_pid)),
+        read: |usage| usage.from_statics(|statics| integer(statics.parent_pid)),
     },
     Field {
         id: "job",
@@ -210,7 +213,7 @@ pub const PROCESS: &[Field<Usage>] = &[
         title: "JOB",
         alias: "job",
         help: "job of the scheduler that the process belongs to",
-        read: |usage| usage.of_place(|statics| statics.job.as_ref().map(JobId::as_str)),
+        read: |usage| usage.optional_text(|statics| statics.job.as_ref().map(JobId::as_str)),
     },
     Field {
         id: "step",
@@ -218,7 +221,7 @@ pub const PROCESS: &[Field<Usage>] = &[
         title: "STEP",
         alias: "step",
         help: "step of that job: a number, batch, extern or interactive",
-        read: |usage| usage.of_place(|statics| statics.step.as_deref()),
+        read: |usage| usage.optional_text(|statics| statics.step.as_deref()),
     },
     Field {
         id: "sluid",
@@ -226,7 +229,7 @@ pub const PROCESS: &[Field<Usage>] = &[
         title: "SLUID",
         alias: "sluid",
         help: "SLUID: Slurm's job identifier where there is no job number",
-        read: |usage| usage.of_place(|statics| statics.sluid.as_deref()),
+        read: |usage| usage.optional_text(|statics| statics.sluid.as_deref()),
     },
     Field {
         id: "container",
@@ -234,7 +237,7 @@ pub const PROCESS: &[Field<Usage>] = &[
         title: "CONTAINER",
         alias: "container",
         help: "container, by the beginning of its id",
-        read: |usage| usage.of_place(|statics| Some(&*statics.container.as_ref()?.id)),
+        read: |usage| usage.optional_text(|statics| Some(&*statics.container.as_ref()?.id)),
     },
     Field {
         id: "container_kind",
@@ -242,7 +245,7 @@ pub const PROCESS: &[Field<Usage>] = &[
         title: "BY",
         alias: "containerkind",
         help: "container runtime: docker, podman, containerd, cri-o, kubernetes, lxc or machine",
-        read: |usage| usage.of_place(|statics| Some(statics.container.as_ref()?.kind.text())),
+        read: |usage| usage.optional_text(|statics| Some(statics.container.as_ref()?.kind.text())),
     },
     Field {
         id: "pod",
@@ -250,7 +253,7 @@ pub const PROCESS: &[Field<Usage>] = &[
         title: "POD",
         alias: "pod",
         help: "Kubernetes pod",
-        read: |usage| usage.of_place(|statics| statics.container.as_ref()?.pod.as_deref()),
+        read: |usage| usage.optional_text(|statics| statics.container.as_ref()?.pod.as_deref()),
     },
     Field {
         id: "working_directory",
@@ -258,7 +261,7 @@ pub const PROCESS: &[Field<Usage>] = &[
         title: "CWD",
         alias: "cwd",
         help: "working directory; known for your own processes only",
-        read: |usage| usage.of_statics(|statics| text(&statics.directory)),
+        read: |usage| usage.from_statics(|statics| text(&statics.directory)),
     },
     Field {
         id: "command",

@@ -1,6 +1,6 @@
 //! The metrics that only TPU chips tell.
 
-use crate::fields::{Field, Kind, flag, number, percent, text, whole};
+use crate::fields::{Field, Kind, flag, integer, number, percent, text};
 use crate::model::{Device, Reading, TpuDetails};
 
 /// What TPU chips tell beyond what every device does.
@@ -15,11 +15,11 @@ pub const DEVICE_TPU: &[Field<Device>] = &[
     },
     Field {
         id: "tpu_cores",
-        kind: Kind::Whole,
+        kind: Kind::Integer,
         title: "CORES",
         alias: "cores",
         help: "TPU: cores of the chip, as the runtime reports",
-        read: |device| whole(tpu(device, |known| known.cores)),
+        read: |device| integer(tpu(device, |known| known.cores)),
     },
     Field {
         id: "held",
@@ -47,19 +47,19 @@ pub const DEVICE_TPU: &[Field<Device>] = &[
     },
     Field {
         id: "hlo_queue",
-        kind: Kind::Whole,
+        kind: Kind::Integer,
         title: "HLOQ",
         alias: "hloq",
         help: "TPU: programs queued for the chip",
-        read: |device| whole(tpu(device, |known| known.queue)),
+        read: |device| integer(tpu(device, |known| known.queue)),
     },
     Field {
         id: "runtime_uptime_seconds",
-        kind: Kind::Whole,
+        kind: Kind::Integer,
         title: "RUNTIME",
         alias: "runtime",
         help: "TPU: uptime of the runtime",
-        read: |device| whole(tpu(device, |known| known.uptime_seconds)),
+        read: |device| integer(tpu(device, |known| known.uptime_seconds)),
     },
     Field {
         id: "framework",

@@ -49,7 +49,7 @@ impl LogFile {
 
     /// Appends a line. If that fails it is dropped, because neither a full disk nor a slow reader may stop
     /// gtop.
-    pub fn add(&mut self, line: &str) {
+    pub fn write_line(&mut self, line: &str) {
         let length = u64::try_from(line.len()).unwrap_or(u64::MAX).saturating_add(1);
         // A full log that cannot be rotated does not grow.
         if self.length.saturating_add(length) > self.limit && self.rotate().is_err() {
@@ -115,7 +115,7 @@ mod tests {
         std::os::unix::fs::symlink(&path, &link).unwrap();
         let mut log = LogFile::with_limit(&link, 20).unwrap();
         for line in ["one", "two", "three", "four"] {
-            log.add(line);
+            log.write_line(line);
         }
         let read = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap();
         assert_eq!(
@@ -129,8 +129,8 @@ mod tests {
         );
         // With two writers, the log is rotated once.
         let mut other = LogFile::with_limit(&path, 20).unwrap();
-        log.add("long enough");
-        other.add("long as well");
+        log.write_line("long enough");
+        other.write_line("long as well");
         assert_eq!(
             (read("log.1"), read("log")),
             ("three\nfour\n".into(), "long enough\nlong as well\n".into())
@@ -144,7 +144,7 @@ mod tests {
         fs::create_dir(folder.path().join("log.1")).unwrap();
         let mut log = LogFile::with_limit(&path, 10).unwrap();
         for line in ["one", "two", "three", "x"] {
-            log.add(line);
+            log.write_line(line);
         }
         assert_eq!(fs::read_to_string(&path).unwrap(), "one\ntwo\nx\n");
     }
@@ -160,17 +160,17 @@ mod tests {
         let mut reader = options.read(true).custom_flags(nonblocking_flags()).open(&path).unwrap();
         let mut log = LogFile::open(&path).unwrap();
         let line = "x".repeat(999);
-        (0..1000).for_each(|_| log.add(&line));
+        (0..1000).for_each(|_| log.write_line(&line));
         let mut text = vec![0; 2 << 20];
         let length = reader.read(&mut text).unwrap();
         // Only whole lines are dropped.
         assert!(length >= 4000 && length.is_multiple_of(1000), "{length}");
         drop(reader);
-        log.add("nobody reads any more");
+        log.write_line("nobody reads any more");
     }
 
     #[test]
     fn a_log_may_go_nowhere() {
-        LogFile::open(Path::new("/dev/null")).unwrap().add("gone");
+        LogFile::open(Path::new("/dev/null")).unwrap().write_line("gone");
     }
 }

@@ -16,7 +16,7 @@ pub use complete::complete;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::fields::{Field, HOST, JOB, JobAt, PROCESS, Usage, current_aliases, of_device};
+use crate::fields::{Field, HOST, JOB, JobAt, PROCESS, Usage, current_aliases, device_fields};
 use crate::fleet::Node;
 use crate::model::{Device, JobList};
 use job_lookup::JobLookup;
@@ -135,7 +135,7 @@ impl FilterField {
 
     /// Returns every field with its alias and its id.
     fn all() -> impl Iterator<Item = (&'static str, &'static str, Self)> {
-        let device = of_device().map(|field| (field.alias, field.id, Self::Device(field)));
+        let device = device_fields().map(|field| (field.alias, field.id, Self::Device(field)));
         let process = PROCESS.iter().map(|field| (field.alias, field.id, Self::Process(field)));
         let host = HOST.iter().map(|field| (field.alias, field.id, Self::Host(field)));
         let job = JOB.iter().map(|field| (field.alias, field.id, Self::OfJob(field)));

@@ -4,7 +4,7 @@ use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command};
 use std::time::Duration;
 
-use gtop::fields::{Value as Field, of_device};
+use gtop::fields::{Value as Field, device_fields};
 use gtop::model::Device;
 use gtop::time::Timestamp;
 use gtop::wire::body::{Body, Sample};
@@ -546,7 +546,7 @@ fn every_python_tells_the_same() {
         rig.finish();
         let told: Vec<Vec<Field>> = decoded(&frame)
             .iter()
-            .map(|device| of_device().map(|field| (field.read)(device)).collect())
+            .map(|device| device_fields().map(|field| (field.read)(device)).collect())
             .collect();
         assert_eq!(told.len(), 2);
         let uses = frame["backends"][0]["uses"]["list"].clone();

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use gtop::fields::of_device;
+use gtop::fields::device_fields;
 use gtop::probe::Interpreter;
 use serde_json::{Value, json};
 
@@ -95,7 +95,7 @@ const WORKED_OUT: [&str; 2] = ["hidden_processes", "hidden_memory_bytes"];
 
 /// Compares a device of a snapshot with what it must say; every other field must not be known.
 pub(crate) fn check(shown: &Value, expected: &[(&str, Value)]) {
-    let mut rest: BTreeSet<&str> = of_device().map(|field| field.id).collect();
+    let mut rest: BTreeSet<&str> = device_fields().map(|field| field.id).collect();
     for (field, value) in expected {
         let reason = value.get("lack").cloned().unwrap_or_default();
         let value = if reason.is_null() { value } else { &Value::Null };

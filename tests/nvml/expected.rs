@@ -245,7 +245,7 @@ fn same(value: &Value) -> String {
 
 #[test]
 fn every_field_of_a_device_is_judged() {
-    for field in gtop::fields::of_device() {
+    for field in gtop::fields::device_fields() {
         let is_tpu = gtop::fields::DEVICE_TPU.iter().any(|own| own.id == field.id);
         let is_judged = is_tpu
             || FIELDS.iter().any(|(id, ..)| *id == field.id)

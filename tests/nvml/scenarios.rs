@@ -500,7 +500,7 @@ fn without_the_library_nvidia_smi_tells_the_same() {
     assert_eq!(source(&by_program, "nvidia-smi")["absent"], Value::Null);
     let mut compared = BTreeSet::new();
     for (one, other) in whole(&by_library).into_iter().zip(whole(&by_program)) {
-        for field in gtop::fields::of_device().map(|field| field.id) {
+        for field in gtop::fields::device_fields().map(|field| field.id) {
             if !other[field].is_null() {
                 assert_eq!(one[field], other[field], "{field}");
                 compared.insert(field);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gtop::fields::{HOST, PROCESS, Usage, Value as Told, of_device};
+use gtop::fields::{HOST, PROCESS, Usage, Value as Told, device_fields};
 use gtop::fleet::{Node, NodeBuilder};
 use gtop::model::{Link, NodeName, Source};
 use gtop::probe::Interpreter;
@@ -77,7 +77,7 @@ const MOVING: [&str; 7] = [
 /// Every field of every device and of who uses it.
 fn devices(node: &Node) -> Vec<BTreeMap<String, Told>> {
     let fields = |device| {
-        let own = of_device().filter(|field| !OF_PROCESSES.contains(&field.id));
+        let own = device_fields().filter(|field| !OF_PROCESSES.contains(&field.id));
         let own = own.map(move |field| (field.id.to_owned(), (field.read)(device)));
         let used = Usage::of(node, device).flat_map(|usage| {
             let pid = usage.used.pid;
@@ -124,8 +124,8 @@ fn both_probes_tell_the_same_of_devices_slices_and_processes() {
         .map(|(_, device)| python.uses_of(&device.uuid).map(|used| used.pid).collect())
         .collect();
     assert_eq!(whose, [vec![own], vec![4_000_001], vec![], vec![own]]);
-    assert_eq!(one[2]["memory_total_bytes"], Told::Whole(40_192 << 20));
-    assert_eq!(one[3]["gpu_instance"], Told::Whole(9));
+    assert_eq!(one[2]["memory_total_bytes"], Told::Integer(40_192 << 20));
+    assert_eq!(one[3]["gpu_instance"], Told::Integer(9));
     assert_eq!(one[0]["recovery_action"], Told::Text("reboot the node".into()));
     assert_eq!(one[0]["fabric_health"], Told::Text("unhealthy".into()));
 }
@@ -136,7 +136,7 @@ fn both_probes_know_the_same_of_the_machine() {
     for field in HOST {
         let unknown = |node: &Node| match (field.read)(node) {
             Told::Unknown(reason) => Some(reason),
-            Told::Number(_) | Told::Whole(_) | Told::Text(_) | Told::Flag(_) => None,
+            Told::Number(_) | Told::Integer(_) | Told::Text(_) | Told::Flag(_) => None,
         };
         assert_eq!(unknown(&python), unknown(&shell), "{}", field.id);
     }

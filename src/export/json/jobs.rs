@@ -40,7 +40,7 @@ object! {
 }
 
 /// Describes the job list: its age, its error and notes.
-pub(super) fn list(list: &JobList, now: Timestamp) -> RosterJson<'_> {
+pub(super) fn roster(list: &JobList, now: Timestamp) -> RosterJson<'_> {
     RosterJson {
         whose: &list.whose,
         age_seconds: list.at.map(|at| age(at, now)),
@@ -66,7 +66,7 @@ impl Serialize for Jobs<'_> {
         let listed = self.fleet.jobs.iter().flat_map(|list| &list.jobs);
         let listed = listed.map(|job| JobJson::Listed(Box::new(self.listed(job))));
         let unlisted = self.job_devices.unlisted().into_iter().map(|(id, uses)| {
-            let allocations = uses.iter().map(used).collect();
+            let allocations = uses.iter().map(process_allocation).collect();
             JobJson::Unlisted(UnlistedJson { id: id.as_str(), allocations })
         });
         serializer.collect_seq(listed.chain(unlisted))
@@ -76,7 +76,7 @@ impl Serialize for Jobs<'_> {
 impl Shaped for Jobs<'_> {
     fn shape(objects: &mut Objects) -> JsonShape {
         let either = [ListedJson::shape(objects), UnlistedJson::shape(objects)];
-        JsonShape::List(Box::new(JsonShape::Either(Box::new(either))))
+        JsonShape::Array(Box::new(JsonShape::AnyOf(Box::new(either))))
     }
 }
 
@@ -138,7 +138,7 @@ impl<'a> Jobs<'a> {
     }
 }
 
-fn used<'a>((node, devices): &NodeDevices<'a>) -> AllocationJson<'a> {
+fn process_allocation<'a>((node, devices): &NodeDevices<'a>) -> AllocationJson<'a> {
     AllocationJson {
         node: node.as_str(),
         devices: Some(devices.iter().map(ToString::to_string).collect()),

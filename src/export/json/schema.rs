@@ -9,7 +9,7 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::json;
 
 use crate::export::json::Snapshot;
-use crate::fields::{Field, HOST, JOB, JobAt, Kind, PROCESS, Usage, Value, of_device};
+use crate::fields::{Field, HOST, JOB, JobAt, Kind, PROCESS, Usage, Value, device_fields};
 use crate::fleet::Node;
 use crate::model::{Device, Reason};
 
@@ -33,15 +33,15 @@ pub(super) enum JsonShape {
     /// That of a metric.
     Metric(Kind),
     /// One number and no other.
-    Only(u32),
+    Const(u32),
     /// This, or nothing known.
-    Maybe(Box<Self>),
+    Nullable(Box<Self>),
     /// Any number of these.
-    List(Box<Self>),
+    Array(Box<Self>),
     /// One of two.
-    Either(Box<[Self; 2]>),
+    AnyOf(Box<[Self; 2]>),
     /// The object of this name.
-    Object(&'static str),
+    Ref(&'static str),
     /// Why some of these metrics are not known.
     Reasons(Vec<&'static str>),
 }
@@ -78,7 +78,7 @@ impl Objects {
             let keys = keys(self);
             self.0.insert(name, Object { about: joined(about), keys });
         }
-        JsonShape::Object(name)
+        JsonShape::Ref(name)
     }
 }
 
@@ -156,47 +156,47 @@ macro_rules! object {
 pub(super) use object;
 
 /// What metrics are about.
-pub(super) trait Measured: Clone + 'static {
+pub(super) trait HasMetrics: Clone + 'static {
     /// Keys besides the fields that may be unknown with a reason.
     const BESIDES: &[&str] = &[];
 
     fn fields() -> impl Iterator<Item = &'static Field<Self>>;
 }
 
-impl Measured for Device {
+impl HasMetrics for Device {
     const BESIDES: &[&str] = &["processes"];
 
     fn fields() -> impl Iterator<Item = &'static Field<Self>> {
-        of_device()
+        device_fields()
     }
 }
 
-impl Measured for Node {
+impl HasMetrics for Node {
     fn fields() -> impl Iterator<Item = &'static Field<Self>> {
         HOST.iter()
     }
 }
 
-impl Measured for Usage {
+impl HasMetrics for Usage {
     fn fields() -> impl Iterator<Item = &'static Field<Self>> {
         PROCESS.iter()
     }
 }
 
-impl Measured for JobAt {
+impl HasMetrics for JobAt {
     fn fields() -> impl Iterator<Item = &'static Field<Self>> {
         JOB.iter()
     }
 }
 
 /// All metrics of something, and why some are unknown.
-pub(super) struct Metrics<'a, S: Measured> {
+pub(super) struct Metrics<'a, S: HasMetrics> {
     pub(super) of: Cow<'a, S>,
-    /// One of [`Measured::BESIDES`], where it is unknown.
+    /// One of [`HasMetrics::BESIDES`], where it is unknown.
     pub(super) besides: Option<(&'static str, Reason)>,
 }
 
-impl<'a, S: Measured> Metrics<'a, S> {
+impl<'a, S: HasMetrics> Metrics<'a, S> {
     pub(super) fn of(subject: &'a S) -> Self {
         Self { of: Cow::Borrowed(subject), besides: None }
     }
@@ -212,7 +212,7 @@ impl<'a, S: Measured> Metrics<'a, S> {
                     map.serialize_entry(field.id, &())?;
                 }
                 Value::Number(number) => map.serialize_entry(field.id, &number)?,
-                Value::Whole(number) => map.serialize_entry(field.id, &number)?,
+                Value::Integer(number) => map.serialize_entry(field.id, &number)?,
                 Value::Text(text) => map.serialize_entry(field.id, &*text)?,
                 Value::Flag(flag) => map.serialize_entry(field.id, &flag)?,
             }
@@ -232,28 +232,28 @@ impl<'a, S: Measured> Metrics<'a, S> {
             name: field.id,
             about: field.help.to_owned(),
             unit: field.unit(),
-            shape: JsonShape::Maybe(Box::new(JsonShape::Metric(field.kind))),
+            shape: JsonShape::Nullable(Box::new(JsonShape::Metric(field.kind))),
         };
         S::fields().map(metric).chain([reasons]).collect()
     }
 }
 
 /// The version of the snapshot's shape.
-pub(super) struct Version;
+pub(super) struct SchemaVersion;
 
-impl Version {
+impl SchemaVersion {
     const NUMBER: u32 = 1;
 }
 
-impl Serialize for Version {
+impl Serialize for SchemaVersion {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_u32(Self::NUMBER)
     }
 }
 
-impl Shaped for Version {
+impl Shaped for SchemaVersion {
     fn shape(_: &mut Objects) -> JsonShape {
-        JsonShape::Only(Self::NUMBER)
+        JsonShape::Const(Self::NUMBER)
     }
 }
 
@@ -275,25 +275,25 @@ macro_rules! plain {
 plain! {
     &str => Text,
     String => Text,
-    Moment => Moment,
+    Moment => Timestamp,
     bool => Flag,
-    u8 => Whole,
-    u32 => Whole,
-    u64 => Whole,
-    usize => Whole,
+    u8 => Integer,
+    u32 => Integer,
+    u64 => Integer,
+    usize => Integer,
     f32 => Number,
     f64 => Number,
 }
 
 impl<T: Shaped> Shaped for Option<T> {
     fn shape(objects: &mut Objects) -> JsonShape {
-        JsonShape::Maybe(Box::new(T::shape(objects)))
+        JsonShape::Nullable(Box::new(T::shape(objects)))
     }
 }
 
 impl<T: Shaped> Shaped for Vec<T> {
     fn shape(objects: &mut Objects) -> JsonShape {
-        JsonShape::List(Box::new(T::shape(objects)))
+        JsonShape::Array(Box::new(T::shape(objects)))
     }
 }
 
@@ -358,27 +358,27 @@ impl JsonShape {
     fn write<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
         match self {
             Self::Metric(kind) => metric(map, *kind, false),
-            Self::Only(number) => map.serialize_entry("const", number),
-            Self::Maybe(shape) => match &**shape {
+            Self::Const(number) => map.serialize_entry("const", number),
+            Self::Nullable(shape) => match &**shape {
                 Self::Metric(kind) => metric(map, *kind, true),
-                Self::List(items) => {
+                Self::Array(items) => {
                     map.serialize_entry("type", &["array", "null"])?;
                     map.serialize_entry("items", items)
                 }
-                shape @ (Self::Only(_)
-                | Self::Maybe(_)
-                | Self::Either(_)
-                | Self::Object(_)
+                shape @ (Self::Const(_)
+                | Self::Nullable(_)
+                | Self::AnyOf(_)
+                | Self::Ref(_)
                 | Self::Reasons(_)) => {
                     map.serialize_entry("anyOf", &(shape, json!({"type": "null"})))
                 }
             },
-            Self::List(items) => {
+            Self::Array(items) => {
                 map.serialize_entry("type", "array")?;
                 map.serialize_entry("items", items)
             }
-            Self::Either(shapes) => map.serialize_entry("anyOf", shapes),
-            Self::Object(name) => map.serialize_entry("$ref", &format!("#/$defs/{name}")),
+            Self::AnyOf(shapes) => map.serialize_entry("anyOf", shapes),
+            Self::Ref(name) => map.serialize_entry("$ref", &format!("#/$defs/{name}")),
             Self::Reasons(ids) => {
                 map.serialize_entry("type", "object")?;
                 map.serialize_entry("propertyNames", &json!({"enum": ids}))?;
@@ -391,8 +391,8 @@ impl JsonShape {
 fn metric<M: SerializeMap>(map: &mut M, kind: Kind, is_nullable: bool) -> Result<(), M::Error> {
     let name = match kind {
         Kind::Number | Kind::Share => "number",
-        Kind::Whole => "integer",
-        Kind::Text | Kind::Moment => "string",
+        Kind::Integer => "integer",
+        Kind::Text | Kind::Timestamp => "string",
         Kind::Flag => "boolean",
     };
     if is_nullable {
@@ -405,8 +405,8 @@ fn metric<M: SerializeMap>(map: &mut M, kind: Kind, is_nullable: bool) -> Result
             map.serialize_entry("minimum", &0)?;
             map.serialize_entry("maximum", &100)
         }
-        Kind::Whole => map.serialize_entry("minimum", &0),
-        Kind::Moment => map.serialize_entry("format", "date-time"),
+        Kind::Integer => map.serialize_entry("minimum", &0),
+        Kind::Timestamp => map.serialize_entry("format", "date-time"),
         Kind::Number | Kind::Text | Kind::Flag => Ok(()),
     }
 }
@@ -428,7 +428,7 @@ mod tests {
         serde_json::from_slice(&text).unwrap()
     }
 
-    fn check_fields<S: Measured>(schema: &Json, object: &str) {
+    fn check_fields<S: HasMetrics>(schema: &Json, object: &str) {
         let properties = &schema["$defs"][object]["properties"];
         for field in S::fields() {
             let types = &properties[field.id]["type"];

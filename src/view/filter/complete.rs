@@ -99,7 +99,7 @@ fn words(value: Value) -> Option<String> {
     match value {
         Value::Text(text) if !text.contains([' ', '"', '\'']) => Some(text.to_string()),
         Value::Flag(_) => Some("yes".to_owned()),
-        Value::Text(_) | Value::Unknown(_) | Value::Number(_) | Value::Whole(_) => None,
+        Value::Text(_) | Value::Unknown(_) | Value::Number(_) | Value::Integer(_) => None,
     }
 }
 

@@ -248,11 +248,11 @@ impl FilterField {
         Some(match self {
             Self::Node => Value::Text(row.node.name.as_str().into()),
             Self::Index => match row.device?.index.get() {
-                Some(index) => Value::Whole(index.into()),
+                Some(index) => Value::Integer(index.into()),
                 None => Value::Unknown(Reason::NotSampled),
             },
             Self::Uuid => Value::Text(Arc::clone(&row.device?.uuid)),
-            Self::Pid => Value::Whole(row.usage?.used.pid.into()),
+            Self::Pid => Value::Integer(row.usage?.used.pid.into()),
             Self::MemoryShare => match row.device?.memory_share() {
                 Some(share) => Value::Number(share.get()),
                 None => Value::Unknown(Reason::NotAvailable),

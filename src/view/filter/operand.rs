@@ -88,7 +88,7 @@ impl Operand {
                 *operand,
                 RELATIVE_TOLERANCE * operand.abs().max(1.0),
             ),
-            (Self::Number(operand), Value::Whole(number)) => {
+            (Self::Number(operand), Value::Integer(number)) => {
                 #[expect(clippy::cast_precision_loss, reason = "2^53 bytes are 8 PiB")]
                 let number = *number as f64;
                 number_matches(relation, number, *operand, COUNT_TOLERANCE)
@@ -109,7 +109,7 @@ impl Operand {
             (Self::Text(operand), Value::Number(number)) => {
                 text_matches(relation, operand, &number.to_string())
             }
-            (Self::Text(operand), Value::Whole(number)) => {
+            (Self::Text(operand), Value::Integer(number)) => {
                 text_matches(relation, operand, &number.to_string())
             }
         }
@@ -246,7 +246,7 @@ mod tests {
             assert!(!Operand::Number(1.0).matches(relation, &unknown));
         }
         assert!(Operand::Unknown.matches(Comparison::Equal, &unknown));
-        assert!(Operand::Unknown.matches(Comparison::Unequal, &Value::Whole(3)));
+        assert!(Operand::Unknown.matches(Comparison::Unequal, &Value::Integer(3)));
     }
 
     #[test]
@@ -290,7 +290,7 @@ mod tests {
             (Comparison::More, false, false, true),
         ] {
             for (value, expected) in [(49, below), (50, equal), (51, above)] {
-                let whole = Value::Whole(value);
+                let whole = Value::Integer(value);
                 let text = Value::Text(value.to_string().into());
                 let number = Value::Number(f32::from(u8::try_from(value).unwrap()));
                 for value in [whole, text, number] {
@@ -307,13 +307,13 @@ mod tests {
     #[test]
     fn counts_and_numbers_in_words_are_equal_only_when_they_are() {
         let pid = Operand::new("4000001", "", Comparison::Equal).unwrap();
-        assert!(pid.matches(Comparison::Equal, &Value::Whole(4_000_001)));
-        assert!(!pid.matches(Comparison::Equal, &Value::Whole(4_000_002)));
+        assert!(pid.matches(Comparison::Equal, &Value::Integer(4_000_001)));
+        assert!(!pid.matches(Comparison::Equal, &Value::Integer(4_000_002)));
         assert!(!pid.matches(Comparison::Equal, &Value::Text("4000002".into())));
         let share = Operand::new("33.3", "%", Comparison::Equal).unwrap();
         assert!(share.matches(Comparison::Equal, &Value::Number(33.3)));
         let memory = Operand::new("1.1g", "B", Comparison::Equal).unwrap();
-        assert!(memory.matches(Comparison::Equal, &Value::Whole(1_181_116_006)));
+        assert!(memory.matches(Comparison::Equal, &Value::Integer(1_181_116_006)));
     }
 
     #[test]
