@@ -15,7 +15,7 @@ use crate::transport::{Reach, Target, Trace, Transport, with_trace};
 
 pub use crate::doctor::json::write_json;
 pub use crate::doctor::pod::report_on_pod;
-pub use crate::doctor::slurm::{SlurmExamination, examine_slurm};
+pub use crate::doctor::slurm::{SlurmDiagnosis, diagnose_slurm};
 pub use crate::doctor::text::write_text;
 
 mod backends;
@@ -66,13 +66,13 @@ pub struct StepResult {
     /// Name of the step; for driver interfaces, their kind.
     pub step: String,
     /// Result of the step.
-    pub mark: StepStatus,
+    pub status: StepStatus,
     /// What was found, or why the step failed.
-    pub found: String,
+    pub finding: String,
     /// Further details, one per line.
     pub details: Vec<String>,
     /// Duration; `None` if it was not measured.
-    pub took: Option<Duration>,
+    pub duration: Option<Duration>,
     /// What the user can do, one remedy per line; indented lines are the content of a file.
     pub remedy: Option<String>,
 }
@@ -82,7 +82,7 @@ pub struct StepResult {
 pub struct Report {
     /// The node; `slurm` for the report on Slurm.
     pub node: NodeName,
-    pub rows: Vec<StepResult>,
+    pub steps: Vec<StepResult>,
 }
 
 /// The steps of a connection, in order.
@@ -102,25 +102,25 @@ impl StepResult {
     fn new(step: &str, mark: StepStatus, found: impl Into<String>) -> Self {
         Self {
             step: step.to_owned(),
-            mark,
-            found: found.into(),
+            status: mark,
+            finding: found.into(),
             details: Vec::new(),
-            took: None,
+            duration: None,
             remedy: None,
         }
     }
 
-    fn took(mut self, took: Duration) -> Self {
-        self.took = Some(took);
+    fn with_duration(mut self, took: Duration) -> Self {
+        self.duration = Some(took);
         self
     }
 
-    fn remedy(mut self, remedy: impl Into<String>) -> Self {
+    fn with_remedy(mut self, remedy: impl Into<String>) -> Self {
         self.remedy = Some(remedy.into());
         self
     }
 
-    fn details(mut self, details: Vec<String>) -> Self {
+    fn with_details(mut self, details: Vec<String>) -> Self {
         self.details = details;
         self
     }
@@ -128,13 +128,13 @@ impl StepResult {
 
 impl Report {
     /// Cleans all texts, because they may come from a node.
-    fn new(target: &Target, rows: Vec<StepResult>) -> Self {
-        Self::about(target.name.clone(), rows)
+    fn for_target(target: &Target, rows: Vec<StepResult>) -> Self {
+        Self::new(target.name.clone(), rows)
     }
 
-    fn about(node: NodeName, mut rows: Vec<StepResult>) -> Self {
+    fn new(node: NodeName, mut rows: Vec<StepResult>) -> Self {
         for row in &mut rows {
-            for text in [&mut row.found].into_iter().chain(&mut row.details) {
+            for text in [&mut row.finding].into_iter().chain(&mut row.details) {
                 *text = clean(text, MAX_LINE_CHARS);
             }
             if let Some(remedy) = &mut row.remedy {
@@ -145,31 +145,37 @@ impl Report {
                 *remedy = remedy.lines().map(line).collect::<Vec<_>>().join("\n");
             }
         }
-        Self { node, rows }
+        Self { node, steps: rows }
     }
 
     /// Returns true if no step failed.
     pub fn is_healthy(&self) -> bool {
-        self.rows.iter().all(|row| row.mark != StepStatus::Failed)
+        self.steps.iter().all(|row| row.status != StepStatus::Failed)
     }
 }
 
 /// Examines a node, up to the first step that prevents the others.
-pub async fn examine(transport: &Transport, target: &Target, clock: &Clock) -> Report {
+pub async fn diagnose_node(transport: &Transport, target: &Target, clock: &Clock) -> Report {
     let mut rows = Vec::new();
-    let mut advice = Advice::about(target);
+    let mut advice = Advice::for_target(target);
     if transport.follows_configuration(target) {
         let began = Instant::now();
         match transport.explain(target).await {
             Ok(options) => {
-                let row = configuration::row(target, &options, &mut advice);
-                rows.push(row.took(began.elapsed()));
+                let row = configuration::configuration_step(target, &options, &mut advice);
+                rows.push(row.with_duration(began.elapsed()));
             }
             Err(fault) => {
-                let row =
-                    StepResult::new("configuration", StepStatus::Failed, connect::sentence(&fault));
-                rows.push(row.took(began.elapsed()).remedy(advice.for_transport_fault(&fault)));
-                return Report::new(target, rows);
+                let row = StepResult::new(
+                    "configuration",
+                    StepStatus::Failed,
+                    connect::fault_text(&fault),
+                );
+                rows.push(
+                    row.with_duration(began.elapsed())
+                        .with_remedy(advice.for_transport_fault(&fault)),
+                );
+                return Report::for_target(target, rows);
             }
         }
     }
@@ -184,15 +190,21 @@ pub async fn examine(transport: &Transport, target: &Target, clock: &Clock) -> R
                 Reach::Local => rows.extend(local_steps()),
                 Reach::Ssh(_) => {
                     let banner = visit.banner();
-                    connect::rows(&notes.taken(), span, Ok(banner.as_deref()), &advice, &mut rows);
+                    connect::add_steps(
+                        &notes.taken(),
+                        span,
+                        Ok(banner.as_deref()),
+                        &advice,
+                        &mut rows,
+                    );
                 }
             }
             let python_search = probe::PythonSearch { transport, target };
-            Box::pin(probe::rows(visit, clock, python_search, &advice, &mut rows)).await;
+            Box::pin(probe::add_steps(visit, clock, python_search, &advice, &mut rows)).await;
         }
-        Err(fault) => connect::rows(&notes.taken(), span, Err(&fault), &advice, &mut rows),
+        Err(fault) => connect::add_steps(&notes.taken(), span, Err(&fault), &advice, &mut rows),
     }
-    Report::new(target, rows)
+    Report::for_target(target, rows)
 }
 
 /// Returns the steps of a connection as not applicable, for this machine.

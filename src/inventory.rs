@@ -194,7 +194,7 @@ impl Roster {
     }
 
     /// Adds the hosts of the ssh configuration that match a pattern with `*` and `?`.
-    pub fn add_configured(
+    pub fn add_ssh_config_hosts(
         &mut self,
         hosts: Result<Vec<String>, transport::Fault>,
         pattern: &str,
@@ -546,11 +546,11 @@ mod tests {
     fn hosts_of_the_ssh_configuration_are_those_that_fit() {
         let all = || Ok(["gpu01", "gpu02", "login", "a/b"].map(str::to_owned).to_vec());
         let mut roster = Roster::default();
-        roster.add_configured(all(), "gpu*").unwrap();
+        roster.add_ssh_config_hosts(all(), "gpu*").unwrap();
         assert_eq!(roster.targets.len(), 2);
-        roster.add_configured(all(), "*").unwrap();
+        roster.add_ssh_config_hosts(all(), "*").unwrap();
         assert_eq!(roster.targets.len(), 3);
-        let error = roster.add_configured(all(), "tpu*").unwrap_err().to_string();
+        let error = roster.add_ssh_config_hosts(all(), "tpu*").unwrap_err().to_string();
         assert!(error.starts_with("ssh_config has no host that matches \"tpu*\";"), "{error}");
     }
 

@@ -14,7 +14,7 @@ mod nodes;
 #[path = "doctor/printing.rs"]
 mod printing;
 
-use gtop::doctor::{Report, StepResult, StepStatus, examine};
+use gtop::doctor::{Report, StepResult, StepStatus, diagnose_node};
 use gtop::time::Clock;
 use gtop::transport::{Options, Target, Transport};
 
@@ -26,17 +26,21 @@ async fn doctor(lab: &Lab) -> Report {
 }
 
 async fn examine_with(transport: &Transport, target: &Target) -> Report {
-    examine(transport, target, &Clock::system()).await
+    diagnose_node(transport, target, &Clock::system()).await
 }
 
 fn row<'a>(report: &'a Report, step: &str) -> &'a StepResult {
-    report.rows.iter().find(|row| row.step == step).unwrap_or_else(|| panic!("{step}: {report:#?}"))
+    report
+        .steps
+        .iter()
+        .find(|row| row.step == step)
+        .unwrap_or_else(|| panic!("{step}: {report:#?}"))
 }
 
 /// Returns the row that failed, which is the last one and has a remedy.
 fn failure<'a>(report: &'a Report, step: &str) -> &'a StepResult {
     let failed: Vec<&StepResult> =
-        report.rows.iter().filter(|row| row.mark == StepStatus::Failed).collect();
+        report.steps.iter().filter(|row| row.status == StepStatus::Failed).collect();
     let [failed] = failed.as_slice() else { panic!("{report:#?}") };
     assert_eq!(failed.step, step, "{report:#?}");
     assert!(failed.remedy.is_some() && !report.is_healthy(), "{failed:?}");
@@ -46,13 +50,13 @@ fn failure<'a>(report: &'a Report, step: &str) -> &'a StepResult {
 /// Says that words stand in what was found, in a detail or in the remedy.
 fn says(row: &StepResult, words: &str) {
     let remedy = row.remedy.clone().unwrap_or_default();
-    let all = format!("{}\n{}\n{remedy}", row.found, row.details.join("\n"));
+    let all = format!("{}\n{}\n{remedy}", row.finding, row.details.join("\n"));
     assert!(all.contains(words), "{words:?} is not in {all}");
 }
 
 fn is_healthy(report: &Report) {
     assert!(report.is_healthy(), "{report:#?}");
-    assert!(report.rows.iter().any(|row| row.step == "probe"), "{report:#?}");
+    assert!(report.steps.iter().any(|row| row.step == "probe"), "{report:#?}");
 }
 
 /// A server whose key is known.

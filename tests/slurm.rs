@@ -480,7 +480,7 @@ async fn while_squeue_hangs_the_last_list_stays_and_the_reason_is_told() {
     let roster = Arc::clone(&looking.rosters.borrow());
     let list = roster.jobs.as_ref().unwrap();
     let problem = list.error.as_ref().unwrap();
-    assert_eq!(&*problem.sentence, "squeue did not answer within 30 s");
+    assert_eq!(&*problem.message, "squeue did not answer within 30 s");
     assert!(list.at.is_some_and(|at| at <= problem.since));
     assert_eq!(roster.targets.len(), 1);
 }
@@ -510,7 +510,7 @@ async fn what_is_no_answer_leaves_the_last_list_with_its_age_and_the_reason() {
     ] {
         looking.refresh();
         let list = looking.whole().await;
-        assert_eq!(&*list.error.as_ref().unwrap().sentence, sentence);
+        assert_eq!(&*list.error.as_ref().unwrap().message, sentence);
         assert_eq!((&list.jobs, list.at), (&first.jobs, first.at));
         assert_eq!(looking.rosters.borrow().targets.len(), 1);
     }

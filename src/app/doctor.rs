@@ -9,7 +9,9 @@ use tokio::task::JoinSet;
 
 use crate::app::ExitReason;
 use crate::app::prompter::Prompter;
-use crate::doctor::{Report, SlurmExamination, examine, examine_slurm, write_json, write_text};
+use crate::doctor::{
+    Report, SlurmDiagnosis, diagnose_node, diagnose_slurm, write_json, write_text,
+};
 use crate::inventory::slurm::JobFilter;
 use crate::time::Clock;
 use crate::transport::{Reach, Target, Transport};
@@ -47,10 +49,10 @@ pub(super) async fn run(of: DoctorRun, out: &mut impl Write) -> io::Result<ExitR
     let mut first: Vec<Report> = pod.into_iter().collect();
     if let Some(filter) = slurm {
         let found = tokio::select! {
-            found = Box::pin(examine_slurm(&filter, &transport, &clock)) => found,
+            found = Box::pin(diagnose_slurm(&filter, &transport, &clock)) => found,
             ending = signals.next() => return Ok(ending.into()),
         };
-        let Some(SlurmExamination { report, nodes }) = found else { return Ok(ExitReason::Failed) };
+        let Some(SlurmDiagnosis { report, nodes }) = found else { return Ok(ExitReason::Failed) };
         let is_new = |node: &Target| targets.iter().all(|known| known.name != node.name);
         let nodes: Vec<Target> = nodes.into_iter().filter(is_new).collect();
         targets.extend(nodes);
@@ -121,7 +123,7 @@ fn spawn_examinations(
         let (transport, permits, clock) = (transport.clone(), Arc::clone(&permits), clock.clone());
         examining.spawn(async move {
             let _permit = permits.acquire().await;
-            (index, Box::pin(examine(&transport, &target, &clock)).await)
+            (index, Box::pin(diagnose_node(&transport, &target, &clock)).await)
         });
     }
     examining

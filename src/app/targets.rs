@@ -68,7 +68,7 @@ pub(super) fn named_roster_with_pod(
         roster.add_mpi_file(file)?;
     }
     if let Some(pattern) = &nodes.ssh_config_hosts {
-        roster.add_configured(transport.configured_hosts(), pattern)?;
+        roster.add_ssh_config_hosts(transport.configured_hosts(), pattern)?;
     }
     if let Some(pod) = pod {
         roster.add_pod(pod)?;

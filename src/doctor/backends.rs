@@ -32,7 +32,7 @@ impl BackendResult {
 }
 
 /// Adds a step for each driver interface of a node.
-pub(super) async fn rows(
+pub(super) async fn add_steps(
     visit: &mut Handshake,
     hello: &Body,
     clock: &Clock,
@@ -62,11 +62,11 @@ pub(super) async fn rows(
     }
     let took = began.elapsed();
     for state in &states {
-        rows.push(row(state, said.remove(&state.source).unwrap_or_default(), took));
+        rows.push(backend_step(state, said.remove(&state.source).unwrap_or_default(), took));
     }
     if let Some(fault) = is_lost {
         let row = StepResult::new("samples", StepStatus::Failed, clean(&fault.message(), 400));
-        rows.push(row.took(took).remedy(fault.kind.remedy()));
+        rows.push(row.with_duration(took).with_remedy(fault.kind.remedy()));
     }
 }
 
@@ -90,7 +90,7 @@ fn record_sample(sample: Sample, said: &mut BTreeMap<Source, BackendResult>) {
     }
 }
 
-fn row(state: &BackendState, said: BackendResult, took: Duration) -> StepResult {
+fn backend_step(state: &BackendState, said: BackendResult, took: Duration) -> StepResult {
     let name = clean(state.source.as_str(), 40);
     if let Some(why) = &state.absent {
         let remedy = if why.ends_with("needs python3") {
@@ -98,7 +98,7 @@ fn row(state: &BackendState, said: BackendResult, took: Duration) -> StepResult 
         } else {
             SourceFaultKind::NoLibrary.remedy()
         };
-        return StepResult::new(&name, StepStatus::Note, why.to_string()).remedy(remedy);
+        return StepResult::new(&name, StepStatus::Note, why.to_string()).with_remedy(remedy);
     }
     if let Some(fault) = said.fault {
         let kind = fault.kind;
@@ -113,19 +113,21 @@ fn row(state: &BackendState, said: BackendResult, took: Duration) -> StepResult 
         let message = clean(&fault.message, 200);
         let message = if message.is_empty() { message } else { format!(": {message}") };
         let found = format!("{}{lasting} ({call}){message}", kind.label());
-        return StepResult::new(&name, mark, found).took(took).remedy(kind.remedy());
+        return StepResult::new(&name, mark, found).with_duration(took).with_remedy(kind.remedy());
     }
     let Some(devices) = said.devices else {
         let found = format!("no answer within {} s", BACKEND_TIMEOUT.as_secs());
         return StepResult::new(&name, StepStatus::Failed, found)
-            .took(took)
-            .remedy("run it on the node by hand");
+            .with_duration(took)
+            .with_remedy("run it on the node by hand");
     };
-    let faulty: Vec<String> = devices.iter().filter_map(faulty).collect();
+    let faulty: Vec<String> = devices.iter().filter_map(device_fault_text).collect();
     let mark = if faulty.is_empty() { StepStatus::Ok } else { StepStatus::Failed };
     let details = faulty.into_iter().chain(missing_fields(&devices)).collect();
-    let row = StepResult::new(&name, mark, summarize_devices(&devices)).took(took).details(details);
-    if mark == StepStatus::Failed { row.remedy(SourceFaultKind::Lost.remedy()) } else { row }
+    let row = StepResult::new(&name, mark, summarize_devices(&devices))
+        .with_duration(took)
+        .with_details(details);
+    if mark == StepStatus::Failed { row.with_remedy(SourceFaultKind::Lost.remedy()) } else { row }
 }
 
 /// Returns the number of devices per model, and the driver version.
@@ -154,7 +156,7 @@ fn summarize_devices(devices: &[Device]) -> String {
 }
 
 /// Describes the error of a device; `None` if it has none.
-fn faulty(device: &Device) -> Option<String> {
+fn device_fault_text(device: &Device) -> Option<String> {
     let why = match device.fault.as_ref()? {
         DeviceFault::Lost => "lost by the driver".to_owned(),
         DeviceFault::NeedsReset => "needs a reset".to_owned(),

@@ -42,7 +42,11 @@ const SUMMARY_OPTIONS: usize = 3;
 const MAX_LINE_CHARS: usize = 200;
 
 /// Returns the step of the configuration, and passes the options on to `advice`.
-pub(super) fn row(target: &Target, options: &[EffectiveOption], advice: &mut Advice) -> StepResult {
+pub(super) fn configuration_step(
+    target: &Target,
+    options: &[EffectiveOption],
+    advice: &mut Advice,
+) -> StepResult {
     if options.is_empty() {
         return StepResult::new(
             super::STEPS[0],
@@ -76,7 +80,7 @@ pub(super) fn row(target: &Target, options: &[EffectiveOption], advice: &mut Adv
         }
     }
     details.extend(ignored_options(options));
-    StepResult::new(super::STEPS[0], StepStatus::Ok, summary.join(", ")).details(details)
+    StepResult::new(super::STEPS[0], StepStatus::Ok, summary.join(", ")).with_details(details)
 }
 
 /// Names the options that are set and that gtop ignores.

@@ -31,12 +31,12 @@ pub(super) struct Period {
 }
 
 /// Returns an error message on one line, without control characters.
-pub(super) fn sentence(fault: &Fault) -> String {
+pub(super) fn fault_text(fault: &Fault) -> String {
     clean(&fault.to_string(), MAX_LINE_CHARS)
 }
 
 /// Adds the steps of a connection. `outcome` holds the banner shown before login, or the error.
-pub(super) fn rows(
+pub(super) fn add_steps(
     notes: &[TracedEvent],
     span: Period,
     outcome: Result<Option<&str>, &Fault>,
@@ -44,13 +44,13 @@ pub(super) fn rows(
     rows: &mut Vec<StepResult>,
 ) {
     let mut path = StepBuilder {
-        rows,
-        last: span.began,
+        steps: rows,
+        last_step_end: span.began,
         gateways: Vec::new(),
-        failed: Vec::new(),
-        offers: Vec::new(),
-        tried: Vec::new(),
-        step: ConnectPhase::Configuration,
+        failed_addresses: Vec::new(),
+        offered_methods: Vec::new(),
+        attempts: Vec::new(),
+        phase: ConnectPhase::Configuration,
         program: None,
     };
     for noted in notes {
@@ -66,62 +66,62 @@ pub(super) fn rows(
 struct Hop {
     name: String,
     began: Instant,
-    found: Vec<String>,
+    findings: Vec<String>,
 }
 
 /// Builds the steps from the events of the trace.
 struct StepBuilder<'a> {
-    rows: &'a mut Vec<StepResult>,
+    steps: &'a mut Vec<StepResult>,
     /// End of the last step.
-    last: Instant,
+    last_step_end: Instant,
     gateways: Vec<Hop>,
     /// Addresses that could not be connected to.
-    failed: Vec<String>,
-    offers: Vec<String>,
-    tried: Vec<String>,
-    step: ConnectPhase,
+    failed_addresses: Vec<String>,
+    offered_methods: Vec<String>,
+    attempts: Vec<String>,
+    phase: ConnectPhase,
     /// The step that stands for the whole connection, when a program sets it up.
     program: Option<&'static str>,
 }
 
 impl StepBuilder<'_> {
-    fn since(&mut self, at: Instant) -> Duration {
-        let took = at.saturating_duration_since(self.last);
-        self.last = at;
+    fn take_elapsed(&mut self, at: Instant) -> Duration {
+        let took = at.saturating_duration_since(self.last_step_end);
+        self.last_step_end = at;
         took
     }
 
-    fn push(&mut self, at: Instant, row: StepResult) {
-        let took = self.since(at);
-        self.rows.push(row.took(took));
+    fn push_step(&mut self, at: Instant, row: StepResult) {
+        let took = self.take_elapsed(at);
+        self.steps.push(row.with_duration(took));
     }
 
-    fn row(&mut self, step: &str) -> Option<&mut StepResult> {
-        self.rows.iter_mut().rev().find(|row| row.step == step)
+    fn find_step(&mut self, step: &str) -> Option<&mut StepResult> {
+        self.steps.iter_mut().rev().find(|row| row.step == step)
     }
 
     fn on_event(&mut self, noted: &TracedEvent) {
         let TracedEvent { at, note } = noted;
         if let ConnectEvent::GatewayStarted(name) = note {
-            self.gateways.push(Hop { name: name.clone(), began: *at, found: Vec::new() });
+            self.gateways.push(Hop { name: name.clone(), began: *at, findings: Vec::new() });
         } else if *note == ConnectEvent::GatewayFinished {
-            self.leave_gateway(*at);
+            self.on_gateway_finished(*at);
         } else if let Some(stop) = self.gateways.last_mut() {
-            stop.found.extend(gateway_text(note));
+            stop.findings.extend(gateway_text(note));
         } else {
             self.on_node_event(*at, note);
         }
     }
 
-    fn leave_gateway(&mut self, at: Instant) {
-        let Some(Hop { name, began, found }) = self.gateways.pop() else { return };
+    fn on_gateway_finished(&mut self, at: Instant) {
+        let Some(Hop { name, began, findings: found }) = self.gateways.pop() else { return };
         let took = at.saturating_duration_since(began).as_millis();
         let line = format!("{name}: {} ({took} ms)", found.join(", "));
         // The time for a nested jump host counts for the outer one only.
-        let took = self.gateways.is_empty().then(|| self.since(at));
-        if let Some(row) = self.row("route") {
+        let took = self.gateways.is_empty().then(|| self.take_elapsed(at));
+        if let Some(row) = self.find_step("route") {
             row.details.push(line);
-            row.took = took.or(row.took);
+            row.duration = took.or(row.duration);
         }
     }
 
@@ -129,88 +129,93 @@ impl StepBuilder<'_> {
         match note {
             ConnectEvent::PhaseStarted(step) => {
                 if *step == ConnectPhase::Command {
-                    self.last = at;
+                    self.last_step_end = at;
                 }
-                self.step = *step;
+                self.phase = *step;
             }
             ConnectEvent::Route(route) => self.on_route(at, route),
             ConnectEvent::GatewayConnected(gateway) => {
-                let took = self.since(at);
-                if let Some(row) = self.row("connection") {
-                    row.mark = StepStatus::Ok;
-                    row.found = format!("connected by {gateway}");
-                    row.took = Some(took);
+                let took = self.take_elapsed(at);
+                if let Some(row) = self.find_step("connection") {
+                    row.status = StepStatus::Ok;
+                    row.finding = format!("connected by {gateway}");
+                    row.duration = Some(took);
                 }
             }
             ConnectEvent::Resolved(addresses) => {
                 let found: Vec<_> = addresses.iter().map(|a| a.ip().to_string()).collect();
-                self.push(at, StepResult::new("name", StepStatus::Ok, found.join(", ")));
+                self.push_step(at, StepResult::new("name", StepStatus::Ok, found.join(", ")));
             }
             ConnectEvent::ConnectFailed { address, why } => {
-                self.failed.push(format!("{address}: {why}"));
+                self.failed_addresses.push(format!("{address}: {why}"));
             }
             ConnectEvent::Connected(address) => {
-                let mark = if self.failed.is_empty() { StepStatus::Ok } else { StepStatus::Note };
+                let mark = if self.failed_addresses.is_empty() {
+                    StepStatus::Ok
+                } else {
+                    StepStatus::Note
+                };
                 let row = StepResult::new("connection", mark, format!("{address} answers"));
-                let row = row.details(std::mem::take(&mut self.failed));
-                self.push(at, row);
+                let row = row.with_details(std::mem::take(&mut self.failed_addresses));
+                self.push_step(at, row);
             }
             ConnectEvent::ServerVersion(text) => {
                 let mark = if text.starts_with("SSH-") { StepStatus::Ok } else { StepStatus::Note };
-                self.push(at, StepResult::new("banner", mark, text.clone()));
+                self.push_step(at, StepResult::new("banner", mark, text.clone()));
             }
             ConnectEvent::Negotiated { exchange, cipher, mac } => {
                 self.set_algorithms(exchange, cipher, mac);
             }
             ConnectEvent::HostKey { algorithm, fingerprint, verdict, line, flaw } => {
-                self.push(at, StepResult::new("key exchange", StepStatus::Ok, "agreed"));
-                let (mark, verdict) = verdict_text(verdict, line.as_ref());
+                self.push_step(at, StepResult::new("key exchange", StepStatus::Ok, "agreed"));
+                let (mark, verdict) = host_key_text(verdict, line.as_ref());
                 let flaw = flaw.iter().map(|flaw| format!("its certificate {flaw}")).collect();
                 let found = format!("{algorithm} {fingerprint}, {verdict}");
-                self.rows.push(StepResult::new("host key", mark, found).details(flaw));
+                self.steps.push(StepResult::new("host key", mark, found).with_details(flaw));
             }
-            ConnectEvent::OfferedMethods(methods) => self.offers.clone_from(methods),
+            ConnectEvent::OfferedMethods(methods) => self.offered_methods.clone_from(methods),
             ConnectEvent::CredentialTried { what, result } => {
-                self.tried.push(attempt_text(what, result));
+                self.attempts.push(attempt_text(what, result));
             }
             ConnectEvent::LoggedIn { user } => {
                 let row = StepResult::new("login", StepStatus::Ok, format!("as {user}"));
-                let row = row.details(self.take_attempts());
-                self.push(at, row);
+                let row = row.with_details(self.take_attempts());
+                self.push_step(at, row);
             }
             ConnectEvent::Fallback(fault) => {
                 let row =
                     StepResult::new("built-in SSH", StepStatus::Note, clean(fault, MAX_LINE_CHARS));
-                let row = row.details(self.take_attempts());
-                self.push(at, row);
+                let row = row.with_details(self.take_attempts());
+                self.push_step(at, row);
             }
             ConnectEvent::SshProgram(program) => {
                 self.delegate(at, SSH_PROGRAM, clean(&program.to_string_lossy(), 200));
             }
             ConnectEvent::MasterFound(socket) => {
                 let found = format!("open at {}", clean(&socket.to_string_lossy(), 200));
-                self.push(at, StepResult::new(MASTER, StepStatus::Ok, found));
+                self.push_step(at, StepResult::new(MASTER, StepStatus::Ok, found));
             }
             ConnectEvent::MasterMissing => {
                 let found = "no master connection is open; one avoids repeated login prompts (see ControlPath)";
-                self.push(at, StepResult::new(MASTER, StepStatus::NotApplicable, found));
+                self.push_step(at, StepResult::new(MASTER, StepStatus::NotApplicable, found));
             }
             ConnectEvent::GatewayMaster { gateway, socket } => {
                 let socket = clean(&socket.to_string_lossy(), 200);
-                if let Some(row) = self.row("route") {
+                if let Some(row) = self.find_step("route") {
                     row.details.push(format!("{gateway}: over its master connection at {socket}"));
                 }
             }
             ConnectEvent::SlurmStep(job) => self.delegate(at, SRUN, format!("a step of job {job}")),
             ConnectEvent::SlurmStepFailed(fault) => {
                 self.program = None;
-                let tried =
-                    self.rows.extract_if(.., |row| row.step == SRUN && row.mark == StepStatus::Ok);
-                let tried = tried.map(|row| format!("tried: {}", row.found)).collect();
-                self.push(
+                let tried = self
+                    .steps
+                    .extract_if(.., |row| row.step == SRUN && row.status == StepStatus::Ok);
+                let tried = tried.map(|row| format!("tried: {}", row.finding)).collect();
+                self.push_step(
                     at,
                     StepResult::new(SRUN, StepStatus::Note, clean(fault, MAX_LINE_CHARS))
-                        .details(tried),
+                        .with_details(tried),
                 );
             }
             ConnectEvent::Exec(command) => self.delegate(at, "exec command", clean(command, 400)),
@@ -219,54 +224,54 @@ impl StepBuilder<'_> {
     }
 
     fn on_route(&mut self, at: Instant, route: &RouteSummary) {
-        self.push(at, StepResult::new("route", StepStatus::Ok, route_text(route)));
+        self.push_step(at, StepResult::new("route", StepStatus::Ok, route_text(route)));
         let by = match route {
             RouteSummary::Direct => return,
             RouteSummary::Command(_) => "done by the command",
             RouteSummary::Gateways(_) => "done by the gateway",
         };
-        self.rows.push(StepResult::new("name", StepStatus::NotApplicable, by));
-        self.rows.push(StepResult::new("connection", StepStatus::NotApplicable, by));
+        self.steps.push(StepResult::new("name", StepStatus::NotApplicable, by));
+        self.steps.push(StepResult::new("connection", StepStatus::NotApplicable, by));
     }
 
     /// Records the negotiated algorithms.
     fn set_algorithms(&mut self, exchange: &str, cipher: &str, mac: &str) {
-        if let Some(row) = self.row("key exchange") {
+        if let Some(row) = self.find_step("key exchange") {
             // AEAD ciphers have no MAC; the negotiated name is meaningless then.
             let mac = if cipher.contains("gcm") || cipher.contains("poly1305") {
                 String::new()
             } else {
                 format!(", {mac}")
             };
-            row.found = format!("{exchange}, {cipher}{mac}");
+            row.finding = format!("{exchange}, {cipher}{mac}");
         }
         // A completed key exchange means that the host key was accepted.
-        if let Some(row) = self.row("host key").filter(|row| row.mark == StepStatus::Note) {
-            row.found.push_str("; accepted by StrictHostKeyChecking");
+        if let Some(row) = self.find_step("host key").filter(|row| row.status == StepStatus::Note) {
+            row.finding.push_str("; accepted by StrictHostKeyChecking");
         }
     }
 
     /// Records that a program sets up the rest of the connection.
     fn delegate(&mut self, at: Instant, step: &'static str, found: String) {
         self.program = Some(step);
-        self.last = at;
-        self.rows.push(StepResult::new(step, StepStatus::Ok, found));
+        self.last_step_end = at;
+        self.steps.push(StepResult::new(step, StepStatus::Ok, found));
     }
 
     /// Returns the login methods that the node offers, and the credentials that were tried.
     fn take_attempts(&mut self) -> Vec<String> {
-        let offers = std::mem::take(&mut self.offers);
+        let offers = std::mem::take(&mut self.offered_methods);
         let offers = (!offers.is_empty()).then(|| format!("node offers: {}", offers.join(", ")));
-        offers.into_iter().chain(std::mem::take(&mut self.tried)).collect()
+        offers.into_iter().chain(std::mem::take(&mut self.attempts)).collect()
     }
 
     fn finish(mut self, ended: Instant, banner: Option<&str>) {
-        let took = self.since(ended);
+        let took = self.take_elapsed(ended);
         if let Some(step) = self.program {
-            if let Some(row) = self.row(step) {
-                row.took = Some(took);
+            if let Some(row) = self.find_step(step) {
+                row.duration = Some(took);
                 if matches!(step, SRUN | SSH_PROGRAM) {
-                    row.found.insert_str(0, "connected by ");
+                    row.finding.insert_str(0, "connected by ");
                 }
             }
             return;
@@ -274,27 +279,27 @@ impl StepBuilder<'_> {
         let banner = banner.and_then(|text| text.lines().find(|line| !line.trim().is_empty()));
         let details = banner.map(|line| format!("login banner: {}", clean(line, 200)));
         let row = StepResult::new("channel", StepStatus::Ok, "open, command started");
-        self.rows.push(row.took(took).details(details.into_iter().collect()));
+        self.steps.push(row.with_duration(took).with_details(details.into_iter().collect()));
     }
 
     fn fail(mut self, ended: Instant, fault: &Fault, advice: &Advice) {
-        let took = self.since(ended);
+        let took = self.take_elapsed(ended);
         while !self.gateways.is_empty() {
-            self.leave_gateway(ended);
+            self.on_gateway_finished(ended);
         }
-        let step = self.program.unwrap_or_else(|| step_of(fault, self.step));
-        let mut details = std::mem::take(&mut self.failed);
+        let step = self.program.unwrap_or_else(|| step_of(fault, self.phase));
+        let mut details = std::mem::take(&mut self.failed_addresses);
         if step == "login" {
             details.extend(self.take_attempts());
         }
         // Steps after the failed one were not reached: drops their "not applicable" rows.
-        if let Some(place) = self.rows.iter().position(|row| row.step == step) {
-            let is_told = |row: &StepResult| row.mark != StepStatus::NotApplicable;
-            let rest = self.rows.split_off(place + 1);
-            self.rows.extend(rest.into_iter().filter(is_told));
-            if let Some(row) = self.rows.get_mut(place) {
-                if row.mark != StepStatus::NotApplicable {
-                    let found = std::mem::take(&mut row.found);
+        if let Some(place) = self.steps.iter().position(|row| row.step == step) {
+            let is_told = |row: &StepResult| row.status != StepStatus::NotApplicable;
+            let rest = self.steps.split_off(place + 1);
+            self.steps.extend(rest.into_iter().filter(is_told));
+            if let Some(row) = self.steps.get_mut(place) {
+                if row.status != StepStatus::NotApplicable {
+                    let found = std::mem::take(&mut row.finding);
                     let is_program = self.program == Some(step);
                     let found = if is_program { format!("tried: {found}") } else { found };
                     row.details.insert(0, found);
@@ -302,13 +307,13 @@ impl StepBuilder<'_> {
                 row.details.extend(details);
             }
         } else {
-            self.rows.push(StepResult::new(step, StepStatus::Failed, "").details(details));
+            self.steps.push(StepResult::new(step, StepStatus::Failed, "").with_details(details));
         }
-        if let Some(row) = self.row(step) {
-            row.mark = StepStatus::Failed;
-            row.found = sentence(fault);
+        if let Some(row) = self.find_step(step) {
+            row.status = StepStatus::Failed;
+            row.finding = fault_text(fault);
             row.remedy = Some(advice.for_transport_fault(fault));
-            row.took = row.took.or(Some(took)).max(Some(took));
+            row.duration = row.duration.or(Some(took)).max(Some(took));
         }
     }
 }
@@ -373,7 +378,7 @@ fn route_text(way: &RouteSummary) -> String {
     }
 }
 
-fn verdict_text(
+fn host_key_text(
     verdict: &HostKeyStatus,
     line: Option<&(std::path::PathBuf, usize)>,
 ) -> (StepStatus, String) {
@@ -420,7 +425,7 @@ fn gateway_text(note: &ConnectEvent) -> Option<String> {
         ConnectEvent::Connected(address) => Some(address.to_string()),
         ConnectEvent::ServerVersion(text) => Some(text.clone()),
         ConnectEvent::HostKey { algorithm, verdict, line, .. } => {
-            Some(format!("host key {algorithm} {}", verdict_text(verdict, line.as_ref()).1))
+            Some(format!("host key {algorithm} {}", host_key_text(verdict, line.as_ref()).1))
         }
         ConnectEvent::CredentialTried { what, result } => Some(attempt_text(what, result)),
         ConnectEvent::LoggedIn { user } => Some(format!("logged in as {user}")),
@@ -467,11 +472,17 @@ mod tests {
         };
         let target = Target { name: NodeName::new("gpu01").unwrap(), reach: Reach::Ssh(ssh) };
         let mut found = Vec::new();
-        rows(&notes, Period { began, ended }, outcome, &Advice::about(&target), &mut found);
+        add_steps(
+            &notes,
+            Period { began, ended },
+            outcome,
+            &Advice::for_target(&target),
+            &mut found,
+        );
         let line = |row: &StepResult| {
-            let took = row.took.map_or(0, |took| took.as_millis());
+            let took = row.duration.map_or(0, |took| took.as_millis());
             let details = row.details.join(" | ");
-            format!("{} {} {took}: {} | {details}", row.mark.word(), row.step, row.found)
+            format!("{} {} {took}: {} | {details}", row.status.word(), row.step, row.finding)
         };
         found.iter().map(line).collect()
     }

@@ -17,12 +17,12 @@ pub fn write_json(out: &mut impl Write, reports: &[Report]) -> io::Result<()> {
 }
 
 fn node(report: &Report) -> Value {
-    let steps: Vec<Value> = report.rows.iter().map(step).collect();
+    let steps: Vec<Value> = report.steps.iter().map(step).collect();
     json!({ "name": report.node.as_str(), "well": report.is_healthy(), "steps": steps })
 }
 
 fn step(row: &StepResult) -> Value {
-    let mark = match row.mark {
+    let mark = match row.status {
         StepStatus::NotApplicable => "apart",
         StepStatus::Ok => "ok",
         StepStatus::Note => "note",
@@ -31,9 +31,9 @@ fn step(row: &StepResult) -> Value {
     json!({
         "step": row.step,
         "mark": mark,
-        "found": row.found,
+        "found": row.finding,
         "details": row.details,
-        "milliseconds": row.took.map(|took| took.as_secs_f64() * 1000.0),
+        "milliseconds": row.duration.map(|took| took.as_secs_f64() * 1000.0),
         "remedy": row.remedy,
     })
 }

@@ -12,16 +12,16 @@ pub fn report_on_pod(
     took: Duration,
 ) -> Result<Report, NodeNameError> {
     let rows = match found {
-        Ok(pod) => rows(pod, took),
+        Ok(pod) => pod_steps(pod, took),
         Err(error) => {
             let row = StepResult::new("metadata server", StepStatus::Failed, error.to_string());
-            vec![row.took(took).remedy(error.remedy())]
+            vec![row.with_duration(took).with_remedy(error.remedy())]
         }
     };
-    Ok(Report::about(NodeName::new("tpu-pod")?, rows))
+    Ok(Report::new(NodeName::new("tpu-pod")?, rows))
 }
 
-fn rows(pod: &Pod, took: Duration) -> Vec<StepResult> {
+fn pod_steps(pod: &Pod, took: Duration) -> Vec<StepResult> {
     let Pod { source, accelerator, this_worker: own, workers } = pod;
     let teller =
         StepResult::new("metadata server", StepStatus::Ok, format!("workers listed by {source}"));
@@ -38,6 +38,6 @@ fn rows(pod: &Pod, took: Duration) -> Vec<StepResult> {
         clean(&format!("w{number} {host}, {how}"), 200)
     });
     let found = format!("{}, {place}", workers.len());
-    let listed = StepResult::new("workers", StepStatus::Ok, found).details(lines.collect());
-    vec![teller.took(took), kind, listed]
+    let listed = StepResult::new("workers", StepStatus::Ok, found).with_details(lines.collect());
+    vec![teller.with_duration(took), kind, listed]
 }

@@ -34,7 +34,7 @@ pub(super) struct PythonSearch<'a> {
 }
 
 /// Adds the steps of a node that is connected.
-pub(super) async fn rows(
+pub(super) async fn add_steps(
     mut visit: Handshake,
     clock: &Clock,
     python_search: PythonSearch<'_>,
@@ -43,20 +43,20 @@ pub(super) async fn rows(
 ) {
     let began = Instant::now();
     let woken = visit.await_loader(Handshake::loader_timeout(python_search.transport)).await;
-    let shell = login_shell(visit.noise());
+    let shell = login_shell_step(visit.noise());
     let interpreter = match woken {
         Ok(interpreter) => {
-            rows.push(shell.took(began.elapsed()));
+            rows.push(shell.with_duration(began.elapsed()));
             interpreter
         }
         Err(fault) => {
             let remedy = advice.for_node_fault(&fault, !visit.noise().is_empty());
             let row = StepResult {
-                mark: StepStatus::Failed,
-                found: clean(&fault.message(), 900),
+                status: StepStatus::Failed,
+                finding: clean(&fault.message(), 900),
                 ..shell
             };
-            rows.push(row.took(began.elapsed()).remedy(remedy));
+            rows.push(row.with_duration(began.elapsed()).with_remedy(remedy));
             return;
         }
     };
@@ -68,7 +68,7 @@ pub(super) async fn rows(
         Ok(frame) => frame,
         Err(fault) => {
             let row = StepResult::new("probe", StepStatus::Failed, clean(&fault.message(), 900));
-            rows.push(row.took(took).remedy(advice.for_node_fault(&fault, true)));
+            rows.push(row.with_duration(took).with_remedy(advice.for_node_fault(&fault, true)));
             return;
         }
     };
@@ -77,18 +77,20 @@ pub(super) async fn rows(
     rows.push(match interpreter {
         Interpreter::Python => StepResult::new("interpreter", StepStatus::Ok, found),
         Interpreter::Shell => StepResult::new("interpreter", StepStatus::Note, found)
-            .details(python_search.reasons().await)
-            .remedy("sh works, at a higher CPU cost for the node; install Python 3.6 or newer"),
+            .with_details(python_search.fetch_reasons().await)
+            .with_remedy(
+                "sh works, at a higher CPU cost for the node; install Python 3.6 or newer",
+            ),
     });
-    rows.push(probe_step(hello).took(took));
-    rows.extend(enclosing_job(hello, visit.via()));
-    backends::rows(&mut visit, &frame.body, clock, arrival, rows).await;
+    rows.push(probe_step(hello).with_duration(took));
+    rows.extend(enclosing_job_step(hello, visit.via()));
+    backends::add_steps(&mut visit, &frame.body, clock, arrival, rows).await;
     rows.extend(clock_step(hello, arrival, took));
     visit.close().await;
 }
 
 /// Reports what the login files printed.
-fn login_shell(noise: &[u8]) -> StepResult {
+fn login_shell_step(noise: &[u8]) -> StepResult {
     let text = String::from_utf8_lossy(noise);
     let first = text.lines().map(|line| clean(line, 120)).find(|line| !line.is_empty());
     match first {
@@ -116,12 +118,12 @@ fn interpreter_text(interpreter: Interpreter, hello: &Hello) -> String {
 }
 
 /// Reports the Slurm job that the probe runs in without the user's request, and the consequences.
-fn enclosing_job(hello: &Hello, via: TransportKind) -> Option<StepResult> {
+fn enclosing_job_step(hello: &Hello, via: TransportKind) -> Option<StepResult> {
     let job = job_of_group(hello.cgroup.as_deref()).filter(|_| via != TransportKind::Step)?;
     let found = format!("the probe runs inside job {job}; pam_slurm_adopt does this with logins");
     let more =
         "if jobs are confined to their devices, devices of other jobs on this node are hidden";
-    Some(StepResult::new("job", StepStatus::Note, found).details(vec![more.to_owned()]))
+    Some(StepResult::new("job", StepStatus::Note, found).with_details(vec![more.to_owned()]))
 }
 
 fn probe_step(hello: &Hello) -> StepResult {
@@ -138,7 +140,7 @@ fn probe_step(hello: &Hello) -> StepResult {
         return StepResult::new("probe", StepStatus::Ok, found);
     }
     StepResult::new("probe", StepStatus::Note, found)
-        .details(vec!["processes of other users are hidden by hidepid".to_owned()])
+        .with_details(vec!["processes of other users are hidden by hidepid".to_owned()])
 }
 
 /// Compares the clock of the node with this machine's.
@@ -162,12 +164,12 @@ fn clock_step(hello: &Hello, arrival: Timestamp, took: std::time::Duration) -> O
     let direction = if ahead > 0 { "ahead of" } else { "behind" };
     let found = format!("{} s {direction} this machine", ahead.abs() / 1_000_000);
     let remedy = "ages are still shown correctly; check timedatectl on both machines";
-    Some(StepResult::new("clock", StepStatus::Note, found).remedy(remedy))
+    Some(StepResult::new("clock", StepStatus::Note, found).with_remedy(remedy))
 }
 
 impl PythonSearch<'_> {
     /// Runs a command on the node that lists its Pythons and what is wrong with each.
-    async fn reasons(self) -> Vec<String> {
+    async fn fetch_reasons(self) -> Vec<String> {
         let asked = async {
             let line = probe::why_no_python();
             let mut channel = self.transport.open(self.target, &line, |_| ()).await.ok()?;
@@ -215,7 +217,7 @@ mod tests {
         let row = |theirs: f64, took: u64| {
             let hello = Hello { time: Raw::Value(theirs), ..Hello::default() };
             clock_step(&hello, at(1000), Duration::from_millis(took))
-                .map(|row| (row.mark, row.found))
+                .map(|row| (row.status, row.finding))
         };
         let ok = |ms: u64| Some((StepStatus::Ok, format!("within {ms} ms of this machine")));
         assert_eq!(row(999.9, 100), ok(100));
@@ -244,8 +246,8 @@ mod tests {
 
     #[test]
     fn what_a_shell_prints_cannot_command_the_terminal() {
-        let row = login_shell(b"\n\x1b[2JWelcome\nmore\n");
-        assert_eq!(row.found, "18 bytes of output before the probe, first line: [2JWelcome");
-        assert_eq!(login_shell(b"\n").mark, StepStatus::Ok);
+        let row = login_shell_step(b"\n\x1b[2JWelcome\nmore\n");
+        assert_eq!(row.finding, "18 bytes of output before the probe, first line: [2JWelcome");
+        assert_eq!(login_shell_step(b"\n").status, StepStatus::Ok);
     }
 }

@@ -22,7 +22,7 @@ pub(super) struct Advice {
     /// The host name alone.
     host: String,
     /// The destination as arguments of ssh, such as `-p 2222 ada@gpu01`.
-    place: String,
+    destination: String,
     options: BTreeMap<&'static str, (Vec<String>, Option<String>)>,
 }
 
@@ -90,12 +90,12 @@ fn is_safe_user(name: &str) -> bool {
 }
 
 /// Returns the signature algorithm for a type of key: never SHA-1.
-fn accepted_kind(kind: &str) -> &str {
+fn signature_algorithm(kind: &str) -> &str {
     if kind == "ssh-rsa" { "rsa-sha2-512" } else { kind }
 }
 
 /// Returns the arguments of ssh for a destination.
-fn place(user: Option<&str>, host: &str, port: Option<u16>) -> String {
+fn ssh_destination(user: Option<&str>, host: &str, port: Option<u16>) -> String {
     let port = port.map(|port| format!("-p {port} ")).unwrap_or_default();
     let user = user.map(|user| format!("{}@", shell_quoted(user))).unwrap_or_default();
     format!("{port}{user}{}", shell_quoted(host))
@@ -120,30 +120,30 @@ impl PublicKey {
 }
 
 impl Advice {
-    pub(super) fn about(target: &Target) -> Self {
+    pub(super) fn for_target(target: &Target) -> Self {
         let node = target.name.host().to_owned();
         match &target.reach {
             Reach::Ssh(ssh) => Self {
                 node,
                 host: ssh.host.clone(),
-                place: place(ssh.user.as_deref(), &ssh.host, ssh.port),
+                destination: ssh_destination(ssh.user.as_deref(), &ssh.host, ssh.port),
                 options: BTreeMap::new(),
             },
-            Reach::Local => Self::named("this machine"),
+            Reach::Local => Self::for_name("this machine"),
         }
     }
 
-    fn named(name: &str) -> Self {
+    fn for_name(name: &str) -> Self {
         Self {
             node: name.to_owned(),
             host: name.to_owned(),
-            place: name.to_owned(),
+            destination: name.to_owned(),
             options: BTreeMap::new(),
         }
     }
 
     /// Returns advice on a jump host, of which only the name is known.
-    fn about_gateway(gateway: &str) -> Self {
+    fn for_gateway(gateway: &str) -> Self {
         let name = gateway.trim_start_matches("ssh://");
         let (user, name) =
             name.rsplit_once('@').map_or((None, name), |(user, name)| (Some(user), name));
@@ -155,8 +155,8 @@ impl Advice {
             _ => (name, None),
         };
         let host = host.trim_start_matches('[').trim_end_matches(']');
-        let place = place(user, host, port);
-        Self { host: host.to_owned(), place, ..Self::named(gateway) }
+        let place = ssh_destination(user, host, port);
+        Self { host: host.to_owned(), destination: place, ..Self::for_name(gateway) }
     }
 
     /// Records an option in effect, and the file and line that set it.
@@ -186,7 +186,7 @@ impl Advice {
     }
 
     /// Returns where to change an option: the line that sets it, or the file to add it to.
-    fn where_to_correct(&self, name: &str) -> String {
+    fn correct_option(&self, name: &str) -> String {
         match self.options.get(name).and_then(|(_, origin)| origin.as_deref()) {
             Some(origin) => format!("correct {name} in {origin}"),
             None => format!("set {name} for {} in ~/.ssh/config", self.host),
@@ -222,7 +222,7 @@ impl Advice {
         } else {
             String::new()
         };
-        format!("ssh-copy-id {file}{}", self.place)
+        format!("ssh-copy-id {file}{}", self.destination)
     }
 
     /// Returns what to ask of the administrator if the key cannot be installed by logging in.
@@ -270,9 +270,9 @@ impl Advice {
         } else {
             self.add_key(key.as_ref().map_or("your public key", |key| &key.file), user)
         };
-        let mut remedy = format!("{give}\nor {}", self.where_to_correct("User"));
+        let mut remedy = format!("{give}\nor {}", self.correct_option("User"));
         let accept = key.and_then(|key| key.kind).map(|kind| {
-            let kind = accepted_kind(&kind);
+            let kind = signature_algorithm(&kind);
             self.as_root(&format!(
                 "add {kind} to PubkeyAcceptedAlgorithms in /etc/ssh/sshd_config, then: {RELOAD_SSHD}"
             ))
@@ -286,7 +286,7 @@ impl Advice {
         for (says, what) in [
             ("not in PubkeyAcceptedAlgorithms", accept),
             ("bad ownership or modes", open),
-            ("because shell", self.give_shell(user)),
+            ("because shell", self.set_shell(user)),
         ] {
             remedy.extend(what.map(|what| format!("\nif its sshd logs \"{says}\", {what}")));
         }
@@ -295,14 +295,14 @@ impl Advice {
 
     #[expect(clippy::too_many_lines, reason = "a line or two for each fault")]
     pub(super) fn for_transport_fault(&self, fault: &Fault) -> String {
-        let Self { node, place, .. } = self;
+        let Self { node, destination: place, .. } = self;
         match fault {
             Fault::NameNotFound { host, .. } => {
                 let name = host.as_deref().unwrap_or(&self.host);
                 format!(
                     "check the spelling (getent hosts {}), or {}",
                     shell_quoted(name),
-                    self.where_to_correct("HostName")
+                    self.correct_option("HostName")
                 )
             }
             Fault::Unreachable { .. } => {
@@ -315,12 +315,12 @@ impl Advice {
             Fault::ConnectionRefused { port } => format!(
                 "{}\nor {} if it is not {port}",
                 self.as_root(START_SSHD),
-                self.where_to_correct("Port")
+                self.correct_option("Port")
             ),
             Fault::TimedOut { step, .. } => self.for_timeout(*step),
             Fault::NotSsh { .. } => format!(
                 "no SSH server listens on the port, or it refuses new connections; if the port is wrong, {}",
-                self.where_to_correct("Port")
+                self.correct_option("Port")
             ),
             Fault::NoCommonAlgorithm { kind, .. } => {
                 let option = match *kind {
@@ -397,7 +397,7 @@ impl Advice {
                 format!("chmod 600 {}", shell_quoted_path(file))
             }
             Fault::KeyUnusable { flaw: KeyFileProblem::AlgorithmExcluded(kind), .. } => {
-                let kind = accepted_kind(kind);
+                let kind = signature_algorithm(kind);
                 self.ssh_config("", &[&format!("PubkeyAcceptedAlgorithms +{kind}")])
             }
             Fault::KeyEncrypted { file } => {
@@ -420,22 +420,22 @@ impl Advice {
                 self.use_ssh_program()
             }
             Fault::AtGateway { gateway, fault } => {
-                Self::about_gateway(gateway).for_transport_fault(fault)
+                Self::for_gateway(gateway).for_transport_fault(fault)
             }
             Fault::GatewayCannotReach { gateway, .. } => format!(
                 "check from the gateway whether the node answers: ssh {} nc -zv {} {}",
-                Self::about_gateway(gateway).place,
+                Self::for_gateway(gateway).destination,
                 self.address(),
                 self.port()
             ),
             Fault::GatewayForwardingRefused { gateway, .. } => format!(
                 "{}\nand add {}:{} to PermitOpen if it is set",
-                Self::about_gateway(gateway).sshd_config("AllowTcpForwarding yes"),
+                Self::for_gateway(gateway).sshd_config("AllowTcpForwarding yes"),
                 self.address(),
                 self.port()
             ),
             Fault::ProxyCommandFailed { .. } => {
-                format!("run it by hand, and {}", self.where_to_correct("ProxyCommand"))
+                format!("run it by hand, and {}", self.correct_option("ProxyCommand"))
             }
             Fault::SshProgram { .. } | Fault::ConnectionLost { .. } | Fault::SessionLost { .. } => {
                 format!("try by hand: ssh -v {place} true")
@@ -474,7 +474,10 @@ impl Advice {
     fn for_timeout(&self, step: ConnectPhase) -> String {
         match step {
             ConnectPhase::Configuration => {
-                format!("check whether ssh -G {} hangs, for example in a Match exec", self.place)
+                format!(
+                    "check whether ssh -G {} hangs, for example in a Match exec",
+                    self.destination
+                )
             }
             ConnectPhase::Name => {
                 format!("name resolution hangs: getent hosts {}", self.address())
@@ -486,7 +489,7 @@ impl Advice {
             ),
             ConnectPhase::BannerExchange => format!(
                 "check sshd on the node, which accepts connections but sends nothing; if it is not sshd, {}",
-                self.where_to_correct("Port")
+                self.correct_option("Port")
             ),
             ConnectPhase::KeyExchange => {
                 "the node may be overloaded, or the network drops large packets (MTU)".to_owned()
@@ -504,13 +507,13 @@ impl Advice {
         format!("use the ssh program: gtop --transport ssh {}", shell_quoted(&self.node))
     }
 
-    fn give_shell(&self, user: &str) -> Option<String> {
+    fn set_shell(&self, user: &str) -> Option<String> {
         Some(self.as_root(&format!("usermod -s /bin/sh {}", self.user(user)?)))
     }
 
     /// Returns how to open a master connection, which gtop then shares.
     fn open_master(&self) -> String {
-        let place = &self.place;
+        let place = &self.destination;
         if self.value("ControlPath").is_empty() {
             return self
                 .ssh_config(&format!(", then run ssh -fNM {place}"), &["ControlPath ~/.ssh/%C"]);
@@ -529,12 +532,12 @@ impl Advice {
     }
 
     pub(super) fn for_node_fault(&self, fault: &model::Fault, has_noise: bool) -> String {
-        let Self { node, place, .. } = self;
+        let Self { node, destination: place, .. } = self;
         match fault.kind {
             // An expired account or password is the cause, whatever else the login files print.
             FaultKind::NoInterpreter if fault.detail.contains(NO_SHELL) => {
                 let asked = || "ask the administrator for a login shell on the node".to_owned();
-                self.give_shell("").unwrap_or_else(asked)
+                self.set_shell("").unwrap_or_else(asked)
             }
             FaultKind::NoInterpreter if fault.detail.contains(PASSWORD_EXPIRED) => {
                 format!("log in and set a new password: ssh -t {place}")
@@ -549,7 +552,7 @@ impl Advice {
             ),
             FaultKind::NoInterpreter => {
                 let given = self
-                    .give_shell("")
+                    .set_shell("")
                     .map(|what| format!("\nif the login shell is /bin/false, {what}"));
                 format!(
                     "the login shell must run /bin/sh; look for exit or exec in ~/.bashrc and for a forced \
@@ -603,7 +606,7 @@ mod tests {
             profile: Profile::System,
         };
         let target = Target { name: NodeName::new(typed).unwrap(), reach: Reach::Ssh(ssh) };
-        let mut advice = Advice::about(&target);
+        let mut advice = Advice::for_target(&target);
         if let Some(user) = configured {
             advice.set_option("User", &[user.to_owned()], None);
         }

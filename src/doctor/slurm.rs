@@ -41,18 +41,18 @@ const CONF_PATHS: [&str; 4] = [
 
 /// The report on Slurm, and the nodes to examine next.
 #[derive(Debug)]
-pub struct SlurmExamination {
+pub struct SlurmDiagnosis {
     pub report: Report,
     /// Up to 8 nodes of running jobs.
     pub nodes: Vec<Target>,
 }
 
 /// Examines Slurm. The first failed step is the cause; later ones run only if they add information.
-pub async fn examine_slurm(
+pub async fn diagnose_slurm(
     whose: &JobFilter,
     transport: &Transport,
     clock: &Clock,
-) -> Option<SlurmExamination> {
+) -> Option<SlurmDiagnosis> {
     let mut rows = Vec::new();
     let nodes = match Box::pin(run_checks(whose, &mut rows)).await {
         Some(jobs) => {
@@ -60,14 +60,14 @@ pub async fn examine_slurm(
             let nodes = nodes.map(|one| one.node.clone()).collect();
             let known = Arc::new(fetch_node_addresses(&nodes).await);
             transport.set_scheduler_addresses(SchedulerAddresses { known, is_asking: false });
-            Box::pin(srun::rows(&jobs, transport, clock, &mut rows)).await;
+            Box::pin(srun::add_steps(&jobs, transport, clock, &mut rows)).await;
             targets_of_jobs(&jobs)
         }
         None => Vec::new(),
     };
     let nodes = nodes.into_iter().take(MAX_NODES).collect();
-    let report = Report::about(NodeName::new("slurm").ok()?, rows);
-    Some(SlurmExamination { report, nodes })
+    let report = Report::new(NodeName::new("slurm").ok()?, rows);
+    Some(SlurmDiagnosis { report, nodes })
 }
 
 /// Returns the jobs, or `None` after a failure that makes further steps pointless.
@@ -94,14 +94,14 @@ fn check_configuration(rows: &mut Vec<StepResult>) -> Option<()> {
             StepStatus::Failed,
             format!("SLURM_CONF is {path}, which does not exist"),
         );
-        rows.push(row.remedy("unset SLURM_CONF, or correct it"));
+        rows.push(row.with_remedy("unset SLURM_CONF, or correct it"));
         return None;
     }
     let found = CONF_PATHS.iter().find(|path| Path::new(path).exists());
     rows.push(match found {
         Some(path) => StepResult::new(step, StepStatus::Ok, *path),
         None => StepResult::new(step, StepStatus::Note, "no slurm.conf in the default folders")
-            .details(CONF_PATHS.iter().map(|path| format!("not found: {path}")).collect()),
+            .with_details(CONF_PATHS.iter().map(|path| format!("not found: {path}")).collect()),
     });
     Some(())
 }
@@ -112,17 +112,17 @@ fn attribute_to_configuration(rows: &mut [StepResult], trouble: Option<&SlurmErr
         let Some(row) = rows.iter_mut().find(|row| row.step == "configuration") else {
             return false;
         };
-        row.mark = StepStatus::Failed;
-        let place = std::mem::replace(&mut row.found, trouble.message.clone());
+        row.status = StepStatus::Failed;
+        let place = std::mem::replace(&mut row.finding, trouble.message.clone());
         row.details.insert(0, place);
         row.remedy = Some(trouble.remedy.to_owned());
         return true;
     }
     let row =
-        rows.iter_mut().find(|row| row.step == "configuration" && row.mark == StepStatus::Note);
+        rows.iter_mut().find(|row| row.step == "configuration" && row.status == StepStatus::Note);
     let Some(row) = row else { return false };
-    row.mark = StepStatus::Failed;
-    "slurm.conf is missing and no server provides it".clone_into(&mut row.found);
+    row.status = StepStatus::Failed;
+    "slurm.conf is missing and no server provides it".clone_into(&mut row.finding);
     row.remedy = Some(
         "start gtop on a login node, set SLURM_CONF, or ask the administrator for slurm.conf"
             .to_owned(),
@@ -146,16 +146,16 @@ async fn check_munge(rows: &mut Vec<StepResult>) -> Option<()> {
         }
         Err(_late) => munge_failure(&format!("no answer within {} s", COMMAND_TIMEOUT.as_secs())),
     };
-    let has_failed = row.mark == StepStatus::Failed;
-    rows.push(row.took(began.elapsed()));
+    let has_failed = row.status == StepStatus::Failed;
+    rows.push(row.with_duration(began.elapsed()));
     (!has_failed).then_some(())
 }
 
 fn munge_failure(why: &str) -> StepResult {
     let why = clean(why.lines().next().unwrap_or_default(), 300);
     StepResult::new("munge", StepStatus::Failed, "authentication fails: Slurm cannot identify you")
-        .details(vec![why])
-        .remedy("as root on this machine: systemctl restart munge")
+        .with_details(vec![why])
+        .with_remedy("as root on this machine: systemctl restart munge")
 }
 
 async fn check_controller(rows: &mut Vec<StepResult>) -> Option<()> {
@@ -167,38 +167,40 @@ async fn check_controller(rows: &mut Vec<StepResult>) -> Option<()> {
         Ok(answer) if answer.output.contains(" is UP") => {
             let line = answer.output.lines().find(|line| line.contains(" is UP"));
             let mark = if took > SLOW_ANSWER { StepStatus::Note } else { StepStatus::Ok };
-            rows.push(StepResult::new("controller", mark, line.unwrap_or_default()).took(took));
+            rows.push(
+                StepResult::new("controller", mark, line.unwrap_or_default()).with_duration(took),
+            );
             return Some(());
         }
         Ok(answer) if answer.output.contains(" is DOWN") => {
             let line = answer.output.lines().find(|line| line.contains(" is DOWN"));
-            down_or_silent(line.unwrap_or_default()).await
+            controller_failure(line.unwrap_or_default()).await
         }
         Ok(answer) if answer.succeeded => {
             let said = answer.output.lines().find(|line| !line.trim().is_empty());
             let said = clean(said.unwrap_or("nothing"), 200);
             let found = format!("unexpected output of scontrol ping: {said:?}");
             let row = StepResult::new("controller", StepStatus::Failed, found)
-                .remedy("run scontrol ping by hand; another program may have its name");
+                .with_remedy("run scontrol ping by hand; another program may have its name");
             // With a broken configuration, scontrol would have failed.
-            rows.push(row.took(took));
+            rows.push(row.with_duration(took));
             return None;
         }
         Ok(answer) => {
             let found = trouble.insert(SlurmError::from_stderr("scontrol", &answer.complaint));
-            failed_step("controller", found)
+            error_step("controller", found)
         }
-        Err(fault) => failed_step("controller", trouble.insert(fault)),
+        Err(fault) => error_step("controller", trouble.insert(fault)),
     };
     if !attribute_to_configuration(rows, trouble.as_ref()) {
-        rows.push(row.took(took));
+        rows.push(row.with_duration(took));
     }
     None
 }
 
 /// Distinguishes a controller that hangs from one that is down, by a TCP connection; scontrol calls both
 /// DOWN.
-async fn down_or_silent(line: &str) -> StepResult {
+async fn controller_failure(line: &str) -> StepResult {
     let address = controller_address();
     let answers = match &address {
         Some((host, port)) => {
@@ -214,12 +216,12 @@ async fn down_or_silent(line: &str) -> StepResult {
             StepStatus::Failed,
             "hangs: accepts connections, but does not answer",
         )
-        .remedy("ask the administrator to check and restart slurmctld")
+        .with_remedy("ask the administrator to check and restart slurmctld")
     } else {
         StepResult::new("controller", StepStatus::Failed, "down: nothing listens at its address")
-            .remedy("ask the administrator to start slurmctld")
+            .with_remedy("ask the administrator to start slurmctld")
     };
-    row.details([Some(line.to_owned()), place].into_iter().flatten().collect())
+    row.with_details([Some(line.to_owned()), place].into_iter().flatten().collect())
 }
 
 /// Returns the address of the controller in `slurm.conf`.
@@ -244,8 +246,8 @@ fn controller_address() -> Option<(String, u16)> {
     Some((host, port.unwrap_or(6817)))
 }
 
-fn failed_step(step: &str, trouble: &SlurmError) -> StepResult {
-    StepResult::new(step, StepStatus::Failed, trouble.message.as_str()).remedy(trouble.remedy)
+fn error_step(step: &str, trouble: &SlurmError) -> StepResult {
+    StepResult::new(step, StepStatus::Failed, trouble.message.as_str()).with_remedy(trouble.remedy)
 }
 
 async fn check_jobs(whose: &JobFilter, rows: &mut Vec<StepResult>) -> Option<Vec<Job>> {
@@ -254,7 +256,7 @@ async fn check_jobs(whose: &JobFilter, rows: &mut Vec<StepResult>) -> Option<Vec
         Ok(jobs) => jobs,
         Err(trouble) if trouble.kind == SlurmErrorKind::NoSuchJob => Vec::new(),
         Err(trouble) => {
-            rows.push(failed_step("jobs", &trouble).took(began.elapsed()));
+            rows.push(error_step("jobs", &trouble).with_duration(began.elapsed()));
             return None;
         }
     };
@@ -268,14 +270,14 @@ async fn check_jobs(whose: &JobFilter, rows: &mut Vec<StepResult>) -> Option<Vec
     });
     let row = if running == 0 {
         StepResult::new("jobs", StepStatus::Note, format!("no running job {}", whose.describe()))
-            .remedy(
+            .with_remedy(
                 "submit one with sbatch or salloc; gtop --slurm shows the nodes of running jobs",
             )
     } else {
         let mark = if took > SLOW_ANSWER { StepStatus::Note } else { StepStatus::Ok };
         StepResult::new("jobs", mark, found)
     };
-    rows.push(row.details(details.collect()).took(took));
+    rows.push(row.with_details(details.collect()).with_duration(took));
     Some(jobs)
 }
 
@@ -300,7 +302,7 @@ async fn check_visibility(rows: &mut Vec<StepResult>) {
     } else {
         StepResult::new("job visibility", StepStatus::Ok, "you can see the jobs of all users")
     };
-    rows.push(row.took(began.elapsed()));
+    rows.push(row.with_duration(began.elapsed()));
 }
 
 /// Reports nodes in bad states: those of the jobs, and all nodes if a pending job waits for some.
@@ -327,13 +329,14 @@ async fn check_nodes(jobs: &[Job], rows: &mut Vec<StepResult>) {
         Ok(answer) => answer,
         Err(trouble) => {
             rows.push(
-                StepResult::new("nodes", StepStatus::Note, trouble.message).took(began.elapsed()),
+                StepResult::new("nodes", StepStatus::Note, trouble.message)
+                    .with_duration(began.elapsed()),
             );
             return;
         }
     };
     let row = nodes_step(&answer.output, &own, waits_for_nodes);
-    rows.push(row.took(began.elapsed()));
+    rows.push(row.with_duration(began.elapsed()));
 }
 
 /// Returns the step of nodes in bad states: those in `own`, or all if `waits_for_nodes`.
@@ -370,7 +373,7 @@ fn nodes_step(told: &str, own: &BTreeSet<&str>, waits_for_nodes: bool) -> StepRe
     if odd.is_empty() && !untold.is_empty() {
         let names = nodeset::fold(&untold);
         StepResult::new("nodes", StepStatus::Note, format!("sinfo does not list {names}"))
-            .remedy("run sinfo --Node by hand")
+            .with_remedy("run sinfo --Node by hand")
     } else if odd.is_empty() {
         StepResult::new(
             "nodes",
@@ -386,7 +389,9 @@ fn nodes_step(told: &str, own: &BTreeSet<&str>, waits_for_nodes: bool) -> StepRe
         } else {
             StepStatus::Note
         };
-        StepResult::new("nodes", mark, first).details(lines).remedy(resume_remedy(&stopped))
+        StepResult::new("nodes", mark, first)
+            .with_details(lines)
+            .with_remedy(resume_remedy(&stopped))
     }
 }
 

@@ -12,7 +12,7 @@ use crate::time::Clock;
 use crate::transport::{CLUSTER_CACHE_TTL, Fault, Reach, StepJob, StepSupport, Target, Transport};
 
 /// Adds the steps, and passes the jobs to the transport as monitoring does.
-pub(super) async fn rows(
+pub(super) async fn add_steps(
     jobs: &[Job],
     transport: &Transport,
     clock: &Clock,
@@ -25,7 +25,7 @@ pub(super) async fn rows(
     let is_supported = site.version.is_ok();
     // If steps are the only transport, their faults are failures.
     let trouble = if site.is_only_choice { StepStatus::Failed } else { StepStatus::Note };
-    rows.push(version_step(&site, trouble).took(began.elapsed()));
+    rows.push(version_step(&site, trouble).with_duration(began.elapsed()));
     if is_supported {
         rows.extend(try_step(jobs, transport, trouble).await);
     }
@@ -39,10 +39,10 @@ fn version_step(site: &StepSupport, trouble: StepStatus) -> StepResult {
         }
         Err(Fault::SlurmStep { cause, says }) => {
             StepResult::new("srun", trouble, format!("{says}: {}", cause.words()))
-                .remedy(cause.remedy())
+                .with_remedy(cause.remedy())
         }
-        Err(fault) => StepResult::new("srun", trouble, connect::sentence(fault))
-            .remedy("without srun, nodes are reached by ssh only; load the Slurm module"),
+        Err(fault) => StepResult::new("srun", trouble, connect::fault_text(fault))
+            .with_remedy("without srun, nodes are reached by ssh only; load the Slurm module"),
     }
 }
 
@@ -66,25 +66,25 @@ async fn try_step(jobs: &[Job], transport: &Transport, trouble: StepStatus) -> O
         let fault = match transport.try_step(&job, node).await {
             Ok(()) => {
                 let found = format!("runs on {node} in job {beside}");
-                break StepResult::new("step", StepStatus::Ok, found).details(failures);
+                break StepResult::new("step", StepStatus::Ok, found).with_details(failures);
             }
             Err(fault) => fault,
         };
-        let why = format!("no step in job {beside}: {}", connect::sentence(&fault));
+        let why = format!("no step in job {beside}: {}", connect::fault_text(&fault));
         let other = transport.pass_over(node, &job).then(|| transport.step_job(node)).flatten();
         if let Some(other) = other {
             failures.push(why);
             job = other;
             continue;
         }
-        let row = StepResult::new("step", trouble, why).details(failures);
-        break row.remedy(if trouble == StepStatus::Failed {
+        let row = StepResult::new("step", trouble, why).with_details(failures);
+        break row.with_remedy(if trouble == StepStatus::Failed {
             "omit --transport srun, so that nodes are reached by ssh"
         } else {
             "not needed where nodes allow ssh; if both are forbidden, ask the administrator"
         });
     };
-    Some(row.took(began.elapsed()))
+    Some(row.with_duration(began.elapsed()))
 }
 
 /// Reports which transport is tried first. If that is a step because a node has refused ssh, ssh is tried
@@ -137,9 +137,9 @@ async fn preferred_transport(
             StepStatus::Ok,
             format!("job step: a node of cluster {cluster} refused ssh {} ago", days(age)),
         )
-        .details(vec![format!("retried ssh to {node}: {}", connect::sentence(&fault))]),
+        .with_details(vec![format!("retried ssh to {node}: {}", connect::fault_text(&fault))]),
     };
-    row.took(began.elapsed())
+    row.with_duration(began.elapsed())
 }
 
 /// Formats a duration in whole days.

@@ -7,17 +7,17 @@ use crate::doctor::{Report, StepResult, StepStatus};
 
 pub fn write_text(out: &mut impl Write, report: &Report) -> io::Result<()> {
     writeln!(out, "{}", report.node)?;
-    let rows = merge_not_applicable(&report.rows);
+    let rows = merge_not_applicable(&report.steps);
     let width = rows.iter().map(|row| row.step.chars().count()).max().unwrap_or_default();
     for row in &rows {
-        write_row(out, row, width)?;
+        write_step(out, row, width)?;
     }
     Ok(())
 }
 
-fn write_row(out: &mut impl Write, row: &StepResult, width: usize) -> io::Result<()> {
-    let took = row.took.map(milliseconds).unwrap_or_default();
-    let StepResult { step, mark, found, .. } = row;
+fn write_step(out: &mut impl Write, row: &StepResult, width: usize) -> io::Result<()> {
+    let took = row.duration.map(milliseconds).unwrap_or_default();
+    let StepResult { step, status: mark, finding: found, .. } = row;
     writeln!(out, "  {:<6}  {step:<width$} {took:>9}  {found}", mark.word())?;
     let margin = width + 20;
     for detail in &row.details {
@@ -36,9 +36,9 @@ fn merge_not_applicable(rows: &[StepResult]) -> Vec<StepResult> {
     for row in rows {
         match folded.last_mut() {
             Some(last)
-                if row.mark == StepStatus::NotApplicable
-                    && last.mark == row.mark
-                    && last.found == row.found =>
+                if row.status == StepStatus::NotApplicable
+                    && last.status == row.status
+                    && last.finding == row.finding =>
             {
                 let first = last.step.split(" to ").next().unwrap_or_default();
                 last.step = format!("{first} to {}", row.step);
@@ -70,16 +70,16 @@ mod tests {
         let by = "done by the gateway";
         let rows = vec![
             row("configuration", StepStatus::Ok, "HostName 10.0.0.1")
-                .took(Duration::from_micros(1234)),
+                .with_duration(Duration::from_micros(1234)),
             row("name", StepStatus::NotApplicable, by),
             row("connection", StepStatus::NotApplicable, by),
-            row("banner", StepStatus::Ok, "SSH-2.0-x").took(Duration::from_millis(25)),
+            row("banner", StepStatus::Ok, "SSH-2.0-x").with_duration(Duration::from_millis(25)),
             row("login", StepStatus::Failed, "key refused")
-                .took(Duration::from_secs(12))
-                .details(vec!["refused: id".to_owned()])
-                .remedy("ssh-copy-id gpu01"),
+                .with_duration(Duration::from_secs(12))
+                .with_details(vec!["refused: id".to_owned()])
+                .with_remedy("ssh-copy-id gpu01"),
         ];
-        let report = Report { node: NodeName::new("gpu01").unwrap(), rows };
+        let report = Report { node: NodeName::new("gpu01").unwrap(), steps: rows };
         let mut out = Vec::new();
         write_text(&mut out, &report).unwrap();
         let expected = "\

@@ -19,7 +19,7 @@ pub fn write_jobs(out: &mut impl Write, fleet: &Fleet, now: Timestamp) -> io::Re
     }
     if let (Some(problem), Some(at)) = (&list.error, list.at) {
         let age = age(now.since(at));
-        writeln!(out, "the job list is {age} old: {}; {}", problem.sentence, problem.remedy)?;
+        writeln!(out, "the job list is {age} old: {}; {}", problem.message, problem.remedy)?;
     }
     for note in &list.notes {
         writeln!(out, "{note}")?;

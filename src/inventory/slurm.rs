@@ -122,7 +122,7 @@ pub struct SlurmPoller {
     /// Jobs that have left the list, with their unescaped names; their outcome is queried.
     departed: BTreeMap<JobId, String>,
     /// Why jobs requested by id are not in the queue.
-    absent: BTreeMap<String, String>,
+    missing_reasons: BTreeMap<String, String>,
     details: DetailSchedule,
     addresses: SchedulerAddresses,
 }
@@ -146,7 +146,7 @@ struct DetailQuery {
     /// Jobs with their unescaped names.
     jobs: BTreeMap<JobId, String>,
     /// Requested jobs that are not in the queue.
-    absent: Vec<String>,
+    missing_jobs: Vec<String>,
     /// Nodes whose addresses are not known.
     nodes: BTreeSet<NodeName>,
 }
@@ -155,7 +155,7 @@ struct DetailQuery {
 struct DetailResult {
     query: DetailQuery,
     answer: Option<Result<ProgramOutput, SlurmError>>,
-    absent: BTreeMap<String, String>,
+    missing_reasons: BTreeMap<String, String>,
     addresses: BTreeMap<NodeName, Option<String>>,
     took: Duration,
 }
@@ -165,7 +165,7 @@ type PendingQuery = Pin<Box<dyn Future<Output = DetailResult> + Send>>;
 
 impl DetailQuery {
     fn is_empty(&self) -> bool {
-        self.jobs.is_empty() && self.absent.is_empty() && self.nodes.is_empty()
+        self.jobs.is_empty() && self.missing_jobs.is_empty() && self.nodes.is_empty()
     }
 
     async fn run(self) -> DetailResult {
@@ -179,10 +179,10 @@ impl DetailQuery {
             if self.jobs.is_empty() { None } else { Some(fetch_details(&self.jobs).await) };
         let took = began.elapsed();
         let mut absent = BTreeMap::new();
-        for job in &self.absent {
+        for job in &self.missing_jobs {
             absent.insert(job.clone(), missing_jobs::explain(job).await);
         }
-        DetailResult { query: self, answer, absent, addresses, took }
+        DetailResult { query: self, answer, missing_reasons: absent, addresses, took }
     }
 }
 
@@ -224,7 +224,7 @@ impl SlurmPoller {
             filter,
             failures: 0,
             departed: BTreeMap::new(),
-            absent: BTreeMap::new(),
+            missing_reasons: BTreeMap::new(),
             addresses: SchedulerAddresses::default(),
             details: DetailSchedule {
                 is_due: false,
@@ -334,7 +334,7 @@ impl SlurmPoller {
     fn roster(&self) -> Roster {
         let mut list = self.list.clone();
         list.notes.extend(self.details.note.iter().map(|note| note.as_str().into()));
-        list.notes.extend(self.absent.values().map(|note| note.as_str().into()));
+        list.notes.extend(self.missing_reasons.values().map(|note| note.as_str().into()));
         let addresses = self.addresses.clone();
         Roster { addresses, ..Roster::from_scheduler(self.targets.clone(), Arc::new(list)) }
     }
@@ -364,12 +364,12 @@ impl SlurmPoller {
 
     fn record_failure(&mut self, trouble: SlurmError, clock: &Clock) {
         self.failures = self.failures.saturating_add(1);
-        let is_same = |known: &JobListError| *known.sentence == *trouble.message;
+        let is_same = |known: &JobListError| *known.message == *trouble.message;
         let since = self.list.error.as_ref().filter(|known| is_same(known));
         let since = since.map_or_else(|| clock.now(), |known| known.since);
         log::info!("slurm: {}", trouble.message);
         self.list.error = Some(JobListError {
-            sentence: trouble.message.into(),
+            message: trouble.message.into(),
             remedy: trouble.remedy.into(),
             since,
         });
@@ -415,19 +415,19 @@ impl SlurmPoller {
         } else {
             Vec::new()
         };
-        self.absent.retain(|job, _| missing.contains(&job.as_str()));
-        let is_new = |job: &&&str| !self.absent.contains_key(**job);
+        self.missing_reasons.retain(|job, _| missing.contains(&job.as_str()));
+        let is_new = |job: &&&str| !self.missing_reasons.contains_key(**job);
         let absent = missing.iter().filter(is_new).map(|job| (*job).to_owned()).collect();
         let nodes = self.list.on_nodes().flat_map(|job| job.allocations.iter());
         let nodes = nodes.map(|one| &one.node);
         let nodes = nodes.filter(|node| !self.addresses.known.contains_key(*node)).cloned();
-        let inquiry = DetailQuery { jobs, absent, nodes: nodes.collect() };
+        let inquiry = DetailQuery { jobs, missing_jobs: absent, nodes: nodes.collect() };
         (!inquiry.is_empty()).then_some(inquiry)
     }
 
     /// Applies the answers about devices, outcomes and missing jobs.
     fn apply_result(&mut self, told: DetailResult) {
-        self.absent.extend(told.absent);
+        self.missing_reasons.extend(told.missing_reasons);
         if !told.addresses.is_empty() {
             Arc::make_mut(&mut self.addresses.known).extend(told.addresses);
         }

@@ -222,7 +222,7 @@ pub struct JobList {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobListError {
     /// What is wrong.
-    pub sentence: Arc<str>,
+    pub message: Arc<str>,
     /// What the user can do about it.
     pub remedy: Arc<str>,
     /// Since when.
@@ -268,7 +268,7 @@ impl JobList {
         }
         Some(match (self.at, &self.error) {
             (None, None) => "asking Slurm which jobs run".to_owned(),
-            (None, Some(error)) => format!("{}; {}", error.sentence, error.remedy),
+            (None, Some(error)) => format!("{}; {}", error.message, error.remedy),
             (Some(_), _) => {
                 let waiting = self.waiting().count();
                 let none = format!("no running job {}", self.whose);

@@ -27,7 +27,7 @@ pub enum NodeSetErrorKind {
     BadRange(Quoted),
     /// The last number of a range is smaller than the first.
     #[error("{0} is reversed; write the smaller number first")]
-    Backwards(Quoted),
+    Reversed(Quoted),
     /// The numbers of a range are padded to different widths.
     #[error("the numbers of {0} differ in width; pad both, as in [008-011]")]
     Padding(Quoted),

@@ -125,18 +125,18 @@ impl Expander<'_> {
         };
         let found = self.groups.lookup(source, name).map_err(|error| wrong(error.into()))?;
         let path = |from: usize| {
-            let path = self.path.iter().skip(from).chain([&found.scope]);
+            let path = self.path.iter().skip(from).chain([&found.id]);
             path.map(ToString::to_string).collect::<Vec<_>>()
         };
-        if let Some(from) = self.path.iter().position(|scope| *scope == found.scope) {
+        if let Some(from) = self.path.iter().position(|scope| *scope == found.id) {
             return Err(wrong(cycle_error(&path(from)).into()));
         }
         if self.path.len() >= MAX_GROUP_DEPTH {
             return Err(wrong(depth_error(&path(0)).into()));
         }
         let title = found.title();
-        let own = found.scope.source.clone();
-        self.path.push(found.scope);
+        let own = found.id.source.clone();
+        self.path.push(found.id);
         let mut names = OrderedNames::default();
         for text in &found.texts {
             let part =
@@ -307,7 +307,7 @@ impl NumberRange {
             return Err(NodeSetErrorKind::Step(part()));
         }
         if from > to {
-            return Err(NodeSetErrorKind::Backwards(part()));
+            return Err(NodeSetErrorKind::Reversed(part()));
         }
         let is_padded = |digits: &str| digits.len() > 1 && digits.starts_with('0');
         if is_padded(last) && last.len() != first.len() {

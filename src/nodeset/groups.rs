@@ -20,16 +20,16 @@ use crate::model::harmless;
 const MAX_LISTED: usize = 8;
 
 /// The group source of gtop's own settings.
-const OWN_SOURCE: &str = "gtop";
-const OWN_FILE: &str = "config.toml";
+const CONFIG_SOURCE: &str = "gtop";
+const CONFIG_FILE: &str = "config.toml";
 
 /// The groups of a user; the files are read when the first group is looked up.
 #[derive(Debug, Default)]
 pub struct Groups {
     /// Groups of gtop's own settings, which take precedence.
-    own: BTreeMap<String, String>,
+    config_groups: BTreeMap<String, String>,
     folders: Vec<PathBuf>,
-    read: OnceLock<Result<Sources, GroupError>>,
+    loaded_sources: OnceLock<Result<Sources, GroupError>>,
 }
 
 /// Why a group cannot be expanded.
@@ -113,7 +113,7 @@ impl fmt::Display for GroupId {
 /// The definition of a group.
 #[derive(Debug)]
 pub(super) struct GroupDefinition {
-    pub(super) scope: GroupId,
+    pub(super) id: GroupId,
     /// Node sets.
     pub(super) texts: Vec<String>,
     file: String,
@@ -121,7 +121,7 @@ pub(super) struct GroupDefinition {
 
 impl GroupDefinition {
     pub(super) fn title(&self) -> String {
-        format!("{} of {}", self.scope, self.file)
+        format!("{} of {}", self.id, self.file)
     }
 }
 
@@ -162,11 +162,11 @@ impl Groups {
     /// Adds the groups of gtop's own settings, which take precedence over all others.
     #[must_use]
     pub fn with_config_groups(self, own: BTreeMap<String, String>) -> Self {
-        Self { own, ..self }
+        Self { config_groups: own, ..self }
     }
 
     fn sources(&self) -> Result<&Sources, GroupError> {
-        let read = self.read.get_or_init(|| load::load_sources(&self.folders));
+        let read = self.loaded_sources.get_or_init(|| load::load_sources(&self.folders));
         read.as_ref().map_err(Clone::clone)
     }
 
@@ -176,22 +176,27 @@ impl Groups {
         source: Option<&str>,
         group: &str,
     ) -> Result<GroupDefinition, GroupError> {
-        let is_config_group = source.is_none_or(|source| source.is_empty() || source == OWN_SOURCE);
-        if let Some(set) = self.own.get(group).filter(|_| is_config_group) {
-            let scope = GroupId { source: OWN_SOURCE.to_owned(), group: group.to_owned() };
+        let is_config_group =
+            source.is_none_or(|source| source.is_empty() || source == CONFIG_SOURCE);
+        if let Some(set) = self.config_groups.get(group).filter(|_| is_config_group) {
+            let scope = GroupId { source: CONFIG_SOURCE.to_owned(), group: group.to_owned() };
             return Ok(GroupDefinition {
-                scope,
+                id: scope,
                 texts: vec![set.clone()],
-                file: OWN_FILE.to_owned(),
+                file: CONFIG_FILE.to_owned(),
             });
         }
         let sources = match self.sources() {
             // There are only gtop's own groups.
-            Ok(sources) if sources.all.is_empty() && !self.own.is_empty() => {
+            Ok(sources) if sources.all.is_empty() && !self.config_groups.is_empty() => {
                 let known = KnownNames(
-                    self.own.keys().take(MAX_LISTED + 1).map(|name| shorten(name)).collect(),
+                    self.config_groups
+                        .keys()
+                        .take(MAX_LISTED + 1)
+                        .map(|name| shorten(name))
+                        .collect(),
                 );
-                let (group, file) = (shorten(group), OWN_FILE.to_owned());
+                let (group, file) = (shorten(group), CONFIG_FILE.to_owned());
                 return Err(GroupError::NoGroup { group, file, known });
             }
             sources => sources?,
@@ -207,7 +212,8 @@ impl Groups {
         };
         // A group of gtop's settings may refer to a group of the default source.
         let is_source = |source: &&str| {
-            !source.is_empty() && (*source != OWN_SOURCE || sources.all.contains_key(OWN_SOURCE))
+            !source.is_empty()
+                && (*source != CONFIG_SOURCE || sources.all.contains_key(CONFIG_SOURCE))
         };
         let source = source.filter(is_source).or(sources.default.as_deref());
         let Some(name) = source else {
@@ -232,7 +238,7 @@ impl Groups {
             }
         };
         let scope = GroupId { source: name.to_owned(), group: group.to_owned() };
-        Ok(GroupDefinition { scope, texts, file: file.clone() })
+        Ok(GroupDefinition { id: scope, texts, file: file.clone() })
     }
 }
 

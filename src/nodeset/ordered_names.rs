@@ -5,32 +5,32 @@ use std::collections::BTreeMap;
 /// A set of names in the order of insertion.
 #[derive(Debug, Default)]
 pub(super) struct OrderedNames {
-    places: BTreeMap<String, usize>,
+    positions: BTreeMap<String, usize>,
     next: usize,
 }
 
 impl OrderedNames {
     pub(super) fn len(&self) -> usize {
-        self.places.len()
+        self.positions.len()
     }
 
     pub(super) fn insert(&mut self, name: String) {
-        self.places.entry(name).or_insert(self.next);
+        self.positions.entry(name).or_insert(self.next);
         self.next += 1;
     }
 
     pub(super) fn remove(&mut self, name: &str) -> bool {
-        self.places.remove(name).is_some()
+        self.positions.remove(name).is_some()
     }
 
     /// Keeps the names that are in `other` too.
     pub(super) fn intersect(&mut self, other: &Self) {
-        self.places.retain(|name, _| other.places.contains_key(name));
+        self.positions.retain(|name, _| other.positions.contains_key(name));
     }
 
     pub(super) fn into_vec(self) -> Vec<String> {
         let mut names: Vec<_> =
-            self.places.into_iter().map(|(name, place)| (place, name)).collect();
+            self.positions.into_iter().map(|(name, place)| (place, name)).collect();
         names.sort_unstable();
         names.into_iter().map(|(_, name)| name).collect()
     }

@@ -79,8 +79,8 @@ async fn a_login_shell_that_talks_is_worth_a_note() {
     let report = doctor(&lab).await;
     is_healthy(&report);
     let shell = row(&report, "login shell");
-    assert_eq!(shell.mark, StepStatus::Note);
-    assert_eq!(shell.found, "21 bytes of output before the probe, first line: Welcome [2J");
+    assert_eq!(shell.status, StepStatus::Note);
+    assert_eq!(shell.finding, "21 bytes of output before the probe, first line: Welcome [2J");
 }
 
 #[tokio::test]
@@ -91,7 +91,7 @@ async fn a_node_without_python_is_a_note_with_its_reasons() {
     let report = doctor(&lab).await;
     is_healthy(&report);
     let interpreter = row(&report, "interpreter");
-    assert_eq!(interpreter.mark, StepStatus::Note);
+    assert_eq!(interpreter.status, StepStatus::Note);
     says(interpreter, "sh (");
     says(interpreter, "/nowhere/python3: not there");
     says(interpreter, "Python 3.4.10, and 3.6 is needed");
@@ -103,7 +103,7 @@ async fn python_is_named_with_its_place() {
     let _sshd = known(&lab, "").await;
     let report = doctor(&lab).await;
     let interpreter = row(&report, "interpreter");
-    assert_eq!(interpreter.mark, StepStatus::Ok);
+    assert_eq!(interpreter.status, StepStatus::Ok);
     says(interpreter, "python3");
     says(row(&report, "clock"), " ms of this machine");
     says(row(&report, "probe"), "ticks per second");
@@ -145,7 +145,7 @@ async fn a_node_without_a_driver_is_a_note() {
     let report = doctor(&lab).await;
     is_healthy(&report);
     let smi = row(&report, "nvidia-smi");
-    if smi.mark == StepStatus::Note {
+    if smi.status == StepStatus::Note {
         says(smi, "nvidia-smi not found");
         says(smi, "a CPU node needs none");
     }
@@ -157,6 +157,6 @@ async fn this_machine_needs_no_way() {
     let report = examine_with(&lab.transport(), &local()).await;
     is_healthy(&report);
     for step in gtop::doctor::STEPS {
-        assert_eq!(row(&report, step).mark, StepStatus::NotApplicable);
+        assert_eq!(row(&report, step).status, StepStatus::NotApplicable);
     }
 }

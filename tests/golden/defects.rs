@@ -281,7 +281,7 @@ fn jobs_stay_when_the_scheduler_cannot_be_asked_and_that_is_said() {
     let before = fleets::with_jobs();
     let list = JobList::clone(before.jobs.as_ref().unwrap());
     let problem = JobListError {
-        sentence: "slurmctld does not answer".into(),
+        message: "slurmctld does not answer".into(),
         remedy: "try sinfo".into(),
         since: Timestamp::from_micros(NOW.as_micros() - 30_000_000),
     };

@@ -45,7 +45,7 @@ pub(super) fn roster(list: &JobList, now: Timestamp) -> RosterJson<'_> {
         whose: &list.whose,
         age_seconds: list.at.map(|at| age(at, now)),
         problem: list.error.as_ref().map(|problem| ProblemJson {
-            sentence: &problem.sentence,
+            sentence: &problem.message,
             remedy: &problem.remedy,
             for_seconds: age(problem.since, now),
         }),

@@ -11,7 +11,7 @@ const ACCELERATORS: [&str; 7] = ["gpu", "shard", "mps", "tpu", "npu", "dcu", "xp
 const MAX_DEVICES: u32 = 4096;
 
 /// Returns the devices of a job on a node from its resources there.
-pub(super) fn parse_allotment(text: &str) -> DeviceAllocation {
+pub(super) fn parse_device_allocation(text: &str) -> DeviceAllocation {
     let mut places = BTreeSet::new();
     let mut unplaced = 0_u32;
     for part in split_resources(text).filter(|part| is_accelerator(part)) {
@@ -120,7 +120,7 @@ mod tests {
             ("gpu:1(IDX:0-4294967295)", DeviceAllocation::Count(1)),
             ("gpu", DeviceAllocation::Count(1)),
         ] {
-            assert_eq!(parse_allotment(text), want, "{text}");
+            assert_eq!(parse_device_allocation(text), want, "{text}");
         }
     }
 

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::inventory::slurm::gres::{names_accelerators, parse_allotment};
+use crate::inventory::slurm::gres::{names_accelerators, parse_device_allocation};
 use crate::inventory::slurm::queue;
 use crate::model::{DeviceAllocation, JobId, JobOutcome, NodeName};
 
@@ -92,7 +92,7 @@ fn parse_node_line(line: &str, devices: &mut BTreeMap<NodeName, DeviceAllocation
     if devices.len().saturating_add(nodes.len()) > queue::MAX_NODES {
         return;
     }
-    let allotment = parse_allotment(gres.trim());
+    let allotment = parse_device_allocation(gres.trim());
     devices.extend(nodes.into_iter().map(|node| (node, allotment.clone())));
 }
 

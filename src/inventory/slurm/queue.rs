@@ -31,7 +31,7 @@ const FIELD_SEPARATOR: char = '\u{1f}';
 const FIELDS: [&str; 15] =
     ["%A", "%i", "%u", "%P", "%a", "%T", "%V", "%S", "%e", "%l", "%M", "%D", "%N", "%r", "%j"];
 /// The header of the first field.
-const FIRST_TITLE: &str = "JOBID";
+const FIRST_HEADER: &str = "JOBID";
 
 /// Returns the arguments; `mark` is the random boundary.
 pub(super) fn arguments(filter: &JobFilter, mark: &str) -> Vec<OsString> {
@@ -87,7 +87,7 @@ pub(super) fn parse(output: &str, mark: &str, is_cut: bool) -> Queue {
         };
         // Truncated inside the next boundary.
         is_whole = is_whole && (is_cut || !between.contains('\u{1e}'));
-        if is_title(record) {
+        if is_header(record) {
             has_titles = true;
             continue;
         }
@@ -145,9 +145,9 @@ pub(super) fn unexpected_output(program: &str, wanted: &str, output: &str) -> St
     }
 }
 
-fn is_title(record: &str) -> bool {
+fn is_header(record: &str) -> bool {
     record.strip_prefix(FIELD_SEPARATOR).and_then(|rest| rest.split(FIELD_SEPARATOR).next())
-        == Some(FIRST_TITLE)
+        == Some(FIRST_HEADER)
 }
 
 fn numeric_id(id: &JobId) -> u64 {

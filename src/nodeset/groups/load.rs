@@ -35,7 +35,7 @@ pub(super) fn load_sources(folders: &[PathBuf]) -> Result<Sources, GroupError> {
         ..Sources::default()
     };
     let parts = ["confdir", "groupsdir"].iter().rev().find_map(|key| conf.get("Main", key));
-    for folder in parse_dirs(parts.unwrap_or_default(), own) {
+    for folder in parse_folders(parts.unwrap_or_default(), own) {
         for file in list_files(&folder, "conf") {
             let mut part = GroupsConf::default();
             if let Some(text) = read_text(&file)? {
@@ -45,7 +45,7 @@ pub(super) fn load_sources(folders: &[PathBuf]) -> Result<Sources, GroupError> {
         }
     }
     let lists: Vec<PathBuf> = match conf.get("Main", "autodir") {
-        Some(named) => parse_dirs(named, own),
+        Some(named) => parse_folders(named, own),
         None if last.is_some() => Vec::new(),
         None => folders.iter().map(|folder| folder.join("groups.d")).collect(),
     };
@@ -173,7 +173,7 @@ fn list_files(folder: &Path, ending: &str) -> Vec<PathBuf> {
 }
 
 /// Splits a list of folders at unquoted spaces, without duplicates.
-fn parse_dirs(text: &str, own: Option<&Path>) -> Vec<PathBuf> {
+fn parse_folders(text: &str, own: Option<&Path>) -> Vec<PathBuf> {
     let own = own.map(|own| own.to_string_lossy().into_owned()).unwrap_or_default();
     let mut quote = None;
     let words = text.split(|letter: char| {

@@ -91,5 +91,5 @@ pub(crate) fn list_age(list: &JobList, now: Timestamp) -> Option<String> {
 
 /// Returns the error of the last query of the scheduler.
 pub(crate) fn list_error(list: &JobList) -> Option<&str> {
-    list.error.as_ref().map(|problem| &*problem.sentence)
+    list.error.as_ref().map(|problem| &*problem.message)
 }
