@@ -1,6 +1,6 @@
 //! The views of the UI: for each one its state, its actions, and the lines it draws.
 //!
-//! Each view is a module with a `State` (cursor, sort order, scroll position), a function that handles
+//! Each view is a module with a `RowStatus` (cursor, sort order, scroll position), a function that handles
 //! actions, and a function that returns lines. Views decide what a line means; colours and glyphs belong to
 //! the theme. Nothing here does input or output.
 

@@ -79,7 +79,7 @@ impl Dialog {
                     MenuEvent::Selected(column) => DialogEffect::View(sort(column)),
                 }
             }
-            Self::Signal(question) => match question.press(key) {
+            Self::Signal(question) => match question.on_key(key) {
                 SignalDialogEffect::Stay => DialogEffect::KeepOpen,
                 SignalDialogEffect::Close => DialogEffect::Close,
                 SignalDialogEffect::Send(errands) => DialogEffect::RequestNodes(errands),
@@ -90,7 +90,7 @@ impl Dialog {
     /// Handles the reply of a node; returns `None` if the dialog did not request it.
     pub fn take(&mut self, reply: &NodeReply) -> Option<DialogEffect> {
         let Self::Signal(question) = self else { return None };
-        match question.take(reply) {
+        match question.on_reply(reply) {
             SignalReply::Unrelated => None,
             SignalReply::Pending => Some(DialogEffect::KeepOpen),
             SignalReply::AllSent(words) => Some(DialogEffect::Finish(ViewEffect::Message(words))),

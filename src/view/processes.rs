@@ -57,11 +57,11 @@ pub struct State {
     pub(crate) density: Option<Density>,
     /// Columns by which commands are scrolled to the right.
     shift: usize,
-    window: Viewport,
+    viewport: Viewport,
     width: u16,
     cursor: Option<RowKey>,
     /// Index of the row that last had the cursor; the cursor continues there if its process ends.
-    at: usize,
+    cursor_index: usize,
     tags: BTreeMap<(NodeName, ProcessKey), ProcessTarget>,
     /// Pages in front of the table, the topmost last.
     pages: Vec<Page>,
@@ -118,10 +118,10 @@ impl Default for State {
             order: SortOrder::by("node"),
             density: None,
             shift: 0,
-            window: Viewport::default(),
+            viewport: Viewport::default(),
             width: 80,
             cursor: None,
-            at: 0,
+            cursor_index: 0,
             tags: BTreeMap::new(),
             pages: Vec::new(),
             rows: ProcessRows::default(),
@@ -139,11 +139,11 @@ impl State {
     /// Finds the row under the cursor, trying its last index first.
     fn find_cursor(&mut self) -> Option<usize> {
         let key = self.cursor.as_ref()?;
-        if self.rows.list.get(self.at).is_some_and(|row| row.is(key)) {
-            return Some(self.at);
+        if self.rows.list.get(self.cursor_index).is_some_and(|row| row.has_key(key)) {
+            return Some(self.cursor_index);
         }
-        self.at = self.rows.list.iter().position(|row| row.is(key))?;
-        Some(self.at)
+        self.cursor_index = self.rows.list.iter().position(|row| row.has_key(key))?;
+        Some(self.cursor_index)
     }
 
     fn row(&mut self) -> Option<&ProcessRow> {
@@ -175,21 +175,21 @@ impl State {
     fn select(&mut self, at: usize) {
         let row = self.rows.list.get(at);
         self.cursor = row.and_then(ProcessRow::key);
-        self.at = at;
+        self.cursor_index = at;
     }
 
     /// Moves the cursor. Without a cursor, places it at the top of the visible rows.
     fn step(&mut self, step: Movement) {
         let count = self.rows.list.len();
         let to = match (self.find_cursor(), self.cursor.is_some()) {
-            (Some(at), _) => step.from(at, count, self.window.rows),
+            (Some(at), _) => step.from(at, count, self.viewport.rows),
             // The selected process has ended: continue at its index.
-            (None, true) => self.at.min(count.saturating_sub(1)),
+            (None, true) => self.cursor_index.min(count.saturating_sub(1)),
             (None, false) => match step {
                 Movement::End => count.saturating_sub(1),
                 Movement::Home => 0,
                 Movement::Up | Movement::Down | Movement::PageUp | Movement::PageDown => {
-                    self.window.top
+                    self.viewport.top
                 }
             },
         };
@@ -319,7 +319,7 @@ fn open(context: RenderContext<'_>, navigation: &mut Navigation) -> ViewEffect {
     let row = if on_table { place.row() } else { place.rows.list.iter().find(is_it) };
     let row = row.and_then(ProcessRow::key);
     let page = DetailPage::new(target, row, context.view.now);
-    let errand = page.errand();
+    let errand = page.request();
     place.pages.push(Page::Detail(Box::new(page)));
     record_series(context, navigation);
     ViewEffect::RequestNodes(vec![errand])
@@ -328,7 +328,7 @@ fn open(context: RenderContext<'_>, navigation: &mut Navigation) -> ViewEffect {
 fn go_back(place: &mut State) -> ViewEffect {
     if let Some(Page::Tree(tree)) = place.pages.last_mut()
         && place.tags.is_empty()
-        && tree.leave()
+        && tree.clear_cursor()
     {
         // Like in the table, Back first removes the cursor and then closes the page.
         return ViewEffect::Handled;
@@ -358,7 +358,7 @@ fn selected(
                 return Err(NONE.to_owned());
             };
             let hidden = "the node hides this process, so there are no details";
-            if entry.is_gone {
+            if entry.has_ended {
                 return Err("the process has ended".to_owned());
             }
             entry.target().ok_or_else(|| hidden.to_owned())
@@ -415,15 +415,15 @@ pub(crate) fn update_view(
                 Ok(target) => EnvironPage::new(target),
                 Err(words) => return ViewEffect::Message(words),
             };
-            let errand = page.errand();
+            let errand = page.request();
             navigation.processes.pages.push(Page::Environ(page));
             return ViewEffect::RequestNodes(vec![errand]);
         }
         Action::Refresh => {
             let errand = match navigation.processes.pages.last_mut() {
-                Some(Page::Tree(tree)) => tree.ask(now),
-                Some(Page::Environ(page)) => page.errand(),
-                Some(Page::Detail(page)) => page.ask(now),
+                Some(Page::Tree(tree)) => tree.request_now(now),
+                Some(Page::Environ(page)) => page.request(),
+                Some(Page::Detail(page)) => page.request_now(now),
                 None => return ViewEffect::Ignored,
             };
             return ViewEffect::RequestNodes(vec![errand]);
@@ -493,7 +493,7 @@ fn toggle_tree(context: RenderContext<'_>, navigation: &mut Navigation) -> ViewE
         return ViewEffect::Message("no node selected for a process tree".to_owned());
     };
     let tree = Tree::new(node, cursor, now);
-    let errand = tree.errand();
+    let errand = tree.request();
     let place = &mut navigation.processes;
     place.pages.clear();
     place.pages.push(Page::Tree(tree));
@@ -563,7 +563,7 @@ fn signal_targets(
                 None => return Err(enter()),
             };
             let hidden = "the node hides this process, so no signal can be sent";
-            ProcessTarget::of(node, pid, start_ticks)
+            ProcessTarget::find(node, pid, start_ticks)
                 .map(|one| vec![one])
                 .ok_or_else(|| hidden.to_owned())
         }
@@ -587,8 +587,10 @@ pub(crate) fn lines(
         Some(Page::Tree(tree)) => tree.lines(context, |tag| tags.contains_key(tag), width, height),
         Some(Page::Environ(page)) => page.lines(width, height),
         Some(Page::Detail(page)) => {
-            let row =
-                page.row.as_ref().and_then(|key| place.rows.list.iter().find(|row| row.is(key)));
+            let row = page
+                .row
+                .as_ref()
+                .and_then(|key| place.rows.list.iter().find(|row| row.has_key(key)));
             page.lines(context, row, &place.series, width, height)
         }
         None => table::lines(context, navigation, width, height),
@@ -600,7 +602,7 @@ fn record_series(context: RenderContext<'_>, navigation: &mut Navigation) {
     let place = &mut navigation.processes;
     let (rows, now) = (&place.rows.list, context.view.now);
     place.series.remove_stale(now);
-    let range = place.window.range(rows.len());
+    let range = place.viewport.range(rows.len());
     let on_screen = rows.get(range).unwrap_or_default();
     place.series.extend_known(rows, now);
     place.series.record(on_screen.iter(), now);
@@ -615,8 +617,8 @@ pub(crate) fn on_tick(context: RenderContext<'_>, navigation: &mut Navigation) -
     record_series(context, navigation);
     let now = context.view.now;
     let due = match navigation.processes.pages.last_mut() {
-        Some(Page::Tree(tree)) => tree.due(now),
-        Some(Page::Detail(page)) => page.due(now),
+        Some(Page::Tree(tree)) => tree.due_request(now),
+        Some(Page::Detail(page)) => page.due_request(now),
         Some(Page::Environ(_)) | None => None,
     };
     due.into_iter().collect()
@@ -632,7 +634,7 @@ pub fn on_reply(
     let place = &mut navigation.processes;
     match question {
         ProcessRequest::Signal(_, signal) => {
-            return ViewEffect::Message(place.late_replies.take(reply, *signal));
+            return ViewEffect::Message(place.late_replies.on_reply(reply, *signal));
         }
         ProcessRequest::Tree(_) => {
             let known = context.view.fleet.node(node);
@@ -640,11 +642,11 @@ pub fn on_reply(
             let ticks = hello.map_or(100, |hello| hello.host.ticks_per_second);
             for page in &mut place.pages {
                 if let Page::Tree(tree) = page
-                    && tree.is_of(node)
+                    && tree.shows_node(node)
                 {
                     match &reply.answer {
-                        Ok(ProcessResponse::Tree(told)) => tree.take(Ok(told), reply.at, ticks),
-                        Err(error) => tree.take(Err(error), reply.at, ticks),
+                        Ok(ProcessResponse::Tree(told)) => tree.on_reply(Ok(told), reply.at, ticks),
+                        Err(error) => tree.on_reply(Err(error), reply.at, ticks),
                         Ok(
                             ProcessResponse::Sent
                             | ProcessResponse::Environment(_)
@@ -657,11 +659,11 @@ pub fn on_reply(
         ProcessRequest::Environment(key) => {
             for page in &mut place.pages {
                 if let Page::Environ(page) = page
-                    && page.target.is(node, *key)
+                    && page.target.matches(node, *key)
                 {
                     match &reply.answer {
-                        Ok(ProcessResponse::Environment(told)) => page.take(Ok(told)),
-                        Err(error) => page.take(Err(error)),
+                        Ok(ProcessResponse::Environment(told)) => page.on_reply(Ok(told)),
+                        Err(error) => page.on_reply(Err(error)),
                         Ok(
                             ProcessResponse::Sent
                             | ProcessResponse::Tree(_)
@@ -674,11 +676,11 @@ pub fn on_reply(
         ProcessRequest::Detail(key) => {
             for page in &mut place.pages {
                 if let Page::Detail(page) = page
-                    && page.target.is(node, *key)
+                    && page.target.matches(node, *key)
                 {
                     match &reply.answer {
-                        Ok(ProcessResponse::Detail(told)) => page.take(Ok(told)),
-                        Err(error) => page.take(Err(error)),
+                        Ok(ProcessResponse::Detail(told)) => page.on_reply(Ok(told)),
+                        Err(error) => page.on_reply(Err(error)),
                         Ok(
                             ProcessResponse::Sent
                             | ProcessResponse::Tree(_)

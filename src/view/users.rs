@@ -39,9 +39,9 @@ pub(crate) const COLUMNS: [SortColumn; 9] = [
 pub struct State {
     pub(crate) order: SortOrder,
     /// The user whose nodes and processes are unfolded.
-    open: Option<User>,
-    at: Option<RowIdentity>,
-    window: Viewport,
+    unfolded: Option<User>,
+    cursor: Option<RowIdentity>,
+    viewport: Viewport,
     /// The cached rows.
     rows: Option<RowCache>,
 }
@@ -61,9 +61,9 @@ impl Default for State {
     fn default() -> Self {
         Self {
             order: SortOrder::by("devices"),
-            open: None,
-            at: None,
-            window: Viewport::default(),
+            unfolded: None,
+            cursor: None,
+            viewport: Viewport::default(),
             rows: None,
         }
     }
@@ -84,8 +84,8 @@ pub(crate) fn update(
         CommonAction::Move(step) => place.step(context, *step),
         CommonAction::Open => return open(context, navigation),
         CommonAction::Back => {
-            let Some(user) = place.open.take() else { return ViewEffect::Ignored };
-            place.at = Some(RowIdentity { user, node: None, process: None });
+            let Some(user) = place.unfolded.take() else { return ViewEffect::Ignored };
+            place.cursor = Some(RowIdentity { user, node: None, process: None });
         }
         CommonAction::Click(Click::Row(row)) => {
             let is_again = place.position(context) == *row;
@@ -126,8 +126,8 @@ fn open(context: RenderContext<'_>, navigation: &mut Navigation) -> ViewEffect {
     match row {
         UserRow::User { .. } => {
             let user = identity.user.clone();
-            place.open = if place.open.as_ref() == Some(&user) { None } else { Some(user) };
-            place.at = Some(identity);
+            place.unfolded = if place.unfolded.as_ref() == Some(&user) { None } else { Some(user) };
+            place.cursor = Some(identity);
             ViewEffect::Handled
         }
         UserRow::Node { .. } | UserRow::Process { .. } => {
@@ -144,29 +144,29 @@ impl State {
         let usage = context.view.users();
         if let Some((known, order, open, rows)) = &self.rows
             && Arc::ptr_eq(known, usage)
-            && (*order, open) == (self.order, &self.open)
+            && (*order, open) == (self.order, &self.unfolded)
         {
             return Arc::clone(rows);
         }
-        let rows = Arc::new(UserRows::of(context.view, usage, self.order, self.open.as_ref()));
-        self.rows = Some((Arc::clone(usage), self.order, self.open.clone(), Arc::clone(&rows)));
+        let rows = Arc::new(UserRows::of(context.view, usage, self.order, self.unfolded.as_ref()));
+        self.rows = Some((Arc::clone(usage), self.order, self.unfolded.clone(), Arc::clone(&rows)));
         rows
     }
 
     /// Returns the position of the selected row. If it is gone, falls back to its node, its user, then row 0.
     fn position(&mut self, context: RenderContext<'_>) -> usize {
         let rows = self.refresh(context);
-        self.at.as_ref().map_or(0, |identity| rows.position(context, identity))
+        self.cursor.as_ref().map_or(0, |identity| rows.position(context, identity))
     }
 
     fn step(&mut self, context: RenderContext<'_>, step: Movement) {
         let (at, rows) = (self.position(context), self.refresh(context));
-        self.select(context, step.from(at, rows.list.len(), self.window.rows));
+        self.select(context, step.from(at, rows.list.len(), self.viewport.rows));
     }
 
     fn select(&mut self, context: RenderContext<'_>, row: usize) {
         let rows = self.refresh(context);
-        self.at = rows.list.get(row).map(|row| row.identity(context));
+        self.cursor = rows.list.get(row).map(|row| row.identity(context));
     }
 }
 
@@ -206,15 +206,15 @@ pub(crate) fn lines(
     let at = place.position(context);
     let has_title = height > 1;
     let room = height.saturating_sub(lines.len() + usize::from(has_title));
-    place.window.scroll_to(room, rows.list.len(), Some(at));
+    place.viewport.scroll_to(room, rows.list.len(), Some(at));
     let columns = table::Columns::fit(&rows, &context.options.columns.users, width);
     if has_title {
         let titles = columns.titles(place.order);
-        lines.push(place.window.with_position(titles, rows.list.len(), width));
+        lines.push(place.viewport.with_position(titles, rows.list.len(), width));
     }
-    for row in place.window.range(rows.list.len()) {
+    for row in place.viewport.range(rows.list.len()) {
         let Some(own) = rows.list.get(row) else { continue };
-        let line = table::row(context, usage, own, &columns, place.open.as_ref());
+        let line = table::row(context, usage, own, &columns, place.unfolded.as_ref());
         lines.push(line.cut(width).selected(row == at).click(Click::Row(row)));
     }
     lines.truncate(height);

@@ -63,27 +63,27 @@ pub(super) const ATTRIBUTES: [Attribute; 26] = [
     Attribute::new("PSTATE", "pstate", 6, performance_state_text),
     Attribute::new("ENC/DEC", "enc/dec", 7, video),
     Attribute::new("SMACT", "smact", 5, |context| {
-        share(activity(context, |details| details.sm_active))
+        percent_text(activity(context, |details| details.sm_active))
     }),
     Attribute::new("TENSOR", "tensor", 6, |context| {
-        share(activity(context, |details| details.tensor_active))
+        percent_text(activity(context, |details| details.tensor_active))
     }),
     Attribute::new("OCC", "occ", 4, |context| {
-        share(activity(context, |details| details.sm_occupancy))
+        percent_text(activity(context, |details| details.sm_occupancy))
     }),
     Attribute::new("ECC", "ecc", 7, ecc_errors),
     Attribute::new("REMAP", "remap", 8, remapped_rows),
     Attribute::new("LINK", "link", 5, link),
-    Attribute::new("PERS", "pers", 4, |context| flag(context.device.persistence)),
+    Attribute::new("PERS", "pers", 4, |context| on_off_text(context.device.persistence)),
     Attribute::new("MODE", "mode", 9, mode),
     Attribute::new("HLOQ", "hloq", 5, |context| plain(tpu(context, |chip| chip.queue))),
     Attribute::new("CORES", "cores", 9, cores),
     Attribute::new("GI/CI", "GI/CI", 5, instances),
     Attribute::new("BAR1", "BAR1", 11, bar1),
     Attribute::new("PART", "partitions", 8, partition),
-    Attribute::new("MIG", "MIG", 3, |context| flag(context.device.mig)),
+    Attribute::new("MIG", "MIG", 3, |context| on_off_text(context.device.mig)),
     Attribute::new("DISP", "disp", 4, |context| {
-        flag(detail(context, |details| details.display_active))
+        on_off_text(detail(context, |details| details.display_active))
     }),
     Attribute::new("PCI", "pci", 12, bus),
 ];
@@ -132,11 +132,11 @@ fn plain<T: ToString>(reading: Reading<T>) -> AttributeText {
     reading.map(|value| (value.to_string(), Tone::Plain))
 }
 
-fn share(reading: Reading<Percent>) -> AttributeText {
+fn percent_text(reading: Reading<Percent>) -> AttributeText {
     plain(reading.map(|share| format!("{:.0}%", share.get())))
 }
 
-fn flag(reading: Reading<bool>) -> AttributeText {
+fn on_off_text(reading: Reading<bool>) -> AttributeText {
     plain(reading.map(|is_on| if is_on { "on" } else { "off" }))
 }
 
@@ -224,7 +224,7 @@ pub(super) fn bandwidth_share(device: &Device) -> Reading<Percent> {
 }
 
 fn bandwidth(context: AttributeContext<'_>) -> AttributeText {
-    share(bandwidth_share(context.device))
+    percent_text(bandwidth_share(context.device))
 }
 
 fn memory_temp(context: AttributeContext<'_>) -> AttributeText {
@@ -295,7 +295,7 @@ fn video(context: AttributeContext<'_>) -> AttributeText {
             plain(Reading::Known(format!("{:.0}/{:.0}", encoder.get(), decoder.get())))
         }
         (Reading::Unknown(reason), _) | (_, Reading::Unknown(reason)) => {
-            share(detail(context, |details| details.video)).or(|| Reading::Unknown(reason))
+            percent_text(detail(context, |details| details.video)).or(|| Reading::Unknown(reason))
         }
     }
 }

@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn graphs_share_the_room() {
+    fn graphs_divide_the_available_lines() {
         for (devices, metrics, width, room, expected) in [
             (1, 2, 80, 12, (1, 1, 2, 6)),
             (8, 2, 80, 10, (2, 4, 2, 1)),
@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_carries_what_the_standard_says() {
+    fn link_capacity_follows_the_pcie_standard() {
         assert_eq!(link_capacity((3, 16)), 15_760_000_000);
         assert_eq!(link_capacity((5, 16)), 63_040_000_000);
         assert_eq!(link_capacity((1, 1)), 250_000_000);

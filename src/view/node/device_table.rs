@@ -63,7 +63,7 @@ pub(crate) const HEADINGS: [ColumnSpec; 36] = [
     ColumnSpec::new("flags", "FLAGS", "", "problems"),
 ];
 /// Number of columns in front of the attributes.
-const BEFORE_ATTRIBUTES: usize = 8;
+const COLUMNS_BEFORE_ATTRIBUTES: usize = 8;
 
 /// A column after the label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,7 +84,7 @@ enum DeviceColumn {
 
 impl DeviceColumn {
     /// The columns in front of the attributes.
-    const FIRST: [Self; BEFORE_ATTRIBUTES] = [
+    const FIRST: [Self; COLUMNS_BEFORE_ATTRIBUTES] = [
         Self::Uuid,
         Self::Name,
         Self::Temperature,
@@ -97,7 +97,7 @@ impl DeviceColumn {
 
     /// Returns the column at an index of `HEADINGS`.
     fn from_index(place: usize) -> Option<Self> {
-        let behind = place.checked_sub(BEFORE_ATTRIBUTES);
+        let behind = place.checked_sub(COLUMNS_BEFORE_ATTRIBUTES);
         match behind {
             None => Self::FIRST.get(place).copied(),
             Some(attribute) if attribute < ATTRIBUTES.len() => Some(Self::Attribute(attribute)),
@@ -210,7 +210,7 @@ impl Columns {
     /// Returns the columns set by the user, or those of highest priority that fit.
     fn of(node: &Node, display: &DisplayOptions, width: u16, is_full: bool) -> Self {
         match column_spec::places(&HEADINGS, &display.columns.node) {
-            Some(places) => Self::chosen(node, display, &places, width),
+            Some(places) => Self::with_user_columns(node, display, &places, width),
             None => Self::fit(node, display, width, is_full),
         }
     }
@@ -234,7 +234,12 @@ impl Columns {
     }
 
     /// Assigns width to the columns set by the user, from left to right, and the rest to bars and flags.
-    fn chosen(node: &Node, display: &DisplayOptions, places: &[usize], width: u16) -> Self {
+    fn with_user_columns(
+        node: &Node,
+        display: &DisplayOptions,
+        places: &[usize],
+        width: u16,
+    ) -> Self {
         let mut columns = Self::base(node, display, width);
         let units = columns.units;
         let totals = Totals::of_devices(node);
@@ -249,7 +254,7 @@ impl Columns {
                 DeviceColumn::Memory => {
                     width_of(&units.pair(totals.memory_total, totals.memory_total)).max(9)
                 }
-                DeviceColumn::Power => width_of(&power_pair(&totals)).max(7),
+                DeviceColumn::Power => width_of(&widest_power_text(&totals)).max(7),
                 DeviceColumn::Clocks => 4 + if width >= WIDE_WIDTH { 5 } else { 0 },
                 DeviceColumn::Attribute(at) => {
                     ATTRIBUTES.get(at).map_or(0, |attribute| attribute.width)
@@ -285,7 +290,7 @@ impl Columns {
         let mut columns = Self::base(node, display, width);
         let units = columns.units;
         let memory = units.pair(totals.memory_total, totals.memory_total);
-        let power = power_pair(&totals);
+        let power = widest_power_text(&totals);
         let mut room = WidthBudget { left: width.saturating_sub(columns.label), gap: columns.gap };
         // The bar includes a column for the percent sign.
         room.reserve(&mut columns.util, 6 + 4);
@@ -657,7 +662,7 @@ fn max_width(texts: impl Iterator<Item = String>) -> u16 {
 }
 
 /// Returns the widest power text that can occur.
-fn power_pair(totals: &Totals) -> String {
+fn widest_power_text(totals: &Totals) -> String {
     or_unknown(totals.power_limit, |limit| format!("{0:.0}/{0:.0}", limit.get()))
 }
 
@@ -745,7 +750,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_heading_is_a_column_and_facts_have_theirs() {
+    fn every_heading_has_a_column_and_attribute_titles_match() {
         for (place, heading) in HEADINGS.iter().enumerate() {
             let part = DeviceColumn::from_index(place).unwrap();
             if let DeviceColumn::Attribute(at) = part {

@@ -65,7 +65,7 @@ pub(crate) fn graph_lines(
         let (count, _) = span(own, now);
         let left = host_graphs(context, node, series, graph, count);
         let mut lines = if is_double {
-            let right = devices(context, node, graph, count);
+            let right = device_graphs(context, node, graph, count);
             let beside = |(left, right): (Line, Line)| {
                 let gap = (own + 3).saturating_sub(left.width());
                 left.gap(gap).then(right)
@@ -112,7 +112,7 @@ fn host_graphs(
     let mut below = labelled("MEM")
         .right(&percent(share), 3, Tone::Strong)
         .text("% ", Tone::Faint)
-        .text(units.with_unit(host_memory(node), fast.memory_total.get()), Tone::Plain);
+        .text(units.with_unit(used_host_memory(node), fast.memory_total.get()), Tone::Plain);
     let swap_share = used_percent(fast.swap_total.get(), fast.swap_free.get());
     if let Some(total) = fast.swap_total.get().filter(|total| total.0 > 0) {
         let used = fast.swap_free.get().map(|free| Bytes(total.0.saturating_sub(free.0)));
@@ -123,10 +123,10 @@ fn host_graphs(
             .text("% ", Tone::Faint)
             .text(units.with_unit(used, Some(total)), Tone::Plain);
     }
-    let above = processors(node, now, 0).gap(3).then(load(node));
+    let above = cpu_item(node, now, 0).gap(3).then(load_item(node));
     let mut lines = stack_graphs(
         graph,
-        (above, &cpu, context.options.load.tone(share_of_cpu(node))),
+        (above, &cpu, context.options.load.tone(cpu_percent(node))),
         (below, &memory, context.options.memory.tone(share)),
     );
     // Swap, if any is used, replaces the last row of the memory graph.
@@ -141,7 +141,7 @@ fn host_graphs(
     lines
 }
 
-fn devices(context: RenderContext<'_>, node: &Node, graph: Graph, count: usize) -> Vec<Line> {
+fn device_graphs(context: RenderContext<'_>, node: &Node, graph: Graph, count: usize) -> Vec<Line> {
     let now = context.view.now;
     let totals = Totals::of_devices(node);
     let both = totals.memory_used.zip(totals.memory_total);
@@ -202,11 +202,11 @@ fn single_gib(bytes: Bytes) -> f32 {
     gib(bytes) as f32
 }
 
-fn share_of_cpu(node: &Node) -> Option<f32> {
+fn cpu_percent(node: &Node) -> Option<f32> {
     share(node.host.cpu)
 }
 
-fn host_memory(node: &Node) -> Option<Bytes> {
+fn used_host_memory(node: &Node) -> Option<Bytes> {
     let fast = &node.host.fast;
     let both = fast.memory_total.get().zip(fast.memory_available.get());
     both.map(|(total, available)| Bytes(total.0.saturating_sub(available.0)))
@@ -214,10 +214,13 @@ fn host_memory(node: &Node) -> Option<Bytes> {
 
 fn items(node: &Node, now: Timestamp, width: u16, units: Units) -> Vec<Line> {
     let points = if width >= 100 { CPU_SPARK_POINTS } else { CPU_SPARK_POINTS / 2 };
-    let memory = units.with_unit(host_memory(node), node.host.fast.memory_total.get());
-    let mut items =
-        vec![processors(node, now, points), load(node), labelled("MEM").text(memory, Tone::Plain)];
-    items.extend(swap(node, units));
+    let memory = units.with_unit(used_host_memory(node), node.host.fast.memory_total.get());
+    let mut items = vec![
+        cpu_item(node, now, points),
+        load_item(node),
+        labelled("MEM").text(memory, Tone::Plain),
+    ];
+    items.extend(swap_item(node, units));
     items.extend(other_items(node, units));
     items
 }
@@ -230,15 +233,15 @@ fn other_items(node: &Node, units: Units) -> Vec<Line> {
         ("IB", &node.host.infiniband, ["↓", "↑"]),
         ("DISK", &node.host.disks, ["r", "w"]),
     ];
-    items.extend(groups.iter().filter_map(|(word, list, signs)| traffic(word, list, *signs)));
+    items.extend(groups.iter().filter_map(|(word, list, signs)| traffic_item(word, list, *signs)));
     if let Some(heat) = node.host.slow.temperature.get() {
         items.push(labelled("TEMP").text(format!("{:>4}", units.degrees(heat)), Tone::Plain));
     }
     if let Some(seconds) = node.host.fast.uptime_seconds.get() {
         items.push(labelled("UP").text(format_duration(Duration::from_secs(seconds)), Tone::Plain));
     }
-    items.extend(pressure(node));
-    items.extend(fullest_filesystem(node, units));
+    items.extend(pressure_item(node));
+    items.extend(fullest_filesystem_item(node, units));
     items
 }
 
@@ -246,7 +249,7 @@ fn labelled(word: &str) -> Line {
     Line::of(format!("{word} "), Tone::Faint)
 }
 
-fn processors(node: &Node, now: Timestamp, points: usize) -> Line {
+fn cpu_item(node: &Node, now: Timestamp, points: usize) -> Line {
     let cpu = share(node.host.cpu);
     let line = labelled("CPU")
         .right(&percent(cpu), 3, Tone::Strong)
@@ -261,7 +264,7 @@ fn processors(node: &Node, now: Timestamp, points: usize) -> Line {
     }
 }
 
-fn load(node: &Node) -> Line {
+fn load_item(node: &Node) -> Line {
     let Some([one, five, fifteen]) = node.host.fast.load.get() else {
         return labelled("LOAD").text(UNKNOWN, Tone::Faint);
     };
@@ -270,7 +273,7 @@ fn load(node: &Node) -> Line {
         .text(format!(" {five:>5.1} {fifteen:>5.1}"), Tone::Faint)
 }
 
-fn traffic(word: &str, list: &[Traffic], signs: [&str; 2]) -> Option<Line> {
+fn traffic_item(word: &str, list: &[Traffic], signs: [&str; 2]) -> Option<Line> {
     let sum = |pick: fn(&Traffic) -> Bytes| {
         list.iter().fold(0_u64, |sum, traffic| sum.saturating_add(pick(traffic).0))
     };
@@ -283,7 +286,7 @@ fn traffic(word: &str, list: &[Traffic], signs: [&str; 2]) -> Option<Line> {
     })
 }
 
-fn pressure(node: &Node) -> Option<Line> {
+fn pressure_item(node: &Node) -> Option<Line> {
     let pressure = node.host.fast.pressure;
     let parts = [("cpu", pressure.cpu), ("mem", pressure.memory), ("io", pressure.io)];
     let known: Vec<_> = parts.iter().filter(|(_, part)| part.get().is_some()).collect();
@@ -294,14 +297,14 @@ fn pressure(node: &Node) -> Option<Line> {
     })
 }
 
-fn swap(node: &Node, units: Units) -> Option<Line> {
+fn swap_item(node: &Node, units: Units) -> Option<Line> {
     let (total, free) = (node.host.fast.swap_total.get()?, node.host.fast.swap_free.get()?);
     let used = Bytes(total.0.saturating_sub(free.0));
     (used.mib() > 0)
         .then(|| labelled("SWAP").text(units.with_unit(Some(used), Some(total)), Tone::Plain))
 }
 
-fn fullest_filesystem(node: &Node, units: Units) -> Option<Line> {
+fn fullest_filesystem_item(node: &Node, units: Units) -> Option<Line> {
     let used_percent = |space: &crate::model::Space| {
         Percent::of(space.total.0.saturating_sub(space.free.0), space.total.0).map(Percent::get)
     };

@@ -30,7 +30,7 @@ pub(crate) fn lines(
         return vec![empty_line(node, &context.options.selection).cut(width)];
     }
     let columns = Columns::fit(node, Units::of(context.options), width);
-    let is_fresh = node.link == Link::Up && are_fresh(node, now);
+    let is_fresh = node.link == Link::Up && has_fresh_process_lists(node, now);
     let mut lines = vec![navigation.uses.with_position(columns.titles(), order.len(), width)];
     for at in navigation.uses.range(order.len()) {
         let Some((place, spot)) = order.get(at) else { continue };
@@ -42,7 +42,7 @@ pub(crate) fn lines(
     lines
 }
 
-fn are_fresh(node: &Node, now: Timestamp) -> bool {
+fn has_fresh_process_lists(node: &Node, now: Timestamp) -> bool {
     node.device_sources
         .iter()
         .filter_map(|source| node.process_list(source))
@@ -238,7 +238,7 @@ mod tests {
     use super::*;
     use crate::model::{Device, NodeName, TpuDetails};
 
-    fn node_of_chips(is_held: Reading<bool>) -> Node {
+    fn tpu_node(is_held: Reading<bool>) -> Node {
         let mut node = Node::new(NodeName::new("tpu01").unwrap(), Duration::ZERO);
         let tpu = TpuDetails { is_held, ..TpuDetails::default() };
         node.devices = vec![Device {
@@ -251,9 +251,8 @@ mod tests {
     }
 
     #[test]
-    fn chips_whose_holders_are_hidden_are_not_said_to_be_unused() {
-        let said =
-            |is_held| empty_line(&node_of_chips(is_held), &DisplaySelection::default()).words();
+    fn tpu_chips_with_hidden_users_are_not_reported_as_unused() {
+        let said = |is_held| empty_line(&tpu_node(is_held), &DisplaySelection::default()).words();
         assert_eq!(said(Reading::Known(false)), "no processes use a device");
         let hidden = "device users unknown: no permission";
         assert_eq!(said(Reading::Known(true)), hidden);
@@ -261,8 +260,8 @@ mod tests {
     }
 
     #[test]
-    fn processes_of_chips_stand_under_titles_of_chips() {
-        let node = node_of_chips(Reading::Known(true));
+    fn processes_on_tpu_chips_have_tpu_titles() {
+        let node = tpu_node(Reading::Known(true));
         let titles = Columns::fit(&node, Units::default(), 80).titles().words();
         assert!(titles.contains("TPU TPU-MEM %TC") && !titles.contains("GPU"), "{titles}");
     }

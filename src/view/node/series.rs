@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_has_one_point_and_a_gap_stays_one() {
+    fn a_second_has_one_point_and_missing_seconds_are_gaps() {
         let mut series = NodeSeries::default();
         for (second, free) in [(10, 90), (10, 80), (11, 70), (14, 60)] {
             series.record(&node("a", free, second), at(second));
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_played_again_begins_anew() {
+    fn seeking_back_starts_the_series_over() {
         let mut series = NodeSeries::default();
         series.record(&node("a", 90, 10), at(10));
         series.record(&node("a", 80, 5), at(5));
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn few_nodes_and_few_minutes_are_kept() {
+    fn nodes_and_points_beyond_the_limits_are_dropped() {
         let mut series = NodeSeries::default();
         for second in 0..1_000 {
             series.record(&node("a", 90, second), at(second));

@@ -66,7 +66,7 @@ pub(super) struct Columns {
     gap: u16,
     shown: Vec<(ProcessColumn, u16)>,
     /// Titles of device, memory and load, which depend on the kinds of devices in the table.
-    words: [&'static str; 3],
+    device_titles: [&'static str; 3],
     is_full: bool,
     /// True if some rows belong to the user, so that those of others are dimmed.
     has_own: bool,
@@ -140,7 +140,7 @@ impl Columns {
         let has_long_ids =
             jobs.iter().any(|list| list.on_nodes().any(|job| job.shown_id.len() > 8));
         let wide = |column| match column {
-            ProcessColumn::Node if has_node => rows.name.clamp(4, (width / 8).clamp(4, 20)),
+            ProcessColumn::Node if has_node => rows.name_width.clamp(4, (width / 8).clamp(4, 20)),
             ProcessColumn::Job if rows.has_jobs => {
                 if has_long_ids {
                     12
@@ -163,7 +163,7 @@ impl Columns {
             | ProcessColumn::Share => 4,
             ProcessColumn::Pid | ProcessColumn::Memory => 7,
             ProcessColumn::Bandwidth | ProcessColumn::Cpu => 5,
-            ProcessColumn::User => rows.user.clamp(4, if is_wide { 16 } else { 9 }),
+            ProcessColumn::User => rows.user_width.clamp(4, if is_wide { 16 } else { 9 }),
             ProcessColumn::Resident => units.amount_width(),
             ProcessColumn::Time => 8,
         };
@@ -191,7 +191,7 @@ impl Columns {
             (false, _) => ["GPU", "GPU-MEM", "%SM"],
         };
         let is_full = density == Density::Full;
-        Self { gap, shown, words, is_full, has_own: rows.own_count > 0, units, jobs }
+        Self { gap, shown, device_titles: words, is_full, has_own: rows.own_count > 0, units, jobs }
     }
 
     /// Returns the width in front of the command.
@@ -201,7 +201,7 @@ impl Columns {
 
     /// Draws the titles and highlights the one that rows are sorted by.
     pub(super) fn titles(&self, sorted: &str) -> Line {
-        let [device, memory, load] = self.words;
+        let [device, memory, load] = self.device_titles;
         let tone = |name: &str| if name == sorted { Tone::Accent } else { Tone::Faint };
         let mut line = Line::new().gap(MARK_WIDTH);
         for (column, width) in &self.shown {
@@ -275,16 +275,16 @@ impl Columns {
             }
             .gap(self.gap);
         }
-        let state = state(entry, options.now);
-        let is_old = state.as_ref().is_some_and(|state| state.is_old);
+        let state = row_status(entry, options.now);
+        let is_old = state.as_ref().is_some_and(|state| state.is_stale);
         if is_old {
             line = line.faded();
         }
-        if let Some(State { words, tone, .. }) = state {
+        if let Some(RowStatus { text: words, tone, .. }) = state {
             line = line.text(words, tone).gap(1);
         }
-        let command = short(entry.command(), self.is_full);
-        line.text(skip(&command, options.shift), if is_old { Tone::Faint } else { plain })
+        let command = short_command(entry.command(), self.is_full);
+        line.text(skip_columns(&command, options.shift), if is_old { Tone::Faint } else { plain })
     }
 }
 
@@ -324,17 +324,19 @@ fn cell_text(column: ProcessColumn, entry: ProcessEntry<'_>, units: Units) -> St
 }
 
 /// What is unusual about a process.
-pub(super) struct State {
-    pub(super) words: String,
+pub(super) struct RowStatus {
+    pub(super) text: String,
     pub(super) tone: Tone,
     /// True if its values are stale.
-    pub(super) is_old: bool,
+    pub(super) is_stale: bool,
 }
 
 /// Describes what is unusual about a process, if anything.
-pub(super) fn state(entry: ProcessEntry<'_>, now: Timestamp) -> Option<State> {
-    let state = |words: &str, tone, is_old| Some(State { words: words.to_owned(), tone, is_old });
-    if entry.is_gone {
+pub(super) fn row_status(entry: ProcessEntry<'_>, now: Timestamp) -> Option<RowStatus> {
+    let state = |words: &str, tone, is_old| {
+        Some(RowStatus { text: words.to_owned(), tone, is_stale: is_old })
+    };
+    if entry.has_ended {
         return state("gone", Tone::Bad, true);
     }
     if let Some(age) = staleness(entry, now) {
@@ -361,7 +363,7 @@ pub(super) fn state(entry: ProcessEntry<'_>, now: Timestamp) -> Option<State> {
 
 /// Returns the age of a row, `None` if it is fresh.
 fn staleness(entry: ProcessEntry<'_>, now: Timestamp) -> Option<String> {
-    let place = entry.place?;
+    let place = entry.device_index?;
     let users = entry.node.device_sources.get(place).map(Source::processes);
     let known = users.and_then(|source| entry.node.source(&source));
     let fresh = match known {
@@ -376,7 +378,7 @@ fn staleness(entry: ProcessEntry<'_>, now: Timestamp) -> Option<String> {
 }
 
 /// Returns the command line, without the directory of the program unless `is_full`.
-pub(super) fn short(whole: &str, is_full: bool) -> String {
+pub(super) fn short_command(whole: &str, is_full: bool) -> String {
     if is_full {
         return whole.to_owned();
     }
@@ -386,7 +388,7 @@ pub(super) fn short(whole: &str, is_full: bool) -> String {
 }
 
 /// Returns the text without its first columns; a wide character cut in half becomes a space.
-pub(super) fn skip(text: &str, columns: usize) -> String {
+pub(super) fn skip_columns(text: &str, columns: usize) -> String {
     let mut left = columns;
     let mut letters = text.chars();
     while left > 0 {
@@ -415,7 +417,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_command_moves_by_columns_and_never_by_half_a_letter() {
+    fn commands_scroll_by_columns_and_never_split_a_wide_character() {
         for (text, columns, left) in [
             ("python x.py", 0, "python x.py"),
             ("python x.py", 7, "x.py"),
@@ -425,15 +427,15 @@ mod tests {
             ("abc", 3, ""),
             ("abc", 9, ""),
         ] {
-            assert_eq!(skip(text, columns), left, "{text} {columns}");
+            assert_eq!(skip_columns(text, columns), left, "{text} {columns}");
         }
     }
 
     #[test]
-    fn only_the_folder_of_the_program_is_left_out() {
-        assert_eq!(short("/usr/bin/python /a/b.py", false), "python /a/b.py");
-        assert_eq!(short("/usr/bin/python /a/b.py", true), "/usr/bin/python /a/b.py");
-        assert_eq!(short("", false), "");
-        assert_eq!(short("/", false), "");
+    fn only_the_directory_of_the_program_is_left_out() {
+        assert_eq!(short_command("/usr/bin/python /a/b.py", false), "python /a/b.py");
+        assert_eq!(short_command("/usr/bin/python /a/b.py", true), "/usr/bin/python /a/b.py");
+        assert_eq!(short_command("", false), "");
+        assert_eq!(short_command("/", false), "");
     }
 }

@@ -12,7 +12,7 @@ use crate::view::line::{Line, Tone, UNKNOWN};
 use crate::view::navigation::Movement;
 use crate::view::node_status::{label, shown_id};
 use crate::view::number_format::{Units, or_unknown, percent, running, share};
-use crate::view::processes::columns::state;
+use crate::view::processes::columns::row_status;
 use crate::view::processes::rows::{ProcessEntry, ProcessRow, RowKey};
 use crate::view::processes::series::{ProcessMetric, ProcessSeries, Series};
 use crate::view::processes::target::ProcessTarget;
@@ -31,7 +31,7 @@ pub(super) struct DetailPage {
     pub(super) row: Option<RowKey>,
     detail: Option<ProcessDetail>,
     error: Option<RequestError>,
-    asked_at: Timestamp,
+    requested_at: Timestamp,
     /// Scroll offset of the details.
     top: usize,
     lines: usize,
@@ -39,11 +39,11 @@ pub(super) struct DetailPage {
 
 impl DetailPage {
     pub(super) fn new(target: ProcessTarget, row: Option<RowKey>, now: Timestamp) -> Self {
-        Self { target, row, detail: None, error: None, asked_at: now, top: 0, lines: 0 }
+        Self { target, row, detail: None, error: None, requested_at: now, top: 0, lines: 0 }
     }
 
     /// Returns the request for the details.
-    pub(super) fn errand(&self) -> NodeRequest {
+    pub(super) fn request(&self) -> NodeRequest {
         NodeRequest {
             node: self.target.node.clone(),
             question: ProcessRequest::Detail(self.target.key),
@@ -51,19 +51,19 @@ impl DetailPage {
     }
 
     /// Returns the request if the interval has passed.
-    pub(super) fn due(&mut self, now: Timestamp) -> Option<NodeRequest> {
-        let is_due = now.since(self.asked_at) >= POLL_INTERVAL || now < self.asked_at;
-        is_due.then(|| self.ask(now))
+    pub(super) fn due_request(&mut self, now: Timestamp) -> Option<NodeRequest> {
+        let is_due = now.since(self.requested_at) >= POLL_INTERVAL || now < self.requested_at;
+        is_due.then(|| self.request_now(now))
     }
 
     /// Returns the request regardless of the interval.
-    pub(super) fn ask(&mut self, now: Timestamp) -> NodeRequest {
-        self.asked_at = now;
-        self.errand()
+    pub(super) fn request_now(&mut self, now: Timestamp) -> NodeRequest {
+        self.requested_at = now;
+        self.request()
     }
 
     /// Stores the reply; after an error the previous details stay.
-    pub(super) fn take(&mut self, answer: Result<&ProcessDetail, &RequestError>) {
+    pub(super) fn on_reply(&mut self, answer: Result<&ProcessDetail, &RequestError>) {
         match answer {
             Ok(detail) => (self.detail, self.error) = (Some(detail.clone()), None),
             Err(error) => self.error = Some(error.clone()),
@@ -85,10 +85,10 @@ impl DetailPage {
         let entry = row.and_then(ProcessRow::entry);
         let mut lines = vec![self.title(context, entry, width)];
         if let Some(entry) = entry {
-            lines.push(numbers(entry, context.view.fleet.jobs.as_deref()).cut(width));
+            lines.push(values_line(entry, context.view.fleet.jobs.as_deref()).cut(width));
         }
         let room = height.saturating_sub(lines.len());
-        if let Some(series) = self.row.as_ref().and_then(|key| series.of(key)) {
+        if let Some(series) = self.row.as_ref().and_then(|key| series.get(key)) {
             let size = (width, graph_height(room, width));
             lines.extend(graphs(series, Units::of(context.options), entry, size));
         }
@@ -111,10 +111,10 @@ impl DetailPage {
         width: u16,
     ) -> Line {
         let title = Line::of("process", Tone::Strong).gap(2).text(self.target.name(), Tone::Plain);
-        let state = entry.and_then(|entry| state(entry, context.view.now));
+        let state = entry.and_then(|entry| row_status(entry, context.view.now));
         let right = match (self.target.unreachable_reason(context.view), state) {
             (Some(words), _) => Line::of(words, Tone::Bad),
-            (None, Some(state)) => Line::of(state.words, state.tone),
+            (None, Some(state)) => Line::of(state.text, state.tone),
             (None, None) => Line::new(),
         };
         title.against(right, width)
@@ -154,14 +154,14 @@ impl DetailPage {
             format!("{state}{waits}; running {ran}; parent {}", detail.process.parent_pid),
             plain,
         );
-        let threads = reading(&detail.threads, u32::to_string);
-        let niceness = reading(&detail.niceness, i8::to_string);
+        let threads = reading_text(&detail.threads, u32::to_string);
+        let niceness = reading_text(&detail.niceness, i8::to_string);
         let [gave, lost] = [&detail.voluntary_switches, &detail.involuntary_switches]
-            .map(|count| reading(count, u64::to_string));
+            .map(|count| reading_text(count, u64::to_string));
         let switches = format!("context switches: {gave} voluntary, {lost} involuntary");
         say("threads", format!("{threads}; niceness {niceness}; {switches}"), plain);
         let units = Units::of(context.options);
-        let bytes = |value: &Reading<Bytes>| reading(value, |bytes| units.amount(*bytes));
+        let bytes = |value: &Reading<Bytes>| reading_text(value, |bytes| units.amount(*bytes));
         let memory = format!(
             "{} in use, {} peak, {} swapped, {} reserved",
             bytes(&detail.process.resident),
@@ -170,7 +170,7 @@ impl DetailPage {
             bytes(&detail.virtual_memory)
         );
         say("memory", memory, plain);
-        say("storage", reading(&detail.io, |all| storage(all, units)), plain);
+        say("storage", reading_text(&detail.io, |all| io_text(all, units)), plain);
         say("cgroup", text(&detail.cgroup), plain);
         for limit in &detail.limits {
             say(
@@ -184,7 +184,7 @@ impl DetailPage {
 }
 
 /// Formats a value, or the reason why it is unavailable.
-fn reading<T>(value: &Reading<T>, write: impl FnOnce(&T) -> String) -> String {
+fn reading_text<T>(value: &Reading<T>, write: impl FnOnce(&T) -> String) -> String {
     match value {
         Reading::Known(value) => write(value),
         Reading::Unknown(reason) => format!("{UNKNOWN} ({})", reason.text()),
@@ -192,10 +192,10 @@ fn reading<T>(value: &Reading<T>, write: impl FnOnce(&T) -> String) -> String {
 }
 
 fn text(value: &Reading<std::sync::Arc<str>>) -> String {
-    reading(value, ToString::to_string)
+    reading_text(value, ToString::to_string)
 }
 
-fn storage(all: &IoCounters, units: Units) -> String {
+fn io_text(all: &IoCounters, units: Units) -> String {
     let amount = |bytes| units.amount(bytes);
     format!(
         "read {}, wrote {}; of it {} from disk and {} to disk",
@@ -220,7 +220,7 @@ pub(super) const fn state_text(state: ProcessState) -> &'static str {
 }
 
 /// Draws the current values in one line.
-fn numbers(entry: ProcessEntry<'_>, jobs: Option<&JobList>) -> Line {
+fn values_line(entry: ProcessEntry<'_>, jobs: Option<&JobList>) -> Line {
     let process = entry.process;
     let device =
         entry.device.map_or_else(|| UNKNOWN.to_owned(), |device| label(entry.node, device));
@@ -305,7 +305,7 @@ fn graph(
     let span = Duration::from_secs(u64::try_from(series.seconds().min(points.len())).unwrap_or(0));
     let title =
         title.against(Line::of(format!("last {}", format_duration(span)), Tone::Faint), width);
-    let bound = bound(metric, highest, entry);
+    let bound = axis_max(metric, highest, entry);
     let mut lines = vec![title];
     for row in (0..height).rev() {
         let row = graph_row(&points, highest, bound, (row, height), (metric, units));
@@ -318,7 +318,7 @@ fn graph(
 const TICK_WIDTH: u16 = 7;
 
 /// Returns the upper bound of the axis.
-fn bound(metric: ProcessMetric, highest: Option<f32>, entry: Option<ProcessEntry<'_>>) -> f32 {
+fn axis_max(metric: ProcessMetric, highest: Option<f32>, entry: Option<ProcessEntry<'_>>) -> f32 {
     let most = highest.unwrap_or(0.0) * 1.25;
     match metric {
         ProcessMetric::Load => 100.0,
@@ -393,7 +393,7 @@ mod tests {
     use super::*;
     use crate::view::line::SpanContent;
 
-    fn drawn(line: &Line) -> String {
+    fn drawn_text(line: &Line) -> String {
         let sign = |part: f32| if part >= 100.0 { '#' } else { '+' };
         let own = |piece: &crate::view::line::Span| {
             if let SpanContent::Spark(points) = &piece.kind {
@@ -406,10 +406,10 @@ mod tests {
     }
 
     #[test]
-    fn a_graph_is_filled_from_below_and_the_highest_value_has_a_line() {
+    fn a_graph_is_filled_from_below_and_a_line_marks_the_highest_value() {
         let points = [None, Some(0.0), Some(50.0), Some(100.0), Some(75.0)];
         let row = |row| {
-            drawn(&graph_row(
+            drawn_text(&graph_row(
                 &points,
                 Some(100.0),
                 200.0,
@@ -421,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn every_line_of_a_graph_is_as_wide_as_the_others() {
+    fn all_lines_of_a_graph_have_the_same_width() {
         let points: Vec<Option<f32>> =
             (0..30_u8).map(|at| (at % 3 > 0).then(|| f32::from(at))).collect();
         for row in 0..5 {

@@ -4,27 +4,27 @@ use crate::model::{Environment, ProcessRequest, RequestError, Variable};
 use crate::view::action::NodeRequest;
 use crate::view::line::{Line, Tone, width_of};
 use crate::view::navigation::{Movement, Viewport};
-use crate::view::processes::columns::skip;
+use crate::view::processes::columns::skip_columns;
 use crate::view::processes::target::ProcessTarget;
 
 #[derive(Clone, Debug)]
 pub(super) struct EnvironPage {
     pub(super) target: ProcessTarget,
     /// Sorted by name; `None` until the node replies.
-    found: Option<Result<Vec<Variable>, RequestError>>,
+    reply: Option<Result<Vec<Variable>, RequestError>>,
     is_truncated: bool,
     /// Scroll position; the top row is the first visible variable.
-    window: Viewport,
+    viewport: Viewport,
     shift: usize,
 }
 
 impl EnvironPage {
     pub(super) fn new(target: ProcessTarget) -> Self {
-        Self { target, found: None, is_truncated: false, window: Viewport::default(), shift: 0 }
+        Self { target, reply: None, is_truncated: false, viewport: Viewport::default(), shift: 0 }
     }
 
     /// Returns the request for the environment.
-    pub(super) fn errand(&self) -> NodeRequest {
+    pub(super) fn request(&self) -> NodeRequest {
         NodeRequest {
             node: self.target.node.clone(),
             question: ProcessRequest::Environment(self.target.key),
@@ -32,7 +32,7 @@ impl EnvironPage {
     }
 
     /// Stores the reply, sorted. An error replaces what was shown before.
-    pub(super) fn take(&mut self, answer: Result<&Environment, &RequestError>) {
+    pub(super) fn on_reply(&mut self, answer: Result<&Environment, &RequestError>) {
         match answer {
             Ok(environment) => {
                 let mut list = environment.variables.clone();
@@ -40,16 +40,16 @@ impl EnvironPage {
                     (&one.name, &one.value).cmp(&(&other.name, &other.value))
                 });
                 self.is_truncated = environment.is_truncated;
-                self.found = Some(Ok(list));
+                self.reply = Some(Ok(list));
             }
-            Err(error) => self.found = Some(Err(error.clone())),
+            Err(error) => self.reply = Some(Err(error.clone())),
         }
     }
 
     pub(super) fn step(&mut self, step: Movement) {
         let count = self.variables().len();
-        let to = step.from(self.window.top, count, self.window.rows);
-        self.window.top = to.min(count.saturating_sub(self.window.rows));
+        let to = step.from(self.viewport.top, count, self.viewport.rows);
+        self.viewport.top = to.min(count.saturating_sub(self.viewport.rows));
     }
 
     pub(super) fn scroll(&mut self, shift: impl Fn(usize) -> usize) {
@@ -58,7 +58,7 @@ impl EnvironPage {
 
     /// Scrolls until the longest visible variable ends at the right edge.
     pub(super) fn scroll_to_end(&mut self, width: u16) {
-        let range = self.window.range(self.variables().len());
+        let range = self.viewport.range(self.variables().len());
         let shown = self.variables().get(range).unwrap_or_default();
         let longest =
             shown.iter().map(|one| width_of(&one.name).saturating_add(width_of(&one.value))).max();
@@ -66,7 +66,7 @@ impl EnvironPage {
     }
 
     fn variables(&self) -> &[Variable] {
-        match &self.found {
+        match &self.reply {
             Some(Ok(list)) => list,
             Some(Err(_)) | None => &[],
         }
@@ -75,29 +75,29 @@ impl EnvironPage {
     pub(super) fn lines(&mut self, width: u16, height: usize) -> Vec<Line> {
         let count = self.variables().len();
         let rows = height.saturating_sub(1);
-        self.window.scroll_to(rows, count, None);
+        self.viewport.scroll_to(rows, count, None);
         let title = Line::of("environment", Tone::Strong)
             .gap(2)
             .text(format!("{}  ", self.target.name()), Tone::Plain);
-        let right = match (&self.found, self.is_truncated) {
+        let right = match (&self.reply, self.is_truncated) {
             (None, _) => Line::of("waiting for the node", Tone::Faint),
             (Some(Err(_)), _) => Line::new(),
             (Some(Ok(_)), true) => Line::of(format!("the first {count} variables"), Tone::Warn),
             (Some(Ok(_)), false) => Line::of(format!("{count} variables"), Tone::Faint),
         };
         let mut lines = vec![title.against(right, width)];
-        if let Some(Err(error)) = &self.found {
+        if let Some(Err(error)) = &self.reply {
             lines.push(Line::of(error.to_string(), Tone::Warn).cut(width));
         }
-        if matches!(&self.found, Some(Ok(list)) if list.is_empty()) {
+        if matches!(&self.reply, Some(Ok(list)) if list.is_empty()) {
             lines.push(Line::of("empty", Tone::Faint).cut(width));
         }
-        let range = self.window.range(count);
+        let range = self.viewport.range(count);
         for Variable { name, value } in self.variables().get(range).unwrap_or_default() {
             let line = if self.shift == 0 {
                 Line::of(&**name, Tone::Accent).text(format!("={value}"), Tone::Plain)
             } else {
-                Line::of(skip(&format!("{name}={value}"), self.shift), Tone::Plain)
+                Line::of(skip_columns(&format!("{name}={value}"), self.shift), Tone::Plain)
             };
             lines.push(line.cut(width));
         }

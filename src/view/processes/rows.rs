@@ -22,9 +22,9 @@ use crate::view::processes::target::ProcessTarget;
 use crate::view::sort_order::{SortColumn, SortOrder};
 
 /// An ended process stays on the screen for this long.
-const GONE_SHOWN_FOR: Duration = Duration::from_secs(5);
+const ENDED_SHOWN_FOR: Duration = Duration::from_secs(5);
 /// Limit of ended processes on the screen.
-const MAX_GONE: usize = 200;
+const MAX_ENDED: usize = 200;
 
 /// Sort columns, in the order of the table.
 pub(crate) const COLUMNS: [SortColumn; 16] = [
@@ -77,7 +77,7 @@ pub(super) struct ProcessRow {
     process: Option<usize>,
     device: Option<usize>,
     /// Time at which the process was found to have ended, `None` while it runs.
-    gone_at: Option<Timestamp>,
+    ended_at: Option<Timestamp>,
 }
 
 /// The data of a row, looked up in its node.
@@ -89,8 +89,8 @@ pub(super) struct ProcessEntry<'a> {
     pub(super) unseen: Option<&'a UnseenProcess>,
     pub(super) device: Option<&'a Device>,
     /// Index into the devices of the node.
-    pub(super) place: Option<usize>,
-    pub(super) is_gone: bool,
+    pub(super) device_index: Option<usize>,
+    pub(super) has_ended: bool,
 }
 
 impl ProcessRow {
@@ -104,8 +104,8 @@ impl ProcessRow {
             process,
             unseen: if process.is_none() { node.unseen(used.pid) } else { None },
             device: self.device.and_then(|place| node.devices.get(place)),
-            place: self.device,
-            is_gone: self.gone_at.is_some(),
+            device_index: self.device,
+            has_ended: self.ended_at.is_some(),
         })
     }
 
@@ -113,8 +113,8 @@ impl ProcessRow {
         self.entry().map(ProcessEntry::key)
     }
 
-    pub(super) fn is(&self, key: &RowKey) -> bool {
-        self.entry().is_some_and(|entry| entry.is(key))
+    pub(super) fn has_key(&self, key: &RowKey) -> bool {
+        self.entry().is_some_and(|entry| entry.has_key(key))
     }
 }
 
@@ -133,7 +133,7 @@ impl<'a> ProcessEntry<'a> {
     }
 
     /// Returns true if the entry has this identity. If either start time is unknown, the pid decides.
-    fn is(self, key: &RowKey) -> bool {
+    fn has_key(self, key: &RowKey) -> bool {
         self.used.pid == key.pid
             && self.used.device == key.device
             && self.node.name == key.node
@@ -217,12 +217,12 @@ pub(super) struct HiddenProcesses {
 /// The inputs the rows depend on, besides the fleet.
 #[derive(Clone, Debug, PartialEq)]
 struct RowInputs {
-    place: ResolvedScope,
+    scope: ResolvedScope,
     order: SortOrder,
     filter: String,
     /// The current time if there is a filter, since filters may compare ages.
     filtered_at: Option<Timestamp>,
-    only: Arc<DisplaySelection>,
+    selection: Arc<DisplaySelection>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -230,20 +230,20 @@ pub(super) struct ProcessRows {
     inputs: Option<RowInputs>,
     /// The snapshot the rows were built from.
     fleet: Fleet,
-    made_at: Timestamp,
+    built_at: Timestamp,
     pub(super) list: Vec<ProcessRow>,
     /// Processes that ended recently; they are also at the end of `list`.
-    gone: Vec<ProcessRow>,
+    ended: Vec<ProcessRow>,
     pub(super) hidden: HiddenProcesses,
     /// Number of running processes; one on two devices has two rows but counts once.
-    pub(super) count: usize,
+    pub(super) process_count: usize,
     /// Number of nodes with listed processes.
-    pub(super) nodes: usize,
+    pub(super) node_count: usize,
     /// Number of nodes that do not report the processes of their devices, and the reason of the first.
     pub(super) unknown_nodes: Option<(usize, Reason)>,
     /// Widths of the longest node name and the longest owner.
-    pub(super) name: u16,
-    pub(super) user: u16,
+    pub(super) name_width: u16,
+    pub(super) user_width: u16,
     /// Number of processes that belong to the user.
     pub(super) own_count: usize,
     /// True if some processes belong to a job.
@@ -256,8 +256,8 @@ pub(super) struct ProcessRows {
 }
 
 impl ProcessRows {
-    pub(super) fn place(&self) -> ResolvedScope {
-        self.inputs.as_ref().map_or(ResolvedScope::Fleet, |inputs| inputs.place.clone())
+    pub(super) fn scope(&self) -> ResolvedScope {
+        self.inputs.as_ref().map_or(ResolvedScope::Fleet, |inputs| inputs.scope.clone())
     }
 
     /// Returns the job list of the snapshot.
@@ -275,43 +275,43 @@ impl ProcessRows {
         let filter = fleet_view.filter.text().to_owned();
         let filtered_at = (!fleet_view.filter.is_empty()).then_some(fleet_view.now);
         let only = Arc::clone(&fleet_view.selection);
-        let inputs = RowInputs { place, order, filter, filtered_at, only };
+        let inputs = RowInputs { scope: place, order, filter, filtered_at, selection: only };
         let is_late = |row: &ProcessRow| {
-            row.gone_at
-                .is_none_or(|at| fleet_view.now.since(at) >= GONE_SHOWN_FOR || fleet_view.now < at)
+            row.ended_at
+                .is_none_or(|at| fleet_view.now.since(at) >= ENDED_SHOWN_FOR || fleet_view.now < at)
         };
         let is_same = Arc::ptr_eq(&self.fleet.nodes, &fleet_view.fleet.nodes)
             && self.inputs.as_ref() == Some(&inputs);
-        if is_same && !self.gone.iter().any(is_late) {
+        if is_same && !self.ended.iter().any(is_late) {
             return;
         }
         let before = std::mem::take(&mut self.fleet);
         let is_followed = self.inputs.as_ref().is_some_and(|known| {
-            known.place == inputs.place
+            known.scope == inputs.scope
                 && known.filter == inputs.filter
-                && known.only == inputs.only
-        }) && fleet_view.now.since(self.made_at) < GONE_SHOWN_FOR
-            && fleet_view.now >= self.made_at;
-        self.gone.retain(|row| is_followed && !is_late(row));
+                && known.selection == inputs.selection
+        }) && fleet_view.now.since(self.built_at) < ENDED_SHOWN_FOR
+            && fleet_view.now >= self.built_at;
+        self.ended.retain(|row| is_followed && !is_late(row));
         if !is_followed {
             // While the inputs stay the same, columns only grow, so that they do not jump when a process
             // ends.
-            (self.name, self.user) = (0, 0);
+            (self.name_width, self.user_width) = (0, 0);
         }
-        self.gather(fleet_view, &inputs, is_followed.then_some(&before));
+        self.collect_rows(fleet_view, &inputs, is_followed.then_some(&before));
         self.sort(inputs.order);
-        self.list.extend(self.gone.iter().cloned());
+        self.list.extend(self.ended.iter().cloned());
         self.fleet = fleet_view.fleet.clone();
-        self.made_at = fleet_view.now;
+        self.built_at = fleet_view.now;
         self.inputs = Some(inputs);
     }
 
-    fn gather(&mut self, fleet_view: &FleetView, inputs: &RowInputs, before: Option<&Fleet>) {
+    fn collect_rows(&mut self, fleet_view: &FleetView, inputs: &RowInputs, before: Option<&Fleet>) {
         self.list.clear();
-        (self.hidden, self.nodes, self.unknown_nodes) = (HiddenProcesses::default(), 0, None);
+        (self.hidden, self.node_count, self.unknown_nodes) = (HiddenProcesses::default(), 0, None);
         (self.has_jobs, self.has_tpus, self.has_gpus) = (false, false, false);
-        (self.video_count, self.own_count, self.count) = (0, 0, 0);
-        let here: Vec<(usize, &Arc<Node>)> = match &inputs.place {
+        (self.video_count, self.own_count, self.process_count) = (0, 0, 0);
+        let here: Vec<(usize, &Arc<Node>)> = match &inputs.scope {
             ResolvedScope::Node(name) => {
                 let found = fleet_view.fleet.nodes.iter().enumerate();
                 found.filter(|(_, node)| node.name == *name).collect()
@@ -333,13 +333,13 @@ impl ProcessRows {
                 self.record_ended(old, node, fleet_view, inputs);
             }
             let first = self.list.len();
-            self.take(node, fleet_view, inputs);
+            self.add_node(node, fleet_view, inputs);
             let own =
                 self.list.get(first..).unwrap_or_default().iter().filter_map(ProcessRow::entry);
             let mut pids: Vec<u32> = own.map(|entry| entry.used.pid).collect();
             pids.sort_unstable();
             pids.dedup();
-            self.count += pids.len();
+            self.process_count += pids.len();
         }
     }
 
@@ -365,16 +365,16 @@ impl ProcessRows {
                         .any(|used| used.pid == entry.used.pid && used.device == entry.used.device);
             let key = entry.key();
             if !lives
-                && self.gone.len() < MAX_GONE
+                && self.ended.len() < MAX_ENDED
                 && is_included(entry, fleet_view, inputs)
-                && !self.gone.iter().any(|known| known.is(&key))
+                && !self.ended.iter().any(|known| known.has_key(&key))
             {
-                self.gone.push(ProcessRow { gone_at: Some(fleet_view.now), ..row.clone() });
+                self.ended.push(ProcessRow { ended_at: Some(fleet_view.now), ..row.clone() });
             }
         }
     }
 
-    fn take(&mut self, node: &Arc<Node>, fleet_view: &FleetView, inputs: &RowInputs) {
+    fn add_node(&mut self, node: &Arc<Node>, fleet_view: &FleetView, inputs: &RowInputs) {
         let before = self.list.len();
         for row in node_rows(node) {
             let Some(entry) = row.entry().filter(|entry| is_included(*entry, fleet_view, inputs))
@@ -383,15 +383,15 @@ impl ProcessRows {
             };
             let is_over = entry.process.is_none()
                 && entry.unseen.is_none_or(|unseen| unseen.why == UnseenReason::Gone);
-            if is_over && !self.gone.is_empty() {
+            if is_over && !self.ended.is_empty() {
                 let key = entry.key();
-                if self.gone.iter().any(|known| known.is(&key)) {
+                if self.ended.iter().any(|known| known.has_key(&key)) {
                     continue;
                 }
             }
             self.own_count += usize::from(entry.is_ours() == Some(true));
             self.has_jobs |= entry.job().is_some();
-            self.user = self.user.max(entry.user().map_or(0, width_of));
+            self.user_width = self.user_width.max(entry.user().map_or(0, width_of));
             let video = [entry.used.encoder, entry.used.decoder];
             let is_used = video.into_iter().filter_map(share).any(|share| share > 0.0);
             self.video_count += usize::from(is_used);
@@ -403,10 +403,10 @@ impl ProcessRows {
             self.list.push(row);
         }
         if self.list.len() > before {
-            self.nodes += 1;
-            self.name = self.name.max(width_of(node.name.label()));
+            self.node_count += 1;
+            self.name_width = self.name_width.max(width_of(node.name.label()));
         }
-        if !matches!(inputs.place, ResolvedScope::Job(..)) {
+        if !matches!(inputs.scope, ResolvedScope::Job(..)) {
             self.count_hidden(node);
             // A faulty device is not expected to report processes.
             let alive = node.devices.iter().enumerate().filter(|(_, one)| one.fault.is_none());
@@ -437,10 +437,11 @@ impl ProcessRows {
             return;
         }
         let rows = std::mem::take(&mut self.list);
-        let keys =
-            rows.iter().map(|row| row.entry().map_or(SortKey::Unknown, |entry| key(entry, order)));
+        let keys = rows
+            .iter()
+            .map(|row| row.entry().map_or(SortKey::Unknown, |entry| sort_key(entry, order)));
         let mut keyed: Vec<(SortKey<'_>, usize)> = keys.zip(0..).collect();
-        let is_falling = is_descending(order.column) != order.is_inverted;
+        let is_falling = is_descending_by_default(order.column) != order.is_inverted;
         keyed.sort_by(|(one, at), (other, place)| {
             one.compare(other, is_falling).then_with(|| at.cmp(place))
         });
@@ -483,13 +484,13 @@ fn node_rows(node: &Arc<Node>) -> impl Iterator<Item = ProcessRow> + use<> {
         used,
         process,
         device,
-        gone_at: None,
+        ended_at: None,
     })
 }
 
 /// Returns true if the process is in the scope and matches the selection and the filter.
 fn is_included(entry: ProcessEntry<'_>, fleet_view: &FleetView, inputs: &RowInputs) -> bool {
-    if let ResolvedScope::Job(id, other) = &inputs.place {
+    if let ResolvedScope::Job(id, other) = &inputs.scope {
         let own = entry.job();
         if own != Some(id) && (own.is_none() || own != other.as_ref()) {
             return false;
@@ -533,24 +534,24 @@ impl SortKey<'_> {
 }
 
 /// Returns true if the default order of the column is descending.
-fn is_descending(column: &str) -> bool {
+fn is_descending_by_default(column: &str) -> bool {
     matches!(
         column,
         "gpumem" | "psm" | "pmembw" | "penc" | "pdec" | "pcpu" | "prss" | "rss" | "time"
     )
 }
 
-fn key(entry: ProcessEntry<'_>, order: SortOrder) -> SortKey<'_> {
+fn sort_key(entry: ProcessEntry<'_>, order: SortOrder) -> SortKey<'_> {
     let number =
         |value: Option<f32>| value.map_or(SortKey::Unknown, |value| SortKey::Number(value.into()));
     let bytes = |value: Option<Bytes>| {
-        value.map_or(SortKey::Unknown, |bytes| SortKey::Number(large(bytes.0)))
+        value.map_or(SortKey::Unknown, |bytes| SortKey::Number(to_f64(bytes.0)))
     };
     let process = entry.process;
     match order.column {
         "gpu" => entry
             .device
-            .and_then(|device| device_number(entry.node, device))
+            .and_then(|device| device_sort_key(entry.node, device))
             .map_or(SortKey::Unknown, SortKey::Number),
         "pid" => SortKey::Number(f64::from(entry.used.pid)),
         "type" => entry.used.kind.get().map_or(SortKey::Unknown, |kind| SortKey::Text(kind.text())),
@@ -565,7 +566,7 @@ fn key(entry: ProcessEntry<'_>, order: SortOrder) -> SortKey<'_> {
         "rss" => bytes(process.and_then(|process| process.resident.get())),
         "time" => {
             let seconds = process.and_then(|process| process.running_seconds.get());
-            seconds.map_or(SortKey::Unknown, |seconds| SortKey::Number(large(seconds)))
+            seconds.map_or(SortKey::Unknown, |seconds| SortKey::Number(to_f64(seconds)))
         }
         "job" => match entry.job().map(JobId::as_str) {
             Some(id) => id.parse().map_or(SortKey::Text(id), SortKey::Number),
@@ -580,12 +581,12 @@ fn key(entry: ProcessEntry<'_>, order: SortOrder) -> SortKey<'_> {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "only the order counts")]
-const fn large(value: u64) -> f64 {
+const fn to_f64(value: u64) -> f64 {
     value as f64
 }
 
 /// Returns the sort key of a device: its index, with its slices directly behind it.
-fn device_number(node: &Node, device: &Device) -> Option<f64> {
+fn device_sort_key(node: &Node, device: &Device) -> Option<f64> {
     let own = f64::from(device.index.get()?);
     let Some(parent) = &device.parent else { return Some(own) };
     let parent = node.devices.iter().find(|other| other.uuid == *parent)?;

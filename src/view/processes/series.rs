@@ -27,7 +27,7 @@ pub(super) enum ProcessMetric {
 impl ProcessMetric {
     pub(super) const ALL: [Self; 4] = [Self::Cpu, Self::DeviceMemory, Self::HostMemory, Self::Load];
 
-    const fn place(self) -> usize {
+    const fn index(self) -> usize {
         match self {
             Self::Cpu => 0,
             Self::DeviceMemory => 1,
@@ -79,13 +79,13 @@ impl Series {
     pub(super) fn last(&self, metric: ProcessMetric, count: usize) -> Vec<Option<f32>> {
         let known = self.points.len().min(count);
         let values = self.points.iter().skip(self.points.len() - known);
-        let values = values.map(|point| point.get(metric.place()).copied().flatten());
+        let values = values.map(|point| point.get(metric.index()).copied().flatten());
         std::iter::repeat_n(None, count - known).chain(values).collect()
     }
 
     /// Returns the highest value of the whole series.
     pub(super) fn highest(&self, metric: ProcessMetric) -> Option<f32> {
-        let values = self.points.iter().filter_map(|point| point.get(metric.place()).copied()?);
+        let values = self.points.iter().filter_map(|point| point.get(metric.index()).copied()?);
         values
             .fold(None, |most: Option<f32>, value| Some(most.map_or(value, |most| most.max(value))))
     }
@@ -125,7 +125,7 @@ impl ProcessSeries {
         now: Timestamp,
     ) {
         let second = now.as_micros().div_euclid(1_000_000);
-        for entry in rows.filter_map(ProcessRow::entry).filter(|entry| !entry.is_gone) {
+        for entry in rows.filter_map(ProcessRow::entry).filter(|entry| !entry.has_ended) {
             let key = entry.key();
             if self.series.len() >= MAX_SERIES && !self.series.contains_key(&key) {
                 self.remove_oldest();
@@ -142,7 +142,7 @@ impl ProcessSeries {
         }
     }
 
-    pub(super) fn of(&self, key: &RowKey) -> Option<&Series> {
+    pub(super) fn get(&self, key: &RowKey) -> Option<&Series> {
         self.series.get(key)
     }
 
@@ -157,26 +157,26 @@ impl ProcessSeries {
 mod tests {
     use super::*;
 
-    fn of(value: f32) -> Point {
+    fn point(value: f32) -> Point {
         [Some(value), None, None, None]
     }
 
     #[test]
-    fn seconds_without_a_sample_are_gaps_and_the_oldest_are_forgotten() {
+    fn seconds_without_a_sample_are_gaps_and_the_oldest_points_are_dropped() {
         let mut series = Series::default();
-        series.record(10, of(1.0));
-        series.record(10, of(2.0));
-        series.record(13, of(3.0));
+        series.record(10, point(1.0));
+        series.record(10, point(2.0));
+        series.record(13, point(3.0));
         assert_eq!(series.last(ProcessMetric::Cpu, 5), [None, Some(2.0), None, None, Some(3.0)]);
         assert_eq!(series.last(ProcessMetric::Load, 1), [None]);
         assert_eq!(series.highest(ProcessMetric::Cpu), Some(3.0));
         assert_eq!(series.highest(ProcessMetric::Load), None);
-        (14..2_000).for_each(|second| series.record(second, of(1.0)));
+        (14..2_000).for_each(|second| series.record(second, point(1.0)));
         assert_eq!(series.seconds(), MAX_POINTS);
         // After a clock set back or a long pause the series starts over.
-        series.record(5, of(1.0));
+        series.record(5, point(1.0));
         assert_eq!(series.seconds(), 1);
-        series.record(5_000, of(1.0));
+        series.record(5_000, point(1.0));
         assert_eq!(series.seconds(), 1);
     }
 }

@@ -10,7 +10,7 @@ use crate::view::input::{Key, NamedKey};
 use crate::view::line::{Line, Tone, UNKNOWN};
 use crate::view::menu::{Menu, MenuEvent};
 use crate::view::navigation::{Movement, Viewport};
-use crate::view::processes::columns::short;
+use crate::view::processes::columns::short_command;
 use crate::view::processes::target::ProcessTarget;
 
 /// Processes visible at once; the list scrolls.
@@ -19,9 +19,9 @@ const MAX_ROWS: usize = 10;
 /// The dialog, from the choice of a signal to the replies of the nodes.
 #[derive(Clone, Debug)]
 pub struct SignalDialog {
-    stage: SignalStep,
+    step: SignalStep,
     targets: Vec<(ProcessTarget, Option<Result<(), RequestError>>)>,
-    window: Viewport,
+    viewport: Viewport,
 }
 
 #[derive(Clone, Debug)]
@@ -56,24 +56,24 @@ impl SignalDialog {
     pub(super) fn new(signal: Option<Signal>, targets: Vec<ProcessTarget>) -> Self {
         let stage = signal.map_or_else(|| SignalStep::Choose(menu(&targets)), SignalStep::Confirm);
         let targets = targets.into_iter().map(|target| (target, None)).collect();
-        Self { stage, targets, window: Viewport::default() }
+        Self { step: stage, targets, viewport: Viewport::default() }
     }
 
-    pub(crate) fn press(&mut self, key: Key) -> SignalDialogEffect {
-        if let SignalStep::Choose(menu) = &mut self.stage {
+    pub(crate) fn on_key(&mut self, key: Key) -> SignalDialogEffect {
+        if let SignalStep::Choose(menu) = &mut self.step {
             match menu.press(key) {
                 MenuEvent::Pending => {}
                 MenuEvent::Closed => return SignalDialogEffect::Close,
-                MenuEvent::Selected(signal) => self.stage = SignalStep::Confirm(signal),
+                MenuEvent::Selected(signal) => self.step = SignalStep::Confirm(signal),
             }
             return SignalDialogEffect::Stay;
         }
-        match (key, &self.stage) {
+        match (key, &self.step) {
             (Key::Named(NamedKey::Escape) | Key::Control('c') | Key::Letter('q'), _)
             | (Key::Named(NamedKey::Enter), SignalStep::Sent(_)) => SignalDialogEffect::Close,
             (Key::Named(NamedKey::Enter), SignalStep::Confirm(signal)) => {
                 let signal = *signal;
-                self.stage = SignalStep::Sent(signal);
+                self.step = SignalStep::Sent(signal);
                 SignalDialogEffect::Send(self.requests(signal))
             }
             (key, _) => {
@@ -85,8 +85,8 @@ impl SignalDialog {
                     Movement::of(key)
                 };
                 if let Some(step) = step {
-                    let top = step.from(self.window.top, self.targets.len(), self.window.rows);
-                    self.window.top = top;
+                    let top = step.from(self.viewport.top, self.targets.len(), self.viewport.rows);
+                    self.viewport.top = top;
                 }
                 SignalDialogEffect::Stay
             }
@@ -102,14 +102,14 @@ impl SignalDialog {
     }
 
     /// Handles a reply.
-    pub(crate) fn take(&mut self, reply: &NodeReply) -> SignalReply {
-        let SignalStep::Sent(signal) = self.stage else { return SignalReply::Unrelated };
+    pub(crate) fn on_reply(&mut self, reply: &NodeReply) -> SignalReply {
+        let SignalStep::Sent(signal) = self.step else { return SignalReply::Unrelated };
         let ProcessRequest::Signal(key, sent) = reply.request.question else {
             return SignalReply::Unrelated;
         };
         let mut waiting = self.targets.iter_mut().filter(|(_, answer)| answer.is_none());
         let found =
-            waiting.find(|(target, _)| sent == signal && target.is(&reply.request.node, key));
+            waiting.find(|(target, _)| sent == signal && target.matches(&reply.request.node, key));
         let Some((_, answer)) = found else { return SignalReply::Unrelated };
         *answer = Some(reply.answer.as_ref().map(|_| ()).map_err(Clone::clone));
         if self.targets.iter().any(|(_, answer)| *answer != Some(Ok(()))) {
@@ -123,14 +123,14 @@ impl SignalDialog {
     }
 
     pub(crate) fn lines(&self, context: RenderContext<'_>, width: u16, most: usize) -> Vec<Line> {
-        let signal = match &self.stage {
+        let signal = match &self.step {
             SignalStep::Choose(menu) => return menu.lines(width, most.min(menu.height())),
             SignalStep::Confirm(signal) | SignalStep::Sent(signal) => *signal,
         };
         let count = self.targets.len();
         let many = if count == 1 { String::new() } else { format!("{count} processes") };
         let one = if count == 1 { "this process" } else { &many };
-        let title = match &self.stage {
+        let title = match &self.step {
             SignalStep::Sent(_) => Line::of(format!("{} to {one}", signal.name()), Tone::Strong),
             SignalStep::Choose(_) | SignalStep::Confirm(_) => {
                 Line::of(format!("send {} to {one}?", signal.name()), Tone::Warn)
@@ -139,7 +139,7 @@ impl SignalDialog {
         };
         let mut lines = vec![title.cut(width)];
         let rows = most.saturating_sub(2).min(MAX_ROWS).min(count);
-        let mut window = self.window;
+        let mut window = self.viewport;
         window.scroll_to(rows, count, None);
         let columns = Columns::fit(width);
         if most > 2 {
@@ -166,7 +166,7 @@ impl SignalDialog {
 
     /// Returns the number of lines that show everything.
     pub(crate) fn height(&self) -> usize {
-        match &self.stage {
+        match &self.step {
             SignalStep::Choose(menu) => menu.height(),
             SignalStep::Confirm(_) | SignalStep::Sent(_) => {
                 let count = self.targets.len();
@@ -185,7 +185,7 @@ impl SignalDialog {
         target: &ProcessTarget,
         answer: Option<&Result<(), RequestError>>,
     ) -> (String, Tone) {
-        match (answer, &self.stage) {
+        match (answer, &self.step) {
             (Some(Ok(())), _) => ("sent".to_owned(), Tone::Accent),
             (Some(Err(_)), _) => ("not sent".to_owned(), Tone::Bad),
             (None, SignalStep::Sent(_)) => ("waiting for the node".to_owned(), Tone::Faint),
@@ -201,7 +201,7 @@ impl SignalDialog {
 
     /// Returns the key hints of the current step.
     pub(crate) fn hints(&self) -> &'static [(&'static str, &'static str)] {
-        match &self.stage {
+        match &self.step {
             SignalStep::Choose(_) => &[("↑ ↓", "move"), ("Enter", "choose"), ("Esc", "cancel")],
             SignalStep::Confirm(_) => &[("↑ ↓", "scroll"), ("Enter", "send"), ("Esc", "cancel")],
             SignalStep::Sent(_) => &[("↑ ↓", "scroll"), ("Esc", "close")],
@@ -289,7 +289,7 @@ impl Columns {
 
     fn row(self, target: &ProcessTarget, (note, tone): (String, Tone)) -> Line {
         let user = target.user.as_deref().unwrap_or(UNKNOWN);
-        let command = short(&target.command, false);
+        let command = short_command(&target.command, false);
         let line = Line::new()
             .right(&target.key.pid.to_string(), 9, Tone::Strong)
             .gap(2)
@@ -318,7 +318,7 @@ pub(super) struct LateReplies {
 
 impl LateReplies {
     /// Counts a reply and returns a summary. After 10 seconds without a reply the count starts over.
-    pub(super) fn take(&mut self, reply: &NodeReply, signal: Signal) -> String {
+    pub(super) fn on_reply(&mut self, reply: &NodeReply, signal: Signal) -> String {
         if reply.at.since(self.at) > std::time::Duration::from_secs(10) {
             *self = Self::default();
         }
@@ -369,51 +369,58 @@ mod tests {
     const ENTER: Key = Key::Named(NamedKey::Enter);
 
     #[test]
-    fn nothing_is_sent_without_a_yes() {
+    fn nothing_is_sent_without_confirmation() {
         let mut one = SignalDialog::new(Some(Signal::Kill), vec![target("a", 1)]);
-        assert!(matches!(one.press(Key::Letter('y')), SignalDialogEffect::Stay));
-        assert!(matches!(one.press(Key::Named(NamedKey::Escape)), SignalDialogEffect::Close));
-        let SignalDialogEffect::Send(requests) = one.press(ENTER) else { panic!() };
+        assert!(matches!(one.on_key(Key::Letter('y')), SignalDialogEffect::Stay));
+        assert!(matches!(one.on_key(Key::Named(NamedKey::Escape)), SignalDialogEffect::Close));
+        let SignalDialogEffect::Send(requests) = one.on_key(ENTER) else { panic!() };
         let question = ProcessRequest::Signal(ProcessKey { pid: 1, start_ticks: 9 }, Signal::Kill);
         assert_eq!(requests, [NodeRequest { node: NodeName::new("a").unwrap(), question }]);
-        assert!(matches!(one.press(ENTER), SignalDialogEffect::Close), "it is sent once");
+        assert!(matches!(one.on_key(ENTER), SignalDialogEffect::Close), "it is sent once");
     }
 
     #[test]
-    fn the_menu_leads_to_the_question() {
+    fn the_menu_leads_to_the_confirmation() {
         let mut one = SignalDialog::new(None, vec![target("a", 1)]);
-        assert!(matches!(one.press(Key::Letter('K')), SignalDialogEffect::Stay));
-        let SignalDialogEffect::Send(requests) = one.press(ENTER) else { panic!() };
+        assert!(matches!(one.on_key(Key::Letter('K')), SignalDialogEffect::Stay));
+        let SignalDialogEffect::Send(requests) = one.on_key(ENTER) else { panic!() };
         assert!(matches!(requests[0].question, ProcessRequest::Signal(_, Signal::Kill)));
         // Enter on the menu chooses the least forceful signal that ends a process.
         let mut one = SignalDialog::new(None, vec![target("a", 1)]);
-        one.press(ENTER);
-        let SignalDialogEffect::Send(requests) = one.press(ENTER) else { panic!() };
+        one.on_key(ENTER);
+        let SignalDialogEffect::Send(requests) = one.on_key(ENTER) else { panic!() };
         assert!(matches!(requests[0].question, ProcessRequest::Signal(_, Signal::Terminate)));
     }
 
     #[test]
-    fn each_process_has_its_own_answer_and_what_failed_stays_on_the_screen() {
+    fn each_process_has_its_own_reply_and_failures_stay_on_the_screen() {
         let mut two =
             SignalDialog::new(Some(Signal::Terminate), vec![target("a", 1), target("b", 1)]);
-        let SignalDialogEffect::Send(requests) = two.press(ENTER) else { panic!() };
-        assert_eq!(two.take(&reply(&requests[1], Ok(ProcessResponse::Sent))), SignalReply::Pending);
+        let SignalDialogEffect::Send(requests) = two.on_key(ENTER) else { panic!() };
+        assert_eq!(
+            two.on_reply(&reply(&requests[1], Ok(ProcessResponse::Sent))),
+            SignalReply::Pending
+        );
         // The process with the same pid on the other node is still waiting.
         let answered: Vec<bool> = two.targets.iter().map(|(_, answer)| answer.is_some()).collect();
         assert_eq!(answered, [false, true]);
         let elsewhere = NodeRequest { node: NodeName::new("c").unwrap(), ..requests[0].clone() };
-        assert_eq!(two.take(&reply(&elsewhere, Ok(ProcessResponse::Sent))), SignalReply::Unrelated);
+        assert_eq!(
+            two.on_reply(&reply(&elsewhere, Ok(ProcessResponse::Sent))),
+            SignalReply::Unrelated
+        );
         let refused = Err(RequestError::from(Refusal::Gone));
-        assert_eq!(two.take(&reply(&requests[0], refused)), SignalReply::Pending);
-        let again = two.take(&reply(&requests[0], Ok(ProcessResponse::Sent)));
+        assert_eq!(two.on_reply(&reply(&requests[0], refused)), SignalReply::Pending);
+        let again = two.on_reply(&reply(&requests[0], Ok(ProcessResponse::Sent)));
         assert_eq!(again, SignalReply::Unrelated, "nobody asked twice");
     }
 
     #[test]
-    fn when_all_is_well_one_sentence_says_so() {
+    fn success_is_reported_in_one_sentence() {
         let mut one = SignalDialog::new(Some(Signal::Terminate), vec![target("gpu03", 41)]);
-        let SignalDialogEffect::Send(requests) = one.press(ENTER) else { panic!() };
-        let SignalReply::AllSent(words) = one.take(&reply(&requests[0], Ok(ProcessResponse::Sent)))
+        let SignalDialogEffect::Send(requests) = one.on_key(ENTER) else { panic!() };
+        let SignalReply::AllSent(words) =
+            one.on_reply(&reply(&requests[0], Ok(ProcessResponse::Sent)))
         else {
             panic!()
         };
@@ -421,13 +428,13 @@ mod tests {
     }
 
     #[test]
-    fn answers_that_come_late_are_summed_up_and_what_failed_is_named() {
+    fn late_replies_are_summarised_and_failures_named() {
         let errand = |pid| NodeRequest {
             node: NodeName::new("a").unwrap(),
             question: ProcessRequest::Signal(ProcessKey { pid, start_ticks: 9 }, Signal::Kill),
         };
         let mut late = LateReplies::default();
-        let mut take = |pid, answer| late.take(&reply(&errand(pid), answer), Signal::Kill);
+        let mut take = |pid, answer| late.on_reply(&reply(&errand(pid), answer), Signal::Kill);
         assert_eq!(take(1, Ok(ProcessResponse::Sent)), "KILL sent to 1 on a");
         assert_eq!(take(2, Ok(ProcessResponse::Sent)), "KILL sent to 2 processes");
         let gone = || Err(RequestError::from(Refusal::Gone));

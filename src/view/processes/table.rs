@@ -11,7 +11,7 @@ use crate::view::input::Click;
 use crate::view::line::{Line, Tone};
 use crate::view::navigation::Navigation;
 use crate::view::number_format::{Units, gib};
-use crate::view::processes::columns::{Columns, RowOptions, max_shift, short, state};
+use crate::view::processes::columns::{Columns, RowOptions, max_shift, row_status, short_command};
 use crate::view::processes::detail::state_text;
 use crate::view::processes::rows::{ProcessEntry, ProcessRow, ResolvedScope, column};
 use crate::view::processes::{Scope, State};
@@ -22,7 +22,7 @@ pub(super) fn lines(
     width: u16,
     height: usize,
 ) -> Vec<Line> {
-    let where_ = navigation.processes.rows.place();
+    let where_ = navigation.processes.rows.scope();
     let place = &mut navigation.processes;
     place.width = width;
     let has_detail = height >= 8;
@@ -40,10 +40,10 @@ pub(super) fn lines(
         Columns::fit(&place.rows, chosen, (density, has_node), (Units::of(context.options), width));
     let rows = height.saturating_sub(lines.len() + 1 + usize::from(has_detail));
     let at = place.find_cursor();
-    place.window.scroll_to(rows, count, at);
-    lines.push(place.window.with_position(columns.titles(place.order.column), count, width));
+    place.viewport.scroll_to(rows, count, at);
+    lines.push(place.viewport.with_position(columns.titles(place.order.column), count, width));
     let own = at.and_then(|at| place.rows.list.get(at)).and_then(ProcessRow::key);
-    for row in place.window.range(count) {
+    for row in place.viewport.range(count) {
         let Some(entry) = place.rows.list.get(row).and_then(ProcessRow::entry) else { continue };
         let is_selected = at == Some(row);
         let target = entry.process.map(|process| (entry.node.name.clone(), process.key));
@@ -72,7 +72,7 @@ pub(super) fn lines(
 /// Returns the shift at which the longest visible command ends at the right edge.
 pub(super) fn max_shift_in_view(context: RenderContext<'_>, navigation: &Navigation) -> usize {
     let place = &navigation.processes;
-    let has_node = !matches!(place.rows.place(), ResolvedScope::Node(_));
+    let has_node = !matches!(place.rows.scope(), ResolvedScope::Node(_));
     let density = place.density(context);
     let chosen = &context.options.columns.processes;
     let columns = Columns::fit(
@@ -82,23 +82,24 @@ pub(super) fn max_shift_in_view(context: RenderContext<'_>, navigation: &Navigat
         (Units::of(context.options), place.width),
     );
     let room = place.width.saturating_sub(columns.before_command());
-    let range = place.window.range(place.rows.list.len());
+    let range = place.viewport.range(place.rows.list.len());
     let shown = place.rows.list.get(range).unwrap_or_default();
     let commands = shown.iter().filter_map(|row| Some(row.entry()?.command()));
-    let shifts = commands.map(|command| max_shift(&short(command, density == Density::Full), room));
+    let shifts =
+        commands.map(|command| max_shift(&short_command(command, density == Density::Full), room));
     shifts.max().unwrap_or(0)
 }
 
 fn title(context: RenderContext<'_>, place: &State, width: u16) -> Line {
     let rows = &place.rows;
-    let (count, nodes) = (rows.count, rows.nodes);
+    let (count, nodes) = (rows.process_count, rows.node_count);
     let plural = |count: usize| if count == 1 { "" } else { "s" };
-    let mut own = match place.rows.place() {
+    let mut own = match place.rows.scope() {
         ResolvedScope::Fleet => Line::of("all nodes", Tone::Strong),
         ResolvedScope::Node(name) => {
             Line::of("node ", Tone::Faint).text(name.as_str(), Tone::Strong)
         }
-        ResolvedScope::Job(id, _) => job(&context.view.fleet, &id),
+        ResolvedScope::Job(id, _) => job_line(&context.view.fleet, &id),
     };
     let many = if place.scope == Scope::Node || nodes == 0 {
         format!("{count} process{}", if count == 1 { "" } else { "es" })
@@ -138,7 +139,7 @@ fn title(context: RenderContext<'_>, place: &State, width: u16) -> Line {
     own.against(if is_tight { right.trimmed() } else { right.then(sorted) }, width)
 }
 
-fn job(fleet: &Fleet, id: &JobId) -> Line {
+fn job_line(fleet: &Fleet, id: &JobId) -> Line {
     let known = fleet.jobs.as_ref().and_then(|list| list.job(id));
     let line = Line::of("job ", Tone::Faint);
     match known {
@@ -184,8 +185,8 @@ fn detail(context: RenderContext<'_>, entry: ProcessEntry<'_>) -> Line {
     let mut line = Line::of(format!("{} ", entry.used.pid), Tone::Strong)
         .text(entry.user().unwrap_or("owner unknown"), Tone::Plain)
         .text(format!(" on {}", entry.node.name.label()), Tone::Plain);
-    if let Some(state) = state(entry, context.view.now) {
-        line = line.gap(2).text(state.words, state.tone);
+    if let Some(state) = row_status(entry, context.view.now) {
+        line = line.gap(2).text(state.text, state.tone);
     } else if let Some(state) = entry.process.and_then(|process| process.state.get()) {
         line = line.text(format!("  {}", state_text(state)), faint);
     }

@@ -23,7 +23,7 @@ pub(crate) struct ProcessTarget {
 
 impl ProcessTarget {
     /// Returns the process with this pid and start time, `None` if the node does not show it.
-    pub(super) fn of(node: &Node, pid: u32, start_ticks: Option<u64>) -> Option<Self> {
+    pub(super) fn find(node: &Node, pid: u32, start_ticks: Option<u64>) -> Option<Self> {
         let process = node.process(pid)?;
         if start_ticks.is_some_and(|start| start != process.key.start_ticks) {
             return None;
@@ -42,7 +42,7 @@ impl ProcessTarget {
     }
 
     /// Returns true if a request or reply for this node and key is about the process.
-    pub(super) fn is(&self, node: &NodeName, key: ProcessKey) -> bool {
+    pub(super) fn matches(&self, node: &NodeName, key: ProcessKey) -> bool {
         self.node == *node && self.key == key
     }
 
@@ -69,7 +69,7 @@ impl ProcessTarget {
     /// Describes the process in short: `4121 python of alice on gpu03`.
     pub(super) fn name(&self) -> String {
         let user = self.user.as_ref().map_or_else(String::new, |user| format!(" of {user}"));
-        let program = super::columns::short(&self.command, false);
+        let program = super::columns::short_command(&self.command, false);
         let program = cut(&program, 24);
         let space = if program.is_empty() { "" } else { " " };
         format!("{}{space}{program}{user} on {}", self.key.pid, self.node.label())
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_is_one_of_a_node_with_a_number_and_a_start() {
+    fn a_process_is_identified_by_node_pid_and_start() {
         let [here, elsewhere] = ["a", "b"].map(|name| NodeName::new(name).unwrap());
         let key = ProcessKey { pid: 7, start_ticks: 9 };
         let target = ProcessTarget {
@@ -92,10 +92,10 @@ mod tests {
             is_ours: None,
             is_on_device: true,
         };
-        assert!(target.is(&here, key));
-        assert!(!target.is(&elsewhere, key));
+        assert!(target.matches(&here, key));
+        assert!(!target.matches(&elsewhere, key));
         for other in [ProcessKey { pid: 8, ..key }, ProcessKey { start_ticks: 8, ..key }] {
-            assert!(!target.is(&here, other));
+            assert!(!target.matches(&here, other));
         }
     }
 }

@@ -16,7 +16,7 @@ use crate::view::line::{Line, Tone, UNKNOWN};
 use crate::view::navigation::{Movement, Viewport};
 use crate::view::node_status::label;
 use crate::view::number_format::{gib, or_unknown, percent, running};
-use crate::view::processes::columns::{short, skip};
+use crate::view::processes::columns::{short_command, skip_columns};
 use crate::view::processes::target::ProcessTarget;
 
 /// Interval at which the tree is queried.
@@ -31,14 +31,14 @@ const MAX_DEPTH: usize = 24;
 pub(super) struct Tree {
     node: NodeName,
     /// Depth first, in the order of the screen.
-    branches: Vec<TreeRow>,
+    rows: Vec<TreeRow>,
     is_truncated: bool,
     error: Option<RequestError>,
-    answered_at: Option<Timestamp>,
-    asked_at: Timestamp,
-    is_asked: bool,
+    replied_at: Option<Timestamp>,
+    requested_at: Timestamp,
+    is_waiting: bool,
     cursor: Option<ProcessKey>,
-    window: Viewport,
+    viewport: Viewport,
     shift: usize,
     is_full: bool,
 }
@@ -57,50 +57,50 @@ impl Tree {
     pub(super) fn new(node: NodeName, cursor: Option<ProcessKey>, now: Timestamp) -> Self {
         Self {
             node,
-            branches: Vec::new(),
+            rows: Vec::new(),
             is_truncated: false,
             error: None,
-            answered_at: None,
-            asked_at: now,
-            is_asked: true,
+            replied_at: None,
+            requested_at: now,
+            is_waiting: true,
             cursor,
-            window: Viewport::default(),
+            viewport: Viewport::default(),
             shift: 0,
             is_full: false,
         }
     }
 
     /// Returns the request for the tree.
-    pub(super) fn errand(&self) -> NodeRequest {
+    pub(super) fn request(&self) -> NodeRequest {
         NodeRequest { node: self.node.clone(), question: ProcessRequest::Tree(None) }
     }
 
     /// Returns the request if the interval or the timeout has passed.
-    pub(super) fn due(&mut self, now: Timestamp) -> Option<NodeRequest> {
-        let since = now.since(self.asked_at);
-        let is_due = since >= if self.is_asked { REPLY_TIMEOUT } else { POLL_INTERVAL }
-            || now < self.asked_at;
-        is_due.then(|| self.ask(now))
+    pub(super) fn due_request(&mut self, now: Timestamp) -> Option<NodeRequest> {
+        let since = now.since(self.requested_at);
+        let is_due = since >= if self.is_waiting { REPLY_TIMEOUT } else { POLL_INTERVAL }
+            || now < self.requested_at;
+        is_due.then(|| self.request_now(now))
     }
 
     /// Returns the request regardless of the interval.
-    pub(super) fn ask(&mut self, now: Timestamp) -> NodeRequest {
-        (self.asked_at, self.is_asked) = (now, true);
-        self.errand()
+    pub(super) fn request_now(&mut self, now: Timestamp) -> NodeRequest {
+        (self.requested_at, self.is_waiting) = (now, true);
+        self.request()
     }
 
-    pub(super) fn is_of(&self, node: &NodeName) -> bool {
+    pub(super) fn shows_node(&self, node: &NodeName) -> bool {
         self.node == *node
     }
 
     /// Stores the reply and computes CPU since the previous one; after an error the previous tree stays.
-    pub(super) fn take(
+    pub(super) fn on_reply(
         &mut self,
         answer: Result<&ProcessTree, &RequestError>,
         at: Timestamp,
         ticks: u32,
     ) {
-        self.is_asked = false;
+        self.is_waiting = false;
         let tree = match answer {
             Ok(tree) => tree,
             Err(error) => {
@@ -108,9 +108,9 @@ impl Tree {
                 return;
             }
         };
-        let span = self.answered_at.map(|before| at.since(before).as_secs_f64());
+        let span = self.replied_at.map(|before| at.since(before).as_secs_f64());
         let before: BTreeMap<ProcessKey, u64> = self
-            .branches
+            .rows
             .iter()
             .filter_map(|row| Some((row.process.key, row.process.cpu_ticks.get()?)))
             .collect();
@@ -118,12 +118,12 @@ impl Tree {
             let spent = process.cpu_ticks.get()?.checked_sub(*before.get(&process.key)?)?;
             cpu_percent(spent, ticks, span?)
         };
-        self.branches = branches(tree, cpu);
-        (self.error, self.is_truncated, self.answered_at) = (None, tree.is_truncated, Some(at));
+        self.rows = build_rows(tree, cpu);
+        (self.error, self.is_truncated, self.replied_at) = (None, tree.is_truncated, Some(at));
     }
 
     pub(super) fn selected(&self, context: RenderContext<'_>) -> Option<ProcessTarget> {
-        let row = self.branches.get(self.place()?)?;
+        let row = self.rows.get(self.cursor_index()?)?;
         Some(self.target(row, context.view.fleet.node(&self.node).map(|node| &**node)))
     }
 
@@ -142,26 +142,26 @@ impl Tree {
         }
     }
 
-    fn place(&self) -> Option<usize> {
+    fn cursor_index(&self) -> Option<usize> {
         let cursor = self.cursor?;
-        self.branches.iter().position(|row| row.process.key == cursor)
+        self.rows.iter().position(|row| row.process.key == cursor)
     }
 
     pub(super) fn step(&mut self, step: Movement) {
-        let to = match self.place() {
-            Some(place) => step.from(place, self.branches.len(), self.window.rows),
-            None if step == Movement::End => self.branches.len().saturating_sub(1),
+        let to = match self.cursor_index() {
+            Some(place) => step.from(place, self.rows.len(), self.viewport.rows),
+            None if step == Movement::End => self.rows.len().saturating_sub(1),
             None => 0,
         };
         self.select(to);
     }
 
     pub(super) fn select(&mut self, place: usize) {
-        self.cursor = self.branches.get(place).map(|row| row.process.key);
+        self.cursor = self.rows.get(place).map(|row| row.process.key);
     }
 
     /// Removes the cursor and returns true if there was one.
-    pub(super) fn leave(&mut self) -> bool {
+    pub(super) fn clear_cursor(&mut self) -> bool {
         self.cursor.take().is_some()
     }
 
@@ -187,8 +187,8 @@ impl Tree {
         if let Some(error) = &self.error {
             lines.push(Line::of(error.to_string(), Tone::Warn).cut(width));
         }
-        if self.branches.is_empty() {
-            if self.error.is_none() && self.answered_at.is_some() {
+        if self.rows.is_empty() {
+            if self.error.is_none() && self.replied_at.is_some() {
                 lines.push(Line::of("no processes use a device", Tone::Faint).cut(width));
             }
             lines.truncate(height);
@@ -197,14 +197,14 @@ impl Tree {
         let columns = Columns::fit(width);
         lines.push(columns.titles().cut(width));
         let rows = height.saturating_sub(lines.len());
-        let place = self.place();
-        self.window.scroll_to(rows, self.branches.len(), place);
-        let is_old = self.answered_at.is_none_or(|at| now.since(at) > REPLY_TIMEOUT);
+        let place = self.cursor_index();
+        self.viewport.scroll_to(rows, self.rows.len(), place);
+        let is_old = self.replied_at.is_none_or(|at| now.since(at) > REPLY_TIMEOUT);
         let login = node.and_then(|node| node.hello.as_ref()).map(|hello| &hello.host.user);
         let is_ours = |row: &TreeRow| login.is_some() && row.process.user.known() == login;
-        let has_ours = self.branches.iter().any(is_ours);
-        for at in self.window.range(self.branches.len()) {
-            let Some(row) = self.branches.get(at) else { continue };
+        let has_ours = self.rows.iter().any(is_ours);
+        for at in self.viewport.range(self.rows.len()) {
+            let Some(row) = self.rows.get(at) else { continue };
             let is_tagged = is_tagged(&(self.node.clone(), row.process.key));
             let own = self.target(row, node);
             let line = columns.row(
@@ -226,12 +226,12 @@ impl Tree {
 
     fn title(&self, node: Option<&Node>, now: Timestamp, width: u16) -> Line {
         let title = Line::of("tree", Tone::Strong).gap(2).text(self.node.as_str(), Tone::Plain);
-        let right = match (node, self.answered_at) {
+        let right = match (node, self.replied_at) {
             (None, _) => Line::of("the node is no longer monitored", Tone::Warn),
             (Some(_), None) if self.error.is_some() => Line::new(),
             (Some(_), None) => Line::of("waiting for the node", Tone::Faint),
             (Some(_), Some(at)) => {
-                let count = self.branches.len();
+                let count = self.rows.len();
                 let cut = if self.is_truncated { "the first " } else { "" };
                 let line = Line::of(format!("{cut}{count} processes"), Tone::Faint);
                 let span = now.since(at);
@@ -259,7 +259,7 @@ fn cpu_percent(spent: u64, ticks: u32, span: f64) -> Option<f32> {
 }
 
 /// Orders the processes depth first, each below its parent.
-fn branches(tree: &ProcessTree, cpu: impl Fn(&TreeProcess) -> Option<f32>) -> Vec<TreeRow> {
+fn build_rows(tree: &ProcessTree, cpu: impl Fn(&TreeProcess) -> Option<f32>) -> Vec<TreeRow> {
     let known: BTreeSet<u32> = tree.processes.iter().map(|one| one.key.pid).collect();
     let mut below: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
     let mut roots = Vec::new();
@@ -275,7 +275,7 @@ fn branches(tree: &ProcessTree, cpu: impl Fn(&TreeProcess) -> Option<f32>) -> Ve
     // In a cycle of parents no process is a root, so all processes are tried after the roots.
     let tops = roots.into_iter().chain(0..tree.processes.len());
     for top in tops {
-        walk(tree, top, &mut below, &mut seen, |process, prefix| {
+        visit_subtree(tree, top, &mut below, &mut seen, |process, prefix| {
             all.push(TreeRow { process: process.clone(), prefix, cpu: cpu(process) });
         });
     }
@@ -283,7 +283,7 @@ fn branches(tree: &ProcessTree, cpu: impl Fn(&TreeProcess) -> Option<f32>) -> Ve
 }
 
 /// Visits a process and its descendants depth first, each with its branch lines.
-fn walk(
+fn visit_subtree(
     tree: &ProcessTree,
     top: usize,
     below: &mut BTreeMap<u32, Vec<usize>>,
@@ -398,19 +398,19 @@ impl Columns {
             line = line.gap(gap).right(&or_unknown(run_time, running), self.time, plain);
         }
         let command = process.command.known().map_or("", |command| command);
-        let command = short(command, shown.is_full);
+        let command = short_command(command, shown.is_full);
         let state = match process.state.get() {
             Some(ProcessState::Zombie) => "zombie ",
             Some(ProcessState::Stopped) => "stopped ",
             Some(ProcessState::Traced) => "traced ",
             Some(_) | None => "",
         };
-        let lead = skip(prefix, shown.shift);
+        let lead = skip_columns(prefix, shown.shift);
         let left = shown.shift.saturating_sub(prefix.chars().count());
         line.gap(gap)
             .text(lead, Tone::Faint)
             .text(state, Tone::Warn)
-            .text(skip(&command, left), strong)
+            .text(skip_columns(&command, left), strong)
     }
 }
 
@@ -450,51 +450,51 @@ mod tests {
         }
     }
 
-    fn drawn(pairs: &[(u32, u32)]) -> Vec<String> {
+    fn lines_of(pairs: &[(u32, u32)]) -> Vec<String> {
         let processes = pairs.iter().map(|(pid, parent)| process(*pid, *parent)).collect();
         let tree = ProcessTree { processes, is_truncated: false };
-        let found = branches(&tree, |_| None);
+        let found = build_rows(&tree, |_| None);
         found.iter().map(|one| format!("{}{}", one.prefix, one.process.key.pid)).collect()
     }
 
     #[test]
-    fn children_stand_below_their_parent_and_the_last_ends_the_branch() {
+    fn children_are_below_their_parent_and_the_last_ends_the_branch() {
         let tree = [(1, 0), (10, 1), (20, 1), (11, 10), (12, 10), (21, 20)];
         let lines = ["1", "├─ 10", "│  ├─ 11", "│  └─ 12", "└─ 20", "   └─ 21"];
-        assert_eq!(drawn(&tree), lines);
+        assert_eq!(lines_of(&tree), lines);
     }
 
     #[test]
-    fn a_tree_that_makes_no_sense_is_drawn_all_the_same() {
-        assert_eq!(drawn(&[(5, 5)]), ["5"]);
-        assert_eq!(drawn(&[(1, 0), (1, 0), (2, 1)]).len(), 3);
-        assert_eq!(drawn(&[(1, 2), (2, 1)]), ["1", "└─ 2"]);
+    fn an_inconsistent_tree_is_still_drawn() {
+        assert_eq!(lines_of(&[(5, 5)]), ["5"]);
+        assert_eq!(lines_of(&[(1, 0), (1, 0), (2, 1)]).len(), 3);
+        assert_eq!(lines_of(&[(1, 2), (2, 1)]), ["1", "└─ 2"]);
         let deep: Vec<(u32, u32)> = (1..2_000).map(|pid| (pid, pid - 1)).collect();
-        let lines = drawn(&deep);
+        let lines = lines_of(&deep);
         assert_eq!(lines.len(), 1_999);
         assert!(lines.iter().all(|line| line.chars().count() < 90));
     }
 
     #[test]
-    fn processor_time_is_counted_between_two_answers() {
+    fn cpu_is_computed_between_two_replies() {
         let second = |seconds: i64| Timestamp::from_micros(seconds * 1_000_000);
         let mut tree = Tree::new(NodeName::new("a").unwrap(), None, second(0));
         let mut told = ProcessTree { processes: vec![process(7, 0)], is_truncated: false };
-        tree.take(Ok(&told), second(1), 100);
-        assert_eq!(tree.branches[0].cpu, None);
+        tree.on_reply(Ok(&told), second(1), 100);
+        assert_eq!(tree.rows[0].cpu, None);
         told.processes[0].cpu_ticks = Reading::Known(107);
-        tree.take(Ok(&told), second(3), 100);
-        assert_eq!(tree.branches[0].cpu, Some(50.0));
+        tree.on_reply(Ok(&told), second(3), 100);
+        assert_eq!(tree.rows[0].cpu, Some(50.0));
     }
 
     #[test]
-    fn it_is_asked_for_every_two_seconds_and_not_while_an_answer_is_waited_for() {
+    fn the_tree_is_queried_every_two_seconds_and_not_while_a_reply_is_pending() {
         let second = |seconds: i64| Timestamp::from_micros(seconds * 1_000_000);
         let mut tree = Tree::new(NodeName::new("a").unwrap(), None, second(0));
-        assert_eq!(tree.due(second(3)), None);
-        assert!(tree.due(second(9)).is_some());
-        tree.take(Err(&RequestError::Down), second(10), 100);
-        assert_eq!(tree.due(second(10)), None);
-        assert!(tree.due(second(11)).is_some());
+        assert_eq!(tree.due_request(second(3)), None);
+        assert!(tree.due_request(second(9)).is_some());
+        tree.on_reply(Err(&RequestError::Down), second(10), 100);
+        assert_eq!(tree.due_request(second(10)), None);
+        assert!(tree.due_request(second(11)).is_some());
     }
 }

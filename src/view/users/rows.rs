@@ -15,9 +15,9 @@ pub(super) enum UserRow {
     /// The row with a user's sums.
     User { user: User },
     /// A node of the user: its index in `UserUsage::nodes` and in the fleet.
-    Node { user: User, node_usage: usize, place: usize },
+    Node { user: User, node_usage: usize, node_index: usize },
     /// A process of the user: the index of its node in the fleet, and of its use among the node's uses.
-    Process { user: User, place: usize, at: usize, spot: RowId },
+    Process { user: User, node_index: usize, use_index: usize, row_id: RowId },
 }
 
 impl UserRow {
@@ -26,10 +26,10 @@ impl UserRow {
         let name = |place: usize| context.view.fleet.nodes.get(place).map(|node| node.name.clone());
         match self {
             Self::User { user } => RowIdentity { user: user.clone(), node: None, process: None },
-            Self::Node { user, place, .. } => {
+            Self::Node { user, node_index: place, .. } => {
                 RowIdentity { user: user.clone(), node: name(*place), process: None }
             }
-            Self::Process { user, place, spot, .. } => {
+            Self::Process { user, node_index: place, row_id: spot, .. } => {
                 RowIdentity { user: user.clone(), node: name(*place), process: Some(spot.clone()) }
             }
         }
@@ -40,7 +40,7 @@ impl UserRow {
 pub(super) struct UserRows {
     pub(super) list: Vec<UserRow>,
     /// Columns of the widest name, including the indent of nodes.
-    pub(super) name: u16,
+    pub(super) name_width: u16,
 }
 
 impl UserRows {
@@ -68,18 +68,22 @@ impl UserRows {
                 continue;
             }
             for (node_usage, own) in account.nodes.iter().enumerate() {
-                let node = fleet_view.fleet.nodes.get(own.place);
+                let node = fleet_view.fleet.nodes.get(own.node_index);
                 name = name.max(node.map_or(0, |node| width_of(node.name.label()) + 2));
-                list.push(UserRow::Node { user: user.clone(), node_usage, place: own.place });
+                list.push(UserRow::Node {
+                    user: user.clone(),
+                    node_usage,
+                    node_index: own.node_index,
+                });
                 list.extend(own.uses.iter().map(|(at, spot)| UserRow::Process {
                     user: user.clone(),
-                    place: own.place,
-                    at: *at,
-                    spot: spot.clone(),
+                    node_index: own.node_index,
+                    use_index: *at,
+                    row_id: spot.clone(),
                 }));
             }
         }
-        Self { list, name }
+        Self { list, name_width: name }
     }
 
     /// Returns the position of a row. If it is gone, falls back to its node, its user, then row 0.
@@ -92,10 +96,12 @@ impl UserRows {
         for (at, row) in self.list.iter().enumerate() {
             match row {
                 UserRow::User { user } if *user == identity.user => user_row = Some(at),
-                UserRow::Node { user, place, .. } if *user == identity.user && is_node(*place) => {
+                UserRow::Node { user, node_index: place, .. }
+                    if *user == identity.user && is_node(*place) =>
+                {
                     node = Some(at);
                 }
-                UserRow::Process { user, place, spot, .. }
+                UserRow::Process { user, node_index: place, row_id: spot, .. }
                     if Some(spot) == identity.process.as_ref()
                         && *user == identity.user
                         && is_node(*place) =>

@@ -51,7 +51,7 @@ impl Columns {
     /// first.
     pub(super) fn fit(rows: &UserRows, chosen: &[String], width: u16) -> Self {
         let gap = if width >= 100 { 2 } else { 1 };
-        let name = rows.name.clamp(4, (width / 3).clamp(4, 28));
+        let name = rows.name_width.clamp(4, (width / 3).clamp(4, 28));
         let mut room = width.saturating_sub(MARK_WIDTH + name);
         let take = |place: usize| {
             let own = *WIDTHS.get(place)?;
@@ -187,7 +187,7 @@ pub(super) fn row(
                 open == Some(user),
             )
         }
-        UserRow::Node { user, node_usage, place } => {
+        UserRow::Node { user, node_usage, node_index: place } => {
             let node_usage =
                 usage.usage_of(user).and_then(|account| account.nodes.get(*node_usage));
             let node = context.view.fleet.nodes.get(*place);
@@ -195,7 +195,7 @@ pub(super) fn row(
                 node_row(context, known, node_usage, columns)
             })
         }
-        UserRow::Process { place, at, .. } => {
+        UserRow::Process { node_index: place, use_index: at, .. } => {
             let node = context.view.fleet.nodes.get(*place);
             node.map_or_else(Line::new, |node| process_row(context, node, *at, columns))
         }
@@ -215,20 +215,20 @@ fn user_row(
     let name_tone = if user.is_known() { Tone::Strong } else { Tone::Faint };
     let front = Line::of(if is_open { "- " } else { "+ " }, Tone::Faint);
     let front = front.left(&user.text(), columns.name, name_tone);
-    let nodes = if account.fresh == account.nodes.len() {
+    let nodes = if account.fresh_nodes == account.nodes.len() {
         account.nodes.len().to_string()
     } else {
-        format!("{}/{}", account.fresh, account.nodes.len())
+        format!("{}/{}", account.fresh_nodes, account.nodes.len())
     };
-    let is_old = account.fresh == 0;
+    let is_old = account.fresh_nodes == 0;
     let number = |number: usize| if is_old { UNKNOWN.to_owned() } else { number.to_string() };
-    let idle_tone = if account.idle > 0 { Tone::Warn } else { Tone::Plain };
+    let idle_tone = if account.idle_held > 0 { Tone::Warn } else { Tone::Plain };
     let cells = columns.cells(&[
         UserCell::plain(number(account.devices)),
         UserCell::Bar(share.filter(|_| !is_old)),
         UserCell::plain(percent(share.filter(|_| !is_old))),
         UserCell::plain(number(account.busy)),
-        UserCell::Text(number(account.idle), idle_tone),
+        UserCell::Text(number(account.idle_held), idle_tone),
         UserCell::plain(or_unknown(account.memory, |bytes| units.amount(bytes))),
         UserCell::plain(or_unknown(account.power, watts)),
         UserCell::plain(nodes),
@@ -297,7 +297,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn power_fits_its_column_whatever_it_is() {
+    fn power_fits_its_column() {
         for (power, text) in [
             (0.0, "0 W"),
             (999.0, "999 W"),

@@ -47,7 +47,7 @@ pub(crate) struct UserUsage {
     /// Devices of these that are busy.
     pub(crate) busy: usize,
     /// Devices of these that are idle-held.
-    pub(crate) idle: usize,
+    pub(crate) idle_held: usize,
     /// Device memory of the user's processes; `None` when no driver reports it.
     pub(crate) memory: Option<Bytes>,
     /// Power of the user's devices in watts; the power of a shared device is divided evenly.
@@ -57,14 +57,14 @@ pub(crate) struct UserUsage {
     /// Nodes where the user holds devices or has processes.
     pub(crate) nodes: Vec<NodeUsage>,
     /// Number of `nodes` that are fresh.
-    pub(crate) fresh: usize,
+    pub(crate) fresh_nodes: usize,
 }
 
 /// Usage of one user on one node.
 #[derive(Clone, Debug)]
 pub(crate) struct NodeUsage {
     /// Index of the node in the fleet.
-    pub(crate) place: usize,
+    pub(crate) node_index: usize,
     pub(crate) is_fresh: bool,
     pub(crate) devices: usize,
     /// The user's device uses: the position in the node's list, and the row's id.
@@ -96,7 +96,7 @@ impl Users {
     pub(crate) fn build(fleet_view: &FleetView) -> Self {
         let mut usage = Self::default();
         let mut users: BTreeMap<User, UserUsage> = BTreeMap::new();
-        let mut given = given(fleet_view);
+        let mut given = allocated_jobs(fleet_view);
         for place in &fleet_view.matching {
             let Some(node) = fleet_view.fleet.nodes.get(*place) else { continue };
             if fleet_view.fleet.same_as.contains_key(&node.name) {
@@ -123,14 +123,15 @@ impl Users {
         let whole = parent_devices(node);
         let mut holders = DeviceHolders::new();
         let mut node_usages: BTreeMap<User, NodeUsage> = BTreeMap::new();
-        let mut hold =
-            |node_usages: &mut BTreeMap<User, NodeUsage>, user: &User, device: &Arc<str>| {
-                let device = whole.get(device).unwrap_or(device);
-                let is_new = holders.entry(Arc::clone(device)).or_default().insert(user.clone());
-                let empty = || NodeUsage { place, is_fresh, devices: 0, uses: Vec::new() };
-                let node_usage = node_usages.entry(user.clone()).or_insert_with(empty);
-                node_usage.devices += usize::from(is_new);
-            };
+        let mut hold = |node_usages: &mut BTreeMap<User, NodeUsage>,
+                        user: &User,
+                        device: &Arc<str>| {
+            let device = whole.get(device).unwrap_or(device);
+            let is_new = holders.entry(Arc::clone(device)).or_default().insert(user.clone());
+            let empty = || NodeUsage { node_index: place, is_fresh, devices: 0, uses: Vec::new() };
+            let node_usage = node_usages.entry(user.clone()).or_insert_with(empty);
+            node_usage.devices += usize::from(is_new);
+        };
         for (user, job, devices) in given {
             users.entry(user.clone()).or_default().jobs.insert(job);
             for device in &devices {
@@ -161,7 +162,7 @@ impl Users {
         }
         for (user, node_usage) in node_usages {
             let account = users.entry(user).or_default();
-            account.fresh += usize::from(is_fresh);
+            account.fresh_nodes += usize::from(is_fresh);
             account.nodes.push(node_usage);
         }
         if is_fresh {
@@ -191,7 +192,7 @@ impl Users {
                 let account = users.entry(user.clone()).or_default();
                 account.devices += 1;
                 account.busy += usize::from(is_busy);
-                account.idle += usize::from(is_idle_held);
+                account.idle_held += usize::from(is_idle_held);
                 if let Some(power) = power {
                     let own = account.power.unwrap_or_default() + power / f32::from(count.max(1));
                     account.power = Some(own);
@@ -212,7 +213,7 @@ impl UserUsage {
         let memory = |account: &Self| account.memory.map(|bytes| bytes.0);
         match column {
             "busy" => other.busy.cmp(&self.busy),
-            "idle-held" => other.idle.cmp(&self.idle),
+            "idle-held" => other.idle_held.cmp(&self.idle_held),
             "mem" => memory(other).cmp(&memory(self)),
             "power" => other.power.unwrap_or(-1.0).total_cmp(&self.power.unwrap_or(-1.0)),
             "nodes" => other.nodes.len().cmp(&self.nodes.len()),
@@ -224,7 +225,7 @@ impl UserUsage {
 }
 
 /// Returns the devices that a scheduler allocated to jobs, by position of the node.
-fn given(fleet_view: &FleetView) -> BTreeMap<usize, Vec<AllocatedJob>> {
+fn allocated_jobs(fleet_view: &FleetView) -> BTreeMap<usize, Vec<AllocatedJob>> {
     let mut given: BTreeMap<usize, Vec<_>> = BTreeMap::new();
     if fleet_view.fleet.jobs.is_none() {
         return given;
@@ -277,7 +278,7 @@ fn add_hidden_holder(
     (place, is_fresh): (usize, bool),
 ) {
     holders.entry(Arc::clone(&device.uuid)).or_default().insert(User::Hidden);
-    let empty = || NodeUsage { place, is_fresh, devices: 0, uses: Vec::new() };
+    let empty = || NodeUsage { node_index: place, is_fresh, devices: 0, uses: Vec::new() };
     node_usages.entry(User::Hidden).or_insert_with(empty).devices += 1;
 }
 
@@ -319,7 +320,7 @@ mod tests {
         }
     }
 
-    fn using(node: &mut Node, device: &str, pid: u32) {
+    fn add_use(node: &mut Node, device: &str, pid: u32) {
         let used = DeviceUse {
             device: device.into(),
             pid,
@@ -329,13 +330,13 @@ mod tests {
         node.uses = node.uses.iter().cloned().chain([used]).collect();
     }
 
-    fn seen(node: &mut Node, pid: u32, statics: ProcessStatics) {
+    fn add_process(node: &mut Node, pid: u32, statics: ProcessStatics) {
         let key = ProcessKey { pid, start_ticks: 1 };
         let process = Process { key, statics: Arc::new(statics), ..Process::default() };
         node.processes = node.processes.iter().cloned().chain([process]).collect();
     }
 
-    fn named(user: &str) -> ProcessStatics {
+    fn owned_by(user: &str) -> ProcessStatics {
         ProcessStatics { user: Reading::Known(user.into()), ..ProcessStatics::default() }
     }
 
@@ -348,17 +349,17 @@ mod tests {
     fn counts(usage: &Users, user: &str) -> (usize, usize, usize) {
         let found = usage.entries.iter().find(|(own, _)| own.text() == user);
         let account = &found.unwrap_or_else(|| panic!("no {user}")).1;
-        (account.devices, account.busy, account.idle)
+        (account.devices, account.busy, account.idle_held)
     }
 
     #[test]
-    fn a_shared_device_counts_for_both_and_its_power_is_shared_out() {
+    fn a_shared_device_counts_for_both_users_and_its_power_is_divided() {
         let mut node = node("a", vec![device("GPU-1", 90.0), device("GPU-2", 1.0)], NOW);
-        using(&mut node, "GPU-1", 1);
-        using(&mut node, "GPU-1", 2);
-        using(&mut node, "GPU-2", 2);
-        seen(&mut node, 1, named("ada"));
-        seen(&mut node, 2, named("bob"));
+        add_use(&mut node, "GPU-1", 1);
+        add_use(&mut node, "GPU-1", 2);
+        add_use(&mut node, "GPU-2", 2);
+        add_process(&mut node, 1, owned_by("ada"));
+        add_process(&mut node, 2, owned_by("bob"));
         let usage = usage(vec![node], None);
         assert_eq!((usage.devices, usage.held, usage.power), (2, 2, Some(600.0)));
         assert_eq!((counts(&usage, "ada"), counts(&usage, "bob")), ((1, 1, 0), (2, 1, 1)));
@@ -367,25 +368,25 @@ mod tests {
     }
 
     #[test]
-    fn slices_count_as_the_device_they_are_cut_from() {
+    fn slices_count_as_their_parent_device() {
         let slice = |uuid: &str| Device { parent: Some("GPU-1".into()), ..device(uuid, 0.0) };
         let devices = vec![device("GPU-1", 50.0), slice("MIG-1"), slice("MIG-2")];
         let mut node = node("a", devices, NOW);
-        using(&mut node, "MIG-1", 1);
-        using(&mut node, "MIG-2", 1);
-        seen(&mut node, 1, named("ada"));
+        add_use(&mut node, "MIG-1", 1);
+        add_use(&mut node, "MIG-2", 1);
+        add_process(&mut node, 1, owned_by("ada"));
         let usage = usage(vec![node], None);
         assert_eq!((usage.devices, usage.held, counts(&usage, "ada")), (1, 1, (1, 1, 0)));
     }
 
     #[test]
-    fn those_nobody_can_name_are_told_apart() {
+    fn unnamed_users_are_distinguished() {
         let mut node = node("a", vec![device("GPU-1", 90.0)], NOW);
         for pid in 1..=4 {
-            using(&mut node, "GPU-1", pid);
+            add_use(&mut node, "GPU-1", pid);
         }
         let number = ProcessStatics { uid: Reading::Known(1_234), ..ProcessStatics::default() };
-        seen(&mut node, 1, number);
+        add_process(&mut node, 1, number);
         let unseen = |pid, why| UnseenProcess { pid, why, statics: ProcessStatics::default() };
         node.unseen = [unseen(2, UnseenReason::Hidden), unseen(3, UnseenReason::Gone)].into();
         let usage = usage(vec![node], None);
@@ -396,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chip_held_by_nobody_we_see_is_held_by_somebody_hidden() {
+    fn a_held_chip_without_visible_process_counts_for_the_hidden_user() {
         let is_held = Reading::Known(true);
         let tpu = Arc::new(TpuDetails { is_held, ..TpuDetails::default() });
         let chip = Device { tpu: Some(tpu), ..device("tpu-1", 0.0) };
@@ -405,12 +406,12 @@ mod tests {
     }
 
     #[test]
-    fn what_a_scheduler_gave_is_held_and_what_is_old_counts_for_nothing() {
+    fn allocated_devices_are_held_and_stale_nodes_are_not_counted() {
         let fresh = node("a", vec![device("GPU-1", 0.0), device("GPU-2", 0.0)], NOW);
         let long_ago = Timestamp::from_micros(0);
         let mut old = node("b", vec![device("GPU-3", 90.0)], long_ago);
-        using(&mut old, "GPU-3", 1);
-        seen(&mut old, 1, named("bob"));
+        add_use(&mut old, "GPU-3", 1);
+        add_process(&mut old, 1, owned_by("bob"));
         let devices = DeviceAllocation::Indices([1].into());
         let allocation = Allocation { node: fresh.name.clone(), devices };
         let job = Job { allocations: [allocation].into(), ..Job::example("7") };
@@ -419,6 +420,6 @@ mod tests {
         assert_eq!((usage.devices, usage.held, usage.nodes), (2, 1, (1, 2)));
         assert_eq!((counts(&usage, "alice"), counts(&usage, "bob")), ((1, 0, 1), (0, 0, 0)));
         let bob = usage.usage_of(&User::Named("bob".into())).unwrap();
-        assert_eq!((bob.fresh, bob.nodes.len(), bob.memory), (0, 1, None));
+        assert_eq!((bob.fresh_nodes, bob.nodes.len(), bob.memory), (0, 1, None));
     }
 }
