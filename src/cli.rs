@@ -9,7 +9,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, CommandFactory as _, Parser, Subcommand};
 
 use crate::config::{Settings, Sources};
-use crate::model::clean;
+use crate::model::sanitize;
 
 mod args;
 mod hints;
@@ -525,7 +525,7 @@ fn with_joined_value_tip(mut error: clap::Error, words: &[OsString]) -> clap::Er
         }
         let joined = format!("{option}={word}");
         let is_value = Cli::try_parse_from(["gtop", &joined]).is_ok();
-        is_value.then(|| format!("to pass a value to {option}, use =: {}", clean(&joined, 80)))
+        is_value.then(|| format!("to pass a value to {option}, use =: {}", sanitize(&joined, 80)))
     });
     if let Some(tip) = tip {
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use crate::collect::Handshake;
 use crate::doctor::remedy::Advice;
-use crate::model::{NodeName, clean};
+use crate::model::{NodeName, sanitize};
 use crate::time::Clock;
 use crate::transport::{Reach, Target, Trace, Transport, with_trace};
 
@@ -135,12 +135,12 @@ impl Report {
     fn new(node: NodeName, mut rows: Vec<StepResult>) -> Self {
         for row in &mut rows {
             for text in [&mut row.finding].into_iter().chain(&mut row.details) {
-                *text = clean(text, MAX_LINE_CHARS);
+                *text = sanitize(text, MAX_LINE_CHARS);
             }
             if let Some(remedy) = &mut row.remedy {
                 let line = |line: &str| {
                     let text = line.trim_start_matches(' ');
-                    format!("{:1$}{2}", "", line.len() - text.len(), clean(text, MAX_LINE_CHARS))
+                    format!("{:1$}{2}", "", line.len() - text.len(), sanitize(text, MAX_LINE_CHARS))
                 };
                 *remedy = remedy.lines().map(line).collect::<Vec<_>>().join("\n");
             }

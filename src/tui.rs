@@ -80,7 +80,7 @@ pub struct UiConfig {
     pub display: DisplayOptions,
     pub interval: Duration,
     /// Settings that keys change too, such as the sort order.
-    pub habits: Vec<UiPreference>,
+    pub preferences: Vec<UiPreference>,
     pub setup: Setup,
 }
 
@@ -462,7 +462,7 @@ impl EventLoop {
             // The view waits for a reply, so it gets an error.
             for errand in errands {
                 let reply =
-                    NodeReply { request: errand, answer: Err(RequestError::QueueFull), at: now };
+                    NodeReply { request: errand, result: Err(RequestError::QueueFull), at: now };
                 self.ui.on_reply(&reply, now);
             }
         }

@@ -88,13 +88,13 @@ pub struct ScreenState<'a> {
     /// Shown instead of the view.
     pub help: Option<&'a [Line]>,
     /// The filter prompt, if open.
-    pub search: Option<&'a FilterPrompt>,
+    pub filter_prompt: Option<&'a FilterPrompt>,
     /// The dialog in front of the view, if open.
     pub dialog: Option<&'a Dialog>,
 }
 
 /// Handles an action in the current view.
-pub fn act(
+pub fn update(
     context: RenderContext<'_>,
     navigation: &mut Navigation,
     deed: &ViewAction,
@@ -108,14 +108,14 @@ pub fn act(
             )
         }
         ViewAction::Common(command) => match navigation.view {
-            View::Fleet => fleet::handle_common(context, navigation, command),
+            View::Fleet => fleet::update(context, navigation, command),
             View::Job => job::update(context, navigation, command),
             View::Node => node::update(context, navigation, command),
             View::Processes => processes::update(context, navigation, command),
             View::Users => users::update(context, navigation, command),
             View::Events => events::update(context, navigation, command),
         },
-        ViewAction::Fleet(own) => fleet::handle(context, navigation, *own),
+        ViewAction::Fleet(own) => fleet::update_view(context, navigation, *own),
         ViewAction::Job(own) => job::update_view(context, navigation, *own),
         ViewAction::Node(own) => node::update_view(context, navigation, *own),
         ViewAction::Processes(own) => processes::update_view(context, navigation, *own),
@@ -125,12 +125,12 @@ pub fn act(
 }
 
 /// Advances views to the latest fleet view, drawn or not. Returns the requests to send to nodes now.
-pub fn pulse(context: RenderContext<'_>, navigation: &mut Navigation) -> Vec<NodeRequest> {
+pub fn on_tick(context: RenderContext<'_>, navigation: &mut Navigation) -> Vec<NodeRequest> {
     processes::on_tick(context, navigation)
 }
 
 /// Draws the whole screen: at most `height` lines, none wider than `width`.
-pub fn screen(
+pub fn render_screen(
     context: RenderContext<'_>,
     navigation: &mut Navigation,
     setting: &ScreenState<'_>,
@@ -140,15 +140,15 @@ pub fn screen(
     let body_height = body_height(height);
     let height = usize::from(height);
     let top = top_height(height);
-    let has_footer = has_footer(height) || (setting.search.is_some() && height > 0);
+    let has_footer = has_footer(height) || (setting.filter_prompt.is_some() && height > 0);
     let body_height = body_height.min(height - top - usize::from(has_footer));
     let mut lines = if top > 0 {
-        header::lines(context, (navigation.view, order(navigation)), setting, width, top)
+        header::lines(context, (navigation.view, sort_order(navigation)), setting, width, top)
     } else {
         Vec::new()
     };
     // An open dialog or prompt covers the bottom of the view.
-    let sheet = match (setting.dialog, setting.search) {
+    let sheet = match (setting.dialog, setting.filter_prompt) {
         (Some(dialog), _) => dialog.lines(context, width, body_height),
         (None, Some(search)) => search.lines(context, width, body_height),
         (None, None) => Vec::new(),
@@ -159,7 +159,9 @@ pub fn screen(
     lines.append(&mut body);
     lines.extend(sheet);
     if has_footer {
-        lines.push(setting.search.map_or_else(|| footer(setting, width), |one| one.line(width)));
+        lines.push(
+            setting.filter_prompt.map_or_else(|| footer(setting, width), |one| one.line(width)),
+        );
     }
     lines.truncate(height);
     lines
@@ -192,7 +194,7 @@ fn body(
     height: usize,
 ) -> Vec<Line> {
     if let Some(help) = setting.help {
-        return help.iter().take(height).map(|line| line.clone().cut(width)).collect();
+        return help.iter().take(height).map(|line| line.clone().truncated(width)).collect();
     }
     let fleet_view = context.view;
     // A job that has ended is shown even if no node is.
@@ -211,7 +213,7 @@ fn body(
 }
 
 /// Returns the sort order of the current view; `None` if its rows cannot be sorted.
-const fn order(navigation: &Navigation) -> Option<SortOrder> {
+const fn sort_order(navigation: &Navigation) -> Option<SortOrder> {
     match navigation.view {
         View::Users => Some(navigation.users.order),
         View::Processes => Some(navigation.processes.order),
@@ -223,7 +225,7 @@ const fn order(navigation: &Navigation) -> Option<SortOrder> {
 /// Draws the key hints; drops those that do not fit, but never the last two.
 fn footer(setting: &ScreenState<'_>, width: u16) -> Line {
     let hint = |(key, meaning): &(String, &str)| {
-        Line::of(key.as_str(), Tone::Accent).text(format!(" {meaning}"), Tone::Faint)
+        Line::styled(key.as_str(), Tone::Accent).text(format!(" {meaning}"), Tone::Faint)
     };
     let gap = if width < 100 { 2 } else { 3 };
     let (usual, always) = setting.hints.split_at(setting.hints.len().saturating_sub(2));
@@ -232,7 +234,7 @@ fn footer(setting: &ScreenState<'_>, width: u16) -> Line {
     let room = width.saturating_sub(always.width() + gap);
     let usual = line::flow(usual.iter().map(hint).collect(), gap, room, 1).pop();
     match usual {
-        Some(usual) => usual.gap(gap).then(always).cut(width),
+        Some(usual) => usual.gap(gap).append(always).truncated(width),
         None => always,
     }
 }

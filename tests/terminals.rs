@@ -289,7 +289,7 @@ async fn panic_on_the_screen(how: &str) {
             detects_background: false,
             display: gtop::view::DisplayOptions::default(),
             interval: Duration::from_secs(1),
-            habits: Vec::new(),
+            preferences: Vec::new(),
             setup: gtop::view::Setup::default(),
         },
         keys: Keymap::default(),

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use log::{LevelFilter, Log, Metadata, Record};
 
-use crate::model::clean;
+use crate::model::sanitize;
 use crate::storage::{LogFile, WriteError};
 use crate::time::Clock;
 
@@ -37,7 +37,7 @@ impl Log for FileLog {
         }
         let at =
             jiff::Timestamp::from_microsecond(self.clock.now().as_micros()).unwrap_or_default();
-        let words = clean(&record.args().to_string(), 1000);
+        let words = sanitize(&record.args().to_string(), 1000);
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         file.write_line(&format!("{at:.3} {:<5} {words}", record.level()));
     }

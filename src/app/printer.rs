@@ -81,7 +81,7 @@ impl Printer<'_> {
         let mut fleet_view = Vec::new();
         if self.is_json {
             // The JSON shows the same selection as the table.
-            let nodes = fleet.nodes.iter().map(|node| self.display.narrowed(node)).collect();
+            let nodes = fleet.nodes.iter().map(|node| self.display.filter_node(node)).collect();
             let shown = Fleet { nodes, ..fleet.clone() };
             write_json(&mut fleet_view, &shown, now, self.source)?;
         } else {

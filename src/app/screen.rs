@@ -123,9 +123,9 @@ fn send_requests(
         tokio::spawn(async move {
             for errand in errands {
                 let answer =
-                    node_client.request(&errand.node, errand.question, REPLY_TIMEOUT).await;
+                    node_client.request(&errand.node, errand.process_request, REPLY_TIMEOUT).await;
                 if answers
-                    .send(NodeReply { request: errand, answer, at: clock.now() })
+                    .send(NodeReply { request: errand, result: answer, at: clock.now() })
                     .await
                     .is_err()
                 {

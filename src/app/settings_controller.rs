@@ -35,7 +35,7 @@ impl SettingsController {
             detects_background: theme_options(settings).background().is_none(),
             display: display_options(settings, |name| std::env::var(name).ok()),
             interval: settings.duration("interval").unwrap_or_default(),
-            habits: ui_preferences(settings),
+            preferences: ui_preferences(settings),
             setup: config::setup(settings),
         }
     }
@@ -149,7 +149,7 @@ pub(super) fn display_options(
     let usual = DisplayOptions::default();
     let shares = |name| {
         let (middling, high) = settings.percent_pair(name)?;
-        Some(Thresholds { middling: f32::from(middling), high: f32::from(high) })
+        Some(Thresholds { medium: f32::from(middling), high: f32::from(high) })
     };
     let load = shares("gpu-util-thresh");
     let charted = settings.list("charted");
@@ -413,6 +413,6 @@ mod tests {
         let wanted = "\ninterval = 2\nfleet-form = \"map\"\nreverse-users = true\n";
         assert!(written.ends_with(wanted), "{written}");
         let Some(SettingsEvent::Changed(config, _)) = news.recv().await else { panic!() };
-        assert!(config.habits.contains(&("fleet-form", "map".to_owned())));
+        assert!(config.preferences.contains(&("fleet-form", "map".to_owned())));
     }
 }

@@ -7,7 +7,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use crate::cli::Cli;
 use crate::config::{Kind, SETTINGS, Setting};
-use crate::model::clean;
+use crate::model::sanitize;
 
 /// Options of other monitors, and what they are here.
 const FOREIGN_OPTIONS: &[(&[&str], &str)] = &[
@@ -65,7 +65,7 @@ impl Misread<'_> {
                 behind.copied().filter(|word| setting.kind.parse(word).is_ok()).collect();
             let (first, joined) = (values.first().filter(|_| is_joined)?, values.join(","));
             let joined = if is_list(setting) { joined.as_str() } else { first };
-            Some(clean(
+            Some(sanitize(
                 &format!(
                     "{option} takes a value only with =: {option}={joined}; to watch a host called {first}, put it \
                      first: gtop {first} {option}"
@@ -103,7 +103,7 @@ impl Misread<'_> {
         let words = format!(
             "{first} is a number, not a host; {meant}; for a host of that name use --: gtop -- {first}"
         );
-        Some(clean(&words, 400))
+        Some(sanitize(&words, 400))
     }
 
     /// A subcommand with one letter wrong.

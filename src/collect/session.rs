@@ -14,7 +14,7 @@ use crate::collect::park::NoDelayGuard;
 use crate::collect::request_queue::{MAX_OPEN_REQUESTS, PendingRequest, RequestQueue};
 use crate::collect::stderr_tail::StderrTail;
 use crate::collect::{Collector, CollectorConfig};
-use crate::model::{Fault, FaultKind, Link, NodeName, ProcessRequest, RequestError, clean};
+use crate::model::{Fault, FaultKind, Link, NodeName, ProcessRequest, RequestError, sanitize};
 use crate::probe::{self, Command, Greeting, Interpreter, Progress};
 use crate::time::Clock;
 use crate::transport::{self, Channel, Exit, Output, Target, Transport};
@@ -210,7 +210,7 @@ impl Session {
         match output {
             Output::Stdout(bytes) => Ok(Some(bytes)),
             Output::Stderr(bytes) => {
-                log::debug!("{}: {}", self.node, clean(&String::from_utf8_lossy(&bytes), 200));
+                log::debug!("{}: {}", self.node, sanitize(&String::from_utf8_lossy(&bytes), 200));
                 Ok(None)
             }
             Output::Exit(exit) => Err(exit_fault(&exit)),
@@ -429,7 +429,7 @@ fn missing_hello_fault(body: &Body) -> Fault {
         return Fault::new(FaultKind::BadReply, "the first frame is no hello");
     };
     // The probe cannot run on this node, and says why.
-    let why = clean(error.message.as_deref().unwrap_or(&error.call), 200);
+    let why = sanitize(error.message.as_deref().unwrap_or(&error.call), 200);
     Fault::new(FaultKind::NoInterpreter, why.clone()).with_remedy(why)
 }
 

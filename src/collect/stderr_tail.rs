@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use crate::model::clean;
+use crate::model::sanitize;
 use crate::transport::{Channel, Output};
 
 /// How much of the standard error is kept.
@@ -52,14 +52,18 @@ pub(super) fn append_output(how: String, said: &[u8]) -> String {
     let said = String::from_utf8_lossy(said);
     let mut told = String::new();
     for line in said.lines().rev() {
-        let line = clean(line, MAX_TAIL_BYTES);
+        let line = sanitize(line, MAX_TAIL_BYTES);
         let longer = if told.is_empty() { line } else { format!("{line} {told}") };
         if !told.is_empty() && longer.chars().count() > MAX_SHOWN_CHARS {
             break;
         }
         longer.trim_start().clone_into(&mut told);
     }
-    if told.is_empty() { how } else { format!("{how}, after: {}", clean(&told, MAX_SHOWN_CHARS)) }
+    if told.is_empty() {
+        how
+    } else {
+        format!("{how}, after: {}", sanitize(&told, MAX_SHOWN_CHARS))
+    }
 }
 
 #[cfg(test)]

@@ -284,7 +284,7 @@ fn toml_text(value: &DeValue<'_>) -> String {
 
 /// Removes control characters from a text of a file, and truncates it, for messages.
 fn sanitized(text: &str) -> String {
-    crate::model::clean(text, 60)
+    crate::model::sanitize(text, 60)
 }
 
 #[cfg(test)]

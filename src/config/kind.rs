@@ -6,7 +6,7 @@ use std::time::Duration;
 use toml::de::DeValue;
 
 use crate::fields::current_aliases;
-use crate::model::{clean, is_unprintable};
+use crate::model::{is_unprintable, sanitize};
 use crate::view::{ColumnSpec, nearest};
 
 /// Validates a text; returns what is wrong with it.
@@ -257,7 +257,7 @@ fn check_columns(headings: &[ColumnSpec], all: Vec<String>) -> Result<Value, Str
     let all: Vec<_> = all.into_iter().map(|own| current_column_name(own, names)).collect();
     for (place, own) in all.iter().enumerate() {
         if !names().any(|name| name == own) {
-            let own = clean(own, 40);
+            let own = sanitize(own, 40);
             let known = names().collect::<Vec<_>>().join(", ");
             let advice = nearest(&own, names());
             let advice = advice.map(|name| format!("did you mean {name}? ")).unwrap_or_default();

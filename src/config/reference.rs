@@ -166,14 +166,17 @@ pub fn metrics_text() -> String {
 
 /// The tables whose columns can be chosen.
 const TABLES: [(&str, &[ColumnSpec]); 4] = [
-    ("fleet", &fleet::HEADINGS),
-    ("node", &node::HEADINGS),
-    ("processes", &processes::HEADINGS),
-    ("users", &users::HEADINGS),
+    ("fleet", &fleet::COLUMN_SPECS),
+    ("node", &node::COLUMN_SPECS),
+    ("processes", &processes::COLUMN_SPECS),
+    ("users", &users::COLUMN_SPECS),
 ];
 /// The views that can be sorted.
-const SORTED_VIEWS: [(&str, &[SortColumn]); 3] =
-    [("fleet", &fleet::COLUMNS), ("processes", &processes::COLUMNS), ("users", &users::COLUMNS)];
+const SORTED_VIEWS: [(&str, &[SortColumn]); 3] = [
+    ("fleet", &fleet::SORT_COLUMNS),
+    ("processes", &processes::COLUMNS),
+    ("users", &users::COLUMNS),
+];
 
 fn push_metrics<S: 'static>(
     text: &mut String,

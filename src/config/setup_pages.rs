@@ -55,7 +55,7 @@ fn entry(settings: &Settings, setting: &'static Setting) -> SetupEntry {
         value,
         steps,
         is_typed: !matches!(setting.kind, Kind::Switch | Kind::Choice(_) | Kind::Columns(_)),
-        headings: if let Kind::Columns(headings) = setting.kind { headings } else { &[] },
+        columns: if let Kind::Columns(headings) = setting.kind { headings } else { &[] },
         help,
         origin: settings.origin(setting.name).to_owned(),
         is_changed: settings.layer(setting.name) == Layer::Changed,

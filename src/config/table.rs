@@ -542,25 +542,25 @@ pub const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "columns-fleet",
-        kind: Kind::Columns(&fleet::HEADINGS),
+        kind: Kind::Columns(&fleet::COLUMN_SPECS),
         help: "Columns of the fleet table after the node, from left to right; the rightmost are dropped if there is no room",
         ..COLUMNS
     },
     Setting {
         name: "columns-node",
-        kind: Kind::Columns(&node::HEADINGS),
+        kind: Kind::Columns(&node::COLUMN_SPECS),
         help: "Columns of the device table after the device, from left to right",
         ..COLUMNS
     },
     Setting {
         name: "columns-processes",
-        kind: Kind::Columns(&processes::HEADINGS),
+        kind: Kind::Columns(&processes::COLUMN_SPECS),
         help: "Columns of the process table before the command, from left to right",
         ..COLUMNS
     },
     Setting {
         name: "columns-users",
-        kind: Kind::Columns(&users::HEADINGS),
+        kind: Kind::Columns(&users::COLUMN_SPECS),
         help: "Columns of the user table after the user, from left to right",
         ..COLUMNS
     },
@@ -697,10 +697,10 @@ mod tests {
     fn columns_are_sorted_by_what_their_view_is_sorted_by() {
         let none: &[crate::view::SortColumn] = &[];
         for (headings, columns) in [
-            (&fleet::HEADINGS[..], &fleet::COLUMNS[..]),
-            (&node::HEADINGS[..], none),
-            (&processes::HEADINGS[..], &processes::COLUMNS[..]),
-            (&users::HEADINGS[..], &users::COLUMNS[..]),
+            (&fleet::COLUMN_SPECS[..], &fleet::SORT_COLUMNS[..]),
+            (&node::COLUMN_SPECS[..], none),
+            (&processes::COLUMN_SPECS[..], &processes::COLUMNS[..]),
+            (&users::COLUMN_SPECS[..], &users::COLUMNS[..]),
         ] {
             let mut names: Vec<_> = headings.iter().map(|heading| heading.name).collect();
             names.sort_unstable();
@@ -716,7 +716,7 @@ mod tests {
     #[test]
     fn views_are_sorted_by_the_columns_they_have() {
         for (name, columns) in [
-            ("sort-fleet", &fleet::COLUMNS[..]),
+            ("sort-fleet", &fleet::SORT_COLUMNS[..]),
             ("sort-processes", &processes::COLUMNS[..]),
             ("sort-users", &users::COLUMNS[..]),
         ] {
@@ -753,10 +753,14 @@ mod tests {
 
     #[test]
     fn columns_sort_orders_and_charts_have_the_words_of_filters() {
-        let tables =
-            [&fleet::HEADINGS[..], &node::HEADINGS, &processes::HEADINGS, &users::HEADINGS];
+        let tables = [
+            &fleet::COLUMN_SPECS[..],
+            &node::COLUMN_SPECS,
+            &processes::COLUMN_SPECS,
+            &users::COLUMN_SPECS,
+        ];
         let columns = tables.into_iter().flatten().map(|heading| heading.name);
-        let orders = [&fleet::COLUMNS[..], &processes::COLUMNS, &users::COLUMNS];
+        let orders = [&fleet::SORT_COLUMNS[..], &processes::COLUMNS, &users::COLUMNS];
         let orders = orders.into_iter().flatten().map(|column| column.name);
         let charts = ChartMetric::ALL.into_iter().map(ChartMetric::alias);
         let strange: BTreeSet<_> = columns

@@ -9,7 +9,8 @@ use crate::collect::Handshake;
 use crate::doctor::{StepResult, StepStatus};
 use crate::fields::{DEVICE, Value};
 use crate::model::{
-    BackendState, Device, DeviceFault, Reason, Sample, Source, SourceFault, SourceFaultKind, clean,
+    BackendState, Device, DeviceFault, Reason, Sample, Source, SourceFault, SourceFaultKind,
+    sanitize,
 };
 use crate::time::{Clock, Timestamp};
 use crate::wire::{Body, Decoded, Decoder};
@@ -65,7 +66,7 @@ pub(super) async fn add_steps(
         rows.push(backend_step(state, said.remove(&state.source).unwrap_or_default(), took));
     }
     if let Some(fault) = is_lost {
-        let row = StepResult::new("samples", StepStatus::Failed, clean(&fault.message(), 400));
+        let row = StepResult::new("samples", StepStatus::Failed, sanitize(&fault.message(), 400));
         rows.push(row.with_duration(took).with_remedy(fault.kind.remedy()));
     }
 }
@@ -91,7 +92,7 @@ fn record_sample(sample: Sample, said: &mut BTreeMap<Source, BackendResult>) {
 }
 
 fn backend_step(state: &BackendState, said: BackendResult, took: Duration) -> StepResult {
-    let name = clean(state.source.as_str(), 40);
+    let name = sanitize(state.source.as_str(), 40);
     if let Some(why) = &state.absent {
         let remedy = if why.ends_with("needs python3") {
             "install Python 3.6 or newer on the node"
@@ -104,13 +105,13 @@ fn backend_step(state: &BackendState, said: BackendResult, took: Duration) -> St
         let kind = fault.kind;
         let mark =
             if kind == SourceFaultKind::NoLibrary { StepStatus::Note } else { StepStatus::Failed };
-        let call = clean(&fault.call, 100);
+        let call = sanitize(&fault.call, 100);
         let lasting = if matches!(kind, SourceFaultKind::Stuck | SourceFaultKind::Starting) {
             format!(" for {} s", fault.duration.as_secs())
         } else {
             String::new()
         };
-        let message = clean(&fault.message, 200);
+        let message = sanitize(&fault.message, 200);
         let message = if message.is_empty() { message } else { format!(": {message}") };
         let found = format!("{}{lasting} ({call}){message}", kind.label());
         return StepResult::new(&name, mark, found).with_duration(took).with_remedy(kind.remedy());
@@ -136,11 +137,13 @@ fn summarize_devices(devices: &[Device]) -> String {
     let mut models: BTreeMap<String, usize> = BTreeMap::new();
     let mut drivers = BTreeSet::new();
     for device in &whole {
-        let model =
-            device.name.known().map_or_else(|| "unknown model".to_owned(), |name| clean(name, 60));
+        let model = device
+            .name
+            .known()
+            .map_or_else(|| "unknown model".to_owned(), |name| sanitize(name, 60));
         *models.entry(model).or_default() += 1;
         let driver = device.fact(|known| known.driver.clone());
-        drivers.extend(driver.known().map(|driver| clean(driver, 40)));
+        drivers.extend(driver.known().map(|driver| sanitize(driver, 40)));
     }
     if whole.is_empty() {
         return "no devices".to_owned();
@@ -161,10 +164,12 @@ fn device_fault_text(device: &Device) -> Option<String> {
         DeviceFault::Lost => "lost by the driver".to_owned(),
         DeviceFault::NeedsReset => "needs a reset".to_owned(),
         DeviceFault::NoPermission => "no permission".to_owned(),
-        DeviceFault::Other(words) => clean(words, 120),
+        DeviceFault::Other(words) => sanitize(words, 120),
     };
-    let name =
-        device.index.known().map_or_else(|| clean(&device.uuid, 60), |index| format!("#{index}"));
+    let name = device
+        .index
+        .known()
+        .map_or_else(|| sanitize(&device.uuid, 60), |index| format!("#{index}"));
     Some(format!("device {name}: {why}"))
 }
 

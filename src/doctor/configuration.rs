@@ -2,7 +2,7 @@
 
 use crate::doctor::remedy::Advice;
 use crate::doctor::{StepResult, StepStatus};
-use crate::model::clean;
+use crate::model::sanitize;
 use crate::transport::{EffectiveOption, Profile, Reach, Target};
 
 /// The options that are reported, as `ssh_config` spells them. The first [`SUMMARY_OPTIONS`] are always
@@ -65,7 +65,7 @@ pub(super) fn configuration_step(
     for (place, name) in REPORTED_OPTIONS.into_iter().enumerate() {
         let lower = name.to_ascii_lowercase();
         let Some(option) = options.iter().find(|option| option.name == lower) else { continue };
-        let value = clean(&option.values.join(" "), MAX_LINE_CHARS);
+        let value = sanitize(&option.values.join(" "), MAX_LINE_CHARS);
         advice.set_option(name, &option.values, option.origin.as_ref());
         if place < SUMMARY_OPTIONS {
             summary.push(format!("{name} {value}"));

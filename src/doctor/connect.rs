@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use crate::doctor::remedy::Advice;
 use crate::doctor::{StepResult, StepStatus};
-use crate::model::clean;
+use crate::model::sanitize;
 use crate::transport::{
     ConnectEvent, ConnectPhase, CredentialOutcome, Fault, HostKeyStatus, RouteSummary, TracedEvent,
 };
@@ -32,7 +32,7 @@ pub(super) struct Period {
 
 /// Returns an error message on one line, without control characters.
 pub(super) fn fault_text(fault: &Fault) -> String {
-    clean(&fault.to_string(), MAX_LINE_CHARS)
+    sanitize(&fault.to_string(), MAX_LINE_CHARS)
 }
 
 /// Adds the steps of a connection. `outcome` holds the banner shown before login, or the error.
@@ -183,16 +183,19 @@ impl StepBuilder<'_> {
                 self.push_step(at, row);
             }
             ConnectEvent::Fallback(fault) => {
-                let row =
-                    StepResult::new("built-in SSH", StepStatus::Note, clean(fault, MAX_LINE_CHARS));
+                let row = StepResult::new(
+                    "built-in SSH",
+                    StepStatus::Note,
+                    sanitize(fault, MAX_LINE_CHARS),
+                );
                 let row = row.with_details(self.take_attempts());
                 self.push_step(at, row);
             }
             ConnectEvent::SshProgram(program) => {
-                self.delegate(at, SSH_PROGRAM, clean(&program.to_string_lossy(), 200));
+                self.delegate(at, SSH_PROGRAM, sanitize(&program.to_string_lossy(), 200));
             }
             ConnectEvent::MasterFound(socket) => {
-                let found = format!("open at {}", clean(&socket.to_string_lossy(), 200));
+                let found = format!("open at {}", sanitize(&socket.to_string_lossy(), 200));
                 self.push_step(at, StepResult::new(MASTER, StepStatus::Ok, found));
             }
             ConnectEvent::MasterMissing => {
@@ -200,7 +203,7 @@ impl StepBuilder<'_> {
                 self.push_step(at, StepResult::new(MASTER, StepStatus::NotApplicable, found));
             }
             ConnectEvent::GatewayMaster { gateway, socket } => {
-                let socket = clean(&socket.to_string_lossy(), 200);
+                let socket = sanitize(&socket.to_string_lossy(), 200);
                 if let Some(row) = self.find_step("route") {
                     row.details.push(format!("{gateway}: over its master connection at {socket}"));
                 }
@@ -214,11 +217,13 @@ impl StepBuilder<'_> {
                 let tried = tried.map(|row| format!("tried: {}", row.finding)).collect();
                 self.push_step(
                     at,
-                    StepResult::new(SRUN, StepStatus::Note, clean(fault, MAX_LINE_CHARS))
+                    StepResult::new(SRUN, StepStatus::Note, sanitize(fault, MAX_LINE_CHARS))
                         .with_details(tried),
                 );
             }
-            ConnectEvent::Exec(command) => self.delegate(at, "exec command", clean(command, 400)),
+            ConnectEvent::Exec(command) => {
+                self.delegate(at, "exec command", sanitize(command, 400))
+            }
             ConnectEvent::GatewayStarted(_) | ConnectEvent::GatewayFinished => {}
         }
     }
@@ -277,7 +282,7 @@ impl StepBuilder<'_> {
             return;
         }
         let banner = banner.and_then(|text| text.lines().find(|line| !line.trim().is_empty()));
-        let details = banner.map(|line| format!("login banner: {}", clean(line, 200)));
+        let details = banner.map(|line| format!("login banner: {}", sanitize(line, 200)));
         let row = StepResult::new("channel", StepStatus::Ok, "open, command started");
         self.steps.push(row.with_duration(took).with_details(details.into_iter().collect()));
     }
@@ -373,8 +378,10 @@ const fn step_name(step: ConnectPhase) -> &'static str {
 fn route_text(way: &RouteSummary) -> String {
     match way {
         RouteSummary::Direct => "direct".to_owned(),
-        RouteSummary::Gateways(names) => format!("through {}", clean(&names.join(", then "), 400)),
-        RouteSummary::Command(command) => format!("by command {}", clean(command, 200)),
+        RouteSummary::Gateways(names) => {
+            format!("through {}", sanitize(&names.join(", then "), 400))
+        }
+        RouteSummary::Command(command) => format!("by command {}", sanitize(command, 200)),
     }
 }
 
@@ -383,7 +390,7 @@ fn host_key_text(
     line: Option<&(std::path::PathBuf, usize)>,
 ) -> (StepStatus, String) {
     let place = |file: &std::path::Path, line: usize| {
-        format!("{}:{line}", clean(&file.to_string_lossy(), 200))
+        format!("{}:{line}", sanitize(&file.to_string_lossy(), 200))
     };
     match verdict {
         HostKeyStatus::Known => {
@@ -402,7 +409,7 @@ fn host_key_text(
             (StepStatus::Note, format!("differs from {}", place(file, *line)))
         }
         HostKeyStatus::Revoked { file, line } => {
-            let file = clean(&file.to_string_lossy(), 200);
+            let file = sanitize(&file.to_string_lossy(), 200);
             let line = line.map_or_else(String::new, |line| format!(":{line}"));
             (StepStatus::Note, format!("revoked in {file}{line}"))
         }
@@ -414,7 +421,7 @@ fn attempt_text(what: &str, result: &CredentialOutcome) -> String {
         CredentialOutcome::Accepted => format!("accepted: {what}"),
         CredentialOutcome::Partial => format!("accepted, more required: {what}"),
         CredentialOutcome::Refused => format!("refused: {what}"),
-        CredentialOutcome::Skipped(why) => format!("not offered: {what} ({})", clean(why, 300)),
+        CredentialOutcome::Skipped(why) => format!("not offered: {what} ({})", sanitize(why, 300)),
     }
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::doctor::{Report, StepResult, StepStatus};
 use crate::inventory::{Pod, PodError};
-use crate::model::{NodeName, NodeNameError, clean};
+use crate::model::{NodeName, NodeNameError, sanitize};
 
 /// Returns the report on the search for a pod, which took `took`.
 pub fn report_on_pod(
@@ -35,7 +35,7 @@ fn pod_steps(pod: &Pod, took: Duration) -> Vec<StepResult> {
     };
     let lines = workers.iter().enumerate().map(|(number, host)| {
         let how = if *own == Some(number) { "without SSH" } else { "by SSH" };
-        clean(&format!("w{number} {host}, {how}"), 200)
+        sanitize(&format!("w{number} {host}, {how}"), 200)
     });
     let found = format!("{}, {place}", workers.len());
     let listed = StepResult::new("workers", StepStatus::Ok, found).with_details(lines.collect());

@@ -5,7 +5,7 @@ use tokio::time::{Instant, timeout};
 use crate::collect::Handshake;
 use crate::doctor::remedy::Advice;
 use crate::doctor::{StepResult, StepStatus, backends};
-use crate::model::{TransportKind, clean};
+use crate::model::{TransportKind, sanitize};
 use crate::probe::{self, Interpreter};
 use crate::time::{Clock, Timestamp};
 use crate::transport::{Output, Target, Transport};
@@ -53,7 +53,7 @@ pub(super) async fn add_steps(
             let remedy = advice.for_node_fault(&fault, !visit.noise().is_empty());
             let row = StepResult {
                 status: StepStatus::Failed,
-                finding: clean(&fault.message(), 900),
+                finding: sanitize(&fault.message(), 900),
                 ..shell
             };
             rows.push(row.with_duration(began.elapsed()).with_remedy(remedy));
@@ -67,7 +67,7 @@ pub(super) async fn add_steps(
     let frame = match frame {
         Ok(frame) => frame,
         Err(fault) => {
-            let row = StepResult::new("probe", StepStatus::Failed, clean(&fault.message(), 900));
+            let row = StepResult::new("probe", StepStatus::Failed, sanitize(&fault.message(), 900));
             rows.push(row.with_duration(took).with_remedy(advice.for_node_fault(&fault, true)));
             return;
         }
@@ -92,7 +92,7 @@ pub(super) async fn add_steps(
 /// Reports what the login files printed.
 fn login_shell_step(noise: &[u8]) -> StepResult {
     let text = String::from_utf8_lossy(noise);
-    let first = text.lines().map(|line| clean(line, 120)).find(|line| !line.is_empty());
+    let first = text.lines().map(|line| sanitize(line, 120)).find(|line| !line.is_empty());
     match first {
         None => StepResult::new("login shell", StepStatus::Ok, "no output before the probe"),
         Some(line) => {
@@ -106,10 +106,10 @@ fn login_shell_step(noise: &[u8]) -> StepResult {
 }
 
 fn interpreter_text(interpreter: Interpreter, hello: &Hello) -> String {
-    let version = clean(&hello.version, 100);
+    let version = sanitize(&hello.version, 100);
     match interpreter {
         Interpreter::Python => {
-            let path = hello.path.as_deref().map(|path| clean(path, 200)).unwrap_or_default();
+            let path = hello.path.as_deref().map(|path| sanitize(path, 200)).unwrap_or_default();
             let path = if path.is_empty() { "python".to_owned() } else { path };
             format!("{path} {version}")
         }
@@ -128,7 +128,7 @@ fn enclosing_job_step(hello: &Hello, via: TransportKind) -> Option<StepResult> {
 
 fn probe_step(hello: &Hello) -> StepResult {
     let Hello { host, kernel, arch, cpus, tick, uid, user, hidepid, .. } = hello;
-    let name = |text: &str| clean(text, 100);
+    let name = |text: &str| sanitize(text, 100);
     let found = format!(
         "{}, Linux {}, {}, {cpus} CPUs, {tick} ticks per second, as {} (uid {uid}), hidepid {hidepid}",
         name(host),
@@ -198,7 +198,7 @@ impl PythonSearch<'_> {
 fn parse_reasons(said: &str) -> Vec<String> {
     let mut reasons = Vec::new();
     for (_, reason) in said.lines().filter_map(|line| line.split_once(probe::REASON)) {
-        let reason = clean(reason, 200);
+        let reason = sanitize(reason, 200);
         if reasons.len() < MAX_REASONS && !reasons.contains(&reason) {
             reasons.push(reason);
         }

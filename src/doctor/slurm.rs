@@ -15,7 +15,7 @@ use crate::inventory::slurm::{
     JobFilter, SlurmError, SlurmErrorKind, fetch_jobs, fetch_node_addresses, run_command_within,
     targets_of_jobs,
 };
-use crate::model::{Job, JobState, NodeName, clean};
+use crate::model::{Job, JobState, NodeName, sanitize};
 use crate::nodeset;
 use crate::time::Clock;
 use crate::transport::{ProgramOutput, SchedulerAddresses, Target, Transport};
@@ -84,7 +84,7 @@ async fn run_checks(whose: &JobFilter, rows: &mut Vec<StepResult>) -> Option<Vec
 fn check_configuration(rows: &mut Vec<StepResult>) -> Option<()> {
     let step = "configuration";
     if let Ok(path) = std::env::var("SLURM_CONF") {
-        let path = clean(&path, 300);
+        let path = sanitize(&path, 300);
         if Path::new(&path).exists() {
             rows.push(StepResult::new(step, StepStatus::Ok, format!("{path} (SLURM_CONF)")));
             return Some(());
@@ -152,7 +152,7 @@ async fn check_munge(rows: &mut Vec<StepResult>) -> Option<()> {
 }
 
 fn munge_failure(why: &str) -> StepResult {
-    let why = clean(why.lines().next().unwrap_or_default(), 300);
+    let why = sanitize(why.lines().next().unwrap_or_default(), 300);
     StepResult::new("munge", StepStatus::Failed, "authentication fails: Slurm cannot identify you")
         .with_details(vec![why])
         .with_remedy("as root on this machine: systemctl restart munge")
@@ -178,7 +178,7 @@ async fn check_controller(rows: &mut Vec<StepResult>) -> Option<()> {
         }
         Ok(answer) if answer.succeeded => {
             let said = answer.output.lines().find(|line| !line.trim().is_empty());
-            let said = clean(said.unwrap_or("nothing"), 200);
+            let said = sanitize(said.unwrap_or("nothing"), 200);
             let found = format!("unexpected output of scontrol ping: {said:?}");
             let row = StepResult::new("controller", StepStatus::Failed, found)
                 .with_remedy("run scontrol ping by hand; another program may have its name");
@@ -357,9 +357,9 @@ fn nodes_step(told: &str, own: &BTreeSet<&str>, waits_for_nodes: bool) -> StepRe
             .any(|sign| state.contains(sign));
         if is_odd && (own.contains(node) || waits_for_nodes) {
             let reason = reason.filter(|reason| !matches!(*reason, "" | "none"));
-            let reason = reason.map(|reason| format!(": {}", clean(reason, 200)));
+            let reason = reason.map(|reason| format!(": {}", sanitize(reason, 200)));
             let nodes = odd
-                .entry(format!("{}{}", clean(state, 40), reason.unwrap_or_default()))
+                .entry(format!("{}{}", sanitize(state, 40), reason.unwrap_or_default()))
                 .or_default();
             if !nodes.contains(&node) {
                 nodes.push(node);

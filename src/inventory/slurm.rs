@@ -25,7 +25,7 @@ use crate::inventory::slurm::job_detail::JobDetail;
 use crate::inventory::slurm::job_targets::merge_targets;
 use crate::inventory::slurm::poll::{WAIT_PER_QUERY_TIME, next_wait, random_byte};
 use crate::inventory::slurm::queue::Queue;
-use crate::model::{Allocation, Job, JobId, JobList, JobListError, JobOutcome, NodeName, clean};
+use crate::model::{Allocation, Job, JobId, JobList, JobListError, JobOutcome, NodeName, sanitize};
 use crate::time::{Clock, Timestamp};
 use crate::transport::{ProgramOutput, SchedulerAddresses, Target};
 
@@ -63,8 +63,9 @@ pub struct JobFilter {
 impl JobFilter {
     /// Returns the words that follow `jobs` on the screen, such as `of ada in gpu`.
     pub fn describe(&self) -> String {
-        let list =
-            |list: &[String]| list.iter().map(|one| clean(one, 40)).collect::<Vec<_>>().join(",");
+        let list = |list: &[String]| {
+            list.iter().map(|one| sanitize(one, 40)).collect::<Vec<_>>().join(",")
+        };
         let mut words = match (self.jobs.as_slice(), self.users.as_slice()) {
             ([], []) => "of all users".to_owned(),
             ([], users) if *users == [own_uid()] => format!("of {}", own_user_name()),
@@ -93,7 +94,7 @@ pub fn is_available() -> bool {
 
 fn own_user_name() -> String {
     let name = ["USER", "LOGNAME"].iter().find_map(|name| std::env::var(name).ok());
-    name.filter(|name| !name.is_empty()).map_or_else(own_uid, |name| clean(&name, 40))
+    name.filter(|name| !name.is_empty()).map_or_else(own_uid, |name| sanitize(&name, 40))
 }
 
 /// What the user interface requests from the poller.

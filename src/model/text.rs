@@ -3,24 +3,24 @@
 use std::sync::Arc;
 
 /// Returns the characters of `text`, each hostile one as a space; see [`is_unprintable`].
-pub fn harmless(text: &str) -> impl Iterator<Item = char> {
+pub fn sanitized_chars(text: &str) -> impl Iterator<Item = char> {
     text.chars().map(|letter| if is_unprintable(letter) { ' ' } else { letter })
 }
 
 /// Returns at most `limit` characters of `text`, each hostile one as a space.
-pub fn clean(text: &str, limit: usize) -> String {
-    let cleaned: String = harmless(text).take(limit).collect();
+pub fn sanitize(text: &str, limit: usize) -> String {
+    let cleaned: String = sanitized_chars(text).take(limit).collect();
     cleaned.trim().to_owned()
 }
 
-/// [`clean`], shared.
+/// Same as [`sanitize`], as a shared string.
 pub fn sanitize_shared(text: &str, limit: usize) -> Arc<str> {
-    // Nearly everything is harmless already: one look, one copy.
-    let harmless = |byte: u8| (0x21..0x7f).contains(&byte);
-    if text.len() <= limit && text.bytes().all(harmless) {
+    // Nearly all text needs no change: one pass, one copy.
+    let is_safe = |byte: u8| (0x21..0x7f).contains(&byte);
+    if text.len() <= limit && text.bytes().all(is_safe) {
         return text.into();
     }
-    clean(text, limit).into()
+    sanitize(text, limit).into()
 }
 
 /// Returns true if a character can move a cursor, hide text or reorder it.
@@ -57,8 +57,8 @@ mod tests {
 
     #[test]
     fn nothing_that_moves_a_cursor_gets_through() {
-        assert_eq!(clean("a\x1b[31mb\u{9b}2Jc\u{202e}d\n", 100), "a [31mb 2Jc d");
-        assert_eq!(clean("абв", 2), "аб");
+        assert_eq!(sanitize("a\x1b[31mb\u{9b}2Jc\u{202e}d\n", 100), "a [31mb 2Jc d");
+        assert_eq!(sanitize("абв", 2), "аб");
         assert_eq!(&*sanitize_shared("python", 64), "python");
         assert_eq!(&*sanitize_shared("a\tb", 64), "a b");
     }
@@ -77,7 +77,7 @@ mod tests {
         for letter in ends.into_iter().flat_map(|(first, last)| first..=last) {
             let text = format!("a{letter}b");
             assert!(is_unprintable(letter), "{letter:?}");
-            assert_eq!(clean(&text, 100), "a b", "{letter:?}");
+            assert_eq!(sanitize(&text, 100), "a b", "{letter:?}");
             assert_eq!(&*sanitize_shared(&text, 100), "a b", "{letter:?}");
         }
     }
@@ -107,15 +107,15 @@ mod tests {
     fn what_nobody_sees_is_hostile_and_what_somebody_reads_is_not() {
         for letter in IGNORABLE.into_iter().flat_map(|(first, last)| first..=last) {
             let letter = char::from_u32(letter).unwrap();
-            assert_eq!(clean(&format!("a{letter}b"), 9), "a b", "{letter:?}");
+            assert_eq!(sanitize(&format!("a{letter}b"), 9), "a b", "{letter:?}");
         }
         for control in (0..0x20).chain(0x7f..0xa0).filter_map(char::from_u32) {
-            assert_eq!(clean(&format!("a{control}b"), 9), "a b", "{control:?}");
+            assert_eq!(sanitize(&format!("a{control}b"), 9), "a b", "{control:?}");
         }
         for text in
             ["naïve", "e\u{301}", "日本語", "한국", "ภาษา", "עברית", "\u{1f680}", "a\u{a0}b"]
         {
-            assert_eq!(clean(text, 99), text);
+            assert_eq!(sanitize(text, 99), text);
         }
     }
 }

@@ -14,7 +14,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-use crate::model::harmless;
+use crate::model::sanitized_chars;
 
 /// Maximum number of known names listed in an error.
 const MAX_LISTED: usize = 8;
@@ -261,7 +261,7 @@ fn format_path(path: &[String]) -> String {
 
 /// Returns a name that is safe to show, truncated.
 fn shorten(name: &str) -> String {
-    harmless(name).take(40).collect()
+    sanitized_chars(name).take(40).collect()
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::model::{harmless, is_unprintable};
+use crate::model::{is_unprintable, sanitized_chars};
 
 /// Most characters quoted from another machine or program.
 const MAX_QUOTE: usize = 200;
@@ -732,7 +732,7 @@ pub(super) fn sanitize_line(text: &str) -> String {
 
 /// Returns at most `limit` characters of `text`, with control and invisible characters as spaces.
 pub(super) fn sanitize(text: &str, limit: usize) -> String {
-    let mut kept: String = harmless(text).take(limit).collect();
+    let mut kept: String = sanitized_chars(text).take(limit).collect();
     if text.chars().nth(limit).is_some() {
         kept.push('…');
     }

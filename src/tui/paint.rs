@@ -24,12 +24,12 @@ const DIGITS: [&str; 10] = ["1", "1", "2", "3", "4", "5", "6", "7", "8", "9"];
 pub(crate) fn paint(lines: &[Line], theme: Theme, area: Rect, buffer: &mut Buffer) {
     for (y, line) in (area.top()..area.bottom()).zip(lines) {
         let row = Rect { y, height: 1, ..area };
-        if line.ground != RowStyle::Plain {
-            buffer.set_style(row, theme.row_style(line.ground));
+        if line.row_style != RowStyle::Plain {
+            buffer.set_style(row, theme.row_style(line.row_style));
         }
-        let mut painter = LinePainter { theme, ground: line.ground, buffer: &mut *buffer, row };
+        let mut painter = LinePainter { theme, ground: line.row_style, buffer: &mut *buffer, row };
         let mut x = row.left();
-        for piece in &line.pieces {
+        for piece in &line.spans {
             let width = piece.width.min(row.right().saturating_sub(x));
             painter.piece(x, width, piece);
             x += width;
@@ -49,7 +49,7 @@ impl LinePainter<'_> {
         let style = self.theme.style(piece.tone, self.ground);
         // Filled blocks are heavier than text: stale or low values must not stand out.
         let tone = if piece.tone == Tone::Faint { Tone::Low } else { piece.tone };
-        match &piece.kind {
+        match &piece.content {
             SpanContent::Text(text) => self.text(x, width, text, style),
             SpanContent::Bar(part) => {
                 let is_load = matches!(tone, Tone::Low | Tone::Mid | Tone::High);
@@ -304,7 +304,8 @@ mod tests {
 
     #[test]
     fn tracks_and_strips_show_gaps_and_faults() {
-        let spark = || Line::new().spark(vec![Some(0.0), None, Some(50.0), Some(100.0)], Tone::Mid);
+        let spark =
+            || Line::new().sparkline(vec![Some(0.0), None, Some(50.0), Some(100.0)], Tone::Mid);
         assert_eq!(painted(spark(), GlyphSet::Unicode, 4), "▁ ▅█");
         assert_eq!(painted(spark(), GlyphSet::Ascii, 4), "_ =#");
         let marks =
@@ -334,7 +335,7 @@ mod tests {
 
     #[test]
     fn what_is_wider_than_the_row_is_left_out() {
-        let line = Line::of("日本語", Tone::Plain).bar(Some(100.0), 9, Tone::Mid);
+        let line = Line::styled("日本語", Tone::Plain).bar(Some(100.0), 9, Tone::Mid);
         assert_eq!(painted(line.clone(), GlyphSet::Ascii, 8), "??????##");
         assert_eq!(painted(line, GlyphSet::Unicode, 1), " ");
     }

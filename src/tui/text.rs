@@ -75,9 +75,9 @@ mod tests {
     #[test]
     fn nothing_but_text_and_line_ends_without_styles() {
         let lines = [
-            Line::of("name", Tone::Strong).gap(2).bar(Some(50.0), 4, Tone::Mid).gap(9),
+            Line::styled("name", Tone::Strong).gap(2).bar(Some(50.0), 4, Tone::Mid).gap(9),
             Line::new(),
-            Line::of("\u{1b}[31mred\r\n", Tone::Bad),
+            Line::styled("\u{1b}[31mred\r\n", Tone::Bad),
         ];
         assert_eq!(render_text(&lines, THEME, 20, false), "name  ██\n\n[31mred\n");
         let ascii = Theme { glyphs: GlyphSet::Ascii, ..THEME };
@@ -86,13 +86,14 @@ mod tests {
 
     #[test]
     fn a_style_ends_with_its_line() {
-        let lines = [Line::of("a", Tone::Bad), Line::of("b", Tone::Plain)];
+        let lines = [Line::styled("a", Tone::Bad), Line::styled("b", Tone::Plain)];
         assert_eq!(render_text(&lines, THEME, 20, true), "\u{1b}[38;5;210ma\u{1b}[0m\nb\n");
     }
 
     #[test]
     fn columns_stay_in_line_behind_signs_of_uncertain_width() {
-        let line = |name: &str| Line::new().left(name, 8, Tone::Plain).text("|", Tone::Plain);
+        let line =
+            |name: &str| Line::new().left_aligned(name, 8, Tone::Plain).text("|", Tone::Plain);
         for (name, expected) in [
             ("abc", "abc     |"),
             ("日本", "日本    |"),

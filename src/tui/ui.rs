@@ -8,7 +8,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
 use crate::fleet::Fleet;
-use crate::model::{JobId, Link, NodeName, harmless};
+use crate::model::{JobId, Link, NodeName, sanitized_chars};
 use crate::time::Timestamp;
 use crate::tui::keyboard;
 use crate::tui::keys::{KeyAction, Keymap, help};
@@ -123,7 +123,8 @@ impl Ui {
 
     /// Applies changed settings.
     pub fn apply_config(&mut self, dress: UiConfig) {
-        let UiConfig { theme, detects_background, display, interval, habits, setup } = dress;
+        let UiConfig { theme, detects_background, display, interval, preferences: habits, setup } =
+            dress;
         let selects_others = self.display.selection != display.selection;
         (self.theme, self.display, self.interval) = (theme, display, interval);
         self.detects_background = detects_background;
@@ -136,7 +137,7 @@ impl Ui {
             view::restore_preference(&mut self.navigation, habit.0, &habit.1);
         }
         if let Some(Dialog::Setup(open)) = &mut self.dialog {
-            open.renew(&setup);
+            open.update_pages(&setup);
         }
         self.setup = setup;
     }
@@ -161,7 +162,7 @@ impl Ui {
     /// Reopens the input of a setting whose value was rejected.
     pub fn reject_setting(&mut self, name: &str, text: &str) {
         if let Some(Dialog::Setup(open)) = &mut self.dialog {
-            open.refuse(name, text);
+            open.reopen_rejected(name, text);
         }
     }
 
@@ -200,7 +201,7 @@ impl Ui {
         if self.frozen.is_none() {
             let context =
                 RenderContext { view: &self.live, options: &self.display, zone: &self.zone };
-            self.due = view::pulse(context, &mut self.navigation);
+            self.due = view::on_tick(context, &mut self.navigation);
         }
     }
 
@@ -272,7 +273,7 @@ impl Ui {
             Some(_) => false,
             None => self.search.is_some(),
         };
-        for letter in harmless(text.trim()).take(MAX_PASTE_CHARS).filter(|_| is_typing) {
+        for letter in sanitized_chars(text.trim()).take(MAX_PASTE_CHARS).filter(|_| is_typing) {
             // In an input line, a character has no other effect than to be inserted.
             self.on_key(KeyEvent::new(KeyCode::Char(letter), KeyModifiers::NONE), now);
         }
@@ -314,7 +315,7 @@ impl Ui {
     /// Handles a key in the filter prompt.
     fn on_filter_key(&mut self, key: Key, now: Timestamp) {
         let Some(search) = &mut self.search else { return };
-        match search.press(key, &self.live.fleet) {
+        match search.on_key(key, &self.live.fleet) {
             FilterPromptEvent::Edited(None) => {}
             FilterPromptEvent::Edited(Some(filter)) => self.set_filter(filter, now),
             FilterPromptEvent::Done(filter) => {
@@ -355,7 +356,7 @@ impl Ui {
                 _ => {}
             }
         }
-        match dialog.press(self.context(), key) {
+        match dialog.on_key(self.context(), key) {
             DialogEffect::KeepOpen => {
                 self.dialog = Some(dialog);
                 UiEffect::Nothing
@@ -420,7 +421,7 @@ impl Ui {
     fn perform_in_view(&mut self, deed: &ViewAction, now: Timestamp) -> Option<UiEffect> {
         let fleet_view = self.frozen.as_ref().unwrap_or(&self.live);
         let context = RenderContext { view: fleet_view, options: &self.display, zone: &self.zone };
-        let outcome = view::act(context, &mut self.navigation, deed);
+        let outcome = view::update(context, &mut self.navigation, deed);
         self.apply_view_effect(outcome, now)
     }
 
@@ -443,7 +444,7 @@ impl Ui {
 
     /// Handles a node's reply to a request.
     pub fn on_reply(&mut self, reply: &NodeReply, now: Timestamp) {
-        if let Some(reaction) = self.dialog.as_mut().and_then(|dialog| dialog.take(reply)) {
+        if let Some(reaction) = self.dialog.as_mut().and_then(|dialog| dialog.on_reply(reply)) {
             if let DialogEffect::Finish(outcome) = reaction {
                 self.dialog = None;
                 self.apply_view_effect(outcome, now);
@@ -494,7 +495,7 @@ impl Ui {
 
     fn on_click(&mut self, event: MouseEvent, now: Timestamp) -> UiEffect {
         let line = self.drawn.get(usize::from(event.row));
-        let Some(click) = line.and_then(|line| line.clicked(event.column)).cloned() else {
+        let Some(click) = line.and_then(|line| line.click_at(event.column)).cloned() else {
             return UiEffect::Nothing;
         };
         if self.dialog.is_some() || self.search.is_some() {
@@ -628,12 +629,13 @@ impl Ui {
             message: self.message.as_ref().map(|(text, _)| text.as_str()),
             hints: &hints,
             help: help.as_ref().map(|(lines, _)| lines.as_slice()),
-            search: self.search.as_ref(),
+            filter_prompt: self.search.as_ref(),
             dialog: self.dialog.as_ref(),
         };
         let fleet_view = self.frozen.as_ref().unwrap_or(&self.live);
         let context = RenderContext { view: fleet_view, options: &self.display, zone: &self.zone };
-        let lines = view::screen(context, &mut self.navigation, &setting, area.width, area.height);
+        let lines =
+            view::render_screen(context, &mut self.navigation, &setting, area.width, area.height);
         paint(&lines, self.theme, area, buffer);
         self.drawn = lines;
     }

@@ -25,7 +25,7 @@ pub enum CommonAction {
     /// Sorts by the previous column.
     SortPrevious,
     /// Inverts the sort order.
-    Invert,
+    Reverse,
     Click(Click),
 }
 
@@ -51,14 +51,14 @@ pub enum ViewEffect {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeRequest {
     pub node: NodeName,
-    pub question: ProcessRequest,
+    pub process_request: ProcessRequest,
 }
 
 /// The reply to a request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NodeReply {
     pub request: NodeRequest,
-    pub answer: Result<ProcessResponse, RequestError>,
+    pub result: Result<ProcessResponse, RequestError>,
     /// The time at which it arrived.
     pub at: Timestamp,
 }

@@ -46,7 +46,7 @@ pub struct TableColumns {
 }
 
 /// Returns the indices of the configured columns, in configured order; `None` if none are configured.
-pub(crate) fn places(headings: &[ColumnSpec], chosen: &[String]) -> Option<Vec<usize>> {
+pub(crate) fn column_indices(headings: &[ColumnSpec], chosen: &[String]) -> Option<Vec<usize>> {
     if chosen.is_empty() {
         return None;
     }

@@ -42,19 +42,19 @@ pub enum DialogEffect {
 }
 
 impl Dialog {
-    pub fn press(&mut self, _scene: RenderContext<'_>, key: Key) -> DialogEffect {
+    pub fn on_key(&mut self, _scene: RenderContext<'_>, key: Key) -> DialogEffect {
         match self {
-            Self::Sort(menu) => match menu.press(key) {
+            Self::Sort(menu) => match menu.on_key(key) {
                 MenuEvent::Pending => DialogEffect::KeepOpen,
                 MenuEvent::Closed => DialogEffect::Close,
                 MenuEvent::Selected(column) => DialogEffect::Common(CommonAction::SortBy(column)),
             },
-            Self::Setup(setup) => match setup.press(key) {
+            Self::Setup(setup) => match setup.on_key(key) {
                 SetupEvent::Nothing => DialogEffect::KeepOpen,
                 SetupEvent::Closed => DialogEffect::Close,
                 SetupEvent::Change(name, value) => DialogEffect::SetSetting(name, value),
             },
-            Self::Charts(menu) => match menu.press(key) {
+            Self::Charts(menu) => match menu.on_key(key) {
                 MenuEvent::Pending => DialogEffect::KeepOpen,
                 MenuEvent::Closed => DialogEffect::Close,
                 MenuEvent::Selected(metric) => {
@@ -73,7 +73,7 @@ impl Dialog {
                 };
                 let sort =
                     |column| ViewAction::Processes(processes::Action::Sort { column, is_inverted });
-                match menu.press(key) {
+                match menu.on_key(key) {
                     MenuEvent::Pending => DialogEffect::KeepOpen,
                     MenuEvent::Closed => DialogEffect::Close,
                     MenuEvent::Selected(column) => DialogEffect::View(sort(column)),
@@ -88,7 +88,7 @@ impl Dialog {
     }
 
     /// Handles the reply of a node; returns `None` if the dialog did not request it.
-    pub fn take(&mut self, reply: &NodeReply) -> Option<DialogEffect> {
+    pub fn on_reply(&mut self, reply: &NodeReply) -> Option<DialogEffect> {
         let Self::Signal(question) = self else { return None };
         match question.on_reply(reply) {
             SignalReply::Unrelated => None,

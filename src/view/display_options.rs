@@ -67,16 +67,16 @@ pub enum MemoryUnit {
 /// The thresholds from which a load counts as medium or high, in percent.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Thresholds {
-    pub middling: f32,
+    pub medium: f32,
     pub high: f32,
 }
 
 impl Default for DisplayOptions {
     fn default() -> Self {
         Self {
-            load: Thresholds { middling: 10.0, high: 75.0 },
-            memory: Thresholds { middling: 10.0, high: 80.0 },
-            device: Thresholds { middling: 60.0, high: 85.0 },
+            load: Thresholds { medium: 10.0, high: 75.0 },
+            memory: Thresholds { medium: 10.0, high: 80.0 },
+            device: Thresholds { medium: 60.0, high: 85.0 },
             is_fahrenheit: false,
             unit: MemoryUnit::default(),
             chart: Chart::default(),
@@ -101,7 +101,7 @@ impl Thresholds {
         match share {
             None => Tone::Faint,
             Some(share) if share >= self.high => Tone::High,
-            Some(share) if share >= self.middling => Tone::Mid,
+            Some(share) if share >= self.medium => Tone::Mid,
             Some(_) => Tone::Low,
         }
     }

@@ -74,7 +74,7 @@ pub(crate) fn update(
         | CommonAction::SortBy(_)
         | CommonAction::SortNext
         | CommonAction::SortPrevious
-        | CommonAction::Invert => return ViewEffect::Ignored,
+        | CommonAction::Reverse => return ViewEffect::Ignored,
     }
     ViewEffect::Handled
 }
@@ -179,7 +179,7 @@ pub(crate) fn lines(
     for row in place.viewport.range(rows.list.len()) {
         let Some(own) = rows.list.get(row) else { continue };
         let line = columns.line(context, own, place.unfolded.as_ref());
-        lines.push(line.cut(width).selected(row == at).click(Click::Row(row)));
+        lines.push(line.truncated(width).selected(row == at).clickable_line(Click::Row(row)));
     }
     lines
 }
@@ -192,7 +192,7 @@ fn empty_lines(fleet_view: &FleetView, width: u16, height: usize) -> Vec<Line> {
     };
     [first, "shown here: faults, memory errors, throttling, lost nodes, jobs started and ended"]
         .into_iter()
-        .map(|line| Line::of(line, Tone::Faint).cut(width))
+        .map(|line| Line::styled(line, Tone::Faint).truncated(width))
         .take(height)
         .collect()
 }
@@ -233,17 +233,17 @@ impl Columns {
     fn titles(&self) -> Line {
         let mut line = Line::new().gap(MARK_WIDTH);
         if self.time > 0 {
-            line = line.left("TIME", self.time, Tone::Faint).gap(1);
+            line = line.left_aligned("TIME", self.time, Tone::Faint).gap(1);
         }
         if self.age > 0 {
-            line = line.right("AGE", self.age, Tone::Faint).gap(1);
+            line = line.right_aligned("AGE", self.age, Tone::Faint).gap(1);
         }
-        line = line.left("NODES", self.nodes, Tone::Faint).gap(1);
+        line = line.left_aligned("NODES", self.nodes, Tone::Faint).gap(1);
         if self.devices > 0 {
-            line = line.left("DEV", self.devices, Tone::Faint).gap(1);
+            line = line.left_aligned("DEV", self.devices, Tone::Faint).gap(1);
         }
         if self.count > 0 {
-            line = line.right("TIMES", self.count, Tone::Faint).gap(1);
+            line = line.right_aligned("TIMES", self.count, Tone::Faint).gap(1);
         }
         line.text("WHAT", Tone::Faint)
     }
@@ -260,26 +260,29 @@ impl Columns {
             Severity::Recovery => ("·", Tone::Low),
             Severity::Info => (" ", Tone::Plain),
         };
-        let mut line =
-            if row.is_detail { Line::new().gap(MARK_WIDTH) } else { Line::of(sign, tone).gap(1) };
+        let mut line = if row.is_detail {
+            Line::new().gap(MARK_WIDTH)
+        } else {
+            Line::styled(sign, tone).gap(1)
+        };
         if self.time > 0 {
-            line = line.left(&time_text(context, row.at), self.time, Tone::Plain).gap(1);
+            line = line.left_aligned(&time_text(context, row.at), self.time, Tone::Plain).gap(1);
         }
         if self.age > 0 {
             let age = age(context.view.now.since(row.at));
-            line = line.right(&age, self.age, Tone::Faint).gap(1);
+            line = line.right_aligned(&age, self.age, Tone::Faint).gap(1);
         }
         let inset = if row.is_detail { 2 } else { 0 };
         let nodes = self.nodes.saturating_sub(inset);
-        line = line.gap(inset).left(&row.nodes, nodes, Tone::Strong).gap(1);
+        line = line.gap(inset).left_aligned(&row.nodes, nodes, Tone::Strong).gap(1);
         if self.devices > 0 {
-            line = line.left(&row.devices, self.devices, Tone::Plain).gap(1);
+            line = line.left_aligned(&row.devices, self.devices, Tone::Plain).gap(1);
         }
         if self.count > 0 {
             let count =
                 if row.count > 9_999 { "many".to_owned() } else { format!("×{}", row.count) };
             let count = if row.count > 1 { count } else { String::new() };
-            line = line.right(&count, self.count, Tone::Plain).gap(1);
+            line = line.right_aligned(&count, self.count, Tone::Plain).gap(1);
         }
         if row.is_detail {
             return line;

@@ -8,17 +8,17 @@ use crate::view::line::{Line, Tone, flow};
 use crate::view::line_editor::LineEditor;
 
 /// The prompt string.
-const SIGN: &str = "/ ";
+const PROMPT: &str = "/ ";
 
 /// The state of the filter prompt.
 #[derive(Clone, Debug)]
 pub struct FilterPrompt {
-    prompt: LineEditor,
+    editor: LineEditor,
     /// The filter before the prompt was opened.
     before: Filter,
     error: Option<FilterError>,
     /// The completions that Tab cycles through, and the current one.
-    proposals: Option<(Vec<String>, usize)>,
+    completions: Option<(Vec<String>, usize)>,
 }
 
 #[derive(Clone, Debug)]
@@ -33,42 +33,42 @@ impl FilterPrompt {
     /// Opens the prompt with the current filter.
     pub fn new(filter: &Filter) -> Self {
         let prompt = LineEditor::new(filter.text(), MAX_FILTER_LENGTH);
-        Self { prompt, before: filter.clone(), error: None, proposals: None }
+        Self { editor: prompt, before: filter.clone(), error: None, completions: None }
     }
 
     #[expect(clippy::wildcard_enum_match_arm, reason = "most keys are the line's")]
-    pub fn press(&mut self, key: Key, fleet: &Fleet) -> FilterPromptEvent {
+    pub fn on_key(&mut self, key: Key, fleet: &Fleet) -> FilterPromptEvent {
         match key {
             Key::Named(NamedKey::Enter) if self.error.is_none() => {
                 return FilterPromptEvent::Done(
-                    Filter::new(self.prompt.text()).unwrap_or_default(),
+                    Filter::new(self.editor.text()).unwrap_or_default(),
                 );
             }
             Key::Named(NamedKey::Escape) | Key::Control('c') => {
                 return FilterPromptEvent::Done(self.before.clone());
             }
-            Key::Named(NamedKey::Tab) => self.propose(fleet, true),
-            Key::Shift(NamedKey::Tab) => self.propose(fleet, false),
+            Key::Named(NamedKey::Tab) => self.complete_word(fleet, true),
+            Key::Shift(NamedKey::Tab) => self.complete_word(fleet, false),
             _ => {
-                let before = self.prompt.text().to_owned();
-                if !self.prompt.press(key) {
+                let before = self.editor.text().to_owned();
+                if !self.editor.on_key(key) {
                     return FilterPromptEvent::Edited(None);
                 }
-                self.proposals = None;
+                self.completions = None;
                 // A full line ignores further input, pasted text too.
-                if self.prompt.text() == before {
+                if self.editor.text() == before {
                     return FilterPromptEvent::Edited(None);
                 }
             }
         }
-        match Filter::new(self.prompt.text()) {
+        match Filter::new(self.editor.text()) {
             Ok(filter) => {
                 self.error = None;
                 FilterPromptEvent::Edited(Some(filter))
             }
             Err(error) => {
                 // Until the error is corrected, the terms before it apply.
-                let before: String = self.prompt.text().chars().take(error.at).collect();
+                let before: String = self.editor.text().chars().take(error.at).collect();
                 let whole = before.rfind(char::is_whitespace).unwrap_or(0);
                 let filter = before.split_at_checked(whole).map(|(whole, _)| Filter::new(whole));
                 self.error = Some(error);
@@ -78,27 +78,27 @@ impl FilterPrompt {
     }
 
     /// Replaces the word before the caret with the next or previous completion.
-    fn propose(&mut self, fleet: &Fleet, is_forward: bool) {
-        let (words, at) = match self.proposals.take() {
+    fn complete_word(&mut self, fleet: &Fleet, is_forward: bool) {
+        let (words, at) = match self.completions.take() {
             Some((words, at)) => {
                 let count = words.len();
                 (words, if is_forward { at + 1 } else { at + count - 1 } % count)
             }
-            None => (complete(self.prompt.text(), self.prompt.caret(), fleet), 0),
+            None => (complete(self.editor.text(), self.editor.caret(), fleet), 0),
         };
         let Some(word) = words.get(at) else { return };
-        let text = self.prompt.text();
-        let front: String = text.chars().take(self.prompt.caret()).collect();
-        let back: String = text.chars().skip(self.prompt.caret()).collect();
+        let text = self.editor.text();
+        let front: String = text.chars().take(self.editor.caret()).collect();
+        let back: String = text.chars().skip(self.editor.caret()).collect();
         let kept = front.rfind(char::is_whitespace).map_or(0, |at| at + 1);
         let kept = front.split_at_checked(kept).map_or("", |(kept, _)| kept);
         let caret = kept.chars().count() + word.chars().count();
-        self.prompt.set(&format!("{kept}{word}{back}"), caret);
-        self.proposals = Some((words, at));
+        self.editor.set(&format!("{kept}{word}{back}"), caret);
+        self.completions = Some((words, at));
     }
 
     pub(crate) fn line(&self, width: u16) -> Line {
-        self.prompt.line(SIGN, width)
+        self.editor.line(PROMPT, width)
     }
 
     /// Draws the lines above the prompt: the error below a mark, or the completions.
@@ -112,9 +112,9 @@ impl FilterPrompt {
             let column = at.saturating_add(2).min(width.saturating_sub(1));
             let words = format!("▼ {}", error.words);
             Line::new().gap(column.min(width / 2)).text(words, Tone::Bad)
-        } else if let Some((words, at)) = &self.proposals {
+        } else if let Some((words, at)) = &self.completions {
             let shown = words.iter().enumerate().skip(at.saturating_sub(2)).map(|(place, word)| {
-                Line::of(word.as_str(), if place == *at { Tone::Accent } else { Tone::Faint })
+                Line::styled(word.as_str(), if place == *at { Tone::Accent } else { Tone::Faint })
             });
             flow(shown.collect(), 2, width, 1).pop().unwrap_or_default()
         } else {
@@ -122,9 +122,9 @@ impl FilterPrompt {
             let found = format!("{} of {} nodes", fleet_view.count(), fleet_view.fleet.nodes.len());
             let keys = "   Enter applies  Esc cancels  Tab completes";
             let examples = "   words, or util<10 mem>50% user=alice node~gpu0 temp>=80 stale";
-            Line::of(found, Tone::Strong).text(keys, Tone::Faint).text(examples, Tone::Faint)
+            Line::styled(found, Tone::Strong).text(keys, Tone::Faint).text(examples, Tone::Faint)
         };
-        vec![Line::new().rule(width), said.cut(width)]
+        vec![Line::new().rule(width), said.truncated(width)]
     }
 }
 
@@ -136,7 +136,7 @@ mod tests {
         let fleet = Fleet::default();
         let mut found = None;
         for letter in text.chars() {
-            match search.press(Key::Letter(letter), &fleet) {
+            match search.on_key(Key::Letter(letter), &fleet) {
                 FilterPromptEvent::Edited(filter) => found = filter,
                 FilterPromptEvent::Done(_) => panic!("it is done too early"),
             }
@@ -153,10 +153,10 @@ mod tests {
         let fleet = Fleet::default();
         let enter = Key::Named(NamedKey::Enter);
         assert!(
-            matches!(search.press(enter, &fleet), FilterPromptEvent::Edited(_)),
+            matches!(search.on_key(enter, &fleet), FilterPromptEvent::Edited(_)),
             "an error is no filter"
         );
-        let FilterPromptEvent::Done(filter) = search.press(Key::Named(NamedKey::Escape), &fleet)
+        let FilterPromptEvent::Done(filter) = search.on_key(Key::Named(NamedKey::Escape), &fleet)
         else {
             panic!("Esc leaves")
         };
@@ -171,21 +171,21 @@ mod tests {
             .filter(|number| {
                 let letter = if number % 7 == 0 { ' ' } else { 'x' };
                 matches!(
-                    search.press(Key::Letter(letter), &fleet),
+                    search.on_key(Key::Letter(letter), &fleet),
                     FilterPromptEvent::Edited(Some(_))
                 )
             })
             .count();
-        assert_eq!((looked, search.prompt.text().len()), (MAX_FILTER_LENGTH, MAX_FILTER_LENGTH));
+        assert_eq!((looked, search.editor.text().len()), (MAX_FILTER_LENGTH, MAX_FILTER_LENGTH));
     }
 
     #[test]
     fn tab_goes_round_in_what_could_be_meant() {
         let mut search = FilterPrompt::new(&Filter::default());
         type_in(&mut search, "stale ut");
-        search.press(Key::Named(NamedKey::Tab), &Fleet::default());
-        assert_eq!(search.prompt.text(), "stale util");
-        search.press(Key::Letter('<'), &Fleet::default());
-        assert_eq!(search.prompt.text(), "stale util<");
+        search.on_key(Key::Named(NamedKey::Tab), &Fleet::default());
+        assert_eq!(search.editor.text(), "stale util");
+        search.on_key(Key::Letter('<'), &Fleet::default());
+        assert_eq!(search.editor.text(), "stale util<");
     }
 }

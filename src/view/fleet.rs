@@ -8,13 +8,13 @@ use crate::view::RenderContext;
 use crate::view::action::{CommonAction, ViewEffect};
 use crate::view::dialog::Dialog;
 use crate::view::fleet::cells::{CellCache, MapMetric};
-pub(crate) use crate::view::fleet::column_layout::HEADINGS;
+pub(crate) use crate::view::fleet::column_layout::COLUMN_SPECS;
 use crate::view::fleet::device_owners::AllocationIndex;
 use crate::view::fleet::grouped_rows::{GroupedRows, Row, RowOptions};
 use crate::view::fleet::grouping::Grouping;
 use crate::view::fleet::heat_map::{Cursor, Grid};
 use crate::view::fleet::legend::OwnerCounts;
-pub(crate) use crate::view::fleet::node_sort::COLUMNS;
+pub(crate) use crate::view::fleet::node_sort::SORT_COLUMNS;
 use crate::view::fleet::symbol_map::SymbolMap;
 use crate::view::fleet_view::FleetView;
 use crate::view::input::Click;
@@ -141,26 +141,26 @@ impl Default for State {
     }
 }
 
-pub(crate) fn handle_common(
+pub(crate) fn update(
     context: RenderContext<'_>,
     navigation: &mut Navigation,
     command: &CommonAction,
 ) -> ViewEffect {
     let mut state = std::mem::take(&mut navigation.fleet);
     state.refresh(context.view);
-    let outcome = state.handle_common(context.view, navigation, command);
+    let outcome = state.update(context.view, navigation, command);
     navigation.fleet = state;
     outcome
 }
 
-pub(crate) fn handle(
+pub(crate) fn update_view(
     context: RenderContext<'_>,
     navigation: &mut Navigation,
     own: Action,
 ) -> ViewEffect {
     let mut state = std::mem::take(&mut navigation.fleet);
     state.refresh(context.view);
-    let outcome = state.handle(context.view, navigation, own);
+    let outcome = state.update_view(context.view, navigation, own);
     navigation.fleet = state;
     outcome
 }
@@ -223,7 +223,7 @@ impl State {
         self.is_on_header = false;
     }
 
-    fn handle_common(
+    fn update(
         &mut self,
         fleet_view: &FleetView,
         navigation: &mut Navigation,
@@ -234,18 +234,18 @@ impl State {
             CommonAction::Open => return self.open(fleet_view, navigation),
             CommonAction::Click(click) => return self.on_click(fleet_view, navigation, click),
             CommonAction::SortMenu => {
-                return ViewEffect::OpenDialog(Dialog::Sort(self.order.menu(&COLUMNS)));
+                return ViewEffect::OpenDialog(Dialog::Sort(self.order.menu(&SORT_COLUMNS)));
             }
-            CommonAction::SortBy(column) => self.order.choose(column),
-            CommonAction::SortNext => self.order.turn(&COLUMNS, true),
-            CommonAction::SortPrevious => self.order.turn(&COLUMNS, false),
-            CommonAction::Invert => self.order.is_inverted = !self.order.is_inverted,
+            CommonAction::SortBy(column) => self.order.select(column),
+            CommonAction::SortNext => self.order.cycle(&SORT_COLUMNS, true),
+            CommonAction::SortPrevious => self.order.cycle(&SORT_COLUMNS, false),
+            CommonAction::Reverse => self.order.is_reversed = !self.order.is_reversed,
             CommonAction::Back => return ViewEffect::Ignored,
         }
         ViewEffect::Handled
     }
 
-    fn handle(
+    fn update_view(
         &mut self,
         fleet_view: &FleetView,
         navigation: &mut Navigation,
@@ -373,7 +373,7 @@ pub(crate) fn lines(
 ) -> Vec<Line> {
     let fleet_view = context.view;
     let Some(node) = navigation.node(fleet_view).cloned() else {
-        return vec![nothing(fleet_view).cut(width)];
+        return vec![nothing(fleet_view).truncated(width)];
     };
     let mut state = std::mem::take(&mut navigation.fleet);
     state.refresh(fleet_view);
@@ -470,9 +470,9 @@ impl State {
 
 fn nothing(fleet_view: &FleetView) -> Line {
     if fleet_view.fleet.nodes.is_empty() {
-        return Line::of("no nodes to watch", Tone::Faint);
+        return Line::styled("no nodes to watch", Tone::Faint);
     }
-    Line::of("no node matches the filter", Tone::Warn).text("  → Esc clears it", Tone::Faint)
+    Line::styled("no node matches the filter", Tone::Warn).text("  → Esc clears it", Tone::Faint)
 }
 
 /// Returns the number of list lines above a panel: all rows if the largest panel fits below, a third of the

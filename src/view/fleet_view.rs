@@ -141,7 +141,7 @@ impl FleetView {
             let before = self.whole.nodes.get(place).zip(self.fleet.nodes.get(place));
             match before.filter(|(own, _)| is_same && Arc::ptr_eq(own, node)) {
                 Some((_, selected)) => Arc::clone(selected),
-                None => only.selected(node),
+                None => only.filter_devices(node),
             }
         });
         Fleet { nodes: nodes.collect(), ..whole.clone() }

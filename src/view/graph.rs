@@ -84,7 +84,7 @@ impl Graph {
                 slots.copy_from_slice(&label);
             }
         }
-        Line::of(line.into_iter().collect::<String>(), Tone::Faint)
+        Line::styled(line.into_iter().collect::<String>(), Tone::Faint)
     }
 }
 
@@ -95,7 +95,7 @@ mod tests {
 
     fn filled(graph: Graph, points: &[Option<f32>]) -> Vec<Vec<u8>> {
         let row = |line: Line| {
-            let SpanContent::Graph { points, .. } = &line.pieces[0].kind else {
+            let SpanContent::Graph { points, .. } = &line.spans[0].content else {
                 panic!("no graph")
             };
             points.clone()
@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn times_stand_where_they_were() {
-        let ticks = |width, is_reversed| Graph { width, is_reversed, ..UP }.ticks().words();
+        let ticks = |width, is_reversed| Graph { width, is_reversed, ..UP }.ticks().plain_text();
         assert_eq!(ticks(40, false), "──────────├60s───────────├30s───────────");
         assert_eq!(ticks(40, true), "────────────30s┤───────────60s┤─────────");
         assert_eq!(ticks(10, false), "──────────");

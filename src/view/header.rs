@@ -36,7 +36,7 @@ pub(crate) fn lines(
 
 /// Returns the header of the printed report, with totals if there are several nodes.
 pub(crate) fn printed(context: RenderContext<'_>, words: &str, width: u16) -> Vec<Line> {
-    let only = context.view.selection.told().map(|only| format!("{words}  {only}"));
+    let only = context.view.selection.summary().map(|only| format!("{words}  {only}"));
     let mut lines = vec![title(context, only.as_deref().unwrap_or(words), None, width)];
     if context.view.count() > 1 {
         lines.push(sums(context, width));
@@ -46,14 +46,14 @@ pub(crate) fn printed(context: RenderContext<'_>, words: &str, width: u16) -> Ve
 
 fn title(context: RenderContext<'_>, words: &str, every: Option<Duration>, width: u16) -> Line {
     let fleet_view = context.view;
-    let clock = Line::of(clock(context), Tone::Plain);
-    let own = Line::of("gtop", Tone::Accent).gap(2).text(words, Tone::Strong);
+    let clock = Line::styled(clock(context), Tone::Plain);
+    let own = Line::styled("gtop", Tone::Accent).gap(2).text(words, Tone::Strong);
     // On narrow screens the age of the job list is dropped first, then the title is cut, then words; the
     // clock goes last.
     let nodes = |is_short| nodes(fleet_view, is_short).gap(if is_short { 2 } else { 3 });
     let mut right = clock;
     if let Some(every) = every.filter(|_| width >= 100) {
-        right = Line::of(format!("every {}  ", interval(every)), Tone::Faint).then(right);
+        right = Line::styled(format!("every {}  ", interval(every)), Tone::Faint).append(right);
     }
     let room = width.saturating_sub(right.width());
     // The short form is used before a title of usual length is cut.
@@ -61,11 +61,11 @@ fn title(context: RenderContext<'_>, words: &str, every: Option<Duration>, width
     let fits = |(nodes, title): &(Line, u16)| nodes.width() + title <= room;
     let mut lines = forms.into_iter().map(|(is_short, title)| (nodes(is_short), title));
     let fitting = lines.find(fits).map(|(nodes, _)| nodes);
-    let right = fitting.unwrap_or_default().then(right);
+    let right = fitting.unwrap_or_default().append(right);
     let age = fleet_view.fleet.jobs.as_ref().and_then(|list| list_age(list, fleet_view.now));
     let aged = age.map(|age| own.clone().gap(2).text(age, Tone::Faint));
     let fits = |line: &Line| line.width().saturating_add(right.width()) < width;
-    aged.filter(fits).unwrap_or(own).against(right, width)
+    aged.filter(fits).unwrap_or(own).with_right(right, width)
 }
 
 fn clock(context: RenderContext<'_>) -> String {
@@ -85,7 +85,7 @@ fn nodes(fleet_view: &FleetView, is_short: bool) -> Line {
     } else {
         format!("{:>digits$} of {} {word} fresh", totals.fresh, totals.nodes)
     };
-    let mut line = Line::of(fresh, tone);
+    let mut line = Line::styled(fresh, tone);
     let coming = totals.nodes.saturating_sub(totals.fresh + totals.stale + totals.down);
     let parts = [
         (coming, "connecting", Tone::Faint),
@@ -118,20 +118,21 @@ fn sums(context: RenderContext<'_>, width: u16) -> Line {
         };
         let line = if totals.devices > 0 { counts(totals, width, 2) } else { Line::new() };
         let gap = if line.width() > 0 { 2 } else { 0 };
-        return line.gap(gap).text(words, Tone::Faint).cut(width);
+        return line.gap(gap).text(words, Tone::Faint).truncated(width);
     }
     let util = totals.utilization.map(crate::model::Percent::get);
-    let mut utilization = Line::of("UTIL ", Tone::Faint)
-        .right(&percent(util), 3, Tone::Strong)
+    let mut utilization = Line::styled("UTIL ", Tone::Faint)
+        .right_aligned(&percent(util), 3, Tone::Strong)
         .text(if util.is_some() { "%" } else { " " }, Tone::Faint);
     if width >= 130 {
         utilization = utilization.gap(1).bar(util, 12, context.options.load.tone(util));
     }
     let mut groups = vec![
         utilization,
-        Line::of("MEM ", Tone::Faint)
+        Line::styled("MEM ", Tone::Faint)
             .text(units.with_unit(totals.memory_used, totals.memory_total), Tone::Plain),
-        Line::of("POWER ", Tone::Faint).text(power(totals.power, totals.power_limit), Tone::Plain),
+        Line::styled("POWER ", Tone::Faint)
+            .text(power(totals.power, totals.power_limit), Tone::Plain),
     ];
     let gap = if width >= 100 { 4 } else { 2 };
     // If it fits, a number stands closer to its label than to the next one.
@@ -163,7 +164,7 @@ fn counts(totals: &Totals, width: u16, gap: u16) -> Line {
     let line = |(gap, form): (u16, usize)| {
         let is_full = form == 0;
         let digits = if is_full { totals.devices.to_string().len() } else { 0 };
-        let all = Line::of(if form < 2 { first } else { "" }, Tone::Faint)
+        let all = Line::styled(if form < 2 { first } else { "" }, Tone::Faint)
             .text(format!("{:>digits$}", totals.devices), Tone::Plain);
         let told = parts.iter().filter(|(_, count, _, is_always_shown)| {
             *count > 0 || (*is_always_shown && is_full && is_fresh)
@@ -203,25 +204,26 @@ fn tabs(
     // Narrow tabs show digits instead of names, except for the current view.
     let full = tab_line(view, true);
     let room = width.saturating_sub(full.width().saturating_add(state.width()));
-    let is_unfiltered = fleet_view.filter.is_empty() && setting.search.is_none();
+    let is_unfiltered = fleet_view.filter.is_empty() && setting.filter_prompt.is_none();
     // "filter: none" is dropped first.
     let all = [is_unfiltered, false].map(|is_told| usual(is_told, order));
     if let Some(usual) = all.into_iter().find(|line| line.width() + 2 < room) {
-        return full.against(state.gap(if usual.width() > 0 { 2 } else { 0 }).then(usual), width);
+        return full
+            .with_right(state.gap(if usual.width() > 0 { 2 } else { 0 }).append(usual), width);
     }
     let is_in = |line: &Line| line.width().saturating_add(state.width()) < width;
     let short = tab_line(view, false);
-    let alone = || Line::of(view.title(), Tone::Accent).gap(2);
+    let alone = || Line::styled(view.title(), Tone::Accent).gap(2);
     let line = [full, short].into_iter().find(is_in).unwrap_or_else(alone);
     let rest = width.saturating_sub(line.width());
-    line.against(state.cut(rest), width)
+    line.with_right(state.truncated(rest), width)
 }
 
 /// The sort order, and "filter: none" if requested: shown only if there is room.
 fn usual(is_unfiltered: bool, order: Option<SortOrder>) -> Line {
     let none = if is_unfiltered { "filter: none" } else { "" };
-    let line = Line::of(none, Tone::Faint);
-    let Some(SortOrder { column, is_inverted }) = order else { return line };
+    let line = Line::styled(none, Tone::Faint);
+    let Some(SortOrder { column, is_reversed: is_inverted }) = order else { return line };
     let inverted = if is_inverted { " reversed" } else { "" };
     let gap = if line.width() > 0 { 3 } else { 0 };
     line.gap(gap).text(format!("sort: {column}{inverted}"), Tone::Faint)
@@ -236,7 +238,7 @@ fn tab_line(view: View, is_full: bool) -> Line {
             digit.to_string()
         };
         let tone = if view == own { Tone::Accent } else { Tone::Faint };
-        line.text(text, tone).on_click(Click::View(own)).gap(if is_full { 3 } else { 2 })
+        line.text(text, tone).clickable(Click::View(own)).gap(if is_full { 3 } else { 2 })
     })
 }
 
@@ -244,22 +246,23 @@ fn tab_line(view: View, is_full: bool) -> Line {
 /// cut first.
 fn state(fleet_view: &FleetView, setting: &ScreenState<'_>) -> Line {
     let problem = fleet_view.fleet.jobs.as_ref().and_then(|list| list_error(list));
-    let is_filtered = !fleet_view.filter.is_empty() && setting.search.is_none();
+    let is_filtered = !fleet_view.filter.is_empty() && setting.filter_prompt.is_none();
     let filter = is_filtered.then(|| {
         let shown = format!("{} of {}", fleet_view.count(), fleet_view.fleet.nodes.len());
-        Line::of(format!("/{}  ", fleet_view.filter.text()), Tone::Accent).text(shown, Tone::Faint)
+        Line::styled(format!("/{}  ", fleet_view.filter.text()), Tone::Accent)
+            .text(shown, Tone::Faint)
     });
     let focus = setting.focus.map(|node| format!("FOCUS {}", node.as_str()));
     let frozen = setting.frozen.map(|span| format!("FROZEN {}", age(span)));
     let all = [
-        problem.map(|words| Line::of(words, Tone::Bad)),
-        fleet_view.selection.told().map(|words| Line::of(words, Tone::Accent)),
+        problem.map(|words| Line::styled(words, Tone::Bad)),
+        fleet_view.selection.summary().map(|words| Line::styled(words, Tone::Accent)),
         filter,
-        focus.map(|words| Line::of(words, Tone::Accent)),
-        frozen.map(|words| Line::of(words, Tone::Warn)),
-        setting.message.map(|words| Line::of(words, Tone::Plain)),
+        focus.map(|words| Line::styled(words, Tone::Accent)),
+        frozen.map(|words| Line::styled(words, Tone::Warn)),
+        setting.message.map(|words| Line::styled(words, Tone::Plain)),
     ];
-    let join = |line: Line, part| if line.width() > 0 { line.gap(2).then(part) } else { part };
+    let join = |line: Line, part| if line.width() > 0 { line.gap(2).append(part) } else { part };
     all.into_iter().flatten().fold(Line::new(), join)
 }
 
@@ -290,12 +293,12 @@ mod tests {
             message: None,
             hints: &[],
             help: None,
-            search: None,
+            filter_prompt: None,
             dialog: None,
         };
         let words = |line: &Line| -> String {
             assert!(line.width() <= width, "{line:?}");
-            line.words()
+            line.plain_text()
         };
         lines(context, (View::Fleet, order), &setting, width, 3)
             .iter()
@@ -305,7 +308,7 @@ mod tests {
 
     #[test]
     fn what_is_usual_is_told_where_there_is_room() {
-        let order = Some(SortOrder { column: "util", is_inverted: true });
+        let order = Some(SortOrder { column: "util", is_reversed: true });
         let tabs = |filter, width| written(filter, order, width)[2].clone();
         assert!(tabs("", 120).ends_with("filter: none   sort: util reversed"), "{}", tabs("", 120));
         assert!(tabs("", 70).ends_with("6 Events"), "{}", tabs("", 70));
@@ -338,7 +341,7 @@ mod tests {
             for (width, gap) in (40..200).flat_map(|width| [(width, 1), (width, 2)]) {
                 let line = counts(&totals, width, gap);
                 assert!(line.width() <= width, "{width}: {line:?}");
-                let words = line.words();
+                let words = line.plain_text();
                 let told = words.split(|letter: char| !letter.is_ascii_digit());
                 let told: Vec<usize> = told.filter_map(|number| number.parse().ok()).collect();
                 let (all, rest) = told.split_first().unwrap();

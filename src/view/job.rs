@@ -86,7 +86,7 @@ pub(crate) fn update(
         | CommonAction::SortBy(_)
         | CommonAction::SortNext
         | CommonAction::SortPrevious
-        | CommonAction::Invert => return ViewEffect::Ignored,
+        | CommonAction::Reverse => return ViewEffect::Ignored,
     }
     ViewEffect::Handled
 }
@@ -269,13 +269,14 @@ fn lines_without_job(
         }
         Some(JobSelection::Hidden(job)) => header::hidden_lines(job, width),
         Some(JobSelection::Listed { .. }) | None if !fleet_view.job_index().entries.is_empty() => {
-            vec![Line::of("no node of any job matches the filter", Tone::Warn).cut(width)]
+            vec![Line::styled("no node of any job matches the filter", Tone::Warn).truncated(width)]
         }
         Some(JobSelection::Listed { .. }) | None => match list {
             Some(list) => return lines_without_running_jobs(context, list, width, height),
-            None => {
-                NO_JOBS_TEXT.iter().map(|line| Line::of(*line, Tone::Faint).cut(width)).collect()
-            }
+            None => NO_JOBS_TEXT
+                .iter()
+                .map(|line| Line::styled(*line, Tone::Faint).truncated(width))
+                .collect(),
         },
     };
     if let Some(list) = list {

@@ -79,7 +79,7 @@ pub enum SpanContent {
 /// A part of a line with a fixed width.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Span {
-    pub kind: SpanContent,
+    pub content: SpanContent,
     pub tone: Tone,
     /// Width in columns.
     pub width: u16,
@@ -98,8 +98,8 @@ pub enum RowStyle {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Line {
     /// The spans, from left to right.
-    pub pieces: Vec<Span>,
-    pub ground: RowStyle,
+    pub spans: Vec<Span>,
+    pub row_style: RowStyle,
     /// The click targets, from a start column up to but not including an end column; later ones win.
     pub clicks: Vec<(u16, u16, Click)>,
 }
@@ -110,7 +110,7 @@ impl Line {
     }
 
     /// Makes a line of one text.
-    pub fn of(text: impl Into<String>, tone: Tone) -> Self {
+    pub fn styled(text: impl Into<String>, tone: Tone) -> Self {
         Self::new().text(text, tone)
     }
 
@@ -119,7 +119,7 @@ impl Line {
     pub fn text(self, text: impl Into<String>, tone: Tone) -> Self {
         let text = text.into();
         let width = width_of(&text);
-        self.piece(SpanContent::Text(text), tone, width)
+        self.push_span(SpanContent::Text(text), tone, width)
     }
 
     /// Adds the character under the caret.
@@ -130,41 +130,41 @@ impl Line {
 
     /// Makes the last span a click target.
     #[must_use]
-    pub fn on_click(mut self, click: Click) -> Self {
+    pub fn clickable(mut self, click: Click) -> Self {
         let end = self.width();
-        let start = end - self.pieces.last().map_or(0, |piece| piece.width);
+        let start = end - self.spans.last().map_or(0, |piece| piece.width);
         self.clicks.push((start, end, click));
         self
     }
 
     /// Makes the whole line a click target; targets of spans take precedence.
     #[must_use]
-    pub fn click(mut self, click: Click) -> Self {
+    pub fn clickable_line(mut self, click: Click) -> Self {
         self.clicks.insert(0, (0, u16::MAX, click));
         self
     }
 
     /// Returns the click target at a column.
-    pub fn clicked(&self, column: u16) -> Option<&Click> {
+    pub fn click_at(&self, column: u16) -> Option<&Click> {
         let mut meant = self.clicks.iter().rev();
         meant.find(|(start, end, _)| (*start..*end).contains(&column)).map(|(_, _, click)| click)
     }
 
     /// Adds left-aligned text of a fixed width.
     #[must_use]
-    pub fn left(self, text: &str, width: u16, tone: Tone) -> Self {
+    pub fn left_aligned(self, text: &str, width: u16, tone: Tone) -> Self {
         let tone = if text == UNKNOWN { Tone::Faint } else { tone };
-        self.piece(SpanContent::Text(cut(text, width)), tone, width)
+        self.push_span(SpanContent::Text(truncate(text, width)), tone, width)
     }
 
     /// Adds right-aligned text of a fixed width.
     #[must_use]
-    pub fn right(self, text: &str, width: u16, tone: Tone) -> Self {
+    pub fn right_aligned(self, text: &str, width: u16, tone: Tone) -> Self {
         let tone = if text == UNKNOWN { Tone::Faint } else { tone };
-        let mut text = cut(text, width);
+        let mut text = truncate(text, width);
         let rest = width.saturating_sub(width_of(&text));
         text.insert_str(0, &" ".repeat(usize::from(rest)));
-        self.piece(SpanContent::Text(text), tone, width)
+        self.push_span(SpanContent::Text(text), tone, width)
     }
 
     /// Adds blank columns.
@@ -173,26 +173,26 @@ impl Line {
         if width == 0 {
             return self;
         }
-        self.piece(SpanContent::Text(String::new()), Tone::Plain, width)
+        self.push_span(SpanContent::Text(String::new()), Tone::Plain, width)
     }
 
     #[must_use]
     pub fn bar(self, share: Option<f32>, width: u16, tone: Tone) -> Self {
-        self.piece(SpanContent::Bar(share), tone, width)
+        self.push_span(SpanContent::Bar(share), tone, width)
     }
 
     /// Adds a sparkline, one column per point.
     #[must_use]
-    pub fn spark(self, points: Vec<Option<f32>>, tone: Tone) -> Self {
+    pub fn sparkline(self, points: Vec<Option<f32>>, tone: Tone) -> Self {
         let width = u16::try_from(points.len()).unwrap_or(u16::MAX);
-        self.piece(SpanContent::Spark(points), tone, width)
+        self.push_span(SpanContent::Spark(points), tone, width)
     }
 
     /// Adds one row of a graph, two points per column.
     #[must_use]
     pub fn graph(self, points: Vec<u8>, hangs: bool, tone: Tone) -> Self {
         let width = u16::try_from(points.len().div_ceil(2)).unwrap_or(u16::MAX);
-        self.piece(SpanContent::Graph { points, hangs }, tone, width)
+        self.push_span(SpanContent::Graph { points, hangs }, tone, width)
     }
 
     /// Adds one symbol per device, padded to `width`.
@@ -203,73 +203,74 @@ impl Line {
             marks.truncate(room.saturating_sub(1));
             marks.push((Symbol::Overflow, Tone::Faint));
         }
-        self.piece(SpanContent::Strip(marks), Tone::Plain, width)
+        self.push_span(SpanContent::Strip(marks), Tone::Plain, width)
     }
 
     /// Adds a thin horizontal line.
     #[must_use]
     pub fn rule(self, width: u16) -> Self {
-        self.piece(SpanContent::Rule, Tone::Faint, width)
+        self.push_span(SpanContent::Rule, Tone::Faint, width)
     }
 
     /// Appends the spans and click targets of another line.
     #[must_use]
-    pub fn then(mut self, other: Self) -> Self {
+    pub fn append(mut self, other: Self) -> Self {
         let width = self.width();
         let moved = |column: u16| column.saturating_add(width);
         let clicks = other.clicks.into_iter();
         self.clicks.extend(clicks.map(|(start, end, click)| (moved(start), moved(end), click)));
-        self.pieces.extend(other.pieces);
+        self.spans.extend(other.spans);
         self
     }
 
     /// Right-aligns `other` within `width`, and cuts this line where they meet.
     #[must_use]
-    pub fn against(self, other: Self, width: u16) -> Self {
+    pub fn with_right(self, other: Self, width: u16) -> Self {
         let room = width.saturating_sub(other.width());
-        let own = if self.width() > room { self.cut(room.saturating_sub(1)) } else { self };
+        let own = if self.width() > room { self.truncated(room.saturating_sub(1)) } else { self };
         let gap = room.saturating_sub(own.width());
-        own.gap(gap).then(other).cut(width)
+        own.gap(gap).append(other).truncated(width)
     }
 
     /// Cuts the line to `width` columns.
     #[must_use]
-    pub fn cut(mut self, width: u16) -> Self {
+    pub fn truncated(mut self, width: u16) -> Self {
         let mut room = width;
-        for piece in &mut self.pieces {
+        for piece in &mut self.spans {
             if piece.width > room {
-                if let SpanContent::Text(text) = &mut piece.kind {
-                    *text = cut(text, room);
+                if let SpanContent::Text(text) = &mut piece.content {
+                    *text = truncate(text, room);
                 }
                 piece.width = room;
             }
             room -= piece.width;
         }
-        self.pieces.retain(|piece| piece.width > 0);
+        self.spans.retain(|piece| piece.width > 0);
         self
     }
 
     /// Removes trailing blanks.
     #[must_use]
     pub fn trimmed(mut self) -> Self {
-        while let Some(Span { kind: SpanContent::Text(text), width, .. }) = self.pieces.last_mut() {
+        while let Some(Span { content: SpanContent::Text(text), width, .. }) = self.spans.last_mut()
+        {
             let kept = text.trim_end_matches(' ').len();
             text.truncate(kept);
             *width = width_of(text);
             if kept > 0 {
                 break;
             }
-            self.pieces.pop();
+            self.spans.pop();
         }
         self
     }
 
     /// Makes the whole line secondary text, for old values.
     #[must_use]
-    pub fn faded(mut self) -> Self {
-        for piece in &mut self.pieces {
+    pub fn dimmed(mut self) -> Self {
+        for piece in &mut self.spans {
             piece.tone = Tone::Faint;
-            if let SpanContent::Strip(marks) = &mut piece.kind {
+            if let SpanContent::Strip(marks) = &mut piece.content {
                 for (_, tone) in marks {
                     *tone = Tone::Low;
                 }
@@ -281,28 +282,28 @@ impl Line {
     /// Marks the line as the selected row.
     #[must_use]
     pub fn selected(mut self, is_selected: bool) -> Self {
-        self.ground = if is_selected { RowStyle::Selected } else { RowStyle::Plain };
+        self.row_style = if is_selected { RowStyle::Selected } else { RowStyle::Plain };
         self
     }
 
     /// Returns the width in columns.
     pub fn width(&self) -> u16 {
-        self.pieces.iter().fold(0, |sum, piece| sum.saturating_add(piece.width))
+        self.spans.iter().fold(0, |sum, piece| sum.saturating_add(piece.width))
     }
 
     /// Returns the text, without bars and graphs.
     #[cfg(test)]
-    pub(crate) fn words(&self) -> String {
+    pub(crate) fn plain_text(&self) -> String {
         let words = |piece: &Span| {
-            let SpanContent::Text(text) = &piece.kind else { return String::new() };
+            let SpanContent::Text(text) = &piece.content else { return String::new() };
             let blank = piece.width.saturating_sub(width_of(text));
             format!("{text}{}", " ".repeat(usize::from(blank)))
         };
-        self.pieces.iter().map(words).collect()
+        self.spans.iter().map(words).collect()
     }
 
-    fn piece(mut self, kind: SpanContent, tone: Tone, width: u16) -> Self {
-        self.pieces.push(Span { kind, tone, width });
+    fn push_span(mut self, kind: SpanContent, tone: Tone, width: u16) -> Self {
+        self.spans.push(Span { content: kind, tone, width });
         self
     }
 }
@@ -313,17 +314,17 @@ pub(crate) fn flow(items: Vec<Line>, gap: u16, width: u16, most: usize) -> Vec<L
 }
 
 /// Same as [`flow`], but the last line says how many items were dropped.
-pub(crate) fn flow_told(items: Vec<Line>, gap: u16, width: u16, most: usize) -> Vec<Line> {
+pub(crate) fn flow_with_overflow(items: Vec<Line>, gap: u16, width: u16, most: usize) -> Vec<Line> {
     let (mut rows, mut left) = rows(items, gap, width, most);
     if let Some(row) = rows.last_mut().filter(|_| left > 0) {
-        let words = |left| Line::of(format!("+{left} more"), Tone::Faint);
+        let words = |left| Line::styled(format!("+{left} more"), Tone::Faint);
         while row.ends.len() > 1 && row.line.width() + gap + words(left).width() > width {
             row.ends.pop();
             let end = row.ends.last().copied().unwrap_or(0);
-            row.line = std::mem::take(&mut row.line).cut(end);
+            row.line = std::mem::take(&mut row.line).truncated(end);
             left += 1;
         }
-        row.line = std::mem::take(&mut row.line).gap(gap).then(words(left)).cut(width);
+        row.line = std::mem::take(&mut row.line).gap(gap).append(words(left)).truncated(width);
     }
     rows.into_iter().map(|row| row.line).collect()
 }
@@ -340,10 +341,10 @@ fn rows(items: Vec<Line>, gap: u16, width: u16, most: usize) -> (Vec<Row>, usize
     for (place, item) in items.into_iter().enumerate() {
         let fits = |row: &Row| row.line.width().saturating_add(gap + item.width()) <= width;
         if let Some(row) = rows.last_mut().filter(|row| fits(row)) {
-            row.line = std::mem::take(&mut row.line).gap(gap).then(item);
+            row.line = std::mem::take(&mut row.line).gap(gap).append(item);
             row.ends.push(row.line.width());
         } else if rows.len() < most {
-            let line = item.cut(width);
+            let line = item.truncated(width);
             rows.push(Row { ends: vec![line.width()], line });
         } else {
             return (rows, count - place);
@@ -359,7 +360,7 @@ pub(crate) fn width_of(text: &str) -> u16 {
 }
 
 /// Cuts a text to `width` columns; `…` replaces the rest.
-pub(crate) fn cut(text: &str, width: u16) -> String {
+pub(crate) fn truncate(text: &str, width: u16) -> String {
     if width_of(text) <= width {
         return text.to_owned();
     }
@@ -391,27 +392,35 @@ mod tests {
             ("日本語", "日… ", " 日…"),
             ("e\u{301}tude", "e\u{301}tu…", "e\u{301}tu…"),
         ] {
-            assert_eq!(Line::new().left(word, 4, Tone::Plain).words(), left);
-            assert_eq!(Line::new().right(word, 4, Tone::Plain).words(), right);
+            assert_eq!(Line::new().left_aligned(word, 4, Tone::Plain).plain_text(), left);
+            assert_eq!(Line::new().right_aligned(word, 4, Tone::Plain).plain_text(), right);
         }
-        assert_eq!(cut("abc", 0), "");
+        assert_eq!(truncate("abc", 0), "");
     }
 
     #[test]
     fn two_ends_never_overlap() {
         let line = |width| {
-            Line::of("left side", Tone::Plain).against(Line::of("right", Tone::Plain), width)
+            Line::styled("left side", Tone::Plain)
+                .with_right(Line::styled("right", Tone::Plain), width)
         };
-        assert_eq!(line(20).words(), "left side      right");
-        assert_eq!(line(12).words(), "left … right");
-        assert_eq!(line(3).words(), "ri…");
-        assert_eq!(line(0).words(), "");
+        assert_eq!(line(20).plain_text(), "left side      right");
+        assert_eq!(line(12).plain_text(), "left … right");
+        assert_eq!(line(3).plain_text(), "ri…");
+        assert_eq!(line(0).plain_text(), "");
     }
 
     #[test]
     fn what_is_blank_at_the_end_can_be_left_out() {
-        let line = Line::new().left("NODE", 9, Tone::Plain).gap(3).left("", 4, Tone::Plain);
-        assert_eq!((line.clone().trimmed().words().as_str(), line.trimmed().width()), ("NODE", 4));
+        let line = Line::new().left_aligned("NODE", 9, Tone::Plain).gap(3).left_aligned(
+            "",
+            4,
+            Tone::Plain,
+        );
+        assert_eq!(
+            (line.clone().trimmed().plain_text().as_str(), line.trimmed().width()),
+            ("NODE", 4)
+        );
         assert_eq!(Line::new().gap(3).trimmed(), Line::new());
         assert_eq!(Line::new().gap(1).rule(5).trimmed().width(), 6);
     }
@@ -419,9 +428,10 @@ mod tests {
     #[test]
     fn items_flow_over_lines_and_stop_at_the_last() {
         let items =
-            || ["aaa", "bbb", "ccc", "ddd"].map(|word| Line::of(word, Tone::Plain)).to_vec();
-        let lines =
-            |width, most| flow(items(), 1, width, most).iter().map(Line::words).collect::<Vec<_>>();
+            || ["aaa", "bbb", "ccc", "ddd"].map(|word| Line::styled(word, Tone::Plain)).to_vec();
+        let lines = |width, most| {
+            flow(items(), 1, width, most).iter().map(Line::plain_text).collect::<Vec<_>>()
+        };
         assert_eq!(lines(7, 9), ["aaa bbb", "ccc ddd"]);
         assert_eq!(lines(7, 1), ["aaa bbb"]);
         assert_eq!(lines(2, 2), ["a…", "b…"]);
@@ -430,7 +440,7 @@ mod tests {
     #[test]
     fn a_strip_says_when_there_are_more_devices_than_columns() {
         let line = Line::new().strip(vec![(Symbol::Idle, Tone::Low); 20], 4);
-        let SpanContent::Strip(marks) = &line.pieces[0].kind else { panic!("no strip") };
+        let SpanContent::Strip(marks) = &line.spans[0].content else { panic!("no strip") };
         assert_eq!(marks.len(), 4);
         assert_eq!(marks[3].0, Symbol::Overflow);
     }

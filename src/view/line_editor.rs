@@ -10,13 +10,13 @@ pub struct LineEditor {
     /// Characters before the caret.
     caret: usize,
     /// Maximum length in bytes.
-    most: usize,
+    max_bytes: usize,
 }
 
 impl LineEditor {
     /// Starts with a text, the caret at its end.
     pub fn new(text: &str, most: usize) -> Self {
-        Self { text: text.to_owned(), caret: text.chars().count(), most }
+        Self { text: text.to_owned(), caret: text.chars().count(), max_bytes: most }
     }
 
     pub fn text(&self) -> &str {
@@ -36,7 +36,7 @@ impl LineEditor {
 
     #[expect(clippy::wildcard_enum_match_arm, reason = "most keys edit nothing")]
     /// Handles a key; returns true if it is an editing key.
-    pub fn press(&mut self, key: Key) -> bool {
+    pub fn on_key(&mut self, key: Key) -> bool {
         let count = self.text.chars().count();
         match key {
             Key::Letter(letter) => self.insert(letter),
@@ -65,8 +65,8 @@ impl LineEditor {
 
     fn insert(&mut self, letter: char) {
         // Keys such as Ctrl-Space arrive as unprintable characters.
-        if !is_unprintable(letter) && self.text.len() + letter.len_utf8() <= self.most {
-            let at = self.byte(self.caret);
+        if !is_unprintable(letter) && self.text.len() + letter.len_utf8() <= self.max_bytes {
+            let at = self.byte_offset(self.caret);
             self.text.insert(at, letter);
             self.caret += 1;
         }
@@ -74,7 +74,7 @@ impl LineEditor {
 
     fn remove(&mut self, place: Option<usize>) {
         let Some(place) = place.filter(|place| *place < self.text.chars().count()) else { return };
-        self.text.remove(self.byte(place));
+        self.text.remove(self.byte_offset(place));
         self.caret = self.caret.min(place);
     }
 
@@ -88,7 +88,7 @@ impl LineEditor {
         self.caret = kept;
     }
 
-    fn byte(&self, place: usize) -> usize {
+    fn byte_offset(&self, place: usize) -> usize {
         self.text.char_indices().nth(place).map_or(self.text.len(), |(byte, _)| byte)
     }
 
@@ -105,11 +105,11 @@ impl LineEditor {
             shown = letters.as_str();
         }
         let caret = under.map_or_else(|| " ".to_owned(), String::from);
-        Line::of(sign, Tone::Accent)
+        Line::styled(sign, Tone::Accent)
             .text(shown, Tone::Strong)
             .caret(caret)
             .text(back, Tone::Strong)
-            .cut(width)
+            .truncated(width)
     }
 }
 
@@ -133,11 +133,11 @@ mod tests {
         ] {
             let mut prompt = LineEditor::new(text, 8);
             for key in keys {
-                assert!(prompt.press(key));
+                assert!(prompt.on_key(key));
             }
             assert_eq!((prompt.text(), prompt.caret()), (expected, caret));
         }
-        assert!(!LineEditor::new("", 8).press(Key::Named(NamedKey::Enter)));
+        assert!(!LineEditor::new("", 8).on_key(Key::Named(NamedKey::Enter)));
     }
 
     #[test]

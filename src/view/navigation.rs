@@ -122,16 +122,16 @@ impl Viewport {
     /// titles are cut: hidden rows must always be visible as such.
     pub(crate) fn with_position(self, titles: Line, count: usize, width: u16) -> Line {
         let range = self.range(count);
-        let titles = titles.cut(width);
+        let titles = titles.truncated(width);
         if range.is_empty() || range.len() >= count {
             return titles;
         }
         let (first, last) = (range.start + 1, range.end);
-        let words = |of: &str| Line::of(format!("{first}–{last}{of}{count}"), Tone::Faint);
+        let words = |of: &str| Line::styled(format!("{first}–{last}{of}{count}"), Tone::Faint);
         let own = titles.trimmed();
         let fits = |words: &Line| own.width().saturating_add(words.width() + 2) <= width;
         let words = Some(words(" of ")).filter(fits).unwrap_or_else(|| words("/"));
-        own.against(words, width)
+        own.with_right(words, width)
     }
 
     /// Returns the range of visible rows in a list of `count`.

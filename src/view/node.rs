@@ -18,7 +18,7 @@ mod process_table;
 mod series;
 
 pub use chart::ChartMetric;
-pub(crate) use device_table::HEADINGS;
+pub(crate) use device_table::COLUMN_SPECS;
 
 /// State of the node view that lasts between frames.
 #[derive(Clone, Debug, Default)]
@@ -70,7 +70,7 @@ pub(crate) fn update(
     navigation: &mut Navigation,
     command: &CommonAction,
 ) -> ViewEffect {
-    let node = navigation.node(context.view).map(|node| context.options.narrowed(node));
+    let node = navigation.node(context.view).map(|node| context.options.filter_node(node));
     match command {
         CommonAction::Move(step) => {
             if let Some(node) = node {
@@ -89,7 +89,7 @@ pub(crate) fn update(
         | CommonAction::SortBy(_)
         | CommonAction::SortNext
         | CommonAction::SortPrevious
-        | CommonAction::Invert => return ViewEffect::Ignored,
+        | CommonAction::Reverse => return ViewEffect::Ignored,
     }
     ViewEffect::Handled
 }
@@ -142,10 +142,10 @@ pub(crate) fn lines(
     height: usize,
 ) -> Vec<Line> {
     let Some(node) = navigation.node(context.view) else {
-        return vec![Line::of("no nodes to watch", Tone::Faint).cut(width)];
+        return vec![Line::styled("no nodes to watch", Tone::Faint).truncated(width)];
     };
     navigation.keep_selected(&node.name);
-    let node = context.options.narrowed(node);
+    let node = context.options.filter_node(node);
     navigation.node_state.series.record(&node, context.view.now);
     let has_detail = height >= 8;
     let room = height - usize::from(has_detail);

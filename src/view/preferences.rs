@@ -45,11 +45,11 @@ pub fn preferences(navigation: &Navigation, display: &DisplayOptions) -> [UiPref
     };
     let values = [
         fleet.column,
-        written(fleet.is_inverted),
+        written(fleet.is_reversed),
         processes.column,
-        written(processes.is_inverted),
+        written(processes.is_reversed),
         users.column,
-        written(users.is_inverted),
+        written(users.is_reversed),
         form,
         quantity,
         grouping,
@@ -73,12 +73,12 @@ pub fn restore_preference(navigation: &mut Navigation, name: &str, value: &str) 
         order.column = known.map_or(order.column, |column| column.name);
     };
     match name {
-        "sort-fleet" => by(&mut navigation.fleet.order, &fleet::COLUMNS),
-        "reverse-fleet" => navigation.fleet.order.is_inverted = is_on,
+        "sort-fleet" => by(&mut navigation.fleet.order, &fleet::SORT_COLUMNS),
+        "reverse-fleet" => navigation.fleet.order.is_reversed = is_on,
         "sort-processes" => by(&mut navigation.processes.order, &processes::COLUMNS),
-        "reverse-processes" => navigation.processes.order.is_inverted = is_on,
+        "reverse-processes" => navigation.processes.order.is_reversed = is_on,
         "sort-users" => by(&mut navigation.users.order, &users::COLUMNS),
-        "reverse-users" => navigation.users.order.is_inverted = is_on,
+        "reverse-users" => navigation.users.order.is_reversed = is_on,
         "node-processes" => navigation.shows_processes = is_on,
         "node-chart" => navigation.node_state.show_chart(is_on),
         // The setting overrides what keys have changed.

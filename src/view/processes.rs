@@ -14,7 +14,7 @@ use crate::view::input::Click;
 use crate::view::line::Line;
 use crate::view::navigation::{JobSelection, Movement, Navigation, RowId, View, Viewport};
 use crate::view::sort_order::SortOrder;
-pub(crate) use columns::HEADINGS;
+pub(crate) use columns::COLUMN_SPECS;
 use detail::DetailPage;
 use environ::EnvironPage;
 pub(crate) use rows::COLUMNS;
@@ -286,10 +286,10 @@ pub(crate) fn update(
         CommonAction::SortMenu if place.pages.is_empty() => {
             return ViewEffect::OpenDialog(Dialog::SortProcesses(place.order.menu(&COLUMNS)));
         }
-        CommonAction::SortBy(column) => place.order.choose(column),
-        CommonAction::SortNext => place.order.turn(&COLUMNS, true),
-        CommonAction::SortPrevious => place.order.turn(&COLUMNS, false),
-        CommonAction::Invert => place.order.is_inverted = !place.order.is_inverted,
+        CommonAction::SortBy(column) => place.order.select(column),
+        CommonAction::SortNext => place.order.cycle(&COLUMNS, true),
+        CommonAction::SortPrevious => place.order.cycle(&COLUMNS, false),
+        CommonAction::Reverse => place.order.is_reversed = !place.order.is_reversed,
         CommonAction::SortMenu | CommonAction::Click(_) => return ViewEffect::Ignored,
     }
     ViewEffect::Handled
@@ -384,7 +384,7 @@ pub(crate) fn update_view(
             place.density = Some(density);
         }
         Action::Sort { column, is_inverted } => {
-            navigation.processes.order = SortOrder { column, is_inverted };
+            navigation.processes.order = SortOrder { column, is_reversed: is_inverted };
         }
         Action::Scroll { is_forward: true } => scroll(navigation, |shift| shift + SCROLL_COLUMNS),
         Action::Scroll { is_forward: false } => {
@@ -630,7 +630,7 @@ pub fn on_reply(
     navigation: &mut Navigation,
     reply: &NodeReply,
 ) -> ViewEffect {
-    let NodeRequest { node, question } = &reply.request;
+    let NodeRequest { node, process_request: question } = &reply.request;
     let place = &mut navigation.processes;
     match question {
         ProcessRequest::Signal(_, signal) => {
@@ -644,8 +644,10 @@ pub fn on_reply(
                 if let Page::Tree(tree) = page
                     && tree.shows_node(node)
                 {
-                    match &reply.answer {
-                        Ok(ProcessResponse::Tree(told)) => tree.on_reply(Ok(told), reply.at, ticks),
+                    match &reply.result {
+                        Ok(ProcessResponse::Tree(told)) => {
+                            tree.on_reply(Ok(summary), reply.at, ticks)
+                        }
                         Err(error) => tree.on_reply(Err(error), reply.at, ticks),
                         Ok(
                             ProcessResponse::Sent
@@ -661,8 +663,8 @@ pub fn on_reply(
                 if let Page::Environ(page) = page
                     && page.target.matches(node, *key)
                 {
-                    match &reply.answer {
-                        Ok(ProcessResponse::Environment(told)) => page.on_reply(Ok(told)),
+                    match &reply.result {
+                        Ok(ProcessResponse::Environment(told)) => page.on_reply(Ok(summary)),
                         Err(error) => page.on_reply(Err(error)),
                         Ok(
                             ProcessResponse::Sent
@@ -678,8 +680,8 @@ pub fn on_reply(
                 if let Page::Detail(page) = page
                     && page.target.matches(node, *key)
                 {
-                    match &reply.answer {
-                        Ok(ProcessResponse::Detail(told)) => page.on_reply(Ok(told)),
+                    match &reply.result {
+                        Ok(ProcessResponse::Detail(told)) => page.on_reply(Ok(summary)),
                         Err(error) => page.on_reply(Err(error)),
                         Ok(
                             ProcessResponse::Sent

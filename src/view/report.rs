@@ -20,9 +20,9 @@ pub fn printed(context: RenderContext<'_>, title: &str, width: u16) -> Vec<Line>
     let mut lines = header::printed(context, title, width);
     let mut nodes = fleet_view.nodes();
     match (nodes.next(), nodes.next()) {
-        (None, _) => lines.push(Line::of("no nodes to watch", Tone::Faint).cut(width)),
+        (None, _) => lines.push(Line::styled("no nodes to watch", Tone::Faint).truncated(width)),
         (Some(only), None) => {
-            lines.extend(panel::report(context, &context.options.narrowed(only), width));
+            lines.extend(panel::report(context, &context.options.filter_node(only), width));
         }
         (Some(_), Some(_)) => {
             lines.push(Line::new());
@@ -96,15 +96,15 @@ impl Columns {
             ("AGE", self.age, true),
             ("USERS", self.users, false),
         ];
-        let line = Line::new().left("NODE", self.name, Tone::Faint);
+        let line = Line::new().left_aligned("NODE", self.name, Tone::Faint);
         let line = columns.into_iter().filter(|(_, width, _)| *width > 0).fold(
             line,
             |line, (word, width, is_right)| {
                 let line = line.gap(2);
                 if is_right {
-                    line.right(word, width, Tone::Faint)
+                    line.right_aligned(word, width, Tone::Faint)
                 } else {
-                    line.left(word, width, Tone::Faint)
+                    line.left_aligned(word, width, Tone::Faint)
                 }
             },
         );
@@ -117,9 +117,9 @@ impl Columns {
         let totals = Totals::of_devices(node);
         let util = totals.utilization.map(Percent::get);
         let name = if standing == NodeStatus::Down { Tone::Bad } else { Tone::Strong };
-        let mut line = Line::new().left(node.name.as_str(), self.name, name);
+        let mut line = Line::new().left_aligned(node.name.as_str(), self.name, name);
         let right = |line: Line, text: &str, width: u16| {
-            if width == 0 { line } else { line.gap(2).right(text, width, Tone::Plain) }
+            if width == 0 { line } else { line.gap(2).right_aligned(text, width, Tone::Plain) }
         };
         let count =
             if node.devices.is_empty() { UNKNOWN.to_owned() } else { totals.devices.to_string() };
@@ -146,12 +146,12 @@ impl Columns {
             .map_or_else(|| UNKNOWN.to_owned(), |taken_at| age(fleet_view.now.since(taken_at)));
         line = right(line, &old, self.age);
         if self.users > 0 {
-            line = line.gap(2).left(&users(node), self.users, Tone::Plain);
+            line = line.gap(2).left_aligned(&users(node), self.users, Tone::Plain);
         }
         let line = if standing.is_fresh() || node.link != Link::Up && node.taken_at().is_none() {
             line
         } else {
-            line.faded()
+            line.dimmed()
         };
         // A printed report omits the time of the next attempt.
         let noted = match node.fault() {
@@ -164,9 +164,9 @@ impl Columns {
         }
         // Next to a very long name there is no room for the note.
         if self.has_note || said.width() == 0 {
-            return vec![line.gap(2).then(said)];
+            return vec![line.gap(2).append(said)];
         }
-        vec![line, Line::new().gap(2).then(said)]
+        vec![line, Line::new().gap(2).append(said)]
     }
 }
 
@@ -184,8 +184,9 @@ fn table(context: RenderContext<'_>, width: u16) -> Vec<Line> {
     let columns = Columns::fit(context, width);
     let given = AllocatedDevices::of(&context.view.fleet);
     let nodes = context.view.nodes();
-    let rows = nodes.flat_map(|node| columns.row(context, &given, &context.options.narrowed(node)));
-    std::iter::once(columns.titles()).chain(rows).map(|line| line.cut(width)).collect()
+    let rows =
+        nodes.flat_map(|node| columns.row(context, &given, &context.options.filter_node(node)));
+    std::iter::once(columns.titles()).chain(rows).map(|line| line.truncated(width)).collect()
 }
 
 /// Returns the problems in full, wrapped.
@@ -225,7 +226,9 @@ fn paragraph(tone: Tone, words: &str, remedy: &str, width: u16) -> Vec<Line> {
     for (sign, tone, words) in [(sign, tone, words), ("→ ", Tone::Plain, remedy)] {
         let parts = panel::wrap(words, width.saturating_sub(2)).into_iter().enumerate();
         lines.extend(parts.map(|(place, part)| {
-            Line::of(if place == 0 { sign } else { "  " }, tone).text(part, tone).cut(width)
+            Line::styled(if place == 0 { sign } else { "  " }, tone)
+                .text(part, tone)
+                .truncated(width)
         }));
     }
     lines
@@ -255,7 +258,7 @@ mod tests {
             node("gpu05", Link::Down { fault: Fault::new(FaultKind::Silent, ""), retry_at: None }),
         ];
         let fleet_view = FleetView::new(Fleet::new(nodes.into()), Timestamp::default());
-        let told: Vec<String> = unheard(&fleet_view, 200).iter().map(Line::words).collect();
+        let told: Vec<String> = unheard(&fleet_view, 200).iter().map(Line::plain_text).collect();
         let told: Vec<&str> = told.iter().map(|line| line.trim()).collect();
         let remedy = "→ --deadline SECONDS waits longer; gtop doctor HOST says why";
         assert_eq!(

@@ -28,7 +28,7 @@ pub struct SetupEntry {
     /// True if other values than `steps` may be typed.
     pub is_typed: bool,
     /// Columns to choose from; empty if the setting is no column list.
-    pub headings: &'static [ColumnSpec],
+    pub columns: &'static [ColumnSpec],
     /// What the setting does, or what its value means.
     pub help: String,
     /// Where the value comes from, such as `default`.
@@ -53,7 +53,7 @@ pub struct Setup {
     /// The input line, while a value is typed.
     editor: Option<LineEditor>,
     /// The checklist, while columns are chosen.
-    ticking: Option<Checklist>,
+    checklist: Option<Checklist>,
 }
 
 /// Result of a key press.
@@ -74,14 +74,14 @@ impl Setup {
     }
 
     /// Updates the values; the page and row stay.
-    pub fn renew(&mut self, now: &Self) {
+    pub fn update_pages(&mut self, now: &Self) {
         self.pages.clone_from(&now.pages);
     }
 
     /// Reopens the input with a rejected value, if the cursor is still on its setting.
-    pub fn refuse(&mut self, name: &str, text: &str) {
+    pub fn reopen_rejected(&mut self, name: &str, text: &str) {
         let is_here = self.entry().is_some_and(|entry| entry.name == name && entry.is_typed);
-        if is_here && self.ticking.is_none() {
+        if is_here && self.checklist.is_none() {
             self.editor.get_or_insert_with(|| LineEditor::new(text, MAX_VALUE_LENGTH));
         }
     }
@@ -100,15 +100,15 @@ impl Setup {
     }
 
     #[expect(clippy::wildcard_enum_match_arm, reason = "most keys mean nothing here")]
-    pub fn press(&mut self, key: Key) -> SetupEvent {
+    pub fn on_key(&mut self, key: Key) -> SetupEvent {
         if self.editor.is_some() {
             return self.on_editor_key(key);
         }
-        if let Some(list) = &mut self.ticking {
-            return match list.press(key) {
+        if let Some(list) = &mut self.checklist {
+            return match list.on_key(key) {
                 ChecklistEvent::Nothing => SetupEvent::Nothing,
                 ChecklistEvent::Done => {
-                    self.ticking = None;
+                    self.checklist = None;
                     SetupEvent::Nothing
                 }
                 ChecklistEvent::Changed(value) => self.set(value),
@@ -116,13 +116,13 @@ impl Setup {
         }
         match key {
             Key::Named(NamedKey::Right | NamedKey::Enter) | Key::Letter('l' | ' ')
-                if self.entry().is_some_and(|entry| !entry.headings.is_empty()) =>
+                if self.entry().is_some_and(|entry| !entry.columns.is_empty()) =>
             {
-                let list = |entry: &SetupEntry| Checklist::new(entry.headings, &entry.value);
-                self.ticking = self.entry().map(list);
+                let list = |entry: &SetupEntry| Checklist::new(entry.columns, &entry.value);
+                self.checklist = self.entry().map(list);
             }
             Key::Named(NamedKey::Left) | Key::Letter('h')
-                if self.entry().is_some_and(|entry| !entry.headings.is_empty()) => {}
+                if self.entry().is_some_and(|entry| !entry.columns.is_empty()) => {}
             Key::Named(NamedKey::Escape) | Key::Letter('q') | Key::Control('c') => {
                 return SetupEvent::Closed;
             }
@@ -174,7 +174,7 @@ impl Setup {
         let Some(entry) = self.entry() else { return SetupEvent::Nothing };
         let count = entry.steps.len();
         if count == 0 {
-            return self.press(Key::Named(NamedKey::Enter));
+            return self.on_key(Key::Named(NamedKey::Enter));
         }
         let to = match entry.steps.iter().position(|step| *step == entry.value) {
             Some(at) if is_forward => (at + 1) % count,
@@ -196,7 +196,7 @@ impl Setup {
         if matches!(key, Key::Named(NamedKey::Escape) | Key::Control('c')) {
             self.editor = None;
         } else {
-            prompt.press(key);
+            prompt.on_key(key);
         }
         SetupEvent::Nothing
     }
@@ -217,7 +217,7 @@ impl Setup {
     pub(crate) fn lines(&self, width: u16, most: usize) -> Vec<Line> {
         let most = most.min(MAX_ROWS);
         let mut lines = vec![self.tabs(width)];
-        if let (Some(list), Some(entry)) = (&self.ticking, self.entry()) {
+        if let (Some(list), Some(entry)) = (&self.checklist, self.entry()) {
             lines.extend(list.lines(entry.name, width, most.saturating_sub(1)));
             lines.truncate(most);
             return lines;
@@ -232,13 +232,14 @@ impl Setup {
             let is_here = place == self.row;
             let line = match self.editor.as_ref().filter(|_| is_here) {
                 Some(prompt) => {
-                    let front = Line::new().gap(1).left(entry.name, name, Tone::Plain).gap(2);
+                    let front =
+                        Line::new().gap(1).left_aligned(entry.name, name, Tone::Plain).gap(2);
                     let room = width.saturating_sub(front.width());
-                    front.then(prompt.line("", room))
+                    front.append(prompt.line("", room))
                 }
                 None => row(entry, name, width),
             };
-            lines.push(line.cut(width).selected(is_here));
+            lines.push(line.truncated(width).selected(is_here));
         }
         lines.extend(help);
         lines.truncate(most);
@@ -246,13 +247,13 @@ impl Setup {
     }
 
     fn tabs(&self, width: u16) -> Line {
-        let title = Line::of("Setup", Tone::Strong);
+        let title = Line::styled("Setup", Tone::Strong);
         let pages = self.pages.iter().enumerate();
         let line = pages.fold(title, |line, (place, page)| {
             let tone = if place == self.page { Tone::Accent } else { Tone::Faint };
             line.gap(2).text(format!("{} {}", place + 1, page.title), tone)
         });
-        line.cut(width)
+        line.truncated(width)
     }
 
     /// Returns the key hints for the current state.
@@ -260,7 +261,7 @@ impl Setup {
         if self.editor.is_some() {
             return &[("Enter", "set"), ("Esc", "cancel")];
         }
-        if self.ticking.is_some() {
+        if self.checklist.is_some() {
             return &[
                 ("↑ ↓", "row"),
                 ("Space", "on, off"),
@@ -269,7 +270,7 @@ impl Setup {
                 ("Enter", "done"),
             ];
         }
-        if self.entry().is_some_and(|entry| !entry.headings.is_empty()) {
+        if self.entry().is_some_and(|entry| !entry.columns.is_empty()) {
             return &[("↑ ↓", "row"), ("Enter", "choose"), ("Tab", "page"), ("Esc", "close")];
         }
         &[
@@ -295,22 +296,22 @@ fn help(text: &str, width: u16) -> Vec<Line> {
             *line = std::mem::take(line).gap(1).text(word, Tone::Faint);
         }
     }
-    lines.into_iter().map(|line| line.cut(width)).collect()
+    lines.into_iter().map(|line| line.truncated(width)).collect()
 }
 
 fn row(entry: &SetupEntry, name: u16, width: u16) -> Line {
     let written = match entry.value.as_str() {
-        "" if !entry.headings.is_empty() => "auto",
+        "" if !entry.columns.is_empty() => "auto",
         "" => "–",
         "true" => "yes",
         "false" => "no",
         other => other,
     };
     let tone = if entry.is_changed { Tone::Strong } else { Tone::Plain };
-    let line = Line::new().gap(1).left(entry.name, name, Tone::Plain).gap(2);
+    let line = Line::new().gap(1).left_aligned(entry.name, name, Tone::Plain).gap(2);
     let room = width.saturating_sub(line.width() + 1);
     let value = width_of(written).clamp(16, 34).min(room);
-    line.left(written, value, tone).gap(2).text(entry.origin.as_str(), Tone::Faint)
+    line.left_aligned(written, value, tone).gap(2).text(entry.origin.as_str(), Tone::Faint)
 }
 
 #[cfg(test)]
@@ -328,7 +329,7 @@ mod tests {
             value: value.to_owned(),
             steps: steps.to_vec(),
             is_typed,
-            headings: &[],
+            columns: &[],
             help: format!("what {name} does"),
             origin: "default".to_owned(),
             is_changed: false,
@@ -386,7 +387,7 @@ mod tests {
             (vec![Key::Letter('9'), Key::Letter('q')], SetupEvent::Closed),
         ] {
             let mut setup = setup();
-            let turned = keys.iter().map(|key| setup.press(*key)).last();
+            let turned = keys.iter().map(|key| setup.on_key(*key)).last();
             assert_eq!(turned, Some(expected), "{keys:?}");
         }
     }
@@ -394,14 +395,14 @@ mod tests {
     #[test]
     fn what_is_refused_is_typed_again() {
         let mut setup = setup();
-        setup.refuse("theme", "blue");
+        setup.reopen_rejected("theme", "blue");
         assert!(!setup.is_typing());
-        setup.press(Key::Letter('j'));
-        setup.refuse("theme", "blue");
+        setup.on_key(Key::Letter('j'));
+        setup.reopen_rejected("theme", "blue");
         assert!(!setup.is_typing());
-        setup.refuse("interval", "70000");
-        setup.press(Key::Named(NamedKey::Backspace));
-        let turned = setup.press(Key::Named(NamedKey::Enter));
+        setup.reopen_rejected("interval", "70000");
+        setup.on_key(Key::Named(NamedKey::Backspace));
+        let turned = setup.on_key(Key::Named(NamedKey::Enter));
         assert_eq!(turned, SetupEvent::Change("interval", "7000".to_owned()));
     }
 
@@ -409,7 +410,7 @@ mod tests {
     fn nothing_there_is_no_trouble_and_no_room_neither() {
         let mut empty = Setup::default();
         for key in [NamedKey::Right, NamedKey::Enter, NamedKey::Tab, NamedKey::Down] {
-            assert_eq!(empty.press(Key::Named(key)), SetupEvent::Nothing);
+            assert_eq!(empty.on_key(Key::Named(key)), SetupEvent::Nothing);
         }
         for (width, most) in [(0, 0), (1, 1), (5, 2), (80, 3), (80, 30)] {
             let lines = setup().lines(width, most);

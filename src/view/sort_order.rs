@@ -7,7 +7,7 @@ pub struct SortColumn {
     /// The name in settings and clicks; for a field, its alias.
     pub name: &'static str,
     /// The key that selects it in the sort menu.
-    pub letter: char,
+    pub key: char,
     /// The label in the sort menu.
     pub label: &'static str,
 }
@@ -17,23 +17,23 @@ pub struct SortOrder {
     /// The name of the column.
     pub column: &'static str,
     /// Inverts the default direction of the column.
-    pub is_inverted: bool,
+    pub is_reversed: bool,
 }
 
 impl SortOrder {
     /// Sorts by a column in its default direction.
     pub const fn by(column: &'static str) -> Self {
-        Self { column, is_inverted: false }
+        Self { column, is_reversed: false }
     }
 
     /// Sorts by a column; inverts the order if it is the sort column already.
-    pub fn choose(&mut self, column: &'static str) {
-        let is_inverted = self.column == column && !self.is_inverted;
-        *self = Self { column, is_inverted };
+    pub fn select(&mut self, column: &'static str) {
+        let is_inverted = self.column == column && !self.is_reversed;
+        *self = Self { column, is_reversed: is_inverted };
     }
 
     /// Moves to the next or previous column, and wraps around.
-    pub fn turn(&mut self, columns: &[SortColumn], is_forward: bool) {
+    pub fn cycle(&mut self, columns: &[SortColumn], is_forward: bool) {
         let at = columns.iter().position(|one| one.name == self.column).unwrap_or(0);
         let count = columns.len().max(1);
         let to = if is_forward { at + 1 } else { at + count - 1 } % count;
@@ -46,14 +46,14 @@ impl SortOrder {
     pub fn menu(self, columns: &[SortColumn]) -> Menu<&'static str> {
         let empty = Menu::new("sort by");
         let menu = columns.iter().fold(empty, |menu, one| {
-            let state = match (one.name == self.column, self.is_inverted) {
+            let state = match (one.name == self.column, self.is_reversed) {
                 (false, _) => "",
                 (true, false) => "current",
                 (true, true) => "current, reversed",
             };
-            menu.with(one.name, Some(one.letter), one.label, state)
+            menu.with_item(one.name, Some(one.key), one.label, state)
         });
-        menu.on(|name| *name == self.column)
+        menu.with_selected(|name| *name == self.column)
     }
 }
 
@@ -62,23 +62,23 @@ mod tests {
     use super::*;
 
     const COLUMNS: [SortColumn; 3] = [
-        SortColumn { name: "node", letter: 'n', label: "node" },
-        SortColumn { name: "util", letter: 'u', label: "utilization" },
-        SortColumn { name: "mem", letter: 'm', label: "memory" },
+        SortColumn { name: "node", key: 'n', label: "node" },
+        SortColumn { name: "util", key: 'u', label: "utilization" },
+        SortColumn { name: "mem", key: 'm', label: "memory" },
     ];
 
     #[test]
     fn the_same_column_again_inverts_and_turning_goes_around() {
         let mut order = SortOrder::by("node");
-        order.choose("util");
+        order.select("util");
         assert_eq!(order, SortOrder::by("util"));
-        order.choose("util");
-        assert!(order.is_inverted);
-        order.turn(&COLUMNS, true);
+        order.select("util");
+        assert!(order.is_reversed);
+        order.cycle(&COLUMNS, true);
         assert_eq!(order, SortOrder::by("mem"));
-        order.turn(&COLUMNS, true);
+        order.cycle(&COLUMNS, true);
         assert_eq!(order, SortOrder::by("node"));
-        order.turn(&COLUMNS, false);
+        order.cycle(&COLUMNS, false);
         assert_eq!(order, SortOrder::by("mem"));
     }
 }

@@ -18,20 +18,20 @@ mod usage;
 pub(crate) use usage::Users;
 
 use rows::{UserRow, UserRows};
-pub(crate) use table::HEADINGS;
+pub(crate) use table::COLUMN_SPECS;
 use usage::User;
 
 /// The columns that the table can be sorted by.
 pub(crate) const COLUMNS: [SortColumn; 9] = [
-    SortColumn { name: "user", letter: 'u', label: "name" },
-    SortColumn { name: "devices", letter: 'd', label: "devices held" },
-    SortColumn { name: "busy", letter: 'b', label: "busy devices" },
-    SortColumn { name: "idle-held", letter: 'i', label: "idle-held devices" },
-    SortColumn { name: "mem", letter: 'm', label: "device memory" },
-    SortColumn { name: "power", letter: 'w', label: "power" },
-    SortColumn { name: "nodes", letter: 'n', label: "nodes" },
-    SortColumn { name: "jobs", letter: 'j', label: "jobs" },
-    SortColumn { name: "procs", letter: 'p', label: "processes" },
+    SortColumn { name: "user", key: 'u', label: "name" },
+    SortColumn { name: "devices", key: 'd', label: "devices held" },
+    SortColumn { name: "busy", key: 'b', label: "busy devices" },
+    SortColumn { name: "idle-held", key: 'i', label: "idle-held devices" },
+    SortColumn { name: "mem", key: 'm', label: "device memory" },
+    SortColumn { name: "power", key: 'w', label: "power" },
+    SortColumn { name: "nodes", key: 'n', label: "nodes" },
+    SortColumn { name: "jobs", key: 'j', label: "jobs" },
+    SortColumn { name: "procs", key: 'p', label: "processes" },
 ];
 
 /// The view's sort order, cursor and scroll position.
@@ -97,10 +97,10 @@ pub(crate) fn update(
         CommonAction::SortMenu => {
             return ViewEffect::OpenDialog(Dialog::Sort(place.order.menu(&COLUMNS)));
         }
-        CommonAction::SortBy(column) => place.order.choose(column),
-        CommonAction::SortNext => place.order.turn(&COLUMNS, true),
-        CommonAction::SortPrevious => place.order.turn(&COLUMNS, false),
-        CommonAction::Invert => place.order.is_inverted = !place.order.is_inverted,
+        CommonAction::SortBy(column) => place.order.select(column),
+        CommonAction::SortNext => place.order.cycle(&COLUMNS, true),
+        CommonAction::SortPrevious => place.order.cycle(&COLUMNS, false),
+        CommonAction::Reverse => place.order.is_reversed = !place.order.is_reversed,
         CommonAction::Click(_) => return ViewEffect::Ignored,
     }
     ViewEffect::Handled
@@ -186,7 +186,7 @@ pub(crate) fn lines(
         } else {
             "no node matches the filter"
         };
-        return vec![Line::of(words, Tone::Faint).cut(width)];
+        return vec![Line::styled(words, Tone::Faint).truncated(width)];
     }
     let mut lines = Vec::with_capacity(height);
     if height >= 6 {
@@ -199,7 +199,7 @@ pub(crate) fn lines(
         } else {
             "nobody uses a device"
         };
-        lines.push(Line::of(words, Tone::Faint).cut(width));
+        lines.push(Line::styled(words, Tone::Faint).truncated(width));
         lines.truncate(height);
         return lines;
     }
@@ -215,7 +215,7 @@ pub(crate) fn lines(
     for row in place.viewport.range(rows.list.len()) {
         let Some(own) = rows.list.get(row) else { continue };
         let line = table::row(context, usage, own, &columns, place.unfolded.as_ref());
-        lines.push(line.cut(width).selected(row == at).click(Click::Row(row)));
+        lines.push(line.truncated(width).selected(row == at).clickable_line(Click::Row(row)));
     }
     lines.truncate(height);
     lines

@@ -5,7 +5,7 @@ use memchr::{memchr, memrchr};
 use serde::Deserialize;
 use std::borrow::Cow;
 
-use crate::model::clean;
+use crate::model::sanitize;
 use crate::wire::body::Body;
 use crate::wire::reassemble::{self, Fragment, Reassembler};
 
@@ -112,7 +112,7 @@ impl FrameReader {
 
     /// Returns the last noise as one clean line, empty when there was none.
     pub fn noise(&self) -> String {
-        clean(&String::from_utf8_lossy(&self.noise), MAX_NOISE_BYTES)
+        sanitize(&String::from_utf8_lossy(&self.noise), MAX_NOISE_BYTES)
     }
 
     fn end_of_line(&mut self) -> Option<usize> {
@@ -173,7 +173,7 @@ fn read(text: Bytes) -> Received {
 
 fn decode(text: &[u8]) -> Result<Body, MalformedFrame> {
     let not_json =
-        |error: serde_json::Error| MalformedFrame::NotJson(clean(&error.to_string(), 120));
+        |error: serde_json::Error| MalformedFrame::NotJson(sanitize(&error.to_string(), 120));
     // Judged once as a whole, and not text by text.
     let text =
         std::str::from_utf8(text).map_err(|error| MalformedFrame::NotJson(error.to_string()))?;

@@ -108,7 +108,7 @@ fn harmful() -> Fleet {
     let event = json!({"t": "event", "at": 2.0, "source": "nvml", "kind": "xid", "device": "GPU-0",
         "code": 79, "message": HARM});
     let node = said("gpu01", &[hello, sample, event]);
-    let words = gtop::model::clean(HARM, 100);
+    let words = gtop::model::sanitize(HARM, 100);
     let down = Link::Down { fault: Fault::new(FaultKind::SessionLost, &*words), retry_at: None };
     Fleet::new(vec![node, Maker::new("gpu02").link(down).node()].into())
 }
@@ -323,7 +323,9 @@ fn a_pid_that_two_nodes_have_is_two_processes() {
     };
     assert_eq!(errands.len(), 1);
     assert_eq!(errands[0].node.as_str(), "gpu02");
-    assert!(matches!(errands[0].question, ProcessRequest::Signal(key, _) if key.pid == 4_121));
+    assert!(
+        matches!(errands[0].process_request, ProcessRequest::Signal(key, _) if key.pid == 4_121)
+    );
 }
 
 #[test]

@@ -111,9 +111,9 @@ fn fault(line: &Line, width: u16) -> Option<String> {
     if line.width() > width {
         return Some(format!("{} columns of {width}", line.width()));
     }
-    line.pieces.iter().find_map(|piece| {
+    line.spans.iter().find_map(|piece| {
         let own = usize::from(piece.width);
-        let taken = match &piece.kind {
+        let taken = match &piece.content {
             SpanContent::Text(text) => {
                 if text.chars().any(char::is_control) {
                     return Some(format!("a control character in {text:?}"));
@@ -135,16 +135,17 @@ fn fault(line: &Line, width: u16) -> Option<String> {
             }
             SpanContent::Bar(_) | SpanContent::Graph { .. } | SpanContent::Rule => 0,
         };
-        (taken > own).then(|| format!("{taken} columns where {own} are kept, in {:?}", piece.kind))
+        (taken > own)
+            .then(|| format!("{taken} columns where {own} are kept, in {:?}", piece.content))
     })
 }
 
 fn answer(reply: NodeReply, chance: &mut Chance) -> NodeReply {
-    let own = match &reply.request.question {
+    let own = match &reply.request.process_request {
         ProcessRequest::Signal(..) => ProcessResponse::Sent,
-        ProcessRequest::Environment(_) => environment().answer.unwrap(),
-        ProcessRequest::Tree(_) => tree().answer.unwrap(),
-        ProcessRequest::Detail(_) => detail().answer.unwrap(),
+        ProcessRequest::Environment(_) => environment().result.unwrap(),
+        ProcessRequest::Tree(_) => tree().result.unwrap(),
+        ProcessRequest::Detail(_) => detail().result.unwrap(),
     };
     let answer = match chance.below(6) {
         0 => Err(RequestError::Down),
@@ -152,7 +153,7 @@ fn answer(reply: NodeReply, chance: &mut Chance) -> NodeReply {
         1 => Err(RequestError::from(Refusal::Reused)),
         _ => Ok(own),
     };
-    NodeReply { answer, ..reply }
+    NodeReply { result: answer, ..reply }
 }
 
 fn fleets() -> Vec<(&'static str, Fleet)> {
@@ -226,7 +227,7 @@ fn mash(stage: &mut Ui, all: &[(&str, Fleet)], chance: &mut Chance) {
         for errand in asked {
             if chance.below(3) > 0 {
                 let reply =
-                    NodeReply { request: errand, answer: Ok(ProcessResponse::Sent), at: now };
+                    NodeReply { request: errand, result: Ok(ProcessResponse::Sent), at: now };
                 stage.on_reply(&answer(reply, chance), now);
             }
         }

@@ -73,7 +73,7 @@ const ALICES: ProcessKey = ProcessKey { pid: 4_121, start_ticks: 412_100 };
 
 fn reply(question: ProcessRequest, answer: Result<ProcessResponse, RequestError>) -> NodeReply {
     let node = NodeName::new("gpu01").unwrap();
-    NodeReply { request: NodeRequest { node, question }, answer, at: NOW }
+    NodeReply { request: NodeRequest { node, process_request: question }, result: answer, at: NOW }
 }
 
 fn tree_process(pid: u32, parent_pid: u32, user: &str, command: &str) -> TreeProcess {
@@ -208,7 +208,7 @@ fn a_page_says_why_a_node_does_not_answer() {
         stage.on_key(key(code), NOW);
         assert!(screen(&mut stage).contains("the node"), "{}", screen(&mut stage));
         let refused = RequestError::from(Refusal::NotAllowed("it belongs to another user".into()));
-        stage.on_reply(&NodeReply { answer: Err(refused), ..answer }, NOW);
+        stage.on_reply(&NodeReply { result: Err(refused), ..answer }, NOW);
         assert!(screen(&mut stage).contains("not allowed: it belongs to another user"));
         press(&mut stage, &[KeyCode::Esc, KeyCode::Esc]);
         assert!(screen(&mut stage).contains("GPU-MEM") || screen(&mut stage).contains("DEV-MEM"));
@@ -244,7 +244,7 @@ fn the_signal_box_in_every_look() {
                 [Ok(ProcessResponse::Sent), Err(refused), Ok(ProcessResponse::Sent)].into_iter();
             for errand in errands {
                 let answer = answers.next().unwrap();
-                stage.on_reply(&NodeReply { request: errand, answer, at: NOW }, NOW);
+                stage.on_reply(&NodeReply { request: errand, result: answer, at: NOW }, NOW);
             }
             check(&at("done"), &draw(&mut stage, width, height));
         }
@@ -277,9 +277,9 @@ fn a_process_that_ends_while_its_box_is_open_is_said_to_have_ended() {
         panic!("nothing is sent")
     };
     let errand = errands.into_iter().next().unwrap();
-    assert_eq!(errand.question, ProcessRequest::Signal(ALICES, Signal::Kill));
+    assert_eq!(errand.process_request, ProcessRequest::Signal(ALICES, Signal::Kill));
     stage.on_reply(
-        &NodeReply { request: errand, answer: Err(RequestError::UnknownNode), at: NOW },
+        &NodeReply { request: errand, result: Err(RequestError::UnknownNode), at: NOW },
         NOW,
     );
     assert!(screen(&mut stage).contains("this node is not monitored"));
@@ -295,7 +295,7 @@ fn an_answer_that_comes_after_the_box_was_closed_is_told_all_the_same() {
     press(&mut stage, &[KeyCode::Esc, KeyCode::Char('1')]);
     let errand = errands.into_iter().next().unwrap();
     let answer = Err(RequestError::from(Refusal::Reused));
-    stage.on_reply(&NodeReply { request: errand, answer, at: NOW }, NOW);
+    stage.on_reply(&NodeReply { request: errand, result: answer, at: NOW }, NOW);
     let shown = screen(&mut stage);
     assert!(shown.contains("INT not sent to 4121 on gpu01: the process has ended"), "{shown}");
 }
@@ -328,7 +328,7 @@ fn control_c_interrupts_what_is_selected_and_else_quits() {
     else {
         panic!("nothing is sent")
     };
-    assert_eq!(errands[0].question, ProcessRequest::Signal(ALICES, Signal::Interrupt));
+    assert_eq!(errands[0].process_request, ProcessRequest::Signal(ALICES, Signal::Interrupt));
 }
 
 #[test]

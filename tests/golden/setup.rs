@@ -20,7 +20,7 @@ fn dressed(fleet: Fleet, look: Theme) -> Ui {
         theme: look,
         display: DisplayOptions::default(),
         interval: std::time::Duration::from_secs(2),
-        habits: Vec::new(),
+        preferences: Vec::new(),
         setup: config::setup(&settings),
     });
     stage
@@ -100,7 +100,7 @@ fn what_is_worn_stays_worn_and_the_page_stays_open() {
         theme: ASCII,
         display: DisplayOptions { is_fahrenheit: true, ..DisplayOptions::default() },
         interval: std::time::Duration::from_secs(7),
-        habits: Vec::new(),
+        preferences: Vec::new(),
         setup: config::setup(&settings),
     });
     let screen = text(&draw(&mut stage, 120, 40)).join("\n");
@@ -117,7 +117,7 @@ fn orders_and_processes_are_as_they_are_set() {
         theme: DARK,
         display: DisplayOptions::default(),
         interval: std::time::Duration::from_secs(2),
-        habits: [
+        preferences: [
             ("sort-processes", "gpumem"),
             ("reverse-processes", "true"),
             ("node-processes", "false"),

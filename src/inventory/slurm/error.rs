@@ -1,6 +1,6 @@
 //! Classifies errors of Slurm's commands and gives each a message and a remedy.
 
-use crate::model::clean;
+use crate::model::sanitize;
 use crate::transport::ProgramError;
 
 /// An error of a Slurm command.
@@ -148,13 +148,13 @@ impl SlurmError {
 
 /// Returns the last line that is not empty.
 fn last_line(complaint: &str) -> String {
-    let lines = complaint.lines().map(|line| clean(line, 300));
+    let lines = complaint.lines().map(|line| sanitize(line, 300));
     strip_program(&lines.rev().find(|line| !line.is_empty()).unwrap_or_default())
 }
 
 /// Returns the first line with an error.
 fn first_error_line(complaint: &str) -> String {
-    let mut lines = complaint.lines().map(|line| clean(line, 300));
+    let mut lines = complaint.lines().map(|line| sanitize(line, 300));
     lines
         .find(|line| line.contains("error: "))
         .map_or_else(|| last_line(complaint), |line| strip_program(&line))

@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 
 use crate::inventory::slurm::command::run_command;
-use crate::model::{Job, JobOutcome, clean};
+use crate::model::{Job, JobOutcome, sanitize};
 
 /// Maximum number of missing jobs that are explained.
 const MAX_EXPLAINED: usize = 8;
@@ -31,7 +31,7 @@ pub(super) fn find_missing<'a>(wanted: &'a [String], list: &[Job]) -> Vec<&'a st
 
 /// Returns a sentence about a job that is not in the queue.
 pub(super) async fn explain(wanted: &str) -> String {
-    let shown = clean(wanted, 40);
+    let shown = sanitize(wanted, 40);
     let Some(number) = base_number(wanted) else {
         return format!("job {shown} is not in the queue");
     };

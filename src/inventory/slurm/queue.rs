@@ -14,7 +14,7 @@ use std::sync::Arc;
 use crate::inventory::slurm::JobFilter;
 use crate::inventory::slurm::time_format::{parse_duration, parse_time};
 use crate::model::{
-    Allocation, DeviceAllocation, Job, JobId, JobState, NodeName, clean, sanitize_shared,
+    Allocation, DeviceAllocation, Job, JobId, JobState, NodeName, sanitize, sanitize_shared,
 };
 use crate::nodeset;
 
@@ -138,7 +138,7 @@ pub(super) fn parse(output: &str, mark: &str, is_cut: bool) -> Queue {
 
 /// Returns a sentence about output that is not what was requested.
 pub(super) fn unexpected_output(program: &str, wanted: &str, output: &str) -> String {
-    let lines = output.lines().map(|line| clean(line, 80));
+    let lines = output.lines().map(|line| sanitize(line, 80));
     match lines.map(|line| line.trim().to_owned()).find(|line| !line.is_empty()) {
         Some(line) => format!("{program} printed no {wanted}, but {line:?}"),
         None => format!("{program} printed nothing, not even titles"),

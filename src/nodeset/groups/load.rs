@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use crate::model::harmless;
+use crate::model::sanitized_chars;
 use crate::nodeset::groups::conf::GroupsConf;
 use crate::nodeset::groups::{GroupError, Source, SourceKind, Sources, shorten, yaml};
 
@@ -200,6 +200,6 @@ fn display_path(file: &Path) -> String {
     // The end of a path is more useful than its beginning.
     match text.char_indices().nth_back(120) {
         Some((at, _)) => format!("…{}", shorten(text.get(at..).unwrap_or_default())),
-        None => harmless(&text).collect(),
+        None => sanitized_chars(&text).collect(),
     }
 }

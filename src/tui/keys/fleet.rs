@@ -91,7 +91,7 @@ pub(super) const BINDINGS: &[Binding] = &[
     Binding {
         name: "fleet.invert",
         keys: &[Key::Letter('\\')],
-        action: KeyAction::View(ViewAction::Common(CommonAction::Invert)),
+        action: KeyAction::View(ViewAction::Common(CommonAction::Reverse)),
         help: "reverse the order",
         hint: None,
     },

@@ -23,7 +23,7 @@ pub(crate) fn scroll_page(page: Vec<Line>, top: usize, rows: usize) -> (Vec<Line
         && let Some(last) = shown.last_mut()
     {
         let many = below + 1;
-        *last = Line::of(format!("  ↓ {many} more lines"), Tone::Faint);
+        *last = Line::styled(format!("  ↓ {many} more lines"), Tone::Faint);
     }
     (shown, top)
 }
@@ -58,15 +58,15 @@ pub(crate) fn page(keys: &Keymap, view: View, palette: Palette, width: u16) -> V
     left.into_iter()
         .zip(right)
         .map(|(left, right)| {
-            let left = left.cut(half.saturating_sub(1));
+            let left = left.truncated(half.saturating_sub(1));
             let gap = half.saturating_sub(left.width());
-            left.gap(gap).then(right)
+            left.gap(gap).append(right)
         })
         .collect()
 }
 
 fn section(keys: &Keymap, wanted: Option<View>, width: u16) -> Vec<Line> {
-    let mut lines = vec![Line::of(wanted.map_or("Everywhere", View::title), Tone::Strong)];
+    let mut lines = vec![Line::styled(wanted.map_or("Everywhere", View::title), Tone::Strong)];
     for (rows, (_, table)) in keys.keys.iter().zip(TABLES).filter(|(_, (own, _))| *own == wanted) {
         // Unbound actions are left out.
         for (own, binding) in rows.iter().zip(table).filter(|(own, _)| !own.is_empty()) {
@@ -92,7 +92,7 @@ fn entry((key_text, tone): (&str, Tone), meaning: &str, width: u16) -> Vec<Line>
     }
     let first_column = std::iter::once(key_text).chain(std::iter::repeat(""));
     let line = |(key_text, text): (&str, String)| {
-        Line::new().gap(2).left(key_text, KEY_WIDTH, tone).gap(1).text(text, Tone::Plain)
+        Line::new().gap(2).left_aligned(key_text, KEY_WIDTH, tone).gap(1).text(text, Tone::Plain)
     };
     first_column.zip(texts).map(line).collect()
 }
@@ -110,7 +110,7 @@ fn legend(palette: Palette, width: u16) -> Vec<Line> {
         .text("high", Tone::High)
         .gap(2)
         .text(palette.legend(), Tone::Plain);
-    let title = Line::of("Symbols and colours", Tone::Strong);
+    let title = Line::styled("Symbols and colours", Tone::Strong);
     [title, load].into_iter().chain(LEGEND.iter().flat_map(entry)).collect()
 }
 
@@ -142,10 +142,10 @@ mod tests {
     fn the_legend_says_what_the_colours_of_the_theme_mean() {
         for palette in Palette::ALL {
             let legend = legend(palette, 80);
-            let texts = legend.iter().flat_map(|line| &line.pieces);
+            let texts = legend.iter().flat_map(|line| &line.spans);
             let is_meaning =
                 |kind: &SpanContent| *kind == SpanContent::Text(palette.legend().to_owned());
-            assert!(texts.into_iter().any(|piece| is_meaning(&piece.kind)), "{palette:?}");
+            assert!(texts.into_iter().any(|piece| is_meaning(&piece.content)), "{palette:?}");
         }
     }
 
@@ -153,7 +153,7 @@ mod tests {
     fn a_long_meaning_goes_on_below_itself() {
         let lines = entry(("b", Tone::Accent), "what the map shows", 24);
         let texts: Vec<&SpanContent> =
-            lines.iter().filter_map(|line| Some(&line.pieces.last()?.kind)).collect();
+            lines.iter().filter_map(|line| Some(&line.spans.last()?.content)).collect();
         let expected = ["what the", "map shows"].map(|text| SpanContent::Text(text.to_owned()));
         assert_eq!(texts, expected.iter().collect::<Vec<_>>());
         for width in 0..200 {
@@ -163,11 +163,11 @@ mod tests {
 
     #[test]
     fn the_page_ends_at_the_bottom_and_says_how_much_is_below() {
-        let page = || (0..30).map(|row| Line::of(row.to_string(), Tone::Plain)).collect();
+        let page = || (0..30).map(|row| Line::styled(row.to_string(), Tone::Plain)).collect();
         let said = |top, rows| {
             let (shown, top) = scroll_page(page(), top, rows);
             let last =
-                shown.last().and_then(|line| line.pieces.first()).map(|one| one.kind.clone());
+                shown.last().and_then(|line| line.spans.first()).map(|one| one.content.clone());
             (shown.len(), top, last)
         };
         let text = |text: &str| Some(SpanContent::Text(text.to_owned()));

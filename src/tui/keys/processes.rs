@@ -94,7 +94,7 @@ pub(super) const BINDINGS: &[Binding] = &[
     Binding {
         name: "processes.invert",
         keys: &[Key::Letter('\\')],
-        action: in_any_view(CommonAction::Invert),
+        action: in_any_view(CommonAction::Reverse),
         help: "reverse the order",
         hint: None,
     },

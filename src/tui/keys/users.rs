@@ -21,7 +21,7 @@ pub(super) const BINDINGS: &[Binding] = &[
     Binding {
         name: "users.invert",
         keys: &[Key::Letter('\\')],
-        action: KeyAction::View(ViewAction::Common(CommonAction::Invert)),
+        action: KeyAction::View(ViewAction::Common(CommonAction::Reverse)),
         help: "reverse the order",
         hint: None,
     },

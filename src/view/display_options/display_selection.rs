@@ -66,7 +66,7 @@ impl Default for NameColumns {
 impl ProcessKinds {
     /// Returns true if the selection includes this kind. An unknown kind counts as compute: drivers that do
     /// not report the kind list compute processes only.
-    fn takes(self, kind: Reading<UseKind>) -> bool {
+    fn includes(self, kind: Reading<UseKind>) -> bool {
         let kind = kind.get().unwrap_or(UseKind::Compute);
         match self {
             Self::All => true,
@@ -85,22 +85,22 @@ impl DisplaySelection {
     }
 
     /// Returns a short description of the selection; `None` if everything is shown.
-    pub fn told(&self) -> Option<String> {
+    pub fn summary(&self) -> Option<String> {
         let numbers = self.devices.iter().flatten().map(ToString::to_string).collect::<Vec<_>>();
         let numbers = (!numbers.is_empty()).then(|| numbers.join(","));
         let visible = self.visible.is_some().then(|| "visible".to_owned());
-        let processes = self.processes_told().map(|words| format!("processes {words}"));
+        let processes = self.processes_summary().map(|words| format!("processes {words}"));
         let words: Vec<String> = numbers.into_iter().chain(visible).chain(processes).collect();
         (!words.is_empty()).then(|| format!("only {}", words.join(" ")))
     }
 
     /// Returns the message for a list without any selected process; `None` if all processes are shown.
-    pub fn without_processes(&self) -> Option<String> {
-        let words = self.processes_told()?;
+    pub fn no_processes_message(&self) -> Option<String> {
+        let words = self.processes_summary()?;
         Some(format!("no processes {words} use a device; others are hidden"))
     }
 
-    fn processes_told(&self) -> Option<String> {
+    fn processes_summary(&self) -> Option<String> {
         let kinds = match self.kinds {
             ProcessKinds::All => None,
             ProcessKinds::Compute => Some("that compute"),
@@ -137,7 +137,7 @@ impl DisplaySelection {
         let family = || slices.clone().chain(whole).chain([device]);
         visible.iter().any(|one| match one {
             VisibleDevice::Index(number) => is_here && index == Some(*number),
-            VisibleDevice::Uuid(start) => family().any(|member| begins(&member.uuid, start)),
+            VisibleDevice::Uuid(start) => family().any(|member| has_prefix(&member.uuid, start)),
         })
     }
 
@@ -146,12 +146,12 @@ impl DisplaySelection {
         let Self { kinds, users, pids, .. } = self;
         let owner = || Some(node.process(used.pid)?.statics.user.known()?.as_ref());
         (pids.is_empty() || pids.contains(&used.pid))
-            && kinds.takes(used.kind)
+            && kinds.includes(used.kind)
             && (users.is_empty() || owner().is_some_and(|user: &str| users.contains(user)))
     }
 
     /// Returns the node without the devices that are not selected, and without what runs on them.
-    pub fn selected(&self, node: &Arc<Node>) -> Arc<Node> {
+    pub fn filter_devices(&self, node: &Arc<Node>) -> Arc<Node> {
         let takes = |device: &Device| self.matches_device(node, device);
         if !self.selects_devices() || node.devices.iter().all(takes) {
             return Arc::clone(node);
@@ -178,8 +178,8 @@ impl DisplaySelection {
 
 impl DisplayOptions {
     /// Returns the node with the selected devices and processes only.
-    pub fn narrowed(&self, node: &Arc<Node>) -> Arc<Node> {
-        let selected = self.selection.selected(node);
+    pub fn filter_node(&self, node: &Arc<Node>) -> Arc<Node> {
+        let selected = self.selection.filter_devices(node);
         let takes = |used: &DeviceUse| self.selection.matches_process(node, used);
         if selected.uses.iter().all(takes) {
             return selected;
@@ -190,7 +190,7 @@ impl DisplayOptions {
     }
 }
 
-fn begins(uuid: &str, start: &str) -> bool {
+fn has_prefix(uuid: &str, start: &str) -> bool {
     let head = uuid.as_bytes().get(..start.len());
     !start.is_empty() && head.is_some_and(|head| head.eq_ignore_ascii_case(start.as_bytes()))
 }
@@ -258,10 +258,10 @@ mod tests {
             (of(&["ada", "bob"], &[], ProcessKinds::All), Some("only processes of ada,bob")),
             (of(&[], &[7], ProcessKinds::Compute), Some("only processes pid 7 that compute")),
         ] {
-            assert_eq!(only.told().as_deref(), words);
-            assert_eq!(only.without_processes().is_some(), words.is_some());
+            assert_eq!(only.summary().as_deref(), words);
+            assert_eq!(only.no_processes_message().is_some(), words.is_some());
         }
-        let none = of(&["ada"], &[], ProcessKinds::All).without_processes().unwrap();
+        let none = of(&["ada"], &[], ProcessKinds::All).no_processes_message().unwrap();
         assert_eq!(none, "no processes of ada use a device; others are hidden");
     }
 
@@ -269,20 +269,20 @@ mod tests {
     fn what_is_left_out_changes_no_place_a_scheduler_counts() {
         let here = node(TransportKind::Local);
         let only = DisplaySelection { devices: Some([1].into()), ..DisplaySelection::default() };
-        let selected = only.selected(&here);
+        let selected = only.filter_devices(&here);
         let at = |node: &Node, places: &[u32]| crate::fleet::devices_at(node, places, None);
         // The slices are 0 and 1, the second device is 2.
         assert_eq!(at(&here, &[0, 2]).unwrap().len(), 2);
         assert_eq!(at(&selected, &[0, 2]).unwrap(), ["GPU-bb22".into()]);
         assert_eq!(at(&selected, &[0]).unwrap(), []);
-        assert_eq!(only.selected(&selected).devices.len(), 1);
-        assert_eq!(only.told().as_deref(), Some("only 1"));
-        assert!(Arc::ptr_eq(&DisplaySelection::default().selected(&here), &here));
+        assert_eq!(only.filter_devices(&selected).devices.len(), 1);
+        assert_eq!(only.summary().as_deref(), Some("only 1"));
+        assert!(Arc::ptr_eq(&DisplaySelection::default().filter_devices(&here), &here));
     }
 
     fn shown(node: &Arc<Node>, only: DisplaySelection) -> (Vec<String>, Vec<u32>) {
         let narrowed =
-            DisplayOptions { selection: only, ..DisplayOptions::default() }.narrowed(node);
+            DisplayOptions { selection: only, ..DisplayOptions::default() }.filter_node(node);
         assert_eq!(narrowed.devices.len(), narrowed.device_sources.len());
         let devices = narrowed.devices.iter().map(|device| device.uuid.to_string());
         (devices.collect(), narrowed.uses.iter().map(|used| used.pid).collect())

@@ -9,7 +9,7 @@ use crate::view::number_format::Units;
 use crate::view::sort_order::SortOrder;
 
 /// The column specs; `node` always comes first.
-pub(crate) const HEADINGS: [ColumnSpec; 14] = [
+pub(crate) const COLUMN_SPECS: [ColumnSpec; 14] = [
     ColumnSpec::new("node", "NODE", "node", "node name, always first").always(),
     ColumnSpec::new("job", "JOB", "job", "jobs on the node"),
     ColumnSpec::new("user", "USER", "user", "users of its devices"),
@@ -26,7 +26,7 @@ pub(crate) const HEADINGS: [ColumnSpec; 14] = [
     ColumnSpec::new("note", "NOTE", "note", "problems"),
 ];
 
-/// The columns after the name, in the order of [`HEADINGS`].
+/// The columns after the name, in the order of [`COLUMN_SPECS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Column {
     Job,
@@ -158,7 +158,7 @@ impl ColumnLayout {
 
     /// Returns the configured columns that fit; if none are configured, the most important ones that fit.
     pub(super) fn of(fleet_view: &FleetView, chosen: &[String], units: Units, width: u16) -> Self {
-        match column_spec::places(&HEADINGS, chosen) {
+        match column_spec::column_indices(&COLUMN_SPECS, chosen) {
             Some(places) => Self::chosen(fleet_view, &places, units, width),
             None => Self::fit(fleet_view, units, width),
         }
@@ -295,7 +295,7 @@ impl ColumnLayout {
         if self.shown().last().is_some_and(|(last, _)| last == part) {
             return words;
         }
-        let words = words.cut(width);
+        let words = words.truncated(width);
         let missing = width.saturating_sub(words.width());
         words.gap(missing)
     }
@@ -322,7 +322,7 @@ impl ColumnLayout {
         let titles = TitleWriter { gap: self.gap, order };
         let line = titles.first(Line::new().gap(MARK_WIDTH), "NODE", self.name);
         self.shown().fold(line, |line, (part, width)| {
-            let headings = Column::ALL.into_iter().zip(HEADINGS.iter().skip(1));
+            let headings = Column::ALL.into_iter().zip(COLUMN_SPECS.iter().skip(1));
             let found = headings.into_iter().find(|(own, _)| *own == part);
             let Some((_, ColumnSpec { title, sort, .. })) = found else { return line };
             let is_kilowatts = part == Column::Power && self.is_kilowatts;
@@ -344,17 +344,17 @@ struct TitleWriter {
 impl TitleWriter {
     fn first(&self, line: Line, word: &str, width: u16) -> Line {
         let (word, tone) = self.word(word, "node", width);
-        line.left(&word, width, tone).on_click(Click::Column("node"))
+        line.left_aligned(&word, width, tone).clickable(Click::Column("node"))
     }
 
     fn left(&self, line: Line, word: &str, column: &'static str, width: u16) -> Line {
         let (word, tone) = self.word(word, column, width);
-        line.gap(self.gap).left(&word, width, tone).on_click(Click::Column(column))
+        line.gap(self.gap).left_aligned(&word, width, tone).clickable(Click::Column(column))
     }
 
     fn right(&self, line: Line, word: &str, column: &'static str, width: u16) -> Line {
         let (word, tone) = self.word(word, column, width);
-        line.gap(self.gap).right(&word, width, tone).on_click(Click::Column(column))
+        line.gap(self.gap).right_aligned(&word, width, tone).clickable(Click::Column(column))
     }
 
     /// Returns the title with its arrow; the default order has none.
@@ -381,13 +381,13 @@ mod tests {
             let columns = ColumnLayout::of(&FleetView::default(), &chosen, Units::default(), width);
             let line = columns.titles(SortOrder::by("node"));
             assert!(line.width() <= width, "{chosen:?} {width}");
-            line.words().split_whitespace().collect::<Vec<_>>().join(" ")
+            line.plain_text().split_whitespace().collect::<Vec<_>>().join(" ")
         };
         assert_eq!(titles(&["mem", "util", "node", "cpu"], 80), "NODE GiB % CPU");
         assert_eq!(titles(&["note", "mem", "temp"], 80), "NODE NOTE GiB MAX°");
         assert_eq!(titles(&["user", "job", "age", "power"], 30), "NODE USER JOB");
         for width in 6..200 {
-            titles(&HEADINGS.map(|heading| heading.name), width);
+            titles(&COLUMN_SPECS.map(|heading| heading.name), width);
         }
     }
 

@@ -9,7 +9,7 @@ use crate::view::fleet::grouping::model_name;
 use crate::view::fleet::idle_time::{self, MAX_LOOKBACK};
 use crate::view::fleet::node_notes::format_elapsed;
 use crate::view::fleet::node_table;
-use crate::view::line::{Line, Tone, cut, flow};
+use crate::view::line::{Line, Tone, flow, truncate};
 use crate::view::node_status::{NodeStatus, flags, label, notes};
 use crate::view::number_format::{Units, or_unknown, percent, share};
 
@@ -72,11 +72,11 @@ pub(super) fn lines(
     let name = label(node, device);
     parts.insert(
         0,
-        (format!("{} · device {name}", cut(node.name.as_str(), MAX_NAME_WIDTH)), Tone::Strong),
+        (format!("{} · device {name}", truncate(node.name.as_str(), MAX_NAME_WIDTH)), Tone::Strong),
     );
     let last = parts.len() - 1;
     let parts = parts.into_iter().enumerate().map(|(index, (words, tone))| {
-        let line = Line::of(words, tone);
+        let line = Line::styled(words, tone);
         if index < last { line.text(" ·", Tone::Faint) } else { line }
     });
     flow(parts.collect(), 1, width, most)

@@ -8,7 +8,7 @@ use crate::view::fleet::grouped_rows::Group;
 use crate::view::fleet::node_sort::plain;
 use crate::view::fleet::node_table;
 use crate::view::header::power;
-use crate::view::line::{Line, Tone, cut, width_of};
+use crate::view::line::{Line, Tone, truncate, width_of};
 use crate::view::number_format::{Units, percent};
 
 /// Below this width, there is room for the title only.
@@ -25,14 +25,14 @@ pub(super) fn row(
     let Some(group) = state.grouped_rows.groups.get_mut(group) else { return Line::new() };
     let totals = group.totals(fleet_view);
     let is_narrow = columns.front() < NARROW_WIDTH;
-    let line = fold_symbol(group).then(front(group, &totals, columns.front()));
+    let line = fold_symbol(group).append(front(group, &totals, columns.front()));
     let behind = columns.shown().skip_while(|(part, _)| part.is_owner());
     behind.fold(line, |line, (part, width)| {
         let line = line.gap(columns.gap);
         match part {
             Column::Spark => {
                 let util = plain(totals.utilization);
-                line.spark(vec![None; usize::from(width)], context.options.load.tone(util))
+                line.sparkline(vec![None; usize::from(width)], context.options.load.tone(util))
             }
             Column::Note => {
                 let counts = counts(&totals);
@@ -43,7 +43,7 @@ pub(super) fn row(
                 if is_narrow && counts.width() > 0 {
                     own = own.text(" · ", Tone::Faint);
                 }
-                line.then(columns.fit_cell((part, width), own.then(counts)))
+                line.append(columns.fit_cell((part, width), own.append(counts)))
             }
             Column::Job
             | Column::User
@@ -56,7 +56,7 @@ pub(super) fn row(
             | Column::Heat
             | Column::Cpu
             | Column::Age => {
-                line.then(node_table::number(context, &totals, columns, (part, width)))
+                line.append(node_table::number(context, &totals, columns, (part, width)))
             }
         }
     })
@@ -68,7 +68,7 @@ pub(super) fn line(context: RenderContext<'_>, group: &mut Group, width: u16) ->
     let totals = group.totals(fleet_view);
     let units = Units::of(context.options);
     let nodes = nodes(group.members.len());
-    let mut sums = Line::of(nodes, Tone::Plain);
+    let mut sums = Line::styled(nodes, Tone::Plain);
     let parts = [
         totals.utilization.map(|share| format!("{:>3}%", percent(Some(share.get())))),
         totals
@@ -79,25 +79,25 @@ pub(super) fn line(context: RenderContext<'_>, group: &mut Group, width: u16) ->
     for part in parts.into_iter().flatten() {
         sums = sums.gap(2).text(part, Tone::Plain);
     }
-    let sums = sums.gap(2).then(counts(&totals));
-    let title = cut(&group.title, (width / 2).max(8));
+    let sums = sums.gap(2).append(counts(&totals));
+    let title = truncate(&group.title, (width / 2).max(8));
     let mut line = fold_symbol(group).text(title, Tone::Strong).gap(2);
     let about = width_of(&group.about) + 2;
     if about > 2 && line.width() + about + sums.width() <= width {
         line = line.text(group.about.as_str(), Tone::Faint).gap(2);
     }
-    line.then(sums)
+    line.append(sums)
 }
 
 /// Draws the detail line of the selected group.
 pub(super) fn detail(context: RenderContext<'_>, group: &mut Group, width: u16) -> Line {
     let hint = if group.is_folded { "  Space unfolds" } else { "  Space folds" };
-    let line = Line::of(group.title.as_str(), Tone::Strong).gap(2);
+    let line = Line::styled(group.title.as_str(), Tone::Strong).gap(2);
     let about = group.about.clone();
     let line = if about.is_empty() { line } else { line.text(about, Tone::Plain).gap(2) };
     let fleet_view = context.view;
     let totals = group.totals(fleet_view);
-    line.then(counts(&totals)).text(hint, Tone::Faint).cut(width)
+    line.append(counts(&totals)).text(hint, Tone::Faint).truncated(width)
 }
 
 /// Pads the first part of `used/total unit` to the width of the second, so that changing totals do not shift
@@ -109,7 +109,7 @@ fn pad_used(pair: &str) -> String {
 }
 
 fn fold_symbol(group: &Group) -> Line {
-    Line::of(if group.is_folded { "▸" } else { "▾" }, Tone::Accent).gap(MARK_WIDTH - 1)
+    Line::styled(if group.is_folded { "▸" } else { "▾" }, Tone::Accent).gap(MARK_WIDTH - 1)
 }
 
 fn nodes(count: usize) -> String {
@@ -119,20 +119,20 @@ fn nodes(count: usize) -> String {
 /// Draws title, description and node count.
 fn front(group: &Group, totals: &Totals, width: u16) -> Line {
     if width < NARROW_WIDTH {
-        return Line::new().left(&group.title, width, Tone::Strong);
+        return Line::new().left_aligned(&group.title, width, Tone::Strong);
     }
     let mut count = nodes(group.members.len());
     if width >= 50 {
         let word = if totals.devices == 1 { "device" } else { "devices" };
         count = format!("{count} · {} {word}", totals.devices);
     }
-    let count = Line::of(cut(&count, width), Tone::Plain);
-    let mut line = Line::of(group.title.as_str(), Tone::Strong);
+    let count = Line::styled(truncate(&count, width), Tone::Plain);
+    let mut line = Line::styled(group.title.as_str(), Tone::Strong);
     if !group.about.is_empty() && line.width() + width_of(&group.about) + count.width() + 4 <= width
     {
         line = line.gap(2).text(group.about.as_str(), Tone::Faint);
     }
-    line.against(count, width)
+    line.with_right(count, width)
 }
 
 /// Draws the counts of nodes and devices by state; zeros are omitted.

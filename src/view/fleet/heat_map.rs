@@ -222,11 +222,11 @@ pub(super) fn lines(
                 let is_selected = cursor == Some(Cursor::Header(group));
                 group_header::line(context, one, width)
                     .selected(is_selected)
-                    .click(Click::Cell(row, 0))
+                    .clickable_line(Click::Cell(row, 0))
             }
             MapLine::Nodes(group, first) => nodes(context, state, (group, first), cursor, row),
         };
-        lines.push(line.cut(width));
+        lines.push(line.truncated(width));
     }
     lines
 }
@@ -273,7 +273,7 @@ fn nodes(
             Some(Cursor::Cell(at, one, cell)) if (at, one) == (group, member) => Some(cell),
             Some(Cursor::Cell(..) | Cursor::Header(_)) | None => None,
         };
-        line = line.then(node_block(context, state, (&own, &node), cursor));
+        line = line.append(node_block(context, state, (&own, &node), cursor));
     }
     let width = line.width();
     (0..width).fold(line, |mut line, column| {
@@ -297,15 +297,15 @@ fn node_block(
         (None, NodeStatus::Stale(_)) => Tone::Warn,
         (None, _) => Tone::Faint,
     };
-    let line = Line::new().left(node.name.label(), grid.name, tone).gap(1);
+    let line = Line::new().left_aligned(node.name.label(), grid.name, tone).gap(1);
     let all: Vec<usize> = super::device_owners::whole_devices(node).collect();
     if all.is_empty() {
         let tone = if cursor.is_some() { Tone::Caret } else { tone };
-        return line.left(no_devices_reason(node, status), grid.cells, tone);
+        return line.left_aligned(no_devices_reason(node, status), grid.cells, tone);
     }
     if member.positions(node).is_empty() {
         let tone = if cursor.is_some() { Tone::Caret } else { Tone::Faint };
-        return line.left("unknown", grid.cells, tone);
+        return line.left_aligned("unknown", grid.cells, tone);
     }
     let State { cells, allocations, symbols, .. } = state;
     let marks = cells.of(context, (member.node_index, node), allocations, symbols);

@@ -10,10 +10,10 @@ use crate::view::fleet::cells::{
 };
 use crate::view::fleet::device_owners::{AllocationIndex, DeviceOwner, whole_devices};
 use crate::view::fleet::grouping::Grouping;
-use crate::view::fleet::node_sort::{self, COLUMNS};
+use crate::view::fleet::node_sort::{self, SORT_COLUMNS};
 use crate::view::fleet::symbol_map::OVERFLOW_SYMBOL;
 use crate::view::fleet_view::{FleetView, ViewVersion};
-use crate::view::line::{Line, Symbol, Tone, flow_told};
+use crate::view::line::{Line, Symbol, Tone, flow_with_overflow};
 use crate::view::number_format::Units;
 use crate::view::sort_order::SortOrder;
 
@@ -83,7 +83,7 @@ pub(super) fn lines(
         10..20 => 2,
         _ => 3,
     };
-    let mut lines = flow_told(symbol_lines(context, state), 3, width, most.max(2) - 1);
+    let mut lines = flow_with_overflow(symbol_lines(context, state), 3, width, most.max(2) - 1);
     if most > 1 {
         lines.insert(0, mode_line(state, width));
     }
@@ -96,7 +96,7 @@ pub(super) fn lines(
 
 /// Draws the metrics and the grouping.
 fn mode_line(state: &State, width: u16) -> Line {
-    let mut line = Line::of("by", Tone::Faint).gap(1);
+    let mut line = Line::styled("by", Tone::Faint).gap(1);
     for metric in MapMetric::ALL {
         // The current metric is in brackets too, for screens without colours.
         line = if metric == state.metric {
@@ -107,7 +107,7 @@ fn mode_line(state: &State, width: u16) -> Line {
     }
     let mut right = Line::new();
     if state.order != SortOrder::by("node") {
-        let column = COLUMNS.iter().find(|column| column.name == state.order.column);
+        let column = SORT_COLUMNS.iter().find(|column| column.name == state.order.column);
         let label = column.map_or("", |column| column.label);
         let arrow = node_sort::arrow(state.order);
         right = right.text("sorted by ", Tone::Faint).text(format!("{label}{arrow}"), Tone::Plain);
@@ -118,9 +118,9 @@ fn mode_line(state: &State, width: u16) -> Line {
         right = right.text("grouped by ", Tone::Faint).text(label, Tone::Plain);
     }
     if line.width() + right.width() + 2 <= width {
-        line.against(right, width)
+        line.with_right(right, width)
     } else {
-        line.cut(width)
+        line.truncated(width)
     }
 }
 
@@ -134,7 +134,7 @@ fn symbol_lines(context: RenderContext<'_>, state: &State) -> Vec<Line> {
     match state.metric {
         MapMetric::Owner | MapMetric::Job => {
             let nothing = if state.metric == MapMetric::Owner { "nobody" } else { "no job" };
-            signs.push(sign(UNUSED, nothing).gap(2).then(sign(MULTIPLE, "several")));
+            signs.push(sign(UNUSED, nothing).gap(2).append(sign(MULTIPLE, "several")));
             if state.metric == MapMetric::Owner {
                 signs.push(sign(NOT_REPORTED, "unknown"));
             }
@@ -166,7 +166,7 @@ fn symbol_lines(context: RenderContext<'_>, state: &State) -> Vec<Line> {
         | MapMetric::Temperature) => {
             signs.push(scale(context, metric));
             if metric == MapMetric::Utilization {
-                signs.push(sign(UNUSED, "idle").gap(2).then(sign(IDLE_HELD, "idle-held")));
+                signs.push(sign(UNUSED, "idle").gap(2).append(sign(IDLE_HELD, "idle-held")));
             }
             signs.push(strip(&STALE, "stale"));
             signs.push(sign(FAULTY, "fault"));

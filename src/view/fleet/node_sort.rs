@@ -13,18 +13,18 @@ use crate::view::node_status::NodeStatus;
 use crate::view::sort_order::{SortColumn, SortOrder};
 
 /// The sort columns; `node` is the order in which nodes are configured.
-pub(crate) const COLUMNS: [SortColumn; 11] = [
-    SortColumn { name: "node", letter: 'n', label: "node" },
-    SortColumn { name: "job", letter: 'b', label: "job" },
-    SortColumn { name: "user", letter: 's', label: "user" },
-    SortColumn { name: "busy", letter: 'd', label: "busy devices" },
-    SortColumn { name: "util", letter: 'u', label: "utilization" },
-    SortColumn { name: "mem", letter: 'm', label: "device memory used" },
-    SortColumn { name: "power", letter: 'p', label: "power" },
-    SortColumn { name: "temp", letter: 't', label: "hottest device" },
-    SortColumn { name: "cpu", letter: 'c', label: "CPU" },
-    SortColumn { name: "age", letter: 'a', label: "age" },
-    SortColumn { name: "note", letter: 'w', label: "problems" },
+pub(crate) const SORT_COLUMNS: [SortColumn; 11] = [
+    SortColumn { name: "node", key: 'n', label: "node" },
+    SortColumn { name: "job", key: 'b', label: "job" },
+    SortColumn { name: "user", key: 's', label: "user" },
+    SortColumn { name: "busy", key: 'd', label: "busy devices" },
+    SortColumn { name: "util", key: 'u', label: "utilization" },
+    SortColumn { name: "mem", key: 'm', label: "device memory used" },
+    SortColumn { name: "power", key: 'p', label: "power" },
+    SortColumn { name: "temp", key: 't', label: "hottest device" },
+    SortColumn { name: "cpu", key: 'c', label: "CPU" },
+    SortColumn { name: "age", key: 'a', label: "age" },
+    SortColumn { name: "note", key: 'w', label: "problems" },
 ];
 
 /// A sort key. Unknown values come last in either direction.
@@ -46,7 +46,7 @@ pub(super) fn sort(
 ) {
     for group in groups.iter_mut() {
         if order.column == "node" {
-            if order.is_inverted {
+            if order.is_reversed {
                 group.members.reverse();
             }
             continue;
@@ -80,19 +80,19 @@ pub(super) fn sort(
         for (slot, group) in groups.iter_mut().zip(sorted) {
             *slot = group;
         }
-    } else if order.is_inverted {
+    } else if order.is_reversed {
         groups.reverse();
     }
 }
 
 /// Returns the arrow of a sort order: up if values rise from row to row.
 pub(super) fn arrow(order: SortOrder) -> char {
-    let is_rising = matches!(order.column, "node" | "job" | "user") != order.is_inverted;
+    let is_rising = matches!(order.column, "node" | "job" | "user") != order.is_reversed;
     if is_rising { '↑' } else { '↓' }
 }
 
 fn compare(one: Option<&SortKey>, other: Option<&SortKey>, order: SortOrder) -> Ordering {
-    let cycle = |ordering: Ordering| if order.is_inverted { ordering.reverse() } else { ordering };
+    let cycle = |ordering: Ordering| if order.is_reversed { ordering.reverse() } else { ordering };
     match (one, other) {
         (Some(SortKey::Number(one)), Some(SortKey::Number(other))) => cycle(other.cmp(one)),
         (Some(SortKey::Text(one, text)), Some(SortKey::Text(other, word))) => {
@@ -205,7 +205,7 @@ mod tests {
             &mut groups,
             fleet_view,
             &AllocationIndex::default(),
-            SortOrder { column, is_inverted },
+            SortOrder { column, is_reversed: is_inverted },
         );
         let name =
             |member: &GroupMember| fleet_view.fleet.nodes[member.node_index].name.to_string();
@@ -242,7 +242,7 @@ mod tests {
 
     #[test]
     fn every_column_has_a_letter_of_its_own_that_the_menu_does_not_need() {
-        let mut symbols: Vec<char> = COLUMNS.iter().map(|column| column.letter).collect();
+        let mut symbols: Vec<char> = SORT_COLUMNS.iter().map(|column| column.key).collect();
         symbols.sort_unstable();
         assert!(symbols.windows(2).all(|two| two[0] != two[1]));
         assert!(!symbols.iter().any(|letter| "jkq".contains(*letter)));

@@ -83,7 +83,7 @@ pub(super) fn lines(
             }
             None => continue,
         };
-        lines.push(line.cut(width).selected(row == at).click(Click::Row(row)));
+        lines.push(line.truncated(width).selected(row == at).clickable_line(Click::Row(row)));
     }
     lines
 }
@@ -98,32 +98,33 @@ fn row(
     let status = NodeStatus::of(node, fleet_view.now);
     let owners = state.allocations.owners(node);
     let notes = row_notes(fleet_view, node, member, &owners);
-    let front = mark(status, &notes).left(node.name.as_str(), columns.name, name_tone(status));
+    let front =
+        mark(status, &notes).left_aligned(node.name.as_str(), columns.name, name_tone(status));
     let Some(taken_at) = node.taken_at() else {
         // Without values, the reason takes the whole line.
-        return front.gap(columns.gap).then(join_notes(&notes));
+        return front.gap(columns.gap).append(join_notes(&notes));
     };
     let span = age(fleet_view.now.since(taken_at));
     if status == NodeStatus::Down && columns.note < WIDE_NOTE_WIDTH {
-        let last = Line::of(format!(" · last {span} ago"), Tone::Faint);
+        let last = Line::styled(format!(" · last {span} ago"), Tone::Faint);
         let leading = columns.shown().take_while(|(part, _)| part.is_owner());
         let owners = leading.fold(Line::new(), |line, own| {
-            line.gap(columns.gap).then(owner(context, state, (member, node), &owners, own))
+            line.gap(columns.gap).append(owner(context, state, (member, node), &owners, own))
         });
-        let owners = owners.faded().gap(columns.gap);
-        return front.then(owners).then(join_notes(&notes)).then(last);
+        let owners = owners.dimmed().gap(columns.gap);
+        return front.append(owners).append(join_notes(&notes)).append(last);
     }
     let age_tone = if status.is_fresh() { Tone::Faint } else { Tone::Warn };
     let cells = value_cells(context, state, (member, node), &owners, columns);
     columns.shown().zip(cells).fold(front, |line, ((part, width), cell)| {
         let gap = Line::new().gap(columns.gap);
-        line.then(if part == Column::Age {
-            gap.right(&span, width, age_tone)
+        line.append(if part == Column::Age {
+            gap.right_aligned(&span, width, age_tone)
         } else if part == Column::Note {
-            gap.then(columns.fit_cell((part, width), join_notes(&notes)))
+            gap.append(columns.fit_cell((part, width), join_notes(&notes)))
         } else {
-            let cell = gap.then(cell);
-            if status.is_fresh() { cell } else { cell.faded() }
+            let cell = gap.append(cell);
+            if status.is_fresh() { cell } else { cell.dimmed() }
         })
     })
 }
@@ -155,7 +156,7 @@ fn value_cells(
         Column::Age | Column::Note => Line::new(),
         Column::Spark => {
             let tone = context.options.load.tone(plain(totals.utilization));
-            Line::new().spark(track.take().unwrap_or_default(), tone)
+            Line::new().sparkline(track.take().unwrap_or_default(), tone)
         }
         Column::Bar | Column::Share | Column::MemoryBar | Column::Memory | Column::Power => {
             number(context, &totals, columns, (part, width))
@@ -192,7 +193,7 @@ fn mark(status: NodeStatus, notes: &[Note]) -> Line {
         }
         _ => (" ", Tone::Plain),
     };
-    Line::of(sign, tone).gap(MARK_WIDTH - 1)
+    Line::styled(sign, tone).gap(MARK_WIDTH - 1)
 }
 
 pub(super) fn join_notes(notes: &[Note]) -> Line {
@@ -215,11 +216,11 @@ fn owner(
     (part, width): (Column, u16),
 ) -> Line {
     if part == Column::Job {
-        return Line::new().left(&jobs(state, owners, width), width, Tone::Plain);
+        return Line::new().left_aligned(&jobs(state, owners, width), width, Tone::Plain);
     }
     if part == Column::User {
         let users: Vec<&str> = owners.whole.users.iter().map(|user| &**user).collect();
-        return Line::new().left(&first_and_rest(&users), width, Tone::Plain);
+        return Line::new().left_aligned(&first_and_rest(&users), width, Tone::Plain);
     }
     let State { cells, allocations, symbols, .. } = state;
     let marks = cells.of(context, (member.node_index, node), allocations, symbols);
@@ -243,15 +244,15 @@ pub(super) fn number(
     let util = plain(totals.utilization);
     match part {
         Column::Bar => Line::new().bar(util, width, display.load.tone(util)),
-        Column::Share => Line::new().right(&percent(util), width, Tone::Plain),
+        Column::Share => Line::new().right_aligned(&percent(util), width, Tone::Plain),
         Column::MemoryBar => {
             let used = totals.memory_used.zip(totals.memory_total);
             let part = used.and_then(|(used, total)| Percent::of(used.0, total.0));
             let part = part.map(Percent::get);
             Line::new().bar(part, width, display.memory.tone(part))
         }
-        Column::Memory => Line::new().right(&memory(totals, columns), width, Tone::Plain),
-        Column::Power => Line::new().right(&power(totals, columns), width, Tone::Plain),
+        Column::Memory => Line::new().right_aligned(&memory(totals, columns), width, Tone::Plain),
+        Column::Power => Line::new().right_aligned(&power(totals, columns), width, Tone::Plain),
         Column::Job
         | Column::User
         | Column::Devices
@@ -275,7 +276,7 @@ fn host_cell(
     } else {
         or_unknown(share(node.host.cpu), |cpu| format!("{cpu:.0}%"))
     };
-    Line::new().right(&text, width, Tone::Plain)
+    Line::new().right_aligned(&text, width, Tone::Plain)
 }
 
 /// Formats used and total memory, that of a group in a unit that fits the column.
@@ -324,7 +325,7 @@ fn jobs(state: &State, owners: &DeviceOwners, width: u16) -> String {
     // A cut number would be a different number; a cut name is still recognisable.
     let number = state.allocations.job(first).map_or(first.as_str(), |job| &job.shown_id);
     let name = if width_of(number) < room {
-        crate::view::line::cut(&name, room)
+        crate::view::line::truncate(&name, room)
     } else {
         number.to_owned()
     };
@@ -342,7 +343,7 @@ fn first_and_rest(words: &[&str]) -> String {
 
 /// Draws the detail line of the selected node: its fault and remedy, or its properties.
 pub(super) fn detail(fleet_view: &FleetView, state: &State, node: &Node, width: u16) -> Line {
-    let front = Line::of(format!("{}  ", node.name), Tone::Strong);
+    let front = Line::styled(format!("{}  ", node.name), Tone::Strong);
     let back = match remedy(node) {
         Some(remedy) => {
             let whole = GroupMember::whole(0);
@@ -351,7 +352,7 @@ pub(super) fn detail(fleet_view: &FleetView, state: &State, node: &Node, width: 
         }
         None => crate::view::node::panel::node_description(node),
     };
-    front.then(back).cut(width)
+    front.append(back).truncated(width)
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ pub(super) fn lines(fleet_view: &FleetView, width: u16, most: usize) -> Vec<Line
             fleet_view.problems.iter().skip(shown).map(|severity| severity.count).sum();
         let [and, more] = if shown > 0 { ["and ", "more "] } else { [""; 2] };
         let text = format!("  {and}{} {more}kinds of problems on {rest} nodes", count - shown);
-        lines.push(Line::of(text, Tone::Faint).cut(width));
+        lines.push(Line::styled(text, Tone::Faint).truncated(width));
     }
     lines
 }
@@ -26,13 +26,13 @@ pub(super) fn lines(fleet_view: &FleetView, width: u16, most: usize) -> Vec<Line
 fn problem_line(severity: &FleetProblem, width: u16) -> Line {
     let sign = if severity.tone == Tone::Bad { "✗" } else { "!" };
     // A long node set must leave room for its problem.
-    let names = line::cut(&severity.nodes, width / 3);
-    let mut line = Line::of(sign, severity.tone).gap(1).text(names, Tone::Strong);
+    let names = line::truncate(&severity.nodes, width / 3);
+    let mut line = Line::styled(sign, severity.tone).gap(1).text(names, Tone::Strong);
     if severity.count > 1 {
         line = line.text(format!(" ({})", severity.count), Tone::Faint);
     }
     line.gap(2)
         .text(severity.sentence.as_str(), severity.tone)
         .text(format!("  → {}", severity.remedy), Tone::Faint)
-        .cut(width)
+        .truncated(width)
 }

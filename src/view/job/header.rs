@@ -52,7 +52,7 @@ pub(super) fn lines(
 
 fn title_line(summary: &JobSummary, at: Position, width: u16) -> Line {
     let job = &summary.job;
-    let mut line = Line::of(format!("job {}", job.shown_id), Tone::Accent);
+    let mut line = Line::styled(format!("job {}", job.shown_id), Tone::Accent);
     for (label, text, tone) in [
         ("", &*job.name, Tone::Strong),
         ("", &*job.user, Tone::Plain),
@@ -67,8 +67,8 @@ fn title_line(summary: &JobSummary, at: Position, width: u16) -> Line {
     if let Some(reason) = job.reason.as_deref().filter(|reason| !reason.is_empty()) {
         line = line.text(format!(" ({reason})"), Tone::Faint);
     }
-    let place = Line::of(format!("job {} of {}", at.index + 1, at.count), Tone::Faint);
-    line.cut(width.saturating_sub(place.width() + 2)).against(place, width)
+    let place = Line::styled(format!("job {} of {}", at.index + 1, at.count), Tone::Faint);
+    line.truncated(width.saturating_sub(place.width() + 2)).with_right(place, width)
 }
 
 /// Counts nodes and devices, and names the evidence for the devices.
@@ -77,7 +77,7 @@ fn size_line(summary: &JobSummary) -> Line {
         if count == 1 { format!("1 {word}") } else { format!("{count} {word}s") }
     };
     let nodes = count(summary.rows.len() + summary.hidden, "node");
-    let mut line = Line::of(nodes, Tone::Plain);
+    let mut line = Line::styled(nodes, Tone::Plain);
     if summary.hidden > 0 {
         line = line.text(format!(" ({} hidden by the filter)", summary.hidden), Tone::Warn);
     }
@@ -102,7 +102,7 @@ fn size_line(summary: &JobSummary) -> Line {
 /// Draws the elapsed time and the time limit.
 fn time_line(job: &Job, now: Timestamp, size_line: Line, width: u16) -> Line {
     let (Some(began), Some(used)) = (job.starts_at, job.elapsed(now)) else {
-        return size_line.cut(width);
+        return size_line.truncated(width);
     };
     // Slurm sets the end of a completing job to the moment it was cancelled, and has not yet moved that of a
     // suspended one: both are measured against the limit.
@@ -113,29 +113,29 @@ fn time_line(job: &Job, now: Timestamp, size_line: Line, width: u16) -> Line {
         }
     };
     let Some(all) = all.filter(|all| !all.is_zero()) else {
-        let ran = Line::of(format!("for {}", format_duration(used)), Tone::Plain);
-        return ran.gap(3).then(size_line).cut(width);
+        let ran = Line::styled(format!("for {}", format_duration(used)), Tone::Plain);
+        return ran.gap(3).append(size_line).truncated(width);
     };
     let left = all.saturating_sub(used);
     let part = time_percent(used, all);
     let tone = if part >= 95.0 { Tone::Warn } else { Tone::Mid };
     let bar = (width / 5).min(24);
     let words = if left.is_zero() {
-        Line::of("time limit reached", Tone::Warn)
+        Line::styled("time limit reached", Tone::Warn)
     } else if job.state == JobState::Completing {
-        Line::of("ending before its time limit", Tone::Warn)
+        Line::styled("ending before its time limit", Tone::Warn)
     } else {
-        Line::of(format!("{} left", format_duration(left)), Tone::Plain)
+        Line::styled(format!("{} left", format_duration(left)), Tone::Plain)
     };
     Line::new()
         .bar(Some(part), bar, tone)
         .gap(1)
         .text(format!("{} of {}", format_duration(used), format_duration(all)), Tone::Plain)
         .text(" · ", Tone::Faint)
-        .then(words)
+        .append(words)
         .gap(3)
-        .then(size_line)
-        .cut(width)
+        .append(size_line)
+        .truncated(width)
 }
 
 fn time_percent(part: Duration, whole: Duration) -> f32 {
@@ -158,10 +158,10 @@ fn distribution_lines(
     let (series, each) = series.columns(usize::from(points));
     let mut title = Line::new().gap(NUMBER_WIDTH);
     for word in ["min", "mean", "max"] {
-        title = title.right(word, NUMBER_WIDTH, Tone::Faint);
+        title = title.right_aligned(word, NUMBER_WIDTH, Tone::Faint);
     }
     if name_width > 0 {
-        title = title.gap(2).left(
+        title = title.gap(2).left_aligned(
             if names.is_empty() { "" } else { "OUTLIER" },
             name_width,
             Tone::Faint,
@@ -170,9 +170,9 @@ fn distribution_lines(
     if points > 0 {
         let minutes = (usize::from(points) * each).min(KEPT_SECONDS) / 60;
         let words = format!("mean, last {minutes} min");
-        title = title.gap(2).left(&words, points, Tone::Faint);
+        title = title.gap(2).left_aligned(&words, points, Tone::Faint);
     }
-    let mut lines = vec![title.cut(width)];
+    let mut lines = vec![title.truncated(width)];
     for metric in [JobMetric::Utilization, JobMetric::Memory, JobMetric::Power] {
         let word = match metric {
             JobMetric::Utilization => " UTIL",
@@ -187,19 +187,19 @@ fn distribution_lines(
             )
         };
         let mut line = Line::new()
-            .left(word, NUMBER_WIDTH, Tone::Faint)
-            .right(&write(|distribution| distribution.min), NUMBER_WIDTH, Tone::Plain)
-            .right(&write(|distribution| distribution.mean), NUMBER_WIDTH, Tone::Strong)
-            .right(&write(|distribution| distribution.max), NUMBER_WIDTH, Tone::Plain);
+            .left_aligned(word, NUMBER_WIDTH, Tone::Faint)
+            .right_aligned(&write(|distribution| distribution.min), NUMBER_WIDTH, Tone::Plain)
+            .right_aligned(&write(|distribution| distribution.mean), NUMBER_WIDTH, Tone::Strong)
+            .right_aligned(&write(|distribution| distribution.max), NUMBER_WIDTH, Tone::Plain);
         if name_width > 0 {
             let name = worst_outlier(summary, metric).unwrap_or_default();
-            line = line.gap(2).left(&name, name_width, Tone::Warn);
+            line = line.gap(2).left_aligned(&name, name_width, Tone::Warn);
         }
         if points > 0 && metric == JobMetric::Utilization {
             let tone = display.load.tone(distribution.map(|distribution| distribution.mean));
-            line = line.gap(2).spark(series.clone(), tone);
+            line = line.gap(2).sparkline(series.clone(), tone);
         }
-        lines.push(line.cut(width));
+        lines.push(line.truncated(width));
     }
     lines
 }
@@ -221,14 +221,15 @@ fn note_lines(summary: &JobSummary, width: u16, most: usize) -> Vec<Line> {
     if let Some((count, names)) = &summary.stale {
         let fresh = summary.rows.len() - count;
         let nodes = if summary.rows.len() == 1 { "node" } else { "nodes" };
-        let line = Line::of(format!("{fresh} of {} {nodes} fresh", summary.rows.len()), Tone::Warn);
+        let line =
+            Line::styled(format!("{fresh} of {} {nodes} fresh", summary.rows.len()), Tone::Warn);
         let words = format!(" · {names} excluded from min, mean and max");
-        lines.push(line.text(words, Tone::Faint).cut(width));
+        lines.push(line.text(words, Tone::Faint).truncated(width));
     }
     if let Some(names) = &summary.disputed {
         let words = " · showing the devices its processes use";
-        let line = Line::of(format!("processes contradict Slurm on {names}"), Tone::Warn);
-        lines.push(line.text(words, Tone::Faint).cut(width));
+        let line = Line::styled(format!("processes contradict Slurm on {names}"), Tone::Warn);
+        lines.push(line.text(words, Tone::Faint).truncated(width));
     }
     let loads = summary.distribution(JobMetric::Utilization);
     if let Some(loads) = loads.filter(|loads| loads.max < ACTIVE_PERCENT)
@@ -239,7 +240,7 @@ fn note_lines(summary: &JobSummary, width: u16, most: usize) -> Vec<Line> {
         } else {
             format!("idle-held: none of its {} reporting devices is busy", loads.count)
         };
-        lines.push(Line::of(words, Tone::Warn).cut(width));
+        lines.push(Line::styled(words, Tone::Warn).truncated(width));
     }
     let count = summary.findings.len();
     let shown = if count > most { most } else { count };
@@ -247,34 +248,37 @@ fn note_lines(summary: &JobSummary, width: u16, most: usize) -> Vec<Line> {
         let more = count - shown;
         let more =
             if place + 1 == shown && more > 0 { format!("  +{more} more") } else { String::new() };
-        let more = Line::of(more, Tone::Faint);
-        let line = Line::of(format!("{} ", finding.device), finding.tone)
+        let more = Line::styled(more, Tone::Faint);
+        let line = Line::styled(format!("{} ", finding.device), finding.tone)
             .text(finding.text.as_str(), Tone::Plain);
-        let line = line.cut(width.saturating_sub(more.width()));
-        lines.push(line.then(more).cut(width));
+        let line = line.truncated(width.saturating_sub(more.width()));
+        lines.push(line.append(more).truncated(width));
     }
     lines
 }
 
 /// Draws a job that has ended.
 pub(super) fn ended_lines(job: &Job, outcome: JobOutcome, width: u16) -> Vec<Line> {
-    let mut line = Line::of(format!("job {}", job.shown_id), Tone::Accent);
+    let mut line = Line::styled(format!("job {}", job.shown_id), Tone::Accent);
     for text in [&*job.name, &*job.user] {
         if !text.is_empty() {
             line = line.gap(2).text(text, Tone::Strong);
         }
     }
     let line = line.gap(2).text(outcome.text(), Tone::Warn);
-    vec![line.cut(width), Line::of("↑ ↓ go to another job, o to the fleet", Tone::Faint).cut(width)]
+    vec![
+        line.truncated(width),
+        Line::styled("↑ ↓ go to another job, o to the fleet", Tone::Faint).truncated(width),
+    ]
 }
 
 /// Draws a job whose nodes the filter hides.
 pub(super) fn hidden_lines(job: &Job, width: u16) -> Vec<Line> {
-    let line = Line::of(format!("job {}", job.shown_id), Tone::Accent)
+    let line = Line::styled(format!("job {}", job.shown_id), Tone::Accent)
         .gap(2)
         .text("none of its nodes match the filter", Tone::Warn)
         .text("  → Esc clears it, ↑ ↓ go to another job", Tone::Faint);
-    vec![line.cut(width)]
+    vec![line.truncated(width)]
 }
 
 #[cfg(test)]
@@ -296,7 +300,7 @@ mod tests {
             ..Job::example("7")
         };
         let now = began.plus(Duration::from_secs(passed));
-        time_line(&job, now, Line::new(), 200).words().trim().to_owned()
+        time_line(&job, now, Line::new(), 200).plain_text().trim().to_owned()
     }
 
     #[test]
@@ -324,7 +328,9 @@ mod tests {
             let summary =
                 JobSummary::build(&fleet_view, entry, Units::of(&DisplayOptions::default()));
             let lines = note_lines(&summary, 200, 3);
-            lines.iter().any(|line| line.words().contains("processes contradict Slurm on gpu01"))
+            lines
+                .iter()
+                .any(|line| line.plain_text().contains("processes contradict Slurm on gpu01"))
         };
         assert!(time_text("7") && !time_text("11"));
     }

@@ -16,15 +16,18 @@ pub(crate) fn lines_without_running_jobs(
     width: u16,
     height: usize,
 ) -> Vec<Line> {
-    let mut lines: Vec<Line> =
-        list.empty_reason().map(|sentence| Line::of(sentence, Tone::Plain)).into_iter().collect();
-    lines.extend(list.notes.iter().map(|note| Line::of(&**note, Tone::Warn)));
+    let mut lines: Vec<Line> = list
+        .empty_reason()
+        .map(|sentence| Line::styled(sentence, Tone::Plain))
+        .into_iter()
+        .collect();
+    lines.extend(list.notes.iter().map(|note| Line::styled(&**note, Tone::Warn)));
     if list.waiting().next().is_some() {
         lines.push(Line::new());
     }
     let room = height.saturating_sub(lines.len());
     lines.extend(self::lines(fleet_view, list, zone, width, room));
-    lines.into_iter().take(height).map(|line| line.cut(width)).collect()
+    lines.into_iter().take(height).map(|line| line.truncated(width)).collect()
 }
 
 /// Draws the pending jobs below a title line; empty if there are none.
@@ -41,16 +44,20 @@ pub(crate) fn lines(
     }
     let columns = columns(width);
     let [id, name, why] = columns;
-    let head = Line::new().left("PENDING", id, Tone::Faint).left("NAME", name, Tone::Faint);
-    let mut lines = vec![head.left("REASON", why, Tone::Faint).text("START", Tone::Faint)];
+    let head = Line::new().left_aligned("PENDING", id, Tone::Faint).left_aligned(
+        "NAME",
+        name,
+        Tone::Faint,
+    );
+    let mut lines = vec![head.left_aligned("REASON", why, Tone::Faint).text("START", Tone::Faint)];
     let room = height.saturating_sub(lines.len());
     let shown = if waiting > room { room.saturating_sub(1) } else { waiting };
     lines
         .extend(list.waiting().take(shown).map(|job| job_line(job, columns, fleet_view.now, zone)));
     if waiting > shown && room > 0 {
-        lines.push(Line::of(format!("and {} more", waiting - shown), Tone::Faint));
+        lines.push(Line::styled(format!("and {} more", waiting - shown), Tone::Faint));
     }
-    lines.into_iter().take(height).map(|line| line.cut(width)).collect()
+    lines.into_iter().take(height).map(|line| line.truncated(width)).collect()
 }
 
 /// Returns the widths of id, name and reason, gaps included, so that the expected start still fits.
@@ -63,10 +70,12 @@ const fn columns(width: u16) -> [u16; 3] {
 }
 
 fn job_line(job: &Job, [id, name, why]: [u16; 3], now: Timestamp, zone: &TimeZone) -> Line {
-    let line = Line::new().left(&job.shown_id, id - 1, Tone::Strong).gap(1);
-    let line = line.left(&job.name, name - 1, Tone::Plain).gap(1);
+    let line = Line::new().left_aligned(&job.shown_id, id - 1, Tone::Strong).gap(1);
+    let line = line.left_aligned(&job.name, name - 1, Tone::Plain).gap(1);
     let reason = job.reason.as_deref().unwrap_or("–");
-    line.left(reason, why - 1, Tone::Plain).gap(1).text(expected_start(job, now, zone), Tone::Faint)
+    line.left_aligned(reason, why - 1, Tone::Plain)
+        .gap(1)
+        .text(expected_start(job, now, zone), Tone::Faint)
 }
 
 /// Formats the expected start of a job.

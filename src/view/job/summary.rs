@@ -9,7 +9,7 @@ use crate::view::fleet_view::FleetView;
 use crate::view::job::distribution::{Distribution, Tolerance};
 use crate::view::job::findings::{Finding, Outliers, findings};
 use crate::view::job::index::{JobEntry, JobNode};
-use crate::view::line::{cut, width_of};
+use crate::view::line::{truncate, width_of};
 use crate::view::node_status::{NodeStatus, flags};
 use crate::view::number_format::{Units, gib, share};
 
@@ -246,7 +246,7 @@ impl JobSummary {
     pub(super) fn device_name(&self, (row, cell): (usize, usize), most: u16) -> Option<String> {
         let row = self.rows.get(row)?;
         let column = self.columns.get(row.cells.get(cell)?.column)?;
-        Some(format!("{}:{column}", cut(row.name.label(), most)))
+        Some(format!("{}:{column}", truncate(row.name.label(), most)))
     }
 
     /// Computes distributions and findings, and marks the cells that have a finding.

@@ -65,8 +65,8 @@ pub(super) fn lines(
         let Some(own) = context.summary.rows.get(at) else { continue };
         let is_here = at == context.selected;
         let mark = if is_here && context.has_cursor { "> " } else { "  " };
-        let line = Line::of(mark, Tone::Accent).then(row(context, own, &columns));
-        lines.push(line.cut(width).selected(is_here).click(Click::Row(at)));
+        let line = Line::styled(mark, Tone::Accent).append(row(context, own, &columns));
+        lines.push(line.truncated(width).selected(is_here).clickable_line(Click::Row(at)));
     }
     lines
 }
@@ -106,14 +106,14 @@ impl Columns {
 }
 
 fn titles(context: TableContext<'_>, columns: &Columns) -> Line {
-    let mut line = Line::new().gap(MARK_WIDTH).left("NODE", columns.name, Tone::Faint);
+    let mut line = Line::new().gap(MARK_WIDTH).left_aligned("NODE", columns.name, Tone::Faint);
     for label in context.summary.columns.iter().take(columns.devices) {
-        line = line.right(label, columns.device - 1, Tone::Faint).gap(1);
+        line = line.right_aligned(label, columns.device - 1, Tone::Faint).gap(1);
     }
     let hidden = context.summary.columns.len().saturating_sub(columns.devices);
     let rest = columns.numbers.saturating_sub(line.width() - MARK_WIDTH - columns.name);
     let more = if hidden > 0 { format!("+{hidden}") } else { String::new() };
-    line = line.right(&more, rest.min(columns.device - 1), Tone::Faint);
+    line = line.right_aligned(&more, rest.min(columns.device - 1), Tone::Faint);
     line = line.gap(rest.saturating_sub(columns.device - 1));
     for (word, width) in [
         ("CPU", columns.cpu),
@@ -122,23 +122,23 @@ fn titles(context: TableContext<'_>, columns: &Columns) -> Line {
         ("AGE", columns.age),
     ] {
         if width > 0 {
-            line = line.gap(1).right(word, width, Tone::Faint);
+            line = line.gap(1).right_aligned(word, width, Tone::Faint);
         }
     }
     line
 }
 
 pub(super) fn caption(metric: JobMetric, units: Units, width: u16) -> Line {
-    Line::of(format!("  {}", metric.caption(units)), Tone::Faint).cut(width)
+    Line::styled(format!("  {}", metric.caption(units)), Tone::Faint).truncated(width)
 }
 
 fn row(context: TableContext<'_>, row: &NodeRow, columns: &Columns) -> Line {
     let Some(node) = row.node(context.fleet_view) else {
-        let name = Line::new().left(row.name.label(), columns.name, Tone::Faint);
+        let name = Line::new().left_aligned(row.name.label(), columns.name, Tone::Faint);
         return name.gap(1).text("not monitored", Tone::Faint);
     };
     let status = NodeStatus::of(node, context.fleet_view.now);
-    let name = Line::new().left(row.name.label(), columns.name, name_tone(status));
+    let name = Line::new().left_aligned(row.name.label(), columns.name, name_tone(status));
     let notes = || {
         let mut line = Line::new();
         for (selected, (words, tone)) in own_notes(context.fleet_view, node).iter().enumerate() {
@@ -147,27 +147,27 @@ fn row(context: TableContext<'_>, row: &NodeRow, columns: &Columns) -> Line {
         }
         line
     };
-    let Some(taken_at) = node.taken_at() else { return name.gap(1).then(notes()) };
+    let Some(taken_at) = node.taken_at() else { return name.gap(1).append(notes()) };
     let numbers = if row.has_unknown_devices {
         let words =
             if node.devices.is_empty() { "devices not reported" } else { "devices unknown" };
-        Line::new().gap(1).left(words, columns.numbers.max(1) - 1, Tone::Faint)
+        Line::new().gap(1).left_aligned(words, columns.numbers.max(1) - 1, Tone::Faint)
     } else if row.cells.is_empty() {
-        Line::new().gap(1).left("no devices", columns.numbers.max(1) - 1, Tone::Faint)
+        Line::new().gap(1).left_aligned("no devices", columns.numbers.max(1) - 1, Tone::Faint)
     } else {
         devices(context, node, row, columns)
     };
-    let mut line = numbers.then(host(node, columns));
+    let mut line = numbers.append(host(node, columns));
     if !row.is_fresh {
-        line = line.faded();
+        line = line.dimmed();
     }
     if columns.age > 0 {
         let tone = if row.is_fresh { Tone::Faint } else { Tone::Warn };
         let span = age(context.fleet_view.now.since(taken_at));
-        line = line.gap(1).right(&span, columns.age, tone);
+        line = line.gap(1).right_aligned(&span, columns.age, tone);
     }
-    let line = name.then(line);
-    if row.is_fresh { line } else { line.gap(2).then(notes()) }
+    let line = name.append(line);
+    if row.is_fresh { line } else { line.gap(2).append(notes()) }
 }
 
 fn name_tone(status: NodeStatus) -> Tone {
@@ -188,7 +188,7 @@ fn devices(context: TableContext<'_>, node: &Node, row: &NodeRow, columns: &Colu
             Some(_) | None => row.cells.iter().find(|cell| cell.column == column),
         };
         line = match cell {
-            Some(cell) => line.then(device_cell(context, node, *cell, columns.device)),
+            Some(cell) => line.append(device_cell(context, node, *cell, columns.device)),
             // Not a device of this job.
             None => line.gap(columns.device),
         };
@@ -201,7 +201,7 @@ fn devices(context: TableContext<'_>, node: &Node, row: &NodeRow, columns: &Colu
 fn device_cell(context: TableContext<'_>, node: &Node, cell: DeviceCell, width: u16) -> Line {
     let Some(device) = node.devices.get(cell.device) else { return Line::new().gap(width) };
     if device.fault.is_some() {
-        return Line::new().right("✗", width - 1, Tone::Bad).text("!", Tone::Bad);
+        return Line::new().right_aligned("✗", width - 1, Tone::Bad).text("!", Tone::Bad);
     }
     let value = context.metric.read(device);
     let text = value.map_or_else(
@@ -220,9 +220,9 @@ fn device_cell(context: TableContext<'_>, node: &Node, cell: DeviceCell, width: 
         JobMetric::Memory | JobMetric::Power | JobMetric::Temperature => Tone::Plain,
     };
     if cell.is_marked {
-        return Line::new().right(&text, width - 1, Tone::Warn).text("!", Tone::Warn);
+        return Line::new().right_aligned(&text, width - 1, Tone::Warn).text("!", Tone::Warn);
     }
-    Line::new().right(&text, width - 1, level).gap(1)
+    Line::new().right_aligned(&text, width - 1, level).gap(1)
 }
 
 fn host(node: &Node, columns: &Columns) -> Line {
@@ -241,7 +241,7 @@ fn host(node: &Node, columns: &Columns) -> Line {
         (network(node), columns.network),
     ] {
         if width > 0 {
-            line = line.gap(1).right(&text, width, Tone::Plain);
+            line = line.gap(1).right_aligned(&text, width, Tone::Plain);
         }
     }
     line

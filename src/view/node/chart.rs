@@ -227,9 +227,9 @@ impl ChartState {
         let menu = ChartMetric::ALL.into_iter().fold(empty, |menu, metric| {
             let (word, letter, help) = metric.labels();
             let sign = if metrics.contains(&metric) { "*" } else { " " };
-            menu.with(metric, Some(letter), format!("{sign} {word}"), help)
+            menu.with_item(metric, Some(letter), format!("{sign} {word}"), help)
         });
-        menu.on(|metric| Some(*metric) == on.or(metrics.first().copied()))
+        menu.with_selected(|metric| Some(*metric) == on.or(metrics.first().copied()))
     }
 }
 
@@ -297,23 +297,24 @@ pub(super) fn lines(
                 for (line, part) in across.iter_mut().zip(pane.graph_of(*place, device, *metric)) {
                     let start = own * column;
                     let gap = start.saturating_sub(line.width());
-                    *line = std::mem::take(line).gap(gap).then(part);
+                    *line = std::mem::take(line).gap(gap).append(part);
                 }
             }
             lines.extend(across);
         }
     }
     if !lines.is_empty() {
-        let told = Line::of(format!("{} of {} metrics", grid.metrics, metrics.len()), Tone::Faint);
+        let told =
+            Line::styled(format!("{} of {} metrics", grid.metrics, metrics.len()), Tone::Faint);
         let told = if grid.metrics < metrics.len() { told } else { Line::new() };
         let ticks = (0..columns).fold(told, |line, column| {
             let gap = (own * column + LABEL_WIDTH).saturating_sub(line.width());
-            line.gap(gap).then(graph.ticks())
+            line.gap(gap).append(graph.ticks())
         });
         lines.push(ticks);
     }
     lines.truncate(height);
-    lines.into_iter().map(|line| line.cut(width)).collect()
+    lines.into_iter().map(|line| line.truncated(width)).collect()
 }
 
 struct Pane<'a> {
@@ -341,10 +342,10 @@ impl Pane<'_> {
         let (word, ..) = metric.labels();
         let tone = context.options.device.tone(metric.share(device));
         let first = Line::new()
-            .right(&label(node, device), self.label, Tone::Strong)
+            .right_aligned(&label(node, device), self.label, Tone::Strong)
             .gap(1)
-            .left(word, 5, Tone::Faint)
-            .right(
+            .left_aligned(word, 5, Tone::Faint)
+            .right_aligned(
                 &metric.format_value(device, units),
                 LABEL_WIDTH.saturating_sub(self.label + 7),
                 Tone::Plain,
@@ -353,10 +354,10 @@ impl Pane<'_> {
         let rows = graph.rows(&points, tone).into_iter().enumerate();
         rows.map(|(row, line)| {
             let line = match row {
-                0 => first.clone().then(line),
-                _ => Line::new().gap(LABEL_WIDTH).then(line),
+                0 => first.clone().append(line),
+                _ => Line::new().gap(LABEL_WIDTH).append(line),
             };
-            if is_fresh { line } else { line.faded() }
+            if is_fresh { line } else { line.dimmed() }
         })
         .collect()
     }

@@ -24,7 +24,7 @@ const ATTRIBUTE_COLUMNS_IN_FULL: usize = 2;
 const SECOND_LINE_BAR_WIDTH: u16 = 8;
 
 /// The columns that can be chosen, after the label of the device.
-pub(crate) const HEADINGS: [ColumnSpec; 36] = [
+pub(crate) const COLUMN_SPECS: [ColumnSpec; 36] = [
     ColumnSpec::new("uuid", "UUID", "", "the UUID"),
     ColumnSpec::new("name", "NAME", "", "the model"),
     ColumnSpec::new("temp", "TEMP", "", "the temperature"),
@@ -95,7 +95,7 @@ impl DeviceColumn {
         Self::Clocks,
     ];
 
-    /// Returns the column at an index of `HEADINGS`.
+    /// Returns the column at an index of `COLUMN_SPECS`.
     fn from_index(place: usize) -> Option<Self> {
         let behind = place.checked_sub(COLUMNS_BEFORE_ATTRIBUTES);
         match behind {
@@ -166,7 +166,7 @@ pub(crate) fn lines(
     for place in navigation.devices.range(node.devices.len()) {
         let Some(device) = node.devices.get(place) else { continue };
         let is_fresh = node.link == Link::Up && node.device_freshness(place, now).is_fresh();
-        let faded = |line: Line| if is_fresh { line } else { line.faded() };
+        let faded = |line: Line| if is_fresh { line } else { line.dimmed() };
         lines.push(columns.row((node, place), now, is_fresh).selected(on(device)));
         if is_full {
             lines.push(faded(columns.second_line(node, device, width)).selected(on(device)));
@@ -177,9 +177,9 @@ pub(crate) fn lines(
         let places = 0..node.devices.len();
         let is_fresh = node.link == Link::Up
             && places.into_iter().all(|place| node.device_freshness(place, now).is_fresh());
-        lines.push(if is_fresh { line } else { line.faded() });
+        lines.push(if is_fresh { line } else { line.dimmed() });
     }
-    lines.into_iter().map(|line| line.cut(width)).collect()
+    lines.into_iter().map(|line| line.truncated(width)).collect()
 }
 
 /// Width that is not yet assigned to columns.
@@ -209,8 +209,8 @@ impl WidthBudget {
 impl Columns {
     /// Returns the columns set by the user, or those of highest priority that fit.
     fn of(node: &Node, display: &DisplayOptions, width: u16, is_full: bool) -> Self {
-        match column_spec::places(&HEADINGS, &display.columns.node) {
-            Some(places) => Self::with_user_columns(node, display, &places, width),
+        match column_spec::column_indices(&COLUMN_SPECS, &display.columns.node) {
+            Some(column_indices) => Self::with_user_columns(node, display, &column_indices, width),
             None => Self::fit(node, display, width, is_full),
         }
     }
@@ -436,18 +436,18 @@ impl Columns {
         let clocks = if self.has_memory_clock { "SM/MEM" } else { "MHz" };
         let [load, memory] = if self.has_only_tpus { ["DUTY", "HBM"] } else { ["UTIL", "MEM"] };
         let sign = if self.has_index { "#" } else { "" };
-        let line = Line::new().right(sign, self.label, Tone::Faint);
+        let line = Line::new().right_aligned(sign, self.label, Tone::Faint);
         self.shown().fold(line, |line, part| {
             let (line, width) = (line.gap(self.gap), self.width(part));
-            let left = |word: &str| Line::new().left(word, width, Tone::Faint);
-            let right = |word: &str| Line::new().right(word, width, Tone::Faint);
-            line.then(match part {
+            let left = |word: &str| Line::new().left_aligned(word, width, Tone::Faint);
+            let right = |word: &str| Line::new().right_aligned(word, width, Tone::Faint);
+            line.append(match part {
                 DeviceColumn::Uuid => left("UUID"),
                 DeviceColumn::Name => left("NAME"),
                 DeviceColumn::Temperature => right("TEMP"),
-                DeviceColumn::Util => {
-                    Line::new().left(load, width - 4, Tone::Faint).right("%", 4, Tone::Faint)
-                }
+                DeviceColumn::Util => Line::new()
+                    .left_aligned(load, width - 4, Tone::Faint)
+                    .right_aligned("%", 4, Tone::Faint),
                 DeviceColumn::MemoryBar => left(memory),
                 DeviceColumn::Memory => right(self.units.word()),
                 DeviceColumn::Power => right("W"),
@@ -463,22 +463,22 @@ impl Columns {
 
     fn row(&self, (node, place): (&Node, usize), now: Timestamp, is_fresh: bool) -> Line {
         let Some(device) = node.devices.get(place) else { return Line::new() };
-        let faded = |line: Line| if is_fresh { line } else { line.faded() };
+        let faded = |line: Line| if is_fresh { line } else { line.dimmed() };
         let number = if device.parent.is_some() { Tone::Faint } else { Tone::Strong };
         let own = if self.has_index { label(node, device) } else { String::new() };
-        let line = faded(Line::new().right(&own, self.label, number));
+        let line = faded(Line::new().right_aligned(&own, self.label, number));
         self.shown().fold(line, |line, part| {
             if part != DeviceColumn::Flags {
-                return line.then(faded(self.cell((node, place, device), part, now)));
+                return line.append(faded(self.cell((node, place, device), part, now)));
             }
             let attribute_text = self.flags_line(&flags(device));
             let is_last = self.order.last() == Some(&part);
             if is_last {
-                return line.then(attribute_text);
+                return line.append(attribute_text);
             }
-            let attribute_text = attribute_text.cut(self.gap + self.flags);
+            let attribute_text = attribute_text.truncated(self.gap + self.flags);
             let missing = (self.gap + self.flags).saturating_sub(attribute_text.width());
-            line.then(attribute_text).gap(missing)
+            line.append(attribute_text).gap(missing)
         })
     }
 
@@ -491,14 +491,14 @@ impl Columns {
     ) -> Line {
         let (line, width) = (Line::new().gap(self.gap), self.width(part));
         match part {
-            DeviceColumn::Uuid => line.left(&device.uuid, width, Tone::Plain),
-            DeviceColumn::Name => line.left(&name(device, true), width, Tone::Plain),
+            DeviceColumn::Uuid => line.left_aligned(&device.uuid, width, Tone::Plain),
+            DeviceColumn::Name => line.left_aligned(&name(device, true), width, Tone::Plain),
             DeviceColumn::Temperature => {
                 let text = or_unknown(device.temperature.get(), |temperature| {
                     self.units.degrees(temperature)
                 });
                 let is_hot = device.throttle.get().is_some_and(Throttle::is_thermal);
-                line.right(&text, width, if is_hot { Tone::Warn } else { Tone::Plain })
+                line.right_aligned(&text, width, if is_hot { Tone::Warn } else { Tone::Plain })
             }
             DeviceColumn::Util => {
                 let util = utilization_of(device);
@@ -508,21 +508,23 @@ impl Columns {
             DeviceColumn::MemoryBar => self.memory_bar(line, device.memory_share()),
             DeviceColumn::Memory => {
                 let (used, total) = (device.memory_used.get(), device.memory_total.get());
-                line.right(&self.units.pair(used, total), width, Tone::Plain)
+                line.right_aligned(&self.units.pair(used, total), width, Tone::Plain)
             }
             DeviceColumn::Power => self.power(line, device.power.get(), device.power_limit.get()),
-            DeviceColumn::Clocks => line.right(&self.clocks_text(device), width, Tone::Plain),
+            DeviceColumn::Clocks => {
+                line.right_aligned(&self.clocks_text(device), width, Tone::Plain)
+            }
             DeviceColumn::Attribute(at) => {
                 let Some(attribute) = ATTRIBUTES.get(at) else { return line };
                 let (text, tone) =
                     attribute_text(attribute, AttributeContext { node, device, units: self.units });
-                line.right(&text, width, tone)
+                line.right_aligned(&text, width, tone)
             }
             DeviceColumn::Spark => {
                 let context = (&*device.uuid, Metric::Utilization);
                 let source = node.device_sources.get(place);
                 let points = history_points(node, context, source, now, usize::from(width));
-                line.spark(points, Tone::Mid)
+                line.sparkline(points, Tone::Mid)
             }
             DeviceColumn::Flags => line.gap(width),
         }
@@ -554,7 +556,7 @@ impl Columns {
                 .gap(1)
                 .text(format!("{word} "), Tone::Faint)
                 .bar(share, SECOND_LINE_BAR_WIDTH, thresholds.tone(share))
-                .right(&percent(share), 4, Tone::Plain)
+                .right_aligned(&percent(share), 4, Tone::Plain)
                 .text(if share.is_some() { "%" } else { " " }, Tone::Faint)
                 .gap(1);
         }
@@ -568,7 +570,7 @@ impl Columns {
                 continue;
             }
             let gap = if line.width() > self.label + 1 { 2 } else { 1 };
-            line = line.gap(gap).text(format!("{} ", attribute.label), Tone::Faint).left(
+            line = line.gap(gap).text(format!("{} ", attribute.label), Tone::Faint).left_aligned(
                 &text,
                 attribute.width,
                 tone,
@@ -580,7 +582,7 @@ impl Columns {
     fn sum(&self, node: &Node) -> Line {
         let totals = Totals::of_devices(node);
         let util = totals.utilization.map(Percent::get);
-        let line = Line::new().right("SUM", self.label, Tone::Faint);
+        let line = Line::new().right_aligned("SUM", self.label, Tone::Faint);
         let is_summed = |part: &DeviceColumn| {
             matches!(
                 part,
@@ -603,7 +605,7 @@ impl Columns {
                 }
                 DeviceColumn::Memory => {
                     let pair = self.units.pair(totals.memory_used, totals.memory_total);
-                    line.right(&pair, width, Tone::Plain)
+                    line.right_aligned(&pair, width, Tone::Plain)
                 }
                 DeviceColumn::Power => self.power(line, totals.power, totals.power_limit),
                 DeviceColumn::Uuid
@@ -619,7 +621,7 @@ impl Columns {
 
     fn load(&self, line: Line, util: Option<f32>, tone: Tone) -> Line {
         let bar = self.util.saturating_sub(4);
-        line.bar(util, bar, tone).right(&percent(util), 4, Tone::Plain)
+        line.bar(util, bar, tone).right_aligned(&percent(util), 4, Tone::Plain)
     }
 
     fn memory_bar(&self, line: Line, part: Option<Percent>) -> Line {
@@ -633,7 +635,7 @@ impl Columns {
             (None, None) => UNKNOWN.to_owned(),
             (drawn, limit) => format!("{}/{}", write(drawn), write(limit)),
         };
-        line.right(&text, self.power, Tone::Plain)
+        line.right_aligned(&text, self.power, Tone::Plain)
     }
 
     fn clocks_text(&self, device: &Device) -> String {
@@ -702,7 +704,7 @@ pub(crate) fn detail(
     display: &DisplayOptions,
 ) -> Line {
     let units = Units::of(display);
-    let mut line = Line::of(format!("{} ", label(node, device)), Tone::Strong)
+    let mut line = Line::styled(format!("{} ", label(node, device)), Tone::Strong)
         .text(format!(" {}", name(device, false)), Tone::Plain);
     let tpu = device.tpu.as_deref();
     let throttle = device.throttle.get().map(Throttle::text).filter(|words| words != "none");
@@ -751,13 +753,13 @@ mod tests {
 
     #[test]
     fn every_heading_has_a_column_and_attribute_titles_match() {
-        for (place, heading) in HEADINGS.iter().enumerate() {
+        for (place, heading) in COLUMN_SPECS.iter().enumerate() {
             let part = DeviceColumn::from_index(place).unwrap();
             if let DeviceColumn::Attribute(at) = part {
                 assert_eq!(ATTRIBUTES[at].title, heading.title);
             }
         }
-        assert_eq!(DeviceColumn::from_index(HEADINGS.len()), None);
-        assert_eq!(DeviceColumn::from_index(HEADINGS.len() - 1), Some(DeviceColumn::Flags));
+        assert_eq!(DeviceColumn::from_index(COLUMN_SPECS.len()), None);
+        assert_eq!(DeviceColumn::from_index(COLUMN_SPECS.len() - 1), Some(DeviceColumn::Flags));
     }
 }

@@ -39,7 +39,7 @@ fn faded_if_stale(node: &Node, now: Timestamp, lines: impl FnOnce() -> Vec<Line>
         return Vec::new();
     }
     let is_old = !freshness.is_fresh() || node.link != Link::Up;
-    if is_old { lines().into_iter().map(Line::faded).collect() } else { lines() }
+    if is_old { lines().into_iter().map(Line::dimmed).collect() } else { lines() }
 }
 
 /// Draws the host as graphs: CPU over memory and swap on the left, device memory over device load on the
@@ -68,7 +68,7 @@ pub(crate) fn graph_lines(
             let right = device_graphs(context, node, graph, count);
             let beside = |(left, right): (Line, Line)| {
                 let gap = (own + 3).saturating_sub(left.width());
-                left.gap(gap).then(right)
+                left.gap(gap).append(right)
             };
             left.into_iter().zip(right).map(beside).collect()
         } else {
@@ -77,7 +77,7 @@ pub(crate) fn graph_lines(
         let rest = other_items(node, units);
         lines.extend(flow(rest, 3, width, most.saturating_sub(lines.len())));
         lines.truncate(most);
-        lines.into_iter().map(|line| line.cut(width)).collect()
+        lines.into_iter().map(|line| line.truncated(width)).collect()
     })
 }
 
@@ -88,11 +88,11 @@ fn stack_graphs(
     lower: (Line, &[Option<f32>], Tone),
 ) -> Vec<Line> {
     let hanging = Graph { hangs: true, ..graph };
-    let mut lines = vec![upper.0.cut(graph.width)];
+    let mut lines = vec![upper.0.truncated(graph.width)];
     lines.extend(graph.rows(upper.1, upper.2));
     lines.push(graph.ticks());
     lines.extend(hanging.rows(lower.1, lower.2));
-    lines.push(lower.0.cut(graph.width));
+    lines.push(lower.0.truncated(graph.width));
     lines
 }
 
@@ -110,7 +110,7 @@ fn host_graphs(
     let memory = series.last(node, &SeriesId::HostMemory, now, count);
     let share = used_percent(fast.memory_total.get(), fast.memory_available.get());
     let mut below = labelled("MEM")
-        .right(&percent(share), 3, Tone::Strong)
+        .right_aligned(&percent(share), 3, Tone::Strong)
         .text("% ", Tone::Faint)
         .text(units.with_unit(used_host_memory(node), fast.memory_total.get()), Tone::Plain);
     let swap_share = used_percent(fast.swap_total.get(), fast.swap_free.get());
@@ -118,12 +118,12 @@ fn host_graphs(
         let used = fast.swap_free.get().map(|free| Bytes(total.0.saturating_sub(free.0)));
         below = below
             .gap(3)
-            .then(labelled("SWAP"))
-            .right(&percent(swap_share), 3, Tone::Strong)
+            .append(labelled("SWAP"))
+            .right_aligned(&percent(swap_share), 3, Tone::Strong)
             .text("% ", Tone::Faint)
             .text(units.with_unit(used, Some(total)), Tone::Plain);
     }
-    let above = cpu_item(node, now, 0).gap(3).then(load_item(node));
+    let above = cpu_item(node, now, 0).gap(3).append(load_item(node));
     let mut lines = stack_graphs(
         graph,
         (above, &cpu, context.options.load.tone(cpu_percent(node))),
@@ -148,7 +148,7 @@ fn device_graphs(context: RenderContext<'_>, node: &Node, graph: Graph, count: u
     let memory = both.and_then(|(used, total)| Percent::of(used.0, total.0)).map(Percent::get);
     let load = totals.utilization.map(Percent::get);
     let words = |word: &str, share: Option<f32>| {
-        labelled(word).right(&percent(share), 3, Tone::Strong).text("%", Tone::Faint)
+        labelled(word).right_aligned(&percent(share), 3, Tone::Strong).text("%", Tone::Faint)
     };
     let amount = Units::of(context.options).with_unit(totals.memory_used, totals.memory_total);
     let above = words("DEVICE MEM", memory).gap(1).text(amount, Tone::Plain);
@@ -246,15 +246,15 @@ fn other_items(node: &Node, units: Units) -> Vec<Line> {
 }
 
 fn labelled(word: &str) -> Line {
-    Line::of(format!("{word} "), Tone::Faint)
+    Line::styled(format!("{word} "), Tone::Faint)
 }
 
 fn cpu_item(node: &Node, now: Timestamp, points: usize) -> Line {
     let cpu = share(node.host.cpu);
     let line = labelled("CPU")
-        .right(&percent(cpu), 3, Tone::Strong)
+        .right_aligned(&percent(cpu), 3, Tone::Strong)
         .text(if points > 0 { "% " } else { "%" }, Tone::Faint)
-        .spark(
+        .sparkline(
             history_points(node, ("", Metric::Cpu), Some(&Source::host()), now, points),
             Tone::Mid,
         );

@@ -9,7 +9,7 @@ use crate::time::age;
 use crate::view::RenderContext;
 use crate::view::display_options::Density;
 use crate::view::fleet_view::FleetView;
-use crate::view::line::{Line, Tone, cut, width_of};
+use crate::view::line::{Line, Tone, truncate, width_of};
 use crate::view::navigation::{Navigation, RowId, uses};
 use crate::view::node::series::SeriesId;
 use crate::view::node::{ChartMetric, State, chart, device_table, host, process_table};
@@ -84,7 +84,7 @@ pub(crate) fn report(context: RenderContext<'_>, node: &Node, width: u16) -> Vec
     match node.fault() {
         Some(fault) => {
             let words = wrap(&fault.message(), width).into_iter();
-            lines.extend(words.map(|words| Line::of(words, Tone::Bad).cut(width)));
+            lines.extend(words.map(|words| Line::styled(words, Tone::Bad).truncated(width)));
             lines.extend(remedy_lines(node, width));
         }
         None => lines.extend(problem_lines(fleet_view, node, width)),
@@ -202,13 +202,13 @@ fn title(fleet_view: &FleetView, node: &Node, width: u16) -> Line {
     let mut right = Line::new();
     if let Some(taken_at) = node.taken_at() {
         let tone = if status.is_fresh() { Tone::Faint } else { Tone::Warn };
-        right = right.right(&age(fleet_view.now.since(taken_at)), 6, tone);
+        right = right.right_aligned(&age(fleet_view.now.since(taken_at)), 6, tone);
     }
     let place = fleet_view.position(&node.name).map(|place| (place + 1).to_string());
     let place = place.unwrap_or_else(|| "hidden".to_owned());
-    let right = Line::of(format!("{place}/{}", fleet_view.count()), Tone::Faint).then(right);
-    let name = cut(node.name.as_str(), width / 2);
-    Line::of(format!("{name}  "), tone).then(node_description(node)).against(right, width)
+    let right = Line::styled(format!("{place}/{}", fleet_view.count()), Tone::Faint).append(right);
+    let name = truncate(node.name.as_str(), width / 2);
+    Line::styled(format!("{name}  "), tone).append(node_description(node)).with_right(right, width)
 }
 
 /// Describes a node: devices, driver, jobs, probe.
@@ -264,16 +264,16 @@ fn problem_lines(fleet_view: &FleetView, node: &Node, width: u16) -> Vec<Line> {
         line = line.text(sign, Tone::Faint).text(words.as_str(), *tone);
     }
     let line = Some(line).filter(|line| line.width() > 0);
-    line.into_iter().map(|line| line.cut(width)).chain(remedy_lines(node, width)).collect()
+    line.into_iter().map(|line| line.truncated(width)).chain(remedy_lines(node, width)).collect()
 }
 
 /// Draws the remedy.
 fn remedy_lines(node: &Node, width: u16) -> Vec<Line> {
     let words = whole_story(node).map(|remedy_lines| wrap(remedy_lines, width.saturating_sub(2)));
     let told = words.into_iter().flatten().enumerate().map(|(place, words)| {
-        Line::of(if place == 0 { "→ " } else { "  " }, Tone::Faint).text(words, Tone::Plain)
+        Line::styled(if place == 0 { "→ " } else { "  " }, Tone::Faint).text(words, Tone::Plain)
     });
-    told.map(|line| line.cut(width)).collect()
+    told.map(|line| line.truncated(width)).collect()
 }
 
 /// Wraps a text into at most 8 lines of `width` columns.
@@ -321,5 +321,5 @@ pub(crate) fn detail(
         }
         RowId::Process { .. } => process_table::detail(node, &spot)?,
     };
-    Some(line.cut(width))
+    Some(line.truncated(width))
 }

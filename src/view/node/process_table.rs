@@ -27,7 +27,7 @@ pub(crate) fn lines(
     let wanted = order.iter().position(|(_, spot)| cursor.as_ref() == Some(spot));
     navigation.uses.scroll_to(rows, order.len(), wanted);
     if order.is_empty() {
-        return vec![empty_line(node, &context.options.selection).cut(width)];
+        return vec![empty_line(node, &context.options.selection).truncated(width)];
     }
     let columns = Columns::fit(node, Units::of(context.options), width);
     let is_fresh = node.link == Link::Up && has_fresh_process_lists(node, now);
@@ -36,8 +36,8 @@ pub(crate) fn lines(
         let Some((place, spot)) = order.get(at) else { continue };
         let Some(used) = node.uses.get(*place) else { continue };
         let line = columns.row(node, used, context.view.fleet.jobs.as_deref());
-        let line = if is_fresh { line } else { line.faded() };
-        lines.push(line.cut(width).selected(cursor.as_ref() == Some(spot)));
+        let line = if is_fresh { line } else { line.dimmed() };
+        lines.push(line.truncated(width).selected(cursor.as_ref() == Some(spot)));
     }
     lines
 }
@@ -53,12 +53,12 @@ fn empty_line(node: &Node, only: &DisplaySelection) -> Line {
     let mut alive = node.devices.iter().enumerate().filter(|(_, device)| device.fault.is_none());
     let unknown = alive.find_map(|(place, _)| node.why_users_unknown(place));
     if let Some(reason) = unknown.filter(|reason| *reason != Reason::NotSampled) {
-        return Line::of(format!("device users unknown: {}", reason.text()), Tone::Faint);
+        return Line::styled(format!("device users unknown: {}", reason.text()), Tone::Faint);
     }
-    if let Some(words) = only.without_processes() {
-        return Line::of(words, Tone::Faint);
+    if let Some(words) = only.no_processes_message() {
+        return Line::styled(words, Tone::Faint);
     }
-    let line = Line::of("no processes use a device", Tone::Faint);
+    let line = Line::styled("no processes use a device", Tone::Faint);
     match node.hello.as_ref().map(|hello| hello.host.hidepid) {
         Some(level) if level > 0 => line.text(
             format!(" visible to us: /proc hides processes of other users (hidepid={level})"),
@@ -113,26 +113,30 @@ impl Columns {
         let [device, memory, load] =
             if self.has_only_tpus { ["TPU", "TPU-MEM", "%TC"] } else { ["GPU", "GPU-MEM", "%SM"] };
         let mut line = Line::new()
-            .right("PID", 7, faint)
+            .right_aligned("PID", 7, faint)
             .gap(gap)
-            .left("USER", self.user, faint)
+            .left_aligned("USER", self.user, faint)
             .gap(gap)
-            .right(device, self.label, faint);
+            .right_aligned(device, self.label, faint);
         if self.kind > 0 {
-            line = line.gap(gap).left("TYPE", self.kind, faint);
+            line = line.gap(gap).left_aligned("TYPE", self.kind, faint);
         }
-        line = line.gap(gap).right(memory, 7, faint).gap(gap).right(load, 3, faint);
+        line = line.gap(gap).right_aligned(memory, 7, faint).gap(gap).right_aligned(load, 3, faint);
         if self.bandwidth > 0 {
-            line = line.gap(gap).right("%BW", self.bandwidth, faint);
+            line = line.gap(gap).right_aligned("%BW", self.bandwidth, faint);
         }
         if self.has_host {
-            line = line.gap(gap).right("%CPU", 5, faint).gap(gap).right("RSS", 6, faint);
+            line = line
+                .gap(gap)
+                .right_aligned("%CPU", 5, faint)
+                .gap(gap)
+                .right_aligned("RSS", 6, faint);
         }
         if self.time > 0 {
-            line = line.gap(gap).right("TIME", self.time, faint);
+            line = line.gap(gap).right_aligned("TIME", self.time, faint);
         }
         if self.job > 0 {
-            line = line.gap(gap).left("JOB", self.job, faint);
+            line = line.gap(gap).left_aligned("JOB", self.job, faint);
         }
         line.gap(gap).text("COMMAND", faint)
     }
@@ -146,22 +150,22 @@ impl Columns {
         let amount = |bytes| self.units.amount(bytes);
         let memory = or_unknown(used.memory.get(), amount);
         let mut line = Line::new()
-            .right(&used.pid.to_string(), 7, Tone::Strong)
+            .right_aligned(&used.pid.to_string(), 7, Tone::Strong)
             .gap(gap)
-            .left(user(process), self.user, plain)
+            .left_aligned(user(process), self.user, plain)
             .gap(gap)
-            .right(&device, self.label, plain);
+            .right_aligned(&device, self.label, plain);
         if self.kind > 0 {
             let kind = used.kind.get().map_or(UNKNOWN, crate::model::UseKind::text);
-            line = line.gap(gap).left(kind, self.kind, plain);
+            line = line.gap(gap).left_aligned(kind, self.kind, plain);
         }
-        line = line.gap(gap).right(&memory, 7, plain).gap(gap).right(
+        line = line.gap(gap).right_aligned(&memory, 7, plain).gap(gap).right_aligned(
             &percent(share(used.sm)),
             3,
             plain,
         );
         if self.bandwidth > 0 {
-            line = line.gap(gap).right(
+            line = line.gap(gap).right_aligned(
                 &percent(share(used.memory_utilization)),
                 self.bandwidth,
                 plain,
@@ -170,16 +174,20 @@ impl Columns {
         if self.has_host {
             let cpu = process.and_then(|process| process.cpu_percent.get());
             let resident = or_unknown(process.and_then(|process| process.resident.get()), amount);
-            line = line.gap(gap).right(&percent(cpu), 5, plain).gap(gap).right(&resident, 6, plain);
+            line = line
+                .gap(gap)
+                .right_aligned(&percent(cpu), 5, plain)
+                .gap(gap)
+                .right_aligned(&resident, 6, plain);
         }
         if self.time > 0 {
             let time = or_unknown(process.and_then(|process| run_time(node, process)), running);
-            line = line.gap(gap).right(&time, self.time, plain);
+            line = line.gap(gap).right_aligned(&time, self.time, plain);
         }
         if self.job > 0 {
             let job = process.and_then(|process| process.statics.job.as_ref());
             let job = job.map_or(UNKNOWN, |job| shown_id(jobs, job));
-            line = line.gap(gap).left(job, self.job, plain);
+            line = line.gap(gap).left_aligned(job, self.job, plain);
         }
         line.gap(gap).text(short_command(process, used), plain)
     }
@@ -218,7 +226,7 @@ pub(crate) fn detail(node: &Node, spot: &RowId) -> Option<Line> {
     let RowId::Process { device, pid, .. } = spot else { return None };
     let used = node.uses.iter().find(|used| used.device == *device && used.pid == *pid)?;
     let process = node.process(*pid);
-    let mut line = Line::of(format!("{pid}  "), Tone::Strong).text(user(process), Tone::Plain);
+    let mut line = Line::styled(format!("{pid}  "), Tone::Strong).text(user(process), Tone::Plain);
     if let Some(parent) = process.and_then(|process| process.statics.parent_pid.get()) {
         line = line.text(format!("  parent {parent}"), Tone::Faint);
     }
@@ -252,7 +260,8 @@ mod tests {
 
     #[test]
     fn tpu_chips_with_hidden_users_are_not_reported_as_unused() {
-        let said = |is_held| empty_line(&tpu_node(is_held), &DisplaySelection::default()).words();
+        let said =
+            |is_held| empty_line(&tpu_node(is_held), &DisplaySelection::default()).plain_text();
         assert_eq!(said(Reading::Known(false)), "no processes use a device");
         let hidden = "device users unknown: no permission";
         assert_eq!(said(Reading::Known(true)), hidden);
@@ -262,7 +271,7 @@ mod tests {
     #[test]
     fn processes_on_tpu_chips_have_tpu_titles() {
         let node = tpu_node(Reading::Known(true));
-        let titles = Columns::fit(&node, Units::default(), 80).titles().words();
+        let titles = Columns::fit(&node, Units::default(), 80).titles().plain_text();
         assert!(titles.contains("TPU TPU-MEM %TC") && !titles.contains("GPU"), "{titles}");
     }
 }

@@ -21,7 +21,7 @@ const MIN_COMMAND_WIDTH: u16 = 20;
 const MARK_WIDTH: u16 = 1;
 
 /// All columns; the command is always last.
-pub(crate) const HEADINGS: [ColumnSpec; 16] = [
+pub(crate) const COLUMN_SPECS: [ColumnSpec; 16] = [
     ColumnSpec::new("node", "NODE", "node", "the node, unless all are of one"),
     ColumnSpec::new("gpu", "GPU", "gpu", "the device"),
     ColumnSpec::new("pid", "PID", "pid", "the process id"),
@@ -134,7 +134,7 @@ impl Columns {
     ) -> Self {
         let is_wide = width >= 110;
         let gap = if width >= 140 { 2 } else { 1 };
-        let chosen = column_spec::places(&HEADINGS, chosen);
+        let chosen = column_spec::column_indices(&COLUMN_SPECS, chosen);
         let jobs = rows.jobs().cloned();
         // Job ids such as `2000_17` and `12+1`.
         let has_long_ids =
@@ -205,7 +205,7 @@ impl Columns {
         let tone = |name: &str| if name == sorted { Tone::Accent } else { Tone::Faint };
         let mut line = Line::new().gap(MARK_WIDTH);
         for (column, width) in &self.shown {
-            let headings = Self::ORDER.into_iter().zip(HEADINGS);
+            let headings = Self::ORDER.into_iter().zip(COLUMN_SPECS);
             let found = headings.into_iter().find(|(own, _)| own == column);
             let Some((_, ColumnSpec { title, sort: name, .. })) = found else { continue };
             let is_left = matches!(
@@ -224,13 +224,13 @@ impl Columns {
             let other = others.into_iter().find(|(own, _)| own == column);
             let title = other.map_or(title, |(_, word)| word);
             line = if is_left {
-                line.left(title, *width, tone(name))
+                line.left_aligned(title, *width, tone(name))
             } else {
-                line.right(title, *width, tone(name))
+                line.right_aligned(title, *width, tone(name))
             };
-            line = line.on_click(Click::Column(name)).gap(self.gap);
+            line = line.clickable(Click::Column(name)).gap(self.gap);
         }
-        line.text("COMMAND", tone("command")).on_click(Click::Column("command"))
+        line.text("COMMAND", tone("command")).clickable(Click::Column("command"))
     }
 
     pub(super) fn row(&self, entry: ProcessEntry<'_>, options: RowOptions) -> Line {
@@ -244,22 +244,26 @@ impl Columns {
             (false, true) => "=",
             (false, false) => " ",
         };
-        let mut line = Line::of(mark, Tone::Accent);
+        let mut line = Line::styled(mark, Tone::Accent);
         for (column, width) in &self.shown {
             let width = *width;
             line = match column {
-                ProcessColumn::Node => line.left(entry.node.name.label(), width, plain),
-                ProcessColumn::Kind => line.left(
+                ProcessColumn::Node => line.left_aligned(entry.node.name.label(), width, plain),
+                ProcessColumn::Kind => line.left_aligned(
                     entry.used.kind.get().map_or(UNKNOWN, |kind| kind.text()),
                     width,
                     plain,
                 ),
-                ProcessColumn::User => line.left(entry.user().unwrap_or(UNKNOWN), width, plain),
+                ProcessColumn::User => {
+                    line.left_aligned(entry.user().unwrap_or(UNKNOWN), width, plain)
+                }
                 ProcessColumn::Job => {
                     let job = entry.job().map(|job| shown_id(self.jobs.as_deref(), job));
-                    line.left(job.unwrap_or(UNKNOWN), width, plain)
+                    line.left_aligned(job.unwrap_or(UNKNOWN), width, plain)
                 }
-                ProcessColumn::Pid => line.right(&entry.used.pid.to_string(), width, strong),
+                ProcessColumn::Pid => {
+                    line.right_aligned(&entry.used.pid.to_string(), width, strong)
+                }
                 ProcessColumn::Device
                 | ProcessColumn::Memory
                 | ProcessColumn::Load
@@ -270,7 +274,7 @@ impl Columns {
                 | ProcessColumn::Share
                 | ProcessColumn::Resident
                 | ProcessColumn::Time => {
-                    line.right(&cell_text(*column, entry, self.units), width, plain)
+                    line.right_aligned(&cell_text(*column, entry, self.units), width, plain)
                 }
             }
             .gap(self.gap);
@@ -278,7 +282,7 @@ impl Columns {
         let state = row_status(entry, options.now);
         let is_old = state.as_ref().is_some_and(|state| state.is_stale);
         if is_old {
-            line = line.faded();
+            line = line.dimmed();
         }
         if let Some(RowStatus { text: words, tone, .. }) = state {
             line = line.text(words, tone).gap(1);

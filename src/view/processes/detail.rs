@@ -46,7 +46,7 @@ impl DetailPage {
     pub(super) fn request(&self) -> NodeRequest {
         NodeRequest {
             node: self.target.node.clone(),
-            question: ProcessRequest::Detail(self.target.key),
+            process_request: ProcessRequest::Detail(self.target.key),
         }
     }
 
@@ -85,7 +85,7 @@ impl DetailPage {
         let entry = row.and_then(ProcessRow::entry);
         let mut lines = vec![self.title(context, entry, width)];
         if let Some(entry) = entry {
-            lines.push(values_line(entry, context.view.fleet.jobs.as_deref()).cut(width));
+            lines.push(values_line(entry, context.view.fleet.jobs.as_deref()).truncated(width));
         }
         let room = height.saturating_sub(lines.len());
         if let Some(series) = self.row.as_ref().and_then(|key| series.get(key)) {
@@ -110,22 +110,23 @@ impl DetailPage {
         entry: Option<ProcessEntry<'_>>,
         width: u16,
     ) -> Line {
-        let title = Line::of("process", Tone::Strong).gap(2).text(self.target.name(), Tone::Plain);
+        let title =
+            Line::styled("process", Tone::Strong).gap(2).text(self.target.name(), Tone::Plain);
         let state = entry.and_then(|entry| row_status(entry, context.view.now));
         let right = match (self.target.unreachable_reason(context.view), state) {
-            (Some(words), _) => Line::of(words, Tone::Bad),
-            (None, Some(state)) => Line::of(state.text, state.tone),
+            (Some(words), _) => Line::styled(words, Tone::Bad),
+            (None, Some(state)) => Line::styled(state.text, state.tone),
             (None, None) => Line::new(),
         };
-        title.against(right, width)
+        title.with_right(right, width)
     }
 
     /// Draws the details that the node reports, one per line.
     fn details(&self, context: RenderContext<'_>, width: u16) -> Vec<Line> {
         let mut lines = Vec::new();
         let mut say = |name: &str, words: String, tone| {
-            let line = Line::of(format!("{name:<10} "), Tone::Faint).text(words, tone);
-            lines.push(line.cut(width));
+            let line = Line::styled(format!("{name:<10} "), Tone::Faint).text(words, tone);
+            lines.push(line.truncated(width));
         };
         if let Some(error) = &self.error {
             say("asked", error.to_string(), Tone::Warn);
@@ -225,7 +226,7 @@ fn values_line(entry: ProcessEntry<'_>, jobs: Option<&JobList>) -> Line {
     let device =
         entry.device.map_or_else(|| UNKNOWN.to_owned(), |device| label(entry.node, device));
     let word = if entry.is_tpu() { "TPU" } else { "GPU" };
-    let mut line = Line::of(format!("{word} {device}"), Tone::Strong);
+    let mut line = Line::styled(format!("{word} {device}"), Tone::Strong);
     let mut say = |name: &str, value: String| {
         let own = std::mem::take(&mut line);
         line = own.gap(2).text(format!("{name} "), Tone::Faint).text(value, Tone::Plain);
@@ -267,7 +268,7 @@ fn graphs(
                 let both = left.into_iter().zip(right);
                 lines.extend(both.map(|(left, right)| {
                     let gap = own.saturating_sub(left.width()) + 2;
-                    left.gap(gap).then(right)
+                    left.gap(gap).append(right)
                 }));
             }
             None => lines.extend(left),
@@ -299,17 +300,17 @@ fn graph(
         (ProcessMetric::Load, true) => "TPU, all of the chip",
     };
     let now = points.last().copied().flatten();
-    let title = Line::of(format!("{name} "), Tone::Faint)
+    let title = Line::styled(format!("{name} "), Tone::Faint)
         .text(write(now), Tone::Strong)
         .text(format!("  max {}", write(highest)), Tone::Faint);
     let span = Duration::from_secs(u64::try_from(series.seconds().min(points.len())).unwrap_or(0));
-    let title =
-        title.against(Line::of(format!("last {}", format_duration(span)), Tone::Faint), width);
+    let title = title
+        .with_right(Line::styled(format!("last {}", format_duration(span)), Tone::Faint), width);
     let bound = axis_max(metric, highest, entry);
     let mut lines = vec![title];
     for row in (0..height).rev() {
         let row = graph_row(&points, highest, bound, (row, height), (metric, units));
-        lines.push(row.cut(width));
+        lines.push(row.truncated(width));
     }
     lines
 }
@@ -372,7 +373,7 @@ fn graph_row(
     } else {
         String::new()
     };
-    let mut line = Line::new().right(&tick, TICK_WIDTH - 1, Tone::Faint).gap(1);
+    let mut line = Line::new().right_aligned(&tick, TICK_WIDTH - 1, Tone::Faint).gap(1);
     let mut rest = points;
     while let Some(first) = rest.first() {
         let is_empty = own(*first).is_none();
@@ -382,7 +383,7 @@ fn graph_row(
         line = if is_empty && has_line {
             line.rule(u16::try_from(run.len()).unwrap_or(0))
         } else {
-            line.spark(run.iter().map(|point| own(*point)).collect(), Tone::Mid)
+            line.sparkline(run.iter().map(|point| own(*point)).collect(), Tone::Mid)
         };
     }
     line
@@ -396,13 +397,13 @@ mod tests {
     fn drawn_text(line: &Line) -> String {
         let sign = |part: f32| if part >= 100.0 { '#' } else { '+' };
         let own = |piece: &crate::view::line::Span| {
-            if let SpanContent::Spark(points) = &piece.kind {
+            if let SpanContent::Spark(points) = &piece.content {
                 return points.iter().map(|point| point.map_or(' ', sign)).collect();
             }
-            let is_rule = piece.kind == SpanContent::Rule;
+            let is_rule = piece.content == SpanContent::Rule;
             "-".repeat(if is_rule { usize::from(piece.width) } else { 0 })
         };
-        line.pieces.iter().map(own).collect()
+        line.spans.iter().map(own).collect()
     }
 
     #[test]

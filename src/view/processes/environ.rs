@@ -27,7 +27,7 @@ impl EnvironPage {
     pub(super) fn request(&self) -> NodeRequest {
         NodeRequest {
             node: self.target.node.clone(),
-            question: ProcessRequest::Environment(self.target.key),
+            process_request: ProcessRequest::Environment(self.target.key),
         }
     }
 
@@ -76,30 +76,30 @@ impl EnvironPage {
         let count = self.variables().len();
         let rows = height.saturating_sub(1);
         self.viewport.scroll_to(rows, count, None);
-        let title = Line::of("environment", Tone::Strong)
+        let title = Line::styled("environment", Tone::Strong)
             .gap(2)
             .text(format!("{}  ", self.target.name()), Tone::Plain);
         let right = match (&self.reply, self.is_truncated) {
-            (None, _) => Line::of("waiting for the node", Tone::Faint),
+            (None, _) => Line::styled("waiting for the node", Tone::Faint),
             (Some(Err(_)), _) => Line::new(),
-            (Some(Ok(_)), true) => Line::of(format!("the first {count} variables"), Tone::Warn),
-            (Some(Ok(_)), false) => Line::of(format!("{count} variables"), Tone::Faint),
+            (Some(Ok(_)), true) => Line::styled(format!("the first {count} variables"), Tone::Warn),
+            (Some(Ok(_)), false) => Line::styled(format!("{count} variables"), Tone::Faint),
         };
-        let mut lines = vec![title.against(right, width)];
+        let mut lines = vec![title.with_right(right, width)];
         if let Some(Err(error)) = &self.reply {
-            lines.push(Line::of(error.to_string(), Tone::Warn).cut(width));
+            lines.push(Line::styled(error.to_string(), Tone::Warn).truncated(width));
         }
         if matches!(&self.reply, Some(Ok(list)) if list.is_empty()) {
-            lines.push(Line::of("empty", Tone::Faint).cut(width));
+            lines.push(Line::styled("empty", Tone::Faint).truncated(width));
         }
         let range = self.viewport.range(count);
         for Variable { name, value } in self.variables().get(range).unwrap_or_default() {
             let line = if self.shift == 0 {
-                Line::of(&**name, Tone::Accent).text(format!("={value}"), Tone::Plain)
+                Line::styled(&**name, Tone::Accent).text(format!("={value}"), Tone::Plain)
             } else {
-                Line::of(skip_columns(&format!("{name}={value}"), self.shift), Tone::Plain)
+                Line::styled(skip_columns(&format!("{name}={value}"), self.shift), Tone::Plain)
             };
-            lines.push(line.cut(width));
+            lines.push(line.truncated(width));
         }
         lines.truncate(height);
         lines

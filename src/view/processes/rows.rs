@@ -28,22 +28,22 @@ const MAX_ENDED: usize = 200;
 
 /// Sort columns, in the order of the table.
 pub(crate) const COLUMNS: [SortColumn; 16] = [
-    SortColumn { name: "node", letter: 'n', label: "node and device" },
-    SortColumn { name: "gpu", letter: 'g', label: "device" },
-    SortColumn { name: "pid", letter: 'p', label: "pid" },
-    SortColumn { name: "type", letter: 'y', label: "type" },
-    SortColumn { name: "user", letter: 'u', label: "user" },
-    SortColumn { name: "gpumem", letter: 'm', label: "device memory" },
-    SortColumn { name: "psm", letter: 's', label: "device load" },
-    SortColumn { name: "pmembw", letter: 'b', label: "memory bandwidth" },
-    SortColumn { name: "penc", letter: 'e', label: "video encoder" },
-    SortColumn { name: "pdec", letter: 'd', label: "video decoder" },
-    SortColumn { name: "pcpu", letter: 'c', label: "processor" },
-    SortColumn { name: "prss", letter: 'h', label: "share of host memory" },
-    SortColumn { name: "rss", letter: 'r', label: "host memory" },
-    SortColumn { name: "time", letter: 't', label: "running time" },
-    SortColumn { name: "job", letter: 'i', label: "job" },
-    SortColumn { name: "command", letter: 'l', label: "command line" },
+    SortColumn { name: "node", key: 'n', label: "node and device" },
+    SortColumn { name: "gpu", key: 'g', label: "device" },
+    SortColumn { name: "pid", key: 'p', label: "pid" },
+    SortColumn { name: "type", key: 'y', label: "type" },
+    SortColumn { name: "user", key: 'u', label: "user" },
+    SortColumn { name: "gpumem", key: 'm', label: "device memory" },
+    SortColumn { name: "psm", key: 's', label: "device load" },
+    SortColumn { name: "pmembw", key: 'b', label: "memory bandwidth" },
+    SortColumn { name: "penc", key: 'e', label: "video encoder" },
+    SortColumn { name: "pdec", key: 'd', label: "video decoder" },
+    SortColumn { name: "pcpu", key: 'c', label: "processor" },
+    SortColumn { name: "prss", key: 'h', label: "share of host memory" },
+    SortColumn { name: "rss", key: 'r', label: "host memory" },
+    SortColumn { name: "time", key: 't', label: "running time" },
+    SortColumn { name: "job", key: 'i', label: "job" },
+    SortColumn { name: "command", key: 'l', label: "command line" },
 ];
 
 pub(super) fn column(name: &str) -> Option<&'static SortColumn> {
@@ -431,7 +431,7 @@ impl ProcessRows {
 
     fn sort(&mut self, order: SortOrder) {
         if order.column == "node" {
-            if order.is_inverted {
+            if order.is_reversed {
                 self.list.reverse();
             }
             return;
@@ -441,7 +441,7 @@ impl ProcessRows {
             .iter()
             .map(|row| row.entry().map_or(SortKey::Unknown, |entry| sort_key(entry, order)));
         let mut keyed: Vec<(SortKey<'_>, usize)> = keys.zip(0..).collect();
-        let is_falling = is_descending_by_default(order.column) != order.is_inverted;
+        let is_falling = is_descending_by_default(order.column) != order.is_reversed;
         keyed.sort_by(|(one, at), (other, place)| {
             one.compare(other, is_falling).then_with(|| at.cmp(place))
         });

@@ -61,7 +61,7 @@ impl SignalDialog {
 
     pub(crate) fn on_key(&mut self, key: Key) -> SignalDialogEffect {
         if let SignalStep::Choose(menu) = &mut self.step {
-            match menu.press(key) {
+            match menu.on_key(key) {
                 MenuEvent::Pending => {}
                 MenuEvent::Closed => return SignalDialogEffect::Close,
                 MenuEvent::Selected(signal) => self.step = SignalStep::Confirm(signal),
@@ -96,7 +96,7 @@ impl SignalDialog {
     fn requests(&self, signal: Signal) -> Vec<NodeRequest> {
         let errand = |(target, _): &(ProcessTarget, _)| NodeRequest {
             node: target.node.clone(),
-            question: ProcessRequest::Signal(target.key, signal),
+            process_request: ProcessRequest::Signal(target.key, signal),
         };
         self.targets.iter().map(errand).collect()
     }
@@ -104,14 +104,14 @@ impl SignalDialog {
     /// Handles a reply.
     pub(crate) fn on_reply(&mut self, reply: &NodeReply) -> SignalReply {
         let SignalStep::Sent(signal) = self.step else { return SignalReply::Unrelated };
-        let ProcessRequest::Signal(key, sent) = reply.request.question else {
+        let ProcessRequest::Signal(key, sent) = reply.request.process_request else {
             return SignalReply::Unrelated;
         };
         let mut waiting = self.targets.iter_mut().filter(|(_, answer)| answer.is_none());
         let found =
             waiting.find(|(target, _)| sent == signal && target.matches(&reply.request.node, key));
         let Some((_, answer)) = found else { return SignalReply::Unrelated };
-        *answer = Some(reply.answer.as_ref().map(|_| ()).map_err(Clone::clone));
+        *answer = Some(reply.result.as_ref().map(|_| ()).map_err(Clone::clone));
         if self.targets.iter().any(|(_, answer)| *answer != Some(Ok(()))) {
             return SignalReply::Pending;
         }
@@ -131,19 +131,21 @@ impl SignalDialog {
         let many = if count == 1 { String::new() } else { format!("{count} processes") };
         let one = if count == 1 { "this process" } else { &many };
         let title = match &self.step {
-            SignalStep::Sent(_) => Line::of(format!("{} to {one}", signal.name()), Tone::Strong),
+            SignalStep::Sent(_) => {
+                Line::styled(format!("{} to {one}", signal.name()), Tone::Strong)
+            }
             SignalStep::Choose(_) | SignalStep::Confirm(_) => {
-                Line::of(format!("send {} to {one}?", signal.name()), Tone::Warn)
+                Line::styled(format!("send {} to {one}?", signal.name()), Tone::Warn)
                     .text("  Enter sends, Esc cancels", Tone::Faint)
             }
         };
-        let mut lines = vec![title.cut(width)];
+        let mut lines = vec![title.truncated(width)];
         let rows = most.saturating_sub(2).min(MAX_ROWS).min(count);
         let mut window = self.viewport;
         window.scroll_to(rows, count, None);
         let columns = Columns::fit(width);
         if most > 2 {
-            lines.push(columns.titles().cut(width));
+            lines.push(columns.titles().truncated(width));
         }
         let mut last = window.top;
         for (target, answer) in self.targets.get(window.range(count)).unwrap_or_default() {
@@ -151,15 +153,19 @@ impl SignalDialog {
             if lines.len() + 1 + usize::from(why.is_some()) > most {
                 break;
             }
-            lines.push(columns.row(target, self.note(context, target, answer.as_ref())).cut(width));
+            lines.push(
+                columns.row(target, self.note(context, target, answer.as_ref())).truncated(width),
+            );
             lines.extend(
-                why.map(|why| Line::new().gap(11).text(why.to_string(), Tone::Bad).cut(width)),
+                why.map(|why| {
+                    Line::new().gap(11).text(why.to_string(), Tone::Bad).truncated(width)
+                }),
             );
             last += 1;
         }
         if last - window.top < count && lines.len() < most {
             let words = format!("{}–{last} of {count}; ↑ ↓ scrolls", window.top + 1);
-            lines.push(Line::of(words, Tone::Faint).cut(width));
+            lines.push(Line::styled(words, Tone::Faint).truncated(width));
         }
         lines
     }
@@ -218,9 +224,9 @@ fn menu(targets: &[ProcessTarget]) -> Menu<Signal> {
     let empty = Menu::new(format!("signal to {whom}"));
     let menu = Signal::ALL.into_iter().fold(empty, |menu, signal| {
         let (letter, help) = description(signal);
-        menu.with(signal, letter, format!("{:>2} SIG{}", signal.number(), signal.name()), help)
+        menu.with_item(signal, letter, format!("{:>2} SIG{}", signal.number(), signal.name()), help)
     });
-    menu.on(|signal| *signal == Signal::Terminate)
+    menu.with_selected(|signal| *signal == Signal::Terminate)
 }
 
 const fn description(signal: Signal) -> (Option<char>, &'static str) {
@@ -278,11 +284,11 @@ impl Columns {
 
     fn titles(self) -> Line {
         Line::new()
-            .right("PID", 9, Tone::Faint)
+            .right_aligned("PID", 9, Tone::Faint)
             .gap(2)
-            .left("USER", self.user, Tone::Faint)
+            .left_aligned("USER", self.user, Tone::Faint)
             .gap(2)
-            .left("NODE", self.node, Tone::Faint)
+            .left_aligned("NODE", self.node, Tone::Faint)
             .gap(2)
             .text("COMMAND", Tone::Faint)
     }
@@ -291,19 +297,19 @@ impl Columns {
         let user = target.user.as_deref().unwrap_or(UNKNOWN);
         let command = short_command(&target.command, false);
         let line = Line::new()
-            .right(&target.key.pid.to_string(), 9, Tone::Strong)
+            .right_aligned(&target.key.pid.to_string(), 9, Tone::Strong)
             .gap(2)
-            .left(user, self.user, Tone::Plain)
+            .left_aligned(user, self.user, Tone::Plain)
             .gap(2)
-            .left(target.node.label(), self.node, Tone::Plain)
+            .left_aligned(target.node.label(), self.node, Tone::Plain)
             .gap(2);
         if note.is_empty() {
             return line.text(command, Tone::Plain);
         }
-        let note = Line::of(note, tone);
+        let note = Line::styled(note, tone);
         // The reason why a signal cannot be sent matters more than the end of the command.
         let room = self.command.min(self.rest.saturating_sub(2 + note.width()));
-        line.left(&command, room, Tone::Plain).gap(2).then(note)
+        line.left_aligned(&command, room, Tone::Plain).gap(2).append(note)
     }
 }
 
@@ -323,8 +329,10 @@ impl LateReplies {
             *self = Self::default();
         }
         self.at = reply.at;
-        let ProcessRequest::Signal(key, _) = reply.request.question else { return String::new() };
-        match &reply.answer {
+        let ProcessRequest::Signal(key, _) = reply.request.process_request else {
+            return String::new();
+        };
+        match &reply.result {
             Ok(_) => self.sent += 1,
             Err(error) => {
                 let words = format!("{} on {}: {error}", key.pid, reply.request.node.label());
@@ -363,7 +371,7 @@ mod tests {
     }
 
     fn reply(errand: &NodeRequest, answer: Result<ProcessResponse, RequestError>) -> NodeReply {
-        NodeReply { request: errand.clone(), answer, at: Timestamp::default() }
+        NodeReply { request: errand.clone(), result: answer, at: Timestamp::default() }
     }
 
     const ENTER: Key = Key::Named(NamedKey::Enter);
@@ -375,7 +383,7 @@ mod tests {
         assert!(matches!(one.on_key(Key::Named(NamedKey::Escape)), SignalDialogEffect::Close));
         let SignalDialogEffect::Send(requests) = one.on_key(ENTER) else { panic!() };
         let question = ProcessRequest::Signal(ProcessKey { pid: 1, start_ticks: 9 }, Signal::Kill);
-        assert_eq!(requests, [NodeRequest { node: NodeName::new("a").unwrap(), question }]);
+        assert_eq!(requests, [NodeRequest { node: NodeName::new("a").unwrap(), process_request }]);
         assert!(matches!(one.on_key(ENTER), SignalDialogEffect::Close), "it is sent once");
     }
 
@@ -384,12 +392,15 @@ mod tests {
         let mut one = SignalDialog::new(None, vec![target("a", 1)]);
         assert!(matches!(one.on_key(Key::Letter('K')), SignalDialogEffect::Stay));
         let SignalDialogEffect::Send(requests) = one.on_key(ENTER) else { panic!() };
-        assert!(matches!(requests[0].question, ProcessRequest::Signal(_, Signal::Kill)));
+        assert!(matches!(requests[0].process_request, ProcessRequest::Signal(_, Signal::Kill)));
         // Enter on the menu chooses the least forceful signal that ends a process.
         let mut one = SignalDialog::new(None, vec![target("a", 1)]);
         one.on_key(ENTER);
         let SignalDialogEffect::Send(requests) = one.on_key(ENTER) else { panic!() };
-        assert!(matches!(requests[0].question, ProcessRequest::Signal(_, Signal::Terminate)));
+        assert!(matches!(
+            requests[0].process_request,
+            ProcessRequest::Signal(_, Signal::Terminate)
+        ));
     }
 
     #[test]
@@ -431,7 +442,10 @@ mod tests {
     fn late_replies_are_summarised_and_failures_named() {
         let errand = |pid| NodeRequest {
             node: NodeName::new("a").unwrap(),
-            question: ProcessRequest::Signal(ProcessKey { pid, start_ticks: 9 }, Signal::Kill),
+            process_request: ProcessRequest::Signal(
+                ProcessKey { pid, start_ticks: 9 },
+                Signal::Kill,
+            ),
         };
         let mut late = LateReplies::default();
         let mut take = |pid, answer| late.on_reply(&reply(&errand(pid), answer), Signal::Kill);

@@ -57,13 +57,13 @@ pub(super) fn lines(
             is_tagged: target.is_some_and(|tag| place.tags.contains_key(&tag)),
             is_same_process,
         };
-        let line = columns.row(entry, options).cut(width);
-        lines.push(line.selected(is_selected).click(Click::Row(row)));
+        let line = columns.row(entry, options).truncated(width);
+        lines.push(line.selected(is_selected).clickable_line(Click::Row(row)));
     }
     if has_detail {
         lines.resize(height - 1, Line::new());
         let entry = at.and_then(|at| place.rows.list.get(at)).and_then(ProcessRow::entry);
-        lines.push(entry.map(|entry| detail(context, entry).cut(width)).unwrap_or_default());
+        lines.push(entry.map(|entry| detail(context, entry).truncated(width)).unwrap_or_default());
     }
     lines.truncate(height);
     lines
@@ -95,9 +95,9 @@ fn title(context: RenderContext<'_>, place: &State, width: u16) -> Line {
     let (count, nodes) = (rows.process_count, rows.node_count);
     let plural = |count: usize| if count == 1 { "" } else { "s" };
     let mut own = match place.rows.scope() {
-        ResolvedScope::Fleet => Line::of("all nodes", Tone::Strong),
+        ResolvedScope::Fleet => Line::styled("all nodes", Tone::Strong),
         ResolvedScope::Node(name) => {
-            Line::of("node ", Tone::Faint).text(name.as_str(), Tone::Strong)
+            Line::styled("node ", Tone::Faint).text(name.as_str(), Tone::Strong)
         }
         ResolvedScope::Job(id, _) => job_line(&context.view.fleet, &id),
     };
@@ -132,16 +132,16 @@ fn title(context: RenderContext<'_>, place: &State, width: u16) -> Line {
         right = right.text("* of the whole chip", Tone::Faint).gap(2);
     }
     let sorted = column(place.order.column).map_or("", |column| column.label);
-    let turned = if place.order.is_inverted { ", reversed" } else { "" };
+    let turned = if place.order.is_reversed { ", reversed" } else { "" };
     // The sort order is dropped first, since the column titles show it too.
-    let sorted = Line::of(format!("by {sorted}{turned}"), Tone::Faint);
+    let sorted = Line::styled(format!("by {sorted}{turned}"), Tone::Faint);
     let is_tight = own.width() + right.width() + sorted.width() > width;
-    own.against(if is_tight { right.trimmed() } else { right.then(sorted) }, width)
+    own.with_right(if is_tight { right.trimmed() } else { right.append(sorted) }, width)
 }
 
 fn job_line(fleet: &Fleet, id: &JobId) -> Line {
     let known = fleet.jobs.as_ref().and_then(|list| list.job(id));
-    let line = Line::of("job ", Tone::Faint);
+    let line = Line::styled("job ", Tone::Faint);
     match known {
         Some(job) => line
             .text(job.shown_id.to_string(), Tone::Strong)
@@ -166,7 +166,7 @@ fn empty_lines(context: RenderContext<'_>, place: &State, width: u16) -> Vec<Lin
         ));
     } else if lines.is_empty() {
         let fresh = fleet_view.nodes().any(|node| node.freshness(fleet_view.now).is_fresh());
-        let only = fleet_view.selection.without_processes();
+        let only = fleet_view.selection.no_processes_message();
         lines.push(match place.scope {
             _ if fleet_view.fleet.nodes.is_empty() => "no nodes to watch".to_owned(),
             _ if !fresh => "no process data yet".to_owned(),
@@ -176,13 +176,13 @@ fn empty_lines(context: RenderContext<'_>, place: &State, width: u16) -> Vec<Lin
             Scope::Job => "no processes of this job use a device; s changes the scope".to_owned(),
         });
     }
-    lines.into_iter().map(|words| Line::of(words, Tone::Faint).cut(width)).collect()
+    lines.into_iter().map(|words| Line::styled(words, Tone::Faint).truncated(width)).collect()
 }
 
 /// Describes one process, with its full command line at the end.
 fn detail(context: RenderContext<'_>, entry: ProcessEntry<'_>) -> Line {
     let faint = Tone::Faint;
-    let mut line = Line::of(format!("{} ", entry.used.pid), Tone::Strong)
+    let mut line = Line::styled(format!("{} ", entry.used.pid), Tone::Strong)
         .text(entry.user().unwrap_or("owner unknown"), Tone::Plain)
         .text(format!(" on {}", entry.node.name.label()), Tone::Plain);
     if let Some(state) = row_status(entry, context.view.now) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::fleet::Node;
 use crate::model::{Link, NodeName, ProcessKey};
 use crate::view::fleet_view::FleetView;
-use crate::view::line::cut;
+use crate::view::line::truncate;
 
 /// Identity of a process, with what identifies it to a person.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,7 +70,7 @@ impl ProcessTarget {
     pub(super) fn name(&self) -> String {
         let user = self.user.as_ref().map_or_else(String::new, |user| format!(" of {user}"));
         let program = super::columns::short_command(&self.command, false);
-        let program = cut(&program, 24);
+        let program = truncate(&program, 24);
         let space = if program.is_empty() { "" } else { " " };
         format!("{}{space}{program}{user} on {}", self.key.pid, self.node.label())
     }

@@ -72,7 +72,7 @@ impl Tree {
 
     /// Returns the request for the tree.
     pub(super) fn request(&self) -> NodeRequest {
-        NodeRequest { node: self.node.clone(), question: ProcessRequest::Tree(None) }
+        NodeRequest { node: self.node.clone(), process_request: ProcessRequest::Tree(None) }
     }
 
     /// Returns the request if the interval or the timeout has passed.
@@ -185,17 +185,17 @@ impl Tree {
         let node = node.as_deref();
         let mut lines = vec![self.title(node, now, width)];
         if let Some(error) = &self.error {
-            lines.push(Line::of(error.to_string(), Tone::Warn).cut(width));
+            lines.push(Line::styled(error.to_string(), Tone::Warn).truncated(width));
         }
         if self.rows.is_empty() {
             if self.error.is_none() && self.replied_at.is_some() {
-                lines.push(Line::of("no processes use a device", Tone::Faint).cut(width));
+                lines.push(Line::styled("no processes use a device", Tone::Faint).truncated(width));
             }
             lines.truncate(height);
             return lines;
         }
         let columns = Columns::fit(width);
-        lines.push(columns.titles().cut(width));
+        lines.push(columns.titles().truncated(width));
         let rows = height.saturating_sub(lines.len());
         let place = self.cursor_index();
         self.viewport.scroll_to(rows, self.rows.len(), place);
@@ -217,23 +217,25 @@ impl Tree {
                     is_full: self.is_full,
                 },
             );
-            let line = if is_old { line.faded() } else { line };
-            lines.push(line.cut(width).selected(place == Some(at)).click(Click::Row(at)));
+            let line = if is_old { line.dimmed() } else { line };
+            lines.push(
+                line.truncated(width).selected(place == Some(at)).clickable_line(Click::Row(at)),
+            );
         }
         lines.truncate(height);
         lines
     }
 
     fn title(&self, node: Option<&Node>, now: Timestamp, width: u16) -> Line {
-        let title = Line::of("tree", Tone::Strong).gap(2).text(self.node.as_str(), Tone::Plain);
+        let title = Line::styled("tree", Tone::Strong).gap(2).text(self.node.as_str(), Tone::Plain);
         let right = match (node, self.replied_at) {
-            (None, _) => Line::of("the node is no longer monitored", Tone::Warn),
+            (None, _) => Line::styled("the node is no longer monitored", Tone::Warn),
             (Some(_), None) if self.error.is_some() => Line::new(),
-            (Some(_), None) => Line::of("waiting for the node", Tone::Faint),
+            (Some(_), None) => Line::styled("waiting for the node", Tone::Faint),
             (Some(_), Some(at)) => {
                 let count = self.rows.len();
                 let cut = if self.is_truncated { "the first " } else { "" };
-                let line = Line::of(format!("{cut}{count} processes"), Tone::Faint);
+                let line = Line::styled(format!("{cut}{count} processes"), Tone::Faint);
                 let span = now.since(at);
                 if span > REPLY_TIMEOUT {
                     line.text(format!("  {} old", age(span)), Tone::Warn)
@@ -242,7 +244,7 @@ impl Tree {
                 }
             }
         };
-        title.against(right, width)
+        title.with_right(right, width)
     }
 }
 
@@ -344,17 +346,18 @@ impl Columns {
         let faint = Tone::Faint;
         let mut line = Line::new()
             .gap(1)
-            .right("PID", 7, faint)
+            .right_aligned("PID", 7, faint)
             .gap(gap)
-            .left("USER", self.user, faint)
+            .left_aligned("USER", self.user, faint)
             .gap(gap)
-            .left("DEVICE", self.device, faint);
+            .left_aligned("DEVICE", self.device, faint);
         if self.threads > 0 {
-            line = line.gap(gap).right("THREADS", self.threads, faint);
+            line = line.gap(gap).right_aligned("THREADS", self.threads, faint);
         }
-        line = line.gap(gap).right("%CPU", 5, faint).gap(gap).right("%MEM", 4, faint);
+        line =
+            line.gap(gap).right_aligned("%CPU", 5, faint).gap(gap).right_aligned("%MEM", 4, faint);
         if self.time > 0 {
-            line = line.gap(gap).right("TIME", self.time, faint);
+            line = line.gap(gap).right_aligned("TIME", self.time, faint);
         }
         line.gap(gap).text("COMMAND", faint)
     }
@@ -377,25 +380,25 @@ impl Columns {
             process.resident.get().zip(node.and_then(|node| node.host.fast.memory_total.get()));
         let share =
             share.filter(|(_, all)| all.0 > 0).map(|(own, all)| gib(own) / gib(all) * 100.0);
-        let mut line = Line::of(if shown.is_tagged { "*" } else { " " }, Tone::Accent)
-            .right(&process.key.pid.to_string(), 7, strong)
+        let mut line = Line::styled(if shown.is_tagged { "*" } else { " " }, Tone::Accent)
+            .right_aligned(&process.key.pid.to_string(), 7, strong)
             .gap(gap)
-            .left(user, self.user, plain)
+            .left_aligned(user, self.user, plain)
             .gap(gap)
-            .left(devices.as_deref().unwrap_or("host"), self.device, plain);
+            .left_aligned(devices.as_deref().unwrap_or("host"), self.device, plain);
         if self.threads > 0 {
             let threads = known.and_then(|known| known.threads.get());
             let threads = or_unknown(threads, |threads| threads.to_string());
-            line = line.gap(gap).right(&threads, self.threads, plain);
+            line = line.gap(gap).right_aligned(&threads, self.threads, plain);
         }
-        line = line.gap(gap).right(&percent(cpu), 5, plain).gap(gap).right(
+        line = line.gap(gap).right_aligned(&percent(cpu), 5, plain).gap(gap).right_aligned(
             &or_unknown(share, |share| format!("{share:.1}")),
             4,
             plain,
         );
         if self.time > 0 {
             let run_time = node.and_then(|node| run_time(node, process.key));
-            line = line.gap(gap).right(&or_unknown(run_time, running), self.time, plain);
+            line = line.gap(gap).right_aligned(&or_unknown(run_time, running), self.time, plain);
         }
         let command = process.command.known().map_or("", |command| command);
         let command = short_command(command, shown.is_full);

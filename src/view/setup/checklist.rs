@@ -8,9 +8,9 @@ use crate::view::navigation::{Movement, Viewport};
 /// The columns of a table, the selected ones and the cursor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Checklist {
-    headings: &'static [ColumnSpec],
+    columns: &'static [ColumnSpec],
     /// Names of the selected columns, from left to right.
-    chosen: Vec<&'static str>,
+    selected: Vec<&'static str>,
     row: usize,
 }
 
@@ -33,11 +33,11 @@ impl Checklist {
             heading.filter(|heading| !heading.is_fixed).map(|heading| heading.name)
         });
         let row = headings.iter().position(|heading| !heading.is_fixed).unwrap_or(0);
-        Self { headings, chosen: named.collect(), row }
+        Self { columns: headings, selected: named.collect(), row }
     }
 
     #[expect(clippy::wildcard_enum_match_arm, reason = "most keys mean nothing here")]
-    pub(super) fn press(&mut self, key: Key) -> ChecklistEvent {
+    pub(super) fn on_key(&mut self, key: Key) -> ChecklistEvent {
         match key {
             Key::Named(NamedKey::Escape | NamedKey::Enter)
             | Key::Letter('q')
@@ -46,9 +46,9 @@ impl Checklist {
             }
             Key::Letter(' ') => return self.toggle(),
             Key::Letter('a') => {
-                let free = self.headings.iter().filter(|heading| !heading.is_fixed);
+                let free = self.columns.iter().filter(|heading| !heading.is_fixed);
                 let all = free.map(|heading| heading.name);
-                self.chosen = if self.chosen.is_empty() { all.collect() } else { Vec::new() };
+                self.selected = if self.selected.is_empty() { all.collect() } else { Vec::new() };
                 return self.changed();
             }
             Key::Named(NamedKey::Left) | Key::Letter('h') => return self.move_column(false),
@@ -65,34 +65,34 @@ impl Checklist {
     }
 
     fn step(&mut self, step: Movement) {
-        self.row = step.from(self.row, self.headings.len(), 8);
+        self.row = step.from(self.row, self.columns.len(), 8);
     }
 
     fn changed(&self) -> ChecklistEvent {
-        ChecklistEvent::Changed(self.chosen.join(","))
+        ChecklistEvent::Changed(self.selected.join(","))
     }
 
     fn toggle(&mut self) -> ChecklistEvent {
-        let heading = self.headings.get(self.row).filter(|heading| !heading.is_fixed);
+        let heading = self.columns.get(self.row).filter(|heading| !heading.is_fixed);
         let Some(heading) = heading else { return ChecklistEvent::Nothing };
-        match self.place(heading) {
-            Some(at) => drop(self.chosen.remove(at)),
-            None => self.chosen.push(heading.name),
+        match self.position_of(heading) {
+            Some(at) => drop(self.selected.remove(at)),
+            None => self.selected.push(heading.name),
         }
         self.changed()
     }
 
-    fn place(&self, heading: &ColumnSpec) -> Option<usize> {
-        self.chosen.iter().position(|name| *name == heading.name)
+    fn position_of(&self, heading: &ColumnSpec) -> Option<usize> {
+        self.selected.iter().position(|name| *name == heading.name)
     }
 
     /// Swaps a selected column with its neighbour.
     fn move_column(&mut self, is_later: bool) -> ChecklistEvent {
-        let at = self.headings.get(self.row).and_then(|heading| self.place(heading));
+        let at = self.columns.get(self.row).and_then(|heading| self.position_of(heading));
         let to = at.and_then(|at| if is_later { Some(at + 1) } else { at.checked_sub(1) });
-        match (at, to.filter(|to| *to < self.chosen.len())) {
+        match (at, to.filter(|to| *to < self.selected.len())) {
             (Some(at), Some(to)) => {
-                self.chosen.swap(at, to);
+                self.selected.swap(at, to);
                 self.changed()
             }
             _ => ChecklistEvent::Nothing,
@@ -101,34 +101,34 @@ impl Checklist {
 
     /// Returns at most `most` lines; a selected column shows its position, 1 is leftmost.
     pub(super) fn lines(&self, name: &str, width: u16, most: usize) -> Vec<Line> {
-        let changed = match self.chosen.len() {
+        let changed = match self.selected.len() {
             0 => "auto: as many as fit".to_owned(),
             count => format!("{count} chosen; the rightmost are dropped where they do not fit"),
         };
-        let title = Line::of(name, Tone::Strong).gap(2).text(changed, Tone::Faint);
-        let mut lines = vec![title.cut(width)];
+        let title = Line::styled(name, Tone::Strong).gap(2).text(changed, Tone::Faint);
+        let mut lines = vec![title.truncated(width)];
         let mut window = Viewport::default();
-        window.scroll_to(most.saturating_sub(1), self.headings.len(), Some(self.row));
-        let widest = self.headings.iter().map(|heading| width_of(heading.name)).max().unwrap_or(0);
-        let rows = self.headings.iter().enumerate().skip(window.top).take(window.rows);
+        window.scroll_to(most.saturating_sub(1), self.columns.len(), Some(self.row));
+        let widest = self.columns.iter().map(|heading| width_of(heading.name)).max().unwrap_or(0);
+        let rows = self.columns.iter().enumerate().skip(window.top).take(window.rows);
         lines.extend(rows.map(|(place, heading)| {
-            let mark = match self.place(heading) {
+            let mark = match self.position_of(heading) {
                 _ if heading.is_fixed => " * ".to_owned(),
                 Some(at) => format!("{:>3}", at + 1),
                 None => "   ".to_owned(),
             };
-            let is_shown = heading.is_fixed || self.place(heading).is_some();
+            let is_shown = heading.is_fixed || self.position_of(heading).is_some();
             let tone = if is_shown { Tone::Strong } else { Tone::Plain };
             Line::new()
                 .text("[", Tone::Faint)
                 .text(mark, Tone::Accent)
                 .text("] ", Tone::Faint)
-                .left(heading.name, widest, tone)
+                .left_aligned(heading.name, widest, tone)
                 .gap(2)
-                .left(heading.title, 10, Tone::Faint)
+                .left_aligned(heading.title, 10, Tone::Faint)
                 .gap(1)
                 .text(heading.help, Tone::Faint)
-                .cut(width)
+                .truncated(width)
                 .selected(place == self.row)
         }));
         lines.truncate(most);
@@ -160,7 +160,7 @@ mod tests {
             ("util", " ", ""),
         ] {
             let mut list = Checklist::new(&HEADINGS, value);
-            let done = keys.chars().map(|key| list.press(Key::Letter(key))).last();
+            let done = keys.chars().map(|key| list.on_key(Key::Letter(key))).last();
             assert_eq!(done, Some(ChecklistEvent::Changed(now.to_owned())), "{value} {keys}");
         }
         let mut list = Checklist::new(&HEADINGS, "note");
@@ -170,7 +170,7 @@ mod tests {
             ('l', ChecklistEvent::Nothing),
             ('q', ChecklistEvent::Done),
         ] {
-            assert_eq!(list.press(Key::Letter(key)), chosen, "{key}");
+            assert_eq!(list.on_key(Key::Letter(key)), chosen, "{key}");
         }
     }
 }

@@ -56,7 +56,7 @@ impl UserRows {
         if order.column != "user" {
             users.sort_by(|(_, one), (_, other)| one.compare(other, order.column));
         }
-        if order.is_inverted {
+        if order.is_reversed {
             users.reverse();
         }
         let mut list = Vec::with_capacity(users.len());

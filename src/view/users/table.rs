@@ -27,7 +27,7 @@ pub(super) struct Columns {
 }
 
 /// All columns of the table; `user` always comes first.
-pub(crate) const HEADINGS: [ColumnSpec; 10] = [
+pub(crate) const COLUMN_SPECS: [ColumnSpec; 10] = [
     ColumnSpec::new("user", "USER", "user", "the user, always there and in front").always(),
     ColumnSpec::new("devices", "DEVICES", "devices", "devices held"),
     ColumnSpec::new("bar", "FLEET", "devices", "the share of all devices as a bar"),
@@ -60,7 +60,7 @@ impl Columns {
             fits.then_some((place, own))
         };
         let mut shown: Vec<(usize, u16)>;
-        if let Some(places) = column_spec::places(&HEADINGS, chosen) {
+        if let Some(places) = column_spec::column_indices(&COLUMN_SPECS, chosen) {
             let behind = places.iter().filter_map(|place| place.checked_sub(1));
             shown = behind.map_while(take).collect();
         } else {
@@ -75,28 +75,28 @@ impl Columns {
 
     fn headings(&self) -> impl Iterator<Item = (usize, u16, ColumnSpec)> {
         self.shown.iter().filter_map(|(place, width)| {
-            HEADINGS.get(place + 1).map(|heading| (*place, *width, *heading))
+            COLUMN_SPECS.get(place + 1).map(|heading| (*place, *width, *heading))
         })
     }
 
     /// Returns the title line, with the sort column marked.
     pub(super) fn titles(&self, order: SortOrder) -> Line {
-        let sign = if order.is_inverted { "↑" } else { "↓" };
+        let sign = if order.is_reversed { "↑" } else { "↓" };
         let word = |name: &str, title: &str| {
             let is_it = order.column == name && title != "FLEET" && title != "%";
             if is_it { format!("{title}{sign}") } else { title.to_owned() }
         };
         let mut line = Line::new().gap(MARK_WIDTH);
-        line = line.left(&word("user", "USER"), self.name, Tone::Faint);
-        line = line.on_click(Click::Column("user"));
+        line = line.left_aligned(&word("user", "USER"), self.name, Tone::Faint);
+        line = line.clickable(Click::Column("user"));
         for (place, width, ColumnSpec { title, sort, .. }) in self.headings() {
             line = line.gap(self.gap);
             line = if place == BAR_COLUMN {
-                line.left(title, width, Tone::Faint)
+                line.left_aligned(title, width, Tone::Faint)
             } else {
-                line.right(&word(sort, title), width, Tone::Faint)
+                line.right_aligned(&word(sort, title), width, Tone::Faint)
             };
-            line = line.on_click(Click::Column(sort));
+            line = line.clickable(Click::Column(sort));
         }
         if order.column == "user" || self.headings().any(|(.., own)| own.sort == order.column) {
             return line;
@@ -111,7 +111,7 @@ impl Columns {
         known.fold(Line::new(), |line, (cell, width)| {
             let line = line.gap(self.gap);
             match cell {
-                UserCell::Text(text, tone) => line.right(text, width, *tone),
+                UserCell::Text(text, tone) => line.right_aligned(text, width, *tone),
                 UserCell::Bar(share) => line.bar(*share, width, Tone::Mid),
             }
         })
@@ -136,7 +136,7 @@ pub(super) fn summary(usage: &Users, width: u16) -> Vec<Line> {
     let word = |count: usize, word: &str| {
         if count == 1 { format!("1 {word}") } else { format!("{count} {word}s") }
     };
-    let mut line = Line::of(word(known, "user"), Tone::Strong)
+    let mut line = Line::styled(word(known, "user"), Tone::Strong)
         .text(format!(" · {} of {} devices held", usage.held, usage.devices), Tone::Plain);
     if let Some(power) = usage.power {
         line = line.text(format!(" · {}", watts(power)), Tone::Plain);
@@ -156,7 +156,7 @@ pub(super) fn summary(usage: &Users, width: u16) -> Vec<Line> {
         let words = words.replace("processs", "processes");
         line = line.text(format!(" · {words}"), Tone::Faint);
     }
-    vec![line.cut(width)]
+    vec![line.truncated(width)]
 }
 
 fn watts(power: f32) -> String {
@@ -213,8 +213,8 @@ fn user_row(
     let count = |number: usize| u16::try_from(number).map_or(f32::from(u16::MAX), f32::from);
     let share = part(count(account.devices), count(usage.devices));
     let name_tone = if user.is_known() { Tone::Strong } else { Tone::Faint };
-    let front = Line::of(if is_open { "- " } else { "+ " }, Tone::Faint);
-    let front = front.left(&user.text(), columns.name, name_tone);
+    let front = Line::styled(if is_open { "- " } else { "+ " }, Tone::Faint);
+    let front = front.left_aligned(&user.text(), columns.name, name_tone);
     let nodes = if account.fresh_nodes == account.nodes.len() {
         account.nodes.len().to_string()
     } else {
@@ -234,7 +234,7 @@ fn user_row(
         UserCell::plain(nodes),
         UserCell::plain(account.jobs.len().to_string()),
     ]);
-    if is_old { front.then(cells.faded()) } else { front.then(cells) }
+    if is_old { front.append(cells.dimmed()) } else { front.append(cells) }
 }
 
 fn node_row(
@@ -245,8 +245,9 @@ fn node_row(
 ) -> Line {
     let front = Line::new().gap(MARK_WIDTH + 2);
     let name = columns.name.saturating_sub(2);
-    let front = front.left(node.name.label(), name, Tone::Plain);
-    let mut line = front.gap(columns.gap).right(&node_usage.devices.to_string(), 8, Tone::Plain);
+    let front = front.left_aligned(node.name.label(), name, Tone::Plain);
+    let mut line =
+        front.gap(columns.gap).right_aligned(&node_usage.devices.to_string(), 8, Tone::Plain);
     let word = if node_usage.devices == 1 { " device" } else { " devices" };
     line = line.text(word, Tone::Faint);
     if node_usage.is_fresh {
@@ -256,7 +257,7 @@ fn node_row(
         Some(at) => format!("  {} old, excluded", age(context.view.now.since(at))),
         None => "  no current data".to_owned(),
     };
-    line.faded().text(words, Tone::Warn)
+    line.dimmed().text(words, Tone::Warn)
 }
 
 fn process_row(context: RenderContext<'_>, node: &Node, at: usize, columns: &Columns) -> Line {
@@ -273,23 +274,23 @@ fn process_row(context: RenderContext<'_>, node: &Node, at: usize, columns: &Col
     let job = node.job_of(used.pid).map(ToString::to_string);
     let line = Line::new()
         .gap(MARK_WIDTH + 4)
-        .right(&used.pid.to_string(), columns.name.saturating_sub(4).max(7), Tone::Plain)
+        .right_aligned(&used.pid.to_string(), columns.name.saturating_sub(4).max(7), Tone::Plain)
         .gap(columns.gap)
         .text("#", Tone::Faint)
-        .left(&device, 4, Tone::Plain)
-        .right(&memory.unwrap_or_else(|| UNKNOWN.to_owned()), 7, Tone::Plain)
+        .left_aligned(&device, 4, Tone::Plain)
+        .right_aligned(&memory.unwrap_or_else(|| UNKNOWN.to_owned()), 7, Tone::Plain)
         .gap(1)
-        .right(&percent(share(used.sm)), 3, Tone::Plain)
+        .right_aligned(&percent(share(used.sm)), 3, Tone::Plain)
         .text("%", Tone::Faint)
         .gap(1)
-        .right(&time.unwrap_or_else(|| UNKNOWN.to_owned()), 9, Tone::Plain)
+        .right_aligned(&time.unwrap_or_else(|| UNKNOWN.to_owned()), 9, Tone::Plain)
         .gap(2);
     let line = match job {
         Some(job) => line.text(format!("job {job}  "), Tone::Faint),
         None => line,
     };
     let line = line.text(command.unwrap_or(UNKNOWN), Tone::Plain);
-    if NodeStatus::of(node, context.view.now).is_fresh() { line } else { line.faded() }
+    if NodeStatus::of(node, context.view.now).is_fresh() { line } else { line.dimmed() }
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::model::{
     Bytes, Environment, IoCounters, ProcessDetail, ProcessKey, ProcessRequest, ProcessResponse,
     ProcessTree, Reading, Reason, Refusal, RequestError, ResourceLimit, TreeProcess, Variable,
-    harmless, sanitize_shared,
+    sanitize_shared, sanitized_chars,
 };
 use crate::wire::body::{self, Raw};
 use crate::wire::decode::process::{MAX_COMMAND_LENGTH, MAX_USER_LENGTH, name, small, state};
@@ -66,7 +66,8 @@ fn response(question: ProcessRequest, sent: &body::Answer) -> Option<ProcessResp
 fn variable(text: &str) -> Variable {
     let (name, value) = text.split_once('=').unwrap_or((text, ""));
     // Keeps a multi-line value on one line, with its line breaks visible.
-    let safe = |text: &str| harmless(&text.replace('\n', "␤")).collect::<String>().into_boxed_str();
+    let safe =
+        |text: &str| sanitized_chars(&text.replace('\n', "␤")).collect::<String>().into_boxed_str();
     Variable { name: safe(name), value: safe(value) }
 }
 
