@@ -645,9 +645,7 @@ pub fn on_reply(
                     && tree.shows_node(node)
                 {
                     match &reply.result {
-                        Ok(ProcessResponse::Tree(told)) => {
-                            tree.on_reply(Ok(summary), reply.at, ticks)
-                        }
+                        Ok(ProcessResponse::Tree(told)) => tree.on_reply(Ok(told), reply.at, ticks),
                         Err(error) => tree.on_reply(Err(error), reply.at, ticks),
                         Ok(
                             ProcessResponse::Sent
@@ -664,7 +662,7 @@ pub fn on_reply(
                     && page.target.matches(node, *key)
                 {
                     match &reply.result {
-                        Ok(ProcessResponse::Environment(told)) => page.on_reply(Ok(summary)),
+                        Ok(ProcessResponse::Environment(told)) => page.on_reply(Ok(told)),
                         Err(error) => page.on_reply(Err(error)),
                         Ok(
                             ProcessResponse::Sent
@@ -681,7 +679,7 @@ pub fn on_reply(
                     && page.target.matches(node, *key)
                 {
                     match &reply.result {
-                        Ok(ProcessResponse::Detail(told)) => page.on_reply(Ok(summary)),
+                        Ok(ProcessResponse::Detail(told)) => page.on_reply(Ok(told)),
                         Err(error) => page.on_reply(Err(error)),
                         Ok(
                             ProcessResponse::Sent

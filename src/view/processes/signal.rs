@@ -383,7 +383,10 @@ mod tests {
         assert!(matches!(one.on_key(Key::Named(NamedKey::Escape)), SignalDialogEffect::Close));
         let SignalDialogEffect::Send(requests) = one.on_key(ENTER) else { panic!() };
         let question = ProcessRequest::Signal(ProcessKey { pid: 1, start_ticks: 9 }, Signal::Kill);
-        assert_eq!(requests, [NodeRequest { node: NodeName::new("a").unwrap(), process_request }]);
+        assert_eq!(
+            requests,
+            [NodeRequest { node: NodeName::new("a").unwrap(), process_request: question }]
+        );
         assert!(matches!(one.on_key(ENTER), SignalDialogEffect::Close), "it is sent once");
     }
 
