@@ -52,19 +52,19 @@ pub enum Action {}
 pub(crate) fn update(
     context: RenderContext<'_>,
     navigation: &mut Navigation,
-    command: &CommonAction,
+    action: &CommonAction,
 ) -> ViewEffect {
-    let place = &mut navigation.events;
-    match command {
-        CommonAction::Move(step) => place.step(context, *step),
+    let state = &mut navigation.events;
+    match action {
+        CommonAction::Move(step) => state.step(context, *step),
         CommonAction::Open => return open(context, navigation),
         CommonAction::Back => {
-            let Some(summary) = place.unfolded.take() else { return ViewEffect::Ignored };
-            place.cursor = Some(RowIdentity { summary, occurrence: None });
+            let Some(summary) = state.unfolded.take() else { return ViewEffect::Ignored };
+            state.cursor = Some(RowIdentity { summary, occurrence: None });
         }
         CommonAction::Click(Click::Row(row)) => {
-            let is_again = place.position(context) == *row;
-            place.select(context, *row);
+            let is_again = state.position(context) == *row;
+            state.select(context, *row);
             if is_again {
                 return open(context, navigation);
             }
@@ -81,22 +81,22 @@ pub(crate) fn update(
 
 /// Performs an action of this view only.
 pub(crate) fn update_view(
-    _scene: RenderContext<'_>,
+    _context: RenderContext<'_>,
     _navigation: &mut Navigation,
-    own: Action,
+    action: Action,
 ) -> ViewEffect {
-    match own {}
+    match action {}
 }
 
 /// Opens the node of the row, or unfolds the row.
 fn open(context: RenderContext<'_>, navigation: &mut Navigation) -> ViewEffect {
-    let place = &mut navigation.events;
-    let rows = place.refresh(context);
-    let Some(row) = rows.list.get(place.position(context)) else { return ViewEffect::Ignored };
+    let state = &mut navigation.events;
+    let rows = state.refresh(context);
+    let Some(row) = rows.list.get(state.position(context)) else { return ViewEffect::Ignored };
     let Some((node, device)) = &row.target else {
-        let is_open = place.unfolded.as_ref() == Some(&row.summary);
-        place.unfolded = (!is_open).then(|| row.summary.clone());
-        place.cursor = Some(identity(row));
+        let is_open = state.unfolded.as_ref() == Some(&row.summary);
+        state.unfolded = (!is_open).then(|| row.summary.clone());
+        state.cursor = Some(identity(row));
         return ViewEffect::Handled;
     };
     if context.view.fleet.node(node).is_none() {
@@ -119,33 +119,34 @@ impl State {
 
     /// Returns the rows, cached until the snapshot, the log or the unfolded event changes.
     fn refresh(&mut self, context: RenderContext<'_>) -> Arc<EventRows> {
-        let told = context.view.device_events();
-        if let Some((known, version, open, rows)) = &self.rows
-            && Arc::ptr_eq(known, told)
-            && (*version, open) == (self.log.version, &self.unfolded)
+        let device_events = context.view.device_events();
+        if let Some((cached, version, unfolded, rows)) = &self.rows
+            && Arc::ptr_eq(cached, device_events)
+            && (*version, unfolded) == (self.log.version, &self.unfolded)
         {
             return Arc::clone(rows);
         }
-        let rows = Arc::new(EventRows::of(context.view, told, &self.log, self.unfolded.as_ref()));
-        let (version, open) = (self.log.version, self.unfolded.clone());
-        self.rows = Some((Arc::clone(told), version, open, Arc::clone(&rows)));
+        let rows =
+            Arc::new(EventRows::of(context.view, device_events, &self.log, self.unfolded.as_ref()));
+        let (version, unfolded) = (self.log.version, self.unfolded.clone());
+        self.rows = Some((Arc::clone(device_events), version, unfolded, Arc::clone(&rows)));
         rows
     }
 
     /// Returns the position of the selected row. If it is gone, falls back to its group, then row 0.
     fn position(&mut self, context: RenderContext<'_>) -> usize {
         let rows = self.refresh(context);
-        let Some(wanted) = &self.cursor else { return 0 };
+        let Some(cursor) = &self.cursor else { return 0 };
         let mut all = rows.list.iter();
-        let exact = all.position(|row| identity(row) == *wanted);
+        let exact = all.position(|row| identity(row) == *cursor);
         exact
-            .or_else(|| rows.list.iter().position(|row| row.summary == wanted.summary))
+            .or_else(|| rows.list.iter().position(|row| row.summary == cursor.summary))
             .unwrap_or(0)
     }
 
     fn step(&mut self, context: RenderContext<'_>, step: Movement) {
-        let (at, rows) = (self.position(context), self.refresh(context));
-        self.select(context, step.from(at, rows.list.len(), self.viewport.rows));
+        let (position, rows) = (self.position(context), self.refresh(context));
+        self.select(context, step.from(position, rows.list.len(), self.viewport.rows));
     }
 
     fn select(&mut self, context: RenderContext<'_>, row: usize) {
@@ -162,24 +163,24 @@ pub(crate) fn lines(
     width: u16,
     height: usize,
 ) -> Vec<Line> {
-    let place = &mut navigation.events;
-    let rows = place.refresh(context);
+    let state = &mut navigation.events;
+    let rows = state.refresh(context);
     if rows.list.is_empty() {
         return empty_lines(context.view, width, height);
     }
-    let at = place.position(context);
+    let cursor = state.position(context);
     let has_title = height > 1;
     let room = height.saturating_sub(usize::from(has_title));
-    place.viewport.scroll_to(room, rows.list.len(), Some(at));
+    state.viewport.scroll_to(room, rows.list.len(), Some(cursor));
     let columns = Columns::fit(&rows, width);
     let mut lines = Vec::with_capacity(height);
     if has_title {
-        lines.push(place.viewport.with_position(columns.titles(), rows.list.len(), width));
+        lines.push(state.viewport.with_position(columns.titles(), rows.list.len(), width));
     }
-    for row in place.viewport.range(rows.list.len()) {
-        let Some(own) = rows.list.get(row) else { continue };
-        let line = columns.line(context, own, place.unfolded.as_ref());
-        lines.push(line.truncated(width).selected(row == at).clickable_line(Click::Row(row)));
+    for row in state.viewport.range(rows.list.len()) {
+        let Some(event_row) = rows.list.get(row) else { continue };
+        let line = columns.line(context, event_row, state.unfolded.as_ref());
+        lines.push(line.truncated(width).selected(row == cursor).clickable_line(Click::Row(row)));
     }
     lines
 }
@@ -217,16 +218,16 @@ impl Columns {
         let mut columns =
             Self { nodes: nodes.clamp(5, (width / 4).clamp(5, 32)), ..Self::default() };
         let mut room = width.saturating_sub(MARK_WIDTH + columns.nodes + 24);
-        let mut take = |column: &mut u16, least: u16| {
-            if room > least {
-                room -= least + 1;
-                *column = least;
+        let mut reserve = |column: &mut u16, width: u16| {
+            if room > width {
+                room -= width + 1;
+                *column = width;
             }
         };
-        take(&mut columns.age, 6);
-        take(&mut columns.devices, devices.clamp(3, 8));
-        take(&mut columns.count, 6);
-        take(&mut columns.time, 8);
+        reserve(&mut columns.age, 6);
+        reserve(&mut columns.devices, devices.clamp(3, 8));
+        reserve(&mut columns.count, 6);
+        reserve(&mut columns.time, 8);
         columns
     }
 
@@ -252,7 +253,7 @@ impl Columns {
         &self,
         context: RenderContext<'_>,
         row: &EventRow,
-        open: Option<&EventSummary>,
+        unfolded: Option<&EventSummary>,
     ) -> Line {
         let (sign, tone) = match row.summary.severity {
             Severity::Error => ("✗", Tone::Bad),
@@ -287,14 +288,14 @@ impl Columns {
         if row.is_detail {
             return line;
         }
-        let words = match row.summary.severity {
+        let text_tone = match row.summary.severity {
             Severity::Error => Tone::Bad,
             Severity::Warning => Tone::Warn,
             Severity::Recovery | Severity::Info => Tone::Plain,
         };
-        let line = line.text(&*row.summary.text, words);
+        let line = line.text(&*row.summary.text, text_tone);
         match &row.target {
-            None if open == Some(&row.summary) => line.text("  -", Tone::Faint),
+            None if unfolded == Some(&row.summary) => line.text("  -", Tone::Faint),
             None => line.text("  +", Tone::Faint),
             Some(_) => line,
         }

@@ -63,19 +63,19 @@ pub enum Action {
 pub(crate) fn update(
     context: RenderContext<'_>,
     navigation: &mut Navigation,
-    command: &CommonAction,
+    action: &CommonAction,
 ) -> ViewEffect {
-    match command {
+    match action {
         CommonAction::Move(movement) => step(context, navigation, *movement),
         CommonAction::Open if navigation.job_state.is_in_table => {
             return ViewEffect::SwitchView(View::Node);
         }
         CommonAction::Open => navigation.job_state.is_in_table = true,
         CommonAction::Back if std::mem::take(&mut navigation.job_state.is_in_table) => {}
-        CommonAction::Click(Click::Row(place)) => {
+        CommonAction::Click(Click::Row(row)) => {
             let Some(summary) = refresh(context, navigation) else { return ViewEffect::Handled };
-            let is_again = selected_row(&summary, navigation, context) == *place;
-            select(&summary, navigation, *place);
+            let is_again = selected_row(&summary, navigation, context) == *row;
+            select(&summary, navigation, *row);
             if is_again {
                 return ViewEffect::SwitchView(View::Node);
             }
@@ -124,8 +124,8 @@ fn step_node(context: RenderContext<'_>, navigation: &mut Navigation, step: Move
     select(&summary, navigation, to);
 }
 
-fn select(summary: &JobSummary, navigation: &mut Navigation, place: usize) {
-    if let Some(row) = summary.rows.get(place) {
+fn select(summary: &JobSummary, navigation: &mut Navigation, row: usize) {
+    if let Some(row) = summary.rows.get(row) {
         navigation.select(row.name.clone());
     }
 }
@@ -150,17 +150,17 @@ fn refresh(context: RenderContext<'_>, navigation: &mut Navigation) -> Option<Ar
     };
     let index = fleet_view.job_index();
     let units = Units::of(context.options);
-    let place = &mut navigation.job_state;
-    if let Some((known, summary)) = &place.summary
-        && Arc::ptr_eq(known, index)
+    let state = &mut navigation.job_state;
+    if let Some((cached_index, summary)) = &state.summary
+        && Arc::ptr_eq(cached_index, index)
         && summary.job.id == id
         && summary.units == units
     {
         return Some(Arc::clone(summary));
     }
     let summary = Arc::new(JobSummary::build(fleet_view, index.entry(&id)?, units));
-    place.series.update(&fleet_view.fleet, &summary, fleet_view.now);
-    place.summary = Some((Arc::clone(index), Arc::clone(&summary)));
+    state.series.update(&fleet_view.fleet, &summary, fleet_view.now);
+    state.summary = Some((Arc::clone(index), Arc::clone(&summary)));
     Some(summary)
 }
 
@@ -176,11 +176,11 @@ pub(crate) fn lines(
         return lines_without_job(context, navigation, width, height);
     };
     let count = fleet_view.job_index().shown().count();
-    let place = match navigation.job(fleet_view) {
+    let index = match navigation.job(fleet_view) {
         Some(JobSelection::Listed { place, .. }) => place,
         Some(JobSelection::Hidden(_) | JobSelection::Ended(_)) | None => 0,
     };
-    let position = header::Position { index: place, count };
+    let position = header::Position { index, count };
     let series = &navigation.job_state.series;
     let size = (width, height);
     let mut lines = header::lines(fleet_view, context.options, &summary, series, position, size);
@@ -192,13 +192,13 @@ pub(crate) fn lines(
     }
     let room = height.saturating_sub(lines.len());
     let heights = Heights::of(&summary, pending_count(context), room);
-    let place = selected_row(&summary, navigation, context);
+    let index = selected_row(&summary, navigation, context);
     let table_context = table::TableContext {
         fleet_view,
         display: context.options,
         summary: &summary,
         metric: navigation.job_state.metric,
-        selected: place,
+        selected: index,
         has_cursor: navigation.job_state.is_in_table,
     };
     lines.extend(table::lines(
@@ -235,17 +235,17 @@ struct Heights {
 }
 
 impl Heights {
-    fn of(summary: &JobSummary, waiting: usize, room: usize) -> Self {
-        let wanted = summary.rows.len() + 1;
-        let least = wanted.min(room / 2);
-        let waiting = if waiting > 0 { (waiting + 1).min(MAX_PENDING_LINES) } else { 0 };
+    fn of(summary: &JobSummary, pending: usize, room: usize) -> Self {
+        let table_lines = summary.rows.len() + 1;
+        let min_table = table_lines.min(room / 2);
+        let pending = if pending > 0 { (pending + 1).min(MAX_PENDING_LINES) } else { 0 };
         // Needs one more line, for the gap above the pending jobs.
-        let waiting = if room > least + waiting && room >= 8 { waiting } else { 0 };
-        let rest = room - waiting;
-        let table = wanted.min(rest.saturating_sub(usize::from(waiting > 0)));
-        let left = rest.saturating_sub(table + 2);
+        let pending = if room > min_table + pending && room >= 8 { pending } else { 0 };
+        let without_pending = room - pending;
+        let table = table_lines.min(without_pending.saturating_sub(usize::from(pending > 0)));
+        let left = without_pending.saturating_sub(table + 2);
         let panel = if left >= MIN_PANEL_HEIGHT { left } else { 0 };
-        Self { table, panel, pending: waiting }
+        Self { table, panel, pending }
     }
 }
 

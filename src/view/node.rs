@@ -68,10 +68,10 @@ pub enum Action {
 pub(crate) fn update(
     context: RenderContext<'_>,
     navigation: &mut Navigation,
-    command: &CommonAction,
+    action: &CommonAction,
 ) -> ViewEffect {
     let node = navigation.node(context.view).map(|node| context.options.filter_node(node));
-    match command {
+    match action {
         CommonAction::Move(step) => {
             if let Some(node) = node {
                 navigation.step_table(&node, *step);
@@ -98,28 +98,28 @@ pub(crate) fn update(
 pub(crate) fn update_view(
     context: RenderContext<'_>,
     navigation: &mut Navigation,
-    own: Action,
+    action: Action,
 ) -> ViewEffect {
-    let place = &mut navigation.node_state;
-    match own {
+    let state = &mut navigation.node_state;
+    match action {
         Action::Previous => navigation.step_node(context.view, Movement::Up),
         Action::Next => navigation.step_node(context.view, Movement::Down),
         Action::Processes => navigation.shows_processes = !navigation.shows_processes,
         Action::Density(density) => {
-            place.density = Some(density);
+            state.density = Some(density);
             return ViewEffect::Message(density_message(density).to_owned());
         }
-        Action::Chart => place.charts.is_shown = !place.charts.is_shown,
+        Action::Chart => state.charts.is_shown = !state.charts.is_shown,
         Action::Metrics => {
             return ViewEffect::OpenDialog(Dialog::Charts(
-                place.charts.menu(context.options, None),
+                state.charts.menu(context.options, None),
             ));
         }
         Action::ToggleMetric(metric) => {
-            place.charts.is_shown = true;
-            place.charts.toggle(context.options, metric);
+            state.charts.is_shown = true;
+            state.charts.toggle(context.options, metric);
             return ViewEffect::OpenDialog(Dialog::Charts(
-                place.charts.menu(context.options, Some(metric)),
+                state.charts.menu(context.options, Some(metric)),
             ));
         }
     }

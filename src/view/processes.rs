@@ -162,26 +162,26 @@ impl State {
     }
 
     /// Returns the hint of a key on the current page, `None` if the action does nothing there.
-    pub(crate) fn hint<'a>(&self, own: Action, usual: &'a str) -> Option<&'a str> {
+    pub(crate) fn hint<'a>(&self, action: Action, text: &'a str) -> Option<&'a str> {
         let is_on_environment = matches!(self.pages.last(), Some(Page::Environ(_)));
-        let is_idle = (matches!(own, Action::Scope | Action::Tag) && !self.is_on_rows())
-            || (own == Action::Refresh && self.is_on_table())
-            || (own == Action::Environment && is_on_environment);
+        let is_idle = (matches!(action, Action::Scope | Action::Tag) && !self.is_on_rows())
+            || (action == Action::Refresh && self.is_on_table())
+            || (action == Action::Environment && is_on_environment);
         let is_on_tree = self.is_on_rows() && !self.is_on_table();
-        let word = if own == Action::Tree && is_on_tree { "table" } else { usual };
+        let word = if action == Action::Tree && is_on_tree { "table" } else { text };
         (!is_idle).then_some(word)
     }
 
-    fn select(&mut self, at: usize) {
-        let row = self.rows.list.get(at);
+    fn select(&mut self, index: usize) {
+        let row = self.rows.list.get(index);
         self.cursor = row.and_then(ProcessRow::key);
-        self.cursor_index = at;
+        self.cursor_index = index;
     }
 
     /// Moves the cursor. Without a cursor, places it at the top of the visible rows.
     fn step(&mut self, step: Movement) {
         let count = self.rows.list.len();
-        let to = match (self.find_cursor(), self.cursor.is_some()) {
+        let index = match (self.find_cursor(), self.cursor.is_some()) {
             (Some(at), _) => step.from(at, count, self.viewport.rows),
             // The selected process has ended: continue at its index.
             (None, true) => self.cursor_index.min(count.saturating_sub(1)),
@@ -193,7 +193,7 @@ impl State {
                 }
             },
         };
-        self.select(to);
+        self.select(index);
     }
 
     /// Moves the cursor down to the next process; one on several devices has several rows.
@@ -202,7 +202,7 @@ impl State {
             tree.step(Movement::Down);
             return;
         }
-        let is_its = |row: &ProcessRow| {
+        let is_same_process = |row: &ProcessRow| {
             let entry = row.entry();
             entry.is_some_and(|entry| {
                 entry.node.name == tag.0 && entry.process.is_some_and(|one| one.key == tag.1)
@@ -210,7 +210,7 @@ impl State {
         };
         let Some(at) = self.find_cursor() else { return };
         let rows = self.rows.list.iter().enumerate().skip(at + 1);
-        let next = rows.into_iter().find(|(_, row)| !is_its(row)).map(|(place, _)| place);
+        let next = rows.into_iter().find(|(_, row)| !is_same_process(row)).map(|(index, _)| index);
         self.select(next.unwrap_or(at));
     }
 
@@ -230,7 +230,7 @@ impl State {
 /// Updates rows and tags to the current fleet view.
 fn refresh(context: RenderContext<'_>, navigation: &mut Navigation) {
     let fleet_view = context.view;
-    let place = match navigation.processes.scope {
+    let scope = match navigation.processes.scope {
         Scope::Fleet => ResolvedScope::Fleet,
         Scope::Node => navigation
             .node(fleet_view)
@@ -244,10 +244,10 @@ fn refresh(context: RenderContext<'_>, navigation: &mut Navigation) {
             None => ResolvedScope::Fleet,
         },
     };
-    let own = &mut navigation.processes;
-    own.rows.refresh(fleet_view, place, own.order);
+    let state = &mut navigation.processes;
+    state.rows.refresh(fleet_view, scope, state.order);
     // A tag goes when its process is seen to end, and stays while the node cannot be reached.
-    own.tags.retain(|(name, key), target| {
+    state.tags.retain(|(name, key), target| {
         let node = fleet_view.fleet.node(name).filter(|_| target.is_on_device);
         node.is_none_or(|node| {
             node.link != crate::model::Link::Up
@@ -260,36 +260,36 @@ fn refresh(context: RenderContext<'_>, navigation: &mut Navigation) {
 pub(crate) fn update(
     context: RenderContext<'_>,
     navigation: &mut Navigation,
-    command: &CommonAction,
+    action: &CommonAction,
 ) -> ViewEffect {
     refresh(context, navigation);
-    let place = &mut navigation.processes;
-    match command {
-        CommonAction::Move(step) => match place.pages.last_mut() {
+    let state = &mut navigation.processes;
+    match action {
+        CommonAction::Move(step) => match state.pages.last_mut() {
             Some(Page::Tree(tree)) => tree.step(*step),
             Some(Page::Environ(page)) => page.step(*step),
             Some(Page::Detail(page)) => page.step(*step),
-            None => place.step(*step),
+            None => state.step(*step),
         },
         CommonAction::Open => return open(context, navigation),
-        CommonAction::Back => return go_back(place),
-        CommonAction::Click(Click::Row(at)) => match place.pages.last_mut() {
+        CommonAction::Back => return go_back(state),
+        CommonAction::Click(Click::Row(at)) => match state.pages.last_mut() {
             Some(Page::Tree(tree)) => tree.select(*at),
             Some(Page::Environ(_) | Page::Detail(_)) => return ViewEffect::Ignored,
             None => {
-                if place.find_cursor() == Some(*at) {
+                if state.find_cursor() == Some(*at) {
                     return open(context, navigation);
                 }
-                place.select(*at);
+                state.select(*at);
             }
         },
-        CommonAction::SortMenu if place.pages.is_empty() => {
-            return ViewEffect::OpenDialog(Dialog::SortProcesses(place.order.menu(&COLUMNS)));
+        CommonAction::SortMenu if state.pages.is_empty() => {
+            return ViewEffect::OpenDialog(Dialog::SortProcesses(state.order.menu(&COLUMNS)));
         }
-        CommonAction::SortBy(column) => place.order.select(column),
-        CommonAction::SortNext => place.order.cycle(&COLUMNS, true),
-        CommonAction::SortPrevious => place.order.cycle(&COLUMNS, false),
-        CommonAction::Reverse => place.order.is_reversed = !place.order.is_reversed,
+        CommonAction::SortBy(column) => state.order.select(column),
+        CommonAction::SortNext => state.order.cycle(&COLUMNS, true),
+        CommonAction::SortPrevious => state.order.cycle(&COLUMNS, false),
+        CommonAction::Reverse => state.order.is_reversed = !state.order.is_reversed,
         CommonAction::SortMenu | CommonAction::Click(_) => return ViewEffect::Ignored,
     }
     ViewEffect::Handled
@@ -297,46 +297,46 @@ pub(crate) fn update(
 
 /// Opens the selected process. On the table without a cursor, places the cursor instead.
 fn open(context: RenderContext<'_>, navigation: &mut Navigation) -> ViewEffect {
-    let place = &mut navigation.processes;
-    let on_table = place.pages.is_empty();
-    if on_table && place.find_cursor().is_none() {
-        place.step(Movement::Down);
+    let state = &mut navigation.processes;
+    let is_on_table = state.pages.is_empty();
+    if is_on_table && state.find_cursor().is_none() {
+        state.step(Movement::Down);
         return ViewEffect::Handled;
     }
-    match place.pages.last() {
+    match state.pages.last() {
         Some(Page::Environ(_) | Page::Detail(_)) => return ViewEffect::Handled,
         Some(Page::Tree(_)) | None => {}
     }
     let target = match selected(context, navigation) {
         Ok(target) => target,
-        Err(words) => return ViewEffect::Message(words),
+        Err(reason) => return ViewEffect::Message(reason),
     };
-    let place = &mut navigation.processes;
-    let is_it = |row: &&ProcessRow| {
+    let state = &mut navigation.processes;
+    let is_target = |row: &&ProcessRow| {
         let key = row.entry().and_then(|entry| Some((&entry.node.name, entry.process?.key)));
         key == Some((&target.node, target.key))
     };
-    let row = if on_table { place.row() } else { place.rows.list.iter().find(is_it) };
+    let row = if is_on_table { state.row() } else { state.rows.list.iter().find(is_target) };
     let row = row.and_then(ProcessRow::key);
     let page = DetailPage::new(target, row, context.view.now);
-    let errand = page.request();
-    place.pages.push(Page::Detail(Box::new(page)));
+    let request = page.request();
+    state.pages.push(Page::Detail(Box::new(page)));
     record_series(context, navigation);
-    ViewEffect::RequestNodes(vec![errand])
+    ViewEffect::RequestNodes(vec![request])
 }
 
-fn go_back(place: &mut State) -> ViewEffect {
-    if let Some(Page::Tree(tree)) = place.pages.last_mut()
-        && place.tags.is_empty()
+fn go_back(state: &mut State) -> ViewEffect {
+    if let Some(Page::Tree(tree)) = state.pages.last_mut()
+        && state.tags.is_empty()
         && tree.clear_cursor()
     {
         // Like in the table, Back first removes the cursor and then closes the page.
         return ViewEffect::Handled;
     }
-    let is_marking = matches!(place.pages.last(), None | Some(Page::Tree(_)));
-    if is_marking && !place.tags.is_empty() {
-        place.tags.clear();
-    } else if place.pages.pop().is_none() && place.cursor.take().is_none() {
+    let is_on_rows = matches!(state.pages.last(), None | Some(Page::Tree(_)));
+    if is_on_rows && !state.tags.is_empty() {
+        state.tags.clear();
+    } else if state.pages.pop().is_none() && state.cursor.take().is_none() {
         return ViewEffect::Ignored;
     }
     ViewEffect::Handled
@@ -348,13 +348,13 @@ fn selected(
     navigation: &mut Navigation,
 ) -> Result<ProcessTarget, String> {
     const NONE: &str = "no process is selected; ↑ and ↓ select one";
-    let place = &mut navigation.processes;
-    match place.pages.last() {
+    let state = &mut navigation.processes;
+    match state.pages.last() {
         Some(Page::Tree(tree)) => tree.selected(context).ok_or_else(|| NONE.to_owned()),
         Some(Page::Environ(page)) => Ok(page.target.clone()),
         Some(Page::Detail(page)) => Ok(page.target.clone()),
         None => {
-            let Some(entry) = place.row().and_then(ProcessRow::entry) else {
+            let Some(entry) = state.row().and_then(ProcessRow::entry) else {
                 return Err(NONE.to_owned());
             };
             let hidden = "the node hides this process, so there are no details";
@@ -370,18 +370,18 @@ fn selected(
 pub(crate) fn update_view(
     context: RenderContext<'_>,
     navigation: &mut Navigation,
-    own: Action,
+    action: Action,
 ) -> ViewEffect {
     refresh(context, navigation);
     let now = context.view.now;
-    match own {
+    match action {
         Action::Scope => return cycle_scope(context, navigation),
         Action::Density(density) => {
-            let place = &mut navigation.processes;
-            if let Some(Page::Tree(tree)) = place.pages.last_mut() {
+            let state = &mut navigation.processes;
+            if let Some(Page::Tree(tree)) = state.pages.last_mut() {
                 tree.show_full(density == Density::Full);
             }
-            place.density = Some(density);
+            state.density = Some(density);
         }
         Action::Sort { column, is_inverted } => {
             navigation.processes.order = SortOrder { column, is_reversed: is_inverted };
@@ -399,12 +399,12 @@ pub(crate) fn update_view(
             }
             let target = match selected(context, navigation) {
                 Ok(target) => target,
-                Err(words) => return ViewEffect::Message(words),
+                Err(reason) => return ViewEffect::Message(reason),
             };
             let tag = target.tag();
-            let outcome = navigation.processes.tag(target);
+            let effect = navigation.processes.tag(target);
             navigation.processes.step_past(&tag);
-            return outcome;
+            return effect;
         }
         Action::Tree => return toggle_tree(context, navigation),
         Action::Environment => {
@@ -413,20 +413,20 @@ pub(crate) fn update_view(
             }
             let page = match selected(context, navigation) {
                 Ok(target) => EnvironPage::new(target),
-                Err(words) => return ViewEffect::Message(words),
+                Err(reason) => return ViewEffect::Message(reason),
             };
-            let errand = page.request();
+            let request = page.request();
             navigation.processes.pages.push(Page::Environ(page));
-            return ViewEffect::RequestNodes(vec![errand]);
+            return ViewEffect::RequestNodes(vec![request]);
         }
         Action::Refresh => {
-            let errand = match navigation.processes.pages.last_mut() {
+            let request = match navigation.processes.pages.last_mut() {
                 Some(Page::Tree(tree)) => tree.request_now(now),
                 Some(Page::Environ(page)) => page.request(),
                 Some(Page::Detail(page)) => page.request_now(now),
                 None => return ViewEffect::Ignored,
             };
-            return ViewEffect::RequestNodes(vec![errand]);
+            return ViewEffect::RequestNodes(vec![request]);
         }
         Action::Signals => return open_signal_dialog(context, navigation, None),
         Action::Signal(signal) => return open_signal_dialog(context, navigation, Some(signal)),
@@ -465,8 +465,8 @@ fn tree_root(
     fleet_view: &FleetView,
     navigation: &mut Navigation,
 ) -> Option<(NodeName, Option<ProcessKey>)> {
-    let place = &mut navigation.processes;
-    match place.pages.last() {
+    let state = &mut navigation.processes;
+    match state.pages.last() {
         Some(Page::Environ(EnvironPage { target, .. })) => {
             return Some((target.node.clone(), Some(target.key)));
         }
@@ -475,7 +475,7 @@ fn tree_root(
         }
         Some(Page::Tree(_)) | None => {}
     }
-    if let Some(entry) = place.row().and_then(ProcessRow::entry) {
+    if let Some(entry) = state.row().and_then(ProcessRow::entry) {
         return Some((entry.node.name.clone(), entry.process.map(|one| one.key)));
     }
     let is_shown = |node: &&Arc<Node>| fleet_view.position(&node.name).is_some();
@@ -493,30 +493,30 @@ fn toggle_tree(context: RenderContext<'_>, navigation: &mut Navigation) -> ViewE
         return ViewEffect::Message("no node selected for a process tree".to_owned());
     };
     let tree = Tree::new(node, cursor, now);
-    let errand = tree.request();
-    let place = &mut navigation.processes;
-    place.pages.clear();
-    place.pages.push(Page::Tree(tree));
-    ViewEffect::RequestNodes(vec![errand])
+    let request = tree.request();
+    let state = &mut navigation.processes;
+    state.pages.clear();
+    state.pages.push(Page::Tree(tree));
+    ViewEffect::RequestNodes(vec![request])
 }
 
 fn scroll(navigation: &mut Navigation, shift: impl Fn(usize) -> usize) {
-    let place = &mut navigation.processes;
-    match place.pages.last_mut() {
+    let state = &mut navigation.processes;
+    match state.pages.last_mut() {
         Some(Page::Tree(tree)) => tree.scroll(shift),
         Some(Page::Environ(page)) => page.scroll(shift),
         Some(Page::Detail(_)) => {}
-        None => place.shift = shift(place.shift).min(4_096),
+        None => state.shift = shift(state.shift).min(4_096),
     }
 }
 
 fn scroll_to_end(context: RenderContext<'_>, navigation: &mut Navigation) {
-    let last = table::max_shift_in_view(context, navigation);
-    let place = &mut navigation.processes;
-    match place.pages.last_mut() {
-        Some(Page::Environ(page)) => page.scroll_to_end(place.width),
+    let max_shift = table::max_shift_in_view(context, navigation);
+    let state = &mut navigation.processes;
+    match state.pages.last_mut() {
+        Some(Page::Environ(page)) => page.scroll_to_end(state.width),
         Some(Page::Tree(_) | Page::Detail(_)) => {}
-        None => place.shift = last,
+        None => state.shift = max_shift,
     }
 }
 
@@ -535,7 +535,7 @@ pub(crate) fn open_signal_dialog(
             signal,
             signal_targets,
         )))),
-        Err(words) => ViewEffect::Message(words),
+        Err(reason) => ViewEffect::Message(reason),
     }
 }
 
@@ -546,21 +546,23 @@ fn signal_targets(
 ) -> Result<Vec<ProcessTarget>, String> {
     match navigation.view {
         View::Processes => {
-            let place = &navigation.processes;
-            let is_marking = matches!(place.pages.last(), None | Some(Page::Tree(_)));
-            if is_marking && !place.tags.is_empty() {
-                return Ok(place.tags.values().cloned().collect());
+            let state = &navigation.processes;
+            let is_on_rows = matches!(state.pages.last(), None | Some(Page::Tree(_)));
+            if is_on_rows && !state.tags.is_empty() {
+                return Ok(state.tags.values().cloned().collect());
             }
             selected(context, navigation).map(|target| vec![target])
         }
         View::Node | View::Job => {
-            let nobody = |how: &str| format!("no process is under the cursor; {how}");
-            let enter = || nobody("Enter moves it into the tables");
-            let node = navigation.node(context.view).ok_or_else(enter)?;
+            let no_process = |hint: &str| format!("no process is under the cursor; {hint}");
+            let no_cursor = || no_process("Enter moves it into the tables");
+            let node = navigation.node(context.view).ok_or_else(no_cursor)?;
             let (pid, start_ticks) = match navigation.cursor(node) {
                 Some(RowId::Process { pid, start_ticks, .. }) => (pid, start_ticks),
-                Some(RowId::Device(_)) => return Err(nobody("processes are below the devices")),
-                None => return Err(enter()),
+                Some(RowId::Device(_)) => {
+                    return Err(no_process("processes are below the devices"));
+                }
+                None => return Err(no_cursor()),
             };
             let hidden = "the node hides this process, so no signal can be sent";
             ProcessTarget::find(node, pid, start_ticks)
@@ -580,18 +582,18 @@ pub(crate) fn lines(
     height: usize,
 ) -> Vec<Line> {
     refresh(context, navigation);
-    let place = &mut navigation.processes;
-    place.width = width;
-    let tags = &place.tags;
-    match place.pages.last_mut() {
+    let state = &mut navigation.processes;
+    state.width = width;
+    let tags = &state.tags;
+    match state.pages.last_mut() {
         Some(Page::Tree(tree)) => tree.lines(context, |tag| tags.contains_key(tag), width, height),
         Some(Page::Environ(page)) => page.lines(width, height),
         Some(Page::Detail(page)) => {
             let row = page
                 .row
                 .as_ref()
-                .and_then(|key| place.rows.list.iter().find(|row| row.has_key(key)));
-            page.lines(context, row, &place.series, width, height)
+                .and_then(|key| state.rows.list.iter().find(|row| row.has_key(key)));
+            page.lines(context, row, &state.series, width, height)
         }
         None => table::lines(context, navigation, width, height),
     }
@@ -599,13 +601,13 @@ pub(crate) fn lines(
 
 /// Records the processes on the screen and those recorded before.
 fn record_series(context: RenderContext<'_>, navigation: &mut Navigation) {
-    let place = &mut navigation.processes;
-    let (rows, now) = (&place.rows.list, context.view.now);
-    place.series.remove_stale(now);
-    let range = place.viewport.range(rows.len());
+    let state = &mut navigation.processes;
+    let (rows, now) = (&state.rows.list, context.view.now);
+    state.series.remove_stale(now);
+    let range = state.viewport.range(rows.len());
     let on_screen = rows.get(range).unwrap_or_default();
-    place.series.extend_known(rows, now);
-    place.series.record(on_screen.iter(), now);
+    state.series.extend_known(rows, now);
+    state.series.record(on_screen.iter(), now);
 }
 
 /// Updates the view to a new fleet view, records series, and returns the requests now due.
@@ -631,21 +633,23 @@ pub fn on_reply(
     reply: &NodeReply,
 ) -> ViewEffect {
     let NodeRequest { node, process_request: question } = &reply.request;
-    let place = &mut navigation.processes;
+    let state = &mut navigation.processes;
     match question {
         ProcessRequest::Signal(_, signal) => {
-            return ViewEffect::Message(place.late_replies.on_reply(reply, *signal));
+            return ViewEffect::Message(state.late_replies.on_reply(reply, *signal));
         }
         ProcessRequest::Tree(_) => {
             let known = context.view.fleet.node(node);
             let hello = known.and_then(|node| node.hello.as_ref());
             let ticks = hello.map_or(100, |hello| hello.host.ticks_per_second);
-            for page in &mut place.pages {
+            for page in &mut state.pages {
                 if let Page::Tree(tree) = page
                     && tree.shows_node(node)
                 {
                     match &reply.result {
-                        Ok(ProcessResponse::Tree(told)) => tree.on_reply(Ok(told), reply.at, ticks),
+                        Ok(ProcessResponse::Tree(processes)) => {
+                            tree.on_reply(Ok(processes), reply.at, ticks);
+                        }
                         Err(error) => tree.on_reply(Err(error), reply.at, ticks),
                         Ok(
                             ProcessResponse::Sent
@@ -657,12 +661,14 @@ pub fn on_reply(
             }
         }
         ProcessRequest::Environment(key) => {
-            for page in &mut place.pages {
+            for page in &mut state.pages {
                 if let Page::Environ(page) = page
                     && page.target.matches(node, *key)
                 {
                     match &reply.result {
-                        Ok(ProcessResponse::Environment(told)) => page.on_reply(Ok(told)),
+                        Ok(ProcessResponse::Environment(environment)) => {
+                            page.on_reply(Ok(environment))
+                        }
                         Err(error) => page.on_reply(Err(error)),
                         Ok(
                             ProcessResponse::Sent
@@ -674,12 +680,12 @@ pub fn on_reply(
             }
         }
         ProcessRequest::Detail(key) => {
-            for page in &mut place.pages {
+            for page in &mut state.pages {
                 if let Page::Detail(page) = page
                     && page.target.matches(node, *key)
                 {
                     match &reply.result {
-                        Ok(ProcessResponse::Detail(told)) => page.on_reply(Ok(told)),
+                        Ok(ProcessResponse::Detail(detail)) => page.on_reply(Ok(detail)),
                         Err(error) => page.on_reply(Err(error)),
                         Ok(
                             ProcessResponse::Sent

@@ -77,30 +77,30 @@ pub enum Action {}
 pub(crate) fn update(
     context: RenderContext<'_>,
     navigation: &mut Navigation,
-    command: &CommonAction,
+    action: &CommonAction,
 ) -> ViewEffect {
-    let place = &mut navigation.users;
-    match command {
-        CommonAction::Move(step) => place.step(context, *step),
+    let state = &mut navigation.users;
+    match action {
+        CommonAction::Move(step) => state.step(context, *step),
         CommonAction::Open => return open(context, navigation),
         CommonAction::Back => {
-            let Some(user) = place.unfolded.take() else { return ViewEffect::Ignored };
-            place.cursor = Some(RowIdentity { user, node: None, process: None });
+            let Some(user) = state.unfolded.take() else { return ViewEffect::Ignored };
+            state.cursor = Some(RowIdentity { user, node: None, process: None });
         }
         CommonAction::Click(Click::Row(row)) => {
-            let is_again = place.position(context) == *row;
-            place.select(context, *row);
+            let is_again = state.position(context) == *row;
+            state.select(context, *row);
             if is_again {
                 return open(context, navigation);
             }
         }
         CommonAction::SortMenu => {
-            return ViewEffect::OpenDialog(Dialog::Sort(place.order.menu(&COLUMNS)));
+            return ViewEffect::OpenDialog(Dialog::Sort(state.order.menu(&COLUMNS)));
         }
-        CommonAction::SortBy(column) => place.order.select(column),
-        CommonAction::SortNext => place.order.cycle(&COLUMNS, true),
-        CommonAction::SortPrevious => place.order.cycle(&COLUMNS, false),
-        CommonAction::Reverse => place.order.is_reversed = !place.order.is_reversed,
+        CommonAction::SortBy(column) => state.order.select(column),
+        CommonAction::SortNext => state.order.cycle(&COLUMNS, true),
+        CommonAction::SortPrevious => state.order.cycle(&COLUMNS, false),
+        CommonAction::Reverse => state.order.is_reversed = !state.order.is_reversed,
         CommonAction::Click(_) => return ViewEffect::Ignored,
     }
     ViewEffect::Handled
@@ -108,26 +108,26 @@ pub(crate) fn update(
 
 /// Performs an action of this view only.
 pub(crate) fn update_view(
-    _scene: RenderContext<'_>,
+    _context: RenderContext<'_>,
     _navigation: &mut Navigation,
-    own: Action,
+    action: Action,
 ) -> ViewEffect {
-    match own {}
+    match action {}
 }
 
 /// Unfolds or folds a user, or opens the node of the row.
 fn open(context: RenderContext<'_>, navigation: &mut Navigation) -> ViewEffect {
-    let place = &mut navigation.users;
-    let rows = place.refresh(context);
-    let Some(row) = rows.list.get(place.position(context)).cloned() else {
+    let state = &mut navigation.users;
+    let rows = state.refresh(context);
+    let Some(row) = rows.list.get(state.position(context)).cloned() else {
         return ViewEffect::Ignored;
     };
     let identity = row.identity(context);
     match row {
         UserRow::User { .. } => {
             let user = identity.user.clone();
-            place.unfolded = if place.unfolded.as_ref() == Some(&user) { None } else { Some(user) };
-            place.cursor = Some(identity);
+            state.unfolded = if state.unfolded.as_ref() == Some(&user) { None } else { Some(user) };
+            state.cursor = Some(identity);
             ViewEffect::Handled
         }
         UserRow::Node { .. } | UserRow::Process { .. } => {
@@ -142,9 +142,9 @@ impl State {
     /// Returns the rows, cached until the data, the sort order or the unfolded user changes.
     fn refresh(&mut self, context: RenderContext<'_>) -> Arc<UserRows> {
         let usage = context.view.users();
-        if let Some((known, order, open, rows)) = &self.rows
-            && Arc::ptr_eq(known, usage)
-            && (*order, open) == (self.order, &self.unfolded)
+        if let Some((cached, order, unfolded, rows)) = &self.rows
+            && Arc::ptr_eq(cached, usage)
+            && (*order, unfolded) == (self.order, &self.unfolded)
         {
             return Arc::clone(rows);
         }
@@ -160,8 +160,8 @@ impl State {
     }
 
     fn step(&mut self, context: RenderContext<'_>, step: Movement) {
-        let (at, rows) = (self.position(context), self.refresh(context));
-        self.select(context, step.from(at, rows.list.len(), self.viewport.rows));
+        let (position, rows) = (self.position(context), self.refresh(context));
+        self.select(context, step.from(position, rows.list.len(), self.viewport.rows));
     }
 
     fn select(&mut self, context: RenderContext<'_>, row: usize) {
@@ -177,16 +177,16 @@ pub(crate) fn lines(
     width: u16,
     height: usize,
 ) -> Vec<Line> {
-    let place = &mut navigation.users;
-    let rows = place.refresh(context);
+    let state = &mut navigation.users;
+    let rows = state.refresh(context);
     let usage = context.view.users();
     if usage.nodes.1 == 0 {
-        let words = if context.view.fleet.nodes.is_empty() {
+        let text = if context.view.fleet.nodes.is_empty() {
             "no nodes to watch"
         } else {
             "no node matches the filter"
         };
-        return vec![Line::styled(words, Tone::Faint).truncated(width)];
+        return vec![Line::styled(text, Tone::Faint).truncated(width)];
     }
     let mut lines = Vec::with_capacity(height);
     if height >= 6 {
@@ -194,28 +194,28 @@ pub(crate) fn lines(
         lines.push(Line::new());
     }
     if rows.list.is_empty() {
-        let words = if usage.nodes.0 == 0 {
+        let text = if usage.nodes.0 == 0 {
             "no node is fresh, and none has reported a process"
         } else {
             "nobody uses a device"
         };
-        lines.push(Line::styled(words, Tone::Faint).truncated(width));
+        lines.push(Line::styled(text, Tone::Faint).truncated(width));
         lines.truncate(height);
         return lines;
     }
-    let at = place.position(context);
+    let cursor = state.position(context);
     let has_title = height > 1;
     let room = height.saturating_sub(lines.len() + usize::from(has_title));
-    place.viewport.scroll_to(room, rows.list.len(), Some(at));
+    state.viewport.scroll_to(room, rows.list.len(), Some(cursor));
     let columns = table::Columns::fit(&rows, &context.options.columns.users, width);
     if has_title {
-        let titles = columns.titles(place.order);
-        lines.push(place.viewport.with_position(titles, rows.list.len(), width));
+        let titles = columns.titles(state.order);
+        lines.push(state.viewport.with_position(titles, rows.list.len(), width));
     }
-    for row in place.viewport.range(rows.list.len()) {
-        let Some(own) = rows.list.get(row) else { continue };
-        let line = table::row(context, usage, own, &columns, place.unfolded.as_ref());
-        lines.push(line.truncated(width).selected(row == at).clickable_line(Click::Row(row)));
+    for row in state.viewport.range(rows.list.len()) {
+        let Some(user_row) = rows.list.get(row) else { continue };
+        let line = table::row(context, usage, user_row, &columns, state.unfolded.as_ref());
+        lines.push(line.truncated(width).selected(row == cursor).clickable_line(Click::Row(row)));
     }
     lines.truncate(height);
     lines

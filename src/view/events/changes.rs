@@ -49,8 +49,8 @@ pub(crate) enum Severity {
 ///
 /// Nodes behind the same `Arc` have not changed, so only their age is compared.
 pub(crate) fn events_between(before: &FleetView, after: &FleetView) -> Vec<ObservedEvent> {
-    let mut all = ChangeDetector { at: after.now, events: Vec::new() };
-    let named = LazyCell::new(|| -> BTreeMap<&NodeName, &Arc<Node>> {
+    let mut detector = ChangeDetector { at: after.now, events: Vec::new() };
+    let by_name = LazyCell::new(|| -> BTreeMap<&NodeName, &Arc<Node>> {
         before.fleet.nodes.iter().map(|node| (&node.name, node)).collect()
     });
     let listed = LazyCell::new(|| -> BTreeSet<&JobId> {
@@ -58,23 +58,23 @@ pub(crate) fn events_between(before: &FleetView, after: &FleetView) -> Vec<Obser
             [before, after].into_iter().filter_map(|fleet_view| fleet_view.fleet.jobs.as_ref());
         lists.flat_map(|list| &list.jobs).map(|job| &job.id).collect()
     });
-    for (place, node) in after.fleet.nodes.iter().enumerate() {
-        let here = before.fleet.nodes.get(place).filter(|old| old.name == node.name);
-        let Some(old) = here.or_else(|| named.get(&node.name).copied()) else { continue };
-        all.compare_freshness(old, node, before.now);
+    for (index, node) in after.fleet.nodes.iter().enumerate() {
+        let same_index = before.fleet.nodes.get(index).filter(|old| old.name == node.name);
+        let Some(old) = same_index.or_else(|| by_name.get(&node.name).copied()) else { continue };
+        detector.compare_freshness(old, node, before.now);
         if !Arc::ptr_eq(old, node) {
-            all.compare_link(old, node);
-            all.compare_sources(old, node);
-            all.compare_devices(old, node);
-            all.compare_unlisted_jobs(old, node, &listed);
+            detector.compare_link(old, node);
+            detector.compare_sources(old, node);
+            detector.compare_devices(old, node);
+            detector.compare_unlisted_jobs(old, node, &listed);
         }
     }
     if let (Some(old), Some(new)) = (&before.fleet.jobs, &after.fleet.jobs)
         && !Arc::ptr_eq(old, new)
     {
-        all.compare_job_lists(old, new);
+        detector.compare_job_lists(old, new);
     }
-    all.events
+    detector.events
 }
 
 struct ChangeDetector {
@@ -83,8 +83,8 @@ struct ChangeDetector {
 }
 
 impl ChangeDetector {
-    fn add(&mut self, node: &Node, severity: Severity, words: impl Into<Arc<str>>) {
-        self.add_device(node, None, severity, words);
+    fn add(&mut self, node: &Node, severity: Severity, text: impl Into<Arc<str>>) {
+        self.add_device(node, None, severity, text);
     }
 
     fn add_device(
@@ -92,22 +92,22 @@ impl ChangeDetector {
         node: &Node,
         device: Option<&Device>,
         severity: Severity,
-        words: impl Into<Arc<str>>,
+        text: impl Into<Arc<str>>,
     ) {
         self.events.push(ObservedEvent {
             at: self.at,
             nodes: vec![node.name.clone()],
             device: device.map(|device| Arc::clone(&device.uuid)),
-            summary: EventSummary { severity, text: words.into() },
+            summary: EventSummary { severity, text: text.into() },
         });
     }
 
     /// Reports when samples stop or resume arriving while the connection stays up.
-    fn compare_freshness(&mut self, old: &Node, new: &Node, then: Timestamp) {
+    fn compare_freshness(&mut self, old: &Node, new: &Node, old_now: Timestamp) {
         if old.link != Link::Up || new.link != Link::Up || new.source_fault().is_some() {
             return;
         }
-        match (NodeStatus::of(old, then), NodeStatus::of(new, self.at)) {
+        match (NodeStatus::of(old, old_now), NodeStatus::of(new, self.at)) {
             (NodeStatus::Fresh, NodeStatus::Stale(_)) => {
                 self.add(new, Severity::Warning, "stale: no new samples");
             }
@@ -121,20 +121,20 @@ impl ChangeDetector {
     fn compare_link(&mut self, old: &Node, new: &Node) {
         match (old.fault(), new.fault()) {
             (None, Some(fault)) => self.add(new, Severity::Error, fault.message()),
-            (Some(one), Some(other)) if one.kind != other.kind => {
-                self.add(new, Severity::Error, other.message());
+            (Some(old_fault), Some(new_fault)) if old_fault.kind != new_fault.kind => {
+                self.add(new, Severity::Error, new_fault.message());
             }
             (Some(_), None) if new.link == Link::Up => {
                 self.add(new, Severity::Recovery, "reconnected");
             }
             (Some(_) | None, _) => {}
         }
-        let boot = |node: &Node| {
+        let boot_id = |node: &Node| {
             let id = node.hello.as_ref().map(|hello| Arc::clone(&hello.host.boot_id));
             id.filter(|id| !id.is_empty())
         };
-        if let (Some(one), Some(other)) = (boot(old), boot(new))
-            && one != other
+        if let (Some(old_id), Some(new_id)) = (boot_id(old), boot_id(new))
+            && old_id != new_id
         {
             self.add(new, Severity::Warning, "rebooted");
         }
@@ -163,48 +163,50 @@ impl ChangeDetector {
     }
 
     fn compare_devices(&mut self, old: &Node, new: &Node) {
-        for (place, device) in new.devices.iter().enumerate() {
-            let same = old.devices.get(place).filter(|old| old.uuid == device.uuid);
-            let found = || old.devices.iter().find(|old| old.uuid == device.uuid);
-            let Some(known) = same.or_else(found) else { continue };
-            let told = |kinds: &[EventKind]| {
-                let own = |event: &crate::model::Event| {
+        for (index, device) in new.devices.iter().enumerate() {
+            let same_index = old.devices.get(index).filter(|old| old.uuid == device.uuid);
+            let by_uuid = || old.devices.iter().find(|old| old.uuid == device.uuid);
+            let Some(old_device) = same_index.or_else(by_uuid) else { continue };
+            let is_reported = |kinds: &[EventKind]| {
+                let matches = |event: &crate::model::Event| {
                     event.device == device.uuid && kinds.contains(&event.kind)
                 };
-                new.events.iter().any(|happened| own(&happened.event))
+                new.events.iter().any(|record| matches(&record.event))
             };
             let lost = [EventKind::Lost, EventKind::NeedsReset, EventKind::Unavailable];
-            match (&known.fault, &device.fault) {
-                (None, Some(fault)) if !told(&lost) => {
-                    let words = format!("device {}", device_fault(fault));
-                    self.add_device(new, Some(device), Severity::Error, words);
+            match (&old_device.fault, &device.fault) {
+                (None, Some(fault)) if !is_reported(&lost) => {
+                    let text = format!("device {}", device_fault(fault));
+                    self.add_device(new, Some(device), Severity::Error, text);
                 }
                 (Some(_), None) => {
                     self.add_device(new, Some(device), Severity::Recovery, "device recovered");
                 }
                 _ => {}
             }
-            let errors = known.ecc_uncorrected.get().zip(device.ecc_uncorrected.get());
-            if errors.is_some_and(|(one, other)| other > one) && !told(&[EventKind::MemoryError]) {
-                let words = "uncorrected memory error";
-                self.add_device(new, Some(device), Severity::Error, words);
+            let errors = old_device.ecc_uncorrected.get().zip(device.ecc_uncorrected.get());
+            if errors.is_some_and(|(before, after)| after > before)
+                && !is_reported(&[EventKind::MemoryError])
+            {
+                let text = "uncorrected memory error";
+                self.add_device(new, Some(device), Severity::Error, text);
             }
-            if let Some((one, other)) = known.throttle.get().zip(device.throttle.get()) {
-                self.compare_throttle(new, device, one, other);
+            if let Some((before, after)) = old_device.throttle.get().zip(device.throttle.get()) {
+                self.compare_throttle(new, device, before, after);
             }
         }
     }
 
     fn compare_throttle(&mut self, node: &Node, device: &Device, old: Throttle, new: Throttle) {
-        for (words, is_on) in SLOWDOWN_CAUSES {
+        for (cause, is_on) in SLOWDOWN_CAUSES {
             match (is_on(old), is_on(new)) {
                 (false, true) => {
-                    let words = format!("throttled: {words}");
-                    self.add_device(node, Some(device), Severity::Warning, words);
+                    let text = format!("throttled: {cause}");
+                    self.add_device(node, Some(device), Severity::Warning, text);
                 }
                 (true, false) => {
-                    let words = format!("no longer throttled: {words}");
-                    self.add_device(node, Some(device), Severity::Recovery, words);
+                    let text = format!("no longer throttled: {cause}");
+                    self.add_device(node, Some(device), Severity::Recovery, text);
                 }
                 (false, false) | (true, true) => {}
             }
@@ -213,11 +215,11 @@ impl ChangeDetector {
 
     /// Reports the start and end of jobs that no scheduler lists, judged by their processes.
     fn compare_unlisted_jobs(&mut self, old: &Node, new: &Node, listed: &BTreeSet<&JobId>) {
-        let tells = |node: &Node| {
+        let has_process_list = |node: &Node| {
             let mut lists = node.sources.iter().filter(|state| state.source.is_processes());
             lists.any(|state| state.taken_at.is_some())
         };
-        if new.link != Link::Up || !tells(old) || !tells(new) {
+        if new.link != Link::Up || !has_process_list(old) || !has_process_list(new) {
             return;
         }
         // Fast path: nearly always the same jobs in the same order.
@@ -237,10 +239,10 @@ impl ChangeDetector {
         if old.at.is_none() || new.at.is_none() {
             return;
         }
-        let there = |list: &JobList| -> BTreeSet<JobId> {
+        let ids = |list: &JobList| -> BTreeSet<JobId> {
             list.on_nodes().chain(&list.awaiting_outcome).map(|job| job.id.clone()).collect()
         };
-        let (before, now) = (there(old), there(new));
+        let (before, now) = (ids(old), ids(new));
         for job in new.on_nodes().filter(|job| !before.contains(&job.id)) {
             self.add_job(job, "started");
         }
@@ -253,12 +255,12 @@ impl ChangeDetector {
     }
 
     fn add_job(&mut self, job: &Job, verb: &str) {
-        let words = format!("job {} {verb} · {} of {}", job.shown_id, job.name, job.user);
+        let text = format!("job {} {verb} · {} of {}", job.shown_id, job.name, job.user);
         self.events.push(ObservedEvent {
             at: self.at,
             nodes: job.allocations.iter().map(|one| one.node.clone()).collect(),
             device: None,
-            summary: EventSummary { severity: Severity::Info, text: words.into() },
+            summary: EventSummary { severity: Severity::Info, text: text.into() },
         });
     }
 }
@@ -347,7 +349,7 @@ mod tests {
             }));
         };
         let hot: Change = |node| node.devices[0].throttle = Reading::Known(Throttle(0x48));
-        let unsaid: Change = |node| node.devices[0].throttle = Reading::default();
+        let throttle_unknown: Change = |node| node.devices[0].throttle = Reading::default();
         let lost: Change = |node| node.devices[0].fault = Some(DeviceFault::Lost);
         let errors: Change = |node| node.devices[0].ecc_uncorrected = Reading::Known(2);
         let job: Change = |node| {
@@ -361,7 +363,7 @@ mod tests {
             (stuck, &["stuck: nvml.processes"], &["nvml.processes recovered"]),
             (hot, &["throttled: thermal"], &["no longer throttled: thermal"]),
             // An unknown value neither begins nor ends anything.
-            (unsaid, &[], &[]),
+            (throttle_unknown, &[], &[]),
             (lost, &["device lost"], &["device recovered"]),
             (errors, &["uncorrected memory error"], &[]),
             (job, &["job 7 started (it has processes)"], &["job 7 ended (no processes left)"]),
@@ -375,13 +377,14 @@ mod tests {
     #[test]
     fn stale_samples_are_an_event_although_the_node_has_not_changed() {
         let same = Arc::new(node(|_| {}));
-        let of = |second| FleetView::new(Fleet::new(vec![Arc::clone(&same)].into()), at(second));
-        let words = |before, after| -> Vec<String> {
-            let found = events_between(&of(before), &of(after)).into_iter();
+        let fleet_view_at =
+            |second| FleetView::new(Fleet::new(vec![Arc::clone(&same)].into()), at(second));
+        let texts = |before, after| -> Vec<String> {
+            let found = events_between(&fleet_view_at(before), &fleet_view_at(after)).into_iter();
             found.map(|one| one.summary.text.to_string()).collect()
         };
-        assert_eq!(words(101, 102), Vec::<String>::new());
-        assert_eq!(words(103, 104), ["stale: no new samples"]);
+        assert_eq!(texts(101, 102), Vec::<String>::new());
+        assert_eq!(texts(103, 104), ["stale: no new samples"]);
     }
 
     #[test]
@@ -407,36 +410,32 @@ mod tests {
         };
         let fleet_view =
             |jobs| FleetView::new(Fleet { jobs: Some(jobs), ..Fleet::default() }, at(9));
-        let told = |before, after| -> Vec<(String, usize)> {
+        let texts = |before, after| -> Vec<(String, usize)> {
             let found = events_between(&fleet_view(before), &fleet_view(after)).into_iter();
             found.map(|one| (one.summary.text.to_string(), one.nodes.len())).collect()
         };
-        let found = told(list(&["1", "2"], Some(1)), list(&["2", "3"], Some(2)));
-        let wanted = ["job 3 started · x of alice", "job 1 ended · x of alice"];
-        assert_eq!(found, wanted.map(|words| (words.to_owned(), 2)));
+        let found = texts(list(&["1", "2"], Some(1)), list(&["2", "3"], Some(2)));
+        let expected = ["job 3 started · x of alice", "job 1 ended · x of alice"];
+        assert_eq!(found, expected.map(|text| (text.to_owned(), 2)));
         // The first job list starts no jobs.
-        assert_eq!(told(list(&[], None), list(&["1"], Some(1))), []);
+        assert_eq!(texts(list(&[], None), list(&["1"], Some(1))), []);
         // A job's end is reported once, after the scheduler has reported its outcome.
-        let left = |outcome: Option<JobOutcome>| {
+        let after_the_end = |outcome: Option<JobOutcome>| {
             let job = list(&["1"], Some(1)).jobs[0].clone();
             let ended = outcome.map(|outcome| (job.id.clone(), outcome)).into_iter().collect();
-            let leaving = if outcome.is_none() { vec![job] } else { Vec::new() };
-            Arc::new(JobList {
-                awaiting_outcome: leaving,
-                ended,
-                ..JobList::clone(&list(&[], Some(2)))
-            })
+            let awaiting_outcome = if outcome.is_none() { vec![job] } else { Vec::new() };
+            Arc::new(JobList { awaiting_outcome, ended, ..JobList::clone(&list(&[], Some(2))) })
         };
-        assert_eq!(told(list(&["1"], Some(1)), left(None)), []);
-        for (outcome, words) in [
+        assert_eq!(texts(list(&["1"], Some(1)), after_the_end(None)), []);
+        for (outcome, text) in [
             (JobOutcome::Cancelled, "job 1 was cancelled · x of alice"),
             (JobOutcome::TimeLimit, "job 1 reached its time limit · x of alice"),
             (JobOutcome::Unknown, "job 1 ended · x of alice"),
         ] {
-            let wanted = [(words.to_owned(), 2)];
-            assert_eq!(told(left(None), left(Some(outcome))), wanted);
-            assert_eq!(told(list(&["1"], Some(1)), left(Some(outcome))), wanted);
+            let expected = [(text.to_owned(), 2)];
+            assert_eq!(texts(after_the_end(None), after_the_end(Some(outcome))), expected);
+            assert_eq!(texts(list(&["1"], Some(1)), after_the_end(Some(outcome))), expected);
         }
-        assert_eq!(told(left(Some(JobOutcome::Cancelled)), list(&[], Some(3))), []);
+        assert_eq!(texts(after_the_end(Some(JobOutcome::Cancelled)), list(&[], Some(3))), []);
     }
 }

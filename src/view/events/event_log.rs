@@ -53,33 +53,35 @@ impl EventLog {
         }
         for ObservedEvent { at, nodes, device, summary } in events {
             let key = LogKey { summary, node: nodes.first().cloned(), device };
-            let times =
+            let occurrences =
                 self.entries.entry(key).or_insert(Occurrences { at, count: 0, nodes: Vec::new() });
-            (times.at, times.count, times.nodes) = (at, times.count.saturating_add(1), nodes);
+            (occurrences.at, occurrences.count, occurrences.nodes) =
+                (at, occurrences.count.saturating_add(1), nodes);
         }
         self.version = self.version.wrapping_add(1);
         let surplus = self.entries.len().saturating_sub(MAX_ENTRIES);
         if surplus > 0 {
-            let mut moments: Vec<Timestamp> = self.entries.values().map(|one| one.at).collect();
+            let mut moments: Vec<Timestamp> =
+                self.entries.values().map(|occurrences| occurrences.at).collect();
             moments.sort_unstable();
             let last = moments.get(surplus - 1).copied().unwrap_or_default();
-            let mut left = surplus;
-            self.entries.retain(|_, times| {
-                let is_over = left > 0 && times.at <= last;
-                left -= usize::from(is_over);
-                !is_over
+            let mut to_drop = surplus;
+            self.entries.retain(|_, occurrences| {
+                let is_dropped = to_drop > 0 && occurrences.at <= last;
+                to_drop -= usize::from(is_dropped);
+                !is_dropped
             });
         }
     }
 
     /// Returns the entries, not sorted by time.
     pub(crate) fn entries(&self) -> impl Iterator<Item = LogEntry> {
-        self.entries.iter().map(|(key, times)| LogEntry {
+        self.entries.iter().map(|(key, occurrences)| LogEntry {
             summary: key.summary.clone(),
-            nodes: times.nodes.clone(),
+            nodes: occurrences.nodes.clone(),
             device: key.device.clone(),
-            at: times.at,
-            count: times.count,
+            at: occurrences.at,
+            count: occurrences.count,
         })
     }
 }
@@ -89,12 +91,12 @@ mod tests {
     use super::*;
     use crate::view::events::changes::Severity;
 
-    fn event(second: i64, node: &str, words: &str) -> ObservedEvent {
+    fn event(second: i64, node: &str, text: &str) -> ObservedEvent {
         ObservedEvent {
             at: Timestamp::from_micros(second * 1_000_000),
             nodes: vec![NodeName::new(node).unwrap()],
             device: None,
-            summary: EventSummary { severity: Severity::Error, text: words.into() },
+            summary: EventSummary { severity: Severity::Error, text: text.into() },
         }
     }
 

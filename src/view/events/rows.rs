@@ -24,17 +24,17 @@ impl DeviceEvents {
     /// Collects the events, each machine once.
     pub(crate) fn build(fleet_view: &FleetView) -> Self {
         let machines =
-            fleet_view.nodes().filter(|one| !fleet_view.fleet.same_as.contains_key(&one.name));
-        let all = machines.flat_map(|node| {
-            node.events.iter().map(|happened| LogEntry {
-                summary: summary(&happened.event),
+            fleet_view.nodes().filter(|node| !fleet_view.fleet.same_as.contains_key(&node.name));
+        let entries = machines.flat_map(|node| {
+            node.events.iter().map(|record| LogEntry {
+                summary: summary(&record.event),
                 nodes: vec![node.name.clone()],
-                device: Some(Arc::clone(&happened.event.device)).filter(|uuid| !uuid.is_empty()),
-                at: happened.event.at,
-                count: happened.count,
+                device: Some(Arc::clone(&record.event.device)).filter(|uuid| !uuid.is_empty()),
+                at: record.event.at,
+                count: record.count,
             })
         });
-        Self(all.collect())
+        Self(entries.collect())
     }
 }
 
@@ -44,12 +44,12 @@ fn summary(event: &Event) -> EventSummary {
         (EventKind::Retirement | EventKind::Recovery | EventKind::Other(_), _) => Severity::Warning,
         _ => Severity::Error,
     };
-    let words = if event.message.is_empty() {
+    let text = if event.message.is_empty() {
         event.text()
     } else {
         format!("{} · {}", event.text(), event.message)
     };
-    EventSummary { severity, text: words.into() }
+    EventSummary { severity, text: text.into() }
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -79,22 +79,22 @@ impl EventRows {
     /// Builds the rows from device events and the log; the occurrences of the event `open` are unfolded.
     pub(crate) fn of(
         fleet_view: &FleetView,
-        told: &DeviceEvents,
+        device_events: &DeviceEvents,
         log: &EventLog,
-        open: Option<&EventSummary>,
+        unfolded: Option<&EventSummary>,
     ) -> Self {
         let shown: Option<BTreeSet<&NodeName>> = (!fleet_view.filter.is_empty())
             .then(|| fleet_view.nodes().map(|node| &node.name).collect());
         let is_shown = |entry: &LogEntry| {
-            let takes = |names: &BTreeSet<&NodeName>| {
+            let has_shown_node = |names: &BTreeSet<&NodeName>| {
                 entry.nodes.is_empty() || entry.nodes.iter().any(|name| names.contains(name))
             };
             // A frozen view shows no later events.
-            entry.at <= fleet_view.now && shown.as_ref().is_none_or(takes)
+            entry.at <= fleet_view.now && shown.as_ref().is_none_or(has_shown_node)
         };
         let mut groups: BTreeMap<EventSummary, Vec<LogEntry>> = BTreeMap::new();
-        let noticed = log.entries();
-        for entry in told.0.iter().cloned().chain(noticed).filter(is_shown) {
+        let logged = log.entries();
+        for entry in device_events.0.iter().cloned().chain(logged).filter(is_shown) {
             groups.entry(entry.summary.clone()).or_default().push(entry);
         }
         let mut groups: Vec<(EventSummary, Vec<LogEntry>)> = groups.into_iter().collect();
@@ -107,10 +107,10 @@ impl EventRows {
         let devices = DeviceLabels::of(fleet_view);
         for (summary, entries) in groups {
             rows.push(group_row(&devices, &summary, &entries));
-            if entries.len() > 1 && open == Some(&summary) {
+            if entries.len() > 1 && unfolded == Some(&summary) {
                 for entry in &entries {
-                    let part = group_row(&devices, &summary, std::slice::from_ref(entry));
-                    rows.push(EventRow { is_detail: true, ..part });
+                    let detail = group_row(&devices, &summary, std::slice::from_ref(entry));
+                    rows.push(EventRow { is_detail: true, ..detail });
                 }
             }
         }
@@ -133,19 +133,19 @@ struct DeviceLabels<'a> {
 
 impl<'a> DeviceLabels<'a> {
     fn of(fleet_view: &'a FleetView) -> Self {
-        let places = fleet_view.fleet.nodes.iter().map(|node| &node.name).zip(0..).collect();
-        Self { fleet_view, index_by_node: places }
+        let index_by_node = fleet_view.fleet.nodes.iter().map(|node| &node.name).zip(0..).collect();
+        Self { fleet_view, index_by_node }
     }
 
     /// Returns a device's label; a placeholder if the node no longer has the device.
     fn label(&self, node: &NodeName, uuid: &str) -> String {
         let node =
-            self.index_by_node.get(node).and_then(|place| self.fleet_view.fleet.nodes.get(*place));
-        let found = node.and_then(|node| {
+            self.index_by_node.get(node).and_then(|index| self.fleet_view.fleet.nodes.get(*index));
+        let label = node.and_then(|node| {
             let device = node.devices.iter().find(|device| *device.uuid == *uuid)?;
             Some(label(node, device))
         });
-        found.unwrap_or_else(|| UNKNOWN.to_owned())
+        label.unwrap_or_else(|| UNKNOWN.to_owned())
     }
 }
 
@@ -161,7 +161,7 @@ fn group_row(devices: &DeviceLabels<'_>, summary: &EventSummary, entries: &[LogE
     }
     labels.sort_unstable_by_key(|label| (label.len(), label.clone()));
     labels.dedup();
-    let only = match entries {
+    let target = match entries {
         [one] => one.nodes.first().map(|node| (node.clone(), one.device.clone())),
         _ => None,
     };
@@ -171,7 +171,7 @@ fn group_row(devices: &DeviceLabels<'_>, summary: &EventSummary, entries: &[LogE
         count: entries.iter().fold(0, |sum, entry| sum.saturating_add(entry.count)),
         nodes: nodeset::fold(nodes),
         devices: labels.join(","),
-        target: only,
+        target,
         is_detail: false,
     }
 }

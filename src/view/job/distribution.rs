@@ -57,20 +57,20 @@ fn find_outliers(values: &[f32], median: f32, tolerance: Tolerance) -> Vec<usize
     }
     let mut distances: Vec<f32> = values.iter().map(|value| (value - median).abs()).collect();
     distances.sort_unstable_by(f32::total_cmp);
-    let usual = distances.get(distances.len() / 2).copied().unwrap_or_default();
+    let deviation = distances.get(distances.len() / 2).copied().unwrap_or_default();
     let tolerance = match tolerance {
         Tolerance::Fixed(tolerance) => tolerance,
-        Tolerance::Fraction(part) => part * median,
+        Tolerance::Fraction(fraction) => fraction * median,
     };
-    let limit = tolerance.max(MAX_DEVIATIONS * usual);
+    let limit = tolerance.max(MAX_DEVIATIONS * deviation);
     let mut outliers: Vec<(usize, f32)> = values
         .iter()
         .enumerate()
-        .map(|(place, value)| (place, (value - median).abs()))
+        .map(|(index, value)| (index, (value - median).abs()))
         .filter(|(_, distance)| *distance > limit)
         .collect();
     outliers.sort_by(|(_, one), (_, other)| other.total_cmp(one));
-    outliers.into_iter().map(|(place, _)| place).collect()
+    outliers.into_iter().map(|(index, _)| index).collect()
 }
 
 #[cfg(test)]

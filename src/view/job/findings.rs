@@ -37,18 +37,18 @@ pub(super) fn findings(
     outliers: &Outliers,
     marked: &BTreeSet<(usize, usize)>,
 ) -> Vec<Finding> {
-    let finding = |at: &(usize, usize)| {
-        let row = summary.rows.get(at.0)?;
-        let cell = row.cells.get(at.1)?;
+    let finding = |index: &(usize, usize)| {
+        let row = summary.rows.get(index.0)?;
+        let cell = row.cells.get(index.1)?;
         let device = row.node(fleet_view)?.devices.get(cell.device)?;
-        let outliers = outliers.get(at).map_or(&[][..], Vec::as_slice);
+        let outliers = outliers.get(index).map_or(&[][..], Vec::as_slice);
         let lag = outliers.iter().find(|(metric, _, _)| *metric == JobMetric::Utilization);
         let is_bad = device.fault.is_some() || device.ecc_uncorrected.get().is_some_and(|n| n > 0);
         Some(Finding {
-            device: summary.device_name(*at, u16::MAX)?,
+            device: summary.device_name(*index, u16::MAX)?,
             text: description(device, outliers, summary.units),
             tone: if is_bad { Tone::Bad } else { Tone::Warn },
-            lag: lag.map_or(0.0, |(_, own, peers)| peers - own),
+            lag: lag.map_or(0.0, |(_, value, median)| median - value),
         })
     };
     let mut all: Vec<Finding> = marked.iter().filter_map(finding).collect();
@@ -63,42 +63,43 @@ fn description(device: &Device, outliers: &[Outlier], units: Units) -> String {
     if let Some(fault) = &device.fault {
         return device_fault(fault);
     }
-    let mut words: Vec<String> = outliers
+    let mut texts: Vec<String> = outliers
         .iter()
-        .map(|(metric, own, usual)| {
-            let (own, usual) = (metric.format(*own, units), metric.format(*usual, units));
+        .map(|(metric, value, median)| {
+            let (value, median) = (metric.format(*value, units), metric.format(*median, units));
             match metric {
                 JobMetric::Utilization | JobMetric::Temperature => {
-                    format!("at {own}, peers at {usual}")
+                    format!("at {value}, peers at {median}")
                 }
-                JobMetric::Memory => format!("uses {own}, peers {usual}"),
-                JobMetric::Power => format!("draws {own}, peers {usual}"),
+                JobMetric::Memory => format!("uses {value}, peers {median}"),
+                JobMetric::Power => format!("draws {value}, peers {median}"),
             }
         })
         .collect();
     let throttle = device.throttle.get();
-    let is_slowed = throttle
-        .is_some_and(|why| why.is_thermal() || why.is_power_brake() || why.is_hardware_slowdown());
-    if let Some(why) = throttle.filter(|_| is_slowed) {
-        words.push(why.text());
+    let is_slowed = throttle.is_some_and(|throttle| {
+        throttle.is_thermal() || throttle.is_power_brake() || throttle.is_hardware_slowdown()
+    });
+    if let Some(throttle) = throttle.filter(|_| is_slowed) {
+        texts.push(throttle.text());
     }
     let clocks = device.sm_clock.get().zip(device.fact(|known| known.sm_clock_max).get());
-    let clocks = clocks.map(|(now, most)| (now.get(), most.get()));
-    if let Some((now, most)) = clocks.filter(|(now, most)| is_slow(*now, *most))
-        && !words.is_empty()
+    let clocks = clocks.map(|(now, max)| (now.get(), max.get()));
+    if let Some((now, max)) = clocks.filter(|(now, max)| is_slow(*now, *max))
+        && !texts.is_empty()
     {
-        words.push(format!("SM clock {now} of {most} MHz"));
+        texts.push(format!("SM clock {now} of {max} MHz"));
     }
     if let Some(errors) = device.ecc_uncorrected.get().filter(|errors| *errors > 0) {
-        words.push(format!("{errors} uncorrected memory errors"));
+        texts.push(format!("{errors} uncorrected memory errors"));
     }
-    if words.is_empty() {
-        words.extend(flags(device).into_iter().map(|(word, _)| word));
+    if texts.is_empty() {
+        texts.extend(flags(device).into_iter().map(|(word, _)| word));
     }
-    words.join(" · ")
+    texts.join(" · ")
 }
 
 #[expect(clippy::cast_precision_loss, reason = "clocks are small")]
-fn is_slow(now: u32, most: u32) -> bool {
-    (now as f32) < most as f32 * SLOW_CLOCK_FRACTION
+fn is_slow(now: u32, max: u32) -> bool {
+    (now as f32) < max as f32 * SLOW_CLOCK_FRACTION
 }

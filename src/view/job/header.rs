@@ -33,10 +33,10 @@ pub(super) fn lines(
     display: &DisplayOptions,
     summary: &JobSummary,
     series: &MeanSeries,
-    at: Position,
+    position: Position,
     (width, height): (u16, usize),
 ) -> Vec<Line> {
-    let mut lines = vec![title_line(summary, at, width)];
+    let mut lines = vec![title_line(summary, position, width)];
     if height >= MIN_HEIGHTS[0] {
         lines.push(time_line(&summary.job, fleet_view.now, size_line(summary), width));
     }
@@ -44,13 +44,13 @@ pub(super) fn lines(
         lines.extend(distribution_lines(display, summary, series, width));
     }
     if height >= MIN_HEIGHTS[0] {
-        let most = if height >= MIN_HEIGHTS[2] { 3 } else { 1 };
-        lines.extend(note_lines(summary, width, most));
+        let max_findings = if height >= MIN_HEIGHTS[2] { 3 } else { 1 };
+        lines.extend(note_lines(summary, width, max_findings));
     }
     lines
 }
 
-fn title_line(summary: &JobSummary, at: Position, width: u16) -> Line {
+fn title_line(summary: &JobSummary, position: Position, width: u16) -> Line {
     let job = &summary.job;
     let mut line = Line::styled(format!("job {}", job.shown_id), Tone::Accent);
     for (label, text, tone) in [
@@ -67,8 +67,9 @@ fn title_line(summary: &JobSummary, at: Position, width: u16) -> Line {
     if let Some(reason) = job.reason.as_deref().filter(|reason| !reason.is_empty()) {
         line = line.text(format!(" ({reason})"), Tone::Faint);
     }
-    let place = Line::styled(format!("job {} of {}", at.index + 1, at.count), Tone::Faint);
-    line.truncated(width.saturating_sub(place.width() + 2)).with_right(place, width)
+    let position_text =
+        Line::styled(format!("job {} of {}", position.index + 1, position.count), Tone::Faint);
+    line.truncated(width.saturating_sub(position_text.width() + 2)).with_right(position_text, width)
 }
 
 /// Counts nodes and devices, and names the evidence for the devices.
@@ -83,9 +84,9 @@ fn size_line(summary: &JobSummary) -> Line {
     }
     line = line.text(" · ", Tone::Faint);
     let devices = match (summary.devices, summary.slices) {
-        (whole, 0) => count(whole, "device"),
+        (devices, 0) => count(devices, "device"),
         (0, slices) => count(slices, "slice"),
-        (whole, slices) => format!("{} and {}", count(whole, "device"), count(slices, "slice")),
+        (devices, slices) => format!("{} and {}", count(devices, "device"), count(slices, "slice")),
     };
     match (summary.evidence, summary.is_listed) {
         (Some(Evidence::Scheduler), _) => line.text(devices, Tone::Plain),
@@ -101,26 +102,26 @@ fn size_line(summary: &JobSummary) -> Line {
 
 /// Draws the elapsed time and the time limit.
 fn time_line(job: &Job, now: Timestamp, size_line: Line, width: u16) -> Line {
-    let (Some(began), Some(used)) = (job.starts_at, job.elapsed(now)) else {
+    let (Some(started_at), Some(elapsed)) = (job.starts_at, job.elapsed(now)) else {
         return size_line.truncated(width);
     };
     // Slurm sets the end of a completing job to the moment it was cancelled, and has not yet moved that of a
     // suspended one: both are measured against the limit.
-    let all = match job.state {
+    let total = match job.state {
         JobState::Completing | JobState::Suspended => job.limit,
         JobState::Running | JobState::Configuring | JobState::Pending | JobState::Other => {
-            job.ends_at.map(|end| end.since(began)).or(job.limit)
+            job.ends_at.map(|end| end.since(started_at)).or(job.limit)
         }
     };
-    let Some(all) = all.filter(|all| !all.is_zero()) else {
-        let ran = Line::styled(format!("for {}", format_duration(used)), Tone::Plain);
-        return ran.gap(3).append(size_line).truncated(width);
+    let Some(total) = total.filter(|total| !total.is_zero()) else {
+        let text = Line::styled(format!("for {}", format_duration(elapsed)), Tone::Plain);
+        return text.gap(3).append(size_line).truncated(width);
     };
-    let left = all.saturating_sub(used);
-    let part = time_percent(used, all);
-    let tone = if part >= 95.0 { Tone::Warn } else { Tone::Mid };
-    let bar = (width / 5).min(24);
-    let words = if left.is_zero() {
+    let left = total.saturating_sub(elapsed);
+    let elapsed_percent = time_percent(elapsed, total);
+    let tone = if elapsed_percent >= 95.0 { Tone::Warn } else { Tone::Mid };
+    let bar_width = (width / 5).min(24);
+    let text = if left.is_zero() {
         Line::styled("time limit reached", Tone::Warn)
     } else if job.state == JobState::Completing {
         Line::styled("ending before its time limit", Tone::Warn)
@@ -128,18 +129,18 @@ fn time_line(job: &Job, now: Timestamp, size_line: Line, width: u16) -> Line {
         Line::styled(format!("{} left", format_duration(left)), Tone::Plain)
     };
     Line::new()
-        .bar(Some(part), bar, tone)
+        .bar(Some(elapsed_percent), bar_width, tone)
         .gap(1)
-        .text(format!("{} of {}", format_duration(used), format_duration(all)), Tone::Plain)
+        .text(format!("{} of {}", format_duration(elapsed), format_duration(total)), Tone::Plain)
         .text(" · ", Tone::Faint)
-        .append(words)
+        .append(text)
         .gap(3)
         .append(size_line)
         .truncated(width)
 }
 
-fn time_percent(part: Duration, whole: Duration) -> f32 {
-    (part.as_secs_f32() / whole.as_secs_f32() * 100.0).clamp(0.0, 100.0)
+fn time_percent(elapsed: Duration, total: Duration) -> f32 {
+    (elapsed.as_secs_f32() / total.as_secs_f32() * 100.0).clamp(0.0, 100.0)
 }
 
 fn distribution_lines(
@@ -155,10 +156,10 @@ fn distribution_lines(
     let front = NUMBER_WIDTH * 4 + if name_width > 0 { name_width + 2 } else { 0 };
     let room = width.saturating_sub(front + 2);
     let points = if room >= 12 { room.min(MAX_POINTS) } else { 0 };
-    let (series, each) = series.columns(usize::from(points));
+    let (means, seconds_per_point) = series.columns(usize::from(points));
     let mut title = Line::new().gap(NUMBER_WIDTH);
-    for word in ["min", "mean", "max"] {
-        title = title.right_aligned(word, NUMBER_WIDTH, Tone::Faint);
+    for label in ["min", "mean", "max"] {
+        title = title.right_aligned(label, NUMBER_WIDTH, Tone::Faint);
     }
     if name_width > 0 {
         title = title.gap(2).left_aligned(
@@ -168,36 +169,40 @@ fn distribution_lines(
         );
     }
     if points > 0 {
-        let minutes = (usize::from(points) * each).min(KEPT_SECONDS) / 60;
+        let minutes = (usize::from(points) * seconds_per_point).min(KEPT_SECONDS) / 60;
         let words = format!("mean, last {minutes} min");
         title = title.gap(2).left_aligned(&words, points, Tone::Faint);
     }
     let mut lines = vec![title.truncated(width)];
     for metric in [JobMetric::Utilization, JobMetric::Memory, JobMetric::Power] {
-        let word = match metric {
+        let label = match metric {
             JobMetric::Utilization => " UTIL",
             JobMetric::Memory => " MEMORY",
             JobMetric::Power | JobMetric::Temperature => " POWER",
         };
         let distribution = summary.distribution(metric);
-        let write = |pick: fn(&crate::view::job::distribution::Distribution) -> f32| {
+        let value_text = |field: fn(&crate::view::job::distribution::Distribution) -> f32| {
             distribution.map_or_else(
                 || UNKNOWN.to_owned(),
-                |distribution| metric.format(pick(distribution), summary.units),
+                |distribution| metric.format(field(distribution), summary.units),
             )
         };
         let mut line = Line::new()
-            .left_aligned(word, NUMBER_WIDTH, Tone::Faint)
-            .right_aligned(&write(|distribution| distribution.min), NUMBER_WIDTH, Tone::Plain)
-            .right_aligned(&write(|distribution| distribution.mean), NUMBER_WIDTH, Tone::Strong)
-            .right_aligned(&write(|distribution| distribution.max), NUMBER_WIDTH, Tone::Plain);
+            .left_aligned(label, NUMBER_WIDTH, Tone::Faint)
+            .right_aligned(&value_text(|distribution| distribution.min), NUMBER_WIDTH, Tone::Plain)
+            .right_aligned(
+                &value_text(|distribution| distribution.mean),
+                NUMBER_WIDTH,
+                Tone::Strong,
+            )
+            .right_aligned(&value_text(|distribution| distribution.max), NUMBER_WIDTH, Tone::Plain);
         if name_width > 0 {
             let name = worst_outlier(summary, metric).unwrap_or_default();
             line = line.gap(2).left_aligned(&name, name_width, Tone::Warn);
         }
         if points > 0 && metric == JobMetric::Utilization {
             let tone = display.load.tone(distribution.map(|distribution| distribution.mean));
-            line = line.gap(2).sparkline(series.clone(), tone);
+            line = line.gap(2).sparkline(means.clone(), tone);
         }
         lines.push(line.truncated(width));
     }
@@ -216,38 +221,38 @@ fn worst_outlier(summary: &JobSummary, metric: JobMetric) -> Option<String> {
 }
 
 /// Lists excluded nodes, disputed nodes, idle-held devices and findings.
-fn note_lines(summary: &JobSummary, width: u16, most: usize) -> Vec<Line> {
+fn note_lines(summary: &JobSummary, width: u16, max_findings: usize) -> Vec<Line> {
     let mut lines = Vec::new();
     if let Some((count, names)) = &summary.stale {
         let fresh = summary.rows.len() - count;
         let nodes = if summary.rows.len() == 1 { "node" } else { "nodes" };
         let line =
             Line::styled(format!("{fresh} of {} {nodes} fresh", summary.rows.len()), Tone::Warn);
-        let words = format!(" · {names} excluded from min, mean and max");
-        lines.push(line.text(words, Tone::Faint).truncated(width));
+        let text = format!(" · {names} excluded from min, mean and max");
+        lines.push(line.text(text, Tone::Faint).truncated(width));
     }
     if let Some(names) = &summary.disputed {
-        let words = " · showing the devices its processes use";
+        let text = " · showing the devices its processes use";
         let line = Line::styled(format!("processes contradict Slurm on {names}"), Tone::Warn);
-        lines.push(line.text(words, Tone::Faint).truncated(width));
+        lines.push(line.text(text, Tone::Faint).truncated(width));
     }
     let loads = summary.distribution(JobMetric::Utilization);
     if let Some(loads) = loads.filter(|loads| loads.max < ACTIVE_PERCENT)
         && summary.findings.is_empty()
     {
-        let words = if loads.count == summary.fresh_devices {
+        let text = if loads.count == summary.fresh_devices {
             format!("idle-held: none of its {} devices is busy", loads.count)
         } else {
             format!("idle-held: none of its {} reporting devices is busy", loads.count)
         };
-        lines.push(Line::styled(words, Tone::Warn).truncated(width));
+        lines.push(Line::styled(text, Tone::Warn).truncated(width));
     }
     let count = summary.findings.len();
-    let shown = if count > most { most } else { count };
-    for (place, finding) in summary.findings.iter().take(shown).enumerate() {
+    let shown = if count > max_findings { max_findings } else { count };
+    for (index, finding) in summary.findings.iter().take(shown).enumerate() {
         let more = count - shown;
         let more =
-            if place + 1 == shown && more > 0 { format!("  +{more} more") } else { String::new() };
+            if index + 1 == shown && more > 0 { format!("  +{more} more") } else { String::new() };
         let more = Line::styled(more, Tone::Faint);
         let line = Line::styled(format!("{} ", finding.device), finding.tone)
             .text(finding.text.as_str(), Tone::Plain);
@@ -290,16 +295,16 @@ mod tests {
     use crate::view::number_format::Units;
 
     fn time_text(state: JobState, run_time: u64, ends_after: u64, passed: u64) -> String {
-        let began = Timestamp::from_micros(1_795_403_970_000_000);
+        let started_at = Timestamp::from_micros(1_795_403_970_000_000);
         let job = Job {
             state,
-            starts_at: Some(began),
-            ends_at: Some(began.plus(Duration::from_secs(ends_after))),
+            starts_at: Some(started_at),
+            ends_at: Some(started_at.plus(Duration::from_secs(ends_after))),
             limit: Some(Duration::from_secs(3600)),
             run_time: Some(Duration::from_secs(run_time)),
             ..Job::example("7")
         };
-        let now = began.plus(Duration::from_secs(passed));
+        let now = started_at.plus(Duration::from_secs(passed));
         time_line(&job, now, Line::new(), 200).plain_text().trim().to_owned()
     }
 
@@ -321,7 +326,7 @@ mod tests {
 
     #[test]
     fn nodes_whose_processes_contradict_slurm_are_named() {
-        let time_text = |job: &str| {
+        let is_disputed = |job: &str| {
             let fleet_view = FleetView::new(Fleet::used_by(job), Timestamp::default());
             let index = JobIndex::build(&fleet_view);
             let entry = index.entry(&JobId::new("11").unwrap()).unwrap();
@@ -332,6 +337,6 @@ mod tests {
                 .iter()
                 .any(|line| line.plain_text().contains("processes contradict Slurm on gpu01"))
         };
-        assert!(time_text("7") && !time_text("11"));
+        assert!(is_disputed("7") && !is_disputed("11"));
     }
 }

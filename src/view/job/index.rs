@@ -42,11 +42,11 @@ impl JobIndex {
         let job_devices = JobDevices::of(fleet);
         let lookup = NodeLookup::of(fleet_view);
         let listed = fleet.jobs.iter().flat_map(|list| list.on_nodes()).cloned();
-        let owner_and_start = jobs_from_processes(fleet, &job_devices, &lookup);
+        let unlisted = jobs_from_processes(fleet, &job_devices, &lookup);
         let listed = listed.map(|job| build_entry(job, true, &job_devices, &lookup));
-        let owner_and_start =
-            owner_and_start.into_iter().map(|job| build_entry(job, false, &job_devices, &lookup));
-        Self { entries: listed.chain(owner_and_start).collect() }
+        let unlisted =
+            unlisted.into_iter().map(|job| build_entry(job, false, &job_devices, &lookup));
+        Self { entries: listed.chain(unlisted).collect() }
     }
 
     /// Returns the jobs that have a node matching the filter.
@@ -141,7 +141,8 @@ fn jobs_from_processes(
 /// Returns the owner of the job's processes and the earliest start among them.
 fn owner_and_start(nodes: &[&Arc<Node>], job: &JobId) -> (Option<Arc<str>>, Option<Timestamp>) {
     let processes = nodes.iter().flat_map(|node| node.processes.iter());
-    let mut own = processes.filter(|process| process.statics.job.as_ref() == Some(job)).peekable();
-    let user = own.peek().and_then(|process| process.statics.user.known()).map(Arc::clone);
-    (user, own.filter_map(|process| process.started_at.get()).min())
+    let mut processes =
+        processes.filter(|process| process.statics.job.as_ref() == Some(job)).peekable();
+    let user = processes.peek().and_then(|process| process.statics.user.known()).map(Arc::clone);
+    (user, processes.filter_map(|process| process.started_at.get()).min())
 }

@@ -38,24 +38,25 @@ pub(crate) fn lines(
     width: u16,
     height: usize,
 ) -> Vec<Line> {
-    let waiting = list.waiting().count();
-    if waiting == 0 {
+    let pending = list.waiting().count();
+    if pending == 0 {
         return Vec::new();
     }
     let columns = columns(width);
-    let [id, name, why] = columns;
+    let [id, name, reason] = columns;
     let head = Line::new().left_aligned("PENDING", id, Tone::Faint).left_aligned(
         "NAME",
         name,
         Tone::Faint,
     );
-    let mut lines = vec![head.left_aligned("REASON", why, Tone::Faint).text("START", Tone::Faint)];
+    let mut lines =
+        vec![head.left_aligned("REASON", reason, Tone::Faint).text("START", Tone::Faint)];
     let room = height.saturating_sub(lines.len());
-    let shown = if waiting > room { room.saturating_sub(1) } else { waiting };
+    let shown = if pending > room { room.saturating_sub(1) } else { pending };
     lines
         .extend(list.waiting().take(shown).map(|job| job_line(job, columns, fleet_view.now, zone)));
-    if waiting > shown && room > 0 {
-        lines.push(Line::styled(format!("and {} more", waiting - shown), Tone::Faint));
+    if pending > shown && room > 0 {
+        lines.push(Line::styled(format!("and {} more", pending - shown), Tone::Faint));
     }
     lines.into_iter().take(height).map(|line| line.truncated(width)).collect()
 }
@@ -69,27 +70,33 @@ const fn columns(width: u16) -> [u16; 3] {
     }
 }
 
-fn job_line(job: &Job, [id, name, why]: [u16; 3], now: Timestamp, zone: &TimeZone) -> Line {
+fn job_line(
+    job: &Job,
+    [id, name, reason_width]: [u16; 3],
+    now: Timestamp,
+    zone: &TimeZone,
+) -> Line {
     let line = Line::new().left_aligned(&job.shown_id, id - 1, Tone::Strong).gap(1);
     let line = line.left_aligned(&job.name, name - 1, Tone::Plain).gap(1);
     let reason = job.reason.as_deref().unwrap_or("–");
-    line.left_aligned(reason, why - 1, Tone::Plain)
+    line.left_aligned(reason, reason_width - 1, Tone::Plain)
         .gap(1)
         .text(expected_start(job, now, zone), Tone::Faint)
 }
 
 /// Formats the expected start of a job.
 fn expected_start(job: &Job, now: Timestamp, zone: &TimeZone) -> String {
-    let moment =
-        job.starts_at.and_then(|at| jiff::Timestamp::from_microsecond(at.as_micros()).ok());
-    let (Some(at), Some(moment)) = (job.starts_at, moment) else {
+    let moment = job
+        .starts_at
+        .and_then(|starts_at| jiff::Timestamp::from_microsecond(starts_at.as_micros()).ok());
+    let (Some(starts_at), Some(moment)) = (job.starts_at, moment) else {
         return "start unknown".to_owned();
     };
     let clock = moment.to_zoned(zone.clone()).strftime("%a %H:%M").to_string();
-    if at <= now {
+    if starts_at <= now {
         format!("{clock}, any moment")
     } else {
-        format!("{clock}, in {}", running(at.since(now)))
+        format!("{clock}, in {}", running(starts_at.since(now)))
     }
 }
 

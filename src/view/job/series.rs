@@ -48,26 +48,30 @@ impl MeanSeries {
     /// Columns begin at whole multiples of that many seconds, so that their values stay the same while they
     /// scroll.
     pub(crate) fn columns(&self, count: usize) -> (Vec<Option<f32>>, usize) {
-        let each = KEPT_SECONDS.div_ceil(count.max(1));
-        let width = i64::try_from(each).unwrap_or(1);
+        let seconds_per_column = KEPT_SECONDS.div_ceil(count.max(1));
+        let seconds = i64::try_from(seconds_per_column).unwrap_or(1);
         let first = self.last_second - i64::try_from(self.means.len()).unwrap_or(0) + 1;
-        let last = self.last_second.div_euclid(width);
+        let last = self.last_second.div_euclid(seconds);
         let mut sums = vec![(0.0_f32, 0.0_f32); count];
         for (mean, second) in self.means.iter().zip(first..) {
-            let back = usize::try_from(last - second.div_euclid(width)).unwrap_or(usize::MAX);
-            let place = count.checked_sub(back.saturating_add(1));
-            if let (Some(mean), Some(sum)) = (mean, place.and_then(|place| sums.get_mut(place))) {
+            let columns_back =
+                usize::try_from(last - second.div_euclid(seconds)).unwrap_or(usize::MAX);
+            let index = count.checked_sub(columns_back.saturating_add(1));
+            if let (Some(mean), Some(sum)) = (mean, index.and_then(|index| sums.get_mut(index))) {
                 *sum = (sum.0 + mean, sum.1 + 1.0);
             }
         }
-        (sums.into_iter().map(|(sum, count)| (count > 0.0).then(|| sum / count)).collect(), each)
+        (
+            sums.into_iter().map(|(sum, count)| (count > 0.0).then(|| sum / count)).collect(),
+            seconds_per_column,
+        )
     }
 }
 
 fn means(fleet: &Fleet, summary: &JobSummary, now: Timestamp, count: usize) -> Vec<Option<f32>> {
     let mut sums = vec![(0.0_f32, 0.0_f32); count];
     for row in &summary.rows {
-        let Some(node) = row.node_index.and_then(|place| fleet.nodes.get(place)) else { continue };
+        let Some(node) = row.node_index.and_then(|index| fleet.nodes.get(index)) else { continue };
         for cell in &row.cells {
             let Some(device) = node.devices.get(cell.device) else { continue };
             let points = node.history.last(&device.uuid, Metric::Utilization, now, count);
@@ -142,9 +146,9 @@ mod tests {
 
     #[test]
     fn columns_are_means_of_the_job_s_devices_and_gaps_stay_gaps() {
-        let (columns, each) = series_after(&[1_049]).columns(30);
-        assert_eq!((columns.len(), each), (30, 10));
-        let rounded = |place: usize| columns[place].map(f32::round);
+        let (columns, seconds_per_column) = series_after(&[1_049]).columns(30);
+        assert_eq!((columns.len(), seconds_per_column), (30, 10));
+        let rounded = |column: usize| columns[column].map(f32::round);
         assert_eq!([rounded(29), rounded(25)], [Some(50.0); 2]);
         assert_eq!([rounded(24), rounded(15)], [Some(80.0); 2]);
         assert_eq!(rounded(14), None);

@@ -37,13 +37,13 @@ impl JobMetric {
 
     /// Returns the name of the metric with its unit.
     pub(crate) fn caption(self, units: Units) -> String {
-        let (what, unit) = match self {
+        let (name, unit) = match self {
             Self::Utilization => ("utilization", "%"),
             Self::Memory => ("memory in use", units.word()),
             Self::Power => ("power", "W"),
             Self::Temperature => ("temperature", units.degree()),
         };
-        format!("{what} of each device, {unit}")
+        format!("{name} of each device, {unit}")
     }
 
     /// Converts a value to the unit of the caption.
@@ -164,14 +164,16 @@ type DeviceLabel = (u32, Option<u32>, usize);
 
 impl JobSummary {
     pub(crate) fn build(fleet_view: &FleetView, entry: &JobEntry, units: Units) -> Self {
-        let nodes = || entry.job.allocations.iter().zip(&entry.nodes).filter(|(_, p)| p.is_shown);
+        let nodes = || {
+            entry.job.allocations.iter().zip(&entry.nodes).filter(|(_, job_node)| job_node.is_shown)
+        };
         let labelled: Vec<Vec<(DeviceLabel, usize)>> =
             nodes().map(|(_, job_node)| device_labels(fleet_view, job_node)).collect();
         let device_labels: BTreeSet<DeviceLabel> =
             labelled.iter().flatten().map(|(label, _)| *label).collect();
         let columns: BTreeMap<DeviceLabel, usize> = device_labels.into_iter().zip(0..).collect();
         let rows = nodes().zip(&labelled).map(|((allocation, job_node), labelled)| {
-            let node = job_node.node_index.and_then(|place| fleet_view.fleet.nodes.get(place));
+            let node = job_node.node_index.and_then(|index| fleet_view.fleet.nodes.get(index));
             let cell = |(label, device): &(DeviceLabel, usize)| DeviceCell {
                 column: columns.get(label).copied().unwrap_or(0),
                 device: *device,
@@ -189,8 +191,8 @@ impl JobSummary {
         let stale: Vec<&str> =
             rows.iter().filter(|row| !row.is_fresh).map(|row| row.name.label()).collect();
         // A node that has not reported its devices counts with the number it was asked for.
-        let given = |(row, allocation): (&NodeRow, &Allocation)| match &allocation.devices {
-            DeviceAllocation::Indices(places) if row.has_unknown_devices => places.len(),
+        let device_count = |(row, allocation): (&NodeRow, &Allocation)| match &allocation.devices {
+            DeviceAllocation::Indices(indices) if row.has_unknown_devices => indices.len(),
             DeviceAllocation::Count(count) if row.has_unknown_devices => {
                 usize::try_from(*count).unwrap_or(0)
             }
@@ -200,7 +202,7 @@ impl JobSummary {
             | DeviceAllocation::Unknown => row.cells.len(),
         };
         let allocations = nodes().map(|(allocation, _)| allocation);
-        let all: usize = rows.iter().zip(allocations).map(given).sum();
+        let device_total: usize = rows.iter().zip(allocations).map(device_count).sum();
         let disputed: Vec<&str> = nodes()
             .filter(|(_, job_node)| job_node.assigned.is_disputed)
             .map(|(allocation, _)| allocation.node.label())
@@ -216,7 +218,7 @@ impl JobSummary {
             disputed: (!disputed.is_empty()).then(|| nodeset::fold(disputed)),
             stale: (!stale.is_empty()).then(|| (stale.len(), nodeset::fold(stale))),
             fresh_devices: rows.iter().filter(|row| row.is_fresh).map(|row| row.cells.len()).sum(),
-            devices: all.saturating_sub(slices),
+            devices: device_total.saturating_sub(slices),
             slices,
             name_width: rows.iter().map(|row| width_of(row.name.label())).max().unwrap_or(0),
             has_text_rows: rows.iter().any(|row| row.cells.is_empty()),
@@ -243,10 +245,14 @@ impl JobSummary {
     }
 
     /// Names the device of a (row, cell) as `gpu02:3`; the node name gets at most `most` columns.
-    pub(super) fn device_name(&self, (row, cell): (usize, usize), most: u16) -> Option<String> {
+    pub(super) fn device_name(
+        &self,
+        (row, cell): (usize, usize),
+        max_width: u16,
+    ) -> Option<String> {
         let row = self.rows.get(row)?;
         let column = self.columns.get(row.cells.get(cell)?.column)?;
-        Some(format!("{}:{column}", truncate(row.name.label(), most)))
+        Some(format!("{}:{column}", truncate(row.name.label(), max_width)))
     }
 
     /// Computes distributions and findings, and marks the cells that have a finding.
@@ -254,14 +260,14 @@ impl JobSummary {
         let mut outliers: Outliers = Outliers::new();
         for metric in JobMetric::ALL {
             let mut values = Vec::new();
-            let mut places = Vec::new();
-            for (row, own) in self.rows.iter().enumerate().filter(|(_, row)| row.is_fresh) {
-                let Some(node) = own.node(fleet_view) else { continue };
-                for (place, cell) in own.cells.iter().enumerate() {
+            let mut cells = Vec::new();
+            for (row, node_row) in self.rows.iter().enumerate().filter(|(_, row)| row.is_fresh) {
+                let Some(node) = node_row.node(fleet_view) else { continue };
+                for (cell_index, cell) in node_row.cells.iter().enumerate() {
                     let device = node.devices.get(cell.device);
                     if let Some(value) = device.and_then(|device| metric.read(device)) {
                         values.push(value);
-                        places.push((row, place));
+                        cells.push((row, cell_index));
                     }
                 }
             }
@@ -270,30 +276,29 @@ impl JobSummary {
             let names = distribution
                 .outliers
                 .iter()
-                .filter_map(|place| self.device_name(*places.get(*place)?, MAX_NAME_WIDTH));
+                .filter_map(|index| self.device_name(*cells.get(*index)?, MAX_NAME_WIDTH));
             self.outliers.push((metric, names.collect()));
-            for place in &distribution.outliers {
-                let own = places.get(*place).zip(values.get(*place));
-                if let Some((place, value)) = own {
-                    outliers.entry(*place).or_default().push((metric, *value, distribution.median));
+            for index in &distribution.outliers {
+                if let Some((cell, value)) = cells.get(*index).zip(values.get(*index)) {
+                    outliers.entry(*cell).or_default().push((metric, *value, distribution.median));
                 }
             }
             self.distributions.push((metric, distribution));
         }
         let mut with_flags: Vec<(usize, usize)> = Vec::new();
-        for (row, own) in self.rows.iter().enumerate().filter(|(_, row)| row.is_fresh) {
-            let Some(node) = own.node(fleet_view) else { continue };
-            for (place, cell) in own.cells.iter().enumerate() {
+        for (row, node_row) in self.rows.iter().enumerate().filter(|(_, row)| row.is_fresh) {
+            let Some(node) = node_row.node(fleet_view) else { continue };
+            for (cell_index, cell) in node_row.cells.iter().enumerate() {
                 let device = node.devices.get(cell.device);
                 if device.is_some_and(|device| !flags(device).is_empty()) {
-                    with_flags.push((row, place));
+                    with_flags.push((row, cell_index));
                 }
             }
         }
         let marked: BTreeSet<_> = outliers.keys().copied().chain(with_flags).collect();
         self.findings = findings(fleet_view, self, &outliers, &marked);
-        for (row, place) in marked {
-            let cell = self.rows.get_mut(row).and_then(|row| row.cells.get_mut(place));
+        for (row, cell_index) in marked {
+            let cell = self.rows.get_mut(row).and_then(|row| row.cells.get_mut(cell_index));
             if let Some(cell) = cell {
                 cell.is_marked = true;
             }
@@ -303,25 +308,28 @@ impl JobSummary {
 
 /// Labels the devices of a job on a node, in the order in which the node lists them.
 fn device_labels(fleet_view: &FleetView, job_node: &JobNode) -> Vec<(DeviceLabel, usize)> {
-    let node = job_node.node_index.and_then(|place| fleet_view.fleet.nodes.get(place));
-    let (Some(node), Some(held)) = (node, &job_node.assigned.devices) else { return Vec::new() };
-    let number = |device: &Device, place: usize| {
-        device.index.get().unwrap_or_else(|| u32::try_from(place).unwrap_or(u32::MAX))
+    let node = job_node.node_index.and_then(|index| fleet_view.fleet.nodes.get(index));
+    let (Some(node), Some(assigned)) = (node, &job_node.assigned.devices) else {
+        return Vec::new();
+    };
+    let number = |device: &Device, index: usize| {
+        device.index.get().unwrap_or_else(|| u32::try_from(index).unwrap_or(u32::MAX))
     };
     let mut device_labels: Vec<(DeviceLabel, usize)> = Vec::new();
-    for (place, device) in node.devices.iter().enumerate() {
-        if !held.contains(&device.uuid) {
+    for (index, device) in node.devices.iter().enumerate() {
+        if !assigned.contains(&device.uuid) {
             continue;
         }
-        let whole = device.parent.as_ref().and_then(|parent| {
+        let parent_number = device.parent.as_ref().and_then(|parent| {
             let at = node.devices.iter().position(|other| other.uuid == *parent)?;
             Some(number(node.devices.get(at)?, at))
         });
-        let own = number(device, place);
-        let (number, slice) = whole.map_or((own, None), |whole| (whole, Some(own)));
+        let own_number = number(device, index);
+        let (number, slice) = parent_number
+            .map_or((own_number, None), |parent_number| (parent_number, Some(own_number)));
         let same =
             device_labels.iter().filter(|((one, other, _), _)| (*one, *other) == (number, slice));
-        device_labels.push(((number, slice, same.count()), place));
+        device_labels.push(((number, slice, same.count()), index));
     }
     device_labels
 }

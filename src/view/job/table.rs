@@ -48,7 +48,7 @@ pub(super) struct TableContext<'a> {
 /// Draws the title line and the visible rows.
 pub(super) fn lines(
     context: TableContext<'_>,
-    window: &mut Viewport,
+    viewport: &mut Viewport,
     width: u16,
     height: usize,
 ) -> Vec<Line> {
@@ -56,17 +56,17 @@ pub(super) fn lines(
     let count = context.summary.rows.len();
     let has_title = height > 1;
     let rows = height.saturating_sub(usize::from(has_title));
-    window.scroll_to(rows, count, Some(context.selected));
+    viewport.scroll_to(rows, count, Some(context.selected));
     let mut lines = Vec::with_capacity(height);
     if has_title {
-        lines.push(window.with_position(titles(context, &columns), count, width));
+        lines.push(viewport.with_position(titles(context, &columns), count, width));
     }
-    for at in window.range(count) {
-        let Some(own) = context.summary.rows.get(at) else { continue };
-        let is_here = at == context.selected;
-        let mark = if is_here && context.has_cursor { "> " } else { "  " };
-        let line = Line::styled(mark, Tone::Accent).append(row(context, own, &columns));
-        lines.push(line.truncated(width).selected(is_here).clickable_line(Click::Row(at)));
+    for at in viewport.range(count) {
+        let Some(node_row) = context.summary.rows.get(at) else { continue };
+        let is_selected = at == context.selected;
+        let mark = if is_selected && context.has_cursor { "> " } else { "  " };
+        let line = Line::styled(mark, Tone::Accent).append(row(context, node_row, &columns));
+        lines.push(line.truncated(width).selected(is_selected).clickable_line(Click::Row(at)));
     }
     lines
 }
@@ -83,24 +83,25 @@ impl Columns {
             ..Self::default()
         };
         let mut room = width.saturating_sub(MARK_WIDTH + columns.name);
-        let mut take = |column: &mut u16, least: u16, kept: u16| {
-            if room >= least + 1 + kept {
-                room -= least + 1;
-                *column = least;
+        let mut reserve = |column: &mut u16, wanted_width: u16, kept_width: u16| {
+            if room >= wanted_width + 1 + kept_width {
+                room -= wanted_width + 1;
+                *column = wanted_width;
             }
         };
         let wanted = u16::try_from(summary.columns.len()).unwrap_or(u16::MAX);
-        let words = if summary.has_text_rows { TEXT_WIDTH } else { 0 };
-        let devices = columns.device.saturating_mul(wanted).max(words);
-        take(&mut columns.age, 6, columns.device);
-        take(&mut columns.cpu, 4, devices);
-        take(&mut columns.network, 5, devices);
-        take(&mut columns.memory, 4, devices);
+        let text_width = if summary.has_text_rows { TEXT_WIDTH } else { 0 };
+        let devices = columns.device.saturating_mul(wanted).max(text_width);
+        reserve(&mut columns.age, 6, columns.device);
+        reserve(&mut columns.cpu, 4, devices);
+        reserve(&mut columns.network, 5, devices);
+        reserve(&mut columns.memory, 4, devices);
         let fitting = room / columns.device;
         // The last column counts the devices that do not fit.
         let shown = if fitting < wanted { fitting.saturating_sub(1) } else { wanted };
         columns.devices = usize::from(shown);
-        columns.numbers = columns.device.saturating_mul(fitting.min(wanted)).max(words).min(room);
+        columns.numbers =
+            columns.device.saturating_mul(fitting.min(wanted)).max(text_width).min(room);
         columns
     }
 }
@@ -141,17 +142,16 @@ fn row(context: TableContext<'_>, row: &NodeRow, columns: &Columns) -> Line {
     let name = Line::new().left_aligned(row.name.label(), columns.name, name_tone(status));
     let notes = || {
         let mut line = Line::new();
-        for (selected, (words, tone)) in own_notes(context.fleet_view, node).iter().enumerate() {
-            let sign = if selected > 0 { " · " } else { "" };
-            line = line.text(sign, Tone::Faint).text(words.as_str(), *tone);
+        for (index, (text, tone)) in own_notes(context.fleet_view, node).iter().enumerate() {
+            let sign = if index > 0 { " · " } else { "" };
+            line = line.text(sign, Tone::Faint).text(text.as_str(), *tone);
         }
         line
     };
     let Some(taken_at) = node.taken_at() else { return name.gap(1).append(notes()) };
     let numbers = if row.has_unknown_devices {
-        let words =
-            if node.devices.is_empty() { "devices not reported" } else { "devices unknown" };
-        Line::new().gap(1).left_aligned(words, columns.numbers.max(1) - 1, Tone::Faint)
+        let text = if node.devices.is_empty() { "devices not reported" } else { "devices unknown" };
+        Line::new().gap(1).left_aligned(text, columns.numbers.max(1) - 1, Tone::Faint)
     } else if row.cells.is_empty() {
         Line::new().gap(1).left_aligned("no devices", columns.numbers.max(1) - 1, Tone::Faint)
     } else {
@@ -226,8 +226,8 @@ fn device_cell(context: TableContext<'_>, node: &Node, cell: DeviceCell, width: 
 }
 
 fn host(node: &Node, columns: &Columns) -> Line {
-    let with_sign = |part: Option<f32>| {
-        part.map_or_else(|| UNKNOWN.to_owned(), |_| format!("{}%", percent(part)))
+    let with_sign = |share: Option<f32>| {
+        share.map_or_else(|| UNKNOWN.to_owned(), |_| format!("{}%", percent(share)))
     };
     let fast = &node.host.fast;
     let memory = fast.memory_total.get().zip(fast.memory_available.get());
@@ -253,7 +253,7 @@ fn network(node: &Node) -> String {
     if all().next().is_none() {
         return UNKNOWN.to_owned();
     }
-    let both = |traffic: &Traffic| traffic.inward.0.saturating_add(traffic.outward.0);
-    let sum = all().fold(Bytes(0), |sum, traffic| Bytes(sum.0.saturating_add(both(traffic))));
+    let total = |traffic: &Traffic| traffic.inward.0.saturating_add(traffic.outward.0);
+    let sum = all().fold(Bytes(0), |sum, traffic| Bytes(sum.0.saturating_add(total(traffic))));
     rate(sum.0)
 }

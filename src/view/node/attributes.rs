@@ -276,8 +276,8 @@ fn nvlink(context: AttributeContext<'_>) -> AttributeText {
 
 fn fan(context: AttributeContext<'_>) -> AttributeText {
     let text = plain(context.device.fan.map(|fan| format!("{:.0}%", fan.get())));
-    let turns = detail(context, |details| details.fan_rpm);
-    text.or(|| plain(turns.map(|turns| format!("{turns}r"))))
+    let rpm = detail(context, |details| details.fan_rpm);
+    text.or(|| plain(rpm.map(|rpm| format!("{rpm}r"))))
 }
 
 fn performance_state_text(context: AttributeContext<'_>) -> AttributeText {
@@ -335,8 +335,11 @@ fn link(context: AttributeContext<'_>) -> AttributeText {
     let lanes_max = context.device.fact(|known| known.pcie_max).get().map(|(_, lanes)| lanes);
     context.device.pcie.map(|(generation, lanes)| {
         // An idle device lowers its PCIe generation but keeps its lanes.
-        let tone =
-            if lanes_max.is_some_and(|most| lanes < most) { Tone::Warn } else { Tone::Plain };
+        let tone = if lanes_max.is_some_and(|lanes_max| lanes < lanes_max) {
+            Tone::Warn
+        } else {
+            Tone::Plain
+        };
         (format!("{generation}x{lanes}"), tone)
     })
 }
@@ -354,15 +357,15 @@ fn mode(context: AttributeContext<'_>) -> AttributeText {
 fn cores(context: AttributeContext<'_>) -> AttributeText {
     let chip = context.device.tpu.as_deref();
     let Some(cores) = chip.and_then(|chip| chip.by_core.known()) else { return Reading::default() };
-    let one = |core: &crate::model::TpuCore| {
+    let core_text = |core: &crate::model::TpuCore| {
         core.utilization.map_or_else(|| "–".to_owned(), |share| format!("{:.0}", share.get()))
     };
-    plain(Reading::Known(cores.iter().map(one).collect::<Vec<_>>().join("/")))
+    plain(Reading::Known(cores.iter().map(core_text).collect::<Vec<_>>().join("/")))
 }
 
 fn instances(context: AttributeContext<'_>) -> AttributeText {
-    let Some(fixed) = context.device.statics.as_deref() else { return Reading::default() };
-    match (fixed.gpu_instance, fixed.compute_instance) {
+    let Some(statics) = context.device.statics.as_deref() else { return Reading::default() };
+    match (statics.gpu_instance, statics.compute_instance) {
         (Reading::Known(gpu), Reading::Known(compute)) => {
             plain(Reading::Known(format!("{gpu}/{compute}")))
         }

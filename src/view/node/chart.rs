@@ -72,10 +72,10 @@ impl ChartMetric {
     ];
 
     /// Parses an alias or a name used by earlier versions.
-    pub fn from_name(word: &str) -> Option<Self> {
+    pub fn from_name(name: &str) -> Option<Self> {
         let by_alias =
             |alias: &str| Self::ALL.into_iter().find(|metric| metric.labels().0 == alias);
-        by_alias(word).or_else(|| current_aliases(word).iter().find_map(|alias| by_alias(alias)))
+        by_alias(name).or_else(|| current_aliases(name).iter().find_map(|alias| by_alias(alias)))
     }
 
     /// Returns the name used in settings and in front of a graph.
@@ -122,10 +122,10 @@ impl ChartMetric {
     /// Returns the current value for the graph, 0 to 100.
     pub(super) fn share(self, device: &Device) -> Option<f32> {
         let percent = |share: Reading<Percent>| share.get().map(Percent::get);
-        let more = device.details.as_deref();
-        let part = |clock: Reading<Megahertz>, most: Reading<Megahertz>| {
-            let (clock, most) = (clock.get()?.get(), most.get()?.get());
-            Percent::of(clock.into(), most.into()).map(Percent::get)
+        let details = device.details.as_deref();
+        let fraction = |clock: Reading<Megahertz>, max: Reading<Megahertz>| {
+            let (clock, max) = (clock.get()?.get(), max.get()?.get());
+            Percent::of(clock.into(), max.into()).map(Percent::get)
         };
         match self {
             Self::Utilization => utilization_of(device),
@@ -133,17 +133,17 @@ impl ChartMetric {
             Self::Power => device.power_share().map(Percent::get),
             Self::Temperature => device.temperature.get().map(Celsius::get),
             Self::Bandwidth => percent(bandwidth_share(device)),
-            Self::Clock => part(device.sm_clock, device.fact(|known| known.sm_clock_max)),
+            Self::Clock => fraction(device.sm_clock, device.fact(|known| known.sm_clock_max)),
             Self::MemoryClock => {
-                part(device.memory_clock, device.fact(|known| known.memory_clock_max))
+                fraction(device.memory_clock, device.fact(|known| known.memory_clock_max))
             }
             Self::Fan => device.fan.get().map(|fan| fan.get().min(100.0)),
-            Self::Encoder => percent(more?.encoder),
-            Self::Decoder => percent(more?.decoder),
+            Self::Encoder => percent(details?.encoder),
+            Self::Decoder => percent(details?.decoder),
             Self::Pcie => {
                 let (inward, outward) = pcie_rates(device);
-                let most = inward.get()?.max(outward.get()?);
-                Percent::of(most.0, link_capacity(device.pcie.get()?)).map(Percent::get)
+                let busiest = inward.get()?.max(outward.get()?);
+                Percent::of(busiest.0, link_capacity(device.pcie.get()?)).map(Percent::get)
             }
             Self::Throttled => throttled_share(device),
         }
@@ -197,8 +197,8 @@ impl ChartState {
 
     /// Returns the aliases of the metrics, separated by commas.
     pub(super) fn setting_value(&self, display: &DisplayOptions) -> String {
-        let words = self.metrics(display).iter().map(|metric| metric.labels().0);
-        words.collect::<Vec<_>>().join(",")
+        let aliases = self.metrics(display).iter().map(|metric| metric.labels().0);
+        aliases.collect::<Vec<_>>().join(",")
     }
 
     /// Adds a metric at the end of the chart or removes it. A fifth metric displaces the first, and the last
@@ -220,7 +220,7 @@ impl ChartState {
     pub(super) fn menu(
         &self,
         display: &DisplayOptions,
-        on: Option<ChartMetric>,
+        selected: Option<ChartMetric>,
     ) -> Menu<ChartMetric> {
         let metrics = self.metrics(display);
         let empty = Menu::new("chart up to four metrics of each device");
@@ -229,7 +229,7 @@ impl ChartState {
             let sign = if metrics.contains(&metric) { "*" } else { " " };
             menu.with_item(metric, Some(letter), format!("{sign} {word}"), help)
         });
-        menu.with_selected(|metric| Some(*metric) == on.or(metrics.first().copied()))
+        menu.with_selected(|metric| Some(*metric) == selected.or(metrics.first().copied()))
     }
 }
 
@@ -249,17 +249,18 @@ impl Grid {
     /// Finds the fewest columns in which graphs are two rows high or, failing that, all graphs fit. If they
     /// never fit, drops metrics first and devices last.
     fn fit(devices: usize, metrics: usize, width: u16, room: usize) -> Self {
-        let most = usize::from(width / MIN_WIDTH).clamp(1, devices.max(1));
+        let max_columns = usize::from(width / MIN_WIDTH).clamp(1, devices.max(1));
         let grid = |columns: usize, metrics: usize| {
             let rows = devices.div_ceil(columns);
             let height = room / (rows * metrics).max(1);
             let height = u16::try_from(height).unwrap_or(MAX_ROWS).min(MAX_ROWS);
             (height > 0).then_some(Self { columns, rows, metrics, height })
         };
-        let all = |metrics| (1..=most).filter_map(move |columns| grid(columns, metrics));
-        let high = all(metrics).find(|grid| grid.height > 1);
-        let found = high.or_else(|| (1..=metrics).rev().find_map(|metrics| all(metrics).next()));
-        found.unwrap_or(Self { columns: most, rows: room, metrics: 1, height: 1 })
+        let all = |metrics| (1..=max_columns).filter_map(move |columns| grid(columns, metrics));
+        let two_rows_high = all(metrics).find(|grid| grid.height > 1);
+        let grid =
+            two_rows_high.or_else(|| (1..=metrics).rev().find_map(|metrics| all(metrics).next()));
+        grid.unwrap_or(Self { columns: max_columns, rows: room, metrics: 1, height: 1 })
     }
 }
 
@@ -272,14 +273,14 @@ pub(super) fn lines(
     top: usize,
     (width, height): (u16, usize),
 ) -> Vec<Line> {
-    let whole = |(_, device): &(usize, &Device)| device.parent.is_none();
-    let devices: Vec<_> = node.devices.iter().enumerate().filter(whole).collect();
+    let is_device = |(_, device): &(usize, &Device)| device.parent.is_none();
+    let devices: Vec<_> = node.devices.iter().enumerate().filter(is_device).collect();
     let metrics = charts.metrics(context.options);
     let grid = Grid::fit(devices.len(), metrics.len(), width, height.saturating_sub(1));
     let columns = u16::try_from(grid.columns).unwrap_or(1).max(1);
-    let own = (width + 2) / columns;
+    let column_width = (width + 2) / columns;
     let graph = Graph {
-        width: own.saturating_sub(LABEL_WIDTH + 2),
+        width: column_width.saturating_sub(LABEL_WIDTH + 2),
         height: grid.height,
         hangs: false,
         is_reversed: context.options.chart.is_reversed,
@@ -287,15 +288,15 @@ pub(super) fn lines(
     let widest = node.devices.iter().map(|device| width_of(&label(node, device))).max();
     let pane = Pane { context, node, series, graph, label: widest.unwrap_or(1).min(4) };
     // Graphs that do not fit scroll with the device table.
-    let seen = grid.columns * grid.rows;
-    let from = if seen < devices.len() { top.min(devices.len() - seen) } else { 0 };
+    let visible = grid.columns * grid.rows;
+    let from = if visible < devices.len() { top.min(devices.len() - visible) } else { 0 };
     let mut lines = Vec::new();
     for row in devices.get(from..).unwrap_or_default().chunks(grid.columns).take(grid.rows) {
         for metric in metrics.iter().take(grid.metrics) {
             let mut across = vec![Line::new(); usize::from(grid.height)];
-            for (column, (place, device)) in (0..).zip(row) {
-                for (line, part) in across.iter_mut().zip(pane.graph_of(*place, device, *metric)) {
-                    let start = own * column;
+            for (column, (index, device)) in (0..).zip(row) {
+                for (line, part) in across.iter_mut().zip(pane.graph_of(*index, device, *metric)) {
+                    let start = column_width * column;
                     let gap = start.saturating_sub(line.width());
                     *line = std::mem::take(line).gap(gap).append(part);
                 }
@@ -304,11 +305,11 @@ pub(super) fn lines(
         }
     }
     if !lines.is_empty() {
-        let told =
+        let note =
             Line::styled(format!("{} of {} metrics", grid.metrics, metrics.len()), Tone::Faint);
-        let told = if grid.metrics < metrics.len() { told } else { Line::new() };
-        let ticks = (0..columns).fold(told, |line, column| {
-            let gap = (own * column + LABEL_WIDTH).saturating_sub(line.width());
+        let note = if grid.metrics < metrics.len() { note } else { Line::new() };
+        let ticks = (0..columns).fold(note, |line, column| {
+            let gap = (column_width * column + LABEL_WIDTH).saturating_sub(line.width());
             line.gap(gap).append(graph.ticks())
         });
         lines.push(ticks);
@@ -327,24 +328,24 @@ struct Pane<'a> {
 
 impl Pane<'_> {
     /// Draws the graph of one metric of one device, with its label in front.
-    fn graph_of(&self, place: usize, device: &Device, metric: ChartMetric) -> Vec<Line> {
+    fn graph_of(&self, index: usize, device: &Device, metric: ChartMetric) -> Vec<Line> {
         let Self { context, node, series, graph, .. } = *self;
         let now = context.view.now;
         let (count, _) = span(graph.width, now);
-        let source = node.device_sources.get(place);
-        let points = if let Some(known) = metric.history() {
-            history_points(node, (&device.uuid, known), source, now, count)
+        let source = node.device_sources.get(index);
+        let points = if let Some(history_metric) = metric.history() {
+            history_points(node, (&device.uuid, history_metric), source, now, count)
         } else {
             series.last(node, &SeriesId::Device(Arc::clone(&device.uuid), metric), now, count)
         };
-        let is_fresh = node.link == Link::Up && node.device_freshness(place, now).is_fresh();
+        let is_fresh = node.link == Link::Up && node.device_freshness(index, now).is_fresh();
         let units = Units::of(context.options);
-        let (word, ..) = metric.labels();
+        let (alias, ..) = metric.labels();
         let tone = context.options.device.tone(metric.share(device));
         let first = Line::new()
             .right_aligned(&label(node, device), self.label, Tone::Strong)
             .gap(1)
-            .left_aligned(word, 5, Tone::Faint)
+            .left_aligned(alias, 5, Tone::Faint)
             .right_aligned(
                 &metric.format_value(device, units),
                 LABEL_WIDTH.saturating_sub(self.label + 7),

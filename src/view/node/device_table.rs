@@ -96,10 +96,10 @@ impl DeviceColumn {
     ];
 
     /// Returns the column at an index of `COLUMN_SPECS`.
-    fn from_index(place: usize) -> Option<Self> {
-        let behind = place.checked_sub(COLUMNS_BEFORE_ATTRIBUTES);
-        match behind {
-            None => Self::FIRST.get(place).copied(),
+    fn from_index(index: usize) -> Option<Self> {
+        let after_first = index.checked_sub(COLUMNS_BEFORE_ATTRIBUTES);
+        match after_first {
+            None => Self::FIRST.get(index).copied(),
             Some(attribute) if attribute < ATTRIBUTES.len() => Some(Self::Attribute(attribute)),
             Some(last) => [Self::Spark, Self::Flags].get(last - ATTRIBUTES.len()).copied(),
         }
@@ -157,26 +157,27 @@ pub(crate) fn lines(
     let now = context.view.now;
     let columns = Columns::of(node, context.options, width, is_full);
     let cursor = navigation.cursor(node);
-    let on = |device: &Device| cursor == Some(RowId::Device(Arc::clone(&device.uuid)));
-    let wanted = node.devices.iter().position(on);
+    let has_cursor = |device: &Device| cursor == Some(RowId::Device(Arc::clone(&device.uuid)));
+    let wanted = node.devices.iter().position(has_cursor);
     let rows = if is_full { room / 2 } else { room };
     navigation.devices.scroll_to(rows, node.devices.len(), wanted);
     let count = node.devices.len();
     let mut lines = vec![navigation.devices.with_position(columns.titles(), count, width)];
-    for place in navigation.devices.range(node.devices.len()) {
-        let Some(device) = node.devices.get(place) else { continue };
-        let is_fresh = node.link == Link::Up && node.device_freshness(place, now).is_fresh();
+    for index in navigation.devices.range(node.devices.len()) {
+        let Some(device) = node.devices.get(index) else { continue };
+        let is_fresh = node.link == Link::Up && node.device_freshness(index, now).is_fresh();
         let faded = |line: Line| if is_fresh { line } else { line.dimmed() };
-        lines.push(columns.row((node, place), now, is_fresh).selected(on(device)));
+        lines.push(columns.row((node, index), now, is_fresh).selected(has_cursor(device)));
         if is_full {
-            lines.push(faded(columns.second_line(node, device, width)).selected(on(device)));
+            lines
+                .push(faded(columns.second_line(node, device, width)).selected(has_cursor(device)));
         }
     }
     if has_sum(node) {
         let line = columns.sum(node);
         let places = 0..node.devices.len();
         let is_fresh = node.link == Link::Up
-            && places.into_iter().all(|place| node.device_freshness(place, now).is_fresh());
+            && places.into_iter().all(|index| node.device_freshness(index, now).is_fresh());
         lines.push(if is_fresh { line } else { line.dimmed() });
     }
     lines.into_iter().map(|line| line.truncated(width)).collect()
@@ -237,18 +238,23 @@ impl Columns {
     fn with_user_columns(
         node: &Node,
         display: &DisplayOptions,
-        places: &[usize],
+        indices: &[usize],
         width: u16,
     ) -> Self {
         let mut columns = Self::base(node, display, width);
         let units = columns.units;
         let totals = Totals::of_devices(node);
-        let mut room = WidthBudget { left: width.saturating_sub(columns.label), gap: columns.gap };
-        for part in places.iter().filter_map(|place| DeviceColumn::from_index(*place)) {
-            let all = node.devices.iter();
-            let least = match part {
-                DeviceColumn::Uuid => max_width(all.map(|device| device.uuid.to_string())).min(40),
-                DeviceColumn::Name => max_width(all.map(|device| name(device, true))).clamp(4, 20),
+        let mut budget =
+            WidthBudget { left: width.saturating_sub(columns.label), gap: columns.gap };
+        for column in indices.iter().filter_map(|index| DeviceColumn::from_index(*index)) {
+            let devices = node.devices.iter();
+            let min_width = match column {
+                DeviceColumn::Uuid => {
+                    max_width(devices.map(|device| device.uuid.to_string())).min(40)
+                }
+                DeviceColumn::Name => {
+                    max_width(devices.map(|device| name(device, true))).clamp(4, 20)
+                }
                 DeviceColumn::Temperature | DeviceColumn::MemoryBar => 4,
                 DeviceColumn::Util => 6 + 4,
                 DeviceColumn::Memory => {
@@ -262,25 +268,25 @@ impl Columns {
                 DeviceColumn::Spark => 6,
                 DeviceColumn::Flags => 8,
             };
-            if !room.reserve(columns.width_mut(part).unwrap_or(&mut 0), least) {
+            if !budget.reserve(columns.width_mut(column).unwrap_or(&mut 0), min_width) {
                 break;
             }
-            columns.has_memory_clock |= part == DeviceColumn::Clocks && width >= WIDE_WIDTH;
-            if let DeviceColumn::Attribute(at) = part {
+            columns.has_memory_clock |= column == DeviceColumn::Clocks && width >= WIDE_WIDTH;
+            if let DeviceColumn::Attribute(at) = column {
                 columns.attributes.push(at);
             }
-            columns.order.push(part);
+            columns.order.push(column);
         }
-        let is_told = |(at, attribute): &(usize, &Attribute)| {
+        let is_reported = |(at, attribute): &(usize, &Attribute)| {
             !columns.attributes.contains(at) && attribute.is_available(node, columns.units)
         };
         columns.without_column = ATTRIBUTES
             .iter()
             .enumerate()
-            .filter(is_told)
+            .filter(is_reported)
             .map(|(_, attribute)| attribute)
             .collect::<Vec<_>>();
-        columns.distribute(room.left);
+        columns.distribute(budget.left);
         columns
     }
 
@@ -291,44 +297,45 @@ impl Columns {
         let units = columns.units;
         let memory = units.pair(totals.memory_total, totals.memory_total);
         let power = widest_power_text(&totals);
-        let mut room = WidthBudget { left: width.saturating_sub(columns.label), gap: columns.gap };
+        let mut budget =
+            WidthBudget { left: width.saturating_sub(columns.label), gap: columns.gap };
         // The bar includes a column for the percent sign.
-        room.reserve(&mut columns.util, 6 + 4);
-        room.reserve(&mut columns.memory, width_of(&memory).max(9));
-        room.reserve(&mut columns.flags, if width >= 110 { 14 } else { 8 });
+        budget.reserve(&mut columns.util, 6 + 4);
+        budget.reserve(&mut columns.memory, width_of(&memory).max(9));
+        budget.reserve(&mut columns.flags, if width >= 110 { 14 } else { 8 });
         if names.has_uuid {
             let uuid = max_width(node.devices.iter().map(|device| device.uuid.to_string()));
-            room.reserve(&mut columns.uuid, uuid.min(if width >= WIDE_WIDTH { 40 } else { 12 }));
+            budget.reserve(&mut columns.uuid, uuid.min(if width >= WIDE_WIDTH { 40 } else { 12 }));
         }
         if !names.has_index && names.has_name {
-            let all = max_width(node.devices.iter().map(|device| name(device, true)));
-            room.reserve(&mut columns.name, all.clamp(4, 16));
+            let longest = max_width(node.devices.iter().map(|device| name(device, true)));
+            budget.reserve(&mut columns.name, longest.clamp(4, 16));
         }
-        let is_told = |read: fn(&Device) -> Option<Reason>| {
+        let is_reported = |read: fn(&Device) -> Option<Reason>| {
             let mut reasons = node.devices.iter().map(read);
             // A column is dropped if no device of this kind supports it.
             reasons.any(|reason| {
                 reason.is_none_or(|why| why != Reason::NotSupported && !columns.has_only_tpus)
             })
         };
-        let has_heat = is_told(|device| device.temperature.reason());
-        let has_power = is_told(|device| device.power.reason());
-        let has_clocks = is_told(|device| device.sm_clock.reason());
-        if has_heat {
-            room.reserve(&mut columns.temperature, 4);
+        let has_temperature = is_reported(|device| device.temperature.reason());
+        let has_power = is_reported(|device| device.power.reason());
+        let has_clocks = is_reported(|device| device.sm_clock.reason());
+        if has_temperature {
+            budget.reserve(&mut columns.temperature, 4);
         }
         if has_power {
-            room.reserve(&mut columns.power, width_of(&power).max(7));
+            budget.reserve(&mut columns.power, width_of(&power).max(7));
         }
         if has_clocks {
-            room.reserve(&mut columns.clocks, 4);
+            budget.reserve(&mut columns.clocks, 4);
         }
-        room.reserve(&mut columns.memory_bar, 4);
-        room.reserve(&mut columns.spark, 6);
+        budget.reserve(&mut columns.memory_bar, 4);
+        budget.reserve(&mut columns.spark, 6);
         if width >= WIDE_WIDTH {
             columns.widen(
                 node,
-                &mut room,
+                &mut budget,
                 names.has_name,
                 if is_full { ATTRIBUTE_COLUMNS_IN_FULL } else { ATTRIBUTES.len() },
             );
@@ -336,19 +343,19 @@ impl Columns {
             columns.without_column =
                 ATTRIBUTES.iter().filter(|attribute| attribute.is_available(node, units)).collect();
         }
-        columns.distribute(room.left);
-        let more = columns.attributes.iter().map(|at| DeviceColumn::Attribute(*at));
+        columns.distribute(budget.left);
+        let attributes = columns.attributes.iter().map(|at| DeviceColumn::Attribute(*at));
         columns.order = DeviceColumn::FIRST
             .into_iter()
-            .chain(more)
+            .chain(attributes)
             .chain([DeviceColumn::Spark, DeviceColumn::Flags])
             .collect();
         columns
     }
 
     /// Returns the width of a column, `None` if the column has a fixed width.
-    const fn width_mut(&mut self, part: DeviceColumn) -> Option<&mut u16> {
-        Some(match part {
+    const fn width_mut(&mut self, column: DeviceColumn) -> Option<&mut u16> {
+        Some(match column {
             DeviceColumn::Uuid => &mut self.uuid,
             DeviceColumn::Name => &mut self.name,
             DeviceColumn::Temperature => &mut self.temperature,
@@ -363,8 +370,8 @@ impl Columns {
         })
     }
 
-    fn width(&self, part: DeviceColumn) -> u16 {
-        match part {
+    fn width(&self, column: DeviceColumn) -> u16 {
+        match column {
             DeviceColumn::Uuid => self.uuid,
             DeviceColumn::Name => self.name,
             DeviceColumn::Temperature => self.temperature,
@@ -383,30 +390,36 @@ impl Columns {
 
     /// Returns the visible columns, from left to right.
     fn shown(&self) -> impl Iterator<Item = DeviceColumn> {
-        self.order.iter().copied().filter(|part| self.width(*part) > 0)
+        self.order.iter().copied().filter(|column| self.width(*column) > 0)
     }
 
     /// Spends spare width on memory clocks and names, wider bars, and attribute columns, in this order.
-    fn widen(&mut self, node: &Node, room: &mut WidthBudget, has_name: bool, most: usize) {
-        let mut more = 0;
-        if self.clocks > 0 && room.reserve(&mut more, 5_u16.saturating_sub(self.gap)) {
+    fn widen(
+        &mut self,
+        node: &Node,
+        budget: &mut WidthBudget,
+        has_name: bool,
+        max_attributes: usize,
+    ) {
+        let mut memory_clock = 0;
+        if self.clocks > 0 && budget.reserve(&mut memory_clock, 5_u16.saturating_sub(self.gap)) {
             self.has_memory_clock = true;
             self.clocks += 5;
         }
         if has_name && self.name == 0 {
             let names = node.devices.iter().map(|device| width_of(&name(device, true))).max();
-            room.reserve(&mut self.name, names.unwrap_or(0).clamp(4, 20));
+            budget.reserve(&mut self.name, names.unwrap_or(0).clamp(4, 20));
         }
-        room.grow(&mut self.util, 6);
-        room.grow(&mut self.memory_bar, 4);
-        room.grow(&mut self.spark, 9);
-        for (place, attribute) in ATTRIBUTES.iter().enumerate() {
+        budget.grow(&mut self.util, 6);
+        budget.grow(&mut self.memory_bar, 4);
+        budget.grow(&mut self.spark, 9);
+        for (index, attribute) in ATTRIBUTES.iter().enumerate() {
             if !attribute.is_available(node, self.units) {
                 continue;
             }
-            let mut own = 0;
-            if place < most && room.reserve(&mut own, attribute.width) {
-                self.attributes.push(place);
+            let mut column = 0;
+            if index < max_attributes && budget.reserve(&mut column, attribute.width) {
+                self.attributes.push(index);
             } else {
                 self.without_column.push(attribute);
             }
@@ -414,10 +427,10 @@ impl Columns {
     }
 
     fn distribute(&mut self, room: u16) {
-        let own = |column: u16, part: u16| if column > 0 { part } else { 0 };
-        let util = own(self.util, (room * 2 / 5).min(18));
-        let memory = own(self.memory_bar, (room / 5).min(12));
-        let spark = own(self.spark, (room - util - memory).min(34));
+        let if_shown = |column: u16, extra: u16| if column > 0 { extra } else { 0 };
+        let util = if_shown(self.util, (room * 2 / 5).min(18));
+        let memory = if_shown(self.memory_bar, (room / 5).min(12));
+        let spark = if_shown(self.spark, (room - util - memory).min(34));
         self.util += util;
         self.memory_bar += memory;
         self.spark += spark;
@@ -425,8 +438,8 @@ impl Columns {
         let rest = room - util - memory - spark;
         self.flags += match self.order.last() {
             None => rest,
-            Some(DeviceColumn::Flags) => own(self.flags, rest),
-            Some(_) => own(self.flags, rest.min(12)),
+            Some(DeviceColumn::Flags) => if_shown(self.flags, rest),
+            Some(_) => if_shown(self.flags, rest.min(12)),
         };
     }
 
@@ -437,11 +450,11 @@ impl Columns {
         let [load, memory] = if self.has_only_tpus { ["DUTY", "HBM"] } else { ["UTIL", "MEM"] };
         let sign = if self.has_index { "#" } else { "" };
         let line = Line::new().right_aligned(sign, self.label, Tone::Faint);
-        self.shown().fold(line, |line, part| {
-            let (line, width) = (line.gap(self.gap), self.width(part));
+        self.shown().fold(line, |line, column| {
+            let (line, width) = (line.gap(self.gap), self.width(column));
             let left = |word: &str| Line::new().left_aligned(word, width, Tone::Faint);
             let right = |word: &str| Line::new().right_aligned(word, width, Tone::Faint);
-            line.append(match part {
+            line.append(match column {
                 DeviceColumn::Uuid => left("UUID"),
                 DeviceColumn::Name => left("NAME"),
                 DeviceColumn::Temperature => right("TEMP"),
@@ -461,36 +474,36 @@ impl Columns {
         })
     }
 
-    fn row(&self, (node, place): (&Node, usize), now: Timestamp, is_fresh: bool) -> Line {
-        let Some(device) = node.devices.get(place) else { return Line::new() };
+    fn row(&self, (node, index): (&Node, usize), now: Timestamp, is_fresh: bool) -> Line {
+        let Some(device) = node.devices.get(index) else { return Line::new() };
         let faded = |line: Line| if is_fresh { line } else { line.dimmed() };
-        let number = if device.parent.is_some() { Tone::Faint } else { Tone::Strong };
-        let own = if self.has_index { label(node, device) } else { String::new() };
-        let line = faded(Line::new().right_aligned(&own, self.label, number));
-        self.shown().fold(line, |line, part| {
-            if part != DeviceColumn::Flags {
-                return line.append(faded(self.cell((node, place, device), part, now)));
+        let label_tone = if device.parent.is_some() { Tone::Faint } else { Tone::Strong };
+        let label_text = if self.has_index { label(node, device) } else { String::new() };
+        let line = faded(Line::new().right_aligned(&label_text, self.label, label_tone));
+        self.shown().fold(line, |line, column| {
+            if column != DeviceColumn::Flags {
+                return line.append(faded(self.cell((node, index, device), column, now)));
             }
-            let attribute_text = self.flags_line(&flags(device));
-            let is_last = self.order.last() == Some(&part);
+            let flags_line = self.flags_line(&flags(device));
+            let is_last = self.order.last() == Some(&column);
             if is_last {
-                return line.append(attribute_text);
+                return line.append(flags_line);
             }
-            let attribute_text = attribute_text.truncated(self.gap + self.flags);
-            let missing = (self.gap + self.flags).saturating_sub(attribute_text.width());
-            line.append(attribute_text).gap(missing)
+            let flags_line = flags_line.truncated(self.gap + self.flags);
+            let missing = (self.gap + self.flags).saturating_sub(flags_line.width());
+            line.append(flags_line).gap(missing)
         })
     }
 
     /// Draws one cell, including the gap before it.
     fn cell(
         &self,
-        (node, place, device): (&Node, usize, &Device),
-        part: DeviceColumn,
+        (node, index, device): (&Node, usize, &Device),
+        column: DeviceColumn,
         now: Timestamp,
     ) -> Line {
-        let (line, width) = (Line::new().gap(self.gap), self.width(part));
-        match part {
+        let (line, width) = (Line::new().gap(self.gap), self.width(column));
+        match column {
             DeviceColumn::Uuid => line.left_aligned(&device.uuid, width, Tone::Plain),
             DeviceColumn::Name => line.left_aligned(&name(device, true), width, Tone::Plain),
             DeviceColumn::Temperature => {
@@ -521,9 +534,9 @@ impl Columns {
                 line.right_aligned(&text, width, tone)
             }
             DeviceColumn::Spark => {
-                let context = (&*device.uuid, Metric::Utilization);
-                let source = node.device_sources.get(place);
-                let points = history_points(node, context, source, now, usize::from(width));
+                let series = (&*device.uuid, Metric::Utilization);
+                let source = node.device_sources.get(index);
+                let points = history_points(node, series, source, now, usize::from(width));
                 line.sparkline(points, Tone::Mid)
             }
             DeviceColumn::Flags => line.gap(width),
@@ -539,22 +552,23 @@ impl Columns {
         }
         let is_slice = device.parent.is_some();
         let devices = || node.devices.iter();
-        let has_power = devices().any(|one| one.power_share().is_some());
-        let has_traffic = devices().any(|one| attributes::bandwidth_share(one).get().is_some());
+        let has_power = devices().any(|device| device.power_share().is_some());
+        let has_traffic =
+            devices().any(|device| attributes::bandwidth_share(device).get().is_some());
         let power = device.power_share().map(Percent::get);
         let traffic = attributes::bandwidth_share(device).get().map(Percent::get);
         let bars = [
             ("power", power, self.load, has_power),
             ("membw", traffic, self.bandwidth, has_traffic),
         ];
-        for (word, share, thresholds, is_told) in bars {
+        for (label, share, thresholds, is_reported) in bars {
             let has_room = line.width() + 16 + SECOND_LINE_BAR_WIDTH <= width;
-            if !is_told || !has_room || (is_slice && share.is_none()) {
+            if !is_reported || !has_room || (is_slice && share.is_none()) {
                 continue;
             }
             line = line
                 .gap(1)
-                .text(format!("{word} "), Tone::Faint)
+                .text(format!("{label} "), Tone::Faint)
                 .bar(share, SECOND_LINE_BAR_WIDTH, thresholds.tone(share))
                 .right_aligned(&percent(share), 4, Tone::Plain)
                 .text(if share.is_some() { "%" } else { " " }, Tone::Faint)
@@ -630,24 +644,25 @@ impl Columns {
     }
 
     fn power(&self, line: Line, drawn: Option<Watts>, limit: Option<Watts>) -> Line {
-        let write = |watts: Option<Watts>| or_unknown(watts, |watts| format!("{:.0}", watts.get()));
+        let watts_text =
+            |watts: Option<Watts>| or_unknown(watts, |watts| format!("{:.0}", watts.get()));
         let text = match (drawn, limit) {
             (None, None) => UNKNOWN.to_owned(),
-            (drawn, limit) => format!("{}/{}", write(drawn), write(limit)),
+            (drawn, limit) => format!("{}/{}", watts_text(drawn), watts_text(limit)),
         };
         line.right_aligned(&text, self.power, Tone::Plain)
     }
 
     fn clocks_text(&self, device: &Device) -> String {
-        let write =
+        let clock_text =
             |clock: &Reading<Megahertz>| or_unknown(clock.get(), |clock| clock.get().to_string());
         if !self.has_memory_clock {
-            return write(&device.sm_clock);
+            return clock_text(&device.sm_clock);
         }
         if device.sm_clock.get().is_none() && device.memory_clock.get().is_none() {
             return UNKNOWN.to_owned();
         }
-        format!("{}/{:>4}", write(&device.sm_clock), write(&device.memory_clock))
+        format!("{}/{:>4}", clock_text(&device.sm_clock), clock_text(&device.memory_clock))
     }
 
     fn flags_line(&self, flags: &[Note]) -> Line {
@@ -670,16 +685,16 @@ fn widest_power_text(totals: &Totals) -> String {
 
 /// Formats an attribute, as a dash if it is unavailable.
 fn attribute_text(attribute: &Attribute, context: AttributeContext<'_>) -> (String, Tone) {
-    let attribute_text = (attribute.read)(context).into_known();
-    attribute_text.unwrap_or_else(|| (UNKNOWN.to_owned(), Tone::Faint))
+    let text = (attribute.read)(context).into_known();
+    text.unwrap_or_else(|| (UNKNOWN.to_owned(), Tone::Faint))
 }
 
 /// Returns the utilization, or the graphics or SM activity where the driver reports none, as for slices.
 pub(super) fn utilization_of(device: &Device) -> Option<f32> {
     let measured = device.activity.as_deref();
     let share = device.utilization.get().or_else(|| {
-        let more = measured?;
-        more.graphics_active.get().or_else(|| more.sm_active.get())
+        let activity = measured?;
+        activity.graphics_active.get().or_else(|| activity.sm_active.get())
     });
     share.map(Percent::get)
 }
@@ -691,8 +706,8 @@ pub(crate) fn name(device: &Device, is_indented: bool) -> String {
     if !is_indented || device.parent.is_none() {
         return name.to_owned();
     }
-    let own = name.find("MIG ").and_then(|start| name.get(start..));
-    format!(" {}", own.unwrap_or(name))
+    let profile = name.find("MIG ").and_then(|start| name.get(start..));
+    format!(" {}", profile.unwrap_or(name))
 }
 
 /// Describes a device: its attributes and the reasons for those unavailable. `throttled` is the share of the
@@ -722,7 +737,7 @@ pub(crate) fn detail(
         ("limit", device.power_limit.reason()),
         ("clocks", device.sm_clock.reason()),
     ];
-    let known = [
+    let items = [
         Some(device.uuid.to_string()),
         device.pci.known().map(|pci| format!("pci {pci}")),
         device.performance_state.get().map(|state| format!("P{state}")),
@@ -737,8 +752,8 @@ pub(crate) fn detail(
             .filter(|words| &***words != "none")
             .map(ToString::to_string),
     ];
-    for word in known.into_iter().flatten() {
-        line = line.text(format!("  {word}"), Tone::Faint);
+    for item in items.into_iter().flatten() {
+        line = line.text(format!("  {item}"), Tone::Faint);
     }
     let context = AttributeContext { node, device, units };
     for (words, reason) in attributes::unavailable(context, &first) {
@@ -753,9 +768,9 @@ mod tests {
 
     #[test]
     fn every_heading_has_a_column_and_attribute_titles_match() {
-        for (place, heading) in COLUMN_SPECS.iter().enumerate() {
-            let part = DeviceColumn::from_index(place).unwrap();
-            if let DeviceColumn::Attribute(at) = part {
+        for (index, heading) in COLUMN_SPECS.iter().enumerate() {
+            let column = DeviceColumn::from_index(index).unwrap();
+            if let DeviceColumn::Attribute(at) = column {
                 assert_eq!(ATTRIBUTES[at].title, heading.title);
             }
         }

@@ -26,10 +26,15 @@ const GRAPH_ROWS: u16 = 5;
 const MIN_GRAPH_WIDTH: u16 = 36;
 
 /// Draws the host in at most `most` lines; empty before the first sample.
-pub(crate) fn lines(context: RenderContext<'_>, node: &Node, width: u16, most: usize) -> Vec<Line> {
+pub(crate) fn lines(
+    context: RenderContext<'_>,
+    node: &Node,
+    width: u16,
+    max_lines: usize,
+) -> Vec<Line> {
     let now = context.view.now;
     let units = Units::of(context.options);
-    faded_if_stale(node, now, || flow(items(node, now, width, units), 3, width, most))
+    faded_if_stale(node, now, || flow(items(node, now, width, units), 3, width, max_lines))
 }
 
 /// Returns the lines, faded if they are stale, or none before the first sample.
@@ -49,34 +54,34 @@ pub(crate) fn graph_lines(
     node: &Node,
     series: &NodeSeries,
     width: u16,
-    most: usize,
+    max_lines: usize,
 ) -> Vec<Line> {
     let now = context.view.now;
     let units = Units::of(context.options);
     faded_if_stale(node, now, || {
         let is_double = width >= MIN_GRAPH_WIDTH * 2 && !node.devices.is_empty();
-        let own = if is_double { (width - 3) / 2 } else { width };
+        let graph_width = if is_double { (width - 3) / 2 } else { width };
         let graph = Graph {
-            width: own,
+            width: graph_width,
             height: GRAPH_ROWS,
             hangs: false,
             is_reversed: context.options.chart.is_reversed,
         };
-        let (count, _) = span(own, now);
+        let (count, _) = span(graph_width, now);
         let left = host_graphs(context, node, series, graph, count);
         let mut lines = if is_double {
             let right = device_graphs(context, node, graph, count);
             let beside = |(left, right): (Line, Line)| {
-                let gap = (own + 3).saturating_sub(left.width());
+                let gap = (graph_width + 3).saturating_sub(left.width());
                 left.gap(gap).append(right)
             };
             left.into_iter().zip(right).map(beside).collect()
         } else {
             left
         };
-        let rest = other_items(node, units);
-        lines.extend(flow(rest, 3, width, most.saturating_sub(lines.len())));
-        lines.truncate(most);
+        let items = other_items(node, units);
+        lines.extend(flow(items, 3, width, max_lines.saturating_sub(lines.len())));
+        lines.truncate(max_lines);
         lines.into_iter().map(|line| line.truncated(width)).collect()
     })
 }
@@ -109,32 +114,32 @@ fn host_graphs(
     let cpu = history_points(node, ("", Metric::Cpu), Some(&Source::host()), now, count);
     let memory = series.last(node, &SeriesId::HostMemory, now, count);
     let share = used_percent(fast.memory_total.get(), fast.memory_available.get());
-    let mut below = labelled("MEM")
+    let mut lower_title = labelled("MEM")
         .right_aligned(&percent(share), 3, Tone::Strong)
         .text("% ", Tone::Faint)
         .text(units.with_unit(used_host_memory(node), fast.memory_total.get()), Tone::Plain);
     let swap_share = used_percent(fast.swap_total.get(), fast.swap_free.get());
     if let Some(total) = fast.swap_total.get().filter(|total| total.0 > 0) {
         let used = fast.swap_free.get().map(|free| Bytes(total.0.saturating_sub(free.0)));
-        below = below
+        lower_title = lower_title
             .gap(3)
             .append(labelled("SWAP"))
             .right_aligned(&percent(swap_share), 3, Tone::Strong)
             .text("% ", Tone::Faint)
             .text(units.with_unit(used, Some(total)), Tone::Plain);
     }
-    let above = cpu_item(node, now, 0).gap(3).append(load_item(node));
+    let upper_title = cpu_item(node, now, 0).gap(3).append(load_item(node));
     let mut lines = stack_graphs(
         graph,
-        (above, &cpu, context.options.load.tone(cpu_percent(node))),
-        (below, &memory, context.options.memory.tone(share)),
+        (upper_title, &cpu, context.options.load.tone(cpu_percent(node))),
+        (lower_title, &memory, context.options.memory.tone(share)),
     );
     // Swap, if any is used, replaces the last row of the memory graph.
     if swap_share.is_some_and(|share| share > 0.0) {
         let swap = series.last(node, &SeriesId::Swap, now, count);
         let row = Graph { height: 1, ..graph }.rows(&swap, Tone::Warn).pop();
-        let place = lines.len().saturating_sub(2);
-        if let (Some(slot), Some(row)) = (lines.get_mut(place), row) {
+        let index = lines.len().saturating_sub(2);
+        if let (Some(slot), Some(row)) = (lines.get_mut(index), row) {
             *slot = row;
         }
     }
@@ -144,25 +149,26 @@ fn host_graphs(
 fn device_graphs(context: RenderContext<'_>, node: &Node, graph: Graph, count: usize) -> Vec<Line> {
     let now = context.view.now;
     let totals = Totals::of_devices(node);
-    let both = totals.memory_used.zip(totals.memory_total);
-    let memory = both.and_then(|(used, total)| Percent::of(used.0, total.0)).map(Percent::get);
+    let used_and_total = totals.memory_used.zip(totals.memory_total);
+    let memory =
+        used_and_total.and_then(|(used, total)| Percent::of(used.0, total.0)).map(Percent::get);
     let load = totals.utilization.map(Percent::get);
-    let words = |word: &str, share: Option<f32>| {
-        labelled(word).right_aligned(&percent(share), 3, Tone::Strong).text("%", Tone::Faint)
+    let title = |label: &str, share: Option<f32>| {
+        labelled(label).right_aligned(&percent(share), 3, Tone::Strong).text("%", Tone::Faint)
     };
     let amount = Units::of(context.options).with_unit(totals.memory_used, totals.memory_total);
-    let above = words("DEVICE MEM", memory).gap(1).text(amount, Tone::Plain);
-    let counted = format!(" mean of {}", totals.utilization_devices);
-    let below = words("DEVICE UTIL", load).text(counted, Tone::Faint);
+    let upper_title = title("DEVICE MEM", memory).gap(1).text(amount, Tone::Plain);
+    let count_text = format!(" mean of {}", totals.utilization_devices);
+    let lower_title = title("DEVICE UTIL", load).text(count_text, Tone::Faint);
     stack_graphs(
         graph,
         (
-            above,
+            upper_title,
             &device_mean(node, Metric::Memory, now, count),
             context.options.memory.tone(memory),
         ),
         (
-            below,
+            lower_title,
             &device_mean(node, Metric::Utilization, now, count),
             context.options.load.tone(load),
         ),
@@ -172,7 +178,7 @@ fn device_graphs(context: RenderContext<'_>, node: &Node, graph: Graph, count: u
 /// Returns the mean over the devices per second; memory is weighted by its size.
 fn device_mean(node: &Node, metric: Metric, now: Timestamp, count: usize) -> Vec<Option<f32>> {
     let mut sums = vec![(0.0_f32, 0.0_f32); count];
-    for (place, device) in node.devices.iter().enumerate() {
+    for (index, device) in node.devices.iter().enumerate() {
         if device.parent.is_some() {
             continue;
         }
@@ -183,7 +189,7 @@ fn device_mean(node: &Node, metric: Metric, now: Timestamp, count: usize) -> Vec
         let points = history_points(
             node,
             (&device.uuid, metric),
-            node.device_sources.get(place),
+            node.device_sources.get(index),
             now,
             count,
         );
@@ -208,8 +214,8 @@ fn cpu_percent(node: &Node) -> Option<f32> {
 
 fn used_host_memory(node: &Node) -> Option<Bytes> {
     let fast = &node.host.fast;
-    let both = fast.memory_total.get().zip(fast.memory_available.get());
-    both.map(|(total, available)| Bytes(total.0.saturating_sub(available.0)))
+    let total_and_available = fast.memory_total.get().zip(fast.memory_available.get());
+    total_and_available.map(|(total, available)| Bytes(total.0.saturating_sub(available.0)))
 }
 
 fn items(node: &Node, now: Timestamp, width: u16, units: Units) -> Vec<Line> {
@@ -233,9 +239,11 @@ fn other_items(node: &Node, units: Units) -> Vec<Line> {
         ("IB", &node.host.infiniband, ["↓", "↑"]),
         ("DISK", &node.host.disks, ["r", "w"]),
     ];
-    items.extend(groups.iter().filter_map(|(word, list, signs)| traffic_item(word, list, *signs)));
-    if let Some(heat) = node.host.slow.temperature.get() {
-        items.push(labelled("TEMP").text(format!("{:>4}", units.degrees(heat)), Tone::Plain));
+    items
+        .extend(groups.iter().filter_map(|(label, list, signs)| traffic_item(label, list, *signs)));
+    if let Some(temperature) = node.host.slow.temperature.get() {
+        items
+            .push(labelled("TEMP").text(format!("{:>4}", units.degrees(temperature)), Tone::Plain));
     }
     if let Some(seconds) = node.host.fast.uptime_seconds.get() {
         items.push(labelled("UP").text(format_duration(Duration::from_secs(seconds)), Tone::Plain));
@@ -245,8 +253,8 @@ fn other_items(node: &Node, units: Units) -> Vec<Line> {
     items
 }
 
-fn labelled(word: &str) -> Line {
-    Line::styled(format!("{word} "), Tone::Faint)
+fn labelled(label: &str) -> Line {
+    Line::styled(format!("{label} "), Tone::Faint)
 }
 
 fn cpu_item(node: &Node, now: Timestamp, points: usize) -> Line {
@@ -273,13 +281,13 @@ fn load_item(node: &Node) -> Line {
         .text(format!(" {five:>5.1} {fifteen:>5.1}"), Tone::Faint)
 }
 
-fn traffic_item(word: &str, list: &[Traffic], signs: [&str; 2]) -> Option<Line> {
+fn traffic_item(label: &str, list: &[Traffic], signs: [&str; 2]) -> Option<Line> {
     let sum = |pick: fn(&Traffic) -> Bytes| {
         list.iter().fold(0_u64, |sum, traffic| sum.saturating_add(pick(traffic).0))
     };
     let (inward, outward) = (sum(|traffic| traffic.inward), sum(|traffic| traffic.outward));
     (!list.is_empty()).then(|| {
-        labelled(word)
+        labelled(label)
             .text(format!("{}{:>4}", signs[0], rate(inward)), Tone::Plain)
             .text(format!(" {}{:>4}", signs[1], rate(outward)), Tone::Plain)
             .text("/s", Tone::Faint)
@@ -308,16 +316,16 @@ fn fullest_filesystem_item(node: &Node, units: Units) -> Option<Line> {
     let used_percent = |space: &crate::model::Space| {
         Percent::of(space.total.0.saturating_sub(space.free.0), space.total.0).map(Percent::get)
     };
-    let (space, part) = node
+    let (space, used) = node
         .host
         .slow
         .space
         .iter()
         .filter_map(|space| Some((space, used_percent(space)?)))
         .max_by(|(_, one), (_, other)| one.total_cmp(other))?;
-    let tone = if part >= FULL_PERCENT { Tone::Warn } else { Tone::Plain };
-    let free = format!("{part:.0}% full, {} free", units.amount(space.free));
-    Some(labelled(&space.path).text(free, tone))
+    let tone = if used >= FULL_PERCENT { Tone::Warn } else { Tone::Plain };
+    let text = format!("{used:.0}% full, {} free", units.amount(space.free));
+    Some(labelled(&space.path).text(text, tone))
 }
 
 /// Returns the last `count` seconds of a metric. A value is repeated until it would count as stale.
@@ -333,7 +341,7 @@ pub(crate) fn history_points(
     let hold = usize::try_from(stale_after(interval).as_secs()).unwrap_or(3).min(MAX_HOLD_SECONDS);
     let points = node.history.last(subject, metric, now, count + hold);
     let mut last: Option<(f32, usize)> = None;
-    let used_percent: Vec<_> = points
+    let held: Vec<_> = points
         .into_iter()
         .map(|point| {
             last = match (point, last) {
@@ -344,5 +352,5 @@ pub(crate) fn history_points(
             last.map(|(value, _)| value)
         })
         .collect();
-    used_percent.into_iter().skip(hold).collect()
+    held.into_iter().skip(hold).collect()
 }

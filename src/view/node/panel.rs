@@ -43,18 +43,18 @@ pub(crate) fn lines(
     let mut lines = vec![title(fleet_view, node, width)];
     lines.extend(problem_lines(fleet_view, node, width));
     let room = height.saturating_sub(lines.len());
-    let form = PanelDetail::of(context, node, navigation, room);
-    let host = if form.is_host_full {
-        let most = host::FULL_HEIGHT + HOST_ITEM_LINES;
-        host::graph_lines(context, node, &navigation.node_state.series, width, most)
+    let detail = PanelDetail::of(context, node, navigation, room);
+    let host = if detail.is_host_full {
+        let max_lines = host::FULL_HEIGHT + HOST_ITEM_LINES;
+        host::graph_lines(context, node, &navigation.node_state.series, width, max_lines)
     } else {
-        let is_short = Heights::of(node, navigation, form, HOST_LINES.0, room).is_short;
+        let is_short = Heights::of(node, navigation, detail, HOST_LINES.0, room).is_short;
         host::lines(context, node, width, if is_short { HOST_LINES.1 } else { HOST_LINES.0 })
     };
-    let heights = Heights::of(node, navigation, form, host.len(), room);
+    let heights = Heights::of(node, navigation, detail, host.len(), room);
     if heights.devices > 0 {
-        let own = (heights.devices, form.is_device_full);
-        lines.extend(device_table::lines(context, node, navigation, width, own));
+        let size = (heights.devices, detail.is_device_full);
+        lines.extend(device_table::lines(context, node, navigation, width, size));
     }
     if heights.chart > 0 {
         let State { series, charts, .. } = &navigation.node_state;
@@ -83,8 +83,8 @@ pub(crate) fn report(context: RenderContext<'_>, node: &Node, width: u16) -> Vec
     // A report is not interactive, so no keys are suggested and nothing is cut.
     match node.fault() {
         Some(fault) => {
-            let words = wrap(&fault.message(), width).into_iter();
-            lines.extend(words.map(|words| Line::styled(words, Tone::Bad).truncated(width)));
+            let text = wrap(&fault.message(), width).into_iter();
+            lines.extend(text.map(|text| Line::styled(text, Tone::Bad).truncated(width)));
             lines.extend(remedy_lines(node, width));
         }
         None => lines.extend(problem_lines(fleet_view, node, width)),
@@ -117,21 +117,21 @@ impl PanelDetail {
     /// Chooses the level of detail for the density. `Density::Auto` shows in full what fits: if lines are
     /// scarce, the second line of devices goes first, then the graphs of the host.
     fn of(context: RenderContext<'_>, node: &Node, navigation: &Navigation, room: usize) -> Self {
-        let place = &navigation.node_state;
-        let has_chart = place.charts.is_shown && !node.devices.is_empty();
-        let frame = if node.devices.is_empty() { 0 } else { device_table::frame_lines(node) };
+        let state = &navigation.node_state;
+        let has_chart = state.charts.is_shown && !node.devices.is_empty();
+        let frame_lines = if node.devices.is_empty() { 0 } else { device_table::frame_lines(node) };
         let count = node.devices.len();
-        let graphs = host::FULL_HEIGHT + HOST_ITEM_LINES;
-        let kept = if navigation.shows_processes { RESERVED_PROCESS_ROWS } else { 0 };
-        let fits = |lines: usize| frame + lines <= room;
-        let (is_device_full, is_host_full) = match place.density.unwrap_or(context.options.density)
+        let graph_lines = host::FULL_HEIGHT + HOST_ITEM_LINES;
+        let process_rows = if navigation.shows_processes { RESERVED_PROCESS_ROWS } else { 0 };
+        let fits = |lines: usize| frame_lines + lines <= room;
+        let (is_device_full, is_host_full) = match state.density.unwrap_or(context.options.density)
         {
-            Density::Full => (true, fits(count * 2 + graphs)),
+            Density::Full => (true, fits(count * 2 + graph_lines)),
             Density::Compact => (false, false),
             Density::Auto if has_chart => (false, false),
             Density::Auto => {
-                let is_host_full = fits(count + graphs + kept);
-                (is_host_full && fits(count * 2 + graphs + kept), is_host_full)
+                let is_host_full = fits(count + graph_lines + process_rows);
+                (is_host_full && fits(count * 2 + graph_lines + process_rows), is_host_full)
             }
         };
         Self { is_device_full, is_host_full, has_chart }
@@ -156,42 +156,46 @@ impl Heights {
     fn of(
         node: &Node,
         navigation: &Navigation,
-        form: PanelDetail,
+        detail: PanelDetail,
         host: usize,
         room: usize,
     ) -> Self {
-        let frame = if node.devices.is_empty() { 0 } else { device_table::frame_lines(node) };
-        let each = 1 + usize::from(form.is_device_full);
-        let all = node.devices.len() * each;
-        let is_shown = navigation.shows_processes && (all > 0 || !node.uses.is_empty());
+        let frame_lines = if node.devices.is_empty() { 0 } else { device_table::frame_lines(node) };
+        let lines_per_device = 1 + usize::from(detail.is_device_full);
+        let device_lines = node.devices.len() * lines_per_device;
+        let is_shown = navigation.shows_processes && (device_lines > 0 || !node.uses.is_empty());
         let wanted = if is_shown { uses(node).len() + 1 } else { 0 };
         // If lines are scarce, the host shrinks before the devices do, but keeps one line.
-        let spare = room.saturating_sub(frame + all.min(MIN_DEVICE_ROWS * each));
-        let host = if form.is_host_full || all == 0 {
+        let spare =
+            room.saturating_sub(frame_lines + device_lines.min(MIN_DEVICE_ROWS * lines_per_device));
+        let host = if detail.is_host_full || device_lines == 0 {
             host
         } else {
             host.min(spare.max(usize::from(room >= MIN_HEIGHT_WITH_HOST)))
         };
-        let rest = room.saturating_sub(frame + host);
-        let chart_least = if form.has_chart { MIN_CHART_HEIGHT } else { 0 };
-        let least = MIN_PROCESS_ROWS + chart_least;
-        let reserved = (wanted.min(MIN_PROCESS_ROWS) + chart_least)
-            .min(least)
-            .min(rest.saturating_sub(all.min(MIN_DEVICE_ROWS * each)));
-        let devices = all.min(rest.saturating_sub(reserved));
+        let rest = room.saturating_sub(frame_lines + host);
+        let min_chart = if detail.has_chart { MIN_CHART_HEIGHT } else { 0 };
+        let max_reserved = MIN_PROCESS_ROWS + min_chart;
+        let reserved = (wanted.min(MIN_PROCESS_ROWS) + min_chart)
+            .min(max_reserved)
+            .min(rest.saturating_sub(device_lines.min(MIN_DEVICE_ROWS * lines_per_device)));
+        let devices = device_lines.min(rest.saturating_sub(reserved));
         let rest = rest.saturating_sub(devices);
         // The chart gets what the first processes leave, or everything if that is almost nothing.
-        let chart = if form.has_chart {
-            let kept = wanted.min(MIN_PROCESS_ROWS.max(rest / 3));
-            let kept = if rest < kept + MIN_CHART_HEIGHT { 0 } else { kept };
-            rest.saturating_sub(kept + usize::from(kept > 0 && rest > MIN_PROCESS_ROWS * 3))
+        let chart = if detail.has_chart {
+            let process_rows = wanted.min(MIN_PROCESS_ROWS.max(rest / 3));
+            let process_rows =
+                if rest < process_rows + MIN_CHART_HEIGHT { 0 } else { process_rows };
+            rest.saturating_sub(
+                process_rows + usize::from(process_rows > 0 && rest > MIN_PROCESS_ROWS * 3),
+            )
         } else {
             0
         };
         let rest = rest.saturating_sub(chart);
         let has_gap = rest > MIN_PROCESS_ROWS;
         let processes = wanted.min(rest.saturating_sub(usize::from(has_gap)));
-        let is_short = devices < all || processes < wanted;
+        let is_short = devices < device_lines || processes < wanted;
         Self { devices, host, chart, processes, has_gap, is_short }
     }
 }
@@ -204,9 +208,10 @@ fn title(fleet_view: &FleetView, node: &Node, width: u16) -> Line {
         let tone = if status.is_fresh() { Tone::Faint } else { Tone::Warn };
         right = right.right_aligned(&age(fleet_view.now.since(taken_at)), 6, tone);
     }
-    let place = fleet_view.position(&node.name).map(|place| (place + 1).to_string());
-    let place = place.unwrap_or_else(|| "hidden".to_owned());
-    let right = Line::styled(format!("{place}/{}", fleet_view.count()), Tone::Faint).append(right);
+    let position = fleet_view.position(&node.name).map(|position| (position + 1).to_string());
+    let position = position.unwrap_or_else(|| "hidden".to_owned());
+    let right =
+        Line::styled(format!("{position}/{}", fleet_view.count()), Tone::Faint).append(right);
     let name = truncate(node.name.as_str(), width / 2);
     Line::styled(format!("{name}  "), tone).append(node_description(node)).with_right(right, width)
 }
@@ -235,14 +240,14 @@ pub(crate) fn node_description(node: &Node) -> Line {
         line = line.text(format!("job {job}  "), Tone::Faint);
     }
     // Only transports that cost an extra process or a job step are mentioned.
-    let by = match node.via {
+    let transport = match node.via {
         Some(TransportKind::SshProgram) => "via ssh  ",
         Some(TransportKind::Exec) => "via command  ",
         Some(TransportKind::Step) => "via srun  ",
         Some(TransportKind::Native | TransportKind::Local) | None => "",
     };
-    if !by.is_empty() {
-        line = line.text(by, Tone::Faint);
+    if !transport.is_empty() {
+        line = line.text(transport, Tone::Faint);
     }
     match &node.hello {
         Some(hello) => line.text(format!("{}  {}", hello.probe, hello.host.kernel), Tone::Faint),
@@ -259,9 +264,9 @@ fn cuda_version(node: &Node) -> Option<&str> {
 /// Explains why a node is not fresh, and the remedy.
 fn problem_lines(fleet_view: &FleetView, node: &Node, width: u16) -> Vec<Line> {
     let mut line = Line::new();
-    for (place, (words, tone)) in own_notes(fleet_view, node).iter().enumerate() {
-        let sign = if place == 0 { "" } else { " · " };
-        line = line.text(sign, Tone::Faint).text(words.as_str(), *tone);
+    for (index, (text, tone)) in own_notes(fleet_view, node).iter().enumerate() {
+        let sign = if index == 0 { "" } else { " · " };
+        line = line.text(sign, Tone::Faint).text(text.as_str(), *tone);
     }
     let line = Some(line).filter(|line| line.width() > 0);
     line.into_iter().map(|line| line.truncated(width)).chain(remedy_lines(node, width)).collect()
@@ -269,17 +274,17 @@ fn problem_lines(fleet_view: &FleetView, node: &Node, width: u16) -> Vec<Line> {
 
 /// Draws the remedy.
 fn remedy_lines(node: &Node, width: u16) -> Vec<Line> {
-    let words = whole_story(node).map(|remedy_lines| wrap(remedy_lines, width.saturating_sub(2)));
-    let told = words.into_iter().flatten().enumerate().map(|(place, words)| {
-        Line::styled(if place == 0 { "→ " } else { "  " }, Tone::Faint).text(words, Tone::Plain)
+    let text = whole_story(node).map(|remedy| wrap(remedy, width.saturating_sub(2)));
+    let lines = text.into_iter().flatten().enumerate().map(|(index, text)| {
+        Line::styled(if index == 0 { "→ " } else { "  " }, Tone::Faint).text(text, Tone::Plain)
     });
-    told.map(|line| line.truncated(width)).collect()
+    lines.map(|line| line.truncated(width)).collect()
 }
 
 /// Wraps a text into at most 8 lines of `width` columns.
-pub(crate) fn wrap(words: &str, width: u16) -> Vec<String> {
+pub(crate) fn wrap(text: &str, width: u16) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
-    for word in words.split_whitespace() {
+    for word in text.split_whitespace() {
         match lines.last_mut() {
             Some(line) if width_of(line) + 1 + width_of(word) <= width => {
                 line.push(' ');
@@ -307,19 +312,19 @@ pub(crate) fn detail(
     navigation: &Navigation,
     width: u16,
 ) -> Option<Line> {
-    let spot = navigation.cursor(node)?;
-    let line = match &spot {
+    let row_id = navigation.cursor(node)?;
+    let line = match &row_id {
         RowId::Device(uuid) => {
             let device = node
                 .devices
                 .iter()
                 .find(|device| Arc::ptr_eq(&device.uuid, uuid) || device.uuid == *uuid)?;
-            let held = SeriesId::Device(Arc::clone(&device.uuid), ChartMetric::Throttled);
+            let id = SeriesId::Device(Arc::clone(&device.uuid), ChartMetric::Throttled);
             let series = &navigation.node_state.series;
-            let minute = series.last(node, &held, context.view.now, MINUTE);
+            let minute = series.last(node, &id, context.view.now, MINUTE);
             device_table::detail(node, device, mean(&minute), context.options)
         }
-        RowId::Process { .. } => process_table::detail(node, &spot)?,
+        RowId::Process { .. } => process_table::detail(node, &row_id)?,
     };
     Some(line.truncated(width))
 }

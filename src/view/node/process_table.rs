@@ -21,23 +21,24 @@ pub(crate) fn lines(
     height: usize,
 ) -> Vec<Line> {
     let now = context.view.now;
-    let order = uses(node);
+    let rows_by_device = uses(node);
     let rows = height.saturating_sub(1);
     let cursor = navigation.cursor(node);
-    let wanted = order.iter().position(|(_, spot)| cursor.as_ref() == Some(spot));
-    navigation.uses.scroll_to(rows, order.len(), wanted);
-    if order.is_empty() {
+    let wanted = rows_by_device.iter().position(|(_, row_id)| cursor.as_ref() == Some(row_id));
+    navigation.uses.scroll_to(rows, rows_by_device.len(), wanted);
+    if rows_by_device.is_empty() {
         return vec![empty_line(node, &context.options.selection).truncated(width)];
     }
     let columns = Columns::fit(node, Units::of(context.options), width);
     let is_fresh = node.link == Link::Up && has_fresh_process_lists(node, now);
-    let mut lines = vec![navigation.uses.with_position(columns.titles(), order.len(), width)];
-    for at in navigation.uses.range(order.len()) {
-        let Some((place, spot)) = order.get(at) else { continue };
-        let Some(used) = node.uses.get(*place) else { continue };
+    let mut lines =
+        vec![navigation.uses.with_position(columns.titles(), rows_by_device.len(), width)];
+    for at in navigation.uses.range(rows_by_device.len()) {
+        let Some((index, row_id)) = rows_by_device.get(at) else { continue };
+        let Some(used) = node.uses.get(*index) else { continue };
         let line = columns.row(node, used, context.view.fleet.jobs.as_deref());
         let line = if is_fresh { line } else { line.dimmed() };
-        lines.push(line.truncated(width).selected(cursor.as_ref() == Some(spot)));
+        lines.push(line.truncated(width).selected(cursor.as_ref() == Some(row_id)));
     }
     lines
 }
@@ -49,14 +50,15 @@ fn has_fresh_process_lists(node: &Node, now: Timestamp) -> bool {
         .all(|state| state.freshness(now).is_fresh())
 }
 
-fn empty_line(node: &Node, only: &DisplaySelection) -> Line {
-    let mut alive = node.devices.iter().enumerate().filter(|(_, device)| device.fault.is_none());
-    let unknown = alive.find_map(|(place, _)| node.why_users_unknown(place));
+fn empty_line(node: &Node, selection: &DisplaySelection) -> Line {
+    let mut without_fault =
+        node.devices.iter().enumerate().filter(|(_, device)| device.fault.is_none());
+    let unknown = without_fault.find_map(|(index, _)| node.why_users_unknown(index));
     if let Some(reason) = unknown.filter(|reason| *reason != Reason::NotSampled) {
         return Line::styled(format!("device users unknown: {}", reason.text()), Tone::Faint);
     }
-    if let Some(words) = only.no_processes_message() {
-        return Line::styled(words, Tone::Faint);
+    if let Some(text) = selection.no_processes_message() {
+        return Line::styled(text, Tone::Faint);
     }
     let line = Line::styled("no processes use a device", Tone::Faint);
     match node.hello.as_ref().map(|hello| hello.host.hidepid) {
@@ -90,19 +92,23 @@ struct Columns {
 
 impl Columns {
     fn fit(node: &Node, units: Units, width: u16) -> Self {
-        let is_told = |read: fn(&DeviceUse) -> bool| width >= 100 && node.uses.iter().any(read);
+        let is_reported = |read: fn(&DeviceUse) -> bool| width >= 100 && node.uses.iter().any(read);
         let has_jobs = node.processes.iter().any(|process| process.statics.job.is_some());
-        let slices = node.devices.iter().any(|device| device.parent.is_some());
+        let has_slices = node.devices.iter().any(|device| device.parent.is_some());
         Self {
             gap: if width >= 110 { 2 } else { 1 },
             user: if width >= 110 { 12 } else { 8 },
-            label: if slices { 4 } else { 3 },
+            label: if has_slices { 4 } else { 3 },
             time: if width >= 70 { 8 } else { 0 },
             job: if width >= 100 && has_jobs { 10 } else { 0 },
             has_host: width >= 60,
             has_only_tpus: has_only_tpus(node),
-            kind: if is_told(|used| used.kind.get().is_some()) { 4 } else { 0 },
-            bandwidth: if is_told(|used| used.memory_utilization.get().is_some()) { 3 } else { 0 },
+            kind: if is_reported(|used| used.kind.get().is_some()) { 4 } else { 0 },
+            bandwidth: if is_reported(|used| used.memory_utilization.get().is_some()) {
+                3
+            } else {
+                0
+            },
             units,
         }
     }
@@ -199,10 +205,10 @@ fn user(process: Option<&Process>) -> &str {
 
 /// Returns the running time of a process by the clock of its node.
 fn run_time(node: &Node, process: &Process) -> Option<Duration> {
-    let up = node.host.fast.uptime_seconds.get()?;
+    let uptime = node.host.fast.uptime_seconds.get()?;
     let per_second = u64::from(node.hello.as_ref()?.host.ticks_per_second);
     let started = process.key.start_ticks.checked_div(per_second)?;
-    Some(Duration::from_secs(up.checked_sub(started)?))
+    Some(Duration::from_secs(uptime.checked_sub(started)?))
 }
 
 fn command<'a>(process: Option<&'a Process>, used: &'a DeviceUse) -> &'a str {
@@ -215,15 +221,15 @@ fn command<'a>(process: Option<&'a Process>, used: &'a DeviceUse) -> &'a str {
 
 /// Returns the command line without the directory of the program.
 fn short_command(process: Option<&Process>, used: &DeviceUse) -> String {
-    let whole = command(process, used);
-    let (program, arguments) = whole.split_once(' ').unwrap_or((whole, ""));
+    let command_line = command(process, used);
+    let (program, arguments) = command_line.split_once(' ').unwrap_or((command_line, ""));
     let program = program.rsplit_once('/').map_or(program, |(_, name)| name);
     if arguments.is_empty() { program.to_owned() } else { format!("{program} {arguments}") }
 }
 
 /// Describes one process, with its full command line at the end.
-pub(crate) fn detail(node: &Node, spot: &RowId) -> Option<Line> {
-    let RowId::Process { device, pid, .. } = spot else { return None };
+pub(crate) fn detail(node: &Node, row_id: &RowId) -> Option<Line> {
+    let RowId::Process { device, pid, .. } = row_id else { return None };
     let used = node.uses.iter().find(|used| used.device == *device && used.pid == *pid)?;
     let process = node.process(*pid);
     let mut line = Line::styled(format!("{pid}  "), Tone::Strong).text(user(process), Tone::Plain);
@@ -260,12 +266,12 @@ mod tests {
 
     #[test]
     fn tpu_chips_with_hidden_users_are_not_reported_as_unused() {
-        let said =
+        let text =
             |is_held| empty_line(&tpu_node(is_held), &DisplaySelection::default()).plain_text();
-        assert_eq!(said(Reading::Known(false)), "no processes use a device");
+        assert_eq!(text(Reading::Known(false)), "no processes use a device");
         let hidden = "device users unknown: no permission";
-        assert_eq!(said(Reading::Known(true)), hidden);
-        assert_eq!(said(Reading::Unknown(Reason::NoPermission)), hidden);
+        assert_eq!(text(Reading::Known(true)), hidden);
+        assert_eq!(text(Reading::Unknown(Reason::NoPermission)), hidden);
     }
 
     #[test]

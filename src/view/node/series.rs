@@ -42,8 +42,8 @@ impl NodeSeries {
     /// Records the current values of a node. Called again within a second, it replaces the point.
     pub(super) fn record(&mut self, node: &Node, now: Timestamp) {
         let second = now.as_micros().div_euclid(1_000_000);
-        let known = self.nodes.iter().position(|known| known.name == node.name);
-        let mut record = match known.and_then(|place| self.nodes.remove(place)) {
+        let index = self.nodes.iter().position(|index| index.name == node.name);
+        let mut record = match index.and_then(|index| self.nodes.remove(index)) {
             Some(record) => record,
             None => NodeRecord { name: node.name.clone(), second, series: BTreeMap::new() },
         };
@@ -65,15 +65,15 @@ impl NodeSeries {
         now: Timestamp,
         count: usize,
     ) -> Vec<Option<f32>> {
-        let known = self.nodes.iter().find(|known| known.name == node.name);
-        let found = known.and_then(|record| Some((record.second, record.series.get(id)?)));
-        let Some((last, points)) = found else { return vec![None; count] };
+        let record = self.nodes.iter().find(|record| record.name == node.name);
+        let points = record.and_then(|record| Some((record.second, record.series.get(id)?)));
+        let Some((last, points)) = points else { return vec![None; count] };
         let now = now.as_micros().div_euclid(1_000_000);
         let point = |ago: usize| {
             let second = now - i64::try_from(ago).ok()?;
-            let back = usize::try_from(last - second).ok()?;
-            let place = points.len().checked_sub(back + 1)?;
-            points.get(place).filter(|point| **point != GAP).map(|point| f32::from(*point) / 2.0)
+            let offset = usize::try_from(last - second).ok()?;
+            let index = points.len().checked_sub(offset + 1)?;
+            points.get(index).filter(|point| **point != GAP).map(|point| f32::from(*point) / 2.0)
         };
         (0..count).rev().map(point).collect()
     }
@@ -115,31 +115,31 @@ fn to_half_percent(share: f32) -> u8 {
 
 /// Returns the values that are known and fresh.
 fn current_values(node: &Node, now: Timestamp) -> Vec<(SeriesId, f32)> {
-    let mut all = Vec::new();
+    let mut values = Vec::new();
     if node.link != Link::Up {
-        return all;
+        return values;
     }
     if node.host_freshness(now).is_fresh() {
         let fast = &node.host.fast;
-        all.extend(
+        values.extend(
             used_percent(fast.memory_total.get(), fast.memory_available.get())
                 .map(|share| (SeriesId::HostMemory, share)),
         );
-        all.extend(
+        values.extend(
             used_percent(fast.swap_total.get(), fast.swap_free.get())
                 .map(|share| (SeriesId::Swap, share)),
         );
     }
-    for (place, device) in node.devices.iter().enumerate() {
-        if device.fault.is_some() || !node.device_freshness(place, now).is_fresh() {
+    for (index, device) in node.devices.iter().enumerate() {
+        if device.fault.is_some() || !node.device_freshness(index, now).is_fresh() {
             continue;
         }
         let recorded = ChartMetric::ALL.into_iter().filter(|metric| metric.history().is_none());
-        all.extend(recorded.filter_map(|metric| {
+        values.extend(recorded.filter_map(|metric| {
             Some((SeriesId::Device(Arc::clone(&device.uuid), metric), metric.share(device)?))
         }));
     }
-    all
+    values
 }
 
 /// Returns the used share in percent.

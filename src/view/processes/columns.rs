@@ -139,7 +139,7 @@ impl Columns {
         // Job ids such as `2000_17` and `12+1`.
         let has_long_ids =
             jobs.iter().any(|list| list.on_nodes().any(|job| job.shown_id.len() > 8));
-        let wide = |column| match column {
+        let width_of_column = |column| match column {
             ProcessColumn::Node if has_node => rows.name_width.clamp(4, (width / 8).clamp(4, 20)),
             ProcessColumn::Job if rows.has_jobs => {
                 if has_long_ids {
@@ -170,28 +170,29 @@ impl Columns {
         let count =
             if density == Density::Compact { Self::COMPACT_COUNT } else { Self::PRIORITY.len() };
         let mut room = width.saturating_sub(MARK_WIDTH + MIN_COMMAND_WIDTH);
-        let take = |column: ProcessColumn| {
-            let own = wide(column);
-            let fits = own > 0 && room >= own + gap;
-            room -= if fits { own + gap } else { 0 };
-            fits.then_some((column, own))
+        let reserve = |column: ProcessColumn| {
+            let column_width = width_of_column(column);
+            let fits = column_width > 0 && room >= column_width + gap;
+            room -= if fits { column_width + gap } else { 0 };
+            fits.then_some((column, column_width))
         };
-        let shown = if let Some(places) = &chosen {
-            let columns = places.iter().filter_map(|place| Self::ORDER.get(*place).copied());
-            columns.filter(|column| wide(*column) > 0).map_while(take).collect()
+        let shown = if let Some(indices) = &chosen {
+            let columns = indices.iter().filter_map(|index| Self::ORDER.get(*index).copied());
+            columns.filter(|column| width_of_column(*column) > 0).map_while(reserve).collect()
         } else {
-            let worth = Self::PRIORITY.into_iter().take(count);
-            let taken: Vec<_> = worth.filter_map(take).collect();
-            let own = |column: &ProcessColumn| taken.iter().find(|(known, _)| known == column);
-            Self::ORDER.iter().filter_map(own).copied().collect()
+            let by_priority = Self::PRIORITY.into_iter().take(count);
+            let reserved: Vec<_> = by_priority.filter_map(reserve).collect();
+            let reserved_column =
+                |column: &ProcessColumn| reserved.iter().find(|(known, _)| known == column);
+            Self::ORDER.iter().filter_map(reserved_column).copied().collect()
         };
-        let words = match (rows.has_tpus, rows.has_gpus) {
+        let device_titles = match (rows.has_tpus, rows.has_gpus) {
             (true, false) => ["TPU", "TPU-MEM", "%TPU"],
             (true, true) => ["DEV", "DEV-MEM", "%DEV"],
             (false, _) => ["GPU", "GPU-MEM", "%SM"],
         };
         let is_full = density == Density::Full;
-        Self { gap, shown, device_titles: words, is_full, has_own: rows.own_count > 0, units, jobs }
+        Self { gap, shown, device_titles, is_full, has_own: rows.own_count > 0, units, jobs }
     }
 
     /// Returns the width in front of the command.
@@ -206,7 +207,7 @@ impl Columns {
         let mut line = Line::new().gap(MARK_WIDTH);
         for (column, width) in &self.shown {
             let headings = Self::ORDER.into_iter().zip(COLUMN_SPECS);
-            let found = headings.into_iter().find(|(own, _)| own == column);
+            let found = headings.into_iter().find(|(known, _)| known == column);
             let Some((_, ColumnSpec { title, sort: name, .. })) = found else { continue };
             let is_left = matches!(
                 column,
@@ -216,13 +217,13 @@ impl Columns {
                     | ProcessColumn::Job
             );
             // Three titles differ for TPU chips.
-            let others = [
+            let device_titles = [
                 (ProcessColumn::Device, device),
                 (ProcessColumn::Memory, memory),
                 (ProcessColumn::Load, load),
             ];
-            let other = others.into_iter().find(|(own, _)| own == column);
-            let title = other.map_or(title, |(_, word)| word);
+            let device_title = device_titles.into_iter().find(|(known, _)| known == column);
+            let title = device_title.map_or(title, |(_, title)| title);
             line = if is_left {
                 line.left_aligned(title, *width, tone(name))
             } else {
@@ -279,16 +280,16 @@ impl Columns {
             }
             .gap(self.gap);
         }
-        let state = row_status(entry, options.now);
-        let is_old = state.as_ref().is_some_and(|state| state.is_stale);
-        if is_old {
+        let status = row_status(entry, options.now);
+        let is_stale = status.as_ref().is_some_and(|status| status.is_stale);
+        if is_stale {
             line = line.dimmed();
         }
-        if let Some(RowStatus { text: words, tone, .. }) = state {
+        if let Some(RowStatus { text: words, tone, .. }) = status {
             line = line.text(words, tone).gap(1);
         }
         let command = short_command(entry.command(), self.is_full);
-        line.text(skip_columns(&command, options.shift), if is_old { Tone::Faint } else { plain })
+        line.text(skip_columns(&command, options.shift), if is_stale { Tone::Faint } else { plain })
     }
 }
 
@@ -309,8 +310,8 @@ fn cell_text(column: ProcessColumn, entry: ProcessEntry<'_>, units: Units) -> St
         ProcessColumn::Decoder => percent(share(entry.used.decoder)),
         ProcessColumn::Cpu => percent(process.and_then(|process| process.cpu_percent.get())),
         ProcessColumn::Share => {
-            let own = process.and_then(|process| share(process.resident_share));
-            or_unknown(own, |own| format!("{own:.1}"))
+            let share_percent = process.and_then(|process| share(process.resident_share));
+            or_unknown(share_percent, |share_percent| format!("{share_percent:.1}"))
         }
         ProcessColumn::Resident => {
             or_unknown(process.and_then(|process| process.resident.get()), amount)
@@ -367,26 +368,26 @@ pub(super) fn row_status(entry: ProcessEntry<'_>, now: Timestamp) -> Option<RowS
 
 /// Returns the age of a row, `None` if it is fresh.
 fn staleness(entry: ProcessEntry<'_>, now: Timestamp) -> Option<String> {
-    let place = entry.device_index?;
-    let users = entry.node.device_sources.get(place).map(Source::processes);
-    let known = users.and_then(|source| entry.node.source(&source));
-    let fresh = match known {
+    let device_index = entry.device_index?;
+    let source = entry.node.device_sources.get(device_index).map(Source::processes);
+    let source_state = source.and_then(|source| entry.node.source(&source));
+    let freshness = match source_state {
         Some(state) => state.freshness(now),
-        None => entry.node.device_freshness(place, now),
+        None => entry.node.device_freshness(device_index, now),
     };
-    match fresh {
-        Freshness::Stale(span) => Some(format!("{} old", age(span))),
+    match freshness {
+        Freshness::Stale(age_span) => Some(format!("{} old", age(age_span))),
         Freshness::Fresh | Freshness::Missing if entry.node.link == Link::Up => None,
         Freshness::Fresh | Freshness::Missing => Some("old".to_owned()),
     }
 }
 
 /// Returns the command line, without the directory of the program unless `is_full`.
-pub(super) fn short_command(whole: &str, is_full: bool) -> String {
+pub(super) fn short_command(command_line: &str, is_full: bool) -> String {
     if is_full {
-        return whole.to_owned();
+        return command_line.to_owned();
     }
-    let (program, arguments) = whole.split_once(' ').unwrap_or((whole, ""));
+    let (program, arguments) = command_line.split_once(' ').unwrap_or((command_line, ""));
     let program = program.rsplit_once('/').map_or(program, |(_, name)| name);
     if arguments.is_empty() { program.to_owned() } else { format!("{program} {arguments}") }
 }
@@ -394,21 +395,21 @@ pub(super) fn short_command(whole: &str, is_full: bool) -> String {
 /// Returns the text without its first columns; a wide character cut in half becomes a space.
 pub(super) fn skip_columns(text: &str, columns: usize) -> String {
     let mut left = columns;
-    let mut letters = text.chars();
+    let mut characters = text.chars();
     while left > 0 {
-        let Some(letter) = letters.next() else { return String::new() };
-        let own = letter.width().unwrap_or(0);
-        if own > left {
-            return format!(" {}", letters.as_str());
+        let Some(character) = characters.next() else { return String::new() };
+        let width = character.width().unwrap_or(0);
+        if width > left {
+            return format!(" {}", characters.as_str());
         }
-        left -= own;
+        left -= width;
     }
     // Combining characters belong to the character before, so they are dropped with it.
-    let rest = letters.as_str();
+    let rest = characters.as_str();
     if columns == 0 {
         return rest.to_owned();
     }
-    rest.trim_start_matches(|letter: char| letter.width() == Some(0)).to_owned()
+    rest.trim_start_matches(|character: char| character.width() == Some(0)).to_owned()
 }
 
 /// Returns the shift at which the command ends at the right edge.

@@ -92,13 +92,13 @@ impl DetailPage {
             let size = (width, graph_height(room, width));
             lines.extend(graphs(series, Units::of(context.options), entry, size));
         }
-        let all = self.details(context, width);
-        let rest = height.saturating_sub(lines.len() + 1);
-        self.lines = all.len().saturating_sub(rest) + 1;
-        self.top = self.top.min(all.len().saturating_sub(rest));
-        if rest > 0 {
+        let details = self.details(context, width);
+        let detail_rows = height.saturating_sub(lines.len() + 1);
+        self.lines = details.len().saturating_sub(detail_rows) + 1;
+        self.top = self.top.min(details.len().saturating_sub(detail_rows));
+        if detail_rows > 0 {
             lines.push(Line::new().rule(width));
-            lines.extend(all.into_iter().skip(self.top).take(rest));
+            lines.extend(details.into_iter().skip(self.top).take(detail_rows));
         }
         lines.truncate(height);
         lines
@@ -112,10 +112,10 @@ impl DetailPage {
     ) -> Line {
         let title =
             Line::styled("process", Tone::Strong).gap(2).text(self.target.name(), Tone::Plain);
-        let state = entry.and_then(|entry| row_status(entry, context.view.now));
-        let right = match (self.target.unreachable_reason(context.view), state) {
-            (Some(words), _) => Line::styled(words, Tone::Bad),
-            (None, Some(state)) => Line::styled(state.text, state.tone),
+        let status = entry.and_then(|entry| row_status(entry, context.view.now));
+        let right = match (self.target.unreachable_reason(context.view), status) {
+            (Some(reason), _) => Line::styled(reason, Tone::Bad),
+            (None, Some(status)) => Line::styled(status.text, status.tone),
             (None, None) => Line::new(),
         };
         title.with_right(right, width)
@@ -124,43 +124,47 @@ impl DetailPage {
     /// Draws the details that the node reports, one per line.
     fn details(&self, context: RenderContext<'_>, width: u16) -> Vec<Line> {
         let mut lines = Vec::new();
-        let mut say = |name: &str, words: String, tone| {
-            let line = Line::styled(format!("{name:<10} "), Tone::Faint).text(words, tone);
+        let mut add = |name: &str, text: String, tone| {
+            let line = Line::styled(format!("{name:<10} "), Tone::Faint).text(text, tone);
             lines.push(line.truncated(width));
         };
         if let Some(error) = &self.error {
-            say("asked", error.to_string(), Tone::Warn);
+            add("asked", error.to_string(), Tone::Warn);
         }
         let Some(detail) = &self.detail else {
             if self.error.is_none() {
-                say("asked", "waiting for the node".to_owned(), Tone::Faint);
+                add("asked", "waiting for the node".to_owned(), Tone::Faint);
             }
-            say("command", self.target.command.to_string(), Tone::Plain);
+            add("command", self.target.command.to_string(), Tone::Plain);
             return lines;
         };
         let node = context.view.fleet.node(&self.target.node);
         let plain = Tone::Plain;
-        say("command", text(&detail.process.command), plain);
-        say("program", text(&detail.program), plain);
-        say("directory", text(&detail.directory), plain);
+        add("command", text(&detail.process.command), plain);
+        add("program", text(&detail.program), plain);
+        add("directory", text(&detail.directory), plain);
         let state = detail.process.state.get().map_or(UNKNOWN, state_text);
-        let waits = match detail.wchan.known().filter(|name| !name.is_empty()) {
+        let wait_channel = match detail.wchan.known().filter(|name| !name.is_empty()) {
             Some(name) => format!(", in {name}"),
             None => String::new(),
         };
-        let ran = node.and_then(|node| run_time(node, self.target.key));
-        let ran = or_unknown(ran, running);
-        say(
+        let run_time_text = node.and_then(|node| run_time(node, self.target.key));
+        let run_time_text = or_unknown(run_time_text, running);
+        add(
             "state",
-            format!("{state}{waits}; running {ran}; parent {}", detail.process.parent_pid),
+            format!(
+                "{state}{wait_channel}; running {run_time_text}; parent {}",
+                detail.process.parent_pid
+            ),
             plain,
         );
         let threads = reading_text(&detail.threads, u32::to_string);
         let niceness = reading_text(&detail.niceness, i8::to_string);
-        let [gave, lost] = [&detail.voluntary_switches, &detail.involuntary_switches]
+        let [voluntary, involuntary] = [&detail.voluntary_switches, &detail.involuntary_switches]
             .map(|count| reading_text(count, u64::to_string));
-        let switches = format!("context switches: {gave} voluntary, {lost} involuntary");
-        say("threads", format!("{threads}; niceness {niceness}; {switches}"), plain);
+        let switches =
+            format!("context switches: {voluntary} voluntary, {involuntary} involuntary");
+        add("threads", format!("{threads}; niceness {niceness}; {switches}"), plain);
         let units = Units::of(context.options);
         let bytes = |value: &Reading<Bytes>| reading_text(value, |bytes| units.amount(*bytes));
         let memory = format!(
@@ -170,11 +174,11 @@ impl DetailPage {
             bytes(&detail.swapped),
             bytes(&detail.virtual_memory)
         );
-        say("memory", memory, plain);
-        say("storage", reading_text(&detail.io, |all| io_text(all, units)), plain);
-        say("cgroup", text(&detail.cgroup), plain);
+        add("memory", memory, plain);
+        add("storage", reading_text(&detail.io, |all| io_text(all, units)), plain);
+        add("cgroup", text(&detail.cgroup), plain);
         for limit in &detail.limits {
-            say(
+            add(
                 "limit",
                 format!("{}: soft {}, hard {}", limit.name, limit.soft, limit.hard),
                 plain,
@@ -185,9 +189,9 @@ impl DetailPage {
 }
 
 /// Formats a value, or the reason why it is unavailable.
-fn reading_text<T>(value: &Reading<T>, write: impl FnOnce(&T) -> String) -> String {
+fn reading_text<T>(value: &Reading<T>, format: impl FnOnce(&T) -> String) -> String {
     match value {
-        Reading::Known(value) => write(value),
+        Reading::Known(value) => format(value),
         Reading::Unknown(reason) => format!("{UNKNOWN} ({})", reason.text()),
     }
 }
@@ -196,14 +200,14 @@ fn text(value: &Reading<std::sync::Arc<str>>) -> String {
     reading_text(value, ToString::to_string)
 }
 
-fn io_text(all: &IoCounters, units: Units) -> String {
+fn io_text(io: &IoCounters, units: Units) -> String {
     let amount = |bytes| units.amount(bytes);
     format!(
         "read {}, wrote {}; of it {} from disk and {} to disk",
-        amount(all.read),
-        amount(all.written),
-        amount(all.storage_read),
-        amount(all.storage_written)
+        amount(io.read),
+        amount(io.written),
+        amount(io.storage_read),
+        amount(io.storage_written)
     )
 }
 
@@ -225,20 +229,22 @@ fn values_line(entry: ProcessEntry<'_>, jobs: Option<&JobList>) -> Line {
     let process = entry.process;
     let device =
         entry.device.map_or_else(|| UNKNOWN.to_owned(), |device| label(entry.node, device));
-    let word = if entry.is_tpu() { "TPU" } else { "GPU" };
-    let mut line = Line::styled(format!("{word} {device}"), Tone::Strong);
-    let mut say = |name: &str, value: String| {
-        let own = std::mem::take(&mut line);
-        line = own.gap(2).text(format!("{name} "), Tone::Faint).text(value, Tone::Plain);
+    let kind = if entry.is_tpu() { "TPU" } else { "GPU" };
+    let mut line = Line::styled(format!("{kind} {device}"), Tone::Strong);
+    let mut add = |name: &str, value: String| {
+        line = std::mem::take(&mut line)
+            .gap(2)
+            .text(format!("{name} "), Tone::Faint)
+            .text(value, Tone::Plain);
     };
-    say("job", entry.job().map_or(UNKNOWN, |job| shown_id(jobs, job)).to_owned());
-    say("%GMBW", percent(share(entry.used.memory_utilization)));
-    say("%ENC", percent(share(entry.used.encoder)));
-    say("%DEC", percent(share(entry.used.decoder)));
-    let own = process.and_then(|process| share(process.resident_share));
-    say("%MEM", or_unknown(own, |own| format!("{own:.1}")));
+    add("job", entry.job().map_or(UNKNOWN, |job| shown_id(jobs, job)).to_owned());
+    add("%GMBW", percent(share(entry.used.memory_utilization)));
+    add("%ENC", percent(share(entry.used.encoder)));
+    add("%DEC", percent(share(entry.used.decoder)));
+    let memory = process.and_then(|process| share(process.resident_share));
+    add("%MEM", or_unknown(memory, |percent| format!("{percent:.1}")));
     let seconds = process.and_then(|process| process.running_seconds.get());
-    say("TIME", or_unknown(seconds.map(Duration::from_secs), running));
+    add("TIME", or_unknown(seconds.map(Duration::from_secs), running));
     line
 }
 
@@ -257,17 +263,17 @@ fn graphs(
     (width, height): (u16, usize),
 ) -> Vec<Line> {
     let is_wide = width >= TWO_COLUMN_WIDTH;
-    let own = if is_wide { (width - 2) / 2 } else { width };
-    let mut all = ProcessMetric::ALL
-        .map(|metric| graph(series, (metric, units), entry, own, height))
+    let graph_width = if is_wide { (width - 2) / 2 } else { width };
+    let mut graphs = ProcessMetric::ALL
+        .map(|metric| graph(series, (metric, units), entry, graph_width, height))
         .into_iter();
     let mut lines = Vec::new();
-    while let Some(left) = all.next() {
-        match all.next().filter(|_| is_wide) {
+    while let Some(left) = graphs.next() {
+        match graphs.next().filter(|_| is_wide) {
             Some(right) => {
-                let both = left.into_iter().zip(right);
-                lines.extend(both.map(|(left, right)| {
-                    let gap = own.saturating_sub(left.width()) + 2;
+                let rows = left.into_iter().zip(right);
+                lines.extend(rows.map(|(left, right)| {
+                    let gap = graph_width.saturating_sub(left.width()) + 2;
                     left.gap(gap).append(right)
                 }));
             }
@@ -290,7 +296,8 @@ fn graph(
 ) -> Vec<Line> {
     let points = series.last(metric, usize::from(width.saturating_sub(TICK_WIDTH)));
     let highest = series.highest(metric);
-    let write = |value: Option<f32>| or_unknown(value, |value| value_text(metric, value, units));
+    let value_or_unknown =
+        |value: Option<f32>| or_unknown(value, |value| value_text(metric, value, units));
     let name = match (metric, entry.is_some_and(ProcessEntry::is_tpu)) {
         (ProcessMetric::Cpu, _) => "CPU",
         (ProcessMetric::DeviceMemory, false) => "GPU-MEM",
@@ -301,15 +308,15 @@ fn graph(
     };
     let now = points.last().copied().flatten();
     let title = Line::styled(format!("{name} "), Tone::Faint)
-        .text(write(now), Tone::Strong)
-        .text(format!("  max {}", write(highest)), Tone::Faint);
+        .text(value_or_unknown(now), Tone::Strong)
+        .text(format!("  max {}", value_or_unknown(highest)), Tone::Faint);
     let span = Duration::from_secs(u64::try_from(series.seconds().min(points.len())).unwrap_or(0));
     let title = title
         .with_right(Line::styled(format!("last {}", format_duration(span)), Tone::Faint), width);
-    let bound = axis_max(metric, highest, entry);
+    let max = axis_max(metric, highest, entry);
     let mut lines = vec![title];
     for row in (0..height).rev() {
-        let row = graph_row(&points, highest, bound, (row, height), (metric, units));
+        let row = graph_row(&points, highest, max, (row, height), (metric, units));
         lines.push(row.truncated(width));
     }
     lines
@@ -320,16 +327,16 @@ const TICK_WIDTH: u16 = 7;
 
 /// Returns the upper bound of the axis.
 fn axis_max(metric: ProcessMetric, highest: Option<f32>, entry: Option<ProcessEntry<'_>>) -> f32 {
-    let most = highest.unwrap_or(0.0) * 1.25;
+    let max = highest.unwrap_or(0.0) * 1.25;
     match metric {
         ProcessMetric::Load => 100.0,
-        ProcessMetric::Cpu => most.max(10.0),
+        ProcessMetric::Cpu => max.max(10.0),
         ProcessMetric::DeviceMemory | ProcessMetric::HostMemory => {
-            let all =
+            let total =
                 entry.and_then(|entry| entry.device).and_then(|device| device.memory_total.get());
-            let all = all.filter(|_| metric == ProcessMetric::DeviceMemory);
-            let most = most.max(0.1);
-            all.map_or(most, |all| most.min(gib(all)).max(0.1))
+            let total = total.filter(|_| metric == ProcessMetric::DeviceMemory);
+            let max = max.max(0.1);
+            total.map_or(max, |total| max.min(gib(total)).max(0.1))
         }
     }
 }
@@ -351,39 +358,40 @@ fn value_text(metric: ProcessMetric, value: f32, units: Units) -> String {
 fn graph_row(
     points: &[Option<f32>],
     highest: Option<f32>,
-    bound: f32,
+    max: f32,
     (row, rows): (usize, usize),
     (metric, units): (ProcessMetric, Units),
 ) -> Line {
-    let (low, all) = (row as f32, rows.max(1) as f32);
+    let (low, row_count) = (row as f32, rows.max(1) as f32);
     // Returns how much of this row a value fills, in percent; 0 or less if it does not reach the row.
-    let filled = |value: f32| (value / bound * all - low) * 100.0;
-    let own = |point: Option<f32>| {
+    let filled = |value: f32| (value / max * row_count - low) * 100.0;
+    let filled_part = |point: Option<f32>| {
         let part = filled(point?);
         (part > 0.0 || row == 0).then(|| part.clamp(0.0, 100.0))
     };
-    let has_line = highest.is_some_and(|most| {
-        let part = filled(most);
-        (part > 0.0 || row == 0) && part <= 100.0 && most > 0.0
+    let has_line = highest.is_some_and(|highest| {
+        let part = filled(highest);
+        (part > 0.0 || row == 0) && part <= 100.0 && highest > 0.0
     });
     let tick = if row + 1 == rows {
-        value_text(metric, bound, units)
+        value_text(metric, max, units)
     } else if rows >= 4 && row == rows / 2 {
-        value_text(metric, bound * (row as f32) / all, units)
+        value_text(metric, max * (row as f32) / row_count, units)
     } else {
         String::new()
     };
     let mut line = Line::new().right_aligned(&tick, TICK_WIDTH - 1, Tone::Faint).gap(1);
     let mut rest = points;
     while let Some(first) = rest.first() {
-        let is_empty = own(*first).is_none();
-        let length = rest.iter().take_while(|point| own(**point).is_none() == is_empty).count();
+        let is_empty = filled_part(*first).is_none();
+        let length =
+            rest.iter().take_while(|point| filled_part(**point).is_none() == is_empty).count();
         let (run, after) = rest.split_at(length.max(1));
         rest = after;
         line = if is_empty && has_line {
             line.rule(u16::try_from(run.len()).unwrap_or(0))
         } else {
-            line.sparkline(run.iter().map(|point| own(*point)).collect(), Tone::Mid)
+            line.sparkline(run.iter().map(|point| filled_part(*point)).collect(), Tone::Mid)
         };
     }
     line
@@ -396,14 +404,14 @@ mod tests {
 
     fn drawn_text(line: &Line) -> String {
         let sign = |part: f32| if part >= 100.0 { '#' } else { '+' };
-        let own = |piece: &crate::view::line::Span| {
-            if let SpanContent::Spark(points) = &piece.content {
+        let span_text = |span: &crate::view::line::Span| {
+            if let SpanContent::Spark(points) = &span.content {
                 return points.iter().map(|point| point.map_or(' ', sign)).collect();
             }
-            let is_rule = piece.content == SpanContent::Rule;
-            "-".repeat(if is_rule { usize::from(piece.width) } else { 0 })
+            let is_rule = span.content == SpanContent::Rule;
+            "-".repeat(if is_rule { usize::from(span.width) } else { 0 })
         };
-        line.spans.iter().map(own).collect()
+        line.spans.iter().map(span_text).collect()
     }
 
     #[test]

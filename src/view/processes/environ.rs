@@ -32,8 +32,8 @@ impl EnvironPage {
     }
 
     /// Stores the reply, sorted. An error replaces what was shown before.
-    pub(super) fn on_reply(&mut self, answer: Result<&Environment, &RequestError>) {
-        match answer {
+    pub(super) fn on_reply(&mut self, reply: Result<&Environment, &RequestError>) {
+        match reply {
             Ok(environment) => {
                 let mut list = environment.variables.clone();
                 list.sort_unstable_by(|one, other| {
@@ -48,8 +48,8 @@ impl EnvironPage {
 
     pub(super) fn step(&mut self, step: Movement) {
         let count = self.variables().len();
-        let to = step.from(self.viewport.top, count, self.viewport.rows);
-        self.viewport.top = to.min(count.saturating_sub(self.viewport.rows));
+        let top = step.from(self.viewport.top, count, self.viewport.rows);
+        self.viewport.top = top.min(count.saturating_sub(self.viewport.rows));
     }
 
     pub(super) fn scroll(&mut self, shift: impl Fn(usize) -> usize) {

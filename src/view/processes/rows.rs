@@ -97,13 +97,13 @@ impl ProcessRow {
     pub(super) fn entry(&self) -> Option<ProcessEntry<'_>> {
         let node = &*self.node;
         let used = node.uses.get(self.used)?;
-        let process = self.process.and_then(|place| node.processes.get(place));
+        let process = self.process.and_then(|index| node.processes.get(index));
         Some(ProcessEntry {
             node,
             used,
             process,
             unseen: if process.is_none() { node.unseen(used.pid) } else { None },
-            device: self.device.and_then(|place| node.devices.get(place)),
+            device: self.device.and_then(|index| node.devices.get(index)),
             device_index: self.device,
             has_ended: self.ended_at.is_some(),
         })
@@ -158,9 +158,9 @@ impl<'a> ProcessEntry<'a> {
 
     /// Returns true if the process belongs to the login that the probe runs as, `None` if either is unknown.
     pub(super) fn is_ours(self) -> Option<bool> {
-        let own = &self.node.hello.as_ref()?.host.user;
+        let login = &self.node.hello.as_ref()?.host.user;
         let user = self.statics()?.user.known()?;
-        Some(user == own)
+        Some(user == login)
     }
 
     fn statics(self) -> Option<&'a crate::model::ProcessStatics> {
@@ -181,9 +181,9 @@ impl<'a> ProcessEntry<'a> {
 
     /// Returns the command line, or the driver's name for the process if the node hides it.
     pub(super) fn command(self) -> &'a str {
-        let told = self.statics().and_then(|statics| statics.command.known());
-        let told = told.filter(|command| !command.is_empty());
-        told.or(self.used.driver_name.as_ref()).map_or("", |command| command)
+        let command = self.statics().and_then(|statics| statics.command.known());
+        let command = command.filter(|command| !command.is_empty());
+        command.or(self.used.driver_name.as_ref()).map_or("", |command| command)
     }
 
     pub(super) fn is_tpu(self) -> bool {
@@ -193,11 +193,11 @@ impl<'a> ProcessEntry<'a> {
     /// Returns the SM utilization of the process. For a TPU, which reports none per process, that of the
     /// whole chip.
     pub(super) fn load(self) -> Option<f32> {
-        let own = share(self.used.sm);
-        if own.is_none() && self.is_tpu() {
+        let sm = share(self.used.sm);
+        if sm.is_none() && self.is_tpu() {
             return self.device.and_then(|device| share(device.utilization));
         }
-        own
+        sm
     }
 
     /// Returns true if the load is that of the whole chip.
@@ -269,36 +269,36 @@ impl ProcessRows {
     pub(super) fn refresh(
         &mut self,
         fleet_view: &FleetView,
-        place: ResolvedScope,
+        scope: ResolvedScope,
         order: SortOrder,
     ) {
         let filter = fleet_view.filter.text().to_owned();
         let filtered_at = (!fleet_view.filter.is_empty()).then_some(fleet_view.now);
-        let only = Arc::clone(&fleet_view.selection);
-        let inputs = RowInputs { scope: place, order, filter, filtered_at, selection: only };
-        let is_late = |row: &ProcessRow| {
+        let selection = Arc::clone(&fleet_view.selection);
+        let inputs = RowInputs { scope, order, filter, filtered_at, selection };
+        let is_expired = |row: &ProcessRow| {
             row.ended_at
                 .is_none_or(|at| fleet_view.now.since(at) >= ENDED_SHOWN_FOR || fleet_view.now < at)
         };
         let is_same = Arc::ptr_eq(&self.fleet.nodes, &fleet_view.fleet.nodes)
             && self.inputs.as_ref() == Some(&inputs);
-        if is_same && !self.ended.iter().any(is_late) {
+        if is_same && !self.ended.iter().any(is_expired) {
             return;
         }
-        let before = std::mem::take(&mut self.fleet);
-        let is_followed = self.inputs.as_ref().is_some_and(|known| {
+        let old_fleet = std::mem::take(&mut self.fleet);
+        let is_continued = self.inputs.as_ref().is_some_and(|known| {
             known.scope == inputs.scope
                 && known.filter == inputs.filter
                 && known.selection == inputs.selection
         }) && fleet_view.now.since(self.built_at) < ENDED_SHOWN_FOR
             && fleet_view.now >= self.built_at;
-        self.ended.retain(|row| is_followed && !is_late(row));
-        if !is_followed {
+        self.ended.retain(|row| is_continued && !is_expired(row));
+        if !is_continued {
             // While the inputs stay the same, columns only grow, so that they do not jump when a process
             // ends.
             (self.name_width, self.user_width) = (0, 0);
         }
-        self.collect_rows(fleet_view, &inputs, is_followed.then_some(&before));
+        self.collect_rows(fleet_view, &inputs, is_continued.then_some(&old_fleet));
         self.sort(inputs.order);
         self.list.extend(self.ended.iter().cloned());
         self.fleet = fleet_view.fleet.clone();
@@ -306,27 +306,32 @@ impl ProcessRows {
         self.inputs = Some(inputs);
     }
 
-    fn collect_rows(&mut self, fleet_view: &FleetView, inputs: &RowInputs, before: Option<&Fleet>) {
+    fn collect_rows(
+        &mut self,
+        fleet_view: &FleetView,
+        inputs: &RowInputs,
+        old_fleet: Option<&Fleet>,
+    ) {
         self.list.clear();
         (self.hidden, self.node_count, self.unknown_nodes) = (HiddenProcesses::default(), 0, None);
         (self.has_jobs, self.has_tpus, self.has_gpus) = (false, false, false);
         (self.video_count, self.own_count, self.process_count) = (0, 0, 0);
-        let here: Vec<(usize, &Arc<Node>)> = match &inputs.scope {
+        let nodes: Vec<(usize, &Arc<Node>)> = match &inputs.scope {
             ResolvedScope::Node(name) => {
-                let found = fleet_view.fleet.nodes.iter().enumerate();
-                found.filter(|(_, node)| node.name == *name).collect()
+                let nodes = fleet_view.fleet.nodes.iter().enumerate();
+                nodes.filter(|(_, node)| node.name == *name).collect()
             }
             ResolvedScope::Fleet | ResolvedScope::Job(..) => fleet_view
                 .matching
                 .iter()
-                .filter_map(|place| Some((*place, fleet_view.fleet.nodes.get(*place)?)))
+                .filter_map(|index| Some((*index, fleet_view.fleet.nodes.get(*index)?)))
                 // A machine monitored under two names is counted once.
                 .filter(|(_, node)| !fleet_view.fleet.same_as.contains_key(&node.name))
                 .collect(),
         };
-        for (place, node) in here {
-            let old = before.and_then(|fleet| {
-                let same = fleet.nodes.get(place).filter(|old| old.name == node.name);
+        for (index, node) in nodes {
+            let old = old_fleet.and_then(|fleet| {
+                let same = fleet.nodes.get(index).filter(|old| old.name == node.name);
                 same.or_else(|| fleet.node(&node.name))
             });
             if let Some(old) = old.filter(|old| !Arc::ptr_eq(old, node)) {
@@ -334,9 +339,9 @@ impl ProcessRows {
             }
             let first = self.list.len();
             self.add_node(node, fleet_view, inputs);
-            let own =
+            let entries =
                 self.list.get(first..).unwrap_or_default().iter().filter_map(ProcessRow::entry);
-            let mut pids: Vec<u32> = own.map(|entry| entry.used.pid).collect();
+            let mut pids: Vec<u32> = entries.map(|entry| entry.used.pid).collect();
             pids.sort_unstable();
             pids.dedup();
             self.process_count += pids.len();
@@ -357,14 +362,14 @@ impl ProcessRows {
         for row in node_rows(old) {
             let Some(entry) = row.entry() else { continue };
             let Some(start) = entry.start_ticks() else { continue };
-            let lives =
+            let is_running =
                 node.process(entry.used.pid).is_some_and(|now| now.key.start_ticks == start)
                     && node
                         .uses
                         .iter()
                         .any(|used| used.pid == entry.used.pid && used.device == entry.used.device);
             let key = entry.key();
-            if !lives
+            if !is_running
                 && self.ended.len() < MAX_ENDED
                 && is_included(entry, fleet_view, inputs)
                 && !self.ended.iter().any(|known| known.has_key(&key))
@@ -381,9 +386,9 @@ impl ProcessRows {
             else {
                 continue;
             };
-            let is_over = entry.process.is_none()
+            let has_ended = entry.process.is_none()
                 && entry.unseen.is_none_or(|unseen| unseen.why == UnseenReason::Gone);
-            if is_over && !self.ended.is_empty() {
+            if has_ended && !self.ended.is_empty() {
                 let key = entry.key();
                 if self.ended.iter().any(|known| known.has_key(&key)) {
                     continue;
@@ -409,8 +414,9 @@ impl ProcessRows {
         if !matches!(inputs.scope, ResolvedScope::Job(..)) {
             self.count_hidden(node);
             // A faulty device is not expected to report processes.
-            let alive = node.devices.iter().enumerate().filter(|(_, one)| one.fault.is_none());
-            let mut reasons = alive.filter_map(|(place, _)| node.why_users_unknown(place));
+            let without_fault =
+                node.devices.iter().enumerate().filter(|(_, one)| one.fault.is_none());
+            let mut reasons = without_fault.filter_map(|(index, _)| node.why_users_unknown(index));
             if let Some(reason) = reasons.find(|reason| *reason != Reason::NotSampled) {
                 let (count, first) = self.unknown_nodes.unwrap_or((0, reason));
                 self.unknown_nodes = Some((count + 1, first));
@@ -441,39 +447,41 @@ impl ProcessRows {
             .iter()
             .map(|row| row.entry().map_or(SortKey::Unknown, |entry| sort_key(entry, order)));
         let mut keyed: Vec<(SortKey<'_>, usize)> = keys.zip(0..).collect();
-        let is_falling = is_descending_by_default(order.column) != order.is_reversed;
-        keyed.sort_by(|(one, at), (other, place)| {
-            one.compare(other, is_falling).then_with(|| at.cmp(place))
+        let is_descending = is_descending_by_default(order.column) != order.is_reversed;
+        keyed.sort_by(|(one, at), (other, index)| {
+            one.compare(other, is_descending).then_with(|| at.cmp(index))
         });
-        let places: Vec<usize> = keyed.into_iter().map(|(_, place)| place).collect();
+        let order_by_key: Vec<usize> = keyed.into_iter().map(|(_, index)| index).collect();
         let mut rows: Vec<Option<ProcessRow>> = rows.into_iter().map(Some).collect();
-        let taken = places.into_iter().filter_map(|place| rows.get_mut(place)?.take());
-        self.list = taken.collect();
+        let sorted = order_by_key.into_iter().filter_map(|index| rows.get_mut(index)?.take());
+        self.list = sorted.collect();
     }
 }
 
 /// Returns true if no process started or ended, the common case.
 fn has_same_processes(old: &Node, node: &Node) -> bool {
     let [before, after] = [old, node].map(|node| node.processes.iter().map(|one| one.key));
-    let [held, holds] = [old, node].map(|node| node.uses.iter().map(|one| (one.pid, &one.device)));
-    before.eq(after) && held.eq(holds)
+    let [old_uses, new_uses] =
+        [old, node].map(|node| node.uses.iter().map(|one| (one.pid, &one.device)));
+    before.eq(after) && old_uses.eq(new_uses)
 }
 
 /// Returns the rows of a node by device, the most memory first.
 fn node_rows(node: &Arc<Node>) -> impl Iterator<Item = ProcessRow> + use<> {
     let mut pids: Vec<(u32, usize)> =
-        node.processes.iter().map(|one| one.key.pid).zip(0..).collect();
+        node.processes.iter().map(|process| process.key.pid).zip(0..).collect();
     pids.sort_unstable();
     let mut all: Vec<_> = node
         .uses
         .iter()
         .enumerate()
-        .map(|(used, one)| {
-            let device = node.devices.iter().position(|device| device.uuid == one.device);
-            let found = pids.binary_search_by_key(&one.pid, |(pid, _)| *pid).ok();
-            let process = found.and_then(|at| pids.get(at)).map(|(_, place)| *place);
-            let memory = one.memory.get().map_or(0, |bytes| bytes.0);
-            let rank = (device.unwrap_or(usize::MAX), std::cmp::Reverse(memory), one.pid, used);
+        .map(|(used, device_use)| {
+            let device = node.devices.iter().position(|device| device.uuid == device_use.device);
+            let found = pids.binary_search_by_key(&device_use.pid, |(pid, _)| *pid).ok();
+            let process = found.and_then(|at| pids.get(at)).map(|(_, index)| *index);
+            let memory = device_use.memory.get().map_or(0, |bytes| bytes.0);
+            let rank =
+                (device.unwrap_or(usize::MAX), std::cmp::Reverse(memory), device_use.pid, used);
             (rank, device, process, used)
         })
         .collect();
@@ -490,9 +498,9 @@ fn node_rows(node: &Arc<Node>) -> impl Iterator<Item = ProcessRow> + use<> {
 
 /// Returns true if the process is in the scope and matches the selection and the filter.
 fn is_included(entry: ProcessEntry<'_>, fleet_view: &FleetView, inputs: &RowInputs) -> bool {
-    if let ResolvedScope::Job(id, other) = &inputs.scope {
-        let own = entry.job();
-        if own != Some(id) && (own.is_none() || own != other.as_ref()) {
+    if let ResolvedScope::Job(id, sluid) = &inputs.scope {
+        let job = entry.job();
+        if job != Some(id) && (job.is_none() || job != sluid.as_ref()) {
             return false;
         }
     }
@@ -519,8 +527,8 @@ enum SortKey<'a> {
 
 impl SortKey<'_> {
     /// Compares two keys; unknown values come last in either direction.
-    fn compare(&self, other: &Self, is_falling: bool) -> Ordering {
-        let found = match (self, other) {
+    fn compare(&self, other: &Self, is_descending: bool) -> Ordering {
+        let order = match (self, other) {
             (Self::Unknown, Self::Unknown) => return Ordering::Equal,
             (Self::Unknown, _) => return Ordering::Greater,
             (_, Self::Unknown) => return Ordering::Less,
@@ -529,7 +537,7 @@ impl SortKey<'_> {
             (Self::Number(_), Self::Text(_)) => Ordering::Less,
             (Self::Text(_), Self::Number(_)) => Ordering::Greater,
         };
-        if is_falling { found.reverse() } else { found }
+        if is_descending { order.reverse() } else { order }
     }
 }
 
@@ -587,8 +595,8 @@ const fn to_f64(value: u64) -> f64 {
 
 /// Returns the sort key of a device: its index, with its slices directly behind it.
 fn device_sort_key(node: &Node, device: &Device) -> Option<f64> {
-    let own = f64::from(device.index.get()?);
-    let Some(parent) = &device.parent else { return Some(own) };
+    let index = f64::from(device.index.get()?);
+    let Some(parent) = &device.parent else { return Some(index) };
     let parent = node.devices.iter().find(|other| other.uuid == *parent)?;
-    Some(f64::from(parent.index.get()?) + (own + 1.0) / 1_000.0)
+    Some(f64::from(parent.index.get()?) + (index + 1.0) / 1_000.0)
 }

@@ -77,17 +77,16 @@ impl Series {
 
     /// Returns the last `count` points, oldest first, `None` where nothing was recorded.
     pub(super) fn last(&self, metric: ProcessMetric, count: usize) -> Vec<Option<f32>> {
-        let known = self.points.len().min(count);
-        let values = self.points.iter().skip(self.points.len() - known);
+        let count_known = self.points.len().min(count);
+        let values = self.points.iter().skip(self.points.len() - count_known);
         let values = values.map(|point| point.get(metric.index()).copied().flatten());
-        std::iter::repeat_n(None, count - known).chain(values).collect()
+        std::iter::repeat_n(None, count - count_known).chain(values).collect()
     }
 
     /// Returns the highest value of the whole series.
     pub(super) fn highest(&self, metric: ProcessMetric) -> Option<f32> {
         let values = self.points.iter().filter_map(|point| point.get(metric.index()).copied()?);
-        values
-            .fold(None, |most: Option<f32>, value| Some(most.map_or(value, |most| most.max(value))))
+        values.fold(None, |max: Option<f32>, value| Some(max.map_or(value, |max| max.max(value))))
     }
 
     /// Returns the length of the series in seconds.

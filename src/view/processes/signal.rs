@@ -54,9 +54,9 @@ pub(crate) enum SignalReply {
 impl SignalDialog {
     /// Opens the dialog at the choice of a signal, or at the confirmation if the signal is given.
     pub(super) fn new(signal: Option<Signal>, targets: Vec<ProcessTarget>) -> Self {
-        let stage = signal.map_or_else(|| SignalStep::Choose(menu(&targets)), SignalStep::Confirm);
+        let step = signal.map_or_else(|| SignalStep::Choose(menu(&targets)), SignalStep::Confirm);
         let targets = targets.into_iter().map(|target| (target, None)).collect();
-        Self { step: stage, targets, viewport: Viewport::default() }
+        Self { step, targets, viewport: Viewport::default() }
     }
 
     pub(crate) fn on_key(&mut self, key: Key) -> SignalDialogEffect {
@@ -94,11 +94,11 @@ impl SignalDialog {
     }
 
     fn requests(&self, signal: Signal) -> Vec<NodeRequest> {
-        let errand = |(target, _): &(ProcessTarget, _)| NodeRequest {
+        let request = |(target, _): &(ProcessTarget, _)| NodeRequest {
             node: target.node.clone(),
             process_request: ProcessRequest::Signal(target.key, signal),
         };
-        self.targets.iter().map(errand).collect()
+        self.targets.iter().map(request).collect()
     }
 
     /// Handles a reply.
@@ -108,9 +108,9 @@ impl SignalDialog {
             return SignalReply::Unrelated;
         };
         let mut waiting = self.targets.iter_mut().filter(|(_, answer)| answer.is_none());
-        let found =
+        let waiting_target =
             waiting.find(|(target, _)| sent == signal && target.matches(&reply.request.node, key));
-        let Some((_, answer)) = found else { return SignalReply::Unrelated };
+        let Some((_, answer)) = waiting_target else { return SignalReply::Unrelated };
         *answer = Some(reply.result.as_ref().map(|_| ()).map_err(Clone::clone));
         if self.targets.iter().any(|(_, answer)| *answer != Some(Ok(()))) {
             return SignalReply::Pending;
@@ -122,50 +122,53 @@ impl SignalDialog {
         })
     }
 
-    pub(crate) fn lines(&self, context: RenderContext<'_>, width: u16, most: usize) -> Vec<Line> {
+    pub(crate) fn lines(
+        &self,
+        context: RenderContext<'_>,
+        width: u16,
+        max_lines: usize,
+    ) -> Vec<Line> {
         let signal = match &self.step {
-            SignalStep::Choose(menu) => return menu.lines(width, most.min(menu.height())),
+            SignalStep::Choose(menu) => return menu.lines(width, max_lines.min(menu.height())),
             SignalStep::Confirm(signal) | SignalStep::Sent(signal) => *signal,
         };
         let count = self.targets.len();
-        let many = if count == 1 { String::new() } else { format!("{count} processes") };
-        let one = if count == 1 { "this process" } else { &many };
+        let count_text = if count == 1 { String::new() } else { format!("{count} processes") };
+        let targets_text = if count == 1 { "this process" } else { &count_text };
         let title = match &self.step {
             SignalStep::Sent(_) => {
-                Line::styled(format!("{} to {one}", signal.name()), Tone::Strong)
+                Line::styled(format!("{} to {targets_text}", signal.name()), Tone::Strong)
             }
             SignalStep::Choose(_) | SignalStep::Confirm(_) => {
-                Line::styled(format!("send {} to {one}?", signal.name()), Tone::Warn)
+                Line::styled(format!("send {} to {targets_text}?", signal.name()), Tone::Warn)
                     .text("  Enter sends, Esc cancels", Tone::Faint)
             }
         };
         let mut lines = vec![title.truncated(width)];
-        let rows = most.saturating_sub(2).min(MAX_ROWS).min(count);
-        let mut window = self.viewport;
-        window.scroll_to(rows, count, None);
+        let rows = max_lines.saturating_sub(2).min(MAX_ROWS).min(count);
+        let mut viewport = self.viewport;
+        viewport.scroll_to(rows, count, None);
         let columns = Columns::fit(width);
-        if most > 2 {
+        if max_lines > 2 {
             lines.push(columns.titles().truncated(width));
         }
-        let mut last = window.top;
-        for (target, answer) in self.targets.get(window.range(count)).unwrap_or_default() {
-            let why = answer.as_ref().and_then(|answer| answer.as_ref().err());
-            if lines.len() + 1 + usize::from(why.is_some()) > most {
+        let mut last = viewport.top;
+        for (target, answer) in self.targets.get(viewport.range(count)).unwrap_or_default() {
+            let error = answer.as_ref().and_then(|answer| answer.as_ref().err());
+            if lines.len() + 1 + usize::from(error.is_some()) > max_lines {
                 break;
             }
             lines.push(
                 columns.row(target, self.note(context, target, answer.as_ref())).truncated(width),
             );
-            lines.extend(
-                why.map(|why| {
-                    Line::new().gap(11).text(why.to_string(), Tone::Bad).truncated(width)
-                }),
-            );
+            lines.extend(error.map(|error| {
+                Line::new().gap(11).text(error.to_string(), Tone::Bad).truncated(width)
+            }));
             last += 1;
         }
-        if last - window.top < count && lines.len() < most {
-            let words = format!("{}–{last} of {count}; ↑ ↓ scrolls", window.top + 1);
-            lines.push(Line::styled(words, Tone::Faint).truncated(width));
+        if last - viewport.top < count && lines.len() < max_lines {
+            let text = format!("{}–{last} of {count}; ↑ ↓ scrolls", viewport.top + 1);
+            lines.push(Line::styled(text, Tone::Faint).truncated(width));
         }
         lines
     }
@@ -197,7 +200,7 @@ impl SignalDialog {
             (None, SignalStep::Sent(_)) => ("waiting for the node".to_owned(), Tone::Faint),
             (None, SignalStep::Choose(_) | SignalStep::Confirm(_)) => {
                 match (target.unreachable_reason(context.view), target.is_ours) {
-                    (Some(words), _) => (words.to_owned(), Tone::Bad),
+                    (Some(reason), _) => (reason.to_owned(), Tone::Bad),
                     (None, Some(false)) => ("not yours; root only".to_owned(), Tone::Warn),
                     (None, Some(true) | None) => (String::new(), Tone::Plain),
                 }
@@ -217,11 +220,11 @@ impl SignalDialog {
 
 /// Builds the menu of signals; the common ones have a letter.
 fn menu(targets: &[ProcessTarget]) -> Menu<Signal> {
-    let whom = match targets {
+    let targets_text = match targets {
         [one] => one.name(),
         all => format!("{} processes", all.len()),
     };
-    let empty = Menu::new(format!("signal to {whom}"));
+    let empty = Menu::new(format!("signal to {targets_text}"));
     let menu = Signal::ALL.into_iter().fold(empty, |menu, signal| {
         let (letter, help) = description(signal);
         menu.with_item(signal, letter, format!("{:>2} SIG{}", signal.number(), signal.name()), help)
@@ -335,9 +338,9 @@ impl LateReplies {
         match &reply.result {
             Ok(_) => self.sent += 1,
             Err(error) => {
-                let words = format!("{} on {}: {error}", key.pid, reply.request.node.label());
+                let failure = format!("{} on {}: {error}", key.pid, reply.request.node.label());
                 let (first, others) =
-                    self.failed.take().map_or((words, 0), |(first, others)| (first, others + 1));
+                    self.failed.take().map_or((failure, 0), |(first, others)| (first, others + 1));
                 self.failed = Some((first, others));
             }
         }
@@ -345,9 +348,9 @@ impl LateReplies {
         match (&self.failed, self.sent) {
             (None, 1) => format!("{name} sent to {} on {}", key.pid, reply.request.node.label()),
             (None, sent) => format!("{name} sent to {sent} processes"),
-            (Some((words, 0)), 0) => format!("{name} not sent to {words}"),
-            (Some((words, others)), sent) => {
-                format!("{name} sent to {sent}, not to {}: {words}", others + 1)
+            (Some((failure, 0)), 0) => format!("{name} not sent to {failure}"),
+            (Some((failure, others)), sent) => {
+                format!("{name} sent to {sent}, not to {}: {failure}", others + 1)
             }
         }
     }
@@ -370,36 +373,36 @@ mod tests {
         }
     }
 
-    fn reply(errand: &NodeRequest, answer: Result<ProcessResponse, RequestError>) -> NodeReply {
-        NodeReply { request: errand.clone(), result: answer, at: Timestamp::default() }
+    fn reply(request: &NodeRequest, answer: Result<ProcessResponse, RequestError>) -> NodeReply {
+        NodeReply { request: request.clone(), result: answer, at: Timestamp::default() }
     }
 
     const ENTER: Key = Key::Named(NamedKey::Enter);
 
     #[test]
     fn nothing_is_sent_without_confirmation() {
-        let mut one = SignalDialog::new(Some(Signal::Kill), vec![target("a", 1)]);
-        assert!(matches!(one.on_key(Key::Letter('y')), SignalDialogEffect::Stay));
-        assert!(matches!(one.on_key(Key::Named(NamedKey::Escape)), SignalDialogEffect::Close));
-        let SignalDialogEffect::Send(requests) = one.on_key(ENTER) else { panic!() };
+        let mut dialog = SignalDialog::new(Some(Signal::Kill), vec![target("a", 1)]);
+        assert!(matches!(dialog.on_key(Key::Letter('y')), SignalDialogEffect::Stay));
+        assert!(matches!(dialog.on_key(Key::Named(NamedKey::Escape)), SignalDialogEffect::Close));
+        let SignalDialogEffect::Send(requests) = dialog.on_key(ENTER) else { panic!() };
         let question = ProcessRequest::Signal(ProcessKey { pid: 1, start_ticks: 9 }, Signal::Kill);
         assert_eq!(
             requests,
             [NodeRequest { node: NodeName::new("a").unwrap(), process_request: question }]
         );
-        assert!(matches!(one.on_key(ENTER), SignalDialogEffect::Close), "it is sent once");
+        assert!(matches!(dialog.on_key(ENTER), SignalDialogEffect::Close), "it is sent once");
     }
 
     #[test]
     fn the_menu_leads_to_the_confirmation() {
-        let mut one = SignalDialog::new(None, vec![target("a", 1)]);
-        assert!(matches!(one.on_key(Key::Letter('K')), SignalDialogEffect::Stay));
-        let SignalDialogEffect::Send(requests) = one.on_key(ENTER) else { panic!() };
+        let mut dialog = SignalDialog::new(None, vec![target("a", 1)]);
+        assert!(matches!(dialog.on_key(Key::Letter('K')), SignalDialogEffect::Stay));
+        let SignalDialogEffect::Send(requests) = dialog.on_key(ENTER) else { panic!() };
         assert!(matches!(requests[0].process_request, ProcessRequest::Signal(_, Signal::Kill)));
         // Enter on the menu chooses the least forceful signal that ends a process.
-        let mut one = SignalDialog::new(None, vec![target("a", 1)]);
-        one.on_key(ENTER);
-        let SignalDialogEffect::Send(requests) = one.on_key(ENTER) else { panic!() };
+        let mut dialog = SignalDialog::new(None, vec![target("a", 1)]);
+        dialog.on_key(ENTER);
+        let SignalDialogEffect::Send(requests) = dialog.on_key(ENTER) else { panic!() };
         assert!(matches!(
             requests[0].process_request,
             ProcessRequest::Signal(_, Signal::Terminate)
@@ -408,42 +411,43 @@ mod tests {
 
     #[test]
     fn each_process_has_its_own_reply_and_failures_stay_on_the_screen() {
-        let mut two =
+        let mut dialog =
             SignalDialog::new(Some(Signal::Terminate), vec![target("a", 1), target("b", 1)]);
-        let SignalDialogEffect::Send(requests) = two.on_key(ENTER) else { panic!() };
+        let SignalDialogEffect::Send(requests) = dialog.on_key(ENTER) else { panic!() };
         assert_eq!(
-            two.on_reply(&reply(&requests[1], Ok(ProcessResponse::Sent))),
+            dialog.on_reply(&reply(&requests[1], Ok(ProcessResponse::Sent))),
             SignalReply::Pending
         );
         // The process with the same pid on the other node is still waiting.
-        let answered: Vec<bool> = two.targets.iter().map(|(_, answer)| answer.is_some()).collect();
+        let answered: Vec<bool> =
+            dialog.targets.iter().map(|(_, answer)| answer.is_some()).collect();
         assert_eq!(answered, [false, true]);
         let elsewhere = NodeRequest { node: NodeName::new("c").unwrap(), ..requests[0].clone() };
         assert_eq!(
-            two.on_reply(&reply(&elsewhere, Ok(ProcessResponse::Sent))),
+            dialog.on_reply(&reply(&elsewhere, Ok(ProcessResponse::Sent))),
             SignalReply::Unrelated
         );
         let refused = Err(RequestError::from(Refusal::Gone));
-        assert_eq!(two.on_reply(&reply(&requests[0], refused)), SignalReply::Pending);
-        let again = two.on_reply(&reply(&requests[0], Ok(ProcessResponse::Sent)));
+        assert_eq!(dialog.on_reply(&reply(&requests[0], refused)), SignalReply::Pending);
+        let again = dialog.on_reply(&reply(&requests[0], Ok(ProcessResponse::Sent)));
         assert_eq!(again, SignalReply::Unrelated, "nobody asked twice");
     }
 
     #[test]
     fn success_is_reported_in_one_sentence() {
-        let mut one = SignalDialog::new(Some(Signal::Terminate), vec![target("gpu03", 41)]);
-        let SignalDialogEffect::Send(requests) = one.on_key(ENTER) else { panic!() };
-        let SignalReply::AllSent(words) =
-            one.on_reply(&reply(&requests[0], Ok(ProcessResponse::Sent)))
+        let mut dialog = SignalDialog::new(Some(Signal::Terminate), vec![target("gpu03", 41)]);
+        let SignalDialogEffect::Send(requests) = dialog.on_key(ENTER) else { panic!() };
+        let SignalReply::AllSent(text) =
+            dialog.on_reply(&reply(&requests[0], Ok(ProcessResponse::Sent)))
         else {
             panic!()
         };
-        assert_eq!(words, "TERM sent to 41 python train.py of alice on gpu03");
+        assert_eq!(text, "TERM sent to 41 python train.py of alice on gpu03");
     }
 
     #[test]
     fn late_replies_are_summarised_and_failures_named() {
-        let errand = |pid| NodeRequest {
+        let request = |pid| NodeRequest {
             node: NodeName::new("a").unwrap(),
             process_request: ProcessRequest::Signal(
                 ProcessKey { pid, start_ticks: 9 },
@@ -451,11 +455,11 @@ mod tests {
             ),
         };
         let mut late = LateReplies::default();
-        let mut take = |pid, answer| late.on_reply(&reply(&errand(pid), answer), Signal::Kill);
-        assert_eq!(take(1, Ok(ProcessResponse::Sent)), "KILL sent to 1 on a");
-        assert_eq!(take(2, Ok(ProcessResponse::Sent)), "KILL sent to 2 processes");
+        let mut on_reply = |pid, answer| late.on_reply(&reply(&request(pid), answer), Signal::Kill);
+        assert_eq!(on_reply(1, Ok(ProcessResponse::Sent)), "KILL sent to 1 on a");
+        assert_eq!(on_reply(2, Ok(ProcessResponse::Sent)), "KILL sent to 2 processes");
         let gone = || Err(RequestError::from(Refusal::Gone));
-        assert_eq!(take(3, gone()), "KILL sent to 2, not to 1: 3 on a: the process has ended");
-        assert_eq!(take(4, gone()), "KILL sent to 2, not to 2: 3 on a: the process has ended");
+        assert_eq!(on_reply(3, gone()), "KILL sent to 2, not to 1: 3 on a: the process has ended");
+        assert_eq!(on_reply(4, gone()), "KILL sent to 2, not to 2: 3 on a: the process has ended");
     }
 }

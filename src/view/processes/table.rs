@@ -22,39 +22,39 @@ pub(super) fn lines(
     width: u16,
     height: usize,
 ) -> Vec<Line> {
-    let where_ = navigation.processes.rows.scope();
-    let place = &mut navigation.processes;
-    place.width = width;
+    let scope = navigation.processes.rows.scope();
+    let state = &mut navigation.processes;
+    state.width = width;
     let has_detail = height >= 8;
-    let mut lines = vec![title(context, place, width)];
-    let count = place.rows.list.len();
+    let mut lines = vec![title(context, state, width)];
+    let count = state.rows.list.len();
     if count == 0 {
-        lines.extend(empty_lines(context, place, width));
+        lines.extend(empty_lines(context, state, width));
         lines.truncate(height);
         return lines;
     }
-    let density = place.density(context);
-    let has_node = !matches!(where_, ResolvedScope::Node(_));
+    let density = state.density(context);
+    let has_node = !matches!(scope, ResolvedScope::Node(_));
     let chosen = &context.options.columns.processes;
     let columns =
-        Columns::fit(&place.rows, chosen, (density, has_node), (Units::of(context.options), width));
+        Columns::fit(&state.rows, chosen, (density, has_node), (Units::of(context.options), width));
     let rows = height.saturating_sub(lines.len() + 1 + usize::from(has_detail));
-    let at = place.find_cursor();
-    place.viewport.scroll_to(rows, count, at);
-    lines.push(place.viewport.with_position(columns.titles(place.order.column), count, width));
-    let own = at.and_then(|at| place.rows.list.get(at)).and_then(ProcessRow::key);
-    for row in place.viewport.range(count) {
-        let Some(entry) = place.rows.list.get(row).and_then(ProcessRow::entry) else { continue };
-        let is_selected = at == Some(row);
+    let cursor = state.find_cursor();
+    state.viewport.scroll_to(rows, count, cursor);
+    lines.push(state.viewport.with_position(columns.titles(state.order.column), count, width));
+    let selected = cursor.and_then(|cursor| state.rows.list.get(cursor)).and_then(ProcessRow::key);
+    for row in state.viewport.range(count) {
+        let Some(entry) = state.rows.list.get(row).and_then(ProcessRow::entry) else { continue };
+        let is_selected = cursor == Some(row);
         let target = entry.process.map(|process| (entry.node.name.clone(), process.key));
         let is_same_process = !is_selected
-            && own
-                .as_ref()
-                .is_some_and(|own| own.pid == entry.used.pid && own.node == entry.node.name);
+            && selected.as_ref().is_some_and(|selected| {
+                selected.pid == entry.used.pid && selected.node == entry.node.name
+            });
         let options = RowOptions {
             now: context.view.now,
-            shift: place.shift,
-            is_tagged: target.is_some_and(|tag| place.tags.contains_key(&tag)),
+            shift: state.shift,
+            is_tagged: target.is_some_and(|tag| state.tags.contains_key(&tag)),
             is_same_process,
         };
         let line = columns.row(entry, options).truncated(width);
@@ -62,7 +62,8 @@ pub(super) fn lines(
     }
     if has_detail {
         lines.resize(height - 1, Line::new());
-        let entry = at.and_then(|at| place.rows.list.get(at)).and_then(ProcessRow::entry);
+        let entry =
+            cursor.and_then(|cursor| state.rows.list.get(cursor)).and_then(ProcessRow::entry);
         lines.push(entry.map(|entry| detail(context, entry).truncated(width)).unwrap_or_default());
     }
     lines.truncate(height);
@@ -71,37 +72,37 @@ pub(super) fn lines(
 
 /// Returns the shift at which the longest visible command ends at the right edge.
 pub(super) fn max_shift_in_view(context: RenderContext<'_>, navigation: &Navigation) -> usize {
-    let place = &navigation.processes;
-    let has_node = !matches!(place.rows.scope(), ResolvedScope::Node(_));
-    let density = place.density(context);
+    let state = &navigation.processes;
+    let has_node = !matches!(state.rows.scope(), ResolvedScope::Node(_));
+    let density = state.density(context);
     let chosen = &context.options.columns.processes;
     let columns = Columns::fit(
-        &place.rows,
+        &state.rows,
         chosen,
         (density, has_node),
-        (Units::of(context.options), place.width),
+        (Units::of(context.options), state.width),
     );
-    let room = place.width.saturating_sub(columns.before_command());
-    let range = place.viewport.range(place.rows.list.len());
-    let shown = place.rows.list.get(range).unwrap_or_default();
+    let room = state.width.saturating_sub(columns.before_command());
+    let range = state.viewport.range(state.rows.list.len());
+    let shown = state.rows.list.get(range).unwrap_or_default();
     let commands = shown.iter().filter_map(|row| Some(row.entry()?.command()));
     let shifts =
         commands.map(|command| max_shift(&short_command(command, density == Density::Full), room));
     shifts.max().unwrap_or(0)
 }
 
-fn title(context: RenderContext<'_>, place: &State, width: u16) -> Line {
-    let rows = &place.rows;
+fn title(context: RenderContext<'_>, state: &State, width: u16) -> Line {
+    let rows = &state.rows;
     let (count, nodes) = (rows.process_count, rows.node_count);
     let plural = |count: usize| if count == 1 { "" } else { "s" };
-    let mut own = match place.rows.scope() {
+    let mut line = match state.rows.scope() {
         ResolvedScope::Fleet => Line::styled("all nodes", Tone::Strong),
         ResolvedScope::Node(name) => {
             Line::styled("node ", Tone::Faint).text(name.as_str(), Tone::Strong)
         }
         ResolvedScope::Job(id, _) => job_line(&context.view.fleet, &id),
     };
-    let many = if place.scope == Scope::Node || nodes == 0 {
+    let count_text = if state.scope == Scope::Node || nodes == 0 {
         format!("{count} process{}", if count == 1 { "" } else { "es" })
     } else {
         format!(
@@ -110,33 +111,33 @@ fn title(context: RenderContext<'_>, place: &State, width: u16) -> Line {
             plural(nodes)
         )
     };
-    own = own.gap(2).text(many, Tone::Plain);
+    line = line.gap(2).text(count_text, Tone::Plain);
     if rows.hidden.count > 0 {
-        let held = if rows.hidden.memory.0 > 0 {
+        let memory = if rows.hidden.memory.0 > 0 {
             let units = Units::of(context.options);
             format!(", {:.1} {}", units.of_gib(gib(rows.hidden.memory)), units.word())
         } else {
             String::new()
         };
-        own = own.gap(2).text(format!("{} hidden{held}", rows.hidden.count), Tone::Warn);
+        line = line.gap(2).text(format!("{} hidden{memory}", rows.hidden.count), Tone::Warn);
     }
     if let Some((nodes, reason)) = rows.unknown_nodes.filter(|_| count > 0) {
-        let words = format!("{nodes} node{} unknown: {}", plural(nodes), reason.text());
-        own = own.gap(2).text(words, Tone::Faint);
+        let text = format!("{nodes} node{} unknown: {}", plural(nodes), reason.text());
+        line = line.gap(2).text(text, Tone::Faint);
     }
     let mut right = Line::new().gap(2);
-    if !place.tags.is_empty() {
-        right = right.text(format!("{} tagged", place.tags.len()), Tone::Accent).gap(2);
+    if !state.tags.is_empty() {
+        right = right.text(format!("{} tagged", state.tags.len()), Tone::Accent).gap(2);
     }
     if rows.has_tpus && width >= 100 {
         right = right.text("* of the whole chip", Tone::Faint).gap(2);
     }
-    let sorted = column(place.order.column).map_or("", |column| column.label);
-    let turned = if place.order.is_reversed { ", reversed" } else { "" };
+    let sorted = column(state.order.column).map_or("", |column| column.label);
+    let direction = if state.order.is_reversed { ", reversed" } else { "" };
     // The sort order is dropped first, since the column titles show it too.
-    let sorted = Line::styled(format!("by {sorted}{turned}"), Tone::Faint);
-    let is_tight = own.width() + right.width() + sorted.width() > width;
-    own.with_right(if is_tight { right.trimmed() } else { right.append(sorted) }, width)
+    let sorted = Line::styled(format!("by {sorted}{direction}"), Tone::Faint);
+    let is_tight = line.width() + right.width() + sorted.width() > width;
+    line.with_right(if is_tight { right.trimmed() } else { right.append(sorted) }, width)
 }
 
 fn job_line(fleet: &Fleet, id: &JobId) -> Line {
@@ -152,12 +153,12 @@ fn job_line(fleet: &Fleet, id: &JobId) -> Line {
 }
 
 /// Explains why the table is empty.
-fn empty_lines(context: RenderContext<'_>, place: &State, width: u16) -> Vec<Line> {
+fn empty_lines(context: RenderContext<'_>, state: &State, width: u16) -> Vec<Line> {
     let fleet_view = context.view;
     let mut lines = Vec::new();
-    if let Some((nodes, reason)) = place.rows.unknown_nodes {
-        let many = if nodes == 1 { "one node".to_owned() } else { format!("{nodes} nodes") };
-        lines.push(format!("device users of {many} unknown: {}", reason.text()));
+    if let Some((nodes, reason)) = state.rows.unknown_nodes {
+        let nodes_text = if nodes == 1 { "one node".to_owned() } else { format!("{nodes} nodes") };
+        lines.push(format!("device users of {nodes_text} unknown: {}", reason.text()));
     }
     if !fleet_view.filter.is_empty() {
         lines.push(format!(
@@ -165,18 +166,19 @@ fn empty_lines(context: RenderContext<'_>, place: &State, width: u16) -> Vec<Lin
             fleet_view.filter.text()
         ));
     } else if lines.is_empty() {
-        let fresh = fleet_view.nodes().any(|node| node.freshness(fleet_view.now).is_fresh());
-        let only = fleet_view.selection.no_processes_message();
-        lines.push(match place.scope {
+        let has_fresh_node =
+            fleet_view.nodes().any(|node| node.freshness(fleet_view.now).is_fresh());
+        let selection = fleet_view.selection.no_processes_message();
+        lines.push(match state.scope {
             _ if fleet_view.fleet.nodes.is_empty() => "no nodes to watch".to_owned(),
-            _ if !fresh => "no process data yet".to_owned(),
-            _ if only.is_some() => only.unwrap_or_default(),
+            _ if !has_fresh_node => "no process data yet".to_owned(),
+            _ if selection.is_some() => selection.unwrap_or_default(),
             Scope::Fleet => "no processes use a device".to_owned(),
             Scope::Node => "no processes use a device of this node; s changes the scope".to_owned(),
             Scope::Job => "no processes of this job use a device; s changes the scope".to_owned(),
         });
     }
-    lines.into_iter().map(|words| Line::styled(words, Tone::Faint).truncated(width)).collect()
+    lines.into_iter().map(|text| Line::styled(text, Tone::Faint).truncated(width)).collect()
 }
 
 /// Describes one process, with its full command line at the end.

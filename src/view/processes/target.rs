@@ -29,12 +29,12 @@ impl ProcessTarget {
             return None;
         }
         let user = process.statics.user.known().cloned();
-        let own = node.hello.as_ref().map(|hello| &hello.host.user);
+        let login = node.hello.as_ref().map(|hello| &hello.host.user);
         let driver = || node.uses.iter().find(|used| used.pid == pid)?.driver_name.clone();
         Some(Self {
             node: node.name.clone(),
             key: process.key,
-            is_ours: user.as_ref().zip(own).map(|(user, own)| user == own),
+            is_ours: user.as_ref().zip(login).map(|(user, login)| user == login),
             user,
             command: process.statics.command.known().cloned().or_else(driver).unwrap_or_default(),
             is_on_device: true,
@@ -59,11 +59,11 @@ impl ProcessTarget {
         if node.link != Link::Up {
             return Some("not connected to the node");
         }
-        let lives = !self.is_on_device
+        let is_running = !self.is_on_device
             || node
                 .process(self.key.pid)
                 .is_some_and(|process| process.key.start_ticks == self.key.start_ticks);
-        if lives { None } else { Some("the process has ended") }
+        if is_running { None } else { Some("the process has ended") }
     }
 
     /// Describes the process in short: `4121 python of alice on gpu03`.

@@ -108,15 +108,15 @@ impl Tree {
                 return;
             }
         };
-        let span = self.replied_at.map(|before| at.since(before).as_secs_f64());
-        let before: BTreeMap<ProcessKey, u64> = self
+        let seconds = self.replied_at.map(|replied_at| at.since(replied_at).as_secs_f64());
+        let old_ticks: BTreeMap<ProcessKey, u64> = self
             .rows
             .iter()
             .filter_map(|row| Some((row.process.key, row.process.cpu_ticks.get()?)))
             .collect();
         let cpu = |process: &TreeProcess| {
-            let spent = process.cpu_ticks.get()?.checked_sub(*before.get(&process.key)?)?;
-            cpu_percent(spent, ticks, span?)
+            let spent = process.cpu_ticks.get()?.checked_sub(*old_ticks.get(&process.key)?)?;
+            cpu_percent(spent, ticks, seconds?)
         };
         self.rows = build_rows(tree, cpu);
         (self.error, self.is_truncated, self.replied_at) = (None, tree.is_truncated, Some(at));
@@ -130,15 +130,15 @@ impl Tree {
     fn target(&self, row: &TreeRow, node: Option<&Node>) -> ProcessTarget {
         let process = &row.process;
         let user = process.user.known().cloned();
-        let own = node.and_then(|node| node.hello.as_ref()).map(|hello| &hello.host.user);
+        let login = node.and_then(|node| node.hello.as_ref()).map(|hello| &hello.host.user);
         let listed = node.and_then(|node| node.process(process.key.pid));
         ProcessTarget {
             node: self.node.clone(),
             key: process.key,
-            is_ours: user.as_ref().zip(own).map(|(user, own)| user == own),
+            is_ours: user.as_ref().zip(login).map(|(user, login)| user == login),
             user,
             command: process.command.known().cloned().unwrap_or_default(),
-            is_on_device: listed.is_some_and(|known| known.key == process.key),
+            is_on_device: listed.is_some_and(|listed| listed.key == process.key),
         }
     }
 
@@ -148,16 +148,16 @@ impl Tree {
     }
 
     pub(super) fn step(&mut self, step: Movement) {
-        let to = match self.cursor_index() {
-            Some(place) => step.from(place, self.rows.len(), self.viewport.rows),
+        let index = match self.cursor_index() {
+            Some(index) => step.from(index, self.rows.len(), self.viewport.rows),
             None if step == Movement::End => self.rows.len().saturating_sub(1),
             None => 0,
         };
-        self.select(to);
+        self.select(index);
     }
 
-    pub(super) fn select(&mut self, place: usize) {
-        self.cursor = self.rows.get(place).map(|row| row.process.key);
+    pub(super) fn select(&mut self, index: usize) {
+        self.cursor = self.rows.get(index).map(|row| row.process.key);
     }
 
     /// Removes the cursor and returns true if there was one.
@@ -197,29 +197,31 @@ impl Tree {
         let columns = Columns::fit(width);
         lines.push(columns.titles().truncated(width));
         let rows = height.saturating_sub(lines.len());
-        let place = self.cursor_index();
-        self.viewport.scroll_to(rows, self.rows.len(), place);
-        let is_old = self.replied_at.is_none_or(|at| now.since(at) > REPLY_TIMEOUT);
+        let cursor = self.cursor_index();
+        self.viewport.scroll_to(rows, self.rows.len(), cursor);
+        let is_stale = self.replied_at.is_none_or(|at| now.since(at) > REPLY_TIMEOUT);
         let login = node.and_then(|node| node.hello.as_ref()).map(|hello| &hello.host.user);
         let is_ours = |row: &TreeRow| login.is_some() && row.process.user.known() == login;
         let has_ours = self.rows.iter().any(is_ours);
-        for at in self.viewport.range(self.rows.len()) {
-            let Some(row) = self.rows.get(at) else { continue };
+        for index in self.viewport.range(self.rows.len()) {
+            let Some(row) = self.rows.get(index) else { continue };
             let is_tagged = is_tagged(&(self.node.clone(), row.process.key));
-            let own = self.target(row, node);
+            let target = self.target(row, node);
             let line = columns.row(
                 row,
                 node,
                 TreeRowOptions {
-                    is_others: has_ours && own.is_ours == Some(false),
+                    is_others: has_ours && target.is_ours == Some(false),
                     is_tagged,
                     shift: self.shift,
                     is_full: self.is_full,
                 },
             );
-            let line = if is_old { line.dimmed() } else { line };
+            let line = if is_stale { line.dimmed() } else { line };
             lines.push(
-                line.truncated(width).selected(place == Some(at)).clickable_line(Click::Row(at)),
+                line.truncated(width)
+                    .selected(cursor == Some(index))
+                    .clickable_line(Click::Row(index)),
             );
         }
         lines.truncate(height);
@@ -234,8 +236,8 @@ impl Tree {
             (Some(_), None) => Line::styled("waiting for the node", Tone::Faint),
             (Some(_), Some(at)) => {
                 let count = self.rows.len();
-                let cut = if self.is_truncated { "the first " } else { "" };
-                let line = Line::styled(format!("{cut}{count} processes"), Tone::Faint);
+                let prefix = if self.is_truncated { "the first " } else { "" };
+                let line = Line::styled(format!("{prefix}{count} processes"), Tone::Faint);
                 let span = now.since(at);
                 if span > REPLY_TIMEOUT {
                     line.text(format!("  {} old", age(span)), Tone::Warn)
@@ -254,60 +256,61 @@ impl Tree {
     clippy::cast_possible_truncation,
     reason = "two digits are shown"
 )]
-fn cpu_percent(spent: u64, ticks: u32, span: f64) -> Option<f32> {
+fn cpu_percent(spent: u64, ticks: u32, seconds: f64) -> Option<f32> {
     // Over a shorter span the result is too coarse.
-    let is_long = span >= 0.5 && ticks > 0;
-    is_long.then(|| (spent as f64 / f64::from(ticks) / span * 100.0) as f32)
+    let is_measurable = seconds >= 0.5 && ticks > 0;
+    is_measurable.then(|| (spent as f64 / f64::from(ticks) / seconds * 100.0) as f32)
 }
 
 /// Orders the processes depth first, each below its parent.
 fn build_rows(tree: &ProcessTree, cpu: impl Fn(&TreeProcess) -> Option<f32>) -> Vec<TreeRow> {
-    let known: BTreeSet<u32> = tree.processes.iter().map(|one| one.key.pid).collect();
-    let mut below: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
+    let known: BTreeSet<u32> = tree.processes.iter().map(|process| process.key.pid).collect();
+    let mut children: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
     let mut roots = Vec::new();
-    for (place, one) in tree.processes.iter().enumerate() {
-        if one.parent_pid != one.key.pid && known.contains(&one.parent_pid) {
-            below.entry(one.parent_pid).or_default().push(place);
+    for (index, process) in tree.processes.iter().enumerate() {
+        if process.parent_pid != process.key.pid && known.contains(&process.parent_pid) {
+            children.entry(process.parent_pid).or_default().push(index);
         } else {
-            roots.push(place);
+            roots.push(index);
         }
     }
-    let mut all = Vec::with_capacity(tree.processes.len());
-    let mut seen = BTreeSet::new();
+    let mut rows = Vec::with_capacity(tree.processes.len());
+    let mut visited = BTreeSet::new();
     // In a cycle of parents no process is a root, so all processes are tried after the roots.
     let tops = roots.into_iter().chain(0..tree.processes.len());
     for top in tops {
-        visit_subtree(tree, top, &mut below, &mut seen, |process, prefix| {
-            all.push(TreeRow { process: process.clone(), prefix, cpu: cpu(process) });
+        visit_subtree(tree, top, &mut children, &mut visited, |process, prefix| {
+            rows.push(TreeRow { process: process.clone(), prefix, cpu: cpu(process) });
         });
     }
-    all
+    rows
 }
 
 /// Visits a process and its descendants depth first, each with its branch lines.
 fn visit_subtree(
     tree: &ProcessTree,
-    top: usize,
-    below: &mut BTreeMap<u32, Vec<usize>>,
-    seen: &mut BTreeSet<usize>,
-    mut tell: impl FnMut(&TreeProcess, String),
+    root: usize,
+    children_of: &mut BTreeMap<u32, Vec<usize>>,
+    visited: &mut BTreeSet<usize>,
+    mut visit: impl FnMut(&TreeProcess, String),
 ) {
     // The stack: index, branch lines in front of the children, branch lines of the process itself.
-    let mut waiting = vec![(top, String::new(), String::new())];
-    while let Some((place, lead, prefix)) = waiting.pop() {
-        let Some(process) = tree.processes.get(place) else { continue };
-        if !seen.insert(place) {
+    let mut stack = vec![(root, String::new(), String::new())];
+    while let Some((index, lead, prefix)) = stack.pop() {
+        let Some(process) = tree.processes.get(index) else { continue };
+        if !visited.insert(index) {
             continue;
         }
-        let children = below.remove(&process.key.pid).unwrap_or_default();
+        let children = children_of.remove(&process.key.pid).unwrap_or_default();
         let last = children.len().saturating_sub(1);
         for (at, child) in children.into_iter().enumerate().rev() {
-            let (own, next) = if at == last { ("└─ ", "   ") } else { ("├─ ", "│  ") };
+            let (branch, indent) =
+                if at == last { ("└─ ", "   ") } else { ("├─ ", "│  ") };
             let is_deep = lead.chars().count() >= MAX_DEPTH * 3;
-            let next = if is_deep { lead.clone() } else { format!("{lead}{next}") };
-            waiting.push((child, next, format!("{lead}{own}")));
+            let indent = if is_deep { lead.clone() } else { format!("{lead}{indent}") };
+            stack.push((child, indent, format!("{lead}{branch}")));
         }
-        tell(process, prefix);
+        visit(process, prefix);
     }
 }
 
@@ -362,14 +365,14 @@ impl Columns {
         line.gap(gap).text("COMMAND", faint)
     }
 
-    fn row(&self, row: &TreeRow, node: Option<&Node>, shown: TreeRowOptions) -> Line {
+    fn row(&self, row: &TreeRow, node: Option<&Node>, options: TreeRowOptions) -> Line {
         let Self { gap, .. } = *self;
         let TreeRow { process, prefix, cpu } = row;
         let known = node.and_then(|node| node.process(process.key.pid));
         let known = known.filter(|known| known.key == process.key);
         let devices = node.filter(|_| known.is_some()).map(|node| devices(node, process.key.pid));
-        let plain = if shown.is_others { Tone::Faint } else { Tone::Plain };
-        let strong = match (shown.is_others, devices.is_some()) {
+        let plain = if options.is_others { Tone::Faint } else { Tone::Plain };
+        let strong = match (options.is_others, devices.is_some()) {
             (true, _) => Tone::Faint,
             (false, true) => Tone::Strong,
             (false, false) => Tone::Plain,
@@ -378,9 +381,10 @@ impl Columns {
         let cpu = known.and_then(|known| known.cpu_percent.get()).or(*cpu);
         let share =
             process.resident.get().zip(node.and_then(|node| node.host.fast.memory_total.get()));
-        let share =
-            share.filter(|(_, all)| all.0 > 0).map(|(own, all)| gib(own) / gib(all) * 100.0);
-        let mut line = Line::styled(if shown.is_tagged { "*" } else { " " }, Tone::Accent)
+        let share = share
+            .filter(|(_, total)| total.0 > 0)
+            .map(|(used, total)| gib(used) / gib(total) * 100.0);
+        let mut line = Line::styled(if options.is_tagged { "*" } else { " " }, Tone::Accent)
             .right_aligned(&process.key.pid.to_string(), 7, strong)
             .gap(gap)
             .left_aligned(user, self.user, plain)
@@ -401,19 +405,19 @@ impl Columns {
             line = line.gap(gap).right_aligned(&or_unknown(run_time, running), self.time, plain);
         }
         let command = process.command.known().map_or("", |command| command);
-        let command = short_command(command, shown.is_full);
+        let command = short_command(command, options.is_full);
         let state = match process.state.get() {
             Some(ProcessState::Zombie) => "zombie ",
             Some(ProcessState::Stopped) => "stopped ",
             Some(ProcessState::Traced) => "traced ",
             Some(_) | None => "",
         };
-        let lead = skip_columns(prefix, shown.shift);
-        let left = shown.shift.saturating_sub(prefix.chars().count());
+        let visible_prefix = skip_columns(prefix, options.shift);
+        let command_shift = options.shift.saturating_sub(prefix.chars().count());
         line.gap(gap)
-            .text(lead, Tone::Faint)
+            .text(visible_prefix, Tone::Faint)
             .text(state, Tone::Warn)
-            .text(skip_columns(&command, left), strong)
+            .text(skip_columns(&command, command_shift), strong)
     }
 }
 
@@ -421,18 +425,19 @@ impl Columns {
 fn devices(node: &Node, pid: u32) -> String {
     let used: BTreeSet<&Arc<str>> =
         node.uses.iter().filter(|used| used.pid == pid).map(|used| &used.device).collect();
-    let own: Vec<_> = node.devices.iter().filter(|device| used.contains(&device.uuid)).collect();
-    let is_tpu = own.iter().any(|device| device.tpu.is_some());
-    let labels: Vec<String> = own.iter().map(|device| label(node, device)).collect();
+    let used_devices: Vec<_> =
+        node.devices.iter().filter(|device| used.contains(&device.uuid)).collect();
+    let is_tpu = used_devices.iter().any(|device| device.tpu.is_some());
+    let labels: Vec<String> = used_devices.iter().map(|device| label(node, device)).collect();
     format!("{} {}", if is_tpu { "TPU" } else { "GPU" }, labels.join(","))
 }
 
 /// Returns the running time of a process by the clock of its node.
 pub(super) fn run_time(node: &Node, key: ProcessKey) -> Option<Duration> {
-    let up = node.host.fast.uptime_seconds.get()?;
+    let uptime = node.host.fast.uptime_seconds.get()?;
     let per_second = u64::from(node.hello.as_ref()?.host.ticks_per_second);
     let started = key.start_ticks.checked_div(per_second)?;
-    Some(Duration::from_secs(up.checked_sub(started)?))
+    Some(Duration::from_secs(uptime.checked_sub(started)?))
 }
 
 #[cfg(test)]
@@ -456,8 +461,8 @@ mod tests {
     fn lines_of(pairs: &[(u32, u32)]) -> Vec<String> {
         let processes = pairs.iter().map(|(pid, parent)| process(*pid, *parent)).collect();
         let tree = ProcessTree { processes, is_truncated: false };
-        let found = build_rows(&tree, |_| None);
-        found.iter().map(|one| format!("{}{}", one.prefix, one.process.key.pid)).collect()
+        let rows = build_rows(&tree, |_| None);
+        rows.iter().map(|row| format!("{}{}", row.prefix, row.process.key.pid)).collect()
     }
 
     #[test]
@@ -482,11 +487,11 @@ mod tests {
     fn cpu_is_computed_between_two_replies() {
         let second = |seconds: i64| Timestamp::from_micros(seconds * 1_000_000);
         let mut tree = Tree::new(NodeName::new("a").unwrap(), None, second(0));
-        let mut told = ProcessTree { processes: vec![process(7, 0)], is_truncated: false };
-        tree.on_reply(Ok(&told), second(1), 100);
+        let mut reply = ProcessTree { processes: vec![process(7, 0)], is_truncated: false };
+        tree.on_reply(Ok(&reply), second(1), 100);
         assert_eq!(tree.rows[0].cpu, None);
-        told.processes[0].cpu_ticks = Reading::Known(107);
-        tree.on_reply(Ok(&told), second(3), 100);
+        reply.processes[0].cpu_ticks = Reading::Known(107);
+        tree.on_reply(Ok(&reply), second(3), 100);
         assert_eq!(tree.rows[0].cpu, Some(50.0));
     }
 

@@ -23,15 +23,19 @@ pub(super) enum UserRow {
 impl UserRow {
     /// Returns the row's identity, which stays the same when rows are reordered.
     pub(super) fn identity(&self, context: RenderContext<'_>) -> RowIdentity {
-        let name = |place: usize| context.view.fleet.nodes.get(place).map(|node| node.name.clone());
+        let name = |node_index: usize| {
+            context.view.fleet.nodes.get(node_index).map(|node| node.name.clone())
+        };
         match self {
             Self::User { user } => RowIdentity { user: user.clone(), node: None, process: None },
-            Self::Node { user, node_index: place, .. } => {
-                RowIdentity { user: user.clone(), node: name(*place), process: None }
+            Self::Node { user, node_index, .. } => {
+                RowIdentity { user: user.clone(), node: name(*node_index), process: None }
             }
-            Self::Process { user, node_index: place, row_id: spot, .. } => {
-                RowIdentity { user: user.clone(), node: name(*place), process: Some(spot.clone()) }
-            }
+            Self::Process { user, node_index, row_id, .. } => RowIdentity {
+                user: user.clone(),
+                node: name(*node_index),
+                process: Some(row_id.clone()),
+            },
         }
     }
 }
@@ -49,7 +53,7 @@ impl UserRows {
         fleet_view: &FleetView,
         usage: &Arc<Users>,
         order: SortOrder,
-        open: Option<&User>,
+        unfolded: Option<&User>,
     ) -> Self {
         let mut users: Vec<&(User, UserUsage)> = usage.entries.iter().collect();
         // `entries` is sorted by name and the sort is stable: ties stay in that order.
@@ -61,25 +65,25 @@ impl UserRows {
         }
         let mut list = Vec::with_capacity(users.len());
         let mut name = 4;
-        for (user, account) in users {
+        for (user, user_usage) in users {
             name = name.max(width_of(&user.text()));
             list.push(UserRow::User { user: user.clone() });
-            if open != Some(user) {
+            if unfolded != Some(user) {
                 continue;
             }
-            for (node_usage, own) in account.nodes.iter().enumerate() {
-                let node = fleet_view.fleet.nodes.get(own.node_index);
+            for (index, node_usage) in user_usage.nodes.iter().enumerate() {
+                let node = fleet_view.fleet.nodes.get(node_usage.node_index);
                 name = name.max(node.map_or(0, |node| width_of(node.name.label()) + 2));
                 list.push(UserRow::Node {
                     user: user.clone(),
-                    node_usage,
-                    node_index: own.node_index,
+                    node_usage: index,
+                    node_index: node_usage.node_index,
                 });
-                list.extend(own.uses.iter().map(|(at, spot)| UserRow::Process {
+                list.extend(node_usage.uses.iter().map(|(use_index, row_id)| UserRow::Process {
                     user: user.clone(),
-                    node_index: own.node_index,
-                    use_index: *at,
-                    row_id: spot.clone(),
+                    node_index: node_usage.node_index,
+                    use_index: *use_index,
+                    row_id: row_id.clone(),
                 }));
             }
         }
@@ -88,23 +92,23 @@ impl UserRows {
 
     /// Returns the position of a row. If it is gone, falls back to its node, its user, then row 0.
     pub(super) fn position(&self, context: RenderContext<'_>, identity: &RowIdentity) -> usize {
-        let is_node = |place: usize| {
-            let node = context.view.fleet.nodes.get(place);
+        let is_node = |node_index: usize| {
+            let node = context.view.fleet.nodes.get(node_index);
             node.is_some_and(|node| Some(&node.name) == identity.node.as_ref())
         };
         let (mut user_row, mut node) = (None, None);
         for (at, row) in self.list.iter().enumerate() {
             match row {
                 UserRow::User { user } if *user == identity.user => user_row = Some(at),
-                UserRow::Node { user, node_index: place, .. }
-                    if *user == identity.user && is_node(*place) =>
+                UserRow::Node { user, node_index, .. }
+                    if *user == identity.user && is_node(*node_index) =>
                 {
                     node = Some(at);
                 }
-                UserRow::Process { user, node_index: place, row_id: spot, .. }
-                    if Some(spot) == identity.process.as_ref()
+                UserRow::Process { user, node_index, row_id, .. }
+                    if Some(row_id) == identity.process.as_ref()
                         && *user == identity.user
-                        && is_node(*place) =>
+                        && is_node(*node_index) =>
                 {
                     return at;
                 }

@@ -53,61 +53,62 @@ impl Columns {
         let gap = if width >= 100 { 2 } else { 1 };
         let name = rows.name_width.clamp(4, (width / 3).clamp(4, 28));
         let mut room = width.saturating_sub(MARK_WIDTH + name);
-        let take = |place: usize| {
-            let own = *WIDTHS.get(place)?;
-            let fits = room >= own + gap;
-            room -= if fits { own + gap } else { 0 };
-            fits.then_some((place, own))
+        let reserve = |index: usize| {
+            let column_width = *WIDTHS.get(index)?;
+            let fits = room >= column_width + gap;
+            room -= if fits { column_width + gap } else { 0 };
+            fits.then_some((index, column_width))
         };
         let mut shown: Vec<(usize, u16)>;
-        if let Some(places) = column_spec::column_indices(&COLUMN_SPECS, chosen) {
-            let behind = places.iter().filter_map(|place| place.checked_sub(1));
-            shown = behind.map_while(take).collect();
+        if let Some(indices) = column_spec::column_indices(&COLUMN_SPECS, chosen) {
+            let after_name = indices.iter().filter_map(|index| index.checked_sub(1));
+            shown = after_name.map_while(reserve).collect();
         } else {
-            shown = PRIORITY.into_iter().filter_map(take).collect();
+            shown = PRIORITY.into_iter().filter_map(reserve).collect();
             shown.sort_unstable();
         }
-        if let Some((_, bar)) = shown.iter_mut().find(|(place, _)| *place == BAR_COLUMN) {
+        if let Some((_, bar)) = shown.iter_mut().find(|(index, _)| *index == BAR_COLUMN) {
             *bar += (room / 2).min(30);
         }
         Self { name, gap, shown }
     }
 
     fn headings(&self) -> impl Iterator<Item = (usize, u16, ColumnSpec)> {
-        self.shown.iter().filter_map(|(place, width)| {
-            COLUMN_SPECS.get(place + 1).map(|heading| (*place, *width, *heading))
+        self.shown.iter().filter_map(|(index, width)| {
+            COLUMN_SPECS.get(index + 1).map(|heading| (*index, *width, *heading))
         })
     }
 
     /// Returns the title line, with the sort column marked.
     pub(super) fn titles(&self, order: SortOrder) -> Line {
-        let sign = if order.is_reversed { "↑" } else { "↓" };
-        let word = |name: &str, title: &str| {
-            let is_it = order.column == name && title != "FLEET" && title != "%";
-            if is_it { format!("{title}{sign}") } else { title.to_owned() }
+        let arrow = if order.is_reversed { "↑" } else { "↓" };
+        let title_text = |name: &str, title: &str| {
+            let is_sorted = order.column == name && title != "FLEET" && title != "%";
+            if is_sorted { format!("{title}{arrow}") } else { title.to_owned() }
         };
         let mut line = Line::new().gap(MARK_WIDTH);
-        line = line.left_aligned(&word("user", "USER"), self.name, Tone::Faint);
+        line = line.left_aligned(&title_text("user", "USER"), self.name, Tone::Faint);
         line = line.clickable(Click::Column("user"));
-        for (place, width, ColumnSpec { title, sort, .. }) in self.headings() {
+        for (index, width, ColumnSpec { title, sort, .. }) in self.headings() {
             line = line.gap(self.gap);
-            line = if place == BAR_COLUMN {
+            line = if index == BAR_COLUMN {
                 line.left_aligned(title, width, Tone::Faint)
             } else {
-                line.right_aligned(&word(sort, title), width, Tone::Faint)
+                line.right_aligned(&title_text(sort, title), width, Tone::Faint)
             };
             line = line.clickable(Click::Column(sort));
         }
-        if order.column == "user" || self.headings().any(|(.., own)| own.sort == order.column) {
+        if order.column == "user" || self.headings().any(|(.., spec)| spec.sort == order.column) {
             return line;
         }
         let label = COLUMNS.iter().find(|column| column.name == order.column);
         let label = label.map_or("", |column| column.label);
-        line.gap(2).text(format!("by {label}{sign}"), Tone::Faint)
+        line.gap(2).text(format!("by {label}{arrow}"), Tone::Faint)
     }
 
     fn cells(&self, cells: &[UserCell; 9]) -> Line {
-        let known = self.shown.iter().filter_map(|(at, width)| Some((cells.get(*at)?, *width)));
+        let known =
+            self.shown.iter().filter_map(|(index, width)| Some((cells.get(*index)?, *width)));
         known.fold(Line::new(), |line, (cell, width)| {
             let line = line.gap(self.gap);
             match cell {
@@ -133,28 +134,28 @@ impl UserCell {
 pub(super) fn summary(usage: &Users, width: u16) -> Vec<Line> {
     let (fresh, all) = usage.nodes;
     let known = usage.entries.iter().filter(|(user, _)| user.is_known()).count();
-    let word = |count: usize, word: &str| {
-        if count == 1 { format!("1 {word}") } else { format!("{count} {word}s") }
+    let plural = |count: usize, noun: &str| {
+        if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
     };
-    let mut line = Line::styled(word(known, "user"), Tone::Strong)
+    let mut line = Line::styled(plural(known, "user"), Tone::Strong)
         .text(format!(" · {} of {} devices held", usage.held, usage.devices), Tone::Plain);
     if let Some(power) = usage.power {
         line = line.text(format!(" · {}", watts(power)), Tone::Plain);
     }
     if fresh < all {
-        let left_out = word(all - fresh, "node");
-        let words = format!(" · {left_out} not fresh, excluded");
-        line = line.text(words, Tone::Warn);
+        let excluded = plural(all - fresh, "node");
+        let text = format!(" · {excluded} not fresh, excluded");
+        line = line.text(text, Tone::Warn);
     }
-    for (user, account) in usage.entries.iter().filter(|(user, _)| !user.is_known()) {
-        let words = match user {
-            User::Hidden => format!("{} hidden", word(account.processes, "process")),
+    for (user, user_usage) in usage.entries.iter().filter(|(user, _)| !user.is_known()) {
+        let text = match user {
+            User::Hidden => format!("{} hidden", plural(user_usage.processes, "process")),
             User::Unknown | User::Named(_) | User::Number(_) => {
-                format!("{} of unknown users", word(account.processes, "process"))
+                format!("{} of unknown users", plural(user_usage.processes, "process"))
             }
         };
-        let words = words.replace("processs", "processes");
-        line = line.text(format!(" · {words}"), Tone::Faint);
+        let text = text.replace("processs", "processes");
+        line = line.text(format!(" · {text}"), Tone::Faint);
     }
     vec![line.truncated(width)]
 }
@@ -174,67 +175,68 @@ pub(super) fn row(
     usage: &Users,
     row: &UserRow,
     columns: &Columns,
-    open: Option<&User>,
+    unfolded: Option<&User>,
 ) -> Line {
     match row {
         UserRow::User { user } => {
-            let Some(account) = usage.usage_of(user) else { return Line::new() };
+            let Some(user_usage) = usage.usage_of(user) else { return Line::new() };
             user_row(
                 usage,
-                (user, account),
+                (user, user_usage),
                 columns,
                 Units::of(context.options),
-                open == Some(user),
+                unfolded == Some(user),
             )
         }
-        UserRow::Node { user, node_usage, node_index: place } => {
+        UserRow::Node { user, node_usage, node_index } => {
             let node_usage =
-                usage.usage_of(user).and_then(|account| account.nodes.get(*node_usage));
-            let node = context.view.fleet.nodes.get(*place);
-            node_usage.zip(node).map_or_else(Line::new, |(node_usage, known)| {
-                node_row(context, known, node_usage, columns)
+                usage.usage_of(user).and_then(|user_usage| user_usage.nodes.get(*node_usage));
+            let node = context.view.fleet.nodes.get(*node_index);
+            node_usage.zip(node).map_or_else(Line::new, |(node_usage, node)| {
+                node_row(context, node, node_usage, columns)
             })
         }
-        UserRow::Process { node_index: place, use_index: at, .. } => {
-            let node = context.view.fleet.nodes.get(*place);
-            node.map_or_else(Line::new, |node| process_row(context, node, *at, columns))
+        UserRow::Process { node_index, use_index, .. } => {
+            let node = context.view.fleet.nodes.get(*node_index);
+            node.map_or_else(Line::new, |node| process_row(context, node, *use_index, columns))
         }
     }
 }
 
 fn user_row(
     usage: &Users,
-    (user, account): (&User, &UserUsage),
+    (user, user_usage): (&User, &UserUsage),
     columns: &Columns,
     units: Units,
     is_open: bool,
 ) -> Line {
-    let part = |part: f32, whole: f32| (whole > 0.0).then(|| (part / whole * 100.0).min(100.0));
+    let percent_of =
+        |part: f32, total: f32| (total > 0.0).then(|| (part / total * 100.0).min(100.0));
     let count = |number: usize| u16::try_from(number).map_or(f32::from(u16::MAX), f32::from);
-    let share = part(count(account.devices), count(usage.devices));
+    let share = percent_of(count(user_usage.devices), count(usage.devices));
     let name_tone = if user.is_known() { Tone::Strong } else { Tone::Faint };
     let front = Line::styled(if is_open { "- " } else { "+ " }, Tone::Faint);
     let front = front.left_aligned(&user.text(), columns.name, name_tone);
-    let nodes = if account.fresh_nodes == account.nodes.len() {
-        account.nodes.len().to_string()
+    let nodes = if user_usage.fresh_nodes == user_usage.nodes.len() {
+        user_usage.nodes.len().to_string()
     } else {
-        format!("{}/{}", account.fresh_nodes, account.nodes.len())
+        format!("{}/{}", user_usage.fresh_nodes, user_usage.nodes.len())
     };
-    let is_old = account.fresh_nodes == 0;
-    let number = |number: usize| if is_old { UNKNOWN.to_owned() } else { number.to_string() };
-    let idle_tone = if account.idle_held > 0 { Tone::Warn } else { Tone::Plain };
+    let is_stale = user_usage.fresh_nodes == 0;
+    let number = |number: usize| if is_stale { UNKNOWN.to_owned() } else { number.to_string() };
+    let idle_tone = if user_usage.idle_held > 0 { Tone::Warn } else { Tone::Plain };
     let cells = columns.cells(&[
-        UserCell::plain(number(account.devices)),
-        UserCell::Bar(share.filter(|_| !is_old)),
-        UserCell::plain(percent(share.filter(|_| !is_old))),
-        UserCell::plain(number(account.busy)),
-        UserCell::Text(number(account.idle_held), idle_tone),
-        UserCell::plain(or_unknown(account.memory, |bytes| units.amount(bytes))),
-        UserCell::plain(or_unknown(account.power, watts)),
+        UserCell::plain(number(user_usage.devices)),
+        UserCell::Bar(share.filter(|_| !is_stale)),
+        UserCell::plain(percent(share.filter(|_| !is_stale))),
+        UserCell::plain(number(user_usage.busy)),
+        UserCell::Text(number(user_usage.idle_held), idle_tone),
+        UserCell::plain(or_unknown(user_usage.memory, |bytes| units.amount(bytes))),
+        UserCell::plain(or_unknown(user_usage.power, watts)),
         UserCell::plain(nodes),
-        UserCell::plain(account.jobs.len().to_string()),
+        UserCell::plain(user_usage.jobs.len().to_string()),
     ]);
-    if is_old { front.append(cells.dimmed()) } else { front.append(cells) }
+    if is_stale { front.append(cells.dimmed()) } else { front.append(cells) }
 }
 
 fn node_row(
@@ -248,28 +250,28 @@ fn node_row(
     let front = front.left_aligned(node.name.label(), name, Tone::Plain);
     let mut line =
         front.gap(columns.gap).right_aligned(&node_usage.devices.to_string(), 8, Tone::Plain);
-    let word = if node_usage.devices == 1 { " device" } else { " devices" };
-    line = line.text(word, Tone::Faint);
+    let unit = if node_usage.devices == 1 { " device" } else { " devices" };
+    line = line.text(unit, Tone::Faint);
     if node_usage.is_fresh {
         return line;
     }
-    let words = match node.taken_at() {
+    let text = match node.taken_at() {
         Some(at) => format!("  {} old, excluded", age(context.view.now.since(at))),
         None => "  no current data".to_owned(),
     };
-    line.dimmed().text(words, Tone::Warn)
+    line.dimmed().text(text, Tone::Warn)
 }
 
 fn process_row(context: RenderContext<'_>, node: &Node, at: usize, columns: &Columns) -> Line {
     let Some(used) = node.uses.get(at) else { return Line::new() };
-    let known = node.process(used.pid);
-    let is_it = |device: &&Device| device.uuid == used.device;
-    let device = node.devices.iter().find(is_it);
+    let process = node.process(used.pid);
+    let is_used = |device: &&Device| device.uuid == used.device;
+    let device = node.devices.iter().find(is_used);
     let device = device.map_or_else(|| UNKNOWN.to_owned(), |device| label(node, device));
-    let command = known.and_then(|process| process.statics.command.known());
-    let command = command.map(|words| &**words).or(used.driver_name.as_deref());
+    let command = process.and_then(|process| process.statics.command.known());
+    let command = command.map(|text| &**text).or(used.driver_name.as_deref());
     let memory = used.memory.get().map(|bytes| Units::of(context.options).amount(bytes));
-    let time = known.and_then(|process| process.running_seconds.get());
+    let time = process.and_then(|process| process.running_seconds.get());
     let time = time.map(|seconds| running(std::time::Duration::from_secs(seconds)));
     let job = node.job_of(used.pid).map(ToString::to_string);
     let line = Line::new()

@@ -96,18 +96,18 @@ impl Users {
     pub(crate) fn build(fleet_view: &FleetView) -> Self {
         let mut usage = Self::default();
         let mut users: BTreeMap<User, UserUsage> = BTreeMap::new();
-        let mut given = allocated_jobs(fleet_view);
-        for place in &fleet_view.matching {
-            let Some(node) = fleet_view.fleet.nodes.get(*place) else { continue };
+        let mut allocated = allocated_jobs(fleet_view);
+        for index in &fleet_view.matching {
+            let Some(node) = fleet_view.fleet.nodes.get(*index) else { continue };
             if fleet_view.fleet.same_as.contains_key(&node.name) {
                 continue;
             }
             let is_fresh = NodeStatus::of(node, fleet_view.now).is_fresh();
             usage.nodes.1 += 1;
             usage.nodes.0 += usize::from(is_fresh);
-            let given = given.remove(place).unwrap_or_default();
+            let allocated = allocated.remove(index).unwrap_or_default();
             let jobs = &fleet_view.allocated;
-            usage.add_node(&mut users, (*place, node, is_fresh), (given, jobs));
+            usage.add_node(&mut users, (*index, node, is_fresh), (allocated, jobs));
         }
         usage.entries = users.into_iter().collect();
         usage
@@ -117,53 +117,52 @@ impl Users {
     fn add_node(
         &mut self,
         users: &mut BTreeMap<User, UserUsage>,
-        (place, node, is_fresh): (usize, &Node, bool),
-        (given, jobs): (Vec<AllocatedJob>, &fleet::AllocatedDevices),
+        (node_index, node, is_fresh): (usize, &Node, bool),
+        (allocated, jobs): (Vec<AllocatedJob>, &fleet::AllocatedDevices),
     ) {
-        let whole = parent_devices(node);
+        let parents = parent_devices(node);
         let mut holders = DeviceHolders::new();
         let mut node_usages: BTreeMap<User, NodeUsage> = BTreeMap::new();
-        let mut hold = |node_usages: &mut BTreeMap<User, NodeUsage>,
-                        user: &User,
-                        device: &Arc<str>| {
-            let device = whole.get(device).unwrap_or(device);
-            let is_new = holders.entry(Arc::clone(device)).or_default().insert(user.clone());
-            let empty = || NodeUsage { node_index: place, is_fresh, devices: 0, uses: Vec::new() };
-            let node_usage = node_usages.entry(user.clone()).or_insert_with(empty);
-            node_usage.devices += usize::from(is_new);
-        };
-        for (user, job, devices) in given {
+        let mut add_holder =
+            |node_usages: &mut BTreeMap<User, NodeUsage>, user: &User, device: &Arc<str>| {
+                let device = parents.get(device).unwrap_or(device);
+                let is_new = holders.entry(Arc::clone(device)).or_default().insert(user.clone());
+                let new_usage = || NodeUsage { node_index, is_fresh, devices: 0, uses: Vec::new() };
+                let node_usage = node_usages.entry(user.clone()).or_insert_with(new_usage);
+                node_usage.devices += usize::from(is_new);
+            };
+        for (user, job, devices) in allocated {
             users.entry(user.clone()).or_default().jobs.insert(job);
             for device in &devices {
-                hold(&mut node_usages, &user, device);
+                add_holder(&mut node_usages, &user, device);
             }
         }
-        for (at, spot) in uses(node) {
-            let Some(device_use) = node.uses.get(at) else { continue };
+        for (use_index, row_id) in uses(node) {
+            let Some(device_use) = node.uses.get(use_index) else { continue };
             let Some(user) = owner(node, device_use) else { continue };
-            hold(&mut node_usages, &user, &device_use.device);
-            let account = users.entry(user.clone()).or_default();
-            account.jobs.extend(node.job_of(device_use.pid).cloned());
+            add_holder(&mut node_usages, &user, &device_use.device);
+            let user_usage = users.entry(user.clone()).or_default();
+            user_usage.jobs.extend(node.job_of(device_use.pid).cloned());
             if is_fresh {
-                account.processes += 1;
-                if let Some(more) = device_use.memory.get() {
-                    let sum = account.memory.unwrap_or_default();
-                    account.memory = Some(Bytes(sum.0.saturating_add(more.0)));
+                user_usage.processes += 1;
+                if let Some(memory) = device_use.memory.get() {
+                    let sum = user_usage.memory.unwrap_or_default();
+                    user_usage.memory = Some(Bytes(sum.0.saturating_add(memory.0)));
                 }
             }
             if let Some(node_usage) = node_usages.get_mut(&user) {
-                node_usage.uses.push((at, spot));
+                node_usage.uses.push((use_index, row_id));
             }
         }
         for device in node.devices.iter().filter(|device| is_held_by_hidden_process(device)) {
             if !holders.contains_key(&device.uuid) {
-                add_hidden_holder(&mut holders, &mut node_usages, device, (place, is_fresh));
+                add_hidden_holder(&mut holders, &mut node_usages, device, (node_index, is_fresh));
             }
         }
         for (user, node_usage) in node_usages {
-            let account = users.entry(user).or_default();
-            account.fresh_nodes += usize::from(is_fresh);
-            account.nodes.push(node_usage);
+            let user_usage = users.entry(user).or_default();
+            user_usage.fresh_nodes += usize::from(is_fresh);
+            user_usage.nodes.push(node_usage);
         }
         if is_fresh {
             self.count_devices(users, node, (&holders, jobs));
@@ -189,28 +188,29 @@ impl Users {
             let is_idle_held = is_idle_held(node, device, jobs.contains(node, device));
             let count = u16::try_from(holders.len()).unwrap_or(u16::MAX);
             for user in holders {
-                let account = users.entry(user.clone()).or_default();
-                account.devices += 1;
-                account.busy += usize::from(is_busy);
-                account.idle_held += usize::from(is_idle_held);
+                let user_usage = users.entry(user.clone()).or_default();
+                user_usage.devices += 1;
+                user_usage.busy += usize::from(is_busy);
+                user_usage.idle_held += usize::from(is_idle_held);
                 if let Some(power) = power {
-                    let own = account.power.unwrap_or_default() + power / f32::from(count.max(1));
-                    account.power = Some(own);
+                    let sum =
+                        user_usage.power.unwrap_or_default() + power / f32::from(count.max(1));
+                    user_usage.power = Some(sum);
                 }
             }
         }
     }
 
     pub(crate) fn usage_of(&self, user: &User) -> Option<&UserUsage> {
-        let at = self.entries.binary_search_by(|(own, _)| own.cmp(user)).ok()?;
-        self.entries.get(at).map(|(_, account)| account)
+        let index = self.entries.binary_search_by(|(known, _)| known.cmp(user)).ok()?;
+        self.entries.get(index).map(|(_, user_usage)| user_usage)
     }
 }
 
 impl UserUsage {
     /// Compares by a column, largest first.
     pub(crate) fn compare(&self, other: &Self, column: &str) -> Ordering {
-        let memory = |account: &Self| account.memory.map(|bytes| bytes.0);
+        let memory = |usage: &Self| usage.memory.map(|bytes| bytes.0);
         match column {
             "busy" => other.busy.cmp(&self.busy),
             "idle-held" => other.idle_held.cmp(&self.idle_held),
@@ -226,43 +226,43 @@ impl UserUsage {
 
 /// Returns the devices that a scheduler allocated to jobs, by position of the node.
 fn allocated_jobs(fleet_view: &FleetView) -> BTreeMap<usize, Vec<AllocatedJob>> {
-    let mut given: BTreeMap<usize, Vec<_>> = BTreeMap::new();
+    let mut allocated: BTreeMap<usize, Vec<_>> = BTreeMap::new();
     if fleet_view.fleet.jobs.is_none() {
-        return given;
+        return allocated;
     }
     for entry in fleet_view.job_index().entries.iter().filter(|entry| entry.is_listed) {
         let user = User::Named(Arc::clone(&entry.job.user));
         for job_node in entry.nodes.iter().filter(|job_node| job_node.is_shown) {
-            let (Some(place), Some(devices)) = (job_node.node_index, &job_node.assigned.devices)
+            let (Some(index), Some(devices)) = (job_node.node_index, &job_node.assigned.devices)
             else {
                 continue;
             };
-            let own = (user.clone(), entry.job.id.clone(), devices.clone());
-            given.entry(place).or_default().push(own);
+            let job = (user.clone(), entry.job.id.clone(), devices.clone());
+            allocated.entry(index).or_default().push(job);
         }
     }
-    given
+    allocated
 }
 
 /// Returns the parent device of each slice.
 fn parent_devices(node: &Node) -> BTreeMap<Arc<str>, Arc<str>> {
     let slices = node.devices.iter();
-    slices.filter_map(|one| Some((Arc::clone(&one.uuid), one.parent.clone()?))).collect()
+    slices.filter_map(|device| Some((Arc::clone(&device.uuid), device.parent.clone()?))).collect()
 }
 
 /// Returns the owner of a process; `None` when the process has ended.
 fn owner(node: &Node, used: &DeviceUse) -> Option<User> {
-    let seen = node.process(used.pid).map(|process| &*process.statics);
+    let visible = node.process(used.pid).map(|process| &*process.statics);
     let unseen = node.unseen(used.pid);
-    if seen.is_none() && unseen.is_some_and(|one| one.why == UnseenReason::Gone) {
+    if visible.is_none() && unseen.is_some_and(|process| process.why == UnseenReason::Gone) {
         return None;
     }
-    let statics = seen.or_else(|| unseen.map(|one| &one.statics));
-    let named = statics.and_then(|statics| {
+    let statics = visible.or_else(|| unseen.map(|process| &process.statics));
+    let user = statics.and_then(|statics| {
         let name = statics.user.known().map(|name| User::Named(Arc::clone(name)));
         name.or_else(|| statics.uid.get().map(User::Number))
     });
-    Some(named.unwrap_or(if unseen.is_some() { User::Hidden } else { User::Unknown }))
+    Some(user.unwrap_or(if unseen.is_some() { User::Hidden } else { User::Unknown }))
 }
 
 /// Returns true if the driver reports a TPU chip as held, without the process that holds it.
@@ -275,11 +275,11 @@ fn add_hidden_holder(
     holders: &mut DeviceHolders,
     node_usages: &mut BTreeMap<User, NodeUsage>,
     device: &Device,
-    (place, is_fresh): (usize, bool),
+    (node_index, is_fresh): (usize, bool),
 ) {
     holders.entry(Arc::clone(&device.uuid)).or_default().insert(User::Hidden);
-    let empty = || NodeUsage { node_index: place, is_fresh, devices: 0, uses: Vec::new() };
-    node_usages.entry(User::Hidden).or_insert_with(empty).devices += 1;
+    let new_usage = || NodeUsage { node_index, is_fresh, devices: 0, uses: Vec::new() };
+    node_usages.entry(User::Hidden).or_insert_with(new_usage).devices += 1;
 }
 
 #[cfg(test)]
@@ -347,9 +347,9 @@ mod tests {
     }
 
     fn counts(usage: &Users, user: &str) -> (usize, usize, usize) {
-        let found = usage.entries.iter().find(|(own, _)| own.text() == user);
-        let account = &found.unwrap_or_else(|| panic!("no {user}")).1;
-        (account.devices, account.busy, account.idle_held)
+        let found = usage.entries.iter().find(|(known, _)| known.text() == user);
+        let user_usage = &found.unwrap_or_else(|| panic!("no {user}")).1;
+        (user_usage.devices, user_usage.busy, user_usage.idle_held)
     }
 
     #[test]
@@ -390,10 +390,10 @@ mod tests {
         let unseen = |pid, why| UnseenProcess { pid, why, statics: ProcessStatics::default() };
         node.unseen = [unseen(2, UnseenReason::Hidden), unseen(3, UnseenReason::Gone)].into();
         let usage = usage(vec![node], None);
-        let told = usage.entries.iter().map(|(user, own)| (user.text(), own.processes));
-        let found: Vec<_> = told.collect();
-        let wanted = [("uid 1234", 1), ("unknown", 1), ("hidden", 1)];
-        assert_eq!(found, wanted.map(|(user, count)| (user.to_owned(), count)));
+        let counts = usage.entries.iter().map(|(user, usage)| (user.text(), usage.processes));
+        let found: Vec<_> = counts.collect();
+        let expected = [("uid 1234", 1), ("unknown", 1), ("hidden", 1)];
+        assert_eq!(found, expected.map(|(user, count)| (user.to_owned(), count)));
     }
 
     #[test]
@@ -409,14 +409,14 @@ mod tests {
     fn allocated_devices_are_held_and_stale_nodes_are_not_counted() {
         let fresh = node("a", vec![device("GPU-1", 0.0), device("GPU-2", 0.0)], NOW);
         let long_ago = Timestamp::from_micros(0);
-        let mut old = node("b", vec![device("GPU-3", 90.0)], long_ago);
-        add_use(&mut old, "GPU-3", 1);
-        add_process(&mut old, 1, owned_by("bob"));
+        let mut stale = node("b", vec![device("GPU-3", 90.0)], long_ago);
+        add_use(&mut stale, "GPU-3", 1);
+        add_process(&mut stale, 1, owned_by("bob"));
         let devices = DeviceAllocation::Indices([1].into());
         let allocation = Allocation { node: fresh.name.clone(), devices };
         let job = Job { allocations: [allocation].into(), ..Job::example("7") };
         let jobs = JobList { jobs: vec![job], ..JobList::default() };
-        let usage = usage(vec![fresh, old], Some(jobs));
+        let usage = usage(vec![fresh, stale], Some(jobs));
         assert_eq!((usage.devices, usage.held, usage.nodes), (2, 1, (1, 2)));
         assert_eq!((counts(&usage, "alice"), counts(&usage, "bob")), ((1, 0, 1), (0, 0, 0)));
         let bob = usage.usage_of(&User::Named("bob".into())).unwrap();
