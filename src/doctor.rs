@@ -99,19 +99,19 @@ pub const STEPS: [&str; 9] = [
 ];
 
 impl StepResult {
-    fn new(step: &str, mark: StepStatus, found: impl Into<String>) -> Self {
+    fn new(step: &str, status: StepStatus, finding: impl Into<String>) -> Self {
         Self {
             step: step.to_owned(),
-            status: mark,
-            finding: found.into(),
+            status,
+            finding: finding.into(),
             details: Vec::new(),
             duration: None,
             remedy: None,
         }
     }
 
-    fn with_duration(mut self, took: Duration) -> Self {
-        self.duration = Some(took);
+    fn with_duration(mut self, duration: Duration) -> Self {
+        self.duration = Some(duration);
         self
     }
 
@@ -128,12 +128,12 @@ impl StepResult {
 
 impl Report {
     /// Cleans all texts, because they may come from a node.
-    fn for_target(target: &Target, rows: Vec<StepResult>) -> Self {
-        Self::new(target.name.clone(), rows)
+    fn for_target(target: &Target, steps: Vec<StepResult>) -> Self {
+        Self::new(target.name.clone(), steps)
     }
 
-    fn new(node: NodeName, mut rows: Vec<StepResult>) -> Self {
-        for row in &mut rows {
+    fn new(node: NodeName, mut steps: Vec<StepResult>) -> Self {
+        for row in &mut steps {
             for text in [&mut row.finding].into_iter().chain(&mut row.details) {
                 *text = sanitize(text, MAX_LINE_CHARS);
             }
@@ -145,7 +145,7 @@ impl Report {
                 *remedy = remedy.lines().map(line).collect::<Vec<_>>().join("\n");
             }
         }
-        Self { node, steps: rows }
+        Self { node, steps }
     }
 
     /// Returns true if no step failed.
@@ -156,14 +156,14 @@ impl Report {
 
 /// Examines a node, up to the first step that prevents the others.
 pub async fn diagnose_node(transport: &Transport, target: &Target, clock: &Clock) -> Report {
-    let mut rows = Vec::new();
+    let mut steps = Vec::new();
     let mut advice = Advice::for_target(target);
     if transport.follows_configuration(target) {
         let began = Instant::now();
         match transport.explain(target).await {
             Ok(options) => {
                 let row = configuration::configuration_step(target, &options, &mut advice);
-                rows.push(row.with_duration(began.elapsed()));
+                steps.push(row.with_duration(began.elapsed()));
             }
             Err(fault) => {
                 let row = StepResult::new(
@@ -171,40 +171,40 @@ pub async fn diagnose_node(transport: &Transport, target: &Target, clock: &Clock
                     StepStatus::Failed,
                     connect::fault_text(&fault),
                 );
-                rows.push(
+                steps.push(
                     row.with_duration(began.elapsed())
                         .with_remedy(advice.for_transport_fault(&fault)),
                 );
-                return Report::for_target(target, rows);
+                return Report::for_target(target, steps);
             }
         }
     }
-    let notes = Trace::default();
+    let trace = Trace::default();
     let began = Instant::now();
-    let visited =
-        Box::pin(with_trace(&notes, Handshake::start(transport, target, SAMPLE_INTERVAL))).await;
-    let span = connect::Period { began, ended: Instant::now() };
-    match visited {
-        Ok(visit) => {
+    let started =
+        Box::pin(with_trace(&trace, Handshake::start(transport, target, SAMPLE_INTERVAL))).await;
+    let period = connect::Period { began, ended: Instant::now() };
+    match started {
+        Ok(handshake) => {
             match target.reach {
-                Reach::Local => rows.extend(local_steps()),
+                Reach::Local => steps.extend(local_steps()),
                 Reach::Ssh(_) => {
-                    let banner = visit.banner();
+                    let banner = handshake.banner();
                     connect::add_steps(
-                        &notes.taken(),
-                        span,
+                        &trace.taken(),
+                        period,
                         Ok(banner.as_deref()),
                         &advice,
-                        &mut rows,
+                        &mut steps,
                     );
                 }
             }
             let python_search = probe::PythonSearch { transport, target };
-            Box::pin(probe::add_steps(visit, clock, python_search, &advice, &mut rows)).await;
+            Box::pin(probe::add_steps(handshake, clock, python_search, &advice, &mut steps)).await;
         }
-        Err(fault) => connect::add_steps(&notes.taken(), span, Err(&fault), &advice, &mut rows),
+        Err(fault) => connect::add_steps(&trace.taken(), period, Err(&fault), &advice, &mut steps),
     }
-    Report::for_target(target, rows)
+    Report::for_target(target, steps)
 }
 
 /// Returns the steps of a connection as not applicable, for this machine.

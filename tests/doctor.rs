@@ -1,7 +1,7 @@
-//! `gtop doctor` against real servers with planted faults: the true cause is named, and the remedy
+//! `gtop doctor` against real servers with injected faults: the report names the cause, and the remedy
 //! works.
 //!
-//! Without an sshd the tests that need one say so and pass.
+//! Tests that need an sshd are skipped without one.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail as tests do")]
 
 #[path = "doctor/faults.rs"]
@@ -20,25 +20,25 @@ use gtop::transport::{Options, Target, Transport};
 
 use crate::lab::{Lab, Sshd, node};
 
-/// Examines the node of a lab.
-async fn doctor(lab: &Lab) -> Report {
-    examine_with(&lab.transport(), &node()).await
+/// Diagnoses the node of a lab.
+async fn diagnose(lab: &Lab) -> Report {
+    diagnose_with(&lab.transport(), &node()).await
 }
 
-async fn examine_with(transport: &Transport, target: &Target) -> Report {
+async fn diagnose_with(transport: &Transport, target: &Target) -> Report {
     diagnose_node(transport, target, &Clock::system()).await
 }
 
-fn row<'a>(report: &'a Report, step: &str) -> &'a StepResult {
+fn step<'a>(report: &'a Report, name: &str) -> &'a StepResult {
     report
         .steps
         .iter()
-        .find(|row| row.step == step)
-        .unwrap_or_else(|| panic!("{step}: {report:#?}"))
+        .find(|row| row.step == name)
+        .unwrap_or_else(|| panic!("{name}: {report:#?}"))
 }
 
-/// Returns the row that failed, which is the last one and has a remedy.
-fn failure<'a>(report: &'a Report, step: &str) -> &'a StepResult {
+/// Returns the only step that failed; it has a remedy.
+fn only_failure<'a>(report: &'a Report, step: &str) -> &'a StepResult {
     let failed: Vec<&StepResult> =
         report.steps.iter().filter(|row| row.status == StepStatus::Failed).collect();
     let [failed] = failed.as_slice() else { panic!("{report:#?}") };
@@ -47,26 +47,26 @@ fn failure<'a>(report: &'a Report, step: &str) -> &'a StepResult {
     failed
 }
 
-/// Says that words stand in what was found, in a detail or in the remedy.
-fn says(row: &StepResult, words: &str) {
+/// Asserts that the finding, a detail or the remedy of a step contains a text.
+fn assert_contains(row: &StepResult, text: &str) {
     let remedy = row.remedy.clone().unwrap_or_default();
     let all = format!("{}\n{}\n{remedy}", row.finding, row.details.join("\n"));
-    assert!(all.contains(words), "{words:?} is not in {all}");
+    assert!(all.contains(text), "{text:?} is not in {all}");
 }
 
-fn is_healthy(report: &Report) {
+fn assert_healthy(report: &Report) {
     assert!(report.is_healthy(), "{report:#?}");
     assert!(report.steps.iter().any(|row| row.step == "probe"), "{report:#?}");
 }
 
-/// A server whose key is known.
-async fn known(lab: &Lab, extra: &str) -> Sshd {
+/// Starts a server whose host key is in `known_hosts`.
+async fn trusted_sshd(lab: &Lab, extra: &str) -> Sshd {
     let sshd = lab.sshd(extra).await;
     lab.trust(&sshd);
     sshd
 }
 
-/// Options that give up soon: for what never answers.
-fn hasty(lab: &Lab) -> Options {
+/// Returns options with a short time limit, for servers that never answer.
+fn short_timeout(lab: &Lab) -> Options {
     Options { connect_timeout: Some(std::time::Duration::from_millis(600)), ..lab.options() }
 }

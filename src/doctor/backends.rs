@@ -34,64 +34,64 @@ impl BackendResult {
 
 /// Adds a step for each driver interface of a node.
 pub(super) async fn add_steps(
-    visit: &mut Handshake,
+    handshake: &mut Handshake,
     hello: &Body,
     clock: &Clock,
     arrival: Timestamp,
-    rows: &mut Vec<StepResult>,
+    steps: &mut Vec<StepResult>,
 ) {
     let mut decoder = Decoder::default();
     let Some(Decoded::Hello(hello)) = decoder.decode(hello, arrival) else { return };
     let mut states = hello.backends;
-    let mut said: BTreeMap<Source, BackendResult> = BTreeMap::new();
+    let mut results: BTreeMap<Source, BackendResult> = BTreeMap::new();
     let began = Instant::now();
-    let mut is_lost = None;
-    while !is_complete(&states, &said) {
-        let frame = match timeout_at(began + BACKEND_TIMEOUT, visit.next_frame()).await {
+    let mut session_fault = None;
+    while !is_complete(&states, &results) {
+        let frame = match timeout_at(began + BACKEND_TIMEOUT, handshake.next_frame()).await {
             Ok(Ok(frame)) => frame,
             Ok(Err(fault)) => {
-                is_lost = Some(fault);
+                session_fault = Some(fault);
                 break;
             }
             Err(_elapsed) => break,
         };
         match decoder.decode(&frame.body, clock.now()) {
             Some(Decoded::Hello(again)) => states = again.backends,
-            Some(Decoded::Sample(sample)) => record_sample(*sample, &mut said),
+            Some(Decoded::Sample(sample)) => record_sample(*sample, &mut results),
             Some(Decoded::Event(_) | Decoded::Bye(_)) | None => {}
         }
     }
     let took = began.elapsed();
     for state in &states {
-        rows.push(backend_step(state, said.remove(&state.source).unwrap_or_default(), took));
+        steps.push(backend_step(state, results.remove(&state.source).unwrap_or_default(), took));
     }
-    if let Some(fault) = is_lost {
+    if let Some(fault) = session_fault {
         let row = StepResult::new("samples", StepStatus::Failed, sanitize(&fault.message(), 400));
-        rows.push(row.with_duration(took).with_remedy(fault.kind.remedy()));
+        steps.push(row.with_duration(took).with_remedy(fault.kind.remedy()));
     }
 }
 
-fn is_complete(states: &[BackendState], said: &BTreeMap<Source, BackendResult>) -> bool {
+fn is_complete(states: &[BackendState], results: &BTreeMap<Source, BackendResult>) -> bool {
     states.iter().all(|state| {
-        let answered = |said: &BackendResult| said.devices.is_some() || said.has_failed();
-        state.absent.is_some() || said.get(&state.source).is_some_and(answered)
+        let has_answered = |result: &BackendResult| result.devices.is_some() || result.has_failed();
+        state.absent.is_some() || results.get(&state.source).is_some_and(has_answered)
     })
 }
 
-fn record_sample(sample: Sample, said: &mut BTreeMap<Source, BackendResult>) {
+fn record_sample(sample: Sample, results: &mut BTreeMap<Source, BackendResult>) {
     for backend in sample.backends {
         if let Some(devices) = backend.devices {
-            let said = said.entry(backend.source).or_default();
-            said.devices = Some(devices.list);
-            said.fault = None;
+            let result = results.entry(backend.source).or_default();
+            result.devices = Some(devices.list);
+            result.fault = None;
         }
     }
     for (source, fault) in sample.faults {
-        said.entry(source).or_default().fault = Some(fault);
+        results.entry(source).or_default().fault = Some(fault);
     }
 }
 
-fn backend_step(state: &BackendState, said: BackendResult, took: Duration) -> StepResult {
+fn backend_step(state: &BackendState, result: BackendResult, took: Duration) -> StepResult {
     let name = sanitize(state.source.as_str(), 40);
     if let Some(why) = &state.absent {
         let remedy = if why.ends_with("needs python3") {
@@ -101,42 +101,44 @@ fn backend_step(state: &BackendState, said: BackendResult, took: Duration) -> St
         };
         return StepResult::new(&name, StepStatus::Note, why.to_string()).with_remedy(remedy);
     }
-    if let Some(fault) = said.fault {
+    if let Some(fault) = result.fault {
         let kind = fault.kind;
-        let mark =
+        let status =
             if kind == SourceFaultKind::NoLibrary { StepStatus::Note } else { StepStatus::Failed };
         let call = sanitize(&fault.call, 100);
-        let lasting = if matches!(kind, SourceFaultKind::Stuck | SourceFaultKind::Starting) {
+        let duration = if matches!(kind, SourceFaultKind::Stuck | SourceFaultKind::Starting) {
             format!(" for {} s", fault.duration.as_secs())
         } else {
             String::new()
         };
         let message = sanitize(&fault.message, 200);
         let message = if message.is_empty() { message } else { format!(": {message}") };
-        let found = format!("{}{lasting} ({call}){message}", kind.label());
-        return StepResult::new(&name, mark, found).with_duration(took).with_remedy(kind.remedy());
+        let finding = format!("{}{duration} ({call}){message}", kind.label());
+        return StepResult::new(&name, status, finding)
+            .with_duration(took)
+            .with_remedy(kind.remedy());
     }
-    let Some(devices) = said.devices else {
-        let found = format!("no answer within {} s", BACKEND_TIMEOUT.as_secs());
-        return StepResult::new(&name, StepStatus::Failed, found)
+    let Some(devices) = result.devices else {
+        let finding = format!("no answer within {} s", BACKEND_TIMEOUT.as_secs());
+        return StepResult::new(&name, StepStatus::Failed, finding)
             .with_duration(took)
             .with_remedy("run it on the node by hand");
     };
     let faulty: Vec<String> = devices.iter().filter_map(device_fault_text).collect();
-    let mark = if faulty.is_empty() { StepStatus::Ok } else { StepStatus::Failed };
+    let status = if faulty.is_empty() { StepStatus::Ok } else { StepStatus::Failed };
     let details = faulty.into_iter().chain(missing_fields(&devices)).collect();
-    let row = StepResult::new(&name, mark, summarize_devices(&devices))
+    let row = StepResult::new(&name, status, summarize_devices(&devices))
         .with_duration(took)
         .with_details(details);
-    if mark == StepStatus::Failed { row.with_remedy(SourceFaultKind::Lost.remedy()) } else { row }
+    if status == StepStatus::Failed { row.with_remedy(SourceFaultKind::Lost.remedy()) } else { row }
 }
 
 /// Returns the number of devices per model, and the driver version.
 fn summarize_devices(devices: &[Device]) -> String {
-    let whole: Vec<&Device> = devices.iter().filter(|device| device.parent.is_none()).collect();
+    let physical: Vec<&Device> = devices.iter().filter(|device| device.parent.is_none()).collect();
     let mut models: BTreeMap<String, usize> = BTreeMap::new();
     let mut drivers = BTreeSet::new();
-    for device in &whole {
+    for device in &physical {
         let model = device
             .name
             .known()
@@ -145,17 +147,17 @@ fn summarize_devices(devices: &[Device]) -> String {
         let driver = device.fact(|known| known.driver.clone());
         drivers.extend(driver.known().map(|driver| sanitize(driver, 40)));
     }
-    if whole.is_empty() {
+    if physical.is_empty() {
         return "no devices".to_owned();
     }
-    let slices = devices.len() - whole.len();
+    let slices = devices.len() - physical.len();
     let models = models.iter().map(|(model, count)| format!("{count} {model}"));
-    let mut words: Vec<String> = models.take(8).collect();
+    let mut parts: Vec<String> = models.take(8).collect();
     if slices > 0 {
-        words.push(format!("{slices} slices"));
+        parts.push(format!("{slices} slices"));
     }
-    words.extend(drivers.into_iter().take(2).map(|driver| format!("driver {driver}")));
-    words.join(", ")
+    parts.extend(drivers.into_iter().take(2).map(|driver| format!("driver {driver}")));
+    parts.join(", ")
 }
 
 /// Describes the error of a device; `None` if it has none.
@@ -164,7 +166,7 @@ fn device_fault_text(device: &Device) -> Option<String> {
         DeviceFault::Lost => "lost by the driver".to_owned(),
         DeviceFault::NeedsReset => "needs a reset".to_owned(),
         DeviceFault::NoPermission => "no permission".to_owned(),
-        DeviceFault::Other(words) => sanitize(words, 120),
+        DeviceFault::Other(text) => sanitize(text, 120),
     };
     let name = device
         .index

@@ -62,12 +62,12 @@ pub(super) fn configuration_step(
     };
     let mut summary = Vec::new();
     let mut details = Vec::new();
-    for (place, name) in REPORTED_OPTIONS.into_iter().enumerate() {
+    for (index, name) in REPORTED_OPTIONS.into_iter().enumerate() {
         let lower = name.to_ascii_lowercase();
         let Some(option) = options.iter().find(|option| option.name == lower) else { continue };
         let value = sanitize(&option.values.join(" "), MAX_LINE_CHARS);
         advice.set_option(name, &option.values, option.origin.as_ref());
-        if place < SUMMARY_OPTIONS {
+        if index < SUMMARY_OPTIONS {
             summary.push(format!("{name} {value}"));
         }
         match &option.origin {

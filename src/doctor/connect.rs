@@ -37,15 +37,15 @@ pub(super) fn fault_text(fault: &Fault) -> String {
 
 /// Adds the steps of a connection. `outcome` holds the banner shown before login, or the error.
 pub(super) fn add_steps(
-    notes: &[TracedEvent],
-    span: Period,
+    events: &[TracedEvent],
+    period: Period,
     outcome: Result<Option<&str>, &Fault>,
     advice: &Advice,
-    rows: &mut Vec<StepResult>,
+    steps: &mut Vec<StepResult>,
 ) {
-    let mut path = StepBuilder {
-        steps: rows,
-        last_step_end: span.began,
+    let mut builder = StepBuilder {
+        steps,
+        last_step_end: period.began,
         gateways: Vec::new(),
         failed_addresses: Vec::new(),
         offered_methods: Vec::new(),
@@ -53,12 +53,12 @@ pub(super) fn add_steps(
         phase: ConnectPhase::Configuration,
         program: None,
     };
-    for noted in notes {
-        path.on_event(noted);
+    for event in events {
+        builder.on_event(event);
     }
     match outcome {
-        Ok(banner) => path.finish(span.ended, banner),
-        Err(fault) => path.fail(span.ended, fault, advice),
+        Ok(banner) => builder.finish(period.ended, banner),
+        Err(fault) => builder.fail(period.ended, fault, advice),
     }
 }
 
@@ -100,23 +100,23 @@ impl StepBuilder<'_> {
         self.steps.iter_mut().rev().find(|row| row.step == step)
     }
 
-    fn on_event(&mut self, noted: &TracedEvent) {
-        let TracedEvent { at, note } = noted;
-        if let ConnectEvent::GatewayStarted(name) = note {
+    fn on_event(&mut self, event: &TracedEvent) {
+        let TracedEvent { at, note: event } = event;
+        if let ConnectEvent::GatewayStarted(name) = event {
             self.gateways.push(Hop { name: name.clone(), began: *at, findings: Vec::new() });
-        } else if *note == ConnectEvent::GatewayFinished {
+        } else if *event == ConnectEvent::GatewayFinished {
             self.on_gateway_finished(*at);
-        } else if let Some(stop) = self.gateways.last_mut() {
-            stop.findings.extend(gateway_text(note));
+        } else if let Some(hop) = self.gateways.last_mut() {
+            hop.findings.extend(gateway_text(event));
         } else {
-            self.on_node_event(*at, note);
+            self.on_node_event(*at, event);
         }
     }
 
     fn on_gateway_finished(&mut self, at: Instant) {
-        let Some(Hop { name, began, findings: found }) = self.gateways.pop() else { return };
+        let Some(Hop { name, began, findings }) = self.gateways.pop() else { return };
         let took = at.saturating_duration_since(began).as_millis();
-        let line = format!("{name}: {} ({took} ms)", found.join(", "));
+        let line = format!("{name}: {} ({took} ms)", findings.join(", "));
         // The time for a nested jump host counts for the outer one only.
         let took = self.gateways.is_empty().then(|| self.take_elapsed(at));
         if let Some(row) = self.find_step("route") {
@@ -125,13 +125,13 @@ impl StepBuilder<'_> {
         }
     }
 
-    fn on_node_event(&mut self, at: Instant, note: &ConnectEvent) {
-        match note {
-            ConnectEvent::PhaseStarted(step) => {
-                if *step == ConnectPhase::Command {
+    fn on_node_event(&mut self, at: Instant, event: &ConnectEvent) {
+        match event {
+            ConnectEvent::PhaseStarted(phase) => {
+                if *phase == ConnectPhase::Command {
                     self.last_step_end = at;
                 }
-                self.phase = *step;
+                self.phase = *phase;
             }
             ConnectEvent::Route(route) => self.on_route(at, route),
             ConnectEvent::GatewayConnected(gateway) => {
@@ -143,35 +143,36 @@ impl StepBuilder<'_> {
                 }
             }
             ConnectEvent::Resolved(addresses) => {
-                let found: Vec<_> = addresses.iter().map(|a| a.ip().to_string()).collect();
-                self.push_step(at, StepResult::new("name", StepStatus::Ok, found.join(", ")));
+                let texts: Vec<_> = addresses.iter().map(|a| a.ip().to_string()).collect();
+                self.push_step(at, StepResult::new("name", StepStatus::Ok, texts.join(", ")));
             }
             ConnectEvent::ConnectFailed { address, why } => {
                 self.failed_addresses.push(format!("{address}: {why}"));
             }
             ConnectEvent::Connected(address) => {
-                let mark = if self.failed_addresses.is_empty() {
+                let status = if self.failed_addresses.is_empty() {
                     StepStatus::Ok
                 } else {
                     StepStatus::Note
                 };
-                let row = StepResult::new("connection", mark, format!("{address} answers"));
+                let row = StepResult::new("connection", status, format!("{address} answers"));
                 let row = row.with_details(std::mem::take(&mut self.failed_addresses));
                 self.push_step(at, row);
             }
             ConnectEvent::ServerVersion(text) => {
-                let mark = if text.starts_with("SSH-") { StepStatus::Ok } else { StepStatus::Note };
-                self.push_step(at, StepResult::new("banner", mark, text.clone()));
+                let status =
+                    if text.starts_with("SSH-") { StepStatus::Ok } else { StepStatus::Note };
+                self.push_step(at, StepResult::new("banner", status, text.clone()));
             }
             ConnectEvent::Negotiated { exchange, cipher, mac } => {
                 self.set_algorithms(exchange, cipher, mac);
             }
             ConnectEvent::HostKey { algorithm, fingerprint, verdict, line, flaw } => {
                 self.push_step(at, StepResult::new("key exchange", StepStatus::Ok, "agreed"));
-                let (mark, verdict) = host_key_text(verdict, line.as_ref());
+                let (status, verdict) = host_key_text(verdict, line.as_ref());
                 let flaw = flaw.iter().map(|flaw| format!("its certificate {flaw}")).collect();
-                let found = format!("{algorithm} {fingerprint}, {verdict}");
-                self.steps.push(StepResult::new("host key", mark, found).with_details(flaw));
+                let finding = format!("{algorithm} {fingerprint}, {verdict}");
+                self.steps.push(StepResult::new("host key", status, finding).with_details(flaw));
             }
             ConnectEvent::OfferedMethods(methods) => self.offered_methods.clone_from(methods),
             ConnectEvent::CredentialTried { what, result } => {
@@ -195,12 +196,12 @@ impl StepBuilder<'_> {
                 self.delegate(at, SSH_PROGRAM, sanitize(&program.to_string_lossy(), 200));
             }
             ConnectEvent::MasterFound(socket) => {
-                let found = format!("open at {}", sanitize(&socket.to_string_lossy(), 200));
-                self.push_step(at, StepResult::new(MASTER, StepStatus::Ok, found));
+                let finding = format!("open at {}", sanitize(&socket.to_string_lossy(), 200));
+                self.push_step(at, StepResult::new(MASTER, StepStatus::Ok, finding));
             }
             ConnectEvent::MasterMissing => {
-                let found = "no master connection is open; one avoids repeated login prompts (see ControlPath)";
-                self.push_step(at, StepResult::new(MASTER, StepStatus::NotApplicable, found));
+                let finding = "no master connection is open; one avoids repeated login prompts (see ControlPath)";
+                self.push_step(at, StepResult::new(MASTER, StepStatus::NotApplicable, finding));
             }
             ConnectEvent::GatewayMaster { gateway, socket } => {
                 let socket = sanitize(&socket.to_string_lossy(), 200);
@@ -230,13 +231,13 @@ impl StepBuilder<'_> {
 
     fn on_route(&mut self, at: Instant, route: &RouteSummary) {
         self.push_step(at, StepResult::new("route", StepStatus::Ok, route_text(route)));
-        let by = match route {
+        let reason = match route {
             RouteSummary::Direct => return,
             RouteSummary::Command(_) => "done by the command",
             RouteSummary::Gateways(_) => "done by the gateway",
         };
-        self.steps.push(StepResult::new("name", StepStatus::NotApplicable, by));
-        self.steps.push(StepResult::new("connection", StepStatus::NotApplicable, by));
+        self.steps.push(StepResult::new("name", StepStatus::NotApplicable, reason));
+        self.steps.push(StepResult::new("connection", StepStatus::NotApplicable, reason));
     }
 
     /// Records the negotiated algorithms.
@@ -257,10 +258,10 @@ impl StepBuilder<'_> {
     }
 
     /// Records that a program sets up the rest of the connection.
-    fn delegate(&mut self, at: Instant, step: &'static str, found: String) {
+    fn delegate(&mut self, at: Instant, step: &'static str, finding: String) {
         self.program = Some(step);
         self.last_step_end = at;
-        self.steps.push(StepResult::new(step, StepStatus::Ok, found));
+        self.steps.push(StepResult::new(step, StepStatus::Ok, finding));
     }
 
     /// Returns the login methods that the node offers, and the credentials that were tried.
@@ -298,16 +299,16 @@ impl StepBuilder<'_> {
             details.extend(self.take_attempts());
         }
         // Steps after the failed one were not reached: drops their "not applicable" rows.
-        if let Some(place) = self.steps.iter().position(|row| row.step == step) {
-            let is_told = |row: &StepResult| row.status != StepStatus::NotApplicable;
-            let rest = self.steps.split_off(place + 1);
-            self.steps.extend(rest.into_iter().filter(is_told));
-            if let Some(row) = self.steps.get_mut(place) {
+        if let Some(position) = self.steps.iter().position(|row| row.step == step) {
+            let is_applicable = |row: &StepResult| row.status != StepStatus::NotApplicable;
+            let rest = self.steps.split_off(position + 1);
+            self.steps.extend(rest.into_iter().filter(is_applicable));
+            if let Some(row) = self.steps.get_mut(position) {
                 if row.status != StepStatus::NotApplicable {
-                    let found = std::mem::take(&mut row.finding);
+                    let finding = std::mem::take(&mut row.finding);
                     let is_program = self.program == Some(step);
-                    let found = if is_program { format!("tried: {found}") } else { found };
-                    row.details.insert(0, found);
+                    let finding = if is_program { format!("tried: {finding}") } else { finding };
+                    row.details.insert(0, finding);
                 }
                 row.details.extend(details);
             }
@@ -375,8 +376,8 @@ const fn step_name(step: ConnectPhase) -> &'static str {
     }
 }
 
-fn route_text(way: &RouteSummary) -> String {
-    match way {
+fn route_text(route: &RouteSummary) -> String {
+    match route {
         RouteSummary::Direct => "direct".to_owned(),
         RouteSummary::Gateways(names) => {
             format!("through {}", sanitize(&names.join(", then "), 400))
@@ -386,27 +387,27 @@ fn route_text(way: &RouteSummary) -> String {
 }
 
 fn host_key_text(
-    verdict: &HostKeyStatus,
+    status: &HostKeyStatus,
     line: Option<&(std::path::PathBuf, usize)>,
 ) -> (StepStatus, String) {
-    let place = |file: &std::path::Path, line: usize| {
+    let location = |file: &std::path::Path, line: usize| {
         format!("{}:{line}", sanitize(&file.to_string_lossy(), 200))
     };
-    match verdict {
+    match status {
         HostKeyStatus::Known => {
-            let by =
-                line.map_or_else(String::new, |(file, line)| format!(" by {}", place(file, *line)));
+            let by = line
+                .map_or_else(String::new, |(file, line)| format!(" by {}", location(file, *line)));
             (StepStatus::Ok, format!("known{by}"))
         }
         HostKeyStatus::Certified { file, line } => {
-            (StepStatus::Ok, format!("certified by the CA in {}", place(file, *line)))
+            (StepStatus::Ok, format!("certified by the CA in {}", location(file, *line)))
         }
         HostKeyStatus::Exempt => {
             (StepStatus::Ok, "not checked (NoHostAuthenticationForLocalhost)".to_owned())
         }
         HostKeyStatus::Unknown => (StepStatus::Note, "not in any known_hosts file".to_owned()),
         HostKeyStatus::Changed { file, line, .. } => {
-            (StepStatus::Note, format!("differs from {}", place(file, *line)))
+            (StepStatus::Note, format!("differs from {}", location(file, *line)))
         }
         HostKeyStatus::Revoked { file, line } => {
             let file = sanitize(&file.to_string_lossy(), 200);
@@ -426,8 +427,8 @@ fn attempt_text(what: &str, result: &CredentialOutcome) -> String {
 }
 
 /// Returns a short text for an event of a jump host; `None` if it is not reported.
-fn gateway_text(note: &ConnectEvent) -> Option<String> {
-    match note {
+fn gateway_text(event: &ConnectEvent) -> Option<String> {
+    match event {
         ConnectEvent::ConnectFailed { address, why } => Some(format!("{address}: {why}")),
         ConnectEvent::Connected(address) => Some(address.to_string()),
         ConnectEvent::ServerVersion(text) => Some(text.clone()),
@@ -461,15 +462,15 @@ mod tests {
     use crate::model::{JobId, NodeName};
     use crate::transport::{Profile, Reach, SshTarget, StepCause, Target};
 
-    /// Returns the steps for these events, one millisecond apart, as `mark step took: found | details`.
-    fn told(notes: Vec<ConnectEvent>, outcome: Result<Option<&str>, &Fault>) -> Vec<String> {
+    /// Returns the steps for these events, one millisecond apart, as `status step duration: finding | details`.
+    fn steps_of(events: Vec<ConnectEvent>, outcome: Result<Option<&str>, &Fault>) -> Vec<String> {
         let began = Instant::now();
         let after = |count: usize| began + Duration::from_millis(u64::try_from(count).unwrap());
-        let ended = after(notes.len() + 1);
-        let notes: Vec<_> = notes
+        let ended = after(events.len() + 1);
+        let events: Vec<_> = events
             .into_iter()
             .enumerate()
-            .map(|(place, note)| TracedEvent { at: after(place + 1), note })
+            .map(|(index, note)| TracedEvent { at: after(index + 1), note })
             .collect();
         let ssh = SshTarget {
             host: "gpu01".to_owned(),
@@ -478,29 +479,29 @@ mod tests {
             profile: Profile::System,
         };
         let target = Target { name: NodeName::new("gpu01").unwrap(), reach: Reach::Ssh(ssh) };
-        let mut found = Vec::new();
+        let mut steps = Vec::new();
         add_steps(
-            &notes,
+            &events,
             Period { began, ended },
             outcome,
             &Advice::for_target(&target),
-            &mut found,
+            &mut steps,
         );
         let line = |row: &StepResult| {
             let took = row.duration.map_or(0, |took| took.as_millis());
             let details = row.details.join(" | ");
             format!("{} {} {took}: {} | {details}", row.status.word(), row.step, row.finding)
         };
-        found.iter().map(line).collect()
+        steps.iter().map(line).collect()
     }
 
     #[test]
-    fn what_happens_at_gateways_is_told_of_them_and_not_of_the_node() {
+    fn events_of_gateways_belong_to_the_gateway_and_not_to_the_node() {
         let key = || ConnectEvent::CredentialTried {
             what: "id".to_owned(),
             result: CredentialOutcome::Accepted,
         };
-        let notes = vec![
+        let events = vec![
             ConnectEvent::Route(RouteSummary::Gateways(vec![
                 "bastion".to_owned(),
                 "login".to_owned(),
@@ -518,7 +519,7 @@ mod tests {
         ];
         let fault =
             Fault::TimedOut { step: ConnectPhase::KeyExchange, after: Duration::from_secs(1) };
-        let rows = told(notes, Err(&fault));
+        let rows = steps_of(events, Err(&fault));
         let expected = [
             "ok route 8: through bastion, then login | bastion: 192.0.2.1:22, accepted: id (3 ms) | login: accepted: id (7 ms)",
             "- name 0: done by the gateway | ",
@@ -534,32 +535,35 @@ mod tests {
     }
 
     #[test]
-    fn a_step_that_leads_there_or_not_has_a_row() {
+    fn a_slurm_step_has_a_row_if_it_connects_and_if_it_fails() {
         let step = || ConnectEvent::SlurmStep(JobId::new("7").unwrap());
-        assert_eq!(told(vec![step()], Ok(None))[0], "ok srun 1: connected by a step of job 7 | ");
-        let notes = vec![
+        assert_eq!(
+            steps_of(vec![step()], Ok(None))[0],
+            "ok srun 1: connected by a step of job 7 | "
+        );
+        let events = vec![
             step(),
             ConnectEvent::SlurmStepFailed("Slurm refuses it".to_owned()),
             ConnectEvent::Route(RouteSummary::Direct),
         ];
-        let rows = told(notes, Ok(None));
+        let rows = steps_of(events, Ok(None));
         assert_eq!(rows[0], "note srun 1: Slurm refuses it | tried: a step of job 7");
         assert!(rows.last().unwrap().starts_with("ok channel"), "{rows:?}");
         let refused = Fault::SlurmStep { cause: StepCause::Refused, says: String::new() };
-        let rows = told(vec![step()], Err(&refused));
+        let rows = steps_of(vec![step()], Err(&refused));
         assert!(rows[0].starts_with("FAILED srun 1: ") && rows.len() == 1, "{rows:?}");
         assert!(
             rows[0].ends_with(" | tried: a step of job 7"),
-            "it is not said to reach it: {rows:?}"
+            "not reported as connected: {rows:?}"
         );
     }
 
     #[test]
-    fn a_fault_without_any_note_has_a_step_all_the_same() {
+    fn a_fault_without_any_event_belongs_to_a_step() {
         let gone = Fault::SessionLost { why: "gtop is ending".to_owned() };
-        let rows = told(Vec::new(), Err(&gone));
+        let rows = steps_of(Vec::new(), Err(&gone));
         assert!(rows[0].starts_with("FAILED configuration"), "{rows:?}");
         let step = vec![ConnectEvent::PhaseStarted(ConnectPhase::Login)];
-        assert!(told(step, Err(&gone))[0].starts_with("FAILED login"));
+        assert!(steps_of(step, Err(&gone))[0].starts_with("FAILED login"));
     }
 }

@@ -22,7 +22,7 @@ fn node(report: &Report) -> Value {
 }
 
 fn step(row: &StepResult) -> Value {
-    let mark = match row.status {
+    let status = match row.status {
         StepStatus::NotApplicable => "apart",
         StepStatus::Ok => "ok",
         StepStatus::Note => "note",
@@ -30,7 +30,7 @@ fn step(row: &StepResult) -> Value {
     };
     json!({
         "step": row.step,
-        "mark": mark,
+        "mark": status,
         "found": row.finding,
         "details": row.details,
         "milliseconds": row.duration.map(|took| took.as_secs_f64() * 1000.0),

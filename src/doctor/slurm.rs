@@ -49,44 +49,45 @@ pub struct SlurmDiagnosis {
 
 /// Examines Slurm. The first failed step is the cause; later ones run only if they add information.
 pub async fn diagnose_slurm(
-    whose: &JobFilter,
+    filter: &JobFilter,
     transport: &Transport,
     clock: &Clock,
 ) -> Option<SlurmDiagnosis> {
-    let mut rows = Vec::new();
-    let nodes = match Box::pin(run_checks(whose, &mut rows)).await {
+    let mut steps = Vec::new();
+    let nodes = match Box::pin(run_checks(filter, &mut steps)).await {
         Some(jobs) => {
             let nodes = jobs.iter().flat_map(|job| job.allocations.iter());
-            let nodes = nodes.map(|one| one.node.clone()).collect();
-            let known = Arc::new(fetch_node_addresses(&nodes).await);
-            transport.set_scheduler_addresses(SchedulerAddresses { known, is_asking: false });
-            Box::pin(srun::add_steps(&jobs, transport, clock, &mut rows)).await;
+            let nodes = nodes.map(|allocation| allocation.node.clone()).collect();
+            let addresses = Arc::new(fetch_node_addresses(&nodes).await);
+            transport
+                .set_scheduler_addresses(SchedulerAddresses { known: addresses, is_asking: false });
+            Box::pin(srun::add_steps(&jobs, transport, clock, &mut steps)).await;
             targets_of_jobs(&jobs)
         }
         None => Vec::new(),
     };
     let nodes = nodes.into_iter().take(MAX_NODES).collect();
-    let report = Report::new(NodeName::new("slurm").ok()?, rows);
+    let report = Report::new(NodeName::new("slurm").ok()?, steps);
     Some(SlurmDiagnosis { report, nodes })
 }
 
 /// Returns the jobs, or `None` after a failure that makes further steps pointless.
-async fn run_checks(whose: &JobFilter, rows: &mut Vec<StepResult>) -> Option<Vec<Job>> {
-    check_configuration(rows)?;
-    check_munge(rows).await?;
-    check_controller(rows).await?;
-    let jobs = check_jobs(whose, rows).await?;
-    check_visibility(rows).await;
-    check_nodes(&jobs, rows).await;
+async fn run_checks(filter: &JobFilter, steps: &mut Vec<StepResult>) -> Option<Vec<Job>> {
+    check_configuration(steps)?;
+    check_munge(steps).await?;
+    check_controller(steps).await?;
+    let jobs = check_jobs(filter, steps).await?;
+    check_visibility(steps).await;
+    check_nodes(&jobs, steps).await;
     Some(jobs)
 }
 
-fn check_configuration(rows: &mut Vec<StepResult>) -> Option<()> {
+fn check_configuration(steps: &mut Vec<StepResult>) -> Option<()> {
     let step = "configuration";
     if let Ok(path) = std::env::var("SLURM_CONF") {
         let path = sanitize(&path, 300);
         if Path::new(&path).exists() {
-            rows.push(StepResult::new(step, StepStatus::Ok, format!("{path} (SLURM_CONF)")));
+            steps.push(StepResult::new(step, StepStatus::Ok, format!("{path} (SLURM_CONF)")));
             return Some(());
         }
         let row = StepResult::new(
@@ -94,11 +95,11 @@ fn check_configuration(rows: &mut Vec<StepResult>) -> Option<()> {
             StepStatus::Failed,
             format!("SLURM_CONF is {path}, which does not exist"),
         );
-        rows.push(row.with_remedy("unset SLURM_CONF, or correct it"));
+        steps.push(row.with_remedy("unset SLURM_CONF, or correct it"));
         return None;
     }
     let found = CONF_PATHS.iter().find(|path| Path::new(path).exists());
-    rows.push(match found {
+    steps.push(match found {
         Some(path) => StepResult::new(step, StepStatus::Ok, *path),
         None => StepResult::new(step, StepStatus::Note, "no slurm.conf in the default folders")
             .with_details(CONF_PATHS.iter().map(|path| format!("not found: {path}")).collect()),
@@ -107,19 +108,19 @@ fn check_configuration(rows: &mut Vec<StepResult>) -> Option<()> {
 }
 
 /// Reports a failure at the step of the configuration, if that is its cause. Returns true if so.
-fn attribute_to_configuration(rows: &mut [StepResult], trouble: Option<&SlurmError>) -> bool {
-    if let Some(trouble) = trouble.filter(|known| known.kind == SlurmErrorKind::BadConfiguration) {
-        let Some(row) = rows.iter_mut().find(|row| row.step == "configuration") else {
+fn attribute_to_configuration(steps: &mut [StepResult], error: Option<&SlurmError>) -> bool {
+    if let Some(error) = error.filter(|error| error.kind == SlurmErrorKind::BadConfiguration) {
+        let Some(row) = steps.iter_mut().find(|row| row.step == "configuration") else {
             return false;
         };
         row.status = StepStatus::Failed;
-        let place = std::mem::replace(&mut row.finding, trouble.message.clone());
-        row.details.insert(0, place);
-        row.remedy = Some(trouble.remedy.to_owned());
+        let previous = std::mem::replace(&mut row.finding, error.message.clone());
+        row.details.insert(0, previous);
+        row.remedy = Some(error.remedy.to_owned());
         return true;
     }
     let row =
-        rows.iter_mut().find(|row| row.step == "configuration" && row.status == StepStatus::Note);
+        steps.iter_mut().find(|row| row.step == "configuration" && row.status == StepStatus::Note);
     let Some(row) = row else { return false };
     row.status = StepStatus::Failed;
     "slurm.conf is missing and no server provides it".clone_into(&mut row.finding);
@@ -130,7 +131,7 @@ fn attribute_to_configuration(rows: &mut [StepResult], trouble: Option<&SlurmErr
     true
 }
 
-async fn check_munge(rows: &mut Vec<StepResult>) -> Option<()> {
+async fn check_munge(steps: &mut Vec<StepResult>) -> Option<()> {
     let began = Instant::now();
     let answer = run_command_within(COMMAND_TIMEOUT, "munge", &["--no-input".into()], "").await;
     let row = match answer {
@@ -147,7 +148,7 @@ async fn check_munge(rows: &mut Vec<StepResult>) -> Option<()> {
         Err(_late) => munge_failure(&format!("no answer within {} s", COMMAND_TIMEOUT.as_secs())),
     };
     let has_failed = row.status == StepStatus::Failed;
-    rows.push(row.with_duration(began.elapsed()));
+    steps.push(row.with_duration(began.elapsed()));
     (!has_failed).then_some(())
 }
 
@@ -158,17 +159,17 @@ fn munge_failure(why: &str) -> StepResult {
         .with_remedy("as root on this machine: systemctl restart munge")
 }
 
-async fn check_controller(rows: &mut Vec<StepResult>) -> Option<()> {
+async fn check_controller(steps: &mut Vec<StepResult>) -> Option<()> {
     let began = Instant::now();
     let answer = run_command_within(PING_TIMEOUT, "scontrol", &["ping".into()], "").await;
     let took = began.elapsed();
-    let mut trouble = None;
+    let mut error = None;
     let row = match answer {
         Ok(answer) if answer.output.contains(" is UP") => {
             let line = answer.output.lines().find(|line| line.contains(" is UP"));
-            let mark = if took > SLOW_ANSWER { StepStatus::Note } else { StepStatus::Ok };
-            rows.push(
-                StepResult::new("controller", mark, line.unwrap_or_default()).with_duration(took),
+            let status = if took > SLOW_ANSWER { StepStatus::Note } else { StepStatus::Ok };
+            steps.push(
+                StepResult::new("controller", status, line.unwrap_or_default()).with_duration(took),
             );
             return Some(());
         }
@@ -177,23 +178,23 @@ async fn check_controller(rows: &mut Vec<StepResult>) -> Option<()> {
             controller_failure(line.unwrap_or_default()).await
         }
         Ok(answer) if answer.succeeded => {
-            let said = answer.output.lines().find(|line| !line.trim().is_empty());
-            let said = sanitize(said.unwrap_or("nothing"), 200);
-            let found = format!("unexpected output of scontrol ping: {said:?}");
-            let row = StepResult::new("controller", StepStatus::Failed, found)
+            let line = answer.output.lines().find(|line| !line.trim().is_empty());
+            let line = sanitize(line.unwrap_or("nothing"), 200);
+            let finding = format!("unexpected output of scontrol ping: {line:?}");
+            let row = StepResult::new("controller", StepStatus::Failed, finding)
                 .with_remedy("run scontrol ping by hand; another program may have its name");
             // With a broken configuration, scontrol would have failed.
-            rows.push(row.with_duration(took));
+            steps.push(row.with_duration(took));
             return None;
         }
         Ok(answer) => {
-            let found = trouble.insert(SlurmError::from_stderr("scontrol", &answer.complaint));
-            error_step("controller", found)
+            let failure = error.insert(SlurmError::from_stderr("scontrol", &answer.complaint));
+            error_step("controller", failure)
         }
-        Err(fault) => error_step("controller", trouble.insert(fault)),
+        Err(failure) => error_step("controller", error.insert(failure)),
     };
-    if !attribute_to_configuration(rows, trouble.as_ref()) {
-        rows.push(row.with_duration(took));
+    if !attribute_to_configuration(steps, error.as_ref()) {
+        steps.push(row.with_duration(took));
     }
     None
 }
@@ -202,15 +203,15 @@ async fn check_controller(rows: &mut Vec<StepResult>) -> Option<()> {
 /// DOWN.
 async fn controller_failure(line: &str) -> StepResult {
     let address = controller_address();
-    let answers = match &address {
+    let is_listening = match &address {
         Some((host, port)) => {
             let connecting = tokio::net::TcpStream::connect((host.as_str(), *port));
             tokio::time::timeout(SLOW_ANSWER, connecting).await.is_ok_and(|done| done.is_ok())
         }
         None => false,
     };
-    let place = address.map(|(host, port)| format!("tried {host}:{port}"));
-    let row = if answers {
+    let detail = address.map(|(host, port)| format!("tried {host}:{port}"));
+    let row = if is_listening {
         StepResult::new(
             "controller",
             StepStatus::Failed,
@@ -221,13 +222,13 @@ async fn controller_failure(line: &str) -> StepResult {
         StepResult::new("controller", StepStatus::Failed, "down: nothing listens at its address")
             .with_remedy("ask the administrator to start slurmctld")
     };
-    row.with_details([Some(line.to_owned()), place].into_iter().flatten().collect())
+    row.with_details([Some(line.to_owned()), detail].into_iter().flatten().collect())
 }
 
 /// Returns the address of the controller in `slurm.conf`.
 fn controller_address() -> Option<(String, u16)> {
-    let own = std::env::var("SLURM_CONF").ok();
-    let path = own.or_else(|| {
+    let configured = std::env::var("SLURM_CONF").ok();
+    let path = configured.or_else(|| {
         CONF_PATHS.iter().find(|path| Path::new(path).exists()).map(|path| (*path).to_owned())
     })?;
     let text = std::fs::read_to_string(path).ok()?;
@@ -246,54 +247,54 @@ fn controller_address() -> Option<(String, u16)> {
     Some((host, port.unwrap_or(6817)))
 }
 
-fn error_step(step: &str, trouble: &SlurmError) -> StepResult {
-    StepResult::new(step, StepStatus::Failed, trouble.message.as_str()).with_remedy(trouble.remedy)
+fn error_step(step: &str, error: &SlurmError) -> StepResult {
+    StepResult::new(step, StepStatus::Failed, error.message.as_str()).with_remedy(error.remedy)
 }
 
-async fn check_jobs(whose: &JobFilter, rows: &mut Vec<StepResult>) -> Option<Vec<Job>> {
+async fn check_jobs(filter: &JobFilter, steps: &mut Vec<StepResult>) -> Option<Vec<Job>> {
     let began = Instant::now();
-    let jobs = match fetch_jobs(whose).await {
+    let jobs = match fetch_jobs(filter).await {
         Ok(jobs) => jobs,
-        Err(trouble) if trouble.kind == SlurmErrorKind::NoSuchJob => Vec::new(),
-        Err(trouble) => {
-            rows.push(error_step("jobs", &trouble).with_duration(began.elapsed()));
+        Err(error) if error.kind == SlurmErrorKind::NoSuchJob => Vec::new(),
+        Err(error) => {
+            steps.push(error_step("jobs", &error).with_duration(began.elapsed()));
             return None;
         }
     };
     let took = began.elapsed();
     let running = jobs.iter().filter(|job| !job.allocations.is_empty()).count();
-    let waiting: Vec<&Job> = jobs.iter().filter(|job| job.state == JobState::Pending).collect();
-    let found = format!("{running} running, {} pending, {}", waiting.len(), whose.describe());
-    let details = waiting.iter().take(4).map(|job| {
+    let pending: Vec<&Job> = jobs.iter().filter(|job| job.state == JobState::Pending).collect();
+    let finding = format!("{running} running, {} pending, {}", pending.len(), filter.describe());
+    let details = pending.iter().take(4).map(|job| {
         let reason = job.reason.as_deref().unwrap_or("no reason given");
         format!("job {} is pending: {reason}", job.shown_id)
     });
     let row = if running == 0 {
-        StepResult::new("jobs", StepStatus::Note, format!("no running job {}", whose.describe()))
+        StepResult::new("jobs", StepStatus::Note, format!("no running job {}", filter.describe()))
             .with_remedy(
                 "submit one with sbatch or salloc; gtop --slurm shows the nodes of running jobs",
             )
     } else {
-        let mark = if took > SLOW_ANSWER { StepStatus::Note } else { StepStatus::Ok };
-        StepResult::new("jobs", mark, found)
+        let status = if took > SLOW_ANSWER { StepStatus::Note } else { StepStatus::Ok };
+        StepResult::new("jobs", status, finding)
     };
-    rows.push(row.with_details(details.collect()).with_duration(took));
+    steps.push(row.with_details(details.collect()).with_duration(took));
     Some(jobs)
 }
 
 /// Reports whose jobs this user can see.
-async fn check_visibility(rows: &mut Vec<StepResult>) {
+async fn check_visibility(steps: &mut Vec<StepResult>) {
     let began = Instant::now();
-    let words = ["show".into(), "config".into()];
-    let Ok(answer) = run_command_within(COMMAND_TIMEOUT, "scontrol", &words, "").await else {
+    let arguments = ["show".into(), "config".into()];
+    let Ok(answer) = run_command_within(COMMAND_TIMEOUT, "scontrol", &arguments, "").await else {
         return;
     };
-    let line = answer.output.lines().find_map(|line| {
+    let private_data = answer.output.lines().find_map(|line| {
         let (name, value) = line.split_once('=')?;
         (name.trim() == "PrivateData").then(|| value.trim().to_owned())
     });
-    let Some(private) = line else { return };
-    let row = if private.split(',').any(|word| word.trim() == "jobs") {
+    let Some(kinds) = private_data else { return };
+    let row = if kinds.split(',').any(|kind| kind.trim() == "jobs") {
         StepResult::new(
             "job visibility",
             StepStatus::Note,
@@ -302,12 +303,12 @@ async fn check_visibility(rows: &mut Vec<StepResult>) {
     } else {
         StepResult::new("job visibility", StepStatus::Ok, "you can see the jobs of all users")
     };
-    rows.push(row.with_duration(began.elapsed()));
+    steps.push(row.with_duration(began.elapsed()));
 }
 
 /// Reports nodes in bad states: those of the jobs, and all nodes if a pending job waits for some.
-async fn check_nodes(jobs: &[Job], rows: &mut Vec<StepResult>) {
-    let own: BTreeSet<&str> = jobs
+async fn check_nodes(jobs: &[Job], steps: &mut Vec<StepResult>) {
+    let job_nodes: BTreeSet<&str> = jobs
         .iter()
         .flat_map(|job| job.allocations.iter())
         .map(|allocation| allocation.node.as_str())
@@ -319,77 +320,77 @@ async fn check_nodes(jobs: &[Job], rows: &mut Vec<StepResult>) {
                 .iter()
                 .any(|sign| reason.contains(sign))
     });
-    if own.is_empty() && !waits_for_nodes {
+    if job_nodes.is_empty() && !waits_for_nodes {
         return;
     }
     let began = Instant::now();
-    let words: Vec<OsString> =
+    let arguments: Vec<OsString> =
         ["--noheader", "--Node", "--format=%N|%T|%E"].iter().map(Into::into).collect();
-    let answer = match run_command_within(COMMAND_TIMEOUT, "sinfo", &words, "").await {
+    let answer = match run_command_within(COMMAND_TIMEOUT, "sinfo", &arguments, "").await {
         Ok(answer) => answer,
-        Err(trouble) => {
-            rows.push(
-                StepResult::new("nodes", StepStatus::Note, trouble.message)
+        Err(error) => {
+            steps.push(
+                StepResult::new("nodes", StepStatus::Note, error.message)
                     .with_duration(began.elapsed()),
             );
             return;
         }
     };
-    let row = nodes_step(&answer.output, &own, waits_for_nodes);
-    rows.push(row.with_duration(began.elapsed()));
+    let row = nodes_step(&answer.output, &job_nodes, waits_for_nodes);
+    steps.push(row.with_duration(began.elapsed()));
 }
 
 /// Returns the step of nodes in bad states: those in `own`, or all if `waits_for_nodes`.
-fn nodes_step(told: &str, own: &BTreeSet<&str>, waits_for_nodes: bool) -> StepResult {
-    let mut odd: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+fn nodes_step(output: &str, job_nodes: &BTreeSet<&str>, waits_for_nodes: bool) -> StepResult {
+    let mut by_state: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     // Nodes in other states return by themselves, or need more than `resume`.
     let mut stopped: BTreeSet<&str> = BTreeSet::new();
-    let mut untold = own.clone();
-    for line in told.lines() {
+    let mut unlisted = job_nodes.clone();
+    for line in output.lines() {
         let mut fields = line.splitn(3, '|');
         let (Some(node), Some(state), reason) = (fields.next(), fields.next(), fields.next())
         else {
             continue;
         };
-        untold.remove(node);
-        let is_odd = ["drain", "down", "fail", "maint", "*", "inval"]
+        unlisted.remove(node);
+        let is_bad = ["drain", "down", "fail", "maint", "*", "inval"]
             .iter()
-            .any(|sign| state.contains(sign));
-        if is_odd && (own.contains(node) || waits_for_nodes) {
+            .any(|part| state.contains(part));
+        if is_bad && (job_nodes.contains(node) || waits_for_nodes) {
             let reason = reason.filter(|reason| !matches!(*reason, "" | "none"));
             let reason = reason.map(|reason| format!(": {}", sanitize(reason, 200)));
-            let nodes = odd
+            let nodes = by_state
                 .entry(format!("{}{}", sanitize(state, 40), reason.unwrap_or_default()))
                 .or_default();
             if !nodes.contains(&node) {
                 nodes.push(node);
             }
-            if STOPPED_STATES.iter().any(|sign| state.contains(sign)) && NodeName::new(node).is_ok()
+            if STOPPED_STATES.iter().any(|part| state.contains(part)) && NodeName::new(node).is_ok()
             {
                 stopped.insert(node);
             }
         }
     }
-    if odd.is_empty() && !untold.is_empty() {
-        let names = nodeset::fold(&untold);
+    if by_state.is_empty() && !unlisted.is_empty() {
+        let names = nodeset::fold(&unlisted);
         StepResult::new("nodes", StepStatus::Note, format!("sinfo does not list {names}"))
             .with_remedy("run sinfo --Node by hand")
-    } else if odd.is_empty() {
+    } else if by_state.is_empty() {
         StepResult::new(
             "nodes",
             StepStatus::Ok,
-            format!("{} used by your jobs, no problems", own.len()),
+            format!("{} used by your jobs, no problems", job_nodes.len()),
         )
     } else {
-        let lines = odd.iter().map(|(why, nodes)| format!("{} {why}", nodeset::fold(nodes)));
+        let lines = by_state.iter().map(|(why, nodes)| format!("{} {why}", nodeset::fold(nodes)));
         let mut lines: Vec<String> = lines.collect();
         let first = lines.remove(0);
-        let mark = if first.contains("down") || waits_for_nodes {
+        let status = if first.contains("down") || waits_for_nodes {
             StepStatus::Failed
         } else {
             StepStatus::Note
         };
-        StepResult::new("nodes", mark, first)
+        StepResult::new("nodes", status, first)
             .with_details(lines)
             .with_remedy(resume_remedy(&stopped))
     }
@@ -412,15 +413,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_nodes_that_were_stopped_are_resumed() {
-        let remedy = |told: &str| nodes_step(told, &BTreeSet::new(), true).remedy.unwrap();
+    fn only_drained_down_and_failed_nodes_are_resumed() {
+        let remedy = |output: &str| nodes_step(output, &BTreeSet::new(), true).remedy.unwrap();
         for state in ["maint", "inval", "idle*", "mixed*", "maint|drain of power fails"] {
             let text = remedy(&format!("gpu01|{state}\n"));
             assert!(!text.contains("RESUME"), "{state}: {text}");
         }
-        let told = "gpu01|drained|ECC\ngpu02|down*|none\ngpu03|idle*|none\ngpu04|failing|x\ngpu05|maint|x\n\
+        let output = "gpu01|drained|ECC\ngpu02|down*|none\ngpu03|idle*|none\ngpu04|failing|x\ngpu05|maint|x\n\
                     x;reboot|drained|x\n-f|down|x\n";
-        let text = remedy(told);
+        let text = remedy(output);
         assert!(
             text.ends_with(": scontrol update NodeName='gpu[01-02,04]' State=RESUME")
                 && text.contains("once the reason is gone"),

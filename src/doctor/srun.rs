@@ -16,69 +16,73 @@ pub(super) async fn add_steps(
     jobs: &[Job],
     transport: &Transport,
     clock: &Clock,
-    rows: &mut Vec<StepResult>,
+    steps: &mut Vec<StepResult>,
 ) {
     let list = JobList { jobs: jobs.to_vec(), ..JobList::default() };
     transport.update_jobs(|before| choose_step_jobs(&list, before));
     let began = Instant::now();
-    let site = transport.step_support().await;
-    let is_supported = site.version.is_ok();
+    let support = transport.step_support().await;
+    let is_supported = support.version.is_ok();
     // If steps are the only transport, their faults are failures.
-    let trouble = if site.is_only_choice { StepStatus::Failed } else { StepStatus::Note };
-    rows.push(version_step(&site, trouble).with_duration(began.elapsed()));
+    let failure_status = if support.is_only_choice { StepStatus::Failed } else { StepStatus::Note };
+    steps.push(version_step(&support, failure_status).with_duration(began.elapsed()));
     if is_supported {
-        rows.extend(try_step(jobs, transport, trouble).await);
+        steps.extend(try_step(jobs, transport, failure_status).await);
     }
-    rows.push(preferred_transport(jobs, &site, transport, clock).await);
+    steps.push(preferred_transport(jobs, &support, transport, clock).await);
 }
 
-fn version_step(site: &StepSupport, trouble: StepStatus) -> StepResult {
-    match &site.version {
+fn version_step(support: &StepSupport, failure_status: StepStatus) -> StepResult {
+    match &support.version {
         Ok(version) => {
             StepResult::new("srun", StepStatus::Ok, format!("{version}: steps can overlap"))
         }
         Err(Fault::SlurmStep { cause, says }) => {
-            StepResult::new("srun", trouble, format!("{says}: {}", cause.words()))
+            StepResult::new("srun", failure_status, format!("{says}: {}", cause.words()))
                 .with_remedy(cause.remedy())
         }
-        Err(fault) => StepResult::new("srun", trouble, connect::fault_text(fault))
+        Err(fault) => StepResult::new("srun", failure_status, connect::fault_text(fault))
             .with_remedy("without srun, nodes are reached by ssh only; load the Slurm module"),
     }
 }
 
 /// Starts an overlapping step in a job, which takes none of the job's resources. If it fails, the other jobs
 /// of the node are tried, as in monitoring.
-async fn try_step(jobs: &[Job], transport: &Transport, trouble: StepStatus) -> Option<StepResult> {
+async fn try_step(
+    jobs: &[Job],
+    transport: &Transport,
+    failure_status: StepStatus,
+) -> Option<StepResult> {
     let running = || jobs.iter().filter(|job| job.state == JobState::Running);
     let on_nodes = || running().filter_map(|job| Some((job, &job.allocations.first()?.node)));
     // The user's own job if there is one: in another user's, a step would be refused.
-    let own = on_nodes().find_map(|(_, node)| Some((transport.step_job(node)?, node)));
+    let own_job = on_nodes().find_map(|(_, node)| Some((transport.step_job(node)?, node)));
     let (mut job, node) =
-        own.or_else(|| on_nodes().map(|(job, node)| (step_job(job), node)).next())?;
-    let shown = |job: &StepJob| {
-        let found = jobs.iter().find(|known| known.id == job.id);
-        found.map_or_else(|| job.id.to_string(), |known| known.shown_id.to_string())
+        own_job.or_else(|| on_nodes().map(|(job, node)| (step_job(job), node)).next())?;
+    let shown_id = |job: &StepJob| {
+        let listed = jobs.iter().find(|known| known.id == job.id);
+        listed.map_or_else(|| job.id.to_string(), |known| known.shown_id.to_string())
     };
     let began = Instant::now();
     let mut failures = Vec::new();
     let row = loop {
-        let beside = shown(&job);
+        let job_name = shown_id(&job);
         let fault = match transport.try_step(&job, node).await {
             Ok(()) => {
-                let found = format!("runs on {node} in job {beside}");
-                break StepResult::new("step", StepStatus::Ok, found).with_details(failures);
+                let finding = format!("runs on {node} in job {job_name}");
+                break StepResult::new("step", StepStatus::Ok, finding).with_details(failures);
             }
             Err(fault) => fault,
         };
-        let why = format!("no step in job {beside}: {}", connect::fault_text(&fault));
-        let other = transport.pass_over(node, &job).then(|| transport.step_job(node)).flatten();
-        if let Some(other) = other {
-            failures.push(why);
-            job = other;
+        let failure = format!("no step in job {job_name}: {}", connect::fault_text(&fault));
+        let next = transport.pass_over(node, &job).then(|| transport.step_job(node)).flatten();
+        if let Some(next) = next {
+            failures.push(failure);
+            job = next;
             continue;
         }
-        let row = StepResult::new("step", trouble, why).with_details(failures);
-        break row.with_remedy(if trouble == StepStatus::Failed {
+        let row = StepResult::new("step", failure_status, failure).with_details(failures);
+        break row.with_remedy(if failure_status == StepStatus::Failed {
             "omit --transport srun, so that nodes are reached by ssh"
         } else {
             "not needed where nodes allow ssh; if both are forbidden, ask the administrator"
@@ -91,35 +95,35 @@ async fn try_step(jobs: &[Job], transport: &Transport, trouble: StepStatus) -> O
 /// once more.
 async fn preferred_transport(
     jobs: &[Job],
-    site: &StepSupport,
+    support: &StepSupport,
     transport: &Transport,
     clock: &Clock,
 ) -> StepResult {
     let name = "preferred transport";
-    if site.is_ruled_out {
+    if support.is_ruled_out {
         return StepResult::new(name, StepStatus::Ok, "as set by the options; no job steps");
     }
-    if site.is_only_choice {
+    if support.is_only_choice {
         return StepResult::new(name, StepStatus::Ok, "job steps only (--transport srun)");
     }
-    let Some(at) = site.refused_at else {
-        return match site.version {
+    let Some(at) = support.refused_at else {
+        return match support.version {
             Ok(_) => StepResult::new(name, StepStatus::Ok, "ssh; a job step if a node refuses ssh"),
             Err(_) => StepResult::new(name, StepStatus::Ok, "ssh only"),
         };
     };
-    let cluster = site.cluster.as_deref().unwrap_or("this one");
+    let cluster = support.cluster.as_deref().unwrap_or("this one");
     let age = clock.now().since(at);
     // Only nodes with a job of the user: others may refuse ssh by policy (`pam_slurm_adopt`).
-    let is_fit =
+    let is_candidate =
         |target: &Target| matches!(target.reach, Reach::Ssh(_)) && transport.has_job(&target.name);
-    let Some(target) = targets_of_jobs(jobs).into_iter().find(is_fit) else {
+    let Some(target) = targets_of_jobs(jobs).into_iter().find(is_candidate) else {
         let left = days(CLUSTER_CACHE_TTL.saturating_sub(age));
-        let known = format!(
+        let finding = format!(
             "job step: a node of cluster {cluster} refused ssh {} ago; remembered for {left} more",
             days(age)
         );
-        return StepResult::new(name, StepStatus::Ok, known);
+        return StepResult::new(name, StepStatus::Ok, finding);
     };
     let began = Instant::now();
     let node = &target.name;

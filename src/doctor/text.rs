@@ -7,9 +7,9 @@ use crate::doctor::{Report, StepResult, StepStatus};
 
 pub fn write_text(out: &mut impl Write, report: &Report) -> io::Result<()> {
     writeln!(out, "{}", report.node)?;
-    let rows = merge_not_applicable(&report.steps);
-    let width = rows.iter().map(|row| row.step.chars().count()).max().unwrap_or_default();
-    for row in &rows {
+    let steps = merge_not_applicable(&report.steps);
+    let width = steps.iter().map(|row| row.step.chars().count()).max().unwrap_or_default();
+    for row in &steps {
         write_step(out, row, width)?;
     }
     Ok(())
@@ -17,24 +17,24 @@ pub fn write_text(out: &mut impl Write, report: &Report) -> io::Result<()> {
 
 fn write_step(out: &mut impl Write, row: &StepResult, width: usize) -> io::Result<()> {
     let took = row.duration.map(milliseconds).unwrap_or_default();
-    let StepResult { step, status: mark, finding: found, .. } = row;
-    writeln!(out, "  {:<6}  {step:<width$} {took:>9}  {found}", mark.word())?;
+    let StepResult { step, status, finding, .. } = row;
+    writeln!(out, "  {:<6}  {step:<width$} {took:>9}  {finding}", status.word())?;
     let margin = width + 20;
     for detail in &row.details {
         writeln!(out, "{:margin$}  {detail}", "")?;
     }
     for line in row.remedy.iter().flat_map(|remedy| remedy.lines()) {
-        let sign = if line.starts_with(' ') { ' ' } else { '>' };
-        writeln!(out, "{:margin$}{sign} {line}", "")?;
+        let bullet = if line.starts_with(' ') { ' ' } else { '>' };
+        writeln!(out, "{:margin$}{bullet} {line}", "")?;
     }
     Ok(())
 }
 
 /// Merges consecutive steps that do not apply for the same reason.
-fn merge_not_applicable(rows: &[StepResult]) -> Vec<StepResult> {
-    let mut folded: Vec<StepResult> = Vec::new();
-    for row in rows {
-        match folded.last_mut() {
+fn merge_not_applicable(steps: &[StepResult]) -> Vec<StepResult> {
+    let mut merged: Vec<StepResult> = Vec::new();
+    for row in steps {
+        match merged.last_mut() {
             Some(last)
                 if row.status == StepStatus::NotApplicable
                     && last.status == row.status
@@ -43,10 +43,10 @@ fn merge_not_applicable(rows: &[StepResult]) -> Vec<StepResult> {
                 let first = last.step.split(" to ").next().unwrap_or_default();
                 last.step = format!("{first} to {}", row.step);
             }
-            _ => folded.push(row.clone()),
+            _ => merged.push(row.clone()),
         }
     }
-    folded
+    merged
 }
 
 /// Formats a duration in milliseconds, with a decimal below 10 ms.
@@ -65,21 +65,21 @@ mod tests {
     use crate::model::NodeName;
 
     #[test]
-    fn a_report_is_a_heading_and_a_line_a_step() {
-        let row = |step: &str, mark, found: &str| StepResult::new(step, mark, found);
-        let by = "done by the gateway";
-        let rows = vec![
+    fn a_report_has_a_heading_and_one_line_per_step() {
+        let row = |step: &str, status, finding: &str| StepResult::new(step, status, finding);
+        let reason = "done by the gateway";
+        let steps = vec![
             row("configuration", StepStatus::Ok, "HostName 10.0.0.1")
                 .with_duration(Duration::from_micros(1234)),
-            row("name", StepStatus::NotApplicable, by),
-            row("connection", StepStatus::NotApplicable, by),
+            row("name", StepStatus::NotApplicable, reason),
+            row("connection", StepStatus::NotApplicable, reason),
             row("banner", StepStatus::Ok, "SSH-2.0-x").with_duration(Duration::from_millis(25)),
             row("login", StepStatus::Failed, "key refused")
                 .with_duration(Duration::from_secs(12))
                 .with_details(vec!["refused: id".to_owned()])
                 .with_remedy("ssh-copy-id gpu01"),
         ];
-        let report = Report { node: NodeName::new("gpu01").unwrap(), steps: rows };
+        let report = Report { node: NodeName::new("gpu01").unwrap(), steps };
         let mut out = Vec::new();
         write_text(&mut out, &report).unwrap();
         let expected = "\

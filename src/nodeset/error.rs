@@ -89,17 +89,17 @@ impl NodeSetError {
     pub(super) fn at(text: &str, byte: usize, kind: NodeSetErrorKind) -> Self {
         let before = text.char_indices().take_while(|(at, _)| *at < byte).count();
         let first = before.saturating_sub(MAX_EXCERPT / 2);
-        let cut = if first > 0 { "…" } else { "" };
+        let ellipsis = if first > 0 { "…" } else { "" };
         // The caret is aligned only if each character takes one cell.
-        let plain = |letter: char| if matches!(letter, ' '..='~') { letter } else { '?' };
-        let piece: String = text.chars().skip(first).take(MAX_EXCERPT).map(plain).collect();
+        let to_printable = |letter: char| if matches!(letter, ' '..='~') { letter } else { '?' };
+        let shown: String = text.chars().skip(first).take(MAX_EXCERPT).map(to_printable).collect();
         let rest = if text.chars().nth(first + MAX_EXCERPT).is_some() { "…" } else { "" };
         Self {
             kind: Box::new(kind),
             column: before + 1,
             group: None,
-            excerpt: format!("{cut}{piece}{rest}"),
-            before: before - first + cut.chars().count(),
+            excerpt: format!("{ellipsis}{shown}{rest}"),
+            before: before - first + ellipsis.chars().count(),
         }
     }
 
@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_place_is_marked_also_in_a_long_set() {
+    fn a_caret_marks_the_position_also_in_a_long_set() {
         let error = NodeSetError::at("gpu[1-x]", 6, NodeSetErrorKind::BadRange(Quoted::new("1-x")));
         assert_eq!(
             error.to_string(),
@@ -137,16 +137,14 @@ mod tests {
         assert!(format!("{error:#}").ends_with("\n  gpu[1-x]\n        ^"), "{error:#}");
         let long = format!("{}\u{1b}[1{}", "a,".repeat(1000), ",b".repeat(1000));
         let error = NodeSetError::at(&long, 2001, NodeSetErrorKind::Unclosed);
-        let picture = format!("{error:#}");
-        let [_, set, mark] = picture.split('\n').collect::<Vec<_>>()[..] else {
-            panic!("{picture}")
-        };
-        let place = mark.chars().count() - 1;
-        assert_eq!((error.column, set.chars().nth(place)), (2002, Some('[')), "{picture}");
+        let text = format!("{error:#}");
+        let [_, set, mark] = text.split('\n').collect::<Vec<_>>()[..] else { panic!("{text}") };
+        let position = mark.chars().count() - 1;
+        assert_eq!((error.column, set.chars().nth(position)), (2002, Some('[')), "{text}");
         assert_eq!(
             (set.chars().count(), set.contains('\u{1b}')),
             (MAX_EXCERPT + 4, false),
-            "{picture}"
+            "{text}"
         );
     }
 }

@@ -15,28 +15,28 @@ const MAX_GROUP_DEPTH: usize = 256;
 
 /// Expands a node set with groups, in the order of the text, without duplicates.
 pub fn expand_with(text: &str, groups: &Groups) -> Result<Vec<String>, NodeSetError> {
-    let mut reader = Expander { groups, budget: MAX_EXPANSIONS, path: Vec::new() };
-    reader.expand_set(text, None).map(OrderedNames::into_vec)
+    let mut expander = Expander { groups, budget: MAX_EXPANSIONS, path: Vec::new() };
+    expander.expand_set(text, None).map(OrderedNames::into_vec)
 }
 
 /// Returns an error for each cycle among the groups in gtop's settings.
-pub fn find_cycles(own: &BTreeMap<String, String>) -> Vec<GroupError> {
-    let groups = Groups::empty().with_config_groups(own.clone());
-    let mut reader = Expander { groups: &groups, budget: MAX_EXPANSIONS, path: Vec::new() };
+pub fn find_cycles(config_groups: &BTreeMap<String, String>) -> Vec<GroupError> {
+    let groups = Groups::empty().with_config_groups(config_groups.clone());
+    let mut expander = Expander { groups: &groups, budget: MAX_EXPANSIONS, path: Vec::new() };
     let mut seen: Vec<GroupId> = Vec::new();
-    let mut found = Vec::new();
+    let mut cycles = Vec::new();
     // A group without `@` is in no cycle.
-    for name in own.iter().filter(|(_, set)| set.contains('@')).map(|(name, _)| name) {
-        reader.path.clear();
-        let Err(error) = reader.expand_group(name, None, name, 0) else { continue };
+    for name in config_groups.iter().filter(|(_, set)| set.contains('@')).map(|(name, _)| name) {
+        expander.path.clear();
+        let Err(error) = expander.expand_group(name, None, name, 0) else { continue };
         let NodeSetErrorKind::Group(error @ GroupError::Cycle(_)) = *error.kind else { continue };
         // Groups that lead into a cycle are reported with it.
-        if !reader.path.iter().any(|scope| seen.contains(scope)) {
-            found.push(error);
+        if !expander.path.iter().any(|id| seen.contains(id)) {
+            cycles.push(error);
         }
-        seen.append(&mut reader.path);
+        seen.append(&mut expander.path);
     }
-    found
+    cycles
 }
 
 struct Expander<'a> {
@@ -66,24 +66,24 @@ impl Expander<'_> {
     ) -> Result<OrderedNames, NodeSetError> {
         let mut names = OrderedNames::default();
         for operand in split_operands(text)? {
-            let wrong = |kind| NodeSetError::at(text, operand.at, kind);
-            let found = self.expand_operand(text, operand, source)?;
+            let to_error = |kind| NodeSetError::at(text, operand.at, kind);
+            let operand_names = self.expand_operand(text, operand, source)?;
             match operand.operator {
-                '!' => found.iter().for_each(|name| {
+                '!' => operand_names.iter().for_each(|name| {
                     names.remove(name);
                 }),
-                '&' => names.intersect(&found.into_iter().collect()),
+                '&' => names.intersect(&operand_names.into_iter().collect()),
                 '^' => {
-                    for name in found.into_iter().collect::<OrderedNames>().into_vec() {
+                    for name in operand_names.into_iter().collect::<OrderedNames>().into_vec() {
                         if !names.remove(&name) {
                             names.insert(name);
                         }
                     }
                 }
-                _ => found.into_iter().for_each(|name| names.insert(name)),
+                _ => operand_names.into_iter().for_each(|name| names.insert(name)),
             }
             if names.len() > MAX_NAMES {
-                return Err(wrong(NodeSetErrorKind::TooMany));
+                return Err(to_error(NodeSetErrorKind::TooMany));
             }
         }
         Ok(names)
@@ -91,23 +91,23 @@ impl Expander<'_> {
 
     fn expand_operand(
         &mut self,
-        whole: &str,
+        set: &str,
         operand: Operand<'_>,
         source: Option<&str>,
     ) -> Result<Vec<String>, NodeSetError> {
-        let names = self.expand_brackets(whole, operand)?;
-        let mut found = Vec::new();
+        let names = self.expand_brackets(set, operand)?;
+        let mut expanded = Vec::new();
         for name in names {
             if let Some(group) = name.strip_prefix('@') {
-                found.extend(self.expand_group(group, source, whole, operand.at)?);
+                expanded.extend(self.expand_group(group, source, set, operand.at)?);
             } else if name.contains(['*', '?']) {
-                let all = self.expand_group("*", source, whole, operand.at)?;
-                found.extend(all.into_iter().filter(|one| glob_matches(one, &name)));
+                let all = self.expand_group("*", source, set, operand.at)?;
+                expanded.extend(all.into_iter().filter(|one| glob_matches(one, &name)));
             } else {
-                found.push(name);
+                expanded.push(name);
             }
         }
-        Ok(found)
+        Ok(expanded)
     }
 
     /// Expands a group, which may contain other groups.
@@ -115,66 +115,68 @@ impl Expander<'_> {
         &mut self,
         name: &str,
         source: Option<&str>,
-        whole: &str,
+        set: &str,
         at: usize,
     ) -> Result<Vec<String>, NodeSetError> {
-        let wrong = |kind: NodeSetErrorKind| NodeSetError::at(whole, at, kind);
+        let to_error = |kind: NodeSetErrorKind| NodeSetError::at(set, at, kind);
         let (source, name) = match name.split_once(':') {
             Some((source, name)) => (Some(source), name),
             None => (source, name),
         };
-        let found = self.groups.lookup(source, name).map_err(|error| wrong(error.into()))?;
+        let definition =
+            self.groups.lookup(source, name).map_err(|error| to_error(error.into()))?;
         let path = |from: usize| {
-            let path = self.path.iter().skip(from).chain([&found.id]);
+            let path = self.path.iter().skip(from).chain([&definition.id]);
             path.map(ToString::to_string).collect::<Vec<_>>()
         };
-        if let Some(from) = self.path.iter().position(|scope| *scope == found.id) {
-            return Err(wrong(cycle_error(&path(from)).into()));
+        if let Some(from) = self.path.iter().position(|id| *id == definition.id) {
+            return Err(to_error(cycle_error(&path(from)).into()));
         }
         if self.path.len() >= MAX_GROUP_DEPTH {
-            return Err(wrong(depth_error(&path(0)).into()));
+            return Err(to_error(depth_error(&path(0)).into()));
         }
-        let title = found.title();
-        let own = found.id.source.clone();
-        self.path.push(found.id);
+        let title = definition.title();
+        let group_source = definition.id.source.clone();
+        self.path.push(definition.id);
         let mut names = OrderedNames::default();
-        for text in &found.texts {
-            let part =
-                self.expand_set(text, Some(&own)).map_err(|error| error.in_group(title.clone()))?;
-            self.charge(part.len(), whole, at)?;
+        for text in &definition.texts {
+            let part = self
+                .expand_set(text, Some(&group_source))
+                .map_err(|error| error.in_group(title.clone()))?;
+            self.spend_budget(part.len(), set, at)?;
             part.into_vec().into_iter().for_each(|name| names.insert(name));
         }
         self.path.pop();
         Ok(names.into_vec())
     }
 
-    fn charge(&mut self, count: usize, whole: &str, at: usize) -> Result<(), NodeSetError> {
+    fn spend_budget(&mut self, count: usize, set: &str, at: usize) -> Result<(), NodeSetError> {
         let left = self.budget.checked_sub(count.max(1));
-        self.budget = left.ok_or_else(|| NodeSetError::at(whole, at, NodeSetErrorKind::TooMany))?;
+        self.budget = left.ok_or_else(|| NodeSetError::at(set, at, NodeSetErrorKind::TooMany))?;
         Ok(())
     }
 
     /// Expands the brackets of an operand.
     fn expand_brackets(
         &mut self,
-        whole: &str,
+        set: &str,
         operand: Operand<'_>,
     ) -> Result<Vec<String>, NodeSetError> {
-        let wrong = |kind| NodeSetError::at(whole, operand.at, kind);
-        let pieces = split_brackets(whole, operand)?;
+        let to_error = |kind| NodeSetError::at(set, operand.at, kind);
+        let pieces = split_brackets(set, operand)?;
         let mut count = 1_usize;
-        let mut longest = 0_usize;
+        let mut max_length = 0_usize;
         for piece in &pieces {
             count = count.saturating_mul(piece.len());
-            longest += piece.iter().map(String::len).max().unwrap_or(0);
+            max_length += piece.iter().map(String::len).max().unwrap_or(0);
         }
-        if longest > MAX_NAME_LENGTH {
-            return Err(wrong(NodeSetErrorKind::TooLong));
+        if max_length > MAX_NAME_LENGTH {
+            return Err(to_error(NodeSetErrorKind::TooLong));
         }
         if count > MAX_NAMES {
-            return Err(wrong(NodeSetErrorKind::TooMany));
+            return Err(to_error(NodeSetErrorKind::TooMany));
         }
-        self.charge(count, whole, operand.at)?;
+        self.spend_budget(count, set, operand.at)?;
         let mut names = vec![String::new()];
         for piece in pieces {
             let longer = |name: String| {
@@ -189,63 +191,65 @@ impl Expander<'_> {
 
 /// Splits a set at the operators outside brackets; a space without an operator counts as a comma.
 fn split_operands(text: &str) -> Result<Vec<Operand<'_>>, NodeSetError> {
-    let wrong = |at, kind| Err(NodeSetError::at(text, at, kind));
-    let mut found: Vec<Operand<'_>> = Vec::new();
-    let mut opened = None;
-    let mut begun = None;
+    let error_at = |at, kind| Err(NodeSetError::at(text, at, kind));
+    let mut operands: Vec<Operand<'_>> = Vec::new();
+    let mut open_bracket = None;
+    let mut start = None;
     // The operator that has no right operand yet.
-    let mut waiting: Option<(char, usize)> = None;
+    let mut pending_operator: Option<(char, usize)> = None;
     for (at, letter) in text.char_indices().chain([(text.len(), ',')]) {
         match letter {
-            '[' if opened.is_some() => return wrong(at, NodeSetErrorKind::Nested),
-            '[' => opened = Some(at),
-            ']' if opened.is_none() => return wrong(at, NodeSetErrorKind::Unopened),
-            ']' => opened = None,
+            '[' if open_bracket.is_some() => return error_at(at, NodeSetErrorKind::Nested),
+            '[' => open_bracket = Some(at),
+            ']' if open_bracket.is_none() => return error_at(at, NodeSetErrorKind::Unopened),
+            ']' => open_bracket = None,
             _ => {}
         }
         let ends = letter.is_whitespace() || matches!(letter, ',' | '!' | '&' | '^');
-        if !ends || (opened.is_some() && at < text.len()) {
-            begun = begun.or(Some(at));
+        if !ends || (open_bracket.is_some() && at < text.len()) {
+            start = start.or(Some(at));
             continue;
         }
-        if let Some(open) = opened {
-            return wrong(open, NodeSetErrorKind::Unclosed);
+        if let Some(bracket) = open_bracket {
+            return error_at(bracket, NodeSetErrorKind::Unclosed);
         }
-        if let Some(from) = begun.take() {
-            let operator = waiting.take().map_or(',', |(operator, _)| operator);
+        if let Some(from) = start.take() {
+            let operator = pending_operator.take().map_or(',', |(operator, _)| operator);
             let text = text.get(from..at).unwrap_or_default();
-            found.push(Operand { text, at: from, operator });
+            operands.push(Operand { text, at: from, operator });
         }
-        match (letter, waiting) {
+        match (letter, pending_operator) {
             // Extra commas are ignored, as in Slurm.
-            (',', Some((operator, place))) => {
-                return wrong(place, NodeSetErrorKind::NoOperand(operator));
+            (',', Some((operator, at_operator))) => {
+                return error_at(at_operator, NodeSetErrorKind::NoOperand(operator));
             }
-            ('!' | '&' | '^', None) if !found.is_empty() => waiting = Some((letter, at)),
-            ('!' | '&' | '^', _) => return wrong(at, NodeSetErrorKind::NoOperand(letter)),
+            ('!' | '&' | '^', None) if !operands.is_empty() => {
+                pending_operator = Some((letter, at))
+            }
+            ('!' | '&' | '^', _) => return error_at(at, NodeSetErrorKind::NoOperand(letter)),
             _ => {}
         }
     }
-    Ok(found)
+    Ok(operands)
 }
 
 /// Splits an operand into alternatives: a literal text, or the numbers of a bracket.
-fn split_brackets(whole: &str, operand: Operand<'_>) -> Result<Vec<Vec<String>>, NodeSetError> {
+fn split_brackets(set: &str, operand: Operand<'_>) -> Result<Vec<Vec<String>>, NodeSetError> {
     let mut pieces = Vec::new();
     let (mut rest, mut at) = (operand.text, operand.at);
     while let Some((before, inside, after)) = bracket(rest) {
         if pieces.len() > MAX_NAME_LENGTH {
-            return Err(NodeSetError::at(whole, at, NodeSetErrorKind::TooLong));
+            return Err(NodeSetError::at(set, at, NodeSetErrorKind::TooLong));
         }
         pieces.push(vec![before.to_owned()]);
-        let place = at + before.len() + 1;
+        let inside_at = at + before.len() + 1;
         // An IPv6 address in brackets is literal.
         pieces.push(if inside.contains(':') {
             vec![format!("[{inside}]")]
         } else {
-            expand_list(inside, whole, place)?
+            expand_list(inside, set, inside_at)?
         });
-        at = place + inside.len() + 1;
+        at = inside_at + inside.len() + 1;
         rest = after;
     }
     pieces.push(vec![rest.to_owned()]);
@@ -259,20 +263,20 @@ fn bracket(text: &str) -> Option<(&str, &str, &str)> {
 }
 
 /// Expands the list in a bracket that starts at byte `at` of the whole.
-fn expand_list(text: &str, whole: &str, mut at: usize) -> Result<Vec<String>, NodeSetError> {
-    let mut all = Vec::new();
+fn expand_list(text: &str, set: &str, mut at: usize) -> Result<Vec<String>, NodeSetError> {
+    let mut numbers = Vec::new();
     for range in text.split(',') {
-        let wrong = |kind| NodeSetError::at(whole, at, kind);
-        let NumberRange { from, to, step, width } = NumberRange::parse(range).map_err(wrong)?;
+        let to_error = |kind| NodeSetError::at(set, at, kind);
+        let NumberRange { from, to, step, width } = NumberRange::parse(range).map_err(to_error)?;
         let count = usize::try_from((to - from) / step).unwrap_or(usize::MAX);
-        if count.saturating_add(all.len()) >= MAX_NAMES {
-            return Err(wrong(NodeSetErrorKind::TooMany));
+        if count.saturating_add(numbers.len()) >= MAX_NAMES {
+            return Err(to_error(NodeSetErrorKind::TooMany));
         }
         let step = usize::try_from(step).unwrap_or(usize::MAX);
-        all.extend((from..=to).step_by(step).map(|value| format!("{value:0width$}")));
+        numbers.extend((from..=to).step_by(step).map(|value| format!("{value:0width$}")));
         at += range.len() + 1;
     }
-    Ok(all)
+    Ok(numbers)
 }
 
 /// A range such as `008-011/2`.
@@ -287,31 +291,31 @@ struct NumberRange {
 
 impl NumberRange {
     fn parse(text: &str) -> Result<Self, NodeSetErrorKind> {
-        let part = || Quoted::new(text.trim());
-        let bad = || NodeSetErrorKind::BadRange(part());
+        let quoted = || Quoted::new(text.trim());
+        let bad_range = || NodeSetErrorKind::BadRange(quoted());
         let (span, step) = match text.split_once('/') {
-            Some((span, step)) => (span, parse_number(step.trim()).ok_or_else(bad)?),
+            Some((span, step)) => (span, parse_number(step.trim()).ok_or_else(bad_range)?),
             None => (text, 1),
         };
         let (first, last) = match span.split_once('-') {
             Some((first, last)) => (first.trim(), Some(last.trim())),
             None => (span.trim(), None),
         };
-        let from = parse_number(first).ok_or_else(bad)?;
-        let to = last.map_or(Some(from), parse_number).ok_or_else(bad)?;
+        let from = parse_number(first).ok_or_else(bad_range)?;
+        let to = last.map_or(Some(from), parse_number).ok_or_else(bad_range)?;
         let last = last.unwrap_or(first);
         if step == 0 {
-            return Err(bad());
+            return Err(bad_range());
         }
         if step > 1 && !span.contains('-') {
-            return Err(NodeSetErrorKind::Step(part()));
+            return Err(NodeSetErrorKind::Step(quoted()));
         }
         if from > to {
-            return Err(NodeSetErrorKind::Reversed(part()));
+            return Err(NodeSetErrorKind::Reversed(quoted()));
         }
         let is_padded = |digits: &str| digits.len() > 1 && digits.starts_with('0');
         if is_padded(last) && last.len() != first.len() {
-            return Err(NodeSetErrorKind::Padding(part()));
+            return Err(NodeSetErrorKind::Padding(quoted()));
         }
         let width = if is_padded(first) { first.len() } else { 0 };
         Ok(Self { from, to, step, width })
@@ -333,29 +337,29 @@ mod tests {
     use super::*;
     use crate::nodeset::expand;
 
-    fn own(groups: &[(&str, &str)]) -> BTreeMap<String, String> {
+    fn group_map(groups: &[(&str, &str)]) -> BTreeMap<String, String> {
         groups.iter().map(|(name, set)| ((*name).to_owned(), (*set).to_owned())).collect()
     }
 
     #[test]
-    fn each_circle_of_groups_is_told_once_and_what_leads_there_is_none() {
-        let told = |groups: &[(&str, &str)]| {
-            find_cycles(&own(groups)).iter().map(ToString::to_string).collect::<Vec<_>>()
+    fn each_cycle_of_groups_is_reported_once_without_the_groups_that_lead_to_it() {
+        let cycles = |groups: &[(&str, &str)]| {
+            find_cycles(&group_map(groups)).iter().map(ToString::to_string).collect::<Vec<_>>()
         };
-        let circle = |path: &str| {
+        let cycle = |path: &str| {
             vec![format!("these groups contain each other: {path}; remove one of the references")]
         };
         assert!(
-            told(&[("a", "n[1-4]"), ("b", "@a,n7"), ("c", "@b!@a"), ("d", "@other")]).is_empty()
+            cycles(&[("a", "n[1-4]"), ("b", "@a,n7"), ("c", "@b!@a"), ("d", "@other")]).is_empty()
         );
-        assert_eq!(told(&[("a", "n1,@a")]), circle("@gtop:a → @gtop:a"));
+        assert_eq!(cycles(&[("a", "n1,@a")]), cycle("@gtop:a → @gtop:a"));
         let three = [("a", "@b"), ("b", "@c"), ("c", "@b"), ("d", "@a"), ("e", "@c")];
-        assert_eq!(told(&three), circle("@gtop:b → @gtop:c → @gtop:b"));
-        assert_eq!(told(&[("a", "@a"), ("b", "@b")]).len(), 2);
+        assert_eq!(cycles(&three), cycle("@gtop:b → @gtop:c → @gtop:b"));
+        assert_eq!(cycles(&[("a", "@a"), ("b", "@b")]).len(), 2);
     }
 
     #[test]
-    fn a_long_chain_of_groups_is_no_circle() {
+    fn a_long_chain_of_groups_is_not_a_cycle() {
         let chain = |length: usize| {
             let links = (1..length).map(|at| (format!("g{at}"), format!("@g{}", at + 1)));
             links.chain([(format!("g{length}"), "n1".to_owned())]).collect::<BTreeMap<_, _>>()
@@ -374,14 +378,14 @@ mod tests {
     }
 
     #[test]
-    fn sets_without_nodes_are_work_too() {
-        // Half a million of them, none of which names a node.
+    fn empty_sets_count_towards_the_limit_too() {
+        // Half a million sets without a node.
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("groups.d")).unwrap();
-        let empty = "'', ".repeat(10_000);
+        let empty_sets = "'', ".repeat(10_000);
         std::fs::write(
             folder.path().join("groups.d/e.yaml"),
-            format!("e:\n  none: [ {empty}'' ]\n"),
+            format!("e:\n  none: [ {empty_sets}'' ]\n"),
         )
         .unwrap();
         std::fs::write(folder.path().join("groups.conf"), "[Main]\nautodir: $CFGDIR/groups.d\n")
@@ -417,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn zeros_in_front_are_kept_also_of_several_widths() {
+    fn leading_zeros_are_kept_for_all_widths() {
         check("n[1-2,02,003]", &["n1", "n2", "n02", "n003"]);
         check("n[9-10,010]", &["n9", "n10", "n010"]);
         check("n[098-101]", &["n098", "n099", "n100", "n101"]);
@@ -436,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn operations_go_from_left_to_right() {
+    fn operators_apply_from_left_to_right() {
         check("n[1-4]!n2", &["n1", "n3", "n4"]);
         check("n[1-4] ! n[2-3] , n2", &["n1", "n4", "n2"]);
         check("n[1-5]&n[3-9]^n4", &["n3", "n5"]);
@@ -446,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_named_with_its_place() {
+    fn errors_have_a_position_and_a_reason() {
         for (text, column, words) in [
             ("gpu[01", 4, "'[' without ']'"),
             ("a,gpu[01,b", 6, "'[' without ']'"),
@@ -480,7 +484,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bomb_is_an_error_and_soon() {
+    fn huge_sets_fail_quickly() {
         let deep = "[".repeat(100_000);
         let many = "n[1-9]".repeat(100_000);
         let wide = format!("{}[1-60000]", "x".repeat(1 << 20));
@@ -500,7 +504,7 @@ mod tests {
             &work,
             &side,
         ] {
-            let error = expand(huge).expect_err("a bomb");
+            let error = expand(huge).expect_err("a huge set");
             assert!(error.to_string().len() < 300, "{error}");
         }
         assert_eq!(expand("n[1-65536]").unwrap().len(), MAX_NAMES);
@@ -509,10 +513,10 @@ mod tests {
         assert_eq!(expand(&"a,".repeat(1 << 17)).unwrap(), ["a"]);
     }
 
-    /// A small generator, always the same numbers.
-    struct Dice(u64);
+    /// A pseudo-random generator with a fixed seed.
+    struct TestRng(u64);
 
-    impl Dice {
+    impl TestRng {
         fn below(&mut self, bound: usize) -> usize {
             self.0 = self
                 .0
@@ -523,7 +527,7 @@ mod tests {
     }
 
     #[test]
-    fn no_text_at_all_does_any_harm() {
+    fn random_text_never_panics_and_folds_back() {
         let pieces = [
             "n",
             "[",
@@ -554,10 +558,10 @@ mod tests {
             "%",
             "\n",
         ];
-        let mut dice = Dice(7);
+        let mut rng = TestRng(7);
         for _ in 0..20_000 {
             let text: String =
-                (0..dice.below(14)).map(|_| pieces[dice.below(pieces.len())]).collect();
+                (0..rng.below(14)).map(|_| pieces[rng.below(pieces.len())]).collect();
             match expand(&text) {
                 Ok(names) => {
                     let plain = |name: &&String| !name.contains(|c: char| "%*?@!&^,".contains(c));

@@ -38,14 +38,14 @@ type Numbers = BTreeSet<Digits>;
 /// All numbers of a name are folded, as in `ClusterShell`; the result expands to the same names,
 /// sorted, without duplicates.
 pub fn fold<S: AsRef<str>>(names: impl IntoIterator<Item = S>) -> String {
-    let mut shapes: BTreeMap<NamePattern, BTreeSet<Vec<Digits>>> = BTreeMap::new();
+    let mut patterns: BTreeMap<NamePattern, BTreeSet<Vec<Digits>>> = BTreeMap::new();
     for name in names {
-        let (shape, numbers) = split_name(name.as_ref());
-        shapes.entry(shape).or_default().insert(numbers);
+        let (pattern, numbers) = split_name(name.as_ref());
+        patterns.entry(pattern).or_default().insert(numbers);
     }
-    let sets = shapes.iter().flat_map(|(shape, members)| {
+    let sets = patterns.iter().flat_map(|(pattern, members)| {
         let rows = merge_members(members);
-        rows.into_iter().map(|row| shape.to_set(&row)).collect::<Vec<_>>()
+        rows.into_iter().map(|row| pattern.to_set(&row)).collect::<Vec<_>>()
     });
     sets.collect::<Vec<_>>().join(",")
 }
@@ -115,21 +115,21 @@ fn merge_members(members: &BTreeSet<Vec<Digits>>) -> Vec<Vec<Numbers>> {
 /// Merges rows that differ at one position only, position by position.
 fn merge_rows(
     mut rows: Vec<Vec<Numbers>>,
-    places: impl Iterator<Item = usize>,
+    positions: impl Iterator<Item = usize>,
 ) -> Vec<Vec<Numbers>> {
-    for place in places {
-        let mut alike: BTreeMap<Vec<Numbers>, Numbers> = BTreeMap::new();
+    for position in positions {
+        let mut merged: BTreeMap<Vec<Numbers>, Numbers> = BTreeMap::new();
         for mut row in rows {
-            let Some(numbers) = row.get_mut(place).map(std::mem::take) else { continue };
-            alike.entry(row).or_default().extend(numbers);
+            let Some(numbers) = row.get_mut(position).map(std::mem::take) else { continue };
+            merged.entry(row).or_default().extend(numbers);
         }
-        let put_back = |(mut row, numbers): (Vec<Numbers>, Numbers)| {
-            if let Some(hole) = row.get_mut(place) {
-                *hole = numbers;
+        let restore = |(mut row, numbers): (Vec<Numbers>, Numbers)| {
+            if let Some(slot) = row.get_mut(position) {
+                *slot = numbers;
             }
             row
         };
-        rows = alike.into_iter().map(put_back).collect();
+        rows = merged.into_iter().map(restore).collect();
     }
     rows.sort_unstable();
     rows
@@ -152,8 +152,9 @@ fn format_ranges(numbers: &Numbers) -> String {
 
 /// Returns true if a number continues a run; the numbers of a padded run have the same length.
 fn continues_run(first: &Digits, last: &Digits, next: &Digits) -> bool {
-    let fits = if first.is_padded() { next.length == first.length } else { !next.is_padded() };
-    fits && last.value + 1 == next.value
+    let has_same_padding =
+        if first.is_padded() { next.length == first.length } else { !next.is_padded() };
+    has_same_padding && last.value + 1 == next.value
 }
 
 #[cfg(test)]
@@ -196,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_machine_folds_to_one_word() {
+    fn a_full_cluster_folds_to_one_range() {
         let all = expand("r[01-64]-n[000-255]").unwrap();
         assert_eq!(fold(&all), "r[01-64]-n[000-255]");
     }

@@ -32,8 +32,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stars_and_question_marks_stand_for_letters() {
-        for (name, pattern, is_one) in [
+    fn stars_and_question_marks_match_characters() {
+        for (name, pattern, matches) in [
             ("gpu01", "gpu*", true),
             ("gpu01", "gpu0?", true),
             ("gpu01", "gpu?", false),
@@ -45,7 +45,7 @@ mod tests {
             ("", "?", false),
             ("a", "", false),
         ] {
-            assert_eq!(glob_matches(name, pattern), is_one, "{name} {pattern}");
+            assert_eq!(glob_matches(name, pattern), matches, "{name} {pattern}");
         }
     }
 }

@@ -92,8 +92,8 @@ impl fmt::Display for KnownNames {
             return Ok(());
         }
         let more = if self.0.len() > MAX_LISTED { ", …" } else { "" };
-        let told = self.0.iter().take(MAX_LISTED).map(String::as_str).collect::<Vec<_>>();
-        write!(f, "; known: {}{more}", told.join(", "))
+        let listed = self.0.iter().take(MAX_LISTED).map(String::as_str).collect::<Vec<_>>();
+        write!(f, "; known: {}{more}", listed.join(", "))
     }
 }
 
@@ -161,13 +161,13 @@ impl Groups {
 
     /// Adds the groups of gtop's own settings, which take precedence over all others.
     #[must_use]
-    pub fn with_config_groups(self, own: BTreeMap<String, String>) -> Self {
-        Self { config_groups: own, ..self }
+    pub fn with_config_groups(self, config_groups: BTreeMap<String, String>) -> Self {
+        Self { config_groups, ..self }
     }
 
     fn sources(&self) -> Result<&Sources, GroupError> {
-        let read = self.loaded_sources.get_or_init(|| load::load_sources(&self.folders));
-        read.as_ref().map_err(Clone::clone)
+        let loaded = self.loaded_sources.get_or_init(|| load::load_sources(&self.folders));
+        loaded.as_ref().map_err(Clone::clone)
     }
 
     /// Looks a group up; `*` is all nodes of a source.
@@ -179,9 +179,9 @@ impl Groups {
         let is_config_group =
             source.is_none_or(|source| source.is_empty() || source == CONFIG_SOURCE);
         if let Some(set) = self.config_groups.get(group).filter(|_| is_config_group) {
-            let scope = GroupId { source: CONFIG_SOURCE.to_owned(), group: group.to_owned() };
+            let id = GroupId { source: CONFIG_SOURCE.to_owned(), group: group.to_owned() };
             return Ok(GroupDefinition {
-                id: scope,
+                id,
                 texts: vec![set.clone()],
                 file: CONFIG_FILE.to_owned(),
             });
@@ -202,10 +202,11 @@ impl Groups {
             sources => sources?,
         };
         if sources.all.is_empty() {
-            let looked = self.folders.iter().map(|folder| folder.display().to_string());
-            let looked = looked.collect::<Vec<_>>().join(", ");
-            let looked = if looked.is_empty() { looked } else { format!(" (looked in {looked})") };
-            return Err(GroupError::NoGroups(looked));
+            let searched = self.folders.iter().map(|folder| folder.display().to_string());
+            let searched = searched.collect::<Vec<_>>().join(", ");
+            let searched =
+                if searched.is_empty() { searched } else { format!(" (looked in {searched})") };
+            return Err(GroupError::NoGroups(searched));
         }
         let known = |names: &mut dyn Iterator<Item = &String>| {
             KnownNames(names.take(MAX_LISTED + 1).map(|name| shorten(name)).collect())
@@ -237,8 +238,8 @@ impl Groups {
                 return Err(GroupError::NoGroup { group, file, known });
             }
         };
-        let scope = GroupId { source: name.to_owned(), group: group.to_owned() };
-        Ok(GroupDefinition { id: scope, texts, file: file.clone() })
+        let id = GroupId { source: name.to_owned(), group: group.to_owned() };
+        Ok(GroupDefinition { id, texts, file: file.clone() })
     }
 }
 
@@ -255,7 +256,7 @@ pub(super) fn depth_error(path: &[String]) -> GroupError {
 /// Formats the last groups of a path.
 fn format_path(path: &[String]) -> String {
     let last = path.len().saturating_sub(MAX_LISTED);
-    let path: Vec<String> = path.iter().skip(last).map(|scope| shorten(scope)).collect();
+    let path: Vec<String> = path.iter().skip(last).map(|group| shorten(group)).collect();
     path.join(" → ")
 }
 
@@ -272,8 +273,8 @@ mod tests {
     use std::fs;
     use std::path::Path;
 
-    /// As `ClusterShell` brings it.
-    const USUAL: &str = r"[Main]
+    /// The default file of `ClusterShell`.
+    const DEFAULT_CONF: &str = r"[Main]
 default: local
 confdir: /etc/clustershell/groups.conf.d $CFGDIR/groups.conf.d
 autodir: /etc/clustershell/groups.d $CFGDIR/groups.d
@@ -302,10 +303,10 @@ all: [ -f $CFGDIR/groups ] && f=$CFGDIR/groups || f=$CFGDIR/groups.d/local.cfg; 
         Groups::in_folders(folders.iter().map(|folder| folder.to_path_buf()).collect())
     }
 
-    fn usual() -> tempfile::TempDir {
+    fn sample_folder() -> tempfile::TempDir {
         let command = "[slurm]\nmap: sinfo -h -o %N -p $GROUP\n";
         folder(&[
-            ("groups.conf", USUAL),
+            ("groups.conf", DEFAULT_CONF),
             ("groups.conf.d/slurm.conf", command),
             ("groups.d/local.cfg", LOCAL),
             ("groups.d/cluster.yaml", RACKS),
@@ -313,8 +314,8 @@ all: [ -f $CFGDIR/groups ] && f=$CFGDIR/groups || f=$CFGDIR/groups.d/local.cfg; 
     }
 
     #[test]
-    fn groups_are_those_of_the_files() {
-        let folder = usual();
+    fn groups_are_read_from_the_files() {
+        let folder = sample_folder();
         let groups = groups(&[folder.path()]);
         let expand = |text: &str| expand_with(text, &groups).unwrap().join(" ");
         assert_eq!(expand("@gpu"), "n8 n9 n10 n20");
@@ -330,29 +331,29 @@ all: [ -f $CFGDIR/groups ] && f=$CFGDIR/groups || f=$CFGDIR/groups.d/local.cfg; 
     }
 
     #[test]
-    fn groups_of_gtop_s_own_come_before_all_others() {
-        let folder = usual();
-        let own: BTreeMap<_, _> = [("gpu", "own[1-2]"), ("both", "@gpu,@oss,@gtop:gpu")]
+    fn groups_in_the_settings_take_precedence() {
+        let folder = sample_folder();
+        let config_groups: BTreeMap<_, _> = [("gpu", "own[1-2]"), ("both", "@gpu,@oss,@gtop:gpu")]
             .map(|(name, set)| (name.to_owned(), set.to_owned()))
             .into();
-        let both = groups(&[folder.path()]).with_config_groups(own.clone());
-        assert_eq!(expand_with("@gpu", &both).unwrap(), ["own1", "own2"]);
-        assert_eq!(expand_with("@both", &both).unwrap(), ["own1", "own2", "n4", "n5"]);
-        assert_eq!(expand_with("@local:adm", &both).unwrap(), ["n0"]);
-        let alone = Groups::empty().with_config_groups(own);
-        assert_eq!(expand_with("@gpu", &alone).unwrap(), ["own1", "own2"]);
-        let error = expand_with("@gqu", &alone).unwrap_err().to_string();
+        let with_files = groups(&[folder.path()]).with_config_groups(config_groups.clone());
+        assert_eq!(expand_with("@gpu", &with_files).unwrap(), ["own1", "own2"]);
+        assert_eq!(expand_with("@both", &with_files).unwrap(), ["own1", "own2", "n4", "n5"]);
+        assert_eq!(expand_with("@local:adm", &with_files).unwrap(), ["n0"]);
+        let without_files = Groups::empty().with_config_groups(config_groups);
+        assert_eq!(expand_with("@gpu", &without_files).unwrap(), ["own1", "own2"]);
+        let error = expand_with("@gqu", &without_files).unwrap_err().to_string();
         assert!(error.contains("config.toml has no group \"gqu\"; known: both, gpu"), "{error}");
     }
 
     #[test]
-    fn a_later_folder_counts_more() {
-        let machine = usual();
-        let own = folder(&[
+    fn a_later_folder_takes_precedence() {
+        let system = sample_folder();
+        let user = folder(&[
             ("groups.conf", "[Main]\ndefault: mine\nautodir: $CFGDIR/groups.d\n"),
             ("groups.d/mine.yaml", "mine:\n  gpu: x[1-2]\n"),
         ]);
-        let groups = groups(&[machine.path(), own.path()]);
+        let groups = groups(&[system.path(), user.path()]);
         assert_eq!(expand_with("@gpu", &groups).unwrap(), ["x1", "x2"]);
     }
 
@@ -365,8 +366,8 @@ all: [ -f $CFGDIR/groups ] && f=$CFGDIR/groups || f=$CFGDIR/groups.d/local.cfg; 
     }
 
     #[test]
-    fn what_is_wrong_with_a_group_is_told() {
-        let folder = usual();
+    fn errors_name_the_group_and_the_file() {
+        let folder = sample_folder();
         let groups = groups(&[folder.path()]);
         for (text, words) in [
             ("@gpuu", "local.cfg has no group \"gpuu\"; known: adm, all, both, gpu, oss"),
@@ -386,7 +387,7 @@ all: [ -f $CFGDIR/groups ] && f=$CFGDIR/groups || f=$CFGDIR/groups.d/local.cfg; 
     }
 
     #[test]
-    fn groups_of_groups_cannot_make_a_machine_busy() {
+    fn expanding_nested_groups_is_bounded() {
         let mut text = String::from("a:\n  g0: n[1-1000]\n");
         for level in 1..30 {
             let below = level - 1;

@@ -30,7 +30,7 @@ impl OrderedNames {
 
     pub(super) fn into_vec(self) -> Vec<String> {
         let mut names: Vec<_> =
-            self.positions.into_iter().map(|(name, place)| (place, name)).collect();
+            self.positions.into_iter().map(|(name, position)| (position, name)).collect();
         names.sort_unstable();
         names.into_iter().map(|(_, name)| name).collect()
     }

@@ -6,9 +6,11 @@ use std::os::unix::fs::PermissionsExt;
 use gtop::doctor::StepStatus;
 
 use crate::lab::{Lab, local};
-use crate::{doctor, examine_with, failure, is_healthy, known, row, says};
+use crate::{
+    assert_contains, assert_healthy, diagnose, diagnose_with, only_failure, step, trusted_sshd,
+};
 
-/// Puts a program of this name before all others on the node's search path.
+/// Adds a program to the front of the node's `PATH`; returns the sshd option.
 fn stub(lab: &Lab, name: &str, script: &str) -> String {
     let folder = lab.path("bin");
     fs::create_dir_all(&folder).unwrap();
@@ -19,66 +21,71 @@ fn stub(lab: &Lab, name: &str, script: &str) -> String {
     format!("SetEnv HOME=/nonexistent PATH={}:/usr/bin:/bin", folder.display())
 }
 
-/// A server that runs this line in place of every command.
-fn instead(line: &str) -> String {
+/// Returns the sshd option that replaces every command.
+fn force_command(line: &str) -> String {
     format!("ForceCommand {line}")
 }
 
-/// A server that runs the command of gtop with other places to look for Python in.
-fn elsewhere() -> String {
-    instead(
+/// Returns the sshd option that hides `/usr/bin/python3` from gtop's command.
+fn without_system_python() -> String {
+    force_command(
         "/bin/sh -c \"$(printf %s \"$SSH_ORIGINAL_COMMAND\" | sed s,/usr/bin/python3,/nowhere/python3,)\"",
     )
 }
 
 #[tokio::test]
-async fn a_login_shell_that_ends_first() {
+async fn a_login_shell_that_exits_before_the_probe() {
     let Some(lab) = Lab::new().await else { return };
-    let sshd = known(&lab, &instead("echo 'This account is closed'; exit 3")).await;
-    let report = doctor(&lab).await;
-    let failed = failure(&report, "login shell");
-    says(failed, "exit status 3, after: This account is closed");
-    says(failed, "a login file that exits or starts a program");
+    let sshd = trusted_sshd(&lab, &force_command("echo 'This account is closed'; exit 3")).await;
+    let report = diagnose(&lab).await;
+    let failed = only_failure(&report, "login shell");
+    assert_contains(failed, "exit status 3, after: This account is closed");
+    assert_contains(failed, "a login file that exits or starts a program");
     drop(sshd);
-    let sshd = known(&lab, &instead("echo 'Your password has expired' >&2; exit 1")).await;
-    says(failure(&doctor(&lab).await, "login shell"), "1, after: Your password has expired");
+    let sshd =
+        trusted_sshd(&lab, &force_command("echo 'Your password has expired' >&2; exit 1")).await;
+    assert_contains(
+        only_failure(&diagnose(&lab).await, "login shell"),
+        "1, after: Your password has expired",
+    );
     drop(sshd);
-    let _sshd = known(&lab, "").await;
-    is_healthy(&doctor(&lab).await);
+    let _sshd = trusted_sshd(&lab, "").await;
+    assert_healthy(&diagnose(&lab).await);
 }
 
 #[tokio::test]
-async fn a_probe_that_ends_at_once_says_its_last_words() {
+async fn a_probe_that_exits_at_once_is_reported_with_its_last_line() {
     let Some(lab) = Lab::new().await else { return };
     let python = "case \"$*\" in *version_info*) exit 0 ;; esac\nprintf '\\n%s\\n' \"$5\"\n\
                   yes '  a line of a trace' | head -n 90 >&2\necho \"No module named 'os'\" >&2\nexit 1";
     let path = stub(&lab, "python3", python);
-    let _sshd = known(&lab, &format!("{path}\n{}", elsewhere())).await;
-    says(failure(&doctor(&lab).await, "probe"), "No module named 'os'");
+    let _sshd = trusted_sshd(&lab, &format!("{path}\n{}", without_system_python())).await;
+    assert_contains(only_failure(&diagnose(&lab).await, "probe"), "No module named 'os'");
 }
 
 #[tokio::test]
 async fn a_restricted_account() {
     let Some(lab) = Lab::new().await else { return };
-    let _sshd = known(&lab, "").await;
+    let _sshd = trusted_sshd(&lab, "").await;
     let open = lab.text("authorized");
     lab.write("authorized", &format!("restrict,command=\"/bin/false\" {open}"));
-    let report = doctor(&lab).await;
-    let failed = failure(&report, "login shell");
-    says(failed, "the login shell ended first, exit status 1");
-    says(failed, "a forced command");
+    let report = diagnose(&lab).await;
+    let failed = only_failure(&report, "login shell");
+    assert_contains(failed, "the login shell ended first, exit status 1");
+    assert_contains(failed, "a forced command");
     lab.write("authorized", &open);
-    is_healthy(&doctor(&lab).await);
+    assert_healthy(&diagnose(&lab).await);
 }
 
 #[tokio::test]
-async fn a_login_shell_that_talks_is_worth_a_note() {
+async fn a_login_shell_that_prints_text_is_a_note() {
     let Some(lab) = Lab::new().await else { return };
-    let line = instead("printf 'Welcome\\033[2J\\nto gpu01\\n'; eval \"$SSH_ORIGINAL_COMMAND\"");
-    let _sshd = known(&lab, &line).await;
-    let report = doctor(&lab).await;
-    is_healthy(&report);
-    let shell = row(&report, "login shell");
+    let line =
+        force_command("printf 'Welcome\\033[2J\\nto gpu01\\n'; eval \"$SSH_ORIGINAL_COMMAND\"");
+    let _sshd = trusted_sshd(&lab, &line).await;
+    let report = diagnose(&lab).await;
+    assert_healthy(&report);
+    let shell = step(&report, "login shell");
     assert_eq!(shell.status, StepStatus::Note);
     assert_eq!(shell.finding, "21 bytes of output before the probe, first line: Welcome [2J");
 }
@@ -87,76 +94,76 @@ async fn a_login_shell_that_talks_is_worth_a_note() {
 async fn a_node_without_python_is_a_note_with_its_reasons() {
     let Some(lab) = Lab::new().await else { return };
     let path = stub(&lab, "python3", "[ $1 = -V ] && echo Python 3.4.10; exit 1");
-    let _sshd = known(&lab, &format!("{path}\n{}", elsewhere())).await;
-    let report = doctor(&lab).await;
-    is_healthy(&report);
-    let interpreter = row(&report, "interpreter");
+    let _sshd = trusted_sshd(&lab, &format!("{path}\n{}", without_system_python())).await;
+    let report = diagnose(&lab).await;
+    assert_healthy(&report);
+    let interpreter = step(&report, "interpreter");
     assert_eq!(interpreter.status, StepStatus::Note);
-    says(interpreter, "sh (");
-    says(interpreter, "/nowhere/python3: not there");
-    says(interpreter, "Python 3.4.10, and 3.6 is needed");
+    assert_contains(interpreter, "sh (");
+    assert_contains(interpreter, "/nowhere/python3: not there");
+    assert_contains(interpreter, "Python 3.4.10, and 3.6 is needed");
 }
 
 #[tokio::test]
-async fn python_is_named_with_its_place() {
+async fn python_is_reported_with_its_path() {
     let Some(lab) = Lab::new().await else { return };
-    let _sshd = known(&lab, "").await;
-    let report = doctor(&lab).await;
-    let interpreter = row(&report, "interpreter");
+    let _sshd = trusted_sshd(&lab, "").await;
+    let report = diagnose(&lab).await;
+    let interpreter = step(&report, "interpreter");
     assert_eq!(interpreter.status, StepStatus::Ok);
-    says(interpreter, "python3");
-    says(row(&report, "clock"), " ms of this machine");
-    says(row(&report, "probe"), "ticks per second");
+    assert_contains(interpreter, "python3");
+    assert_contains(step(&report, "clock"), " ms of this machine");
+    assert_contains(step(&report, "probe"), "ticks per second");
 }
 
 #[tokio::test]
-async fn a_driver_of_another_version_than_its_library() {
+async fn a_driver_that_differs_from_its_library() {
     let Some(lab) = Lab::new().await else { return };
     let words = "Failed to initialize NVML: Driver/library version mismatch";
     let path = stub(&lab, "nvidia-smi", &format!("echo '{words}'; exit 18"));
-    let _sshd = known(&lab, &path).await;
-    let report = doctor(&lab).await;
-    let failed = failure(&report, "nvidia-smi");
-    says(failed, "driver and library differ");
-    says(failed, words);
-    says(failed, "reload it or reboot the node");
-    // What comes after it is told all the same.
-    says(row(&report, "clock"), " ms of this machine");
+    let _sshd = trusted_sshd(&lab, &path).await;
+    let report = diagnose(&lab).await;
+    let failed = only_failure(&report, "nvidia-smi");
+    assert_contains(failed, "driver and library differ");
+    assert_contains(failed, words);
+    assert_contains(failed, "reload it or reboot the node");
+    // The later steps are reported as well.
+    assert_contains(step(&report, "clock"), " ms of this machine");
     fs::remove_file(lab.path("bin/nvidia-smi")).unwrap();
-    is_healthy(&doctor(&lab).await);
+    assert_healthy(&diagnose(&lab).await);
 }
 
 #[tokio::test]
 async fn a_driver_that_hangs() {
     let Some(lab) = Lab::new().await else { return };
     let path = stub(&lab, "nvidia-smi", "exec sleep 60");
-    let _sshd = known(&lab, &path).await;
-    let report = doctor(&lab).await;
-    let failed = failure(&report, "nvidia-smi");
-    // Nobody knows yet whether the driver is only slow to be loaded.
-    says(failed, "starting for");
-    says(failed, "persistence mode");
+    let _sshd = trusted_sshd(&lab, &path).await;
+    let report = diagnose(&lab).await;
+    let failed = only_failure(&report, "nvidia-smi");
+    // The driver may still be loading.
+    assert_contains(failed, "starting for");
+    assert_contains(failed, "persistence mode");
 }
 
 #[tokio::test]
 async fn a_node_without_a_driver_is_a_note() {
     let Some(lab) = Lab::new().await else { return };
-    let _sshd = known(&lab, "SetEnv PATH=/bin").await;
-    let report = doctor(&lab).await;
-    is_healthy(&report);
-    let smi = row(&report, "nvidia-smi");
+    let _sshd = trusted_sshd(&lab, "SetEnv PATH=/bin").await;
+    let report = diagnose(&lab).await;
+    assert_healthy(&report);
+    let smi = step(&report, "nvidia-smi");
     if smi.status == StepStatus::Note {
-        says(smi, "nvidia-smi not found");
-        says(smi, "a CPU node needs none");
+        assert_contains(smi, "nvidia-smi not found");
+        assert_contains(smi, "a CPU node needs none");
     }
 }
 
 #[tokio::test]
-async fn this_machine_needs_no_way() {
+async fn this_machine_needs_no_connection() {
     let Some(lab) = Lab::new().await else { return };
-    let report = examine_with(&lab.transport(), &local()).await;
-    is_healthy(&report);
-    for step in gtop::doctor::STEPS {
-        assert_eq!(row(&report, step).status, StepStatus::NotApplicable);
+    let report = diagnose_with(&lab.transport(), &local()).await;
+    assert_healthy(&report);
+    for name in gtop::doctor::STEPS {
+        assert_eq!(step(&report, name).status, StepStatus::NotApplicable);
     }
 }

@@ -1,4 +1,4 @@
-//! What is printed: the text with its times masked, and the shape of the JSON.
+//! The text with masked times, and the fields of the JSON.
 
 use std::process::Stdio;
 
@@ -7,9 +7,9 @@ use serde_json::Value;
 use tokio::process::Command;
 
 use crate::lab::{ADDRESS, Lab, free_port};
-use crate::{doctor, known};
+use crate::{diagnose, trusted_sshd};
 
-/// Returns a report as text; what differs from run to run is masked.
+/// Returns a report as text, without values that differ between runs.
 fn text(lab: &Lab, report: &Report) -> String {
     let mut out = Vec::new();
     write_text(&mut out, report).unwrap();
@@ -18,24 +18,24 @@ fn text(lab: &Lab, report: &Report) -> String {
         .replace(&format!("User {}", lab.user), "User ada")
 }
 
-/// Masks a time.
-fn masked(line: &str) -> String {
+/// Masks the duration of a step.
+fn mask_duration(line: &str) -> String {
     let Some((before, after)) = line.split_once(" ms ") else { return line.to_owned() };
     let (before, _digits) = before.rsplit_once(' ').unwrap();
     format!("{before} ## {after}")
 }
 
 #[tokio::test]
-async fn a_refused_connection_is_printed_like_this() {
+async fn the_text_of_a_refused_connection() {
     let Some(lab) = Lab::new().await else { return };
-    let _sshd = known(&lab, "").await;
+    let _sshd = trusted_sshd(&lab, "").await;
     let port = free_port().await;
     lab.write_config(port, "");
-    let report = doctor(&lab).await;
+    let report = diagnose(&lab).await;
     let text: Vec<String> = text(&lab, &report)
         .replace(&port.to_string(), "PORT")
         .lines()
-        .map(|line| masked(line).split_whitespace().collect::<Vec<_>>().join(" "))
+        .map(|line| mask_duration(line).split_whitespace().collect::<Vec<_>>().join(" "))
         .collect();
     let expected = [
         "node".to_owned(),
@@ -57,11 +57,11 @@ async fn a_refused_connection_is_printed_like_this() {
 }
 
 #[tokio::test]
-async fn json_has_one_shape_for_every_step() {
+async fn every_step_has_the_same_json_fields() {
     let Some(lab) = Lab::new().await else { return };
-    let _sshd = known(&lab, "").await;
+    let _sshd = trusted_sshd(&lab, "").await;
     let mut out = Vec::new();
-    write_json(&mut out, &[doctor(&lab).await]).unwrap();
+    write_json(&mut out, &[diagnose(&lab).await]).unwrap();
     let json: Value = serde_json::from_slice(&out).unwrap();
     assert_eq!(json["schema"], 1);
     assert_eq!(
@@ -76,8 +76,8 @@ async fn json_has_one_shape_for_every_step() {
         assert!(step["milliseconds"].is_null() || step["milliseconds"].as_f64().unwrap() >= 0.0);
     }
     let names: Vec<&str> = steps.iter().map(|step| step["step"].as_str().unwrap()).collect();
-    let inside = ["login shell", "interpreter", "probe", "nvml", "nvidia-smi", "clock"];
-    assert_eq!(names, [&gtop::doctor::STEPS[..], &inside].concat());
+    let on_node = ["login shell", "interpreter", "probe", "nvml", "nvidia-smi", "clock"];
+    assert_eq!(names, [&gtop::doctor::STEPS[..], &on_node].concat());
 }
 
 /// Runs the program itself.
@@ -88,7 +88,7 @@ async fn gtop(words: &[&str]) -> (Option<i32>, String) {
 }
 
 #[tokio::test]
-async fn the_exit_code_says_whether_every_node_is_well_and_order_is_kept() {
+async fn the_exit_code_is_1_if_a_node_fails_and_nodes_keep_their_order() {
     assert_eq!(gtop(&["doctor", "x[1"]).await.0, Some(2));
     let (code, text) = gtop(&["doctor"]).await;
     assert_eq!(code, Some(0), "{text}");
@@ -104,10 +104,10 @@ async fn the_exit_code_says_whether_every_node_is_well_and_order_is_kept() {
     ];
     let (code, text) = gtop(&words).await;
     assert_eq!(code, Some(1), "{text}");
-    let heads: Vec<&str> =
+    let headings: Vec<&str> =
         text.lines().filter(|line| !line.starts_with(' ') && !line.is_empty()).collect();
-    assert_eq!(heads[..2], ["nosuch.invalid", &format!("{ADDRESS}:{port}")]);
-    assert_eq!(heads.len(), 3, "{text}");
+    assert_eq!(headings[..2], ["nosuch.invalid", &format!("{ADDRESS}:{port}")]);
+    assert_eq!(headings.len(), 3, "{text}");
     let (code, text) = gtop(&["doctor", "--json"]).await;
     let json: Value = serde_json::from_str(&text).unwrap();
     assert_eq!((code, json["nodes"].as_array().unwrap().len()), (Some(0), 1));

@@ -29,42 +29,42 @@ pub(super) fn load_sources(folders: &[PathBuf]) -> Result<Sources, GroupError> {
         }
     }
     // Without a groups.conf, the folders of the default one are used.
-    let own = last.as_deref().and_then(Path::parent);
+    let conf_dir = last.as_deref().and_then(Path::parent);
     let mut sources = Sources {
         file: last.as_ref().map_or_else(|| "no groups.conf".to_owned(), |file| display_path(file)),
         ..Sources::default()
     };
-    let parts = ["confdir", "groupsdir"].iter().rev().find_map(|key| conf.get("Main", key));
-    for folder in parse_folders(parts.unwrap_or_default(), own) {
+    let conf_dirs = ["confdir", "groupsdir"].iter().rev().find_map(|key| conf.get("Main", key));
+    for folder in parse_folders(conf_dirs.unwrap_or_default(), conf_dir) {
         for file in list_files(&folder, "conf") {
-            let mut part = GroupsConf::default();
+            let mut conf_part = GroupsConf::default();
             if let Some(text) = read_text(&file)? {
-                part.merge(&text).map_err(|line| syntax_error(&file, line))?;
+                conf_part.merge(&text).map_err(|line| syntax_error(&file, line))?;
             }
-            add_upcall_sources(&part, &file, &folder, &mut sources)?;
+            add_upcall_sources(&conf_part, &file, &folder, &mut sources)?;
         }
     }
-    let lists: Vec<PathBuf> = match conf.get("Main", "autodir") {
-        Some(named) => parse_folders(named, own),
+    let list_dirs: Vec<PathBuf> = match conf.get("Main", "autodir") {
+        Some(named) => parse_folders(named, conf_dir),
         None if last.is_some() => Vec::new(),
         None => folders.iter().map(|folder| folder.join("groups.d")).collect(),
     };
-    for file in lists.iter().flat_map(|folder| list_files(folder, "yaml")) {
+    for file in list_dirs.iter().flat_map(|folder| list_files(folder, "yaml")) {
         let Some(text) = read_text(&file)? else { continue };
-        let read = yaml::parse(&text).map_err(|wrong| GroupError::File {
-            file: format!("{}:{}", display_path(&file), wrong.line),
-            why: wrong.why.to_owned(),
+        let parsed = yaml::parse(&text).map_err(|error| GroupError::File {
+            file: format!("{}:{}", display_path(&file), error.line),
+            why: error.why.to_owned(),
         })?;
-        for (name, groups) in read {
+        for (name, groups) in parsed {
             let source = Source { file: display_path(&file), groups: SourceKind::Lists(groups) };
             sources.all.insert(name, source);
         }
     }
-    if let (Some(file), Some(folder)) = (&last, own) {
+    if let (Some(file), Some(folder)) = (&last, conf_dir) {
         add_upcall_sources(&conf, file, folder, &mut sources)?;
     }
     // A flat file without a section is a source named after the file.
-    for file in lists.iter().flat_map(|folder| list_files(folder, "cfg")) {
+    for file in list_dirs.iter().flat_map(|folder| list_files(folder, "cfg")) {
         let name = file.file_stem().map(|name| name.to_string_lossy().into_owned());
         let Some(name) = name.filter(|name| !sources.all.contains_key(name)) else { continue };
         if let Some(source) = read_flat_file(&file)? {
@@ -140,7 +140,7 @@ fn read_flat_file(file: &Path) -> Result<Option<Source>, GroupError> {
 
 /// Reads a file; `None` if it is missing, not readable, or not a regular file.
 fn read_text(file: &Path) -> Result<Option<String>, GroupError> {
-    let wrong = |why: &str| GroupError::File { file: display_path(file), why: why.to_owned() };
+    let to_error = |why: &str| GroupError::File { file: display_path(file), why: why.to_owned() };
     let Ok(opened) = std::fs::File::open(file) else { return Ok(None) };
     // Reading a FIFO would block.
     if !opened.metadata().is_ok_and(|about| about.is_file()) {
@@ -148,33 +148,32 @@ fn read_text(file: &Path) -> Result<Option<String>, GroupError> {
     }
     let mut bytes = Vec::new();
     let read = opened.take(MAX_FILE_SIZE + 1).read_to_end(&mut bytes);
-    read.map_err(|_unreadable| wrong("cannot be read"))?;
+    read.map_err(|_unreadable| to_error("cannot be read"))?;
     if bytes.len() as u64 > MAX_FILE_SIZE {
-        return Err(wrong("is larger than 4 MiB; split it"));
+        return Err(to_error("is larger than 4 MiB; split it"));
     }
     let text = String::from_utf8_lossy(&bytes);
     Ok(Some(text.strip_prefix('\u{feff}').unwrap_or(&text).to_owned()))
 }
 
 /// Returns the files of a folder with this extension, sorted.
-fn list_files(folder: &Path, ending: &str) -> Vec<PathBuf> {
+fn list_files(folder: &Path, extension: &str) -> Vec<PathBuf> {
     let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
     let paths = entries.flatten().map(|entry| entry.path());
-    let fits = |path: &PathBuf| {
+    let is_wanted = |path: &PathBuf| {
         let is_hidden =
             path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
-        !is_hidden
-            && path.extension().is_some_and(|extension| extension == ending)
-            && path.is_file()
+        !is_hidden && path.extension().is_some_and(|actual| actual == extension) && path.is_file()
     };
-    let mut found: Vec<PathBuf> = paths.filter(fits).take(MAX_FILES_PER_DIR).collect();
+    let mut found: Vec<PathBuf> = paths.filter(is_wanted).take(MAX_FILES_PER_DIR).collect();
     found.sort_unstable();
     found
 }
 
 /// Splits a list of folders at unquoted spaces, without duplicates.
-fn parse_folders(text: &str, own: Option<&Path>) -> Vec<PathBuf> {
-    let own = own.map(|own| own.to_string_lossy().into_owned()).unwrap_or_default();
+fn parse_folders(text: &str, conf_dir: Option<&Path>) -> Vec<PathBuf> {
+    let conf_dir =
+        conf_dir.map(|conf_dir| conf_dir.to_string_lossy().into_owned()).unwrap_or_default();
     let mut quote = None;
     let words = text.split(|letter: char| {
         match (quote, letter) {
@@ -186,7 +185,7 @@ fn parse_folders(text: &str, own: Option<&Path>) -> Vec<PathBuf> {
     });
     let words = words.map(|word| word.replace(['"', '\''], "")).filter(|word| !word.is_empty());
     let mut seen = BTreeSet::new();
-    let paths = words.map(|word| PathBuf::from(word.replace("$CFGDIR", &own)));
+    let paths = words.map(|word| PathBuf::from(word.replace("$CFGDIR", &conf_dir)));
     paths.filter(|path| seen.insert(path.clone())).collect()
 }
 

@@ -53,45 +53,45 @@ struct ParseContext {
 /// Parses a group file.
 pub(super) fn parse(text: &str) -> Result<Lists, YamlError> {
     let mut lists = Lists::new();
-    let mut place = ParseContext::default();
+    let mut context = ParseContext::default();
     let mut outermost = None;
     for line in lines(text) {
         let line = line?;
-        let wrong = |why| YamlError { line: line.number, why };
+        let error = |why| YamlError { line: line.number, why };
         let outermost = *outermost.get_or_insert(line.indent);
         let item =
             line.text.strip_prefix('-').filter(|rest| rest.is_empty() || rest.starts_with(' '));
-        let ParseContext { source, group, indent, is_open } = &mut place;
+        let ParseContext { source, group, indent, is_open } = &mut context;
         if line.indent == outermost && !(item.is_some() && *is_open && *indent == outermost) {
-            let (name, rest) = split_key(line.text).ok_or(wrong(NO_KEY))?;
-            if !parse_values(rest).map_err(wrong)?.is_empty() {
-                return Err(wrong(NO_KEY));
+            let (name, rest) = split_key(line.text).ok_or(error(NO_KEY))?;
+            if !parse_values(rest).map_err(error)?.is_empty() {
+                return Err(error(NO_KEY));
             }
             lists.entry(name.clone()).or_default();
-            place = ParseContext { source: Some(name), ..ParseContext::default() };
+            context = ParseContext { source: Some(name), ..ParseContext::default() };
             continue;
         }
         let groups =
-            source.as_ref().and_then(|source| lists.get_mut(source)).ok_or(wrong(NO_KEY))?;
+            source.as_ref().and_then(|source| lists.get_mut(source)).ok_or(error(NO_KEY))?;
         let texts = group.as_ref().and_then(|group| groups.get_mut(group));
         match (texts, item) {
             (Some(texts), Some(item)) if *is_open && line.indent >= *indent => {
-                texts.extend(parse_values(item.trim()).map_err(wrong)?);
+                texts.extend(parse_values(item.trim()).map_err(error)?);
             }
             (Some(texts), None) if line.indent > *indent => {
                 // A continued text; in a node set a space counts as a comma.
-                let more = parse_values(line.text).map_err(wrong)?.join(" ");
+                let more = parse_values(line.text).map_err(error)?.join(" ");
                 match texts.last_mut() {
                     Some(last) => *last = format!("{last} {more}"),
                     None => texts.push(more),
                 }
             }
             (texts, None) if texts.is_none() || line.indent == *indent => {
-                let (name, rest) = split_key(line.text).ok_or(wrong(NO_KEY))?;
-                groups.insert(name.clone(), parse_values(rest).map_err(wrong)?);
+                let (name, rest) = split_key(line.text).ok_or(error(NO_KEY))?;
+                groups.insert(name.clone(), parse_values(rest).map_err(error)?);
                 (*group, *indent, *is_open) = (Some(name), line.indent, rest.is_empty());
             }
-            _ => return Err(wrong(NO_KEY)),
+            _ => return Err(error(NO_KEY)),
         }
     }
     Ok(lists)
@@ -101,7 +101,7 @@ pub(super) fn parse(text: &str) -> Result<Lists, YamlError> {
 fn lines(text: &str) -> impl Iterator<Item = Result<Line<'_>, YamlError>> {
     let mut has_begun = false;
     text.lines().enumerate().filter_map(move |(at, line)| {
-        let text = without_comment(line).trim_end();
+        let text = strip_comment(line).trim_end();
         let number = at + 1;
         let body = text.trim_start_matches(' ');
         match body {
@@ -118,7 +118,7 @@ fn lines(text: &str) -> impl Iterator<Item = Result<Line<'_>, YamlError>> {
     })
 }
 
-fn without_comment(line: &str) -> &str {
+fn strip_comment(line: &str) -> &str {
     let mut quote = None;
     let mut before = ' ';
     for (at, letter) in line.char_indices() {
@@ -139,10 +139,10 @@ fn split_key(text: &str) -> Option<(String, &str)> {
         let (name, rest) = text.get(1..)?.split_once(open)?;
         return Some((name.to_owned(), rest.trim_start().strip_prefix(':')?.trim()));
     }
-    let ends = |(at, _): &(usize, &str)| {
+    let is_separator = |(at, _): &(usize, &str)| {
         text.get(at + 1..).is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
     };
-    let (at, _) = text.match_indices(':').find(ends)?;
+    let (at, _) = text.match_indices(':').find(is_separator)?;
     let (name, rest) = text.split_at_checked(at)?;
     Some((name.trim_end().to_owned(), rest.get(1..)?.trim()))
 }
@@ -166,7 +166,7 @@ fn parse_values(text: &str) -> Result<Vec<String>, &'static str> {
 /// Splits at commas outside quotes and brackets.
 fn split_list(text: &str) -> Vec<&str> {
     let (mut quote, mut depth) = (None, 0_usize);
-    let ends = |letter: char| {
+    let is_separator = |letter: char| {
         match (quote, letter) {
             (None, '"' | '\'') => quote = Some(letter),
             (Some(open), _) if open == letter => quote = None,
@@ -176,7 +176,7 @@ fn split_list(text: &str) -> Vec<&str> {
         }
         letter == ',' && quote.is_none() && depth == 0
     };
-    text.split(ends).collect()
+    text.split(is_separator).collect()
 }
 
 fn parse_scalar(text: &str) -> Result<String, &'static str> {
@@ -217,8 +217,8 @@ mod tests {
     }
 
     #[test]
-    fn a_comment_begins_behind_a_blank_and_never_in_quotes() {
-        for (line, kept) in [
+    fn a_comment_starts_after_a_space_and_never_in_quotes() {
+        for (line, expected) in [
             ("a: b # c", "a: b "),
             ("# c", ""),
             ("a: b#c", "a: b#c"),
@@ -226,12 +226,12 @@ mod tests {
             ("a: 'b' # c", "a: 'b' "),
             ("a: \"b ' # c\" # d", "a: \"b ' # c\" "),
         ] {
-            assert_eq!(without_comment(line), kept, "{line}");
+            assert_eq!(strip_comment(line), expected, "{line}");
         }
     }
 
     #[test]
-    fn a_list_is_cut_at_commas_outside_quotes_and_brackets() {
+    fn a_list_is_split_at_commas_outside_quotes_and_brackets() {
         for (text, parts) in [
             ("", &[][..]),
             ("~", &[]),
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_group_file_is_told_with_its_line() {
+    fn syntax_errors_have_a_line() {
         for (text, line, why) in [
             ("a: b\n", 1, NO_KEY),
             ("a:\n  b\n", 2, NO_KEY),
