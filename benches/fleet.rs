@@ -1,8 +1,8 @@
-//! What watching costs: processor time per node-sample, memory per node, time to the first picture.
+//! Cost of monitoring: CPU time per node-sample, memory per node, time to the first complete frame.
 //!
-//! `cargo bench --bench fleet [-- SIZE…]`. Every size gets a fresh client process, and each client
-//! starts a server process of its own, so that what is measured is gtop's side alone.
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a measurement that fails says so and ends")]
+//! `cargo bench --bench fleet [-- SIZE…]`. Each size gets a fresh client process, and each client starts its own
+//! server process, so that only gtop's side is measured.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a failed measurement aborts the bench")]
 
 use std::fs;
 use std::io::{self, Write};
@@ -36,54 +36,54 @@ const DEVICES: u32 = 8;
 const PROCESSES: u32 = 5;
 const INTERVAL: Duration = Duration::from_secs(1);
 const HISTORY: Duration = Duration::from_secs(300);
-/// How long the fleet is up before anything is measured: its histories are as long as they become.
-const SETTLING: Duration = Duration::from_secs(330);
-/// How long is measured, in how many parts: where other machines share the processor some are dear.
-const PART: Duration = Duration::from_secs(2);
-const PARTS: u32 = 15;
-/// How long the warm-up watches one node: code, runtime and screen are in memory then, and what is
-/// measured is what further nodes cost.
-const WARMING: Duration = Duration::from_secs(3);
-/// How often new data is drawn, as the program does unless told.
+/// Time before the measurement, in which the histories reach their full length.
+const WARM_UP: Duration = Duration::from_secs(330);
+/// The measurement consists of several parts, because other load on the CPU can distort some of them.
+const PART_DURATION: Duration = Duration::from_secs(2);
+const PART_COUNT: u32 = 15;
+/// Time that one node is watched before the memory is measured: code, runtime and screen are then loaded, and
+/// the difference is the cost of further nodes.
+const BASELINE: Duration = Duration::from_secs(3);
+/// Interval between redraws, the default of gtop.
 const REDRAW: Duration = Duration::from_millis(500);
-/// The screen's cells.
+/// Size of the screen.
 const WIDTH: u16 = 120;
 const HEIGHT: u16 = 40;
-/// The screen on which frames are measured, how many in each view, of how many fleets in turn.
-const LARGE: Rect = Rect { x: 0, y: 0, width: 200, height: 60 };
-const FRAMES: usize = 300;
-const FLEETS: usize = 12;
-const PICTURE_LIMIT: Duration = Duration::from_secs(20);
+/// Size of the screen on which frames are measured, frames per view, and snapshots that they cycle through.
+const FRAME_AREA: Rect = Rect { x: 0, y: 0, width: 200, height: 60 };
+const FRAMES_PER_VIEW: usize = 300;
+const SNAPSHOTS: usize = 12;
+const FIRST_FRAME_TIMEOUT: Duration = Duration::from_secs(20);
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let args: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let runtime = runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    match *words {
+    match *args {
         ["--serve", nodes, devices, processes, seconds] => {
             let number = |text: &str| text.parse().unwrap();
             let fleet = FleetSpec::busy(number(nodes), number(devices), number(processes), 1);
             runtime.block_on(server(fleet, Duration::from_secs(number(seconds).into())));
         }
         ["--watch", nodes] => runtime.block_on(measure(nodes.parse().unwrap())),
-        _ => runtime.block_on(all(&words)),
+        _ => runtime.block_on(measure_all(&args)),
     }
 }
 
-/// Measures each size in a process of its own. Cargo adds words of its own, such as `--bench`.
-async fn all(words: &[&str]) {
-    let asked: Vec<u32> = words.iter().filter_map(|word| word.parse().ok()).collect();
-    if asked.is_empty() && !words.contains(&"--bench") {
-        // `cargo test --all-targets` runs benches too, and wants no measurement.
-        return print("measures only under: cargo bench --bench fleet");
+/// Measures each size in its own process. Cargo adds arguments, such as `--bench`.
+async fn measure_all(args: &[&str]) {
+    let requested: Vec<u32> = args.iter().filter_map(|arg| arg.parse().ok()).collect();
+    if requested.is_empty() && !args.contains(&"--bench") {
+        // `cargo test --all-targets` runs benches too; they measure nothing then.
+        return print("to measure: cargo bench --bench fleet");
     }
-    for nodes in if asked.is_empty() { &SIZES[..] } else { &asked } {
-        let mut client = itself(&["--watch", &nodes.to_string()]).spawn().unwrap();
+    for nodes in if requested.is_empty() { &SIZES[..] } else { &requested } {
+        let mut client = this_program(&["--watch", &nodes.to_string()]).spawn().unwrap();
         assert!(client.wait().await.unwrap().success(), "the measurement of {nodes} nodes failed");
     }
-    // target/release/deps/fleet-… stands below the program.
-    let own = std::env::current_exe().unwrap();
-    let program = own.parent().and_then(Path::parent).map(|release| release.join("gtop"));
+    // This is target/release/deps/fleet-…; the program is two folders up.
+    let bench = std::env::current_exe().unwrap();
+    let program = bench.parent().and_then(Path::parent).map(|release| release.join("gtop"));
     let size = program.and_then(|program| fs::metadata(program).ok()).map(|file| file.len());
     print(&size.map_or_else(
         || "program: not built; cargo build --release".to_owned(),
@@ -91,7 +91,7 @@ async fn all(words: &[&str]) {
     ));
 }
 
-fn itself(arguments: &[&str]) -> Command {
+fn this_program(arguments: &[&str]) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(arguments).kill_on_drop(true);
     command
@@ -104,7 +104,7 @@ fn print(line: &str) {
 
 // The server's process.
 
-/// Serves until standard input closes, at most for `limit`; then tells what that cost.
+/// Serves until standard input closes, at most for `limit`; then prints its CPU time.
 async fn server(fleet: FleetSpec, limit: Duration) {
     let served = serve(&fleet).await.unwrap();
     for node in &served.nodes {
@@ -116,11 +116,11 @@ async fn server(fleet: FleetSpec, limit: Duration) {
     let (closing, closed) = oneshot::channel();
     thread::spawn(move || {
         io::copy(&mut io::stdin(), &mut io::sink()).unwrap();
-        // When the limit came first, nobody waits for this any more.
+        // Fails if the limit came first.
         closing.send(()).ok();
     });
     drop(tokio::time::timeout(limit, closed).await);
-    print(&format!("{}", cpu().as_micros()));
+    print(&format!("{}", cpu_time().as_micros()));
     served.stop().await;
 }
 
@@ -134,7 +134,7 @@ impl Server {
     async fn start(nodes: u32) -> Self {
         let counts = [nodes, DEVICES, PROCESSES, 900].map(|count| count.to_string());
         let [nodes, devices, processes, seconds] = counts.each_ref().map(String::as_str);
-        let mut process = itself(&["--serve", nodes, devices, processes, seconds])
+        let mut process = this_program(&["--serve", nodes, devices, processes, seconds])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -150,7 +150,7 @@ impl Server {
         }
     }
 
-    /// Ends it and returns the processor time it took, start and handshakes included.
+    /// Stops the server; returns its CPU time, start and handshakes included.
     async fn stop(mut self) -> Duration {
         drop(self.process.stdin.take());
         let micros = self.lines.next_line().await.unwrap().unwrap();
@@ -172,10 +172,10 @@ fn node(line: &str) -> SimNode {
 
 // The client's process.
 
-/// What was measured.
-struct Figures {
-    first_picture: Duration,
-    /// Each part's processor time and samples.
+/// The results of a measurement.
+struct Measurements {
+    first_frame: Duration,
+    /// CPU time and number of samples of each part.
     parts: Vec<(Duration, u32)>,
     resident_before: u64,
     resident: u64,
@@ -184,82 +184,82 @@ struct Figures {
 
 async fn measure(count: u32) {
     let server = Server::start(count).await;
-    let figures = client(server.nodes.clone()).await;
+    let measurements = client(server.nodes.clone()).await;
     let spent = server.stop().await;
-    let measuring = PART * PARTS;
-    let lasted = (SETTLING + measuring).as_secs_f64();
+    let measured = PART_DURATION * PART_COUNT;
+    let total_seconds = (WARM_UP + measured).as_secs_f64();
     let each = |(cpu, samples): &(Duration, u32)| cpu.as_secs_f64() * 1000.0 / f64::from(*samples);
     let add =
         |(sum, all): (Duration, u32), (cpu, samples): &(Duration, u32)| (sum + *cpu, all + samples);
-    let sum = figures.parts.iter().fold((Duration::ZERO, 0), add);
-    let mut middle: Vec<f64> = figures.parts.iter().map(each).collect();
-    middle.sort_unstable_by(f64::total_cmp);
+    let sum = measurements.parts.iter().fold((Duration::ZERO, 0), add);
+    let mut per_part: Vec<f64> = measurements.parts.iter().map(each).collect();
+    per_part.sort_unstable_by(f64::total_cmp);
     print(&format!(
         "{count} nodes × {DEVICES} devices × {PROCESSES} processes, every {INTERVAL:?}:"
     ));
-    print(&format!("  first complete picture  {:.2} s", figures.first_picture.as_secs_f64()));
+    print(&format!("  first complete frame    {:.2} s", measurements.first_frame.as_secs_f64()));
     print(&format!(
-        "  client CPU              {:.3} ms a node-sample ({} samples in {measuring:?}; \
-         middle of {PARTS} parts {:.3})",
+        "  client CPU              {:.3} ms per node-sample ({} samples in {measured:?}; \
+         median of {PART_COUNT} parts {:.3})",
         each(&sum),
         sum.1,
-        middle.get(middle.len() / 2).unwrap(),
+        per_part.get(per_part.len() / 2).unwrap(),
     ));
-    let grown = figures.resident.saturating_sub(figures.resident_before);
-    let grown = f64::from(u32::try_from(grown).unwrap());
+    let growth = measurements.resident.saturating_sub(measurements.resident_before);
+    let growth = f64::from(u32::try_from(growth).unwrap());
     print(&format!(
-        "  client memory           {:.1} KiB a further node ({} MiB in all)",
-        grown / f64::from(count),
-        figures.resident / 1024,
+        "  client memory           {:.1} KiB per further node ({} MiB in total)",
+        growth / f64::from(count),
+        measurements.resident / 1024,
     ));
-    for (view, frames) in &figures.frames {
+    for (view, frames) in &measurements.frames {
         let at = |share: usize| {
-            let place = (frames.len() * share / 100).min(frames.len() - 1);
-            frames.get(place).map_or(0.0, |frame| frame.as_secs_f64() * 1000.0)
+            let index = (frames.len() * share / 100).min(frames.len() - 1);
+            frames.get(index).map_or(0.0, |frame| frame.as_secs_f64() * 1000.0)
         };
-        let (middle, high) = (at(50), at(99));
-        print(&format!("  frame, view {view}, 200×60   p50 {middle:.2} ms, p99 {high:.2} ms"));
+        let (median, high) = (at(50), at(99));
+        print(&format!("  frame, view {view}, 200×60   p50 {median:.2} ms, p99 {high:.2} ms"));
     }
     print(&format!(
-        "  simulated servers       {:.1} ms CPU a second, handshakes included",
-        spent.as_secs_f64() * 1000.0 / lasted
+        "  simulated servers       {:.1} ms CPU per second, handshakes included",
+        spent.as_secs_f64() * 1000.0 / total_seconds
     ));
 }
 
-/// Watches as the program does: sessions on a thread of their own, the screen here.
-async fn client(nodes: Vec<SimNode>) -> Figures {
-    let mut viewer = warm_up(&nodes).await;
-    let resident_before = resident();
+/// Monitors like the program: sessions on their own thread, the screen on this one.
+async fn client(nodes: Vec<SimNode>) -> Measurements {
+    let mut viewer = measure_baseline(&nodes).await;
+    let resident_before = anonymous_memory();
     let began = Instant::now();
     let (config, reader, sessions) = start(nodes);
-    viewer.turn_to(reader);
-    let in_time = tokio::time::timeout(PICTURE_LIMIT, viewer.until_complete()).await;
-    assert!(in_time.is_ok(), "no complete fleet_view within {PICTURE_LIMIT:?}");
-    let first_picture = began.elapsed();
-    viewer.follow(began + SETTLING).await;
+    viewer.switch_to(reader);
+    let completed = tokio::time::timeout(FIRST_FRAME_TIMEOUT, viewer.until_complete()).await;
+    assert!(completed.is_ok(), "no complete frame within {FIRST_FRAME_TIMEOUT:?}");
+    let first_frame = began.elapsed();
+    viewer.run_until(began + WARM_UP).await;
     let mut parts = Vec::new();
-    for part in 1..=PARTS {
-        let (cpu_before, samples_before) = (cpu(), viewer.samples);
-        viewer.follow(began + SETTLING + PART * part).await;
-        parts.push((cpu().saturating_sub(cpu_before), viewer.samples - samples_before));
+    for part in 1..=PART_COUNT {
+        let (cpu_before, samples_before) = (cpu_time(), viewer.samples);
+        viewer.run_until(began + WARM_UP + PART_DURATION * part).await;
+        parts.push((cpu_time().saturating_sub(cpu_before), viewer.samples - samples_before));
     }
-    let figures = Figures {
-        first_picture,
+    let measurements = Measurements {
+        first_frame,
         parts,
         resident_before,
-        resident: resident(),
-        frames: viewer.frames().await,
+        resident: anonymous_memory(),
+        frames: viewer.frame_times().await,
     };
     config.send_modify(|config| config.is_stopping = true);
     sessions.join().unwrap();
-    figures
+    measurements
 }
 
-/// Returns the screen it used: there is one, however many nodes there are.
-async fn warm_up(nodes: &[SimNode]) -> Viewer {
+/// Watches one node; returns the viewer, which is used again for all nodes.
+async fn measure_baseline(nodes: &[SimNode]) -> Viewer {
     let (config, reader, sessions) = start(nodes.iter().take(1).cloned().collect());
     let mut viewer = Viewer::new(reader);
-    viewer.follow(Instant::now() + WARMING).await;
+    viewer.run_until(Instant::now() + BASELINE).await;
     config.send_modify(|config| config.is_stopping = true);
     sessions.join().unwrap();
     viewer
@@ -270,11 +270,11 @@ fn start(
 ) -> (watch::Sender<CollectorConfig>, FleetReader, thread::JoinHandle<()>) {
     let store = FleetStore::new(nodes.iter().map(|node| node.name.clone()), HISTORY);
     let reader = store.reader();
-    let (config, followed) = watch::channel(CollectorConfig::every(INTERVAL));
+    let (config, config_changes) = watch::channel(CollectorConfig::every(INTERVAL));
     let targets: Vec<Target> = nodes.into_iter().map(target).collect();
     let sessions = thread::spawn(move || {
         let transport = Transport::new(Options::of_this_process());
-        let collector = Collector::new(transport, Clock::system(), followed, 64);
+        let collector = Collector::new(transport, Clock::system(), config_changes, 64);
         collector.runtime().unwrap().block_on(run(targets, collector, store));
     });
     (config, reader, sessions)
@@ -308,11 +308,11 @@ async fn run(targets: Vec<Target>, collector: Collector, store: Arc<FleetStore>)
     }
 }
 
-/// Draws what is published as the screen does, and counts the samples that show in it.
+/// Draws published snapshots like the screen, and counts the samples in them.
 struct Viewer {
     reader: FleetReader,
     clock: Clock,
-    stage: Ui,
+    ui: Ui,
     buffer: Buffer,
     seen: Vec<Option<Timestamp>>,
     samples: u32,
@@ -320,7 +320,7 @@ struct Viewer {
 
 impl Viewer {
     fn new(reader: FleetReader) -> Self {
-        let look = Theme {
+        let theme = Theme {
             palette: Palette::Dark,
             depth: ColourDepth::Indexed256,
             glyphs: GlyphSet::Unicode,
@@ -330,35 +330,35 @@ impl Viewer {
         Self {
             reader,
             clock: Clock::system(),
-            stage: Ui::new("bench".to_owned(), INTERVAL, TimeZone::UTC, look),
+            ui: Ui::new("bench".to_owned(), INTERVAL, TimeZone::UTC, theme),
             buffer: Buffer::empty(area),
             seen: Vec::new(),
             samples: 0,
         }
     }
 
-    /// Looks at another fleet from now on.
-    fn turn_to(&mut self, reader: FleetReader) {
+    /// Switches to another fleet.
+    fn switch_to(&mut self, reader: FleetReader) {
         self.reader = reader;
         self.seen.clear();
         self.samples = 0;
     }
 
-    /// Looks until every node shows a complete picture.
+    /// Draws until every node has complete data.
     async fn until_complete(&mut self) {
         while !self.reader.borrow().nodes.iter().all(|node| node.is_settled) {
-            self.look().await;
+            self.draw_next().await;
         }
     }
 
-    async fn follow(&mut self, until: Instant) {
-        while Instant::now() < until && timeout_at(until, self.look()).await.is_ok() {
+    async fn run_until(&mut self, until: Instant) {
+        while Instant::now() < until && timeout_at(until, self.draw_next()).await.is_ok() {
             tokio::time::sleep(REDRAW).await;
         }
     }
 
-    /// Waits for the next fleet and draws it.
-    async fn look(&mut self) {
+    /// Waits for the next snapshot and draws it.
+    async fn draw_next(&mut self) {
         self.reader.changed().await.unwrap();
         let fleet = self.reader.borrow_and_update().clone();
         let host = Source::host();
@@ -368,51 +368,51 @@ impl Viewer {
             self.samples += u32::from(std::mem::replace(seen, taken) != taken);
         }
         let now = self.clock.now();
-        self.stage.on_fleet(fleet, now);
+        self.ui.on_fleet(fleet, now);
         self.buffer.reset();
-        self.stage.draw(now, &mut self.buffer);
+        self.ui.draw(now, &mut self.buffer);
     }
 }
 
 impl Viewer {
-    /// Measures what a new fleet costs in each view until it is bytes for the terminal, sorted.
-    async fn frames(&mut self) -> Vec<(char, Vec<Duration>)> {
+    /// Measures the time from a new snapshot to the bytes for the terminal, in each view; sorted.
+    async fn frame_times(&mut self) -> Vec<(char, Vec<Duration>)> {
         let mut fleets = Vec::new();
-        for _ in 0..FLEETS {
+        for _ in 0..SNAPSHOTS {
             self.reader.changed().await.unwrap();
             fleets.push((self.reader.borrow_and_update().clone(), self.clock.now()));
         }
         let mut all = Vec::new();
         for view in ['1', '2', '3', '4', '5', '6'] {
             let mut surface = Surface::new();
-            let mut spent = Vec::new();
-            for (fleet, now) in fleets.iter().cycle().take(FRAMES) {
+            let mut times = Vec::new();
+            for (fleet, now) in fleets.iter().cycle().take(FRAMES_PER_VIEW) {
                 let key = KeyEvent::new(KeyCode::Char(view), KeyModifiers::NONE);
-                self.stage.on_key(key, *now);
+                self.ui.on_key(key, *now);
                 let began = Instant::now();
-                self.stage.on_fleet(fleet.clone(), *now);
-                surface.frame(LARGE, |buffer| self.stage.draw(*now, buffer));
-                spent.push(began.elapsed());
+                self.ui.on_fleet(fleet.clone(), *now);
+                surface.frame(FRAME_AREA, |buffer| self.ui.draw(*now, buffer));
+                times.push(began.elapsed());
             }
-            spent.sort_unstable();
-            all.push((view, spent));
+            times.sort_unstable();
+            all.push((view, times));
         }
         all
     }
 }
 
-/// Processor time of all threads of this process.
-fn cpu() -> Duration {
+/// Returns the CPU time of all threads of this process.
+fn cpu_time() -> Duration {
     let tasks = fs::read_dir("/proc/self/task").unwrap().flatten();
-    let spent = tasks.filter_map(|task| {
+    let nanoseconds = tasks.filter_map(|task| {
         let text = fs::read_to_string(task.path().join("schedstat")).ok()?;
         text.split_whitespace().next()?.parse::<u64>().ok()
     });
-    Duration::from_nanos(spent.sum())
+    Duration::from_nanos(nanoseconds.sum())
 }
 
-/// KiB in memory that no file backs.
-fn resident() -> u64 {
+/// Returns the anonymous resident memory in KiB.
+fn anonymous_memory() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
     line.split_whitespace().next().unwrap().parse().unwrap()

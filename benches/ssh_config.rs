@@ -1,8 +1,8 @@
-//! What finding the settings of 1,000 hosts costs, beside what `ssh -G` costs.
+//! Time to resolve the SSH configuration of 1,000 hosts, compared with `ssh -G`.
 //!
-//! `cargo bench --bench ssh_config`. One file has a block for every host; the other has a few
-//! patterns, an Include and a `Match final`, as a site would write it.
-#![expect(clippy::unwrap_used, reason = "a measurement that fails says so and ends")]
+//! `cargo bench --bench ssh_config`. One configuration has a block per host; the other has a few patterns, an
+//! `Include` and a `Match final`, as a site might.
+#![expect(clippy::unwrap_used, reason = "a failed measurement aborts the bench")]
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -14,17 +14,17 @@ use tokio::process::Command;
 use tokio::time::Instant;
 
 const HOSTS: u32 = 1000;
-/// So many hosts are asked of `ssh -G`.
-const ASKED: u32 = 100;
+/// Number of hosts for which `ssh -G` is run.
+const SSH_HOSTS: u32 = 100;
 const ROUNDS: usize = 7;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() {
     let folder = tempfile::tempdir().unwrap();
-    let mut each = String::new();
+    let mut block_per_host = String::new();
     for host in 0..HOSTS {
         writeln!(
-            each,
+            block_per_host,
             "Host n{host:04}\n  HostName n{host:04}.site\n  Port {}\n  User ada",
             2000 + host
         )
@@ -33,27 +33,27 @@ async fn main() {
     let site = "Include more.conf\nHost n* !n0000\n  User ada\n  ProxyJump gate\n\
                 Match final all\n  Ciphers aes256-gcm@openssh.com,aes128-ctr\n";
     let mut out = std::io::stdout().lock();
-    for (name, text) in [("a block each", each.as_str()), ("a few patterns", site)] {
+    for (name, text) in [("a block per host", block_per_host.as_str()), ("a few patterns", site)] {
         let file = folder.path().join("config");
         std::fs::write(&file, text).unwrap();
         let mut ours = Vec::new();
         for _ in 0..ROUNDS {
-            ours.push(read(folder.path(), &file).await);
+            ours.push(measure_gtop(folder.path(), &file).await);
         }
         ours.sort_by(f64::total_cmp);
-        let theirs = ask(&file).await;
+        let theirs = measure_ssh(&file).await;
         let median = ours.get(ROUNDS / 2).unwrap();
         writeln!(
             out,
-            "{name}: {HOSTS} hosts in {median:.1} ms ({:.4} ms each); ssh -G {theirs:.2} ms each",
+            "{name}: {HOSTS} hosts in {median:.1} ms ({:.4} ms per host); ssh -G {theirs:.2} ms per host",
             median / f64::from(HOSTS)
         )
         .unwrap();
     }
 }
 
-/// Returns the milliseconds for all hosts, files included.
-async fn read(home: &Path, file: &Path) -> f64 {
+/// Returns the milliseconds for all hosts, including reading the files.
+async fn measure_gtop(home: &Path, file: &Path) -> f64 {
     let transport = Transport::new(Options {
         config_file: Some(file.to_owned()),
         ssh_program: "/no/ssh".into(),
@@ -72,12 +72,12 @@ async fn read(home: &Path, file: &Path) -> f64 {
 }
 
 /// Returns the milliseconds `ssh -G` takes for one host.
-async fn ask(file: &Path) -> f64 {
+async fn measure_ssh(file: &Path) -> f64 {
     let begin = Instant::now();
-    for host in 0..ASKED {
+    for host in 0..SSH_HOSTS {
         let mut command = Command::new("ssh");
         command.args(["-T", "-G", "-F"]).arg(file).arg(format!("n{host:04}"));
         command.output().await.unwrap();
     }
-    begin.elapsed().as_secs_f64() * 1e3 / f64::from(ASKED)
+    begin.elapsed().as_secs_f64() * 1e3 / f64::from(SSH_HOSTS)
 }

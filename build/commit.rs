@@ -1,30 +1,27 @@
-//! The commit that a clone is at.
+//! The commit of a clone.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A commit, and the files that tell when another one is meant.
+/// A commit, and the files that change with it.
 #[derive(Debug)]
 pub(crate) struct Commit {
-    /// Twelve digits, with `-modified` behind them where files differ from it.
+    /// Twelve hexadecimal digits, followed by `-modified` if tracked files differ from the commit.
     pub(crate) name: String,
-    /// What git writes when another commit is checked out or made.
+    /// Files that git writes when it creates or checks out a commit.
     pub(crate) watched: Vec<PathBuf>,
 }
 
 impl Commit {
-    /// Returns the commit of the clone whose root a folder is; none for a tarball or a crate, also inside
-    /// somebody's clone of something else.
+    /// Returns the commit of a clone with this root folder; `None` for a tarball or a crate, also inside the clone
+    /// of another project.
     pub(crate) fn of(root: &Path) -> Option<Self> {
-        #[expect(
-            clippy::disallowed_methods,
-            reason = "what runs while gtop is built has no runtime"
-        )]
-        let git = |words: &[&str]| {
-            // Without this, `status` may rewrite the index, which is watched: the next build would start anew.
+        #[expect(clippy::disallowed_methods, reason = "a build script has no async runtime")]
+        let git = |args: &[&str]| {
+            // Without this, `status` may rewrite the watched index, and the next build would start from scratch.
             let mut git = Command::new("git");
             let done =
-                git.arg("--no-optional-locks").arg("-C").arg(root).args(words).output().ok()?;
+                git.arg("--no-optional-locks").arg("-C").arg(root).args(args).output().ok()?;
             let text = String::from_utf8(done.stdout).ok().filter(|_| done.status.success())?;
             Some(text.trim().to_owned())
         };

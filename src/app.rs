@@ -76,8 +76,8 @@ impl ExitReason {
 }
 
 impl From<tui::StopReason> for ExitReason {
-    fn from(ending: tui::StopReason) -> Self {
-        match ending {
+    fn from(reason: tui::StopReason) -> Self {
+        match reason {
             tui::StopReason::Quit => Self::Done,
             tui::StopReason::Interrupted => Self::Interrupted,
             tui::StopReason::Terminated => Self::Terminated,
@@ -102,19 +102,19 @@ pub fn run(cli: Cli, out: &mut impl Write, err: &mut impl Write) -> ExitCode {
     watchdog::start().ok();
     limits::catch_file_size_signal();
     let code = match dispatch(cli, out, err) {
-        Ok(ending) => ending.code(),
+        Ok(reason) => reason.code(),
         // The reader closed the pipe, as `head` does: not an error.
         Err(AppError::Io(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
             ExitReason::Done.code()
         }
-        Err(failure) => {
-            drop(writeln!(err, "gtop: {failure}"));
-            failure.code()
+        Err(error) => {
+            drop(writeln!(err, "gtop: {error}"));
+            error.code()
         }
     };
     // A signal may be the cause of the error: its exit code wins.
-    let came = StopSignals::received().map(|ending| ExitReason::from(ending).code());
-    ExitCode::from(came.unwrap_or(code))
+    let signal_code = StopSignals::received().map(|reason| ExitReason::from(reason).code());
+    ExitCode::from(signal_code.unwrap_or(code))
 }
 
 /// Why the program could not start or go on.
@@ -134,8 +134,8 @@ enum AppError {
         "--user selects Slurm jobs{why}; use --slurm --user {user} for these jobs, -l {user} to log in as {user}, or -u={user} for processes of {user}"
     )]
     AmbiguousUser { user: String, why: &'static str },
-    #[error("{words} ({places})")]
-    Settings { words: String, places: String },
+    #[error("{message} ({origins})")]
+    Settings { message: String, origins: String },
     #[error("no configuration folder: neither XDG_CONFIG_HOME nor HOME is an absolute path")]
     NoHome,
     #[error("{0} not found; gtop --config {0} config init creates it")]
@@ -186,15 +186,15 @@ fn dispatch(
     if cli.output.json_schema {
         return Ok(write_json_schema(out).map(|()| ExitReason::Done)?);
     }
-    let (places, settings) = load_settings(&cli)?;
+    let (paths, settings) = load_settings(&cli)?;
     cli.apply_settings(&settings);
     if let Some(Command::Config { action }) = cli.command {
-        return run_config_command(action, places.as_ref(), &cli, &settings, out);
+        return run_config_command(action, paths.as_ref(), &cli, &settings, out);
     }
     check_settings(&cli, &settings)?;
     targets::check_user_option(&cli)?;
     let cli = &cli;
-    let files = limits::raise_open_files();
+    let max_open_files = limits::raise_open_files();
     let clock = Clock::system();
     if let Some(path) = &cli.output.log {
         log::start(path, clock.clone())?;
@@ -203,14 +203,14 @@ fn dispatch(
     let prompter = Prompter::for_terminal();
     let prompt_queue = prompter.as_ref().map(Prompter::queue);
     let options = transport_options(cli)?;
-    if let Some(words) = options.env.problem().filter(|_| names_hosts(cli)) {
-        writeln!(err, "gtop: {words}")?;
+    if let Some(problem) = options.env.problem().filter(|_| names_hosts(cli)) {
+        writeln!(err, "gtop: {problem}")?;
     }
     let transport = Transport::new(Options { prompt_queue, ..options });
     // The screen shows this itself.
     let is_screen = cli.command.is_none() && !is_printing(cli);
-    if let Some(words) = settings.problem_summary().filter(|_| !is_screen) {
-        writeln!(err, "gtop: {words}")?;
+    if let Some(summary) = settings.problem_summary().filter(|_| !is_screen) {
+        writeln!(err, "gtop: {summary}")?;
     }
     if let Some(Command::Trust { hosts }) = &cli.command {
         let roster = targets::named_roster(cli, &transport, hosts)?;
@@ -222,7 +222,7 @@ fn dispatch(
             trust::trust(transport, roster.targets, cli.connection.max_connecting, &mut input, out);
         return Ok(runtime.block_on(trusting)?);
     }
-    let env = Env { transport, prompter, clock, max_open_files: files, paths: places, settings };
+    let env = Env { transport, prompter, clock, max_open_files, paths, settings };
     if let Some(Command::Doctor { hosts, local, json, slurm }) = &cli.command {
         let is_local = *local || cli.nodes.local;
         let filter =
@@ -235,8 +235,8 @@ fn dispatch(
 
 /// Returns the paths of the configuration files, and the merged settings.
 fn load_settings(cli: &Cli) -> Result<(Option<ConfigPaths>, Settings), AppError> {
-    let conflicting = std::env::var_os("GTOP_CONFIG").map(PathBuf::from);
-    let conflicting = conflicting.filter(|path| !path.as_os_str().is_empty());
+    let env_file = std::env::var_os("GTOP_CONFIG").map(PathBuf::from);
+    let env_file = env_file.filter(|path| !path.as_os_str().is_empty());
     // `config init` and `config path` work without the file; elsewhere a missing `--config FILE` is an error.
     let is_needed = !matches!(
         cli.command,
@@ -247,49 +247,49 @@ fn load_settings(cli: &Cli) -> Result<(Option<ConfigPaths>, Settings), AppError>
     {
         return Err(AppError::NoConfig(file.display().to_string()));
     }
-    let places = match cli.config.clone().or(conflicting) {
+    let paths = match cli.config.clone().or(env_file) {
         Some(file) => Some(ConfigPaths::at(file)?),
         None => ConfigPaths::of_this_user(),
     };
     let sources = Sources {
-        file: places.as_ref().map(ConfigPaths::read_config).unwrap_or_default(),
-        setup: places.as_ref().map(ConfigPaths::read_setup).unwrap_or_default(),
+        file: paths.as_ref().map(ConfigPaths::read_config).unwrap_or_default(),
+        setup: paths.as_ref().map(ConfigPaths::read_setup).unwrap_or_default(),
         args: cli.settings.values.clone(),
         arg_hints: cli.settings.hints.clone(),
     };
     let settings = Settings::merge(sources, |name| std::env::var(name).ok());
-    Ok((places, settings))
+    Ok((paths, settings))
 }
 
 /// Refuses settings that exclude each other, and an invalid `--exec`.
 fn check_settings(cli: &Cli, settings: &Settings) -> Result<(), AppError> {
     let exec = cli.connection.exec.as_deref().map(ExecTemplate::new);
-    let wrong_exec = || exec.and_then(Result::err).map(|error| error.to_string());
-    let words = cli.conflict().map(str::to_owned).or_else(wrong_exec);
-    let Some(words) = words else { return Ok(()) };
-    let conflicting = ["transport", "exec", "ssh-binary"].map(|name| {
-        let is_said = settings.origin(name) != "default";
-        is_said.then(|| format!("{name}: {}", settings.origin(name)))
+    let exec_error = || exec.and_then(Result::err).map(|error| error.to_string());
+    let message = cli.conflict().map(str::to_owned).or_else(exec_error);
+    let Some(message) = message else { return Ok(()) };
+    let origins = ["transport", "exec", "ssh-binary"].map(|name| {
+        let is_set = settings.origin(name) != "default";
+        is_set.then(|| format!("{name}: {}", settings.origin(name)))
     });
-    let places = conflicting.into_iter().flatten().collect::<Vec<_>>().join(", ");
-    Err(AppError::Settings { words, places })
+    let origins = origins.into_iter().flatten().collect::<Vec<_>>().join(", ");
+    Err(AppError::Settings { message, origins })
 }
 
 /// Runs a `gtop config` subcommand.
 fn run_config_command(
     action: ConfigAction,
-    places: Option<&ConfigPaths>,
+    paths: Option<&ConfigPaths>,
     cli: &Cli,
     settings: &Settings,
     out: &mut impl Write,
 ) -> Result<ExitReason, AppError> {
-    let places = places.ok_or(AppError::NoHome)?;
+    let paths = paths.ok_or(AppError::NoHome)?;
     match action {
         ConfigAction::Init => {
-            let path = places.create_config(&config::init_text())?;
+            let path = paths.create_config(&config::init_text())?;
             writeln!(out, "created {}; every setting in it is commented out", path.display())?;
         }
-        ConfigAction::Path => writeln!(out, "{}", places.config().display())?,
+        ConfigAction::Path => writeln!(out, "{}", paths.config().display())?,
         ConfigAction::Show => out.write_all(config::show_text(settings).as_bytes())?,
         ConfigAction::Check => {
             for problem in &settings.problems {
@@ -298,18 +298,18 @@ fn run_config_command(
             for note in settings.hints.iter().chain(&settings.notes) {
                 writeln!(out, "note: {note}")?;
             }
-            let circles = nodeset::find_cycles(&settings.groups);
-            for circle in &circles {
-                writeln!(out, "{}: [groups]: {circle}", places.config().display())?;
+            let cycles = nodeset::find_cycles(&settings.groups);
+            for cycle in &cycles {
+                writeln!(out, "{}: [groups]: {cycle}", paths.config().display())?;
             }
             let checked = check_settings(cli, settings);
-            if let Err(wrong) = &checked {
-                writeln!(out, "{wrong}")?;
+            if let Err(error) = &checked {
+                writeln!(out, "{error}")?;
             }
-            if checked.is_err() || !settings.problems.is_empty() || !circles.is_empty() {
+            if checked.is_err() || !settings.problems.is_empty() || !cycles.is_empty() {
                 return Ok(ExitReason::Failed);
             }
-            for path in [places.config(), places.setup()] {
+            for path in [paths.config(), paths.setup()] {
                 let state = if path.exists() { "no errors" } else { "does not exist" };
                 writeln!(out, "{}: {state}", path.display())?;
             }
@@ -343,10 +343,10 @@ impl DoctorTargets {
         let targets = if no_targets {
             Vec::new()
         } else {
-            let conflicting = targets::named_roster_with_pod(cli, transport, hosts, found)?;
+            let roster = targets::named_roster_with_pod(cli, transport, hosts, found)?;
             // With `--slurm` the targets are the nodes of the jobs, so this machine is not added.
-            let is_alone = slurm.is_some() && conflicting.targets.is_empty() && !is_local;
-            if is_alone { Vec::new() } else { targets::with_local(conflicting, is_local).0 }
+            let is_slurm_only = slurm.is_some() && roster.targets.is_empty() && !is_local;
+            if is_slurm_only { Vec::new() } else { targets::with_local(roster, is_local).0 }
         };
         Ok(Self { targets, pod, slurm })
     }
@@ -426,7 +426,7 @@ fn transport_options(cli: &Cli) -> Result<Options, TemplateError> {
         state: user_dirs::state().map(|folder| folder.join("gtop")),
         // /proc/self/exe is the running binary even after an upgrade has replaced the file. Without /proc,
         // child programs still see the end of their input.
-        parent_guard: Some(PathBuf::from("/proc/self/exe")).filter(|own| own.exists()),
+        parent_guard: Some(PathBuf::from("/proc/self/exe")).filter(|path| path.exists()),
         ..defaults
     })
 }
@@ -441,8 +441,7 @@ fn run_monitor(
     out: &mut impl Write,
     err: &mut impl Write,
 ) -> Result<ExitReason, AppError> {
-    let Env { transport, mut prompter, clock, max_open_files: files, paths: places, mut settings } =
-        env;
+    let Env { transport, mut prompter, clock, max_open_files, paths, mut settings } = env;
     if cli.nodes.demo.is_some() {
         // The interval of simulated nodes must not become the default for real ones.
         settings.never_save("interval");
@@ -470,8 +469,8 @@ fn run_monitor(
         | TransportKind::Local
         | TransportKind::Srun => FdCost::Session,
     };
-    if let Some(words) = limits::open_files_warning(files, targets.len(), cost) {
-        writeln!(err, "gtop: {words}")?;
+    if let Some(warning) = limits::open_files_warning(max_open_files, targets.len(), cost) {
+        writeln!(err, "gtop: {warning}")?;
     }
     if demo.is_none()
         && runtime.block_on(unlock::unlock_keys(&transport, &targets, err))?
@@ -493,9 +492,9 @@ fn run_monitor(
         max_connecting: cli.connection.max_connecting,
     })?;
     if let Some(prompter) = &mut prompter
-        && let Some(ending) = runtime.block_on(prompter.prompt_at_startup(nodes))?
+        && let Some(reason) = runtime.block_on(prompter.prompt_at_startup(nodes))?
     {
-        return Ok(ending);
+        return Ok(reason);
     }
     let printer = Printer {
         is_json: cli.output.json,
@@ -505,7 +504,7 @@ fn run_monitor(
         theme: settings_controller::theme(&settings, |name| std::env::var(name).ok()),
         is_styled: settings.choice("color") == "always",
     };
-    let ending = if cli.output.watch {
+    let reason = if cli.output.watch {
         runtime.block_on(printer.print_continuously(
             &monitor.fleet(),
             cli.intervals.interval,
@@ -514,10 +513,10 @@ fn run_monitor(
     } else if is_printing(cli) {
         runtime.block_on(printer.print_once(&monitor, cli.output.deadline, out))?
     } else {
-        let screen_config = ScreenConfig { title, clock, paths: places, settings };
+        let screen_config = ScreenConfig { title, clock, paths, settings };
         runtime.block_on(screen::run(&monitor, screen_config, prompter))?
     };
     // A blocked read of standard input must not delay the exit.
     drop(monitor);
-    Ok(ending)
+    Ok(reason)
 }

@@ -1,4 +1,4 @@
-//! What was typed: options, hosts, subcommands, and whether they make sense together.
+//! The command line: options, hosts and subcommands, and which of them conflict.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -54,33 +54,33 @@ pub struct Cli {
     /// The nodes to watch
     #[arg(value_name = "HOST", help = HOST_HELP)]
     pub hosts: Vec<String>,
-    /// What to do instead of watching
+    /// Subcommand; default: watch
     #[command(subcommand)]
     pub command: Option<Command>,
-    /// Which nodes
+    /// Node options
     #[command(flatten)]
     pub nodes: NodeOptions,
-    /// Which jobs
+    /// Slurm options
     #[command(flatten)]
     pub slurm: SlurmOptions,
-    /// Printing instead of a screen
+    /// Output options
     #[command(flatten)]
     pub output: OutputOptions,
     /// Read settings from FILE instead of config.toml, and setup.toml from the same folder; same as `GTOP_CONFIG`
     #[arg(long, value_name = "FILE", global = true, help_heading = "Output")]
     pub config: Option<PathBuf>,
-    /// Settings given as options
+    /// Options generated from the table of settings
     #[command(flatten)]
     pub settings: SettingArgs,
-    /// How often
+    /// Intervals, from the settings
     #[arg(skip)]
     pub intervals: Intervals,
-    /// How nodes are reached
+    /// Connection options, from the settings
     #[arg(skip)]
     pub connection: ConnectionOptions,
 }
 
-/// What gtop does besides watching.
+/// A subcommand.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Show the host keys of new nodes and, once confirmed, store them in `known_hosts`
@@ -106,7 +106,7 @@ pub enum Command {
     },
     /// Show, check or create the configuration
     Config {
-        /// What to do
+        /// Subcommand
         #[command(subcommand)]
         action: ConfigAction,
     },
@@ -120,7 +120,7 @@ pub enum Command {
     },
 }
 
-/// What is done with settings.
+/// A subcommand of `gtop config`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Subcommand)]
 pub enum ConfigAction {
     /// Write a config.toml with every setting commented out; never overwrites an existing one
@@ -133,7 +133,7 @@ pub enum ConfigAction {
     Path,
 }
 
-/// Which nodes are watched.
+/// Options that select nodes.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Nodes")]
 pub struct NodeOptions {
@@ -171,10 +171,10 @@ pub struct NodeOptions {
     /// Exclude these nodes from every source
     #[arg(help = EXCLUDE_HELP, long, value_name = "SET", global = true)]
     pub exclude: Vec<String>,
-    /// The user to log in as, where the host does not say another
+    /// Login user, unless the host names another
     #[arg(skip)]
     pub login: Option<String>,
-    /// Groups of nodes that settings name
+    /// Node groups, from the settings
     #[arg(skip)]
     pub groups: BTreeMap<String, String>,
     /// Watch this machine in addition to other hosts
@@ -196,7 +196,7 @@ pub struct NodeOptions {
     pub seed: u64,
 }
 
-/// Which jobs of Slurm are watched.
+/// Options that select Slurm jobs.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Slurm")]
 pub struct SlurmOptions {
@@ -218,13 +218,13 @@ pub struct SlurmOptions {
     /// Only jobs of these accounts
     #[arg(long, value_name = "ACCOUNT", value_delimiter = ',', value_parser = parse_name, conflicts_with = "demo")]
     pub account: Vec<String>,
-    /// How often Slurm is asked
+    /// Interval between queries to Slurm
     #[arg(skip)]
     pub discovery_interval: Duration,
 }
 
 impl SlurmOptions {
-    /// Says whether jobs are to be watched; naming some is wanting it.
+    /// Returns true if jobs are to be watched: with `--slurm` or any option that selects jobs.
     pub fn is_requested(&self) -> bool {
         let lists = [&self.user, &self.job, &self.partition, &self.account];
         self.slurm || self.all_users || lists.iter().any(|list| !list.is_empty())
@@ -232,7 +232,7 @@ impl SlurmOptions {
 }
 
 impl NodeOptions {
-    /// Says whether nodes are named by an option.
+    /// Returns true if an option names nodes.
     pub const fn names_nodes(&self) -> bool {
         self.hosts_file.is_some()
             || self.mpi_hostfile.is_some()
@@ -242,18 +242,18 @@ impl NodeOptions {
     }
 }
 
-/// How often things happen.
+/// Intervals and durations.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Intervals {
-    /// Between samples.
+    /// Interval between samples.
     pub interval: Duration,
-    /// Between frames that no key asked for, at least.
+    /// Minimum interval between redraws for new data.
     pub redraw: Duration,
-    /// For how long things are remembered.
+    /// Length of the histories.
     pub history: Duration,
 }
 
-/// Printing instead of a screen.
+/// Options for output.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Output")]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
@@ -270,54 +270,53 @@ pub struct OutputOptions {
     /// Keep printing, one JSON snapshot per interval
     #[arg(long, conflicts_with = "once")]
     pub watch: bool,
-    /// How long a complete picture is waited for
+    /// Maximum wait for a complete snapshot
     #[arg(skip)]
     pub deadline: Duration,
-    /// Where what happens is written down
+    /// Log file
     #[arg(skip)]
     pub log: Option<PathBuf>,
 }
 
-/// How nodes are reached.
+/// Options of connections.
 #[derive(Clone, Debug, Default)]
 pub struct ConnectionOptions {
-    /// How long a connection attempt may take.
+    /// Timeout of a connection attempt; `None` for the default of the transport.
     pub connect_timeout: Option<Duration>,
-    /// How many connections may be opened at once.
+    /// Maximum number of connections opened at once.
     pub max_connecting: u16,
-    /// How to get to nodes.
     pub transport: TransportKind,
-    /// A command that reaches them.
+    /// Command that connects to a node.
     pub exec: Option<String>,
-    /// The ssh program, when it is to reach them.
+    /// The ssh program, if it is to be used.
     pub ssh_binary: Option<PathBuf>,
 }
 
-/// How nodes are reached.
+/// The transport setting.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TransportKind {
     /// Built-in SSH, with fallbacks
     #[default]
     Auto,
-    /// gtop itself
+    /// Built-in SSH only
     Native,
     /// The ssh program
     Ssh,
-    /// Not at all: only this machine is watched
+    /// No connections: this machine only
     Local,
     /// The command of --exec
     Exec,
-    /// One step of each Slurm job, for clusters that let nobody in by ssh
+    /// One step per Slurm job, for clusters that forbid ssh to nodes
     Srun,
 }
 
 impl ConnectionOptions {
-    /// Takes what settings say. What was said in a nearer place, such as the command line, turns off
-    /// what stands against it in a farther one.
+    /// Reads the options from the settings. A setting from a source of higher precedence, such as the command
+    /// line, disables conflicting ones from other sources.
     fn from_settings(settings: &Settings) -> Self {
         let names = ["transport", "exec", "ssh-binary"];
-        let nearest = names.iter().map(|name| settings.layer(name)).max();
-        let is_near = |name: &str| Some(settings.layer(name)) == nearest;
+        let highest = names.iter().map(|name| settings.layer(name)).max();
+        let is_highest = |name: &str| Some(settings.layer(name)) == highest;
         let transport = match settings.choice("transport") {
             "native" => TransportKind::Native,
             "ssh" => TransportKind::Ssh,
@@ -326,9 +325,9 @@ impl ConnectionOptions {
             "srun" => TransportKind::Srun,
             _ => TransportKind::Auto,
         };
-        let transport = if is_near("transport") { transport } else { TransportKind::Auto };
-        let has_exec = is_near("exec") || transport == TransportKind::Exec;
-        let has_program = is_near("ssh-binary") || transport == TransportKind::Ssh;
+        let transport = if is_highest("transport") { transport } else { TransportKind::Auto };
+        let has_exec = is_highest("exec") || transport == TransportKind::Exec;
+        let has_program = is_highest("ssh-binary") || transport == TransportKind::Ssh;
         Self {
             connect_timeout: settings.duration("connect-timeout"),
             max_connecting: settings
@@ -341,7 +340,7 @@ impl ConnectionOptions {
         }
     }
 
-    /// Returns how nodes are reached; naming a program is wanting it.
+    /// Returns the transport; `--ssh-binary` and `--exec` imply theirs.
     pub fn transport_kind(&self) -> TransportKind {
         if self.ssh_binary.is_some() {
             TransportKind::Ssh
@@ -352,7 +351,7 @@ impl ConnectionOptions {
         }
     }
 
-    /// Says what in these options cannot be together.
+    /// Returns an error message if options conflict.
     const fn conflict(&self) -> Option<&'static str> {
         match self.transport {
             TransportKind::Native if self.ssh_binary.is_some() => {
@@ -409,13 +408,13 @@ fn parse_name(text: &str) -> Result<String, String> {
 }
 
 impl Cli {
-    /// Reads what was typed, the program's name first.
-    pub fn parse_args(words: impl Iterator<Item = OsString>) -> Result<Self, clap::Error> {
-        let words: Vec<OsString> = expand_only_visible(words).collect();
-        let wrong = |error| hints::explain_foreign_option(with_joined_value_tip(error, &words));
-        let mut cli = Self::try_parse_from(&words).map_err(wrong)?;
-        if let Some(misread) = hints::explain_misread_host(&cli, &words) {
-            return Err(Self::command().error(ErrorKind::ValueValidation, misread));
+    /// Parses the command line, beginning with the program name.
+    pub fn parse_args(args: impl Iterator<Item = OsString>) -> Result<Self, clap::Error> {
+        let args: Vec<OsString> = expand_only_visible(args).collect();
+        let explain = |error| hints::explain_foreign_option(with_joined_value_tip(error, &args));
+        let mut cli = Self::try_parse_from(&args).map_err(explain)?;
+        if let Some(message) = hints::explain_misread_host(&cli, &args) {
+            return Err(Self::command().error(ErrorKind::ValueValidation, message));
         }
         let args = cli.settings.values.clone();
         cli.apply_settings(&Settings::merge(Sources { args, ..Sources::default() }, |_| None));
@@ -423,7 +422,7 @@ impl Cli {
         Ok(cli)
     }
 
-    /// Takes the settings of all places.
+    /// Applies the merged settings.
     pub fn apply_settings(&mut self, settings: &Settings) {
         let span = |name| settings.duration(name).unwrap_or_default();
         self.intervals = Intervals {
@@ -454,7 +453,7 @@ impl Cli {
         }
     }
 
-    /// Returns the hosts that were typed, before or behind a subcommand.
+    /// Returns the host arguments, of the subcommand if there is one.
     pub fn hosts(&self) -> &[String] {
         match &self.command {
             Some(Command::Trust { hosts } | Command::Doctor { hosts, .. }) => hosts,
@@ -464,19 +463,19 @@ impl Cli {
         }
     }
 
-    /// Finds what clap's rules cannot say.
+    /// Checks rules that clap cannot express.
     pub fn check(&self) -> Result<(), clap::Error> {
         if self.output.watch && !self.output.json {
             return Err(Self::command()
                 .error(ErrorKind::MissingRequiredArgument, "--watch requires --json"));
         }
         match self.conflict() {
-            Some(words) => Err(Self::command().error(ErrorKind::ArgumentConflict, words)),
+            Some(message) => Err(Self::command().error(ErrorKind::ArgumentConflict, message)),
             None => Ok(()),
         }
     }
 
-    /// Says what cannot be together in what was typed, or in settings that were taken.
+    /// Returns an error message if options or settings conflict.
     pub fn conflict(&self) -> Option<&'static str> {
         let names_nodes = self.nodes.names_nodes() || !self.hosts().is_empty();
         let local = "--transport local watches this machine only; leave the hosts out";
@@ -486,44 +485,43 @@ impl Cli {
     }
 }
 
-/// Returns what is wrong with what was typed, as gtop says it; none for help and version, which are no complaint.
+/// Returns the message of a usage error; `None` for `--help` and `--version`, which clap returns as errors too.
 pub fn error_text(error: &clap::Error) -> Option<String> {
     let text = error.render().to_string();
-    let words = text.strip_prefix("error: ").unwrap_or(&text);
-    error.use_stderr().then(|| format!("gtop: {words}"))
+    let message = text.strip_prefix("error: ").unwrap_or(&text);
+    error.use_stderr().then(|| format!("gtop: {message}"))
 }
 
-/// Writes `-ov` as `--only-visible`, which it is; letters behind one dash are options of one letter.
-fn expand_only_visible(words: impl Iterator<Item = OsString>) -> impl Iterator<Item = OsString> {
+/// Replaces `-ov`, which clap would read as `-o v`, by `--only-visible`.
+fn expand_only_visible(args: impl Iterator<Item = OsString>) -> impl Iterator<Item = OsString> {
     let mut are_options = true;
-    words.map(move |word| {
-        are_options &= word != "--";
-        if are_options && word == "-ov" { "--only-visible".into() } else { word }
+    args.map(move |arg| {
+        are_options &= arg != "--";
+        if are_options && arg == "-ov" { "--only-visible".into() } else { arg }
     })
 }
 
-/// Where words disagree: says of one that was taken for a host that the option before it takes none, unless
-/// joined to it.
-fn with_joined_value_tip(mut error: clap::Error, words: &[OsString]) -> clap::Error {
+/// Adds a tip to a conflict error if a host looks like the value of the option before it, which needs `=`.
+fn with_joined_value_tip(mut error: clap::Error, args: &[OsString]) -> clap::Error {
     if error.kind() != ErrorKind::ArgumentConflict {
         return error;
     }
     let command = Cli::command();
-    let is_joined = |word: &str| {
-        let mut joined = command.get_arguments().filter(|option| option.is_require_equals_set());
-        joined.any(|option| {
+    let needs_equals = |arg: &str| {
+        let mut options = command.get_arguments().filter(|option| option.is_require_equals_set());
+        options.any(|option| {
             let long = option.get_long().map(|name| format!("--{name}"));
             let short = option.get_short().map(|letter| format!("-{letter}"));
-            [long, short].iter().flatten().any(|name| name == word)
+            [long, short].iter().flatten().any(|name| name == arg)
         })
     };
-    let tip = words.windows(2).find_map(|pair| {
-        let [option, word] = pair else { return None };
-        let (option, word) = (option.to_str()?, word.to_str()?);
-        if !is_joined(option) || word.starts_with('-') {
+    let tip = args.windows(2).find_map(|pair| {
+        let [option, value] = pair else { return None };
+        let (option, value) = (option.to_str()?, value.to_str()?);
+        if !needs_equals(option) || value.starts_with('-') {
             return None;
         }
-        let joined = format!("{option}={word}");
+        let joined = format!("{option}={value}");
         let is_value = Cli::try_parse_from(["gtop", &joined]).is_ok();
         is_value.then(|| format!("to pass a value to {option}, use =: {}", sanitize(&joined, 80)))
     });
@@ -542,12 +540,12 @@ mod tests {
     }
 
     #[test]
-    fn the_declaration_holds_together() {
+    fn clap_accepts_the_declaration() {
         Cli::command().debug_assert();
     }
 
     #[test]
-    fn a_value_that_stands_apart_from_its_option_is_told_to_be_joined() {
+    fn a_detached_value_gets_a_tip_to_use_an_equals_sign() {
         for (line, tip) in [
             ("gtop --demo 20", Some("tip: to pass a value to --demo, use =: --demo=20")),
             ("gtop --demo -u ada", Some("tip: to pass a value to -u, use =: -u=ada")),
@@ -555,14 +553,14 @@ mod tests {
             ("gtop gpu01 --demo", None),
             ("gtop --local --demo --once", None),
         ] {
-            let told = parse(line).unwrap_err().to_string();
-            let found = told.lines().find(|line| line.contains("tip:")).map(str::trim);
-            assert_eq!(found, tip, "{told}");
+            let error = parse(line).unwrap_err().to_string();
+            let found = error.lines().find(|line| line.contains("tip:")).map(str::trim);
+            assert_eq!(found, tip, "{error}");
         }
     }
 
     #[test]
-    fn hosts_and_options_may_stand_in_any_order() {
+    fn hosts_and_options_are_accepted_in_any_order() {
         let cli = parse("gtop gpu01 -i 0.5 gpu[02-03] --username ada").unwrap();
         assert_eq!(cli.hosts, ["gpu01", "gpu[02-03]"]);
         assert_eq!(cli.intervals.interval, Duration::from_millis(500));
@@ -570,7 +568,7 @@ mod tests {
     }
 
     #[test]
-    fn a_subcommand_word_wins_and_a_dash_dash_makes_it_a_host() {
+    fn a_subcommand_takes_precedence_over_a_host_unless_after_a_double_dash() {
         assert!(
             matches!(parse("gtop trust gpu01").unwrap().command, Some(Command::Trust { hosts }) if hosts == ["gpu01"])
         );
@@ -581,7 +579,7 @@ mod tests {
     }
 
     #[test]
-    fn the_doctor_examines_hosts_or_this_machine() {
+    fn doctor_takes_hosts_or_defaults_to_this_machine() {
         let doctor = |line: &str| match parse(line).unwrap().command {
             Some(Command::Doctor { hosts, local, json, .. }) => (hosts, local, json),
             _ => panic!("{line}"),
@@ -601,7 +599,7 @@ mod tests {
     }
 
     #[test]
-    fn naming_jobs_is_wanting_them() {
+    fn options_that_select_jobs_imply_slurm() {
         for line in [
             "gtop --slurm",
             "gtop --job 12_3,4+1",
@@ -617,7 +615,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_may_be_named_by_options() {
+    fn options_can_name_nodes() {
         let nodes = |line: &str| parse(line).unwrap().nodes;
         assert!(!nodes("gtop --exclude gpu01").names_nodes());
         let all =
@@ -629,27 +627,27 @@ mod tests {
     }
 
     #[test]
-    fn naming_the_ssh_program_is_wanting_it() {
-        let how = |line: &str| {
-            let reach = parse(line).unwrap().connection;
-            (reach.transport_kind(), reach.ssh_binary)
+    fn ssh_binary_implies_its_transport() {
+        let transport = |line: &str| {
+            let connection = parse(line).unwrap().connection;
+            (connection.transport_kind(), connection.ssh_binary)
         };
-        assert_eq!(how("gtop gpu01"), (TransportKind::Auto, None));
-        assert_eq!(how("gtop --transport native gpu01"), (TransportKind::Native, None));
-        assert_eq!(how("gtop --transport ssh gpu01"), (TransportKind::Ssh, None));
+        assert_eq!(transport("gtop gpu01"), (TransportKind::Auto, None));
+        assert_eq!(transport("gtop --transport native gpu01"), (TransportKind::Native, None));
+        assert_eq!(transport("gtop --transport ssh gpu01"), (TransportKind::Ssh, None));
         for line in ["gtop --ssh gpu01", "gtop --ssh-binary gpu01"] {
-            assert_eq!(how(line), (TransportKind::Ssh, Some("ssh".into())), "{line}");
+            assert_eq!(transport(line), (TransportKind::Ssh, Some("ssh".into())), "{line}");
         }
-        assert_eq!(how("gtop --transport ssh-binary gpu01"), (TransportKind::Ssh, None));
-        assert_eq!(how("gtop --transport local"), (TransportKind::Local, None));
-        assert_eq!(how("gtop --exec x gpu01"), (TransportKind::Exec, None));
-        assert_eq!(how("gtop --transport exec --exec x gpu01"), (TransportKind::Exec, None));
+        assert_eq!(transport("gtop --transport ssh-binary gpu01"), (TransportKind::Ssh, None));
+        assert_eq!(transport("gtop --transport local"), (TransportKind::Local, None));
+        assert_eq!(transport("gtop --exec x gpu01"), (TransportKind::Exec, None));
+        assert_eq!(transport("gtop --transport exec --exec x gpu01"), (TransportKind::Exec, None));
         let named = Some("/opt/bin/ssh".into());
-        assert_eq!(how("gtop --ssh-binary=/opt/bin/ssh gpu01"), (TransportKind::Ssh, named));
+        assert_eq!(transport("gtop --ssh-binary=/opt/bin/ssh gpu01"), (TransportKind::Ssh, named));
     }
 
     #[test]
-    fn what_is_wrong_is_named_with_its_remedy() {
+    fn usage_errors_name_the_remedy() {
         for (line, words) in [
             ("gtop -i 0", "between 0.05 and 3600"),
             ("gtop -i x", "between 0.05 and 3600"),

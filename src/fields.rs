@@ -28,51 +28,51 @@ mod tpu;
 /// A metric of an `S`.
 #[derive(Debug)]
 pub struct Field<S: 'static> {
-    /// The key everywhere outside the screen.
+    /// Its JSON key.
     pub id: &'static str,
-    /// What its value is, when it is known.
+    /// The type of its known values.
     pub kind: Kind,
-    /// The head of a column.
+    /// Column title.
     pub title: &'static str,
     /// The word in filters, columns, sort orders and charts.
     pub alias: &'static str,
-    /// What it is, in a line.
+    /// Description in one line.
     pub help: &'static str,
-    /// Reads it.
+    /// Reads the value.
     pub read: fn(&S) -> Value,
 }
 
 impl<S> Field<S> {
-    /// Returns the unit its id ends in, as it is written behind a number; nothing for counts and words.
+    /// Returns the unit that its id ends in, as printed after a number; empty for counts and texts.
     pub fn unit(&self) -> &'static str {
         unit_of(self.id)
     }
 }
 
-/// Returns the unit a name ends in, as it is written behind a number; nothing for counts and words.
+/// Returns the unit that an id ends in, as printed after a number; empty for counts and texts.
 pub fn unit_of(id: &str) -> &'static str {
     let unit = UNITS.iter().find(|(ending, _)| id.ends_with(ending));
     unit.map_or("", |(_, unit)| unit)
 }
 
-/// What the known values of a metric are. Any metric may be unknown.
+/// The type of a metric's known values. Any metric may be unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A measured number.
     Number,
     /// A number from 0 to 100.
     Share,
-    /// A count or an amount, without fraction.
+    /// A count or an amount, without a fraction.
     Integer,
-    /// Words.
+    /// A text.
     Text,
-    /// A moment, as RFC 3339 writes it.
+    /// A time in RFC 3339 format.
     Timestamp,
     /// Yes or no.
     Flag,
 }
 
-/// The endings of ids that are units; the longer ones first.
+/// Suffixes of ids that are units; longer ones first.
 const UNITS: [(&str, &str); 8] = [
     ("_bytes_per_second", "B/s"),
     ("_bytes", "B"),
@@ -84,8 +84,8 @@ const UNITS: [(&str, &str); 8] = [
     ("_seconds", "s"),
 ];
 
-/// Words of earlier versions and the aliases that replace them. A word with two meant two metrics: where both could
-/// be meant it is refused.
+/// Aliases of earlier versions and those that replace them. One with two replacements was ambiguous and is refused
+/// where both are possible.
 const FORMER_ALIASES: [(&str, &[&str]); 28] = [
     ("bus", &["pci"]),
     ("bw", &["membw"]),
@@ -117,27 +117,27 @@ const FORMER_ALIASES: [(&str, &[&str]); 28] = [
     ("jobstart", &["start"]),
 ];
 
-/// Returns the aliases that replace a word of earlier versions; empty for a word that never was one.
+/// Returns the aliases that replace one of earlier versions; empty if the word was not an alias.
 pub fn current_aliases(word: &str) -> &'static [&'static str] {
-    let found = FORMER_ALIASES.iter().find(|(former, _)| *former == word);
-    found.map_or(&[], |(_, aliases)| aliases)
+    let replaced = FORMER_ALIASES.iter().find(|(former, _)| *former == word);
+    replaced.map_or(&[], |(_, aliases)| aliases)
 }
 
-/// Returns every metric of a device, the everyday ones first.
+/// Returns all metrics of a device, the common ones first.
 pub fn device_fields() -> impl Iterator<Item = &'static Field<Device>> {
     DEVICE.iter().chain(DEVICE_DETAIL).chain(DEVICE_AMD).chain(DEVICE_TPU)
 }
 
-/// A value without its unit, which stands in the field's id.
+/// A value; its unit is in the field's id.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    /// Not known, and why.
+    /// Unknown, with the reason.
     Unknown(Reason),
     /// A measured number.
     Number(f32),
     /// A count or an amount.
     Integer(u64),
-    /// Words.
+    /// A text.
     Text(Arc<str>),
     /// Yes or no.
     Flag(bool),
@@ -210,23 +210,19 @@ mod tests {
         let fields: Vec<_> = fields.collect();
         let ids: BTreeSet<_> = fields.iter().map(|field| field.id).collect();
         let aliases: BTreeSet<_> = fields.iter().map(|field| field.alias).collect();
-        assert_eq!(
-            (ids.len(), aliases.len()),
-            (fields.len(), fields.len()),
-            "a name is taken twice"
-        );
+        assert_eq!((ids.len(), aliases.len()), (fields.len(), fields.len()), "duplicate name");
         for field in fields {
-            let plain = |name: &str| {
+            let is_plain = |name: &str| {
                 name.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_'))
             };
-            assert!(plain(field.id) && plain(field.alias), "{}", field.id);
+            assert!(is_plain(field.id) && is_plain(field.alias), "{}", field.id);
             assert!(!field.help.is_empty() && !field.help.ends_with('.'), "{}", field.id);
             assert!(!field.title.is_empty() && field.title.len() <= 9, "{}", field.id);
         }
     }
 
     #[test]
-    fn names_are_plain_and_taken_once() {
+    fn names_are_plain_and_unique() {
         check_names(device_fields());
         check_names(HOST.iter());
         check_names(PROCESS.iter());
@@ -234,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn an_alias_means_one_metric_of_devices_processes_hosts_and_jobs() {
+    fn an_alias_names_one_metric_of_devices_processes_hosts_and_jobs() {
         let mut owners: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
         let device = device_fields().map(|field| (field.alias, field.id));
         let host = HOST.iter().map(|field| (field.alias, field.id));
@@ -243,14 +239,14 @@ mod tests {
         for (alias, id) in device.chain(host).chain(process).chain(job) {
             owners.entry(alias).or_default().push(id);
         }
-        // The job of a process and the job of the scheduler's list are one.
+        // The job of a process and the job in the scheduler's list are the same.
         assert_eq!(owners.remove("job"), Some(vec!["job", "shown_id"]));
         owners.retain(|_, ids| ids.len() > 1);
         assert_eq!(owners, BTreeMap::new());
     }
 
     #[test]
-    fn a_former_word_is_no_alias_of_today() {
+    fn a_former_alias_is_not_a_current_one() {
         for (former, _) in FORMER_ALIASES {
             assert!(device_fields().all(|field| field.alias != former), "{former}");
             assert!(PROCESS.iter().all(|field| field.alias != former), "{former}");
@@ -260,15 +256,15 @@ mod tests {
     }
 
     #[test]
-    fn what_a_device_does_not_report_is_unknown_and_not_zero() {
-        let silent = Device::default();
+    fn an_unreported_metric_is_unknown_and_not_zero() {
+        let empty = Device::default();
         for field in device_fields() {
-            assert_eq!((field.read)(&silent), Value::Unknown(Reason::NotSampled), "{}", field.id);
+            assert_eq!((field.read)(&empty), Value::Unknown(Reason::NotSampled), "{}", field.id);
         }
     }
 
     #[test]
-    fn the_unit_is_what_the_id_ends_in() {
+    fn the_unit_is_the_suffix_of_the_id() {
         let unit = |id: &str| device_fields().find(|field| field.id == id).unwrap().unit();
         assert_eq!(unit("pcie_receive_bytes_per_second"), "B/s");
         assert_eq!(unit("memory_used_bytes"), "B");

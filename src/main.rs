@@ -7,10 +7,10 @@ use gtop::cli::{self, Cli};
 use gtop::transport;
 
 fn main() -> ExitCode {
-    let mut words = std::env::args_os().skip(1);
-    if words.next().is_some_and(|word| word == transport::PARENT_GUARD) {
-        let complaint = transport::run_parent_guard(words);
-        drop(writeln!(io::stderr(), "{complaint}"));
+    let mut args = std::env::args_os().skip(1);
+    if args.next().is_some_and(|arg| arg == transport::PARENT_GUARD) {
+        let error = transport::run_parent_guard(args);
+        drop(writeln!(io::stderr(), "{error}"));
         return ExitCode::from(transport::EXIT_NOT_STARTED);
     }
     let cli = match Cli::parse_args(std::env::args_os()) {
@@ -18,7 +18,7 @@ fn main() -> ExitCode {
         Err(error) => {
             // `--help` and `--version` arrive as errors too, and go to standard output.
             match cli::error_text(&error) {
-                Some(words) => drop(write!(io::stderr(), "{words}")),
+                Some(text) => drop(write!(io::stderr(), "{text}")),
                 None => drop(error.print()),
             }
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));

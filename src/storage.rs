@@ -78,15 +78,15 @@ pub struct FileVersion {
 }
 
 impl FileVersion {
-    /// Returns the version of a file; `None` if there is none.
+    /// Returns the version of a file; `None` if the file does not exist.
     pub fn of(path: &Path) -> Option<Self> {
-        let about = fs::metadata(path).ok()?;
+        let metadata = fs::metadata(path).ok()?;
         Some(Self {
-            seconds: about.mtime(),
-            nanoseconds: about.mtime_nsec(),
-            changed: (about.ctime(), about.ctime_nsec()),
-            size: about.size(),
-            inode: about.ino(),
+            seconds: metadata.mtime(),
+            nanoseconds: metadata.mtime_nsec(),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
+            size: metadata.size(),
+            inode: metadata.ino(),
         })
     }
 }
@@ -118,13 +118,13 @@ pub fn edit(
     create_parent_folder(path, new.folder_mode).map_err(&failed)?;
     for _ in 0..MAX_ATTEMPTS {
         let target = resolve(path)?;
-        let stamp = FileVersion::of(&target);
+        let version = FileVersion::of(&target);
         let existing =
-            if stamp.is_some() { Some(ExistingFile::read(path, &target)?) } else { None };
+            if version.is_some() { Some(ExistingFile::read(path, &target)?) } else { None };
         let old = existing.as_ref().map(|existing| existing.content.as_slice());
         let Some(content) = change(old.unwrap_or_default()) else { return Ok(false) };
         let written = match existing {
-            Some(existing) => existing.replace(&target, &content, stamp),
+            Some(existing) => existing.replace(&target, &content, version),
             None => create_new_file(&target, &content, new.mode),
         };
         if written.map_err(&failed)? {
@@ -149,8 +149,8 @@ pub fn append(
     let mut file = open_checked(path, &target, &mut options)?;
     let content = read_content(&file).map_err(&failed)?;
     let Some(addition) = addition(&content) else { return Ok(false) };
-    let room = reserve_space(&file, content.len(), addition.len());
-    room.and_then(|()| file.write_all(&addition)).map_err(failed)?;
+    let reserved = reserve_space(&file, content.len(), addition.len());
+    reserved.and_then(|()| file.write_all(&addition)).map_err(failed)?;
     Ok(true)
 }
 
@@ -173,7 +173,7 @@ fn resolve(path: &Path) -> Result<PathBuf, WriteError> {
                     path.display(),
                     target.display()
                 ),
-                remedy: "make that file or remove the link",
+                remedy: "create that file or remove the link",
             }),
             Err(_no_link) => Ok(path.to_owned()),
         },
@@ -184,8 +184,8 @@ fn resolve(path: &Path) -> Result<PathBuf, WriteError> {
 /// Opens a file for writing. Checks its type before, because opening a device can have side effects and
 /// opening a pipe blocks, and after, because it may have been replaced meanwhile.
 fn open_checked(path: &Path, target: &Path, options: &mut OpenOptions) -> Result<File, WriteError> {
-    if let Ok(about) = fs::symlink_metadata(target) {
-        check(path, target, &about)?;
+    if let Ok(metadata) = fs::symlink_metadata(target) {
+        check(path, target, &metadata)?;
     }
     let failed = WriteError::failed(path);
     let file = options.custom_flags(nofollow_flags()).open(target).map_err(&failed)?;
@@ -204,28 +204,28 @@ const fn nofollow_flags() -> i32 {
 }
 
 /// Returns an error if the file must not be written.
-fn check(path: &Path, target: &Path, about: &Metadata) -> Result<(), WriteError> {
+fn check(path: &Path, target: &Path, metadata: &Metadata) -> Result<(), WriteError> {
     let link = fs::symlink_metadata(path).ok().filter(Metadata::is_symlink);
     let refused = |what: &str, remedy| {
-        let place = path.display();
+        let path = path.display();
         let what = match &link {
-            Some(_) => format!("{place} leads to {}, which {what}", target.display()),
-            None => format!("{place} {what}"),
+            Some(_) => format!("{path} is a link to {}, which {what}", target.display()),
+            None => format!("{path} {what}"),
         };
         Err(WriteError::Refused { what, remedy })
     };
-    if !about.is_file() {
+    if !metadata.is_file() {
         let remedy = match link {
-            Some(_) => "gtop writes only regular files: remove the link or let it lead to one",
-            None => "gtop writes only regular files: move it away or name another",
+            Some(_) => "gtop writes only regular files: remove the link or point it to one",
+            None => "gtop writes only regular files: move it away or name another file",
         };
-        return refused(file_kind(about), remedy);
+        return refused(file_kind(metadata), remedy);
     }
-    if about.mode() & 0o222 == 0 {
-        return refused("is read-only and stays so", "chmod u+w lets gtop write it");
+    if metadata.mode() & 0o222 == 0 {
+        return refused("is read-only", "chmod u+w lets gtop write it");
     }
     // Otherwise root would write to wherever another user's link points.
-    let trusted = [0, rustix::process::geteuid().as_raw(), about.uid()];
+    let trusted = [0, rustix::process::geteuid().as_raw(), metadata.uid()];
     if link.as_ref().is_some_and(|link| !trusted.contains(&link.uid())) {
         return refused(
             "belongs to another user than the link",
@@ -235,8 +235,8 @@ fn check(path: &Path, target: &Path, about: &Metadata) -> Result<(), WriteError>
     Ok(())
 }
 
-fn file_kind(about: &Metadata) -> &'static str {
-    let kind = about.file_type();
+fn file_kind(metadata: &Metadata) -> &'static str {
+    let kind = metadata.file_type();
     if kind.is_dir() {
         "is a folder"
     } else if kind.is_fifo() {
@@ -276,16 +276,16 @@ fn create_new_file(target: &Path, content: &[u8], mode: u32) -> io::Result<bool>
 /// An existing file, open for reading and writing.
 struct ExistingFile {
     file: File,
-    about: Metadata,
+    metadata: Metadata,
     content: Vec<u8>,
 }
 
 impl ExistingFile {
     fn read(path: &Path, target: &Path) -> Result<Self, WriteError> {
         let file = open_checked(path, target, OpenOptions::new().read(true).write(true))?;
-        let read = file.metadata().and_then(|about| Ok((about, read_content(&file)?)));
-        let (about, content) = read.map_err(WriteError::failed(path))?;
-        Ok(Self { file, about, content })
+        let read = file.metadata().and_then(|metadata| Ok((metadata, read_content(&file)?)));
+        let (metadata, content) = read.map_err(WriteError::failed(path))?;
+        Ok(Self { file, metadata, content })
     }
 
     /// Replaces the content. Returns false if another program has changed the file meanwhile.
@@ -293,13 +293,13 @@ impl ExistingFile {
         &self,
         target: &Path,
         content: &[u8],
-        stamp: Option<FileVersion>,
+        version: Option<FileVersion>,
     ) -> io::Result<bool> {
         let temp_file = match self.temp_file(target, content) {
             Err(error) if !prevents_replacement(&error) => return Err(error),
-            made => made.ok().flatten(),
+            created => created.ok().flatten(),
         };
-        if FileVersion::of(target) != stamp {
+        if FileVersion::of(target) != version {
             return Ok(false);
         }
         if let Some(temp_file) = &temp_file {
@@ -319,26 +319,28 @@ impl ExistingFile {
     /// Writes the new content to a temporary file. Returns `None` if that could not keep the hard links, the
     /// ACL or the owner.
     fn temp_file(&self, target: &Path, content: &[u8]) -> io::Result<Option<TempFile>> {
-        if self.about.nlink() > 1 || has_attributes(&self.file) {
+        if self.metadata.nlink() > 1 || has_attributes(&self.file) {
             return Ok(None);
         }
         let temp_file = TempFile::create(target, 0o600)?;
-        let (user, group) = (self.about.uid(), self.about.gid());
-        let own = temp_file.file.metadata()?;
-        if own.dev() != self.about.dev() {
+        let (user, group) = (self.metadata.uid(), self.metadata.gid());
+        let created = temp_file.file.metadata()?;
+        if created.dev() != self.metadata.dev() {
             return Ok(None);
         }
-        if (own.uid(), own.gid()) != (user, group) {
-            let given = rustix::fs::fchown(
+        if (created.uid(), created.gid()) != (user, group) {
+            let changed = rustix::fs::fchown(
                 &temp_file.file,
                 Some(Uid::from_raw(user)),
                 Some(Gid::from_raw(group)),
             );
-            if given.is_err() {
+            if changed.is_err() {
                 return Ok(None);
             }
         }
-        temp_file.file.set_permissions(fs::Permissions::from_mode(self.about.mode() & 0o7777))?;
+        temp_file
+            .file
+            .set_permissions(fs::Permissions::from_mode(self.metadata.mode() & 0o7777))?;
         temp_file.write_synced(content)?;
         Ok(Some(temp_file))
     }
@@ -348,16 +350,16 @@ impl ExistingFile {
         let old = &self.content;
         reserve_space(&self.file, old.len(), content.len().saturating_sub(old.len()))?;
         let same = old.iter().zip(content).take_while(|(old, new)| old == new).count();
-        let put = |text: &[u8]| {
+        let write_from_difference = |text: &[u8]| {
             let rest = text.get(same..).unwrap_or_default();
             self.file.write_all_at(rest, to_u64(same))?;
             self.file.set_len(to_u64(text.len()))?;
             self.file.sync_all()
         };
-        let written = put(content);
+        let written = write_from_difference(content);
         if written.is_err() {
             // The old content needs no new space. The first error is the one to return.
-            put(old).ok();
+            write_from_difference(old).ok();
         }
         written
     }
@@ -372,8 +374,7 @@ fn reserve_space(file: &File, from: usize, bytes: usize) -> io::Result<()> {
     if bytes == 0 {
         return Ok(());
     }
-    let kept = FallocateFlags::KEEP_SIZE;
-    match rustix::fs::fallocate(file, kept, to_u64(from), to_u64(bytes)) {
+    match rustix::fs::fallocate(file, FallocateFlags::KEEP_SIZE, to_u64(from), to_u64(bytes)) {
         // Not every file system supports fallocate.
         Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => Ok(()),
         Err(error) => Err(error.into()),
@@ -395,8 +396,8 @@ fn has_attributes(file: &File) -> bool {
 
 /// Returns true if the error prevents replacing the file, but perhaps not overwriting it in place.
 fn prevents_replacement(error: &io::Error) -> bool {
-    let all = [Errno::BUSY, Errno::XDEV, Errno::PERM, Errno::ACCESS, Errno::ROFS];
-    Errno::from_io_error(error).is_some_and(|error| all.contains(&error))
+    let errors = [Errno::BUSY, Errno::XDEV, Errno::PERM, Errno::ACCESS, Errno::ROFS];
+    Errno::from_io_error(error).is_some_and(|error| errors.contains(&error))
 }
 
 /// A temporary file, removed when dropped unless it was renamed.
@@ -441,7 +442,7 @@ impl Drop for TempFile {
 }
 
 #[cfg(test)]
-#[expect(clippy::disallowed_methods, reason = "programs make pipes and mounts")]
+#[expect(clippy::disallowed_methods, reason = "tests run programs that create pipes and mounts")]
 mod tests {
     use std::os::unix::fs::{chown, symlink};
     use std::os::unix::net::UnixListener;
@@ -466,7 +467,7 @@ mod tests {
         fs::metadata(path).unwrap().mode() & 0o7777
     }
 
-    fn with_mode(path: &Path, content: &str, mode: u32) {
+    fn create_with_mode(path: &Path, content: &str, mode: u32) {
         fs::write(path, content).unwrap();
         fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
     }
@@ -487,7 +488,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_file_has_the_mode_it_is_to_have_and_its_folders_are_made() {
+    fn a_new_file_has_the_given_mode_and_its_folders_are_created() {
         let (_folder, at) = folder();
         write(&at("a/b/c"), b"one", NewFile { mode: 0o600, folder_mode: 0o700 }).unwrap();
         assert_eq!((mode(&at("a")), mode(&at("a/b")), mode(&at("a/b/c"))), (0o700, 0o700, 0o600));
@@ -497,30 +498,30 @@ mod tests {
     }
 
     #[test]
-    fn mode_owner_and_links_stay() {
-        for (name, way) in write_functions() {
+    fn mode_owner_and_links_are_kept() {
+        for (name, write) in write_functions() {
             let (_folder, at) = folder();
-            with_mode(&at("real"), "old\n", 0o640);
+            create_with_mode(&at("real"), "old\n", 0o640);
             let is_root = rustix::process::geteuid().is_root();
             if is_root {
                 chown(at("real"), Some(NOBODY), Some(NOBODY)).unwrap();
             }
             symlink("real", at("link")).unwrap();
             symlink(at("link"), at("longer")).unwrap();
-            way(&at("longer")).unwrap();
+            write(&at("longer")).unwrap();
             assert!(at("longer").is_symlink() && at("link").is_symlink(), "{name}");
             assert!(!at("real").is_symlink(), "{name}");
             assert!(fs::read_to_string(at("real")).unwrap().ends_with("new\n"), "{name}");
             assert_eq!(mode(&at("real")), 0o640, "{name}");
-            let about = fs::metadata(at("real")).unwrap();
-            assert!(!is_root || (about.uid(), about.gid()) == (NOBODY, NOBODY), "{name}");
+            let metadata = fs::metadata(at("real")).unwrap();
+            assert!(!is_root || (metadata.uid(), metadata.gid()) == (NOBODY, NOBODY), "{name}");
             assert_eq!(fs::read_dir(at("")).unwrap().count(), 3, "{name} leaves something");
         }
     }
 
     #[test]
-    fn what_is_no_regular_file_stays_and_is_told() {
-        for (name, way) in write_functions() {
+    fn anything_but_a_regular_file_is_refused_and_kept() {
+        for (name, write) in write_functions() {
             let (_folder, at) = folder();
             fs::create_dir(at("folder")).unwrap();
             let _socket = UnixListener::bind(at("socket")).unwrap();
@@ -528,18 +529,21 @@ mod tests {
             assert!(pipe.unwrap().success());
             symlink("/dev/full", at("device")).unwrap();
             symlink("nowhere", at("dangling")).unwrap();
-            with_mode(&at("readonly"), "old", 0o444);
+            create_with_mode(&at("readonly"), "old", 0o444);
             for (what, words) in [
                 ("folder", "folder is a folder; gtop writes only regular files: "),
                 ("socket", "socket is a socket; gtop writes only regular files: "),
                 ("pipe", "pipe is a pipe"),
-                ("device", "device leads to /dev/full, which is a device; gtop writes only "),
-                ("dangling", "dangling is a link to nowhere, which does not exist; make that file"),
-                ("readonly", "readonly is read-only and stays so; chmod u+w "),
+                ("device", "device is a link to /dev/full, which is a device; gtop writes only "),
+                (
+                    "dangling",
+                    "dangling is a link to nowhere, which does not exist; create that file",
+                ),
+                ("readonly", "readonly is read-only; chmod u+w "),
             ] {
                 let before = fs::symlink_metadata(at(what)).unwrap();
-                let said = way(&at(what)).unwrap_err().to_string();
-                assert!(said.contains(words), "{name} {what}: {said}");
+                let error = write(&at(what)).unwrap_err().to_string();
+                assert!(error.contains(words), "{name} {what}: {error}");
                 let after = fs::symlink_metadata(at(what)).unwrap();
                 assert_eq!((before.ino(), before.mode()), (after.ino(), after.mode()), "{what}");
             }
@@ -549,28 +553,28 @@ mod tests {
     }
 
     #[test]
-    fn root_follows_no_link_of_a_user_to_a_file_of_another() {
+    fn root_does_not_follow_links_of_users_to_files_of_others() {
         if !rustix::process::geteuid().is_root() {
             return;
         }
-        for (name, way) in write_functions() {
+        for (name, write) in write_functions() {
             let (_folder, at) = folder();
             fs::write(at("shadow"), "root's").unwrap();
             symlink(at("shadow"), at("planted")).unwrap();
             std::os::unix::fs::lchown(at("planted"), Some(NOBODY), Some(NOBODY)).unwrap();
-            let said = way(&at("planted")).unwrap_err().to_string();
-            assert!(said.contains("belongs to another user than the link"), "{name}: {said}");
+            let error = write(&at("planted")).unwrap_err().to_string();
+            assert!(error.contains("belongs to another user than the link"), "{name}: {error}");
             assert_eq!(fs::read_to_string(at("shadow")).unwrap(), "root's");
         }
     }
 
     #[test]
-    fn a_draft_follows_no_link_that_somebody_planted() {
+    fn a_temporary_file_does_not_follow_an_existing_link() {
         let (_folder, at) = folder();
         fs::write(at("victim"), "precious").unwrap();
         symlink(at("victim"), at("draft")).unwrap();
-        let planted = TempFile::create_at(at("draft"), 0o600).map(drop).unwrap_err();
-        assert_eq!(planted.kind(), io::ErrorKind::AlreadyExists);
+        let error = TempFile::create_at(at("draft"), 0o600).map(drop).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
         assert_eq!(fs::read_to_string(at("victim")).unwrap(), "precious");
         // The name is unpredictable, and no other user can read the file before it has its final mode.
         let target = at("f");
@@ -580,7 +584,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_with_several_names_keeps_them() {
+    fn hard_links_are_kept() {
         let (_folder, at) = folder();
         fs::write(at("one"), "old\nlonger\n").unwrap();
         fs::hard_link(at("one"), at("two")).unwrap();
@@ -589,18 +593,18 @@ mod tests {
     }
 
     #[test]
-    fn what_another_program_adds_meanwhile_is_not_lost() {
+    fn concurrent_changes_of_another_program_are_not_lost() {
         let (_folder, at) = folder();
         fs::write(at("f"), "one\n").unwrap();
-        let mut asked = 0;
+        let mut calls = 0;
         let done = edit(&at("f"), NEW, |old| {
-            asked += 1;
-            if asked == 1 {
+            calls += 1;
+            if calls == 1 {
                 fs::write(at("f"), "one\ntwo\n").unwrap();
             }
             Some([old, b"three\n"].concat())
         });
-        assert!(done.unwrap() && asked == 2);
+        assert!(done.unwrap() && calls == 2);
         assert_eq!(fs::read_to_string(at("f")).unwrap(), "one\ntwo\nthree\n");
         // A file created meanwhile is not lost either.
         let done = edit(&at("g"), NEW, |old| {
@@ -623,18 +627,19 @@ mod tests {
     fn run_in_namespace(case: &str, script: &str) {
         let (folder, _at) = folder();
         let is_root = rustix::process::geteuid().is_root();
-        let apart: &[&str] =
+        let namespaces: &[&str] =
             if is_root { &["--mount"] } else { &["--user", "--map-root-user", "--mount"] };
         let unshare = || {
             let mut unshare = std::process::Command::new("unshare");
-            unshare.args(apart);
+            unshare.args(namespaces);
             unshare
         };
         if !unshare().arg("true").status().is_ok_and(|status| status.success()) {
-            assert!(std::env::var_os("GTOP_CI").is_none(), "unshare --mount is not to be had");
+            assert!(std::env::var_os("GTOP_CI").is_none(), "unshare --mount is not available");
             return;
         }
-        let script = format!("cd \"$1\"\n{script}\nexec \"$2\" --exact storage::tests::inside");
+        let script =
+            format!("cd \"$1\"\n{script}\nexec \"$2\" --exact storage::tests::namespace_cases");
         let mut program = unshare();
         program.args(["sh", "-euc", &script, "sh"]).arg(folder.path());
         program.arg(std::env::current_exe().unwrap());
@@ -650,9 +655,9 @@ mod tests {
         let at = |name: &str| std::env::current_dir().unwrap().join(name);
         match case.to_str().unwrap() {
             "device" => {
-                for (name, way) in write_functions() {
-                    let said = way(&at("link")).unwrap_err().to_string();
-                    assert!(said.contains("node, which is a device"), "{name}: {said}");
+                for (name, write) in write_functions() {
+                    let error = write(&at("link")).unwrap_err().to_string();
+                    assert!(error.contains("node, which is a device"), "{name}: {error}");
                     assert!(fs::metadata(at("node")).unwrap().file_type().is_char_device());
                 }
             }
@@ -671,25 +676,25 @@ mod tests {
             "full" => {
                 let content = vec![b'x'; 100_000];
                 for name in ["full/file", "full/twice", "bound"] {
-                    let said = write(&at(name), &content, NEW).unwrap_err().to_string();
-                    assert!(said.contains("No space left on device"), "{name}: {said}");
+                    let error = write(&at(name), &content, NEW).unwrap_err().to_string();
+                    assert!(error.contains("No space left on device"), "{name}: {error}");
                     let more = append(&at(name), NEW, |_| Some(content.clone())).unwrap_err();
                     assert!(more.to_string().contains("No space left"), "{name}: {more}");
                     assert_eq!(fs::read_to_string(at(name)).unwrap(), "old\n", "{name}");
                 }
-                let said = write(&at("full/new"), &content, NEW).unwrap_err().to_string();
-                assert!(said.contains("No space left on device"), "{said}");
+                let error = write(&at("full/new"), &content, NEW).unwrap_err().to_string();
+                assert!(error.contains("No space left on device"), "{error}");
                 // On a full disk the log stops growing and does not block.
                 let mut log = LogFile::open(&at("full/file")).unwrap();
                 for _ in 0..1000 {
                     log.write_line(&"y".repeat(1000));
                 }
                 let names = fs::read_dir(at("full")).unwrap();
-                assert_eq!(names.count(), 4, "a draft stays, or a new file");
+                assert_eq!(names.count(), 4, "a temporary or a new file is left");
             }
             "readonly" => {
-                let said = write_error(&at("ro/file"));
-                assert!(said.contains("Read-only file system"), "{said}");
+                let error = write_error(&at("ro/file"));
+                assert!(error.contains("Read-only file system"), "{error}");
                 write(&at("ro/bound"), b"new", NEW).unwrap();
                 assert_eq!(fs::read_to_string(at("real")).unwrap(), "new");
             }
@@ -698,7 +703,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_that_a_link_leads_to_stays_one() {
+    fn a_device_behind_a_link_is_refused_and_kept() {
         if !rustix::process::geteuid().is_root() {
             return;
         }
@@ -709,7 +714,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_a_mount_is_written_in_place() {
+    fn a_mount_point_is_overwritten_in_place() {
         run_in_namespace(
             "bound",
             "echo old >real\nchmod 640 real\n: >bound\nmount --bind real bound",
@@ -725,7 +730,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_in_a_folder_that_cannot_be_written_is_written_where_it_can_be() {
+    fn a_file_in_a_read_only_folder_is_overwritten_in_place() {
         let script = "echo old >real\nmkdir ro\nmount -t tmpfs none ro\necho old >ro/file\n: >ro/bound\n\
                       mount --bind real ro/bound\nmount -o remount,ro none ro";
         run_in_namespace("readonly", script);

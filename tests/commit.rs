@@ -1,6 +1,6 @@
-//! The commit that `gtop -V` tells of a build from a clone, with real git.
-#![expect(clippy::disallowed_methods, reason = "git is run as it is")]
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+//! The commit that `gtop -V` shows for a build from a clone, with real git.
+#![expect(clippy::disallowed_methods, reason = "the test runs git directly")]
+#![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
 
 #[path = "../build/commit.rs"]
 mod commit;
@@ -11,10 +11,10 @@ use std::process::Command;
 
 use commit::Commit;
 
-fn git(folder: &Path, words: &[&str]) -> String {
+fn git(folder: &Path, args: &[&str]) -> String {
     let mut git = Command::new("git");
     git.arg("-C").arg(folder).args(["-c", "user.name=ada", "-c", "user.email=ada@example.org"]);
-    let done = git.args(words).output().unwrap();
+    let done = git.args(args).output().unwrap();
     assert!(done.status.success(), "{done:?}");
     String::from_utf8(done.stdout).unwrap().trim().to_owned()
 }
@@ -35,6 +35,6 @@ fn a_clone_has_a_commit_and_a_tarball_has_none() {
     assert!(commit.watched.len() >= 2, "{commit:?}");
     fs::write(root.join("file"), "two").unwrap();
     assert_eq!(Commit::of(root).unwrap().name, format!("{}-modified", commit.name));
-    // A crate that lies in a clone of something else is of no commit of that.
+    // A crate inside another project's clone does not get that clone's commit.
     assert!(Commit::of(&root.join("vendored")).is_none());
 }

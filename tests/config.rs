@@ -1,14 +1,13 @@
-//! Settings, with the real program: where they are read and written, which of several wins, what is
-//! said of mistakes; and the pages of docs/ that are generated from the same tables.
-#![expect(clippy::disallowed_methods, reason = "the program is run as it is")]
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+//! Settings, with the real program: their files, precedence and errors; and the generated pages of docs/.
+#![expect(clippy::disallowed_methods, reason = "the tests run the program directly")]
+#![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// A home of one's own.
+/// A temporary home directory.
 struct Home(tempfile::TempDir);
 
 impl Home {
@@ -38,15 +37,15 @@ impl Home {
         command.envs(variables.iter().copied()).output().unwrap()
     }
 
-    /// Returns the row of `config show` about a setting.
+    /// Returns the line of `config show` for a setting.
     fn row(&self, options: &str, variables: &[(&str, &str)], name: &str) -> String {
         let shown = out(&self.run(&format!("{options} config show"), variables));
         let row = shown.lines().find(|line| line.trim_start_matches('#').starts_with(name));
         row.unwrap_or(&shown).split_whitespace().collect::<Vec<_>>().join(" ")
     }
 
-    /// Every file and folder there is.
-    fn all(&self) -> Vec<String> {
+    /// Returns the paths of all files and folders in it.
+    fn entries(&self) -> Vec<String> {
         let mut found = Vec::new();
         let mut folders = vec![self.0.path().to_owned()];
         while let Some(folder) = folders.pop() {
@@ -72,11 +71,11 @@ fn err(done: &Output) -> String {
 }
 
 #[test]
-fn init_writes_a_file_once_and_nothing_else() {
+fn config_init_creates_one_file_and_never_overwrites_it() {
     let home = Home::new();
     let done = home.run("config init", &[]);
     assert_eq!(done.status.code(), Some(0), "{}", err(&done));
-    assert_eq!(home.all(), [".config", ".config/gtop", ".config/gtop/config.toml"]);
+    assert_eq!(home.entries(), [".config", ".config/gtop", ".config/gtop/config.toml"]);
     let text = fs::read_to_string(home.path("config.toml")).unwrap();
     assert!(text.contains("#interval = 1\n") && text.contains("#freeze = [\"z\"]"), "{text}");
     home.write("config.toml", "theme = 'mono'\n");
@@ -87,7 +86,7 @@ fn init_writes_a_file_once_and_nothing_else() {
 }
 
 #[test]
-fn path_and_check_and_show_write_nothing() {
+fn config_path_check_and_show_write_nothing() {
     let home = Home::new();
     let path = home.path("config.toml");
     assert_eq!(out(&home.run("config path", &[])).trim(), path.display().to_string());
@@ -100,7 +99,7 @@ fn path_and_check_and_show_write_nothing() {
     assert!(out(&checked).contains("does not exist"), "{}", out(&checked));
     assert_eq!(home.run("config show", &[]).status.code(), Some(0));
     assert_eq!(home.run("config", &[]).status.code(), Some(2));
-    assert!(home.all().is_empty(), "{:?}", home.all());
+    assert!(home.entries().is_empty(), "{:?}", home.entries());
 }
 
 #[test]
@@ -112,20 +111,20 @@ fn option_beats_environment_beats_setup_beats_file_beats_default() {
     assert_eq!(row("", &[]), "theme = \"mono\" # config.toml:2");
     home.write("setup.toml", "theme = \"hot\"\n");
     assert_eq!(row("", &[]), "theme = \"hot\" # setup.toml:1");
-    let foreign = ("NVITOP_MONITOR_MODE", "light");
-    let background = home.row("", &[foreign], "background =");
+    let nvitop = ("NVITOP_MONITOR_MODE", "light");
+    let background = home.row("", &[nvitop], "background =");
     assert_eq!(background, "background = \"light\" # NVITOP_MONITOR_MODE");
-    let own = ("GTOP_THEME", "dark");
-    assert_eq!(row("", &[foreign, own]), "theme = \"dark\" # GTOP_THEME");
-    let typed = row("--theme colour-blind", &[foreign, own]);
-    assert_eq!(typed, "theme = \"colour-blind\" # command line");
-    // An option may take back what a file says.
+    let gtop = ("GTOP_THEME", "dark");
+    assert_eq!(row("", &[nvitop, gtop]), "theme = \"dark\" # GTOP_THEME");
+    let row_of_option = row("--theme colour-blind", &[nvitop, gtop]);
+    assert_eq!(row_of_option, "theme = \"colour-blind\" # command line");
+    // An option can switch off what a file switches on.
     home.write("config.toml", "ascii = true\n");
     assert_eq!(home.row("--no-ascii", &[], "ascii"), "ascii = false # command line");
 }
 
 #[test]
-fn columns_are_chosen_by_name_and_a_wrong_one_is_told_with_the_nearest() {
+fn columns_are_chosen_by_name_and_an_unknown_one_gets_a_suggestion() {
     let home = Home::with("columns-users = [\"mem\", \"idle\"]\n");
     let row =
         |options: &str, variables: &[(&str, &str)], name: &str| home.row(options, variables, name);
@@ -136,41 +135,42 @@ fn columns_are_chosen_by_name_and_a_wrong_one_is_told_with_the_nearest() {
     let node = row("", &[("GTOP_COLUMNS_NODE", "temp,util")], "columns-node");
     assert_eq!(node, "columns-node = [\"temp\", \"util\"] # GTOP_COLUMNS_NODE");
     home.write("config.toml", "columns-fleet = [\"utl\"]\ncolumns-node = [\"temp\", \"temp\"]\n");
-    let told = out(&home.run("config check", &[]));
+    let output = out(&home.run("config check", &[]));
     let nearest = "config.toml:1: columns-fleet: unknown column \"utl\"; did you mean util? columns are node, job,";
-    assert!(told.contains(nearest), "{told}");
-    assert!(told.contains("config.toml:2: columns-node: duplicate temp"), "{told}");
+    assert!(output.contains(nearest), "{output}");
+    assert!(output.contains("config.toml:2: columns-node: duplicate temp"), "{output}");
     let typed = home.run("--columns-processes pidd config show", &[]);
     assert_eq!(typed.status.code(), Some(2));
     assert!(err(&typed).contains("did you mean pid?"), "{}", err(&typed));
 }
 
 #[test]
-fn another_file_may_be_named_and_setup_stands_beside_it() {
+fn another_file_can_be_given_and_setup_is_in_the_same_folder() {
     let home = Home::with("theme = \"mono\"\n");
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("lab.toml");
-    let own = file.display().to_string();
-    let option = format!("--config {own}");
-    let gone = home.run(&format!("{option} config check"), &[]);
-    assert_eq!(gone.status.code(), Some(2));
-    let words = format!("gtop: {own} not found; gtop --config {own} config init creates it\n");
-    assert_eq!(err(&gone), words);
+    let path_text = file.display().to_string();
+    let option = format!("--config {path_text}");
+    let missing = home.run(&format!("{option} config check"), &[]);
+    assert_eq!(missing.status.code(), Some(2));
+    let message =
+        format!("gtop: {path_text} not found; gtop --config {path_text} config init creates it\n");
+    assert_eq!(err(&missing), message);
     assert_eq!(home.run(&format!("{option} --once --local"), &[]).status.code(), Some(2));
     let path = home.run(&format!("{option} config path"), &[]);
-    assert_eq!((path.status.code(), out(&path)), (Some(0), format!("{own}\n")));
-    let variable = home.run("config check", &[("GTOP_CONFIG", &own)]);
+    assert_eq!((path.status.code(), out(&path)), (Some(0), format!("{path_text}\n")));
+    let variable = home.run("config check", &[("GTOP_CONFIG", &path_text)]);
     assert!(out(&variable).contains("lab.toml: file not found"), "{}", out(&variable));
     assert_eq!(home.run(&format!("{option} config init"), &[]).status.code(), Some(0));
     fs::write(&file, "theme = \"hot\"\n").unwrap();
     let hot = "theme = \"hot\" # lab.toml:1";
     assert_eq!(home.row(&option, &[], "theme ="), hot);
-    assert_eq!(home.row("", &[("GTOP_CONFIG", &own)], "theme ="), hot);
+    assert_eq!(home.row("", &[("GTOP_CONFIG", &path_text)], "theme ="), hot);
     assert_eq!(home.row("", &[("GTOP_CONFIG", "")], "theme ="), "theme = \"mono\" # config.toml:1");
     fs::write(folder.path().join("setup.toml"), "theme = \"dark\"\n").unwrap();
     assert_eq!(home.row(&option, &[], "theme ="), "theme = \"dark\" # setup.toml:1");
     let path = home.run(&format!("config path {option}"), &[]);
-    assert_eq!(out(&path).trim(), own);
+    assert_eq!(out(&path).trim(), path_text);
     let setup =
         home.run(&format!("--config {}/setup.toml config show", folder.path().display()), &[]);
     assert_eq!(setup.status.code(), Some(2));
@@ -178,12 +178,12 @@ fn another_file_may_be_named_and_setup_stands_beside_it() {
 }
 
 #[test]
-fn mistakes_are_told_with_line_key_and_nearest_name() {
+fn errors_have_a_line_a_key_and_a_suggestion() {
     let home = Home::with("interval = 2\nintervall = 3\n[keys]\nfreze = \"F\"\nhelp = \"q\"\n");
     home.write("setup.toml", "theme = \"blue\"\n");
     let done = home.run("config check", &[("GTOP_REDRAW", "often")]);
     assert_eq!(done.status.code(), Some(1));
-    let told = out(&done);
+    let output = out(&done);
     for words in [
         "config.toml:2: unknown setting \"intervall\"; did you mean interval?",
         "config.toml:4: unknown action \"freze\"; did you mean freeze?",
@@ -191,12 +191,12 @@ fn mistakes_are_told_with_line_key_and_nearest_name() {
         "setup.toml:1: theme: expected one of auto, dark, light, mono, colour-blind, hot",
         "GTOP_REDRAW: expected seconds between 0.02 and 3600",
     ] {
-        assert!(told.contains(words), "{words}: {told}");
+        assert!(output.contains(words), "{words}: {output}");
     }
 }
 
 #[test]
-fn a_setup_file_of_another_version_is_read_and_what_is_unknown_is_kept() {
+fn a_setup_file_of_another_version_is_read_and_its_unknown_entries_are_kept() {
     let home = Home::new();
     home.write(
         "setup.toml",
@@ -237,7 +237,7 @@ fn old_names_of_values_are_read_with_a_hint() {
 }
 
 #[test]
-fn groups_that_name_each_other_are_told_by_check_and_harm_nobody_else() {
+fn cyclic_groups_are_reported_by_check_and_do_not_affect_other_settings() {
     let home = Home::with("ascii = true\n[groups]\na = \"@b\"\nb = \"@a,n1\"\nc = \"n2\"\n");
     let done = home.run("config check", &[]);
     assert_eq!(done.status.code(), Some(1), "{done:?}");
@@ -248,7 +248,7 @@ fn groups_that_name_each_other_are_told_by_check_and_harm_nobody_else() {
 }
 
 #[test]
-fn every_complaint_begins_with_the_name_of_the_program() {
+fn every_error_begins_with_the_name_of_the_program() {
     let home = Home::new();
     for line in [
         "--no-such-option",
@@ -272,12 +272,12 @@ fn every_complaint_begins_with_the_name_of_the_program() {
 }
 
 #[test]
-fn programs_are_shown_what_people_are() {
+fn filters_apply_to_json_too() {
     let home = Home::with("only = [1]\n");
     let devices = |options: &str| {
         let done = home.run(&format!("--demo=1 --seed 3 --json {options}"), &[]);
-        let picture: serde_json::Value = serde_json::from_str(&out(&done)).unwrap();
-        let list = picture["nodes"][0]["devices"].as_array().unwrap();
+        let snapshot: serde_json::Value = serde_json::from_str(&out(&done)).unwrap();
+        let list = snapshot["nodes"][0]["devices"].as_array().unwrap();
         list.iter().map(|device| device["index"].as_u64().unwrap()).collect::<Vec<_>>()
     };
     assert_eq!(devices(""), [1]);
@@ -285,7 +285,7 @@ fn programs_are_shown_what_people_are() {
 }
 
 #[test]
-fn settings_that_cannot_be_together_are_mistakes_too() {
+fn conflicting_settings_are_errors() {
     for (config, words) in [
         ("exec = 'run {host}'\n", "put {node} where the node name belongs (exec: config.toml:1)"),
         ("exec = 'run \"{node}'\n", "--exec has an unclosed \" (exec: config.toml:1)"),
@@ -305,7 +305,7 @@ fn settings_that_cannot_be_together_are_mistakes_too() {
 }
 
 #[test]
-fn a_broken_file_is_told_and_defaults_hold() {
+fn a_file_with_errors_is_reported_and_defaults_apply() {
     for config in ["interval = \n", "interval = 0.1\nnonsense = 1\n", "\u{0}\u{1b}[2J"] {
         let home = Home::with(config);
         let done = home.run("--once --deadline 5 --transport local", &[]);
@@ -321,16 +321,16 @@ fn a_broken_file_is_told_and_defaults_hold() {
 }
 
 #[test]
-fn what_stands_in_the_file_is_what_happens() {
-    // A group of one's own, and hosts where the command line names none.
+fn settings_of_the_file_take_effect() {
+    // A group, and hosts for a command line without any.
     let home = Home::with(
         "hosts = ['@few']\nexec = 'env NODE={node} sh -c {command}'\ndeadline = 20\nlog = '/dev/null'\n\
          [groups]\nfew = 'a[1-3]'\n",
     );
     let names = |done: &Output| {
         let text = out(done);
-        let picture: serde_json::Value = serde_json::from_str(&text).unwrap();
-        let nodes = picture["nodes"].as_array().unwrap().clone();
+        let snapshot: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let nodes = snapshot["nodes"].as_array().unwrap().clone();
         nodes.iter().map(|node| node["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
     };
     assert_eq!(names(&home.run("--json", &[])), ["a1", "a2", "a3"]);
@@ -343,10 +343,10 @@ fn what_stands_in_the_file_is_what_happens() {
         "{}",
         err(&wrong)
     );
-    // What is typed turns off what stands against it in the file.
+    // An option disables conflicting settings of the file.
     let native = home.run("--json --transport native --deadline 1 127.0.0.1:1", &[]);
     assert!(out(&native).contains("connection refused"), "{}", out(&native));
-    // What only files say, and cannot be, is told with its places.
+    // A conflict between settings of files names their origins.
     home.write("config.toml", "transport = 'local'\n");
     let done = home.run("--json gpu01", &[]);
     assert_eq!(done.status.code(), Some(2));
@@ -358,11 +358,11 @@ fn what_stands_in_the_file_is_what_happens() {
 }
 
 #[test]
-fn a_home_that_cannot_be_written_is_told_and_left_alone() {
+fn an_unwritable_home_is_reported_and_left_unchanged() {
     let home = Home::new();
     let folder = home.0.path().join(".config");
     fs::create_dir(&folder).unwrap();
-    // Whoever runs tests may be allowed everything; a file where the folder should be stops them too.
+    // Root may write anywhere; a file in place of the folder stops root too.
     fs::write(folder.join("gtop"), "").unwrap();
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o555)).unwrap();
     let done = home.run("config init", &[]);
@@ -370,7 +370,7 @@ fn a_home_that_cannot_be_written_is_told_and_left_alone() {
     assert!(err(&done).contains("cannot write"), "{}", err(&done));
     let once = home.run("--once --deadline 5 --transport local", &[]);
     assert_eq!(once.status.code(), Some(0), "{}", err(&once));
-    assert_eq!(home.all(), [".config", ".config/gtop"]);
+    assert_eq!(home.entries(), [".config", ".config/gtop"]);
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
     for no_home in ["", "relative"] {
         let init = home.run("config init", &[("HOME", no_home), ("XDG_CONFIG_HOME", "relative")]);
@@ -380,7 +380,7 @@ fn a_home_that_cannot_be_written_is_told_and_left_alone() {
 }
 
 #[test]
-fn a_limit_of_length_is_told_and_ends_nothing_by_a_signal() {
+fn a_file_size_limit_is_an_error_and_not_a_signal() {
     let home = Home::new();
     let limited = |line: &str| {
         let script = format!("ulimit -f 0; exec '{}' {line}", env!("CARGO_BIN_EXE_gtop"));
@@ -391,35 +391,35 @@ fn a_limit_of_length_is_told_and_ends_nothing_by_a_signal() {
     let init = limited("config init");
     assert_eq!(init.status.code(), Some(1), "{init:?}");
     assert!(err(&init).ends_with("config.toml: File too large (os error 27)\n"), "{init:?}");
-    assert_eq!(home.all(), [".config", ".config/gtop"]);
+    assert_eq!(home.entries(), [".config", ".config/gtop"]);
     let logged = limited("--once --local --log \"$HOME/log\"");
     assert_eq!(logged.status.code(), Some(0), "{logged:?}");
     assert_eq!(fs::read(home.0.path().join("log")).unwrap(), b"");
 }
 
 #[test]
-fn a_log_that_nobody_reads_is_told_and_not_waited_for() {
+fn a_log_pipe_without_a_reader_is_refused_at_once() {
     let home = Home::new();
     let pipe = home.0.path().join("pipe");
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     let done = home.run(&format!("--once --local --log {}", pipe.display()), &[]);
     assert_eq!(done.status.code(), Some(1), "{done:?}");
-    assert!(err(&done).contains("is a pipe that nobody reads"), "{done:?}");
-    // Standard error is one, and is read here.
+    assert!(err(&done).contains("is a pipe without a reader"), "{done:?}");
+    // Standard error is a pipe with a reader.
     let done = home.run("--once --local --log /dev/stderr", &[]);
     assert_eq!(done.status.code(), Some(0), "{done:?}");
     assert!(err(&done).contains(" INFO ") || err(&done).contains(" DEBUG "), "{done:?}");
 }
 
-/// Compares the text between two markers of a page with the generated one, or writes it with BLESS=1.
+/// Compares the text between two markers of a page with the generated text; writes it with BLESS=1.
 fn check_page(page: &str, name: &str, generated: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs").join(page);
     let text = fs::read_to_string(&path).unwrap();
     let (begin, end) = (format!("<!-- {name} -->\n"), format!("<!-- /{name} -->"));
-    let (front, rest) = text.split_once(&begin).unwrap();
-    let (found, back) = rest.split_once(&end).unwrap();
+    let (before, rest) = text.split_once(&begin).unwrap();
+    let (found, after) = rest.split_once(&end).unwrap();
     if std::env::var_os("BLESS").is_some() {
-        fs::write(&path, format!("{front}{begin}{generated}{end}{back}")).unwrap();
+        fs::write(&path, format!("{before}{begin}{generated}{end}{after}")).unwrap();
         return;
     }
     assert_eq!(found, generated, "docs/{page} is out of date; BLESS=1 writes it");
@@ -432,12 +432,12 @@ fn the_pages_of_settings_and_keys_match_their_tables() {
 }
 
 #[test]
-fn the_page_of_metrics_says_what_the_tables_say() {
+fn the_page_of_metrics_matches_the_tables() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/metrics.md");
     let text = format!(
         "# Metrics\n\n\
-         A metric has one word, the same in filters (`util<10`), columns, sort orders and charts, and one key in \
-         JSON. Filters take the JSON key too, where only one metric has it.\n\n{}",
+         Each metric has one name, the same in filters (`util<10`), columns, sort orders and charts, and one key in \
+         JSON. Filters also accept the JSON key if only one metric has it.\n\n{}",
         gtop::config::metrics_text()
     );
     if std::env::var_os("BLESS").is_some() {
@@ -448,15 +448,15 @@ fn the_page_of_metrics_says_what_the_tables_say() {
 }
 
 #[test]
-fn help_names_every_option_of_the_table() {
+fn help_has_every_option_of_the_table() {
     let help = out(&Home::new().run("--help", &[]));
     let flat = help.split_whitespace().collect::<Vec<_>>().join(" ");
     for setting in gtop::config::SETTINGS.iter().filter(|setting| setting.name != "hosts") {
         let off = if setting.is_on_by_default() { "no-" } else { "" };
         assert!(help.contains(&format!("--{off}{}", setting.name)), "{}", setting.name);
-        let words = if setting.off_help.is_empty() { setting.help } else { setting.off_help };
-        let words = words.split_whitespace().collect::<Vec<_>>().join(" ");
-        // Options that are declared beside the hosts say it in their own words.
-        assert!(!setting.has_option || flat.contains(&words), "{words}: {help}");
+        let text = if setting.off_help.is_empty() { setting.help } else { setting.off_help };
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        // Options that the table does not generate have their own help.
+        assert!(!setting.has_option || flat.contains(&text), "{text}: {help}");
     }
 }

@@ -1,8 +1,8 @@
-//! What programs and people read of the demo with seed 1, at a fixed clock: byte for byte as it was.
+//! Output of the demo with seed 1 at a fixed clock, compared byte by byte with golden files.
 //!
 //! `tests/golden/demo` holds `--json`, two moments of `--json --watch`, `--once` and the schema.
-//! `BLESS=1 cargo test --test demo_output` writes them anew.
-#![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail as tests do")]
+//! `BLESS=1 cargo test --test demo_output` rewrites them.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a failed step fails the test")]
 
 use std::path::Path;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use gtop::wire::{Delivery, EventSink, FrameReader, NodeEvent, Received, encode};
 use jiff::tz::TimeZone;
 
 const NODES: u32 = 8;
-/// Half of the demo's: the files are read by people.
+/// Half of the demo's, to keep the files readable.
 const DEVICES: u32 = 4;
 const SEED: u64 = 1;
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -29,35 +29,35 @@ const HISTORY: Duration = Duration::from_secs(60);
 /// 2026-01-01T00:00:00Z.
 const START: Timestamp = Timestamp::from_micros(1_767_225_600_000_000);
 
-/// The simulated fleet, fed by hand.
+/// The simulated fleet, with samples delivered by the test.
 struct Demo {
-    population: FleetSpec,
+    spec: FleetSpec,
     machines: Vec<(NodeName, Machine, EventSink)>,
     store: Arc<FleetStore>,
 }
 
 impl Demo {
     fn new() -> Self {
-        let population = FleetSpec { devices: DEVICES, ..FleetSpec::demo(NODES, SEED) };
-        let names = population.names();
+        let spec = FleetSpec { devices: DEVICES, ..FleetSpec::demo(NODES, SEED) };
+        let names = spec.names();
         let store = FleetStore::new(names.clone(), HISTORY);
         let pipeline = Pipeline::new(Arc::clone(&store), HISTORY);
         let machines = (0..)
             .zip(names)
-            .map(|(place, name)| {
-                let machine = Machine::new(&population, place, &name);
+            .map(|(index, name)| {
+                let machine = Machine::new(&spec, index, &name);
                 (name.clone(), machine, pipeline.sink(name))
             })
             .collect();
-        Self { population, machines, store }
+        Self { spec, machines, store }
     }
 
-    /// Delivers the sample of second `t` of every node, before it who they are.
+    /// Delivers the sample of second `t` of every node, and at second 0 also the hello frames.
     fn tick(&mut self, t: u32) {
         let at = START.plus(Duration::from_secs(u64::from(t)));
         let (second, is_first) = (f64::from(t), t == 0);
         let names = self.machines.iter().map(|(name, ..)| name.clone()).collect::<Vec<_>>();
-        let jobs = self.population.jobs(START, at);
+        let jobs = self.spec.jobs(START, at);
         self.store.set_nodes(names, Some(Arc::new(jobs)));
         for (name, machine, sink) in &mut self.machines {
             let mut deliver = |event| sink(Delivery { node: name.clone(), at, event });
@@ -70,18 +70,18 @@ impl Demo {
             for event in machine.events(second - 1.0, second) {
                 deliver(frame(&Body::Event(event)));
             }
-            let ask = SampleRequest {
+            let request = SampleRequest {
                 number: u64::from(t) + 1,
                 full: true,
                 slow: true,
                 driver: DriverState::DevicesAndUses,
                 ..SampleRequest::default()
             };
-            deliver(frame(&Body::Sample(machine.sample(second, ask))));
+            deliver(frame(&Body::Sample(machine.sample(second, request))));
         }
     }
 
-    /// Returns the fleet once it holds the last tick.
+    /// Returns the fleet once it has the samples of the last tick.
     async fn fleet(&self, now: Timestamp) -> Fleet {
         let mut reader = self.store.reader();
         let publish = Arc::clone(&self.store).publish(PublishRate::default());
@@ -149,18 +149,18 @@ fn once(fleet: &Fleet, now: Timestamp, width: u16) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_demo_prints_what_it_printed() {
+async fn the_demo_output_equals_the_golden_files() {
     let mut demo = Demo::new();
-    let mut watched = String::new();
+    let mut watch_output = String::new();
     for t in 0..8 {
         demo.tick(t);
         let now = START.plus(Duration::from_secs(u64::from(t)));
         let fleet = demo.fleet(now).await;
         if t >= 6 {
-            watched += &json(&fleet, now);
+            watch_output += &json(&fleet, now);
         }
         if t == 7 {
-            // Indented: a difference shows which value it is.
+            // Indented, so that a difference shows the key.
             let value: serde_json::Value = serde_json::from_str(&json(&fleet, now)).unwrap();
             check("snapshot.json", &(serde_json::to_string_pretty(&value).unwrap() + "\n"));
             for width in [80, 200] {
@@ -168,11 +168,11 @@ async fn the_demo_prints_what_it_printed() {
             }
         }
     }
-    check("watch.jsonl", &watched);
+    check("watch.jsonl", &watch_output);
 }
 
 #[test]
-fn the_schema_is_what_it_was() {
+fn the_schema_equals_the_golden_file() {
     let mut schema = Vec::new();
     write_json_schema(&mut schema).unwrap();
     check("schema.json", &String::from_utf8(schema).unwrap());

@@ -185,7 +185,7 @@ async fn a_known_hosts_file_that_is_a_mount_is_written_and_one_that_is_read_only
         \"$2\" trust other";
     let Some(told) = home.mounted(script).await else { return };
     assert!(told.out.contains("as it was\n"), "{told:?}");
-    told.complains("is read-only and stays so; chmod u+w lets gtop write it");
+    told.complains("is read-only; chmod u+w lets gtop write it");
     assert!(told.out.contains("lines: 2, mode: 640, files: 2\n"), "{told:?}");
     assert!(told.out.ends_with("other: already known\n"), "{told:?}");
     assert!(!told.err.contains("no complaint"), "{told:?}");

@@ -3,7 +3,7 @@
 //! A line is `KIND FORMER CURRENT`, KIND being `type`, `fn`, `const` or `file`; `fn` and `const` hold for
 //! declarations, `file` for the name of a file or folder of Rust; `*` at the end of FORMER stands for any ending. A line `except KIND FORMER PATH REASON…` allows one
 //! of them in one file. A name may be listed for one kind and used for another.
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a failed step fails the test")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -23,7 +23,7 @@ const KEYWORDS: [(&str, &str); 8] = [
 
 #[derive(Default)]
 struct Names {
-    /// Kind and former name, and the name of today.
+    /// Current name by kind and former name.
     former: BTreeMap<(String, String), String>,
     /// Kind, former name and the file that may use it.
     exceptions: BTreeSet<(String, String, PathBuf)>,
@@ -47,8 +47,8 @@ impl Names {
         names
     }
 
-    /// Returns the name of today, if this one is former and not allowed here.
-    fn replaced(&self, kind: &str, name: &str, path: &Path) -> Option<&str> {
+    /// Returns the current name if this one is former and not allowed here.
+    fn replacement(&self, kind: &str, name: &str, path: &Path) -> Option<&str> {
         let is_former = |former: &str| {
             former.strip_suffix('*').map_or(name == former, |start| name.starts_with(start))
         };
@@ -59,7 +59,7 @@ impl Names {
     }
 }
 
-/// Returns every Rust file below these folders, by its path from the root.
+/// Returns the paths of all Rust files, relative to the root.
 fn rust_files(root: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
     let mut folders: Vec<PathBuf> =
@@ -100,34 +100,34 @@ fn declared(line: &str) -> impl Iterator<Item = (&'static str, &str)> {
 fn no_former_name_is_declared() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let names = Names::read(root);
-    let mut wrong = Vec::new();
+    let mut found = Vec::new();
     for path in rust_files(root) {
         let parts = path.iter().filter_map(|part| part.to_str());
         for name in parts.map(|part| part.trim_end_matches(".rs")) {
-            if let Some(current) = names.replaced("file", name, &path) {
-                wrong.push(format!("{}: {name} is now {current}", path.display()));
+            if let Some(current) = names.replacement("file", name, &path) {
+                found.push(format!("{}: {name} is now {current}", path.display()));
             }
         }
         let text = fs::read_to_string(root.join(&path)).unwrap();
         let lines = text.lines().enumerate();
         for (number, line) in lines.filter(|(_, line)| !line.trim_start().starts_with("//")) {
             for (kind, name) in declared(line) {
-                if let Some(current) = names.replaced(kind, name, &path) {
+                if let Some(current) = names.replacement(kind, name, &path) {
                     let at = format!("{}:{}", path.display(), number + 1);
-                    wrong.push(format!("{at}: {kind} {name} is now {current}"));
+                    found.push(format!("{at}: {kind} {name} is now {current}"));
                 }
             }
         }
     }
-    assert!(wrong.is_empty(), "{} former names:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(found.is_empty(), "{} former names:\n{}", found.len(), found.join("\n"));
 }
 
 #[test]
-fn an_exception_is_used() {
+fn every_exception_is_used() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     for (kind, name, path) in Names::read(root).exceptions {
         let text = fs::read_to_string(root.join(&path)).unwrap();
-        let is_used = text.lines().flat_map(declared).any(|found| found == (&*kind, &*name))
+        let is_used = text.lines().flat_map(declared).any(|declared| declared == (&*kind, &*name))
             || path.iter().any(|part| part.to_string_lossy().trim_end_matches(".rs") == name);
         assert!(is_used, "{kind} {name} is not in {} any more", path.display());
     }

@@ -20,33 +20,33 @@ pub(super) struct Demo {
     nodes: Vec<SimNode>,
     spec: FleetSpec,
     /// Stops the servers when dropped.
-    _serving: oneshot::Sender<()>,
+    _stop: oneshot::Sender<()>,
 }
 
 impl Demo {
     /// Starts servers for `nodes` simulated nodes, generated from `seed`.
     pub(super) fn start(nodes: u16, seed: u64) -> io::Result<Self> {
-        let population = FleetSpec::demo(u32::from(nodes), seed);
+        let spec = FleetSpec::demo(u32::from(nodes), seed);
         let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
-        let served = population.clone();
+        let served_spec = spec.clone();
         let (ready, started) = sync_channel(1);
-        let (serving, ended) = oneshot::channel::<()>();
+        let (stop, stopped) = oneshot::channel::<()>();
         thread::Builder::new().name("demo".to_owned()).spawn(move || {
             runtime.block_on(async {
-                let served = serve(&served).await;
-                let (nodes, served) = match served {
-                    Ok(served) => (Ok(served.nodes.clone()), Some(served)),
+                let server = serve(&served_spec).await;
+                let (nodes, server) = match server {
+                    Ok(server) => (Ok(server.nodes.clone()), Some(server)),
                     Err(error) => (Err(error), None),
                 };
                 ready.send(nodes).ok();
-                if let Some(served) = served {
-                    ended.await.ok();
-                    served.stop().await;
+                if let Some(server) = server {
+                    stopped.await.ok();
+                    server.stop().await;
                 }
             });
         })?;
         let nodes = started.recv().map_err(io::Error::other)??;
-        Ok(Self { nodes, spec: population, _serving: serving })
+        Ok(Self { nodes, spec, _stop: stop })
     }
 
     /// Returns the nodes as targets.
@@ -56,8 +56,8 @@ impl Demo {
 
     /// Returns a discovery of the nodes and their jobs.
     pub(super) fn discovery(&self, clock: Clock) -> Result<Discovery, AppError> {
-        let (population, began) = (self.spec.clone(), clock.now());
-        let jobs = move || population.jobs(began, clock.now());
+        let (spec, started_at) = (self.spec.clone(), clock.now());
+        let jobs = move || spec.jobs(started_at, clock.now());
         Ok(Discovery::simulated(self.targets()?, jobs)?)
     }
 

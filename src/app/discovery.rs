@@ -48,7 +48,7 @@ impl Discovery {
     /// Returns a source that polls Slurm.
     pub(super) fn slurm(slurm: SlurmPoller, clock: Clock) -> io::Result<Self> {
         let initial = slurm.initial_roster();
-        Self::spawn("slurm", initial, |wishes, found| slurm.run(clock, wishes, found))
+        Self::spawn("slurm", initial, |requests, rosters| slurm.run(clock, requests, rosters))
     }
 
     /// Returns a source that simulates the jobs of fixed nodes, for `--demo`.
@@ -57,13 +57,13 @@ impl Discovery {
         jobs: impl Fn() -> JobList + Send + 'static,
     ) -> io::Result<Self> {
         let roster = move || Roster::from_scheduler(targets.clone(), Arc::new(jobs()));
-        Self::spawn("jobs", roster(), |_, found| async move {
+        Self::spawn("jobs", roster(), |_, rosters| async move {
             let mut tick = tokio::time::interval(SIMULATED_JOBS_INTERVAL);
             tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
             tick.tick().await;
             loop {
                 tick.tick().await;
-                found.send_replace(Arc::new(roster()));
+                rosters.send_replace(Arc::new(roster()));
             }
         })
     }
@@ -76,23 +76,23 @@ impl Discovery {
         + Send
         + 'static,
     ) -> io::Result<Self> {
-        let (found, rosters) = watch::channel(Arc::new(initial));
-        let (wishes, followed) = watch::channel(PollRequest::default());
-        let (stop, ending) = oneshot::channel();
+        let (publisher, rosters) = watch::channel(Arc::new(initial));
+        let (poll_request, requests) = watch::channel(PollRequest::default());
+        let (stop, stop_requested) = oneshot::channel();
         let (stopped_sender, stopped) = channel();
         let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
         thread::Builder::new().name(name.to_owned()).spawn(move || {
             runtime.block_on(async {
                 tokio::select! {
-                    () = work(followed, found) => {}
-                    _over = ending => {}
+                    () = work(requests, publisher) => {}
+                    _stop = stop_requested => {}
                 }
             });
             drop(runtime);
             // Fails if the shutdown no longer waits; that is fine.
             stopped_sender.send(()).ok();
         })?;
-        Ok(Self { rosters, poll_request: wishes, worker: Some(Worker { stop, stopped }) })
+        Ok(Self { rosters, poll_request, worker: Some(Worker { stop, stopped }) })
     }
 
     /// Returns a receiver of the newest roster.
@@ -104,8 +104,8 @@ impl Discovery {
     pub(super) async fn wait_for_answer(&self, limit: Duration) {
         let mut rosters = self.rosters();
         let is_answered = |roster: &Arc<Roster>| {
-            let asked = roster.jobs.as_ref();
-            asked.is_none_or(|list| list.at.is_some() || list.error.is_some())
+            let jobs = roster.jobs.as_ref();
+            jobs.is_none_or(|list| list.at.is_some() || list.error.is_some())
         };
         // After the limit, the roster arrives through the channel.
         drop(timeout(limit, rosters.wait_for(is_answered)).await);
@@ -113,14 +113,14 @@ impl Discovery {
 
     /// Requests a new roster at once.
     pub(super) fn refresh(&self) {
-        self.poll_request.send_modify(|wishes| wishes.refresh += 1);
+        self.poll_request.send_modify(|request| request.refresh += 1);
     }
 
     /// Sets the job whose details are queried.
     pub(super) fn set_detailed_job(&self, job: Option<JobId>) {
-        self.poll_request.send_if_modified(|wishes| {
-            let is_new = wishes.job != job;
-            wishes.job = job;
+        self.poll_request.send_if_modified(|request| {
+            let is_new = request.job != job;
+            request.job = job;
             is_new
         });
     }

@@ -34,7 +34,7 @@ pub(super) struct DoctorRun {
 }
 
 /// Examines all nodes and prints the reports.
-pub(super) async fn run(of: DoctorRun, out: &mut impl Write) -> io::Result<ExitReason> {
+pub(super) async fn run(doctor_run: DoctorRun, out: &mut impl Write) -> io::Result<ExitReason> {
     let DoctorRun {
         transport,
         mut targets,
@@ -44,15 +44,17 @@ pub(super) async fn run(of: DoctorRun, out: &mut impl Write) -> io::Result<ExitR
         mut prompter,
         max_connecting,
         is_json,
-    } = of;
+    } = doctor_run;
     let mut signals = StopSignals::new();
     let mut first: Vec<Report> = pod.into_iter().collect();
     if let Some(filter) = slurm {
-        let found = tokio::select! {
-            found = Box::pin(diagnose_slurm(&filter, &transport, &clock)) => found,
-            ending = signals.next() => return Ok(ending.into()),
+        let examination = tokio::select! {
+            examination = Box::pin(diagnose_slurm(&filter, &transport, &clock)) => examination,
+            reason = signals.next() => return Ok(reason.into()),
         };
-        let Some(SlurmDiagnosis { report, nodes }) = found else { return Ok(ExitReason::Failed) };
+        let Some(SlurmDiagnosis { report, nodes }) = examination else {
+            return Ok(ExitReason::Failed);
+        };
         let is_new = |node: &Target| targets.iter().all(|known| known.name != node.name);
         let nodes: Vec<Target> = nodes.into_iter().filter(is_new).collect();
         targets.extend(nodes);
@@ -61,31 +63,31 @@ pub(super) async fn run(of: DoctorRun, out: &mut impl Write) -> io::Result<ExitR
     for (index, report) in first.iter().enumerate().filter(|_| !is_json) {
         print(report, index > 0, out)?;
     }
-    let by_ssh = targets.iter().filter(|target| matches!(target.reach, Reach::Ssh(_))).count();
-    prompter = prompter.filter(|_| by_ssh > 0);
+    let ssh_count = targets.iter().filter(|target| matches!(target.reach, Reach::Ssh(_))).count();
+    prompter = prompter.filter(|_| ssh_count > 0);
     prompter.iter().for_each(Prompter::open);
     let count = targets.len();
-    let mut examining = spawn_examinations(&transport, targets, &clock, max_connecting);
+    let mut examinations = spawn_examinations(&transport, targets, &clock, max_connecting);
     if let Some(prompter) = &mut prompter
-        && let Some(ending) = prompter.prompt_at_startup(by_ssh).await?
+        && let Some(reason) = prompter.prompt_at_startup(ssh_count).await?
     {
-        return Ok(ending);
+        return Ok(reason);
     }
     let mut reports = BTreeMap::new();
     let mut printed = 0;
-    let mut is_well = first.iter().all(Report::is_healthy);
+    let mut is_healthy = first.iter().all(Report::is_healthy);
     while reports.len() < count {
         let done = tokio::select! {
-            done = examining.join_next() => done,
-            ending = signals.next() => return Ok(ending.into()),
+            done = examinations.join_next() => done,
+            reason = signals.next() => return Ok(reason.into()),
         };
         // A task that panicked has no report and counts as failed.
         let Some(done) = done else { break };
         let Ok((index, report)) = done else {
-            is_well = false;
+            is_healthy = false;
             continue;
         };
-        is_well &= report.is_healthy();
+        is_healthy &= report.is_healthy();
         reports.insert(index, report);
         while !is_json && let Some(report) = reports.get(&printed) {
             print(report, printed > 0 || !first.is_empty(), out)?;
@@ -97,7 +99,7 @@ pub(super) async fn run(of: DoctorRun, out: &mut impl Write) -> io::Result<ExitR
         write_json(out, &reports)?;
     }
     out.flush()?;
-    Ok(if is_well { ExitReason::Done } else { ExitReason::Failed })
+    Ok(if is_healthy { ExitReason::Done } else { ExitReason::Failed })
 }
 
 fn print(report: &Report, is_later: bool, out: &mut impl Write) -> io::Result<()> {
@@ -118,13 +120,13 @@ fn spawn_examinations(
     max_connecting: u16,
 ) -> JoinSet<(usize, Report)> {
     let permits = Arc::new(Semaphore::new(usize::from(max_connecting)));
-    let mut examining = JoinSet::new();
+    let mut examinations = JoinSet::new();
     for (index, target) in targets.into_iter().enumerate() {
         let (transport, permits, clock) = (transport.clone(), Arc::clone(&permits), clock.clone());
-        examining.spawn(async move {
+        examinations.spawn(async move {
             let _permit = permits.acquire().await;
             (index, Box::pin(diagnose_node(&transport, &target, &clock)).await)
         });
     }
-    examining
+    examinations
 }

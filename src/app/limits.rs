@@ -33,9 +33,9 @@ impl FdCost {
 
 /// Makes a write beyond `ulimit -f` fail like one on a full disk, instead of ending the program.
 pub(super) fn catch_file_size_signal() {
-    let is_met = Arc::new(AtomicBool::new(false));
+    let is_raised = Arc::new(AtomicBool::new(false));
     // Child processes get the default action back. Registering SIGXFSZ is allowed, so this cannot fail.
-    signal_hook::flag::register(Signal::XFSZ.as_raw(), is_met).ok();
+    signal_hook::flag::register(Signal::XFSZ.as_raw(), is_raised).ok();
 }
 
 /// Keeps typed secrets out of core dumps and out of reach of ptrace.
@@ -72,8 +72,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_fits_is_told_only_when_not_all_nodes_do() {
-        for (limit, nodes, cost, words) in [
+    fn a_warning_appears_only_if_not_all_nodes_fit() {
+        for (limit, nodes, cost, expected) in [
             (None, usize::MAX, FdCost::Program, None),
             (Some(1024), 960, FdCost::Session, None),
             (Some(1024), 961, FdCost::Session, Some("960 of 961 nodes")),
@@ -82,18 +82,18 @@ mod tests {
             (Some(1024), 1000, FdCost::SessionAndServer, Some("320 of 1000 nodes")),
             (Some(20), 1, FdCost::Session, Some("about 0 of 1 nodes")),
         ] {
-            let said = open_files_warning(limit, nodes, cost);
-            match words {
-                Some(words) => {
-                    assert!(said.as_ref().is_some_and(|said| said.contains(words)), "{said:?}");
+            let warning = open_files_warning(limit, nodes, cost);
+            match expected {
+                Some(text) => {
+                    assert!(warning.as_ref().is_some_and(|one| one.contains(text)), "{warning:?}");
                 }
-                None => assert_eq!(said, None, "{limit:?} {nodes}"),
+                None => assert_eq!(warning, None, "{limit:?} {nodes}"),
             }
         }
     }
 
     #[test]
-    fn no_core_is_dumped_after_a_secret() {
+    fn core_dumps_are_disabled_after_a_secret_prompt() {
         forbid_core_dumps();
         let limit = getrlimit(Resource::Core);
         assert_eq!((limit.current, limit.maximum), (Some(0), Some(0)));

@@ -51,7 +51,7 @@ impl LinePrompt {
         out.write_all(self.prompt.as_bytes())?;
         out.flush()?;
         let mut line = LineBuffer::default();
-        let typed = loop {
+        let input = loop {
             let ended = if is_over.load(Ordering::Relaxed) {
                 Some(LineInput::Interrupt)
             } else {
@@ -65,13 +65,13 @@ impl LinePrompt {
                 out.write_all(line.echo().as_bytes())?;
                 out.flush()?;
             }
-            if let Some(typed) = ended {
-                break typed;
+            if let Some(input) = ended {
+                break input;
             }
         };
         drop(no_echo);
         out.write_all(b"\n")?;
-        Ok(typed)
+        Ok(input)
     }
 }
 
@@ -209,7 +209,7 @@ impl LineBuffer {
 mod tests {
     use super::*;
 
-    fn typed(keys: &[u8]) -> (Option<String>, String) {
+    fn type_keys(keys: &[u8]) -> (Option<String>, String) {
         let (mut line, mut shown) = (LineBuffer::default(), String::new());
         for byte in keys {
             let ended = line.push(*byte);
@@ -224,8 +224,8 @@ mod tests {
     }
 
     #[test]
-    fn a_line_can_be_corrected_and_given_up() {
-        for (keys, want) in [
+    fn a_line_can_be_edited_and_cancelled() {
+        for (keys, expected) in [
             (&b"abc\r"[..], Some("abc")),
             (b"abx\x7fc\n", Some("abc")),
             (b"wrong\x15right\n", Some("right")),
@@ -235,15 +235,15 @@ mod tests {
             (b"\x04", None),
             (b"secret\x03", None),
         ] {
-            assert_eq!(typed(keys).0.as_deref(), want, "{keys:?}");
+            assert_eq!(type_keys(keys).0.as_deref(), expected, "{keys:?}");
         }
         let long = [vec![b'x'; 5000], vec![b'\n']].concat();
-        assert_eq!(typed(&long).0.map(|text| text.len()), Some(MAX_LINE_BYTES));
+        assert_eq!(type_keys(&long).0.map(|text| text.len()), Some(MAX_LINE_BYTES));
     }
 
     #[test]
-    fn a_shown_line_appears_letter_by_letter() {
-        assert_eq!(typed("né\n".as_bytes()).1, "né");
-        assert_eq!(typed(b"ab\x7f\n").1, "ab\x08 \x08");
+    fn a_shown_line_is_echoed_character_by_character() {
+        assert_eq!(type_keys("né\n".as_bytes()).1, "né");
+        assert_eq!(type_keys(b"ab\x7f\n").1, "ab\x08 \x08");
     }
 }

@@ -27,8 +27,8 @@ pub(super) fn start(path: &Path, clock: Clock) -> Result<(), WriteError> {
 
 impl Log for FileLog {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        let own = metadata.target().starts_with("gtop");
-        metadata.level() <= if own { LevelFilter::Debug } else { LevelFilter::Warn }
+        let is_gtop = metadata.target().starts_with("gtop");
+        metadata.level() <= if is_gtop { LevelFilter::Debug } else { LevelFilter::Warn }
     }
 
     fn log(&self, record: &Record<'_>) {
@@ -37,9 +37,9 @@ impl Log for FileLog {
         }
         let at =
             jiff::Timestamp::from_microsecond(self.clock.now().as_micros()).unwrap_or_default();
-        let words = sanitize(&record.args().to_string(), 1000);
+        let message = sanitize(&record.args().to_string(), 1000);
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
-        file.write_line(&format!("{at:.3} {:<5} {words}", record.level()));
+        file.write_line(&format!("{at:.3} {:<5} {message}", record.level()));
     }
 
     fn flush(&self) {}

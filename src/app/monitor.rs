@@ -48,19 +48,20 @@ impl Monitor {
         let rosters = config.discovery.rosters();
         let store = FleetStore::new([], config.history);
         publish_roster(&store, &rosters.borrow());
-        let (collector_config, followed) = watch::channel(CollectorConfig::every(config.interval));
-        let (ending, ended) = channel();
-        let published = Arc::clone(&store);
+        let (collector_config, config_changes) =
+            watch::channel(CollectorConfig::every(config.interval));
+        let (ended_sender, ended) = channel();
+        let thread_store = Arc::clone(&store);
         let MonitorConfig { discovery, transport, clock, history, max_connecting, .. } = config;
-        let collector = Collector::new(transport, clock, followed, max_connecting);
+        let collector = Collector::new(transport, clock, config_changes, max_connecting);
         let runtime = collector.runtime()?;
         let node_client = collector.client();
         thread::Builder::new().name("sessions".to_owned()).spawn(move || {
-            runtime.block_on(run(rosters, collector, published, history));
+            runtime.block_on(run(rosters, collector, thread_store, history));
             // A blocked name lookup must not delay the exit.
             runtime.shutdown_background();
             // Fails if the shutdown no longer waits; that is fine.
-            ending.send(()).ok();
+            ended_sender.send(()).ok();
         })?;
         Ok(Self { store, config: collector_config, node_client, discovery, ended })
     }
@@ -125,31 +126,31 @@ async fn run(
     let pipeline = Pipeline::new(Arc::clone(&store), history);
     let targets = |roster: &Roster| Arc::<[Target]>::from(roster.targets.as_slice());
     let transport = collector.transport();
-    let know = |roster: &Roster| {
+    let set_jobs = |roster: &Roster| {
         if let Some(jobs) = &roster.jobs {
             transport.update_jobs(|before| slurm::choose_step_jobs(jobs, before));
             transport.set_scheduler_addresses(roster.addresses.clone());
         }
     };
-    // Reads the roster once: a roster between two reads would be listed without its jobs being known.
+    // Reads the roster once: with two reads, the nodes could be newer than the jobs.
     let first = Arc::clone(&rosters.borrow_and_update());
     publish_roster(&store, &first);
-    know(&first);
-    let (listed, followed) = watch::channel(targets(&first));
-    let listing = async {
+    set_jobs(&first);
+    let (target_sender, target_changes) = watch::channel(targets(&first));
+    let updating = async {
         while rosters.changed().await.is_ok() {
             let roster = Arc::clone(&rosters.borrow_and_update());
             publish_roster(&store, &roster);
-            know(&roster);
-            listed.send_replace(targets(&roster));
+            set_jobs(&roster);
+            target_sender.send_replace(targets(&roster));
         }
         std::future::pending::<()>().await;
     };
     // In its own task, publishing runs after all events that arrived together are in the store.
     let publishing = tokio::spawn(Arc::clone(&store).publish(PublishRate::default()));
     tokio::select! {
-        () = collector.follow(followed, |node| pipeline.sink(node.clone())) => {}
+        () = collector.follow(target_changes, |node| pipeline.sink(node.clone())) => {}
         _ended = publishing => {}
-        () = listing => {}
+        () = updating => {}
     }
 }

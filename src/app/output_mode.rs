@@ -26,17 +26,21 @@ pub(super) enum NoScreen {
 
 impl OutputMode {
     pub(super) fn detect() -> Self {
-        let has_keys = || io::stdin().is_terminal() || File::open("/dev/tty").is_ok();
-        Self::select(io::stdout().is_terminal(), std::env::var("TERM").ok().as_deref(), has_keys)
+        let has_keyboard = || io::stdin().is_terminal() || File::open("/dev/tty").is_ok();
+        Self::select(
+            io::stdout().is_terminal(),
+            std::env::var("TERM").ok().as_deref(),
+            has_keyboard,
+        )
     }
 
     /// `TERM` unset counts as capable: nearly all terminals are.
-    fn select(is_terminal: bool, term: Option<&str>, has_keys: impl FnOnce() -> bool) -> Self {
+    fn select(is_terminal: bool, term: Option<&str>, has_keyboard: impl FnOnce() -> bool) -> Self {
         if !is_terminal {
             Self::Redirected
         } else if term == Some("dumb") {
             Self::LinesOnly(NoScreen::DumbTerminal)
-        } else if has_keys() {
+        } else if has_keyboard() {
             Self::Screen
         } else {
             Self::LinesOnly(NoScreen::NoKeyboard)
@@ -64,8 +68,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_screen_needs_a_cursor_and_keys() {
-        for (is_terminal, term, has_keys, output_mode) in [
+    fn a_screen_needs_a_capable_terminal_and_a_keyboard() {
+        for (is_terminal, term, has_keyboard, output_mode) in [
             (true, Some("xterm-256color"), true, OutputMode::Screen),
             (true, None, true, OutputMode::Screen),
             (true, Some(""), true, OutputMode::Screen),
@@ -76,7 +80,7 @@ mod tests {
             (false, Some("dumb"), false, OutputMode::Redirected),
         ] {
             assert_eq!(
-                OutputMode::select(is_terminal, term, || has_keys),
+                OutputMode::select(is_terminal, term, || has_keyboard),
                 output_mode,
                 "{is_terminal} {term:?}"
             );

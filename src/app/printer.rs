@@ -46,8 +46,8 @@ impl Printer<'_> {
             drop(fleet.wait_for(is_complete).await);
         };
         tokio::select! {
-            _late = timeout(deadline, waiting) => {}
-            ending = signals.next() => return Ok(ending.into()),
+            _elapsed = timeout(deadline, waiting) => {}
+            reason = signals.next() => return Ok(reason.into()),
         }
         let fleet = monitor.fleet().borrow().clone();
         self.print(&fleet, out)?;
@@ -68,40 +68,40 @@ impl Printer<'_> {
         loop {
             tokio::select! {
                 _ = tick.tick() => {}
-                ending = signals.next() => return Ok(ending.into()),
+                reason = signals.next() => return Ok(reason.into()),
             }
-            let now = fleet.borrow().clone();
-            self.print(&now, out)?;
+            let snapshot = fleet.borrow().clone();
+            self.print(&snapshot, out)?;
         }
     }
 
     fn print(&self, fleet: &Fleet, out: &mut impl Write) -> io::Result<()> {
         let now = self.clock.now();
         // One write: standard output is line-buffered and would split it.
-        let mut fleet_view = Vec::new();
+        let mut text = Vec::new();
         if self.is_json {
             // The JSON shows the same selection as the table.
             let nodes = fleet.nodes.iter().map(|node| self.display.filter_node(node)).collect();
             let shown = Fleet { nodes, ..fleet.clone() };
-            write_json(&mut fleet_view, &shown, now, self.source)?;
+            write_json(&mut text, &shown, now, self.source)?;
         } else {
-            self.draw(&mut fleet_view, fleet, now)?;
+            self.write_table(&mut text, fleet, now)?;
             let mut jobs = Vec::new();
             write_jobs(&mut jobs, fleet, now)?;
             if !jobs.is_empty() {
-                fleet_view.push(b'\n');
-                fleet_view.extend(jobs);
+                text.push(b'\n');
+                text.extend(jobs);
             }
         }
         // Keeps the error kind: a closed pipe is not an error to the caller.
-        let named = |error: io::Error| {
+        let with_context = |error: io::Error| {
             io::Error::new(error.kind(), format!("cannot write to standard output: {error}"))
         };
-        out.write_all(&fleet_view).and_then(|()| out.flush()).map_err(named)
+        out.write_all(&text).and_then(|()| out.flush()).map_err(with_context)
     }
 
     /// Writes a snapshot as a table, as wide as the terminal.
-    fn draw(&self, out: &mut impl Write, fleet: &Fleet, now: Timestamp) -> io::Result<()> {
+    fn write_table(&self, out: &mut impl Write, fleet: &Fleet, now: Timestamp) -> io::Result<()> {
         let variable = |name: &str| std::env::var(name).ok();
         let size = tcgetwinsize(io::stdout()).ok().map(|size| size.ws_col);
         let page = PageFormat::new(variable, io::stdout().is_terminal(), size, self.is_styled);
@@ -132,9 +132,9 @@ impl PageFormat {
         size: Option<u16>,
         is_styled: bool,
     ) -> Self {
-        let asked = lookup("COLUMNS").and_then(|columns| columns.trim().parse::<u16>().ok());
+        let requested = lookup("COLUMNS").and_then(|columns| columns.trim().parse::<u16>().ok());
         let size = size.filter(|_| is_terminal);
-        let known = asked.filter(|width| *width > 0).or(size.filter(|width| *width > 0));
+        let known = requested.filter(|width| *width > 0).or(size.filter(|width| *width > 0));
         let width = known.unwrap_or(DEFAULT_WIDTH).clamp(*WIDTH_RANGE.start(), *WIDTH_RANGE.end());
         let is_dumb = lookup("TERM").is_some_and(|term| term == "dumb");
         Self { width, has_styles: is_styled || (is_terminal && !is_dumb) }
@@ -144,9 +144,9 @@ impl PageFormat {
 /// Returns true if the scheduler has answered and every node has rates or is down. A node that refused one of
 /// too many concurrent connections is retried, so it does not count as down.
 fn is_complete(fleet: &Fleet) -> bool {
-    let asked = fleet.jobs.as_ref();
+    let jobs = fleet.jobs.as_ref();
     let is_down = |fault: &Fault| fault.kind != FaultKind::NoBanner;
-    asked.is_none_or(|list| list.is_answered())
+    jobs.is_none_or(|list| list.is_answered())
         && fleet.nodes.iter().all(|node| node.is_settled || node.fault().is_some_and(is_down))
 }
 
@@ -159,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paper_is_as_wide_as_its_reader_and_coloured_for_eyes_only() {
+    fn output_is_as_wide_as_the_terminal_and_styled_only_on_one() {
         for (variables, is_terminal, size, width, has_styles) in [
             (vec![], false, None, 80, false),
             (vec![], true, Some(132), 132, true),

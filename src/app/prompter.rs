@@ -42,11 +42,11 @@ impl Prompter {
         if !is_at_terminal() {
             return None;
         }
-        let (interview, inquiries) = PromptQueue::new();
-        Some(Self { queue: interview, requests: inquiries })
+        let (queue, requests) = PromptQueue::new();
+        Some(Self { queue, requests })
     }
 
-    /// Returns the queue into which logins put their prompts.
+    /// Returns the queue for the prompts of logins.
     pub(super) fn queue(&self) -> PromptQueue {
         self.queue.clone()
     }
@@ -63,24 +63,24 @@ impl Prompter {
         nodes: usize,
     ) -> io::Result<Option<ExitReason>> {
         let mut signals = StopSignals::new();
-        let ending = loop {
-            let inquiries = tokio::select! {
-                inquiries = self.next(nodes, PROMPT_TIMEOUT) => inquiries,
-                ending = signals.next() => break Some(ending.into()),
+        let reason = loop {
+            let requests = tokio::select! {
+                requests = self.next(nodes, PROMPT_TIMEOUT) => requests,
+                reason = signals.next() => break Some(reason.into()),
             };
-            if inquiries.is_empty() {
+            if requests.is_empty() {
                 break None;
             }
             let is_over = Arc::new(AtomicBool::new(false));
             let stop = Arc::clone(&is_over);
-            let putting = move || prompt_all(inquiries, &stop, &mut io::stderr());
-            let mut put = tokio::task::spawn_blocking(putting);
+            let show = move || prompt_all(requests, &stop, &mut io::stderr());
+            let mut prompting = tokio::task::spawn_blocking(show);
             let outcome = tokio::select! {
-                outcome = &mut put => outcome,
-                ending = signals.next() => {
+                outcome = &mut prompting => outcome,
+                reason = signals.next() => {
                     is_over.store(true, Ordering::Relaxed);
-                    drop(put.await);
-                    break Some(ending.into());
+                    drop(prompting.await);
+                    break Some(reason.into());
                 }
             };
             match outcome.map_err(io::Error::other)?? {
@@ -90,17 +90,17 @@ impl Prompter {
             }
         };
         self.close();
-        Ok(ending)
+        Ok(reason)
     }
 
     /// Waits for prompts after the user has requested a retry. Returns none, and rejects further ones, when
     /// no login can prompt any more.
     pub(super) async fn wait_after_retry(&mut self) -> Vec<PromptRequest> {
-        let inquiries = self.next(usize::MAX, RETRY_PROMPT_TIMEOUT).await;
-        if inquiries.is_empty() {
+        let requests = self.next(usize::MAX, RETRY_PROMPT_TIMEOUT).await;
+        if requests.is_empty() {
             self.close();
         }
-        inquiries
+        requests
     }
 
     /// Rejects prompts from now on.
@@ -109,17 +109,17 @@ impl Prompter {
     }
 
     /// Waits for a prompt and returns all that are queued by then.
-    async fn next(&mut self, nodes: usize, patience: Duration) -> Vec<PromptRequest> {
+    async fn next(&mut self, nodes: usize, max_wait: Duration) -> Vec<PromptRequest> {
         let first = tokio::select! {
             biased;
-            inquiry = self.requests.recv() => inquiry,
-            () = self.queue.quiet(nodes, patience) => None,
+            request = self.requests.recv() => request,
+            () = self.queue.quiet(nodes, max_wait) => None,
         };
-        let mut inquiries: Vec<_> = first.into_iter().collect();
-        while let Ok(inquiry) = self.requests.try_recv() {
-            inquiries.push(inquiry);
+        let mut requests: Vec<_> = first.into_iter().collect();
+        while let Ok(request) = self.requests.try_recv() {
+            requests.push(request);
         }
-        inquiries
+        requests
     }
 }
 
@@ -130,14 +130,14 @@ pub(super) fn is_at_terminal() -> bool {
 
 /// Shows the prompts of several nodes, one node at a time.
 pub(super) fn prompt_all(
-    inquiries: Vec<PromptRequest>,
+    requests: Vec<PromptRequest>,
     is_over: &AtomicBool,
     out: &mut impl Write,
 ) -> io::Result<PromptOutcome> {
-    let mut waiting = inquiries.len();
-    for inquiry in inquiries {
+    let mut waiting = requests.len();
+    for request in requests {
         waiting = waiting.saturating_sub(1);
-        let outcome = prompt_node(inquiry, waiting, is_over, out)?;
+        let outcome = prompt_node(request, waiting, is_over, out)?;
         if outcome != PromptOutcome::Continue {
             return Ok(outcome);
         }
@@ -147,12 +147,12 @@ pub(super) fn prompt_all(
 
 /// Shows the prompts of one node. An empty answer skips the node.
 fn prompt_node(
-    inquiry: PromptRequest,
+    request: PromptRequest,
     waiting: usize,
     is_over: &AtomicBool,
     out: &mut impl Write,
 ) -> io::Result<PromptOutcome> {
-    if !inquiry.is_wanted() {
+    if !request.is_wanted() {
         return Ok(PromptOutcome::Continue);
     }
     let more = match waiting {
@@ -160,16 +160,16 @@ fn prompt_node(
         1 => ", 1 more node is waiting".to_owned(),
         count => format!(", {count} more nodes are waiting"),
     };
-    let who = &inquiry.who;
+    let who = &request.who;
     writeln!(
         out,
         "{who} asks for input to log in (Enter skips this node, Ctrl-D skips all{more})"
     )?;
-    for line in &inquiry.instruction {
+    for line in &request.instruction {
         writeln!(out, "{who}: {line}")?;
     }
-    let mut answers: Vec<Secret> = Vec::with_capacity(inquiry.prompts.len());
-    for prompt in &inquiry.prompts {
+    let mut answers: Vec<Secret> = Vec::with_capacity(request.prompts.len());
+    for prompt in &request.prompts {
         let line =
             LinePrompt { prompt: format!("{who}: {} ", prompt.text), is_shown: prompt.is_shown };
         match line.read_line(is_over, out)? {
@@ -181,6 +181,6 @@ fn prompt_node(
             LineInput::Interrupt => return Ok(PromptOutcome::Interrupted),
         }
     }
-    inquiry.answer(answers);
+    request.answer(answers);
     Ok(PromptOutcome::Continue)
 }

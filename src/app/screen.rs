@@ -43,9 +43,9 @@ pub(super) async fn run(
     config: ScreenConfig,
     prompter: Option<Prompter>,
 ) -> io::Result<ExitReason> {
-    let (requests, mut incoming) = mpsc::channel(REQUEST_QUEUE_SIZE);
-    let (suspended_tasks, standing_aside) = mpsc::channel(1);
-    let (answers, replies) = mpsc::channel(REPLY_QUEUE_SIZE);
+    let (request_sender, mut incoming) = mpsc::channel(REQUEST_QUEUE_SIZE);
+    let (suspended_tasks, suspended_receiver) = mpsc::channel(1);
+    let (reply_sender, replies) = mpsc::channel(REPLY_QUEUE_SIZE);
     let (events, settings_events) = mpsc::channel(REQUEST_QUEUE_SIZE);
     let mut controller =
         SettingsController { settings: config.settings, paths: config.paths, events };
@@ -57,8 +57,8 @@ pub(super) async fn run(
         zone: TimeZone::system(),
         title: config.title,
         redraw_interval: settings.duration("redraw").unwrap_or_default(),
-        requests,
-        suspended_tasks: standing_aside,
+        requests: request_sender,
+        suspended_tasks: suspended_receiver,
         replies,
         config: controller.ui_config(),
         keys: settings.keys.clone(),
@@ -66,7 +66,7 @@ pub(super) async fn run(
         settings_events,
         has_mouse: settings.is_on("mouse"),
     };
-    let interview = prompter.as_ref().map(Prompter::queue);
+    let prompt_queue = prompter.as_ref().map(Prompter::queue);
     let node_client =
         if is_readonly { monitor.node_client().readonly() } else { monitor.node_client() };
     let retried = Notify::new();
@@ -74,8 +74,8 @@ pub(super) async fn run(
         while let Some(request) = incoming.recv().await {
             match request {
                 UiRequest::Refresh => {
-                    if let Some(interview) = &interview {
-                        interview.set_open(true);
+                    if let Some(prompt_queue) = &prompt_queue {
+                        prompt_queue.set_open(true);
                     }
                     retried.notify_one();
                     monitor.refresh();
@@ -83,11 +83,11 @@ pub(super) async fn run(
                 UiRequest::FocusNode(node) => monitor.focus(node),
                 UiRequest::WatchJob(job) => monitor.set_detailed_job(job),
                 UiRequest::SetInterval(interval) => monitor.set_interval(interval),
-                UiRequest::QueryNodes(errands) => {
-                    send_requests(&node_client, &clock, &answers, errands);
+                UiRequest::QueryNodes(requests) => {
+                    send_requests(&node_client, &clock, &reply_sender, requests);
                 }
                 UiRequest::ChangeSetting(name, text) => controller.change(name, &text).await,
-                UiRequest::SaveSettings(habits) => controller.save(habits).await,
+                UiRequest::SaveSettings(preferences) => controller.save(preferences).await,
             }
         }
         std::future::pending().await
@@ -98,34 +98,36 @@ pub(super) async fn run(
         }
         std::future::pending().await
     };
-    let ending = tokio::select! {
-        ending = tui::run(context) => ending?,
-        ending = serving => ending,
-        ending = prompting => ending,
+    let reason = tokio::select! {
+        reason = tui::run(context) => reason?,
+        reason = serving => reason,
+        reason = prompting => reason,
     };
-    Ok(ending.into())
+    Ok(reason.into())
 }
 
-/// Sends requests to nodes: concurrently to several nodes, in order to each one. Replies go to `answers` as
-/// they arrive.
+/// Sends requests to nodes: concurrently to several nodes, in order to each one. Sends the replies as they
+/// arrive.
 fn send_requests(
     node_client: &NodeClient,
     clock: &Clock,
-    answers: &mpsc::Sender<NodeReply>,
-    errands: Vec<NodeRequest>,
+    reply_sender: &mpsc::Sender<NodeReply>,
+    requests: Vec<NodeRequest>,
 ) {
     let mut by_node: BTreeMap<NodeName, Vec<NodeRequest>> = BTreeMap::new();
-    for errand in errands {
-        by_node.entry(errand.node.clone()).or_default().push(errand);
+    for request in requests {
+        by_node.entry(request.node.clone()).or_default().push(request);
     }
-    for errands in by_node.into_values() {
-        let (node_client, clock, answers) = (node_client.clone(), clock.clone(), answers.clone());
+    for requests in by_node.into_values() {
+        let (node_client, clock, reply_sender) =
+            (node_client.clone(), clock.clone(), reply_sender.clone());
         tokio::spawn(async move {
-            for errand in errands {
-                let answer =
-                    node_client.request(&errand.node, errand.process_request, REPLY_TIMEOUT).await;
-                if answers
-                    .send(NodeReply { request: errand, result: answer, at: clock.now() })
+            for request in requests {
+                let answer = node_client
+                    .request(&request.node, request.process_request, REPLY_TIMEOUT)
+                    .await;
+                if reply_sender
+                    .send(NodeReply { request, result: answer, at: clock.now() })
                     .await
                     .is_err()
                 {
@@ -140,20 +142,20 @@ fn send_requests(
 /// Shows the login prompts that follow each retry, with the screen suspended. Ends with the screen.
 async fn prompt_after_retries(
     mut prompter: Prompter,
-    again: &Notify,
+    retried: &Notify,
     suspended_tasks: mpsc::Sender<SuspendedTask>,
 ) {
     loop {
-        again.notified().await;
+        retried.notified().await;
         prompter.open();
         loop {
-            let inquiries = prompter.wait_after_retry().await;
-            if inquiries.is_empty() {
+            let requests = prompter.wait_after_retry().await;
+            if requests.is_empty() {
                 break;
             }
             let (outcome_sender, outcome) = oneshot::channel();
             let task = SuspendedTask::new(move |is_over| {
-                let outcome = prompter::prompt_all(inquiries, is_over, &mut io::stderr());
+                let outcome = prompter::prompt_all(requests, is_over, &mut io::stderr());
                 // Fails if the screen has ended.
                 outcome_sender.send(outcome.unwrap_or(PromptOutcome::SkipAll)).ok();
             });

@@ -50,7 +50,7 @@ impl SettingsController {
 
     /// Saves the settings that differ from `config.toml`, including preferences changed by keys.
     pub(super) async fn save(&mut self, changed: Vec<UiPreference>) {
-        let Some(places) = &self.paths else {
+        let Some(paths) = &self.paths else {
             self.send_event(SettingsEvent::Message("cannot save: HOME is not set".to_owned()))
                 .await;
             return;
@@ -60,7 +60,7 @@ impl SettingsController {
                 self.send_event(SettingsEvent::Message(why)).await;
             }
         }
-        let words = match places.save(&config::setup_text(&self.settings)) {
+        let message = match paths.save(&config::setup_text(&self.settings)) {
             Ok(path) => {
                 let names: Vec<_> =
                     self.settings.to_save().iter().map(|(setting, _)| setting.name).collect();
@@ -69,7 +69,7 @@ impl SettingsController {
             }
             Err(error) => error.to_string(),
         };
-        self.send_event(SettingsEvent::Message(words)).await;
+        self.send_event(SettingsEvent::Message(message)).await;
         self.publish().await;
     }
 
@@ -78,16 +78,16 @@ impl SettingsController {
         self.send_event(SettingsEvent::Changed(Box::new(self.ui_config()), redraw)).await;
     }
 
-    async fn send_event(&self, news: SettingsEvent) {
+    async fn send_event(&self, event: SettingsEvent) {
         // Fails if the screen has ended.
-        self.events.send(news).await.ok();
+        self.events.send(event).await.ok();
     }
 }
 
 /// Returns the settings that keys can change too.
 fn ui_preferences(settings: &Settings) -> Vec<UiPreference> {
-    let said = |name| settings.value(name).map(|value| value.to_string()).unwrap_or_default();
-    PREFERENCES.map(|name| (name, said(name))).into()
+    let value = |name| settings.value(name).map(|value| value.to_string()).unwrap_or_default();
+    PREFERENCES.map(|name| (name, value(name))).into()
 }
 
 /// Returns a path with `~` for the home directory.
@@ -116,7 +116,7 @@ pub(super) fn theme(settings: &Settings, variable: impl Fn(&str) -> Option<Strin
 }
 
 fn theme_options(settings: &Settings) -> ThemeOptions {
-    let theme = match settings.choice("theme") {
+    let palette = match settings.choice("theme") {
         "dark" => Some(Palette::Dark),
         "light" => Some(Palette::Light),
         "mono" => Some(Palette::Mono),
@@ -125,7 +125,7 @@ fn theme_options(settings: &Settings) -> ThemeOptions {
         _ => None,
     };
     ThemeOptions {
-        palette: theme,
+        palette,
         is_light: match settings.choice("background") {
             "dark" => Some(false),
             "light" => Some(true),
@@ -146,17 +146,17 @@ pub(super) fn display_options(
     settings: &Settings,
     variable: impl Fn(&str) -> Option<String>,
 ) -> DisplayOptions {
-    let usual = DisplayOptions::default();
-    let shares = |name| {
-        let (middling, high) = settings.percent_pair(name)?;
-        Some(Thresholds { medium: f32::from(middling), high: f32::from(high) })
+    let defaults = DisplayOptions::default();
+    let thresholds = |name| {
+        let (medium, high) = settings.percent_pair(name)?;
+        Some(Thresholds { medium: f32::from(medium), high: f32::from(high) })
     };
-    let load = shares("gpu-util-thresh");
+    let load = thresholds("gpu-util-thresh");
     let charted = settings.list("charted");
     DisplayOptions {
-        load: load.unwrap_or(usual.load),
-        device: load.unwrap_or(usual.device),
-        memory: shares("mem-util-thresh").unwrap_or(usual.memory),
+        load: load.unwrap_or(defaults.load),
+        device: load.unwrap_or(defaults.device),
+        memory: thresholds("mem-util-thresh").unwrap_or(defaults.memory),
         is_fahrenheit: settings.is_on("fahrenheit"),
         density: match settings.choice("monitor") {
             "full" => Density::Full,
@@ -191,11 +191,10 @@ fn selection(settings: &Settings, variable: impl Fn(&str) -> Option<String>) -> 
     };
     // An unset CUDA_VISIBLE_DEVICES makes all devices visible.
     let visible = settings.is_on("only-visible").then(|| variable("CUDA_VISIBLE_DEVICES"));
-    let own = ["USER", "LOGNAME"].iter().find_map(|name| variable(name));
-    let users = settings
-        .list("user-processes")
-        .into_iter()
-        .filter_map(|user| if user == config::CURRENT_USER { own.clone() } else { Some(user) });
+    let current_user = ["USER", "LOGNAME"].iter().find_map(|name| variable(name));
+    let users = settings.list("user-processes").into_iter().filter_map(|user| {
+        if user == config::CURRENT_USER { current_user.clone() } else { Some(user) }
+    });
     DisplaySelection {
         devices: Some(numbers("only")).filter(|numbers| !numbers.is_empty()),
         visible: visible.flatten().map(|listed| visible_devices(&listed)),
@@ -238,24 +237,24 @@ mod tests {
     use crate::tui::GlyphSet;
     use crate::view::{self, Navigation, restore_preference};
 
-    fn typed(words: &[(&str, &str)]) -> Settings {
+    fn settings_with(values: &[(&str, &str)]) -> Settings {
         let value = |(name, text): &(&str, &str)| {
             let setting = setting(name).unwrap();
             (setting.name, setting.kind.parse(text).unwrap())
         };
-        let args: BTreeMap<_, _> = words.iter().map(value).collect();
+        let args: BTreeMap<_, _> = values.iter().map(value).collect();
         Settings::merge(Sources { args, ..Sources::default() }, |_| None)
     }
 
     #[test]
-    fn settings_nobody_made_change_nothing() {
-        assert_eq!(display_options(&typed(&[]), |_| None), DisplayOptions::default());
+    fn default_settings_give_the_default_display() {
+        assert_eq!(display_options(&settings_with(&[]), |_| None), DisplayOptions::default());
         let variable = |name: &str| (name == "LANG").then(|| "C.UTF-8".to_owned());
-        assert_eq!(theme(&typed(&[]), variable), Theme::from_environment(variable));
+        assert_eq!(theme(&settings_with(&[]), variable), Theme::from_environment(variable));
     }
 
     #[test]
-    fn theme_and_background_are_two_settings() {
+    fn theme_and_background_are_set_independently() {
         let colourless = |_: &str| None;
         for (words, palette, is_open) in [
             (vec![], Palette::Dark, true),
@@ -272,26 +271,26 @@ mod tests {
             (vec![("theme", "light"), ("background", "auto")], Palette::Light, false),
             (vec![("theme", "light"), ("background", "dark")], Palette::Dark, false),
         ] {
-            let settings = typed(&words);
+            let settings = settings_with(&words);
             assert_eq!(theme(&settings, colourless).palette, palette, "{words:?}");
             assert_eq!(theme_options(&settings).background().is_none(), is_open, "{words:?}");
         }
     }
 
     #[test]
-    fn every_theme_of_the_table_is_one() {
+    fn each_theme_of_the_table_has_its_own_palette() {
         let Kind::Choice(words) = setting("theme").unwrap().kind else { panic!() };
         let mut seen = Vec::new();
         for word in words.iter().filter(|word| word.name != "auto") {
-            let theme = theme(&typed(&[("theme", word.name)]), |_| None).palette;
+            let theme = theme(&settings_with(&[("theme", word.name)]), |_| None).palette;
             assert!(!seen.contains(&theme), "{}", word.name);
             seen.push(theme);
         }
     }
 
     #[test]
-    fn what_is_set_is_shown() {
-        let settings = typed(&[
+    fn settings_reach_the_display_options() {
+        let settings = settings_with(&[
             ("gpu-util-thresh", "20,60"),
             ("fahrenheit", "true"),
             ("monitor", "compact"),
@@ -314,27 +313,30 @@ mod tests {
     }
 
     #[test]
-    fn ascii_is_as_the_locale_wants_until_somebody_says_otherwise() {
+    fn ascii_follows_the_locale_until_it_is_set() {
         let glyphs = |settings: &Settings, locale: &str| {
             theme(settings, |name| (name == "LC_ALL").then(|| locale.to_owned())).glyphs
         };
-        let mut settings = typed(&[]);
+        let mut settings = settings_with(&[]);
         assert_eq!(glyphs(&settings, "C"), GlyphSet::Ascii);
         assert_eq!(glyphs(&settings, "C.UTF-8"), GlyphSet::Unicode);
         settings.change("ascii", "true").unwrap();
         assert_eq!(glyphs(&settings, "C.UTF-8"), GlyphSet::Ascii);
         settings.change("ascii", "false").unwrap();
         assert_eq!(glyphs(&settings, "C"), GlyphSet::Unicode);
-        let written: Vec<_> =
-            settings.to_save().iter().map(|(own, value)| format!("{}={value}", own.name)).collect();
+        let written: Vec<_> = settings
+            .to_save()
+            .iter()
+            .map(|(setting, value)| format!("{}={value}", setting.name))
+            .collect();
         assert_eq!(written, ["ascii=false"]);
     }
 
     #[test]
-    fn what_no_key_changed_is_what_was_set() {
+    fn preferences_survive_a_round_trip() {
         for charted in ["util", "mem,util", "throttled, temp ,enc,util"] {
             let settings =
-                typed(&[("charted", charted), ("monitor", "full"), ("sort-users", "user")]);
+                settings_with(&[("charted", charted), ("monitor", "full"), ("sort-users", "user")]);
             let mut navigation = Navigation::default();
             for (name, value) in ui_preferences(&settings) {
                 restore_preference(&mut navigation, name, &value);
@@ -345,15 +347,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_to_be_shown_is_what_was_asked_for() {
+    fn filters_become_the_display_selection() {
         let selected = |words: &[(&str, &str)], variables: &[(&str, &str)]| {
-            display_options(&typed(words), |name| {
+            display_options(&settings_with(words), |name| {
                 let found = variables.iter().find(|(known, _)| *known == name);
                 found.map(|(_, value)| (*value).to_owned())
             })
             .selection
         };
-        let asked = selected(
+        let selection = selected(
             &[
                 ("only", "0,2"),
                 ("process-type", "only-graphics"),
@@ -363,10 +365,12 @@ mod tests {
             ],
             &[("USER", "ada")],
         );
-        assert_eq!(asked.devices, Some([0, 2].into()));
-        assert_eq!(asked.kinds, ProcessKinds::OnlyGraphics);
-        assert_eq!(asked.users, ["ada".to_owned(), "bob".to_owned()].into());
-        assert!(asked.pids.contains(&7) && !asked.names.has_name && asked.names.has_index);
+        assert_eq!(selection.devices, Some([0, 2].into()));
+        assert_eq!(selection.kinds, ProcessKinds::OnlyGraphics);
+        assert_eq!(selection.users, ["ada".to_owned(), "bob".to_owned()].into());
+        assert!(
+            selection.pids.contains(&7) && !selection.names.has_name && selection.names.has_index
+        );
         let visible = |listed: Option<&str>| {
             let variables: Vec<_> =
                 listed.iter().map(|text| ("CUDA_VISIBLE_DEVICES", *text)).collect();
@@ -387,32 +391,34 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_change_is_shown_and_a_wrong_one_is_told() {
+    async fn a_valid_change_is_published_and_an_invalid_one_rejected() {
         let home = tempfile::tempdir().unwrap();
         let paths = ConfigPaths::at(home.path().join("gtop/config.toml")).ok();
-        let (events, mut news) = mpsc::channel(8);
-        let mut controller = SettingsController { settings: typed(&[]), paths, events };
+        let (events, mut published) = mpsc::channel(8);
+        let mut controller = SettingsController { settings: settings_with(&[]), paths, events };
         controller.change("interval", "2").await;
-        let Some(SettingsEvent::Changed(config, _)) = news.recv().await else { panic!() };
+        let Some(SettingsEvent::Changed(config, _)) = published.recv().await else { panic!() };
         assert_eq!(config.interval.as_secs(), 2);
         controller.change("interval", "0").await;
-        let Some(SettingsEvent::Rejected(name, text, words)) = news.recv().await else { panic!() };
+        let Some(SettingsEvent::Rejected(name, text, words)) = published.recv().await else {
+            panic!()
+        };
         assert_eq!((name.as_str(), text.as_str()), ("interval", "0"));
         assert!(words.starts_with("interval: expected seconds"), "{words}");
         assert!(
-            matches!(news.recv().await, Some(SettingsEvent::Changed(config, _)) if config.interval.as_secs() == 2)
+            matches!(published.recv().await, Some(SettingsEvent::Changed(config, _)) if config.interval.as_secs() == 2)
         );
         controller
             .save(vec![("fleet-form", "map".to_owned()), ("reverse-users", "true".to_owned())])
             .await;
-        let Some(SettingsEvent::Message(words)) = news.recv().await else { panic!() };
+        let Some(SettingsEvent::Message(words)) = published.recv().await else { panic!() };
         let path = home.path().join("gtop/setup.toml");
         let names = "interval, fleet-form, reverse-users";
         assert_eq!(words, format!("saved to {}: {names}", path.display()));
         let written = std::fs::read_to_string(path).unwrap();
-        let wanted = "\ninterval = 2\nfleet-form = \"map\"\nreverse-users = true\n";
-        assert!(written.ends_with(wanted), "{written}");
-        let Some(SettingsEvent::Changed(config, _)) = news.recv().await else { panic!() };
+        let expected = "\ninterval = 2\nfleet-form = \"map\"\nreverse-users = true\n";
+        assert!(written.ends_with(expected), "{written}");
+        let Some(SettingsEvent::Changed(config, _)) = published.recv().await else { panic!() };
         assert!(config.preferences.contains(&("fleet-form", "map".to_owned())));
     }
 }

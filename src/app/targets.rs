@@ -31,9 +31,9 @@ impl PodSearch {
         }
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let search = runtime.block_on(async {
-            let began = Instant::now();
+            let started_at = Instant::now();
             let found = find_pod(&PodEnv::from_env()).await;
-            Self { result: found, duration: began.elapsed() }
+            Self { result: found, duration: started_at.elapsed() }
         });
         // A blocked name lookup must not delay the rest.
         runtime.shutdown_background();
@@ -172,32 +172,32 @@ fn job_filter(cli: &Cli) -> Option<(JobFilter, String)> {
 
 /// Rejects `--user` where `--login` is probably meant: with hosts, or without Slurm on this machine.
 pub(super) fn check_user_option(cli: &Cli) -> Result<(), AppError> {
-    let wanted = &cli.slurm;
-    let names_others = wanted.slurm
-        || !(wanted.job.is_empty() && wanted.partition.is_empty() && wanted.account.is_empty());
+    let options = &cli.slurm;
+    let names_others = options.slurm
+        || !(options.job.is_empty() && options.partition.is_empty() && options.account.is_empty());
     let hosts = match &cli.command {
         Some(Command::Doctor { slurm: true, .. }) => return Ok(()),
         Some(Command::Doctor { hosts, .. }) => hosts,
         Some(_) | None => &cli.hosts,
     };
-    let why = match wanted.user.as_slice() {
+    let why = match options.user.as_slice() {
         [] => return Ok(()),
         _ if names_others => return Ok(()),
         _ if !hosts.is_empty() || cli.nodes.names_nodes() => ", and hosts are named",
         _ if !slurm::is_available() => ", and squeue is not on the PATH of this machine",
         _ => return Ok(()),
     };
-    Err(AppError::AmbiguousUser { user: wanted.user.join(","), why })
+    Err(AppError::AmbiguousUser { user: options.user.join(","), why })
 }
 
 /// Returns the filter of the command line's options; default: this user's jobs.
 pub(super) fn job_filter_of_options(cli: &Cli) -> JobFilter {
-    let wanted = &cli.slurm;
-    let wants_own_jobs = wanted.user.is_empty() && !wanted.all_users && wanted.job.is_empty();
+    let options = &cli.slurm;
+    let wants_own_jobs = options.user.is_empty() && !options.all_users && options.job.is_empty();
     JobFilter {
-        users: if wants_own_jobs { vec![slurm::own_uid()] } else { wanted.user.clone() },
-        jobs: wanted.job.clone(),
-        partitions: wanted.partition.clone(),
-        accounts: wanted.account.clone(),
+        users: if wants_own_jobs { vec![slurm::own_uid()] } else { options.user.clone() },
+        jobs: options.job.clone(),
+        partitions: options.partition.clone(),
+        accounts: options.account.clone(),
     }
 }

@@ -22,12 +22,12 @@ pub(super) async fn trust(
     input: &mut impl BufRead,
     out: &mut impl Write,
 ) -> io::Result<ExitReason> {
-    let asked = scan_keys(transport, targets, max_connecting).await;
+    let scans = scan_keys(transport, targets, max_connecting).await;
     let mut new_keys = Vec::new();
     let mut failed = false;
-    for (target, answer) in asked {
+    for (target, result) in scans {
         let name = target.name;
-        match answer {
+        match result {
             Err(fault) | Ok(OfferedKey { refusal: Some(fault), .. }) => {
                 failed = true;
                 writeln!(out, "{name}: {fault}")?;
@@ -56,12 +56,12 @@ pub(super) async fn trust(
             },
         }
     }
-    let ending = if failed { ExitReason::Failed } else { ExitReason::Done };
+    let reason = if failed { ExitReason::Failed } else { ExitReason::Done };
     if new_keys.is_empty() {
-        return Ok(ending);
+        return Ok(reason);
     }
     confirm_and_store(&new_keys, input, out)
-        .map(|stored| if stored { ending } else { ExitReason::Failed })
+        .map(|stored| if stored { reason } else { ExitReason::Failed })
 }
 
 /// Stores keys after a confirmation. Returns true if they were stored.
@@ -98,16 +98,16 @@ async fn scan_keys(
     max_connecting: u16,
 ) -> Vec<KeyScan> {
     let permits = Arc::new(Semaphore::new(usize::from(max_connecting)));
-    let mut asking = JoinSet::new();
+    let mut scanning = JoinSet::new();
     for (index, target) in targets.into_iter().enumerate() {
         let (transport, permits) = (transport.clone(), Arc::clone(&permits));
-        asking.spawn(async move {
+        scanning.spawn(async move {
             let _permit = permits.acquire().await;
-            let answer = transport.host_key(&target).await;
-            (index, (target, answer))
+            let result = transport.host_key(&target).await;
+            (index, (target, result))
         });
     }
-    let mut asked = asking.join_all().await;
-    asked.sort_by_key(|(index, _)| *index);
-    asked.into_iter().map(|(_, asked)| asked).collect()
+    let mut scans = scanning.join_all().await;
+    scans.sort_by_key(|(index, _)| *index);
+    scans.into_iter().map(|(_, scan)| scan).collect()
 }

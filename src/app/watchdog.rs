@@ -63,15 +63,15 @@ impl Signals {
 }
 
 async fn run(mut signals: Signals) {
-    let ending = signals.next().await;
-    if StopSignals::publish(ending) {
+    let reason = signals.next().await;
+    if StopSignals::publish(reason) {
         // An orderly shutdown ends the process, and this thread with it.
         timeout(GRACEFUL_TIMEOUT, unblock_terminal()).await.ok();
     }
     line_prompt::restore_echo();
     tui::force_restore_terminal();
     terminate_programs();
-    exit_or_kill(ExitReason::from(ending).code()).await;
+    exit_or_kill(ExitReason::from(reason).code()).await;
 }
 
 async fn unblock_terminal() {
@@ -85,7 +85,7 @@ async fn unblock_terminal() {
 
 /// Exits, or kills the process if `exit` blocks, for example while flushing output.
 async fn exit_or_kill(code: u8) {
-    #[expect(clippy::exit, reason = "whoever could return from main waits for ever")]
+    #[expect(clippy::exit, reason = "the main thread is blocked and cannot return")]
     let exiting = move || process::exit(i32::from(code));
     if thread::Builder::new().spawn(exiting).is_ok() {
         sleep(EXIT_TIMEOUT).await;

@@ -1,4 +1,4 @@
-//! Options made from the table of settings, and what was typed of them.
+//! Command-line options generated from the table of settings, and their parsed values.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -11,23 +11,23 @@ use clap::{Arg, ArgAction, ArgMatches, Command, CommandFactory as _};
 use crate::cli::Cli;
 use crate::config::{Flag, Kind, Problem, SETTINGS, Setting, Value};
 
-/// The settings that were typed.
+/// The settings given on the command line.
 #[derive(Clone, Debug, Default)]
 pub struct SettingArgs {
-    /// Their values.
+    /// Values by setting.
     pub values: BTreeMap<&'static str, Value>,
-    /// Old names among the words, which are still read.
+    /// Hints about old names of values, which are still accepted.
     pub hints: Vec<Problem>,
 }
 
 impl clap::Args for SettingArgs {
     fn augment_args(command: Command) -> Command {
         SETTINGS.iter().fold(command, |command, setting| {
-            let own = setting.has_option.then(|| option(setting));
+            let main = setting.has_option.then(|| option(setting));
             let off = (setting.has_option && matches!(setting.kind, Kind::Switch))
                 .then(|| off_option(setting));
             let flags = setting.flags.iter().map(|one| flag_option(setting, one));
-            command.args(own.into_iter().chain(off).chain(flags))
+            command.args(main.into_iter().chain(off).chain(flags))
         })
     }
 
@@ -38,9 +38,9 @@ impl clap::Args for SettingArgs {
 
 impl clap::FromArgMatches for SettingArgs {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        let mut typed = Self::default();
-        typed.update_from_arg_matches(matches)?;
-        Ok(typed)
+        let mut args = Self::default();
+        args.update_from_arg_matches(matches)?;
+        Ok(args)
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
@@ -54,7 +54,7 @@ impl clap::FromArgMatches for SettingArgs {
     }
 }
 
-/// Makes the option of a setting.
+/// Returns the option of a setting.
 fn option(setting: &'static Setting) -> Arg {
     let arg = Arg::new(setting.name)
         .long(setting.name)
@@ -90,7 +90,7 @@ fn option(setting: &'static Setting) -> Arg {
         Some(bare) => arg.num_args(0..=1).require_equals(true).default_missing_value(bare),
         None => arg,
     };
-    // What is not typed is not there: other places may say it. So this is for readers alone.
+    // Not clap's default: without the option, another source may set the value.
     if setting.default.is_empty() {
         arg
     } else {
@@ -98,7 +98,7 @@ fn option(setting: &'static Setting) -> Arg {
     }
 }
 
-/// Makes `--no-NAME` of a switch.
+/// Returns the option `--no-NAME` of a switch.
 fn off_option(setting: &'static Setting) -> Arg {
     let id = off_id(setting);
     let help = if setting.off_help.is_empty() { setting.help } else { setting.off_help };
@@ -111,7 +111,7 @@ fn off_option(setting: &'static Setting) -> Arg {
         .overrides_with(setting.name)
 }
 
-/// Makes an option that stands for one value.
+/// Returns an option that sets one fixed value.
 fn flag_option(setting: &'static Setting, flag: &'static Flag) -> Arg {
     let arg = Arg::new(flag.name)
         .long(flag.name)
@@ -125,7 +125,7 @@ fn flag_option(setting: &'static Setting, flag: &'static Flag) -> Arg {
     }
 }
 
-/// Returns the names of `--no-NAME`, which the parser wants to keep.
+/// Returns the name `no-NAME`; clap requires it to be static.
 fn off_id(setting: &Setting) -> &'static str {
     static NAMES: LazyLock<BTreeMap<&'static str, String>> = LazyLock::new(|| {
         SETTINGS.iter().map(|setting| (setting.name, format!("no-{}", setting.name))).collect()
@@ -133,16 +133,16 @@ fn off_id(setting: &Setting) -> &'static str {
     NAMES.get(setting.name).map_or("", String::as_str)
 }
 
-/// Returns the other options of a setting; the last that is typed counts.
+/// Returns the other options of a setting, which this one overrides: the last one given wins.
 fn overridden_options(
     setting: &'static Setting,
-    own: &'static str,
+    option: &'static str,
 ) -> impl Iterator<Item = &'static str> {
     let is_switch = matches!(setting.kind, Kind::Switch);
     let off = is_switch.then(|| off_id(setting));
     let flags = setting.flags.iter().map(|flag| flag.name);
     let all = [setting.name].into_iter().chain(off).chain(flags);
-    all.filter(move |name| *name != own || !is_list(setting))
+    all.filter(move |name| *name != option || !is_list(setting))
 }
 
 fn is_list(setting: &Setting) -> bool {
@@ -153,7 +153,7 @@ fn parser(kind: Kind) -> ValueParser {
     ValueParser::new(move |text: &str| kind.check_item(text).map(|()| text.to_owned()))
 }
 
-/// Returns the old names among the words of an option.
+/// Returns a hint for each old name among the values of an option.
 fn rename_hints(setting: &Setting, matches: &ArgMatches) -> Vec<Problem> {
     let words = matches.try_get_many::<String>(setting.name).ok().flatten();
     let words: Vec<&str> = words.into_iter().flatten().map(String::as_str).collect();
@@ -161,31 +161,31 @@ fn rename_hints(setting: &Setting, matches: &ArgMatches) -> Vec<Problem> {
     setting.kind.former_names(&words).into_iter().map(hint).collect()
 }
 
-/// Returns what was typed for a setting.
+/// Returns the value given for a setting; `None` if there is none.
 fn parsed_value(setting: &Setting, matches: &ArgMatches) -> Result<Option<Value>, clap::Error> {
-    let is_typed = |id: &str| matches.value_source(id) == Some(ValueSource::CommandLine);
-    let flag = setting.flags.iter().find(|flag| is_typed(flag.name));
+    let is_given = |id: &str| matches.value_source(id) == Some(ValueSource::CommandLine);
+    let flag = setting.flags.iter().find(|flag| is_given(flag.name));
     let text = if let Some(flag) = flag {
         flag.value.to_owned()
     } else if !setting.has_option {
         return Ok(None);
     } else if matches!(setting.kind, Kind::Switch) {
-        if is_typed(off_id(setting)) {
+        if is_given(off_id(setting)) {
             "false".to_owned()
-        } else if is_typed(setting.name) {
+        } else if is_given(setting.name) {
             "true".to_owned()
         } else {
             return Ok(None);
         }
-    } else if is_typed(setting.name) {
+    } else if is_given(setting.name) {
         let words = matches.get_many::<String>(setting.name).into_iter().flatten();
         words.map(String::as_str).collect::<Vec<_>>().join(",")
     } else {
         return Ok(None);
     };
     setting.kind.parse(&text).map(Some).map_err(|why| {
-        let words = format!("invalid value for '--{}': {why}", setting.name);
-        Cli::command().error(ErrorKind::ValueValidation, words)
+        let message = format!("invalid value for '--{}': {why}", setting.name);
+        Cli::command().error(ErrorKind::ValueValidation, message)
     })
 }
 
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_typed_is_what_is_set() {
+    fn options_set_their_settings() {
         for (line, expected) in [
             ("gtop", vec![]),
             ("gtop -U", vec![("ascii", "true")]),
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn every_setting_with_an_option_has_one_that_says_the_same() {
+    fn every_option_has_the_help_of_its_setting() {
         let mut command = Cli::command();
         command.build();
         for setting in SETTINGS.iter().filter(|setting| setting.has_option) {

@@ -1,4 +1,4 @@
-//! Words typed from habit: options of other monitors, values that stand apart from their option, slips.
+//! Hints for likely mistakes: options of other monitors, values separated from their option, misspelt subcommands.
 
 use std::ffi::OsString;
 
@@ -9,7 +9,7 @@ use crate::cli::Cli;
 use crate::config::{Kind, SETTINGS, Setting};
 use crate::model::sanitize;
 
-/// Options of other monitors, and what they are here.
+/// Options of other monitors, and their equivalents in gtop.
 const FOREIGN_OPTIONS: &[(&[&str], &str)] = &[
     (
         &["-d", "--delay"],
@@ -24,46 +24,49 @@ const FOREIGN_OPTIONS: &[(&[&str], &str)] = &[
     (&["--tree"], "press t in the process or node view for the process tree"),
 ];
 
-/// Says what an option of another monitor is called here.
+/// Adds the equivalent to the error for an option of another monitor.
 pub(super) fn explain_foreign_option(error: clap::Error) -> clap::Error {
     let is_unknown = error.kind() == ErrorKind::UnknownArgument;
-    let Some(ContextValue::String(typed)) =
+    let Some(ContextValue::String(option)) =
         error.get(ContextKind::InvalidArg).filter(|_| is_unknown)
     else {
         return error;
     };
-    let typed = typed.split('=').next().unwrap_or_default();
-    let known = FOREIGN_OPTIONS.iter().find(|(names, _)| names.contains(&typed));
-    let Some((_, words)) = known else { return error };
-    Cli::command().error(ErrorKind::UnknownArgument, format!("unknown option {typed}; {words}"))
+    let option = option.split('=').next().unwrap_or_default();
+    let known = FOREIGN_OPTIONS.iter().find(|(names, _)| names.contains(&option));
+    let Some((_, hint)) = known else { return error };
+    Cli::command().error(ErrorKind::UnknownArgument, format!("unknown option {option}; {hint}"))
 }
 
-/// What was typed, up to `--`, behind which all words are hosts.
+/// The arguments up to `--`, and the hosts among them; all arguments after `--` are hosts.
 struct Misread<'a> {
     args: Vec<&'a str>,
     hosts: &'a [String],
 }
 
-/// Says which word was hardly meant as a host, and how it is written.
-pub(super) fn explain_misread_host(cli: &Cli, words: &[OsString]) -> Option<String> {
-    let all: Vec<&str> = words.iter().skip(1).map(|word| word.to_str().unwrap_or("")).collect();
-    let end = all.iter().position(|word| *word == "--").unwrap_or(all.len());
-    let behind = all.len().saturating_sub(end + 1);
-    let hosts = cli.hosts.get(..cli.hosts.len().checked_sub(behind)?)?;
-    let words = Misread { args: all.into_iter().take(end).collect(), hosts };
-    words.detached_value().or_else(|| words.bare_number()).or_else(|| words.misspelt_command())
+/// Returns a message if an argument was taken as a host and is probably something else.
+pub(super) fn explain_misread_host(cli: &Cli, args: &[OsString]) -> Option<String> {
+    let all: Vec<&str> = args.iter().skip(1).map(|arg| arg.to_str().unwrap_or("")).collect();
+    let end = all.iter().position(|arg| *arg == "--").unwrap_or(all.len());
+    let after_end = all.len().saturating_sub(end + 1);
+    let hosts = cli.hosts.get(..cli.hosts.len().checked_sub(after_end)?)?;
+    let misread = Misread { args: all.into_iter().take(end).collect(), hosts };
+    misread
+        .detached_value()
+        .or_else(|| misread.bare_number())
+        .or_else(|| misread.misspelt_command())
 }
 
 impl Misread<'_> {
-    /// A value that stands apart from an option that takes one only when it is joined to it.
+    /// Explains a value that is separated from its option, which takes one only with `=`.
     fn detached_value(&self) -> Option<String> {
         self.args.iter().enumerate().find_map(|(at, option)| {
             let setting = setting_of_option(option)?;
-            let is_joined = setting.default_missing_value.is_some() && !matches!(setting.kind, Kind::Text(_));
-            let behind = self.args.iter().skip(at + 1).take_while(|word| self.is_host(word));
+            let needs_equals = setting.default_missing_value.is_some() && !matches!(setting.kind, Kind::Text(_));
+            let following = self.args.iter().skip(at + 1).take_while(|word| self.is_host(word));
             let values: Vec<&str> =
-                behind.copied().filter(|word| setting.kind.parse(word).is_ok()).collect();
-            let (first, joined) = (values.first().filter(|_| is_joined)?, values.join(","));
+                following.copied().filter(|word| setting.kind.parse(word).is_ok()).collect();
+            let (first, joined) = (values.first().filter(|_| needs_equals)?, values.join(","));
             let joined = if is_list(setting) { joined.as_str() } else { first };
             Some(sanitize(
                 &format!(
@@ -75,12 +78,13 @@ impl Misread<'_> {
         })
     }
 
-    /// A bare number.
+    /// Explains a number that is not the value of an option.
     fn bare_number(&self) -> Option<String> {
         let first = self.hosts.iter().find(|host| is_number(host))?;
         let at = self.args.iter().rposition(|word| word == first)?;
-        let before = self.args.iter().take(at).rev().take_while(|word| is_number(word)).count();
-        let begin = at - before;
+        let count_before =
+            self.args.iter().take(at).rev().take_while(|word| is_number(word)).count();
+        let begin = at - count_before;
         let numbers: Vec<&str> =
             self.args.iter().skip(begin).take_while(|word| is_number(word)).copied().collect();
         let option = begin.checked_sub(1).and_then(|at| self.args.get(at));
@@ -88,7 +92,7 @@ impl Misread<'_> {
             Some((name, value)) => (name, Some(value)),
             None => (*option, None),
         });
-        let meant = match numbers.as_slice() {
+        let advice = match numbers.as_slice() {
             _ if setting_of_option(name).is_some_and(is_list) => {
                 let all: Vec<&str> = joined.into_iter().chain(numbers).collect();
                 format!("use {name} {}", all.join(","))
@@ -100,21 +104,21 @@ impl Misread<'_> {
             }
             _ => format!("for seconds between samples use -i {first}"),
         };
-        let words = format!(
-            "{first} is a number, not a host; {meant}; for a host of that name use --: gtop -- {first}"
+        let message = format!(
+            "{first} is a number, not a host; {advice}; for a host of that name use --: gtop -- {first}"
         );
-        Some(sanitize(&words, 400))
+        Some(sanitize(&message, 400))
     }
 
-    /// A subcommand with one letter wrong.
+    /// Explains a host that is a subcommand with one letter wrong.
     fn misspelt_command(&self) -> Option<String> {
         let first = self.hosts.first()?;
         let command = Cli::command();
         let known = command.get_subcommands().map(clap::Command::get_name);
-        let meant =
+        let suggestion =
             known.filter(|known| known.len() >= 5).find(|known| is_misspelling(first, known))?;
         Some(format!(
-            "unknown command {first}; did you mean {meant}? For a host of that name use --: gtop -- {first}"
+            "unknown command {first}; did you mean {suggestion}? For a host of that name use --: gtop -- {first}"
         ))
     }
 
@@ -123,7 +127,7 @@ impl Misread<'_> {
     }
 }
 
-/// Returns the setting that an option is about.
+/// Returns the setting of an option.
 fn setting_of_option(option: &str) -> Option<&'static Setting> {
     let long = option.strip_prefix("--");
     let mut short = option.strip_prefix('-').into_iter().flat_map(str::chars);
@@ -143,8 +147,8 @@ fn is_number(word: &str) -> bool {
     !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Says whether a word is another one with a letter left out, put in, taken for another, or two exchanged. What
-/// has more behind it is a name of its own, such as trusty or doctor2.
+/// Returns true if a word differs from a known one by one missing, additional or wrong letter, or by two swapped
+/// ones. A known word with a suffix is not a misspelling: trusty or doctor2.
 fn is_misspelling(written: &str, known: &str) -> bool {
     let same = written.bytes().zip(known.bytes()).take_while(|(one, other)| one == other).count();
     let rest = |word: &str| word.as_bytes().get(same..).unwrap_or_default().to_vec();
@@ -152,9 +156,9 @@ fn is_misspelling(written: &str, known: &str) -> bool {
         ([], [_]) => true,
         (_, []) | ([], _) => false,
         (one @ [first, one_rest @ ..], other @ [second, other_rest @ ..]) => {
-            let is_exchanged = matches!((one_rest, other_rest), ([a, more @ ..], [b, others @ ..])
+            let is_swapped = matches!((one_rest, other_rest), ([a, more @ ..], [b, others @ ..])
                 if a == second && b == first && more == others);
-            one == other_rest || one_rest == other || one_rest == other_rest || is_exchanged
+            one == other_rest || one_rest == other || one_rest == other_rest || is_swapped
         }
     }
 }
@@ -164,13 +168,13 @@ mod tests {
     use super::*;
 
     fn error_text(line: &str) -> Option<String> {
-        let told = Cli::parse_args(line.split_whitespace().map(Into::into)).err()?;
-        assert_eq!(told.exit_code(), 2, "{line}");
-        Some(told.to_string())
+        let error = Cli::parse_args(line.split_whitespace().map(Into::into)).err()?;
+        assert_eq!(error.exit_code(), 2, "{line}");
+        Some(error.to_string())
     }
 
     #[test]
-    fn words_typed_from_habit_are_no_hosts() {
+    fn likely_mistakes_are_not_taken_as_hosts() {
         for (line, words) in [
             (
                 "gtop -o 0 1",
@@ -203,14 +207,14 @@ mod tests {
             ("gtop -x", "unknown option -x; gtop does not write XML"),
             ("gtop --tree", "unknown option --tree; press t"),
         ] {
-            let told = error_text(line).unwrap_or_else(|| panic!("{line} is taken"));
-            let flat = told.split_whitespace().collect::<Vec<_>>().join(" ");
-            assert!(flat.contains(words) && !flat.contains("--theme"), "{line}: {told}");
+            let error = error_text(line).unwrap_or_else(|| panic!("{line} is accepted"));
+            let flat = error.split_whitespace().collect::<Vec<_>>().join(" ");
+            assert!(flat.contains(words) && !flat.contains("--theme"), "{line}: {error}");
         }
     }
 
     #[test]
-    fn hosts_with_such_names_can_still_be_written() {
+    fn hosts_with_such_names_are_still_possible() {
         for (line, hosts) in [
             ("gtop -- 5 doctr", vec!["5", "doctr"]),
             ("gtop -i 5 -- 5", vec!["5"]),

@@ -1,6 +1,4 @@
-//! What is printed about the command line: the manual page, completions for shells, the version.
-//!
-//! All of it is made from the parser's own declaration, so that nothing of it can be out of date.
+//! Generates the manual page, shell completions and the version text from the parser's declaration.
 
 use std::io::{self, Write};
 use std::sync::LazyLock;
@@ -12,7 +10,7 @@ use clap_mangen::Man;
 
 use crate::cli::Cli;
 
-/// The shells that can complete gtop's words.
+/// Shells with a completion script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Shell {
     /// Install as ~/.local/share/bash-completion/completions/gtop
@@ -23,7 +21,7 @@ pub enum Shell {
     Fish,
 }
 
-/// Prints the manual page, in roff.
+/// Writes the manual page, in roff.
 pub fn write_man_page(out: &mut impl Write) -> io::Result<()> {
     let command = Cli::command();
     let page = Man::new(command.clone()).source(format!("gtop {}", env!("CARGO_PKG_VERSION")));
@@ -38,25 +36,25 @@ pub fn write_man_page(out: &mut impl Write) -> io::Result<()> {
     page.render_extra_section(out)
 }
 
-/// Prints one subcommand with the options that only it has.
+/// Writes the section of a subcommand: its own options, without the global ones.
 fn write_subcommand(command: &Command, out: &mut impl Write) -> io::Result<()> {
     let name = command.get_name();
     let about = command.get_about().map_or_else(String::new, StyledStr::to_string);
-    let name_typed = format!("gtop {name}");
-    let own = Man::new(command.clone().bin_name(name_typed).disable_help_flag(true));
+    let full_name = format!("gtop {name}");
+    let page = Man::new(command.clone().bin_name(full_name).disable_help_flag(true));
     let mut text = Vec::new();
-    own.render_synopsis_section(&mut text)?;
-    own.render_options_section(&mut text)?;
-    // Its sections stand below the subcommand's own.
+    page.render_synopsis_section(&mut text)?;
+    page.render_options_section(&mut text)?;
+    // Turns the sections into subsections.
     let text = String::from_utf8_lossy(&text).replace(".SH ", ".SS ");
     writeln!(out, ".SH \"GTOP {}\"\n{}", name.to_uppercase(), about.replace('\\', "\\\\"))?;
     out.write_all(text.as_bytes())
 }
 
-/// Prints what a shell needs to complete gtop's words.
+/// Writes a completion script.
 pub fn write_completions(shell: Shell, out: &mut impl Write) -> io::Result<()> {
     let mut command = Cli::command();
-    // clap_complete does not expect that writing can go wrong.
+    // clap_complete panics if writing fails.
     let mut text = Vec::new();
     match shell {
         Shell::Bash => aot::generate(aot::Bash, &mut command, "gtop", &mut text),
@@ -66,10 +64,9 @@ pub fn write_completions(shell: Shell, out: &mut impl Write) -> io::Result<()> {
     out.write_all(&text)
 }
 
-/// Returns what `--version` says: version, commit, target, features.
+/// Returns the text of `--version`: version, commit, target, features.
 ///
-/// What builds a release tells commit and target by the environment of the compiler; of a clone `build.rs` finds
-/// the commit.
+/// A release build passes commit and target in environment variables; in a clone, `build.rs` finds the commit.
 pub(super) fn long_version() -> &'static str {
     static TEXT: LazyLock<String> = LazyLock::new(|| {
         format!(
@@ -83,7 +80,7 @@ pub(super) fn long_version() -> &'static str {
     &TEXT
 }
 
-/// Returns the target as far as the compiler tells it to a crate.
+/// Returns the target triple, as far as a crate can know it.
 fn target_triple() -> String {
     let c_library = if cfg!(target_env = "musl") { "musl" } else { "gnu" };
     format!("{}-unknown-{}-{c_library}", std::env::consts::ARCH, std::env::consts::OS)
@@ -93,17 +90,18 @@ fn target_triple() -> String {
 mod tests {
     use super::*;
 
-    /// Every command with all that may be typed behind it, globals included.
+    /// Returns all commands, with global options.
     fn commands() -> Vec<Command> {
         let mut root = Cli::command();
         root.build();
-        let below = root.get_subcommands().filter(|command| command.get_name() != "help").cloned();
-        let mut all: Vec<Command> = below.collect();
+        let subcommands =
+            root.get_subcommands().filter(|command| command.get_name() != "help").cloned();
+        let mut all: Vec<Command> = subcommands.collect();
         all.push(root);
         all
     }
 
-    /// Every option that help shows, once.
+    /// Returns all options shown in help, without duplicates.
     fn options() -> Vec<(Option<char>, String)> {
         let mut all: Vec<_> = commands()
             .iter()
@@ -130,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn every_flag_and_every_subcommand_stands_in_the_manual_page() {
+    fn the_manual_page_has_every_option_and_subcommand() {
         let page = page();
         let plain = page.replace("\\-", "-").replace("\\fB", "").replace("\\fR", "");
         for (short, long) in options() {
@@ -151,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn every_flag_and_every_subcommand_stands_in_the_completions() {
+    fn the_completions_have_every_option_and_subcommand() {
         for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
             let script = script(shell);
             for (short, long) in options() {
@@ -172,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn the_version_tells_what_this_program_was_built_from() {
+    fn the_version_names_commit_target_and_features() {
         let lines: Vec<&str> = long_version().lines().collect();
         let [number, commit, target, features] = *lines else { panic!("{lines:?}") };
         assert_eq!(number, env!("CARGO_PKG_VERSION"));

@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_judged() {
+    fn each_check_accepts_and_rejects() {
         for (check, good, bad) in [
             (
                 device as fn(&str) -> _,

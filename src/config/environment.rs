@@ -13,43 +13,43 @@ type EnvValue = (&'static str, Value, String);
 pub(super) fn read(
     variable: impl Fn(&str) -> Option<String>,
 ) -> (Vec<EnvValue>, Vec<Problem>, Vec<Problem>) {
-    let given = |name: &str| variable(name).filter(|text| !text.is_empty());
-    let (mut found, mut wrong, mut hints) = (Vec::new(), Vec::new(), Vec::new());
+    let non_empty = |name: &str| variable(name).filter(|text| !text.is_empty());
+    let (mut values, mut problems, mut hints) = (Vec::new(), Vec::new(), Vec::new());
     for setting in SETTINGS {
-        let own = setting.variable();
-        if let Some(text) = given(&own) {
+        let name = setting.variable();
+        if let Some(text) = non_empty(&name) {
             match setting.kind.parse(&text) {
                 Ok(value) => {
                     let words: Vec<&str> = text.split(',').map(str::trim).collect();
                     let renamed = setting.kind.former_names(&words);
-                    let hint = |(old, new)| Problem::renamed(&own, old, new);
+                    let hint = |(old, new)| Problem::renamed(&name, old, new);
                     hints.extend(renamed.into_iter().map(hint));
-                    found.push((setting.name, value, own));
+                    values.push((setting.name, value, name));
                     continue;
                 }
-                Err(why) => wrong.push(Problem::of_variable(&own, &why)),
+                Err(why) => problems.push(Problem::of_variable(&name, &why)),
             }
         }
-        let twin = setting.env_aliases.iter().find_map(|twin| {
-            Some((read_alias(setting, *twin, &given(twin.variable)?)?, twin.variable))
+        let aliased = setting.env_aliases.iter().find_map(|alias| {
+            Some((read_alias(setting, *alias, &non_empty(alias.variable)?)?, alias.variable))
         });
-        if let Some((value, variable)) = twin {
-            found.push((setting.name, value, variable.to_owned()));
+        if let Some((value, variable)) = aliased {
+            values.push((setting.name, value, variable.to_owned()));
         }
     }
-    (found, wrong, hints)
+    (values, problems, hints)
 }
 
-fn read_alias(setting: &Setting, twin: EnvAlias, text: &str) -> Option<Value> {
-    let read = |text: &str| setting.kind.parse(text).ok();
-    match twin.mapping {
-        EnvMapping::SameSyntax => read(text),
-        EnvMapping::IfSet(value) => read(value),
-        EnvMapping::IfNotZero(value) => read(value).filter(|_| text != "0"),
+fn read_alias(setting: &Setting, alias: EnvAlias, text: &str) -> Option<Value> {
+    let parse = |text: &str| setting.kind.parse(text).ok();
+    match alias.mapping {
+        EnvMapping::SameSyntax => parse(text),
+        EnvMapping::IfSet(value) => parse(value),
+        EnvMapping::IfNotZero(value) => parse(value).filter(|_| text != "0"),
         EnvMapping::ListWords(words) => {
-            let mut said = text.split(',').map(str::trim);
-            let meant = said.find_map(|word| words.iter().find(|(known, _)| *known == word));
-            meant.and_then(|(_, value)| read(value))
+            let mut listed = text.split(',').map(str::trim);
+            let found = listed.find_map(|word| words.iter().find(|(known, _)| *known == word));
+            found.and_then(|(_, value)| parse(value))
         }
     }
 }
@@ -58,12 +58,12 @@ fn read_alias(setting: &Setting, twin: EnvAlias, text: &str) -> Option<Value> {
 mod tests {
     use super::*;
 
-    fn found(variables: &[(&str, &str)]) -> (Vec<String>, Vec<String>) {
-        let (found, wrong, _hints) = read(|name| {
+    fn read_variables(variables: &[(&str, &str)]) -> (Vec<String>, Vec<String>) {
+        let (values, problems, _hints) = read(|name| {
             variables.iter().find(|(known, _)| *known == name).map(|(_, text)| (*text).to_owned())
         });
-        let found = found.iter().map(|(name, value, place)| format!("{name}={value} {place}"));
-        (found.collect(), wrong.iter().map(ToString::to_string).collect())
+        let values = values.iter().map(|(name, value, origin)| format!("{name}={value} {origin}"));
+        (values.collect(), problems.iter().map(ToString::to_string).collect())
     }
 
     #[test]
@@ -105,24 +105,24 @@ mod tests {
             (vec![("GTOP_COLOR", "auto"), ("NO_COLOR", "1")], vec!["color=auto GTOP_COLOR"]),
         ] {
             assert_eq!(
-                found(&variables),
+                read_variables(&variables),
                 (expected.iter().map(|one| (*one).to_owned()).collect(), vec![])
             );
         }
     }
 
     #[test]
-    fn a_variable_of_ours_that_is_wrong_is_told_and_does_not_count() {
-        let (found, wrong) = found(&[
+    fn an_invalid_gtop_variable_is_reported_and_ignored() {
+        let (values, problems) = read_variables(&[
             ("GTOP_INTERVAL", "soon"),
             ("GTOP_MONITOR", "big"),
             ("NVITOP_MONITOR_MODE", "full"),
         ]);
-        assert_eq!(found, ["monitor=full NVITOP_MONITOR_MODE"]);
+        assert_eq!(values, ["monitor=full NVITOP_MONITOR_MODE"]);
         assert!(
-            wrong[0].starts_with("GTOP_INTERVAL: expected seconds between 0.05 and 3600"),
-            "{wrong:?}"
+            problems[0].starts_with("GTOP_INTERVAL: expected seconds between 0.05 and 3600"),
+            "{problems:?}"
         );
-        assert_eq!(wrong.len(), 2);
+        assert_eq!(problems.len(), 2);
     }
 }

@@ -37,8 +37,8 @@ impl Problem {
     }
 
     /// Returns a hint that a name has been replaced.
-    pub fn renamed(place: &str, old: &str, new: &str) -> Self {
-        Self { location: place.to_owned(), text: format!("{old} is now called {new}") }
+    pub fn renamed(location: &str, old: &str, new: &str) -> Self {
+        Self { location: location.to_owned(), text: format!("{old} is now called {new}") }
     }
 
     /// Returns an error for a file that cannot be read.
@@ -106,8 +106,8 @@ impl FileParser<'_> {
     }
 
     fn problem(&self, at: usize, text: &str) -> Problem {
-        let place = format!("{}:{}", self.file.name, self.line_of(at));
-        Problem { location: place, text: text.to_owned() }
+        let location = format!("{}:{}", self.file.name, self.line_of(at));
+        Problem { location, text: text.to_owned() }
     }
 
     fn read_table(&mut self, table: &DeTable<'_>, is_setup: bool) {
@@ -116,8 +116,8 @@ impl FileParser<'_> {
         rows.sort_unstable_by_key(|(key, _)| key.span().start);
         for (key, item) in rows {
             let name: &str = key.get_ref();
-            let part = if is_setup { "" } else { name };
-            match (part, item.get_ref()) {
+            let section = if is_setup { "" } else { name };
+            match (section, item.get_ref()) {
                 ("keys", DeValue::Table(table)) => self.read_keys(table),
                 ("groups", DeValue::Table(table)) => self.read_groups(table),
                 ("keys" | "groups", _) => {
@@ -180,7 +180,7 @@ impl FileParser<'_> {
         for (key, item) in table {
             let (name, at): (&str, _) = (key.get_ref(), key.span().start);
             match item.get_ref() {
-                DeValue::Table(below) => rows.extend(below.iter().map(|(key, item)| {
+                DeValue::Table(nested) => rows.extend(nested.iter().map(|(key, item)| {
                     (format!("{name}.{}", key.get_ref()), key.span().start, item.get_ref())
                 })),
                 item @ (DeValue::String(_)
@@ -231,8 +231,8 @@ impl FileParser<'_> {
             };
             let set = texts.join(",");
             // References to groups are resolved when the group is used.
-            let judged = if set.contains('@') { Ok(Vec::new()) } else { nodeset::expand(&set) };
-            match judged {
+            let expanded = if set.contains('@') { Ok(Vec::new()) } else { nodeset::expand(&set) };
+            match expanded {
                 Ok(_) => drop(self.file.groups.insert(name.to_owned(), set)),
                 Err(why) => self.report(at, &format!("{name}: {why}")),
             }
@@ -292,25 +292,25 @@ mod tests {
     use super::*;
 
     fn problems(text: &str) -> Vec<String> {
-        let written = read_text("config.toml", text, false);
-        written.problems.iter().map(ToString::to_string).collect()
+        let file = read_text("config.toml", text, false);
+        file.problems.iter().map(ToString::to_string).collect()
     }
 
     #[test]
-    fn a_file_holds_settings_groups_and_keys() {
+    fn a_file_has_settings_groups_and_keys() {
         let text = "interval = 2\nonly = [0, '2']\ngpu-util-thresh = [20, 60]\n\
             [groups]\na100 = 'gpu[01-16]'\nbig = ['@a100', 'gpu20']\n\
             [keys]\nfreeze = 'F'\nquit = ['q', 'Ctrl-Q']\nsuspend = []\njob.overview = 'O'\n";
-        let written = read_text("config.toml", text, false);
-        assert_eq!(written.problems, []);
-        assert_eq!(written.values["gpu-util-thresh"], (3, Value::PercentPair(20, 60)));
-        assert_eq!(written.groups["big"], "@a100,gpu20");
-        let keys = written.keys.to_string();
+        let file = read_text("config.toml", text, false);
+        assert_eq!(file.problems, []);
+        assert_eq!(file.values["gpu-util-thresh"], (3, Value::PercentPair(20, 60)));
+        assert_eq!(file.groups["big"], "@a100,gpu20");
+        let keys = file.keys.to_string();
         assert!(keys.contains("q Ctrl-Q") && !keys.contains("Ctrl-Z"), "{keys}");
     }
 
     #[test]
-    fn what_is_wrong_is_told_with_its_line_and_a_remedy() {
+    fn an_error_has_a_line_and_a_remedy() {
         for (text, words) in [
             ("\ninterval = ", "config.toml:2: invalid TOML"),
             ("[groups\n", "config.toml:1: invalid TOML"),
@@ -347,13 +347,13 @@ mod tests {
     }
 
     #[test]
-    fn no_file_is_too_strange() {
+    fn no_file_makes_the_parser_panic() {
         for text in
             ["\u{feff}", "\0", &"[".repeat(5_000), &"a.".repeat(5_000), &"x = [".repeat(900)]
         {
             drop(problems(text));
         }
-        let many: Vec<String> = (0..1_000).map(|number| format!("x{number} = 1\n")).collect();
-        assert_eq!(problems(&many.concat()).len(), MAX_PROBLEMS);
+        let rows: Vec<String> = (0..1_000).map(|number| format!("x{number} = 1\n")).collect();
+        assert_eq!(problems(&rows.concat()).len(), MAX_PROBLEMS);
     }
 }

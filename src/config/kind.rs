@@ -107,8 +107,8 @@ impl Kind {
             }
             Self::Count { min, max } => check_count(text.parse().ok(), min, max).map(Value::Count),
             Self::PercentPair => {
-                let two = text.split([',', ' ']).filter(|part| !part.is_empty());
-                check_percent_pair(&two.map(|part| part.parse().ok()).collect::<Vec<_>>())
+                let pair = text.split([',', ' ']).filter(|part| !part.is_empty());
+                check_percent_pair(&pair.map(|part| part.parse().ok()).collect::<Vec<_>>())
             }
             // An empty text is a valid value and means none.
             Self::Text(_) if text.is_empty() => Ok(Value::Text(String::new())),
@@ -125,9 +125,9 @@ impl Kind {
     /// Parses a value from a file.
     pub(super) fn parse_toml(self, item: &DeValue<'_>) -> Result<Value, String> {
         let number = || {
-            let whole = item.as_integer().map(ToString::to_string);
-            let broken = || Some(item.as_float()?.as_str().replace('_', ""));
-            whole.or_else(broken)?.parse::<f64>().ok()
+            let integer = item.as_integer().map(ToString::to_string);
+            let fraction = || Some(item.as_float()?.as_str().replace('_', ""));
+            integer.or_else(fraction)?.parse::<f64>().ok()
         };
         match self {
             Self::Switch => {
@@ -138,15 +138,15 @@ impl Kind {
             }
             Self::Seconds { min, max } => check_seconds(number(), min, max).map(Value::Seconds),
             Self::Count { min, max } => {
-                let whole = item.as_integer().and_then(|number| number.to_string().parse().ok());
-                check_count(whole, min, max).map(Value::Count)
+                let count = item.as_integer().and_then(|number| number.to_string().parse().ok());
+                check_count(count, min, max).map(Value::Count)
             }
             Self::PercentPair => {
-                let whole = |item: &DeValue<'_>| item.as_integer()?.to_string().parse().ok();
-                let two = item.as_array().map(|array| {
-                    array.iter().take(3).map(|item| whole(item.get_ref())).collect::<Vec<_>>()
+                let percent = |item: &DeValue<'_>| item.as_integer()?.to_string().parse().ok();
+                let pair = item.as_array().map(|array| {
+                    array.iter().take(3).map(|item| percent(item.get_ref())).collect::<Vec<_>>()
                 });
-                check_percent_pair(&two.unwrap_or_default())
+                check_percent_pair(&pair.unwrap_or_default())
             }
             Self::Text(_) => {
                 let text = item.as_str().ok_or_else(|| "expected a string in quotes".to_owned())?;
@@ -220,21 +220,21 @@ fn choices_help(words: &[ChoiceValue]) -> String {
 }
 
 fn check_seconds(value: Option<f64>, min: f64, max: f64) -> Result<Duration, String> {
-    let fitting = value.filter(|value| (min..=max).contains(value));
-    fitting.map(Duration::from_secs_f64).ok_or_else(|| {
+    let in_range = value.filter(|value| (min..=max).contains(value));
+    in_range.map(Duration::from_secs_f64).ok_or_else(|| {
         let example = if min < 1.0 { 0.5 } else { 60.0 };
         format!("expected seconds between {min} and {max}, such as {example}")
     })
 }
 
 fn check_count(value: Option<u32>, min: u32, max: u32) -> Result<u32, String> {
-    let fitting = value.filter(|value| (min..=max).contains(value));
-    fitting.ok_or_else(|| format!("expected a whole number between {min} and {max}"))
+    let in_range = value.filter(|value| (min..=max).contains(value));
+    in_range.ok_or_else(|| format!("expected a whole number between {min} and {max}"))
 }
 
-fn check_percent_pair(two: &[Option<u8>]) -> Result<Value, String> {
+fn check_percent_pair(pair: &[Option<u8>]) -> Result<Value, String> {
     let range = 1..=99;
-    match two {
+    match pair {
         [Some(first), Some(second)]
             if first < second && range.contains(first) && range.contains(second) =>
         {
@@ -254,17 +254,17 @@ fn check_text(check: Check, text: &str) -> Result<(), String> {
 /// Validates column names.
 fn check_columns(headings: &[ColumnSpec], all: Vec<String>) -> Result<Value, String> {
     let names = || headings.iter().map(|heading| heading.name);
-    let all: Vec<_> = all.into_iter().map(|own| current_column_name(own, names)).collect();
-    for (place, own) in all.iter().enumerate() {
-        if !names().any(|name| name == own) {
-            let own = sanitize(own, 40);
+    let all: Vec<_> = all.into_iter().map(|name| current_column_name(name, names)).collect();
+    for (index, column) in all.iter().enumerate() {
+        if !names().any(|name| name == column) {
+            let column = sanitize(column, 40);
             let known = names().collect::<Vec<_>>().join(", ");
-            let advice = nearest(&own, names());
+            let advice = nearest(&column, names());
             let advice = advice.map(|name| format!("did you mean {name}? ")).unwrap_or_default();
-            return Err(format!("unknown column {own:?}; {advice}columns are {known}"));
+            return Err(format!("unknown column {column:?}; {advice}columns are {known}"));
         }
-        if all.iter().take(place).any(|before| before == own) {
-            return Err(format!("duplicate {own}"));
+        if all.iter().take(index).any(|before| before == column) {
+            return Err(format!("duplicate {column}"));
         }
     }
     Ok(Value::List(all))
@@ -293,7 +293,7 @@ fn split_commas(text: &str) -> Vec<String> {
 
 /// Returns the entries of a TOML list, or a single entry.
 fn toml_list(item: &DeValue<'_>) -> Result<Vec<String>, String> {
-    let wrong = || "expected a list such as [\"a\", \"b\"]".to_owned();
+    let error = || "expected a list such as [\"a\", \"b\"]".to_owned();
     if let Some(text) = item.as_str() {
         return Ok(vec![text.to_owned()]);
     }
@@ -301,17 +301,17 @@ fn toml_list(item: &DeValue<'_>) -> Result<Vec<String>, String> {
         let number = || Some(item.as_integer()?.to_string());
         item.as_str().map(str::to_owned).or_else(number)
     };
-    let array = item.as_array().ok_or_else(wrong)?;
-    let all = array.iter().map(|item| word(item.get_ref()).ok_or_else(wrong));
+    let array = item.as_array().ok_or_else(error)?;
+    let all = array.iter().map(|item| word(item.get_ref()).ok_or_else(error));
     all.take(MAX_ENTRIES + 1).collect()
 }
 
 fn check_distinct_list(check: Check, max: usize, all: Vec<String>) -> Result<Value, String> {
     all.iter().try_for_each(|text| check_text(check, text))?;
-    let before = |place: usize| all.iter().take(place);
-    let twice = all.iter().enumerate().find(|(place, own)| before(*place).any(|text| text == *own));
-    if let Some((_, own)) = twice {
-        return Err(format!("duplicate {own}"));
+    let is_duplicate =
+        |(index, text): &(usize, &String)| all.iter().take(*index).any(|before| before == *text);
+    if let Some((_, text)) = all.iter().enumerate().find(is_duplicate) {
+        return Err(format!("duplicate {text}"));
     }
     if all.is_empty() || all.len() > max {
         return Err(format!("expected 1 to {max} entries"));
@@ -360,19 +360,19 @@ impl Value {
 
 /// Formats a TOML string.
 pub(super) fn toml_string(text: &str) -> String {
-    let mut written = String::from("\"");
+    let mut quoted = String::from("\"");
     for letter in text.chars() {
         match letter {
-            '"' => written.push_str("\\\""),
-            '\\' => written.push_str("\\\\"),
+            '"' => quoted.push_str("\\\""),
+            '\\' => quoted.push_str("\\\\"),
             letter if is_unprintable(letter) => {
-                write!(written, "\\U{:08X}", u32::from(letter)).ok();
+                write!(quoted, "\\U{:08X}", u32::from(letter)).ok();
             }
-            letter => written.push(letter),
+            letter => quoted.push(letter),
         }
     }
-    written.push('"');
-    written
+    quoted.push('"');
+    quoted
 }
 
 #[cfg(test)]
@@ -408,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_is_written_so_that_it_is_read_again() {
+    fn formatted_values_parse_to_the_same_value() {
         for (kind, good, bad) in kinds() {
             for text in good {
                 let value = kind.parse(text).unwrap();
@@ -425,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_type_in_a_file_is_told_with_the_right_one() {
+    fn a_wrong_type_in_a_file_names_the_expected_one() {
         for (kind, file, words) in [
             (Kind::Switch, "x = 1", "true or false"),
             (Kind::Choice(WORDS), "x = true", "one of auto, full"),

@@ -52,12 +52,12 @@ impl ConfigPaths {
 
     /// Reads `config.toml`. If it was given by name, it must exist.
     pub fn read_config(&self) -> ConfigFile {
-        let mut written = ConfigFile::read(&self.config(), false);
+        let mut config = ConfigFile::read(&self.config(), false);
         if let Some(file) = self.explicit_file.as_ref().filter(|file| !file.exists()) {
             let why = "file not found; gtop config init creates it";
-            written.problems.push(Problem::of_file(&file.display().to_string(), why));
+            config.problems.push(Problem::of_file(&file.display().to_string(), why));
         }
-        written
+        config
     }
 
     pub fn read_setup(&self) -> ConfigFile {
@@ -127,63 +127,66 @@ fn read_bounded(path: &Path) -> io::Result<String> {
 mod tests {
     use super::*;
 
-    fn places() -> (tempfile::TempDir, ConfigPaths) {
+    fn paths() -> (tempfile::TempDir, ConfigPaths) {
         let home = tempfile::tempdir().unwrap();
-        let places = ConfigPaths { folder: home.path().join(".config/gtop"), explicit_file: None };
-        (home, places)
+        let paths = ConfigPaths { folder: home.path().join(".config/gtop"), explicit_file: None };
+        (home, paths)
     }
 
     #[test]
-    fn a_file_that_is_named_has_its_setup_beside_it_and_must_be_there() {
+    fn a_given_file_must_exist_and_its_setup_is_in_the_same_folder() {
         let home = tempfile::tempdir().unwrap();
         let file = home.path().join("lab.toml");
-        let places = ConfigPaths::at(file.clone()).unwrap();
-        assert_eq!(places.setup(), home.path().join("setup.toml"));
-        let told = places.read_config().problems[0].to_string();
-        assert!(told.ends_with("lab.toml: file not found; gtop config init creates it"), "{told}");
-        places.create_config("interval = 0\n").unwrap();
-        let told = places.read_config().problems[0].to_string();
-        assert!(told.starts_with("lab.toml:1: interval: "), "{told}");
+        let paths = ConfigPaths::at(file.clone()).unwrap();
+        assert_eq!(paths.setup(), home.path().join("setup.toml"));
+        let problem = paths.read_config().problems[0].to_string();
+        assert!(
+            problem.ends_with("lab.toml: file not found; gtop config init creates it"),
+            "{problem}"
+        );
+        paths.create_config("interval = 0\n").unwrap();
+        let problem = paths.read_config().problems[0].to_string();
+        assert!(problem.starts_with("lab.toml:1: interval: "), "{problem}");
         assert!(ConfigPaths::at(home.path().join("setup.toml")).is_err());
         assert!(ConfigPaths::at(PathBuf::from("/")).is_err());
         assert_eq!(ConfigPaths::at("lab.toml".into()).unwrap().setup(), Path::new("setup.toml"));
     }
 
     #[test]
-    fn a_configuration_that_is_there_is_never_written_over() {
-        let (_home, places) = places();
-        let path = places.create_config("a").unwrap();
-        assert!(matches!(places.create_config("b"), Err(FileError::Exists(_))));
+    fn an_existing_configuration_is_never_overwritten() {
+        let (_home, paths) = paths();
+        let path = paths.create_config("a").unwrap();
+        assert!(matches!(paths.create_config("b"), Err(FileError::Exists(_))));
         assert_eq!(fs::read_to_string(&path).unwrap(), "a");
         fs::remove_file(&path).unwrap();
         // A dangling link is not overwritten either.
         std::os::unix::fs::symlink("/nowhere/config.toml", &path).unwrap();
-        assert!(matches!(places.create_config("b"), Err(FileError::Exists(_))));
+        assert!(matches!(paths.create_config("b"), Err(FileError::Exists(_))));
     }
 
     #[test]
-    fn saving_replaces_the_whole_file_and_leaves_nothing_beside_it() {
-        let (_home, places) = places();
-        places.save("one").unwrap();
-        places.save("two").unwrap();
-        assert_eq!(fs::read_to_string(places.setup()).unwrap(), "two");
-        let folder = places.setup().parent().unwrap().to_owned();
+    fn saving_replaces_the_file_and_leaves_no_temporary_one() {
+        let (_home, paths) = paths();
+        paths.save("one").unwrap();
+        paths.save("two").unwrap();
+        assert_eq!(fs::read_to_string(paths.setup()).unwrap(), "two");
+        let folder = paths.setup().parent().unwrap().to_owned();
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
         // A link remains a link.
         let real = folder.join("elsewhere.toml");
-        fs::rename(places.setup(), &real).unwrap();
-        std::os::unix::fs::symlink(&real, places.setup()).unwrap();
-        places.save("three").unwrap();
+        fs::rename(paths.setup(), &real).unwrap();
+        std::os::unix::fs::symlink(&real, paths.setup()).unwrap();
+        paths.save("three").unwrap();
         assert_eq!(fs::read_to_string(&real).unwrap(), "three");
-        assert!(places.setup().symlink_metadata().unwrap().is_symlink());
+        assert!(paths.setup().symlink_metadata().unwrap().is_symlink());
     }
 
     #[test]
-    fn what_is_no_file_is_told_and_one_that_is_not_there_says_nothing() {
-        let (home, _places) = places();
+    fn a_missing_file_is_empty_and_an_unreadable_one_reported() {
+        let (home, _paths) = paths();
         let read = |name: &str| {
-            let written = ConfigFile::read(&home.path().join(name), false);
-            written.problems.first().map(ToString::to_string)
+            let file = ConfigFile::read(&home.path().join(name), false);
+            file.problems.first().map(ToString::to_string)
         };
         assert_eq!(read("nothing.toml"), None);
         fs::create_dir(home.path().join("folder")).unwrap();

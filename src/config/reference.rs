@@ -19,7 +19,7 @@ const WIDTH: usize = 100;
 pub fn init_text() -> String {
     let mut text = String::from(
         "# Settings of gtop. Precedence: command line, environment (GTOP_INTERVAL, ...), setup.toml in the\n\
-         # same folder (written by F12), this file. Remove the leading # of a setting to change it.\n\
+         # same folder (file by F12), this file. Remove the leading # of a setting to change it.\n\
          # gtop config check reports errors, gtop config show prints the settings in effect.\n",
     );
     let mut heading = "";
@@ -118,10 +118,10 @@ pub fn show_text(settings: &Settings) -> String {
             writeln!(text, "{} = {}", toml_string(name), toml_string(set)).ok();
         }
     }
-    let bound: Vec<(&str, String)> = settings.keys.changed_bindings().collect();
-    if !bound.is_empty() {
+    let changed: Vec<(&str, String)> = settings.keys.changed_bindings().collect();
+    if !changed.is_empty() {
         text.push_str("\n[keys]\n");
-        for (name, keys) in bound {
+        for (name, keys) in changed {
             let keys: Vec<String> = keys.split_whitespace().map(toml_string).collect();
             writeln!(text, "{name} = [{}]", keys.join(", ")).ok();
         }
@@ -134,11 +134,11 @@ pub fn table_text() -> String {
     let mut text =
         String::from("| setting | option | description | default |\n|---|---|---|---|\n");
     for setting in SETTINGS {
-        let usual = setting.default_value().map(|value| format!("`{}`", value.to_toml()));
-        let usual = usual.unwrap_or_default();
+        let default = setting.default_value().map(|value| format!("`{}`", value.to_toml()));
+        let default = default.unwrap_or_default();
         writeln!(
             text,
-            "| `{}` | {} | {} | {usual} |",
+            "| `{}` | {} | {} | {default} |",
             setting.name,
             options_cell(setting),
             setting.help
@@ -207,10 +207,10 @@ fn push_metrics<S: 'static>(
 pub fn keys_text() -> String {
     let mut text = String::from("| keys | action | name in `[keys]` |\n|---|---|---|\n");
     let mut heading = "";
-    for (place, name, keys, help) in Keymap::table() {
-        if place != heading {
-            heading = place;
-            writeln!(text, "| **{place}** | | |").ok();
+    for (view, name, keys, help) in Keymap::table() {
+        if view != heading {
+            heading = view;
+            writeln!(text, "| **{view}** | | |").ok();
         }
         let keys: Vec<String> = keys.iter().map(|key| inline_code(&key.to_string())).collect();
         writeln!(text, "| {} | {} | `{name}` |", keys.join(" "), escape_cell(help)).ok();
@@ -234,18 +234,18 @@ fn escape_cell(text: &str) -> String {
 /// Returns the command-line options of a setting.
 fn options_cell(setting: &Setting) -> String {
     let mut all = Vec::new();
-    let takes = match (setting.value_name, setting.default_missing_value) {
+    let value = match (setting.value_name, setting.default_missing_value) {
         ("", _) => String::new(),
-        (takes, None) => format!(" {takes}"),
-        (takes, Some(_)) => format!("[={takes}]"),
+        (name, None) => format!(" {name}"),
+        (name, Some(_)) => format!("[={name}]"),
     };
-    let takes =
-        if matches!(setting.kind, Kind::PercentPair) { format!("{takes}{takes}") } else { takes };
+    let value =
+        if matches!(setting.kind, Kind::PercentPair) { format!("{value}{value}") } else { value };
     // Hosts are positional arguments; every other setting has an option.
     if setting.name != "hosts" {
         let short = setting.short.map(|short| format!("-{short} ")).unwrap_or_default();
         let no = if setting.is_on_by_default() { "no-" } else { "" };
-        all.push(format!("`{short}--{no}{}{takes}`", setting.name));
+        all.push(format!("`{short}--{no}{}{value}`", setting.name));
     }
     for flag in setting.flags {
         let short = flag.short.map(|short| format!("-{short} ")).unwrap_or_default();
@@ -260,31 +260,31 @@ mod tests {
     use crate::config::file::read_text;
 
     #[test]
-    fn the_first_file_says_everything_and_changes_nothing() {
+    fn the_initial_file_changes_nothing() {
         let text = init_text();
-        let written = read_text("config.toml", &text, false);
-        assert_eq!(written.problems, []);
-        assert!(written.values.is_empty() && written.groups.is_empty());
+        let file = read_text("config.toml", &text, false);
+        assert_eq!(file.problems, []);
+        assert!(file.values.is_empty() && file.groups.is_empty());
         assert!(text.lines().all(|line| line.len() <= 140), "{text}");
     }
 
     #[test]
-    fn every_line_of_the_first_file_may_be_used() {
+    fn every_line_of_the_initial_file_is_valid() {
         let text = init_text();
         let is_row =
             |line: &&str| line.starts_with('#') && !line.starts_with("# ") && line.contains(" = ");
-        let plain: String = text
+        let uncommented: String = text
             .lines()
             .map(|line| if is_row(&line) { line.trim_start_matches('#') } else { line })
             .flat_map(|line| [line, "\n"])
             .collect();
-        let written = read_text("config.toml", &plain, false);
-        assert_eq!(written.problems, [], "{plain}");
-        assert_eq!(written.values.len(), SETTINGS.len());
+        let file = read_text("config.toml", &uncommented, false);
+        assert_eq!(file.problems, [], "{uncommented}");
+        assert_eq!(file.values.len(), SETTINGS.len());
     }
 
     #[test]
-    fn what_is_shown_can_be_read_again() {
+    fn shown_settings_can_be_parsed() {
         let file = read_text(
             "config.toml",
             "only = ['0', 2]\nexec = 'a \"b\" \\\\'\n[groups]\n'a.b' = 'x1'\n[keys]\nfreeze = ['F', 'Space']\n",

@@ -69,38 +69,37 @@ impl Settings {
     /// A file with an error is ignored as a whole, because half of its settings could be worse than none.
     pub fn merge(sources: Sources, variable: impl Fn(&str) -> Option<String>) -> Self {
         let mut settings = Self::default();
-        for (layer, written) in
-            [(Layer::ConfigFile, sources.file), (Layer::SetupFile, sources.setup)]
+        for (layer, file) in [(Layer::ConfigFile, sources.file), (Layer::SetupFile, sources.setup)]
         {
-            if !written.problems.is_empty() {
-                settings.problems.extend(written.problems);
+            if !file.problems.is_empty() {
+                settings.problems.extend(file.problems);
                 continue;
             }
             match layer {
                 Layer::SetupFile => {
-                    settings.unknown = written.unknown;
-                    settings.notes.extend(written.notes);
+                    settings.unknown = file.unknown;
+                    settings.notes.extend(file.notes);
                 }
                 Layer::ConfigFile
                 | Layer::Default
                 | Layer::Environment
                 | Layer::CommandLine
-                | Layer::Changed => settings.hints.extend(written.notes),
+                | Layer::Changed => settings.hints.extend(file.notes),
             }
-            for (name, (line, value)) in written.values {
-                settings.add(layer, name, value, format!("{}:{line}", written.name));
+            for (name, (line, value)) in file.values {
+                settings.add(layer, name, value, format!("{}:{line}", file.name));
             }
             if layer == Layer::ConfigFile {
-                settings.groups = written.groups;
-                settings.keys = written.keys;
+                settings.groups = file.groups;
+                settings.keys = file.keys;
             }
         }
-        let (found, wrong, hints) = environment::read(variable);
+        let (values, problems, hints) = environment::read(variable);
         settings.hints.extend(hints);
-        for (name, value, place) in found {
-            settings.add(Layer::Environment, name, value, place);
+        for (name, value, origin) in values {
+            settings.add(Layer::Environment, name, value, origin);
         }
-        settings.problems.extend(wrong);
+        settings.problems.extend(problems);
         settings.hints.extend(sources.arg_hints);
         for (name, value) in sources.args {
             settings.add(Layer::CommandLine, name, value, "command line".to_owned());
@@ -108,31 +107,31 @@ impl Settings {
         settings
     }
 
-    fn add(&mut self, layer: Layer, name: &'static str, value: Value, place: String) {
-        let found = self.candidates.entry(name).or_default();
-        found.retain(|known| known.layer != layer);
-        found.push(Candidate { layer, value, origin: place });
-        found.sort_by_key(|one| one.layer);
+    fn add(&mut self, layer: Layer, name: &'static str, value: Value, origin: String) {
+        let candidates = self.candidates.entry(name).or_default();
+        candidates.retain(|known| known.layer != layer);
+        candidates.push(Candidate { layer, value, origin });
+        candidates.sort_by_key(|one| one.layer);
     }
 
     /// Changes a setting while gtop runs. Returns an error if the text is invalid.
     pub fn change(&mut self, name: &str, text: &str) -> Result<(), String> {
         let Some(setting) = setting(name) else { return Err(format!("unknown setting {name:?}")) };
         let value = setting.kind.parse(text).map_err(|why| format!("{name}: {why}"))?;
-        let is_so = |own: &Self| {
-            let known = own.value(name).map(|value| value.to_string());
-            known.unwrap_or_default() == value.to_string()
+        let is_current = |settings: &Self| {
+            let current = settings.value(name).map(|value| value.to_string());
+            current.unwrap_or_default() == value.to_string()
         };
         // Unchanged.
-        if is_so(self) {
+        if is_current(self) {
             return Ok(());
         }
         // The new value replaces one that another version has saved.
         self.unknown.remove(setting.name);
-        if let Some(found) = self.candidates.get_mut(setting.name) {
-            found.retain(|one| one.layer != Layer::Changed);
+        if let Some(candidates) = self.candidates.get_mut(setting.name) {
+            candidates.retain(|one| one.layer != Layer::Changed);
         }
-        if !is_so(self) {
+        if !is_current(self) {
             self.add(Layer::Changed, setting.name, value, "changed, not saved".to_owned());
         }
         Ok(())
@@ -148,18 +147,18 @@ impl Settings {
     /// environment are not saved.
     pub fn to_save(&self) -> Vec<(&'static Setting, Value)> {
         let differing = |setting: &'static Setting| {
-            let below =
-                self.effective(setting.name, Layer::ConfigFile).map(|found| &found.value).cloned();
-            let below = below.or_else(|| setting.default_value());
-            let is_passing = self.unsaved.contains(setting.name);
-            let is_saved = setting.page.is_some() && !is_passing;
+            let configured = self.effective(setting.name, Layer::ConfigFile);
+            let unsaved_value =
+                configured.map(|found| found.value.clone()).or_else(|| setting.default_value());
+            let is_saved = setting.page.is_some() && !self.unsaved.contains(setting.name);
             let top = if is_saved { Layer::Changed } else { Layer::SetupFile };
             // The environment may have another value at the next start.
             let all = self.candidates.get(setting.name)?.iter().rev();
-            let mut lasting = all.filter(|one| one.layer != Layer::Environment);
-            let own = lasting.find(|one| one.layer <= top)?;
-            let is_there = own.layer == Layer::SetupFile && setting.page.is_none();
-            (is_there || Some(&own.value) != below.as_ref()).then(|| (setting, own.value.clone()))
+            let mut persistent = all.filter(|one| one.layer != Layer::Environment);
+            let found = persistent.find(|one| one.layer <= top)?;
+            let is_in_setup = found.layer == Layer::SetupFile && setting.page.is_none();
+            (is_in_setup || Some(&found.value) != unsaved_value.as_ref())
+                .then(|| (setting, found.value.clone()))
         };
         SETTINGS.iter().filter_map(differing).collect()
     }
@@ -171,25 +170,27 @@ impl Settings {
 
     /// Records that [`Self::to_save`] has been written to `setup.toml`, which messages call `name`.
     pub fn mark_saved(&mut self, name: &str) {
-        let written = self.to_save();
+        let saved = self.to_save();
         let is_changed =
-            |found: &Vec<Candidate>| found.iter().any(|one| one.layer == Layer::Changed);
-        let changed = self.candidates.iter().filter(|(_, found)| is_changed(found));
+            |candidates: &Vec<Candidate>| candidates.iter().any(|one| one.layer == Layer::Changed);
+        let changed = self.candidates.iter().filter(|(_, candidates)| is_changed(candidates));
         let changed: BTreeSet<_> = changed.map(|(name, _)| *name).collect();
-        let passing = &self.unsaved;
-        for (_, found) in self.candidates.iter_mut().filter(|(name, _)| !passing.contains(*name)) {
-            found.retain(|one| !matches!(one.layer, Layer::SetupFile | Layer::Changed));
+        let unsaved = &self.unsaved;
+        for (_, candidates) in
+            self.candidates.iter_mut().filter(|(name, _)| !unsaved.contains(*name))
+        {
+            candidates.retain(|one| !matches!(one.layer, Layer::SetupFile | Layer::Changed));
         }
-        for (setting, value) in written {
+        for (setting, value) in saved {
             if self.unsaved.contains(setting.name) {
                 continue;
             }
             // A change in the setup dialog overrides the command line until gtop ends.
-            let found = self.candidates.entry(setting.name).or_default();
-            let is_covered = changed.contains(setting.name)
-                && found.last().is_some_and(|one| one.layer > Layer::SetupFile);
-            if is_covered && found.last().map(|one| &one.value) != Some(&value) {
-                found.push(Candidate {
+            let candidates = self.candidates.entry(setting.name).or_default();
+            let is_overridden = changed.contains(setting.name)
+                && candidates.last().is_some_and(|one| one.layer > Layer::SetupFile);
+            if is_overridden && candidates.last().map(|one| &one.value) != Some(&value) {
+                candidates.push(Candidate {
                     layer: Layer::Changed,
                     value: value.clone(),
                     origin: name.to_owned(),
@@ -285,26 +286,26 @@ mod tests {
     use super::*;
     use crate::config::file;
 
-    fn written(name: &str, text: &str, is_setup: bool) -> ConfigFile {
-        let written = file::read_text(name, text, is_setup);
-        assert_eq!(written.problems, [], "{text}");
-        written
+    fn parse_valid(name: &str, text: &str, is_setup: bool) -> ConfigFile {
+        let file = file::read_text(name, text, is_setup);
+        assert_eq!(file.problems, [], "{text}");
+        file
     }
 
     fn settings(
         file: &str,
         setup: &str,
         variables: &[(&str, &str)],
-        typed: &[(&str, &str)],
+        args: &[(&str, &str)],
     ) -> Settings {
-        let typed = typed.iter().map(|(name, text)| {
+        let args = args.iter().map(|(name, text)| {
             let setting = setting(name).unwrap();
             (setting.name, setting.kind.parse(text).unwrap())
         });
         let sources = Sources {
-            file: written("config.toml", file, false),
-            setup: written("setup.toml", setup, true),
-            args: typed.collect(),
+            file: parse_valid("config.toml", file, false),
+            setup: parse_valid("setup.toml", setup, true),
+            args: args.collect(),
             arg_hints: Vec::new(),
         };
         Settings::merge(sources, |name| {
@@ -319,22 +320,22 @@ mod tests {
         let background = settings("background = 'dark'", "", &variables, &[]);
         let found = (background.choice("background"), background.origin("background"));
         assert_eq!(found, ("light", "NVITOP_MONITOR_MODE"));
-        let typed = [("theme", "colour-blind")];
-        for (found, theme, place) in [
+        let args = [("theme", "colour-blind")];
+        for (settings, theme, origin) in [
             (settings("", "", &[], &[]), "auto", "default"),
             (settings(file, "", &[], &[]), "mono", "config.toml:1"),
             (settings(file, setup, &[], &[]), "hot", "setup.toml:1"),
             (settings(file, setup, &variables, &[]), "dark", "GTOP_THEME"),
-            (settings(file, setup, &variables, &typed), "colour-blind", "command line"),
+            (settings(file, setup, &variables, &args), "colour-blind", "command line"),
         ] {
-            assert_eq!((found.choice("theme"), found.origin("theme")), (theme, place));
+            assert_eq!((settings.choice("theme"), settings.origin("theme")), (theme, origin));
         }
         let both = settings("monitor = 'compact'", "", &variables, &[]);
         assert_eq!(both.choice("monitor"), "full");
     }
 
     #[test]
-    fn what_is_changed_wins_and_what_differs_is_saved() {
+    fn a_change_takes_precedence_and_differences_are_saved() {
         let mut settings = settings(
             "theme = 'mono'\n",
             "history = 60\ntheme = 'hot'\n",
@@ -343,7 +344,9 @@ mod tests {
         );
         let names = |settings: &Settings| {
             let all = settings.to_save();
-            all.iter().map(|(own, value)| format!("{}={value}", own.name)).collect::<Vec<_>>()
+            all.iter()
+                .map(|(setting, value)| format!("{}={value}", setting.name))
+                .collect::<Vec<_>>()
         };
         assert_eq!(names(&settings), ["interval=2", "history=60", "theme=hot"]);
         settings.change("theme", "mono").unwrap();
@@ -354,8 +357,8 @@ mod tests {
         settings.change("mouse", "true").unwrap();
         settings.change("columns-fleet", "").unwrap();
         settings.change("interval", "2").unwrap();
-        let places = ["mouse", "columns-fleet", "interval"].map(|name| settings.origin(name));
-        assert_eq!(places, ["default", "default", "command line"]);
+        let origins = ["mouse", "columns-fleet", "interval"].map(|name| settings.origin(name));
+        assert_eq!(origins, ["default", "default", "command line"]);
         settings.change("interval", "0.5").unwrap();
         settings.mark_saved("setup.toml");
         assert_eq!(names(&settings), ["interval=0.5", "history=60", "ascii=true"]);
@@ -370,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn the_nearest_place_wins_in_whatever_order_they_are_heard() {
+    fn the_highest_layer_wins_in_any_order() {
         let layers = [
             Layer::ConfigFile,
             Layer::SetupFile,
@@ -378,20 +381,20 @@ mod tests {
             Layer::CommandLine,
             Layer::Changed,
         ];
-        for turn in 0..layers.len() {
-            for is_backward in [false, true] {
+        for shift in 0..layers.len() {
+            for is_reversed in [false, true] {
                 let mut order = layers;
-                order.rotate_left(turn);
-                if is_backward {
+                order.rotate_left(shift);
+                if is_reversed {
                     order.reverse();
                 }
                 let mut settings = Settings::default();
-                for (heard, layer) in order.into_iter().enumerate() {
+                for (index, layer) in order.into_iter().enumerate() {
                     let value = Value::Text(format!("{layer:?}"));
                     settings.add(layer, "log", value, format!("{layer:?}"));
-                    let nearest = order.iter().take(heard + 1).max().unwrap();
-                    assert_eq!(settings.layer("log"), *nearest, "{order:?}");
-                    assert_eq!(settings.text("log"), Some(format!("{nearest:?}")), "{order:?}");
+                    let highest = order.iter().take(index + 1).max().unwrap();
+                    assert_eq!(settings.layer("log"), *highest, "{order:?}");
+                    assert_eq!(settings.text("log"), Some(format!("{highest:?}")), "{order:?}");
                 }
                 for layer in layers {
                     assert_eq!(settings.effective("log", layer).unwrap().layer, layer, "{order:?}");
@@ -401,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn saving_keeps_what_another_version_wrote() {
+    fn saving_keeps_entries_of_another_version() {
         let setup = "theme = 'neon'\nredraw = 1\nsparkle = [1, { 'a b' = 'c' }]\n";
         let mut settings = settings("", setup, &[], &[]);
         let saved = |settings: &Settings| {
@@ -445,13 +448,15 @@ mod tests {
     }
 
     #[test]
-    fn a_setting_that_passes_is_not_written_down_and_holds_meanwhile() {
+    fn a_setting_that_is_never_saved_still_takes_effect() {
         for (setup, kept) in [("", vec![]), ("interval = 5\n", vec!["interval=5"])] {
             let mut settings = settings("", setup, &[], &[("interval", "0.1")]);
             settings.never_save("interval");
             let names = |settings: &Settings| {
                 let all = settings.to_save();
-                all.iter().map(|(own, value)| format!("{}={value}", own.name)).collect::<Vec<_>>()
+                all.iter()
+                    .map(|(setting, value)| format!("{}={value}", setting.name))
+                    .collect::<Vec<_>>()
             };
             assert_eq!(names(&settings), kept);
             settings.change("interval", "0.25").unwrap();
@@ -465,7 +470,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_environment_says_is_not_kept() {
+    fn values_from_the_environment_are_not_saved() {
         let setup = "color = 'always'\n";
         let environment = [("NO_COLOR", "1"), ("GTOP_UNITS", "mib")];
         for (setup, kept) in [("", vec![]), (setup, vec!["color=always"])] {
@@ -473,7 +478,9 @@ mod tests {
             assert_eq!((settings.choice("color"), settings.choice("units")), ("never", "mib"));
             let names = |settings: &Settings| {
                 let all = settings.to_save();
-                all.iter().map(|(own, value)| format!("{}={value}", own.name)).collect::<Vec<_>>()
+                all.iter()
+                    .map(|(setting, value)| format!("{}={value}", setting.name))
+                    .collect::<Vec<_>>()
             };
             assert_eq!(names(&settings), kept);
             settings.mark_saved("setup.toml");
@@ -486,7 +493,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_with_a_mistake_does_not_count_at_all() {
+    fn a_file_with_an_error_is_ignored_as_a_whole() {
         let file = file::read_text("config.toml", "theme = 'mono'\nthem = 'x'\nascii = 3\n", false);
         let settings = Settings::merge(Sources { file, ..Sources::default() }, |_| None);
         assert_eq!(settings.choice("theme"), "auto");

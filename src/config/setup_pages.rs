@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_page_has_something_and_every_page_is_known() {
+    fn every_page_has_settings_and_every_setting_a_known_page() {
         for title in PAGES {
             assert!(SETTINGS.iter().any(|setting| setting.page == Some(title)), "{title}");
         }

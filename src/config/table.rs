@@ -672,9 +672,9 @@ mod tests {
     };
 
     #[test]
-    fn what_keys_change_is_a_setting_and_begins_as_it_says() {
-        let begun = preferences(&Navigation::default(), &DisplayOptions::default());
-        for (name, value) in begun {
+    fn preferences_are_settings_with_the_same_default() {
+        let initial = preferences(&Navigation::default(), &DisplayOptions::default());
+        for (name, value) in initial {
             let setting = setting(name).unwrap();
             assert!(setting.page.is_some() && setting.kind.parse(&value).is_ok(), "{name}");
             assert_eq!(setting.default, value, "{name}");
@@ -694,7 +694,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_are_sorted_by_what_their_view_is_sorted_by() {
+    fn sortable_columns_name_a_sort_order_of_their_view() {
         let none: &[crate::view::SortColumn] = &[];
         for (headings, columns) in [
             (&fleet::COLUMN_SPECS[..], &fleet::SORT_COLUMNS[..]),
@@ -708,13 +708,13 @@ mod tests {
             let is_known = |heading: &&ColumnSpec| {
                 heading.sort.is_empty() || columns.iter().any(|one| one.name == heading.sort)
             };
-            let strange: Vec<_> = headings.iter().filter(|one| !is_known(one)).collect();
-            assert!(strange.is_empty(), "{strange:?}");
+            let unknown: Vec<_> = headings.iter().filter(|one| !is_known(one)).collect();
+            assert!(unknown.is_empty(), "{unknown:?}");
         }
     }
 
     #[test]
-    fn views_are_sorted_by_the_columns_they_have() {
+    fn sort_settings_list_the_sort_orders_of_their_view() {
         for (name, columns) in [
             ("sort-fleet", &fleet::SORT_COLUMNS[..]),
             ("sort-processes", &processes::COLUMNS[..]),
@@ -726,8 +726,8 @@ mod tests {
         }
     }
 
-    /// Words of columns and sort orders that join several metrics, or count something in a row.
-    const JOINED: &[&str] = &[
+    /// Columns and sort orders that combine several metrics or count something.
+    const COMBINED: &[&str] = &[
         "age",
         "bar",
         "busy",
@@ -752,7 +752,7 @@ mod tests {
     ];
 
     #[test]
-    fn columns_sort_orders_and_charts_have_the_words_of_filters() {
+    fn columns_sort_orders_and_charts_use_the_aliases_of_metrics() {
         let tables = [
             &fleet::COLUMN_SPECS[..],
             &node::COLUMN_SPECS,
@@ -763,18 +763,18 @@ mod tests {
         let orders = [&fleet::SORT_COLUMNS[..], &processes::COLUMNS, &users::COLUMNS];
         let orders = orders.into_iter().flatten().map(|column| column.name);
         let charts = ChartMetric::ALL.into_iter().map(ChartMetric::alias);
-        let strange: BTreeSet<_> = columns
+        let unknown: BTreeSet<_> = columns
             .chain(orders)
             .chain(charts)
-            .filter(|word| !aliases().any(|alias| alias == *word) && !JOINED.contains(word))
+            .filter(|word| !aliases().any(|alias| alias == *word) && !COMBINED.contains(word))
             .collect();
-        assert!(strange.is_empty(), "{strange:?} are words of no metric");
-        let twice = JOINED.iter().filter(|word| aliases().any(|alias| alias == **word));
-        assert_eq!(twice.count(), 0, "a metric is listed as several");
+        assert!(unknown.is_empty(), "{unknown:?} are not aliases of a metric");
+        let ambiguous = COMBINED.iter().filter(|word| aliases().any(|alias| alias == **word));
+        assert_eq!(ambiguous.count(), 0, "an alias of one metric is listed as combined");
     }
 
     #[test]
-    fn names_are_taken_once_and_defaults_can_be_read() {
+    fn names_are_unique_and_defaults_valid() {
         let mut names: Vec<_> = SETTINGS.iter().map(|setting| setting.name).collect();
         names.sort_unstable();
         assert!(names.windows(2).all(|two| two[0] != two[1]), "{names:?}");

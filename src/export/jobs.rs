@@ -50,22 +50,23 @@ fn allocations_text(job: &Job, job_devices: &JobDevices<'_>) -> String {
     if job.allocations.len() > MAX_LISTED_NODES {
         return nodeset::fold(job.allocations.iter().map(|one| one.node.as_str()));
     }
-    let one = |one: &Allocation| format!("{}: {}", one.node, devices_text(job, one, job_devices));
-    job.allocations.iter().map(one).collect::<Vec<_>>().join("  ")
+    let node_text =
+        |one: &Allocation| format!("{}: {}", one.node, devices_text(job, one, job_devices));
+    job.allocations.iter().map(node_text).collect::<Vec<_>>().join("  ")
 }
 
 fn devices_text(job: &Job, allocation: &Allocation, job_devices: &JobDevices<'_>) -> String {
-    let held = job_devices.assigned(job, allocation);
-    let disputed = if held.is_disputed { ", contradicted by processes" } else { "" };
+    let assigned = job_devices.assigned(job, allocation);
+    let disputed = if assigned.is_disputed { ", contradicted by processes" } else { "" };
     match &allocation.devices {
         DeviceAllocation::None => format!("no devices{disputed}"),
-        DeviceAllocation::Indices(places) => {
-            let list: Vec<String> = places.iter().map(ToString::to_string).collect();
+        DeviceAllocation::Indices(indices) => {
+            let list: Vec<String> = indices.iter().map(ToString::to_string).collect();
             format!("devices {}{disputed}", list.join(","))
         }
         DeviceAllocation::Count(count) => format!("{count} devices, indices unknown"),
-        DeviceAllocation::Unknown if held.evidence == Some(Evidence::Processes) => {
-            format!("{} devices used by processes", held.devices.unwrap_or_default().len())
+        DeviceAllocation::Unknown if assigned.evidence == Some(Evidence::Processes) => {
+            format!("{} devices used by processes", assigned.devices.unwrap_or_default().len())
         }
         DeviceAllocation::Unknown => "devices unknown".to_owned(),
     }
@@ -77,14 +78,14 @@ mod tests {
 
     #[test]
     fn a_disputed_allocation_is_marked() {
-        let told = |fleet: &Fleet| {
+        let text = |fleet: &Fleet| {
             let mut out = Vec::new();
             write_jobs(&mut out, fleet, Timestamp::default()).unwrap();
             String::from_utf8(out).unwrap()
         };
-        let own = told(&Fleet::used_by("11"));
+        let own = text(&Fleet::used_by("11"));
         assert!(own.ends_with("gpu01: devices 0\n"), "{own}");
-        let others = told(&Fleet::used_by("7"));
+        let others = text(&Fleet::used_by("7"));
         assert!(others.ends_with("gpu01: devices 0, contradicted by processes\n"), "{others}");
     }
 }

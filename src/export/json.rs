@@ -127,21 +127,21 @@ object! {
     }
 }
 
-fn node<'a>(all: &Nodes<'a>, node: &'a Node) -> NodeJson<'a> {
-    let now = all.now;
-    let device = |(place, device)| self::device(node, place, device, now);
+fn node<'a>(nodes: &Nodes<'a>, node: &'a Node) -> NodeJson<'a> {
+    let now = nodes.now;
+    let device = |(index, device)| self::device(node, index, device, now);
     NodeJson {
         name: node.name.as_str(),
         link: link_state(&node.link),
         transport: node.via.map(TransportKind::as_str),
         fault: fault(node, now),
         fresh: node.freshness(now).is_fresh(),
-        same_as: all.fleet.same_as.get(&node.name).map(NodeName::as_str),
+        same_as: nodes.fleet.same_as.get(&node.name).map(NodeName::as_str),
         sources: node.sources.iter().map(|state| source(node, state, now)).collect(),
         host: host(node),
         devices: node.devices.iter().enumerate().map(device).collect(),
-        events: node.events.iter().map(|happened| event(node, happened, now)).collect(),
-        jobs: all.job_devices.jobs_on(&node.name).into_iter().map(JobId::as_str).collect(),
+        events: node.events.iter().map(|record| event(node, record, now)).collect(),
+        jobs: nodes.job_devices.jobs_on(&node.name).into_iter().map(JobId::as_str).collect(),
     }
 }
 
@@ -290,14 +290,14 @@ object! {
     }
 }
 
-fn event<'a>(node: &Node, happened: &'a EventRecord, now: Timestamp) -> EventJson<'a> {
-    let event = &happened.event;
+fn event<'a>(node: &Node, record: &'a EventRecord, now: Timestamp) -> EventJson<'a> {
+    let event = &record.event;
     let device = node.devices.iter().find(|device| device.uuid == event.device);
     EventJson {
         at: rfc3339(event.at),
-        first_at: rfc3339(happened.first_at),
+        first_at: rfc3339(record.first_at),
         age_seconds: age(event.at, now),
-        count: happened.count,
+        count: record.count,
         source: event.source.as_str(),
         kind: event.kind.as_str(),
         device: &event.device,
@@ -434,20 +434,20 @@ object! {
     }
 }
 
-fn device<'a>(node: &'a Node, place: usize, device: &'a Device, now: Timestamp) -> DeviceJson<'a> {
-    let besides = node.why_users_unknown(place).map(|why| ("processes", why));
+fn device<'a>(node: &'a Node, index: usize, device: &'a Device, now: Timestamp) -> DeviceJson<'a> {
+    let unknown_extra = node.why_users_unknown(index).map(|why| ("processes", why));
     let links = device.details.as_ref().and_then(|details| details.links.known());
     let cores = device.tpu.as_ref().and_then(|tpu| tpu.by_core.known());
     DeviceJson {
         uuid: &device.uuid,
         index: device.index.get(),
         parent: device.parent.as_deref(),
-        fresh: node.device_freshness(place, now).is_fresh(),
+        fresh: node.device_freshness(index, now).is_fresh(),
         fault: device.fault.as_ref().map(device_fault),
-        metrics: Metrics { besides, ..Metrics::of(device) },
+        metrics: Metrics { unknown_extra, ..Metrics::of(device) },
         links: links.iter().flat_map(|links| links.iter()).map(link).collect(),
         cores: cores.iter().flat_map(|cores| cores.iter()).map(core).collect(),
-        processes: besides.is_none().then(|| Usage::of(node, device).map(usage).collect()),
+        processes: unknown_extra.is_none().then(|| Usage::of(node, device).map(usage).collect()),
     }
 }
 
@@ -456,7 +456,7 @@ fn device_fault(fault: &DeviceFault) -> &str {
         DeviceFault::Lost => "lost",
         DeviceFault::NeedsReset => "needs reset",
         DeviceFault::NoPermission => "no permission",
-        DeviceFault::Other(words) => words,
+        DeviceFault::Other(message) => message,
     }
 }
 
@@ -525,17 +525,17 @@ fn usage<'a>(usage: Usage) -> UsageJson<'a> {
         pid: usage.used.pid,
         start_ticks: process.map(|process| process.key.start_ticks),
         parents: process.map_or_else(Vec::new, parents),
-        metrics: Metrics { of: Cow::Owned(usage), besides: None },
+        metrics: Metrics { subject: Cow::Owned(usage), unknown_extra: None },
     }
 }
 
 fn parents(process: &Process) -> Vec<ParentJson> {
-    let one = |one: &Ancestor| ParentJson {
+    let parent = |one: &Ancestor| ParentJson {
         pid: one.key.pid,
         start_ticks: one.key.start_ticks,
         name: one.name.to_string(),
     };
-    process.statics.parents.iter().map(one).collect()
+    process.statics.parents.iter().map(parent).collect()
 }
 
 object! {
@@ -612,8 +612,8 @@ mod tests {
         {
             let mut out = Vec::new();
             write_json(&mut out, &Fleet::used_by(job), Timestamp::default(), "").unwrap();
-            let told: serde_json::Value = serde_json::from_slice(&out).unwrap();
-            let allocation = &told["jobs"][0]["allocations"][0];
+            let snapshot: serde_json::Value = serde_json::from_slice(&out).unwrap();
+            let allocation = &snapshot["jobs"][0]["allocations"][0];
             assert_eq!(allocation["disputed"], is_disputed, "{allocation}");
             assert_eq!(allocation["devices"], devices, "{allocation}");
         }
@@ -631,10 +631,10 @@ mod tests {
             unknown_devices: 32,
             ..Totals::default()
         };
-        let told = serde_json::to_value(totals(&all)).unwrap();
-        let words = ["busy", "held", "free", "faulty", "stale", "unknown"];
-        let counts = words.map(|word| told[format!("devices_{word}")].as_u64().unwrap());
+        let json = serde_json::to_value(totals(&all)).unwrap();
+        let states = ["busy", "held", "free", "faulty", "stale", "unknown"];
+        let counts = states.map(|state| json[format!("devices_{state}")].as_u64().unwrap());
         assert_eq!(counts, [1, 2, 4, 8, 16, 32]);
-        assert_eq!(told["devices"], counts.iter().sum::<u64>());
+        assert_eq!(json["devices"], counts.iter().sum::<u64>());
     }
 }

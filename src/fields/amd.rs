@@ -1,10 +1,10 @@
-//! The metrics of a device that the driver of AMD devices tells.
+//! Device metrics of AMD's driver.
 
 use crate::fields::detail::detail;
 use crate::fields::{Field, Kind, bytes, celsius, integer, percent, text};
 use crate::model::Device;
 
-/// What AMD devices tell beyond what those of other makers do.
+/// Metrics that only AMD devices report.
 pub const DEVICE_AMD: &[Field<Device>] = &[
     Field {
         id: "gtt_used_bytes",

@@ -1,4 +1,4 @@
-//! The metrics of a device that only some devices tell, for those who look closely.
+//! Device metrics that only some devices report, or that only details show.
 
 use crate::fields::{
     Field, Kind, Value, bytes, celsius, enum_text, flag, integer, megahertz, percent, text,
@@ -9,7 +9,7 @@ use crate::model::{
     RecoveryAction, xid_meaning,
 };
 
-/// What devices tell beyond the everyday.
+/// Metrics beyond the common ones.
 pub const DEVICE_DETAIL: &[Field<Device>] = &[
     Field {
         id: "encoder_percent",

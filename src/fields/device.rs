@@ -1,11 +1,11 @@
-//! The metrics of a device that every screen may show.
+//! The common metrics of a device.
 
 use crate::fields::{
     Field, Kind, bytes, celsius, enum_text, flag, integer, megahertz, number, percent, text, watts,
 };
 use crate::model::{Device, FanSpeed, Throttle, Vendor};
 
-/// What most devices of most makers tell.
+/// Metrics that most devices of most vendors report.
 pub const DEVICE: &[Field<Device>] = &[
     Field {
         id: "vendor",
@@ -92,7 +92,7 @@ pub const DEVICE: &[Field<Device>] = &[
         kind: Kind::Integer,
         title: "HIDDEN",
         alias: "hidden",
-        help: "processes that use the device but are hidden from us on the node",
+        help: "processes that use the device but are hidden from gtop on the node",
         read: |device| integer(device.hidden_processes),
     },
     Field {

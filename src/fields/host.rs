@@ -1,9 +1,9 @@
-//! The metrics of a machine.
+//! The metrics of a node's host.
 
 use crate::fields::{Field, Kind, bytes, celsius, integer, number, percent};
 use crate::fleet::Node;
 
-/// The metrics of a machine.
+/// The metrics of a node's host.
 pub const HOST: &[Field<Node>] = &[
     Field {
         id: "cpu_percent",

@@ -1,4 +1,4 @@
-//! What is known of a job.
+//! The metrics of a job.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,12 +7,12 @@ use crate::fields::{Field, Kind, Value};
 use crate::model::{Job, Reason};
 use crate::time::Timestamp;
 
-/// A job at a moment.
+/// A job and the current time.
 #[derive(Clone, Debug)]
 pub struct JobAt {
     /// The job.
     pub job: Job,
-    /// The moment.
+    /// The current time, for times left and waiting times.
     pub now: Timestamp,
 }
 
@@ -31,7 +31,7 @@ impl JobAt {
     }
 }
 
-/// Every metric of a job.
+/// The metrics of a job.
 pub const JOB: &[Field<JobAt>] = &[
     Field {
         id: "shown_id",

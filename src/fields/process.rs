@@ -10,19 +10,19 @@ use crate::model::{
     Device, DeviceUse, JobId, ProcessState, ProcessStatics, Reason, UnseenProcess, UseKind,
 };
 
-/// A process on one device: the device's side and the kernel's side.
+/// A process on one device: the values of the driver and of the kernel.
 #[derive(Clone, Debug)]
 pub struct Usage {
-    /// What it holds of the device.
+    /// Its use of the device, from the driver.
     pub used: DeviceUse,
-    /// What the kernel tells, when it tells.
+    /// The values of the kernel; `None` if it shows no such process.
     pub process: Option<Process>,
-    /// What is known of it all the same, when the kernel does not show it.
+    /// What is known about a process that the kernel does not show.
     pub unseen: Option<UnseenProcess>,
 }
 
 impl Usage {
-    /// Returns who uses a device of this node, in the driver's order.
+    /// Returns the processes on a device of this node, in the driver's order.
     pub fn of<'a>(node: &'a Node, device: &'a Device) -> impl Iterator<Item = Self> + 'a {
         node.uses_of(&device.uuid).map(|used| Self {
             used: used.clone(),
@@ -43,24 +43,24 @@ impl Usage {
         }
     }
 
-    /// Reads what a process may lack without that being a secret, such as a job.
+    /// Reads an optional property, such as the job, whose absence is not due to missing permissions.
     fn optional_text<'a>(&'a self, read: impl Fn(&'a ProcessStatics) -> Option<&'a str>) -> Value {
         let statics = match (&self.process, &self.unseen) {
             (Some(process), _) => &*process.statics,
             (None, Some(unseen)) => &unseen.statics,
             (None, None) => return Value::Unknown(Reason::NotAvailable),
         };
-        let lacking =
+        let reason =
             if self.process.is_some() { Reason::NotAvailable } else { self.absence_reason() };
-        read(statics).map_or(Value::Unknown(lacking), |text| Value::Text(text.into()))
+        read(statics).map_or(Value::Unknown(reason), |text| Value::Text(text.into()))
     }
 
-    /// Why the kernel tells nothing.
+    /// Returns the reason why the kernel's values are missing.
     fn absence_reason(&self) -> Reason {
         self.unseen.as_ref().map_or(Reason::NotAvailable, |unseen| unseen.why.reason())
     }
 
-    /// The kernel knows the whole command line; the driver at least a name.
+    /// Returns the command line, or else the name known to the driver.
     fn command(&self) -> Value {
         match (self.from_statics(|statics| text(&statics.command)), &self.used.driver_name) {
             (Value::Unknown(_), Some(name)) => Value::Text(Arc::clone(name)),
@@ -279,7 +279,7 @@ mod tests {
     use crate::model::{Bytes, Reading};
 
     #[test]
-    fn a_hidden_process_still_has_the_name_the_driver_gives() {
+    fn a_hidden_process_has_the_name_known_to_the_driver() {
         let used = DeviceUse {
             device: "GPU-1".into(),
             pid: 4,

@@ -1,9 +1,9 @@
-//! The metrics that only TPU chips tell.
+//! Device metrics of TPU chips.
 
 use crate::fields::{Field, Kind, flag, integer, number, percent, text};
 use crate::model::{Device, Reading, TpuDetails};
 
-/// What TPU chips tell beyond what every device does.
+/// Metrics that only TPU chips report.
 pub const DEVICE_TPU: &[Field<Device>] = &[
     Field {
         id: "device_node",

@@ -34,8 +34,8 @@ impl LogFile {
                 OpenOptions::new().write(true).custom_flags(nonblocking_flags()).open(path);
             let file = opened.map_err(|error| match Errno::from_io_error(&error) {
                 Some(Errno::NXIO) => WriteError::Refused {
-                    what: format!("{} is a pipe that nobody reads", path.display()),
-                    remedy: "start its reader first or name a file",
+                    what: format!("{} is a pipe without a reader", path.display()),
+                    remedy: "start a reader first or name a file",
                 },
                 _ => failed(error),
             })?;
@@ -64,18 +64,18 @@ impl LogFile {
     /// Renames the full log to `FILE.1` and opens a new one.
     fn rotate(&mut self) -> io::Result<()> {
         let Some(path) = self.path.clone() else { return Ok(()) };
-        let mut older = path.as_os_str().to_owned();
-        older.push(".1");
-        let about = self.file.metadata()?;
+        let mut rotated = path.as_os_str().to_owned();
+        rotated.push(".1");
+        let metadata = self.file.metadata()?;
         // Another gtop that writes to this file may have rotated it already.
-        if fs::symlink_metadata(&path).is_ok_and(|now| now.ino() == about.ino()) {
-            if fs::symlink_metadata(&older).is_ok_and(|older| !older.is_file()) {
+        if fs::symlink_metadata(&path).is_ok_and(|now| now.ino() == metadata.ino()) {
+            if fs::symlink_metadata(&rotated).is_ok_and(|file| !file.is_file()) {
                 return Err(io::Error::other("not a regular file"));
             }
-            fs::rename(&path, &older)?;
+            fs::rename(&path, &rotated)?;
         }
         let file = open_checked(&path, &path, &mut append_options()).map_err(io::Error::from)?;
-        file.set_permissions(about.permissions())?;
+        file.set_permissions(metadata.permissions())?;
         self.length = file.metadata()?.len();
         self.file = file;
         Ok(())
@@ -96,19 +96,19 @@ fn is_stream(path: &Path) -> bool {
             || path == Path::new("/dev/tty")
             || path == Path::new("/dev/null")
     };
-    fs::metadata(path).is_ok_and(|about| about.file_type().is_fifo())
+    fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_fifo())
         || fs::canonicalize(path).is_ok_and(is_device)
 }
 
 #[cfg(test)]
-#[expect(clippy::disallowed_methods, reason = "a program makes pipes")]
+#[expect(clippy::disallowed_methods, reason = "a test runs mkfifo")]
 mod tests {
     use std::io::Read as _;
 
     use super::*;
 
     #[test]
-    fn a_log_that_is_full_goes_on_in_a_new_file_of_its_mode() {
+    fn a_full_log_is_rotated_and_keeps_its_mode() {
         let folder = tempfile::tempdir().unwrap();
         let (path, link) = (folder.path().join("log"), folder.path().join("link"));
         fs::write(&path, "before\n").unwrap();
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_that_cannot_go_on_elsewhere_stays_as_it_is() {
+    fn a_full_log_that_cannot_be_rotated_does_not_grow() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("log");
         fs::create_dir(folder.path().join("log.1")).unwrap();
@@ -150,12 +150,12 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_without_a_reader_is_told_and_a_slow_one_is_not_waited_for() {
+    fn a_pipe_without_a_reader_is_refused_and_a_slow_reader_is_not_waited_for() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("pipe");
         assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
-        let said = LogFile::open(&path).unwrap_err().to_string();
-        assert!(said.contains("pipe is a pipe that nobody reads; start its reader"), "{said}");
+        let error = LogFile::open(&path).unwrap_err().to_string();
+        assert!(error.contains("pipe is a pipe without a reader; start a reader"), "{error}");
         let mut options = OpenOptions::new();
         let mut reader = options.read(true).custom_flags(nonblocking_flags()).open(&path).unwrap();
         let mut log = LogFile::open(&path).unwrap();
@@ -166,11 +166,11 @@ mod tests {
         // Only whole lines are dropped.
         assert!(length >= 4000 && length.is_multiple_of(1000), "{length}");
         drop(reader);
-        log.write_line("nobody reads any more");
+        log.write_line("after the reader has closed the pipe");
     }
 
     #[test]
-    fn a_log_may_go_nowhere() {
+    fn a_log_to_dev_null_is_accepted() {
         LogFile::open(Path::new("/dev/null")).unwrap().write_line("gone");
     }
 }

@@ -6,7 +6,7 @@
 
 use std::path::PathBuf;
 
-/// Returns `$HOME`; None if it is not an absolute path.
+/// Returns `$HOME`; `None` if it is not an absolute path.
 pub fn home() -> Option<PathBuf> {
     absolute("HOME")
 }

@@ -132,7 +132,7 @@ impl<'a> Jobs<'a> {
         let allocations = job.allocations.iter().map(|one| allocation(self.job_devices, job, one));
         ListedJson {
             id: job.id.as_str(),
-            metrics: Metrics { of: Cow::Owned(at), besides: None },
+            metrics: Metrics { subject: Cow::Owned(at), unknown_extra: None },
             allocations: allocations.collect(),
         }
     }
@@ -155,18 +155,18 @@ fn allocation<'a>(
     job: &Job,
     allocation: &'a Allocation,
 ) -> AllocationJson<'a> {
-    let held = job_devices.assigned(job, allocation);
+    let assigned = job_devices.assigned(job, allocation);
     let (places, count) = match &allocation.devices {
-        DeviceAllocation::Indices(places) => (Some(places.to_vec()), Some(places.len())),
+        DeviceAllocation::Indices(indices) => (Some(indices.to_vec()), Some(indices.len())),
         DeviceAllocation::Count(count) => (None, usize::try_from(*count).ok()),
         DeviceAllocation::None => (Some(Vec::new()), Some(0)),
         DeviceAllocation::Unknown => (None, None),
     };
     AllocationJson {
         node: allocation.node.as_str(),
-        devices: held.devices.map(|list| list.iter().map(ToString::to_string).collect()),
-        devices_from: held.evidence.map(Evidence::as_str),
-        disputed: held.is_disputed,
+        devices: assigned.devices.map(|list| list.iter().map(ToString::to_string).collect()),
+        devices_from: assigned.evidence.map(Evidence::as_str),
+        disputed: assigned.is_disputed,
         places,
         count,
     }

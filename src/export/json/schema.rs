@@ -30,19 +30,19 @@ pub(super) trait Shaped: Serialize {
 /// The shape of a value.
 #[derive(Debug)]
 pub(super) enum JsonShape {
-    /// That of a metric.
+    /// The type of a metric.
     Metric(Kind),
-    /// One number and no other.
+    /// A constant number.
     Const(u32),
-    /// This, or nothing known.
+    /// This or null.
     Nullable(Box<Self>),
-    /// Any number of these.
+    /// An array of these.
     Array(Box<Self>),
     /// One of two.
     AnyOf(Box<[Self; 2]>),
-    /// The object of this name.
+    /// A reference to the object of this name.
     Ref(&'static str),
-    /// Why some of these metrics are not known.
+    /// An object with the reasons why some of these metrics are null.
     Reasons(Vec<&'static str>),
 }
 
@@ -52,15 +52,15 @@ pub(super) struct Objects(BTreeMap<&'static str, Object>);
 
 #[derive(Debug, Default)]
 struct Object {
-    about: String,
+    description: String,
     keys: Vec<Key>,
 }
 
-/// One key of an object. An object has all its keys, always, and no others.
+/// A key of an object. An object always has all its keys, and no others.
 #[derive(Debug)]
 pub(super) struct Key {
     pub(super) name: &'static str,
-    pub(super) about: String,
+    pub(super) description: String,
     pub(super) unit: &'static str,
     pub(super) shape: JsonShape,
 }
@@ -70,29 +70,29 @@ impl Objects {
     pub(super) fn declare(
         &mut self,
         name: &'static str,
-        about: &[&str],
+        description: &[&str],
         keys: impl FnOnce(&mut Self) -> Vec<Key>,
     ) -> JsonShape {
         if !self.0.contains_key(name) {
             self.0.insert(name, Object::default());
             let keys = keys(self);
-            self.0.insert(name, Object { about: joined(about), keys });
+            self.0.insert(name, Object { description: doc_text(description), keys });
         }
         JsonShape::Ref(name)
     }
 }
 
 /// Joins the lines of a doc comment into one, without backticks and the final full stop.
-pub(super) fn joined(lines: &[&str]) -> String {
+pub(super) fn doc_text(lines: &[&str]) -> String {
     let text = lines.iter().map(|line| line.trim()).collect::<Vec<_>>().join(" ").replace('`', "");
     text.strip_suffix('.').unwrap_or(&text).to_owned()
 }
 
 /// Declares an object of the snapshot: a struct whose fields are its keys, in order, and whose doc comments become
-/// the schema's descriptions. `..metrics: Metrics<S>` stands for all fields of an `S`, and for why some are unknown.
+/// the schema's descriptions. `..metrics: Metrics<S>` stands for all fields of an `S` and the `unknown` key.
 macro_rules! object {
     (
-        $(#[doc = $about:literal])+
+        $(#[doc = $doc:literal])+
         $vis:vis $name:ident $(<$life:lifetime>)? as $title:literal {
             $($(#[doc = $help:literal])+ $key:ident: $type:ty,)*
             $(
@@ -101,7 +101,7 @@ macro_rules! object {
             )?
         }
     ) => {
-        $(#[doc = $about])+
+        $(#[doc = $doc])+
         $vis struct $name $(<$life>)? {
             $($(#[doc = $help])+ $key: $type,)*
             $(
@@ -128,19 +128,19 @@ macro_rules! object {
             fn shape(
                 objects: &mut $crate::export::json::schema::Objects,
             ) -> $crate::export::json::schema::JsonShape {
-                use $crate::export::json::schema::{Key, joined};
+                use $crate::export::json::schema::{Key, doc_text};
                 use $crate::fields::unit_of;
-                objects.declare($title, &[$($about),+], |objects| {
+                objects.declare($title, &[$($doc),+], |objects| {
                     let keys = vec![$(Key {
                         name: stringify!($key),
-                        about: joined(&[$($help),+]),
+                        description: doc_text(&[$($help),+]),
                         unit: unit_of(stringify!($key)),
                         shape: <$type>::shape(objects),
                     },)*];
                     $(
                         let more = [$(Key {
                             name: stringify!($more),
-                            about: joined(&[$($more_help),+]),
+                            description: doc_text(&[$($more_help),+]),
                             unit: unit_of(stringify!($more)),
                             shape: <$more_type>::shape(objects),
                         },)*];
@@ -155,16 +155,16 @@ macro_rules! object {
 
 pub(super) use object;
 
-/// What metrics are about.
+/// A type whose metrics are in the field table.
 pub(super) trait HasMetrics: Clone + 'static {
-    /// Keys besides the fields that may be unknown with a reason.
-    const BESIDES: &[&str] = &[];
+    /// Keys unknown_extra the fields that may be unknown with a reason.
+    const EXTRA_KEYS: &[&str] = &[];
 
     fn fields() -> impl Iterator<Item = &'static Field<Self>>;
 }
 
 impl HasMetrics for Device {
-    const BESIDES: &[&str] = &["processes"];
+    const EXTRA_KEYS: &[&str] = &["processes"];
 
     fn fields() -> impl Iterator<Item = &'static Field<Self>> {
         device_fields()
@@ -189,24 +189,24 @@ impl HasMetrics for JobAt {
     }
 }
 
-/// All metrics of something, and why some are unknown.
+/// All metrics of a subject, and why some are unknown.
 pub(super) struct Metrics<'a, S: HasMetrics> {
-    pub(super) of: Cow<'a, S>,
-    /// One of [`HasMetrics::BESIDES`], where it is unknown.
-    pub(super) besides: Option<(&'static str, Reason)>,
+    pub(super) subject: Cow<'a, S>,
+    /// One of [`HasMetrics::EXTRA_KEYS`] with the reason, if it is unknown.
+    pub(super) unknown_extra: Option<(&'static str, Reason)>,
 }
 
 impl<'a, S: HasMetrics> Metrics<'a, S> {
     pub(super) fn of(subject: &'a S) -> Self {
-        Self { of: Cow::Borrowed(subject), besides: None }
+        Self { subject: Cow::Borrowed(subject), unknown_extra: None }
     }
 
     /// Writes each field by its id, and why the unknown ones are unknown.
     pub(super) fn write<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
         let mut unknown: BTreeMap<&str, &str> =
-            self.besides.into_iter().map(|(key, why)| (key, why.text())).collect();
+            self.unknown_extra.into_iter().map(|(key, why)| (key, why.text())).collect();
         for field in S::fields() {
-            match (field.read)(&self.of) {
+            match (field.read)(&self.subject) {
                 Value::Unknown(reason) => {
                     unknown.insert(field.id, reason.text());
                     map.serialize_entry(field.id, &())?;
@@ -221,16 +221,16 @@ impl<'a, S: HasMetrics> Metrics<'a, S> {
     }
 
     pub(super) fn keys() -> Vec<Key> {
-        let ids = S::fields().map(|field| field.id).chain(S::BESIDES.iter().copied()).collect();
+        let ids = S::fields().map(|field| field.id).chain(S::EXTRA_KEYS.iter().copied()).collect();
         let reasons = Key {
             name: "unknown",
-            about: "reason for each metric that is null".to_owned(),
+            description: "reason for each metric that is null".to_owned(),
             unit: "",
             shape: JsonShape::Reasons(ids),
         };
         let metric = |field: &Field<S>| Key {
             name: field.id,
-            about: field.help.to_owned(),
+            description: field.help.to_owned(),
             unit: field.unit(),
             shape: JsonShape::Nullable(Box::new(JsonShape::Metric(field.kind))),
         };
@@ -238,7 +238,7 @@ impl<'a, S: HasMetrics> Metrics<'a, S> {
     }
 }
 
-/// The version of the snapshot's shape.
+/// The version of the schema.
 pub(super) struct SchemaVersion;
 
 impl SchemaVersion {
@@ -257,12 +257,12 @@ impl Shaped for SchemaVersion {
     }
 }
 
-/// A moment, as RFC 3339 writes it.
+/// A time in RFC 3339 format.
 #[derive(serde::Serialize)]
 #[serde(transparent)]
 pub(super) struct Moment(pub(super) String);
 
-macro_rules! plain {
+macro_rules! scalar_shapes {
     ($($type:ty => $kind:ident,)*) => {
         $(impl Shaped for $type {
             fn shape(_: &mut Objects) -> JsonShape {
@@ -272,7 +272,7 @@ macro_rules! plain {
     };
 }
 
-plain! {
+scalar_shapes! {
     &str => Text,
     String => Text,
     Moment => Timestamp,
@@ -317,7 +317,7 @@ impl Serialize for Object {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let names: Vec<&str> = self.keys.iter().map(|key| key.name).collect();
         let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("description", &self.about)?;
+        map.serialize_entry("description", &self.description)?;
         map.serialize_entry("type", "object")?;
         map.serialize_entry("properties", &Properties(&self.keys))?;
         map.serialize_entry("required", &names)?;
@@ -337,7 +337,7 @@ impl Serialize for Properties<'_> {
 impl Serialize for Key {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("description", &self.about)?;
+        map.serialize_entry("description", &self.description)?;
         if !self.unit.is_empty() {
             map.serialize_entry("unit", self.unit)?;
         }
@@ -436,11 +436,11 @@ mod tests {
             assert_eq!(properties[field.id]["description"], field.help);
         }
         let named = properties["unknown"]["propertyNames"]["enum"].as_array().unwrap();
-        assert_eq!(named.len(), S::fields().count() + S::BESIDES.len());
+        assert_eq!(named.len(), S::fields().count() + S::EXTRA_KEYS.len());
     }
 
     #[test]
-    fn every_field_stands_in_the_schema() {
+    fn every_field_is_in_the_schema() {
         let schema = schema();
         check_fields::<Device>(&schema, "device");
         check_fields::<Node>(&schema, "host");
@@ -450,7 +450,7 @@ mod tests {
         assert_eq!((&power["type"], &power["unit"]), (&json!(["number", "null"]), &json!("W")));
         let share = &schema["$defs"]["device"]["properties"]["utilization_percent"];
         assert_eq!((&share["minimum"], &share["maximum"]), (&json!(0), &json!(100)));
-        // Drivers may want a fan to be faster than it can be.
+        // The intended fan speed may exceed 100.
         let fan = &schema["$defs"]["device"]["properties"]["fan_percent"];
         assert!(fan["maximum"].is_null(), "{fan}");
     }
@@ -463,16 +463,16 @@ mod tests {
             let properties = object["properties"].as_object().unwrap();
             assert_eq!(object["additionalProperties"], false, "{name}");
             assert!(required.iter().all(|key| properties.contains_key(key.as_str().unwrap())));
-            assert_eq!(required.len(), properties.len(), "{name}: a key stands there twice");
+            assert_eq!(required.len(), properties.len(), "{name}: duplicate key");
             for (key, property) in properties {
-                let about = property["description"].as_str().unwrap();
-                assert!(!about.is_empty() && !about.ends_with('.'), "{key} of {name}");
+                let description = property["description"].as_str().unwrap();
+                assert!(!description.is_empty() && !description.ends_with('.'), "{key} of {name}");
             }
         }
     }
 
     #[test]
-    fn a_node_that_has_said_nothing_has_all_keys() {
+    fn a_node_without_samples_has_all_keys() {
         let node = Node::new(NodeName::new("gpu01").unwrap(), std::time::Duration::from_secs(60));
         let fleet = Fleet::new([Arc::new(node)].into());
         let mut text = Vec::new();
