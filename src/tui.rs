@@ -107,7 +107,7 @@ impl SuspendedTask {
 
 impl std::fmt::Debug for SuspendedTask {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Aside")
+        f.write_str("SuspendedTask")
     }
 }
 
@@ -146,9 +146,9 @@ pub async fn run(context: UiContext) -> io::Result<StopReason> {
     let terminal = Terminal::enter(context.has_mouse)?;
     let mut screen = EventLoop::new(context, terminal);
     screen.query_background();
-    let ending = screen.run_loop(signals).await;
+    let reason = screen.run_loop(signals).await;
     drop(guard);
-    Ok(ending)
+    Ok(reason)
 }
 
 struct Signals {
@@ -176,7 +176,7 @@ impl Signals {
 
     async fn next(&mut self) -> SignalEvent {
         tokio::select! {
-            ending = self.end.next() => SignalEvent::Stop(ending),
+            reason = self.end.next() => SignalEvent::Stop(reason),
             _ = self.resume.recv() => SignalEvent::Continue,
             _ = self.resize.recv() => SignalEvent::Resize,
         }
@@ -211,7 +211,7 @@ struct EventLoop {
     /// Ctrl-Z has already handled the SIGCONT that is still to be delivered.
     has_resumed: bool,
     /// When the background colour was queried; none if no reply is due.
-    background_asked_at: Option<Timestamp>,
+    background_queried_at: Option<Timestamp>,
 }
 
 impl EventLoop {
@@ -237,7 +237,7 @@ impl EventLoop {
             sent_job: None,
             sent_interval: interval,
             has_resumed: false,
-            background_asked_at: None,
+            background_queried_at: None,
         }
     }
 
@@ -246,7 +246,7 @@ impl EventLoop {
         let term = std::env::var("TERM").unwrap_or_default();
         if background::supports_query(&term) && self.terminal.can_draw() {
             // A closed terminal is noticed at the first frame.
-            self.background_asked_at =
+            self.background_queried_at =
                 self.terminal.write(BACKGROUND_QUERY).is_ok().then(|| self.context.clock.now());
         }
     }
@@ -254,18 +254,18 @@ impl EventLoop {
     fn open_keyboard(&self) -> io::Result<Keyboard> {
         Keyboard::open(BackgroundDetector::new(
             self.context.clock.clone(),
-            self.background_asked_at,
+            self.background_queried_at,
         ))
     }
 
     fn on_background(&mut self, is_light: bool) {
-        self.background_asked_at = None;
+        self.background_queried_at = None;
         self.ui.on_background(is_light);
     }
 
     async fn run_loop(mut self, mut signals: Signals) -> StopReason {
         let Ok(mut keyboard) = self.open_keyboard() else { return StopReason::HangUp };
-        if self.background_asked_at.is_some()
+        if self.background_queried_at.is_some()
             && self.ui.detects_background()
             && let Ok(Some(is_light)) =
                 timeout(BACKGROUND_REPLY_TIMEOUT, keyboard.background()).await
@@ -278,18 +278,18 @@ impl EventLoop {
                 return StopReason::HangUp;
             }
             let event = self.next_event(&mut keyboard, &mut signals).await;
-            let ending = if let UiEvent::SuspendedTask(task) = event {
+            let reason = if let UiEvent::SuspendedTask(task) = event {
                 // Only one reader of the terminal at a time.
                 drop(keyboard);
-                let ending = self.run_suspended(task, &mut signals).await;
+                let reason = self.run_suspended(task, &mut signals).await;
                 let Ok(again) = self.open_keyboard() else { return StopReason::HangUp };
                 keyboard = again;
-                ending
+                reason
             } else {
                 self.on_event(event, &mut keyboard)
             };
-            if let Some(ending) = ending {
-                return ending;
+            if let Some(reason) = reason {
+                return reason;
             }
         }
     }
@@ -299,7 +299,7 @@ impl EventLoop {
             let delay = self.time_to_next_draw();
             let listens = !self.is_fleet_new && !self.is_fleet_closed;
             let event = tokio::select! {
-                heard = keyboard.next() => match heard {
+                input = keyboard.next() => match input {
                     KeyboardEvent::Event(event) => UiEvent::Key(event),
                     KeyboardEvent::Background(is_light) => UiEvent::Background(is_light),
                 },
@@ -336,7 +336,7 @@ impl EventLoop {
     /// Handles an event; keys that are already queued are handled before the next draw.
     fn on_event(&mut self, event: UiEvent, keyboard: &mut Keyboard) -> Option<StopReason> {
         match event {
-            UiEvent::Signal(SignalEvent::Stop(ending)) => return Some(ending),
+            UiEvent::Signal(SignalEvent::Stop(reason)) => return Some(reason),
             UiEvent::Signal(SignalEvent::Continue) => {
                 if self.terminal.reenter().is_err() {
                     return Some(StopReason::HangUp);
@@ -350,8 +350,8 @@ impl EventLoop {
                 let mut next = Some(event);
                 while let Some(event) = next {
                     let Some(Ok(event)) = event else { return Some(StopReason::HangUp) };
-                    if let Some(ending) = self.on_terminal_event(&event) {
-                        return Some(ending);
+                    if let Some(reason) = self.on_terminal_event(&event) {
+                        return Some(reason);
                     }
                     next = keyboard.try_next().map(Some);
                 }
@@ -393,26 +393,26 @@ impl EventLoop {
         }
         self.terminal.leave();
         let is_over = Arc::new(AtomicBool::new(false));
-        let told = Arc::clone(&is_over);
-        let mut work = tokio::task::spawn_blocking(move || (task.0)(&told));
-        let mut ending = None;
+        let is_over_flag = Arc::clone(&is_over);
+        let mut work = tokio::task::spawn_blocking(move || (task.0)(&is_over_flag));
+        let mut reason = None;
         loop {
             tokio::select! {
                 // A panic in it is shown when the UI ends.
                 _done = &mut work => break,
-                notice = signals.next(), if ending.is_none() => {
+                notice = signals.next(), if reason.is_none() => {
                     if let SignalEvent::Stop(end) = notice {
                         is_over.store(true, Ordering::Relaxed);
-                        ending = Some(end);
+                        reason = Some(end);
                     }
                 }
             }
         }
         self.surface.invalidate();
-        if ending.is_none() && self.terminal.reenter().is_err() {
+        if reason.is_none() && self.terminal.reenter().is_err() {
             return Some(StopReason::HangUp);
         }
-        ending
+        reason
     }
 
     fn on_terminal_event(&mut self, event: &Event) -> Option<StopReason> {
@@ -440,7 +440,7 @@ impl EventLoop {
         match effect {
             UiEffect::Nothing => {}
             UiEffect::Request(request) => self.send_request(request),
-            UiEffect::Exit(ending) => return Some(ending),
+            UiEffect::Exit(reason) => return Some(reason),
             UiEffect::Redraw => self.surface.invalidate(),
             UiEffect::Suspend => {
                 if self.terminal.suspend().is_err() {
@@ -458,11 +458,10 @@ impl EventLoop {
         let Err(error) = self.context.requests.try_send(request) else { return };
         log::warn!("a request is dropped: {error}");
         let now = self.context.clock.now();
-        if let UiRequest::QueryNodes(errands) = error.into_inner() {
+        if let UiRequest::QueryNodes(requests) = error.into_inner() {
             // The view waits for a reply, so it gets an error.
-            for errand in errands {
-                let reply =
-                    NodeReply { request: errand, result: Err(RequestError::QueueFull), at: now };
+            for request in requests {
+                let reply = NodeReply { request, result: Err(RequestError::QueueFull), at: now };
                 self.ui.on_reply(&reply, now);
             }
         }

@@ -97,9 +97,9 @@ pub struct ScreenState<'a> {
 pub fn update(
     context: RenderContext<'_>,
     navigation: &mut Navigation,
-    deed: &ViewAction,
+    action: &ViewAction,
 ) -> ViewEffect {
-    match deed {
+    match action {
         ViewAction::Common(CommonAction::SortMenu)
             if matches!(navigation.view, View::Job | View::Node | View::Events) =>
         {
@@ -107,20 +107,20 @@ pub fn update(
                 "not sortable here; only Fleet, Processes and Users can be sorted".to_owned(),
             )
         }
-        ViewAction::Common(command) => match navigation.view {
-            View::Fleet => fleet::update(context, navigation, command),
-            View::Job => job::update(context, navigation, command),
-            View::Node => node::update(context, navigation, command),
-            View::Processes => processes::update(context, navigation, command),
-            View::Users => users::update(context, navigation, command),
-            View::Events => events::update(context, navigation, command),
+        ViewAction::Common(action) => match navigation.view {
+            View::Fleet => fleet::update(context, navigation, action),
+            View::Job => job::update(context, navigation, action),
+            View::Node => node::update(context, navigation, action),
+            View::Processes => processes::update(context, navigation, action),
+            View::Users => users::update(context, navigation, action),
+            View::Events => events::update(context, navigation, action),
         },
-        ViewAction::Fleet(own) => fleet::update_view(context, navigation, *own),
-        ViewAction::Job(own) => job::update_view(context, navigation, *own),
-        ViewAction::Node(own) => node::update_view(context, navigation, *own),
-        ViewAction::Processes(own) => processes::update_view(context, navigation, *own),
-        ViewAction::Users(own) => users::update_view(context, navigation, *own),
-        ViewAction::Events(own) => events::update_view(context, navigation, *own),
+        ViewAction::Fleet(action) => fleet::update_view(context, navigation, *action),
+        ViewAction::Job(action) => job::update_view(context, navigation, *action),
+        ViewAction::Node(action) => node::update_view(context, navigation, *action),
+        ViewAction::Processes(action) => processes::update_view(context, navigation, *action),
+        ViewAction::Users(action) => users::update_view(context, navigation, *action),
+        ViewAction::Events(action) => events::update_view(context, navigation, *action),
     }
 }
 
@@ -133,34 +133,34 @@ pub fn on_tick(context: RenderContext<'_>, navigation: &mut Navigation) -> Vec<N
 pub fn render_screen(
     context: RenderContext<'_>,
     navigation: &mut Navigation,
-    setting: &ScreenState<'_>,
+    screen: &ScreenState<'_>,
     width: u16,
     height: u16,
 ) -> Vec<Line> {
     let body_height = body_height(height);
     let height = usize::from(height);
     let top = top_height(height);
-    let has_footer = has_footer(height) || (setting.filter_prompt.is_some() && height > 0);
+    let has_footer = has_footer(height) || (screen.filter_prompt.is_some() && height > 0);
     let body_height = body_height.min(height - top - usize::from(has_footer));
     let mut lines = if top > 0 {
-        header::lines(context, (navigation.view, sort_order(navigation)), setting, width, top)
+        header::lines(context, (navigation.view, sort_order(navigation)), screen, width, top)
     } else {
         Vec::new()
     };
     // An open dialog or prompt covers the bottom of the view.
-    let sheet = match (setting.dialog, setting.filter_prompt) {
+    let dialog_lines = match (screen.dialog, screen.filter_prompt) {
         (Some(dialog), _) => dialog.lines(context, width, body_height),
         (None, Some(search)) => search.lines(context, width, body_height),
         (None, None) => Vec::new(),
     };
-    let view_height = body_height.saturating_sub(sheet.len());
-    let mut body = body(context, navigation, setting, width, view_height);
+    let view_height = body_height.saturating_sub(dialog_lines.len());
+    let mut body = body(context, navigation, screen, width, view_height);
     body.resize(view_height, Line::new());
     lines.append(&mut body);
-    lines.extend(sheet);
+    lines.extend(dialog_lines);
     if has_footer {
         lines.push(
-            setting.filter_prompt.map_or_else(|| footer(setting, width), |one| one.line(width)),
+            screen.filter_prompt.map_or_else(|| footer(screen, width), |prompt| prompt.line(width)),
         );
     }
     lines.truncate(height);
@@ -189,11 +189,11 @@ const fn has_footer(height: usize) -> bool {
 fn body(
     context: RenderContext<'_>,
     navigation: &mut Navigation,
-    setting: &ScreenState<'_>,
+    screen: &ScreenState<'_>,
     width: u16,
     height: usize,
 ) -> Vec<Line> {
-    if let Some(help) = setting.help {
+    if let Some(help) = screen.help {
         return help.iter().take(height).map(|line| line.clone().truncated(width)).collect();
     }
     let fleet_view = context.view;
@@ -223,18 +223,18 @@ const fn sort_order(navigation: &Navigation) -> Option<SortOrder> {
 }
 
 /// Draws the key hints; drops those that do not fit, but never the last two.
-fn footer(setting: &ScreenState<'_>, width: u16) -> Line {
+fn footer(screen: &ScreenState<'_>, width: u16) -> Line {
     let hint = |(key, meaning): &(String, &str)| {
         Line::styled(key.as_str(), Tone::Accent).text(format!(" {meaning}"), Tone::Faint)
     };
     let gap = if width < 100 { 2 } else { 3 };
-    let (usual, always) = setting.hints.split_at(setting.hints.len().saturating_sub(2));
-    let always = line::flow(always.iter().map(hint).collect(), gap, width, 1).pop();
-    let always = always.unwrap_or_default();
-    let room = width.saturating_sub(always.width() + gap);
-    let usual = line::flow(usual.iter().map(hint).collect(), gap, room, 1).pop();
-    match usual {
-        Some(usual) => usual.gap(gap).append(always).truncated(width),
-        None => always,
+    let (optional, always_shown) = screen.hints.split_at(screen.hints.len().saturating_sub(2));
+    let always_shown = line::flow(always_shown.iter().map(hint).collect(), gap, width, 1).pop();
+    let always_shown = always_shown.unwrap_or_default();
+    let room = width.saturating_sub(always_shown.width() + gap);
+    let optional = line::flow(optional.iter().map(hint).collect(), gap, room, 1).pop();
+    match optional {
+        Some(optional) => optional.gap(gap).append(always_shown).truncated(width),
+        None => always_shown,
     }
 }

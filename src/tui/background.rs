@@ -35,7 +35,7 @@ pub(super) fn supports_query(term: &str) -> bool {
 pub(super) struct BackgroundDetector {
     clock: Clock,
     /// When the query was sent; none if no reply is due.
-    asked_at: Option<Timestamp>,
+    queried_at: Option<Timestamp>,
     /// The possible reply so far.
     text: String,
     /// Its events, not forwarded yet.
@@ -51,14 +51,14 @@ enum Progress {
 }
 
 impl BackgroundDetector {
-    pub(super) const fn new(clock: Clock, asked_at: Option<Timestamp>) -> Self {
-        Self { clock, asked_at, text: String::new(), held: Vec::new() }
+    pub(super) const fn new(clock: Clock, queried_at: Option<Timestamp>) -> Self {
+        Self { clock, queried_at, text: String::new(), held: Vec::new() }
     }
 
     /// Adds an event. Events that are not part of the reply go to `events`. Returns true for a
     /// light background once the reply is complete.
     pub(super) fn push(&mut self, event: Event, events: &mut Vec<Event>) -> Option<bool> {
-        let is_due = self.asked_at.is_some();
+        let is_due = self.queried_at.is_some();
         let Event::Key(key) = &event else {
             events.push(event);
             return None;
@@ -75,7 +75,7 @@ impl BackgroundDetector {
                 self.text.clear();
                 self.held.clear();
                 // Another reply is due only if this one could not be parsed.
-                self.asked_at = self.asked_at.filter(|_| is_light.is_none());
+                self.queried_at = self.queried_at.filter(|_| is_light.is_none());
                 is_light
             }
             Progress::NoMatch if self.text.is_empty() => {
@@ -92,8 +92,8 @@ impl BackgroundDetector {
 
     /// Returns how long to wait for more of a held sequence; none if nothing is held.
     pub(super) fn hold_timeout(&self) -> Option<Duration> {
-        let asked_at = self.asked_at.filter(|_| !self.held.is_empty())?;
-        let is_late = self.clock.now().since(asked_at) > USUAL_REPLY_TIME;
+        let queried_at = self.queried_at.filter(|_| !self.held.is_empty())?;
+        let is_late = self.clock.now().since(queried_at) > USUAL_REPLY_TIME;
         Some(match self.text.len() {
             length if length >= REPLY_PREFIX.len() => MAX_REPLY_PAUSE,
             1 if is_late => SHORT_ESC_HOLD,
@@ -166,14 +166,14 @@ fn luminance(colour: &str) -> Option<f64> {
 
 /// Converts an sRGB component of one to four hex digits to linear light, 0 to 1.
 fn linear_component(digits: &str) -> Option<f64> {
-    let most = match digits.len() {
+    let max = match digits.len() {
         1 => 0xf,
         2 => 0xff,
         3 => 0xfff,
         4 => 0xffff,
         _ => return None,
     };
-    let part = f64::from(u16::from_str_radix(digits, 16).ok()?) / f64::from(most);
+    let part = f64::from(u16::from_str_radix(digits, 16).ok()?) / f64::from(max);
     Some(if part <= 0.040_45 { part / 12.92 } else { ((part + 0.055) / 1.055).powf(2.4) })
 }
 
@@ -211,21 +211,21 @@ mod tests {
 
     /// The events and the result for input in these pieces; `gives_up` lets the hold time out in between.
     fn detect(pieces: &[&str], gives_up: bool) -> (Vec<Event>, Option<bool>) {
-        let (mut answer, mut events, mut found) = (due(), Vec::new(), None);
+        let (mut detector, mut events, mut found) = (due(), Vec::new(), None);
         for piece in pieces {
             for event in keys(piece) {
-                found = answer.push(event, &mut events).or(found);
+                found = detector.push(event, &mut events).or(found);
             }
-            if gives_up && answer.hold_timeout().is_some_and(|hold| hold < MAX_REPLY_PAUSE) {
-                answer.flush(&mut events);
+            if gives_up && detector.hold_timeout().is_some_and(|hold| hold < MAX_REPLY_PAUSE) {
+                detector.flush(&mut events);
             }
         }
         (events, found)
     }
 
     #[test]
-    fn the_answer_is_heard_however_it_is_written_and_cut_and_is_never_a_key() {
-        for (answer, is_light) in [
+    fn a_reply_is_detected_in_any_format_and_pieces_and_is_never_a_key() {
+        for (reply, is_light) in [
             ("\x1b]11;rgb:ffff/ffff/ffff\x07", true),
             ("\x1b]11;rgb:fdfd/f6f6/e3e3\x1b\\", true),
             ("\x1b]11;rgb:FF/FF/FF\x1b\\", true),
@@ -235,32 +235,32 @@ mod tests {
             ("\x1b]11;rgba:00/00/00/ff\x07", false),
             ("\x1b]11;#fdf6e3\x07", true),
         ] {
-            assert_eq!(detect(&[answer], false), (vec![], Some(is_light)), "{answer:?}");
-            for cut in 1..answer.len() {
-                let (front, back) = answer.split_at(cut);
+            assert_eq!(detect(&[reply], false), (vec![], Some(is_light)), "{reply:?}");
+            for cut in 1..reply.len() {
+                let (front, back) = reply.split_at(cut);
                 let cut = detect(&[front, back], false);
                 assert_eq!(cut, (vec![], Some(is_light)), "{front:?} {back:?}");
             }
-            let single: Vec<String> = answer.chars().map(String::from).collect();
+            let single: Vec<String> = reply.chars().map(String::from).collect();
             let single: Vec<&str> = single.iter().map(String::as_str).collect();
-            assert_eq!(detect(&single, false), (vec![], Some(is_light)), "{answer:?}");
+            assert_eq!(detect(&single, false), (vec![], Some(is_light)), "{reply:?}");
             // The part that came too late to be held back is no key either.
             let (events, found) = detect(&single, true);
-            assert_eq!(found, Some(is_light), "{answer:?}");
+            assert_eq!(found, Some(is_light), "{reply:?}");
             assert!(events.len() <= 4, "{events:?}");
         }
     }
 
     #[test]
-    fn keys_around_the_answer_stay_keys() {
-        let answer = "\x1b]11;rgb:0000/0000/0000\x07";
+    fn keys_around_the_reply_stay_keys() {
+        let reply = "\x1b]11;rgb:0000/0000/0000\x07";
         for (pieces, left) in [
-            (vec!["j", answer, "k"], "jk"),
+            (vec!["j", reply, "k"], "jk"),
             (vec!["jj\x1b]11;rgb:00", "00/0000/0000\x07kq"], "jjkq"),
-            (vec!["]11;", answer, "]"], "]11;]"),
-            (vec!["\x1b]", "x", answer], "\x1b]x"),
-            (vec!["\x1b]1", "x", answer], "\x1b]1x"),
-            (vec!["\x1b", "\x1b", "j", answer, "\x1b"], "\x1b\x1bj\x1b"),
+            (vec!["]11;", reply, "]"], "]11;]"),
+            (vec!["\x1b]", "x", reply], "\x1b]x"),
+            (vec!["\x1b]1", "x", reply], "\x1b]1x"),
+            (vec!["\x1b", "\x1b", "j", reply, "\x1b"], "\x1b\x1bj\x1b"),
         ] {
             let expected: Vec<Event> = if left.contains("\x1b\x1b") {
                 ["\x1b", "\x1b", "j", "\x1b"].iter().flat_map(|one| keys(one)).collect()
@@ -271,36 +271,36 @@ mod tests {
         }
         // A reply that cannot be parsed is no key, and another may follow.
         for odd in ["\x1b]11;\x07", "\x1b]11;rgb:zz/0/0\x07", "\x1b]11;rgb:0/0\x1b\\"] {
-            assert_eq!(detect(&[odd, answer], false), (vec![], Some(false)), "{odd:?}");
+            assert_eq!(detect(&[odd, reply], false), (vec![], Some(false)), "{odd:?}");
         }
     }
 
     #[test]
-    fn without_a_question_every_key_is_one() {
+    fn without_a_query_every_key_is_forwarded() {
         let text = "\x1b]11;rgb:0/0/0";
-        let mut answer = BackgroundDetector::new(Clock::system(), None);
+        let mut detector = BackgroundDetector::new(Clock::system(), None);
         let mut events = Vec::new();
         for event in keys(text) {
-            assert_eq!(answer.push(event, &mut events), None);
+            assert_eq!(detector.push(event, &mut events), None);
         }
-        assert_eq!((events, answer.hold_timeout()), (keys(text), None));
+        assert_eq!((events, detector.hold_timeout()), (keys(text), None));
     }
 
     #[test]
-    fn an_escape_is_handed_on_when_nothing_follows() {
-        let (mut answer, mut events) = (due(), Vec::new());
-        answer.push(key(KeyCode::Esc, KeyModifiers::NONE), &mut events);
-        assert_eq!((events.len(), answer.hold_timeout()), (0, Some(LONG_ESC_HOLD)));
-        answer.flush(&mut events);
-        assert_eq!((events.len(), answer.hold_timeout()), (1, None));
-        let since = answer.clock.now();
-        answer.asked_at = Some(Timestamp::from_micros(since.as_micros() - 6_000_000));
-        answer.push(key(KeyCode::Esc, KeyModifiers::NONE), &mut events);
-        assert_eq!(answer.hold_timeout(), Some(SHORT_ESC_HOLD));
+    fn an_escape_is_forwarded_if_nothing_follows() {
+        let (mut detector, mut events) = (due(), Vec::new());
+        detector.push(key(KeyCode::Esc, KeyModifiers::NONE), &mut events);
+        assert_eq!((events.len(), detector.hold_timeout()), (0, Some(LONG_ESC_HOLD)));
+        detector.flush(&mut events);
+        assert_eq!((events.len(), detector.hold_timeout()), (1, None));
+        let since = detector.clock.now();
+        detector.queried_at = Some(Timestamp::from_micros(since.as_micros() - 6_000_000));
+        detector.push(key(KeyCode::Esc, KeyModifiers::NONE), &mut events);
+        assert_eq!(detector.hold_timeout(), Some(SHORT_ESC_HOLD));
     }
 
     #[test]
-    fn who_would_show_the_question_is_not_asked() {
+    fn terminals_that_would_print_the_query_are_not_queried() {
         for term in ["xterm-256color", "tmux-256color", "screen", "foot", "xterm"] {
             assert!(supports_query(term), "{term}");
         }

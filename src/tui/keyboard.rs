@@ -57,9 +57,9 @@ impl Keyboard {
         let tty = tty()?;
         let (stopping, stop) = pipe_with(PipeFlags::CLOEXEC)?;
         let (sender, events) = mpsc::channel(MAX_QUEUED_EVENTS);
-        let (tell, background) = watch::channel(None);
+        let (background_sender, background) = watch::channel(None);
         let (ended, stopped) = blocking::channel::<()>();
-        let mut to = EventSender { events: sender, background: tell, detector };
+        let mut to = EventSender { events: sender, background: background_sender, detector };
         thread::Builder::new().name("keys".to_owned()).spawn(move || {
             if let Err(error) = read(tty.as_ref(), &stopping, &mut to) {
                 // Nobody listens once the UI has ended.
@@ -104,18 +104,18 @@ impl Drop for Keyboard {
 /// Converts a key event; none for keys that gtop does not know.
 pub(super) fn to_key(event: KeyEvent) -> Option<Key> {
     let is_shifted = event.modifiers.contains(KeyModifiers::SHIFT);
-    let with = event.modifiers.difference(KeyModifiers::SHIFT);
+    let modifiers = event.modifiers.difference(KeyModifiers::SHIFT);
     let named = match event.code {
         KeyCode::Char(letter) => {
-            return match with {
+            return match modifiers {
                 KeyModifiers::NONE => Some(Key::Letter(letter)),
                 KeyModifiers::CONTROL => Some(Key::Control(letter.to_ascii_lowercase())),
                 KeyModifiers::ALT => Some(Key::Alt(letter)),
                 _ => None,
             };
         }
-        KeyCode::F(number) => return with.is_empty().then_some(Key::Function(number)),
-        KeyCode::BackTab => return with.is_empty().then_some(Key::Shift(NamedKey::Tab)),
+        KeyCode::F(number) => return modifiers.is_empty().then_some(Key::Function(number)),
+        KeyCode::BackTab => return modifiers.is_empty().then_some(Key::Shift(NamedKey::Tab)),
         KeyCode::Up => NamedKey::Up,
         KeyCode::Down => NamedKey::Down,
         KeyCode::Left => NamedKey::Left,
@@ -132,7 +132,7 @@ pub(super) fn to_key(event: KeyEvent) -> Option<Key> {
         KeyCode::Insert => NamedKey::Insert,
         _ => return None,
     };
-    with.is_empty().then_some(if is_shifted { Key::Shift(named) } else { Key::Named(named) })
+    modifiers.is_empty().then_some(if is_shifted { Key::Shift(named) } else { Key::Named(named) })
 }
 
 /// Opens the terminal that the library reads from; none if that is standard input.
@@ -151,10 +151,10 @@ impl EventSender {
     /// Forwards events; an error if the receiver is gone.
     fn forward(
         &mut self,
-        came: Vec<Event>,
+        received: Vec<Event>,
     ) -> Result<(), mpsc::error::SendError<io::Result<Event>>> {
-        let mut events = Vec::with_capacity(came.len());
-        for event in came {
+        let mut events = Vec::with_capacity(received.len());
+        for event in received {
             if let Some(is_light) = self.detector.push(event, &mut events) {
                 self.background.send_replace(Some(is_light));
             }
@@ -200,14 +200,14 @@ fn read(tty: Option<&File>, stopping: &OwnedFd, to: &mut EventSender) -> io::Res
         if tty.intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL) {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        let mut is_heard = false;
+        let mut has_events = false;
         while event::poll(Duration::ZERO)? {
-            is_heard = true;
+            has_events = true;
             if to.forward(escape::rejoin(&read_pending()?)).is_err() {
                 return Ok(());
             }
         }
-        if !is_heard && !tty.is_empty() {
+        if !has_events && !tty.is_empty() {
             // The library missed the waiting input; see [`DEVICE_STATUS_QUERY`].
             let pause = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
             if poll(&mut [PollFd::new(stopping, PollFlags::IN)], Some(&pause)).is_ok_and(|n| n > 0)

@@ -121,8 +121,8 @@ pub enum KeymapError {
 
 impl Default for Keymap {
     fn default() -> Self {
-        let own = |binding: &Binding| binding.keys.to_vec();
-        Self { keys: TABLES.iter().map(|(_, table)| table.iter().map(own).collect()).collect() }
+        let keys_of = |binding: &Binding| binding.keys.to_vec();
+        Self { keys: TABLES.iter().map(|(_, table)| table.iter().map(keys_of).collect()).collect() }
     }
 }
 
@@ -182,8 +182,8 @@ impl Keymap {
     pub fn check(&self) -> Result<(), KeymapError> {
         for (keys, (_, table)) in self.keys.iter().zip(TABLES) {
             let mut seen: Vec<(Key, &'static str)> = Vec::new();
-            for (own, binding) in keys.iter().zip(table) {
-                for key in own {
+            for (keys, binding) in keys.iter().zip(table) {
+                for key in keys {
                     if let Some((_, one)) = seen.iter().find(|(known, _)| known == key) {
                         return Err(KeymapError::Conflict { key: *key, one, other: binding.name });
                     }
@@ -283,19 +283,19 @@ mod tests {
     }
 
     #[test]
-    fn no_key_means_two_things_in_one_table() {
+    fn default_keys_do_not_conflict() {
         assert_eq!(Keymap::default().check(), Ok(()));
     }
 
     #[test]
-    fn names_are_taken_once() {
+    fn binding_names_are_unique() {
         let mut names: Vec<_> = Keymap::names().map(|(name, _, _)| name).collect();
         names.sort_unstable();
         assert!(names.windows(2).all(|two| two[0] != two[1]), "{names:?}");
     }
 
     #[test]
-    fn a_view_s_own_meaning_comes_first() {
+    fn bindings_of_a_view_come_first() {
         for (key, view, expected) in [
             (Key::Letter('q'), View::Fleet, Some(KeyAction::Quit)),
             (Key::Function(10), View::Node, Some(KeyAction::Quit)),
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_can_be_bound_to_something_else() {
+    fn keys_can_be_rebound() {
         let mut keys = Keymap::default();
         keys.bind("freeze", vec![Key::Letter('F')]).unwrap();
         assert_eq!(keys.actions(Key::Letter('F'), View::Fleet).next(), Some(&KeyAction::Freeze));
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn every_view_says_how_to_leave_and_how_to_get_help() {
+    fn every_view_has_hints_for_quit_and_help() {
         for view in View::ALL {
             let hints = Keymap::default().hints(view, |_, usual| Some(usual));
             assert!(hints.contains(&("q".to_owned(), "quit")), "{hints:?}");

@@ -58,12 +58,12 @@ impl LinePainter<'_> {
             }
             SpanContent::Spark(points) => {
                 for (x, point) in (x..x + width).zip(points) {
-                    self.glyph(x, self.level(*point), self.bar_style(tone));
+                    self.glyph(x, self.spark_glyph(*point), self.bar_style(tone));
                 }
             }
             SpanContent::Strip(marks) => {
-                for (x, (mark, tone)) in (x..x + width).zip(marks) {
-                    let style = match mark {
+                for (x, (symbol, tone)) in (x..x + width).zip(marks) {
+                    let style = match symbol {
                         Symbol::Level(_) => self.bar_style(*tone),
                         Symbol::Idle
                         | Symbol::Unknown
@@ -72,7 +72,7 @@ impl LinePainter<'_> {
                         | Symbol::Char(_)
                         | Symbol::Letter(..) => self.theme.style(*tone, self.ground),
                     };
-                    self.mark(x, *mark, style);
+                    self.symbol(x, *symbol, style);
                 }
             }
             SpanContent::Graph { points, hangs } => {
@@ -128,10 +128,10 @@ impl LinePainter<'_> {
 
     /// Returns up to `width` cells of the row from column `x`.
     fn cells(&mut self, x: u16, width: u16) -> &mut [Cell] {
-        let Rect { x: left, y: top, width: own, .. } = self.buffer.area;
+        let Rect { x: left, y: top, width: columns, .. } = self.buffer.area;
         let [row, column] =
             [self.row.y.saturating_sub(top), x.saturating_sub(left)].map(usize::from);
-        let start = row * usize::from(own) + column;
+        let start = row * usize::from(columns) + column;
         self.buffer.content.get_mut(start..start + usize::from(width)).unwrap_or_default()
     }
 
@@ -140,18 +140,18 @@ impl LinePainter<'_> {
         let (start, whole) = (x, f32::from(width.saturating_sub(1).max(1)));
         let full = style.patch(self.theme.bar_background(self.ground));
         let filled_eighths = filled_eighths(part, width);
-        for (place, x) in (x..x + width).enumerate() {
-            let own = filled_eighths.saturating_sub(place * 8).min(8);
-            let glyph = match (self.is_ascii(), own) {
+        for (index, x) in (x..x + width).enumerate() {
+            let eighths = filled_eighths.saturating_sub(index * 8).min(8);
+            let glyph = match (self.is_ascii(), eighths) {
                 (true, 4..) => "#",
                 (true, _) => ".",
                 (false, 8) => "█",
-                (false, own) => EIGHTHS_ACROSS.get(own).copied().unwrap_or(" "),
+                (false, eighths) => EIGHTHS_ACROSS.get(eighths).copied().unwrap_or(" "),
             };
-            let is_track = self.is_ascii() && own < 4;
+            let is_track = self.is_ascii() && eighths < 4;
             let full = if is_graded {
-                let along = self.theme.gradient_style(f32::from(x - start) / whole, self.ground);
-                along.patch(self.theme.bar_background(self.ground))
+                let gradient = self.theme.gradient_style(f32::from(x - start) / whole, self.ground);
+                gradient.patch(self.theme.bar_background(self.ground))
             } else {
                 full
             };
@@ -177,14 +177,14 @@ impl LinePainter<'_> {
         self.glyph(x, sign.encode_utf8(&mut [0; 4]), style);
     }
 
-    fn level(&self, point: Option<f32>) -> &'static str {
+    fn spark_glyph(&self, point: Option<f32>) -> &'static str {
         let Some(value) = point else { return " " };
         let steps = if self.is_ascii() { &ASCII_UP } else { &EIGHTHS_UP };
         steps.get(step(value, 8)).copied().unwrap_or(" ")
     }
 
-    fn mark(&mut self, x: u16, mark: Symbol, style: Style) {
-        let (letter, style) = match mark {
+    fn symbol(&mut self, x: u16, symbol: Symbol, style: Style) {
+        let (letter, style) = match symbol {
             Symbol::Char(letter) => (letter, style),
             // A cell under the cursor keeps the cursor's style.
             Symbol::Letter(letter, _) if style.add_modifier.contains(Modifier::REVERSED) => {
@@ -196,14 +196,14 @@ impl LinePainter<'_> {
             | Symbol::Unknown
             | Symbol::Faulty
             | Symbol::Overflow => {
-                return self.glyph(x, self.level_mark(mark), style);
+                return self.glyph(x, self.symbol_glyph(symbol), style);
             }
         };
         self.text(x, 1, letter.encode_utf8(&mut [0; 4]), style);
     }
 
-    fn level_mark(&self, mark: Symbol) -> &'static str {
-        match (mark, self.is_ascii()) {
+    fn symbol_glyph(&self, symbol: Symbol) -> &'static str {
+        match (symbol, self.is_ascii()) {
             (Symbol::Level(value), true) => DIGITS.get(step(value, 10)).copied().unwrap_or(" "),
             (Symbol::Level(value), false) => EIGHTHS_UP.get(step(value, 8)).copied().unwrap_or(" "),
             (Symbol::Idle, true) => ".",
@@ -273,7 +273,7 @@ mod tests {
     use super::*;
     use crate::tui::theme::{ColourDepth, Palette};
 
-    fn painted(line: Line, glyphs: GlyphSet, width: u16) -> String {
+    fn paint_line(line: Line, glyphs: GlyphSet, width: u16) -> String {
         let area = Rect::new(0, 0, width, 1);
         let mut buffer = Buffer::empty(area);
         let theme = Theme {
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn bars_fill_by_eighths_and_a_little_is_never_nothing() {
+    fn bars_fill_by_eighths_and_a_small_value_is_visible() {
         for (part, unicode, ascii) in [
             (None, "    ", "    "),
             (Some(0.0), "    ", "...."),
@@ -297,36 +297,36 @@ mod tests {
             (Some(60.0), "██▍ ", "##.."),
         ] {
             let line = || Line::new().bar(part, 4, Tone::Mid);
-            assert_eq!(painted(line(), GlyphSet::Unicode, 4), unicode, "{part:?}");
-            assert_eq!(painted(line(), GlyphSet::Ascii, 4), ascii, "{part:?}");
+            assert_eq!(paint_line(line(), GlyphSet::Unicode, 4), unicode, "{part:?}");
+            assert_eq!(paint_line(line(), GlyphSet::Ascii, 4), ascii, "{part:?}");
         }
     }
 
     #[test]
-    fn tracks_and_strips_show_gaps_and_faults() {
+    fn sparklines_and_strips_show_gaps_and_faults() {
         let spark =
             || Line::new().sparkline(vec![Some(0.0), None, Some(50.0), Some(100.0)], Tone::Mid);
-        assert_eq!(painted(spark(), GlyphSet::Unicode, 4), "▁ ▅█");
-        assert_eq!(painted(spark(), GlyphSet::Ascii, 4), "_ =#");
+        assert_eq!(paint_line(spark(), GlyphSet::Unicode, 4), "▁ ▅█");
+        assert_eq!(paint_line(spark(), GlyphSet::Ascii, 4), "_ =#");
         let marks =
             [Symbol::Level(100.0), Symbol::Idle, Symbol::Unknown, Symbol::Faulty, Symbol::Overflow];
         let strip =
-            || Line::new().strip(marks.iter().map(|mark| (*mark, Tone::Plain)).collect(), 5);
-        assert_eq!(painted(strip(), GlyphSet::Unicode, 5), "█·?✗+");
-        assert_eq!(painted(strip(), GlyphSet::Ascii, 5), "9.?X+");
+            || Line::new().strip(marks.iter().map(|symbol| (*symbol, Tone::Plain)).collect(), 5);
+        assert_eq!(paint_line(strip(), GlyphSet::Unicode, 5), "█·?✗+");
+        assert_eq!(paint_line(strip(), GlyphSet::Ascii, 5), "9.?X+");
     }
 
     #[test]
     fn graphs_fill_from_the_bottom_or_hang_from_the_top() {
         let line = |hangs| Line::new().graph(vec![0, 0, 1, 4, 2, 0, 9], hangs, Tone::Mid);
-        assert_eq!(painted(line(false), GlyphSet::Unicode, 4), " ⣸⡄⡇");
-        assert_eq!(painted(line(true), GlyphSet::Unicode, 4), " ⢹⠃⡇");
-        assert_eq!(painted(line(false), GlyphSet::Ascii, 4), " #:#");
-        assert_eq!(painted(line(true), GlyphSet::Ascii, 4), " #\"#");
+        assert_eq!(paint_line(line(false), GlyphSet::Unicode, 4), " ⣸⡄⡇");
+        assert_eq!(paint_line(line(true), GlyphSet::Unicode, 4), " ⢹⠃⡇");
+        assert_eq!(paint_line(line(false), GlyphSet::Ascii, 4), " #:#");
+        assert_eq!(paint_line(line(true), GlyphSet::Ascii, 4), " #\"#");
     }
 
     #[test]
-    fn ascii_is_as_wide_as_what_it_stands_for() {
+    fn ascii_replacements_have_the_same_width() {
         for (text, plain) in [("61°", "61C"), ("8× – …", "8x - ~"), ("日本e\u{301}", "????e")]
         {
             assert_eq!(to_ascii(text), plain);
@@ -334,9 +334,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wider_than_the_row_is_left_out() {
+    fn content_beyond_the_row_is_cut() {
         let line = Line::styled("日本語", Tone::Plain).bar(Some(100.0), 9, Tone::Mid);
-        assert_eq!(painted(line.clone(), GlyphSet::Ascii, 8), "??????##");
-        assert_eq!(painted(line, GlyphSet::Unicode, 1), " ");
+        assert_eq!(paint_line(line.clone(), GlyphSet::Ascii, 8), "??????##");
+        assert_eq!(paint_line(line, GlyphSet::Unicode, 1), " ");
     }
 }

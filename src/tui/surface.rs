@@ -78,8 +78,8 @@ impl AnsiWriter {
     fn move_to(&self, text: &mut String, x: u16, y: u16) {
         // Writing to a string cannot fail.
         let moved = match self.at {
-            Some((own, row)) if row == y && own == x => Ok(()),
-            Some((own, row)) if row == y && own < x => write!(text, "\x1b[{}C", x - own),
+            Some((column, row)) if row == y && column == x => Ok(()),
+            Some((column, row)) if row == y && column < x => write!(text, "\x1b[{}C", x - column),
             _ => write!(text, "\x1b[{};{}H", y + 1, x + 1),
         };
         debug_assert!(moved.is_ok(), "a string takes everything");
@@ -139,7 +139,7 @@ impl AnsiWriter {
 /// Returns the SGR code of a colour; `base` is 30 for the foreground and 40 for the background.
 fn colour(colour: Color, base: u8) -> String {
     let bright = base + 60;
-    let own = match colour {
+    let code = match colour {
         Color::Reset => base + 9,
         Color::Black => base,
         Color::Red => base + 1,
@@ -160,7 +160,7 @@ fn colour(colour: Color, base: u8) -> String {
         Color::Indexed(index) => return format!("{};5;{index}", base + 8),
         Color::Rgb(red, green, blue) => return format!("{};2;{red};{green};{blue}", base + 8),
     };
-    own.to_string()
+    code.to_string()
 }
 
 #[cfg(test)]
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_new_writes_nothing() {
+    fn an_unchanged_frame_writes_nothing() {
         let mut surface = Surface::new();
         let draw = |buffer: &mut Buffer| style(buffer, 0, 0, "ab", Style::new());
         assert_eq!(surface.frame(AREA, draw), "\x1b[?2026h\x1b[0m\x1b[2J\x1b[1;1Hab\x1b[?2026l");
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_changed_is_written_with_short_moves() {
+    fn only_changes_are_written_with_short_moves() {
         let mut surface = Surface::new();
         let draw =
             |text: &'static str| move |buffer: &mut Buffer| style(buffer, 0, 0, text, Style::new());
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_style_is_told_once_and_taken_back_at_the_end() {
+    fn a_style_is_written_once_and_reset_at_the_end() {
         let mut surface = Surface::new();
         surface.frame(AREA, |_| {});
         let bytes = surface.frame(AREA, |buffer| {
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_wide_sign_the_place_is_told_anew() {
+    fn the_cursor_is_moved_after_a_wide_character() {
         let mut surface = Surface::new();
         surface.frame(AREA, |_| {});
         let bytes = surface.frame(AREA, |buffer| style(buffer, 0, 0, "日x", Style::new()));

@@ -93,9 +93,9 @@ impl Drop for Terminal {
 /// Returns the area to draw on. A serial line, or a container that has just started, reports 0:
 /// then `COLUMNS` and `LINES` count, or 80×24.
 fn area(reported: (u16, u16), lookup: impl Fn(&str) -> Option<String>) -> Rect {
-    let sensible = |reported: u16, name: &str, default: u16, most: u16| {
+    let sensible = |reported: u16, name: &str, default: u16, max: u16| {
         let from_shell = || lookup(name)?.trim().parse().ok().filter(|from_shell| *from_shell > 0);
-        if reported > 0 { reported } else { from_shell().unwrap_or(default) }.min(most)
+        if reported > 0 { reported } else { from_shell().unwrap_or(default) }.min(max)
     };
     let width = sensible(reported.0, "COLUMNS", 80, MAX_SIZE.0);
     Rect::new(0, 0, width, sensible(reported.1, "LINES", 24, MAX_SIZE.1))
@@ -180,9 +180,9 @@ impl PanicGuard {
     /// are kept until the terminal is restored.
     pub(crate) fn new() -> Self {
         let default: Arc<Hook> = Arc::new(panic::take_hook());
-        let (own, shown): (ThreadId, _) = (thread::current().id(), Arc::clone(&default));
+        let (ui_thread, shown): (ThreadId, _) = (thread::current().id(), Arc::clone(&default));
         panic::set_hook(Box::new(move |panic| {
-            if thread::current().id() == own {
+            if thread::current().id() == ui_thread {
                 restore();
             }
             if IS_ENTERED.load(Ordering::SeqCst) {
@@ -223,7 +223,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn there_is_always_something_to_draw_on_and_never_too_much() {
+    fn the_area_is_never_empty_and_never_too_large() {
         let words = |text: &'static str| {
             move |name: &str| (name == "COLUMNS" || name == "LINES").then(|| text.to_owned())
         };

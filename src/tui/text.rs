@@ -73,7 +73,7 @@ mod tests {
     };
 
     #[test]
-    fn nothing_but_text_and_line_ends_without_styles() {
+    fn without_styles_only_text_is_written() {
         let lines = [
             Line::styled("name", Tone::Strong).gap(2).bar(Some(50.0), 4, Tone::Mid).gap(9),
             Line::new(),
@@ -85,13 +85,13 @@ mod tests {
     }
 
     #[test]
-    fn a_style_ends_with_its_line() {
+    fn a_style_is_reset_at_the_end_of_its_line() {
         let lines = [Line::styled("a", Tone::Bad), Line::styled("b", Tone::Plain)];
         assert_eq!(render_text(&lines, THEME, 20, true), "\u{1b}[38;5;210ma\u{1b}[0m\nb\n");
     }
 
     #[test]
-    fn columns_stay_in_line_behind_signs_of_uncertain_width() {
+    fn columns_align_after_characters_of_ambiguous_width() {
         let line =
             |name: &str| Line::new().left_aligned(name, 8, Tone::Plain).text("|", Tone::Plain);
         for (name, expected) in [

@@ -182,33 +182,33 @@ impl Theme {
     }
 
     /// Returns the style of text.
-    pub fn style(self, tone: Tone, ground: RowStyle) -> Style {
-        let own = match (self.palette, self.depth) {
-            (Palette::Mono, _) => palette::any_mono(tone),
-            (palette, ColourDepth::Ansi16) => palette::any_16(palette, tone),
+    pub fn style(self, tone: Tone, row_style: RowStyle) -> Style {
+        let style = match (self.palette, self.depth) {
+            (Palette::Mono, _) => palette::style_mono(tone),
+            (palette, ColourDepth::Ansi16) => palette::style_16(palette, tone),
             (palette, ColourDepth::Indexed256 | ColourDepth::TrueColour) => {
-                palette::text_256(palette, tone)
+                palette::text_style_256(palette, tone)
             }
         };
-        self.row_style(ground).patch(own)
+        self.row_style(row_style).patch(style)
     }
 
     /// Returns the style of a bar, graph or level. It is never reversed, since that would show a full bar as
     /// an empty one.
-    pub(crate) fn bar_style(self, tone: Tone, ground: RowStyle) -> Style {
+    pub(crate) fn bar_style(self, tone: Tone, row_style: RowStyle) -> Style {
         if self.has_no_shades() {
             return self.style(tone, RowStyle::Plain).remove_modifier(Modifier::REVERSED);
         }
-        self.row_style(ground).patch(palette::bar_256(self.palette, tone))
+        self.row_style(row_style).patch(palette::bar_style_256(self.palette, tone))
     }
 
     /// Returns the style of a gradient bar at `part` of its length, 0 to 1.
-    pub(crate) fn gradient_style(self, part: f32, ground: RowStyle) -> Style {
-        let along = palette::gradient(self.palette, self.depth, part);
+    pub(crate) fn gradient_style(self, part: f32, row_style: RowStyle) -> Style {
+        let gradient = palette::gradient(self.palette, self.depth, part);
         if self.has_no_shades() {
-            return along.remove_modifier(Modifier::REVERSED);
+            return gradient.remove_modifier(Modifier::REVERSED);
         }
-        self.row_style(ground).patch(along)
+        self.row_style(row_style).patch(gradient)
     }
 
     /// Returns the colour of a numbered item, such as a user, that is marked by colour and letter; the
@@ -233,8 +233,8 @@ impl Theme {
     }
 
     /// Returns the style of the blank cells of a row.
-    pub fn row_style(self, ground: RowStyle) -> Style {
-        match (ground, self.palette) {
+    pub fn row_style(self, row_style: RowStyle) -> Style {
+        match (row_style, self.palette) {
             (RowStyle::Plain, _) => Style::new(),
             (RowStyle::Selected, palette) if self.has_no_shades() || palette == Palette::Mono => {
                 Style::new().add_modifier(Modifier::REVERSED)
@@ -247,11 +247,11 @@ impl Theme {
     }
 
     /// Returns the style of the empty part of a bar.
-    pub fn bar_background(self, ground: RowStyle) -> Style {
+    pub fn bar_background(self, row_style: RowStyle) -> Style {
         if self.has_no_shades() {
             return Style::new();
         }
-        let shade = match (self.palette.is_light(), ground) {
+        let shade = match (self.palette.is_light(), row_style) {
             (false, RowStyle::Plain) => 235,
             (false, RowStyle::Selected) => 239,
             (true, RowStyle::Plain) => 255,
@@ -271,7 +271,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_environment_chooses_the_look() {
+    fn the_environment_chooses_the_theme() {
         let utf8 = ("LANG", "en_US.UTF-8");
         for (variables, palette, depth, glyphs) in [
             (vec![], Palette::Dark, ColourDepth::Ansi16, GlyphSet::Ascii),
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wish_comes_before_what_the_environment_says() {
+    fn options_override_the_environment() {
         let theme = |options, variables: &[(&str, &str)]| {
             Theme::resolve(options, |name| {
                 let found = variables.iter().find(|(known, _)| *known == name);
@@ -392,12 +392,12 @@ mod tests {
     }
 
     #[test]
-    fn without_colours_no_style_has_one() {
+    fn mono_styles_have_no_colours() {
         for theme in themes().filter(|theme| theme.palette == Palette::Mono) {
-            for ground in [RowStyle::Plain, RowStyle::Selected] {
+            for row_style in [RowStyle::Plain, RowStyle::Selected] {
                 for tone in TONES {
-                    let style = theme.style(tone, ground).patch(theme.bar_background(ground));
-                    let style = style.patch(theme.gradient_style(0.5, ground));
+                    let style = theme.style(tone, row_style).patch(theme.bar_background(row_style));
+                    let style = style.patch(theme.gradient_style(0.5, row_style));
                     assert_eq!((style.fg, style.bg), (None, None));
                 }
             }
@@ -405,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn loads_and_troubles_are_told_apart_in_every_theme() {
+    fn loads_and_faults_differ_in_every_theme() {
         for theme in themes().filter(|theme| theme.palette != Palette::Mono) {
             let kinds = [Tone::Low, Tone::Mid, Tone::High, Tone::Warn, Tone::Bad];
             let styles = kinds.map(|tone| theme.style(tone, RowStyle::Plain));
@@ -448,29 +448,30 @@ mod tests {
 
     /// Returns the lowest contrast of a style to any background it may be drawn on; `None` if it has no
     /// colour of its own. Fails for colours that depend on the terminal.
-    fn least(theme: Theme, style: Style) -> Option<f64> {
+    fn lowest_contrast(theme: Theme, style: Style) -> Option<f64> {
         let is_colour = |colour: &Color| !matches!(colour, Color::Reset);
         let fg = rgb(style.fg.filter(is_colour)?).unwrap_or_else(|| panic!("{theme:?} {style:?}"));
         let own = style.bg.map(|bg| rgb(bg).unwrap_or_else(|| panic!("{theme:?} {style:?}")));
         let grounds = own
             .map_or(BACKGROUNDS[usize::from(theme.palette.is_light())].to_vec(), |own| vec![own]);
-        grounds.into_iter().map(|ground| contrast(fg, ground)).min_by(f64::total_cmp)
+        grounds.into_iter().map(|row_style| contrast(fg, row_style)).min_by(f64::total_cmp)
     }
 
     #[test]
-    fn every_text_can_be_read_and_every_bar_be_seen() {
+    fn texts_and_bars_have_enough_contrast() {
         assert!((contrast([0; 3], [255; 3]) - 21.0).abs() < 1e-9);
         let coloured =
             |theme: &Theme| theme.palette != Palette::Mono && theme.depth != ColourDepth::Ansi16;
         for theme in themes().filter(coloured) {
-            for ground in [RowStyle::Plain, RowStyle::Selected] {
-                let hues = (0..6).map(|hue| theme.row_style(ground).patch(theme.hue(hue)));
-                for style in TONES.map(|tone| theme.style(tone, ground)).into_iter().chain(hues) {
+            for row_style in [RowStyle::Plain, RowStyle::Selected] {
+                let hues = (0..6).map(|hue| theme.row_style(row_style).patch(theme.hue(hue)));
+                for style in TONES.map(|tone| theme.style(tone, row_style)).into_iter().chain(hues)
+                {
                     assert!(!style.add_modifier.contains(Modifier::DIM), "{theme:?} {style:?}");
-                    let least = least(theme, style);
+                    let lowest_contrast = lowest_contrast(theme, style);
                     assert!(
-                        least.is_none_or(|least| least >= 4.5),
-                        "{theme:?} {style:?} {least:?}"
+                        lowest_contrast.is_none_or(|lowest_contrast| lowest_contrast >= 4.5),
+                        "{theme:?} {style:?} {lowest_contrast:?}"
                     );
                 }
             }
@@ -478,27 +479,30 @@ mod tests {
             let bars = parts.map(|part| theme.gradient_style(part, RowStyle::Plain));
             let loads = TONES.map(|tone| theme.bar_style(tone, RowStyle::Plain));
             for style in loads.into_iter().chain(bars) {
-                let least = least(theme, style);
-                assert!(least.is_none_or(|least| least >= 3.0), "{theme:?} {style:?} {least:?}");
+                let lowest_contrast = lowest_contrast(theme, style);
+                assert!(
+                    lowest_contrast.is_none_or(|lowest_contrast| lowest_contrast >= 3.0),
+                    "{theme:?} {style:?} {lowest_contrast:?}"
+                );
             }
         }
     }
 
     #[test]
-    fn a_bar_is_never_turned_around() {
+    fn bars_are_never_reversed() {
         for theme in themes() {
             for style in TONES.map(|tone| theme.bar_style(tone, RowStyle::Selected)) {
                 let is_caret = style == theme.bar_style(Tone::Caret, RowStyle::Selected);
                 let is_turned = style.add_modifier.contains(Modifier::REVERSED);
                 assert!(!is_turned || is_caret, "{theme:?} {style:?}");
             }
-            let along = theme.gradient_style(0.5, RowStyle::Selected);
-            assert!(!along.add_modifier.contains(Modifier::REVERSED), "{theme:?}");
+            let gradient = theme.gradient_style(0.5, RowStyle::Selected);
+            assert!(!gradient.add_modifier.contains(Modifier::REVERSED), "{theme:?}");
         }
     }
 
     #[test]
-    fn only_24_bits_are_used_where_there_are_24_bits() {
+    fn gradients_use_24_bits_if_available() {
         for theme in themes() {
             for part in [0.0, 0.3, 0.5, 0.99, 1.0, f32::NAN] {
                 let is_full =

@@ -69,13 +69,13 @@ pub struct Ui {
     /// The first visible line of the help page, while help is open.
     help: Option<usize>,
     /// The filter prompt, while it is open.
-    search: Option<FilterPrompt>,
+    filter_prompt: Option<FilterPrompt>,
     /// The dialog that takes all keys, while one is open.
     dialog: Option<Dialog>,
     /// The setup pages, with the current settings.
     setup: Setup,
     /// Preferences as the settings last had them, to find those that keys have changed since.
-    habits: Vec<UiPreference>,
+    saved_preferences: Vec<UiPreference>,
     is_focusing: bool,
     /// Since when the terminal has no focus, if it reports focus.
     unattended: Option<Timestamp>,
@@ -102,10 +102,10 @@ impl Ui {
             filter: Filter::default(),
             navigation: Navigation::default(),
             help: None,
-            search: None,
+            filter_prompt: None,
             dialog: None,
             setup: Setup::default(),
-            habits: Vec::new(),
+            saved_preferences: Vec::new(),
             is_focusing: false,
             unattended: None,
             message: None,
@@ -122,9 +122,8 @@ impl Ui {
     }
 
     /// Applies changed settings.
-    pub fn apply_config(&mut self, dress: UiConfig) {
-        let UiConfig { theme, detects_background, display, interval, preferences: habits, setup } =
-            dress;
+    pub fn apply_config(&mut self, config: UiConfig) {
+        let UiConfig { theme, detects_background, display, interval, preferences, setup } = config;
         let selects_others = self.display.selection != display.selection;
         (self.theme, self.display, self.interval) = (theme, display, interval);
         self.detects_background = detects_background;
@@ -132,12 +131,13 @@ impl Ui {
         if selects_others {
             self.rebuild_views(self.live.now);
         }
-        let before = std::mem::replace(&mut self.habits, habits.clone());
-        for habit in habits.into_iter().filter(|habit| !before.contains(habit)) {
-            view::restore_preference(&mut self.navigation, habit.0, &habit.1);
+        let before = std::mem::replace(&mut self.saved_preferences, preferences.clone());
+        for preference in preferences.into_iter().filter(|preference| !before.contains(preference))
+        {
+            view::restore_preference(&mut self.navigation, preference.0, &preference.1);
         }
-        if let Some(Dialog::Setup(open)) = &mut self.dialog {
-            open.update_pages(&setup);
+        if let Some(Dialog::Setup(setup_dialog)) = &mut self.dialog {
+            setup_dialog.update_pages(&setup);
         }
         self.setup = setup;
     }
@@ -170,13 +170,15 @@ impl Ui {
     fn save(&mut self) -> UiEffect {
         let now = view::preferences(&self.navigation, &self.display);
         let is_new = |(name, value): &UiPreference| {
-            self.habits.iter().any(|(known, told)| known == name && told != value)
+            self.saved_preferences.iter().any(|(known, saved)| known == name && saved != value)
         };
         let changed: Vec<_> = now.into_iter().filter(is_new).collect();
         // Already applied here; they must not be applied again when the saved settings are read back.
         for (name, value) in &changed {
-            if let Some(habit) = self.habits.iter_mut().find(|(known, _)| known == name) {
-                habit.1.clone_from(value);
+            if let Some(preference) =
+                self.saved_preferences.iter_mut().find(|(known, _)| known == name)
+            {
+                preference.1.clone_from(value);
             }
         }
         UiEffect::Request(UiRequest::SaveSettings(changed))
@@ -246,7 +248,7 @@ impl Ui {
     /// Handles a key.
     pub fn on_key(&mut self, event: KeyEvent, now: Timestamp) -> UiEffect {
         let Some(key) = keyboard::to_key(event) else { return UiEffect::Nothing };
-        if self.search.is_some() {
+        if self.filter_prompt.is_some() {
             self.on_filter_key(key, now);
             return UiEffect::Nothing;
         }
@@ -271,7 +273,7 @@ impl Ui {
         let is_typing = match &self.dialog {
             Some(Dialog::Setup(setup)) => setup.is_typing(),
             Some(_) => false,
-            None => self.search.is_some(),
+            None => self.filter_prompt.is_some(),
         };
         for letter in sanitized_chars(text.trim()).take(MAX_PASTE_CHARS).filter(|_| is_typing) {
             // In an input line, a character has no other effect than to be inserted.
@@ -314,12 +316,12 @@ impl Ui {
 
     /// Handles a key in the filter prompt.
     fn on_filter_key(&mut self, key: Key, now: Timestamp) {
-        let Some(search) = &mut self.search else { return };
-        match search.on_key(key, &self.live.fleet) {
+        let Some(filter_prompt) = &mut self.filter_prompt else { return };
+        match filter_prompt.on_key(key, &self.live.fleet) {
             FilterPromptEvent::Edited(None) => {}
             FilterPromptEvent::Edited(Some(filter)) => self.set_filter(filter, now),
             FilterPromptEvent::Done(filter) => {
-                self.search = None;
+                self.filter_prompt = None;
                 self.set_filter(filter, now);
             }
         }
@@ -369,15 +371,15 @@ impl Ui {
             DialogEffect::Common(command) => {
                 self.perform_in_view(&ViewAction::Common(command), now).unwrap_or(UiEffect::Nothing)
             }
-            DialogEffect::View(deed) => {
-                self.perform_in_view(&deed, now).unwrap_or(UiEffect::Nothing)
+            DialogEffect::View(action) => {
+                self.perform_in_view(&action, now).unwrap_or(UiEffect::Nothing)
             }
-            DialogEffect::RequestNodes(errands) => {
+            DialogEffect::RequestNodes(requests) => {
                 self.dialog = Some(dialog);
-                UiEffect::Request(UiRequest::QueryNodes(errands))
+                UiEffect::Request(UiRequest::QueryNodes(requests))
             }
-            DialogEffect::Finish(outcome) => {
-                self.apply_view_effect(outcome, now).unwrap_or(UiEffect::Nothing)
+            DialogEffect::Finish(effect) => {
+                self.apply_view_effect(effect, now).unwrap_or(UiEffect::Nothing)
             }
         }
     }
@@ -398,13 +400,13 @@ impl Ui {
             KeyAction::Focus => self.is_focusing = !self.is_focusing,
             KeyAction::Setup => self.dialog = Some(Dialog::Setup(self.setup.clone())),
             KeyAction::Save => return Some(self.save()),
-            KeyAction::Filter => self.search = Some(FilterPrompt::new(&self.filter)),
+            KeyAction::Filter => self.filter_prompt = Some(FilterPrompt::new(&self.filter)),
             KeyAction::Show(view) => self.switch_view(*view),
             KeyAction::NextView => self.cycle_view(true),
             KeyAction::PreviousView => self.cycle_view(false),
-            KeyAction::View(deed) => {
-                let effect = self.perform_in_view(deed, now);
-                if effect.is_none() && *deed == ViewAction::Common(CommonAction::Back) {
+            KeyAction::View(action) => {
+                let effect = self.perform_in_view(action, now);
+                if effect.is_none() && *action == ViewAction::Common(CommonAction::Back) {
                     self.back(now);
                     return Some(UiEffect::Nothing);
                 }
@@ -418,15 +420,15 @@ impl Ui {
         RenderContext { view: self.fleet_view(), options: &self.display, zone: &self.zone }
     }
 
-    fn perform_in_view(&mut self, deed: &ViewAction, now: Timestamp) -> Option<UiEffect> {
+    fn perform_in_view(&mut self, action: &ViewAction, now: Timestamp) -> Option<UiEffect> {
         let fleet_view = self.frozen.as_ref().unwrap_or(&self.live);
         let context = RenderContext { view: fleet_view, options: &self.display, zone: &self.zone };
-        let outcome = view::update(context, &mut self.navigation, deed);
-        self.apply_view_effect(outcome, now)
+        let effect = view::update(context, &mut self.navigation, action);
+        self.apply_view_effect(effect, now)
     }
 
-    fn apply_view_effect(&mut self, outcome: ViewEffect, now: Timestamp) -> Option<UiEffect> {
-        match outcome {
+    fn apply_view_effect(&mut self, effect: ViewEffect, now: Timestamp) -> Option<UiEffect> {
+        match effect {
             ViewEffect::Ignored => return None,
             ViewEffect::Handled => {}
             ViewEffect::Message(words) => self.show_message(words, now),
@@ -435,8 +437,8 @@ impl Ui {
                 self.navigation.open(fleet_view, view);
             }
             ViewEffect::OpenDialog(dialog) => self.dialog = Some(dialog),
-            ViewEffect::RequestNodes(errands) => {
-                return Some(UiEffect::Request(UiRequest::QueryNodes(errands)));
+            ViewEffect::RequestNodes(requests) => {
+                return Some(UiEffect::Request(UiRequest::QueryNodes(requests)));
             }
         }
         Some(UiEffect::Nothing)
@@ -444,17 +446,18 @@ impl Ui {
 
     /// Handles a node's reply to a request.
     pub fn on_reply(&mut self, reply: &NodeReply, now: Timestamp) {
-        if let Some(reaction) = self.dialog.as_mut().and_then(|dialog| dialog.on_reply(reply)) {
-            if let DialogEffect::Finish(outcome) = reaction {
+        if let Some(dialog_effect) = self.dialog.as_mut().and_then(|dialog| dialog.on_reply(reply))
+        {
+            if let DialogEffect::Finish(effect) = dialog_effect {
                 self.dialog = None;
-                self.apply_view_effect(outcome, now);
+                self.apply_view_effect(effect, now);
             }
             return;
         }
         let fleet_view = self.frozen.as_ref().unwrap_or(&self.live);
         let context = RenderContext { view: fleet_view, options: &self.display, zone: &self.zone };
-        let outcome = view::processes::on_reply(context, &mut self.navigation, reply);
-        self.apply_view_effect(outcome, now);
+        let effect = view::processes::on_reply(context, &mut self.navigation, reply);
+        self.apply_view_effect(effect, now);
     }
 
     #[expect(clippy::wildcard_enum_match_arm, reason = "only clicks and the wheel mean something")]
@@ -485,7 +488,7 @@ impl Ui {
             self.help = Some((0..rows).fold(top, |top, _| step.from(top, usize::MAX, 1)));
             return UiEffect::Nothing;
         }
-        if self.dialog.is_none() && self.search.is_none() {
+        if self.dialog.is_none() && self.filter_prompt.is_none() {
             for _ in 0..rows {
                 self.perform_in_view(&ViewAction::Common(CommonAction::Move(step)), now);
             }
@@ -498,7 +501,7 @@ impl Ui {
         let Some(click) = line.and_then(|line| line.click_at(event.column)).cloned() else {
             return UiEffect::Nothing;
         };
-        if self.dialog.is_some() || self.search.is_some() {
+        if self.dialog.is_some() || self.filter_prompt.is_some() {
             return UiEffect::Nothing;
         }
         match click {
@@ -594,9 +597,9 @@ impl Ui {
 
     /// Returns the key hints of the bottom line.
     fn hints(&self) -> Vec<(String, &'static str)> {
-        let word = |action: &KeyAction, usual: &'static str| {
-            let KeyAction::View(deed) = action else { return Some(usual) };
-            view::hint(self.fleet_view(), &self.navigation, deed, usual)
+        let word = |action: &KeyAction, default: &'static str| {
+            let KeyAction::View(action) = action else { return Some(default) };
+            view::hint(self.fleet_view(), &self.navigation, action, default)
         };
         self.keys.hints(self.navigation.view, word)
     }
@@ -621,7 +624,7 @@ impl Ui {
             help::scroll_page(page, top, view::body_height(area.height))
         });
         self.help = help.as_ref().map(|(_, top)| *top);
-        let setting = ScreenState {
+        let screen = ScreenState {
             title: &self.title,
             interval: self.interval(now),
             frozen: self.frozen.as_ref().map(|fleet_view| now.since(fleet_view.now)),
@@ -629,13 +632,13 @@ impl Ui {
             message: self.message.as_ref().map(|(text, _)| text.as_str()),
             hints: &hints,
             help: help.as_ref().map(|(lines, _)| lines.as_slice()),
-            filter_prompt: self.search.as_ref(),
+            filter_prompt: self.filter_prompt.as_ref(),
             dialog: self.dialog.as_ref(),
         };
         let fleet_view = self.frozen.as_ref().unwrap_or(&self.live);
         let context = RenderContext { view: fleet_view, options: &self.display, zone: &self.zone };
         let lines =
-            view::render_screen(context, &mut self.navigation, &setting, area.width, area.height);
+            view::render_screen(context, &mut self.navigation, &screen, area.width, area.height);
         paint(&lines, self.theme, area, buffer);
         self.drawn = lines;
     }

@@ -46,10 +46,10 @@ pub struct TableColumns {
 }
 
 /// Returns the indices of the configured columns, in configured order; `None` if none are configured.
-pub(crate) fn column_indices(headings: &[ColumnSpec], chosen: &[String]) -> Option<Vec<usize>> {
-    if chosen.is_empty() {
+pub(crate) fn column_indices(specs: &[ColumnSpec], names: &[String]) -> Option<Vec<usize>> {
+    if names.is_empty() {
         return None;
     }
-    let place = |name: &String| headings.iter().position(|heading| heading.name == name);
-    Some(chosen.iter().filter_map(place).collect())
+    let index = |name: &String| specs.iter().position(|spec| spec.name == name);
+    Some(names.iter().filter_map(index).collect())
 }

@@ -42,7 +42,7 @@ pub enum DialogEffect {
 }
 
 impl Dialog {
-    pub fn on_key(&mut self, _scene: RenderContext<'_>, key: Key) -> DialogEffect {
+    pub fn on_key(&mut self, _context: RenderContext<'_>, key: Key) -> DialogEffect {
         match self {
             Self::Sort(menu) => match menu.on_key(key) {
                 MenuEvent::Pending => DialogEffect::KeepOpen,
@@ -79,27 +79,34 @@ impl Dialog {
                     MenuEvent::Selected(column) => DialogEffect::View(sort(column)),
                 }
             }
-            Self::Signal(question) => match question.on_key(key) {
+            Self::Signal(dialog) => match dialog.on_key(key) {
                 SignalDialogEffect::Stay => DialogEffect::KeepOpen,
                 SignalDialogEffect::Close => DialogEffect::Close,
-                SignalDialogEffect::Send(errands) => DialogEffect::RequestNodes(errands),
+                SignalDialogEffect::Send(requests) => DialogEffect::RequestNodes(requests),
             },
         }
     }
 
     /// Handles the reply of a node; returns `None` if the dialog did not request it.
     pub fn on_reply(&mut self, reply: &NodeReply) -> Option<DialogEffect> {
-        let Self::Signal(question) = self else { return None };
-        match question.on_reply(reply) {
+        let Self::Signal(dialog) = self else { return None };
+        match dialog.on_reply(reply) {
             SignalReply::Unrelated => None,
             SignalReply::Pending => Some(DialogEffect::KeepOpen),
-            SignalReply::AllSent(words) => Some(DialogEffect::Finish(ViewEffect::Message(words))),
+            SignalReply::AllSent(message) => {
+                Some(DialogEffect::Finish(ViewEffect::Message(message)))
+            }
         }
     }
 
     /// Draws the dialog below a horizontal rule.
-    pub(crate) fn lines(&self, context: RenderContext<'_>, width: u16, most: usize) -> Vec<Line> {
-        let room = most.saturating_sub(1);
+    pub(crate) fn lines(
+        &self,
+        context: RenderContext<'_>,
+        width: u16,
+        max_lines: usize,
+    ) -> Vec<Line> {
+        let room = max_lines.saturating_sub(1);
         let mut lines = vec![Line::new().rule(width)];
         match self {
             Self::Sort(menu) | Self::SortProcesses(menu) => {
@@ -107,11 +114,11 @@ impl Dialog {
             }
             Self::Setup(setup) => lines.extend(setup.lines(width, room)),
             Self::Charts(menu) => lines.extend(menu.lines(width, room.min(menu.height()))),
-            Self::Signal(question) => {
-                lines.extend(question.lines(context, width, room.min(question.height())));
+            Self::Signal(dialog) => {
+                lines.extend(dialog.lines(context, width, room.min(dialog.height())));
             }
         }
-        lines.truncate(most);
+        lines.truncate(max_lines);
         lines
     }
 
@@ -124,7 +131,7 @@ impl Dialog {
             Self::SortProcesses(_) => {
                 &[("↑ ↓", "move"), ("Enter", "choose"), ("uppercase", "reverse"), ("Esc", "close")]
             }
-            Self::Signal(question) => question.hints(),
+            Self::Signal(dialog) => dialog.hints(),
         };
         hints.iter().map(|(key, meaning)| ((*key).to_owned(), *meaning)).collect()
     }

@@ -36,12 +36,12 @@ pub struct Filter {
 
 /// A syntax error in a filter, with its position.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{words}")]
+#[error("{message}")]
 pub struct FilterError {
     /// Where the error begins, in characters from the start.
     pub at: usize,
     /// The error and the remedy.
-    pub words: String,
+    pub message: String,
 }
 
 /// One term of a filter.
@@ -49,7 +49,7 @@ pub struct FilterError {
 struct Term {
     /// The term matches where its predicate does not.
     is_negated: bool,
-    test: Predicate,
+    predicate: Predicate,
 }
 
 #[derive(Clone, Debug)]
@@ -121,15 +121,15 @@ impl FilterField {
     /// Finds a field by its alias, then by its id or by a word of earlier versions. The error lists the
     /// aliases of all fields that the word could mean; it is empty if there are none.
     fn from_name(word: &str) -> Result<Self, Vec<&'static str>> {
-        if let Some((.., subject)) = Self::all().find(|(alias, ..)| *alias == word) {
-            return Ok(subject);
+        if let Some((.., field)) = Self::all().find(|(alias, ..)| *alias == word) {
+            return Ok(field);
         }
-        let former = current_aliases(word);
-        let is_meant = |alias: &str, id: &str| id == word || former.contains(&alias);
-        let meant: Vec<_> = Self::all().filter(|(alias, id, _)| is_meant(alias, id)).collect();
-        match *meant {
-            [(.., subject)] => Ok(subject),
-            _ => Err(meant.into_iter().map(|(alias, ..)| alias).collect()),
+        let current = current_aliases(word);
+        let matches = |alias: &str, id: &str| id == word || current.contains(&alias);
+        let candidates: Vec<_> = Self::all().filter(|(alias, id, _)| matches(alias, id)).collect();
+        match *candidates {
+            [(.., field)] => Ok(field),
+            _ => Err(candidates.into_iter().map(|(alias, ..)| alias).collect()),
         }
     }
 
@@ -197,7 +197,7 @@ enum Comparison {
 
 impl Comparison {
     /// Every operator with its sign, longer signs first.
-    const SIGNS: [(&str, Self); 9] = [
+    const SYMBOLS: [(&str, Self); 9] = [
         ("!=", Self::Unequal),
         ("!~", Self::NotContains),
         ("<=", Self::AtMost),
@@ -220,21 +220,21 @@ impl Filter {
     ///
     /// Terms are separated by spaces; quotes keep a value with spaces together.
     pub fn new(text: &str) -> Result<Self, FilterError> {
-        Ok(Self { text: text.trim().to_owned(), terms: parse::terms(text)?, jobs: None })
+        Ok(Self { text: text.trim().to_owned(), terms: parse::parse_terms(text)?, jobs: None })
     }
 
     /// Returns the filter with the jobs of the scheduler. Without them, only the job ids of processes are
     /// known.
     #[must_use]
     pub fn with_jobs(mut self, jobs: Option<&Arc<JobList>>) -> Self {
-        let asks = self.terms.iter().any(|term| match &term.test {
+        let needs_jobs = self.terms.iter().any(|term| match &term.predicate {
             Predicate::Word(_) => true,
             Predicate::StateWord(state) => *state == StateWord::Free,
-            Predicate::Compare(subject, ..) => {
-                matches!(subject, FilterField::Job | FilterField::OfJob(_))
+            Predicate::Compare(field, ..) => {
+                matches!(field, FilterField::Job | FilterField::OfJob(_))
             }
         });
-        self.jobs = jobs.filter(|_| asks).map(|jobs| Arc::new(JobLookup::of(jobs)));
+        self.jobs = jobs.filter(|_| needs_jobs).map(|jobs| Arc::new(JobLookup::of(jobs)));
         self
     }
 

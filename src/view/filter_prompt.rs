@@ -50,13 +50,13 @@ impl FilterPrompt {
             Key::Named(NamedKey::Tab) => self.complete_word(fleet, true),
             Key::Shift(NamedKey::Tab) => self.complete_word(fleet, false),
             _ => {
-                let before = self.editor.text().to_owned();
+                let text_before = self.editor.text().to_owned();
                 if !self.editor.on_key(key) {
                     return FilterPromptEvent::Edited(None);
                 }
                 self.completions = None;
                 // A full line ignores further input, pasted text too.
-                if self.editor.text() == before {
+                if self.editor.text() == text_before {
                     return FilterPromptEvent::Edited(None);
                 }
             }
@@ -68,9 +68,10 @@ impl FilterPrompt {
             }
             Err(error) => {
                 // Until the error is corrected, the terms before it apply.
-                let before: String = self.editor.text().chars().take(error.at).collect();
-                let whole = before.rfind(char::is_whitespace).unwrap_or(0);
-                let filter = before.split_at_checked(whole).map(|(whole, _)| Filter::new(whole));
+                let text_before: String = self.editor.text().chars().take(error.at).collect();
+                let whole = text_before.rfind(char::is_whitespace).unwrap_or(0);
+                let filter =
+                    text_before.split_at_checked(whole).map(|(whole, _)| Filter::new(whole));
                 self.error = Some(error);
                 FilterPromptEvent::Edited(filter.and_then(Result::ok))
             }
@@ -79,22 +80,22 @@ impl FilterPrompt {
 
     /// Replaces the word before the caret with the next or previous completion.
     fn complete_word(&mut self, fleet: &Fleet, is_forward: bool) {
-        let (words, at) = match self.completions.take() {
-            Some((words, at)) => {
-                let count = words.len();
-                (words, if is_forward { at + 1 } else { at + count - 1 } % count)
+        let (completions, at) = match self.completions.take() {
+            Some((completions, at)) => {
+                let count = completions.len();
+                (completions, if is_forward { at + 1 } else { at + count - 1 } % count)
             }
             None => (complete(self.editor.text(), self.editor.caret(), fleet), 0),
         };
-        let Some(word) = words.get(at) else { return };
+        let Some(word) = completions.get(at) else { return };
         let text = self.editor.text();
-        let front: String = text.chars().take(self.editor.caret()).collect();
-        let back: String = text.chars().skip(self.editor.caret()).collect();
-        let kept = front.rfind(char::is_whitespace).map_or(0, |at| at + 1);
-        let kept = front.split_at_checked(kept).map_or("", |(kept, _)| kept);
-        let caret = kept.chars().count() + word.chars().count();
-        self.editor.set(&format!("{kept}{word}{back}"), caret);
-        self.completions = Some((words, at));
+        let before_caret: String = text.chars().take(self.editor.caret()).collect();
+        let after_caret: String = text.chars().skip(self.editor.caret()).collect();
+        let prefix = before_caret.rfind(char::is_whitespace).map_or(0, |at| at + 1);
+        let prefix = before_caret.split_at_checked(prefix).map_or("", |(prefix, _)| prefix);
+        let caret = prefix.chars().count() + word.chars().count();
+        self.editor.set(&format!("{prefix}{word}{after_caret}"), caret);
+        self.completions = Some((completions, at));
     }
 
     pub(crate) fn line(&self, width: u16) -> Line {
@@ -102,19 +103,24 @@ impl FilterPrompt {
     }
 
     /// Draws the lines above the prompt: the error below a mark, or the completions.
-    pub(crate) fn lines(&self, context: RenderContext<'_>, width: u16, most: usize) -> Vec<Line> {
-        if most < 2 {
+    pub(crate) fn lines(
+        &self,
+        context: RenderContext<'_>,
+        width: u16,
+        max_lines: usize,
+    ) -> Vec<Line> {
+        if max_lines < 2 {
             return Vec::new();
         }
-        let said = if let Some(error) = &self.error {
+        let line = if let Some(error) = &self.error {
             // The mark points down at the character where the error begins.
             let at = u16::try_from(error.at).unwrap_or(u16::MAX);
             let column = at.saturating_add(2).min(width.saturating_sub(1));
-            let words = format!("▼ {}", error.words);
+            let words = format!("▼ {}", error.message);
             Line::new().gap(column.min(width / 2)).text(words, Tone::Bad)
         } else if let Some((words, at)) = &self.completions {
-            let shown = words.iter().enumerate().skip(at.saturating_sub(2)).map(|(place, word)| {
-                Line::styled(word.as_str(), if place == *at { Tone::Accent } else { Tone::Faint })
+            let shown = words.iter().enumerate().skip(at.saturating_sub(2)).map(|(index, word)| {
+                Line::styled(word.as_str(), if index == *at { Tone::Accent } else { Tone::Faint })
             });
             flow(shown.collect(), 2, width, 1).pop().unwrap_or_default()
         } else {
@@ -124,7 +130,7 @@ impl FilterPrompt {
             let examples = "   words, or util<10 mem>50% user=alice node~gpu0 temp>=80 stale";
             Line::styled(found, Tone::Strong).text(keys, Tone::Faint).text(examples, Tone::Faint)
         };
-        vec![Line::new().rule(width), said.truncated(width)]
+        vec![Line::new().rule(width), line.truncated(width)]
     }
 }
 
@@ -132,11 +138,11 @@ impl FilterPrompt {
 mod tests {
     use super::*;
 
-    fn type_in(search: &mut FilterPrompt, text: &str) -> Option<Filter> {
+    fn type_text(prompt: &mut FilterPrompt, text: &str) -> Option<Filter> {
         let fleet = Fleet::default();
         let mut found = None;
         for letter in text.chars() {
-            match search.on_key(Key::Letter(letter), &fleet) {
+            match prompt.on_key(Key::Letter(letter), &fleet) {
                 FilterPromptEvent::Edited(filter) => found = filter,
                 FilterPromptEvent::Done(_) => panic!("it is done too early"),
             }
@@ -145,18 +151,18 @@ mod tests {
     }
 
     #[test]
-    fn a_filter_holds_while_it_is_typed_and_what_is_wrong_is_said() {
-        let mut search = FilterPrompt::new(&Filter::default());
-        assert_eq!(type_in(&mut search, "util<10").unwrap().text(), "util<10");
-        assert_eq!(type_in(&mut search, " mem>").unwrap().text(), "util<10");
-        assert!(search.error.is_some());
+    fn the_filter_applies_while_it_is_typed_and_errors_are_shown() {
+        let mut prompt = FilterPrompt::new(&Filter::default());
+        assert_eq!(type_text(&mut prompt, "util<10").unwrap().text(), "util<10");
+        assert_eq!(type_text(&mut prompt, " mem>").unwrap().text(), "util<10");
+        assert!(prompt.error.is_some());
         let fleet = Fleet::default();
         let enter = Key::Named(NamedKey::Enter);
         assert!(
-            matches!(search.on_key(enter, &fleet), FilterPromptEvent::Edited(_)),
+            matches!(prompt.on_key(enter, &fleet), FilterPromptEvent::Edited(_)),
             "an error is no filter"
         );
-        let FilterPromptEvent::Done(filter) = search.on_key(Key::Named(NamedKey::Escape), &fleet)
+        let FilterPromptEvent::Done(filter) = prompt.on_key(Key::Named(NamedKey::Escape), &fleet)
         else {
             panic!("Esc leaves")
         };
@@ -164,28 +170,28 @@ mod tests {
     }
 
     #[test]
-    fn of_a_long_paste_only_what_fits_into_the_line_is_looked_at() {
+    fn a_full_line_ignores_the_rest_of_a_long_paste() {
         let fleet = Fleet::default();
-        let mut search = FilterPrompt::new(&Filter::default());
-        let looked = (0..100_000)
+        let mut prompt = FilterPrompt::new(&Filter::default());
+        let edited = (0..100_000)
             .filter(|number| {
                 let letter = if number % 7 == 0 { ' ' } else { 'x' };
                 matches!(
-                    search.on_key(Key::Letter(letter), &fleet),
+                    prompt.on_key(Key::Letter(letter), &fleet),
                     FilterPromptEvent::Edited(Some(_))
                 )
             })
             .count();
-        assert_eq!((looked, search.editor.text().len()), (MAX_FILTER_LENGTH, MAX_FILTER_LENGTH));
+        assert_eq!((edited, prompt.editor.text().len()), (MAX_FILTER_LENGTH, MAX_FILTER_LENGTH));
     }
 
     #[test]
-    fn tab_goes_round_in_what_could_be_meant() {
-        let mut search = FilterPrompt::new(&Filter::default());
-        type_in(&mut search, "stale ut");
-        search.on_key(Key::Named(NamedKey::Tab), &Fleet::default());
-        assert_eq!(search.editor.text(), "stale util");
-        search.on_key(Key::Letter('<'), &Fleet::default());
-        assert_eq!(search.editor.text(), "stale util<");
+    fn tab_cycles_through_completions() {
+        let mut prompt = FilterPrompt::new(&Filter::default());
+        type_text(&mut prompt, "stale ut");
+        prompt.on_key(Key::Named(NamedKey::Tab), &Fleet::default());
+        assert_eq!(prompt.editor.text(), "stale util");
+        prompt.on_key(Key::Letter('<'), &Fleet::default());
+        assert_eq!(prompt.editor.text(), "stale util<");
     }
 }

@@ -69,7 +69,7 @@ pub struct State {
     /// move put it.
     preferred_column: Option<(Cursor, (usize, usize))>,
     grid: Grid,
-    window: Viewport,
+    viewport: Viewport,
     grouped_rows: GroupedRows,
     allocations: AllocationIndex,
     cells: CellCache,
@@ -128,7 +128,7 @@ impl Default for State {
             device: None,
             preferred_column: None,
             grid: Grid::default(),
-            window: Viewport::default(),
+            viewport: Viewport::default(),
             grouped_rows: GroupedRows::default(),
             allocations: AllocationIndex::default(),
             cells: CellCache::default(),
@@ -144,25 +144,25 @@ impl Default for State {
 pub(crate) fn update(
     context: RenderContext<'_>,
     navigation: &mut Navigation,
-    command: &CommonAction,
+    action: &CommonAction,
 ) -> ViewEffect {
     let mut state = std::mem::take(&mut navigation.fleet);
     state.refresh(context.view);
-    let outcome = state.update(context.view, navigation, command);
+    let effect = state.update(context.view, navigation, action);
     navigation.fleet = state;
-    outcome
+    effect
 }
 
 pub(crate) fn update_view(
     context: RenderContext<'_>,
     navigation: &mut Navigation,
-    own: Action,
+    action: Action,
 ) -> ViewEffect {
     let mut state = std::mem::take(&mut navigation.fleet);
     state.refresh(context.view);
-    let outcome = state.update_view(context.view, navigation, own);
+    let effect = state.update_view(context.view, navigation, action);
     navigation.fleet = state;
-    outcome
+    effect
 }
 
 impl State {
@@ -185,7 +185,7 @@ impl State {
         let has_letters = matches!(self.metric, MapMetric::Owner | MapMetric::Job);
         if self.layout == Layout::Map && has_letters {
             self.owner_counts.refresh(fleet_view, &self.allocations, self.metric);
-            self.symbols.refresh(self.owner_counts.names());
+            self.symbols.refresh(self.owner_counts.owner_names());
         }
     }
 
@@ -227,10 +227,10 @@ impl State {
         &mut self,
         fleet_view: &FleetView,
         navigation: &mut Navigation,
-        command: &CommonAction,
+        action: &CommonAction,
     ) -> ViewEffect {
-        match command {
-            CommonAction::Move(step) => self.move_vertically(fleet_view, navigation, *step),
+        match action {
+            CommonAction::Move(movement) => self.move_vertically(fleet_view, navigation, *movement),
             CommonAction::Open => return self.open(fleet_view, navigation),
             CommonAction::Click(click) => return self.on_click(fleet_view, navigation, click),
             CommonAction::SortMenu => {
@@ -249,9 +249,9 @@ impl State {
         &mut self,
         fleet_view: &FleetView,
         navigation: &mut Navigation,
-        own: Action,
+        action: Action,
     ) -> ViewEffect {
-        match own {
+        match action {
             Action::ToggleLayout => {
                 self.layout =
                     if self.layout == Layout::Table { Layout::Map } else { Layout::Table };
@@ -260,16 +260,16 @@ impl State {
                 if self.layout == Layout::Table {
                     return ViewEffect::Message("press m for the map first".to_owned());
                 }
-                self.metric = self.metric.cycle(own == Action::NextMetric);
+                self.metric = self.metric.cycle(action == Action::NextMetric);
             }
             Action::NextGrouping | Action::PreviousGrouping => {
-                self.group_by(self.grouping.cycle(fleet_view, own == Action::NextGrouping));
+                self.group_by(self.grouping.cycle(fleet_view, action == Action::NextGrouping));
                 if self.layout == Layout::Table {
                     return ViewEffect::Message(format!("grouped by {}", self.grouping.label()));
                 }
             }
             Action::Left | Action::Right if self.layout == Layout::Map && !self.is_on_header => {
-                self.move_horizontally(fleet_view, navigation, own == Action::Right);
+                self.move_horizontally(fleet_view, navigation, action == Action::Right);
             }
             Action::ToggleFold
             | Action::Left
@@ -328,20 +328,20 @@ impl State {
         navigation: &mut Navigation,
         click: &Click,
     ) -> ViewEffect {
-        let to = match (click, self.layout) {
+        let new_cursor = match (click, self.layout) {
             (Click::Row(row), Layout::Table) => match self.grouped_rows.rows.get(*row).copied() {
                 Some(Row::Header(group)) => Some(Cursor::Header(group)),
                 Some(Row::Node(group, member)) => Some(Cursor::Cell(group, member, 0)),
                 None => None,
             },
             (Click::Cell(row, column), Layout::Map) => {
-                let band = heat_map::map_lines(&self.grouped_rows, self.grid).get(*row).copied();
+                let line = heat_map::map_lines(&self.grouped_rows, self.grid).get(*row).copied();
                 let preferred_column = self.grid.at(*column);
-                band.map(|band| {
-                    heat_map::cursor_on(
+                line.map(|line| {
+                    heat_map::cursor_nearest(
                         &self.grouped_rows,
                         &fleet_view.fleet,
-                        band,
+                        line,
                         self.grid,
                         preferred_column,
                     )
@@ -351,16 +351,18 @@ impl State {
                 return ViewEffect::Ignored;
             }
         };
-        let Some(to) = to else { return ViewEffect::Handled };
-        let before = self.cursor(fleet_view, navigation);
-        let is_again = match (before, to, self.layout) {
-            (Some(Cursor::Cell(group, member, _)), Cursor::Cell(to, other, _), Layout::Table) => {
-                (group, member) == (to, other)
-            }
-            (before, to, _) => before == Some(to),
+        let Some(new_cursor) = new_cursor else { return ViewEffect::Handled };
+        let old_cursor = self.cursor(fleet_view, navigation);
+        let is_same = match (old_cursor, new_cursor, self.layout) {
+            (
+                Some(Cursor::Cell(group, member, _)),
+                Cursor::Cell(new_cursor, other, _),
+                Layout::Table,
+            ) => (group, member) == (new_cursor, other),
+            (old_cursor, new_cursor, _) => old_cursor == Some(new_cursor),
         };
-        self.set_cursor(fleet_view, navigation, to);
-        if is_again { self.open(fleet_view, navigation) } else { ViewEffect::Handled }
+        self.set_cursor(fleet_view, navigation, new_cursor);
+        if is_same { self.open(fleet_view, navigation) } else { ViewEffect::Handled }
     }
 }
 
@@ -373,7 +375,7 @@ pub(crate) fn lines(
 ) -> Vec<Line> {
     let fleet_view = context.view;
     let Some(node) = navigation.node(fleet_view).cloned() else {
-        return vec![nothing(fleet_view).truncated(width)];
+        return vec![empty_message(fleet_view).truncated(width)];
     };
     let mut state = std::mem::take(&mut navigation.fleet);
     state.refresh(fleet_view);
@@ -392,50 +394,51 @@ impl State {
         (width, height): (u16, usize),
     ) -> Vec<Line> {
         let fleet_view = context.view;
-        let most = if height < 10 { 0 } else { (height / 6).min(MAX_PROBLEM_LINES) };
-        let troubles = problem_lines::lines(fleet_view, width, most);
+        let max_lines = if height < 10 { 0 } else { (height / 6).min(MAX_PROBLEM_LINES) };
+        let problems = problem_lines::lines(fleet_view, width, max_lines);
         let cursor = self.cursor(fleet_view, navigation);
         let is_large = width >= MIN_SPLIT_SIZE.0 && height >= MIN_SPLIT_SIZE.1;
         let rows = self.grouped_rows.rows.len();
         let panel = 1 + PANEL_HEIGHT + usize::from(fleet_view.extents.devices.min(8));
         let is_split = match self.layout {
-            Layout::Table => is_large || list_share(fleet_view, rows, height) > rows,
+            Layout::Table => is_large || list_height(fleet_view, rows, height) > rows,
             Layout::Map => {
-                let below = height.saturating_sub(panel + troubles.len() + 2);
+                let below = height.saturating_sub(panel + problems.len() + 2);
                 heat_map::height(context, self, (width, height)) <= below
             }
         };
-        let details = match (is_split, self.layout) {
+        let detail_height = match (is_split, self.layout) {
             (true, Layout::Table) => 0,
             (_, Layout::Map) if width < ONE_LINE_DETAIL_WIDTH && height >= 14 => 2,
             (..) => usize::from(height >= 8),
         };
-        let room = height.saturating_sub(details + troubles.len());
-        let list = match self.layout {
-            Layout::Table if is_split => list_share(fleet_view, rows, room),
+        let room = height.saturating_sub(detail_height + problems.len());
+        let list_height = match self.layout {
+            Layout::Table if is_split => list_height(fleet_view, rows, room),
             Layout::Map if is_split => heat_map::height(context, self, (width, height)),
             Layout::Table | Layout::Map => room,
         };
         let mut lines = match self.layout {
-            Layout::Map => heat_map::lines(context, self, cursor, (width, list), height),
+            Layout::Map => heat_map::lines(context, self, cursor, (width, list_height), height),
             Layout::Table => {
-                let at = self.row(cursor);
-                let mut window = navigation.list;
-                let lines = node_table::lines(context, self, &mut window, at, (width, list));
-                navigation.list = window;
+                let at = self.row_of_cursor(cursor);
+                let mut viewport = navigation.list;
+                let lines =
+                    node_table::lines(context, self, &mut viewport, at, (width, list_height));
+                navigation.list = viewport;
                 lines
             }
         };
         if is_split {
-            lines.resize(list, Line::new());
+            lines.resize(list_height, Line::new());
             lines.push(Line::new().rule(width));
-            let rest = room.saturating_sub(list + 1);
-            lines.extend(panel::lines(context, node, navigation, width, rest));
+            let panel_height = room.saturating_sub(list_height + 1);
+            lines.extend(panel::lines(context, node, navigation, width, panel_height));
         }
         lines.resize(room, Line::new());
-        lines.extend(troubles);
-        let mut detail = self.detail(context, cursor, node, (width, details));
-        detail.resize(details, Line::new());
+        lines.extend(problems);
+        let mut detail = self.detail(context, cursor, node, (width, detail_height));
+        detail.resize(detail_height, Line::new());
         lines.extend(detail);
         lines
     }
@@ -445,9 +448,9 @@ impl State {
         context: RenderContext<'_>,
         cursor: Option<Cursor>,
         node: &crate::fleet::Node,
-        (width, most): (u16, usize),
+        (width, max_lines): (u16, usize),
     ) -> Vec<Line> {
-        if most == 0 {
+        if max_lines == 0 {
             return Vec::new();
         }
         match (cursor, self.layout) {
@@ -458,8 +461,8 @@ impl State {
             (Some(Cursor::Cell(group, member, cell)), Layout::Map) => {
                 let member = self.grouped_rows.member(&context.view.fleet, group, member);
                 let position =
-                    member.and_then(|(own, node)| device_detail::position(node, own, cell));
-                device_detail::lines(context, self, (node, position), (width, most))
+                    member.and_then(|(member, node)| device_detail::position(node, member, cell));
+                device_detail::lines(context, self, (node, position), (width, max_lines))
             }
             (Some(Cursor::Cell(..)) | None, _) => {
                 vec![node_table::detail(context.view, self, node, width)]
@@ -468,7 +471,7 @@ impl State {
     }
 }
 
-fn nothing(fleet_view: &FleetView) -> Line {
+fn empty_message(fleet_view: &FleetView) -> Line {
     if fleet_view.fleet.nodes.is_empty() {
         return Line::styled("no nodes to watch", Tone::Faint);
     }
@@ -477,8 +480,8 @@ fn nothing(fleet_view: &FleetView) -> Line {
 
 /// Returns the number of list lines above a panel: all rows if the largest panel fits below, a third of the
 /// screen at least.
-fn list_share(fleet_view: &FleetView, rows: usize, room: usize) -> usize {
-    let all = rows + 1;
+fn list_height(fleet_view: &FleetView, rows: usize, room: usize) -> usize {
+    let list = rows + 1;
     let panel = PANEL_HEIGHT + usize::from(fleet_view.extents.devices.min(8));
-    all.min(room.saturating_sub(panel).max(room / 3))
+    list.min(room.saturating_sub(panel).max(room / 3))
 }

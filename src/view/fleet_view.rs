@@ -103,14 +103,14 @@ impl FleetView {
     }
 
     /// Makes a view without the devices that `only` hides.
-    pub fn selected(fleet: Fleet, now: Timestamp, only: &DisplaySelection) -> Self {
-        Self::default().updated(fleet, now, Filter::default(), only)
+    pub fn selected(fleet: Fleet, now: Timestamp, selection: &DisplaySelection) -> Self {
+        Self::default().updated(fleet, now, Filter::default(), selection)
     }
 
     /// Makes a view of the same fleet with another filter or selection.
     #[must_use]
-    pub fn refiltered(&self, now: Timestamp, filter: Filter, only: &DisplaySelection) -> Self {
-        self.updated(self.whole.clone(), now, filter, only)
+    pub fn refiltered(&self, now: Timestamp, filter: Filter, selection: &DisplaySelection) -> Self {
+        self.updated(self.whole.clone(), now, filter, selection)
     }
 
     /// Makes a view of the next fleet, and reuses derived data that has not changed.
@@ -120,28 +120,29 @@ impl FleetView {
         whole: Fleet,
         now: Timestamp,
         filter: Filter,
-        only: &DisplaySelection,
+        selection: &DisplaySelection,
     ) -> Self {
-        let is_same = *self.selection == *only;
-        let only = if is_same { Arc::clone(&self.selection) } else { Arc::new(only.clone()) };
-        let fleet = self.select(&whole, &only, is_same);
-        let fleet_view = Self::of(fleet, now, filter);
-        Self { selection: only, whole, ..fleet_view }
+        let is_same = *self.selection == *selection;
+        let selection =
+            if is_same { Arc::clone(&self.selection) } else { Arc::new(selection.clone()) };
+        let fleet = self.select(&whole, &selection, is_same);
+        let built = Self::of(fleet, now, filter);
+        Self { selection, whole, ..built }
     }
 
     /// Removes the devices that are not selected.
-    fn select(&self, whole: &Fleet, only: &DisplaySelection, is_same: bool) -> Fleet {
-        if !only.selects_devices() {
+    fn select(&self, whole: &Fleet, selection: &DisplaySelection, is_same: bool) -> Fleet {
+        if !selection.selects_devices() {
             return whole.clone();
         }
         if is_same && Arc::ptr_eq(&self.whole.nodes, &whole.nodes) {
             return Fleet { nodes: Arc::clone(&self.fleet.nodes), ..whole.clone() };
         }
-        let nodes = whole.nodes.iter().enumerate().map(|(place, node)| {
-            let before = self.whole.nodes.get(place).zip(self.fleet.nodes.get(place));
-            match before.filter(|(own, _)| is_same && Arc::ptr_eq(own, node)) {
+        let nodes = whole.nodes.iter().enumerate().map(|(index, node)| {
+            let before = self.whole.nodes.get(index).zip(self.fleet.nodes.get(index));
+            match before.filter(|(last, _)| is_same && Arc::ptr_eq(last, node)) {
                 Some((_, selected)) => Arc::clone(selected),
-                None => only.filter_devices(node),
+                None => selection.filter_devices(node),
             }
         });
         Fleet { nodes: nodes.collect(), ..whole.clone() }
@@ -149,32 +150,33 @@ impl FleetView {
 
     fn of(fleet: Fleet, now: Timestamp, filter: Filter) -> Self {
         let filter = filter.with_jobs(fleet.jobs.as_ref());
-        let given = AllocatedDevices::of(&fleet);
-        let every = 0..fleet.nodes.len();
-        let (shown, totals) = if filter.is_empty() {
-            (every.collect(), Totals::of_nodes(fleet.machines().map(|node| &**node), now, &given))
+        let allocated = AllocatedDevices::of(&fleet);
+        let all = 0..fleet.nodes.len();
+        let (matching, totals) = if filter.is_empty() {
+            (all.collect(), Totals::of_nodes(fleet.machines().map(|node| &**node), now, &allocated))
         } else {
-            let takes = |node: &Node| filter.matches_node(node, now);
-            let is_shown = |place: &usize| fleet.nodes.get(*place).is_some_and(|node| takes(node));
-            let machines = fleet.machines().map(|node| &**node).filter(|node| takes(node));
-            (every.filter(is_shown).collect(), Totals::of_nodes(machines, now, &given))
+            let matches = |node: &Node| filter.matches_node(node, now);
+            let is_shown =
+                |index: &usize| fleet.nodes.get(*index).is_some_and(|node| matches(node));
+            let machines = fleet.machines().map(|node| &**node).filter(|node| matches(node));
+            (all.filter(is_shown).collect(), Totals::of_nodes(machines, now, &allocated))
         };
-        let troubles = find_problems(&fleet, now);
-        let shape = Extents::of(&fleet);
-        let asides = LazyParts::default();
-        let (only, whole) = (Arc::default(), Fleet::default());
+        let problems = find_problems(&fleet, now);
+        let extents = Extents::of(&fleet);
+        let lazy = LazyParts::default();
+        let (selection, whole) = (Arc::default(), Fleet::default());
         Self {
             fleet,
             now,
             totals,
-            allocated: given,
-            problems: troubles,
-            extents: shape,
+            allocated,
+            problems,
+            extents,
             filter,
-            selection: only,
+            selection,
             whole,
-            matching: shown,
-            lazy: asides,
+            matching,
+            lazy,
         }
     }
 
@@ -208,39 +210,39 @@ impl FleetView {
 
     /// Returns the position of a node among the shown nodes.
     pub fn position(&self, name: &NodeName) -> Option<usize> {
-        let is_it =
-            |place: &usize| self.fleet.nodes.get(*place).is_some_and(|node| node.name == *name);
-        self.matching.iter().position(is_it)
+        let is_node =
+            |index: &usize| self.fleet.nodes.get(*index).is_some_and(|node| node.name == *name);
+        self.matching.iter().position(is_node)
     }
 
     /// Returns the shown node at a position.
-    pub fn node_at(&self, place: usize) -> Option<&Arc<Node>> {
-        self.fleet.nodes.get(*self.matching.get(place)?)
+    pub fn node_at(&self, index: usize) -> Option<&Arc<Node>> {
+        self.fleet.nodes.get(*self.matching.get(index)?)
     }
 
     /// Returns the shown nodes in fleet order.
     pub fn nodes(&self) -> impl Iterator<Item = &Arc<Node>> {
-        self.matching.iter().filter_map(|place| self.fleet.nodes.get(*place))
+        self.matching.iter().filter_map(|index| self.fleet.nodes.get(*index))
     }
 }
 
 impl Extents {
     fn of(fleet: &Fleet) -> Self {
-        let mut shape = Self::default();
+        let mut extents = Self::default();
         for node in fleet.nodes.iter() {
-            shape.name = shape.name.max(width_of(node.name.as_str()));
+            extents.name = extents.name.max(width_of(node.name.as_str()));
             let (mut devices, mut memory, mut power) = (0_u16, 0.0, 0.0);
             for device in node.devices.iter().filter(|device| device.parent.is_none()) {
                 devices = devices.saturating_add(1);
                 memory += device.memory_total.get().map_or(0.0, gib);
                 power += device.power_limit.get().map_or(0.0, crate::model::Watts::get);
             }
-            shape.devices = shape.devices.max(devices);
-            shape.memory = shape.memory.max(memory);
-            shape.power = shape.power.max(power);
-            shape.has_jobs |= node.processes.iter().any(|process| process.statics.job.is_some());
+            extents.devices = extents.devices.max(devices);
+            extents.memory = extents.memory.max(memory);
+            extents.power = extents.power.max(power);
+            extents.has_jobs |= node.processes.iter().any(|process| process.statics.job.is_some());
         }
-        shape
+        extents
     }
 }
 
@@ -254,30 +256,30 @@ enum ProblemKey {
 }
 
 fn find_problems(fleet: &Fleet, now: Timestamp) -> Vec<FleetProblem> {
-    let mut alike: BTreeMap<ProblemKey, (Vec<&str>, &'static str)> = BTreeMap::new();
+    let mut by_key: BTreeMap<ProblemKey, (Vec<&str>, &'static str)> = BTreeMap::new();
     for node in fleet.nodes.iter() {
-        for (likeness, remedy) in problem_keys(node, now) {
-            alike.entry(likeness).or_insert((Vec::new(), remedy)).0.push(node.name.label());
+        for (key, remedy) in problem_keys(node, now) {
+            by_key.entry(key).or_insert((Vec::new(), remedy)).0.push(node.name.label());
         }
     }
-    let mut all: Vec<FleetProblem> = alike
+    let mut all: Vec<FleetProblem> = by_key
         .into_iter()
-        .map(|(likeness, (names, remedy))| FleetProblem {
+        .map(|(key, (names, remedy))| FleetProblem {
             count: names.len(),
             nodes: nodeset::fold(names),
-            tone: if likeness == ProblemKey::Stale { Tone::Warn } else { Tone::Bad },
-            sentence: likeness.sentence(),
+            tone: if key == ProblemKey::Stale { Tone::Warn } else { Tone::Bad },
+            sentence: key.sentence(),
             remedy,
         })
         .collect();
-    all.sort_by_key(|trouble| (trouble.tone != Tone::Bad, std::cmp::Reverse(trouble.count)));
+    all.sort_by_key(|problem| (problem.tone != Tone::Bad, std::cmp::Reverse(problem.count)));
     all
 }
 
 fn problem_keys(node: &Node, now: Timestamp) -> Vec<(ProblemKey, &'static str)> {
     if let Some(fault) = node.fault() {
-        let likeness = ProblemKey::Down(fault.kind, Arc::clone(&fault.detail));
-        return vec![(likeness, fault.kind.remedy())];
+        let key = ProblemKey::Down(fault.kind, Arc::clone(&fault.detail));
+        return vec![(key, fault.kind.remedy())];
     }
     let mut all: Vec<_> = node
         .sources
@@ -314,8 +316,8 @@ pub(crate) fn device_fault(fault: &DeviceFault) -> String {
         DeviceFault::Lost => "lost".to_owned(),
         DeviceFault::NeedsReset => "needs a reset".to_owned(),
         DeviceFault::NoPermission => "no permission".to_owned(),
-        DeviceFault::Other(words) if words.is_empty() => "faulty".to_owned(),
-        DeviceFault::Other(words) => words.to_string(),
+        DeviceFault::Other(text) if text.is_empty() => "faulty".to_owned(),
+        DeviceFault::Other(text) => text.to_string(),
     }
 }
 
@@ -327,7 +329,7 @@ mod tests {
     use crate::model::{Fault, Link};
 
     #[test]
-    fn what_is_not_selected_is_not_counted_and_what_stayed_is_not_narrowed_again() {
+    fn hidden_devices_are_not_counted_and_unchanged_nodes_are_reused() {
         let device = |index: u32| crate::model::Device {
             uuid: format!("GPU-{index}").into(),
             index: crate::model::Reading::Known(index),
@@ -337,11 +339,12 @@ mod tests {
         node.devices = vec![device(0), device(1), device(2)];
         node.device_sources = vec![crate::model::Source::new("nvml"); 3].into();
         let fleet = Fleet::new(vec![Arc::new(node)].into());
-        let only = DisplaySelection { devices: Some([0, 2].into()), ..DisplaySelection::default() };
+        let selection =
+            DisplaySelection { devices: Some([0, 2].into()), ..DisplaySelection::default() };
         let now = Timestamp::default();
-        let fleet_view = FleetView::selected(fleet.clone(), now, &only);
+        let fleet_view = FleetView::selected(fleet.clone(), now, &selection);
         assert_eq!((fleet_view.extents.devices, fleet_view.fleet.nodes[0].devices.len()), (2, 2));
-        let next = fleet_view.updated(fleet.clone(), now, Filter::default(), &only);
+        let next = fleet_view.updated(fleet.clone(), now, Filter::default(), &selection);
         assert!(Arc::ptr_eq(&fleet_view.fleet.nodes, &next.fleet.nodes));
         let all = next.refiltered(now, Filter::default(), &DisplaySelection::default());
         assert!(Arc::ptr_eq(&all.fleet.nodes, &fleet.nodes));
@@ -354,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn identical_faults_are_told_once_and_the_widest_spread_first() {
+    fn equal_faults_are_grouped_and_the_most_frequent_come_first() {
         let refused = FaultKind::AuthenticationRefused;
         let fleet = Fleet::new(
             vec![
@@ -367,9 +370,9 @@ mod tests {
             .into(),
         );
         let fleet_view = FleetView::new(fleet, Timestamp::default());
-        let told = |trouble: &FleetProblem| format!("{} {}", trouble.nodes, trouble.sentence);
+        let text_of = |problem: &FleetProblem| format!("{} {}", problem.nodes, problem.sentence);
         assert_eq!(
-            fleet_view.problems.iter().map(told).collect::<Vec<_>>(),
+            fleet_view.problems.iter().map(text_of).collect::<Vec<_>>(),
             [
                 "gpu[02-03,05] authentication refused: offers hostbased",
                 "gpu04 authentication refused: offers gssapi",

@@ -67,16 +67,16 @@ impl Graph {
         let width = usize::from(self.width);
         let mut line = vec!['─'; width];
         for seconds in TICKS {
-            let away = seconds / PER_COLUMN;
+            let column = seconds / PER_COLUMN;
             let label: Vec<char> = if self.is_reversed {
                 format!("{seconds}s┤").chars().collect()
             } else {
                 format!("├{seconds}s").chars().collect()
             };
             let start = if self.is_reversed {
-                (away + 1).checked_sub(label.len())
+                (column + 1).checked_sub(label.len())
             } else {
-                width.checked_sub(away)
+                width.checked_sub(column)
             };
             let slots = start.and_then(|start| line.get_mut(start..start + label.len()));
             // Where two labels collide, the one of the shorter time stays.
@@ -106,7 +106,7 @@ mod tests {
     const UP: Graph = Graph { width: 2, height: 2, hangs: false, is_reversed: false };
 
     #[test]
-    fn a_graph_grows_from_its_base_and_only_a_gap_is_empty() {
+    fn a_graph_fills_from_its_base_and_only_gaps_are_empty() {
         let points = [None, Some(0.0), Some(50.0), Some(100.0)];
         assert_eq!(filled(UP, &points), [[0, 0, 0, 4], [0, 1, 4, 4]]);
         let hanging = Graph { hangs: true, ..UP };
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_begin_with_even_seconds() {
+    fn columns_begin_at_even_seconds() {
         let at = |second: i64| Timestamp::from_micros(second * 1_000_000);
         assert_eq!(span(5, at(10)), (9, true));
         assert_eq!(span(5, at(11)), (10, false));
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn times_stand_where_they_were() {
+    fn tick_labels_are_at_their_age() {
         let ticks = |width, is_reversed| Graph { width, is_reversed, ..UP }.ticks().plain_text();
         assert_eq!(ticks(40, false), "──────────├60s───────────├30s───────────");
         assert_eq!(ticks(40, true), "────────────30s┤───────────60s┤─────────");

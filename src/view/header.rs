@@ -18,42 +18,49 @@ use crate::view::{RenderContext, ScreenState};
 pub(crate) fn lines(
     context: RenderContext<'_>,
     (view, order): (View, Option<SortOrder>),
-    setting: &ScreenState<'_>,
+    screen: &ScreenState<'_>,
     width: u16,
-    most: usize,
+    max_lines: usize,
 ) -> Vec<Line> {
     let fleet_view = context.view;
-    let mut lines = vec![title(context, setting.title, Some(setting.interval), width)];
-    if most > 1 {
-        lines.push(sums(context, width));
+    let mut lines = vec![title_line(context, screen.title, Some(screen.interval), width)];
+    if max_lines > 1 {
+        lines.push(totals_line(context, width));
     }
-    if most > 2 {
-        lines.push(tabs(fleet_view, (view, order), setting, width));
+    if max_lines > 2 {
+        lines.push(tabs(fleet_view, (view, order), screen, width));
     }
-    lines.truncate(most);
+    lines.truncate(max_lines);
     lines
 }
 
 /// Returns the header of the printed report, with totals if there are several nodes.
-pub(crate) fn printed(context: RenderContext<'_>, words: &str, width: u16) -> Vec<Line> {
-    let only = context.view.selection.summary().map(|only| format!("{words}  {only}"));
-    let mut lines = vec![title(context, only.as_deref().unwrap_or(words), None, width)];
+pub(crate) fn report_lines(context: RenderContext<'_>, text: &str, width: u16) -> Vec<Line> {
+    let selection =
+        context.view.selection.summary().map(|selection| format!("{text}  {selection}"));
+    let mut lines = vec![title_line(context, selection.as_deref().unwrap_or(text), None, width)];
     if context.view.count() > 1 {
-        lines.push(sums(context, width));
+        lines.push(totals_line(context, width));
     }
     lines
 }
 
-fn title(context: RenderContext<'_>, words: &str, every: Option<Duration>, width: u16) -> Line {
+fn title_line(
+    context: RenderContext<'_>,
+    text: &str,
+    sampling_interval: Option<Duration>,
+    width: u16,
+) -> Line {
     let fleet_view = context.view;
     let clock = Line::styled(clock(context), Tone::Plain);
-    let own = Line::styled("gtop", Tone::Accent).gap(2).text(words, Tone::Strong);
+    let left = Line::styled("gtop", Tone::Accent).gap(2).text(text, Tone::Strong);
     // On narrow screens the age of the job list is dropped first, then the title is cut, then words; the
     // clock goes last.
-    let nodes = |is_short| nodes(fleet_view, is_short).gap(if is_short { 2 } else { 3 });
+    let nodes = |is_short| node_counts(fleet_view, is_short).gap(if is_short { 2 } else { 3 });
     let mut right = clock;
-    if let Some(every) = every.filter(|_| width >= 100) {
-        right = Line::styled(format!("every {}  ", interval(every)), Tone::Faint).append(right);
+    if let Some(sampling_interval) = sampling_interval.filter(|_| width >= 100) {
+        right = Line::styled(format!("every {}  ", interval(sampling_interval)), Tone::Faint)
+            .append(right);
     }
     let room = width.saturating_sub(right.width());
     // The short form is used before a title of usual length is cut.
@@ -63,9 +70,9 @@ fn title(context: RenderContext<'_>, words: &str, every: Option<Duration>, width
     let fitting = lines.find(fits).map(|(nodes, _)| nodes);
     let right = fitting.unwrap_or_default().append(right);
     let age = fleet_view.fleet.jobs.as_ref().and_then(|list| list_age(list, fleet_view.now));
-    let aged = age.map(|age| own.clone().gap(2).text(age, Tone::Faint));
+    let aged = age.map(|age| left.clone().gap(2).text(age, Tone::Faint));
     let fits = |line: &Line| line.width().saturating_add(right.width()) < width;
-    aged.filter(fits).unwrap_or(own).with_right(right, width)
+    aged.filter(fits).unwrap_or(left).with_right(right, width)
 }
 
 fn clock(context: RenderContext<'_>) -> String {
@@ -75,7 +82,7 @@ fn clock(context: RenderContext<'_>) -> String {
     )
 }
 
-fn nodes(fleet_view: &FleetView, is_short: bool) -> Line {
+fn node_counts(fleet_view: &FleetView, is_short: bool) -> Line {
     let totals = &fleet_view.totals;
     let digits = totals.nodes.to_string().len();
     let tone = if totals.fresh == totals.nodes { Tone::Plain } else { Tone::Strong };
@@ -86,28 +93,28 @@ fn nodes(fleet_view: &FleetView, is_short: bool) -> Line {
         format!("{:>digits$} of {} {word} fresh", totals.fresh, totals.nodes)
     };
     let mut line = Line::styled(fresh, tone);
-    let coming = totals.nodes.saturating_sub(totals.fresh + totals.stale + totals.down);
+    let connecting = totals.nodes.saturating_sub(totals.fresh + totals.stale + totals.down);
     let parts = [
-        (coming, "connecting", Tone::Faint),
+        (connecting, "connecting", Tone::Faint),
         (totals.stale, "stale", Tone::Warn),
         (totals.down, "down", Tone::Bad),
     ];
     for (count, word, tone) in parts {
         if count > 0 {
-            let sign = if is_short { " " } else { " · " };
-            line = line.text(sign, Tone::Faint).text(format!("{count} {word}"), tone);
+            let separator = if is_short { " " } else { " · " };
+            line = line.text(separator, Tone::Faint).text(format!("{count} {word}"), tone);
         }
     }
     line
 }
 
-fn sums(context: RenderContext<'_>, width: u16) -> Line {
+fn totals_line(context: RenderContext<'_>, width: u16) -> Line {
     let units = Units::of(context.options);
     let totals = &context.view.totals;
     if totals.devices == totals.stale_devices {
         // Zeros would suggest that there are devices and that they are idle.
-        let any = |is_it: fn(&Node) -> bool| context.view.nodes().any(|node| is_it(node));
-        let words = if totals.fresh == 0 {
+        let any = |matches: fn(&Node) -> bool| context.view.nodes().any(|node| matches(node));
+        let message = if totals.fresh == 0 {
             "no fresh samples"
         } else if totals.devices > 0 {
             "no fresh device samples"
@@ -116,9 +123,9 @@ fn sums(context: RenderContext<'_>, width: u16) -> Line {
         } else {
             "no devices"
         };
-        let line = if totals.devices > 0 { counts(totals, width, 2) } else { Line::new() };
+        let line = if totals.devices > 0 { device_counts(totals, width, 2) } else { Line::new() };
         let gap = if line.width() > 0 { 2 } else { 0 };
-        return line.gap(gap).text(words, Tone::Faint).truncated(width);
+        return line.gap(gap).text(message, Tone::Faint).truncated(width);
     }
     let util = totals.utilization.map(crate::model::Percent::get);
     let mut utilization = Line::styled("UTIL ", Tone::Faint)
@@ -132,23 +139,23 @@ fn sums(context: RenderContext<'_>, width: u16) -> Line {
         Line::styled("MEM ", Tone::Faint)
             .text(units.with_unit(totals.memory_used, totals.memory_total), Tone::Plain),
         Line::styled("POWER ", Tone::Faint)
-            .text(power(totals.power, totals.power_limit), Tone::Plain),
+            .text(power_text(totals.power, totals.power_limit), Tone::Plain),
     ];
     let gap = if width >= 100 { 4 } else { 2 };
     // If it fits, a number stands closer to its label than to the next one.
-    let fits = |own: u16, count: usize| {
+    let fits = |label_gap: u16, count: usize| {
         let rest = groups.iter().take(count).map(|line| gap + line.width());
-        rest.fold(counts(totals, width, own).width(), u16::saturating_add) <= width
+        rest.fold(device_counts(totals, width, label_gap).width(), u16::saturating_add) <= width
     };
     let all = groups.len();
     let is_wide = if fits(1, all) { fits(2, all) } else { fits(2, all.saturating_sub(1)) };
-    groups.insert(0, counts(totals, width, if is_wide { 2 } else { 1 }));
+    groups.insert(0, device_counts(totals, width, if is_wide { 2 } else { 1 }));
     crate::view::line::flow(groups, gap, width, 1).pop().unwrap_or_default()
 }
 
 /// The device counts by state, which add up to the total; if space is short, labels are dropped, never a
 /// count.
-fn counts(totals: &Totals, width: u16, gap: u16) -> Line {
+fn device_counts(totals: &Totals, width: u16, gap: u16) -> Line {
     let (first, held) =
         if width >= 100 { ("DEVICES ", "idle-held ") } else { ("DEV ", "idle-held ") };
     // Common states show a zero too, unless space is short.
@@ -166,10 +173,10 @@ fn counts(totals: &Totals, width: u16, gap: u16) -> Line {
         let digits = if is_full { totals.devices.to_string().len() } else { 0 };
         let all = Line::styled(if form < 2 { first } else { "" }, Tone::Faint)
             .text(format!("{:>digits$}", totals.devices), Tone::Plain);
-        let told = parts.iter().filter(|(_, count, _, is_always_shown)| {
+        let shown = parts.iter().filter(|(_, count, _, is_always_shown)| {
             *count > 0 || (*is_always_shown && is_full && is_fresh)
         });
-        told.fold(all, |line, (words, count, tone, is_always_shown)| {
+        shown.fold(all, |line, (words, count, tone, is_always_shown)| {
             let word = words.get(form).copied().unwrap_or_default();
             let label = if *is_always_shown { Tone::Faint } else { *tone };
             line.gap(gap).text(word, label).text(format!("{count:>digits$}"), *tone)
@@ -180,7 +187,7 @@ fn counts(totals: &Totals, width: u16, gap: u16) -> Line {
 }
 
 /// Formats power draw and limit in the unit that suits the limit.
-pub(crate) fn power(drawn: Option<Watts>, limit: Option<Watts>) -> String {
+pub(crate) fn power_text(drawn: Option<Watts>, limit: Option<Watts>) -> String {
     let Some(limit) = limit.map(Watts::get) else {
         return or_unknown(None::<u8>, |_| String::new());
     };
@@ -197,30 +204,30 @@ pub(crate) fn power(drawn: Option<Watts>, limit: Option<Watts>) -> String {
 fn tabs(
     fleet_view: &FleetView,
     (view, order): (View, Option<SortOrder>),
-    setting: &ScreenState<'_>,
+    screen: &ScreenState<'_>,
     width: u16,
 ) -> Line {
-    let state = state(fleet_view, setting);
+    let notices = notices(fleet_view, screen);
     // Narrow tabs show digits instead of names, except for the current view.
     let full = tab_line(view, true);
-    let room = width.saturating_sub(full.width().saturating_add(state.width()));
-    let is_unfiltered = fleet_view.filter.is_empty() && setting.filter_prompt.is_none();
+    let room = width.saturating_sub(full.width().saturating_add(notices.width()));
+    let is_unfiltered = fleet_view.filter.is_empty() && screen.filter_prompt.is_none();
     // "filter: none" is dropped first.
-    let all = [is_unfiltered, false].map(|is_told| usual(is_told, order));
-    if let Some(usual) = all.into_iter().find(|line| line.width() + 2 < room) {
+    let all = [is_unfiltered, false].map(|shows_filter| sort_and_filter(shows_filter, order));
+    if let Some(info) = all.into_iter().find(|line| line.width() + 2 < room) {
         return full
-            .with_right(state.gap(if usual.width() > 0 { 2 } else { 0 }).append(usual), width);
+            .with_right(notices.gap(if info.width() > 0 { 2 } else { 0 }).append(info), width);
     }
-    let is_in = |line: &Line| line.width().saturating_add(state.width()) < width;
+    let fits = |line: &Line| line.width().saturating_add(notices.width()) < width;
     let short = tab_line(view, false);
     let alone = || Line::styled(view.title(), Tone::Accent).gap(2);
-    let line = [full, short].into_iter().find(is_in).unwrap_or_else(alone);
+    let line = [full, short].into_iter().find(fits).unwrap_or_else(alone);
     let rest = width.saturating_sub(line.width());
-    line.with_right(state.truncated(rest), width)
+    line.with_right(notices.truncated(rest), width)
 }
 
 /// The sort order, and "filter: none" if requested: shown only if there is room.
-fn usual(is_unfiltered: bool, order: Option<SortOrder>) -> Line {
+fn sort_and_filter(is_unfiltered: bool, order: Option<SortOrder>) -> Line {
     let none = if is_unfiltered { "filter: none" } else { "" };
     let line = Line::styled(none, Tone::Faint);
     let Some(SortOrder { column, is_reversed: is_inverted }) = order else { return line };
@@ -230,37 +237,37 @@ fn usual(is_unfiltered: bool, order: Option<SortOrder>) -> Line {
 }
 
 fn tab_line(view: View, is_full: bool) -> Line {
-    View::ALL.into_iter().enumerate().fold(Line::new(), |line, (place, own)| {
-        let digit = place + 1;
-        let text = if is_full || own == view {
-            format!("{digit} {}", own.title())
+    View::ALL.into_iter().enumerate().fold(Line::new(), |line, (index, tab)| {
+        let digit = index + 1;
+        let text = if is_full || tab == view {
+            format!("{digit} {}", tab.title())
         } else {
             digit.to_string()
         };
-        let tone = if view == own { Tone::Accent } else { Tone::Faint };
-        line.text(text, tone).clickable(Click::View(own)).gap(if is_full { 3 } else { 2 })
+        let tone = if view == tab { Tone::Accent } else { Tone::Faint };
+        line.text(text, tone).clickable(Click::View(tab)).gap(if is_full { 3 } else { 2 })
     })
 }
 
 /// The exceptions: an outdated job list, hidden devices and processes, focus, pause, and a message, which is
 /// cut first.
-fn state(fleet_view: &FleetView, setting: &ScreenState<'_>) -> Line {
+fn notices(fleet_view: &FleetView, screen: &ScreenState<'_>) -> Line {
     let problem = fleet_view.fleet.jobs.as_ref().and_then(|list| list_error(list));
-    let is_filtered = !fleet_view.filter.is_empty() && setting.filter_prompt.is_none();
+    let is_filtered = !fleet_view.filter.is_empty() && screen.filter_prompt.is_none();
     let filter = is_filtered.then(|| {
         let shown = format!("{} of {}", fleet_view.count(), fleet_view.fleet.nodes.len());
         Line::styled(format!("/{}  ", fleet_view.filter.text()), Tone::Accent)
             .text(shown, Tone::Faint)
     });
-    let focus = setting.focus.map(|node| format!("FOCUS {}", node.as_str()));
-    let frozen = setting.frozen.map(|span| format!("FROZEN {}", age(span)));
+    let focus = screen.focus.map(|node| format!("FOCUS {}", node.as_str()));
+    let frozen = screen.frozen.map(|span| format!("FROZEN {}", age(span)));
     let all = [
-        problem.map(|words| Line::styled(words, Tone::Bad)),
-        fleet_view.selection.summary().map(|words| Line::styled(words, Tone::Accent)),
+        problem.map(|text| Line::styled(text, Tone::Bad)),
+        fleet_view.selection.summary().map(|text| Line::styled(text, Tone::Accent)),
         filter,
-        focus.map(|words| Line::styled(words, Tone::Accent)),
-        frozen.map(|words| Line::styled(words, Tone::Warn)),
-        setting.message.map(|words| Line::styled(words, Tone::Plain)),
+        focus.map(|text| Line::styled(text, Tone::Accent)),
+        frozen.map(|text| Line::styled(text, Tone::Warn)),
+        screen.message.map(|text| Line::styled(text, Tone::Plain)),
     ];
     let join = |line: Line, part| if line.width() > 0 { line.gap(2).append(part) } else { part };
     all.into_iter().flatten().fold(Line::new(), join)
@@ -278,14 +285,14 @@ mod tests {
     use crate::time::Timestamp;
     use crate::view::{DisplayOptions, Filter};
 
-    fn written(filter: &str, order: Option<SortOrder>, width: u16) -> Vec<String> {
+    fn header_texts(filter: &str, order: Option<SortOrder>, width: u16) -> Vec<String> {
         let node = Node::new(NodeName::new("gpu01").unwrap(), Duration::ZERO);
         let fleet = Fleet::new(vec![Arc::new(node)].into());
         let filter = Filter::new(filter).unwrap();
         let fleet_view = FleetView::filtered(fleet, Timestamp::default(), filter);
         let (display, zone) = (DisplayOptions::default(), TimeZone::UTC);
         let context = RenderContext { view: &fleet_view, options: &display, zone: &zone };
-        let setting = ScreenState {
+        let screen = ScreenState {
             title: "a title of some length",
             interval: Duration::from_secs(1),
             frozen: None,
@@ -296,20 +303,20 @@ mod tests {
             filter_prompt: None,
             dialog: None,
         };
-        let words = |line: &Line| -> String {
+        let text = |line: &Line| -> String {
             assert!(line.width() <= width, "{line:?}");
             line.plain_text()
         };
-        lines(context, (View::Fleet, order), &setting, width, 3)
+        lines(context, (View::Fleet, order), &screen, width, 3)
             .iter()
-            .map(|line| words(line).trim_end().to_owned())
+            .map(|line| text(line).trim_end().to_owned())
             .collect()
     }
 
     #[test]
-    fn what_is_usual_is_told_where_there_is_room() {
+    fn filter_and_sort_order_are_shown_if_there_is_room() {
         let order = Some(SortOrder { column: "util", is_reversed: true });
-        let tabs = |filter, width| written(filter, order, width)[2].clone();
+        let tabs = |filter, width| header_texts(filter, order, width)[2].clone();
         assert!(tabs("", 120).ends_with("filter: none   sort: util reversed"), "{}", tabs("", 120));
         assert!(tabs("", 70).ends_with("6 Events"), "{}", tabs("", 70));
         let narrow = tabs("util<10", 50);
@@ -339,26 +346,27 @@ mod tests {
         ] {
             let totals = fleet(parts);
             for (width, gap) in (40..200).flat_map(|width| [(width, 1), (width, 2)]) {
-                let line = counts(&totals, width, gap);
+                let line = device_counts(&totals, width, gap);
                 assert!(line.width() <= width, "{width}: {line:?}");
-                let words = line.plain_text();
-                let told = words.split(|letter: char| !letter.is_ascii_digit());
-                let told: Vec<usize> = told.filter_map(|number| number.parse().ok()).collect();
-                let (all, rest) = told.split_first().unwrap();
+                let text = line.plain_text();
+                let numbers = text.split(|letter: char| !letter.is_ascii_digit());
+                let numbers: Vec<usize> =
+                    numbers.filter_map(|number| number.parse().ok()).collect();
+                let (all, rest) = numbers.split_first().unwrap();
                 let sum = rest.iter().sum::<usize>();
-                assert_eq!((*all, sum), (totals.devices, totals.devices), "{width}: {words}");
+                assert_eq!((*all, sum), (totals.devices, totals.devices), "{width}: {text}");
             }
         }
     }
 
     #[test]
-    fn the_clock_stays_longest() {
-        let title = |width| written("", None, width)[0].clone();
+    fn the_clock_is_dropped_last() {
+        let title = |width| header_texts("", None, width)[0].clone();
         assert!(title(80).contains(" of 1 node fresh"), "{}", title(80));
         assert!(title(44).contains("0/1 fresh 1 connecting  00:00:00"), "{}", title(44));
         assert!(title(20).ends_with(" 00:00:00"), "{}", title(20));
         for width in 0..140 {
-            written("", None, width);
+            header_texts("", None, width);
         }
     }
 }

@@ -10,8 +10,8 @@ use crate::view::{fleet, job};
 pub fn hint<'a>(
     fleet_view: &FleetView,
     navigation: &Navigation,
-    deed: &ViewAction,
-    usual: &'a str,
+    action: &ViewAction,
+    default: &'a str,
 ) -> Option<&'a str> {
     let is_in_rows = match navigation.view {
         View::Job => navigation.job_state.is_in_table(),
@@ -20,14 +20,14 @@ pub fn hint<'a>(
         }
         View::Fleet | View::Processes | View::Users | View::Events => false,
     };
-    match (deed, navigation.view) {
+    match (action, navigation.view) {
         (ViewAction::Common(CommonAction::SortMenu), View::Job | View::Node | View::Events) => None,
         (ViewAction::Common(CommonAction::SortMenu), View::Processes) => {
-            navigation.processes.is_on_table().then_some(usual)
+            navigation.processes.is_on_table().then_some(default)
         }
         // In the fleet view, Esc has only a filter to clear.
         (ViewAction::Common(CommonAction::Back), View::Fleet) => {
-            (!fleet_view.filter.is_empty()).then_some(usual)
+            (!fleet_view.filter.is_empty()).then_some(default)
         }
         (ViewAction::Common(CommonAction::Open), View::Job) => {
             Some(if is_in_rows { "node" } else { "rows" })
@@ -38,13 +38,15 @@ pub fn hint<'a>(
             Some("list")
         }
         (ViewAction::Fleet(fleet::Action::NextMetric), _) => {
-            navigation.fleet.is_map().then_some(usual)
+            navigation.fleet.is_map().then_some(default)
         }
-        (ViewAction::Processes(own), View::Processes) => navigation.processes.hint(*own, usual),
+        (ViewAction::Processes(action), View::Processes) => {
+            navigation.processes.hint(*action, default)
+        }
         (ViewAction::Common(CommonAction::Open), View::Processes) => {
-            navigation.processes.is_on_rows().then_some(usual)
+            navigation.processes.is_on_rows().then_some(default)
         }
-        _ => Some(usual),
+        _ => Some(default),
     }
 }
 
@@ -65,13 +67,13 @@ mod tests {
     }
 
     #[test]
-    fn what_leads_nowhere_is_not_named() {
-        let word = |view, filter: &str, deed: ViewAction| {
+    fn actions_without_effect_have_no_hint() {
+        let hint_for = |view, filter: &str, action: ViewAction| {
             let mut navigation = Navigation::default();
             navigation.view.clone_from(&view);
-            hint(&fleet_view(filter), &navigation, &deed, "usual")
+            hint(&fleet_view(filter), &navigation, &action, "usual")
         };
-        for (view, filter, deed, expected) in [
+        for (view, filter, action, expected) in [
             (View::Fleet, "", ViewAction::Common(CommonAction::Back), None),
             (View::Fleet, "gpu", ViewAction::Common(CommonAction::Back), Some("usual")),
             (View::Node, "", ViewAction::Common(CommonAction::Back), Some("usual")),
@@ -85,7 +87,7 @@ mod tests {
             (View::Fleet, "", ViewAction::Fleet(fleet::Action::ToggleLayout), Some("usual")),
             (View::Fleet, "", ViewAction::Fleet(fleet::Action::NextMetric), None),
         ] {
-            assert_eq!(word(view, filter, deed.clone()), expected, "{view:?} {deed:?}");
+            assert_eq!(hint_for(view, filter, action.clone()), expected, "{view:?} {action:?}");
         }
     }
 }

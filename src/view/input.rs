@@ -90,12 +90,12 @@ impl FromStr for Key {
     type Err = KeyParseError;
 
     fn from_str(text: &str) -> Result<Self, KeyParseError> {
-        let wrong = || KeyParseError(text.chars().take(40).collect());
-        let only = |rest: &str| {
+        let error = || KeyParseError(text.chars().take(40).collect());
+        let single = |rest: &str| {
             let mut letters = rest.chars();
             letters.next().filter(|letter| letters.next().is_none() && !is_unprintable(*letter))
         };
-        if let Some(letter) = only(text) {
+        if let Some(letter) = single(text) {
             return Ok(Self::Letter(letter));
         }
         if text.eq_ignore_ascii_case("space") {
@@ -103,18 +103,18 @@ impl FromStr for Key {
         }
         if let Some((front, rest)) = text.split_once('-') {
             return match front.to_ascii_lowercase().as_str() {
-                "ctrl" => only(rest).map(|letter| Self::Control(letter.to_ascii_lowercase())),
-                "alt" => only(rest).map(Self::Alt),
+                "ctrl" => single(rest).map(|letter| Self::Control(letter.to_ascii_lowercase())),
+                "alt" => single(rest).map(Self::Alt),
                 "shift" => NamedKey::of(rest).map(Self::Shift),
                 _ => None,
             }
-            .ok_or_else(wrong);
+            .ok_or_else(error);
         }
         let number = text.strip_prefix(['F', 'f']).and_then(|number| number.parse().ok());
         if let Some(number) = number.filter(|number| (1..=24).contains(number)) {
             return Ok(Self::Function(number));
         }
-        NamedKey::of(text).map(Self::Named).ok_or_else(wrong)
+        NamedKey::of(text).map(Self::Named).ok_or_else(error)
     }
 }
 
@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_are_read_as_they_are_written() {
+    fn keys_parse_back_from_their_text() {
         for (written, key) in [
             ("x", Key::Letter('x')),
             ("-", Key::Letter('-')),

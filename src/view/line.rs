@@ -132,7 +132,7 @@ impl Line {
     #[must_use]
     pub fn clickable(mut self, click: Click) -> Self {
         let end = self.width();
-        let start = end - self.spans.last().map_or(0, |piece| piece.width);
+        let start = end - self.spans.last().map_or(0, |span| span.width);
         self.clicks.push((start, end, click));
         self
     }
@@ -146,8 +146,8 @@ impl Line {
 
     /// Returns the click target at a column.
     pub fn click_at(&self, column: u16) -> Option<&Click> {
-        let mut meant = self.clicks.iter().rev();
-        meant.find(|(start, end, _)| (*start..*end).contains(&column)).map(|(_, _, click)| click)
+        let mut targets = self.clicks.iter().rev();
+        targets.find(|(start, end, _)| (*start..*end).contains(&column)).map(|(_, _, click)| click)
     }
 
     /// Adds left-aligned text of a fixed width.
@@ -162,8 +162,8 @@ impl Line {
     pub fn right_aligned(self, text: &str, width: u16, tone: Tone) -> Self {
         let tone = if text == UNKNOWN { Tone::Faint } else { tone };
         let mut text = truncate(text, width);
-        let rest = width.saturating_sub(width_of(&text));
-        text.insert_str(0, &" ".repeat(usize::from(rest)));
+        let padding = width.saturating_sub(width_of(&text));
+        text.insert_str(0, &" ".repeat(usize::from(padding)));
         self.push_span(SpanContent::Text(text), tone, width)
     }
 
@@ -197,13 +197,13 @@ impl Line {
 
     /// Adds one symbol per device, padded to `width`.
     #[must_use]
-    pub fn strip(self, mut marks: Vec<(Symbol, Tone)>, width: u16) -> Self {
+    pub fn strip(self, mut symbols: Vec<(Symbol, Tone)>, width: u16) -> Self {
         let room = usize::from(width);
-        if marks.len() > room {
-            marks.truncate(room.saturating_sub(1));
-            marks.push((Symbol::Overflow, Tone::Faint));
+        if symbols.len() > room {
+            symbols.truncate(room.saturating_sub(1));
+            symbols.push((Symbol::Overflow, Tone::Faint));
         }
-        self.push_span(SpanContent::Strip(marks), Tone::Plain, width)
+        self.push_span(SpanContent::Strip(symbols), Tone::Plain, width)
     }
 
     /// Adds a thin horizontal line.
@@ -227,25 +227,25 @@ impl Line {
     #[must_use]
     pub fn with_right(self, other: Self, width: u16) -> Self {
         let room = width.saturating_sub(other.width());
-        let own = if self.width() > room { self.truncated(room.saturating_sub(1)) } else { self };
-        let gap = room.saturating_sub(own.width());
-        own.gap(gap).append(other).truncated(width)
+        let left = if self.width() > room { self.truncated(room.saturating_sub(1)) } else { self };
+        let gap = room.saturating_sub(left.width());
+        left.gap(gap).append(other).truncated(width)
     }
 
     /// Cuts the line to `width` columns.
     #[must_use]
     pub fn truncated(mut self, width: u16) -> Self {
         let mut room = width;
-        for piece in &mut self.spans {
-            if piece.width > room {
-                if let SpanContent::Text(text) = &mut piece.content {
+        for span in &mut self.spans {
+            if span.width > room {
+                if let SpanContent::Text(text) = &mut span.content {
                     *text = truncate(text, room);
                 }
-                piece.width = room;
+                span.width = room;
             }
-            room -= piece.width;
+            room -= span.width;
         }
-        self.spans.retain(|piece| piece.width > 0);
+        self.spans.retain(|span| span.width > 0);
         self
     }
 
@@ -268,10 +268,10 @@ impl Line {
     /// Makes the whole line secondary text, for old values.
     #[must_use]
     pub fn dimmed(mut self) -> Self {
-        for piece in &mut self.spans {
-            piece.tone = Tone::Faint;
-            if let SpanContent::Strip(marks) = &mut piece.content {
-                for (_, tone) in marks {
+        for span in &mut self.spans {
+            span.tone = Tone::Faint;
+            if let SpanContent::Strip(symbols) = &mut span.content {
+                for (_, tone) in symbols {
                     *tone = Tone::Low;
                 }
             }
@@ -288,18 +288,18 @@ impl Line {
 
     /// Returns the width in columns.
     pub fn width(&self) -> u16 {
-        self.spans.iter().fold(0, |sum, piece| sum.saturating_add(piece.width))
+        self.spans.iter().fold(0, |sum, span| sum.saturating_add(span.width))
     }
 
     /// Returns the text, without bars and graphs.
     #[cfg(test)]
     pub(crate) fn plain_text(&self) -> String {
-        let words = |piece: &Span| {
-            let SpanContent::Text(text) = &piece.content else { return String::new() };
-            let blank = piece.width.saturating_sub(width_of(text));
-            format!("{text}{}", " ".repeat(usize::from(blank)))
+        let text_of = |span: &Span| {
+            let SpanContent::Text(text) = &span.content else { return String::new() };
+            let padding = span.width.saturating_sub(width_of(text));
+            format!("{text}{}", " ".repeat(usize::from(padding)))
         };
-        self.spans.iter().map(words).collect()
+        self.spans.iter().map(text_of).collect()
     }
 
     fn push_span(mut self, kind: SpanContent, tone: Tone, width: u16) -> Self {
@@ -309,22 +309,27 @@ impl Line {
 }
 
 /// Lays items side by side in at most `most` lines; drops those that do not fit.
-pub(crate) fn flow(items: Vec<Line>, gap: u16, width: u16, most: usize) -> Vec<Line> {
-    rows(items, gap, width, most).0.into_iter().map(|row| row.line).collect()
+pub(crate) fn flow(items: Vec<Line>, gap: u16, width: u16, max_lines: usize) -> Vec<Line> {
+    lay_out(items, gap, width, max_lines).0.into_iter().map(|row| row.line).collect()
 }
 
 /// Same as [`flow`], but the last line says how many items were dropped.
-pub(crate) fn flow_with_overflow(items: Vec<Line>, gap: u16, width: u16, most: usize) -> Vec<Line> {
-    let (mut rows, mut left) = rows(items, gap, width, most);
-    if let Some(row) = rows.last_mut().filter(|_| left > 0) {
-        let words = |left| Line::styled(format!("+{left} more"), Tone::Faint);
-        while row.ends.len() > 1 && row.line.width() + gap + words(left).width() > width {
+pub(crate) fn flow_with_overflow(
+    items: Vec<Line>,
+    gap: u16,
+    width: u16,
+    max_lines: usize,
+) -> Vec<Line> {
+    let (mut rows, mut dropped) = lay_out(items, gap, width, max_lines);
+    if let Some(row) = rows.last_mut().filter(|_| dropped > 0) {
+        let label = |dropped| Line::styled(format!("+{dropped} more"), Tone::Faint);
+        while row.ends.len() > 1 && row.line.width() + gap + label(dropped).width() > width {
             row.ends.pop();
             let end = row.ends.last().copied().unwrap_or(0);
             row.line = std::mem::take(&mut row.line).truncated(end);
-            left += 1;
+            dropped += 1;
         }
-        row.line = std::mem::take(&mut row.line).gap(gap).append(words(left)).truncated(width);
+        row.line = std::mem::take(&mut row.line).gap(gap).append(label(dropped)).truncated(width);
     }
     rows.into_iter().map(|row| row.line).collect()
 }
@@ -336,18 +341,18 @@ struct Row {
 }
 
 /// Lays out the items; also returns the number of dropped ones.
-fn rows(items: Vec<Line>, gap: u16, width: u16, most: usize) -> (Vec<Row>, usize) {
+fn lay_out(items: Vec<Line>, gap: u16, width: u16, max_lines: usize) -> (Vec<Row>, usize) {
     let (mut rows, count): (Vec<Row>, usize) = (Vec::new(), items.len());
-    for (place, item) in items.into_iter().enumerate() {
+    for (index, item) in items.into_iter().enumerate() {
         let fits = |row: &Row| row.line.width().saturating_add(gap + item.width()) <= width;
         if let Some(row) = rows.last_mut().filter(|row| fits(row)) {
             row.line = std::mem::take(&mut row.line).gap(gap).append(item);
             row.ends.push(row.line.width());
-        } else if rows.len() < most {
+        } else if rows.len() < max_lines {
             let line = item.truncated(width);
             rows.push(Row { ends: vec![line.width()], line });
         } else {
-            return (rows, count - place);
+            return (rows, count - index);
         }
     }
     (rows, 0)
@@ -367,11 +372,11 @@ pub(crate) fn truncate(text: &str, width: u16) -> String {
     let mut kept = String::new();
     let mut room = usize::from(width).saturating_sub(1);
     for letter in text.chars() {
-        let own = letter.width().unwrap_or(0);
-        if own > room {
+        let letter_width = letter.width().unwrap_or(0);
+        if letter_width > room {
             break;
         }
-        room -= own;
+        room -= letter_width;
         kept.push(letter);
     }
     if width > 0 {
@@ -385,7 +390,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_column_is_as_wide_as_it_says_whatever_stands_in_it() {
+    fn aligned_text_has_exactly_the_given_width() {
         for (word, left, right) in [
             ("ab", "ab  ", "  ab"),
             ("abcdef", "abc…", "abc…"),
@@ -399,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn two_ends_never_overlap() {
+    fn left_and_right_parts_never_overlap() {
         let line = |width| {
             Line::styled("left side", Tone::Plain)
                 .with_right(Line::styled("right", Tone::Plain), width)
@@ -411,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_blank_at_the_end_can_be_left_out() {
+    fn trailing_blanks_can_be_trimmed() {
         let line = Line::new().left_aligned("NODE", 9, Tone::Plain).gap(3).left_aligned(
             "",
             4,
@@ -426,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn items_flow_over_lines_and_stop_at_the_last() {
+    fn items_flow_over_at_most_the_given_lines() {
         let items =
             || ["aaa", "bbb", "ccc", "ddd"].map(|word| Line::styled(word, Tone::Plain)).to_vec();
         let lines = |width, most| {
@@ -438,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn a_strip_says_when_there_are_more_devices_than_columns() {
+    fn a_strip_marks_overflow() {
         let line = Line::new().strip(vec![(Symbol::Idle, Tone::Low); 20], 4);
         let SpanContent::Strip(marks) = &line.spans[0].content else { panic!("no strip") };
         assert_eq!(marks.len(), 4);

@@ -15,8 +15,8 @@ pub struct LineEditor {
 
 impl LineEditor {
     /// Starts with a text, the caret at its end.
-    pub fn new(text: &str, most: usize) -> Self {
-        Self { text: text.to_owned(), caret: text.chars().count(), max_bytes: most }
+    pub fn new(text: &str, max_bytes: usize) -> Self {
+        Self { text: text.to_owned(), caret: text.chars().count(), max_bytes }
     }
 
     pub fn text(&self) -> &str {
@@ -72,43 +72,43 @@ impl LineEditor {
         }
     }
 
-    fn remove(&mut self, place: Option<usize>) {
-        let Some(place) = place.filter(|place| *place < self.text.chars().count()) else { return };
-        self.text.remove(self.byte_offset(place));
-        self.caret = self.caret.min(place);
+    fn remove(&mut self, index: Option<usize>) {
+        let Some(index) = index.filter(|index| *index < self.text.chars().count()) else { return };
+        self.text.remove(self.byte_offset(index));
+        self.caret = self.caret.min(index);
     }
 
     fn remove_word(&mut self) {
-        let front: Vec<char> = self.text.chars().take(self.caret).collect();
-        let word = front.iter().rev().skip_while(|letter| letter.is_whitespace());
+        let before_caret: Vec<char> = self.text.chars().take(self.caret).collect();
+        let word = before_caret.iter().rev().skip_while(|letter| letter.is_whitespace());
         let kept = word.skip_while(|letter| !letter.is_whitespace()).count();
         let rest: String = self.text.chars().skip(self.caret).collect();
         self.text =
-            front.iter().take(kept).chain(rest.chars().collect::<Vec<_>>().iter()).collect();
+            before_caret.iter().take(kept).chain(rest.chars().collect::<Vec<_>>().iter()).collect();
         self.caret = kept;
     }
 
-    fn byte_offset(&self, place: usize) -> usize {
-        self.text.char_indices().nth(place).map_or(self.text.len(), |(byte, _)| byte)
+    fn byte_offset(&self, index: usize) -> usize {
+        self.text.char_indices().nth(index).map_or(self.text.len(), |(byte, _)| byte)
     }
 
     /// Draws a prompt string and the text, scrolled so that the caret is visible.
-    pub fn line(&self, sign: &str, width: u16) -> Line {
-        let front: String = self.text.chars().take(self.caret).collect();
-        let under = self.text.chars().nth(self.caret);
-        let back: String = self.text.chars().skip(self.caret + 1).collect();
-        let room = width.saturating_sub(width_of(sign) + 2);
-        let mut shown = front.as_str();
+    pub fn line(&self, prompt: &str, width: u16) -> Line {
+        let before_caret: String = self.text.chars().take(self.caret).collect();
+        let caret_letter = self.text.chars().nth(self.caret);
+        let after_caret: String = self.text.chars().skip(self.caret + 1).collect();
+        let room = width.saturating_sub(width_of(prompt) + 2);
+        let mut shown = before_caret.as_str();
         while width_of(shown) > room {
             let mut letters = shown.chars();
             letters.next();
             shown = letters.as_str();
         }
-        let caret = under.map_or_else(|| " ".to_owned(), String::from);
-        Line::styled(sign, Tone::Accent)
+        let caret = caret_letter.map_or_else(|| " ".to_owned(), String::from);
+        Line::styled(prompt, Tone::Accent)
             .text(shown, Tone::Strong)
             .caret(caret)
-            .text(back, Tone::Strong)
+            .text(after_caret, Tone::Strong)
             .truncated(width)
     }
 }
@@ -131,20 +131,20 @@ mod tests {
             ("12345678", vec![Key::Letter('9')], "12345678", 8),
             ("ab", vec![Key::Letter('\0'), Key::Letter('\u{202e}'), Key::Letter('c')], "abc", 3),
         ] {
-            let mut prompt = LineEditor::new(text, 8);
+            let mut editor = LineEditor::new(text, 8);
             for key in keys {
-                assert!(prompt.on_key(key));
+                assert!(editor.on_key(key));
             }
-            assert_eq!((prompt.text(), prompt.caret()), (expected, caret));
+            assert_eq!((editor.text(), editor.caret()), (expected, caret));
         }
         assert!(!LineEditor::new("", 8).on_key(Key::Named(NamedKey::Enter)));
     }
 
     #[test]
-    fn the_caret_is_never_out_of_sight() {
-        let prompt = LineEditor::new(&"x".repeat(300), 500);
+    fn the_caret_is_always_visible() {
+        let editor = LineEditor::new(&"x".repeat(300), 500);
         for width in 1..40 {
-            assert!(prompt.line("/", width).width() <= width);
+            assert!(editor.line("/", width).width() <= width);
         }
     }
 }

@@ -41,35 +41,30 @@ impl<T: Clone> Menu<T> {
     #[must_use]
     pub fn with_item(
         mut self,
-        choice: T,
-        letter: Option<char>,
+        value: T,
+        key: Option<char>,
         label: impl Into<String>,
         help: impl Into<String>,
     ) -> Self {
-        self.items.push(Item {
-            value: choice,
-            key: letter,
-            label: label.into(),
-            help: help.into(),
-        });
+        self.items.push(Item { value, key, label: label.into(), help: help.into() });
         self
     }
 
     /// Moves the cursor to the first item that matches.
     #[must_use]
-    pub fn with_selected(mut self, is_meant: impl Fn(&T) -> bool) -> Self {
-        self.selected = self.items.iter().position(|row| is_meant(&row.value)).unwrap_or(0);
+    pub fn with_selected(mut self, matches: impl Fn(&T) -> bool) -> Self {
+        self.selected = self.items.iter().position(|item| matches(&item.value)).unwrap_or(0);
         self
     }
 
     #[expect(clippy::wildcard_enum_match_arm, reason = "most keys mean nothing here")]
     pub fn on_key(&mut self, key: Key) -> MenuEvent<T> {
-        let step = match key {
+        let movement = match key {
             Key::Named(NamedKey::Enter) => return self.select(self.selected),
             Key::Named(NamedKey::Escape) | Key::Control('c') => return MenuEvent::Closed,
             Key::Letter(letter) => {
-                if let Some(at) = self.items.iter().position(|row| row.key == Some(letter)) {
-                    return self.select(at);
+                if let Some(index) = self.items.iter().position(|row| row.key == Some(letter)) {
+                    return self.select(index);
                 }
                 match letter {
                     'q' => return MenuEvent::Closed,
@@ -79,36 +74,39 @@ impl<T: Clone> Menu<T> {
                 }
             }
             other => match Movement::of(other) {
-                Some(step) => step,
+                Some(movement) => movement,
                 None => return MenuEvent::Pending,
             },
         };
-        self.selected = step.from(self.selected, self.items.len(), 8);
+        self.selected = movement.from(self.selected, self.items.len(), 8);
         MenuEvent::Pending
     }
 
-    fn select(&self, at: usize) -> MenuEvent<T> {
-        self.items.get(at).map_or(MenuEvent::Closed, |row| MenuEvent::Selected(row.value.clone()))
+    fn select(&self, index: usize) -> MenuEvent<T> {
+        self.items
+            .get(index)
+            .map_or(MenuEvent::Closed, |item| MenuEvent::Selected(item.value.clone()))
     }
 
     /// Draws the title and the visible items.
     pub fn lines(&self, width: u16, height: usize) -> Vec<Line> {
-        let mut window = Viewport::default();
-        window.scroll_to(height.saturating_sub(1), self.items.len(), Some(self.selected));
+        let mut viewport = Viewport::default();
+        viewport.scroll_to(height.saturating_sub(1), self.items.len(), Some(self.selected));
         let title = Line::styled(self.title.as_str(), Tone::Strong);
-        let mut lines = vec![window.with_position(title, self.items.len(), width)];
-        let label = self.items.iter().map(|row| crate::view::line::width_of(&row.label)).max();
-        let label = label.unwrap_or(0).min(width / 2);
-        for (place, row) in self.items.iter().enumerate().skip(window.top).take(window.rows) {
-            let letter = row.key.map(String::from).unwrap_or_default();
+        let mut lines = vec![viewport.with_position(title, self.items.len(), width)];
+        let label_width =
+            self.items.iter().map(|item| crate::view::line::width_of(&item.label)).max();
+        let label_width = label_width.unwrap_or(0).min(width / 2);
+        for (index, item) in self.items.iter().enumerate().skip(viewport.top).take(viewport.rows) {
+            let key = item.key.map(String::from).unwrap_or_default();
             let line = Line::new()
                 .gap(1)
-                .left_aligned(&letter, 1, Tone::Accent)
+                .left_aligned(&key, 1, Tone::Accent)
                 .gap(1)
-                .left_aligned(&row.label, label, Tone::Plain)
+                .left_aligned(&item.label, label_width, Tone::Plain)
                 .gap(2)
-                .text(row.help.as_str(), Tone::Faint);
-            lines.push(line.truncated(width).selected(place == self.selected));
+                .text(item.help.as_str(), Tone::Faint);
+            lines.push(line.truncated(width).selected(index == self.selected));
         }
         lines
     }
@@ -124,12 +122,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_choice_is_made_by_its_letter_or_by_the_cursor() {
+    fn an_item_is_selected_by_its_key_or_by_the_cursor() {
         let menu = || {
             let menu = Menu::new("sort by")
                 .with_item(1, Some('u'), "util", "")
                 .with_item(2, None, "memory", "");
-            menu.with_selected(|choice| *choice == 2)
+            menu.with_selected(|value| *value == 2)
         };
         assert_eq!(menu().on_key(Key::Letter('u')), MenuEvent::Selected(1));
         assert_eq!(menu().on_key(Key::Named(NamedKey::Enter)), MenuEvent::Selected(2));

@@ -70,13 +70,13 @@ impl Movement {
     }
 
     /// Returns the new index after a move from `place` in a list of `count` rows.
-    pub fn from(self, place: usize, count: usize, page: usize) -> usize {
+    pub fn from(self, index: usize, count: usize, page: usize) -> usize {
         let page = page.max(1);
         let to = match self {
-            Self::Up => place.saturating_sub(1),
-            Self::Down => place.saturating_add(1),
-            Self::PageUp => place.saturating_sub(page),
-            Self::PageDown => place.saturating_add(page),
+            Self::Up => index.saturating_sub(1),
+            Self::Down => index.saturating_add(1),
+            Self::PageUp => index.saturating_sub(page),
+            Self::PageDown => index.saturating_add(page),
             Self::Home => 0,
             Self::End => count,
         };
@@ -112,8 +112,8 @@ impl Viewport {
     pub fn scroll_to(&mut self, rows: usize, count: usize, wanted: Option<usize>) {
         self.rows = rows;
         if let Some(wanted) = wanted {
-            let least = wanted.saturating_add(1).saturating_sub(rows);
-            self.top = self.top.clamp(least, least.max(wanted));
+            let min_top = wanted.saturating_add(1).saturating_sub(rows);
+            self.top = self.top.clamp(min_top, min_top.max(wanted));
         }
         self.top = self.top.min(count.saturating_sub(rows));
     }
@@ -127,11 +127,13 @@ impl Viewport {
             return titles;
         }
         let (first, last) = (range.start + 1, range.end);
-        let words = |of: &str| Line::styled(format!("{first}–{last}{of}{count}"), Tone::Faint);
-        let own = titles.trimmed();
-        let fits = |words: &Line| own.width().saturating_add(words.width() + 2) <= width;
-        let words = Some(words(" of ")).filter(fits).unwrap_or_else(|| words("/"));
-        own.with_right(words, width)
+        let position_text =
+            |of: &str| Line::styled(format!("{first}–{last}{of}{count}"), Tone::Faint);
+        let left = titles.trimmed();
+        let fits = |text: &Line| left.width().saturating_add(text.width() + 2) <= width;
+        let position_text =
+            Some(position_text(" of ")).filter(fits).unwrap_or_else(|| position_text("/"));
+        left.with_right(position_text, width)
     }
 
     /// Returns the range of visible rows in a list of `count`.
@@ -209,10 +211,10 @@ impl Navigation {
     /// the fleet view selects the first match, but the other views keep showing the selected one.
     pub fn node<'a>(&self, fleet_view: &'a FleetView) -> Option<&'a Arc<Node>> {
         let selected = self.selected.as_ref().and_then(|name| fleet_view.fleet.node(name));
-        let is_meant = |node: &&Arc<Node>| {
+        let is_shown = |node: &&Arc<Node>| {
             self.view != View::Fleet || fleet_view.position(&node.name).is_some()
         };
-        selected.filter(is_meant).or_else(|| fleet_view.node_at(0))
+        selected.filter(is_shown).or_else(|| fleet_view.node_at(0))
     }
 
     /// Switches to a view. A node marked in the fleet view becomes the selected node; the job view opens with
@@ -247,14 +249,14 @@ impl Navigation {
     /// Selects a job of the selected node, unless the selected job is one already.
     fn follow_job(&mut self, fleet_view: &FleetView) {
         let Some(name) = &self.selected else { return };
-        let is_its = |job: &Job| job.allocations.iter().any(|one| one.node == *name);
+        let has_node = |job: &Job| job.allocations.iter().any(|one| one.node == *name);
         if let Some(JobSelection::Listed { job, .. }) = self.job(fleet_view)
-            && is_its(job)
+            && has_node(job)
         {
             return;
         }
         let mut shown = fleet_view.job_index().shown().map(|entry| &entry.job);
-        if let Some(job) = shown.find(|job| is_its(job)) {
+        if let Some(job) = shown.find(|job| has_node(job)) {
             self.job = Some(job.clone());
         }
     }
@@ -278,14 +280,14 @@ impl Navigation {
         if after.fleet.node(&name).is_some() {
             return None;
         }
-        let place = before.position(&name).unwrap_or(0);
+        let index = before.position(&name).unwrap_or(0);
         let remains = |node: &&Arc<Node>| after.position(&node.name).is_some();
-        let next = before.nodes().skip(place).find(remains);
-        let beside = next.or_else(|| {
-            let nodes: Vec<_> = before.nodes().take(place).collect();
+        let next = before.nodes().skip(index).find(remains);
+        let neighbour = next.or_else(|| {
+            let nodes: Vec<_> = before.nodes().take(index).collect();
             nodes.into_iter().rev().find(remains)
         });
-        if let Some(node) = beside {
+        if let Some(node) = neighbour {
             self.select(node.name.clone());
         }
         Some(name)
@@ -301,8 +303,9 @@ impl Navigation {
 
     /// Moves the selection in the node list.
     pub fn step_node(&mut self, fleet_view: &FleetView, step: Movement) {
-        let here = self.node(fleet_view).and_then(|node| fleet_view.position(&node.name));
-        let to = here.map_or(0, |here| step.from(here, fleet_view.count(), self.list.rows));
+        let position = self.node(fleet_view).and_then(|node| fleet_view.position(&node.name));
+        let to =
+            position.map_or(0, |position| step.from(position, fleet_view.count(), self.list.rows));
         if let Some(node) = fleet_view.node_at(to) {
             self.select(node.name.clone());
         }
@@ -310,16 +313,16 @@ impl Navigation {
 
     /// Returns the selected job, or the first one if none was selected yet.
     pub fn job<'a>(&'a self, fleet_view: &'a FleetView) -> Option<JobSelection<'a>> {
-        let roll = fleet_view.job_index();
-        let mut shown = roll.shown().map(|entry| &entry.job).enumerate();
-        let Some(known) = &self.job else {
+        let job_index = fleet_view.job_index();
+        let mut shown = job_index.shown().map(|entry| &entry.job).enumerate();
+        let Some(last_listed) = &self.job else {
             return shown.next().map(|(place, job)| JobSelection::Listed { job, place });
         };
-        Some(match shown.find(|(_, job)| job.id == known.id) {
+        Some(match shown.find(|(_, job)| job.id == last_listed.id) {
             Some((place, job)) => JobSelection::Listed { job, place },
-            None => match roll.entry(&known.id) {
+            None => match job_index.entry(&last_listed.id) {
                 Some(entry) => JobSelection::Hidden(&entry.job),
-                None => JobSelection::Ended(known),
+                None => JobSelection::Ended(last_listed),
             },
         })
     }
@@ -328,9 +331,9 @@ impl Navigation {
     pub fn refresh_job(&mut self, fleet_view: &FleetView) {
         let Some(JobSelection::Listed { job, .. }) = self.job(fleet_view) else { return };
         let job = job.clone();
-        let is_its = |name: &NodeName| job.allocations.iter().any(|one| one.node == *name);
+        let has_node = |name: &NodeName| job.allocations.iter().any(|one| one.node == *name);
         let known = |name: &&NodeName| fleet_view.fleet.node(name).is_some();
-        if !self.selected.as_ref().is_some_and(|name| is_its(name) && known(&name)) {
+        if !self.selected.as_ref().is_some_and(|name| has_node(name) && known(&name)) {
             let first = job.allocations.iter().map(|one| &one.node).find(known);
             if let Some(name) = first.cloned() {
                 self.select(name);
@@ -342,11 +345,11 @@ impl Navigation {
     /// Moves the selection among the jobs that have nodes.
     pub fn step_job(&mut self, fleet_view: &FleetView, step: Movement) {
         let jobs: Vec<&Job> = fleet_view.job_index().shown().map(|entry| &entry.job).collect();
-        let place = match self.job(fleet_view) {
-            Some(JobSelection::Listed { place, .. }) => step.from(place, jobs.len(), 10),
+        let index = match self.job(fleet_view) {
+            Some(JobSelection::Listed { place: index, .. }) => step.from(index, jobs.len(), 10),
             Some(JobSelection::Hidden(_) | JobSelection::Ended(_)) | None => 0,
         };
-        let Some(job) = jobs.get(place) else { return };
+        let Some(job) = jobs.get(index) else { return };
         if self.job.as_ref().is_none_or(|known| known.id != job.id) {
             self.leave_table();
             self.job = Some((*job).clone());
@@ -358,9 +361,9 @@ impl Navigation {
     /// Moves the selection among the nodes of the selected job.
     pub fn step_job_node(&mut self, fleet_view: &FleetView, step: Movement) {
         let Some(JobSelection::Listed { job, .. }) = self.job(fleet_view) else { return };
-        let here = self.selected.as_ref();
-        let place = job.allocations.iter().position(|one| Some(&one.node) == here).unwrap_or(0);
-        let to = step.from(place, job.allocations.len(), 10);
+        let position = self.selected.as_ref();
+        let index = job.allocations.iter().position(|one| Some(&one.node) == position).unwrap_or(0);
+        let to = step.from(index, job.allocations.len(), 10);
         if let Some(name) = job.allocations.get(to).map(|one| one.node.clone()) {
             self.select(name);
         }
@@ -378,9 +381,9 @@ impl Navigation {
             self.uses.top = scrolled.min(count.saturating_sub(self.uses.rows));
             return;
         };
-        let spots = self.rows(node);
+        let row_ids = self.rows(node);
         let page = self.devices.rows.max(self.uses.rows);
-        self.cursor = spots.get(step.from(at, spots.len(), page)).cloned();
+        self.cursor = row_ids.get(step.from(at, row_ids.len(), page)).cloned();
     }
 
     /// Puts the cursor on the first row of the tables, unless it is in them already.
@@ -391,12 +394,12 @@ impl Navigation {
     }
 
     /// Selects a node, and puts the cursor on a row of its tables.
-    pub(crate) fn point_at(&mut self, name: NodeName, spot: Option<RowId>) {
+    pub(crate) fn point_at(&mut self, name: NodeName, row_id: Option<RowId>) {
         self.select(name);
-        if matches!(spot, Some(RowId::Process { .. })) {
+        if matches!(row_id, Some(RowId::Process { .. })) {
             self.shows_processes = true;
         }
-        self.cursor = spot;
+        self.cursor = row_id;
     }
 
     /// Removes the cursor from the tables; returns true if it was there.
@@ -412,16 +415,17 @@ impl Navigation {
     /// Finds the row under the cursor; the first row if it is gone. Only the tables of the selected node have
     /// a cursor.
     fn cursor_index(&self, node: &Node) -> Option<usize> {
-        let is_its = self.selected.as_ref().is_none_or(|name| *name == node.name);
-        let cursor = self.cursor.as_ref().filter(|_| is_its)?;
-        let spots = self.rows(node);
-        (!spots.is_empty()).then(|| spots.iter().position(|spot| spot == cursor).unwrap_or(0))
+        let is_selected = self.selected.as_ref().is_none_or(|name| *name == node.name);
+        let cursor = self.cursor.as_ref().filter(|_| is_selected)?;
+        let row_ids = self.rows(node);
+        (!row_ids.is_empty())
+            .then(|| row_ids.iter().position(|row_id| row_id == cursor).unwrap_or(0))
     }
 
     fn rows(&self, node: &Node) -> Vec<RowId> {
         let devices = node.devices.iter().map(|device| RowId::Device(Arc::clone(&device.uuid)));
         let uses = if self.shows_processes { uses(node) } else { Vec::new() };
-        devices.chain(uses.into_iter().map(|(_, spot)| spot)).collect()
+        devices.chain(uses.into_iter().map(|(_, row_id)| row_id)).collect()
     }
 }
 
@@ -433,18 +437,18 @@ pub(crate) fn uses(node: &Node) -> Vec<(usize, RowId)> {
         .uses
         .iter()
         .enumerate()
-        .map(|(place, used)| {
+        .map(|(index, used)| {
             let memory = used.memory.get().map_or(0, |bytes| bytes.0);
-            let known = device(&used.device).unwrap_or(usize::MAX);
-            ((known, std::cmp::Reverse(memory), used.pid), place, used)
+            let device_index = device(&used.device).unwrap_or(usize::MAX);
+            ((device_index, std::cmp::Reverse(memory), used.pid), index, used)
         })
         .collect();
-    order.sort_by_key(|(key, place, _)| (*key, *place));
-    let spot = |(_, place, used): (_, usize, &crate::model::DeviceUse)| {
+    order.sort_by_key(|(key, index, _)| (*key, *index));
+    let row_id = |(_, index, used): (_, usize, &crate::model::DeviceUse)| {
         let start_ticks = node.process(used.pid).map(|process| process.key.start_ticks);
-        (place, RowId::Process { device: Arc::clone(&used.device), pid: used.pid, start_ticks })
+        (index, RowId::Process { device: Arc::clone(&used.device), pid: used.pid, start_ticks })
     };
-    order.into_iter().map(spot).collect()
+    order.into_iter().map(row_id).collect()
 }
 
 #[cfg(test)]
@@ -482,7 +486,7 @@ mod tests {
     }
 
     #[test]
-    fn another_node_does_not_slide_under_the_selection() {
+    fn the_selection_follows_the_node_not_the_row() {
         let mut navigation = Navigation::default();
         let before = fleet_view(&["a", "b", "c"]);
         navigation.step_node(&before, Movement::End);
@@ -493,14 +497,14 @@ mod tests {
     }
 
     #[test]
-    fn what_a_filter_hides_is_marked_in_no_list_and_stays_where_it_is_looked_at() {
-        let pictured = fleet_view(&["a", "b", "c"]);
+    fn a_hidden_node_is_not_selected_in_the_list_but_stays_open() {
+        let fleet_view = fleet_view(&["a", "b", "c"]);
         let filter = crate::view::Filter::new("c").unwrap();
-        let filtered = FleetView::filtered(pictured.fleet.clone(), pictured.now, filter);
+        let filtered = FleetView::filtered(fleet_view.fleet.clone(), fleet_view.now, filter);
         let mut navigation = Navigation::default();
-        navigation.step_node(&pictured, Movement::Down);
+        navigation.step_node(&fleet_view, Movement::Down);
         assert_eq!(selected(&navigation, &filtered), "c");
-        assert_eq!(selected(&navigation, &pictured), "b");
+        assert_eq!(selected(&navigation, &fleet_view), "b");
         let mut looking = Navigation { view: View::Node, ..navigation.clone() };
         assert_eq!(selected(&looking, &filtered), "b");
         looking.back(&filtered);
@@ -508,19 +512,19 @@ mod tests {
         // The marked node is the one that opens.
         navigation.go(&filtered, View::Node);
         assert_eq!(selected(&navigation, &filtered), "c");
-        assert_eq!(selected(&navigation, &pictured), "c");
+        assert_eq!(selected(&navigation, &fleet_view), "c");
     }
 
     #[test]
-    fn beside_a_hidden_node_stand_those_that_are_shown_and_none_of_their_rows_is_chosen() {
-        let pictured = fleet_view(&["a", "b", "c1", "c2"]);
+    fn moving_from_a_hidden_node_goes_to_a_shown_one_without_a_cursor() {
+        let fleet_view = fleet_view(&["a", "b", "c1", "c2"]);
         let filter = crate::view::Filter::new("c").unwrap();
-        let filtered = FleetView::filtered(pictured.fleet.clone(), pictured.now, filter);
+        let filtered = FleetView::filtered(fleet_view.fleet.clone(), fleet_view.now, filter);
         let mut navigation = Navigation { view: View::Node, ..Navigation::default() };
-        navigation.step_node(&pictured, Movement::Down);
+        navigation.step_node(&fleet_view, Movement::Down);
         navigation.cursor = Some(RowId::Device("GPU-b".into()));
         let cursor = |name: &str| {
-            navigation.cursor(pictured.fleet.node(&NodeName::new(name).unwrap()).unwrap())
+            navigation.cursor(fleet_view.fleet.node(&NodeName::new(name).unwrap()).unwrap())
         };
         assert_eq!(["b", "c1"].map(|name| cursor(name).is_some()), [true, false]);
         navigation.step_node(&filtered, Movement::Down);
@@ -528,22 +532,22 @@ mod tests {
     }
 
     #[test]
-    fn one_goes_back_to_where_one_came_from() {
-        let pictured = fleet_view(&["a"]);
+    fn back_returns_to_the_origin() {
+        let fleet_view = fleet_view(&["a"]);
         let mut navigation = Navigation { view: View::Users, ..Navigation::default() };
-        navigation.open(&pictured, View::Node);
-        navigation.back(&pictured);
+        navigation.open(&fleet_view, View::Node);
+        navigation.back(&fleet_view);
         assert_eq!(navigation.view, View::Users);
-        navigation.back(&pictured);
+        navigation.back(&fleet_view);
         assert_eq!(navigation.view, View::Fleet);
-        navigation.open(&pictured, View::Job);
-        navigation.go(&pictured, View::Node);
-        navigation.back(&pictured);
+        navigation.open(&fleet_view, View::Job);
+        navigation.go(&fleet_view, View::Node);
+        navigation.back(&fleet_view);
         assert_eq!(navigation.view, View::Fleet);
     }
 
     #[test]
-    fn a_node_that_is_gone_is_named_and_one_beside_it_is_selected() {
+    fn a_removed_node_is_returned_and_a_neighbour_selected() {
         let before = fleet_view(&["a", "b", "c", "d"]);
         for (steps, after, gone, beside) in [
             (1, vec!["a", "c", "d"], Some("b"), "c"),
@@ -569,8 +573,8 @@ mod tests {
     }
 
     #[test]
-    fn steps_stop_at_both_ends() {
-        for (step, place, to) in [
+    fn movements_stop_at_both_ends() {
+        for (step, index, to) in [
             (Movement::Up, 0, 0),
             (Movement::Down, 9, 9),
             (Movement::PageDown, 3, 8),
@@ -579,13 +583,13 @@ mod tests {
             (Movement::Home, 5, 0),
             (Movement::End, 5, 9),
         ] {
-            assert_eq!(step.from(place, 10, 5), to, "{step:?} {place}");
+            assert_eq!(step.from(index, 10, 5), to, "{step:?} {index}");
         }
         assert_eq!(Movement::End.from(3, 0, 0), 0);
     }
 
     #[test]
-    fn the_window_follows_what_is_wanted_and_never_shows_emptiness() {
+    fn the_viewport_follows_the_cursor_and_stays_within_the_list() {
         for (top, rows, count, wanted, range) in [
             (0, 5, 10, Some(7), 3..8),
             (6, 5, 10, Some(2), 2..7),
@@ -595,9 +599,9 @@ mod tests {
             (3, 0, 10, Some(5), 6..6),
             (0, 5, 0, Some(0), 0..0),
         ] {
-            let mut window = Viewport { top, rows };
-            window.scroll_to(rows, count, wanted);
-            assert_eq!(window.range(count), range, "{top} {rows} {count}");
+            let mut viewport = Viewport { top, rows };
+            viewport.scroll_to(rows, count, wanted);
+            assert_eq!(viewport.range(count), range, "{top} {rows} {count}");
         }
     }
 
@@ -612,13 +616,13 @@ mod tests {
             ..Job::example(id)
         };
         let list = JobList { jobs: jobs.iter().map(job).collect(), ..JobList::default() };
-        let mut pictured = fleet_view(names);
-        pictured.fleet.jobs = Some(Arc::new(list));
-        pictured
+        let mut fleet_view = fleet_view(names);
+        fleet_view.fleet.jobs = Some(Arc::new(list));
+        fleet_view
     }
 
     #[test]
-    fn a_job_stays_selected_until_it_ends_and_then_that_is_said() {
+    fn a_job_stays_selected_until_it_ends() {
         let shown =
             |navigation: &Navigation, fleet_view: &FleetView| match navigation.job(fleet_view) {
                 Some(JobSelection::Listed { job, .. }) => job.shown_id.to_string(),
@@ -661,7 +665,7 @@ mod tests {
     }
 
     #[test]
-    fn the_job_of_the_selected_node_is_shown() {
+    fn the_job_view_opens_with_a_job_of_the_selected_node() {
         let nodes = ["a", "b", "c"];
         let jobs = with_jobs(&nodes, &[("1", &["a"]), ("2", &["b", "c"]), ("3", &["c"])]);
         let mut navigation = Navigation::default();
@@ -684,11 +688,11 @@ mod tests {
     }
 
     #[test]
-    fn the_cursor_walks_devices_then_processes_and_stays_with_what_it_is_on() {
-        let mut pictured = fleet_view(&["a"]);
-        let mut node = Node::clone(pictured.node_at(0).unwrap());
+    fn the_cursor_moves_over_devices_then_processes_and_stays_on_its_row() {
+        let mut fleet_view = fleet_view(&["a"]);
+        let mut node = Node::clone(fleet_view.node_at(0).unwrap());
         node.uses = vec![using("GPU-b", 7, 1), using("GPU-a", 9, 1), using("GPU-a", 8, 2)].into();
-        pictured.fleet = Fleet::new(vec![Arc::new(node.clone())].into());
+        fleet_view.fleet = Fleet::new(vec![Arc::new(node.clone())].into());
         let mut navigation = Navigation::default();
         assert_eq!(navigation.cursor(&node), None);
         navigation.enter_table(&node);

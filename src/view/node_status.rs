@@ -69,10 +69,10 @@ pub(crate) fn own_notes(fleet_view: &FleetView, node: &Node) -> Vec<Note> {
     if let Some(first) = fleet_view.fleet.same_as.get(&node.name) {
         notes.push((format!("same machine as {first}"), Tone::Warn));
     }
-    let standing = NodeStatus::of(node, now);
-    match standing {
+    let status = NodeStatus::of(node, now);
+    match status {
         NodeStatus::Waiting => notes.push(("waiting to connect".to_owned(), Tone::Faint)),
-        NodeStatus::Opening(attempt) => notes.push((opening(attempt), Tone::Faint)),
+        NodeStatus::Opening(attempt) => notes.push((connecting_text(attempt), Tone::Faint)),
         NodeStatus::Down => notes.extend(down(node, now)),
         NodeStatus::Starting if node.hello.is_none() => {
             notes.push(("starting the probe".to_owned(), Tone::Faint));
@@ -86,7 +86,7 @@ pub(crate) fn own_notes(fleet_view: &FleetView, node: &Node) -> Vec<Note> {
         return notes;
     }
     let faults = source_faults(node, now);
-    if let NodeStatus::Stale(span) = standing
+    if let NodeStatus::Stale(span) = status
         && faults.is_empty()
     {
         notes.push((format!("stale {}", age(span)), Tone::Warn));
@@ -96,7 +96,7 @@ pub(crate) fn own_notes(fleet_view: &FleetView, node: &Node) -> Vec<Note> {
     notes
 }
 
-fn opening(attempt: u32) -> String {
+fn connecting_text(attempt: u32) -> String {
     if attempt < 2 { "connecting".to_owned() } else { format!("connecting (attempt {attempt})") }
 }
 
@@ -104,7 +104,7 @@ fn opening(attempt: u32) -> String {
 pub(crate) fn down(node: &Node, now: Timestamp) -> Vec<Note> {
     let Some(fault) = node.fault() else { return Vec::new() };
     let next = match &node.link {
-        Link::Opening { attempt } => opening(*attempt),
+        Link::Opening { attempt } => connecting_text(*attempt),
         Link::Down { retry_at: Some(at), .. } if *at > now => {
             format!("retry in {}", format_duration(at.since(now)))
         }
@@ -248,7 +248,7 @@ mod tests {
     const NOW: Timestamp = Timestamp::from_micros(1_000_000_000);
 
     #[test]
-    fn jobs_are_called_as_squeue_calls_them() {
+    fn job_ids_are_shown_as_squeue_shows_them() {
         let list = [("11", "2000_7"), ("13", "12+1"), ("14", "14")].map(|(id, shown)| Job {
             shown_id: shown.into(),
             sluid: JobId::new(&format!("s{id}")),
@@ -270,10 +270,10 @@ mod tests {
         node
     }
 
-    fn said(node: &Node) -> String {
+    fn notes_text(node: &Node) -> String {
         let fleet_view = FleetView::new(Fleet::new(vec![Arc::new(node.clone())].into()), NOW);
         let notes = notes(&fleet_view, node);
-        notes.into_iter().map(|(words, _)| words).collect::<Vec<_>>().join(" · ")
+        notes.into_iter().map(|(text, _)| text).collect::<Vec<_>>().join(" · ")
     }
 
     fn source(node: &mut Node, taken_ago: Option<u64>, fault: Option<SourceFaultKind>) {
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_is_told_in_words_with_the_next_retry() {
+    fn the_note_names_the_link_state_and_the_next_retry() {
         let down = |kind, detail: &str, seconds: Option<u64>| Link::Down {
             fault: Fault::new(kind, detail),
             retry_at: seconds.map(|seconds| NOW.plus(Duration::from_secs(seconds))),
@@ -314,19 +314,19 @@ mod tests {
                 "authentication refused: offers hostbased · F5 retries",
             ),
         ] {
-            assert_eq!(said(&node(link)), words);
+            assert_eq!(notes_text(&node(link)), words);
         }
     }
 
     #[test]
-    fn the_reason_stays_while_the_next_session_is_opened() {
+    fn the_fault_is_shown_while_reconnecting() {
         let mut node = node(Link::Opening { attempt: 3 });
         node.last_fault = Some(Fault::new(FaultKind::SessionLost, "reset"));
-        assert_eq!(said(&node), "session lost: reset · connecting (attempt 3)");
+        assert_eq!(notes_text(&node), "session lost: reset · connecting (attempt 3)");
     }
 
     #[test]
-    fn a_changed_key_is_told_in_full_where_there_is_room() {
+    fn a_fault_has_a_full_and_a_short_remedy() {
         let fault = Fault::new(FaultKind::HostKeyChanged, "").with_remedy("eavesdropping");
         let node = node(Link::Down { fault, retry_at: None });
         assert_eq!(whole_story(&node), Some("eavesdropping"));
@@ -334,20 +334,20 @@ mod tests {
     }
 
     #[test]
-    fn a_stuck_source_counts_on_and_stands_for_staleness() {
+    fn a_stuck_source_replaces_the_stale_note_and_its_age_grows() {
         let mut stale = node(Link::Up);
         source(&mut stale, Some(102), None);
-        assert_eq!(said(&stale), "stale 1m42s");
+        assert_eq!(notes_text(&stale), "stale 1m42s");
         source(&mut stale, None, Some(SourceFaultKind::Stuck));
-        assert_eq!(said(&stale), "stuck 6s: nvml");
+        assert_eq!(notes_text(&stale), "stuck 6s: nvml");
         let mut new = node(Link::Up);
         source(&mut new, Some(0), None);
         source(&mut new, None, Some(SourceFaultKind::Starting));
-        assert_eq!(said(&new), "starting nvml (6s)");
+        assert_eq!(notes_text(&new), "starting nvml (6s)");
     }
 
     #[test]
-    fn flags_name_their_devices_and_what_is_broken_comes_first() {
+    fn flags_list_their_devices_and_faults_come_first() {
         let mut busy = node(Link::Up);
         source(&mut busy, Some(0), None);
         let throttled = |index, bits| Device {
@@ -363,23 +363,23 @@ mod tests {
         };
         busy.devices = vec![throttled(3, 0x40), throttled(5, 0x60), throttled(6, 0x08), lost];
         busy.device_sources = vec![Source::host(); 4].into();
-        assert_eq!(said(&busy), "#7 lost · #3,5 !THERM · #6 !SLOW");
+        assert_eq!(notes_text(&busy), "#7 lost · #3,5 !THERM · #6 !SLOW");
     }
 
     #[test]
-    fn the_ordinary_power_limit_is_no_flag() {
+    fn the_software_power_limit_is_no_flag() {
         let device = Device { throttle: Reading::Known(Throttle(0x04)), ..Device::default() };
         assert_eq!(flags(&device), []);
     }
 
     #[test]
-    fn a_node_nobody_uses_is_free_and_one_of_unknown_load_is_not() {
+    fn an_idle_node_is_free_and_one_of_unknown_load_is_not() {
         let mut idle = node(Link::Up);
         source(&mut idle, Some(0), None);
         idle.devices = vec![Device::default()];
         idle.device_sources = vec![Source::host()].into();
-        assert_eq!(said(&idle), "");
+        assert_eq!(notes_text(&idle), "");
         idle.devices[0].utilization = Reading::checked(Percent::new(0.0));
-        assert_eq!(said(&idle), "free");
+        assert_eq!(notes_text(&idle), "free");
     }
 }

@@ -9,8 +9,8 @@ use crate::view::line::UNKNOWN;
 const GIB: f64 = 1_073_741_824.0;
 
 /// Formats a known value, or `–` if it is unknown.
-pub(crate) fn or_unknown<T>(reading: Option<T>, write: impl FnOnce(T) -> String) -> String {
-    reading.map_or_else(|| UNKNOWN.to_owned(), write)
+pub(crate) fn or_unknown<T>(reading: Option<T>, format: impl FnOnce(T) -> String) -> String {
+    reading.map_or_else(|| UNKNOWN.to_owned(), format)
 }
 
 /// Formats a percentage without the sign.
@@ -127,29 +127,30 @@ impl Units {
         total: Option<Bytes>,
         decimals: usize,
     ) -> String {
-        let write = |bytes| or_unknown(bytes, |bytes| format!("{:.decimals$}", self.count(bytes)));
-        format!("{}/{}", write(used), write(total))
+        let format_amount =
+            |bytes| or_unknown(bytes, |bytes| format!("{:.decimals$}", self.count(bytes)));
+        format!("{}/{}", format_amount(used), format_amount(total))
     }
 
     /// Formats `used/total` in the next larger unit; `None` if the display unit is a small one.
     pub(crate) fn large_pair(self, used: Option<Bytes>, total: Bytes) -> Option<String> {
-        let write = |bytes| format!("{:.1}", self.count(bytes) / self.step());
-        let pair = || format!("{}/{}T", or_unknown(used, write), write(total));
+        let format_amount = |bytes| format!("{:.1}", self.count(bytes) / self.step());
+        let pair = || format!("{}/{}T", or_unknown(used, format_amount), format_amount(total));
         (!self.is_small()).then(pair)
     }
 
     /// Formats `used/total` with the unit; large amounts in the next larger unit.
     pub(crate) fn with_unit(self, used: Option<Bytes>, total: Option<Bytes>) -> String {
         let Some(total) = total else { return UNKNOWN.to_owned() };
-        let (scale, word, decimals) = match self.count(total) {
+        let (scale, unit, decimals) = match self.count(total) {
             _ if self.is_small() => (1.0, self.word(), 0),
             size if size >= 10.0 * self.step() => {
                 (self.step(), if self.memory == MemoryUnit::Gb { "TB" } else { "TiB" }, 1)
             }
             size => (1.0, self.word(), usize::from(size < 100.0)),
         };
-        let write = |bytes| format!("{:.decimals$}", self.count(bytes) / scale);
-        format!("{}/{} {word}", or_unknown(used, write), write(total))
+        let format_amount = |bytes| format!("{:.decimals$}", self.count(bytes) / scale);
+        format!("{}/{} {unit}", or_unknown(used, format_amount), format_amount(total))
     }
 
     /// Returns the maximum width of an amount in columns.
@@ -190,7 +191,7 @@ pub(crate) fn rate(bytes: u64) -> String {
         }
         value /= 1_000.0;
     }
-    "lots".to_owned()
+    ">1P".to_owned()
 }
 
 /// Formats an interval: `1s`, `0.25s`.
@@ -214,7 +215,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_unknown_is_a_dash_and_no_zero() {
+    fn an_unknown_value_is_a_dash_not_zero() {
         assert_eq!(percent(None), "–");
         assert_eq!(Units::default().with_unit(None, None), "–");
     }
@@ -228,7 +229,7 @@ mod tests {
             (999_999, "1.0M"),
             (11_100_000_000, "11G"),
             (48_000_000_000, "48G"),
-            (u64::MAX, "lots"),
+            (u64::MAX, ">1P"),
         ] {
             assert_eq!(rate(bytes), text);
         }
@@ -242,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_and_heat_are_written_as_somebody_likes() {
+    fn memory_and_temperature_use_the_configured_units() {
         let units = |memory, is_fahrenheit| Units { memory, is_fahrenheit };
         let (used, total) = (Some(Bytes(72 << 30)), Some(Bytes(80 << 30)));
         for (memory, pair, whole, amount) in [
@@ -266,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn running_time_grows_into_days() {
+    fn run_times_use_days_from_100_hours() {
         for (seconds, text) in [(62, "1:02"), (97_928, "27:12:08"), (500_000, "5d18h")] {
             assert_eq!(running(Duration::from_secs(seconds)), text);
         }

@@ -28,7 +28,7 @@ pub const PREFERENCES: [&str; 13] = [
     "monitor",
 ];
 
-const fn written(is_on: bool) -> &'static str {
+const fn bool_text(is_on: bool) -> &'static str {
     if is_on { "true" } else { "false" }
 }
 
@@ -36,25 +36,25 @@ const fn written(is_on: bool) -> &'static str {
 pub fn preferences(navigation: &Navigation, display: &DisplayOptions) -> [UiPreference; 13] {
     let [fleet, processes, users] =
         [navigation.fleet.order, navigation.processes.order, navigation.users.order];
-    let (form, quantity, grouping) = navigation.fleet.preferences();
-    let chosen = navigation.node_state.density.or(navigation.processes.density);
-    let monitor = match chosen.unwrap_or(display.density) {
+    let (layout, metric, grouping) = navigation.fleet.preferences();
+    let density = navigation.node_state.density.or(navigation.processes.density);
+    let monitor = match density.unwrap_or(display.density) {
         Density::Auto => "auto",
         Density::Full => "full",
         Density::Compact => "compact",
     };
     let values = [
         fleet.column,
-        written(fleet.is_reversed),
+        bool_text(fleet.is_reversed),
         processes.column,
-        written(processes.is_reversed),
+        bool_text(processes.is_reversed),
         users.column,
-        written(users.is_reversed),
-        form,
-        quantity,
+        bool_text(users.is_reversed),
+        layout,
+        metric,
         grouping,
-        written(navigation.shows_processes),
-        written(navigation.node_state.has_chart()),
+        bool_text(navigation.shows_processes),
+        bool_text(navigation.node_state.has_chart()),
         &navigation.node_state.charted_metrics(display),
         monitor,
     ];
@@ -68,16 +68,16 @@ pub fn preferences(navigation: &Navigation, display: &DisplayOptions) -> [UiPref
 /// Restores one preference; ignores unknown names and values.
 pub fn restore_preference(navigation: &mut Navigation, name: &str, value: &str) {
     let is_on = value == "true";
-    let by = |order: &mut SortOrder, columns: &[SortColumn]| {
+    let set_column = |order: &mut SortOrder, columns: &[SortColumn]| {
         let known = columns.iter().find(|column| column.name == value);
         order.column = known.map_or(order.column, |column| column.name);
     };
     match name {
-        "sort-fleet" => by(&mut navigation.fleet.order, &fleet::SORT_COLUMNS),
+        "sort-fleet" => set_column(&mut navigation.fleet.order, &fleet::SORT_COLUMNS),
         "reverse-fleet" => navigation.fleet.order.is_reversed = is_on,
-        "sort-processes" => by(&mut navigation.processes.order, &processes::COLUMNS),
+        "sort-processes" => set_column(&mut navigation.processes.order, &processes::COLUMNS),
         "reverse-processes" => navigation.processes.order.is_reversed = is_on,
-        "sort-users" => by(&mut navigation.users.order, &users::COLUMNS),
+        "sort-users" => set_column(&mut navigation.users.order, &users::COLUMNS),
         "reverse-users" => navigation.users.order.is_reversed = is_on,
         "node-processes" => navigation.shows_processes = is_on,
         "node-chart" => navigation.node_state.show_chart(is_on),
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_adopted_is_what_is_told() {
+    fn restored_preferences_are_returned() {
         let display = DisplayOptions { density: Density::Full, ..DisplayOptions::default() };
         let mut navigation = Navigation::default();
         navigation.node_state.density = Some(Density::Compact);
@@ -119,7 +119,10 @@ mod tests {
         for name in PREFERENCES {
             restore_preference(&mut navigation, name, "nonsense");
         }
-        let told = preferences(&navigation, &display).map(|(_, value)| value);
-        assert_eq!([0, 6, 8].map(|place: usize| told[place].as_str()), ["util", "map", "job"]);
+        let values_now = preferences(&navigation, &display).map(|(_, value)| value);
+        assert_eq!(
+            [0, 6, 8].map(|index: usize| values_now[index].as_str()),
+            ["util", "map", "job"]
+        );
     }
 }

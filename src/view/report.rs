@@ -17,7 +17,7 @@ use crate::view::number_format::{Units, percent, share};
 /// Returns the whole report; no line is wider than `width`.
 pub fn printed(context: RenderContext<'_>, title: &str, width: u16) -> Vec<Line> {
     let fleet_view = context.view;
-    let mut lines = header::printed(context, title, width);
+    let mut lines = header::report_lines(context, title, width);
     let mut nodes = fleet_view.nodes();
     match (nodes.next(), nodes.next()) {
         (None, _) => lines.push(Line::styled("no nodes to watch", Tone::Faint).truncated(width)),
@@ -27,15 +27,15 @@ pub fn printed(context: RenderContext<'_>, title: &str, width: u16) -> Vec<Line>
         (Some(_), Some(_)) => {
             lines.push(Line::new());
             lines.extend(table(context, width));
-            lines.extend(troubles(fleet_view, width));
-            lines.extend(unheard(fleet_view, width));
+            lines.extend(problem_paragraphs(fleet_view, width));
+            lines.extend(unsampled_nodes(fleet_view, width));
         }
     }
     lines
 }
 
 /// The minimum width of the note column.
-const NOTE: u16 = 24;
+const MIN_NOTE_WIDTH: u16 = 24;
 
 /// Column widths; 0 if a column is hidden.
 struct Columns {
@@ -62,9 +62,9 @@ impl Columns {
             fleet_view.nodes().map(|node| width_of(&text(node))).max().unwrap_or(0)
         };
         let name = fleet_view.extents.name.max(4);
-        let has_note = width >= name + 8 + NOTE;
-        let mut room = width.saturating_sub(name + 6 + if has_note { NOTE } else { 0 });
-        let mut take = |wanted: u16| {
+        let has_note = width >= name + 8 + MIN_NOTE_WIDTH;
+        let mut room = width.saturating_sub(name + 6 + if has_note { MIN_NOTE_WIDTH } else { 0 });
+        let mut reserve = |wanted: u16| {
             let fits = room >= wanted + 2;
             room -= if fits { wanted + 2 } else { 0 };
             if fits { wanted } else { 0 }
@@ -73,14 +73,15 @@ impl Columns {
             let totals = Totals::of_devices(node);
             units.pair(totals.memory_total, totals.memory_total)
         };
-        let devices = take(3);
-        let free = take(4);
-        let memory = take(widest(&amount).max(7));
-        let bar = take(10);
-        let power = take(11);
-        let age = take(6);
-        let cpu = take(4);
-        let users = if width >= 100 { take(widest(&|node| users(node)).clamp(5, 20)) } else { 0 };
+        let devices = reserve(3);
+        let free = reserve(4);
+        let memory = reserve(widest(&amount).max(7));
+        let bar = reserve(10);
+        let power = reserve(11);
+        let age = reserve(6);
+        let cpu = reserve(4);
+        let users =
+            if width >= 100 { reserve(widest(&|node| users(node)).clamp(5, 20)) } else { 0 };
         Self { units, name, devices, free, bar, memory, power, cpu, users, age, has_note }
     }
 
@@ -111,12 +112,17 @@ impl Columns {
         if self.has_note { line.gap(2).text("NOTE", Tone::Faint) } else { line }
     }
 
-    fn row(&self, context: RenderContext<'_>, given: &AllocatedDevices, node: &Node) -> Vec<Line> {
+    fn row(
+        &self,
+        context: RenderContext<'_>,
+        allocated: &AllocatedDevices,
+        node: &Node,
+    ) -> Vec<Line> {
         let fleet_view = context.view;
-        let standing = NodeStatus::of(node, fleet_view.now);
+        let status = NodeStatus::of(node, fleet_view.now);
         let totals = Totals::of_devices(node);
         let util = totals.utilization.map(Percent::get);
-        let name = if standing == NodeStatus::Down { Tone::Bad } else { Tone::Strong };
+        let name = if status == NodeStatus::Down { Tone::Bad } else { Tone::Strong };
         let mut line = Line::new().left_aligned(node.name.as_str(), self.name, name);
         let right = |line: Line, text: &str, width: u16| {
             if width == 0 { line } else { line.gap(2).right_aligned(text, width, Tone::Plain) }
@@ -124,9 +130,9 @@ impl Columns {
         let count =
             if node.devices.is_empty() { UNKNOWN.to_owned() } else { totals.devices.to_string() };
         line = right(line, &count, self.devices);
-        let now = Totals::of_nodes([node], fleet_view.now, given);
-        let is_told = now.fresh > 0 && !node.devices.is_empty();
-        let free = if is_told { now.free.to_string() } else { UNKNOWN.to_owned() };
+        let now = Totals::of_nodes([node], fleet_view.now, allocated);
+        let is_known = now.fresh > 0 && !node.devices.is_empty();
+        let free = if is_known { now.free.to_string() } else { UNKNOWN.to_owned() };
         line = right(line, &free, self.free);
         if self.bar > 0 {
             line = line.gap(2).bar(util, self.bar, context.options.load.tone(util));
@@ -141,32 +147,33 @@ impl Columns {
         let cpu =
             share(node.host.cpu).map_or_else(|| UNKNOWN.to_owned(), |cpu| format!("{cpu:.0}%"));
         line = right(line, &cpu, self.cpu);
-        let old = node
+        let age_text = node
             .taken_at()
             .map_or_else(|| UNKNOWN.to_owned(), |taken_at| age(fleet_view.now.since(taken_at)));
-        line = right(line, &old, self.age);
+        line = right(line, &age_text, self.age);
         if self.users > 0 {
             line = line.gap(2).left_aligned(&users(node), self.users, Tone::Plain);
         }
-        let line = if standing.is_fresh() || node.link != Link::Up && node.taken_at().is_none() {
+        let line = if status.is_fresh() || node.link != Link::Up && node.taken_at().is_none() {
             line
         } else {
             line.dimmed()
         };
         // A printed report omits the time of the next attempt.
-        let noted = match node.fault() {
+        let notes = match node.fault() {
             Some(fault) => vec![(fault.message(), Tone::Bad)],
             None => notes(fleet_view, node),
         };
-        let mut said = Line::new();
-        for (place, (words, tone)) in noted.into_iter().enumerate() {
-            said = said.text(if place > 0 { " · " } else { "" }, Tone::Faint).text(words, tone);
+        let mut note_line = Line::new();
+        for (index, (text, tone)) in notes.into_iter().enumerate() {
+            note_line =
+                note_line.text(if index > 0 { " · " } else { "" }, Tone::Faint).text(text, tone);
         }
         // Next to a very long name there is no room for the note.
-        if self.has_note || said.width() == 0 {
-            return vec![line.gap(2).append(said)];
+        if self.has_note || note_line.width() == 0 {
+            return vec![line.gap(2).append(note_line)];
         }
-        vec![line, Line::new().gap(2).append(said)]
+        vec![line, Line::new().gap(2).append(note_line)]
     }
 }
 
@@ -182,27 +189,27 @@ fn users(node: &Node) -> String {
 
 fn table(context: RenderContext<'_>, width: u16) -> Vec<Line> {
     let columns = Columns::fit(context, width);
-    let given = AllocatedDevices::of(&context.view.fleet);
+    let allocated = AllocatedDevices::of(&context.view.fleet);
     let nodes = context.view.nodes();
     let rows =
-        nodes.flat_map(|node| columns.row(context, &given, &context.options.filter_node(node)));
+        nodes.flat_map(|node| columns.row(context, &allocated, &context.options.filter_node(node)));
     std::iter::once(columns.titles()).chain(rows).map(|line| line.truncated(width)).collect()
 }
 
 /// Returns the problems in full, wrapped.
-fn troubles(fleet_view: &FleetView, width: u16) -> Vec<Line> {
-    let told = fleet_view.problems.iter().flat_map(|trouble| {
-        let words = format!("{}: {}", trouble.nodes, trouble.sentence);
-        paragraph(trouble.tone, &words, trouble.remedy, width)
+fn problem_paragraphs(fleet_view: &FleetView, width: u16) -> Vec<Line> {
+    let lines = fleet_view.problems.iter().flat_map(|problem| {
+        let text = format!("{}: {}", problem.nodes, problem.sentence);
+        paragraph(problem.tone, &text, problem.remedy, width)
     });
-    told.collect()
+    lines.collect()
 }
 
 /// Lists the nodes that are not down and have not sent a sample yet.
-fn unheard(fleet_view: &FleetView, width: u16) -> Vec<Line> {
-    let mut alike: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+fn unsampled_nodes(fleet_view: &FleetView, width: u16) -> Vec<Line> {
+    let mut by_state: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for node in fleet_view.nodes().filter(|node| node.taken_at().is_none()) {
-        let what = match NodeStatus::of(node, fleet_view.now) {
+        let state = match NodeStatus::of(node, fleet_view.now) {
             NodeStatus::Waiting => "waiting to connect",
             NodeStatus::Opening(_) => "no answer yet",
             NodeStatus::Starting | NodeStatus::Fresh | NodeStatus::Stale(_) => {
@@ -210,23 +217,23 @@ fn unheard(fleet_view: &FleetView, width: u16) -> Vec<Line> {
             }
             NodeStatus::Down => continue,
         };
-        alike.entry(what).or_default().push(node.name.label());
+        by_state.entry(state).or_default().push(node.name.label());
     }
     let remedy = "--deadline SECONDS waits longer; gtop doctor HOST says why";
-    let told = alike.into_iter().flat_map(|(what, nodes)| {
-        paragraph(Tone::Warn, &format!("{}: {what}", nodeset::fold(nodes)), remedy, width)
+    let lines = by_state.into_iter().flat_map(|(state, nodes)| {
+        paragraph(Tone::Warn, &format!("{}: {state}", nodeset::fold(nodes)), remedy, width)
     });
-    told.collect()
+    lines.collect()
 }
 
 /// Wraps a message and its remedy, after an empty line.
-fn paragraph(tone: Tone, words: &str, remedy: &str, width: u16) -> Vec<Line> {
+fn paragraph(tone: Tone, text: &str, remedy: &str, width: u16) -> Vec<Line> {
     let mut lines = vec![Line::new()];
-    let sign = if tone == Tone::Bad { "✗ " } else { "! " };
-    for (sign, tone, words) in [(sign, tone, words), ("→ ", Tone::Plain, remedy)] {
-        let parts = panel::wrap(words, width.saturating_sub(2)).into_iter().enumerate();
-        lines.extend(parts.map(|(place, part)| {
-            Line::styled(if place == 0 { sign } else { "  " }, tone)
+    let symbol = if tone == Tone::Bad { "✗ " } else { "! " };
+    for (symbol, tone, text) in [(symbol, tone, text), ("→ ", Tone::Plain, remedy)] {
+        let parts = panel::wrap(text, width.saturating_sub(2)).into_iter().enumerate();
+        lines.extend(parts.map(|(index, part)| {
+            Line::styled(if index == 0 { symbol } else { "  " }, tone)
                 .text(part, tone)
                 .truncated(width)
         }));
@@ -245,7 +252,7 @@ mod tests {
     use crate::time::Timestamp;
 
     #[test]
-    fn nodes_that_have_said_nothing_are_named_with_what_they_are_at() {
+    fn nodes_without_a_sample_are_listed_with_their_state() {
         let node = |name: &str, link: Link| {
             Arc::new(Node { link, ..Node::new(NodeName::new(name).unwrap(), Duration::ZERO) })
         };
@@ -258,11 +265,12 @@ mod tests {
             node("gpu05", Link::Down { fault: Fault::new(FaultKind::Silent, ""), retry_at: None }),
         ];
         let fleet_view = FleetView::new(Fleet::new(nodes.into()), Timestamp::default());
-        let told: Vec<String> = unheard(&fleet_view, 200).iter().map(Line::plain_text).collect();
-        let told: Vec<&str> = told.iter().map(|line| line.trim()).collect();
+        let texts: Vec<String> =
+            unsampled_nodes(&fleet_view, 200).iter().map(Line::plain_text).collect();
+        let texts: Vec<&str> = texts.iter().map(|line| line.trim()).collect();
         let remedy = "→ --deadline SECONDS waits longer; gtop doctor HOST says why";
         assert_eq!(
-            told,
+            texts,
             [
                 "",
                 "! gpu[01-02]: no answer yet",

@@ -142,8 +142,8 @@ impl Setup {
                     return self.cycle_value(true);
                 }
             }
-            Key::Letter('j') => self.step(Movement::Down),
-            Key::Letter('k') => self.step(Movement::Up),
+            Key::Letter('j') => self.move_cursor(Movement::Down),
+            Key::Letter('k') => self.move_cursor(Movement::Up),
             Key::Letter(digit @ '1'..='9') => {
                 let page = digit.to_digit(10).and_then(|digit| usize::try_from(digit).ok());
                 let page = page.unwrap_or(1) - 1;
@@ -152,15 +152,15 @@ impl Setup {
                 }
             }
             other => {
-                if let Some(step) = Movement::of(other) {
-                    self.step(step);
+                if let Some(movement) = Movement::of(other) {
+                    self.move_cursor(movement);
                 }
             }
         }
         SetupEvent::Nothing
     }
 
-    fn step(&mut self, step: Movement) {
+    fn move_cursor(&mut self, step: Movement) {
         self.row = step.from(self.row, self.entries().len(), 8);
     }
 
@@ -176,27 +176,27 @@ impl Setup {
         if count == 0 {
             return self.on_key(Key::Named(NamedKey::Enter));
         }
-        let to = match entry.steps.iter().position(|step| *step == entry.value) {
+        let to = match entry.steps.iter().position(|value| *value == entry.value) {
             Some(at) if is_forward => (at + 1) % count,
             Some(at) => (at + count - 1) % count,
             None if is_forward => 0,
             None => count - 1,
         };
-        let value = entry.steps.get(to).map_or_else(String::new, |step| (*step).to_owned());
+        let value = entry.steps.get(to).map_or_else(String::new, |value| (*value).to_owned());
         self.set(value)
     }
 
     fn on_editor_key(&mut self, key: Key) -> SetupEvent {
-        let Some(prompt) = &mut self.editor else { return SetupEvent::Nothing };
+        let Some(editor) = &mut self.editor else { return SetupEvent::Nothing };
         if key == Key::Named(NamedKey::Enter) {
-            let value = prompt.text().trim().to_owned();
+            let value = editor.text().trim().to_owned();
             self.editor = None;
             return self.set(value);
         }
         if matches!(key, Key::Named(NamedKey::Escape) | Key::Control('c')) {
             self.editor = None;
         } else {
-            prompt.on_key(key);
+            editor.on_key(key);
         }
         SetupEvent::Nothing
     }
@@ -214,44 +214,45 @@ impl Setup {
     }
 
     /// Returns the lines: tabs, visible rows and the help text of the selected row.
-    pub(crate) fn lines(&self, width: u16, most: usize) -> Vec<Line> {
-        let most = most.min(MAX_ROWS);
+    pub(crate) fn lines(&self, width: u16, max_lines: usize) -> Vec<Line> {
+        let max_lines = max_lines.min(MAX_ROWS);
         let mut lines = vec![self.tabs(width)];
         if let (Some(list), Some(entry)) = (&self.checklist, self.entry()) {
-            lines.extend(list.lines(entry.name, width, most.saturating_sub(1)));
-            lines.truncate(most);
+            lines.extend(list.lines(entry.name, width, max_lines.saturating_sub(1)));
+            lines.truncate(max_lines);
             return lines;
         }
         let entries = self.entries();
-        let help = self.entry().map(|entry| help(&entry.help, width)).unwrap_or_default();
+        let help = self.entry().map(|entry| help_lines(&entry.help, width)).unwrap_or_default();
         let mut window = Viewport::default();
-        window.scroll_to(most.saturating_sub(1 + help.len()), entries.len(), Some(self.row));
-        let name = self.pages.iter().flat_map(|page| &page.entries).map(|one| width_of(one.name));
+        window.scroll_to(max_lines.saturating_sub(1 + help.len()), entries.len(), Some(self.row));
+        let name =
+            self.pages.iter().flat_map(|page| &page.entries).map(|entry| width_of(entry.name));
         let name = name.max().unwrap_or(0).min(width / 2);
-        for (place, entry) in entries.iter().enumerate().skip(window.top).take(window.rows) {
-            let is_here = place == self.row;
+        for (index, entry) in entries.iter().enumerate().skip(window.top).take(window.rows) {
+            let is_here = index == self.row;
             let line = match self.editor.as_ref().filter(|_| is_here) {
-                Some(prompt) => {
+                Some(editor) => {
                     let front =
                         Line::new().gap(1).left_aligned(entry.name, name, Tone::Plain).gap(2);
                     let room = width.saturating_sub(front.width());
-                    front.append(prompt.line("", room))
+                    front.append(editor.line("", room))
                 }
-                None => row(entry, name, width),
+                None => entry_line(entry, name, width),
             };
             lines.push(line.truncated(width).selected(is_here));
         }
         lines.extend(help);
-        lines.truncate(most);
+        lines.truncate(max_lines);
         lines
     }
 
     fn tabs(&self, width: u16) -> Line {
         let title = Line::styled("Setup", Tone::Strong);
         let pages = self.pages.iter().enumerate();
-        let line = pages.fold(title, |line, (place, page)| {
-            let tone = if place == self.page { Tone::Accent } else { Tone::Faint };
-            line.gap(2).text(format!("{} {}", place + 1, page.title), tone)
+        let line = pages.fold(title, |line, (index, page)| {
+            let tone = if index == self.page { Tone::Accent } else { Tone::Faint };
+            line.gap(2).text(format!("{} {}", index + 1, page.title), tone)
         });
         line.truncated(width)
     }
@@ -284,7 +285,7 @@ impl Setup {
 }
 
 /// Wraps a help text into two lines at most.
-fn help(text: &str, width: u16) -> Vec<Line> {
+fn help_lines(text: &str, width: u16) -> Vec<Line> {
     let mut lines = vec![Line::new()];
     for word in text.split(' ') {
         let count = lines.len();
@@ -299,8 +300,8 @@ fn help(text: &str, width: u16) -> Vec<Line> {
     lines.into_iter().map(|line| line.truncated(width)).collect()
 }
 
-fn row(entry: &SetupEntry, name: u16, width: u16) -> Line {
-    let written = match entry.value.as_str() {
+fn entry_line(entry: &SetupEntry, name: u16, width: u16) -> Line {
+    let value_text = match entry.value.as_str() {
         "" if !entry.columns.is_empty() => "auto",
         "" => "–",
         "true" => "yes",
@@ -310,8 +311,8 @@ fn row(entry: &SetupEntry, name: u16, width: u16) -> Line {
     let tone = if entry.is_changed { Tone::Strong } else { Tone::Plain };
     let line = Line::new().gap(1).left_aligned(entry.name, name, Tone::Plain).gap(2);
     let room = width.saturating_sub(line.width() + 1);
-    let value = width_of(written).clamp(16, 34).min(room);
-    line.left_aligned(written, value, tone).gap(2).text(entry.origin.as_str(), Tone::Faint)
+    let value = width_of(value_text).clamp(16, 34).min(room);
+    line.left_aligned(value_text, value, tone).gap(2).text(entry.origin.as_str(), Tone::Faint)
 }
 
 #[cfg(test)]
@@ -349,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn arrows_change_and_enter_types() {
+    fn arrow_keys_cycle_values_and_enter_edits() {
         let change = |name, value: &str| SetupEvent::Change(name, value.to_owned());
         let named = Key::Named;
         for (keys, expected) in [
@@ -387,13 +388,13 @@ mod tests {
             (vec![Key::Letter('9'), Key::Letter('q')], SetupEvent::Closed),
         ] {
             let mut setup = setup();
-            let turned = keys.iter().map(|key| setup.on_key(*key)).last();
-            assert_eq!(turned, Some(expected), "{keys:?}");
+            let event = keys.iter().map(|key| setup.on_key(*key)).last();
+            assert_eq!(event, Some(expected), "{keys:?}");
         }
     }
 
     #[test]
-    fn what_is_refused_is_typed_again() {
+    fn a_rejected_value_is_edited_again() {
         let mut setup = setup();
         setup.reopen_rejected("theme", "blue");
         assert!(!setup.is_typing());
@@ -402,19 +403,19 @@ mod tests {
         assert!(!setup.is_typing());
         setup.reopen_rejected("interval", "70000");
         setup.on_key(Key::Named(NamedKey::Backspace));
-        let turned = setup.on_key(Key::Named(NamedKey::Enter));
-        assert_eq!(turned, SetupEvent::Change("interval", "7000".to_owned()));
+        let event = setup.on_key(Key::Named(NamedKey::Enter));
+        assert_eq!(event, SetupEvent::Change("interval", "7000".to_owned()));
     }
 
     #[test]
-    fn nothing_there_is_no_trouble_and_no_room_neither() {
+    fn empty_pages_and_tiny_screens_are_handled() {
         let mut empty = Setup::default();
         for key in [NamedKey::Right, NamedKey::Enter, NamedKey::Tab, NamedKey::Down] {
             assert_eq!(empty.on_key(Key::Named(key)), SetupEvent::Nothing);
         }
-        for (width, most) in [(0, 0), (1, 1), (5, 2), (80, 3), (80, 30)] {
-            let lines = setup().lines(width, most);
-            assert!(lines.len() <= most && lines.iter().all(|line| line.width() <= width));
+        for (width, max_lines) in [(0, 0), (1, 1), (5, 2), (80, 3), (80, 30)] {
+            let lines = setup().lines(width, max_lines);
+            assert!(lines.len() <= max_lines && lines.iter().all(|line| line.width() <= width));
         }
     }
 }

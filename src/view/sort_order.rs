@@ -45,13 +45,13 @@ impl SortOrder {
     /// Returns the sort menu, the cursor on the current column.
     pub fn menu(self, columns: &[SortColumn]) -> Menu<&'static str> {
         let empty = Menu::new("sort by");
-        let menu = columns.iter().fold(empty, |menu, one| {
-            let state = match (one.name == self.column, self.is_reversed) {
+        let menu = columns.iter().fold(empty, |menu, column| {
+            let state = match (column.name == self.column, self.is_reversed) {
                 (false, _) => "",
                 (true, false) => "current",
                 (true, true) => "current, reversed",
             };
-            menu.with_item(one.name, Some(one.key), one.label, state)
+            menu.with_item(column.name, Some(column.key), column.label, state)
         });
         menu.with_selected(|name| *name == self.column)
     }
@@ -68,7 +68,7 @@ mod tests {
     ];
 
     #[test]
-    fn the_same_column_again_inverts_and_turning_goes_around() {
+    fn selecting_a_column_again_reverses_and_cycling_wraps() {
         let mut order = SortOrder::by("node");
         order.select("util");
         assert_eq!(order, SortOrder::by("util"));

@@ -1,8 +1,8 @@
 //! Suggests the known name closest to a misspelt one.
 
 /// Returns the known name closest to `written`, the first of several.
-pub fn nearest<'a>(written: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let lower = written.to_lowercase();
+pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let lower = name.to_lowercase();
     known.into_iter().min_by_key(|known| distance(&lower, known))
 }
 
@@ -10,13 +10,14 @@ pub fn nearest<'a>(written: &str, known: impl IntoIterator<Item = &'a str>) -> O
 pub(super) fn distance(one: &str, other: &str) -> usize {
     let other: Vec<char> = other.chars().take(64).collect();
     let mut row: Vec<usize> = (0..=other.len()).collect();
-    for (place, letter) in one.chars().take(64).enumerate() {
-        let mut before = place;
-        let mut next = vec![place + 1];
-        for (known, above) in other.iter().zip(row.iter().skip(1)) {
+    for (index, letter) in one.chars().take(64).enumerate() {
+        let mut diagonal = index;
+        let mut next = vec![index + 1];
+        for (other_letter, above) in other.iter().zip(row.iter().skip(1)) {
             let left = next.last().copied().unwrap_or_default();
-            let best = (before + usize::from(letter != *known)).min(above + 1).min(left + 1);
-            before = *above;
+            let best =
+                (diagonal + usize::from(letter != *other_letter)).min(above + 1).min(left + 1);
+            diagonal = *above;
             next.push(best);
         }
         row = next;
@@ -31,8 +32,8 @@ mod tests {
     #[test]
     fn the_nearest_name_is_the_one_with_the_fewest_changes() {
         let known = ["freeze", "filter", "focus"];
-        for (written, expected) in [("freze", "freeze"), ("FILTR", "filter"), ("", "focus")] {
-            assert_eq!(nearest(written, known), Some(expected));
+        for (name, expected) in [("freze", "freeze"), ("FILTR", "filter"), ("", "focus")] {
+            assert_eq!(nearest(name, known), Some(expected));
         }
         assert_eq!(nearest("x", []), None);
     }

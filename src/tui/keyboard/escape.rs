@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_right_behind_an_escape_is_that_key() {
+    fn a_key_sequence_after_an_escape_is_rejoined() {
         for (text, code) in [
             ("OQ", KeyCode::F(2)),
             ("[A", KeyCode::Up),
@@ -102,13 +102,13 @@ mod tests {
             ("[20~", KeyCode::F(9)),
             ("[24~", KeyCode::F(12)),
         ] {
-            let told = read(&format!("\x1b{text}j"));
-            assert_eq!(told, [key(KeyCode::Esc), key(code), key(KeyCode::Char('j'))], "{text}");
+            let keys = read(&format!("\x1b{text}j"));
+            assert_eq!(keys, [key(KeyCode::Esc), key(code), key(KeyCode::Char('j'))], "{text}");
         }
     }
 
     #[test]
-    fn what_is_no_such_key_stays_as_it_came() {
+    fn other_sequences_are_unchanged() {
         for text in
             ["OQ", "q\x1bq", "\x1bO", "\x1b[", "\x1b[5", "\x1b[99~", "\x1bOz", "\x1b\x1b", ""]
         {

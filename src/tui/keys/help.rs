@@ -22,8 +22,8 @@ pub(crate) fn scroll_page(page: Vec<Line>, top: usize, rows: usize) -> (Vec<Line
     if below > 0
         && let Some(last) = shown.last_mut()
     {
-        let many = below + 1;
-        *last = Line::styled(format!("  ↓ {many} more lines"), Tone::Faint);
+        let hidden = below + 1;
+        *last = Line::styled(format!("  ↓ {hidden} more lines"), Tone::Faint);
     }
     (shown, top)
 }
@@ -67,10 +67,12 @@ pub(crate) fn page(keys: &Keymap, view: View, palette: Palette, width: u16) -> V
 
 fn section(keys: &Keymap, wanted: Option<View>, width: u16) -> Vec<Line> {
     let mut lines = vec![Line::styled(wanted.map_or("Everywhere", View::title), Tone::Strong)];
-    for (rows, (_, table)) in keys.keys.iter().zip(TABLES).filter(|(_, (own, _))| *own == wanted) {
+    for (rows, (_, table)) in
+        keys.keys.iter().zip(TABLES).filter(|(_, (bound, _))| *bound == wanted)
+    {
         // Unbound actions are left out.
-        for (own, binding) in rows.iter().zip(table).filter(|(own, _)| !own.is_empty()) {
-            lines.extend(entry((&keys_text(own), Tone::Accent), binding.help, width));
+        for (bound, binding) in rows.iter().zip(table).filter(|(bound, _)| !bound.is_empty()) {
+            lines.extend(entry((&keys_text(bound), Tone::Accent), binding.help, width));
         }
     }
     if lines.len() == 1 { Vec::new() } else { lines }
@@ -139,7 +141,7 @@ mod tests {
     use crate::view::SpanContent;
 
     #[test]
-    fn the_legend_says_what_the_colours_of_the_theme_mean() {
+    fn the_legend_describes_the_palette() {
         for palette in Palette::ALL {
             let legend = legend(palette, 80);
             let texts = legend.iter().flat_map(|line| &line.spans);
@@ -150,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_meaning_goes_on_below_itself() {
+    fn a_long_description_wraps() {
         let lines = entry(("b", Tone::Accent), "what the map shows", 24);
         let texts: Vec<&SpanContent> =
             lines.iter().filter_map(|line| Some(&line.spans.last()?.content)).collect();
@@ -162,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_ends_at_the_bottom_and_says_how_much_is_below() {
+    fn the_page_stops_at_its_end_and_counts_the_lines_below() {
         let page = || (0..30).map(|row| Line::styled(row.to_string(), Tone::Plain)).collect();
         let said = |top, rows| {
             let (shown, top) = scroll_page(page(), top, rows);
@@ -178,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn help_names_every_key() {
+    fn help_lists_every_binding() {
         let keys = Keymap::default();
         let count = Keymap::names().count();
         for view in View::ALL {

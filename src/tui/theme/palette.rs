@@ -74,7 +74,7 @@ const fn colours(palette: Palette) -> &'static Colours {
 
 /// Returns the style of text with 256 colours. Emphasis without a meaning of its own is bold in the
 /// terminal's default colour, which is legible on every background.
-pub(super) fn text_256(palette: Palette, tone: Tone) -> Style {
+pub(super) fn text_style_256(palette: Palette, tone: Tone) -> Style {
     let of = colours(palette);
     let colour = |index: u8| Style::new().fg(Color::Indexed(index));
     match tone {
@@ -92,7 +92,7 @@ pub(super) fn text_256(palette: Palette, tone: Tone) -> Style {
 }
 
 /// Returns the style of a bar, graph or level with 256 colours; filled areas need fainter colours than text.
-pub(super) fn bar_256(palette: Palette, tone: Tone) -> Style {
+pub(super) fn bar_style_256(palette: Palette, tone: Tone) -> Style {
     let of = &colours(palette).fill;
     let colour = |index: u8| Style::new().fg(Color::Indexed(index));
     match tone {
@@ -101,7 +101,7 @@ pub(super) fn bar_256(palette: Palette, tone: Tone) -> Style {
         Tone::High => colour(of.high),
         Tone::Warn => colour(of.warn),
         Tone::Bad => colour(of.bad),
-        Tone::Plain | Tone::Strong | Tone::Accent | Tone::Caret => text_256(palette, tone),
+        Tone::Plain | Tone::Strong | Tone::Accent | Tone::Caret => text_style_256(palette, tone),
     }
 }
 
@@ -116,7 +116,7 @@ fn emphasized(palette: Palette, style: Style) -> Style {
 }
 
 /// Returns the style of a tone with the terminal's 16 colours.
-pub(super) fn any_16(palette: Palette, tone: Tone) -> Style {
+pub(super) fn style_16(palette: Palette, tone: Tone) -> Style {
     let named = |colour| Style::new().fg(colour);
     let bold = |colour| named(colour).add_modifier(Modifier::BOLD);
     // In some terminals bright black is the background colour.
@@ -158,7 +158,7 @@ pub(super) fn any_16(palette: Palette, tone: Tone) -> Style {
 }
 
 /// Returns the style of a tone without colours: the length of a bar says enough; faults stand out by weight.
-pub(super) fn any_mono(tone: Tone) -> Style {
+pub(super) fn style_mono(tone: Tone) -> Style {
     match tone {
         Tone::Plain | Tone::Low | Tone::Mid | Tone::High => Style::new(),
         Tone::Faint => Style::new().add_modifier(Modifier::DIM),
@@ -212,9 +212,9 @@ pub(super) fn gradient(palette: Palette, depth: ColourDepth, part: f32) -> Style
         Palette::HotLight => &RED_LIGHT,
     };
     match depth {
-        ColourDepth::Ansi16 if part < 1.0 / 3.0 => any_16(palette, Tone::Low),
-        ColourDepth::Ansi16 if part < 2.0 / 3.0 => any_16(palette, Tone::Mid),
-        ColourDepth::Ansi16 => any_16(palette, Tone::High),
+        ColourDepth::Ansi16 if part < 1.0 / 3.0 => style_16(palette, Tone::Low),
+        ColourDepth::Ansi16 if part < 2.0 / 3.0 => style_16(palette, Tone::Mid),
+        ColourDepth::Ansi16 => style_16(palette, Tone::High),
         ColourDepth::Indexed256 => {
             let steps = (1_u8..).zip(gradient_colours.steps);
             let found = steps.into_iter().find(|(end, _)| part * 6.0 < f32::from(*end));

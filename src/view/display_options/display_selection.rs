@@ -89,15 +89,15 @@ impl DisplaySelection {
         let numbers = self.devices.iter().flatten().map(ToString::to_string).collect::<Vec<_>>();
         let numbers = (!numbers.is_empty()).then(|| numbers.join(","));
         let visible = self.visible.is_some().then(|| "visible".to_owned());
-        let processes = self.processes_summary().map(|words| format!("processes {words}"));
-        let words: Vec<String> = numbers.into_iter().chain(visible).chain(processes).collect();
-        (!words.is_empty()).then(|| format!("only {}", words.join(" ")))
+        let processes = self.processes_summary().map(|parts| format!("processes {parts}"));
+        let parts: Vec<String> = numbers.into_iter().chain(visible).chain(processes).collect();
+        (!parts.is_empty()).then(|| format!("only {}", parts.join(" ")))
     }
 
     /// Returns the message for a list without any selected process; `None` if all processes are shown.
     pub fn no_processes_message(&self) -> Option<String> {
-        let words = self.processes_summary()?;
-        Some(format!("no processes {words} use a device; others are hidden"))
+        let summary = self.processes_summary()?;
+        Some(format!("no processes {summary} use a device; others are hidden"))
     }
 
     fn processes_summary(&self) -> Option<String> {
@@ -113,8 +113,8 @@ impl DisplaySelection {
         let listed =
             |label: &str, list: String| (!list.is_empty()).then(|| format!("{label} {list}"));
         let all = [listed("of", users), listed("pid", pids), kinds.map(str::to_owned)];
-        let words = all.into_iter().flatten().collect::<Vec<_>>().join(" ");
-        (!words.is_empty()).then_some(words)
+        let text = all.into_iter().flatten().collect::<Vec<_>>().join(" ");
+        (!text.is_empty()).then_some(text)
     }
 
     /// Returns true if the device is selected.
@@ -122,7 +122,8 @@ impl DisplaySelection {
         let parent = device.parent.as_ref();
         let whole = parent.and_then(|uuid| node.devices.iter().find(|whole| whole.uuid == *uuid));
         let index = whole.unwrap_or(device).index.get();
-        let is_numbered = |numbers: &BTreeSet<u32>| index.is_some_and(|own| numbers.contains(&own));
+        let is_numbered =
+            |numbers: &BTreeSet<u32>| index.is_some_and(|number| numbers.contains(&number));
         if !self.devices.as_ref().is_none_or(is_numbered) {
             return false;
         }
@@ -152,27 +153,27 @@ impl DisplaySelection {
 
     /// Returns the node without the devices that are not selected, and without what runs on them.
     pub fn filter_devices(&self, node: &Arc<Node>) -> Arc<Node> {
-        let takes = |device: &Device| self.matches_device(node, device);
-        if !self.selects_devices() || node.devices.iter().all(takes) {
+        let matches = |device: &Device| self.matches_device(node, device);
+        if !self.selects_devices() || node.devices.iter().all(matches) {
             return Arc::clone(node);
         }
-        let mut narrowed = Node::clone(node);
+        let mut filtered = Node::clone(node);
         // Schedulers number all devices, selected or not.
-        narrowed.numbering =
+        filtered.numbering =
             Some(node.numbering.clone().unwrap_or_else(|| device_numbering(node).into()));
         let sources = node.device_sources.iter().cloned();
         let both = node.devices.iter().cloned().zip(sources);
-        let (kept, sources): (Vec<_>, Vec<_>) = both.filter(|(device, _)| takes(device)).unzip();
-        (narrowed.devices, narrowed.device_sources) = (kept, sources.into());
-        let is_out = |uuid: &Arc<str>| {
+        let (kept, sources): (Vec<_>, Vec<_>) = both.filter(|(device, _)| matches(device)).unzip();
+        (filtered.devices, filtered.device_sources) = (kept, sources.into());
+        let is_hidden = |uuid: &Arc<str>| {
             let known = node.devices.iter().find(|device| device.uuid == *uuid);
-            known.is_some_and(|device| !takes(device))
+            known.is_some_and(|device| !matches(device))
         };
-        let uses = node.uses.iter().filter(|used| !is_out(&used.device));
-        narrowed.uses = uses.cloned().collect();
-        let events = node.events.iter().filter(|happened| !is_out(&happened.event.device));
-        narrowed.events = events.cloned().collect();
-        Arc::new(narrowed)
+        let uses = node.uses.iter().filter(|used| !is_hidden(&used.device));
+        filtered.uses = uses.cloned().collect();
+        let events = node.events.iter().filter(|record| !is_hidden(&record.event.device));
+        filtered.events = events.cloned().collect();
+        Arc::new(filtered)
     }
 }
 
@@ -180,13 +181,13 @@ impl DisplayOptions {
     /// Returns the node with the selected devices and processes only.
     pub fn filter_node(&self, node: &Arc<Node>) -> Arc<Node> {
         let selected = self.selection.filter_devices(node);
-        let takes = |used: &DeviceUse| self.selection.matches_process(node, used);
-        if selected.uses.iter().all(takes) {
+        let matches = |used: &DeviceUse| self.selection.matches_process(node, used);
+        if selected.uses.iter().all(matches) {
             return selected;
         }
-        let mut narrowed = Node::clone(&selected);
-        narrowed.uses = selected.uses.iter().filter(|used| takes(used)).cloned().collect();
-        Arc::new(narrowed)
+        let mut filtered = Node::clone(&selected);
+        filtered.uses = selected.uses.iter().filter(|used| matches(used)).cloned().collect();
+        Arc::new(filtered)
     }
 }
 
@@ -246,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn which_processes_are_shown_is_told() {
+    fn the_summary_names_users_pids_and_kinds() {
         let of = |users: &[&str], pids: &[u32], kinds| DisplaySelection {
             users: users.iter().map(|user| (*user).to_owned()).collect(),
             pids: pids.iter().copied().collect(),
@@ -266,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_out_changes_no_place_a_scheduler_counts() {
+    fn hidden_devices_keep_their_scheduler_index() {
         let here = node(TransportKind::Local);
         let only = DisplaySelection { devices: Some([1].into()), ..DisplaySelection::default() };
         let selected = only.filter_devices(&here);
@@ -281,15 +282,15 @@ mod tests {
     }
 
     fn shown(node: &Arc<Node>, only: DisplaySelection) -> (Vec<String>, Vec<u32>) {
-        let narrowed =
+        let filtered =
             DisplayOptions { selection: only, ..DisplayOptions::default() }.filter_node(node);
-        assert_eq!(narrowed.devices.len(), narrowed.device_sources.len());
-        let devices = narrowed.devices.iter().map(|device| device.uuid.to_string());
-        (devices.collect(), narrowed.uses.iter().map(|used| used.pid).collect())
+        assert_eq!(filtered.devices.len(), filtered.device_sources.len());
+        let devices = filtered.devices.iter().map(|device| device.uuid.to_string());
+        (devices.collect(), filtered.uses.iter().map(|used| used.pid).collect())
     }
 
     #[test]
-    fn devices_are_chosen_by_number_and_slices_go_with_theirs() {
+    fn devices_are_selected_by_index_and_slices_with_their_device() {
         let here = node(TransportKind::Local);
         assert_eq!(shown(&here, DisplaySelection::default()).0.len(), 4);
         let only = |numbers: &[u32]| DisplaySelection {
@@ -304,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cuda_sees_is_of_this_machine_unless_it_is_named_by_uuid() {
+    fn visible_indices_hold_on_the_local_host_and_uuids_everywhere() {
         let index = |number| VisibleDevice::Index(number);
         let uuid = |start: &str| VisibleDevice::Uuid(start.into());
         let all = 4;
@@ -328,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn processes_are_chosen_by_kind_user_and_number() {
+    fn processes_are_selected_by_kind_user_and_pid() {
         let here = node(TransportKind::Local);
         let pids = |only| shown(&here, only).1;
         for (kinds, expected) in [

@@ -8,7 +8,7 @@ use crate::model::Job;
 use crate::time::Timestamp;
 use crate::view::filter::{Comparison, FilterField, StateWord};
 
-const MAX_PROPOSALS: usize = 24;
+const MAX_COMPLETIONS: usize = 24;
 /// The maximum number of nodes scanned for values.
 const MAX_SCANNED_NODES: usize = 200;
 /// The maximum number of jobs scanned for values.
@@ -19,32 +19,33 @@ const MAX_SCANNED_JOBS: usize = 2000;
 /// `caret` counts characters. Before a comparison sign, field names are completed; after it, the values of
 /// that field in the fleet.
 pub fn complete(text: &str, caret: usize, fleet: &Fleet) -> Vec<String> {
-    let front: String = text.chars().take(caret).collect();
-    let word = front.rsplit(char::is_whitespace).next().unwrap_or_default();
-    let (mark, word) = match word.strip_prefix('!') {
+    let before_caret: String = text.chars().take(caret).collect();
+    let word = before_caret.rsplit(char::is_whitespace).next().unwrap_or_default();
+    let (prefix, word) = match word.strip_prefix('!') {
         Some(rest) => ("!", rest),
         None => ("", word),
     };
-    let signs = Comparison::SIGNS.iter().filter_map(|(sign, _)| Some((word.find(sign)?, *sign)));
+    let symbols =
+        Comparison::SYMBOLS.iter().filter_map(|(symbol, _)| Some((word.find(symbol)?, *symbol)));
     // The first sign; of several that start there, the longest.
-    let found = signs.min_by_key(|(at, sign)| (*at, std::cmp::Reverse(sign.len())));
-    let words: Vec<String> = match found {
-        None => names(&word.to_lowercase()),
-        Some((at, sign)) => {
+    let found = symbols.min_by_key(|(at, symbol)| (*at, std::cmp::Reverse(symbol.len())));
+    let completions: Vec<String> = match found {
+        None => complete_name(&word.to_lowercase()),
+        Some((at, symbol)) => {
             let (name, value) = word.split_at_checked(at).unwrap_or((word, ""));
-            let value = value.strip_prefix(sign).unwrap_or_default().to_lowercase();
-            let values = FilterField::from_name(&name.to_lowercase())
-                .map(|subject| values(subject, fleet))
+            let value = value.strip_prefix(symbol).unwrap_or_default().to_lowercase();
+            let field_values = FilterField::from_name(&name.to_lowercase())
+                .map(|field| field_values(field, fleet))
                 .unwrap_or_default();
             let fitting =
-                values.into_iter().filter(|known| known.to_lowercase().starts_with(&value));
-            fitting.map(|known| format!("{name}{sign}{known}")).collect()
+                field_values.into_iter().filter(|known| known.to_lowercase().starts_with(&value));
+            fitting.map(|known| format!("{name}{symbol}{known}")).collect()
         }
     };
-    words.into_iter().take(MAX_PROPOSALS).map(|word| format!("{mark}{word}")).collect()
+    completions.into_iter().take(MAX_COMPLETIONS).map(|word| format!("{prefix}{word}")).collect()
 }
 
-fn names(start: &str) -> Vec<String> {
+fn complete_name(start: &str) -> Vec<String> {
     let states = StateWord::WORDS.iter().map(|(word, _)| *word);
     let known = FilterField::aliases().chain(states).filter(|name| name.starts_with(start));
     let mut known: Vec<String> = known.map(str::to_owned).collect();
@@ -54,22 +55,24 @@ fn names(start: &str) -> Vec<String> {
 }
 
 /// Returns the text values of a field in the fleet; numbers are not completed.
-fn values(subject: FilterField, fleet: &Fleet) -> BTreeSet<String> {
+fn field_values(field: FilterField, fleet: &Fleet) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
-    if matches!(subject, FilterField::Job | FilterField::OfJob(_)) {
-        return of_jobs(subject, fleet);
+    if matches!(field, FilterField::Job | FilterField::OfJob(_)) {
+        return job_values(field, fleet);
     }
     for node in fleet.nodes.iter().take(MAX_SCANNED_NODES) {
-        match subject {
+        match field {
             FilterField::Node => {
                 found.insert(node.name.to_string());
             }
             FilterField::Device(field) => {
-                found.extend(node.devices.iter().filter_map(|device| words((field.read)(device))));
+                found.extend(
+                    node.devices.iter().filter_map(|device| completion_text((field.read)(device))),
+                );
             }
             FilterField::Process(field) => {
                 let usages = node.devices.iter().flat_map(|device| Usage::of(node, device));
-                found.extend(usages.filter_map(|usage| words((field.read)(&usage))));
+                found.extend(usages.filter_map(|usage| completion_text((field.read)(&usage))));
             }
             FilterField::Host(_)
             | FilterField::Index
@@ -84,18 +87,18 @@ fn values(subject: FilterField, fleet: &Fleet) -> BTreeSet<String> {
 }
 
 /// Returns the text values of a job field.
-fn of_jobs(subject: FilterField, fleet: &Fleet) -> BTreeSet<String> {
+fn job_values(field: FilterField, fleet: &Fleet) -> BTreeSet<String> {
     let jobs = fleet.jobs.iter().flat_map(|jobs| &jobs.jobs).take(MAX_SCANNED_JOBS);
-    let FilterField::OfJob(field) = subject else {
+    let FilterField::OfJob(field) = field else {
         return jobs.map(|job| job.shown_id.to_string()).collect();
     };
     // No text value depends on the time.
     let at = |job: &Job| JobAt { job: job.clone(), now: Timestamp::default() };
-    jobs.filter_map(|job| words((field.read)(&at(job)))).collect()
+    jobs.filter_map(|job| completion_text((field.read)(&at(job)))).collect()
 }
 
 /// Returns a value as it must be typed; `None` if it would need quotes.
-fn words(value: Value) -> Option<String> {
+fn completion_text(value: Value) -> Option<String> {
     match value {
         Value::Text(text) if !text.contains([' ', '"', '\'']) => Some(text.to_string()),
         Value::Flag(_) => Some("yes".to_owned()),
@@ -113,7 +116,7 @@ mod tests {
     use crate::model::{JobList, NodeName};
 
     #[test]
-    fn fields_states_and_values_are_proposed() {
+    fn fields_states_and_values_are_completed() {
         let node = |name| Arc::new(Node::new(NodeName::new(name).unwrap(), Duration::ZERO));
         let fleet = Fleet::new(vec![node("gpu01"), node("gpu02"), node("login1")].into());
         let at_end = |text: &str| complete(text, text.chars().count(), &fleet);

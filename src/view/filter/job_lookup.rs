@@ -10,36 +10,39 @@ use crate::model::{Allocation, Job, JobId, JobList, NodeName};
 pub(super) struct JobLookup {
     list: Arc<JobList>,
     /// Indices in the list.
-    by_number: BTreeMap<JobId, usize>,
+    by_id: BTreeMap<JobId, usize>,
     /// Indices in the list, and of the allocation in the job.
     by_node: BTreeMap<NodeName, Vec<(usize, usize)>>,
 }
 
 impl JobLookup {
     pub(super) fn of(list: &Arc<JobList>) -> Self {
-        let (mut by_number, mut by_node) = (BTreeMap::new(), BTreeMap::<_, Vec<_>>::new());
-        for (place, job) in list.jobs.iter().enumerate() {
+        let (mut by_id, mut by_node) = (BTreeMap::new(), BTreeMap::<_, Vec<_>>::new());
+        for (job_index, job) in list.jobs.iter().enumerate() {
             for id in [Some(&job.id), job.sluid.as_ref()].into_iter().flatten() {
-                by_number.insert(id.clone(), place);
+                by_id.insert(id.clone(), job_index);
             }
-            for (one, allocation) in job.allocations.iter().enumerate() {
-                by_node.entry(allocation.node.clone()).or_default().push((place, one));
+            for (allocation_index, allocation) in job.allocations.iter().enumerate() {
+                by_node
+                    .entry(allocation.node.clone())
+                    .or_default()
+                    .push((job_index, allocation_index));
             }
         }
-        Self { list: Arc::clone(list), by_number, by_node }
+        Self { list: Arc::clone(list), by_id, by_node }
     }
 
     /// Returns the job with the id that its processes have.
     pub(super) fn by_process_job_id(&self, id: &JobId) -> Option<&Job> {
-        self.list.jobs.get(*self.by_number.get(id)?)
+        self.list.jobs.get(*self.by_id.get(id)?)
     }
 
     /// Returns the jobs on a node, each with its allocation there.
-    pub(super) fn on(&self, node: &NodeName) -> impl Iterator<Item = (&Job, &Allocation)> {
-        let places = self.by_node.get(node).into_iter().flatten();
-        places.filter_map(|(place, one)| {
-            let job = self.list.jobs.get(*place)?;
-            Some((job, job.allocations.get(*one)?))
+    pub(super) fn on_node(&self, node: &NodeName) -> impl Iterator<Item = (&Job, &Allocation)> {
+        let indices = self.by_node.get(node).into_iter().flatten();
+        indices.filter_map(|(job_index, allocation_index)| {
+            let job = self.list.jobs.get(*job_index)?;
+            Some((job, job.allocations.get(*allocation_index)?))
         })
     }
 }

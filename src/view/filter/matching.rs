@@ -44,17 +44,17 @@ impl Filter {
         usage: &Usage,
         now: Timestamp,
     ) -> bool {
-        let job = self.job_of(usage);
-        let kept = [RowParts { device, usage: Some(Cow::Borrowed(usage)), job }];
-        self.terms.is_empty() || self.matches_rows(&Rows { node, kept: kept.into(), now })
+        let job = self.listed_job(usage);
+        let parts = [RowParts { device, usage: Some(Cow::Borrowed(usage)), job }];
+        self.terms.is_empty() || self.matches_rows(&Rows { node, parts: parts.into(), now })
     }
 
     /// Returns true if one row matches every positive term and no row matches a negated one.
     fn matches_rows(&self, rows: &Rows<'_>) -> bool {
-        let (negated, operand): (Vec<&Term>, Vec<&Term>) =
+        let (negated, positive): (Vec<&Term>, Vec<&Term>) =
             self.terms.iter().partition(|term| term.is_negated);
-        rows.iter().any(|row| operand.iter().all(|term| term.test.matches(row)))
-            && !rows.iter().any(|row| negated.iter().any(|term| term.test.matches(row)))
+        rows.iter().any(|row| positive.iter().all(|term| term.predicate.matches(row)))
+            && !rows.iter().any(|row| negated.iter().any(|term| term.predicate.matches(row)))
     }
 }
 
@@ -68,17 +68,17 @@ struct RowParts<'a> {
 /// All rows of a node or of one of its devices.
 struct Rows<'a> {
     node: &'a Node,
-    kept: Vec<RowParts<'a>>,
+    parts: Vec<RowParts<'a>>,
     now: Timestamp,
 }
 
 impl Rows<'_> {
     fn iter(&self) -> impl Iterator<Item = Row<'_>> {
-        self.kept.iter().map(|kept| Row {
+        self.parts.iter().map(|parts| Row {
             node: self.node,
-            device: kept.device,
-            usage: kept.usage.as_deref(),
-            job: kept.job,
+            device: parts.device,
+            usage: parts.usage.as_deref(),
+            job: parts.job,
             now: self.now,
         })
     }
@@ -86,36 +86,36 @@ impl Rows<'_> {
 
 impl Filter {
     fn rows<'a>(&'a self, node: &'a Node, devices: &'a [Device], now: Timestamp) -> Rows<'a> {
-        let mut kept = vec![];
-        let listed: Vec<_> = self.jobs.iter().flat_map(|jobs| jobs.on(&node.name)).collect();
-        let given = allocated_on(node, &listed);
+        let mut parts = vec![];
+        let listed: Vec<_> = self.jobs.iter().flat_map(|jobs| jobs.on_node(&node.name)).collect();
+        let allocated = allocated_on(node, &listed);
         for device in devices {
-            let before = kept.len();
-            kept.extend(Usage::of(node, device).map(|usage| {
-                let job = self.job_of(&usage);
+            let count = parts.len();
+            parts.extend(Usage::of(node, device).map(|usage| {
+                let job = self.listed_job(&usage);
                 RowParts { device: Some(device), usage: Some(Cow::Owned(usage)), job }
             }));
-            let own = given.iter().filter(|(_, uuid)| *uuid == device.uuid);
-            kept.extend(own.map(|(job, _)| RowParts {
+            let jobs_here = allocated.iter().filter(|(_, uuid)| *uuid == device.uuid);
+            parts.extend(jobs_here.map(|(job, _)| RowParts {
                 device: Some(device),
                 usage: None,
                 job: Some(*job),
             }));
-            if kept.len() == before {
-                kept.push(RowParts { device: Some(device), usage: None, job: None });
+            if parts.len() == count {
+                parts.push(RowParts { device: Some(device), usage: None, job: None });
             }
         }
-        if kept.is_empty() {
-            kept.push(RowParts { device: None, usage: None, job: None });
+        if parts.is_empty() {
+            parts.push(RowParts { device: None, usage: None, job: None });
         }
-        Rows { node, kept, now }
+        Rows { node, parts, now }
     }
 
     /// Returns the rows of a whole node, including its jobs without known devices.
     fn rows_of_node<'a>(&'a self, node: &'a Node, now: Timestamp) -> Rows<'a> {
         let mut rows = self.rows(node, &node.devices, now);
-        let jobs = self.jobs.iter().flat_map(|jobs| jobs.on(&node.name));
-        rows.kept.extend(jobs.map(|(job, _)| RowParts {
+        let jobs = self.jobs.iter().flat_map(|jobs| jobs.on_node(&node.name));
+        rows.parts.extend(jobs.map(|(job, _)| RowParts {
             device: None,
             usage: None,
             job: Some(job),
@@ -123,13 +123,13 @@ impl Filter {
         rows
     }
 
-    fn job_of(&self, usage: &Usage) -> Option<&Job> {
-        self.jobs.as_ref()?.by_process_job_id(number_of(usage)?)
+    fn listed_job(&self, usage: &Usage) -> Option<&Job> {
+        self.jobs.as_ref()?.by_process_job_id(process_job_id(usage)?)
     }
 }
 
 /// Returns the job id of a process, from its cgroup.
-fn number_of(usage: &Usage) -> Option<&JobId> {
+fn process_job_id(usage: &Usage) -> Option<&JobId> {
     let seen = usage.process.as_ref().map(|process| &*process.statics);
     let statics = seen.or_else(|| usage.unseen.as_ref().map(|unseen| &unseen.statics));
     statics?.job.as_ref()
@@ -138,11 +138,15 @@ fn number_of(usage: &Usage) -> Option<&JobId> {
 impl Predicate {
     fn matches(&self, row: Row<'_>) -> bool {
         match self {
-            Self::Word(word) => names(row).any(|name| name.to_lowercase().contains(word.as_str())),
+            Self::Word(word) => {
+                searchable_names(row).any(|name| name.to_lowercase().contains(word.as_str()))
+            }
             Self::StateWord(state) => state.matches(row),
-            Self::Compare(FilterField::Job, relation, operand) => is_job(row, *relation, operand),
-            Self::Compare(subject, relation, operand) => {
-                subject.value(row).is_some_and(|value| operand.matches(*relation, &value))
+            Self::Compare(FilterField::Job, comparison, operand) => {
+                matches_job_id(row, *comparison, operand)
+            }
+            Self::Compare(field, comparison, operand) => {
+                field.value(row).is_some_and(|value| operand.matches(*comparison, &value))
             }
         }
     }
@@ -150,34 +154,34 @@ impl Predicate {
 
 /// Returns true if the job id of a row matches. A job has several ids: `11` for processes, `2_1` for users,
 /// and `2` as a member of its array.
-fn is_job(row: Row<'_>, relation: Comparison, operand: &Operand) -> bool {
+fn matches_job_id(row: Row<'_>, comparison: Comparison, operand: &Operand) -> bool {
     let shown = row.job.map(|job| &*job.shown_id);
     let whole = shown.and_then(|shown| shown.split(['_', '+']).next());
-    let id = row.job.map(|job| &job.id).or_else(|| number_of(row.usage?)).map(JobId::as_str);
-    let is_met = |name: &str| operand.matches(relation, &Value::Text(name.into()));
-    let mut names = [id, shown, whole].into_iter().flatten().peekable();
-    if names.peek().is_none() {
+    let id = row.job.map(|job| &job.id).or_else(|| process_job_id(row.usage?)).map(JobId::as_str);
+    let matches = |name: &str| operand.matches(comparison, &Value::Text(name.into()));
+    let mut ids = [id, shown, whole].into_iter().flatten().peekable();
+    if ids.peek().is_none() {
         let unknown = Value::Unknown(Reason::NotAvailable);
-        return row.usage.is_some() && operand.matches(relation, &unknown);
+        return row.usage.is_some() && operand.matches(comparison, &unknown);
     }
-    match relation {
-        Comparison::Unequal | Comparison::NotContains => names.all(is_met),
-        Comparison::Equal | Comparison::Contains => names.any(is_met),
+    match comparison {
+        Comparison::Unequal | Comparison::NotContains => ids.all(matches),
+        Comparison::Equal | Comparison::Contains => ids.any(matches),
         Comparison::Less | Comparison::AtMost | Comparison::More | Comparison::AtLeast => {
-            id.is_some_and(is_met)
+            id.is_some_and(matches)
         }
     }
 }
 
 /// Returns the names of a row that a word may match.
-fn names(row: Row<'_>) -> impl Iterator<Item = Cow<'_, str>> {
+fn searchable_names(row: Row<'_>) -> impl Iterator<Item = Cow<'_, str>> {
     let device = row.device.into_iter().flat_map(|device| {
         let name = device.name.known().map(|name| &**name);
         [Some(&*device.uuid), name].into_iter().flatten().map(Into::into)
     });
     let statics =
         row.usage.and_then(|usage| usage.process.as_ref()).map(|process| &process.statics);
-    let words = statics.into_iter().flat_map(|statics| {
+    let of_process = statics.into_iter().flat_map(|statics| {
         let user = statics.user.known().map(|user| &**user);
         let command = statics.command.known().map(|command| &**command);
         let job = statics.job.as_ref().map(JobId::as_str);
@@ -188,7 +192,7 @@ fn names(row: Row<'_>) -> impl Iterator<Item = Cow<'_, str>> {
     let job = job.map(Into::into);
     std::iter::once(row.node.name.as_str().into())
         .chain(device)
-        .chain(words)
+        .chain(of_process)
         .chain(driver)
         .chain(job)
 }
@@ -204,7 +208,7 @@ impl StateWord {
             Self::Fault => {
                 node.fault().is_some() || device.is_some_and(|device| device.fault.is_some())
             }
-            Self::Throttled => device.is_some_and(is_slowed),
+            Self::Throttled => device.is_some_and(is_throttled),
             Self::Busy => is_active(device) == Some(true),
             Self::Idle => is_active(device) == Some(false),
             Self::Free => row.usage.is_none() && row.job.is_none() && device.is_some_and(is_free),
@@ -222,7 +226,7 @@ fn is_free(device: &Device) -> bool {
 
 /// Returns true if clocks are throttled by heat, by the power supply, or by the hardware for another reason;
 /// the software power limit is normal and does not count.
-fn is_slowed(device: &Device) -> bool {
+fn is_throttled(device: &Device) -> bool {
     device.throttle.get().is_some_and(|throttle| {
         throttle.is_thermal() || throttle.is_power_brake() || throttle.is_hardware_slowdown()
     })
@@ -233,11 +237,11 @@ fn is_active(device: Option<&Device>) -> Option<bool> {
 }
 
 fn is_fresh(row: Row<'_>) -> bool {
-    let place = row
+    let index = row
         .device
         .and_then(|device| row.node.devices.iter().position(|other| other.uuid == device.uuid));
-    match place {
-        Some(place) => row.node.device_freshness(place, row.now).is_fresh(),
+    match index {
+        Some(index) => row.node.device_freshness(index, row.now).is_fresh(),
         None => row.node.freshness(row.now).is_fresh(),
     }
 }
@@ -317,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_was_never_seen_is_neither_fresh_nor_stale() {
+    fn a_node_without_a_sample_is_neither_fresh_nor_stale() {
         let second = Duration::from_secs(1);
         let seen = |taken_at: Option<Timestamp>| {
             let mut node = Node::new(NodeName::new("gpu07").unwrap(), Duration::ZERO);
@@ -331,9 +335,9 @@ mod tests {
             node
         };
         let now = Timestamp::default().plus(second * 1000);
-        let never_asked = Node::new(NodeName::new("gpu07").unwrap(), Duration::ZERO);
+        let never_sampled = Node::new(NodeName::new("gpu07").unwrap(), Duration::ZERO);
         for (what, node, fresh, stale) in [
-            ("never asked", never_asked, false, false),
+            ("never asked", never_sampled, false, false),
             ("never answered", seen(None), false, false),
             ("new", seen(Some(now)), true, false),
             ("old", seen(Some(now.minus(second * 100))), false, true),
@@ -346,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chip_is_free_when_nobody_has_it_open_and_that_is_known() {
+    fn a_chip_is_free_only_if_it_is_known_that_no_process_has_it_open() {
         let chip = |is_held| {
             let tpu = crate::model::TpuDetails { is_held, ..crate::model::TpuDetails::default() };
             Device { tpu: Some(Arc::new(tpu)), ..Device::default() }
@@ -358,9 +362,9 @@ mod tests {
     }
 
     #[test]
-    fn all_terms_hold_of_one_device_and_process() {
+    fn all_terms_must_match_the_same_device_and_process() {
         let node = node();
-        let taken = |text: &str| {
+        let matches = |text: &str| {
             let filter = Filter::new(text).unwrap();
             let devices = node.devices.iter();
             let of_devices: String = devices
@@ -403,7 +407,7 @@ mod tests {
             ("command~'train.py --lr'", true, "+.."),
             ("down", false, "..."),
         ] {
-            assert_eq!(taken(text), (on_node, on_devices.to_owned()), "{text}");
+            assert_eq!(matches(text), (on_node, on_devices.to_owned()), "{text}");
         }
     }
 
@@ -431,7 +435,7 @@ mod tests {
 
     /// The process on the first device belongs to job 11; the second device is allocated to job 12.
     #[test]
-    fn jobs_are_found_by_their_processes_and_by_what_they_were_given() {
+    fn job_fields_match_processes_and_allocated_devices() {
         let mut node = node();
         let mut processes = node.processes.to_vec();
         let statics = &mut processes[0].statics;
@@ -444,13 +448,12 @@ mod tests {
         ];
         let list = Arc::new(JobList { jobs, ..JobList::default() });
         let now = Timestamp::default();
-        let taken = |text: &str, list: Option<&Arc<JobList>>| {
+        let matches = |text: &str, list: Option<&Arc<JobList>>| {
             let filter = Filter::new(text).unwrap().with_jobs(list);
-            let is_taken =
-                |device| if filter.matches_device(&node, device, now) { '+' } else { '.' };
+            let mark = |device| if filter.matches_device(&node, device, now) { '+' } else { '.' };
             let usage = Usage::of(&node, &node.devices[0]).next().unwrap();
             let of_usage = filter.matches_usage(&node, node.devices.first(), &usage, now);
-            let of_devices: String = node.devices.iter().map(is_taken).collect();
+            let of_devices: String = node.devices.iter().map(mark).collect();
             (filter.matches_node(&node, now), of_devices, of_usage)
         };
         for (text, on_node, on_devices, on_usage) in [
@@ -477,12 +480,12 @@ mod tests {
             ("llama", true, "+..", true),
             ("free", false, "...", false),
         ] {
-            let found = taken(text, Some(&list));
+            let found = matches(text, Some(&list));
             assert_eq!(found, (on_node, on_devices.to_owned(), on_usage), "{text}");
         }
         // Without a scheduler, only processes have a job id.
-        assert_eq!(taken("job=11", None), (true, "+..".to_owned(), true));
-        assert_eq!(taken("jobname~llama", None), (false, "...".to_owned(), false));
-        assert_eq!(taken("job=unknown", None), (false, "...".to_owned(), false));
+        assert_eq!(matches("job=11", None), (true, "+..".to_owned(), true));
+        assert_eq!(matches("jobname~llama", None), (false, "...".to_owned(), false));
+        assert_eq!(matches("job=unknown", None), (false, "...".to_owned(), false));
     }
 }

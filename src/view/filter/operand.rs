@@ -49,7 +49,7 @@ const SUFFIXES: [(&str, &str, f64); 30] = [
 
 impl Operand {
     /// Parses an operand for a field with this unit; the error says what is valid.
-    pub(super) fn new(text: &str, unit: &str, relation: Comparison) -> Result<Self, String> {
+    pub(super) fn new(text: &str, unit: &str, comparison: Comparison) -> Result<Self, String> {
         let lower = text.to_lowercase();
         if lower == "unknown" || lower == "-" {
             return Ok(Self::Unknown);
@@ -57,24 +57,24 @@ impl Operand {
         let number = number(&lower, unit);
         match number {
             Some(number) => Ok(Self::Number(number)),
-            None if unit.is_empty() && !relation.is_order() => Ok(Self::Text(lower)),
+            None if unit.is_empty() && !comparison.is_order() => Ok(Self::Text(lower)),
             None if unit.is_empty() => Err(format!("{text} is not a number")),
             None => Err(format!("{text} is not a value in {unit}; write {}", example(unit))),
         }
     }
 
     /// Parses a job id. An id is text; only comparisons by order read it as a number.
-    pub(super) fn job_number(text: &str, relation: Comparison) -> Result<Self, String> {
-        let operand = Self::new(text, "", relation)?;
-        let is_name = matches!(operand, Self::Number(_)) && !relation.is_order();
+    pub(super) fn parse_job_id(text: &str, comparison: Comparison) -> Result<Self, String> {
+        let operand = Self::new(text, "", comparison)?;
+        let is_name = matches!(operand, Self::Number(_)) && !comparison.is_order();
         Ok(if is_name { Self::Text(text.to_lowercase()) } else { operand })
     }
 
     /// Returns true if the value of a field matches.
-    pub(super) fn matches(&self, relation: Comparison, value: &Value) -> bool {
+    pub(super) fn matches(&self, comparison: Comparison, value: &Value) -> bool {
         let is_unknown = matches!(value, Value::Unknown(_));
         match (self, value) {
-            (Self::Unknown, _) => match relation {
+            (Self::Unknown, _) => match comparison {
                 Comparison::Equal | Comparison::Contains => is_unknown,
                 Comparison::Unequal | Comparison::NotContains => !is_unknown,
                 Comparison::Less | Comparison::AtMost | Comparison::More | Comparison::AtLeast => {
@@ -83,7 +83,7 @@ impl Operand {
             },
             (_, Value::Unknown(_)) => false,
             (Self::Number(operand), Value::Number(number)) => number_matches(
-                relation,
+                comparison,
                 f64::from(*number),
                 *operand,
                 RELATIVE_TOLERANCE * operand.abs().max(1.0),
@@ -91,26 +91,26 @@ impl Operand {
             (Self::Number(operand), Value::Integer(number)) => {
                 #[expect(clippy::cast_precision_loss, reason = "2^53 bytes are 8 PiB")]
                 let number = *number as f64;
-                number_matches(relation, number, *operand, COUNT_TOLERANCE)
+                number_matches(comparison, number, *operand, COUNT_TOLERANCE)
             }
             (Self::Number(operand), Value::Text(text)) => match text.parse() {
-                Ok(number) => number_matches(relation, number, *operand, 0.0),
-                Err(_) => text_matches(relation, &plain(*operand), text),
+                Ok(number) => number_matches(comparison, number, *operand, 0.0),
+                Err(_) => text_matches(comparison, &number_text(*operand), text),
             },
             (Self::Number(operand), Value::Flag(flag)) => {
-                text_matches(relation, &plain(*operand), if *flag { "1" } else { "0" })
+                text_matches(comparison, &number_text(*operand), if *flag { "1" } else { "0" })
             }
             (Self::Text(operand), Value::Flag(flag)) => {
                 let words = if *flag { ["yes", "on", "true"] } else { ["no", "off", "false"] };
-                let is_it = words.contains(&operand.as_str());
-                is_it == matches!(relation, Comparison::Equal | Comparison::Contains)
+                let is_match = words.contains(&operand.as_str());
+                is_match == matches!(comparison, Comparison::Equal | Comparison::Contains)
             }
-            (Self::Text(operand), Value::Text(text)) => text_matches(relation, operand, text),
+            (Self::Text(operand), Value::Text(text)) => text_matches(comparison, operand, text),
             (Self::Text(operand), Value::Number(number)) => {
-                text_matches(relation, operand, &number.to_string())
+                text_matches(comparison, operand, &number.to_string())
             }
             (Self::Text(operand), Value::Integer(number)) => {
-                text_matches(relation, operand, &number.to_string())
+                text_matches(comparison, operand, &number.to_string())
             }
         }
     }
@@ -146,7 +146,7 @@ fn number(lower: &str, unit: &str) -> Option<f64> {
     SUFFIXES.iter().find(fits).map(|(_, _, factor)| number * factor)
 }
 
-fn plain(number: f64) -> String {
+fn number_text(number: f64) -> String {
     number.to_string()
 }
 
@@ -155,9 +155,9 @@ const RELATIVE_TOLERANCE: f64 = 1e-6;
 /// The tolerance for counts that were typed with a suffix.
 const COUNT_TOLERANCE: f64 = 0.49;
 
-fn number_matches(relation: Comparison, value: f64, operand: f64, alike: f64) -> bool {
-    let is_equal = (value - operand).abs() <= alike;
-    match relation {
+fn number_matches(comparison: Comparison, value: f64, operand: f64, tolerance: f64) -> bool {
+    let is_equal = (value - operand).abs() <= tolerance;
+    match comparison {
         Comparison::Equal | Comparison::Contains => is_equal,
         Comparison::Unequal | Comparison::NotContains => !is_equal,
         Comparison::Less => value < operand && !is_equal,
@@ -168,9 +168,9 @@ fn number_matches(relation: Comparison, value: f64, operand: f64, alike: f64) ->
 }
 
 /// Matches text: the whole text or a pattern for `=`, any part of it for `~`.
-fn text_matches(relation: Comparison, operand: &str, text: &str) -> bool {
+fn text_matches(comparison: Comparison, operand: &str, text: &str) -> bool {
     let text = text.to_lowercase();
-    match relation {
+    match comparison {
         Comparison::Equal => glob_matches(operand, &text),
         Comparison::Unequal => !glob_matches(operand, &text),
         Comparison::Contains => text.contains(operand),
@@ -223,8 +223,8 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_matches_the_whole() {
-        for (pattern, text, is_it) in [
+    fn a_pattern_must_match_the_whole_text() {
+        for (pattern, text, is_match) in [
             ("alice", "alice", true),
             ("al*", "alice", true),
             ("*ice", "alice", true),
@@ -235,23 +235,23 @@ mod tests {
             ("a*x*e", "alice", false),
             ("ab*ba", "aba", false),
         ] {
-            assert_eq!(glob_matches(pattern, text), is_it, "{pattern} {text}");
+            assert_eq!(glob_matches(pattern, text), is_match, "{pattern} {text}");
         }
     }
 
     #[test]
-    fn what_is_unknown_meets_no_comparison() {
+    fn an_unknown_value_matches_no_comparison() {
         let unknown = Value::Unknown(Reason::NotSampled);
-        for (_, relation) in Comparison::SIGNS {
-            assert!(!Operand::Number(1.0).matches(relation, &unknown));
+        for (_, comparison) in Comparison::SYMBOLS {
+            assert!(!Operand::Number(1.0).matches(comparison, &unknown));
         }
         assert!(Operand::Unknown.matches(Comparison::Equal, &unknown));
         assert!(Operand::Unknown.matches(Comparison::Unequal, &Value::Integer(3)));
     }
 
     #[test]
-    fn a_flag_is_met_by_each_of_its_words_and_by_no_other() {
-        for (flag, word, is_it) in [
+    fn a_flag_matches_each_of_its_words_and_no_other() {
+        for (flag, word, is_match) in [
             (true, "yes", true),
             (true, "on", true),
             (true, "true", true),
@@ -263,14 +263,14 @@ mod tests {
             (false, "maybe", false),
         ] {
             let operand = Operand::new(word, "", Comparison::Equal).unwrap();
-            for (relation, expected) in [
-                (Comparison::Equal, is_it),
-                (Comparison::Contains, is_it),
-                (Comparison::Unequal, !is_it),
-                (Comparison::NotContains, !is_it),
+            for (comparison, expected) in [
+                (Comparison::Equal, is_match),
+                (Comparison::Contains, is_match),
+                (Comparison::Unequal, !is_match),
+                (Comparison::NotContains, !is_match),
             ] {
-                let met = operand.matches(relation, &Value::Flag(flag));
-                assert_eq!(met, expected, "{flag} {relation:?} {word}");
+                let matches = operand.matches(comparison, &Value::Flag(flag));
+                assert_eq!(matches, expected, "{flag} {comparison:?} {word}");
             }
         }
         let one = Operand::new("1", "", Comparison::Equal).unwrap();
@@ -279,9 +279,9 @@ mod tests {
     }
 
     #[test]
-    fn each_relation_holds_on_its_side() {
+    fn each_operator_compares_in_its_direction() {
         let operand = Operand::new("50", "", Comparison::More).unwrap();
-        for (relation, below, equal, above) in [
+        for (comparison, below, equal, above) in [
             (Comparison::Less, true, false, false),
             (Comparison::AtMost, true, true, false),
             (Comparison::Equal, false, true, false),
@@ -295,9 +295,9 @@ mod tests {
                 let number = Value::Number(f32::from(u8::try_from(value).unwrap()));
                 for value in [whole, text, number] {
                     assert_eq!(
-                        operand.matches(relation, &value),
+                        operand.matches(comparison, &value),
                         expected,
-                        "{value:?} {relation:?}"
+                        "{value:?} {comparison:?}"
                     );
                 }
             }
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_and_numbers_in_words_are_equal_only_when_they_are() {
+    fn counts_and_numeric_text_are_compared_exactly() {
         let pid = Operand::new("4000001", "", Comparison::Equal).unwrap();
         assert!(pid.matches(Comparison::Equal, &Value::Integer(4_000_001)));
         assert!(!pid.matches(Comparison::Equal, &Value::Integer(4_000_002)));
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn order_is_asked_of_numbers_only() {
+    fn only_numbers_are_compared_by_order() {
         assert!(Operand::new("warm", "%", Comparison::Less).is_err());
         assert!(Operand::new("bob", "", Comparison::More).is_err());
         assert_eq!(Operand::new("Bob", "", Comparison::Equal), Ok(Operand::Text("bob".to_owned())));

@@ -153,15 +153,15 @@ impl CellCache {
     pub(super) fn refresh(
         &mut self,
         fleet_view: &FleetView,
-        (metric, old): (MapMetric, StaleStyle),
+        (metric, style): (MapMetric, StaleStyle),
         cells: usize,
     ) {
         self.refresh_period = 1 + cells / MAX_CELLS_PER_SECOND;
-        let key = (fleet_view.version(), metric, old);
+        let key = (fleet_view.version(), metric, style);
         if self.key.as_ref() == Some(&key) {
             return;
         }
-        let is_same = self.key.as_ref().is_some_and(|(_, own, _)| *own == metric);
+        let is_same = self.key.as_ref().is_some_and(|(_, last, _)| *last == metric);
         self.before = if is_same { std::mem::take(&mut self.now) } else { BTreeMap::new() };
         self.now.clear();
         self.key = Some(key);
@@ -177,29 +177,30 @@ impl CellCache {
     ) -> Arc<[(Symbol, Tone)]> {
         // A remote terminal cannot redraw thousands of cells each second: with many cells, the loads of nodes
         // update in turns. State changes are shown at once.
-        let is_turn = is_due(index, context.view.now, self.refresh_period);
-        if let Some(kept) = self.now.get(&index) {
-            return Arc::clone(&kept.marks);
+        let updates_now = is_due(index, context.view.now, self.refresh_period);
+        if let Some(unchanged) = self.now.get(&index) {
+            return Arc::clone(&unchanged.marks);
         }
-        let Some((_, metric, old)) = &self.key else { return Arc::default() };
-        let past = self.before.remove(&index).unwrap_or_default();
+        let Some((_, metric, style)) = &self.key else { return Arc::default() };
+        let last = self.before.remove(&index).unwrap_or_default();
         let owners = allocations.owners(node);
         let mut levels = Vec::with_capacity(node.devices.len());
-        let marks = node.devices.iter().enumerate().map(|(position, device)| {
+        let cells = node.devices.iter().enumerate().map(|(position, device)| {
             let share = metric.percent(device);
-            let before = past.levels.get(position).copied().flatten();
+            let before = last.levels.get(position).copied().flatten();
             let mut level = share.map(|share| level(share, before));
-            let judged = CellContext { context, node, position, device, owners: &owners, symbols };
-            let mark = judged.mark((*metric, *old), share, level);
-            let shown = past.marks.get(position).copied();
-            let kept = shown.filter(|shown| !is_turn && is_load(*shown) && is_load(mark));
-            level = if kept.is_some() { before } else { level };
+            let cell_context =
+                CellContext { context, node, position, device, owners: &owners, symbols };
+            let cell = cell_context.cell((*metric, *style), share, level);
+            let shown = last.marks.get(position).copied();
+            let unchanged = shown.filter(|shown| !updates_now && is_load(*shown) && is_load(cell));
+            level = if unchanged.is_some() { before } else { level };
             levels.push(level);
-            kept.unwrap_or(mark)
+            unchanged.unwrap_or(cell)
         });
-        let marks: Arc<[_]> = marks.collect();
-        self.now.insert(index, CachedCells { marks: Arc::clone(&marks), levels });
-        marks
+        let cells: Arc<[_]> = cells.collect();
+        self.now.insert(index, CachedCells { marks: Arc::clone(&cells), levels });
+        cells
     }
 }
 
@@ -210,8 +211,8 @@ pub(super) fn is_due(node: usize, now: Timestamp, refresh_period: usize) -> bool
 }
 
 /// Returns true if a cell shows a load and no other state.
-fn is_load((mark, tone): (Symbol, Tone)) -> bool {
-    matches!(mark, Symbol::Level(_)) && matches!(tone, Tone::Low | Tone::Mid | Tone::High)
+fn is_load((symbol, tone): (Symbol, Tone)) -> bool {
+    matches!(symbol, Symbol::Level(_)) && matches!(tone, Tone::Low | Tone::Mid | Tone::High)
 }
 
 /// Returns the level of a share; keeps the previous level within the hysteresis.
@@ -243,9 +244,9 @@ struct CellContext<'a> {
 }
 
 impl CellContext<'_> {
-    fn mark(
+    fn cell(
         &self,
-        (metric, old): (MapMetric, StaleStyle),
+        (metric, style): (MapMetric, StaleStyle),
         percent: Option<f32>,
         level: Option<u8>,
     ) -> (Symbol, Tone) {
@@ -258,37 +259,42 @@ impl CellContext<'_> {
         if self.device.fault.is_some() {
             return FAULTY;
         }
-        if old == StaleStyle::Unchanged {
-            return self.value(metric, percent, level);
+        if style == StaleStyle::Unchanged {
+            return self.value_cell(metric, percent, level);
         }
         if NodeStatus::of(self.node, fleet_view.now) == NodeStatus::Down {
             return FAULTY;
         }
-        let value = self.value(metric, percent, level);
+        let value_cell = self.value_cell(metric, percent, level);
         if self.node.device_freshness(self.position, fleet_view.now).is_fresh() {
-            return value;
+            return value_cell;
         }
-        match value.0 {
+        match value_cell.0 {
             Symbol::Letter(letter, _) => (Symbol::Char(letter), Tone::Faint),
-            mark @ (Symbol::Level(_)
+            symbol @ (Symbol::Level(_)
             | Symbol::Idle
             | Symbol::Unknown
             | Symbol::Faulty
             | Symbol::Overflow
-            | Symbol::Char(_)) => (mark, Tone::Faint),
+            | Symbol::Char(_)) => (symbol, Tone::Faint),
         }
     }
 
     /// Returns the cell of a device in use.
-    fn value(&self, metric: MapMetric, percent: Option<f32>, level: Option<u8>) -> (Symbol, Tone) {
+    fn value_cell(
+        &self,
+        metric: MapMetric,
+        percent: Option<f32>,
+        level: Option<u8>,
+    ) -> (Symbol, Tone) {
         let fleet_view = self.context.view;
         match metric {
-            MapMetric::Owner => self.owner(),
-            MapMetric::Job => self.job(),
+            MapMetric::Owner => self.owner_cell(),
+            MapMetric::Job => self.job_cell(),
             MapMetric::Utilization if share(self.device.utilization) < Some(ACTIVE_PERCENT) => {
                 let Some(percent) = percent else { return NOT_REPORTED };
-                let is_given = fleet_view.allocated.contains(self.node, self.device);
-                if is_idle_held(self.node, self.device, is_given) {
+                let is_allocated = fleet_view.allocated.contains(self.node, self.device);
+                if is_idle_held(self.node, self.device, is_allocated) {
                     IDLE_HELD
                 } else {
                     (Symbol::Idle, metric.tone(self.context, percent))
@@ -298,47 +304,47 @@ impl CellContext<'_> {
             | MapMetric::Memory
             | MapMetric::Power
             | MapMetric::Temperature => match level {
-                Some(level) => self.load(metric, level),
+                Some(level) => self.load_cell(metric, level),
                 None => NOT_REPORTED,
             },
         }
     }
 
     /// Returns the cell of a level, drawn at its middle, so that the glyph shows no more than the level.
-    fn load(&self, metric: MapMetric, level: u8) -> (Symbol, Tone) {
+    fn load_cell(&self, metric: MapMetric, level: u8) -> (Symbol, Tone) {
         let middle = (f32::from(level) + 0.5) / f32::from(LEVELS) * 100.0;
         let flag = flags(self.device).into_iter().map(|(_, tone)| tone).max();
         let tone = flag.unwrap_or_else(|| metric.tone(self.context, middle));
         (Symbol::Level(middle), tone)
     }
 
-    fn owner(&self) -> (Symbol, Tone) {
+    fn owner_cell(&self) -> (Symbol, Tone) {
         let Some(owner) = self.owners.devices.get(self.position) else { return NOT_REPORTED };
         match owner.users.as_slice() {
             [] if owner.is_unknown => NOT_REPORTED,
             [] => UNUSED,
             [user] => {
-                let own = self.node.hello.as_ref().map(|hello| &hello.host.user);
-                self.letter(user, own == Some(user))
+                let login_user = self.node.hello.as_ref().map(|hello| &hello.host.user);
+                self.letter_cell(user, login_user == Some(user))
             }
             _ => MULTIPLE,
         }
     }
 
-    fn job(&self) -> (Symbol, Tone) {
+    fn job_cell(&self) -> (Symbol, Tone) {
         let Some(owner) = self.owners.devices.get(self.position) else { return NOT_REPORTED };
         match owner.jobs.as_slice() {
             [] if owner.is_unknown => NOT_REPORTED,
             [] => UNUSED,
-            [job] => self.letter(job.as_str(), false),
+            [job] => self.letter_cell(job.as_str(), false),
             _ => MULTIPLE,
         }
     }
 
     /// Returns the letter of a user or job; that of the login user on the node is emphasised.
-    fn letter(&self, name: &str, is_own: bool) -> (Symbol, Tone) {
+    fn letter_cell(&self, name: &str, is_login_user: bool) -> (Symbol, Tone) {
         let (letter, hue) = self.symbols.of(name);
-        (Symbol::Letter(letter, hue), if is_own { Tone::Strong } else { Tone::Plain })
+        (Symbol::Letter(letter, hue), if is_login_user { Tone::Strong } else { Tone::Plain })
     }
 }
 
@@ -347,7 +353,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_level_is_left_only_when_the_load_is_clearly_beyond_it() {
+    fn a_level_changes_only_beyond_its_hysteresis() {
         for (percent, before, expected) in [
             (0.0, None, 0),
             (12.4, None, 0),
@@ -365,16 +371,16 @@ mod tests {
     }
 
     #[test]
-    fn each_node_has_its_turn_once_in_a_while() {
+    fn each_node_updates_once_per_refresh_period() {
         let at = |second: i64| Timestamp::from_micros(second * 1_000_000);
         for refresh_period in 0..7 {
-            let turns = (0..60).filter(|second| is_due(5, at(*second), refresh_period)).count();
-            assert_eq!(turns, 60 / refresh_period.max(1), "{refresh_period}");
+            let updates = (0..60).filter(|second| is_due(5, at(*second), refresh_period)).count();
+            assert_eq!(updates, 60 / refresh_period.max(1), "{refresh_period}");
         }
     }
 
     #[test]
-    fn quantities_go_around() {
+    fn metrics_cycle() {
         assert_eq!(MapMetric::Job.cycle(true), MapMetric::Utilization);
         assert_eq!(MapMetric::Utilization.cycle(false), MapMetric::Job);
     }

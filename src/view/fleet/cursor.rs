@@ -13,9 +13,9 @@ impl State {
     /// on the group header or on the first node.
     pub(super) fn cursor(&self, fleet_view: &FleetView, navigation: &Navigation) -> Option<Cursor> {
         let group = self.group.as_deref();
-        let on_head =
+        let on_header =
             group.filter(|_| self.is_on_header).and_then(|key| self.grouped_rows.group(key));
-        if let Some(group) = on_head {
+        if let Some(group) = on_header {
             return Some(Cursor::Header(group));
         }
         let first = || match self.grouped_rows.rows.first().copied()? {
@@ -23,29 +23,30 @@ impl State {
             Row::Node(group, member) => Some(Cursor::Cell(group, member, 0)),
         };
         let name = &navigation.node(fleet_view)?.name;
-        let Some((group, member)) = self.grouped_rows.find(&fleet_view.fleet, group, name) else {
+        let Some((group, member_index)) = self.grouped_rows.find(&fleet_view.fleet, group, name)
+        else {
             return first();
         };
         if self.grouped_rows.groups.get(group).is_some_and(|group| group.is_folded) {
             return Some(Cursor::Header(group));
         }
-        let (own, node) = self.grouped_rows.member(&fleet_view.fleet, group, member)?;
-        let is_it = |position: &usize| {
+        let (member, node) = self.grouped_rows.member(&fleet_view.fleet, group, member_index)?;
+        let is_device = |position: &usize| {
             let uuid = node.devices.get(*position).map(|device| &device.uuid);
             uuid.is_some() && uuid == self.device.as_ref()
         };
-        let cell = own.positions(node).iter().position(is_it).unwrap_or(0);
-        Some(Cursor::Cell(group, member, cell))
+        let cell = member.device_indices(node).iter().position(is_device).unwrap_or(0);
+        Some(Cursor::Cell(group, member_index, cell))
     }
 
     /// Returns the table row of a cursor.
-    pub(super) fn row(&self, cursor: Option<Cursor>) -> usize {
-        let row = match cursor {
-            Some(Cursor::Header(group)) => self.grouped_rows.row_of_head(group),
-            Some(Cursor::Cell(group, member, _)) => self.grouped_rows.row_of(group, member),
+    pub(super) fn row_of_cursor(&self, cursor: Option<Cursor>) -> usize {
+        let row_of_cursor = match cursor {
+            Some(Cursor::Header(group)) => self.grouped_rows.row_of_header(group),
+            Some(Cursor::Cell(group, member, _)) => self.grouped_rows.row_of_member(group, member),
             None => None,
         };
-        row.unwrap_or(0)
+        row_of_cursor.unwrap_or(0)
     }
 
     pub(super) fn set_cursor(
@@ -59,10 +60,11 @@ impl State {
         self.group = key.filter(|_| self.grouped_rows.is_grouped);
         self.is_on_header = matches!(cursor, Cursor::Header(_));
         let Cursor::Cell(group, member, cell) = cursor else { return };
-        let Some((own, node)) = self.grouped_rows.member(&fleet_view.fleet, group, member) else {
+        let Some((member, node)) = self.grouped_rows.member(&fleet_view.fleet, group, member)
+        else {
             return;
         };
-        let device = own.positions(node).get(cell).and_then(|at| node.devices.get(*at));
+        let device = member.device_indices(node).get(cell).and_then(|at| node.devices.get(*at));
         self.device = device.map(|device| Arc::clone(&device.uuid));
         navigation.select(node.name.clone());
     }
@@ -71,13 +73,17 @@ impl State {
         &mut self,
         fleet_view: &FleetView,
         navigation: &mut Navigation,
-        step: Movement,
+        movement: Movement,
     ) {
         let Some(cursor) = self.cursor(fleet_view, navigation) else { return };
         let to = match self.layout {
             Layout::Table => {
                 let rows = &self.grouped_rows.rows;
-                let to = step.from(self.row(Some(cursor)), rows.len(), navigation.list.rows);
+                let to = movement.from(
+                    self.row_of_cursor(Some(cursor)),
+                    rows.len(),
+                    navigation.list.rows,
+                );
                 match rows.get(to).copied() {
                     Some(Row::Header(group)) => Cursor::Header(group),
                     Some(Row::Node(group, member)) => Cursor::Cell(group, member, 0),
@@ -93,16 +99,16 @@ impl State {
                     }
                     (_, Cursor::Header(_)) => (0, 0),
                 };
-                let page = self.window.rows;
+                let page = self.viewport.rows;
                 let moved = (cursor, preferred_column);
                 let to = heat_map::moved_vertically(
                     &self.grouped_rows,
                     &fleet_view.fleet,
                     self.grid,
                     moved,
-                    (step, page),
+                    (movement, page),
                 );
-                self.preferred_column = (!matches!(step, Movement::Home | Movement::End))
+                self.preferred_column = (!matches!(movement, Movement::Home | Movement::End))
                     .then_some((to, preferred_column));
                 to
             }
@@ -128,17 +134,17 @@ impl State {
         &mut self,
         fleet_view: &FleetView,
         navigation: &mut Navigation,
-        options: Option<bool>,
+        folds: Option<bool>,
     ) {
         let Some(Cursor::Header(group) | Cursor::Cell(group, _, _)) =
             self.cursor(fleet_view, navigation)
         else {
             return;
         };
-        let Some(known) = self.grouped_rows.groups.get(group) else { return };
-        let key = Arc::clone(&known.key);
+        let Some(current) = self.grouped_rows.groups.get(group) else { return };
+        let key = Arc::clone(&current.key);
         self.fold_version += 1;
-        if options.unwrap_or(!known.is_folded) {
+        if folds.unwrap_or(!current.is_folded) {
             self.folded_groups.insert(key);
             self.set_cursor(fleet_view, navigation, Cursor::Header(group));
         } else {

@@ -21,7 +21,7 @@ pub(super) fn lines(
     context: RenderContext<'_>,
     state: &State,
     (node, position): (&Node, Option<usize>),
-    (width, most): (u16, usize),
+    (width, max_lines): (u16, usize),
 ) -> Vec<Line> {
     let fleet_view = context.view;
     let found = position.and_then(|position| Some((position, node.devices.get(position)?)));
@@ -30,7 +30,7 @@ pub(super) fn lines(
     };
     let owners = state.allocations.owners(node);
     let owner = owners.devices.get(position).cloned().unwrap_or_default();
-    let words = |words: Vec<String>| words.join(", ");
+    let join = |texts: Vec<String>| texts.join(", ");
     let mut parts: Vec<(String, Tone)> = Vec::new();
     let status = NodeStatus::of(node, fleet_view.now);
     if !node.device_freshness(position, fleet_view.now).is_fresh() || status == NodeStatus::Down {
@@ -45,18 +45,19 @@ pub(super) fn lines(
     let units = Units::of(context.options);
     let memory = units.with_unit(device.memory_used.get(), device.memory_total.get());
     parts.push((memory, Tone::Plain));
-    parts.push((power(device), Tone::Plain));
-    let heat = or_unknown(device.temperature.get(), |heat| units.degrees(heat));
-    parts.push((heat, Tone::Plain));
+    parts.push((power_text(device), Tone::Plain));
+    let temperature =
+        or_unknown(device.temperature.get(), |temperature| units.degrees(temperature));
+    parts.push((temperature, Tone::Plain));
     let users: Vec<String> = owner.users.iter().map(ToString::to_string).collect();
     let jobs: Vec<String> = owner.jobs.iter().map(|job| state.allocations.name(job)).collect();
     match (users.is_empty(), owner.is_unknown) {
-        (false, _) => parts.push((words(users), Tone::Plain)),
+        (false, _) => parts.push((join(users), Tone::Plain)),
         (true, true) => parts.push(("user unknown".to_owned(), Tone::Faint)),
         (true, false) => parts.push(("unused".to_owned(), Tone::Faint)),
     }
     if !jobs.is_empty() {
-        parts.push((format!("job {}", words(jobs)), Tone::Plain));
+        parts.push((format!("job {}", join(jobs)), Tone::Plain));
     }
     if let Some(idle) =
         idle_time::idle_held_time(node, &owners, position, fleet_view.now, MAX_LOOKBACK)
@@ -67,7 +68,7 @@ pub(super) fn lines(
         parts.extend(flags);
     } else {
         parts.extend(throttle(device));
-        parts.extend(flags.into_iter().filter(|(words, _)| words.starts_with("ECC")));
+        parts.extend(flags.into_iter().filter(|(text, _)| text.starts_with("ECC")));
     }
     let name = label(node, device);
     parts.insert(
@@ -75,14 +76,14 @@ pub(super) fn lines(
         (format!("{} · device {name}", truncate(node.name.as_str(), MAX_NAME_WIDTH)), Tone::Strong),
     );
     let last = parts.len() - 1;
-    let parts = parts.into_iter().enumerate().map(|(index, (words, tone))| {
-        let line = Line::styled(words, tone);
+    let parts = parts.into_iter().enumerate().map(|(index, (text, tone))| {
+        let line = Line::styled(text, tone);
         if index < last { line.text(" ·", Tone::Faint) } else { line }
     });
-    flow(parts.collect(), 1, width, most)
+    flow(parts.collect(), 1, width, max_lines)
 }
 
-fn power(device: &Device) -> String {
+fn power_text(device: &Device) -> String {
     let drawn = device.power.get().map(Watts::get);
     let Some(limit) = device.power_limit.get().map(Watts::get) else {
         return or_unknown(drawn, |watts| format!("{watts:.0} W"));
@@ -94,9 +95,9 @@ fn power(device: &Device) -> String {
 /// Returns why clocks are throttled, and for what share of the time if counted.
 fn throttle(device: &Device) -> Option<(String, Tone)> {
     let throttle = device.throttle.get()?;
-    let is_slowed =
+    let is_throttled =
         throttle.is_thermal() || throttle.is_power_brake() || throttle.is_hardware_slowdown();
-    if !is_slowed {
+    if !is_throttled {
         // The power limit throttles every fully loaded device: not worth a note.
         return None;
     }
@@ -115,5 +116,5 @@ fn throttle(device: &Device) -> Option<(String, Tone)> {
 
 /// Returns the index of the device in a cell of a group member.
 pub(super) fn position(node: &Node, member: &GroupMember, cell: usize) -> Option<usize> {
-    member.positions(node).get(cell).copied()
+    member.device_indices(node).get(cell).copied()
 }

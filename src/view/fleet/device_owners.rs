@@ -36,7 +36,7 @@ pub(super) struct DeviceOwners {
     /// One entry per device; slices count for their device.
     pub(super) devices: Vec<DeviceOwner>,
     /// Jobs and users on the node, including those whose devices are unknown.
-    pub(super) whole: DeviceOwner,
+    pub(super) on_node: DeviceOwner,
 }
 
 impl AllocationIndex {
@@ -44,7 +44,7 @@ impl AllocationIndex {
     pub(super) fn refresh(&mut self, fleet_view: &FleetView) {
         let list = fleet_view.fleet.jobs.as_ref();
         let is_same = match (&self.list, list) {
-            (Some(own), Some(list)) => Arc::ptr_eq(own, list),
+            (Some(current), Some(list)) => Arc::ptr_eq(current, list),
             (None, None) => true,
             (Some(_), None) | (None, Some(_)) => false,
         };
@@ -54,11 +54,11 @@ impl AllocationIndex {
         *self = Self { list: list.cloned(), ..Self::default() };
         for (index, job) in list.iter().flat_map(|list| &list.jobs).enumerate() {
             self.by_id.insert(job.id.clone(), index);
-            if let Some(lasting) = &job.sluid {
-                self.by_id.insert(lasting.clone(), index);
+            if let Some(sluid) = &job.sluid {
+                self.by_id.insert(sluid.clone(), index);
             }
-            for (own, allocation) in job.allocations.iter().enumerate() {
-                self.by_node.entry(allocation.node.clone()).or_default().push((index, own));
+            for (current, allocation) in job.allocations.iter().enumerate() {
+                self.by_node.entry(allocation.node.clone()).or_default().push((index, current));
             }
         }
     }
@@ -73,10 +73,10 @@ impl AllocationIndex {
 
     /// Returns the allocations on a node, each with its job.
     fn allocations_on(&self, node: &Node) -> impl Iterator<Item = (&Job, &Allocation)> {
-        let places = self.by_node.get(&node.name).into_iter().flatten();
-        places.filter_map(|(job, own)| {
+        let indices = self.by_node.get(&node.name).into_iter().flatten();
+        indices.filter_map(|(job, allocation)| {
             let job = self.at(*job)?;
-            Some((job, job.allocations.get(*own)?))
+            Some((job, job.allocations.get(*allocation)?))
         })
     }
 
@@ -101,19 +101,20 @@ impl AllocationIndex {
                 self.job(id).map_or(id, |job| &job.id)
             });
             let user = statics.and_then(|statics| statics.user.known());
-            owners.whole.add(job, user);
-            let Some(at) = whole_device(node, &used.device) else { continue };
-            if let Some(owner) = owners.devices.get_mut(at) {
+            owners.on_node.add(job, user);
+            let Some(index) = whole_device_index(node, &used.device) else { continue };
+            if let Some(owner) = owners.devices.get_mut(index) {
                 owner.add(job, user);
                 owner.is_used = true;
             }
         }
         let listed: Vec<_> = self.allocations_on(node).collect();
         for (job, _) in &listed {
-            owners.whole.add(Some(&job.id), Some(&job.user));
+            owners.on_node.add(Some(&job.id), Some(&job.user));
         }
         for (job, uuid) in allocated_on(node, &listed) {
-            let owner = whole_device(node, &uuid).and_then(|at| owners.devices.get_mut(at));
+            let owner =
+                whole_device_index(node, &uuid).and_then(|index| owners.devices.get_mut(index));
             if let Some(owner) = owner {
                 owner.add(Some(&job.id), Some(&job.user));
                 owner.is_held = true;
@@ -142,17 +143,17 @@ impl DeviceOwner {
 }
 
 fn statics(node: &Node, pid: u32) -> Option<&ProcessStatics> {
-    let seen = node.process(pid).map(|process| &*process.statics);
-    seen.or_else(|| node.unseen(pid).map(|process| &process.statics))
+    let known = node.process(pid).map(|process| &*process.statics);
+    known.or_else(|| node.unseen(pid).map(|process| &process.statics))
 }
 
 /// Returns the index of a device; for a slice, that of its parent.
-fn whole_device(node: &Node, uuid: &str) -> Option<usize> {
-    let at = |uuid: &str| node.devices.iter().position(|device| *device.uuid == *uuid);
-    let own = at(uuid)?;
-    match &node.devices.get(own)?.parent {
-        Some(parent) => at(parent),
-        None => Some(own),
+fn whole_device_index(node: &Node, uuid: &str) -> Option<usize> {
+    let index_of = |uuid: &str| node.devices.iter().position(|device| *device.uuid == *uuid);
+    let index = index_of(uuid)?;
+    match &node.devices.get(index)?.parent {
+        Some(parent) => index_of(parent),
+        None => Some(index),
     }
 }
 
@@ -206,40 +207,40 @@ mod tests {
         FleetView::new(fleet, Timestamp::default())
     }
 
-    fn told(node: &Node, devices: DeviceAllocation) -> Vec<String> {
+    fn owner_texts(node: &Node, devices: DeviceAllocation) -> Vec<String> {
         let mut allocations = AllocationIndex::default();
         allocations.refresh(&fleet_view(node, devices));
         let owners = allocations.owners(node);
-        let tell = |owner: &DeviceOwner| {
+        let text_of = |owner: &DeviceOwner| {
             let jobs: Vec<_> = owner.jobs.iter().map(JobId::as_str).collect();
-            let held = if owner.is_held { " held" } else { "" };
-            format!("{} {}{held}", jobs.join(","), owner.users.join(","))
+            let suffix = if owner.is_held { " held" } else { "" };
+            format!("{} {}{suffix}", jobs.join(","), owner.users.join(","))
         };
-        owners.devices.iter().chain([&owners.whole]).map(tell).collect()
+        owners.devices.iter().chain([&owners.on_node]).map(text_of).collect()
     }
 
     #[test]
-    fn a_slice_counts_with_its_device_and_a_job_has_what_it_was_given() {
+    fn slices_count_for_their_device_and_jobs_hold_their_allocated_devices() {
         assert_eq!(
-            told(&node(Some(900)), DeviceAllocation::Indices([0].into())),
+            owner_texts(&node(Some(900)), DeviceAllocation::Indices([0].into())),
             ["11 alice held", "9 bob held", " ", "9,11 bob,alice"]
         );
         assert_eq!(
-            told(&node(Some(900)), DeviceAllocation::Unknown),
+            owner_texts(&node(Some(900)), DeviceAllocation::Unknown),
             [" ", "9 bob held", " ", "9,11 bob,alice"]
         );
     }
 
     #[test]
-    fn a_small_leftover_holds_nothing_and_an_unknown_amount_does() {
+    fn little_memory_does_not_hold_a_device_but_an_unknown_amount_does() {
         for (memory, held) in [(Some(10), "9 bob"), (Some(256), "9 bob held"), (None, "9 bob held")]
         {
-            assert_eq!(told(&node(memory), DeviceAllocation::None)[1], held, "{memory:?}");
+            assert_eq!(owner_texts(&node(memory), DeviceAllocation::None)[1], held, "{memory:?}");
         }
     }
 
     #[test]
-    fn a_job_that_the_list_has_goes_by_its_name() {
+    fn a_listed_job_has_its_shown_id_and_name() {
         let node = node(None);
         let mut allocations = AllocationIndex::default();
         assert_eq!(allocations.name(&JobId::new("11").unwrap()), "11");

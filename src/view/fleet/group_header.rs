@@ -5,9 +5,9 @@ use crate::view::RenderContext;
 use crate::view::fleet::State;
 use crate::view::fleet::column_layout::{Column, ColumnLayout, MARK_WIDTH};
 use crate::view::fleet::grouped_rows::Group;
-use crate::view::fleet::node_sort::plain;
+use crate::view::fleet::node_sort::to_f32;
 use crate::view::fleet::node_table;
-use crate::view::header::power;
+use crate::view::header::power_text;
 use crate::view::line::{Line, Tone, truncate, width_of};
 use crate::view::number_format::{Units, percent};
 
@@ -24,39 +24,39 @@ pub(super) fn row(
     let fleet_view = context.view;
     let Some(group) = state.grouped_rows.groups.get_mut(group) else { return Line::new() };
     let totals = group.totals(fleet_view);
-    let is_narrow = columns.front() < NARROW_WIDTH;
-    let line = fold_symbol(group).append(front(group, &totals, columns.front()));
-    let behind = columns.shown().skip_while(|(part, _)| part.is_owner());
-    behind.fold(line, |line, (part, width)| {
+    let is_narrow = columns.front_width() < NARROW_WIDTH;
+    let line = fold_symbol(group).append(title_cell(group, &totals, columns.front_width()));
+    let usage_columns = columns.visible().skip_while(|(column, _)| column.is_owner());
+    usage_columns.fold(line, |line, (column, width)| {
         let line = line.gap(columns.gap);
-        match part {
-            Column::Spark => {
-                let util = plain(totals.utilization);
+        match column {
+            Column::Sparkline => {
+                let util = to_f32(totals.utilization);
                 line.sparkline(vec![None; usize::from(width)], context.options.load.tone(util))
             }
             Column::Note => {
-                let counts = counts(&totals);
-                let mut own = Line::new();
+                let state_counts = state_counts(&totals);
+                let mut note = Line::new();
                 if is_narrow {
-                    own = own.text(nodes(group.members.len()), Tone::Plain);
+                    note = note.text(node_count_text(group.members.len()), Tone::Plain);
                 }
-                if is_narrow && counts.width() > 0 {
-                    own = own.text(" · ", Tone::Faint);
+                if is_narrow && state_counts.width() > 0 {
+                    note = note.text(" · ", Tone::Faint);
                 }
-                line.append(columns.fit_cell((part, width), own.append(counts)))
+                line.append(columns.fit_cell((column, width), note.append(state_counts)))
             }
             Column::Job
             | Column::User
             | Column::Devices
             | Column::Bar
-            | Column::Share
+            | Column::Percent
             | Column::MemoryBar
             | Column::Memory
             | Column::Power
-            | Column::Heat
+            | Column::Temperature
             | Column::Cpu
             | Column::Age => {
-                line.append(node_table::number(context, &totals, columns, (part, width)))
+                line.append(node_table::usage_cell(context, &totals, columns, (column, width)))
             }
         }
     })
@@ -67,37 +67,38 @@ pub(super) fn line(context: RenderContext<'_>, group: &mut Group, width: u16) ->
     let fleet_view = context.view;
     let totals = group.totals(fleet_view);
     let units = Units::of(context.options);
-    let nodes = nodes(group.members.len());
-    let mut sums = Line::styled(nodes, Tone::Plain);
+    let node_count_text = node_count_text(group.members.len());
+    let mut totals_line = Line::styled(node_count_text, Tone::Plain);
     let parts = [
         totals.utilization.map(|share| format!("{:>3}%", percent(Some(share.get())))),
         totals
             .memory_total
             .map(|_| pad_used(&units.with_unit(totals.memory_used, totals.memory_total))),
-        totals.power_limit.map(|_| pad_used(&power(totals.power, totals.power_limit))),
+        totals.power_limit.map(|_| pad_used(&power_text(totals.power, totals.power_limit))),
     ];
     for part in parts.into_iter().flatten() {
-        sums = sums.gap(2).text(part, Tone::Plain);
+        totals_line = totals_line.gap(2).text(part, Tone::Plain);
     }
-    let sums = sums.gap(2).append(counts(&totals));
+    let totals_line = totals_line.gap(2).append(state_counts(&totals));
     let title = truncate(&group.title, (width / 2).max(8));
     let mut line = fold_symbol(group).text(title, Tone::Strong).gap(2);
-    let about = width_of(&group.about) + 2;
-    if about > 2 && line.width() + about + sums.width() <= width {
-        line = line.text(group.about.as_str(), Tone::Faint).gap(2);
+    let description = width_of(&group.description) + 2;
+    if description > 2 && line.width() + description + totals_line.width() <= width {
+        line = line.text(group.description.as_str(), Tone::Faint).gap(2);
     }
-    line.append(sums)
+    line.append(totals_line)
 }
 
 /// Draws the detail line of the selected group.
 pub(super) fn detail(context: RenderContext<'_>, group: &mut Group, width: u16) -> Line {
     let hint = if group.is_folded { "  Space unfolds" } else { "  Space folds" };
     let line = Line::styled(group.title.as_str(), Tone::Strong).gap(2);
-    let about = group.about.clone();
-    let line = if about.is_empty() { line } else { line.text(about, Tone::Plain).gap(2) };
+    let description = group.description.clone();
+    let line =
+        if description.is_empty() { line } else { line.text(description, Tone::Plain).gap(2) };
     let fleet_view = context.view;
     let totals = group.totals(fleet_view);
-    line.append(counts(&totals)).text(hint, Tone::Faint).truncated(width)
+    line.append(state_counts(&totals)).text(hint, Tone::Faint).truncated(width)
 }
 
 /// Pads the first part of `used/total unit` to the width of the second, so that changing totals do not shift
@@ -112,31 +113,32 @@ fn fold_symbol(group: &Group) -> Line {
     Line::styled(if group.is_folded { "▸" } else { "▾" }, Tone::Accent).gap(MARK_WIDTH - 1)
 }
 
-fn nodes(count: usize) -> String {
+fn node_count_text(count: usize) -> String {
     if count == 1 { "1 node".to_owned() } else { format!("{count} nodes") }
 }
 
 /// Draws title, description and node count.
-fn front(group: &Group, totals: &Totals, width: u16) -> Line {
+fn title_cell(group: &Group, totals: &Totals, width: u16) -> Line {
     if width < NARROW_WIDTH {
         return Line::new().left_aligned(&group.title, width, Tone::Strong);
     }
-    let mut count = nodes(group.members.len());
+    let mut count = node_count_text(group.members.len());
     if width >= 50 {
         let word = if totals.devices == 1 { "device" } else { "devices" };
         count = format!("{count} · {} {word}", totals.devices);
     }
     let count = Line::styled(truncate(&count, width), Tone::Plain);
     let mut line = Line::styled(group.title.as_str(), Tone::Strong);
-    if !group.about.is_empty() && line.width() + width_of(&group.about) + count.width() + 4 <= width
+    if !group.description.is_empty()
+        && line.width() + width_of(&group.description) + count.width() + 4 <= width
     {
-        line = line.gap(2).text(group.about.as_str(), Tone::Faint);
+        line = line.gap(2).text(group.description.as_str(), Tone::Faint);
     }
     line.with_right(count, width)
 }
 
 /// Draws the counts of nodes and devices by state; zeros are omitted.
-fn counts(totals: &Totals) -> Line {
+fn state_counts(totals: &Totals) -> Line {
     let parts = [
         (totals.down, "down", Tone::Bad),
         (totals.stale, "stale", Tone::Warn),

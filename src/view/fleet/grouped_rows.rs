@@ -29,7 +29,7 @@ pub(super) struct Group {
     pub(super) key: Arc<str>,
     pub(super) title: String,
     /// A short description.
-    pub(super) about: String,
+    pub(super) description: String,
     pub(super) members: Vec<GroupMember>,
     /// True if only its header is shown.
     pub(super) is_folded: bool,
@@ -67,25 +67,25 @@ pub(super) struct RowOptions<'a> {
 
 impl GroupMember {
     /// Makes a member with all devices of a node.
-    pub(super) fn whole(index: usize) -> Self {
+    pub(super) fn with_all_devices(index: usize) -> Self {
         Self { node_index: index, devices: None }
     }
 
     /// Returns true if the device at this index belongs to the group.
-    pub(super) fn has(&self, position: usize) -> bool {
+    pub(super) fn has_device(&self, position: usize) -> bool {
         self.devices.as_ref().is_none_or(|devices| devices.contains(&position))
     }
 
     /// Returns the indices of its devices, without slices.
-    pub(super) fn positions(&self, node: &Node) -> Vec<usize> {
-        whole_devices(node).filter(|position| self.has(*position)).collect()
+    pub(super) fn device_indices(&self, node: &Node) -> Vec<usize> {
+        whole_devices(node).filter(|position| self.has_device(*position)).collect()
     }
 }
 
 impl Group {
     /// Returns the totals of its fresh nodes; computes them once.
     pub(super) fn totals(&mut self, fleet_view: &FleetView) -> Totals {
-        let FleetView { fleet, now, allocated: given, .. } = fleet_view;
+        let FleetView { fleet, now, allocated, .. } = fleet_view;
         *self.totals.get_or_insert_with(|| {
             let parts = self.members.iter().filter_map(|member| {
                 let node = fleet.nodes.get(member.node_index)?;
@@ -93,7 +93,7 @@ impl Group {
                 let is_first = !fleet.same_as.contains_key(&node.name);
                 is_first.then(|| (&**node, member.devices.as_deref()))
             });
-            Totals::of_node_parts(parts, *now, given)
+            Totals::of_node_parts(parts, *now, allocated)
         })
     }
 
@@ -142,8 +142,8 @@ impl GroupedRows {
         name: &NodeName,
     ) -> Option<(usize, usize)> {
         let in_group = |at: usize| Some((at, self.groups.get(at)?.position(fleet, name)?));
-        let wished = group.and_then(|key| self.group(key)).and_then(in_group);
-        wished.or_else(|| (0..self.groups.len()).find_map(in_group))
+        let preferred = group.and_then(|key| self.group(key)).and_then(in_group);
+        preferred.or_else(|| (0..self.groups.len()).find_map(in_group))
     }
 
     /// Returns the index of a group.
@@ -163,23 +163,22 @@ impl GroupedRows {
     }
 
     /// Returns the row of a member; if it is folded, that of the group header.
-    pub(super) fn row_of(&self, group: usize, member: usize) -> Option<usize> {
-        let head = self.row_of_head(group);
+    pub(super) fn row_of_member(&self, group: usize, member: usize) -> Option<usize> {
+        let header = self.row_of_header(group);
         match self.groups.get(group) {
-            Some(known) if !known.is_folded => {
-                Some(head.map_or(0, |head| head + 1) + member).filter(|row| *row < self.rows.len())
-            }
-            Some(_) | None => head,
+            Some(group) if !group.is_folded => Some(header.map_or(0, |header| header + 1) + member)
+                .filter(|row| *row < self.rows.len()),
+            Some(_) | None => header,
         }
     }
 
     /// Returns the row of a group header.
-    pub(super) fn row_of_head(&self, group: usize) -> Option<usize> {
+    pub(super) fn row_of_header(&self, group: usize) -> Option<usize> {
         if !self.is_grouped {
             return None;
         }
         let before = self.groups.iter().take(group);
-        Some(before.map(|one| 1 + if one.is_folded { 0 } else { one.members.len() }).sum())
+        Some(before.map(|group| 1 + if group.is_folded { 0 } else { group.members.len() }).sum())
     }
 }
 
@@ -218,21 +217,21 @@ mod tests {
         let fleet_view = fleet_view(40);
         let open = grouped_rows(&fleet_view, Grouping::Range, &[]);
         assert_eq!(open.rows.len(), 43);
-        let folded_groups = grouped_rows(&fleet_view, Grouping::Range, &["gpu 1 "]);
-        assert_eq!(folded_groups.rows.len(), 27);
-        assert_eq!(folded_groups.rows[17..19], [Row::Header(1), Row::Header(2)]);
-        for row in 0..folded_groups.rows.len() {
-            let found = match folded_groups.rows[row] {
-                Row::Header(group) => folded_groups.row_of_head(group),
-                Row::Node(group, member) => folded_groups.row_of(group, member),
+        let folded = grouped_rows(&fleet_view, Grouping::Range, &["gpu 1 "]);
+        assert_eq!(folded.rows.len(), 27);
+        assert_eq!(folded.rows[17..19], [Row::Header(1), Row::Header(2)]);
+        for row in 0..folded.rows.len() {
+            let found = match folded.rows[row] {
+                Row::Header(group) => folded.row_of_header(group),
+                Row::Node(group, member) => folded.row_of_member(group, member),
             };
             assert_eq!(found, Some(row));
         }
-        assert_eq!(folded_groups.row_of(1, 5), Some(17));
+        assert_eq!(folded.row_of_member(1, 5), Some(17));
     }
 
     #[test]
-    fn a_node_is_found_in_the_group_that_is_meant_or_anywhere() {
+    fn a_node_is_found_in_the_preferred_group_or_any() {
         let fleet_view = fleet_view(40);
         let grouped_rows = grouped_rows(&fleet_view, Grouping::Range, &[]);
         let name = NodeName::new("gpu020").unwrap();

@@ -75,12 +75,12 @@ impl Grouping {
 
     /// Returns the next or previous grouping that applies to this fleet.
     pub(super) fn cycle(self, fleet_view: &FleetView, is_forward: bool) -> Self {
-        let is_told = |grouping: &Self| match grouping {
+        let applies = |grouping: &Self| match grouping {
             Self::Partition => fleet_view.fleet.jobs.is_some(),
             Self::Job => fleet_view.fleet.jobs.is_some() || fleet_view.extents.has_jobs,
             Self::None | Self::Range | Self::User | Self::Model => true,
         };
-        let all: Vec<Self> = Self::ALL.into_iter().filter(is_told).collect();
+        let all: Vec<Self> = Self::ALL.into_iter().filter(applies).collect();
         let at = all.iter().position(|one| *one == self).unwrap_or(0);
         let to = if is_forward { at + 1 } else { at + all.len() - 1 } % all.len().max(1);
         all.get(to).copied().unwrap_or_default()
@@ -94,18 +94,21 @@ impl Grouping {
     ) -> Vec<Group> {
         match self {
             Self::None => {
-                let members =
-                    fleet_view.matching.iter().map(|index| GroupMember::whole(*index)).collect();
+                let members = fleet_view
+                    .matching
+                    .iter()
+                    .map(|index| GroupMember::with_all_devices(*index))
+                    .collect();
                 vec![Group { members, ..Group::default() }]
             }
             Self::Range => group_by_name(fleet_view),
             Self::Partition | Self::Job | Self::User | Self::Model => {
-                self.by_device(fleet_view, allocations)
+                self.group_by_device(fleet_view, allocations)
             }
         }
     }
 
-    fn by_device(self, fleet_view: &FleetView, allocations: &AllocationIndex) -> Vec<Group> {
+    fn group_by_device(self, fleet_view: &FleetView, allocations: &AllocationIndex) -> Vec<Group> {
         let mut groups: BTreeMap<GroupKey, Vec<GroupMember>> = BTreeMap::new();
         for index in &fleet_view.matching {
             let Some(node) = fleet_view.fleet.nodes.get(*index) else { continue };
@@ -116,8 +119,8 @@ impl Grouping {
             }
         }
         let group = |(key, members): (GroupKey, Vec<GroupMember>)| {
-            let (title, about) = self.title(&key, allocations);
-            Group { key: key.text, title, about, members, ..Group::default() }
+            let (title, description) = self.title(&key, allocations);
+            Group { key: key.text, title, description, members, ..Group::default() }
         };
         groups.into_iter().map(group).collect()
     }
@@ -144,14 +147,14 @@ impl Grouping {
                 }
             }
             // A job whose devices are unknown is still on the node.
-            for key in self.group_keys(&owners.whole.jobs, &owners.whole.users, allocations) {
+            for key in self.group_keys(&owners.on_node.jobs, &owners.on_node.users, allocations) {
                 if key.rank < u64::MAX || parts.is_empty() {
                     parts.entry(key).or_default();
                 }
             }
         }
         if parts.is_empty() {
-            parts.insert(GroupKey::nothing(), Vec::new());
+            parts.insert(GroupKey::ungrouped(), Vec::new());
         }
         parts
     }
@@ -175,7 +178,7 @@ impl Grouping {
         };
         keys.sort_unstable();
         keys.dedup();
-        if keys.is_empty() { vec![GroupKey::nothing()] } else { keys }
+        if keys.is_empty() { vec![GroupKey::ungrouped()] } else { keys }
     }
 
     /// Returns the title of a group and its description.
@@ -192,15 +195,15 @@ impl Grouping {
         }
         let job = JobId::new(&key.text).filter(|_| self == Self::Job);
         let Some(job) = job else { return (key.text.to_string(), String::new()) };
-        let about = allocations
+        let description = allocations
             .job(&job)
             .map_or_else(String::new, |job| format!("{} · {}", job.user, job.partition));
-        (allocations.name(&job), about)
+        (allocations.name(&job), description)
     }
 }
 
 impl GroupKey {
-    fn nothing() -> Self {
+    fn ungrouped() -> Self {
         Self { rank: u64::MAX, text: "".into() }
     }
 
@@ -216,25 +219,25 @@ fn group_by_name(fleet_view: &FleetView) -> Vec<Group> {
         .matching
         .iter()
         .filter_map(|index| Some((*index, fleet_view.fleet.nodes.get(*index)?.name.label())));
-    let mut stems: Vec<NamePattern<'_>> = Vec::new();
+    let mut patterns: Vec<NamePattern<'_>> = Vec::new();
     let mut known: BTreeMap<(&str, &str), usize> = BTreeMap::new();
     for (index, name) in names {
-        let (front, number, back) = split_name(name);
-        let at = *known.entry((front, back)).or_insert_with(|| {
-            stems.push(NamePattern { front, back, nodes: Vec::new() });
-            stems.len() - 1
+        let (prefix, number, suffix) = split_name(name);
+        let at = *known.entry((prefix, suffix)).or_insert_with(|| {
+            patterns.push(NamePattern { prefix, suffix, nodes: Vec::new() });
+            patterns.len() - 1
         });
-        if let Some(stem) = stems.get_mut(at) {
-            stem.nodes.push((number, index, name));
+        if let Some(pattern) = patterns.get_mut(at) {
+            pattern.nodes.push((number, index, name));
         }
     }
-    stems.iter().flat_map(NamePattern::groups).collect()
+    patterns.iter().flat_map(NamePattern::groups).collect()
 }
 
 /// The nodes whose names share the text before and after their last number.
 struct NamePattern<'a> {
-    front: &'a str,
-    back: &'a str,
+    prefix: &'a str,
+    suffix: &'a str,
     nodes: Vec<(u64, usize, &'a str)>,
 }
 
@@ -249,11 +252,11 @@ impl NamePattern<'_> {
         let mut blocks: BTreeMap<u64, (Vec<GroupMember>, Vec<&str>)> = BTreeMap::new();
         for (number, index, name) in &self.nodes {
             let block = blocks.entry((number - first) / size).or_default();
-            block.0.push(GroupMember::whole(*index));
+            block.0.push(GroupMember::with_all_devices(*index));
             block.1.push(name);
         }
         let group = |(block, (members, names)): (u64, (Vec<GroupMember>, Vec<&str>))| Group {
-            key: format!("{} {block} {}", self.front, self.back).into(),
+            key: format!("{} {block} {}", self.prefix, self.suffix).into(),
             title: nodeset::fold(names),
             members,
             ..Group::default()
@@ -271,14 +274,14 @@ pub(super) fn model_name(device: &Device) -> &str {
 fn split_name(name: &str) -> (&str, u64, &str) {
     let is_digit = |letter: char| letter.is_ascii_digit();
     let Some(end) = name.rfind(is_digit).map(|last| last + 1) else { return (name, 0, "") };
-    let (head, back) = name.split_at(end);
+    let (head, suffix) = name.split_at(end);
     let start = head.rfind(|letter| !is_digit(letter));
     let start = start.map_or(0, |at| {
         at + head.get(at..).and_then(|rest| rest.chars().next()).map_or(1, char::len_utf8)
     });
-    let (front, digits) = head.split_at(start);
+    let (prefix, digits) = head.split_at(start);
     match digits.parse() {
-        Ok(number) => (front, number, back),
+        Ok(number) => (prefix, number, suffix),
         Err(_) => (name, 0, ""),
     }
 }
@@ -305,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn like_names_stand_in_blocks_of_numbers() {
+    fn similar_names_are_grouped_in_ranges() {
         let names = (1..=40).map(|number| format!("gpu{number:02}")).chain(["login".to_owned()]);
         assert_eq!(
             titles(Grouping::Range, &fleet_view(names)),
@@ -317,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_comes_apart_around_its_last_number() {
+    fn a_name_is_split_around_its_last_number() {
         for (name, parts) in [
             ("gpu01", ("gpu", 1, "")),
             ("r1n07-ib", ("r1n", 7, "-ib")),
@@ -332,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_with_two_kinds_of_device_stands_with_both() {
+    fn a_node_with_two_device_models_is_in_both_groups() {
         let mut mixed = Node::new(NodeName::new("a").unwrap(), Duration::ZERO);
         let device = |name: &str| Device {
             uuid: name.into(),
@@ -344,18 +347,18 @@ mod tests {
             vec![Arc::new(mixed), Arc::new(Node::new(NodeName::new("b").unwrap(), Duration::ZERO))];
         let fleet_view = FleetView::new(Fleet::new(nodes.into()), Timestamp::default());
         let groups = Grouping::Model.groups(&fleet_view, &AllocationIndex::default());
-        let told: Vec<_> = groups
+        let found: Vec<_> = groups
             .iter()
             .map(|group| (group.title.as_str(), group.members[0].devices.as_deref()))
             .collect();
         assert_eq!(
-            told,
+            found,
             [("A100", Some(&[0][..])), ("H100", Some(&[1, 2][..])), ("no device known", None)]
         );
     }
 
     #[test]
-    fn what_tells_nothing_is_passed_over() {
+    fn cycling_skips_groupings_that_do_not_apply() {
         let fleet_view = FleetView::default();
         assert_eq!(Grouping::Range.cycle(&fleet_view, true), Grouping::User);
         assert_eq!(Grouping::None.cycle(&fleet_view, false), Grouping::Model);

@@ -72,47 +72,47 @@ impl Grid {
 }
 
 pub(super) fn map_lines(grouped_rows: &GroupedRows, grid: Grid) -> Vec<MapLine> {
-    let mut bands = Vec::new();
+    let mut map_lines = Vec::new();
     for (index, group) in grouped_rows.groups.iter().enumerate() {
         if grouped_rows.is_grouped {
-            bands.push(MapLine::Header(index));
+            map_lines.push(MapLine::Header(index));
         }
         if !group.is_folded {
             let firsts = (0..group.members.len()).step_by(grid.per_line.max(1));
-            bands.extend(firsts.map(|first| MapLine::Nodes(index, first)));
+            map_lines.extend(firsts.map(|first| MapLine::Nodes(index, first)));
         }
     }
-    bands
+    map_lines
 }
 
 /// Returns the line of a cursor.
-pub(super) fn line_of(bands: &[MapLine], grid: Grid, cursor: Cursor) -> usize {
-    let is_it = |band: &MapLine| match (*band, cursor) {
-        (MapLine::Header(own), Cursor::Header(group)) => own == group,
-        (MapLine::Nodes(own, first), Cursor::Cell(group, member, _)) => {
-            own == group && (first..first + grid.per_line.max(1)).contains(&member)
+pub(super) fn line_of(map_lines: &[MapLine], grid: Grid, cursor: Cursor) -> usize {
+    let is_line = |map_line: &MapLine| match (*map_line, cursor) {
+        (MapLine::Header(line_group), Cursor::Header(group)) => line_group == group,
+        (MapLine::Nodes(line_group, first), Cursor::Cell(group, member, _)) => {
+            line_group == group && (first..first + grid.per_line.max(1)).contains(&member)
         }
         (MapLine::Header(_), Cursor::Cell(..)) | (MapLine::Nodes(..), Cursor::Header(_)) => false,
     };
-    bands.iter().position(is_it).unwrap_or(0)
+    map_lines.iter().position(is_line).unwrap_or(0)
 }
 
 /// Returns the cursor position on a line that is closest to a node column and cell column.
-pub(super) fn cursor_on(
+pub(super) fn cursor_nearest(
     grouped_rows: &GroupedRows,
     fleet: &Fleet,
-    band: MapLine,
+    map_line: MapLine,
     grid: Grid,
     preferred_column: (usize, usize),
 ) -> Cursor {
-    match band {
+    match map_line {
         MapLine::Header(group) => Cursor::Header(group),
         MapLine::Nodes(group, first) => {
             let count = grouped_rows.groups.get(group).map_or(0, |group| group.members.len());
             let member = (first + preferred_column.0.min(grid.per_line.saturating_sub(1)))
                 .min(count.saturating_sub(1));
             let cells = grouped_rows.member(fleet, group, member);
-            let cells = cells.map_or(0, |(member, node)| member.positions(node).len());
+            let cells = cells.map_or(0, |(member, node)| member.device_indices(node).len());
             Cursor::Cell(group, member, preferred_column.1.min(cells.saturating_sub(1)))
         }
     }
@@ -124,19 +124,19 @@ pub(super) fn moved_vertically(
     fleet: &Fleet,
     grid: Grid,
     (cursor, preferred_column): (Cursor, (usize, usize)),
-    (step, page): (Movement, usize),
+    (movement, page): (Movement, usize),
 ) -> Cursor {
-    let bands = map_lines(grouped_rows, grid);
-    let at = line_of(&bands, grid, cursor);
-    let to = step.from(at, bands.len(), page);
-    let preferred_column = match step {
+    let map_lines = map_lines(grouped_rows, grid);
+    let at = line_of(&map_lines, grid, cursor);
+    let to = movement.from(at, map_lines.len(), page);
+    let preferred_column = match movement {
         Movement::Home => (0, 0),
         Movement::End => (usize::MAX, usize::MAX),
         Movement::Up | Movement::Down | Movement::PageUp | Movement::PageDown => preferred_column,
     };
-    bands
-        .get(to)
-        .map_or(cursor, |band| cursor_on(grouped_rows, fleet, *band, grid, preferred_column))
+    map_lines.get(to).map_or(cursor, |map_line| {
+        cursor_nearest(grouped_rows, fleet, *map_line, grid, preferred_column)
+    })
 }
 
 /// Returns the cursor after a move left or right, which continues on the next or previous line.
@@ -148,7 +148,9 @@ pub(super) fn moved_horizontally(
 ) -> Cursor {
     let Cursor::Cell(group, member, cell) = cursor else { return cursor };
     let cells = |group, member| {
-        grouped_rows.member(fleet, group, member).map(|(member, node)| member.positions(node).len())
+        grouped_rows
+            .member(fleet, group, member)
+            .map(|(member, node)| member.device_indices(node).len())
     };
     let open = |group: &usize| {
         grouped_rows.groups.get(*group).is_some_and(|one| !one.is_folded && !one.members.is_empty())
@@ -200,27 +202,31 @@ pub(super) fn lines(
 ) -> Vec<Line> {
     state.grid = Grid::fit(context.view, width);
     let mut lines = legend::lines(context, state, width, room);
-    let in_sight = state.grid.per_line * usize::from(state.grid.cells) * height;
-    let known = state.grouped_rows.rows.len() * usize::from(state.grid.cells);
-    state.cells.refresh(context.view, (state.metric, StaleStyle::Faint), in_sight.min(known));
+    let visible_cells = state.grid.per_line * usize::from(state.grid.cells) * height;
+    let all_cells = state.grouped_rows.rows.len() * usize::from(state.grid.cells);
+    state.cells.refresh(
+        context.view,
+        (state.metric, StaleStyle::Faint),
+        visible_cells.min(all_cells),
+    );
     let rows = height.saturating_sub(lines.len());
-    let bands = map_lines(&state.grouped_rows, state.grid);
-    let at = cursor.map(|cursor| line_of(&bands, state.grid, cursor));
-    state.window.scroll_to(rows, bands.len(), at);
+    let map_lines = map_lines(&state.grouped_rows, state.grid);
+    let at = cursor.map(|cursor| line_of(&map_lines, state.grid, cursor));
+    state.viewport.scroll_to(rows, map_lines.len(), at);
     if let Some(last) = lines.pop() {
-        lines.push(visible_nodes(state, &bands).with_position(
+        lines.push(visible_nodes(state, &map_lines).with_position(
             last,
-            count_nodes(state, &bands),
+            count_nodes(state, &map_lines),
             width,
         ));
     }
-    for row in state.window.range(bands.len()) {
-        let Some(band) = bands.get(row) else { continue };
-        let line = match *band {
+    for row in state.viewport.range(map_lines.len()) {
+        let Some(map_line) = map_lines.get(row) else { continue };
+        let line = match *map_line {
             MapLine::Header(group) => {
-                let Some(one) = state.grouped_rows.groups.get_mut(group) else { continue };
+                let Some(group_here) = state.grouped_rows.groups.get_mut(group) else { continue };
                 let is_selected = cursor == Some(Cursor::Header(group));
-                group_header::line(context, one, width)
+                group_header::line(context, group_here, width)
                     .selected(is_selected)
                     .clickable_line(Click::Cell(row, 0))
             }
@@ -232,22 +238,22 @@ pub(super) fn lines(
 }
 
 /// Counts the nodes on some lines.
-fn count_nodes(state: &State, bands: &[MapLine]) -> usize {
-    let on = |band: &MapLine| match *band {
+fn count_nodes(state: &State, map_lines: &[MapLine]) -> usize {
+    let on = |map_line: &MapLine| match *map_line {
         MapLine::Header(_) => 0,
         MapLine::Nodes(group, first) => {
             let count = state.grouped_rows.groups.get(group).map_or(0, |group| group.members.len());
             count.saturating_sub(first).min(state.grid.per_line)
         }
     };
-    bands.iter().map(on).sum()
+    map_lines.iter().map(on).sum()
 }
 
 /// Returns the range of visible nodes; those of folded groups do not count.
-fn visible_nodes(state: &State, bands: &[MapLine]) -> Viewport {
-    let in_sight = state.window.range(bands.len());
-    let before = bands.get(..in_sight.start).unwrap_or_default();
-    let shown = bands.get(in_sight).unwrap_or_default();
+fn visible_nodes(state: &State, map_lines: &[MapLine]) -> Viewport {
+    let range = state.viewport.range(map_lines.len());
+    let before = map_lines.get(..range.start).unwrap_or_default();
+    let shown = map_lines.get(range).unwrap_or_default();
     Viewport { top: count_nodes(state, before), rows: count_nodes(state, shown) }
 }
 
@@ -263,7 +269,9 @@ fn nodes(
     let mut line = Line::new().gap(grid.margin);
     for member in first..first + grid.per_line {
         let found = state.grouped_rows.member(&context.view.fleet, group, member);
-        let Some((own, node)) = found.map(|(own, node)| (own.clone(), Arc::clone(node))) else {
+        let Some((member_here, node)) =
+            found.map(|(member_here, node)| (member_here.clone(), Arc::clone(node)))
+        else {
             break;
         };
         if member > first {
@@ -273,7 +281,7 @@ fn nodes(
             Some(Cursor::Cell(at, one, cell)) if (at, one) == (group, member) => Some(cell),
             Some(Cursor::Cell(..) | Cursor::Header(_)) | None => None,
         };
-        line = line.append(node_block(context, state, (&own, &node), cursor));
+        line = line.append(node_block(context, state, (&member_here, &node), cursor));
     }
     let width = line.width();
     (0..width).fold(line, |mut line, column| {
@@ -303,18 +311,18 @@ fn node_block(
         let tone = if cursor.is_some() { Tone::Caret } else { tone };
         return line.left_aligned(no_devices_reason(node, status), grid.cells, tone);
     }
-    if member.positions(node).is_empty() {
+    if member.device_indices(node).is_empty() {
         let tone = if cursor.is_some() { Tone::Caret } else { Tone::Faint };
         return line.left_aligned("unknown", grid.cells, tone);
     }
     let State { cells, allocations, symbols, .. } = state;
-    let marks = cells.of(context, (member.node_index, node), allocations, symbols);
-    let under = cursor.and_then(|cell| member.positions(node).get(cell).copied());
+    let all_cells = cells.of(context, (member.node_index, node), allocations, symbols);
+    let cursor_device = cursor.and_then(|cell| member.device_indices(node).get(cell).copied());
     let strip = all.into_iter().map(|position| {
         let blank = (Symbol::Char(' '), Tone::Faint);
-        let mark = marks.get(position).copied().filter(|_| member.has(position));
-        let mark = mark.unwrap_or(blank);
-        if under == Some(position) { (under_cursor(mark.0), Tone::Caret) } else { mark }
+        let cell = all_cells.get(position).copied().filter(|_| member.has_device(position));
+        let cell = cell.unwrap_or(blank);
+        if cursor_device == Some(position) { (cursor_symbol(cell.0), Tone::Caret) } else { cell }
     });
     line.strip(strip.collect(), grid.cells)
 }
@@ -326,8 +334,8 @@ fn node_block(
     clippy::cast_sign_loss,
     reason = "a level is between 0 and 100"
 )]
-fn under_cursor(mark: Symbol) -> Symbol {
-    match mark {
+fn cursor_symbol(symbol: Symbol) -> Symbol {
+    match symbol {
         Symbol::Level(part) => {
             let digit = (part / 10.0) as u32;
             Symbol::Char(char::from_digit(digit.min(9), 10).unwrap_or('9'))
@@ -393,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn as_many_nodes_stand_in_a_line_as_fit() {
+    fn a_line_holds_as_many_nodes_as_fit() {
         for (width, per_line) in [(0, 1), (1, 1), (20, 1), (80, 5), (120, 7), (200, 12)] {
             assert_eq!(Grid::fit(&fleet_view(&[8; 3]), width).per_line, per_line, "{width}");
         }
@@ -403,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cursor_goes_over_all_cells_as_one_reads_and_back() {
+    fn moving_right_and_left_visits_all_cells_in_order() {
         let fleet_view = fleet_view(&[2, 0, 3]);
         let grouped_rows = grouped_rows(&fleet_view, Grouping::None);
         let mut cursors = vec![Cursor::Cell(0, 0, 0)];
@@ -426,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn up_and_down_keep_the_column_across_heads_and_short_lines() {
+    fn moving_up_and_down_keeps_the_column_across_headers_and_short_lines() {
         let fleet_view = fleet_view(&[8; 24]);
         let grouped_rows = grouped_rows(&fleet_view, Grouping::Range);
         let grid = Grid::fit(&fleet_view, 80);

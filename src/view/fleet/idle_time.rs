@@ -28,7 +28,7 @@ const MAX_GAP_SECONDS: usize = 90;
 pub(super) struct ElapsedTime {
     pub(super) span: Duration,
     /// It may have lasted longer: the history does not reach further back.
-    pub(super) is_open: bool,
+    pub(super) is_lower_bound: bool,
 }
 
 /// A device that lags behind its peers.
@@ -37,7 +37,7 @@ pub(super) struct Straggler {
     /// Its index.
     pub(super) position: usize,
     pub(super) percent: f32,
-    pub(super) lasting: ElapsedTime,
+    pub(super) elapsed: ElapsedTime,
 }
 
 /// Returns how long a device has been below `limit`, looking back at most `reach`; `None` if it is not below
@@ -47,18 +47,18 @@ pub(super) fn time_below(
     position: usize,
     limit: f32,
     now: Timestamp,
-    reach: Duration,
+    lookback: Duration,
 ) -> Option<ElapsedTime> {
     let device = node.devices.get(position)?;
     share(device.utilization).filter(|now| *now < limit)?;
-    let count = usize::try_from(reach.as_secs()).unwrap_or(0);
+    let count = usize::try_from(lookback.as_secs()).unwrap_or(0);
     let points = node.history.last(&device.uuid, Metric::Utilization, now, count);
-    let (mut lasted, mut gap, mut is_open) = (0, 0, true);
+    let (mut lasted, mut gap, mut is_lower_bound) = (0, 0, true);
     for (ago, point) in (1_u64..).zip(points.iter().rev()) {
         match point {
             Some(share) if *share < limit => (lasted, gap) = (ago, 0),
             Some(_) => {
-                is_open = false;
+                is_lower_bound = false;
                 break;
             }
             None => gap += 1,
@@ -67,7 +67,7 @@ pub(super) fn time_below(
             break;
         }
     }
-    Some(ElapsedTime { span: Duration::from_secs(lasted), is_open })
+    Some(ElapsedTime { span: Duration::from_secs(lasted), is_lower_bound })
 }
 
 /// Returns how long a held device has been idle; `None` if it is busy, not held, or idle only briefly.
@@ -76,10 +76,11 @@ pub(super) fn idle_held_time(
     owners: &DeviceOwners,
     position: usize,
     now: Timestamp,
-    reach: Duration,
+    lookback: Duration,
 ) -> Option<ElapsedTime> {
     owners.devices.get(position).filter(|owner| owner.is_held)?;
-    time_below(node, position, ACTIVE_PERCENT, now, reach).filter(|idle| idle.span >= MIN_IDLE_TIME)
+    time_below(node, position, ACTIVE_PERCENT, now, lookback)
+        .filter(|idle| idle.span >= MIN_IDLE_TIME)
 }
 
 /// Returns the device that lags furthest behind the others of its job; on a node without jobs, behind the
@@ -91,29 +92,31 @@ pub(super) fn find_straggler(
 ) -> Option<Straggler> {
     let used = |position: usize| owners.devices.get(position).filter(|owner| owner.is_used);
     let load = |position: usize| share(node.devices.get(position)?.utilization);
-    let mut lags = Vec::new();
+    let mut stragglers = Vec::new();
     for (position, device) in node.devices.iter().enumerate() {
-        let (Some(own), Some(percent)) = (used(position), load(position)) else { continue };
+        let (Some(device_owner), Some(percent)) = (used(position), load(position)) else {
+            continue;
+        };
         if device.fault.is_some() || percent >= MIN_PEER_PERCENT {
             continue;
         }
         let is_peer = |other: &usize| {
-            *other != position && used(*other).is_some_and(|owner| owner.jobs == own.jobs)
+            *other != position && used(*other).is_some_and(|owner| owner.jobs == device_owner.jobs)
         };
         let mut peers: Vec<f32> =
             (0..node.devices.len()).filter(is_peer).filter_map(load).collect();
         peers.sort_unstable_by(f32::total_cmp);
-        let Some(middle) = peers.get(peers.len() / 2).copied() else { continue };
-        if peers.len() < MIN_PEERS || middle < MIN_PEER_PERCENT || percent >= middle / 2.0 {
+        let Some(median) = peers.get(peers.len() / 2).copied() else { continue };
+        if peers.len() < MIN_PEERS || median < MIN_PEER_PERCENT || percent >= median / 2.0 {
             continue;
         }
-        let reach = Duration::from_secs(900);
-        let lasting = time_below(node, position, middle / 2.0, now, reach);
-        if let Some(lasting) = lasting.filter(|lasting| lasting.span >= MIN_LAG_TIME) {
-            lags.push(Straggler { position, percent, lasting });
+        let lookback = Duration::from_secs(900);
+        let elapsed = time_below(node, position, median / 2.0, now, lookback);
+        if let Some(elapsed) = elapsed.filter(|elapsed| elapsed.span >= MIN_LAG_TIME) {
+            stragglers.push(Straggler { position, percent, elapsed });
         }
     }
-    lags.into_iter().min_by(|one, other| one.percent.total_cmp(&other.percent))
+    stragglers.into_iter().min_by(|one, other| one.percent.total_cmp(&other.percent))
 }
 
 #[cfg(test)]
@@ -151,11 +154,11 @@ mod tests {
         node
     }
 
-    fn seconds(span: u64, is_open: bool) -> ElapsedTime {
-        ElapsedTime { span: Duration::from_secs(span), is_open }
+    fn seconds(span: u64, is_lower_bound: bool) -> ElapsedTime {
+        ElapsedTime { span: Duration::from_secs(span), is_lower_bound }
     }
 
-    fn held_by(jobs: &[&str]) -> DeviceOwners {
+    fn owners_of(jobs: &[&str]) -> DeviceOwners {
         let owner = |job: &&str| DeviceOwner {
             jobs: JobId::new(job).into_iter().collect(),
             is_held: true,
@@ -166,8 +169,8 @@ mod tests {
     }
 
     #[test]
-    fn idleness_lasts_since_the_last_work_or_as_long_as_is_known() {
-        let reach = Duration::from_secs(900);
+    fn idle_time_counts_from_the_last_activity_or_from_the_start_of_history() {
+        let lookback = Duration::from_secs(900);
         let work = [vec![Some(80.0)], vec![Some(1.0); 20]].concat();
         let gaps = [vec![Some(1.0)], vec![None; 9], vec![Some(2.0)]].concat();
         for (points, found) in [
@@ -178,33 +181,33 @@ mod tests {
             (vec![None], None),
         ] {
             let node = node(&[&points]);
-            assert_eq!(time_below(&node, 0, ACTIVE_PERCENT, NOW, reach), found, "{points:?}");
+            assert_eq!(time_below(&node, 0, ACTIVE_PERCENT, NOW, lookback), found, "{points:?}");
         }
     }
 
     #[test]
-    fn a_device_between_two_batches_is_not_held_in_vain() {
-        let reach = Duration::from_secs(900);
+    fn a_short_pause_is_not_idle_held() {
+        let lookback = Duration::from_secs(900);
         for (idle, is_held) in [(30, false), (70, true)] {
             let node = node(&[&vec![Some(0.0); idle]]);
-            let found = idle_held_time(&node, &held_by(&["1"]), 0, NOW, reach).is_some();
+            let found = idle_held_time(&node, &owners_of(&["1"]), 0, NOW, lookback).is_some();
             assert_eq!(found, is_held, "{idle}");
             let nobody =
                 DeviceOwners { devices: vec![DeviceOwner::default()], ..DeviceOwners::default() };
-            assert_eq!(idle_held_time(&node, &nobody, 0, NOW, reach), None);
+            assert_eq!(idle_held_time(&node, &nobody, 0, NOW, lookback), None);
         }
     }
 
     #[test]
-    fn one_that_does_far_less_than_the_others_of_its_job_lags() {
+    fn a_device_far_below_the_others_of_its_job_is_a_straggler() {
         let busy = vec![Some(97.0); 40];
         let slow = [vec![Some(90.0); 10], vec![Some(12.0); 30]].concat();
         let node = node(&[&busy, &busy, &slow, &busy]);
-        let found = find_straggler(&node, &held_by(&["1", "1", "1", "1"]), NOW);
-        let lasting = seconds(30, false);
-        assert_eq!(found, Some(Straggler { position: 2, percent: 12.0, lasting }));
+        let found = find_straggler(&node, &owners_of(&["1", "1", "1", "1"]), NOW);
+        let elapsed = seconds(30, false);
+        assert_eq!(found, Some(Straggler { position: 2, percent: 12.0, elapsed }));
         for (jobs, lags) in [(["1", "1", "2", "1"], None), (["1", "2", "2", "2"], Some(2))] {
-            assert_eq!(find_straggler(&node, &held_by(&jobs), NOW).map(|lag| lag.position), lags);
+            assert_eq!(find_straggler(&node, &owners_of(&jobs), NOW).map(|lag| lag.position), lags);
         }
     }
 }

@@ -45,7 +45,7 @@ impl OwnerCounts {
                 // Those with stale devices only keep their letters, but count zero.
                 let is_fresh = node.fault().is_none()
                     && node.device_freshness(position, fleet_view.now).is_fresh();
-                for name in names(owner, metric) {
+                for name in owner_names(owner, metric) {
                     *counts.entry(name).or_default() += usize::from(is_fresh);
                 }
             }
@@ -55,12 +55,12 @@ impl OwnerCounts {
     }
 
     /// Returns the users or jobs, those with most devices first.
-    pub(super) fn names(&self) -> impl Iterator<Item = &Arc<str>> + Clone {
+    pub(super) fn owner_names(&self) -> impl Iterator<Item = &Arc<str>> + Clone {
         self.of.iter().map(|(name, _)| name)
     }
 }
 
-fn names(owner: &DeviceOwner, metric: MapMetric) -> Vec<Arc<str>> {
+fn owner_names(owner: &DeviceOwner, metric: MapMetric) -> Vec<Arc<str>> {
     match metric {
         MapMetric::Owner => owner.users.clone(),
         MapMetric::Job => owner.jobs.iter().map(|job| job.as_str().into()).collect(),
@@ -77,17 +77,18 @@ pub(super) fn lines(
     width: u16,
     height: usize,
 ) -> Vec<Line> {
-    let most = match height {
+    let max_lines = match height {
         0..4 => 0,
         4..10 => 1,
         10..20 => 2,
         _ => 3,
     };
-    let mut lines = flow_with_overflow(symbol_lines(context, state), 3, width, most.max(2) - 1);
-    if most > 1 {
+    let mut lines =
+        flow_with_overflow(symbol_lines(context, state), 3, width, max_lines.max(2) - 1);
+    if max_lines > 1 {
         lines.insert(0, mode_line(state, width));
     }
-    lines.truncate(most);
+    lines.truncate(max_lines);
     if height >= 16 {
         lines.push(Line::new());
     }
@@ -125,54 +126,54 @@ fn mode_line(state: &State, width: u16) -> Line {
 }
 
 fn symbol_lines(context: RenderContext<'_>, state: &State) -> Vec<Line> {
-    let strip = |marks: &[(Symbol, Tone)], words: &str| {
-        let width = u16::try_from(marks.len()).unwrap_or(u16::MAX);
-        Line::new().strip(marks.to_vec(), width).text(format!(" {words}"), Tone::Faint)
+    let strip = |symbols: &[(Symbol, Tone)], text: &str| {
+        let width = u16::try_from(symbols.len()).unwrap_or(u16::MAX);
+        Line::new().strip(symbols.to_vec(), width).text(format!(" {text}"), Tone::Faint)
     };
-    let sign = |mark: (Symbol, Tone), words: &str| strip(&[mark], words);
-    let mut signs = Vec::new();
+    let entry = |symbol: (Symbol, Tone), text: &str| strip(&[symbol], text);
+    let mut entries = Vec::new();
     match state.metric {
         MapMetric::Owner | MapMetric::Job => {
             let nothing = if state.metric == MapMetric::Owner { "nobody" } else { "no job" };
-            signs.push(sign(UNUSED, nothing).gap(2).append(sign(MULTIPLE, "several")));
+            entries.push(entry(UNUSED, nothing).gap(2).append(entry(MULTIPLE, "several")));
             if state.metric == MapMetric::Owner {
-                signs.push(sign(NOT_REPORTED, "unknown"));
+                entries.push(entry(NOT_REPORTED, "unknown"));
             }
-            signs.push(strip(&STALE, "stale"));
-            signs.push(sign(FAULTY, "fault"));
-            let is_beyond = |(name, _): &&(Arc<str>, usize)| state.symbols.is_beyond(name);
+            entries.push(strip(&STALE, "stale"));
+            entries.push(entry(FAULTY, "fault"));
+            let has_none = |(name, _): &&(Arc<str>, usize)| state.symbols.has_no_letter(name);
             let seen = state.owner_counts.of.iter().filter(|(_, count)| *count > 0);
-            let beyond = seen.clone().filter(is_beyond).count();
+            let beyond = seen.clone().filter(has_none).count();
             if beyond > 0 {
                 let (letter, hue) = OVERFLOW_SYMBOL;
-                signs.push(sign(
+                entries.push(entry(
                     (Symbol::Letter(letter, hue), Tone::Plain),
                     &format!("{beyond} others"),
                 ));
             }
-            for (name, count) in seen.filter(|entry| !is_beyond(entry)) {
+            for (name, count) in seen.filter(|entry| !has_none(entry)) {
                 let (letter, hue) = state.symbols.of(name);
-                let called = label(state, name);
+                let label_text = label(state, name);
                 let line = Line::new()
                     .strip(vec![(Symbol::Letter(letter, hue), Tone::Plain)], 1)
-                    .text(format!(" {called}"), Tone::Plain)
+                    .text(format!(" {label_text}"), Tone::Plain)
                     .text(format!(" {count}"), Tone::Faint);
-                signs.push(line);
+                entries.push(line);
             }
         }
         metric @ (MapMetric::Utilization
         | MapMetric::Memory
         | MapMetric::Power
         | MapMetric::Temperature) => {
-            signs.push(scale(context, metric));
+            entries.push(scale(context, metric));
             if metric == MapMetric::Utilization {
-                signs.push(sign(UNUSED, "idle").gap(2).append(sign(IDLE_HELD, "idle-held")));
+                entries.push(entry(UNUSED, "idle").gap(2).append(entry(IDLE_HELD, "idle-held")));
             }
-            signs.push(strip(&STALE, "stale"));
-            signs.push(sign(FAULTY, "fault"));
+            entries.push(strip(&STALE, "stale"));
+            entries.push(entry(FAULTY, "fault"));
         }
     }
-    signs
+    entries
 }
 
 fn label(state: &State, name: &str) -> String {

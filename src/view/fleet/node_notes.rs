@@ -23,16 +23,16 @@ pub(super) fn row_notes(
     // A more precise note may replace "free".
     let free = all.iter().position(|(words, tone)| words == "free" && *tone == Tone::Faint);
     let lag = idle_time::find_straggler(node, owners, fleet_view.now)
-        .filter(|lag| member.has(lag.position));
+        .filter(|lag| member.has_device(lag.position));
     if let Some(lag) = lag {
         let name = node.devices.get(lag.position).map(|device| label(node, device));
         let name = name.unwrap_or_default();
         let words =
-            format!("#{name} lags: {:.0}% for {}", lag.percent, format_elapsed(lag.lasting));
+            format!("#{name} lags: {:.0}% for {}", lag.percent, format_elapsed(lag.elapsed));
         all.push((words, Tone::Warn));
     }
     // The straggler has its own note.
-    let meant = member.positions(node).into_iter();
+    let meant = member.device_indices(node).into_iter();
     let others = meant.filter(|position| lag.is_none_or(|lag| lag.position != *position));
     let spans = others.filter_map(|position| {
         idle_time::idle_held_time(node, owners, position, fleet_view.now, MAX_LOOKBACK)
@@ -47,7 +47,7 @@ pub(super) fn row_notes(
 
 /// Formats how long a state has lasted; a plus means at least.
 pub(super) fn format_elapsed(span: ElapsedTime) -> String {
-    format!("{}{}", format_duration(span.span), if span.is_open { "+" } else { "" })
+    format!("{}{}", format_duration(span.span), if span.is_lower_bound { "+" } else { "" })
 }
 
 /// Returns the note on held devices that are idle.
@@ -69,6 +69,6 @@ fn free_note(node: &Node, member: &GroupMember, owners: &DeviceOwners) -> Option
         let is_claimed = owner.is_held || owner.is_unknown || !owner.users.is_empty();
         device.fault.is_none() && is_idle(device) && !is_claimed
     };
-    let count = member.positions(node).iter().filter(|position| is_free(position)).count();
+    let count = member.device_indices(node).iter().filter(|position| is_free(position)).count();
     (count > 0).then(|| (format!("{count} free"), Tone::Faint))
 }

@@ -42,7 +42,7 @@ pub(super) fn node_series(
     let seconds = usize::from(SPARKLINE.0) * usize::from(SPARKLINE.1);
     let end = Timestamp::from_micros(((step + 1) * i64::from(SPARKLINE.1) - 1) * 1_000_000);
     let mut sums = vec![(0.0_f32, 0.0_f32); usize::from(SPARKLINE.0)];
-    for device in member.positions(node).iter().filter_map(|at| node.devices.get(*at)) {
+    for device in member.device_indices(node).iter().filter_map(|at| node.devices.get(*at)) {
         let points = node.history.last(&device.uuid, Metric::Utilization, end, seconds);
         for (points, (sum, count)) in points.chunks(usize::from(SPARKLINE.1)).zip(&mut sums) {
             for point in points.iter().flatten() {

@@ -52,7 +52,7 @@ pub(super) fn sort(
             continue;
         }
         let members = std::mem::take(&mut group.members).into_iter();
-        let mut valued: Vec<(Option<SortKey>, GroupMember)> = members
+        let mut keyed: Vec<(Option<SortKey>, GroupMember)> = members
             .map(|member| {
                 let node = fleet_view.fleet.nodes.get(member.node_index);
                 (
@@ -63,18 +63,19 @@ pub(super) fn sort(
                 )
             })
             .collect();
-        valued.sort_by(|(one, _), (other, _)| compare(one.as_ref(), other.as_ref(), order));
-        group.members = valued.into_iter().map(|(_, member)| member).collect();
+        keyed.sort_by(|(one, _), (other, _)| compare(one.as_ref(), other.as_ref(), order));
+        group.members = keyed.into_iter().map(|(_, member)| member).collect();
     }
     if matches!(order.column, "busy" | "util" | "mem" | "power") && groups.len() > 1 {
         let total = |group: &mut Group| {
-            of_totals(&group.totals(fleet_view), order.column).map(SortKey::Number)
+            total_of_column(&group.totals(fleet_view), order.column).map(SortKey::Number)
         };
-        let mut places: Vec<(Option<SortKey>, usize)> =
+        let mut order_of_groups: Vec<(Option<SortKey>, usize)> =
             groups.iter_mut().enumerate().map(|(index, group)| (total(group), index)).collect();
-        places.sort_by(|(one, _), (other, _)| compare(one.as_ref(), other.as_ref(), order));
+        order_of_groups
+            .sort_by(|(one, _), (other, _)| compare(one.as_ref(), other.as_ref(), order));
         let mut sorted: Vec<Group> = Vec::with_capacity(groups.len());
-        for (_, index) in places {
+        for (_, index) in order_of_groups {
             sorted.extend(groups.get_mut(index).map(std::mem::take));
         }
         for (slot, group) in groups.iter_mut().zip(sorted) {
@@ -92,11 +93,12 @@ pub(super) fn arrow(order: SortOrder) -> char {
 }
 
 fn compare(one: Option<&SortKey>, other: Option<&SortKey>, order: SortOrder) -> Ordering {
-    let cycle = |ordering: Ordering| if order.is_reversed { ordering.reverse() } else { ordering };
+    let directed =
+        |ordering: Ordering| if order.is_reversed { ordering.reverse() } else { ordering };
     match (one, other) {
-        (Some(SortKey::Number(one)), Some(SortKey::Number(other))) => cycle(other.cmp(one)),
+        (Some(SortKey::Number(one)), Some(SortKey::Number(other))) => directed(other.cmp(one)),
         (Some(SortKey::Text(one, text)), Some(SortKey::Text(other, word))) => {
-            cycle((one, text).cmp(&(other, word)))
+            directed((one, text).cmp(&(other, word)))
         }
         (one, other) => one.is_none().cmp(&other.is_none()),
     }
@@ -114,10 +116,12 @@ fn sort_key(
         SortKey::Text(number, text.to_lowercase().into())
     };
     let number = match column {
-        "job" => return Some(word(allocations.owners(node).whole.jobs.iter().min()?.as_str())),
-        "user" => return Some(word(allocations.owners(node).whole.users.iter().min()?)),
+        "job" => {
+            return Some(word(allocations.owners(node).on_node.jobs.iter().min()?.as_str()));
+        }
+        "user" => return Some(word(allocations.owners(node).on_node.users.iter().min()?)),
         "busy" | "util" | "mem" | "power" => {
-            of_totals(&Totals::of_part(node, member.devices.as_deref()), column)?
+            total_of_column(&Totals::of_part(node, member.devices.as_deref()), column)?
         }
         "temp" => rounded(hottest(node, member)?),
         "cpu" => rounded(node.host.cpu.get()?.get()),
@@ -128,7 +132,7 @@ fn sort_key(
     Some(SortKey::Number(number))
 }
 
-fn of_totals(totals: &Totals, column: &str) -> Option<i64> {
+fn total_of_column(totals: &Totals, column: &str) -> Option<i64> {
     match column {
         "busy" => (totals.devices > 0).then(|| i64::try_from(totals.busy).unwrap_or(i64::MAX)),
         "util" => totals.utilization.map(|share| rounded(share.get())),
@@ -148,8 +152,8 @@ fn rounded(value: f32) -> i64 {
 
 /// Returns the highest temperature of the devices in the group.
 pub(super) fn hottest(node: &Node, member: &GroupMember) -> Option<f32> {
-    let meant = node.devices.iter().enumerate().filter(|(index, _)| member.has(*index));
-    meant.filter_map(|(_, device)| device.temperature.get()).map(Celsius::get).reduce(f32::max)
+    let devices = node.devices.iter().enumerate().filter(|(index, _)| member.has_device(*index));
+    devices.filter_map(|(_, device)| device.temperature.get()).map(Celsius::get).reduce(f32::max)
 }
 
 /// Returns the severity of the state of a node; `None` if it is healthy.
@@ -168,7 +172,7 @@ fn severity(fleet_view: &FleetView, node: &Node) -> Option<u8> {
 }
 
 /// Returns a percentage as a plain number.
-pub(super) fn plain(share: Option<Percent>) -> Option<f32> {
+pub(super) fn to_f32(share: Option<Percent>) -> Option<f32> {
     share.map(Percent::get)
 }
 
@@ -199,7 +203,8 @@ mod tests {
     }
 
     fn sorted(fleet_view: &FleetView, column: &'static str, is_inverted: bool) -> String {
-        let members = (0..fleet_view.fleet.nodes.len()).map(GroupMember::whole).collect();
+        let members =
+            (0..fleet_view.fleet.nodes.len()).map(GroupMember::with_all_devices).collect();
         let mut groups = [Group { members, ..Group::default() }];
         sort(
             &mut groups,
@@ -213,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_comes_first_and_what_is_unknown_last_either_way() {
+    fn the_largest_value_sorts_first_and_unknown_values_last() {
         let fleet_view = fleet_view(&[
             ("a", Some(10.0), 50.0),
             ("b", None, 90.0),
@@ -233,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_in_words_go_by_their_value() {
+    fn numeric_text_sorts_by_value() {
         let number = |number, text: &str| Some(SortKey::Text(number, text.into()));
         let order = SortOrder::by("job");
         let (nine, eleven) = (number(9, "9"), number(11, "11"));
@@ -241,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn every_column_has_a_letter_of_its_own_that_the_menu_does_not_need() {
+    fn every_sort_key_is_unique_and_not_used_by_the_menu() {
         let mut symbols: Vec<char> = SORT_COLUMNS.iter().map(|column| column.key).collect();
         symbols.sort_unstable();
         assert!(symbols.windows(2).all(|two| two[0] != two[1]));

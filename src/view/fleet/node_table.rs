@@ -15,7 +15,7 @@ use crate::view::fleet::group_header;
 use crate::view::fleet::grouped_rows::{GroupMember, Row};
 use crate::view::fleet::node_notes::row_notes;
 use crate::view::fleet::node_series::{node_series, series_step};
-use crate::view::fleet::node_sort::{hottest, plain};
+use crate::view::fleet::node_sort::{hottest, to_f32};
 use crate::view::fleet_view::FleetView;
 use crate::view::input::Click;
 use crate::view::line::{Line, Symbol, Tone, UNKNOWN, width_of};
@@ -38,7 +38,7 @@ pub(super) type RowCache =
 pub(super) fn lines(
     context: RenderContext<'_>,
     state: &mut State,
-    window: &mut Viewport,
+    viewport: &mut Viewport,
     at: usize,
     (width, height): (u16, usize),
 ) -> Vec<Line> {
@@ -51,12 +51,15 @@ pub(super) fn lines(
     let count = state.grouped_rows.rows.len();
     let has_title = height > 1;
     let rows = height.saturating_sub(usize::from(has_title));
-    window.scroll_to(rows, count, Some(at));
+    viewport.scroll_to(rows, count, Some(at));
     state.cells.refresh(context.view, (MapMetric::Utilization, StaleStyle::Unchanged), 0);
-    let in_sight = rows.min(count);
-    let turns =
-        if in_sight > MAX_LIVE_ROWS { in_sight.div_ceil(ROWS_PER_SECOND).max(2) } else { 1 };
-    let columns = ColumnLayout { refresh_period: turns, ..columns };
+    let visible_rows = rows.min(count);
+    let refresh_period = if visible_rows > MAX_LIVE_ROWS {
+        visible_rows.div_ceil(ROWS_PER_SECOND).max(2)
+    } else {
+        1
+    };
+    let columns = ColumnLayout { refresh_period, ..columns };
     state.series_cache.retain(|_, (step, _)| *step >= series_step(context.view.now) - 1);
     if state.filter != context.view.filter.text() {
         context.view.filter.text().clone_into(&mut state.filter);
@@ -68,9 +71,9 @@ pub(super) fn lines(
     state.rows.retain(|_, (second, ..)| is_new(*second));
     let mut lines = Vec::with_capacity(height);
     if has_title {
-        lines.push(window.with_position(columns.titles(state.order), count, width));
+        lines.push(viewport.with_position(columns.titles(state.order), count, width));
     }
-    for row in window.range(count) {
+    for row in viewport.range(count) {
         let line = match state.grouped_rows.rows.get(row).copied() {
             Some(Row::Header(group)) => group_header::row(context, state, group, &columns),
             Some(Row::Node(group, member)) => {
@@ -98,8 +101,11 @@ fn row(
     let status = NodeStatus::of(node, fleet_view.now);
     let owners = state.allocations.owners(node);
     let notes = row_notes(fleet_view, node, member, &owners);
-    let front =
-        mark(status, &notes).left_aligned(node.name.as_str(), columns.name, name_tone(status));
+    let front = status_symbol(status, &notes).left_aligned(
+        node.name.as_str(),
+        columns.name,
+        name_tone(status),
+    );
     let Some(taken_at) = node.taken_at() else {
         // Without values, the reason takes the whole line.
         return front.gap(columns.gap).append(join_notes(&notes));
@@ -107,21 +113,21 @@ fn row(
     let span = age(fleet_view.now.since(taken_at));
     if status == NodeStatus::Down && columns.note < WIDE_NOTE_WIDTH {
         let last = Line::styled(format!(" · last {span} ago"), Tone::Faint);
-        let leading = columns.shown().take_while(|(part, _)| part.is_owner());
-        let owners = leading.fold(Line::new(), |line, own| {
-            line.gap(columns.gap).append(owner(context, state, (member, node), &owners, own))
+        let leading = columns.visible().take_while(|(column, _)| column.is_owner());
+        let owners = leading.fold(Line::new(), |line, last| {
+            line.gap(columns.gap).append(owner_cell(context, state, (member, node), &owners, last))
         });
         let owners = owners.dimmed().gap(columns.gap);
         return front.append(owners).append(join_notes(&notes)).append(last);
     }
     let age_tone = if status.is_fresh() { Tone::Faint } else { Tone::Warn };
     let cells = value_cells(context, state, (member, node), &owners, columns);
-    columns.shown().zip(cells).fold(front, |line, ((part, width), cell)| {
+    columns.visible().zip(cells).fold(front, |line, ((column, width), cell)| {
         let gap = Line::new().gap(columns.gap);
-        line.append(if part == Column::Age {
+        line.append(if column == Column::Age {
             gap.right_aligned(&span, width, age_tone)
-        } else if part == Column::Note {
-            gap.append(columns.fit_cell((part, width), join_notes(&notes)))
+        } else if column == Column::Note {
+            gap.append(columns.fit_cell((column, width), join_notes(&notes)))
         } else {
             let cell = gap.append(cell);
             if status.is_fresh() { cell } else { cell.dimmed() }
@@ -140,26 +146,26 @@ fn value_cells(
 ) -> Vec<Line> {
     let now = context.view.now;
     let second = second_of(now);
-    let is_turn = is_due(member.node_index, now, columns.refresh_period);
+    let is_due_now = is_due(member.node_index, now, columns.refresh_period);
     let key = (node.name.clone(), member.devices.clone());
-    let before = state.rows.get(&key).filter(|(_, own, _)| own == columns);
-    if let Some((_, _, cells)) = before.filter(|_| !is_turn) {
+    let before = state.rows.get(&key).filter(|(_, last, _)| last == columns);
+    if let Some((_, _, cells)) = before.filter(|_| !is_due_now) {
         return cells.clone();
     }
     let totals = Totals::of_part(node, member.devices.as_deref());
-    let mut track = Some(node_series(state, (member, node), now, columns));
-    let cells = columns.shown().map(|(part, width)| match part {
+    let mut series = Some(node_series(state, (member, node), now, columns));
+    let cells = columns.visible().map(|(column, width)| match column {
         Column::Job | Column::User | Column::Devices => {
-            owner(context, state, (member, node), owners, (part, width))
+            owner_cell(context, state, (member, node), owners, (column, width))
         }
-        Column::Heat | Column::Cpu => host_cell(context, (node, member), (part, width)),
+        Column::Temperature | Column::Cpu => host_cell(context, (node, member), (column, width)),
         Column::Age | Column::Note => Line::new(),
-        Column::Spark => {
-            let tone = context.options.load.tone(plain(totals.utilization));
-            Line::new().sparkline(track.take().unwrap_or_default(), tone)
+        Column::Sparkline => {
+            let tone = context.options.load.tone(to_f32(totals.utilization));
+            Line::new().sparkline(series.take().unwrap_or_default(), tone)
         }
-        Column::Bar | Column::Share | Column::MemoryBar | Column::Memory | Column::Power => {
-            number(context, &totals, columns, (part, width))
+        Column::Bar | Column::Percent | Column::MemoryBar | Column::Memory | Column::Power => {
+            usage_cell(context, &totals, columns, (column, width))
         }
     });
     let cells: Vec<Line> = cells.collect();
@@ -182,9 +188,9 @@ fn name_tone(status: NodeStatus) -> Tone {
 }
 
 /// Draws the worst state of a node as a mark.
-fn mark(status: NodeStatus, notes: &[Note]) -> Line {
+fn status_symbol(status: NodeStatus, notes: &[Note]) -> Line {
     let worst = notes.iter().map(|(_, tone)| *tone).max().unwrap_or_default();
-    let (sign, tone) = match (status, worst) {
+    let (symbol, tone) = match (status, worst) {
         (NodeStatus::Down, _) => ("✗", Tone::Bad),
         (_, Tone::Bad) => ("!", Tone::Bad),
         (_, Tone::Warn) => ("!", Tone::Warn),
@@ -193,7 +199,7 @@ fn mark(status: NodeStatus, notes: &[Note]) -> Line {
         }
         _ => (" ", Tone::Plain),
     };
-    Line::styled(sign, tone).gap(MARK_WIDTH - 1)
+    Line::styled(symbol, tone).gap(MARK_WIDTH - 1)
 }
 
 pub(super) fn join_notes(notes: &[Note]) -> Line {
@@ -208,56 +214,60 @@ pub(super) fn join_notes(notes: &[Note]) -> Line {
 }
 
 /// Draws the owners: jobs, users or devices.
-fn owner(
+fn owner_cell(
     context: RenderContext<'_>,
     state: &mut State,
     (member, node): (&GroupMember, &Node),
     owners: &DeviceOwners,
-    (part, width): (Column, u16),
+    (column, width): (Column, u16),
 ) -> Line {
-    if part == Column::Job {
-        return Line::new().left_aligned(&jobs(state, owners, width), width, Tone::Plain);
+    if column == Column::Job {
+        return Line::new().left_aligned(&jobs_text(state, owners, width), width, Tone::Plain);
     }
-    if part == Column::User {
-        let users: Vec<&str> = owners.whole.users.iter().map(|user| &**user).collect();
-        return Line::new().left_aligned(&first_and_rest(&users), width, Tone::Plain);
+    if column == Column::User {
+        let users: Vec<&str> = owners.on_node.users.iter().map(|user| &**user).collect();
+        return Line::new().left_aligned(&first_and_count(&users), width, Tone::Plain);
     }
     let State { cells, allocations, symbols, .. } = state;
     let marks = cells.of(context, (member.node_index, node), allocations, symbols);
     let positions = super::device_owners::whole_devices(node);
-    let own = positions.map(|position| {
+    let last = positions.map(|position| {
         let blank = (Symbol::Char(' '), Tone::Faint);
-        let mark = marks.get(position).copied().filter(|_| member.has(position));
+        let mark = marks.get(position).copied().filter(|_| member.has_device(position));
         mark.unwrap_or(blank)
     });
-    Line::new().strip(own.collect(), width)
+    Line::new().strip(last.collect(), width)
 }
 
 /// Draws a usage column of a node or group; empty for other columns.
-pub(super) fn number(
+pub(super) fn usage_cell(
     context: RenderContext<'_>,
     totals: &Totals,
     columns: &ColumnLayout,
-    (part, width): (Column, u16),
+    (column, width): (Column, u16),
 ) -> Line {
     let display = context.options;
-    let util = plain(totals.utilization);
-    match part {
+    let util = to_f32(totals.utilization);
+    match column {
         Column::Bar => Line::new().bar(util, width, display.load.tone(util)),
-        Column::Share => Line::new().right_aligned(&percent(util), width, Tone::Plain),
+        Column::Percent => Line::new().right_aligned(&percent(util), width, Tone::Plain),
         Column::MemoryBar => {
             let used = totals.memory_used.zip(totals.memory_total);
-            let part = used.and_then(|(used, total)| Percent::of(used.0, total.0));
-            let part = part.map(Percent::get);
-            Line::new().bar(part, width, display.memory.tone(part))
+            let column = used.and_then(|(used, total)| Percent::of(used.0, total.0));
+            let column = column.map(Percent::get);
+            Line::new().bar(column, width, display.memory.tone(column))
         }
-        Column::Memory => Line::new().right_aligned(&memory(totals, columns), width, Tone::Plain),
-        Column::Power => Line::new().right_aligned(&power(totals, columns), width, Tone::Plain),
+        Column::Memory => {
+            Line::new().right_aligned(&memory_text(totals, columns), width, Tone::Plain)
+        }
+        Column::Power => {
+            Line::new().right_aligned(&power_text(totals, columns), width, Tone::Plain)
+        }
         Column::Job
         | Column::User
         | Column::Devices
-        | Column::Spark
-        | Column::Heat
+        | Column::Sparkline
+        | Column::Temperature
         | Column::Cpu
         | Column::Age
         | Column::Note => Line::new().gap(width),
@@ -267,9 +277,9 @@ pub(super) fn number(
 fn host_cell(
     context: RenderContext<'_>,
     (node, member): (&Node, &GroupMember),
-    (part, width): (Column, u16),
+    (column, width): (Column, u16),
 ) -> Line {
-    let text = if part == Column::Heat {
+    let text = if column == Column::Temperature {
         let heat = hottest(node, member);
         let units = Units::of(context.options);
         or_unknown(heat, |celsius| format!("{:.0}{}", units.heat(celsius), units.degree()))
@@ -280,40 +290,40 @@ fn host_cell(
 }
 
 /// Formats used and total memory, that of a group in a unit that fits the column.
-fn memory(totals: &Totals, columns: &ColumnLayout) -> String {
+fn memory_text(totals: &Totals, columns: &ColumnLayout) -> String {
     let (used, Some(total)) = (totals.memory_used, totals.memory_total) else {
         return UNKNOWN.to_owned();
     };
     let units = columns.units;
     let pair = units.pair_with(used, Some(total), columns.memory_decimals);
     let large = units.large_pair(used, total);
-    let least = or_unknown(used, |used| units.amount(used));
-    let all = [Some(pair), large, Some(least)];
+    let shortest_amount = or_unknown(used, |used| units.amount(used));
+    let all = [Some(pair), large, Some(shortest_amount)];
     let fits = |text: &String| width_of(text) <= columns.memory;
     all.into_iter().flatten().find(fits).unwrap_or_else(|| UNKNOWN.to_owned())
 }
 
-fn power(totals: &Totals, columns: &ColumnLayout) -> String {
-    let write = |watts: Option<Watts>, decimals: usize| match watts.map(Watts::get) {
+fn power_text(totals: &Totals, columns: &ColumnLayout) -> String {
+    let format_amount = |watts: Option<Watts>, decimals: usize| match watts.map(Watts::get) {
         None => UNKNOWN.to_owned(),
         Some(watts) if columns.is_kilowatts => format!("{:.decimals$}", watts / 1_000.0),
         Some(watts) => format!("{watts:.0}"),
     };
     let limit = totals.power_limit.filter(|_| columns.has_limits);
     let pair = |decimals| {
-        let limit = write(Some(limit?), decimals);
-        Some(format!("{}/{limit}", write(totals.power, decimals)))
+        let limit = format_amount(Some(limit?), decimals);
+        Some(format!("{}/{limit}", format_amount(totals.power, decimals)))
     };
     // The total of a large group may be too wide for the column.
-    let shortest = |decimals| Some(write(totals.power, decimals));
+    let shortest = |decimals| Some(format_amount(totals.power, decimals));
     let all = [pair(1), pair(0), shortest(1), shortest(0)];
     let fits = |text: &String| width_of(text) <= columns.power;
     all.into_iter().flatten().find(fits).unwrap_or_else(|| UNKNOWN.to_owned())
 }
 
 /// Formats the first job, with its name if it fits, and the number of others.
-fn jobs(state: &State, owners: &DeviceOwners, width: u16) -> String {
-    let mut ids: Vec<&JobId> = owners.whole.jobs.iter().collect();
+fn jobs_text(state: &State, owners: &DeviceOwners, width: u16) -> String {
+    let mut ids: Vec<&JobId> = owners.on_node.jobs.iter().collect();
     ids.sort_unstable_by_key(|id| (id.as_str().parse::<u64>().unwrap_or(u64::MAX), id.as_str()));
     let Some(first) = ids.first() else { return UNKNOWN.to_owned() };
     if let [only] = ids.as_slice() {
@@ -333,7 +343,7 @@ fn jobs(state: &State, owners: &DeviceOwners, width: u16) -> String {
 }
 
 /// Formats the first name and the number of others.
-fn first_and_rest(words: &[&str]) -> String {
+fn first_and_count(words: &[&str]) -> String {
     match (words.iter().min(), words.len()) {
         (None, _) => UNKNOWN.to_owned(),
         (Some(word), 1) => (*word).to_owned(),
@@ -343,16 +353,17 @@ fn first_and_rest(words: &[&str]) -> String {
 
 /// Draws the detail line of the selected node: its fault and remedy, or its properties.
 pub(super) fn detail(fleet_view: &FleetView, state: &State, node: &Node, width: u16) -> Line {
-    let front = Line::styled(format!("{}  ", node.name), Tone::Strong);
-    let back = match remedy(node) {
+    let title = Line::styled(format!("{}  ", node.name), Tone::Strong);
+    let notes_line = match remedy(node) {
         Some(remedy) => {
-            let whole = GroupMember::whole(0);
-            let notes = row_notes(fleet_view, node, &whole, &state.allocations.owners(node));
+            let with_all_devices = GroupMember::with_all_devices(0);
+            let notes =
+                row_notes(fleet_view, node, &with_all_devices, &state.allocations.owners(node));
             join_notes(&notes).text("  → ", Tone::Faint).text(remedy, Tone::Plain)
         }
         None => crate::view::node::panel::node_description(node),
     };
-    front.append(back).truncated(width)
+    title.append(notes_line).truncated(width)
 }
 
 #[cfg(test)]
@@ -363,9 +374,9 @@ mod tests {
     use crate::view::fleet::device_owners::DeviceOwner;
 
     #[test]
-    fn of_several_jobs_the_first_keeps_its_whole_number_and_the_others_are_counted() {
-        let job = |id: &str, shown: &str| Job {
-            shown_id: shown.into(),
+    fn the_first_job_keeps_its_id_and_the_others_are_counted() {
+        let job = |id: &str, visible: &str| Job {
+            shown_id: visible.into(),
             name: "train".into(),
             ..Job::example(id)
         };
@@ -376,16 +387,16 @@ mod tests {
         let fleet = Fleet { jobs: Some(Arc::new(list)), ..Fleet::default() };
         let mut state = State::default();
         state.allocations.refresh(&FleetView::new(fleet, Timestamp::default()));
-        let told = |ids: &[&str], width| {
+        let text_for = |ids: &[&str], width| {
             let jobs = ids.iter().map(|id| JobId::new(id).unwrap()).collect();
-            let whole = DeviceOwner { jobs, ..DeviceOwner::default() };
-            super::jobs(&state, &DeviceOwners { whole, ..DeviceOwners::default() }, width)
+            let on_node = DeviceOwner { jobs, ..DeviceOwner::default() };
+            jobs_text(&state, &DeviceOwners { on_node, ..DeviceOwners::default() }, width)
         };
-        assert_eq!(told(&["2011"], 20), "2000_17 train");
-        assert_eq!(told(&["2012", "2011", "9999"], 20), "2000_17 train +2");
-        assert_eq!(told(&["2012", "2011"], 13), "2000_17 t… +1");
-        assert_eq!(told(&["2012", "2011"], 10), "2000_17 +1");
-        assert_eq!(told(&["2012", "2011"], 6), "2000_17 +1");
-        assert_eq!(told(&[], 20), UNKNOWN);
+        assert_eq!(text_for(&["2011"], 20), "2000_17 train");
+        assert_eq!(text_for(&["2012", "2011", "9999"], 20), "2000_17 train +2");
+        assert_eq!(text_for(&["2012", "2011"], 13), "2000_17 t… +1");
+        assert_eq!(text_for(&["2012", "2011"], 10), "2000_17 +1");
+        assert_eq!(text_for(&["2012", "2011"], 6), "2000_17 +1");
+        assert_eq!(text_for(&[], 20), UNKNOWN);
     }
 }

@@ -4,35 +4,36 @@ use crate::view::fleet_view::{FleetProblem, FleetView};
 use crate::view::line::{self, Line, Tone};
 
 /// Draws the problems of the fleet in at most `most` lines.
-pub(super) fn lines(fleet_view: &FleetView, width: u16, most: usize) -> Vec<Line> {
+pub(super) fn lines(fleet_view: &FleetView, width: u16, max_lines: usize) -> Vec<Line> {
     let count = fleet_view.problems.len();
-    let shown = if count > most { most.saturating_sub(1) } else { count };
+    let shown = if count > max_lines { max_lines.saturating_sub(1) } else { count };
     let mut lines: Vec<Line> = fleet_view
         .problems
         .iter()
         .take(shown)
-        .map(|severity| problem_line(severity, width))
+        .map(|problem| problem_line(problem, width))
         .collect();
-    if count > shown && most > 0 {
-        let rest: usize =
-            fleet_view.problems.iter().skip(shown).map(|severity| severity.count).sum();
+    if count > shown && max_lines > 0 {
+        let hidden_nodes: usize =
+            fleet_view.problems.iter().skip(shown).map(|problem| problem.count).sum();
         let [and, more] = if shown > 0 { ["and ", "more "] } else { [""; 2] };
-        let text = format!("  {and}{} {more}kinds of problems on {rest} nodes", count - shown);
+        let text =
+            format!("  {and}{} {more}kinds of problems on {hidden_nodes} nodes", count - shown);
         lines.push(Line::styled(text, Tone::Faint).truncated(width));
     }
     lines
 }
 
-fn problem_line(severity: &FleetProblem, width: u16) -> Line {
-    let sign = if severity.tone == Tone::Bad { "✗" } else { "!" };
+fn problem_line(problem: &FleetProblem, width: u16) -> Line {
+    let symbol = if problem.tone == Tone::Bad { "✗" } else { "!" };
     // A long node set must leave room for its problem.
-    let names = line::truncate(&severity.nodes, width / 3);
-    let mut line = Line::styled(sign, severity.tone).gap(1).text(names, Tone::Strong);
-    if severity.count > 1 {
-        line = line.text(format!(" ({})", severity.count), Tone::Faint);
+    let names = line::truncate(&problem.nodes, width / 3);
+    let mut line = Line::styled(symbol, problem.tone).gap(1).text(names, Tone::Strong);
+    if problem.count > 1 {
+        line = line.text(format!(" ({})", problem.count), Tone::Faint);
     }
     line.gap(2)
-        .text(severity.sentence.as_str(), severity.tone)
-        .text(format!("  → {}", severity.remedy), Tone::Faint)
+        .text(problem.sentence.as_str(), problem.tone)
+        .text(format!("  → {}", problem.remedy), Tone::Faint)
         .truncated(width)
 }

@@ -14,46 +14,47 @@ const COLOURS: u8 = 6;
 #[derive(Clone, Debug, Default)]
 pub(super) struct SymbolMap {
     /// The letter and colour number of each name.
-    given: BTreeMap<Arc<str>, (char, u8)>,
+    assigned: BTreeMap<Arc<str>, (char, u8)>,
 }
 
 impl SymbolMap {
     /// Keeps the letters of present names, and assigns letters to new ones in their order: a letter of the
     /// name if one is free.
     pub(super) fn refresh<'a>(&mut self, names: impl IntoIterator<Item = &'a Arc<str>> + Clone) {
-        let here: BTreeSet<&Arc<str>> = names.clone().into_iter().collect();
-        self.given.retain(|name, _| here.contains(name));
-        let mut taken: BTreeSet<char> = self.given.values().map(|(letter, _)| *letter).collect();
+        let present: BTreeSet<&Arc<str>> = names.clone().into_iter().collect();
+        self.assigned.retain(|name, _| present.contains(name));
+        let mut used: BTreeSet<char> = self.assigned.values().map(|(letter, _)| *letter).collect();
         for name in names {
-            if self.given.contains_key(name) {
+            if self.assigned.contains_key(name) {
                 continue;
             }
-            let own = name.chars().filter(char::is_ascii_alphabetic);
-            let own = own
+            let letters_of_name = name.chars().filter(char::is_ascii_alphabetic);
+            let letters_of_name = letters_of_name
                 .clone()
                 .map(|letter| letter.to_ascii_lowercase())
-                .chain(own.map(|letter| letter.to_ascii_uppercase()));
-            let free = own.chain(ALL.chars()).find(|letter| !taken.contains(letter));
+                .chain(letters_of_name.map(|letter| letter.to_ascii_uppercase()));
+            let free = letters_of_name.chain(ALL.chars()).find(|letter| !used.contains(letter));
             if let Some(letter) = free {
-                taken.insert(letter);
+                used.insert(letter);
                 let hue = self.rarest_hue();
-                self.given.insert(Arc::clone(name), (letter, hue));
+                self.assigned.insert(Arc::clone(name), (letter, hue));
             }
         }
     }
 
     /// Returns the letter and colour number of a name.
     pub(super) fn of(&self, name: &str) -> (char, u8) {
-        self.given.get(name).copied().unwrap_or(OVERFLOW_SYMBOL)
+        self.assigned.get(name).copied().unwrap_or(OVERFLOW_SYMBOL)
     }
 
     /// Returns true if no letter was left for a name.
-    pub(super) fn is_beyond(&self, name: &str) -> bool {
-        !self.given.contains_key(name)
+    pub(super) fn has_no_letter(&self, name: &str) -> bool {
+        !self.assigned.contains_key(name)
     }
 
     fn rarest_hue(&self) -> u8 {
-        let count = |hue: &u8| self.given.values().filter(|(_, own)| own == hue).count();
+        let count =
+            |hue: &u8| self.assigned.values().filter(|(_, assigned)| assigned == hue).count();
         (0..COLOURS).min_by_key(count).unwrap_or(0)
     }
 }
@@ -71,21 +72,21 @@ mod tests {
     }
 
     #[test]
-    fn a_letter_is_of_the_own_name_and_stays() {
-        let mut given = SymbolMap::default();
-        given.refresh(&names(&["alice", "adam", "bob"]));
-        assert_eq!(["alice", "adam", "bob"].map(|name| given.of(name).1), [0, 1, 2]);
-        assert_eq!(letters(&given, &["alice", "adam", "bob"]), "adb");
-        given.refresh(&names(&["alice", "aaron", "ユーザー", "8421"]));
-        assert_eq!(letters(&given, &["alice", "aaron", "8421", "ユーザー", "bob"]), "arcb#");
+    fn a_letter_is_taken_from_the_name_and_stays() {
+        let mut symbols = SymbolMap::default();
+        symbols.refresh(&names(&["alice", "adam", "bob"]));
+        assert_eq!(["alice", "adam", "bob"].map(|name| symbols.of(name).1), [0, 1, 2]);
+        assert_eq!(letters(&symbols, &["alice", "adam", "bob"]), "adb");
+        symbols.refresh(&names(&["alice", "aaron", "ユーザー", "8421"]));
+        assert_eq!(letters(&symbols, &["alice", "aaron", "8421", "ユーザー", "bob"]), "arcb#");
     }
 
     #[test]
-    fn there_is_a_sign_for_those_beyond_the_letters() {
+    fn names_beyond_the_letters_share_a_symbol() {
         let many: Vec<Arc<str>> = (0..100).map(|number| format!("{number:03}").into()).collect();
-        let mut given = SymbolMap::default();
-        given.refresh(&many);
-        assert_eq!(given.of("061").0, '9');
-        assert_eq!(given.of("062").0, '#');
+        let mut symbols = SymbolMap::default();
+        symbols.refresh(&many);
+        assert_eq!(symbols.of("061").0, '9');
+        assert_eq!(symbols.of("062").0, '#');
     }
 }

@@ -27,13 +27,13 @@ pub(super) enum ChecklistEvent {
 
 impl Checklist {
     /// Opens the checklist with the columns of a setting's value selected.
-    pub(super) fn new(headings: &'static [ColumnSpec], value: &str) -> Self {
-        let named = value.split(',').filter_map(|name| {
-            let heading = headings.iter().find(|heading| heading.name == name.trim());
-            heading.filter(|heading| !heading.is_fixed).map(|heading| heading.name)
+    pub(super) fn new(columns: &'static [ColumnSpec], value: &str) -> Self {
+        let selected = value.split(',').filter_map(|name| {
+            let column = columns.iter().find(|column| column.name == name.trim());
+            column.filter(|column| !column.is_fixed).map(|column| column.name)
         });
-        let row = headings.iter().position(|heading| !heading.is_fixed).unwrap_or(0);
-        Self { columns: headings, selected: named.collect(), row }
+        let row = columns.iter().position(|column| !column.is_fixed).unwrap_or(0);
+        Self { columns, selected: selected.collect(), row }
     }
 
     #[expect(clippy::wildcard_enum_match_arm, reason = "most keys mean nothing here")]
@@ -46,25 +46,25 @@ impl Checklist {
             }
             Key::Letter(' ') => return self.toggle(),
             Key::Letter('a') => {
-                let free = self.columns.iter().filter(|heading| !heading.is_fixed);
-                let all = free.map(|heading| heading.name);
+                let selectable = self.columns.iter().filter(|column| !column.is_fixed);
+                let all = selectable.map(|column| column.name);
                 self.selected = if self.selected.is_empty() { all.collect() } else { Vec::new() };
                 return self.changed();
             }
             Key::Named(NamedKey::Left) | Key::Letter('h') => return self.move_column(false),
             Key::Named(NamedKey::Right) | Key::Letter('l') => return self.move_column(true),
-            Key::Letter('j') => self.step(Movement::Down),
-            Key::Letter('k') => self.step(Movement::Up),
+            Key::Letter('j') => self.move_cursor(Movement::Down),
+            Key::Letter('k') => self.move_cursor(Movement::Up),
             other => {
                 if let Some(step) = Movement::of(other) {
-                    self.step(step);
+                    self.move_cursor(step);
                 }
             }
         }
         ChecklistEvent::Nothing
     }
 
-    fn step(&mut self, step: Movement) {
+    fn move_cursor(&mut self, step: Movement) {
         self.row = step.from(self.row, self.columns.len(), 8);
     }
 
@@ -73,22 +73,22 @@ impl Checklist {
     }
 
     fn toggle(&mut self) -> ChecklistEvent {
-        let heading = self.columns.get(self.row).filter(|heading| !heading.is_fixed);
-        let Some(heading) = heading else { return ChecklistEvent::Nothing };
-        match self.position_of(heading) {
+        let column = self.columns.get(self.row).filter(|column| !column.is_fixed);
+        let Some(column) = column else { return ChecklistEvent::Nothing };
+        match self.position_of(column) {
             Some(at) => drop(self.selected.remove(at)),
-            None => self.selected.push(heading.name),
+            None => self.selected.push(column.name),
         }
         self.changed()
     }
 
-    fn position_of(&self, heading: &ColumnSpec) -> Option<usize> {
-        self.selected.iter().position(|name| *name == heading.name)
+    fn position_of(&self, column: &ColumnSpec) -> Option<usize> {
+        self.selected.iter().position(|name| *name == column.name)
     }
 
     /// Swaps a selected column with its neighbour.
     fn move_column(&mut self, is_later: bool) -> ChecklistEvent {
-        let at = self.columns.get(self.row).and_then(|heading| self.position_of(heading));
+        let at = self.columns.get(self.row).and_then(|column| self.position_of(column));
         let to = at.and_then(|at| if is_later { Some(at + 1) } else { at.checked_sub(1) });
         match (at, to.filter(|to| *to < self.selected.len())) {
             (Some(at), Some(to)) => {
@@ -100,7 +100,7 @@ impl Checklist {
     }
 
     /// Returns at most `most` lines; a selected column shows its position, 1 is leftmost.
-    pub(super) fn lines(&self, name: &str, width: u16, most: usize) -> Vec<Line> {
+    pub(super) fn lines(&self, name: &str, width: u16, max_lines: usize) -> Vec<Line> {
         let changed = match self.selected.len() {
             0 => "auto: as many as fit".to_owned(),
             count => format!("{count} chosen; the rightmost are dropped where they do not fit"),
@@ -108,30 +108,30 @@ impl Checklist {
         let title = Line::styled(name, Tone::Strong).gap(2).text(changed, Tone::Faint);
         let mut lines = vec![title.truncated(width)];
         let mut window = Viewport::default();
-        window.scroll_to(most.saturating_sub(1), self.columns.len(), Some(self.row));
-        let widest = self.columns.iter().map(|heading| width_of(heading.name)).max().unwrap_or(0);
+        window.scroll_to(max_lines.saturating_sub(1), self.columns.len(), Some(self.row));
+        let widest = self.columns.iter().map(|column| width_of(column.name)).max().unwrap_or(0);
         let rows = self.columns.iter().enumerate().skip(window.top).take(window.rows);
-        lines.extend(rows.map(|(place, heading)| {
-            let mark = match self.position_of(heading) {
-                _ if heading.is_fixed => " * ".to_owned(),
+        lines.extend(rows.map(|(index, column)| {
+            let mark = match self.position_of(column) {
+                _ if column.is_fixed => " * ".to_owned(),
                 Some(at) => format!("{:>3}", at + 1),
                 None => "   ".to_owned(),
             };
-            let is_shown = heading.is_fixed || self.position_of(heading).is_some();
+            let is_shown = column.is_fixed || self.position_of(column).is_some();
             let tone = if is_shown { Tone::Strong } else { Tone::Plain };
             Line::new()
                 .text("[", Tone::Faint)
                 .text(mark, Tone::Accent)
                 .text("] ", Tone::Faint)
-                .left_aligned(heading.name, widest, tone)
+                .left_aligned(column.name, widest, tone)
                 .gap(2)
-                .left_aligned(heading.title, 10, Tone::Faint)
+                .left_aligned(column.title, 10, Tone::Faint)
                 .gap(1)
-                .text(heading.help, Tone::Faint)
+                .text(column.help, Tone::Faint)
                 .truncated(width)
-                .selected(place == self.row)
+                .selected(index == self.row)
         }));
-        lines.truncate(most);
+        lines.truncate(max_lines);
         lines
     }
 }
@@ -140,7 +140,7 @@ impl Checklist {
 mod tests {
     use super::*;
 
-    static HEADINGS: [ColumnSpec; 4] = [
+    static COLUMNS: [ColumnSpec; 4] = [
         ColumnSpec::new("node", "NODE", "", "").always(),
         ColumnSpec::new("util", "%", "", ""),
         ColumnSpec::new("mem", "GiB", "", ""),
@@ -148,8 +148,8 @@ mod tests {
     ];
 
     #[test]
-    fn columns_are_ticked_in_their_order_and_moved() {
-        for (value, keys, now) in [
+    fn columns_are_selected_in_order_and_moved() {
+        for (value, keys, expected) in [
             ("", " j ", "util,mem"),
             ("", "jj k ", "note,mem"),
             ("mem,util", " ", "mem"),
@@ -159,18 +159,18 @@ mod tests {
             ("", "a", "util,mem,note"),
             ("util", " ", ""),
         ] {
-            let mut list = Checklist::new(&HEADINGS, value);
-            let done = keys.chars().map(|key| list.on_key(Key::Letter(key))).last();
-            assert_eq!(done, Some(ChecklistEvent::Changed(now.to_owned())), "{value} {keys}");
+            let mut list = Checklist::new(&COLUMNS, value);
+            let event = keys.chars().map(|key| list.on_key(Key::Letter(key))).last();
+            assert_eq!(event, Some(ChecklistEvent::Changed(expected.to_owned())), "{value} {keys}");
         }
-        let mut list = Checklist::new(&HEADINGS, "note");
-        for (key, chosen) in [
+        let mut list = Checklist::new(&COLUMNS, "note");
+        for (key, expected) in [
             ('k', ChecklistEvent::Nothing),
             (' ', ChecklistEvent::Nothing),
             ('l', ChecklistEvent::Nothing),
             ('q', ChecklistEvent::Done),
         ] {
-            assert_eq!(list.on_key(Key::Letter(key)), chosen, "{key}");
+            assert_eq!(list.on_key(Key::Letter(key)), expected, "{key}");
         }
     }
 }
