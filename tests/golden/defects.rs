@@ -20,7 +20,7 @@ use crate::fleets::{self, Maker, NOW};
 use crate::harness::*;
 
 /// Every view, and what can be opened in it.
-const PLACES: [&[KeyCode]; 13] = [
+const SCREENS: [&[KeyCode]; 13] = [
     &[KeyCode::Char('1')],
     &[KeyCode::Char('1'), KeyCode::Char('m')],
     &[KeyCode::Char('1'), KeyCode::Char('g'), KeyCode::Char('g'), KeyCode::Char('g')],
@@ -36,16 +36,16 @@ const PLACES: [&[KeyCode]; 13] = [
     &[KeyCode::Char('h')],
 ];
 
-fn screen(stage: &mut Ui, (width, height): (u16, u16)) -> String {
-    text(&draw(stage, width, height)).join("\n")
+fn screen(ui: &mut Ui, (width, height): (u16, u16)) -> String {
+    text(&draw(ui, width, height)).join("\n")
 }
 
-fn one(maker: Maker) -> Fleet {
+fn fleet_of(maker: Maker) -> Fleet {
     Fleet::new(vec![maker.up().node()].into())
 }
 
-/// Takes what a node says as it comes over the wire.
-fn said(name: &str, frames: &[serde_json::Value]) -> Arc<Node> {
+/// Decodes frames as they arrive over the wire.
+fn node_from_frames(name: &str, frames: &[serde_json::Value]) -> Arc<Node> {
     let mut builder = NodeBuilder::new(NodeName::new(name).unwrap(), Duration::from_secs(300));
     let (mut decoder, mut reader) = (Decoder::default(), FrameReader::default());
     builder.on_link(Link::Up);
@@ -62,16 +62,16 @@ fn said(name: &str, frames: &[serde_json::Value]) -> Arc<Node> {
     builder.node()
 }
 
-/// Text that clears a screen, renames a window, rings, breaks lines, turns text around, hides, and
-/// means harm to a shell; columns must stand behind it all the same.
-const HARM: &str = "e\x1b[2J\x1b]0;renamed\x07\u{9b}31m\r\n\t\u{202e}\u{2066}\u{200f}\u{200b}$(reboot)`x`名\u{301}";
+/// Terminal escapes, line breaks, bidirectional and combining characters, and shell substitutions. Columns
+/// after it must stay aligned.
+const HOSTILE_TEXT: &str = "e\x1b[2J\x1b]0;renamed\x07\u{9b}31m\r\n\t\u{202e}\u{2066}\u{200f}\u{200b}$(reboot)`x`名\u{301}";
 
-fn harmful() -> Fleet {
-    let number = format!("a[$(touch {HARM})0]");
+fn hostile_fleet() -> Fleet {
+    let number = format!("a[$(touch {HOSTILE_TEXT})0]");
     let row = |index: &str, memory: &str| {
         format!(
             "{index}, GPU-{index}, {}, 40, {memory}, 81559, 300, 700, 9",
-            HARM.replace('\n', " ")
+            HOSTILE_TEXT.replace('\n', " ")
         )
     };
     let columns = [
@@ -87,53 +87,54 @@ fn harmful() -> Fleet {
     ];
     let process = |pid: u32| {
         json!({"pid": pid, "start": 100, "cpu": 5, "rss": 4096, "state": "S", "ppid": 1, "uid": 7,
-            "user": HARM, "command": HARM, "cgroup": format!("/x/{HARM}"), "cwd": HARM, "job": HARM,
-            "parents": [[1, 1, HARM]]})
+            "user": HOSTILE_TEXT, "command": HOSTILE_TEXT, "cgroup": format!("/x/{HOSTILE_TEXT}"), "cwd": HOSTILE_TEXT, "job": HOSTILE_TEXT,
+            "parents": [[1, 1, HOSTILE_TEXT]]})
     };
     let host = json!({"at": 2.0, "cpu": [1, 2, 3, 4, 5, 6, 7, 8], "load": [1, 1, 1],
-        "net": [{"name": HARM, "rx": 1, "tx": 1}], "disk": [{"name": HARM, "read": 1, "write": 1}]});
-    let hello = json!({"t": "hello", "v": 1, "probe": "python", "version": HARM, "path": HARM, "at": 1.0,
-        "host": HARM, "boot": HARM, "kernel": HARM, "arch": HARM, "cpus": 4, "tick": 100,
-        "page": 4096, "uid": 7, "user": HARM, "hidepid": 0, "commands": [HARM],
+        "net": [{"name": HOSTILE_TEXT, "rx": 1, "tx": 1}], "disk": [{"name": HOSTILE_TEXT, "read": 1, "write": 1}]});
+    let hello = json!({"t": "hello", "v": 1, "probe": "python", "version": HOSTILE_TEXT, "path": HOSTILE_TEXT, "at": 1.0,
+        "host": HOSTILE_TEXT, "boot": HOSTILE_TEXT, "kernel": HOSTILE_TEXT, "arch": HOSTILE_TEXT, "cpus": 4, "tick": 100,
+        "page": 4096, "uid": 7, "user": HOSTILE_TEXT, "hidepid": 0, "commands": [HOSTILE_TEXT],
         "intervals": {"host": 1.0, "nvidia-smi": 1.0},
-        "backends": [{"kind": "nvidia-smi", "state": "ok", "driver": HARM},
-            {"kind": HARM, "state": "absent", "why": HARM}]});
+        "backends": [{"kind": "nvidia-smi", "state": "ok", "driver": HOSTILE_TEXT},
+            {"kind": HOSTILE_TEXT, "state": "absent", "why": HOSTILE_TEXT}]});
     let sample = json!({"t": "sample", "n": 1, "at": 2.0, "full": true, "host": host,
-        "host_slow": {"at": 2.0, "space": [{"path": HARM, "total": 10, "free": 1}]},
+        "host_slow": {"at": 2.0, "space": [{"path": HOSTILE_TEXT, "total": 10, "free": 1}]},
         "backends": [{"kind": "nvidia-smi", "at": 2.0,
             "csv": {"columns": columns, "rows": [row("0", "4000"), row("1", &number), number]},
-            "apps": {"at": 2.0, "rows": [format!("GPU-0, 4121, 100, {HARM}"), "GPU-0, 4122, 100, x"]}}],
+            "apps": {"at": 2.0, "rows": [format!("GPU-0, 4121, 100, {HOSTILE_TEXT}"), "GPU-0, 4122, 100, x"]}}],
         "processes": {"at": 2.0, "list": [process(4121), process(4122)],
-            "unseen": [{"pid": 4123, "why": "hidden", "user": HARM}]}});
+            "unseen": [{"pid": 4123, "why": "hidden", "user": HOSTILE_TEXT}]}});
     let event = json!({"t": "event", "at": 2.0, "source": "nvml", "kind": "xid", "device": "GPU-0",
-        "code": 79, "message": HARM});
-    let node = said("gpu01", &[hello, sample, event]);
-    let words = gtop::model::sanitize(HARM, 100);
-    let down = Link::Down { fault: Fault::new(FaultKind::SessionLost, &*words), retry_at: None };
+        "code": 79, "message": HOSTILE_TEXT});
+    let node = node_from_frames("gpu01", &[hello, sample, event]);
+    let text = gtop::model::sanitize(HOSTILE_TEXT, 100);
+    let down = Link::Down { fault: Fault::new(FaultKind::SessionLost, &*text), retry_at: None };
     Fleet::new(vec![node, Maker::new("gpu02").link(down).node()].into())
 }
 
 #[test]
-fn whatever_a_node_says_moves_no_cursor_and_no_column() {
-    let fleet = harmful();
+fn hostile_text_of_a_node_moves_neither_cursor_nor_columns() {
+    let fleet = hostile_fleet();
     let node = &fleet.nodes[0];
-    // What is no number is unknown, and its row is there.
+    // A value that is no number is unknown, and its row stays.
     assert_eq!(node.devices.len(), 2, "{:?}", node.devices);
     assert_eq!(node.devices[0].memory_used, Reading::Known(Bytes(4_000 << 20)));
     assert_eq!(node.devices[1].memory_used, Reading::Unknown(Reason::Malformed));
-    for look in [DARK, ASCII] {
-        for keys in PLACES {
-            let mut stage = stage(fleet.clone(), look);
-            press(&mut stage, keys);
+    for theme in [DARK, ASCII] {
+        for keys in SCREENS {
+            let mut ui = stage(fleet.clone(), theme);
+            press(&mut ui, keys);
             for (width, height) in SIZES {
-                let buffer = draw(&mut stage, width, height);
+                let buffer = draw(&mut ui, width, height);
                 let mut surface = Surface::new();
-                let bytes = surface.frame(buffer.area, |own| own.clone_from(&buffer));
-                // Of all the commands that reach the terminal none is of the node.
+                let bytes =
+                    surface.frame(buffer.area, |surface_buffer| surface_buffer.clone_from(&buffer));
+                // No escape sequence that reaches the terminal comes from the node.
                 for command in bytes.split('\x1b').skip(1) {
-                    let told = command.strip_prefix('[').unwrap_or("no command of ours");
-                    let end = told.find(|letter: char| letter.is_ascii_alphabetic()).unwrap();
-                    let letter = told.chars().nth(end).unwrap();
+                    let sequence = command.strip_prefix('[').unwrap_or("no command of ours");
+                    let end = sequence.find(|letter: char| letter.is_ascii_alphabetic()).unwrap();
+                    let letter = sequence.chars().nth(end).unwrap();
                     assert!("HCKmhlJ".contains(letter), "{keys:?}: {command:?}");
                 }
                 let text = bytes.replace('\x1b', "");
@@ -142,9 +143,9 @@ fn whatever_a_node_says_moves_no_cursor_and_no_column() {
             }
         }
     }
-    let mut stage = stage(fleet, DARK);
-    press(&mut stage, &[KeyCode::Char('4')]);
-    let buffer = draw(&mut stage, 120, 40);
+    let mut ui = stage(fleet, DARK);
+    press(&mut ui, &[KeyCode::Char('4')]);
+    let buffer = draw(&mut ui, 120, 40);
     let column = |y: u16, word: &str| {
         let cells = u16::try_from(word.len()).unwrap();
         let at = |x: u16| (x..x + cells).map(|x| buffer[(x, y)].symbol()).collect::<String>();
@@ -159,7 +160,7 @@ fn whatever_a_node_says_moves_no_cursor_and_no_column() {
 }
 
 #[test]
-fn a_device_that_tells_nothing_keeps_its_row_and_adds_no_zero() {
+fn a_device_without_values_keeps_its_row_and_adds_no_zero() {
     let maker = Maker::new("gpu01").devices(&[50.0, 50.0]).change(0, |device| {
         let unknown = Reason::NotSupported;
         device.utilization = Reading::Unknown(unknown);
@@ -173,21 +174,21 @@ fn a_device_that_tells_nothing_keeps_its_row_and_adds_no_zero() {
         device.ecc_uncorrected = Reading::Unknown(unknown);
         device.throttle = Reading::Unknown(unknown);
     });
-    let mut stage = stage(one(maker), DARK);
+    let mut ui = stage(fleet_of(maker), DARK);
     for (width, height) in SIZES {
-        press(&mut stage, &[KeyCode::Char('1')]);
-        let fleet = screen(&mut stage, (width, height));
+        press(&mut ui, &[KeyCode::Char('1')]);
+        let fleet = screen(&mut ui, (width, height));
         assert!(fleet.contains("UTIL  50%"), "{fleet}");
         assert!(fleet.contains("66.1/79.6 GiB"), "{fleet}");
-        press(&mut stage, &[KeyCode::Char('3')]);
-        let node = screen(&mut stage, (width, height));
+        press(&mut ui, &[KeyCode::Char('3')]);
+        let node = screen(&mut ui, (width, height));
         let row = node.lines().find(|line| line.trim_start().starts_with("0 ")).unwrap();
-        let told = row.trim_start().trim_start_matches("0 ").replace("H100 80GB HBM3", "");
+        let values = row.trim_start().trim_start_matches("0 ").replace("H100 80GB HBM3", "");
         assert!(
-            told.contains('–') && !told.contains(|letter: char| letter.is_ascii_digit()),
+            values.contains('–') && !values.contains(|letter: char| letter.is_ascii_digit()),
             "{row}"
         );
-        // An unknown count of errors is no error, and an unknown reason none to be slow.
+        // An unknown error count is no error, and an unknown throttle reason is no throttling.
         assert!(
             !node.contains("ECC") && !node.contains("THERM") && !node.contains("PWR"),
             "{node}"
@@ -198,12 +199,12 @@ fn a_device_that_tells_nothing_keeps_its_row_and_adds_no_zero() {
 }
 
 #[test]
-fn a_host_that_tells_nothing_is_not_one_that_does_nothing() {
+fn a_host_without_values_is_not_shown_as_idle() {
     let fleet = Fleet::new(vec![Maker::new("gpu01").hello(&[]).node()].into());
-    let mut stage = stage(fleet, DARK);
+    let mut ui = stage(fleet, DARK);
     for keys in [KeyCode::Char('1'), KeyCode::Char('3')] {
-        press(&mut stage, &[keys]);
-        let shown = screen(&mut stage, (200, 50));
+        press(&mut ui, &[keys]);
+        let shown = screen(&mut ui, (200, 50));
         let below = shown.lines().skip(3).collect::<Vec<_>>().join("\n");
         for zero in [" 0%", "0.0", " 0/", "of 0 ", "0K", "0M"] {
             assert!(!below.contains(zero), "{zero}: {shown}");
@@ -212,21 +213,21 @@ fn a_host_that_tells_nothing_is_not_one_that_does_nothing() {
 }
 
 #[test]
-fn a_mean_is_of_devices_and_only_of_those_that_are_fresh() {
+fn means_are_over_fresh_devices_only() {
     let idle = |name: &str| Maker::new(name).devices(&[0.0; 7]).up().node();
     let busy = || Maker::new("gpu01").devices(&[80.0]).up().node();
     let down = Maker::new("gpu03").down(FaultKind::Unreachable, "", None).node();
     let lost =
         Maker::new("gpu04").devices(&[0.0; 8]).up_to(42_000).down(FaultKind::SessionLost, "", None);
-    let old = Maker::new("gpu05").devices(&[0.0; 8]).up_to(42_000).node();
+    let stale = Maker::new("gpu05").devices(&[0.0; 8]).up_to(42_000).node();
     let line = |nodes: Vec<Arc<Node>>| {
-        let mut stage = stage(Fleet::new(nodes.into()), DARK);
-        text(&draw(&mut stage, 120, 40))[1].clone()
+        let mut ui = stage(Fleet::new(nodes.into()), DARK);
+        text(&draw(&mut ui, 120, 40))[1].clone()
     };
     let means = |line: &str| line.split_once("UTIL").unwrap().1.to_owned();
     let alone = line(vec![busy()]);
     assert!(alone.contains("DEVICES 1 ") && alone.contains("UTIL  80%"), "{alone}");
-    let all = line(vec![busy(), down, lost.node(), old]);
+    let all = line(vec![busy(), down, lost.node(), stale]);
     assert_eq!(means(&all), means(&alone));
     assert!(all.starts_with("DEVICES 17  busy  1 ") && all.contains(" stale 16 "), "{all}");
     let both = line(vec![busy(), idle("gpu02")]);
@@ -234,31 +235,31 @@ fn a_mean_is_of_devices_and_only_of_those_that_are_fresh() {
 }
 
 #[test]
-fn a_list_longer_than_the_screen_keeps_its_head_and_has_an_end() {
+fn a_list_longer_than_the_screen_keeps_its_titles_and_reaches_its_end() {
     for (count, width, height) in [(64, 80, 24), (64, 120, 50), (5_000, 80, 24), (5_000, 200, 50)] {
-        let mut stage = stage(fleets::large(count), DARK);
-        press(&mut stage, &[KeyCode::End]);
-        let lines = text(&draw(&mut stage, width, height));
+        let mut ui = stage(fleets::large(count), DARK);
+        press(&mut ui, &[KeyCode::End]);
+        let lines = text(&draw(&mut ui, width, height));
         assert!(lines[0].contains(&format!("{count} of {count} nodes fresh")), "{}", lines[0]);
         assert!(lines[1].starts_with("DEV") && lines[3].contains("NODE"), "{lines:#?}");
         let last = format!("gpu{count:04}");
         assert!(lines.iter().any(|line| line.trim_start().starts_with(&last)), "{lines:#?}");
-        press(&mut stage, &[KeyCode::Home]);
-        assert!(screen(&mut stage, (width, height)).contains("  gpu0001 "));
-        for keys in PLACES.into_iter().filter(|_| height == 24) {
-            press(&mut stage, keys);
-            draw(&mut stage, width, height);
-            press(&mut stage, &[KeyCode::End, KeyCode::PageUp, KeyCode::Esc, KeyCode::Esc]);
+        press(&mut ui, &[KeyCode::Home]);
+        assert!(screen(&mut ui, (width, height)).contains("  gpu0001 "));
+        for keys in SCREENS.into_iter().filter(|_| height == 24) {
+            press(&mut ui, keys);
+            draw(&mut ui, width, height);
+            press(&mut ui, &[KeyCode::End, KeyCode::PageUp, KeyCode::Esc, KeyCode::Esc]);
         }
     }
 }
 
 #[test]
-fn flags_stand_in_the_line_of_their_device_however_narrow_it_is() {
+fn flags_stay_in_the_row_of_their_device_at_any_width() {
     for width in [60, 80, 96, 100, 119, 120, 154, 155, 200] {
-        let mut stage = stage(fleets::every_state(), DARK);
-        press(&mut stage, &[KeyCode::Down, KeyCode::Char('3')]);
-        let lines = text(&draw(&mut stage, width, 40));
+        let mut ui = stage(fleets::every_state(), DARK);
+        press(&mut ui, &[KeyCode::Down, KeyCode::Char('3')]);
+        let lines = text(&draw(&mut ui, width, 40));
         let hot = lines.iter().filter(|line| line.contains("THERM")).collect::<Vec<_>>();
         let [hot] = hot[..] else { panic!("{width}: {lines:#?}") };
         assert!(hot.trim_start().starts_with("3 "), "{width}: {hot}");
@@ -277,119 +278,119 @@ fn flags_stand_in_the_line_of_their_device_however_narrow_it_is() {
 }
 
 #[test]
-fn jobs_stay_when_the_scheduler_cannot_be_asked_and_that_is_said() {
+fn jobs_stay_when_the_scheduler_does_not_answer_and_the_error_is_shown() {
     let before = fleets::with_jobs();
     let list = JobList::clone(before.jobs.as_ref().unwrap());
-    let problem = JobListError {
+    let error = JobListError {
         message: "slurmctld does not answer".into(),
         remedy: "try sinfo".into(),
         since: Timestamp::from_micros(NOW.as_micros() - 30_000_000),
     };
-    let list = JobList { error: Some(problem), ..list };
+    let list = JobList { error: Some(error), ..list };
     let fleet = Fleet { jobs: Some(Arc::new(list)), ..before };
     for (width, height) in SIZES {
-        let mut stage = stage(fleet.clone(), DARK);
+        let mut ui = stage(fleet.clone(), DARK);
         for view in ['1', '2', '3', '4', '5', '6'] {
-            press(&mut stage, &[KeyCode::Char(view)]);
-            let shown = screen(&mut stage, (width, height));
+            press(&mut ui, &[KeyCode::Char(view)]);
+            let shown = screen(&mut ui, (width, height));
             assert!(shown.contains("slurmctld does not answer"), "{view}: {shown}");
         }
-        press(&mut stage, &[KeyCode::Char('2')]);
-        let shown = screen(&mut stage, (width, height));
+        press(&mut ui, &[KeyCode::Char('2')]);
+        let shown = screen(&mut ui, (width, height));
         assert!(shown.contains("8421") && shown.contains("llama-70b"), "{shown}");
-        check(&format!("job-list-unanswered-{width}x{height}"), &draw(&mut stage, width, height));
+        check(&format!("job-list-unanswered-{width}x{height}"), &draw(&mut ui, width, height));
     }
 }
 
 #[test]
-fn a_pid_that_two_nodes_have_is_two_processes() {
+fn the_same_pid_on_two_nodes_is_two_processes() {
     let nodes = [("gpu01", "alice", "train"), ("gpu02", "bob", "serve")];
     let maker = |(node, user, command): (&str, &str, &str)| {
         Maker::new(node).devices(&[50.0]).process(0, 4_121, user, "", command).up().node()
     };
-    let mut stage = stage(Fleet::new(nodes.map(maker).to_vec().into()), DARK);
-    press(&mut stage, &[KeyCode::Char('4')]);
-    let shown = screen(&mut stage, (120, 40));
+    let mut ui = stage(Fleet::new(nodes.map(maker).to_vec().into()), DARK);
+    press(&mut ui, &[KeyCode::Char('4')]);
+    let shown = screen(&mut ui, (120, 40));
     for (node, user, command) in nodes {
         let row = shown.lines().find(|line| line.trim_start().starts_with(node)).unwrap();
         assert!(row.contains("4121") && row.contains(user) && row.contains(command), "{row}");
     }
-    press(&mut stage, &[KeyCode::Down, KeyCode::Down, KeyCode::Char('K')]);
-    let asked = screen(&mut stage, (120, 40));
-    assert!(asked.contains("gpu02") && asked.contains("serve"), "{asked}");
-    let UiEffect::Request(UiRequest::QueryNodes(errands)) = stage.on_key(key(KeyCode::Enter), NOW)
+    press(&mut ui, &[KeyCode::Down, KeyCode::Down, KeyCode::Char('K')]);
+    let dialog = screen(&mut ui, (120, 40));
+    assert!(dialog.contains("gpu02") && dialog.contains("serve"), "{dialog}");
+    let UiEffect::Request(UiRequest::QueryNodes(requests)) = ui.on_key(key(KeyCode::Enter), NOW)
     else {
-        panic!("nothing is sent: {asked}")
+        panic!("nothing is sent: {dialog}")
     };
-    assert_eq!(errands.len(), 1);
-    assert_eq!(errands[0].node.as_str(), "gpu02");
+    assert_eq!(requests.len(), 1);
+    assert_eq!(requests[0].node.as_str(), "gpu02");
     assert!(
-        matches!(errands[0].process_request, ProcessRequest::Signal(key, _) if key.pid == 4_121)
+        matches!(requests[0].process_request, ProcessRequest::Signal(key, _) if key.pid == 4_121)
     );
 }
 
 #[test]
-fn a_node_that_vanishes_while_it_is_looked_at_leaves_a_sentence_and_no_other_in_its_place() {
+fn a_node_removed_while_shown_is_named_and_a_neighbour_is_selected() {
     let before = fleets::every_state();
     let mut after = before.clone();
     let rest = before.nodes.iter().filter(|node| node.name.as_str() != "gpu02").cloned();
     after.nodes = rest.collect();
-    for keys in PLACES {
-        let mut stage = stage(before.clone(), DARK);
-        press(&mut stage, &[KeyCode::Down]);
-        press(&mut stage, keys);
+    for keys in SCREENS {
+        let mut ui = stage(before.clone(), DARK);
+        press(&mut ui, &[KeyCode::Down]);
+        press(&mut ui, keys);
         let later = NOW.plus(Duration::from_secs(1));
         for fleet in [after.clone(), Fleet::default(), before.clone()] {
-            stage.on_fleet(fleet, later);
+            ui.on_fleet(fleet, later);
             for (width, height) in SIZES {
                 let mut buffer = Buffer::empty(Rect::new(0, 0, width, height));
-                stage.draw(later, &mut buffer);
+                ui.draw(later, &mut buffer);
             }
-            press(&mut stage, &[KeyCode::Down, KeyCode::Up, KeyCode::Right, KeyCode::Left]);
+            press(&mut ui, &[KeyCode::Down, KeyCode::Up, KeyCode::Right, KeyCode::Left]);
         }
     }
-    // One beside it is there in its place, with the cursor on nothing, and that is said.
+    // A neighbour is selected without a cursor, and a message names the removed node.
     for is_frozen in [false, true] {
-        let mut stage = stage(before.clone(), DARK);
-        press(&mut stage, &[KeyCode::Down, KeyCode::Char('3'), KeyCode::Enter, KeyCode::End]);
+        let mut ui = stage(before.clone(), DARK);
+        press(&mut ui, &[KeyCode::Down, KeyCode::Char('3'), KeyCode::Enter, KeyCode::End]);
         if is_frozen {
-            press(&mut stage, &[KeyCode::Char('z')]);
+            press(&mut ui, &[KeyCode::Char('z')]);
         }
-        stage.on_fleet(after.clone(), NOW.plus(Duration::from_secs(1)));
+        ui.on_fleet(after.clone(), NOW.plus(Duration::from_secs(1)));
         if is_frozen {
-            assert!(!screen(&mut stage, (80, 24)).contains("no longer monitored"));
-            press(&mut stage, &[KeyCode::Char('z')]);
+            assert!(!screen(&mut ui, (80, 24)).contains("no longer monitored"));
+            press(&mut ui, &[KeyCode::Char('z')]);
         }
-        check("node-gone-80x24", &draw(&mut stage, 80, 24));
-        assert!(screen(&mut stage, (80, 24)).contains("gpu02 is no longer monitored"));
-        assert_eq!(stage.on_key(key(KeyCode::Char('K')), NOW), UiEffect::Nothing);
-        let shown = screen(&mut stage, (80, 24));
+        check("node-gone-80x24", &draw(&mut ui, 80, 24));
+        assert!(screen(&mut ui, (80, 24)).contains("gpu02 is no longer monitored"));
+        assert_eq!(ui.on_key(key(KeyCode::Char('K')), NOW), UiEffect::Nothing);
+        let shown = screen(&mut ui, (80, 24));
         assert!(shown.contains("no process is under the cursor"), "{shown}");
     }
 }
 
 #[test]
-fn a_source_that_hangs_draws_no_history() {
-    // The same numbers, looked at again and again, as they grow old.
-    let mut stage = stage(fleets::every_state(), DARK);
-    press(&mut stage, &[KeyCode::Char('3')]);
-    let strip = |stage: &mut Ui, now: Timestamp| {
+fn a_hanging_source_extends_no_history() {
+    // The same samples, drawn again while they become stale.
+    let mut ui = stage(fleets::every_state(), DARK);
+    press(&mut ui, &[KeyCode::Char('3')]);
+    let strip = |ui: &mut Ui, now: Timestamp| {
         let mut buffer = Buffer::empty(Rect::new(0, 0, 120, 40));
-        stage.draw(now, &mut buffer);
+        ui.draw(now, &mut buffer);
         let lines = text(&buffer);
         let first = lines.iter().find(|line| line.trim_start().starts_with("0 ")).unwrap();
         first.split("2619").nth(1).unwrap().trim().to_owned()
     };
-    let fresh = strip(&mut stage, NOW);
+    let fresh = strip(&mut ui, NOW);
     let columns = |strip: &str| strip.chars().count();
     assert!(columns(&fresh) >= 10, "{fresh}");
     for _ in 0..50 {
-        assert_eq!(strip(&mut stage, NOW), fresh, "a look is no sample");
+        assert_eq!(strip(&mut ui, NOW), fresh, "a redraw is no sample");
     }
     for seconds in [5, 10, 60] {
         let now = NOW.plus(Duration::from_secs(seconds));
-        stage.on_fleet(fleets::every_state(), now);
-        let strip = strip(&mut stage, now);
+        ui.on_fleet(fleets::every_state(), now);
+        let strip = strip(&mut ui, now);
         let left = columns(&fresh).saturating_sub(usize::try_from(seconds).unwrap());
         // A value holds until it would count as stale.
         assert!(columns(&strip) <= left + 2, "after {seconds}s: {strip} of {fresh}");
@@ -397,16 +398,16 @@ fn a_source_that_hangs_draws_no_history() {
 }
 
 #[test]
-fn what_is_open_on_a_node_says_when_it_is_watched_no_more() {
+fn pages_and_dialogs_say_when_their_node_is_no_longer_monitored() {
     let before = fleets::crowd();
     let rest = before.nodes.iter().filter(|node| node.name.as_str() != "gpu01").cloned();
     let after = Fleet { nodes: rest.collect(), ..before.clone() };
     for page in [KeyCode::Enter, KeyCode::Char('t'), KeyCode::Char('T'), KeyCode::Char('s')] {
-        let mut stage = stage(before.clone(), DARK);
-        press(&mut stage, &[KeyCode::Char('4'), KeyCode::Down, page]);
-        stage.on_fleet(after.clone(), NOW.plus(Duration::from_secs(1)));
+        let mut ui = stage(before.clone(), DARK);
+        press(&mut ui, &[KeyCode::Char('4'), KeyCode::Down, page]);
+        ui.on_fleet(after.clone(), NOW.plus(Duration::from_secs(1)));
         for width in [80, 109, 110, 200] {
-            let shown = screen(&mut stage, (width, 24));
+            let shown = screen(&mut ui, (width, 24));
             assert!(shown.contains("no longer monitored"), "{page:?}: {shown}");
         }
     }
@@ -416,57 +417,57 @@ fn what_is_open_on_a_node_says_when_it_is_watched_no_more() {
         Arc::new(Node { link: Link::Down { fault, retry_at: None }, ..Node::clone(node) })
     });
     lost.nodes = nodes.collect();
-    let mut stage = stage(before, DARK);
-    press(&mut stage, &[KeyCode::Char('4'), KeyCode::Down, KeyCode::Char('T')]);
-    stage.on_fleet(lost, NOW.plus(Duration::from_secs(1)));
-    let shown = screen(&mut stage, (80, 24));
+    let mut ui = stage(before, DARK);
+    press(&mut ui, &[KeyCode::Char('4'), KeyCode::Down, KeyCode::Char('T')]);
+    ui.on_fleet(lost, NOW.plus(Duration::from_secs(1)));
+    let shown = screen(&mut ui, (80, 24));
     assert!(shown.contains("not connected to the node"), "{shown}");
 }
 
 #[test]
-fn what_is_pasted_is_text_and_never_keys() {
-    let mut stage = stage(fleets::crowd(), DARK);
-    press(&mut stage, &[KeyCode::Char('4'), KeyCode::Down]);
-    let before = screen(&mut stage, (80, 24));
-    stage.on_paste("K\n\rqTq", NOW);
-    assert_eq!(screen(&mut stage, (80, 24)), before);
-    press(&mut stage, &[KeyCode::Char('K')]);
-    stage.on_paste("\n\n", NOW);
-    assert!(screen(&mut stage, (80, 24)).contains("send KILL to this process?"));
-    press(&mut stage, &[KeyCode::Esc, KeyCode::Char('/')]);
-    stage.on_paste(" user=bob\r\n", NOW);
-    stage.on_paste(&"\x1b[2J\u{202e}".repeat(9_000), NOW);
-    press(&mut stage, &[KeyCode::Home]);
-    let shown = screen(&mut stage, (80, 24));
+fn pasted_text_never_acts_as_keys() {
+    let mut ui = stage(fleets::crowd(), DARK);
+    press(&mut ui, &[KeyCode::Char('4'), KeyCode::Down]);
+    let before = screen(&mut ui, (80, 24));
+    ui.on_paste("K\n\rqTq", NOW);
+    assert_eq!(screen(&mut ui, (80, 24)), before);
+    press(&mut ui, &[KeyCode::Char('K')]);
+    ui.on_paste("\n\n", NOW);
+    assert!(screen(&mut ui, (80, 24)).contains("send KILL to this process?"));
+    press(&mut ui, &[KeyCode::Esc, KeyCode::Char('/')]);
+    ui.on_paste(" user=bob\r\n", NOW);
+    ui.on_paste(&"\x1b[2J\u{202e}".repeat(9_000), NOW);
+    press(&mut ui, &[KeyCode::Home]);
+    let shown = screen(&mut ui, (80, 24));
     assert!(shown.contains("user=bob"), "{shown}");
 }
 
 #[test]
-fn keys_that_come_before_anything_is_drawn_are_taken() {
+fn keys_before_the_first_frame_are_handled() {
     use KeyCode::{Char, Down, End, Enter, Home, Left, PageDown, PageUp, Right, Up};
     let moves = [Down, Right, PageDown, Left, Up, End, PageUp, Home, Char('-'), Char('+'), Enter];
     for fleet in [fleets::cluster(), fleets::rare(), Fleet::default()] {
-        for keys in PLACES {
+        for keys in SCREENS {
             for first in moves {
-                let mut stage = stage(fleet.clone(), DARK);
+                let mut ui = stage(fleet.clone(), DARK);
                 for code in keys.iter().chain([&first]).chain(&moves) {
-                    stage.on_key(key(*code), NOW);
+                    ui.on_key(key(*code), NOW);
                 }
-                draw(&mut stage, 80, 24);
+                draw(&mut ui, 80, 24);
             }
         }
     }
 }
 
 #[test]
-fn the_units_somebody_likes_hold_in_every_view() {
+fn units_hold_in_every_view() {
     for (unit, word) in [(MemoryUnit::Mb, "MB"), (MemoryUnit::Mib, "MiB"), (MemoryUnit::Gb, "GB")] {
         let display = DisplayOptions { unit, is_fahrenheit: true, ..DisplayOptions::default() };
-        let mut stage = stage(fleets::cluster(), DARK).with_options(display, Keymap::default());
+        let mut ui = stage(fleets::cluster(), DARK).with_options(display, Keymap::default());
         for keys in ["1", "m", "bbb", "gg", "2", "m", "mm", "3", "f", "4", "5", "6"] {
-            press(&mut stage, &keys.chars().map(KeyCode::Char).collect::<Vec<_>>());
+            press(&mut ui, &keys.chars().map(KeyCode::Char).collect::<Vec<_>>());
             for size in [(80, 24), (120, 40), (200, 50)] {
-                let shown = screen(&mut stage, size);
+                let shown = screen(&mut ui, size);
                 assert!(!shown.contains("GiB"), "{word} {keys}: {shown}");
                 let mut letters = shown.chars().zip(shown.chars().skip(1));
                 let is_celsius = letters.any(|(one, next)| one.is_ascii_digit() && next == '°');

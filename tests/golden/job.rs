@@ -1,4 +1,4 @@
-//! The view of job, in every look and on every kind of fleet.
+//! Golden screens of the job view, in every theme and on every kind of fleet.
 
 use std::time::Duration;
 
@@ -13,20 +13,20 @@ use crate::harness::*;
 const KEYS: &[KeyCode] = &[KeyCode::Char('2')];
 
 /// Goes to the view, then presses these.
-fn then(keys: &[KeyCode]) -> Vec<KeyCode> {
+fn view_keys(keys: &[KeyCode]) -> Vec<KeyCode> {
     KEYS.iter().chain(keys).copied().collect()
 }
 
 fn screen(fleet: Fleet, keys: &[KeyCode], (width, height): (u16, u16)) -> String {
-    let mut stage = stage(fleet, DARK);
-    press(&mut stage, keys);
-    text(&draw(&mut stage, width, height)).join("\n")
+    let mut ui = stage(fleet, DARK);
+    press(&mut ui, keys);
+    text(&draw(&mut ui, width, height)).join("\n")
 }
 
 #[test]
-fn job_in_every_look() {
-    for (name, look) in [("dark", DARK), ("light", LIGHT), ("mono", MONO), ("ascii", ASCII)] {
-        check_sizes(&format!("job-look-{name}"), &fleets::with_jobs(), KEYS, look);
+fn job_in_every_theme() {
+    for (name, theme) in [("dark", DARK), ("light", LIGHT), ("mono", MONO), ("ascii", ASCII)] {
+        check_sizes(&format!("job-look-{name}"), &fleets::with_jobs(), KEYS, theme);
     }
 }
 
@@ -39,33 +39,33 @@ fn job_on_every_kind_of_fleet() {
 fn jobs_of_every_kind() {
     let down = KeyCode::Down;
     for (name, fleet, keys) in [
-        ("idle", fleets::with_jobs(), then(&[down])),
-        ("untold", fleets::with_jobs(), then(&[down, down])),
-        ("unlisted", fleets::with_jobs(), then(&[KeyCode::Char('j'); 3])),
-        ("without-list", fleets::every_state(), then(&[])),
-        ("waiting", fleets::only_waiting(), then(&[])),
-        ("large", fleets::one_large_job(1_000), then(&[KeyCode::Right, KeyCode::Right])),
-        ("hostile", fleets::hostile_jobs(), then(&[])),
-        ("cursor", fleets::with_jobs(), then(&[KeyCode::Enter, down])),
-        ("power", fleets::with_jobs(), then(&[KeyCode::Char('m'), KeyCode::Char('m')])),
+        ("idle", fleets::with_jobs(), view_keys(&[down])),
+        ("untold", fleets::with_jobs(), view_keys(&[down, down])),
+        ("unlisted", fleets::with_jobs(), view_keys(&[KeyCode::Char('j'); 3])),
+        ("without-list", fleets::every_state(), view_keys(&[])),
+        ("waiting", fleets::only_waiting(), view_keys(&[])),
+        ("large", fleets::one_large_job(1_000), view_keys(&[KeyCode::Right, KeyCode::Right])),
+        ("hostile", fleets::hostile_jobs(), view_keys(&[])),
+        ("cursor", fleets::with_jobs(), view_keys(&[KeyCode::Enter, down])),
+        ("power", fleets::with_jobs(), view_keys(&[KeyCode::Char('m'), KeyCode::Char('m')])),
     ] {
         check_sizes(&format!("job-{name}"), &fleet, &keys, DARK);
     }
 }
 
 #[test]
-fn a_job_that_ends_while_one_looks_says_so() {
-    let mut stage = stage(fleets::with_jobs(), DARK);
-    press(&mut stage, &then(&[KeyCode::Down]));
+fn a_job_that_ends_while_shown_says_so() {
+    let mut ui = stage(fleets::with_jobs(), DARK);
+    press(&mut ui, &view_keys(&[KeyCode::Down]));
     let later = NOW.plus(Duration::from_secs(60));
-    stage.on_fleet(fleets::a_minute_later(), later);
+    ui.on_fleet(fleets::a_minute_later(), later);
     let mut buffer = Buffer::empty(Rect::new(0, 0, 80, 24));
-    stage.draw(later, &mut buffer);
+    ui.draw(later, &mut buffer);
     check("job-ended-80x24", &buffer);
 }
 
 #[test]
-fn numbers_of_nodes_that_are_not_fresh_count_for_nothing_and_that_is_said() {
+fn stale_nodes_are_excluded_from_statistics_and_named() {
     let screen = screen(fleets::with_jobs(), KEYS, (120, 40));
     let fresh = "2 of 5 nodes fresh · gpu[05,08,99] excluded from min, mean and max";
     assert!(screen.contains(fresh), "{screen}");
@@ -74,8 +74,8 @@ fn numbers_of_nodes_that_are_not_fresh_count_for_nothing_and_that_is_said() {
 }
 
 #[test]
-fn a_job_s_rows_are_its_devices_and_no_others() {
-    let screen = screen(fleets::with_jobs(), &then(&[KeyCode::Down]), (80, 24));
+fn a_job_row_shows_only_the_devices_of_the_job() {
+    let screen = screen(fleets::with_jobs(), &view_keys(&[KeyCode::Down]), (80, 24));
     let row = screen.lines().find(|line| line.contains("  gpu03 ")).unwrap();
     let numbers = row.split_whitespace().filter(|word| *word == "0").count();
     assert_eq!(numbers, 4, "{screen}");
@@ -89,15 +89,15 @@ fn slices_are_not_counted_as_devices() {
 
 #[test]
 fn a_row_opens_its_node_and_escape_leaves_the_table() {
-    let into = then(&[KeyCode::Enter, KeyCode::Down, KeyCode::Enter]);
+    let into = view_keys(&[KeyCode::Enter, KeyCode::Down, KeyCode::Enter]);
     assert!(screen(fleets::with_jobs(), &into, (80, 24)).contains("gpu02  8× H100"));
-    let out = then(&[KeyCode::Enter, KeyCode::Esc, KeyCode::Down]);
+    let out = view_keys(&[KeyCode::Enter, KeyCode::Esc, KeyCode::Down]);
     assert!(screen(fleets::with_jobs(), &out, (80, 24)).contains("job 8425"));
 }
 
 #[test]
-fn from_a_node_one_goes_back_to_the_same_job_whichever_nodes_were_looked_at() {
-    let walk = then(&[KeyCode::Enter, KeyCode::Enter, KeyCode::Right, KeyCode::Right]);
+fn back_from_a_node_returns_to_the_same_job() {
+    let walk = view_keys(&[KeyCode::Enter, KeyCode::Enter, KeyCode::Right, KeyCode::Right]);
     assert!(screen(fleets::with_jobs(), &walk, (80, 24)).contains("gpu03  8× H100"));
     let back = [walk, vec![KeyCode::Esc]].concat();
     let screen = screen(fleets::with_jobs(), &back, (80, 24));
@@ -105,9 +105,9 @@ fn from_a_node_one_goes_back_to_the_same_job_whichever_nodes_were_looked_at() {
 }
 
 #[test]
-fn a_job_the_filter_hides_is_not_said_to_have_ended() {
+fn a_job_hidden_by_the_filter_is_not_shown_as_ended() {
     let typed: Vec<KeyCode> = "/node=gpu03".chars().map(KeyCode::Char).collect();
-    let mut keys = then(&typed);
+    let mut keys = view_keys(&typed);
     keys.push(KeyCode::Enter);
     let hidden = screen(fleets::with_jobs(), &keys, (80, 24));
     assert!(hidden.contains("none of its nodes match the filter"), "{hidden}");
@@ -117,18 +117,18 @@ fn a_job_the_filter_hides_is_not_said_to_have_ended() {
 }
 
 #[test]
-fn no_size_is_too_small_for_jobs_users_and_events() {
+fn jobs_users_and_events_draw_at_any_size() {
     let open = [KeyCode::Enter, KeyCode::Down, KeyCode::End];
     for fleet in [fleets::with_jobs(), fleets::hostile_jobs(), fleets::only_waiting()] {
         for view in ['2', '5', '6'] {
-            let mut stage = stage(fleet.clone(), ASCII);
-            stage.on_fleet(fleets::a_minute_later(), NOW);
-            stage.on_fleet(fleet.clone(), NOW);
-            press(&mut stage, &[KeyCode::Char(view)]);
-            press(&mut stage, &open);
+            let mut ui = stage(fleet.clone(), ASCII);
+            ui.on_fleet(fleets::a_minute_later(), NOW);
+            ui.on_fleet(fleet.clone(), NOW);
+            press(&mut ui, &[KeyCode::Char(view)]);
+            press(&mut ui, &open);
             for width in (1..30).chain([40, 50, 59, 60, 79, 80, 100, 131, 200, 333]) {
                 for height in [1, 2, 3, 4, 5, 7, 8, 9, 11, 15, 19, 24, 34, 50, 200] {
-                    draw(&mut stage, width, height);
+                    draw(&mut ui, width, height);
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! The view of node: in every look, on every kind of fleet, in every density, with its charts.
+//! Golden screens of the node view: every theme, every kind of fleet, every density, and charts.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use crate::harness::{
 const KEYS: &[KeyCode] = &[KeyCode::Char('3')];
 
 #[test]
-fn node_in_every_look() {
+fn node_in_every_theme() {
     check_looks("node", KEYS);
 }
 
@@ -29,23 +29,23 @@ fn node_on_every_kind_of_fleet() {
     check_fleets("node", KEYS);
 }
 
-/// Opens the node at this place of the list, then presses letters.
-fn keys(place: usize, letters: &str) -> Vec<KeyCode> {
-    let mut keys = vec![KeyCode::Down; place];
+/// Opens the node at this index of the list, then presses letters.
+fn keys_on_node(index: usize, letters: &str) -> Vec<KeyCode> {
+    let mut keys = vec![KeyCode::Down; index];
     keys.push(KeyCode::Char('3'));
     keys.extend(letters.chars().map(KeyCode::Char));
     keys
 }
 
 #[test]
-fn a_filter_that_goes_leaves_the_node_one_looks_at() {
-    let mut stage = stage(fleets::accelerators(), DARK);
+fn clearing_a_filter_keeps_the_shown_node() {
+    let mut ui = stage(fleets::accelerators(), DARK);
     let rest = [KeyCode::Enter, KeyCode::Char('3'), KeyCode::Esc];
     let name = fleets::accelerators().nodes[2].name.to_string();
     let typed: Vec<KeyCode> =
         format!("/node={name}").chars().map(KeyCode::Char).chain(rest).collect();
-    press(&mut stage, &typed);
-    let screen = text(&draw(&mut stage, 80, 24)).join("\n");
+    press(&mut ui, &typed);
+    let screen = text(&draw(&mut ui, 80, 24)).join("\n");
     assert!(screen.contains("filter: none") || !screen.contains("/node="), "{screen}");
     assert!(screen.lines().any(|line| line.starts_with(&format!("{name} "))), "{screen}");
 }
@@ -54,51 +54,51 @@ fn a_filter_that_goes_leaves_the_node_one_looks_at() {
 fn a_node_in_every_density() {
     let fleet = fleets::accelerators();
     for (letter, name) in [("a", "auto"), ("f", "full"), ("c", "compact")] {
-        check_sizes(&format!("node-density-{name}"), &fleet, &keys(0, letter), DARK);
+        check_sizes(&format!("node-density-{name}"), &fleet, &keys_on_node(0, letter), DARK);
     }
-    check_sizes("node-density-ascii", &fleet, &keys(0, "f"), ASCII);
+    check_sizes("node-density-ascii", &fleet, &keys_on_node(0, "f"), ASCII);
 }
 
 #[test]
-fn slices_chips_and_cards_tell_what_they_have() {
+fn slices_chips_and_cards_show_their_attributes() {
     let fleet = fleets::accelerators();
-    for (place, name) in [(1, "slices"), (2, "chips"), (3, "cards")] {
-        check_sizes(&format!("node-of-{name}"), &fleet, &keys(place, ""), DARK);
+    for (index, name) in [(1, "slices"), (2, "chips"), (3, "cards")] {
+        check_sizes(&format!("node-of-{name}"), &fleet, &keys_on_node(index, ""), DARK);
         let mut full = stage(fleet.clone(), DARK);
-        press(&mut full, &keys(place, "f"));
+        press(&mut full, &keys_on_node(index, "f"));
         check(&format!("node-of-{name}-full-120x40"), &draw(&mut full, 120, 40));
     }
 }
 
-/// Looks at a node that works for two minutes, second by second; returns the last frame.
-fn watched(stage: &mut Ui, width: u16, height: u16, letters: &str) -> Buffer {
+/// Shows a busy node for two minutes, one frame per second, and returns the last frame.
+fn after_two_minutes(ui: &mut Ui, width: u16, height: u16, letters: &str) -> Buffer {
     let mut makers = vec![fleets::rich("gpu01").up()];
     let mut buffer = Buffer::empty(Rect::new(0, 0, width, height));
     for second in 1..=119 {
         let now = NOW.plus(Duration::from_secs(second));
-        stage.on_fleet(fleets::changing(&mut makers, second), now);
+        ui.on_fleet(fleets::changing(&mut makers, second), now);
         if second == 1 {
             for letter in letters.chars() {
                 let code = KeyCode::Char(letter);
-                stage.on_key(crossterm::event::KeyEvent::from(code), now);
+                ui.on_key(crossterm::event::KeyEvent::from(code), now);
             }
         }
         // Every second is recorded, whatever the size.
-        stage.draw(now, &mut Buffer::empty(Rect::new(0, 0, 1, 9)));
+        ui.draw(now, &mut Buffer::empty(Rect::new(0, 0, 1, 9)));
         if second == 119 {
-            stage.draw(now, &mut buffer);
+            ui.draw(now, &mut buffer);
         }
     }
     buffer
 }
 
 #[test]
-fn the_last_minutes_stand_in_graphs() {
-    for (name, look) in [("dark", DARK), ("ascii", ASCII)] {
+fn graphs_show_the_last_minutes() {
+    for (name, theme) in [("dark", DARK), ("ascii", ASCII)] {
         for (width, height) in SIZES {
             for (what, letters) in [("graphs", "f"), ("chart", "g")] {
-                let mut stage = stage(Fleet::default(), look);
-                let buffer = watched(&mut stage, width, height, letters);
+                let mut ui = stage(Fleet::default(), theme);
+                let buffer = after_two_minutes(&mut ui, width, height, letters);
                 check(&format!("node-{what}-{name}-{width}x{height}"), &buffer);
             }
         }
@@ -107,9 +107,9 @@ fn the_last_minutes_stand_in_graphs() {
 
 #[test]
 fn a_chart_of_many_devices_shows_all_of_them_first() {
-    let mut stage = stage(fleets::every_state(), DARK);
-    press(&mut stage, &keys(0, "g"));
-    let screen = draw(&mut stage, 80, 24);
+    let mut ui = stage(fleets::every_state(), DARK);
+    press(&mut ui, &keys_on_node(0, "g"));
+    let screen = draw(&mut ui, 80, 24);
     check("node-chart-many-80x24", &screen);
     let screen = text(&screen).join("\n");
     for device in 0..8 {
@@ -118,48 +118,48 @@ fn a_chart_of_many_devices_shows_all_of_them_first() {
 }
 
 #[test]
-fn what_is_charted_is_chosen_from_a_menu() {
+fn charted_metrics_are_chosen_from_a_menu() {
     let mut menu = stage(Fleet::default(), DARK);
     // Power and temperature are added to what is charted.
-    check("node-chart-menu-120x40", &watched(&mut menu, 120, 40, "Gpt"));
+    check("node-chart-menu-120x40", &after_two_minutes(&mut menu, 120, 40, "Gpt"));
     menu.on_key(crossterm::event::KeyEvent::from(KeyCode::Esc), NOW);
-    let screen = text(&watched(&mut menu, 120, 40, "")).join("\n");
+    let screen = text(&after_two_minutes(&mut menu, 120, 40, "")).join("\n");
     for word in ["0 util", "0 mem", "0 power", "0 temp"] {
         assert!(screen.contains(word), "{word}: {screen}");
     }
 }
 
 #[test]
-fn a_chart_can_run_the_other_way() {
+fn a_chart_can_be_reversed() {
     let display = DisplayOptions {
         chart: Chart { is_reversed: true, ..Chart::default() },
         ..DisplayOptions::default()
     };
-    let mut stage = stage(Fleet::default(), DARK).with_options(display, Keymap::default());
-    check("node-chart-reversed-120x40", &watched(&mut stage, 120, 40, "g"));
+    let mut ui = stage(Fleet::default(), DARK).with_options(display, Keymap::default());
+    check("node-chart-reversed-120x40", &after_two_minutes(&mut ui, 120, 40, "g"));
 }
 
 #[test]
-fn what_is_charted_can_be_set() {
+fn charted_metrics_can_be_configured() {
     let metrics = vec![ChartMetric::Power, ChartMetric::Encoder];
     let chart = Chart { metrics, ..Chart::default() };
     let display = DisplayOptions { chart, ..DisplayOptions::default() };
-    let screen = shown(fleets::accelerators(), display, &keys(0, "g")).join("\n");
+    let screen = screen_lines(fleets::accelerators(), display, &keys_on_node(0, "g")).join("\n");
     assert!(screen.contains("0 power") && screen.contains("0 enc"), "{screen}");
     assert!(!screen.contains("0 util"), "{screen}");
 }
 
-fn shown(fleet: Fleet, display: DisplayOptions, keys: &[KeyCode]) -> Vec<String> {
-    let mut stage = stage(fleet, DARK).with_options(display, Keymap::default());
-    press(&mut stage, keys);
-    text(&draw(&mut stage, 200, 50))
+fn screen_lines(fleet: Fleet, display: DisplayOptions, keys: &[KeyCode]) -> Vec<String> {
+    let mut ui = stage(fleet, DARK).with_options(display, Keymap::default());
+    press(&mut ui, keys);
+    text(&draw(&mut ui, 200, 50))
 }
 
 #[test]
-fn units_are_as_somebody_likes_them() {
+fn units_follow_the_settings() {
     let display =
         DisplayOptions { is_fahrenheit: true, unit: MemoryUnit::Mib, ..DisplayOptions::default() };
-    let screen = shown(fleets::accelerators(), display, &keys(0, "")).join("\n");
+    let screen = screen_lines(fleets::accelerators(), display, &keys_on_node(0, "")).join("\n");
     for word in ["MiB", "/81559", "145F", "175F"] {
         assert!(screen.contains(word), "{word}: {screen}");
     }
@@ -167,35 +167,39 @@ fn units_are_as_somebody_likes_them() {
 }
 
 #[test]
-fn the_sums_say_why_there_are_none() {
-    let none = || DisplayOptions {
+fn missing_sums_are_explained() {
+    let without_devices = || DisplayOptions {
         selection: DisplaySelection {
             devices: Some(BTreeSet::from([9])),
             ..DisplaySelection::default()
         },
         ..DisplayOptions::default()
     };
-    let hosts = || fleets::Maker::new("cpu01").up().node();
-    let old = || fleets::busy("gpu01").up_to(9_000).node();
-    for (nodes, display, words) in [
-        (vec![hosts()], DisplayOptions::default(), "no devices"),
-        (vec![hosts()], none(), "no devices"),
-        (vec![hosts(), fleets::busy("gpu01").up().node()], none(), "no devices selected"),
+    let cpu_node = || fleets::Maker::new("cpu01").up().node();
+    let stale_node = || fleets::busy("gpu01").up_to(9_000).node();
+    for (nodes, display, expected) in [
+        (vec![cpu_node()], DisplayOptions::default(), "no devices"),
+        (vec![cpu_node()], without_devices(), "no devices"),
         (
-            vec![hosts(), old()],
+            vec![cpu_node(), fleets::busy("gpu01").up().node()],
+            without_devices(),
+            "no devices selected",
+        ),
+        (
+            vec![cpu_node(), stale_node()],
             DisplayOptions::default(),
             "DEVICES 8  stale 8  no fresh device samples",
         ),
-        (vec![old()], DisplayOptions::default(), "DEVICES 8  stale 8  no fresh samples"),
+        (vec![stale_node()], DisplayOptions::default(), "DEVICES 8  stale 8  no fresh samples"),
     ] {
-        let mut stage = stage(Fleet::default(), DARK).with_options(display, Keymap::default());
-        stage.on_fleet(Fleet::new(nodes.into()), NOW);
-        assert_eq!(row(&draw(&mut stage, 120, 40), 1).trim(), words);
+        let mut ui = stage(Fleet::default(), DARK).with_options(display, Keymap::default());
+        ui.on_fleet(Fleet::new(nodes.into()), NOW);
+        assert_eq!(row(&draw(&mut ui, 120, 40), 1).trim(), expected);
     }
 }
 
 #[test]
-fn only_what_is_asked_for_is_shown() {
+fn only_selected_devices_and_processes_are_shown() {
     let only = DisplaySelection {
         devices: Some(BTreeSet::from([1, 2])),
         pids: BTreeSet::from([41_211]),
@@ -204,7 +208,7 @@ fn only_what_is_asked_for_is_shown() {
     };
     let display =
         DisplayOptions { selection: only, density: Density::Compact, ..DisplayOptions::default() };
-    let screen = shown(fleets::accelerators(), display, &keys(0, "")).join("\n");
+    let screen = screen_lines(fleets::accelerators(), display, &keys_on_node(0, "")).join("\n");
     for word in ["GPU-gpu01-1", "GPU-gpu01-2", "41211", "UUID", "2× H100"] {
         assert!(screen.contains(word), "{word}: {screen}");
     }
@@ -214,12 +218,12 @@ fn only_what_is_asked_for_is_shown() {
 }
 
 #[test]
-fn the_cursor_says_what_is_not_known_and_why() {
+fn the_detail_line_lists_unknown_values_and_reasons() {
     let fleet = fleets::accelerators();
     let mut chips = stage(fleet, DARK);
-    let mut pressed = keys(2, "");
-    pressed.extend([KeyCode::Enter, KeyCode::Down, KeyCode::Down]);
-    press(&mut chips, &pressed);
+    let mut key_codes = keys_on_node(2, "");
+    key_codes.extend([KeyCode::Enter, KeyCode::Down, KeyCode::Down]);
+    press(&mut chips, &key_codes);
     let screen = text(&draw(&mut chips, 200, 50));
     let detail = &screen[screen.len() - 2];
     assert!(detail.contains("util, memory, membw: no workload"), "{detail}");
@@ -227,17 +231,17 @@ fn the_cursor_says_what_is_not_known_and_why() {
 }
 
 #[test]
-fn names_of_any_script_leave_columns_where_they_are() {
+fn names_in_any_script_keep_columns_aligned() {
     let mut hostile = stage(fleets::rare(), DARK);
-    press(&mut hostile, &keys(0, ""));
+    press(&mut hostile, &keys_on_node(0, ""));
     for width in [80, 120, 200] {
         let buffer = draw(&mut hostile, width, 50);
         let rows = || 0..buffer.area.height;
         let at = |y: u16, word: &str| {
             let cells = word.chars().count() as u16;
             (0..width.saturating_sub(cells)).find(|x| {
-                let own = (*x..x + cells).map(|x| buffer[(x, y)].symbol());
-                own.collect::<String>() == word
+                let symbols = (*x..x + cells).map(|x| buffer[(x, y)].symbol());
+                symbols.collect::<String>() == word
             })
         };
         let titles = rows().find(|y| at(*y, "GPU-MEM").is_some()).unwrap();
@@ -252,14 +256,14 @@ fn names_of_any_script_leave_columns_where_they_are() {
 }
 
 #[test]
-fn unlikely_sizes_harm_no_graph() {
+fn graphs_draw_at_any_size() {
     for letters in ["f", "g", "fgG", "cp"] {
-        let mut stage = stage(fleets::accelerators(), DARK);
-        for place in [0, 2] {
-            press(&mut stage, &keys(place, letters));
+        let mut ui = stage(fleets::accelerators(), DARK);
+        for index in [0, 2] {
+            press(&mut ui, &keys_on_node(index, letters));
             for width in [1, 2, 5, 9, 17, 33, 36, 39, 71, 72, 80, 99, 160, 333, 700] {
                 for height in [1, 3, 7, 8, 9, 13, 24, 40, 90] {
-                    draw(&mut stage, width, height);
+                    draw(&mut ui, width, height);
                 }
             }
         }

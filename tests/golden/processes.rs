@@ -1,4 +1,4 @@
-//! The view of processes, in every look and on every kind of fleet.
+//! Golden screens of the process view, in every theme and on every kind of fleet.
 
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -24,7 +24,7 @@ use crate::harness::{
 const KEYS: &[KeyCode] = &[KeyCode::Char('4')];
 
 #[test]
-fn processes_in_every_look() {
+fn processes_in_every_theme() {
     check_looks("processes", KEYS);
 }
 
@@ -33,26 +33,26 @@ fn processes_on_every_kind_of_fleet() {
     check_fleets("processes", KEYS);
 }
 
-/// It is folded from many samples, once.
+/// Built from many samples, once.
 fn crowd_fleet() -> Fleet {
     static FLEET: LazyLock<Fleet> = LazyLock::new(fleets::crowd);
     FLEET.clone()
 }
 
 /// The view on the fleet that has processes of every kind.
-fn crowd(look: Theme, keys: &[KeyCode]) -> Ui {
-    let mut stage = stage(crowd_fleet(), look);
-    press(&mut stage, KEYS);
-    press(&mut stage, keys);
-    stage
+fn crowd_ui(theme: Theme, keys: &[KeyCode]) -> Ui {
+    let mut ui = stage(crowd_fleet(), theme);
+    press(&mut ui, KEYS);
+    press(&mut ui, keys);
+    ui
 }
 
 fn check_crowd(name: &str, keys: &[KeyCode]) {
-    for (suffix, look, width, height) in
+    for (suffix, theme, width, height) in
         [("dark", DARK, 80, 24), ("light", LIGHT, 200, 50), ("ascii", ASCII, 120, 40)]
     {
-        let mut stage = crowd(look, keys);
-        check(&format!("processes-{name}-{suffix}"), &draw(&mut stage, width, height));
+        let mut ui = crowd_ui(theme, keys);
+        check(&format!("processes-{name}-{suffix}"), &draw(&mut ui, width, height));
     }
 }
 
@@ -69,7 +69,7 @@ fn processes_of_every_kind() {
     check_crowd("end", &[KeyCode::End, KeyCode::Char('$')]);
 }
 
-const ALICES: ProcessKey = ProcessKey { pid: 4_121, start_ticks: 412_100 };
+const ALICE_PROCESS: ProcessKey = ProcessKey { pid: 4_121, start_ticks: 412_100 };
 
 fn reply(question: ProcessRequest, answer: Result<ProcessResponse, RequestError>) -> NodeReply {
     let node = NodeName::new("gpu01").unwrap();
@@ -122,7 +122,7 @@ pub fn environment() -> NodeReply {
     ];
     variables.extend((0..60).map(|number| variable(&format!("SLURM_{number:02}"), "x")));
     let found = Environment { variables, is_truncated: true };
-    reply(ProcessRequest::Environment(ALICES), Ok(ProcessResponse::Environment(found)))
+    reply(ProcessRequest::Environment(ALICE_PROCESS), Ok(ProcessResponse::Environment(found)))
 }
 
 pub fn detail() -> NodeReply {
@@ -143,28 +143,28 @@ pub fn detail() -> NodeReply {
         io: Reading::Unknown(Reason::NoPermission),
         limits: Vec::new(),
     };
-    reply(ProcessRequest::Detail(ALICES), Ok(ProcessResponse::Detail(Box::new(found))))
+    reply(ProcessRequest::Detail(ALICE_PROCESS), Ok(ProcessResponse::Detail(Box::new(found))))
 }
 
-/// Opens a page on the first process, and lets the node answer.
-fn opened(look: Theme, page: KeyCode, answer: &NodeReply) -> Ui {
-    let mut stage = crowd(look, &[KeyCode::Down]);
-    let effect = stage.on_key(key(page), NOW);
+/// Opens a page of the first process and delivers the reply of its node.
+fn ui_with_page(theme: Theme, page: KeyCode, answer: &NodeReply) -> Ui {
+    let mut ui = crowd_ui(theme, &[KeyCode::Down]);
+    let effect = ui.on_key(key(page), NOW);
     assert_eq!(effect, UiEffect::Request(UiRequest::QueryNodes(vec![answer.request.clone()])));
-    stage.on_reply(answer, NOW);
-    stage
+    ui.on_reply(answer, NOW);
+    ui
 }
 
 #[test]
-fn pages_of_a_process_in_every_look() {
+fn pages_of_a_process_in_every_theme() {
     for (page, code, answer) in [
         ("tree", KeyCode::Char('t'), tree()),
         ("environment", KeyCode::Char('e'), environment()),
         ("metrics", KeyCode::Enter, detail()),
     ] {
-        for (name, look) in [("dark", DARK), ("light", LIGHT), ("mono", MONO), ("ascii", ASCII)] {
+        for (name, theme) in [("dark", DARK), ("light", LIGHT), ("mono", MONO), ("ascii", ASCII)] {
             for (width, height) in SIZES {
-                let mut stage = opened(look, code, &answer);
+                let mut ui = ui_with_page(theme, code, &answer);
                 // Half a minute is recorded.
                 for second in 1..=30 {
                     let mut fleet = crowd_fleet();
@@ -182,71 +182,71 @@ fn pages_of_a_process_in_every_look() {
                         .collect();
                     let rest = fleet.nodes.iter().skip(1).cloned();
                     fleet.nodes = std::iter::once(std::sync::Arc::new(node)).chain(rest).collect();
-                    stage.on_fleet(fleet, NOW.plus(Duration::from_secs(second)));
+                    ui.on_fleet(fleet, NOW.plus(Duration::from_secs(second)));
                 }
                 let mut buffer = Buffer::empty(Rect::new(0, 0, width, height));
-                stage.on_reply(&answer, NOW);
-                stage.draw(NOW.plus(Duration::from_secs(30)), &mut buffer);
+                ui.on_reply(&answer, NOW);
+                ui.draw(NOW.plus(Duration::from_secs(30)), &mut buffer);
                 check(&format!("processes-{page}-{name}-{width}x{height}"), &buffer);
             }
         }
     }
 }
 
-fn screen(stage: &mut Ui) -> String {
-    text(&draw(stage, 120, 40)).join("\n")
+fn screen(ui: &mut Ui) -> String {
+    text(&draw(ui, 120, 40)).join("\n")
 }
 
 #[test]
-fn a_page_says_why_a_node_does_not_answer() {
+fn a_page_shows_why_a_request_failed() {
     for (code, answer) in [
         (KeyCode::Char('t'), tree()),
         (KeyCode::Char('e'), environment()),
         (KeyCode::Enter, detail()),
     ] {
-        let mut stage = crowd(DARK, &[KeyCode::Down]);
-        stage.on_key(key(code), NOW);
-        assert!(screen(&mut stage).contains("the node"), "{}", screen(&mut stage));
+        let mut ui = crowd_ui(DARK, &[KeyCode::Down]);
+        ui.on_key(key(code), NOW);
+        assert!(screen(&mut ui).contains("the node"), "{}", screen(&mut ui));
         let refused = RequestError::from(Refusal::NotAllowed("it belongs to another user".into()));
-        stage.on_reply(&NodeReply { result: Err(refused), ..answer }, NOW);
-        assert!(screen(&mut stage).contains("not allowed: it belongs to another user"));
-        press(&mut stage, &[KeyCode::Esc, KeyCode::Esc]);
-        assert!(screen(&mut stage).contains("GPU-MEM") || screen(&mut stage).contains("DEV-MEM"));
+        ui.on_reply(&NodeReply { result: Err(refused), ..answer }, NOW);
+        assert!(screen(&mut ui).contains("not allowed: it belongs to another user"));
+        press(&mut ui, &[KeyCode::Esc, KeyCode::Esc]);
+        assert!(screen(&mut ui).contains("GPU-MEM") || screen(&mut ui).contains("DEV-MEM"));
     }
 }
 
-/// The box on the tagged processes, as they are, and after their answers.
-fn signalled(look: Theme, count: usize) -> Ui {
+/// Opens the signal dialog on `count` tagged processes.
+fn ui_with_signal_dialog(theme: Theme, count: usize) -> Ui {
     let mut keys = vec![KeyCode::Down];
     keys.extend([KeyCode::Char(' ')].repeat(count));
     keys.push(KeyCode::Char('T'));
-    crowd(look, &keys)
+    crowd_ui(theme, &keys)
 }
 
 #[test]
-fn the_signal_box_in_every_look() {
-    for (name, look) in [("dark", DARK), ("light", LIGHT), ("mono", MONO), ("ascii", ASCII)] {
+fn the_signal_dialog_in_every_theme() {
+    for (name, theme) in [("dark", DARK), ("light", LIGHT), ("mono", MONO), ("ascii", ASCII)] {
         for (width, height) in SIZES {
             let at = |step: &str| format!("processes-signal-{step}-{name}-{width}x{height}");
-            let mut menu = crowd(look, &[KeyCode::Down, KeyCode::F(9)]);
+            let mut menu = crowd_ui(theme, &[KeyCode::Down, KeyCode::F(9)]);
             check(&at("menu"), &draw(&mut menu, width, height));
-            let mut stage = signalled(look, 3);
-            check(&at("asks"), &draw(&mut stage, width, height));
-            let UiEffect::Request(UiRequest::QueryNodes(errands)) =
-                stage.on_key(key(KeyCode::Enter), NOW)
+            let mut ui = ui_with_signal_dialog(theme, 3);
+            check(&at("asks"), &draw(&mut ui, width, height));
+            let UiEffect::Request(UiRequest::QueryNodes(requests)) =
+                ui.on_key(key(KeyCode::Enter), NOW)
             else {
                 panic!("nothing is sent")
             };
-            assert_eq!(errands.len(), 3, "a process on two devices is one");
+            assert_eq!(requests.len(), 3, "a process on two devices is one");
             let refused =
                 RequestError::from(Refusal::NotAllowed("it belongs to another user".into()));
             let mut answers =
                 [Ok(ProcessResponse::Sent), Err(refused), Ok(ProcessResponse::Sent)].into_iter();
-            for errand in errands {
+            for request in requests {
                 let answer = answers.next().unwrap();
-                stage.on_reply(&NodeReply { request: errand, result: answer, at: NOW }, NOW);
+                ui.on_reply(&NodeReply { request, result: answer, at: NOW }, NOW);
             }
-            check(&at("done"), &draw(&mut stage, width, height));
+            check(&at("done"), &draw(&mut ui, width, height));
         }
     }
 }
@@ -257,97 +257,97 @@ fn a_long_list_of_targets_is_bounded_and_scrolls() {
     keys.extend([KeyCode::Up].repeat(40));
     keys.extend([KeyCode::Char(' ')].repeat(30));
     keys.push(KeyCode::Char('K'));
-    let mut stage = crowd(DARK, &keys);
-    check("processes-signal-many-80x24", &draw(&mut stage, 80, 24));
-    press(&mut stage, &[KeyCode::End]);
-    check("processes-signal-many-end-80x24", &draw(&mut stage, 80, 24));
+    let mut ui = crowd_ui(DARK, &keys);
+    check("processes-signal-many-80x24", &draw(&mut ui, 80, 24));
+    press(&mut ui, &[KeyCode::End]);
+    check("processes-signal-many-end-80x24", &draw(&mut ui, 80, 24));
 }
 
 #[test]
-fn a_process_that_ends_while_its_box_is_open_is_said_to_have_ended() {
-    let mut stage = crowd(DARK, &[KeyCode::Down, KeyCode::Char('K')]);
-    assert!(!screen(&mut stage).contains("the process has ended"));
-    stage.on_fleet(fleets::crowd_without_one(), NOW.plus(Duration::from_secs(1)));
-    assert!(screen(&mut stage).contains("the process has ended"), "{}", screen(&mut stage));
+fn the_signal_dialog_shows_that_a_process_has_ended() {
+    let mut ui = crowd_ui(DARK, &[KeyCode::Down, KeyCode::Char('K')]);
+    assert!(!screen(&mut ui).contains("the process has ended"));
+    ui.on_fleet(fleets::crowd_without_one(), NOW.plus(Duration::from_secs(1)));
+    assert!(screen(&mut ui).contains("the process has ended"), "{}", screen(&mut ui));
     // And a node that is no longer monitored.
-    stage.on_fleet(fleets::single(), NOW.plus(Duration::from_secs(2)));
-    assert!(screen(&mut stage).contains("no longer monitored"), "{}", screen(&mut stage));
-    let UiEffect::Request(UiRequest::QueryNodes(errands)) = stage.on_key(key(KeyCode::Enter), NOW)
+    ui.on_fleet(fleets::single(), NOW.plus(Duration::from_secs(2)));
+    assert!(screen(&mut ui).contains("no longer monitored"), "{}", screen(&mut ui));
+    let UiEffect::Request(UiRequest::QueryNodes(requests)) = ui.on_key(key(KeyCode::Enter), NOW)
     else {
         panic!("nothing is sent")
     };
-    let errand = errands.into_iter().next().unwrap();
-    assert_eq!(errand.process_request, ProcessRequest::Signal(ALICES, Signal::Kill));
-    stage.on_reply(
-        &NodeReply { request: errand, result: Err(RequestError::UnknownNode), at: NOW },
-        NOW,
-    );
-    assert!(screen(&mut stage).contains("this node is not monitored"));
+    let request = requests.into_iter().next().unwrap();
+    assert_eq!(request.process_request, ProcessRequest::Signal(ALICE_PROCESS, Signal::Kill));
+    ui.on_reply(&NodeReply { request, result: Err(RequestError::UnknownNode), at: NOW }, NOW);
+    assert!(screen(&mut ui).contains("this node is not monitored"));
 }
 
 #[test]
-fn an_answer_that_comes_after_the_box_was_closed_is_told_all_the_same() {
-    let mut stage = crowd(DARK, &[KeyCode::Down, KeyCode::Char('I')]);
-    let UiEffect::Request(UiRequest::QueryNodes(errands)) = stage.on_key(key(KeyCode::Enter), NOW)
+fn a_reply_after_the_dialog_closed_is_still_reported() {
+    let mut ui = crowd_ui(DARK, &[KeyCode::Down, KeyCode::Char('I')]);
+    let UiEffect::Request(UiRequest::QueryNodes(requests)) = ui.on_key(key(KeyCode::Enter), NOW)
     else {
         panic!("nothing is sent")
     };
-    press(&mut stage, &[KeyCode::Esc, KeyCode::Char('1')]);
-    let errand = errands.into_iter().next().unwrap();
+    press(&mut ui, &[KeyCode::Esc, KeyCode::Char('1')]);
+    let request = requests.into_iter().next().unwrap();
     let answer = Err(RequestError::from(Refusal::Reused));
-    stage.on_reply(&NodeReply { request: errand, result: answer, at: NOW }, NOW);
-    let shown = screen(&mut stage);
+    ui.on_reply(&NodeReply { request, result: answer, at: NOW }, NOW);
+    let shown = screen(&mut ui);
     assert!(shown.contains("INT not sent to 4121 on gpu01: the process has ended"), "{shown}");
 }
 
 #[test]
-fn what_has_ended_stays_a_while_at_the_bottom() {
-    let mut stage = crowd(DARK, &[KeyCode::Down, KeyCode::Char('s'), KeyCode::Down]);
+fn ended_processes_stay_at_the_bottom_for_a_while() {
+    let mut ui = crowd_ui(DARK, &[KeyCode::Down, KeyCode::Char('s'), KeyCode::Down]);
     let later = |millis: u64| NOW.plus(Duration::from_millis(millis));
-    stage.on_fleet(fleets::crowd_without_one(), later(1_000));
-    check("processes-gone-80x24", &draw(&mut stage, 80, 24));
-    let shown = screen(&mut stage);
+    ui.on_fleet(fleets::crowd_without_one(), later(1_000));
+    check("processes-gone-80x24", &draw(&mut ui, 80, 24));
+    let shown = screen(&mut ui);
     assert!(shown.contains("gone python train.py"), "{shown}");
     assert!(shown.find("4140").unwrap() < shown.find("gone python").unwrap(), "{shown}");
-    // It can be looked at, and nothing is sent to it.
-    assert_eq!(stage.on_key(key(KeyCode::Char('K')), NOW), UiEffect::Nothing);
-    assert!(screen(&mut stage).contains("the process has ended"));
-    stage.on_fleet(fleets::crowd_without_one(), later(7_000));
-    assert!(!screen(&mut stage).contains("gone python"), "{}", screen(&mut stage));
+    // It can be selected, but no signal is sent to it.
+    assert_eq!(ui.on_key(key(KeyCode::Char('K')), NOW), UiEffect::Nothing);
+    assert!(screen(&mut ui).contains("the process has ended"));
+    ui.on_fleet(fleets::crowd_without_one(), later(7_000));
+    assert!(!screen(&mut ui).contains("gone python"), "{}", screen(&mut ui));
 }
 
 #[test]
-fn control_c_interrupts_what_is_selected_and_else_quits() {
+fn control_c_interrupts_the_selected_process_or_quits() {
     let control_c = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
-    let mut stage = crowd(DARK, &[]);
-    assert_eq!(stage.on_key(control_c, NOW), UiEffect::Exit(StopReason::Interrupted));
-    let mut stage = crowd(DARK, &[KeyCode::Down]);
-    assert_eq!(stage.on_key(control_c, NOW), UiEffect::Nothing);
-    assert!(screen(&mut stage).contains("send INT to this process?"));
-    let UiEffect::Request(UiRequest::QueryNodes(errands)) = stage.on_key(key(KeyCode::Enter), NOW)
+    let mut ui = crowd_ui(DARK, &[]);
+    assert_eq!(ui.on_key(control_c, NOW), UiEffect::Exit(StopReason::Interrupted));
+    let mut ui = crowd_ui(DARK, &[KeyCode::Down]);
+    assert_eq!(ui.on_key(control_c, NOW), UiEffect::Nothing);
+    assert!(screen(&mut ui).contains("send INT to this process?"));
+    let UiEffect::Request(UiRequest::QueryNodes(requests)) = ui.on_key(key(KeyCode::Enter), NOW)
     else {
         panic!("nothing is sent")
     };
-    assert_eq!(errands[0].process_request, ProcessRequest::Signal(ALICES, Signal::Interrupt));
+    assert_eq!(
+        requests[0].process_request,
+        ProcessRequest::Signal(ALICE_PROCESS, Signal::Interrupt)
+    );
 }
 
 #[test]
-fn readonly_takes_signals_away_everywhere() {
+fn readonly_removes_signals_everywhere() {
     let display = DisplayOptions { is_readonly: true, ..DisplayOptions::default() };
-    let mut stage = stage(crowd_fleet(), DARK).with_options(display, Keymap::default());
-    press(&mut stage, &[KeyCode::Char('4'), KeyCode::Down]);
+    let mut ui = stage(crowd_fleet(), DARK).with_options(display, Keymap::default());
+    press(&mut ui, &[KeyCode::Char('4'), KeyCode::Down]);
     for code in [KeyCode::Char('T'), KeyCode::Char('K'), KeyCode::Char('I'), KeyCode::F(9)] {
-        assert_eq!(stage.on_key(key(code), NOW), UiEffect::Nothing);
-        assert!(!screen(&mut stage).contains("send "), "{}", screen(&mut stage));
+        assert_eq!(ui.on_key(key(code), NOW), UiEffect::Nothing);
+        assert!(!screen(&mut ui).contains("send "), "{}", screen(&mut ui));
     }
     let control_c = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
-    assert_eq!(stage.on_key(control_c, NOW), UiEffect::Exit(StopReason::Interrupted));
-    assert!(!screen(&mut stage).contains("K end"));
-    press(&mut stage, &[KeyCode::Char('h')]);
+    assert_eq!(ui.on_key(control_c, NOW), UiEffect::Exit(StopReason::Interrupted));
+    assert!(!screen(&mut ui).contains("K end"));
+    press(&mut ui, &[KeyCode::Char('h')]);
     let mut help = String::new();
     for _ in 0..20 {
-        help.push_str(&screen(&mut stage));
-        press(&mut stage, &[KeyCode::PageDown]);
+        help.push_str(&screen(&mut ui));
+        press(&mut ui, &[KeyCode::PageDown]);
     }
     for word in ["send TERM", "send KILL", "send INT", "send a signal"] {
         assert!(!help.contains(word), "{word}: {help}");
@@ -357,19 +357,19 @@ fn readonly_takes_signals_away_everywhere() {
 
 #[test]
 fn the_node_view_sends_signals_too() {
-    let mut stage = stage(crowd_fleet(), DARK);
-    press(&mut stage, &[KeyCode::Enter, KeyCode::Char('T')]);
-    assert!(screen(&mut stage).contains("no process is under the cursor"));
-    press(&mut stage, &[KeyCode::Enter, KeyCode::End, KeyCode::Char('T')]);
-    assert!(screen(&mut stage).contains("send TERM to this process?"), "{}", screen(&mut stage));
-    press(&mut stage, &[KeyCode::Esc, KeyCode::F(9)]);
-    assert!(screen(&mut stage).contains("SIGTERM"), "{}", screen(&mut stage));
+    let mut ui = stage(crowd_fleet(), DARK);
+    press(&mut ui, &[KeyCode::Enter, KeyCode::Char('T')]);
+    assert!(screen(&mut ui).contains("no process is under the cursor"));
+    press(&mut ui, &[KeyCode::Enter, KeyCode::End, KeyCode::Char('T')]);
+    assert!(screen(&mut ui).contains("send TERM to this process?"), "{}", screen(&mut ui));
+    press(&mut ui, &[KeyCode::Esc, KeyCode::F(9)]);
+    assert!(screen(&mut ui).contains("SIGTERM"), "{}", screen(&mut ui));
 }
 
 #[test]
-fn columns_stand_still_whatever_a_command_holds() {
-    let mut stage = crowd(DARK, &[]);
-    let lines = text(&draw(&mut stage, 120, 40));
+fn columns_stay_aligned_whatever_a_command_contains() {
+    let mut ui = crowd_ui(DARK, &[]);
+    let lines = text(&draw(&mut ui, 120, 40));
     let column = |word: &str| {
         let line = lines.iter().find(|line| line.contains(word)).unwrap();
         unicode_width::UnicodeWidthStr::width(line.split(word).next().unwrap())
@@ -384,54 +384,54 @@ fn columns_stand_still_whatever_a_command_holds() {
 }
 
 #[test]
-fn who_uses_video_brings_columns_for_it() {
-    let mut stage = crowd(DARK, &[KeyCode::Char('o'), KeyCode::Char('e')]);
-    let lines = text(&draw(&mut stage, 200, 50));
+fn video_use_adds_columns() {
+    let mut ui = crowd_ui(DARK, &[KeyCode::Char('o'), KeyCode::Char('e')]);
+    let lines = text(&draw(&mut ui, 200, 50));
     let title = lines.iter().position(|line| line.contains("%ENC  %DEC")).unwrap();
     assert!(lines[title + 1].contains("   18     –  "), "{lines:#?}");
-    let mut stage = self::stage(fleets::single(), DARK);
-    press(&mut stage, KEYS);
-    assert!(!text(&draw(&mut stage, 200, 50)).concat().contains("%ENC"));
+    let mut ui = stage(fleets::single(), DARK);
+    press(&mut ui, KEYS);
+    assert!(!text(&draw(&mut ui, 200, 50)).concat().contains("%ENC"));
 }
 
 #[test]
-fn a_filter_takes_processes() {
-    let mut stage = crowd(DARK, &[]);
-    press(&mut stage, &[KeyCode::Char('/')]);
-    press(&mut stage, &"user=bob".chars().map(KeyCode::Char).collect::<Vec<_>>());
-    press(&mut stage, &[KeyCode::Enter]);
-    let shown = screen(&mut stage);
+fn a_filter_selects_processes() {
+    let mut ui = crowd_ui(DARK, &[]);
+    press(&mut ui, &[KeyCode::Char('/')]);
+    press(&mut ui, &"user=bob".chars().map(KeyCode::Char).collect::<Vec<_>>());
+    press(&mut ui, &[KeyCode::Enter]);
+    let shown = screen(&mut ui);
     assert!(shown.contains("1 process on 1 node") && !shown.contains("alice"), "{shown}");
 }
 
 #[test]
-fn the_tree_is_asked_for_again_while_it_is_open() {
-    let mut stage = opened(DARK, KeyCode::Char('t'), &tree());
-    assert_eq!(stage.due(), None);
-    stage.on_fleet(crowd_fleet(), NOW.plus(Duration::from_secs(1)));
-    assert_eq!(stage.due(), None);
-    stage.on_fleet(crowd_fleet(), NOW.plus(Duration::from_secs(2)));
-    assert_eq!(stage.due(), Some(UiRequest::QueryNodes(vec![tree().request])));
-    stage.on_fleet(crowd_fleet(), NOW.plus(Duration::from_secs(3)));
-    assert_eq!(stage.due(), None, "one at a time");
-    press(&mut stage, &[KeyCode::Char('t')]);
-    stage.on_fleet(crowd_fleet(), NOW.plus(Duration::from_secs(60)));
-    assert_eq!(stage.due(), None);
+fn the_tree_is_queried_again_while_it_is_open() {
+    let mut ui = ui_with_page(DARK, KeyCode::Char('t'), &tree());
+    assert_eq!(ui.due(), None);
+    ui.on_fleet(crowd_fleet(), NOW.plus(Duration::from_secs(1)));
+    assert_eq!(ui.due(), None);
+    ui.on_fleet(crowd_fleet(), NOW.plus(Duration::from_secs(2)));
+    assert_eq!(ui.due(), Some(UiRequest::QueryNodes(vec![tree().request])));
+    ui.on_fleet(crowd_fleet(), NOW.plus(Duration::from_secs(3)));
+    assert_eq!(ui.due(), None, "one at a time");
+    press(&mut ui, &[KeyCode::Char('t')]);
+    ui.on_fleet(crowd_fleet(), NOW.plus(Duration::from_secs(60)));
+    assert_eq!(ui.due(), None);
 }
 
 #[test]
-fn the_tree_is_that_of_the_process_one_is_on_and_never_of_a_hidden_node() {
+fn the_tree_is_that_of_the_selected_process_and_never_of_a_hidden_node() {
     let node = |keys: &[KeyCode], filter: &str| {
-        let mut stage = crowd(DARK, &[KeyCode::Char('1'), KeyCode::Home, KeyCode::Char('4')]);
-        press(&mut stage, &[KeyCode::Char('/')]);
-        press(&mut stage, &filter.chars().map(KeyCode::Char).collect::<Vec<_>>());
-        press(&mut stage, &[KeyCode::Enter]);
-        press(&mut stage, keys);
+        let mut ui = crowd_ui(DARK, &[KeyCode::Char('1'), KeyCode::Home, KeyCode::Char('4')]);
+        press(&mut ui, &[KeyCode::Char('/')]);
+        press(&mut ui, &filter.chars().map(KeyCode::Char).collect::<Vec<_>>());
+        press(&mut ui, &[KeyCode::Enter]);
+        press(&mut ui, keys);
         let pressed = KeyEvent::new(KeyCode::Char('t'), KeyModifiers::NONE);
-        let UiEffect::Request(UiRequest::QueryNodes(errands)) = stage.on_key(pressed, NOW) else {
+        let UiEffect::Request(UiRequest::QueryNodes(requests)) = ui.on_key(pressed, NOW) else {
             return None;
         };
-        errands.first().map(|errand| errand.node.to_string())
+        requests.first().map(|request| request.node.to_string())
     };
     assert_eq!(node(&[], ""), Some("gpu01".to_owned()));
     assert_eq!(node(&[], "!node=gpu01"), Some("gpu02".to_owned()));
@@ -444,26 +444,26 @@ fn the_tree_is_that_of_the_process_one_is_on_and_never_of_a_hidden_node() {
 }
 
 #[test]
-fn no_page_is_too_small_for_any_screen() {
+fn pages_draw_at_any_size() {
     for (code, answer) in [
         (KeyCode::Char('t'), tree()),
         (KeyCode::Char('e'), environment()),
         (KeyCode::Enter, detail()),
     ] {
-        let mut stage = opened(DARK, code, &answer);
+        let mut ui = ui_with_page(DARK, code, &answer);
         for width in [1, 2, 5, 13, 29, 40, 59, 60, 61, 100, 139, 140, 333] {
             for height in [1, 2, 3, 4, 5, 7, 8, 9, 11, 15, 24, 100] {
-                draw(&mut stage, width, height);
+                draw(&mut ui, width, height);
             }
         }
     }
     for keys in [vec![], vec![KeyCode::Char('T')], vec![KeyCode::F(9)], vec![KeyCode::Char('o')]] {
         let mut all = vec![KeyCode::Down];
         all.extend(keys);
-        let mut stage = crowd(DARK, &all);
+        let mut ui = crowd_ui(DARK, &all);
         for width in (1..30).chain([40, 59, 60, 79, 80, 99, 110, 140, 500]) {
             for height in [1, 2, 3, 4, 5, 7, 8, 9, 11, 15, 24, 100] {
-                draw(&mut stage, width, height);
+                draw(&mut ui, width, height);
             }
         }
     }

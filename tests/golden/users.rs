@@ -1,4 +1,4 @@
-//! The view of users, in every look and on every kind of fleet.
+//! Golden screens of the users view, in every theme and on every kind of fleet.
 
 use crossterm::event::KeyCode;
 
@@ -7,14 +7,14 @@ use crate::harness::*;
 
 const KEYS: &[KeyCode] = &[KeyCode::Char('5')];
 
-fn then(keys: &[KeyCode]) -> Vec<KeyCode> {
+fn view_keys(keys: &[KeyCode]) -> Vec<KeyCode> {
     KEYS.iter().chain(keys).copied().collect()
 }
 
 #[test]
-fn users_in_every_look() {
-    for (name, look) in [("dark", DARK), ("light", LIGHT), ("mono", MONO), ("ascii", ASCII)] {
-        check_sizes(&format!("users-look-{name}"), &fleets::with_jobs(), KEYS, look);
+fn users_in_every_theme() {
+    for (name, theme) in [("dark", DARK), ("light", LIGHT), ("mono", MONO), ("ascii", ASCII)] {
+        check_sizes(&format!("users-look-{name}"), &fleets::with_jobs(), KEYS, theme);
     }
 }
 
@@ -27,10 +27,10 @@ fn users_on_every_kind_of_fleet() {
 fn users_unfolded_sorted_and_with_names_that_do_not_fit() {
     let down = KeyCode::Down;
     for (name, fleet, keys) in [
-        ("open", fleets::with_jobs(), then(&[KeyCode::Enter, down, down])),
-        ("by-idle", fleets::with_jobs(), then(&[KeyCode::Char('.'), KeyCode::Char('.')])),
-        ("menu", fleets::with_jobs(), then(&[KeyCode::F(6)])),
-        ("hostile", fleets::hostile_jobs(), then(&[KeyCode::Enter])),
+        ("open", fleets::with_jobs(), view_keys(&[KeyCode::Enter, down, down])),
+        ("by-idle", fleets::with_jobs(), view_keys(&[KeyCode::Char('.'), KeyCode::Char('.')])),
+        ("menu", fleets::with_jobs(), view_keys(&[KeyCode::F(6)])),
+        ("hostile", fleets::hostile_jobs(), view_keys(&[KeyCode::Enter])),
     ] {
         check_sizes(&format!("users-{name}"), &fleet, &keys, DARK);
     }
@@ -39,23 +39,23 @@ fn users_unfolded_sorted_and_with_names_that_do_not_fit() {
 #[test]
 fn a_process_opens_on_its_node_with_the_cursor_on_it() {
     let down = KeyCode::Down;
-    let mut stage = stage(fleets::with_jobs(), DARK);
-    press(&mut stage, &then(&[KeyCode::Enter, down, down, down, KeyCode::Enter]));
-    let screen = text(&draw(&mut stage, 120, 40)).join("\n");
+    let mut ui = stage(fleets::with_jobs(), DARK);
+    press(&mut ui, &view_keys(&[KeyCode::Enter, down, down, down, KeyCode::Enter]));
+    let screen = text(&draw(&mut ui, 120, 40)).join("\n");
     assert!(screen.contains("gpu01  8× H100"), "{screen}");
     let last = screen.lines().rev().nth(1).unwrap();
     assert!(last.contains("41211"), "{screen}");
 }
 
 #[test]
-fn what_is_not_fresh_is_left_out_of_sums_and_never_a_zero() {
-    let mut stage = stage(fleets::with_jobs(), DARK);
-    press(&mut stage, KEYS);
-    let screen = text(&draw(&mut stage, 120, 40)).join("\n");
-    // All of his processes are on nodes that are stale.
+fn stale_nodes_are_excluded_from_sums_and_never_shown_as_zero() {
+    let mut ui = stage(fleets::with_jobs(), DARK);
+    press(&mut ui, KEYS);
+    let screen = text(&draw(&mut ui, 120, 40)).join("\n");
+    // All processes of bob are on stale nodes.
     let bob = screen.lines().find(|line| line.contains("+ bob")).unwrap();
     assert!(bob.contains("0/2") && bob.contains('–') && !bob.contains(" 0 "), "{screen}");
-    // Given to her, and nobody uses it.
+    // Allocated to carol, and unused.
     let carol = screen.lines().find(|line| line.contains("+ carol")).unwrap();
     let numbers: Vec<&str> = carol.split_whitespace().collect();
     assert_eq!(numbers[2], "4", "{screen}");
