@@ -66,7 +66,7 @@ async fn measure_gtop(home: &Path, file: &Path) -> f64 {
         let name = NodeName::new(&host).unwrap();
         let profile = Profile::System;
         let reach = Reach::Ssh(SshTarget { host, user: None, port: None, profile });
-        assert!(!transport.explain(&Target { name, reach }).await.unwrap().is_empty());
+        assert!(!transport.effective_options(&Target { name, reach }).await.unwrap().is_empty());
     }
     begin.elapsed().as_secs_f64() * 1e3
 }

@@ -158,9 +158,9 @@ impl Report {
 pub async fn diagnose_node(transport: &Transport, target: &Target, clock: &Clock) -> Report {
     let mut steps = Vec::new();
     let mut advice = Advice::for_target(target);
-    if transport.follows_configuration(target) {
+    if transport.uses_ssh_config(target) {
         let began = Instant::now();
-        match transport.explain(target).await {
+        match transport.effective_options(target).await {
             Ok(options) => {
                 let row = configuration::configuration_step(target, &options, &mut advice);
                 steps.push(row.with_duration(began.elapsed()));
@@ -191,7 +191,7 @@ pub async fn diagnose_node(transport: &Transport, target: &Target, clock: &Clock
                 Reach::Ssh(_) => {
                     let banner = handshake.banner();
                     connect::add_steps(
-                        &trace.taken(),
+                        &trace.events(),
                         period,
                         Ok(banner.as_deref()),
                         &advice,
@@ -202,7 +202,7 @@ pub async fn diagnose_node(transport: &Transport, target: &Target, clock: &Clock
             let python_search = probe::PythonSearch { transport, target };
             Box::pin(probe::add_steps(handshake, clock, python_search, &advice, &mut steps)).await;
         }
-        Err(fault) => connect::add_steps(&trace.taken(), period, Err(&fault), &advice, &mut steps),
+        Err(fault) => connect::add_steps(&trace.events(), period, Err(&fault), &advice, &mut steps),
     }
     Report::for_target(target, steps)
 }

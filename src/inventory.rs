@@ -374,7 +374,7 @@ fn parse_target(text: &str, location: &str) -> Result<Target, InventoryError> {
 /// if that is allowed in a name.
 fn parse_uri(text: &str, location: &str) -> Result<Target, InventoryError> {
     let (location, whole) = (location.to_owned(), text.to_owned());
-    let Some(ssh) = SshTarget::of_uri(text) else {
+    let Some(ssh) = SshTarget::from_uri(text) else {
         return Err(InventoryError::NoHost { location, target: whole });
     };
     let host = match (ssh.host.contains(':'), ssh.port) {

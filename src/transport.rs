@@ -165,13 +165,13 @@ struct TransportState {
     configuration: ConfigCache,
     /// Settings by host, each with the version of the configuration they were read from.
     settings: Mutex<BTreeMap<HostQuery, (u64, Arc<HostSettings>)>>,
-    resolvers: Arc<Semaphore>,
-    names: Resolver,
+    resolve_permits: Arc<Semaphore>,
+    resolver: Resolver,
     gateways: Gateways,
-    remembered: FallbackCache,
+    fallback_cache: FallbackCache,
     known_hosts: FileCache<Result<Arc<KnownHosts>, Fault>>,
     revoked: FileCache<Result<Arc<RevokedKeys>, Fault>>,
-    keys: KeyCache,
+    key_cache: KeyCache,
     agents: AgentPool,
     srun_steps: SrunSteps,
     cluster: Cluster,
@@ -185,8 +185,8 @@ struct ConnectPlan {
     family: AddressFamily,
     route: route::ResolvedRoute,
     params: SshParams,
-    connect_limit: Duration,
-    trust: HostKeyPolicy,
+    connect_timeout: Duration,
+    host_key_policy: HostKeyPolicy,
     login: Login,
 }
 
@@ -202,13 +202,13 @@ impl Transport {
             options,
             configuration: ConfigCache::default(),
             settings: Mutex::default(),
-            resolvers: Arc::new(Semaphore::new(MAX_RESOLVERS)),
-            names: Resolver::default(),
+            resolve_permits: Arc::new(Semaphore::new(MAX_RESOLVERS)),
+            resolver: Resolver::default(),
             gateways: Gateways::default(),
-            remembered: FallbackCache::default(),
+            fallback_cache: FallbackCache::default(),
             known_hosts: FileCache::default(),
             revoked: FileCache::default(),
-            keys: KeyCache::default(),
+            key_cache: KeyCache::default(),
             agents: AgentPool::default(),
             srun_steps: SrunSteps::default(),
             cluster: Cluster::default(),
@@ -226,9 +226,9 @@ impl Transport {
         command: &str,
         mut on_phase: impl FnMut(ConnectPhase),
     ) -> Result<Channel, Fault> {
-        let mut on_phase = |step| {
-            trace::record(|| ConnectEvent::PhaseStarted(step));
-            on_phase(step);
+        let mut on_phase = |phase| {
+            trace::record(|| ConnectEvent::PhaseStarted(phase));
+            on_phase(phase);
         };
         let Reach::Ssh(ssh) = &target.reach else {
             on_phase(ConnectPhase::Connection);
@@ -257,8 +257,8 @@ impl Transport {
         shared: &(dyn Fn() -> StepScript + Sync),
         on_phase: impl FnMut(ConnectPhase) + Send,
     ) -> Result<Channel, Fault> {
-        let ways = select::ProbeCall { target, command, shared };
-        Box::pin(self.open_probe_via(ways, on_phase)).await
+        let call = select::ProbeCall { target, command, script: shared };
+        Box::pin(self.open_probe_via(call, on_phase)).await
     }
 
     /// Starts a command with gtop's own SSH client.
@@ -270,16 +270,16 @@ impl Transport {
         mut on_phase: impl FnMut(ConnectPhase),
     ) -> Result<Channel, Fault> {
         let prompt_queue = self.0.options.prompt_queue.as_ref();
-        let track_login =
+        let login_guard =
             prompt_queue.map(|prompt_queue| prompt_queue.track_login(target.name.clone()));
-        let (session, limit) = self.log_in(target.name.host(), plan, &mut on_phase).await?;
-        drop(track_login);
+        let (session, deadline) = self.log_in(target.name.host(), plan, &mut on_phase).await?;
+        drop(login_guard);
         on_phase(ConnectPhase::Command);
-        Channel::ssh(session, command, &limit).await
+        Channel::ssh(session, command, &deadline).await
     }
 
     /// Fetches the host key of a node without logging in.
-    pub async fn host_key(&self, target: &Target) -> Result<OfferedKey, Fault> {
+    pub async fn fetch_host_key(&self, target: &Target) -> Result<OfferedKey, Fault> {
         let bad = |why: &str| Fault::BadConfiguration { why: why.to_owned() };
         let Reach::Ssh(ssh) = &target.reach else {
             return Err(bad("the local machine has no host key to accept"));
@@ -293,13 +293,14 @@ impl Transport {
         let query = self.host_query(ssh);
         let settings = self.host_settings(query.clone()).await?;
         let plan = self.plan(&query, &settings).await?;
-        let HostKeyPolicy::KnownHosts(verifier) = &plan.trust else {
+        let HostKeyPolicy::KnownHosts(verifier) = &plan.host_key_policy else {
             return Err(bad("there are no known_hosts files to compare with"));
         };
-        let (line, limit) = self.dial(target.name.host(), &plan, &mut |_| ()).await?;
+        let (connection, deadline) = self.dial(target.name.host(), &plan, &mut |_| ()).await?;
         let verification =
-            session::fetch_host_key(line, Arc::clone(verifier), &plan.params, &limit).await?;
-        known_hosts_writer::offered(&verifier.settings, verification)
+            session::fetch_host_key(connection, Arc::clone(verifier), &plan.params, &deadline)
+                .await?;
+        known_hosts_writer::describe_key(&verifier.settings, verification)
     }
 
     /// Returns the encrypted key files worth asking a passphrase for. Skips targets whose configuration takes longer
@@ -313,36 +314,38 @@ impl Transport {
             return Vec::new();
         }
         let mut reads = JoinSet::new();
-        let systems = targets.iter().filter_map(|target| match &target.reach {
+        let ssh_targets = targets.iter().filter_map(|target| match &target.reach {
             Reach::Ssh(ssh) if ssh.profile == Profile::System => Some(ssh.clone()),
             Reach::Ssh(_) | Reach::Local => None,
         });
-        for ssh in systems {
+        for ssh in ssh_targets {
             let transport = self.clone();
             reads.spawn(async move { transport.settings_needing_login(&ssh).await });
         }
-        let mut sets = BTreeSet::new();
-        let looking = async {
+        let mut key_sets = BTreeSet::new();
+        let collecting = async {
             while let Some(read) = reads.join_next().await {
                 // A configuration that cannot be read is reported when the node is opened.
                 let settings = read.ok().and_then(Result::ok).unwrap_or_default();
-                let asks = settings.iter().filter(|settings| settings.prompts > 0);
-                sets.extend(asks.map(|settings| settings.keys.clone()));
+                let prompting = settings.iter().filter(|settings| settings.prompts > 0);
+                key_sets.extend(prompting.map(|settings| settings.keys.clone()));
             }
         };
         // After the timeout, the keys found so far are returned.
-        timeout(LOCKED_KEYS_TIMEOUT, looking).await.ok();
+        timeout(LOCKED_KEYS_TIMEOUT, collecting).await.ok();
         let mut locked = BTreeSet::new();
-        for keys in sets {
-            let held = match &keys.agent {
-                Some(socket) => self.0.agents.at(socket).public_keys().await,
+        for keys in key_sets {
+            let agent_keys = match &keys.agent {
+                Some(socket) => self.0.agents.get(socket).public_keys().await,
                 None => Vec::new(),
             };
             let are_keys_configured = keys.are_keys_configured;
-            let identities = self.blocking(move |shared| shared.keys.load(&keys.files)).await;
+            let identities =
+                self.run_blocking(move |shared| shared.key_cache.load(&keys.files)).await;
             let identities = identities.unwrap_or_default();
-            let worth = identity::needing_passphrase(&identities, are_keys_configured, &held);
-            locked.extend(worth.into_iter().map(Path::to_owned));
+            let files =
+                identity::files_needing_passphrase(&identities, are_keys_configured, &agent_keys);
+            locked.extend(files.into_iter().map(Path::to_owned));
         }
         locked.into_iter().collect()
     }
@@ -351,7 +354,7 @@ impl Transport {
     /// passphrase.
     pub async fn unlock(&self, file: &Path, passphrase: impl Into<Secret>) -> Result<(), Fault> {
         let (file, passphrase) = (file.to_owned(), passphrase.into());
-        self.blocking(move |shared| shared.keys.unlock(&file, &passphrase)).await?
+        self.run_blocking(move |shared| shared.key_cache.unlock(&file, &passphrase)).await?
     }
 
     async fn plan(
@@ -367,21 +370,21 @@ impl Transport {
     /// Returns what one connection needs, over a resolved route.
     async fn plan_for_route(
         &self,
-        place: &str,
+        node_name: &str,
         settings: &Arc<HostSettings>,
         route: route::ResolvedRoute,
     ) -> Result<ConnectPlan, Fault> {
         if !settings.needs_ssh.is_empty() {
             return Err(Fault::NeedsSshProgram { options: settings.needs_ssh.join(", ") });
         }
-        let params = SshParams::of(settings)?;
-        let wanted = Arc::clone(settings);
+        let params = SshParams::from_settings(settings)?;
+        let host = Arc::clone(settings);
         let (verifier, identities, certificates) = self
-            .blocking(move |shared| {
+            .run_blocking(move |shared| {
                 (
-                    shared.verifier(&wanted),
-                    shared.keys.load(&wanted.keys.files),
-                    shared.keys.load_certificates(&wanted.keys.certificates),
+                    shared.verifier(&host),
+                    shared.key_cache.load(&host.keys.files),
+                    shared.key_cache.load_certificates(&host.keys.certificates),
                 )
             })
             .await?;
@@ -391,16 +394,16 @@ impl Transport {
             family: settings.family,
             route,
             params,
-            connect_limit: connect_limit(&self.0.options, settings),
-            trust: HostKeyPolicy::KnownHosts(Arc::new(verifier?)),
+            connect_timeout: effective_connect_timeout(&self.0.options, settings),
+            host_key_policy: HostKeyPolicy::KnownHosts(Arc::new(verifier?)),
             login: Login {
                 user: settings.user.clone(),
-                place: place.to_owned(),
+                node_name: node_name.to_owned(),
                 methods: settings.methods.clone(),
                 identities,
                 certificates,
                 identities_only: settings.keys.identities_only,
-                agent: settings.keys.agent.as_deref().map(|socket| self.0.agents.at(socket)),
+                agent: settings.keys.agent.as_deref().map(|socket| self.0.agents.get(socket)),
                 algorithms: settings.algorithms.signatures.clone(),
                 prompts: settings.prompts,
                 devices: settings.devices.clone(),
@@ -411,13 +414,13 @@ impl Transport {
     }
 
     /// Runs blocking work on a thread that may block.
-    async fn blocking<T: Send + 'static>(
+    async fn run_blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce(&TransportState) -> T + Send + 'static,
     ) -> Result<T, Fault> {
         let shared = Arc::clone(&self.0);
         let done = tokio::task::spawn_blocking(move || work(&shared)).await;
-        done.map_err(|_ended| ending())
+        done.map_err(|_ended| shutting_down())
     }
 }
 
@@ -444,15 +447,15 @@ fn fixed_plan(fixed: &FixedProfile, ssh: &SshTarget, options: &Options) -> Conne
         family: AddressFamily::Any,
         route: route::ResolvedRoute::Direct(dial::BindOptions::default()),
         params: SshParams::default(),
-        connect_limit: options.connect_timeout.unwrap_or(DEFAULT_CONNECT_TIMEOUT),
-        trust: HostKeyPolicy::Pinned(fixed.host_key.clone()),
+        connect_timeout: options.connect_timeout.unwrap_or(DEFAULT_CONNECT_TIMEOUT),
+        host_key_policy: HostKeyPolicy::Pinned(fixed.host_key.clone()),
         login: Login {
             user: user.unwrap_or(&options.env.user).clone(),
-            place: ssh.host.clone(),
+            node_name: ssh.host.clone(),
             methods: vec!["publickey".to_owned()],
             identities: vec![IdentityFile {
                 path: PathBuf::from("fixed key"),
-                file: key,
+                key_file: key,
                 certificate: None,
             }],
             certificates: Vec::new(),
@@ -467,11 +470,11 @@ fn fixed_plan(fixed: &FixedProfile, ssh: &SshTarget, options: &Options) -> Conne
     }
 }
 
-fn connect_limit(options: &Options, settings: &HostSettings) -> Duration {
-    let of_configuration = settings.connect_timeout.filter(|limit| !limit.is_zero());
-    options.connect_timeout.or(of_configuration).unwrap_or(DEFAULT_CONNECT_TIMEOUT)
+fn effective_connect_timeout(options: &Options, settings: &HostSettings) -> Duration {
+    let configured = settings.connect_timeout.filter(|limit| !limit.is_zero());
+    options.connect_timeout.or(configured).unwrap_or(DEFAULT_CONNECT_TIMEOUT)
 }
 
-fn ending() -> Fault {
-    Fault::SessionLost { why: "gtop is ending".to_owned() }
+fn shutting_down() -> Fault {
+    Fault::SessionLost { why: "gtop is exiting".to_owned() }
 }

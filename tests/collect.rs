@@ -177,7 +177,7 @@ async fn every_fault_shows_on_its_node_and_on_no_other() {
         assert_eq!(shown.kind, *kind, "{fault:?}: {}", shown.message());
         assert!(shown.detail.contains(detail), "{fault:?}: {}", shown.message());
         if let Link::Down { retry_at, .. } = &node.link {
-            assert_eq!(retry_at.is_some(), kind.retries_by_itself(), "{fault:?}");
+            assert_eq!(retry_at.is_some(), kind.is_retryable(), "{fault:?}");
         }
         assert!(!shown.detail.contains(node.name.as_str()), "{fault:?} cannot fold");
     }

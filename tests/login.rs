@@ -8,8 +8,8 @@ mod agents;
 #[expect(dead_code, reason = "other tests use more of it")]
 #[path = "transport/lab.rs"]
 mod lab;
-#[path = "login/questions.rs"]
-mod questions;
+#[path = "login/prompts.rs"]
+mod prompts;
 
 use std::fs;
 use std::time::Duration;
@@ -17,17 +17,17 @@ use std::time::Duration;
 use gtop::transport::{Fault, Transport};
 use tokio::process::Command;
 
-use crate::lab::{Lab, Sshd, node, run, says_hello};
+use crate::lab::{Lab, Sshd, check_echo, node, run};
 
 /// Returns what was tried and refused.
-fn refusal(fault: &Fault) -> Vec<String> {
+fn tried_credentials(fault: &Fault) -> Vec<String> {
     let Fault::AuthenticationRefused { tried, .. } = fault else { panic!("{fault}") };
     tried.clone()
 }
 
-// ---- kinds of keys ----
+// ---- key types ----
 
-/// The kinds of keys people have, as ssh-keygen makes them.
+/// Common key types, as arguments of ssh-keygen.
 const KINDS: [&[&str]; 7] = [
     &["-t", "ed25519"],
     &["-t", "ecdsa", "-b", "256"],
@@ -53,19 +53,19 @@ async fn every_key_type_in_every_format_authenticates_with_its_passphrase() {
         lab.write_config(sshd.port, &only);
         for format in ["RFC4716", "PEM", "PKCS8"] {
             for new in ["", "open sesame"] {
-                // Few rounds: the time a passphrase takes is not what is tested.
+                // Few KDF rounds keep the test fast.
                 let file = file.to_str().unwrap();
                 let rewriting =
                     ["-q", "-p", "-f", file, "-P", old, "-N", new, "-m", format, "-a", "1"];
                 run("ssh-keygen", &rewriting).await;
                 old = new;
-                if let Err(why) = opens(&lab.transport(), &lab, &name, new).await {
+                if let Err(why) = try_key(&lab.transport(), &lab, &name, new).await {
                     wrong.push(format!("{kind:?} {format} {new:?}: {why}"));
                 }
             }
         }
     }
-    // Of the old form of encryption gtop knows only that of RSA keys.
+    // gtop supports the old PEM encryption only for RSA keys.
     assert_eq!(wrong.len(), 3, "{wrong:#?}");
     for (why, bits) in wrong.iter().zip(["256", "384", "521"]) {
         assert!(why.contains(bits) && why.contains("PEM \"open sesame\""), "{why}");
@@ -74,19 +74,19 @@ async fn every_key_type_in_every_format_authenticates_with_its_passphrase() {
 }
 
 #[tokio::test]
-async fn an_old_form_of_encryption_is_named_with_the_remedy() {
+async fn an_unsupported_key_encryption_is_named_with_the_remedy() {
     let Some(lab) = Lab::new().await else { return };
     let sshd = lab.sshd("").await;
     lab.trust(&sshd);
     lab.key("old", &["-t", "ecdsa", "-m", "PEM", "-N", "secret"]).await;
     lab.write_config(sshd.port, &format!("IdentityFile {}", lab.path("old").display()));
     lab.write("authorized", "");
-    let tried = refusal(&lab.open("true").await.unwrap_err());
+    let tried = tried_credentials(&lab.open("true").await.unwrap_err());
     assert!(tried[1].contains("ssh-keygen -p"), "{tried:?}");
     assert!(lab.transport().locked_keys(&[node()]).await.is_empty());
 }
 
-async fn opens(
+async fn try_key(
     transport: &Transport,
     lab: &Lab,
     name: &str,
@@ -114,14 +114,14 @@ async fn locked_keys_are_found_however_many_nodes_there_are() {
     let locked = lab.path("locked");
     let config = format!("Host n70\n  IdentityFile {}\nHost *\n  User x\n", locked.display());
     lab.write("config", &config);
-    let nodes: Vec<_> = (0..=70).map(|at| lab::system(&format!("n{at}"), None, None)).collect();
+    let nodes: Vec<_> = (0..=70).map(|at| lab::ssh_target(&format!("n{at}"), None, None)).collect();
     assert_eq!(lab.transport().locked_keys(&nodes).await, std::slice::from_ref(&locked));
     lab.write("config", &format!("BatchMode yes\n{config}"));
-    assert!(lab.transport().locked_keys(&nodes).await.is_empty(), "nobody is asked then");
+    assert!(lab.transport().locked_keys(&nodes).await.is_empty(), "no prompts in batch mode");
 }
 
 #[tokio::test]
-async fn a_security_key_that_is_only_a_file_is_left_out_with_the_reason() {
+async fn a_security_key_without_an_agent_is_skipped_with_the_reason() {
     let Some(lab) = Lab::new().await else { return };
     let sshd = lab.sshd("").await;
     lab.trust(&sshd);
@@ -129,11 +129,11 @@ async fn a_security_key_that_is_only_a_file_is_left_out_with_the_reason() {
     run("chmod", &["600", lab.path("token").to_str().unwrap()]).await;
     lab.write("authorized", "");
     lab.write_config(sshd.port, &format!("IdentityFile {}", lab.path("token").display()));
-    let tried = refusal(&lab.open("true").await.unwrap_err());
+    let tried = tried_credentials(&lab.open("true").await.unwrap_err());
     assert!(tried.iter().any(|tried| tried.contains("needs its security key")), "{tried:?}");
 }
 
-/// An `sk-ssh-ed25519` key; the secret half is in a device that does not exist.
+/// An `sk-ssh-ed25519` key; its private key would be on a security key that does not exist.
 const TOKEN: &str = include_str!("login/token");
 
 // ---- algorithms ----
@@ -144,15 +144,15 @@ async fn rsa_signs_with_the_hash_both_sides_allow() {
     lab.key("rsa", &["-t", "rsa", "-b", "2048"]).await;
     lab.write("authorized", &lab.text("rsa.pub"));
     let identity = format!("IdentityFile {}\nIdentitiesOnly yes", lab.path("rsa").display());
-    for (theirs, ours, is_in) in [
-        // It names more than it takes: neither gtop nor ssh gets in.
+    for (theirs, ours, succeeds) in [
+        // The server announces more than it accepts: both gtop and ssh fail.
         ("rsa-sha2-256", "", false),
         ("rsa-sha2-512", "", true),
         ("rsa-sha2-256,rsa-sha2-512", "PubkeyAcceptedAlgorithms rsa-sha2-256", true),
         ("rsa-sha2-256", "PubkeyAcceptedAlgorithms rsa-sha2-256,rsa-sha2-512", true),
         ("rsa-sha2-256", "PubkeyAcceptedAlgorithms rsa-sha2-512", false),
         ("rsa-sha2-512", "PubkeyAcceptedAlgorithms ssh-ed25519", false),
-        // What nobody allows by default the user may allow.
+        // The user can allow what is off by default.
         ("ssh-rsa", "", false),
         ("ssh-rsa", "PubkeyAcceptedAlgorithms ssh-rsa", true),
     ] {
@@ -160,16 +160,16 @@ async fn rsa_signs_with_the_hash_both_sides_allow() {
         lab.trust(&sshd);
         lab.write_config(sshd.port, &format!("{ours}\n{identity}"));
         let opened = lab.open("true").await;
-        assert_eq!(opened.is_ok(), is_in, "{theirs} {ours}: {:?}", opened.err());
-        assert_eq!(ssh_gets_in(&lab).await, is_in, "ssh itself: {theirs} {ours}");
+        assert_eq!(opened.is_ok(), succeeds, "{theirs} {ours}: {:?}", opened.err());
+        assert_eq!(ssh_succeeds(&lab).await, succeeds, "ssh itself: {theirs} {ours}");
         if ours.contains("ed25519") {
-            let tried = refusal(&opened.unwrap_err());
+            let tried = tried_credentials(&opened.unwrap_err());
             assert!(tried[1].contains("PubkeyAcceptedAlgorithms"), "{tried:?}");
         }
     }
 }
 
-async fn ssh_gets_in(lab: &Lab) -> bool {
+async fn ssh_succeeds(lab: &Lab) -> bool {
     let mut ssh = Command::new("ssh");
     ssh.args(["-F", lab.path("config").to_str().unwrap(), "-o", "BatchMode=yes", "node", "true"]);
     match &lab.agent {
@@ -185,11 +185,11 @@ async fn ssh_gets_in(lab: &Lab) -> bool {
 async fn certify(lab: &Lab, name: &str, words: &[&str]) {
     let (ca, public) = (lab.path("ca"), lab.path(&format!("{name}.pub")));
     let key_id = format!("id of {name}");
-    let place = ["-q", "-s", ca.to_str().unwrap(), "-I", &key_id];
-    run("ssh-keygen", &[&place[..], words, &[public.to_str().unwrap()]].concat()).await;
+    let common = ["-q", "-s", ca.to_str().unwrap(), "-I", &key_id];
+    run("ssh-keygen", &[&common[..], words, &[public.to_str().unwrap()]].concat()).await;
 }
 
-async fn sshd_of_an_authority(lab: &Lab) -> Sshd {
+async fn sshd_trusting_authority(lab: &Lab) -> Sshd {
     lab.key("ca", &["-t", "ed25519"]).await;
     lab.write("authorized", "");
     let sshd = lab.sshd(&format!("TrustedUserCAKeys {}", lab.path("ca.pub").display())).await;
@@ -200,7 +200,7 @@ async fn sshd_of_an_authority(lab: &Lab) -> Sshd {
 #[tokio::test]
 async fn a_certificate_beside_the_key_authenticates_for_every_key_type() {
     let Some(lab) = Lab::new().await else { return };
-    let sshd = sshd_of_an_authority(&lab).await;
+    let sshd = sshd_trusting_authority(&lab).await;
     // One length of RSA is enough: a long key takes seconds to make.
     for (at, kind) in KINDS.iter().enumerate().take(5) {
         let name = format!("key{at}");
@@ -212,41 +212,41 @@ async fn a_certificate_beside_the_key_authenticates_for_every_key_type() {
 }
 
 #[tokio::test]
-async fn a_certificate_file_of_the_configuration_is_shown_with_the_key_that_fits() {
+async fn a_configured_certificate_file_is_offered_with_its_key() {
     let Some(mut lab) = Lab::new().await else { return };
-    let sshd = sshd_of_an_authority(&lab).await;
+    let sshd = sshd_trusting_authority(&lab).await;
     lab.key("rsa", &["-t", "rsa", "-b", "2048"]).await;
     certify(&lab, "rsa", &["-n", &lab.user]).await;
     fs::rename(lab.path("rsa-cert.pub"), lab.path("elsewhere")).unwrap();
     let certificate = format!("CertificateFile {}\n", lab.path("elsewhere").display());
     let with_key = format!("{certificate}IdentityFile {}\n", lab.path("rsa").display());
     lab.write_config(sshd.port, &with_key);
-    says_hello(&lab).await;
-    // The private half moves into the agent.
+    check_echo(&lab).await;
+    // The private key moves into the agent.
     let _agent = lab.start_agent().await;
     lab.add_to_agent("rsa").await;
     fs::remove_file(lab.path("rsa")).unwrap();
-    says_hello(&lab).await;
+    check_echo(&lab).await;
     lab.write_config(sshd.port, &format!("{with_key}IdentitiesOnly yes"));
-    says_hello(&lab).await;
+    check_echo(&lab).await;
     lab.write_config(sshd.port, &certificate);
-    says_hello(&lab).await;
+    check_echo(&lab).await;
 }
 
 #[tokio::test]
 async fn certificates_held_by_the_agent_are_used() {
     let Some(mut lab) = Lab::new().await else { return };
-    let sshd = sshd_of_an_authority(&lab).await;
+    let sshd = sshd_trusting_authority(&lab).await;
     let _agent = lab.start_agent().await;
     for (kind, bits) in [("ed25519", "256"), ("rsa", "2048")] {
         lab.key(kind, &["-t", kind, "-b", bits]).await;
         certify(&lab, kind, &["-n", &lab.user]).await;
-        // ssh-add takes the certificate beside the key along.
+        // ssh-add adds the certificate beside the key too.
         lab.add_to_agent(kind).await;
         fs::remove_file(lab.path(kind)).unwrap();
         fs::remove_file(lab.path(&format!("{kind}-cert.pub"))).unwrap();
         lab.write_config(sshd.port, "");
-        says_hello(&lab).await;
+        check_echo(&lab).await;
         let listed = Command::new("ssh-add")
             .arg("-D")
             .env("SSH_AUTH_SOCK", lab.agent.as_ref().unwrap())
@@ -256,10 +256,10 @@ async fn certificates_held_by_the_agent_are_used() {
 }
 
 #[tokio::test]
-async fn an_invalid_certificate_is_offered_and_its_flaw_named() {
+async fn an_invalid_certificate_is_offered_and_its_problem_named() {
     let Some(lab) = Lab::new().await else { return };
-    let sshd = sshd_of_an_authority(&lab).await;
-    for (words, flaw) in [
+    let sshd = sshd_trusting_authority(&lab).await;
+    for (words, problem) in [
         (&["-n", "USER", "-V", "20200101:20200102"][..], "expired"),
         (&["-n", "USER", "-V", "+52w:+53w"], "not valid yet"),
         (&["-n", "somebody,nobody"], "for somebody nobody"),
@@ -268,25 +268,25 @@ async fn an_invalid_certificate_is_offered_and_its_flaw_named() {
             words.iter().map(|word| if *word == "USER" { &lab.user } else { *word }).collect();
         certify(&lab, "id", &words).await;
         lab.write_config(sshd.port, "");
-        let tried = refusal(&lab.open("true").await.unwrap_err());
-        let name = format!("{} certificate 'id of id', {flaw}", lab.path("id").display());
+        let tried = tried_credentials(&lab.open("true").await.unwrap_err());
+        let name = format!("{} certificate 'id of id', {problem}", lab.path("id").display());
         assert_eq!(tried, [lab.path("id").display().to_string(), name]);
-        assert!(!ssh_gets_in(&lab).await);
+        assert!(!ssh_succeeds(&lab).await);
     }
 }
 
 #[tokio::test]
-async fn a_certificate_for_hosts_is_not_shown() {
+async fn a_host_certificate_is_not_offered() {
     let Some(lab) = Lab::new().await else { return };
-    let _sshd = sshd_of_an_authority(&lab).await;
+    let _sshd = sshd_trusting_authority(&lab).await;
     certify(&lab, "id", &["-h", "-n", "somewhere"]).await;
-    let tried = refusal(&lab.open("true").await.unwrap_err());
+    let tried = tried_credentials(&lab.open("true").await.unwrap_err());
     assert_eq!(tried, [lab.path("id").display().to_string()]);
 }
 
 // ---- order ----
 
-/// What ssh offers, in its order: fingerprints, and whether each is a certificate.
+/// Returns the keys ssh offers, in order: fingerprints, and whether each is a certificate.
 async fn offers_of_ssh(lab: &Lab) -> Vec<(String, bool)> {
     let mut ssh = Command::new("ssh");
     ssh.args(["-F", lab.path("config").to_str().unwrap(), "-o", "BatchMode=yes", "-v"]);
@@ -295,8 +295,9 @@ async fn offers_of_ssh(lab: &Lab) -> Vec<(String, bool)> {
         None => ssh.env_remove("SSH_AUTH_SOCK"),
     };
     let output = ssh.args(["node", "true"]).output().await.unwrap();
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    let offers = told.lines().filter_map(|line| line.strip_prefix("debug1: Offering public key: "));
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    let offers =
+        stderr.lines().filter_map(|line| line.strip_prefix("debug1: Offering public key: "));
     offers
         .map(|line| {
             let words: Vec<_> = line.split_whitespace().collect();
@@ -307,17 +308,17 @@ async fn offers_of_ssh(lab: &Lab) -> Vec<(String, bool)> {
         .collect()
 }
 
-/// The same of gtop, from what a refusal says it tried.
+/// Returns the same for gtop, from the keys listed in the fault.
 async fn offers_of_gtop(lab: &Lab) -> Vec<(String, bool)> {
-    let tried = refusal(&lab.open("true").await.unwrap_err());
+    let tried = tried_credentials(&lab.open("true").await.unwrap_err());
     let mut offers = Vec::new();
-    let is_shown = |name: &&String| !name.starts_with("not ") && *name != "no key to show";
-    for name in tried.iter().filter(is_shown) {
+    let is_offered = |name: &&String| !name.starts_with("not ") && *name != "no key to offer";
+    for name in tried.iter().filter(is_offered) {
         let is_certificate = name.contains(" certificate ");
         let fingerprint = if let Some(fingerprint) = name.strip_prefix("agent SHA256:") {
             format!("SHA256:{fingerprint}")
         } else {
-            // The id of a certificate names its key, as does the file.
+            // The key id of a certificate names its key, like the file.
             let key = ["a", "b", "c", "d"].into_iter().find(|key| {
                 let file = lab.path(key).display().to_string();
                 let words = [format!("'id of {key}'"), format!("{file} "), format!("{file}.pub")];
@@ -333,7 +334,7 @@ async fn offers_of_gtop(lab: &Lab) -> Vec<(String, bool)> {
 }
 
 #[tokio::test]
-async fn keys_are_shown_in_the_order_of_ssh() {
+async fn keys_are_offered_in_the_order_of_ssh() {
     let Some(mut lab) = Lab::new().await else { return };
     lab.write("authorized", "");
     let sshd = lab.sshd("MaxAuthTries 30").await;
@@ -365,7 +366,7 @@ async fn keys_are_shown_in_the_order_of_ssh() {
     for has_agent in [true, false] {
         lab.agent = agent.clone().filter(|_| has_agent);
         for case in &cases {
-            // The alias of the lab brings the key `id`, which this must not.
+            // Not the config of the lab, which adds the key `id`.
             let folder = lab.folder.path().display();
             lab.write(
                 "config",
@@ -379,7 +380,7 @@ async fn keys_are_shown_in_the_order_of_ssh() {
             );
             let ssh = offers_of_ssh(&lab).await;
             if !has_agent && ssh.iter().any(|_| case.contains(&public)) {
-                // ssh shows a key nobody can sign for.
+                // ssh offers a key without a signer.
                 continue;
             }
             let ours = offers_of_gtop(&lab).await;
@@ -389,7 +390,7 @@ async fn keys_are_shown_in_the_order_of_ssh() {
     }
 }
 
-// ---- several proofs ----
+// ---- several credentials ----
 
 #[tokio::test]
 async fn two_keys_authenticate_where_two_are_required() {
@@ -398,23 +399,23 @@ async fn two_keys_authenticate_where_two_are_required() {
     lab.trust(&sshd);
     let fault = lab.open("true").await.unwrap_err();
     let id = lab.path("id").display().to_string();
-    assert_eq!(refusal(&fault), [format!("{id} (accepted, but not enough)"), id]);
+    assert_eq!(tried_credentials(&fault), [format!("{id} (accepted, but not enough)"), id]);
     lab.key("second", &["-t", "ed25519"]).await;
     lab.key("stranger", &["-t", "ed25519"]).await;
     lab.authorize("second");
     let file = |name: &str| format!("IdentityFile {}\n", lab.path(name).display());
     lab.write_config(sshd.port, &[file("stranger"), file("second")].concat());
-    says_hello(&lab).await;
-    assert!(ssh_gets_in(&lab).await);
+    check_echo(&lab).await;
+    assert!(ssh_succeeds(&lab).await);
     // One in the agent, one in a file.
     let _agent = lab.start_agent().await;
     lab.add_to_agent("second").await;
     lab.write_config(sshd.port, "");
-    says_hello(&lab).await;
+    check_echo(&lab).await;
 }
 
 #[tokio::test]
-async fn a_node_that_wants_only_a_password_is_explained() {
+async fn a_node_that_accepts_only_a_password_is_explained() {
     let Some(lab) = Lab::new().await else { return };
     let sshd = lab.sshd("AuthenticationMethods password\nPasswordAuthentication yes").await;
     lab.trust(&sshd);
@@ -422,21 +423,21 @@ async fn a_node_that_wants_only_a_password_is_explained() {
     assert_eq!(fault, Fault::PasswordOnly { user: lab.user.clone() });
     let text = fault.to_string();
     assert!(text.contains("ssh-copy-id") && text.contains("ControlMaster"), "{text}");
-    assert!(!fault.retries_by_itself());
+    assert!(!fault.is_retryable());
 }
 
 #[tokio::test]
-async fn methods_that_are_switched_off_are_not_used() {
+async fn disabled_methods_are_not_used() {
     let Some(lab) = Lab::new().await else { return };
     let sshd = lab.sshd("").await;
     lab.trust(&sshd);
     for off in ["PubkeyAuthentication no", "PreferredAuthentications keyboard-interactive,password"]
     {
         lab.write_config(sshd.port, off);
-        let tried = refusal(&lab.open("true").await.unwrap_err());
+        let tried = tried_credentials(&lab.open("true").await.unwrap_err());
         assert_eq!(tried, ["no key, PubkeyAuthentication is off"], "{off}");
     }
 }
 
-/// No wait of these tests is longer, and none that passes comes near.
+/// A timeout that no passing test comes near.
 const LONG: Duration = Duration::from_secs(60);

@@ -4,8 +4,8 @@
 //! grammar, `GTOP_FUZZ=N` of them (default 500), starting from seed `GTOP_SEED=N`. Without
 //! OpenSSH 9.2 nothing is compared, and the tests say so.
 
-#![expect(clippy::unwrap_used, reason = "a test ends where it goes wrong")]
-#![expect(clippy::print_stderr, reason = "what is skipped is said")]
+#![expect(clippy::unwrap_used, reason = "a failing test panics")]
+#![expect(clippy::print_stderr, reason = "a skipped test says so")]
 
 #[path = "ssh_config/case.rs"]
 mod case;
@@ -20,8 +20,8 @@ use std::path::Path;
 use tokio::process::Command;
 
 use crate::case::{Case, Home};
-use crate::grammar::Dice;
-use crate::oracle::{Oracle, Place, Said};
+use crate::grammar::Rng;
+use crate::oracle::{ConfigFiles, Oracle, Outcome};
 
 fn cases(folder: &str) -> Vec<Case> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/ssh_config").join(folder);
@@ -32,65 +32,70 @@ fn cases(folder: &str) -> Vec<Case> {
 }
 
 #[tokio::test]
-async fn every_case_is_read_as_ssh_reads_it() {
+async fn every_case_is_resolved_as_by_ssh() {
     let Some(oracle) = Oracle::new().await else { return };
     let cases = cases("cases");
     assert!(cases.len() >= 60, "{}", cases.len());
     let mut wrong = Vec::new();
     for case in &cases {
-        let home = Home::of(case);
-        for asked in &case.asked {
-            let place = Place { home: home.path(), chosen: Some(&home.path().join("config")) };
-            wrong.extend(oracle.compare(case, asked, &place).await);
+        let home = Home::new(case);
+        for host in &case.hosts {
+            let files =
+                ConfigFiles { home: home.path(), config_file: Some(&home.path().join("config")) };
+            wrong.extend(oracle.compare(case, host, &files).await);
         }
     }
     assert!(wrong.is_empty(), "{} differences\n{}", wrong.len(), wrong.join("\n"));
 }
 
 #[tokio::test]
-async fn random_configurations_are_read_as_ssh_reads_them() {
+async fn random_configurations_are_resolved_as_by_ssh() {
     let Some(oracle) = Oracle::new().await else { return };
     let number = |name: &str, or: u64| {
         std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(or)
     };
     let (count, first) = (number("GTOP_FUZZ", 500), number("GTOP_SEED", 1));
-    let (mut compared, mut refused, mut foreign) = (0, 0, 0);
+    let (mut compared, mut refused, mut left_to_ssh) = (0, 0, 0);
     for seed in first..first + count {
-        let case = grammar::case(&mut Dice::new(seed));
-        let home = Home::of(&case);
-        for asked in &case.asked {
-            let place = Place { home: home.path(), chosen: Some(&home.path().join("config")) };
-            if let Some(why) = oracle.compare(&case, asked, &place).await {
-                panic!("GTOP_SEED={seed} GTOP_FUZZ=1\n{why}\n{}", case.show());
+        let case = grammar::case(&mut Rng::new(seed));
+        let home = Home::new(&case);
+        for host in &case.hosts {
+            let files =
+                ConfigFiles { home: home.path(), config_file: Some(&home.path().join("config")) };
+            if let Some(why) = oracle.compare(&case, host, &files).await {
+                panic!("GTOP_SEED={seed} GTOP_FUZZ=1\n{why}\n{}", case.to_text());
             }
-            match oracle.gtop(asked, &place).await {
-                Said::Options(_) => compared += 1,
-                Said::Mistake(_) => refused += 1,
-                Said::Foreign(_) => foreign += 1,
+            match oracle.run_gtop(host, &files).await {
+                Outcome::Options(_) => compared += 1,
+                Outcome::Error(_) => refused += 1,
+                Outcome::NeedsSsh(_) => left_to_ssh += 1,
             }
         }
     }
-    eprintln!("{compared} equal, {refused} refused by both, {foreign} left to ssh");
-    assert!(compared > refused && foreign * 10 < compared, "{compared} {refused} {foreign}");
+    eprintln!("{compared} equal, {refused} refused by both, {left_to_ssh} left to ssh");
+    assert!(
+        compared > refused && left_to_ssh * 10 < compared,
+        "{compared} {refused} {left_to_ssh}"
+    );
 }
 
 #[tokio::test]
-async fn random_bytes_are_no_harm() {
-    let mut dice = Dice::new(7);
+async fn random_bytes_do_not_panic() {
+    let mut rng = Rng::new(7);
     let case = Case::default();
-    let home = Home::of(&case);
-    let place = Place { home: home.path(), chosen: Some(&home.path().join("config")) };
+    let home = Home::new(&case);
+    let files = ConfigFiles { home: home.path(), config_file: Some(&home.path().join("config")) };
     for _ in 0..500 {
-        fs::write(home.path().join("config"), grammar::noise(&mut dice)).unwrap();
-        let asked = case::Asked::read("n1");
-        // Whatever it says, it says something.
-        drop(oracle::gtop(&asked, &place).await);
+        fs::write(home.path().join("config"), grammar::noise(&mut rng)).unwrap();
+        let host = case::HostArg::parse("n1");
+        // Any outcome is fine; it must not panic.
+        drop(oracle::gtop(&host, &files).await);
     }
 }
 
-/// The machine's file can only be another one where nobody else sees it.
+/// The system-wide file can be replaced only in a mount namespace.
 #[tokio::test]
-async fn the_users_file_goes_before_the_machines() {
+async fn the_users_file_precedes_the_system_wide_file() {
     if Oracle::new().await.is_none() {
         return;
     }
@@ -102,16 +107,19 @@ async fn the_users_file_goes_before_the_machines() {
     let hosts = format!("{hosts}\n127.0.0.9 n1.site. n1.site\n");
     fs::write(folder.path().join("etc/hosts"), hosts).unwrap();
     let path = folder.path().display();
-    // The password database says where the user's file is.
+    // The user's file is found by the password database.
     let script = format!(
         "awk -F: -v OFS=: -v u=$(id -u) '$3 == u {{ $6 = \"{path}/home\" }} {{ print }}' \
          /etc/passwd >{path}/etc/passwd && \
          for file in passwd hosts ssh; do mount --bind {path}/etc/$file /etc/$file || exit 77; done && \
-         HOME={path}/home exec \"$0\" --exact --ignored inside_a_namespace"
+         HOME={path}/home exec \"$0\" --exact --ignored system_wide_cases_in_a_mount_namespace"
     );
-    let own = std::env::current_exe().unwrap();
+    let test_binary = std::env::current_exe().unwrap();
     let mut command = Command::new("unshare");
-    command.args(["--mount", "sh", "-c", &script]).arg(own).env("GTOP_NAMESPACE", folder.path());
+    command
+        .args(["--mount", "sh", "-c", &script])
+        .arg(test_binary)
+        .env("GTOP_NAMESPACE", folder.path());
     let Ok(output) = command.output().await else {
         eprintln!("skipped: there is no unshare");
         return;
@@ -121,13 +129,13 @@ async fn the_users_file_goes_before_the_machines() {
         eprintln!("skipped: no mount namespace here: {errors}");
         return;
     }
-    let told = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success() && told.contains("1 passed"), "{told}\n{errors}");
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && stdout.contains("1 passed"), "{stdout}\n{errors}");
 }
 
 #[tokio::test]
 #[ignore = "runs only in a mount namespace, started by the test above"]
-async fn inside_a_namespace() {
+async fn system_wide_cases_in_a_mount_namespace() {
     let Some(folder) = std::env::var_os("GTOP_NAMESPACE") else { return };
     let folder = Path::new(&folder);
     let oracle = Oracle::new().await.unwrap();
@@ -141,21 +149,21 @@ async fn inside_a_namespace() {
             }
         }
         case.write(folder);
-        for asked in &case.asked {
-            let place = Place { home: &folder.join("home"), chosen: None };
-            wrong.extend(oracle.compare(&case, asked, &place).await);
+        for host in &case.hosts {
+            let files = ConfigFiles { home: &folder.join("home"), config_file: None };
+            wrong.extend(oracle.compare(&case, host, &files).await);
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 #[tokio::test]
-async fn an_option_knows_its_line() {
-    let home = Home::of(&Case::text(
+async fn an_option_names_its_origin() {
+    let home = Home::new(&Case::parse(
         "hosts: n1\n--- config\nUser ada\nInclude more\nHost n1\n  Port 2222\n--- .ssh/more\n\nIdentityFile ~/k\n",
     ));
-    let place = Place { home: home.path(), chosen: Some(&home.path().join("config")) };
-    let found = oracle::explain(&case::Asked::read("n1"), &place).await.unwrap();
+    let files = ConfigFiles { home: home.path(), config_file: Some(&home.path().join("config")) };
+    let found = oracle::options_without_ssh(&case::HostArg::parse("n1"), &files).await.unwrap();
     let origin = |name: &str| {
         let option = found.iter().find(|option| option.name == name).unwrap();
         let origin = option.origin.as_ref()?;
@@ -168,7 +176,7 @@ async fn an_option_knows_its_line() {
 }
 
 #[tokio::test]
-async fn what_only_ssh_can_tell_names_the_line_when_there_is_no_ssh() {
+async fn a_line_only_ssh_can_evaluate_is_named_when_ssh_is_missing() {
     for (line, what) in [
         ("Match exec true", "config:2: Match exec"),
         ("Match host n1 localnetwork 10.0.0.0/8", "config:2: Match localnetwork"),
@@ -176,29 +184,32 @@ async fn what_only_ssh_can_tell_names_the_line_when_there_is_no_ssh() {
         ("Ciphers rot13", "config:2: bad ciphers 'rot13'"),
         ("User %u", "config:2: User %u"),
     ] {
-        let home = Home::of(&Case::text(&format!("hosts: n1\n--- config\n\n{line}\n Port 7\n")));
-        let place = Place { home: home.path(), chosen: Some(&home.path().join("config")) };
-        let fault = oracle::explain(&case::Asked::read("n1"), &place).await.unwrap_err();
+        let home = Home::new(&Case::parse(&format!("hosts: n1\n--- config\n\n{line}\n Port 7\n")));
+        let files =
+            ConfigFiles { home: home.path(), config_file: Some(&home.path().join("config")) };
+        let fault =
+            oracle::options_without_ssh(&case::HostArg::parse("n1"), &files).await.unwrap_err();
         let text = fault.to_string();
         assert!(text.contains(what) && text.contains("only the ssh program"), "{text}");
     }
-    // Where another condition fails, nothing has to be asked.
+    // If another condition fails, ssh is not needed.
     let text = "hosts: n1\n--- config\nMatch exec true host n2\n Port 7\n";
-    let home = Home::of(&Case::text(text));
-    let place = Place { home: home.path(), chosen: Some(&home.path().join("config")) };
-    assert!(oracle::explain(&case::Asked::read("n1"), &place).await.is_ok());
+    let home = Home::new(&Case::parse(text));
+    let files = ConfigFiles { home: home.path(), config_file: Some(&home.path().join("config")) };
+    assert!(oracle::options_without_ssh(&case::HostArg::parse("n1"), &files).await.is_ok());
 }
 
 #[tokio::test]
-async fn what_only_ssh_can_tell_is_asked() {
+async fn a_line_only_ssh_can_evaluate_is_left_to_ssh() {
     if Oracle::new().await.is_none() {
         return;
     }
     let home =
-        Home::of(&Case::text("hosts: n1\n--- config\nMatch exec \"test %n = n1\"\n Port 7\n"));
-    let place = Place { home: home.path(), chosen: Some(&home.path().join("config")) };
+        Home::new(&Case::parse("hosts: n1\n--- config\nMatch exec \"test %n = n1\"\n Port 7\n"));
+    let files = ConfigFiles { home: home.path(), config_file: Some(&home.path().join("config")) };
     for (host, port) in [("n1", "7"), ("n2", "22")] {
-        let found = oracle::ask(&case::Asked::read(host), &place, "ssh").await.unwrap();
+        let found =
+            oracle::options_with_ssh(&case::HostArg::parse(host), &files, "ssh").await.unwrap();
         let found = found.iter().find(|option| option.name == "port").unwrap();
         assert_eq!(found.values, [port], "{host}");
     }
@@ -206,21 +217,22 @@ async fn what_only_ssh_can_tell_is_asked() {
 
 #[tokio::test]
 async fn a_changed_include_is_noticed_while_gtop_runs() {
-    let home = Home::of(&Case::text("hosts: n1\n--- config\nInclude d/*\n--- .ssh/d/a\nPort 1\n"));
-    let place = Place { home: home.path(), chosen: Some(&home.path().join("config")) };
-    let transport = oracle::transport(&place, "/no/ssh/here");
-    let target = oracle::target(&case::Asked::read("n1"));
+    let home =
+        Home::new(&Case::parse("hosts: n1\n--- config\nInclude d/*\n--- .ssh/d/a\nPort 1\n"));
+    let files = ConfigFiles { home: home.path(), config_file: Some(&home.path().join("config")) };
+    let transport = oracle::transport(&files, "/no/ssh/here");
+    let target = oracle::target(&case::HostArg::parse("n1"));
     for (file, text, want) in
         [("a", "Port 1", "1"), ("a", "Port 22222", "22222"), ("A", "Port 3", "3")]
     {
         fs::write(home.path().join(".ssh/d").join(file), text).unwrap();
-        let found = transport.explain(&target).await.unwrap();
+        let found = transport.effective_options(&target).await.unwrap();
         let port = found.iter().find(|option| option.name == "port").unwrap();
         assert_eq!(port.values, [want], "{file}");
     }
 }
 
-/// One line each; `ssh` takes some of them and refuses the others.
+/// Lines of which `ssh` accepts some and refuses the others.
 #[rustfmt::skip]
 const LINES: &[&str] = &[
     "RekeyLimit 10x", "RekeyLimit 10M", "RekeyLimit 1", "RekeyLimit 15", "RekeyLimit default none",
@@ -248,31 +260,32 @@ const LINES: &[&str] = &[
 ];
 
 #[tokio::test]
-async fn every_line_is_taken_or_refused_as_ssh_does() {
+async fn every_line_is_accepted_or_refused_as_by_ssh() {
     let Some(oracle) = Oracle::new().await else { return };
     let mut wrong = Vec::new();
     for line in LINES {
-        let case = Case::text(&format!("hosts: n1\n--- config\n{line}\n"));
-        let home = Home::of(&case);
-        let place = Place { home: home.path(), chosen: Some(&home.path().join("config")) };
-        let differs = oracle.compare(&case, &case.asked[0], &place).await;
+        let case = Case::parse(&format!("hosts: n1\n--- config\n{line}\n"));
+        let home = Home::new(&case);
+        let files =
+            ConfigFiles { home: home.path(), config_file: Some(&home.path().join("config")) };
+        let differs = oracle.compare(&case, &case.hosts[0], &files).await;
         wrong.extend(differs.map(|why| format!("{line}: {why}")));
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// What stands in no option of gtop's is what a later `ssh` knows.
+/// Fails for an option of a later `ssh`.
 #[tokio::test]
-async fn ssh_has_no_option_that_is_not_known() {
+async fn every_option_of_ssh_is_documented() {
     if Oracle::new().await.is_none() {
         return;
     }
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/ssh-config.md");
     let page = fs::read_to_string(page).unwrap().to_ascii_lowercase();
-    let said = Command::new("ssh").args(["-T", "-G", "-F", "none", "x"]).output().await.unwrap();
-    let said = String::from_utf8(said.stdout).unwrap();
-    let names: Vec<_> = said.lines().filter_map(|line| line.split(' ').next()).collect();
-    assert!(names.len() > 70, "{said}");
+    let output = Command::new("ssh").args(["-T", "-G", "-F", "none", "x"]).output().await.unwrap();
+    let printed = String::from_utf8(output.stdout).unwrap();
+    let names: Vec<_> = printed.lines().filter_map(|line| line.split(' ').next()).collect();
+    assert!(names.len() > 70, "{printed}");
     for name in names.into_iter().filter(|name| *name != "host") {
         let name = name.to_ascii_lowercase();
         assert!(page.contains(&format!("`{name}`")), "{name} is not in docs/ssh-config.md");

@@ -29,29 +29,30 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpListener;
 
 use crate::lab::{
-    ADDRESS, Lab, TIMEOUT, fixed, free_port, listen, local, node, run, says_hello, system,
+    ADDRESS, Lab, TIMEOUT, check_echo, fixed_target, free_port, local_target, node, read_output,
+    run, ssh_target,
 };
 
 // ---- commands ----
 
 #[tokio::test]
-async fn a_command_gets_stdin_and_reports_its_end() {
+async fn a_command_gets_stdin_and_reports_its_exit() {
     let Some(lab) = Lab::new().await else { return };
     let sshd = lab.sshd("").await;
     lab.trust(&sshd);
-    let mut steps = Vec::new();
+    let mut phases = Vec::new();
     let (transport, node) = (lab.transport(), node());
     let line = "cat; echo oops >&2; exit 7";
-    let mut channel = transport.open(&node, line, |step| steps.push(step)).await.unwrap();
+    let mut channel = transport.open(&node, line, |phase| phases.push(phase)).await.unwrap();
     channel.send(b"hel").await.unwrap();
     channel.send(b"lo").await.unwrap();
     channel.close_stdin().await.unwrap();
-    let told = listen(&mut channel).await;
-    assert_eq!((told.stdout.as_str(), told.stderr.as_str()), ("hello", "oops\n"));
-    assert_eq!((told.exit, told.lost), (Some(Exit::Status(7)), None));
+    let output = read_output(&mut channel).await;
+    assert_eq!((output.stdout.as_str(), output.stderr.as_str()), ("hello", "oops\n"));
+    assert_eq!((output.exit, output.fault), (Some(Exit::Status(7)), None));
     assert_eq!(channel.next().await, Output::Closed(None));
     assert_eq!(
-        steps,
+        phases,
         [
             ConnectPhase::Configuration,
             ConnectPhase::Name,
@@ -69,32 +70,32 @@ async fn a_signal_is_reported_by_its_name() {
     let sshd = lab.sshd("").await;
     lab.trust(&sshd);
     let mut channel = lab.open("kill -TERM $$").await.unwrap();
-    assert_eq!(listen(&mut channel).await.exit, Some(Exit::Signal("TERM".to_owned())));
+    assert_eq!(read_output(&mut channel).await.exit, Some(Exit::Signal("TERM".to_owned())));
 }
 
 #[tokio::test]
-async fn a_megabyte_arrives_whole() {
+async fn a_megabyte_arrives_complete() {
     let Some(lab) = Lab::new().await else { return };
     let sshd = lab.sshd("").await;
     lab.trust(&sshd);
     let mut channel = lab.open("head -c 1000000 /dev/zero | tr '\\0' x").await.unwrap();
-    assert_eq!(listen(&mut channel).await.stdout.len(), 1_000_000);
+    assert_eq!(read_output(&mut channel).await.stdout.len(), 1_000_000);
 }
 
 #[tokio::test]
-async fn a_session_that_breaks_says_so() {
+async fn a_lost_session_is_reported() {
     let Some(lab) = Lab::new().await else { return };
     let sshd = lab.sshd("").await;
     lab.trust(&sshd);
     let mut channel = lab.open("kill -9 $PPID; cat").await.unwrap();
-    let told = listen(&mut channel).await;
-    let lost = told.lost.unwrap();
+    let output = read_output(&mut channel).await;
+    let lost = output.fault.unwrap();
     assert!(matches!(lost, Fault::SessionLost { .. }), "{lost}");
-    assert!(lost.retries_by_itself());
+    assert!(lost.is_retryable());
 }
 
 #[tokio::test]
-async fn shutdown_lets_the_command_end_by_itself() {
+async fn shutdown_lets_the_command_exit() {
     let Some(lab) = Lab::new().await else { return };
     let sshd = lab.sshd("").await;
     lab.trust(&sshd);
@@ -117,7 +118,7 @@ async fn the_banner_is_kept_without_control_characters() {
 }
 
 #[tokio::test]
-async fn a_node_without_room_for_sessions_refuses_the_channel() {
+async fn a_node_at_max_sessions_refuses_the_channel() {
     let Some(lab) = Lab::new().await else { return };
     let sshd = lab.sshd("MaxSessions 0").await;
     lab.trust(&sshd);
@@ -150,7 +151,7 @@ async fn every_key_type_authenticates() {
         );
         let mut channel =
             lab.open("echo in").await.unwrap_or_else(|fault| panic!("{kind:?}: {fault}"));
-        assert_eq!(listen(&mut channel).await.stdout, "in\n");
+        assert_eq!(read_output(&mut channel).await.stdout, "in\n");
     }
 }
 
@@ -183,7 +184,7 @@ async fn an_encrypted_key_needs_its_passphrase_once() {
         assert!(transport.locked_keys(&[node()]).await.is_empty());
         for _ in 0..2 {
             let mut channel = transport.open(&node(), "echo in", |_| ()).await.unwrap();
-            assert_eq!(listen(&mut channel).await.stdout, "in\n");
+            assert_eq!(read_output(&mut channel).await.stdout, "in\n");
         }
     }
 }
@@ -195,12 +196,12 @@ async fn the_agent_signs_for_a_locked_file() {
     lab.trust(&sshd);
     let _agent = lab.start_agent().await;
     lab.add_to_agent("id").await;
-    // The private half is gone from the disk; the agent has it.
+    // The key file is encrypted now; the agent has the key.
     let path = lab.path("id");
     run("ssh-keygen", &["-q", "-p", "-f", path.to_str().unwrap(), "-P", "", "-N", "secret"]).await;
-    says_hello(&lab).await;
+    check_echo(&lab).await;
     lab.write_config(sshd.port, "IdentitiesOnly yes");
-    says_hello(&lab).await;
+    check_echo(&lab).await;
     assert!(lab.transport().locked_keys(&[node()]).await.is_empty());
 }
 
@@ -213,20 +214,20 @@ async fn rsa_in_the_agent_signs_with_sha2() {
     lab.trust(&sshd);
     let _agent = lab.start_agent().await;
     lab.add_to_agent("rsa").await;
-    says_hello(&lab).await;
-    // The agent's key is not one of those the configuration names.
+    check_echo(&lab).await;
+    // The agent's key is not a configured one.
     lab.write_config(sshd.port, "IdentitiesOnly yes");
     let fault = lab.open("true").await.unwrap_err();
     assert!(matches!(fault, Fault::AuthenticationRefused { .. }), "{fault}");
 }
 
 #[tokio::test]
-async fn an_agent_that_is_gone_does_not_matter_while_there_is_a_file() {
+async fn an_unreachable_agent_does_not_matter_while_there_is_a_key_file() {
     let Some(mut lab) = Lab::new().await else { return };
     lab.agent = Some(lab.path("nowhere"));
     let sshd = lab.sshd("").await;
     lab.trust(&sshd);
-    says_hello(&lab).await;
+    check_echo(&lab).await;
     fs::remove_file(lab.path("id")).unwrap();
     let fault = lab.open("true").await.unwrap_err();
     assert!(matches!(fault, Fault::AgentUnreachable { .. }), "{fault}");
@@ -245,11 +246,11 @@ async fn a_refusal_lists_what_the_node_offers_and_what_was_tried() {
     assert!(offers.contains(&"password".to_owned()), "{offers:?}");
     let id = lab.path("id").display().to_string();
     assert_eq!(tried, &[id, "its prompts were not answered".to_owned()]);
-    assert!(!fault.retries_by_itself());
+    assert!(!fault.is_retryable());
 }
 
 #[tokio::test]
-async fn a_node_that_takes_no_keys_is_shown_none() {
+async fn a_node_without_publickey_is_offered_no_keys() {
     let Some(lab) = Lab::new().await else { return };
     let sshd = lab.sshd("PubkeyAuthentication no\nPasswordAuthentication yes").await;
     lab.trust(&sshd);
@@ -258,7 +259,7 @@ async fn a_node_that_takes_no_keys_is_shown_none() {
 }
 
 #[tokio::test]
-async fn a_file_behind_five_keys_of_the_agent_is_still_shown() {
+async fn a_key_file_after_five_agent_keys_is_still_offered() {
     let Some(mut lab) = Lab::new().await else { return };
     let sshd = lab.sshd("").await;
     lab.trust(&sshd);
@@ -268,11 +269,11 @@ async fn a_file_behind_five_keys_of_the_agent_is_still_shown() {
         lab.key(&name, &["-t", "ed25519"]).await;
         lab.add_to_agent(&name).await;
     }
-    says_hello(&lab).await;
+    check_echo(&lab).await;
 }
 
 #[tokio::test]
-async fn a_node_that_hangs_up_on_too_many_keys_has_refused() {
+async fn a_disconnect_after_too_many_keys_counts_as_refused() {
     let Some(mut lab) = Lab::new().await else { return };
     lab.write("authorized", "");
     let sshd = lab.sshd("MaxAuthTries 2").await;
@@ -284,8 +285,8 @@ async fn a_node_that_hangs_up_on_too_many_keys_has_refused() {
         lab.add_to_agent(&name).await;
     }
     let fault = lab.open("true").await.unwrap_err();
-    assert!(matches!(fault, Fault::TooManyKeys { shown: Some(2), left: 3, .. }), "{fault}");
-    assert!(!fault.retries_by_itself());
+    assert!(matches!(fault, Fault::TooManyKeys { offered: Some(2), untried: 3, .. }), "{fault}");
+    assert!(!fault.is_retryable());
 }
 
 #[tokio::test]
@@ -295,8 +296,8 @@ async fn a_required_second_method_is_named() {
         lab.sshd("AuthenticationMethods publickey,password\nPasswordAuthentication yes").await;
     lab.trust(&sshd);
     let fault = lab.open("true").await.unwrap_err();
-    let wants = vec!["password".to_owned()];
-    assert_eq!(fault, Fault::MoreAuthenticationRequired { user: lab.user.clone(), wants });
+    let required = vec!["password".to_owned()];
+    assert_eq!(fault, Fault::MoreAuthenticationRequired { user: lab.user.clone(), required });
 }
 
 #[tokio::test]
@@ -324,7 +325,7 @@ async fn an_unknown_host_key_is_a_fault_with_its_fingerprint() {
         (&*format!("[{ADDRESS}]:{}", sshd.port), "ssh-ed25519")
     );
     assert!(listed.contains(fingerprint), "{listed} {fingerprint}");
-    assert!(!fault.retries_by_itself());
+    assert!(!fault.is_retryable());
 }
 
 #[tokio::test]
@@ -336,7 +337,7 @@ async fn a_changed_host_key_names_both_keys_and_the_line() {
     let fault = lab.open("true").await.unwrap_err();
     let Fault::HostKeyChanged(change) = &fault else { panic!("{fault}") };
     assert_eq!((change.file.clone(), change.line), (lab.path("known"), 2));
-    assert_ne!(change.known, change.shown);
+    assert_ne!(change.known, change.fingerprint);
     assert!(fault.to_string().contains("man-in-the-middle"), "{fault}");
 }
 
@@ -357,26 +358,26 @@ async fn names_hashed_by_ssh_keygen_are_found() {
     lab.trust(&sshd);
     run("ssh-keygen", &["-q", "-H", "-f", lab.path("known").to_str().unwrap()]).await;
     assert!(lab.text("known").starts_with("|1|"), "{}", lab.text("known"));
-    says_hello(&lab).await;
+    check_echo(&lab).await;
 }
 
 #[tokio::test]
-async fn a_host_known_without_its_port_is_known() {
+async fn a_host_listed_without_its_port_is_known() {
     let Some(lab) = Lab::new().await else { return };
     let _sshd = lab.sshd("").await;
     lab.write("known", &format!("{ADDRESS} {}", lab.text("host_ed25519.pub")));
-    says_hello(&lab).await;
+    check_echo(&lab).await;
 }
 
 #[tokio::test]
-async fn the_kind_of_key_that_is_known_is_asked_for_first() {
+async fn the_algorithm_of_the_known_key_is_offered_first() {
     let Some(lab) = Lab::new().await else { return };
     for (name, kind) in [("host_rsa", "rsa"), ("host_ecdsa", "ecdsa")] {
         lab.key(name, &["-t", kind]).await;
         let sshd = lab.sshd(&format!("HostKey {}", lab.path(name).display())).await;
         let key = lab.text(&format!("{name}.pub"));
         lab.write("known", &format!("[{ADDRESS}]:{} {key}", sshd.port));
-        says_hello(&lab).await;
+        check_echo(&lab).await;
     }
 }
 
@@ -386,35 +387,38 @@ async fn an_alias_for_the_host_key_is_followed() {
     let sshd = lab.sshd("").await;
     lab.write("known", &format!("cluster-node {}", lab.text("host_ed25519.pub")));
     lab.write_config(sshd.port, "Host node\nHostKeyAlias cluster-node");
-    says_hello(&lab).await;
+    check_echo(&lab).await;
 }
 
 #[tokio::test]
-async fn what_trust_writes_is_what_ssh_accepts() {
+async fn keys_stored_by_trust_are_accepted_by_ssh() {
     let Some(lab) = Lab::new().await else { return };
     for hash in ["no", "yes"] {
         let sshd = lab.sshd("").await;
         lab.write("known", "# no end of line");
         lab.write_config(sshd.port, &format!("HashKnownHosts {hash}"));
-        let offered = lab.transport().host_key(&node()).await.unwrap();
-        assert_eq!(offered.known, HostKeyStatus::Unknown);
+        let offered = lab.transport().fetch_host_key(&node()).await.unwrap();
+        assert_eq!(offered.status, HostKeyStatus::Unknown);
         assert_eq!(offered.entry.file, lab.path("known"));
         assert_eq!(offered.entry.line.starts_with("|1|"), hash == "yes", "{offered:?}");
         assert_eq!(write_known_hosts(std::slice::from_ref(&offered.entry)).unwrap(), 1);
-        says_hello(&lab).await;
+        check_echo(&lab).await;
         let config = lab.path("config");
-        let strict =
+        let options =
             ["-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=yes", "node", "echo", "ok"];
-        let words = [&["-F", config.to_str().unwrap()], &strict[..]].concat();
+        let words = [&["-F", config.to_str().unwrap()], &options[..]].concat();
         assert_eq!(run("ssh", &words).await, "ok\n");
-        assert_eq!(lab.transport().host_key(&node()).await.unwrap().known, HostKeyStatus::Known);
+        assert_eq!(
+            lab.transport().fetch_host_key(&node()).await.unwrap().status,
+            HostKeyStatus::Known
+        );
     }
 }
 
-// ---- the way there ----
+// ---- connecting ----
 
 #[tokio::test]
-async fn a_port_where_nobody_listens_refuses() {
+async fn a_closed_port_refuses_the_connection() {
     let Some(lab) = Lab::new().await else { return };
     let port = free_port().await;
     lab.write_config(port, "");
@@ -422,10 +426,10 @@ async fn a_port_where_nobody_listens_refuses() {
 }
 
 #[tokio::test]
-async fn a_name_nobody_knows_is_not_found() {
+async fn an_unknown_name_is_not_found() {
     let Some(lab) = Lab::new().await else { return };
     lab.write_config(22, "");
-    let target = system("no-such-node.invalid", None, None);
+    let target = ssh_target("no-such-node.invalid", None, None);
     let fault = lab.transport().open(&target, "true", |_| ()).await.unwrap_err();
     assert!(matches!(fault, Fault::NameNotFound { host: None, .. }), "{fault}");
 }
@@ -453,12 +457,12 @@ async fn every_key_exchange_that_is_offered_works() {
     ] {
         let sshd = lab.sshd(&format!("KexAlgorithms {kex}")).await;
         lab.trust(&sshd);
-        says_hello(&lab).await;
+        check_echo(&lab).await;
     }
 }
 
 #[tokio::test]
-async fn a_mistake_in_the_configuration_is_quoted() {
+async fn a_configuration_error_is_quoted() {
     let Some(lab) = Lab::new().await else { return };
     lab.write_config(22, "Hosst x");
     let fault = lab.open("true").await.unwrap_err();
@@ -470,7 +474,7 @@ async fn a_mistake_in_the_configuration_is_quoted() {
 }
 
 #[tokio::test]
-async fn without_an_ssh_program_the_defaults_hold() {
+async fn the_defaults_apply_without_an_ssh_program() {
     let Some(lab) = Lab::new().await else { return };
     let sshd = lab.sshd("").await;
     fs::create_dir(lab.path(".ssh")).unwrap();
@@ -479,9 +483,9 @@ async fn without_an_ssh_program_the_defaults_hold() {
     fs::rename(lab.path("known"), lab.path(".ssh/known_hosts")).unwrap();
     let ssh_program = lab.path("no-ssh-here");
     let transport = Transport::new(Options { ssh_program, ..lab.options() });
-    let target = system(ADDRESS, None, Some(sshd.port));
+    let target = ssh_target(ADDRESS, None, Some(sshd.port));
     let mut channel = transport.open(&target, "echo hello", |_| ()).await.unwrap();
-    assert_eq!(listen(&mut channel).await.stdout, "hello\n");
+    assert_eq!(read_output(&mut channel).await.stdout, "hello\n");
 }
 
 #[tokio::test]
@@ -494,105 +498,105 @@ async fn a_fixed_profile_reads_no_file_and_accepts_one_key() {
         ssh_program: lab.path("none"),
         ..lab.options()
     });
-    let target = fixed(&address, &lab.text("id"), &lab.text("host_ed25519.pub"));
+    let target = fixed_target(&address, &lab.text("id"), &lab.text("host_ed25519.pub"));
     let mut channel = transport.open(&target, "echo hello", |_| ()).await.unwrap();
-    assert_eq!(listen(&mut channel).await.stdout, "hello\n");
-    let target = fixed(&address, &lab.text("id"), &lab.text("id.pub"));
+    assert_eq!(read_output(&mut channel).await.stdout, "hello\n");
+    let target = fixed_target(&address, &lab.text("id"), &lab.text("id.pub"));
     let fault = transport.open(&target, "true", |_| ()).await.unwrap_err();
     assert!(matches!(fault, Fault::HostKeyChanged(_)), "{fault}");
 }
 
 // ---- servers that misbehave ----
 
-/// A server that says `greeting` to everybody and then nothing, whatever comes.
-async fn mute(greeting: &'static [u8]) -> (String, tokio::task::JoinHandle<()>) {
+/// Starts a server that sends `banner` to each client and then nothing.
+async fn start_mute_server(banner: &'static [u8]) -> (String, tokio::task::JoinHandle<()>) {
     let listener = TcpListener::bind((ADDRESS, 0)).await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
     let serve = async move {
-        let mut held = Vec::new();
+        let mut streams = Vec::new();
         while let Ok((mut stream, _)) = listener.accept().await {
-            stream.write_all(greeting).await.ok();
-            held.push(stream);
+            stream.write_all(banner).await.ok();
+            streams.push(stream);
         }
     };
     (address, tokio::spawn(serve))
 }
 
-/// Opens a node that is no server, with this much patience: little for one that answers nothing.
-async fn open_mute(lab: &Lab, address: &str, patience: Duration) -> Fault {
-    let connect_timeout = Some(patience);
+/// Opens a node at a stub server, with a connect timeout.
+async fn open_stub(lab: &Lab, address: &str, timeout: Duration) -> Fault {
+    let connect_timeout = Some(timeout);
     let transport = Transport::new(Options { connect_timeout, ..lab.options() });
-    let target = fixed(address, &lab.text("id"), &lab.text("host_ed25519.pub"));
+    let target = fixed_target(address, &lab.text("id"), &lab.text("host_ed25519.pub"));
     transport.open(&target, "true", |_| ()).await.unwrap_err()
 }
 
 #[tokio::test]
-async fn a_port_that_never_speaks_times_out_at_the_greeting() {
+async fn a_silent_port_times_out_at_the_banner() {
     let Some(lab) = Lab::new().await else { return };
-    let (address, _server) = mute(b"").await;
+    let (address, _server) = start_mute_server(b"").await;
     let after = Duration::from_millis(300);
-    let fault = open_mute(&lab, &address, after).await;
-    assert_eq!(fault, Fault::TimedOut { step: ConnectPhase::BannerExchange, after });
+    let fault = open_stub(&lab, &address, after).await;
+    assert_eq!(fault, Fault::TimedOut { phase: ConnectPhase::BannerExchange, after });
 }
 
 #[tokio::test]
-async fn a_server_that_only_greets_times_out_at_the_key_exchange() {
+async fn a_server_with_only_a_banner_times_out_at_the_key_exchange() {
     let Some(lab) = Lab::new().await else { return };
-    let (address, _server) = mute(b"SSH-2.0-mute\r\n").await;
-    // The greeting has to come within it.
-    let fault = open_mute(&lab, &address, Duration::from_secs(5)).await;
-    assert!(matches!(fault, Fault::TimedOut { step: ConnectPhase::KeyExchange, .. }), "{fault}");
+    let (address, _server) = start_mute_server(b"SSH-2.0-mute\r\n").await;
+    // The banner must arrive within it.
+    let fault = open_stub(&lab, &address, Duration::from_secs(5)).await;
+    assert!(matches!(fault, Fault::TimedOut { phase: ConnectPhase::KeyExchange, .. }), "{fault}");
 }
 
 #[tokio::test]
 async fn a_server_that_is_not_ssh_is_recognised() {
     let Some(lab) = Lab::new().await else { return };
-    for greeting in [b"SSH-1.5-old\r\n".as_slice(), b"HTTP/1.1 400 Bad Request\r\n\r\n"] {
+    for banner in [b"SSH-1.5-old\r\n".as_slice(), b"HTTP/1.1 400 Bad Request\r\n\r\n"] {
         let listener = TcpListener::bind((ADDRESS, 0)).await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let serve = async {
             let (mut stream, _) = listener.accept().await.unwrap();
-            stream.write_all(greeting).await.unwrap();
+            stream.write_all(banner).await.unwrap();
             stream.shutdown().await.unwrap();
             stream.read_to_end(&mut Vec::new()).await.ok();
         };
-        let (fault, ()) = tokio::join!(open_mute(&lab, &address, TIMEOUT), serve);
-        assert!(matches!(fault, Fault::NotSsh { .. } | Fault::ConnectionLost { .. }), "{fault}");
-        assert!(fault.retries_by_itself());
+        let (fault, ()) = tokio::join!(open_stub(&lab, &address, TIMEOUT), serve);
+        assert!(matches!(fault, Fault::NoBanner { .. } | Fault::ConnectionLost { .. }), "{fault}");
+        assert!(fault.is_retryable());
     }
 }
 
 #[tokio::test]
-async fn a_server_that_hangs_up_at_once_gave_no_greeting_whatever_it_says_of_it() {
+async fn a_connection_closed_at_once_had_no_banner() {
     let Some(lab) = Lab::new().await else { return };
-    for says in ["", "Exceeded MaxStartups\r\n", "Not allowed at this time\r\n"] {
+    for line in ["", "Exceeded MaxStartups\r\n", "Not allowed at this time\r\n"] {
         let listener = TcpListener::bind((ADDRESS, 0)).await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let serve = async {
             let (mut stream, _) = listener.accept().await.unwrap();
-            stream.write_all(says.as_bytes()).await.unwrap();
+            stream.write_all(line.as_bytes()).await.unwrap();
         };
-        let (fault, ()) = tokio::join!(open_mute(&lab, &address, TIMEOUT), serve);
-        assert!(matches!(fault, Fault::NotSsh { is_closed: true, .. }), "{says}: {fault}");
+        let (fault, ()) = tokio::join!(open_stub(&lab, &address, TIMEOUT), serve);
+        assert!(matches!(fault, Fault::NoBanner { is_closed: true, .. }), "{line}: {fault}");
     }
 }
 
 /// russh's task takes no commands during the key exchange; its stream is cancelled instead.
 #[tokio::test]
-async fn a_connection_that_is_given_up_leaves_nothing_behind() {
+async fn an_abandoned_connection_leaves_nothing_behind() {
     let Some(lab) = Lab::new().await else { return };
     let listener = TcpListener::bind((ADDRESS, 0)).await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
     let transport = lab.transport();
-    let target = fixed(&address, &lab.text("id"), &lab.text("host_ed25519.pub"));
+    let target = fixed_target(&address, &lab.text("id"), &lab.text("host_ed25519.pub"));
     let metrics = tokio::runtime::Handle::current().metrics();
     let before = metrics.num_alive_tasks();
     for _ in 0..20 {
         let mut stream = tokio::select! {
             fault = transport.open(&target, "true", |_| ()) => panic!("{fault:?}"),
-            stream = greet_and_wait(&listener) => stream,
+            stream = send_banner_and_wait(&listener) => stream,
         };
-        // The end of the stream is the proof that the descriptor is closed.
+        // The end of the stream shows that the descriptor is closed.
         let end = tokio::time::timeout(TIMEOUT, stream.read_to_end(&mut Vec::new())).await;
         end.unwrap().ok();
     }
@@ -602,7 +606,7 @@ async fn a_connection_that_is_given_up_leaves_nothing_behind() {
 }
 
 #[tokio::test]
-async fn a_channel_that_is_dropped_leaves_nothing_behind() {
+async fn a_dropped_channel_leaves_nothing_behind() {
     let Some(lab) = Lab::new().await else { return };
     let sshd = lab.sshd("").await;
     lab.trust(&sshd);
@@ -610,9 +614,9 @@ async fn a_channel_that_is_dropped_leaves_nothing_behind() {
     let metrics = tokio::runtime::Handle::current().metrics();
     let before = metrics.num_alive_tasks();
     for command in ["cat", "yes", "cat", "yes"] {
-        let channel = may_move_to_a_thread(transport.open(&node, command, |_| ())).await.unwrap();
+        let channel = assert_send(transport.open(&node, command, |_| ())).await.unwrap();
         assert!(metrics.num_alive_tasks() > before);
-        // What nobody reads piles up, until the connection's task waits for a reader.
+        // Unread output accumulates until the connection's task waits for a reader.
         tokio::time::sleep(Duration::from_millis(300)).await;
         drop(channel);
     }
@@ -621,16 +625,16 @@ async fn a_channel_that_is_dropped_leaves_nothing_behind() {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(20), all_end).await.expect("a task stays");
+    tokio::time::timeout(Duration::from_secs(20), all_end).await.expect("a task remains");
 }
 
-/// Holds at compile time: a task on any runtime may open a node.
-fn may_move_to_a_thread<T: Send>(future: T) -> T {
+/// Checks at compile time that the future may move to another thread.
+fn assert_send<T: Send>(future: T) -> T {
     future
 }
 
 /// Accepts one connection and returns when the client is in its key exchange.
-async fn greet_and_wait(listener: &TcpListener) -> tokio::net::TcpStream {
+async fn send_banner_and_wait(listener: &TcpListener) -> tokio::net::TcpStream {
     let (mut stream, _) = listener.accept().await.unwrap();
     stream.write_all(b"SSH-2.0-mute\r\n").await.unwrap();
     let mut client = BufReader::new(&mut stream);
@@ -685,7 +689,7 @@ impl server::Handler for Intruder {
 }
 
 #[tokio::test]
-async fn a_node_cannot_open_anything_here() {
+async fn a_node_cannot_open_channels_to_gtop() {
     let Some(lab) = Lab::new().await else { return };
     let listener = TcpListener::bind((ADDRESS, 0)).await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -696,7 +700,7 @@ async fn a_node_cannot_open_anything_here() {
         let (stream, _) = listener.accept().await.unwrap();
         server::run_stream(config, stream, Intruder(opened)).await.map(Some).unwrap()
     };
-    let target = fixed(&address, &lab.text("id"), &lab.text("host_ed25519.pub"));
+    let target = fixed_target(&address, &lab.text("id"), &lab.text("host_ed25519.pub"));
     let transport = lab.transport();
     let (channel, _server) = tokio::join!(transport.open(&target, "x", |_| ()), serve);
     let _channel = channel.unwrap();
@@ -709,15 +713,15 @@ async fn a_node_cannot_open_anything_here() {
 // ---- this machine ----
 
 #[tokio::test]
-async fn a_local_command_gets_stdin_and_reports_its_end() {
+async fn a_local_command_gets_stdin_and_reports_its_exit() {
     let transport = Transport::new(Options::of_this_process());
     let line = "cat; echo oops >&2; exit 7";
-    let mut channel = transport.open(&local(), line, |_| ()).await.unwrap();
+    let mut channel = transport.open(&local_target(), line, |_| ()).await.unwrap();
     channel.send(b"hello").await.unwrap();
     channel.close_stdin().await.unwrap();
-    let told = listen(&mut channel).await;
-    assert_eq!((told.stdout.as_str(), told.stderr.as_str()), ("hello", "oops\n"));
-    assert_eq!((told.exit, told.lost), (Some(Exit::Status(7)), None));
+    let output = read_output(&mut channel).await;
+    assert_eq!((output.stdout.as_str(), output.stderr.as_str()), ("hello", "oops\n"));
+    assert_eq!((output.exit, output.fault), (Some(Exit::Status(7)), None));
     assert!(channel.send(b"more").await.is_err());
     assert_eq!(channel.banner(), None);
 }
@@ -730,38 +734,38 @@ async fn a_local_command_and_its_children_end_with_the_channel() {
     let mut reader = tokio::net::unix::pipe::OpenOptions::new().open_receiver(&pipe).unwrap();
     let transport = Transport::new(Options::of_this_process());
     let line = format!("exec 3>{}; (sleep 1000; sleep 1000) & echo ready; wait", pipe.display());
-    let mut channel = transport.open(&local(), &line, |_| ()).await.unwrap();
+    let mut channel = transport.open(&local_target(), &line, |_| ()).await.unwrap();
     assert_eq!(channel.next().await, Output::Stdout(b"ready\n".to_vec()));
     drop(channel);
-    // The pipe ends when the last process that holds it is gone.
+    // The pipe reaches its end when the last process that holds it has exited.
     let mut rest = Vec::new();
     let end = tokio::time::timeout(TIMEOUT, reader.read_to_end(&mut rest)).await;
     assert_eq!(end.unwrap().unwrap(), 0);
 }
 
 #[tokio::test]
-async fn a_local_command_is_ended_by_a_signal() {
+async fn a_signal_that_kills_a_local_command_is_reported() {
     let transport = Transport::new(Options::of_this_process());
-    let mut channel = transport.open(&local(), "kill -9 $$", |_| ()).await.unwrap();
-    assert_eq!(listen(&mut channel).await.exit, Some(Exit::Signal("KILL".to_owned())));
+    let mut channel = transport.open(&local_target(), "kill -9 $$", |_| ()).await.unwrap();
+    assert_eq!(read_output(&mut channel).await.exit, Some(Exit::Signal("KILL".to_owned())));
 }
 
 #[tokio::test]
-async fn local_shutdown_lets_the_command_end_by_itself() {
+async fn local_shutdown_lets_the_command_exit() {
     let folder = tempfile::tempdir().unwrap();
     let done = folder.path().join("done");
     let transport = Transport::new(Options::of_this_process());
     let line = format!("cat; echo yes > {}", done.display());
-    transport.open(&local(), &line, |_| ()).await.unwrap().shutdown().await;
+    transport.open(&local_target(), &line, |_| ()).await.unwrap().shutdown().await;
     assert_eq!(fs::read_to_string(done).unwrap(), "yes\n");
 }
 
 // ---- configuration ----
 
 #[tokio::test]
-async fn thirty_nodes_that_need_a_program_to_be_resolved_do_not_wait_for_each_other() {
+async fn match_exec_programs_of_thirty_nodes_run_concurrently() {
     let Some(lab) = Lab::new().await else { return };
-    // Each program ends when all thirty have begun, and fails when that takes too long.
+    // Each program waits until all thirty run, and fails on a timeout.
     lab.write(
         "all-here",
         "#!/bin/sh\n: > \"$2/here.$1\"\ni=0\n\
@@ -776,16 +780,17 @@ async fn thirty_nodes_that_need_a_program_to_be_resolved_do_not_wait_for_each_ot
         ),
     );
     let transport = lab.transport();
-    let mut asking = tokio::task::JoinSet::new();
+    let mut lookups = tokio::task::JoinSet::new();
     for number in 0..30 {
         let transport = transport.clone();
-        asking.spawn(async move {
-            let options = transport.explain(&system(&format!("n{number}"), None, None)).await;
+        lookups.spawn(async move {
+            let options =
+                transport.effective_options(&ssh_target(&format!("n{number}"), None, None)).await;
             let user = options.unwrap().into_iter().find(|option| option.name == "user").unwrap();
             assert_eq!(user.values, ["together"]);
         });
     }
-    while let Some(asked) = asking.join_next().await {
-        asked.unwrap();
+    while let Some(lookup) = lookups.join_next().await {
+        lookup.unwrap();
     }
 }

@@ -113,7 +113,7 @@ impl Prompter {
         let first = tokio::select! {
             biased;
             request = self.requests.recv() => request,
-            () = self.queue.quiet(nodes, max_wait) => None,
+            () = self.queue.wait_for_logins(nodes, max_wait) => None,
         };
         let mut requests: Vec<_> = first.into_iter().collect();
         while let Ok(request) = self.requests.try_recv() {
@@ -152,7 +152,7 @@ fn prompt_node(
     is_over: &AtomicBool,
     out: &mut impl Write,
 ) -> io::Result<PromptOutcome> {
-    if !request.is_wanted() {
+    if !request.is_pending() {
         return Ok(PromptOutcome::Continue);
     }
     let more = match waiting {
@@ -160,7 +160,7 @@ fn prompt_node(
         1 => ", 1 more node is waiting".to_owned(),
         count => format!(", {count} more nodes are waiting"),
     };
-    let who = &request.who;
+    let who = &request.login;
     writeln!(
         out,
         "{who} asks for input to log in (Enter skips this node, Ctrl-D skips all{more})"
@@ -171,7 +171,7 @@ fn prompt_node(
     let mut answers: Vec<Secret> = Vec::with_capacity(request.prompts.len());
     for prompt in &request.prompts {
         let line =
-            LinePrompt { prompt: format!("{who}: {} ", prompt.text), is_shown: prompt.is_shown };
+            LinePrompt { prompt: format!("{who}: {} ", prompt.text), is_shown: prompt.is_echoed };
         match line.read_line(is_over, out)? {
             LineInput::Line(answer) if answer.expose().is_empty() => {
                 return Ok(PromptOutcome::Continue);

@@ -32,7 +32,7 @@ pub(super) async fn trust(
                 failed = true;
                 writeln!(out, "{name}: {fault}")?;
             }
-            Ok(key) => match &key.known {
+            Ok(key) => match &key.status {
                 HostKeyStatus::Known => writeln!(out, "{name}: already known")?,
                 HostKeyStatus::Certified { file, line } => {
                     let file = file.display();
@@ -47,7 +47,7 @@ pub(super) async fn trust(
                 HostKeyStatus::Unknown
                 | HostKeyStatus::Changed { .. }
                 | HostKeyStatus::Revoked { .. } => {
-                    let OfferedKey { algorithm, fingerprint, flaw, .. } = &key;
+                    let OfferedKey { algorithm, fingerprint, certificate_problem: flaw, .. } = &key;
                     let flaw = flaw.as_ref().map(|flaw| format!(" (its certificate {flaw})"));
                     let flaw = flaw.unwrap_or_default();
                     writeln!(out, "{name}: {algorithm} {fingerprint}{flaw}")?;
@@ -103,7 +103,7 @@ async fn scan_keys(
         let (transport, permits) = (transport.clone(), Arc::clone(&permits));
         scanning.spawn(async move {
             let _permit = permits.acquire().await;
-            let result = transport.host_key(&target).await;
+            let result = transport.fetch_host_key(&target).await;
             (index, (target, result))
         });
     }

@@ -10,7 +10,7 @@ use crate::transport::{self, SshProgramCause, StepCause};
 pub fn from_transport(fault: &transport::Fault) -> Fault {
     let (kind, detail) = kind_and_detail(fault);
     let told = fault.to_string();
-    let told = if let transport::Fault::KeyUnusable { file, flaw, .. } = fault.root() {
+    let told = if let transport::Fault::KeyUnusable { file, problem: flaw, .. } = fault.root() {
         format!("{told}; {}", flaw.remedy(file))
     } else if has_remedy(fault) {
         told
@@ -42,9 +42,9 @@ fn kind_and_detail(fault: &transport::Fault) -> (FaultKind, String) {
         From::Unreachable { why } => (FaultKind::Unreachable, why.clone()),
         From::TooManyOpenFiles => (FaultKind::FileLimit, String::new()),
         From::ConnectionRefused { port } => (FaultKind::Refused, format!("port {port}")),
-        From::TimedOut { step, .. } => (FaultKind::TimedOut, step.to_string()),
-        From::NotSsh { why, is_closed: true, .. } => (FaultKind::NoBanner, why.clone()),
-        From::NotSsh { why, .. } => (FaultKind::KeyExchange, why.clone()),
+        From::TimedOut { phase: step, .. } => (FaultKind::TimedOut, step.to_string()),
+        From::NoBanner { why, is_closed: true, .. } => (FaultKind::NoBanner, why.clone()),
+        From::NoBanner { why, .. } => (FaultKind::KeyExchange, why.clone()),
         From::NoCommonAlgorithm { kind, .. } => {
             (FaultKind::KeyExchange, format!("no common {kind} algorithm"))
         }
@@ -60,15 +60,15 @@ fn kind_and_detail(fault: &transport::Fault) -> (FaultKind, String) {
         From::TooManyKeys { .. } => {
             (FaultKind::AuthenticationRefused, "too many keys offered".to_owned())
         }
-        From::MoreAuthenticationRequired { wants, .. } => (
+        From::MoreAuthenticationRequired { required: wants, .. } => (
             FaultKind::AuthenticationRefused,
             format!("node also requires {}", join_or_nothing(wants)),
         ),
         From::PasswordOnly { .. } => {
             (FaultKind::AuthenticationRefused, "node accepts only a password".to_owned())
         }
-        From::Unanswered { .. } => (FaultKind::PromptUnanswered, String::new()),
-        From::KeyUnusable { flaw, .. } => {
+        From::PromptUnanswered { .. } => (FaultKind::PromptUnanswered, String::new()),
+        From::KeyUnusable { problem: flaw, .. } => {
             (FaultKind::AuthenticationRefused, format!("a key {flaw}"))
         }
         From::KeyEncrypted { file } => (FaultKind::KeyLocked, file.display().to_string()),
@@ -99,21 +99,21 @@ fn kind_and_detail(fault: &transport::Fault) -> (FaultKind, String) {
             let kind = if *is_closed { FaultKind::NoBanner } else { FaultKind::SessionLost };
             (kind, format!("ProxyCommand: {why}"))
         }
-        From::SshProgram { cause, says } => match cause {
+        From::SshProgram { cause, message: says } => match cause {
             SshProgramCause::HostKeyUnknown => (FaultKind::HostKeyUnknown, String::new()),
             SshProgramCause::HostKeyRevoked => (FaultKind::HostKeyRevoked, String::new()),
             SshProgramCause::Configuration => (FaultKind::Configuration, says.clone()),
             SshProgramCause::Other => (FaultKind::SessionLost, format!("ssh says: {says}")),
         },
-        From::ExecFailed { program, says } => {
+        From::ExecFailed { program, message: says } => {
             (FaultKind::SessionLost, format!("{program} says: {says}"))
         }
         From::BadConfiguration { why } => (FaultKind::Configuration, why.clone()),
-        From::AccountRefused { says, .. } => (FaultKind::AccountRefused, says.clone()),
-        From::JobRequired { says } => (FaultKind::NoJob, says.clone()),
-        From::ConnectionLost { step, .. } => (FaultKind::SessionLost, step.to_string()),
+        From::AccountRefused { message: says, .. } => (FaultKind::AccountRefused, says.clone()),
+        From::JobRequired { message: says } => (FaultKind::NoJob, says.clone()),
+        From::ConnectionLost { phase: step, .. } => (FaultKind::SessionLost, step.to_string()),
         From::SessionLost { why } => (FaultKind::SessionLost, why.clone()),
-        From::SlurmStep { cause, .. } => (step_fault_kind(*cause), cause.words().to_owned()),
+        From::SlurmStep { cause, .. } => (step_fault_kind(*cause), cause.text().to_owned()),
         From::ProgramNotFound { program, .. } => {
             (FaultKind::Configuration, format!("cannot start {program}"))
         }
@@ -196,7 +196,7 @@ mod tests {
             },
             From::AuthenticationRefused { user: String::new(), offers: vec![], tried: vec![] },
             From::PasswordOnly { user: String::new() },
-            From::Unanswered {
+            From::PromptUnanswered {
                 user: String::new(),
                 tried: vec![],
                 why: transport::UnansweredReason::NoTerminal,
@@ -218,19 +218,19 @@ mod tests {
                 why: String::new(),
                 is_closed: true,
             },
-            From::SshProgram { cause: SshProgramCause::Other, says: String::new() },
-            From::SshProgram { cause: SshProgramCause::HostKeyUnknown, says: String::new() },
-            From::ExecFailed { program: String::new(), says: String::new() },
+            From::SshProgram { cause: SshProgramCause::Other, message: String::new() },
+            From::SshProgram { cause: SshProgramCause::HostKeyUnknown, message: String::new() },
+            From::ExecFailed { program: String::new(), message: String::new() },
             From::BadConfiguration { why: String::new() },
-            From::SlurmStep { cause: StepCause::SlurmTooOld, says: String::new() },
-            From::SlurmStep { cause: StepCause::Refused, says: String::new() },
-            From::SlurmStep { cause: StepCause::NotJoined, says: String::new() },
-            From::SlurmStep { cause: StepCause::Cancelled, says: String::new() },
+            From::SlurmStep { cause: StepCause::SlurmTooOld, message: String::new() },
+            From::SlurmStep { cause: StepCause::Refused, message: String::new() },
+            From::SlurmStep { cause: StepCause::NotJoined, message: String::new() },
+            From::SlurmStep { cause: StepCause::Cancelled, message: String::new() },
         ];
         for fault in faults {
             assert_eq!(
-                from_transport(&fault).kind.retries_by_itself(),
-                fault.retries_by_itself(),
+                from_transport(&fault).kind.is_retryable(),
+                fault.is_retryable(),
                 "{fault:?}"
             );
         }

@@ -87,7 +87,7 @@ impl Handshake {
     /// Waits until the loader announces itself, for so long, and says what will run the probe.
     pub async fn await_loader(&mut self, limit: Duration) -> Result<Interpreter, Fault> {
         let mut greeting = Greeting::new(&self.nonce);
-        let late = self.channel.late(limit);
+        let late = self.channel.wait_until_overdue(limit);
         let greeted = tokio::select! {
             biased;
             greeted = await_loader(&mut self.channel, &mut greeting) => Some(greeted),
@@ -97,7 +97,7 @@ impl Handshake {
         let is_shared = self.channel.step_nonce().is_some();
         let Some(greeted) = greeted else {
             if is_shared {
-                return Err(from_transport(&transport::Fault::late()));
+                return Err(from_transport(&transport::Fault::not_joined()));
             }
             return Err(self.loader_timeout_fault(greeting, limit).await);
         };

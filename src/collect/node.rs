@@ -40,7 +40,7 @@ pub(super) async fn supervise(mut collector: Collector, target: Target, sink: Ev
             backoff.after_busy_server(attempt);
         }
         attempt += 1;
-        let wait = fault.kind.retries_by_itself().then(|| backoff.next_wait(random_byte()));
+        let wait = fault.kind.is_retryable().then(|| backoff.next_wait(random_byte()));
         let retry_at = wait.map(|wait| collector.clock.now().plus(wait));
         supervisor.send_link(&collector, Link::Down { fault, retry_at });
         let shell = supervisor.shell.take();

@@ -325,13 +325,13 @@ impl Session {
     /// Every second time a heartbeat is due: it goes as soon as the node says something. Where that is not so
     /// until the next time, it goes by itself.
     async fn on_heartbeat_tick(&mut self) {
-        if let Some(late) = self.channel.take_back() {
+        if let Some(late) = self.channel.take_queued_line() {
             return self.send_line(&late).await;
         }
         self.heartbeat_ticks = self.heartbeat_ticks.wrapping_add(1);
         if self.heartbeat_ticks.is_multiple_of(2) {
             let line = self.encode_command(&Command::Heartbeat);
-            if let Some(line) = self.channel.reply(line) {
+            if let Some(line) = self.channel.queue_line(line) {
                 self.send_line(&line).await;
             }
         }

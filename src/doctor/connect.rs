@@ -101,7 +101,7 @@ impl StepBuilder<'_> {
     }
 
     fn on_event(&mut self, event: &TracedEvent) {
-        let TracedEvent { at, note: event } = event;
+        let TracedEvent { at, event } = event;
         if let ConnectEvent::GatewayStarted(name) = event {
             self.gateways.push(Hop { name: name.clone(), began: *at, findings: Vec::new() });
         } else if *event == ConnectEvent::GatewayFinished {
@@ -167,7 +167,13 @@ impl StepBuilder<'_> {
             ConnectEvent::Negotiated { exchange, cipher, mac } => {
                 self.set_algorithms(exchange, cipher, mac);
             }
-            ConnectEvent::HostKey { algorithm, fingerprint, verdict, line, flaw } => {
+            ConnectEvent::HostKey {
+                algorithm,
+                fingerprint,
+                status: verdict,
+                line,
+                certificate_problem: flaw,
+            } => {
                 self.push_step(at, StepResult::new("key exchange", StepStatus::Ok, "agreed"));
                 let (status, verdict) = host_key_text(verdict, line.as_ref());
                 let flaw = flaw.iter().map(|flaw| format!("its certificate {flaw}")).collect();
@@ -175,7 +181,7 @@ impl StepBuilder<'_> {
                 self.steps.push(StepResult::new("host key", status, finding).with_details(flaw));
             }
             ConnectEvent::OfferedMethods(methods) => self.offered_methods.clone_from(methods),
-            ConnectEvent::CredentialTried { what, result } => {
+            ConnectEvent::CredentialTried { what, outcome: result } => {
                 self.attempts.push(attempt_text(what, result));
             }
             ConnectEvent::LoggedIn { user } => {
@@ -331,8 +337,10 @@ fn step_of(fault: &Fault, last: ConnectPhase) -> &'static str {
         Fault::Unreachable { .. } | Fault::ConnectionRefused { .. } | Fault::TooManyOpenFiles => {
             "connection"
         }
-        Fault::TimedOut { step, .. } | Fault::ConnectionLost { step, .. } => step_name(*step),
-        Fault::NotSsh { .. } => "banner",
+        Fault::TimedOut { phase: step, .. } | Fault::ConnectionLost { phase: step, .. } => {
+            step_name(*step)
+        }
+        Fault::NoBanner { .. } => "banner",
         Fault::NoCommonAlgorithm { .. } => "key exchange",
         Fault::HostKeyUnknown { .. }
         | Fault::HostCertificateRefused { .. }
@@ -342,7 +350,7 @@ fn step_of(fault: &Fault, last: ConnectPhase) -> &'static str {
         | Fault::TooManyKeys { .. }
         | Fault::MoreAuthenticationRequired { .. }
         | Fault::PasswordOnly { .. }
-        | Fault::Unanswered { .. }
+        | Fault::PromptUnanswered { .. }
         | Fault::KeyUnusable { .. }
         | Fault::KeyEncrypted { .. }
         | Fault::JobRequired { .. }
@@ -432,10 +440,10 @@ fn gateway_text(event: &ConnectEvent) -> Option<String> {
         ConnectEvent::ConnectFailed { address, why } => Some(format!("{address}: {why}")),
         ConnectEvent::Connected(address) => Some(address.to_string()),
         ConnectEvent::ServerVersion(text) => Some(text.clone()),
-        ConnectEvent::HostKey { algorithm, verdict, line, .. } => {
+        ConnectEvent::HostKey { algorithm, status: verdict, line, .. } => {
             Some(format!("host key {algorithm} {}", host_key_text(verdict, line.as_ref()).1))
         }
-        ConnectEvent::CredentialTried { what, result } => Some(attempt_text(what, result)),
+        ConnectEvent::CredentialTried { what, outcome: result } => Some(attempt_text(what, result)),
         ConnectEvent::LoggedIn { user } => Some(format!("logged in as {user}")),
         ConnectEvent::PhaseStarted(_)
         | ConnectEvent::Route(_)
@@ -470,7 +478,7 @@ mod tests {
         let events: Vec<_> = events
             .into_iter()
             .enumerate()
-            .map(|(index, note)| TracedEvent { at: after(index + 1), note })
+            .map(|(index, note)| TracedEvent { at: after(index + 1), event: note })
             .collect();
         let ssh = SshTarget {
             host: "gpu01".to_owned(),
@@ -499,7 +507,7 @@ mod tests {
     fn events_of_gateways_belong_to_the_gateway_and_not_to_the_node() {
         let key = || ConnectEvent::CredentialTried {
             what: "id".to_owned(),
-            result: CredentialOutcome::Accepted,
+            outcome: CredentialOutcome::Accepted,
         };
         let events = vec![
             ConnectEvent::Route(RouteSummary::Gateways(vec![
@@ -518,7 +526,7 @@ mod tests {
             ConnectEvent::ServerVersion("SSH-2.0-x".to_owned()),
         ];
         let fault =
-            Fault::TimedOut { step: ConnectPhase::KeyExchange, after: Duration::from_secs(1) };
+            Fault::TimedOut { phase: ConnectPhase::KeyExchange, after: Duration::from_secs(1) };
         let rows = steps_of(events, Err(&fault));
         let expected = [
             "ok route 8: through bastion, then login | bastion: 192.0.2.1:22, accepted: id (3 ms) | login: accepted: id (7 ms)",
@@ -549,7 +557,7 @@ mod tests {
         let rows = steps_of(events, Ok(None));
         assert_eq!(rows[0], "note srun 1: Slurm refuses it | tried: a step of job 7");
         assert!(rows.last().unwrap().starts_with("ok channel"), "{rows:?}");
-        let refused = Fault::SlurmStep { cause: StepCause::Refused, says: String::new() };
+        let refused = Fault::SlurmStep { cause: StepCause::Refused, message: String::new() };
         let rows = steps_of(vec![step()], Err(&refused));
         assert!(rows[0].starts_with("FAILED srun 1: ") && rows.len() == 1, "{rows:?}");
         assert!(
@@ -560,7 +568,7 @@ mod tests {
 
     #[test]
     fn a_fault_without_any_event_belongs_to_a_step() {
-        let gone = Fault::SessionLost { why: "gtop is ending".to_owned() };
+        let gone = Fault::SessionLost { why: "gtop is exiting".to_owned() };
         let rows = steps_of(Vec::new(), Err(&gone));
         assert!(rows[0].starts_with("FAILED configuration"), "{rows:?}");
         let step = vec![ConnectEvent::PhaseStarted(ConnectPhase::Login)];

@@ -318,8 +318,8 @@ impl Advice {
                 self.as_root(START_SSHD),
                 self.correct_option("Port")
             ),
-            Fault::TimedOut { step, .. } => self.for_timeout(*step),
-            Fault::NotSsh { .. } => format!(
+            Fault::TimedOut { phase: step, .. } => self.for_timeout(*step),
+            Fault::NoBanner { .. } => format!(
                 "no SSH server listens on the port, or it refuses new connections; if the port is wrong, {}",
                 self.correct_option("Port")
             ),
@@ -389,15 +389,15 @@ impl Advice {
                 self.copy_id(),
                 self.open_master()
             ),
-            Fault::Unanswered { .. } => format!(
+            Fault::PromptUnanswered { .. } => format!(
                 "log in with a key, or answer from a terminal: gtop doctor {}\nor {}",
                 shell_quoted(node),
                 self.open_master()
             ),
-            Fault::KeyUnusable { file, flaw: KeyFileProblem::Unprotected, .. } => {
+            Fault::KeyUnusable { file, problem: KeyFileProblem::Unprotected, .. } => {
                 format!("chmod 600 {}", shell_quoted_path(file))
             }
-            Fault::KeyUnusable { flaw: KeyFileProblem::AlgorithmExcluded(kind), .. } => {
+            Fault::KeyUnusable { problem: KeyFileProblem::AlgorithmExcluded(kind), .. } => {
                 let kind = signature_algorithm(kind);
                 self.ssh_config("", &[&format!("PubkeyAcceptedAlgorithms +{kind}")])
             }
@@ -441,7 +441,7 @@ impl Advice {
             Fault::SshProgram { .. } | Fault::ConnectionLost { .. } | Fault::SessionLost { .. } => {
                 format!("try by hand: ssh -v {destination} true")
             }
-            Fault::AccountRefused { user, says } if says.contains(ACCOUNT_EXPIRED) => {
+            Fault::AccountRefused { user, message: says } if says.contains(ACCOUNT_EXPIRED) => {
                 match self.user(user) {
                     Some(user) => self.as_root(&format!("chage -E -1 {user}")),
                     None => "ask the administrator of the node to extend the account".to_owned(),
@@ -629,7 +629,7 @@ mod tests {
     fn commands_never_apply_to_the_account_of_the_administrator() {
         let faults = |user: &str| {
             let says = "Your account has expired".to_owned();
-            [refused(user, &["id"]), Fault::AccountRefused { user: user.to_owned(), says }]
+            [refused(user, &["id"]), Fault::AccountRefused { user: user.to_owned(), message: says }]
         };
         let without_user = advice("gpu11", None, None, None);
         let with_user = advice("gpu11", None, None, Some("ada"));
@@ -719,7 +719,7 @@ mod tests {
     #[test]
     fn an_excluded_key_algorithm_is_never_allowed_with_sha1() {
         let flaw = KeyFileProblem::AlgorithmExcluded("ssh-rsa".to_owned());
-        let fault = Fault::KeyUnusable { file: "/k".into(), flaw, offers: Vec::new() };
+        let fault = Fault::KeyUnusable { file: "/k".into(), problem: flaw, offers: Vec::new() };
         let text = advice("gpu11", None, None, None).for_transport_fault(&fault);
         assert!(text.contains("\n      PubkeyAcceptedAlgorithms +rsa-sha2-512\n"), "{text}");
     }
@@ -729,7 +729,7 @@ mod tests {
         let advice = advice("ada@gpu11:2222", Some("ada"), Some(2222), Some("ada"));
         let text = || "x".to_owned();
         for (fault, expected) in [
-            (Fault::JobRequired { says: text() }, "salloc -w gpu11\n"),
+            (Fault::JobRequired { message: text() }, "salloc -w gpu11\n"),
             (Fault::SessionLost { why: text() }, "ssh -v -p 2222 ada@gpu11 true"),
             (Fault::PasswordOnly { user: text() }, "ssh-copy-id -p 2222 ada@gpu11\n"),
             (Fault::PasswordOnly { user: text() }, "    Host gpu11\n"),
@@ -783,7 +783,7 @@ mod tests {
         let file = Path::new("/k/my $(id)");
         let open = Fault::KeyUnusable {
             file: file.into(),
-            flaw: KeyFileProblem::Unprotected,
+            problem: KeyFileProblem::Unprotected,
             offers: Vec::new(),
         };
         assert_eq!(advice.for_transport_fault(&open), "chmod 600 '/k/my $(id)'");
@@ -795,7 +795,7 @@ mod tests {
             line: 1,
             known: String::new(),
             algorithm: String::new(),
-            shown: String::new(),
+            fingerprint: String::new(),
         }));
         let text = advice.for_transport_fault(&changed);
         assert!(
@@ -811,9 +811,9 @@ mod tests {
     #[test]
     fn only_a_command_follows_a_colon() {
         let advice = advice("gpu11", None, None, None);
-        let closed = Fault::NotSsh { port: 22, why: String::new(), is_closed: true };
+        let closed = Fault::NoBanner { port: 22, why: String::new(), is_closed: true };
         let after = std::time::Duration::from_secs(1);
-        let silent = Fault::TimedOut { step: ConnectPhase::BannerExchange, after };
+        let silent = Fault::TimedOut { phase: ConnectPhase::BannerExchange, after };
         for fault in [closed, silent] {
             let text = advice.for_transport_fault(&fault);
             assert!(!text.contains(": ") && text.contains("set Port for gpu11"), "{text}");

@@ -59,8 +59,10 @@ pub async fn diagnose_slurm(
             let nodes = jobs.iter().flat_map(|job| job.allocations.iter());
             let nodes = nodes.map(|allocation| allocation.node.clone()).collect();
             let addresses = Arc::new(fetch_node_addresses(&nodes).await);
-            transport
-                .set_scheduler_addresses(SchedulerAddresses { known: addresses, is_asking: false });
+            transport.set_scheduler_addresses(SchedulerAddresses {
+                known: addresses,
+                is_query_running: false,
+            });
             Box::pin(srun::add_steps(&jobs, transport, clock, &mut steps)).await;
             targets_of_jobs(&jobs)
         }
@@ -135,14 +137,14 @@ async fn check_munge(steps: &mut Vec<StepResult>) -> Option<()> {
     let began = Instant::now();
     let answer = run_command_within(COMMAND_TIMEOUT, "munge", &["--no-input".into()], "").await;
     let row = match answer {
-        Ok(answer) if answer.output.starts_with("MUNGE:") => {
+        Ok(answer) if answer.stdout.starts_with("MUNGE:") => {
             StepResult::new("munge", StepStatus::Ok, "authentication works")
         }
         // Slurm may use another authentication plugin than munge.
         Err(SlurmError { kind: SlurmErrorKind::NotInstalled, .. }) => {
             StepResult::new("munge", StepStatus::NotApplicable, "not on the PATH")
         }
-        Ok(ProgramOutput { complaint, output, .. }) => {
+        Ok(ProgramOutput { stderr: complaint, stdout: output, .. }) => {
             munge_failure(if complaint.trim().is_empty() { &output } else { &complaint })
         }
         Err(_late) => munge_failure(&format!("no answer within {} s", COMMAND_TIMEOUT.as_secs())),
@@ -165,20 +167,20 @@ async fn check_controller(steps: &mut Vec<StepResult>) -> Option<()> {
     let took = began.elapsed();
     let mut error = None;
     let row = match answer {
-        Ok(answer) if answer.output.contains(" is UP") => {
-            let line = answer.output.lines().find(|line| line.contains(" is UP"));
+        Ok(answer) if answer.stdout.contains(" is UP") => {
+            let line = answer.stdout.lines().find(|line| line.contains(" is UP"));
             let status = if took > SLOW_ANSWER { StepStatus::Note } else { StepStatus::Ok };
             steps.push(
                 StepResult::new("controller", status, line.unwrap_or_default()).with_duration(took),
             );
             return Some(());
         }
-        Ok(answer) if answer.output.contains(" is DOWN") => {
-            let line = answer.output.lines().find(|line| line.contains(" is DOWN"));
+        Ok(answer) if answer.stdout.contains(" is DOWN") => {
+            let line = answer.stdout.lines().find(|line| line.contains(" is DOWN"));
             controller_failure(line.unwrap_or_default()).await
         }
         Ok(answer) if answer.succeeded => {
-            let line = answer.output.lines().find(|line| !line.trim().is_empty());
+            let line = answer.stdout.lines().find(|line| !line.trim().is_empty());
             let line = sanitize(line.unwrap_or("nothing"), 200);
             let finding = format!("unexpected output of scontrol ping: {line:?}");
             let row = StepResult::new("controller", StepStatus::Failed, finding)
@@ -188,7 +190,7 @@ async fn check_controller(steps: &mut Vec<StepResult>) -> Option<()> {
             return None;
         }
         Ok(answer) => {
-            let failure = error.insert(SlurmError::from_stderr("scontrol", &answer.complaint));
+            let failure = error.insert(SlurmError::from_stderr("scontrol", &answer.stderr));
             error_step("controller", failure)
         }
         Err(failure) => error_step("controller", error.insert(failure)),
@@ -289,7 +291,7 @@ async fn check_visibility(steps: &mut Vec<StepResult>) {
     let Ok(answer) = run_command_within(COMMAND_TIMEOUT, "scontrol", &arguments, "").await else {
         return;
     };
-    let private_data = answer.output.lines().find_map(|line| {
+    let private_data = answer.stdout.lines().find_map(|line| {
         let (name, value) = line.split_once('=')?;
         (name.trim() == "PrivateData").then(|| value.trim().to_owned())
     });
@@ -336,7 +338,7 @@ async fn check_nodes(jobs: &[Job], steps: &mut Vec<StepResult>) {
             return;
         }
     };
-    let row = nodes_step(&answer.output, &job_nodes, waits_for_nodes);
+    let row = nodes_step(&answer.stdout, &job_nodes, waits_for_nodes);
     steps.push(row.with_duration(began.elapsed()));
 }
 

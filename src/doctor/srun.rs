@@ -24,7 +24,7 @@ pub(super) async fn add_steps(
     let support = transport.step_support().await;
     let is_supported = support.version.is_ok();
     // If steps are the only transport, their faults are failures.
-    let failure_status = if support.is_only_choice { StepStatus::Failed } else { StepStatus::Note };
+    let failure_status = if support.is_forced { StepStatus::Failed } else { StepStatus::Note };
     steps.push(version_step(&support, failure_status).with_duration(began.elapsed()));
     if is_supported {
         steps.extend(try_step(jobs, transport, failure_status).await);
@@ -37,8 +37,8 @@ fn version_step(support: &StepSupport, failure_status: StepStatus) -> StepResult
         Ok(version) => {
             StepResult::new("srun", StepStatus::Ok, format!("{version}: steps can overlap"))
         }
-        Err(Fault::SlurmStep { cause, says }) => {
-            StepResult::new("srun", failure_status, format!("{says}: {}", cause.words()))
+        Err(Fault::SlurmStep { cause, message: says }) => {
+            StepResult::new("srun", failure_status, format!("{says}: {}", cause.text()))
                 .with_remedy(cause.remedy())
         }
         Err(fault) => StepResult::new("srun", failure_status, connect::fault_text(fault))
@@ -75,7 +75,8 @@ async fn try_step(
             Err(fault) => fault,
         };
         let failure = format!("no step in job {job_name}: {}", connect::fault_text(&fault));
-        let next = transport.pass_over(node, &job).then(|| transport.step_job(node)).flatten();
+        let next =
+            transport.mark_job_failed(node, &job).then(|| transport.step_job(node)).flatten();
         if let Some(next) = next {
             failures.push(failure);
             job = next;
@@ -100,10 +101,10 @@ async fn preferred_transport(
     clock: &Clock,
 ) -> StepResult {
     let name = "preferred transport";
-    if support.is_ruled_out {
+    if support.is_disabled {
         return StepResult::new(name, StepStatus::Ok, "as set by the options; no job steps");
     }
-    if support.is_only_choice {
+    if support.is_forced {
         return StepResult::new(name, StepStatus::Ok, "job steps only (--transport srun)");
     }
     let Some(at) = support.refused_at else {

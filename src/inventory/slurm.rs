@@ -287,7 +287,7 @@ impl SlurmPoller {
             if asking.is_none() {
                 self.list.awaiting_outcome.clear();
             }
-            self.addresses.is_asking = asking.is_some();
+            self.addresses.is_query_running = asking.is_some();
             if rosters.send(Arc::new(self.roster())).is_err() {
                 return;
             }
@@ -448,7 +448,7 @@ impl SlurmPoller {
                 return;
             }
         };
-        let mut details = job_detail::parse(&answer.output, &told.query.jobs);
+        let mut details = job_detail::parse(&answer.stdout, &told.query.jobs);
         for job in self.list.on_nodes() {
             let Some(detail) = details.remove(&job.id) else { continue };
             // A job that is starting or ending may have no devices yet, or no more.

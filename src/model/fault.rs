@@ -227,7 +227,7 @@ impl FaultKind {
     ///
     /// Refused logins and host keys are never retried automatically: repeated failures can get the whole login
     /// node banned.
-    pub const fn retries_by_itself(self) -> bool {
+    pub const fn is_retryable(self) -> bool {
         !matches!(
             self,
             Self::HostKeyUnknown
@@ -386,7 +386,7 @@ mod tests {
 
     #[test]
     fn a_login_that_was_refused_is_not_tried_again_by_itself() {
-        let never: Vec<_> = KINDS.into_iter().filter(|kind| !kind.retries_by_itself()).collect();
+        let never: Vec<_> = KINDS.into_iter().filter(|kind| !kind.is_retryable()).collect();
         assert_eq!(
             never,
             [

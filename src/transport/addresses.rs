@@ -18,7 +18,7 @@ pub struct SchedulerAddresses {
     /// The address of each node; `None` for a node with no other address than its name.
     pub known: Arc<BTreeMap<NodeName, Option<String>>>,
     /// A scheduler query is in progress.
-    pub is_asking: bool,
+    pub is_query_running: bool,
 }
 
 /// The addresses known now.
@@ -31,13 +31,13 @@ impl AddressTable {
     }
 
     /// Returns the scheduler's address of a node; waits for a query in progress.
-    pub(super) async fn of(&self, host: &str) -> Option<String> {
+    pub(super) async fn get(&self, host: &str) -> Option<String> {
         let node = NodeName::new(host).ok()?;
-        let mut followed = self.0.subscribe();
-        let is_told =
-            |known: &SchedulerAddresses| !known.is_asking || known.known.contains_key(&node);
-        let told = timeout(LOOKUP_TIMEOUT, followed.wait_for(is_told)).await.ok()?.ok()?;
-        told.known.get(&node)?.clone()
+        let mut updates = self.0.subscribe();
+        let is_known =
+            |known: &SchedulerAddresses| !known.is_query_running || known.known.contains_key(&node);
+        let addresses = timeout(LOOKUP_TIMEOUT, updates.wait_for(is_known)).await.ok()?.ok()?;
+        addresses.known.get(&node)?.clone()
     }
 }
 
@@ -46,24 +46,27 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_scheduler_that_is_being_asked_is_waited_for_and_not_for_ever() {
-        let addresses = |is_asking, list: &[(&str, Option<&str>)]| {
+    async fn a_scheduler_query_in_progress_is_waited_for_until_the_timeout() {
+        let addresses = |is_query_running, list: &[(&str, Option<&str>)]| {
             let pair = |(node, at): &(&str, Option<&str>)| {
                 (NodeName::new(node).unwrap(), at.map(str::to_owned))
             };
-            SchedulerAddresses { known: Arc::new(list.iter().map(pair).collect()), is_asking }
+            SchedulerAddresses {
+                known: Arc::new(list.iter().map(pair).collect()),
+                is_query_running,
+            }
         };
-        let book = AddressTable::default();
-        assert_eq!(book.of("n1").await, None);
-        book.set(addresses(true, &[("n1", Some("10.0.0.1")), ("n2", None)]));
-        assert_eq!(book.of("n1").await.as_deref(), Some("10.0.0.1"));
-        assert_eq!(book.of("n2").await, None);
-        assert_eq!(book.of("n3").await, None, "in the end");
-        let late = async {
+        let table = AddressTable::default();
+        assert_eq!(table.get("n1").await, None);
+        table.set(addresses(true, &[("n1", Some("10.0.0.1")), ("n2", None)]));
+        assert_eq!(table.get("n1").await.as_deref(), Some("10.0.0.1"));
+        assert_eq!(table.get("n2").await, None);
+        assert_eq!(table.get("n3").await, None, "in the end");
+        let answering = async {
             tokio::time::sleep(Duration::from_secs(2)).await;
-            book.set(addresses(false, &[("n3", Some("10.0.0.3"))]));
+            table.set(addresses(false, &[("n3", Some("10.0.0.3"))]));
         };
-        let (found, ()) = tokio::join!(book.of("n3"), late);
-        assert_eq!(found.as_deref(), Some("10.0.0.3"));
+        let (address, ()) = tokio::join!(table.get("n3"), answering);
+        assert_eq!(address.as_deref(), Some("10.0.0.3"));
     }
 }

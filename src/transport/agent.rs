@@ -40,11 +40,11 @@ const MAX_KEYS: usize = 256;
 pub(super) struct AgentPool(Mutex<BTreeMap<PathBuf, Arc<AgentHandle>>>);
 
 impl AgentPool {
-    pub(super) fn at(&self, socket: &Path) -> Arc<AgentHandle> {
-        let mut doors = lock(&self.0);
-        let door =
-            doors.entry(socket.to_owned()).or_insert_with(|| Arc::new(AgentHandle::new(socket)));
-        Arc::clone(door)
+    pub(super) fn get(&self, socket: &Path) -> Arc<AgentHandle> {
+        let mut agents = lock(&self.0);
+        let agent =
+            agents.entry(socket.to_owned()).or_insert_with(|| Arc::new(AgentHandle::new(socket)));
+        Arc::clone(agent)
     }
 }
 
@@ -52,31 +52,31 @@ impl AgentPool {
 #[derive(Debug)]
 pub(super) struct AgentHandle {
     socket: PathBuf,
-    places: Semaphore,
+    permits: Semaphore,
     /// When a request last timed out.
     hung_at: Mutex<Option<Instant>>,
 }
 
 impl AgentHandle {
     fn new(socket: &Path) -> Self {
-        let places = Semaphore::new(MAX_CONCURRENT);
-        Self { socket: socket.to_owned(), places, hung_at: Mutex::default() }
+        let permits = Semaphore::new(MAX_CONCURRENT);
+        Self { socket: socket.to_owned(), permits, hung_at: Mutex::default() }
     }
 
     /// Connects and lists the keys, bound to a session if `binding` is given.
-    pub(super) async fn open(
+    pub(super) async fn connect(
         self: &Arc<Self>,
         binding: Option<&AgentSessionBinding>,
-    ) -> Result<Agent, Fault> {
+    ) -> Result<AgentConnection, Fault> {
         let listed = self.with_timeout(LIST_TIMEOUT, list(&self.socket, binding)).await;
         let (client, mut keys) = listed.map_err(|why| self.unreachable(why))?;
         keys.truncate(MAX_KEYS);
-        Ok(Agent { client, door: Arc::clone(self), keys })
+        Ok(AgentConnection { client, handle: Arc::clone(self), keys })
     }
 
     /// Returns the public keys it can sign for; none if it cannot be reached.
     pub(super) async fn public_keys(self: &Arc<Self>) -> Vec<KeyData> {
-        let keys = self.open(None).await.map(|agent| agent.keys).unwrap_or_default();
+        let keys = self.connect(None).await.map(|agent| agent.keys).unwrap_or_default();
         keys.iter().map(|identity| identity.public_key().key_data().clone()).collect()
     }
 
@@ -90,15 +90,15 @@ impl AgentHandle {
         limit: Duration,
         work: impl Future<Output = Result<T, String>>,
     ) -> Result<T, String> {
-        let hangs = || "it hangs".to_owned();
-        let place = self.places.acquire().await;
+        let hang_error = || "it hangs".to_owned();
+        let permit = self.permits.acquire().await;
         if self.is_backing_off() {
-            return Err(hangs());
+            return Err(hang_error());
         }
         let done = timeout(limit, work).await;
-        drop(place);
+        drop(permit);
         *lock(&self.hung_at) = done.is_err().then(Instant::now);
-        done.unwrap_or_else(|_elapsed| Err(hangs()))
+        done.unwrap_or_else(|_elapsed| Err(hang_error()))
     }
 
     fn is_backing_off(&self) -> bool {
@@ -133,14 +133,14 @@ fn describe(error: &Error) -> String {
 }
 
 /// A connection to an agent that answered.
-pub(super) struct Agent {
+pub(super) struct AgentConnection {
     client: AgentClient<UnixStream>,
-    door: Arc<AgentHandle>,
+    handle: Arc<AgentHandle>,
     /// The keys and certificates it holds, in its order.
     pub(super) keys: Vec<AgentIdentity>,
 }
 
-impl Agent {
+impl AgentConnection {
     /// Returns `bytes` followed by the signature of `key`, or why there is none.
     pub(super) async fn sign(
         &mut self,
@@ -161,7 +161,7 @@ impl Agent {
                 }
             }))
         };
-        let signed = self.door.with_timeout(SIGN_TIMEOUT, signing).await;
+        let signed = self.handle.with_timeout(SIGN_TIMEOUT, signing).await;
         signed.unwrap_or(Err("the agent hangs"))
     }
 }
@@ -171,16 +171,16 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn an_agent_that_hangs_is_given_up_once_for_all() {
+    async fn an_agent_that_hangs_is_waited_for_only_once() {
         let folder = tempfile::tempdir().unwrap();
         let socket = folder.path().join("agent");
         let _listener = tokio::net::UnixListener::bind(&socket).unwrap();
-        let door = AgentPool::default().at(&socket);
+        let agent = AgentPool::default().get(&socket);
         let began = Instant::now();
         let mut logins = tokio::task::JoinSet::new();
         for _ in 0..100 {
-            let door = Arc::clone(&door);
-            logins.spawn(async move { door.open(None).await.err() });
+            let agent = Arc::clone(&agent);
+            logins.spawn(async move { agent.connect(None).await.err() });
         }
         while let Some(fault) = logins.join_next().await {
             let fault = fault.unwrap().unwrap();
@@ -188,11 +188,11 @@ mod tests {
             assert_eq!(fault, Fault::AgentUnreachable { socket: socket.clone(), why });
         }
         assert_eq!(began.elapsed(), LIST_TIMEOUT);
-        assert!(door.open(None).await.is_err());
+        assert!(agent.connect(None).await.is_err());
         assert_eq!(began.elapsed(), LIST_TIMEOUT);
         // It gets another chance.
         tokio::time::advance(HANG_BACKOFF).await;
-        assert!(door.open(None).await.is_err());
+        assert!(agent.connect(None).await.is_err());
         assert!(began.elapsed() > LIST_TIMEOUT + HANG_BACKOFF);
     }
 
@@ -201,11 +201,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let socket = folder.path().join("agent");
         let listener = tokio::net::UnixListener::bind(&socket).unwrap();
-        let door = AgentPool::default().at(&socket);
+        let agent = AgentPool::default().get(&socket);
         let ending = async { drop(listener.accept().await) };
-        let (opened, ()) = tokio::join!(door.open(None), ending);
+        let (opened, ()) = tokio::join!(agent.connect(None), ending);
         let Some(Fault::AgentUnreachable { why, .. }) = opened.err() else { panic!("it answered") };
         assert_ne!(why, "it hangs");
-        assert!(!door.is_backing_off());
+        assert!(!agent.is_backing_off());
     }
 }

@@ -39,7 +39,7 @@ const OPENSSH_KEY_EXCHANGES: [&str; 9] = [
 ];
 
 /// Default keepalive.
-const DEFAULT_KEEP_ALIVE: KeepAlive = KeepAlive { interval: None, most: 3 };
+const DEFAULT_KEEP_ALIVE: KeepAlive = KeepAlive { interval: None, max_count: 3 };
 
 /// Default keepalive interval.
 const DEFAULT_KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
@@ -53,7 +53,7 @@ pub(super) struct SshParams {
     key_exchanges: Cow<'static, [kex::Name]>,
     ciphers: Cow<'static, [cipher::Name]>,
     macs: Cow<'static, [mac::Name]>,
-    alive: KeepAlive,
+    keep_alive: KeepAlive,
 }
 
 impl Default for SshParams {
@@ -62,37 +62,42 @@ impl Default for SshParams {
             key_exchanges: Cow::Borrowed(KEY_EXCHANGES),
             ciphers: Preferred::DEFAULT.cipher,
             macs: Preferred::DEFAULT.mac,
-            alive: DEFAULT_KEEP_ALIVE,
+            keep_alive: DEFAULT_KEEP_ALIVE,
         }
     }
 }
 
 impl SshParams {
     /// Returns the parameters the configuration sets, or the fault of an option that leaves nothing to offer.
-    pub(super) fn of(settings: &HostSettings) -> Result<Self, Fault> {
-        let usual = Self::default();
+    pub(super) fn from_settings(settings: &HostSettings) -> Result<Self, Fault> {
+        let defaults = Self::default();
         let wanted = &settings.algorithms;
-        let mut key_exchanges = usual.key_exchanges;
+        let mut key_exchanges = defaults.key_exchanges;
         if !is_openssh_default(&wanted.key_exchanges) {
             let is_real = |name: &kex::Name| *name != kex::NONE;
-            let mut chosen =
-                known("KexAlgorithms", &wanted.key_exchanges, kex::ALL_KEX_ALGORITHMS, is_real)?;
+            let mut chosen = supported(
+                "KexAlgorithms",
+                &wanted.key_exchanges,
+                kex::ALL_KEX_ALGORITHMS,
+                is_real,
+            )?;
             // Neither is an algorithm; the protocol carries both in this list.
             chosen.push(kex::EXTENSION_SUPPORT_AS_CLIENT);
             chosen.push(kex::EXTENSION_OPENSSH_STRICT_KEX_AS_CLIENT);
             key_exchanges = Cow::Owned(chosen);
         }
-        let mut ciphers = usual.ciphers;
+        let mut ciphers = defaults.ciphers;
         if !wanted.ciphers.is_empty() {
             let is_real = |name: &cipher::Name| *name != cipher::NONE && *name != cipher::CLEAR;
-            ciphers = Cow::Owned(known("Ciphers", &wanted.ciphers, cipher::ALL_CIPHERS, is_real)?);
+            ciphers =
+                Cow::Owned(supported("Ciphers", &wanted.ciphers, cipher::ALL_CIPHERS, is_real)?);
         }
-        let mut macs = usual.macs;
+        let mut macs = defaults.macs;
         if !wanted.macs.is_empty() {
             let is_real = |name: &mac::Name| *name != mac::NONE;
-            macs = Cow::Owned(known("MACs", &wanted.macs, mac::ALL_MAC_ALGORITHMS, is_real)?);
+            macs = Cow::Owned(supported("MACs", &wanted.macs, mac::ALL_MAC_ALGORITHMS, is_real)?);
         }
-        Ok(Self { key_exchanges, ciphers, macs, alive: settings.alive.clone() })
+        Ok(Self { key_exchanges, ciphers, macs, keep_alive: settings.keep_alive.clone() })
     }
 }
 
@@ -105,7 +110,7 @@ fn is_openssh_default(names: &[String]) -> bool {
 }
 
 /// Returns the algorithms of `wanted` that russh supports, in that order.
-fn known<T: AsRef<str> + Copy>(
+fn supported<T: AsRef<str> + Copy>(
     option: &'static str,
     wanted: &[String],
     all: &[&'static T],
@@ -122,13 +127,13 @@ fn known<T: AsRef<str> + Copy>(
 }
 
 /// Returns russh's configuration for a host.
-pub(super) fn settings(offer: HostKeyAlgorithms, params: &SshParams) -> client::Config {
-    let alive_interval = params.alive.interval.unwrap_or(DEFAULT_KEEP_ALIVE_INTERVAL);
+pub(super) fn client_config(host_keys: HostKeyAlgorithms, params: &SshParams) -> client::Config {
+    let alive_interval = params.keep_alive.interval.unwrap_or(DEFAULT_KEEP_ALIVE_INTERVAL);
     client::Config {
         preferred: Preferred {
             kex: params.key_exchanges.clone(),
-            key: Cow::Owned(offer.keys),
-            host_key_certificates: Cow::Owned(offer.certificates),
+            key: Cow::Owned(host_keys.keys),
+            host_key_certificates: Cow::Owned(host_keys.certificates),
             cipher: params.ciphers.clone(),
             mac: params.macs.clone(),
             compression: Cow::Borrowed(&[compression::NONE]),
@@ -140,7 +145,7 @@ pub(super) fn settings(offer: HostKeyAlgorithms, params: &SshParams) -> client::
         channel_buffer_size: 16,
         keepalive_interval: Some(alive_interval),
         // russh takes 0 as no limit.
-        keepalive_max: params.alive.most.max(1),
+        keepalive_max: params.keep_alive.max_count.max(1),
         inactivity_timeout: Some(INACTIVITY_TIMEOUT.max(alive_interval.saturating_mul(2))),
         nodelay: true,
         ..client::Config::default()
@@ -148,24 +153,24 @@ pub(super) fn settings(offer: HostKeyAlgorithms, params: &SshParams) -> client::
 }
 
 /// Returns the fault of a connection that failed before the host key was accepted.
-pub(super) fn handshake_fault(error: &russh::Error, step: ConnectPhase, port: u16) -> Fault {
+pub(super) fn handshake_fault(error: &russh::Error, phase: ConnectPhase, port: u16) -> Fault {
     if let russh::Error::NoCommonAlgo { kind, ours, theirs } = error {
         return Fault::NoCommonAlgorithm {
             kind: kind_name(kind),
-            ours: some(ours),
-            theirs: some(theirs),
+            ours: sanitize_names(ours),
+            theirs: sanitize_names(theirs),
         };
     }
     let why = describe(error);
-    if step == ConnectPhase::BannerExchange || matches!(error, russh::Error::Version) {
+    if phase == ConnectPhase::BannerExchange || matches!(error, russh::Error::Version) {
         let is_closed = !matches!(error, russh::Error::Version);
-        return Fault::NotSsh { port, why, is_closed };
+        return Fault::NoBanner { port, why, is_closed };
     }
-    Fault::ConnectionLost { step, why }
+    Fault::ConnectionLost { phase, why }
 }
 
 /// Returns at most 12 names, sanitised.
-fn some(names: &[String]) -> Vec<String> {
+fn sanitize_names(names: &[String]) -> Vec<String> {
     names.iter().take(12).map(|name| fault::sanitize(name, 64)).collect()
 }
 
@@ -197,41 +202,43 @@ pub(super) fn describe(error: &russh::Error) -> String {
         return "it does not speak SSH 2".to_owned();
     }
     let text = fault::sanitize_line(&error.to_string());
-    let mut letters = text.chars();
-    letters
+    let mut chars = text.chars();
+    chars
         .next()
-        .map_or(text.clone(), |first| format!("{}{}", first.to_ascii_lowercase(), letters.as_str()))
+        .map_or(text.clone(), |first| format!("{}{}", first.to_ascii_lowercase(), chars.as_str()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn words(list: &str) -> Vec<String> {
+    fn names(list: &str) -> Vec<String> {
         list.split(',').map(str::to_owned).collect()
     }
 
     #[test]
-    fn a_list_of_openssh_itself_is_no_choice() {
+    fn the_default_list_of_any_openssh_version_keeps_gtops_order() {
         let core = OPENSSH_KEY_EXCHANGES.join(",");
         assert!(is_openssh_default(&[]));
-        assert!(is_openssh_default(&words(&core)));
-        assert!(is_openssh_default(&words(&format!("sntrup761x25519-sha512@openssh.com,{core}"))));
-        assert!(is_openssh_default(&words(&format!("{core},diffie-hellman-group14-sha1"))));
-        assert!(!is_openssh_default(&words("curve25519-sha256")));
-        assert!(!is_openssh_default(&words("ecdh-sha2-nistp256,curve25519-sha256")));
+        assert!(is_openssh_default(&names(&core)));
+        assert!(is_openssh_default(&names(&format!("sntrup761x25519-sha512@openssh.com,{core}"))));
+        assert!(is_openssh_default(&names(&format!("{core},diffie-hellman-group14-sha1"))));
+        assert!(!is_openssh_default(&names("curve25519-sha256")));
+        assert!(!is_openssh_default(&names("ecdh-sha2-nistp256,curve25519-sha256")));
     }
 
     #[test]
-    fn the_order_of_a_list_holds_and_unknown_names_are_left_out() {
+    fn configured_algorithms_keep_their_order_without_unknown_names() {
         let all = kex::ALL_KEX_ALGORITHMS;
-        let wanted = words("sntrup761x25519-sha512,ecdh-sha2-nistp384,curve25519-sha256,none");
-        let found = known("KexAlgorithms", &wanted, all, |name| *name != kex::NONE).unwrap();
+        let wanted = names("sntrup761x25519-sha512,ecdh-sha2-nistp384,curve25519-sha256,none");
+        let found = supported("KexAlgorithms", &wanted, all, |name| *name != kex::NONE).unwrap();
         assert_eq!(found, [kex::ECDH_SHA2_NISTP384, kex::CURVE25519]);
-        let fault =
-            known("MACs", &words("umac-64@openssh.com,none"), mac::ALL_MAC_ALGORITHMS, |name| {
-                *name != mac::NONE
-            });
+        let fault = supported(
+            "MACs",
+            &names("umac-64@openssh.com,none"),
+            mac::ALL_MAC_ALGORITHMS,
+            |name| *name != mac::NONE,
+        );
         let Err(Fault::UnsupportedAlgorithms { option: "MACs", known }) = fault else {
             panic!("{fault:?}")
         };
@@ -239,8 +246,8 @@ mod tests {
     }
 
     #[test]
-    fn a_dead_handshake_always_ends_and_packets_cannot_be_dropped() {
-        let settings = settings(HostKeyAlgorithms::pinned(None), &SshParams::default());
+    fn the_handshake_has_a_timeout_and_strict_key_exchange() {
+        let settings = client_config(HostKeyAlgorithms::pinned(None), &SshParams::default());
         assert!(settings.inactivity_timeout.is_some());
         assert!(settings.preferred.kex.contains(&kex::EXTENSION_OPENSSH_STRICT_KEX_AS_CLIENT));
         assert!(!settings.preferred.kex.contains(&kex::DH_GEX_SHA256));

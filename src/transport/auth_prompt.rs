@@ -45,14 +45,14 @@ pub struct Prompt {
     /// The text, on one line.
     pub text: String,
     /// The answer may be echoed.
-    pub is_shown: bool,
+    pub is_echoed: bool,
 }
 
 /// One information request (RFC 4256) of a node.
 #[derive(Debug)]
 pub struct PromptRequest {
     /// `user@node`.
-    pub who: String,
+    pub login: String,
     /// The instruction above the prompts, by line; often empty.
     pub instruction: Vec<String>,
     /// The prompts.
@@ -62,7 +62,7 @@ pub struct PromptRequest {
 
 impl PromptRequest {
     /// Returns true if the login still waits for the answer.
-    pub fn is_wanted(&self) -> bool {
+    pub fn is_pending(&self) -> bool {
         !self.reply.is_closed()
     }
 
@@ -84,9 +84,9 @@ pub struct PromptQueue {
 struct State {
     is_open: bool,
     /// Nodes whose first login has ended, with whatever result.
-    settled: BTreeSet<NodeName>,
+    finished: BTreeSet<NodeName>,
     /// Logins that are being prompted now.
-    busy: usize,
+    prompting: usize,
 }
 
 /// Why a request was not answered.
@@ -101,8 +101,8 @@ pub(super) enum PromptError {
 impl PromptQueue {
     /// Returns a closed queue and its receiving end.
     pub fn new() -> (Self, mpsc::Receiver<PromptRequest>) {
-        let (queue, questions) = mpsc::channel(QUEUE_SIZE);
-        (Self { state: watch::Sender::default(), queue }, questions)
+        let (queue, requests) = mpsc::channel(QUEUE_SIZE);
+        (Self { state: watch::Sender::default(), queue }, requests)
     }
 
     /// Opens or closes the queue; requests that wait when it closes fail.
@@ -117,18 +117,18 @@ impl PromptQueue {
 
     /// Waits until `nodes` nodes have logged in or failed, or until `patience` has passed and no login is being
     /// prompted.
-    pub async fn quiet(&self, nodes: usize, patience: Duration) {
+    pub async fn wait_for_logins(&self, nodes: usize, timeout: Duration) {
         let mut state = self.state.subscribe();
         let mut all = state.clone();
-        let everybody = all.wait_for(|state| state.settled.len() >= nodes);
-        let late = async {
-            tokio::time::sleep(patience).await;
+        let all_finished = all.wait_for(|state| state.finished.len() >= nodes);
+        let timed_out = async {
+            tokio::time::sleep(timeout).await;
             // An error means that no login is left.
-            drop(state.wait_for(|state| state.busy == 0).await);
+            drop(state.wait_for(|state| state.prompting == 0).await);
         };
         tokio::select! {
-            _everybody = everybody => {}
-            () = late => {}
+            _finished = all_finished => {}
+            () = timed_out => {}
         }
     }
 
@@ -138,15 +138,15 @@ impl PromptQueue {
     }
 
     /// Marks a login as being prompted until the result is dropped.
-    pub(super) fn busy(&self) -> PromptingGuard {
-        self.state.send_modify(|state| state.busy += 1);
+    pub(super) fn start_prompting(&self) -> PromptingGuard {
+        self.state.send_modify(|state| state.prompting += 1);
         PromptingGuard(self.clone())
     }
 
     /// Asks, and waits for the user without a timeout.
     pub(super) async fn ask(
         &self,
-        who: String,
+        login: String,
         instruction: Vec<String>,
         prompts: Vec<Prompt>,
     ) -> Result<Vec<Secret>, PromptError> {
@@ -154,17 +154,17 @@ impl PromptQueue {
             return Err(PromptError::Closed);
         }
         let mut state = self.state.subscribe();
-        let wanted = prompts.len();
-        let asking = async {
+        let prompt_count = prompts.len();
+        let answers_in = async {
             let (reply, answered) = oneshot::channel();
-            let query = PromptRequest { who, instruction, prompts, reply };
-            self.queue.send(query).await.map_err(|_ended| PromptError::Closed)?;
+            let request = PromptRequest { login, instruction, prompts, reply };
+            self.queue.send(request).await.map_err(|_ended| PromptError::Closed)?;
             let answers = answered.await.map_err(|_dropped| PromptError::Skipped)?;
-            if answers.len() == wanted { Ok(answers) } else { Err(PromptError::Skipped) }
+            if answers.len() == prompt_count { Ok(answers) } else { Err(PromptError::Skipped) }
         };
         tokio::select! {
             biased;
-            answers = asking => answers,
+            answers = answers_in => answers,
             _shut = state.wait_for(|state| !state.is_open) => Err(PromptError::Closed),
         }
     }
@@ -180,7 +180,7 @@ pub(super) struct LoginGuard {
 impl Drop for LoginGuard {
     fn drop(&mut self) {
         let Some(node) = self.node.take() else { return };
-        self.prompt_queue.state.send_if_modified(|state| state.settled.insert(node));
+        self.prompt_queue.state.send_if_modified(|state| state.finished.insert(node));
     }
 }
 
@@ -190,7 +190,7 @@ pub(super) struct PromptingGuard(PromptQueue);
 
 impl Drop for PromptingGuard {
     fn drop(&mut self) {
-        self.0.state.send_modify(|state| state.busy = state.busy.saturating_sub(1));
+        self.0.state.send_modify(|state| state.prompting = state.prompting.saturating_sub(1));
     }
 }
 
@@ -199,7 +199,7 @@ mod tests {
     use super::*;
 
     fn prompts() -> Vec<Prompt> {
-        vec![Prompt { text: "Code:".to_owned(), is_shown: false }]
+        vec![Prompt { text: "Code:".to_owned(), is_echoed: false }]
     }
 
     async fn ask(prompt_queue: &PromptQueue) -> Result<Vec<Secret>, PromptError> {
@@ -207,59 +207,59 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_answer_goes_to_who_asked_and_silence_is_no_answer() {
-        let (prompt_queue, mut questions) = PromptQueue::new();
+    async fn an_answer_reaches_its_login_and_an_incomplete_one_counts_as_skipped() {
+        let (prompt_queue, mut requests) = PromptQueue::new();
         prompt_queue.set_open(true);
         let answering = async {
-            questions.recv().await.unwrap().answer(vec![Secret::from("123".to_owned())]);
-            drop(questions.recv().await.unwrap());
-            questions.recv().await.unwrap().answer(Vec::new());
+            requests.recv().await.unwrap().answer(vec![Secret::from("123".to_owned())]);
+            drop(requests.recv().await.unwrap());
+            requests.recv().await.unwrap().answer(Vec::new());
         };
-        let asking = async {
+        let answers_in = async {
             assert_eq!(ask(&prompt_queue).await.unwrap()[0].expose(), "123");
             assert_eq!(ask(&prompt_queue).await.unwrap_err(), PromptError::Skipped);
             assert_eq!(ask(&prompt_queue).await.unwrap_err(), PromptError::Skipped, "one a prompt");
         };
-        tokio::join!(answering, asking);
+        tokio::join!(answering, answers_in);
     }
 
     #[tokio::test]
-    async fn questions_that_wait_when_the_interview_ends_are_let_go() {
-        let (prompt_queue, mut questions) = PromptQueue::new();
+    async fn pending_prompts_fail_when_the_queue_closes() {
+        let (prompt_queue, mut requests) = PromptQueue::new();
         assert_eq!(ask(&prompt_queue).await.unwrap_err(), PromptError::Closed);
         prompt_queue.set_open(true);
         let ending = async {
-            let query = questions.recv().await.unwrap();
-            assert!(query.is_wanted());
+            let request = requests.recv().await.unwrap();
+            assert!(request.is_pending());
             prompt_queue.set_open(false);
             tokio::task::yield_now().await;
-            query
+            request
         };
-        let (query, answer) = tokio::join!(ending, ask(&prompt_queue));
+        let (request, answer) = tokio::join!(ending, ask(&prompt_queue));
         assert_eq!(answer.unwrap_err(), PromptError::Closed);
-        assert!(!query.is_wanted());
+        assert!(!request.is_pending());
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_wait_ends_early_when_every_node_is_past_its_login() {
+    async fn the_wait_ends_early_when_every_login_has_ended() {
         let (prompt_queue, _questions) = PromptQueue::new();
         let began = tokio::time::Instant::now();
-        let doors: Vec<_> = ["gpu01", "gpu02"]
+        let guards: Vec<_> = ["gpu01", "gpu02"]
             .map(|name| prompt_queue.track_login(NodeName::new(name).unwrap()))
             .into_iter()
             .collect();
         drop(prompt_queue.track_login(NodeName::new("gpu01").unwrap()));
-        let both = prompt_queue.quiet(2, Duration::from_secs(1));
-        tokio::join!(both, async { drop(doors) });
+        let both = prompt_queue.wait_for_logins(2, Duration::from_secs(1));
+        tokio::join!(both, async { drop(guards) });
         assert_eq!(began.elapsed(), Duration::ZERO);
-        prompt_queue.quiet(3, Duration::from_secs(1)).await;
+        prompt_queue.wait_for_logins(3, Duration::from_secs(1)).await;
         assert_eq!(began.elapsed(), Duration::from_secs(1));
-        let busy = prompt_queue.busy();
+        let prompting = prompt_queue.start_prompting();
         let later = async {
             tokio::time::sleep(Duration::from_secs(5)).await;
-            drop(busy);
+            drop(prompting);
         };
-        tokio::join!(later, prompt_queue.quiet(3, Duration::from_secs(1)));
+        tokio::join!(later, prompt_queue.wait_for_logins(3, Duration::from_secs(1)));
         assert_eq!(began.elapsed(), Duration::from_secs(6));
     }
 

@@ -30,8 +30,8 @@ thread_local! {
 /// Bytes that were read and not consumed yet.
 #[derive(Default)]
 struct ReadAhead {
-    piece: Box<[u8]>,
-    left: Range<usize>,
+    buffer: Box<[u8]>,
+    unread: Range<usize>,
 }
 
 /// What an SSH session runs over: TCP, a channel of another session, the pipes of a program.
@@ -44,7 +44,7 @@ pub(super) struct CancellableStream {
     stream: Box<dyn Stream>,
     ahead: ReadAhead,
     state: Arc<State>,
-    greeting: VersionScan,
+    version_scan: VersionScan,
     /// Set when the connection is traced.
     version_tap: Option<Box<VersionTap>>,
 }
@@ -62,7 +62,7 @@ enum VersionScan {
 impl VersionScan {
     const PREFIX: &'static [u8] = b"SSH-";
 
-    fn hear(self, bytes: &[u8]) -> Self {
+    fn feed(self, bytes: &[u8]) -> Self {
         bytes.iter().fold(self, |state, byte| match state {
             Self::Found => Self::Found,
             _ if *byte == b'\n' => Self::Prefix(0),
@@ -80,7 +80,7 @@ pub(super) struct CancelGuard(Arc<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    is_cut: AtomicBool,
+    is_cancelled: AtomicBool,
     has_seen_version: AtomicBool,
     reader: AtomicWaker,
     writer: AtomicWaker,
@@ -89,57 +89,57 @@ struct State {
 pub(super) fn cancellable(stream: Box<dyn Stream>) -> (CancellableStream, CancelGuard) {
     let state = Arc::new(State::default());
     let version_tap = VersionTap::if_traced().map(Box::new);
-    let (ahead, greeting) = (ReadAhead::default(), VersionScan::Prefix(0));
+    let (ahead, version_scan) = (ReadAhead::default(), VersionScan::Prefix(0));
     (
-        CancellableStream { stream, ahead, state: Arc::clone(&state), greeting, version_tap },
+        CancellableStream { stream, ahead, state: Arc::clone(&state), version_scan, version_tap },
         CancelGuard(state),
     )
 }
 
 impl CancellableStream {
     /// Copies buffered bytes; returns false if there are none.
-    fn give(&mut self, buffer: &mut ReadBuf<'_>) -> bool {
-        let ReadAhead { piece, left } = &mut self.ahead;
-        let rest = piece.get(left.clone()).unwrap_or_default();
+    fn copy_buffered(&mut self, buffer: &mut ReadBuf<'_>) -> bool {
+        let ReadAhead { buffer: chunk, unread } = &mut self.ahead;
+        let rest = chunk.get(unread.clone()).unwrap_or_default();
         if rest.is_empty() {
             return false;
         }
-        let now = rest.get(..buffer.remaining()).unwrap_or(rest);
-        buffer.put_slice(now);
-        left.start += now.len();
-        if left.start >= left.end {
-            SPARE_BUFFER.set(Some(std::mem::take(piece)));
+        let copied = rest.get(..buffer.remaining()).unwrap_or(rest);
+        buffer.put_slice(copied);
+        unread.start += copied.len();
+        if unread.start >= unread.end {
+            SPARE_BUFFER.set(Some(std::mem::take(chunk)));
         }
         true
     }
 
     /// Reads from the connection, and copies what was asked for.
-    fn take(
+    fn poll_fill(
         &mut self,
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let mut piece = SPARE_BUFFER.take().unwrap_or_else(|| vec![0; READ_SIZE].into());
-        let mut filling = ReadBuf::new(&mut piece);
+        let mut chunk = SPARE_BUFFER.take().unwrap_or_else(|| vec![0; READ_SIZE].into());
+        let mut filling = ReadBuf::new(&mut chunk);
         let polled = Pin::new(&mut self.stream).poll_read(context, &mut filling);
         let count = filling.filled().len();
         if matches!(polled, Poll::Ready(Ok(()))) && count > 0 {
-            self.hear(piece.get(..count).unwrap_or_default());
-            self.ahead = ReadAhead { piece, left: 0..count };
-            self.give(buffer);
+            self.observe(chunk.get(..count).unwrap_or_default());
+            self.ahead = ReadAhead { buffer: chunk, unread: 0..count };
+            self.copy_buffered(buffer);
         } else {
-            SPARE_BUFFER.set(Some(piece));
+            SPARE_BUFFER.set(Some(chunk));
         }
         polled
     }
 
-    fn hear(&mut self, bytes: &[u8]) {
+    fn observe(&mut self, bytes: &[u8]) {
         if let Some(version_tap) = &mut self.version_tap {
-            version_tap.hear(bytes);
+            version_tap.feed(bytes);
         }
-        if !matches!(self.greeting, VersionScan::Found) {
-            self.greeting = self.greeting.hear(bytes);
-            if matches!(self.greeting, VersionScan::Found) {
+        if !matches!(self.version_scan, VersionScan::Found) {
+            self.version_scan = self.version_scan.feed(bytes);
+            if matches!(self.version_scan, VersionScan::Found) {
                 self.state.has_seen_version.store(true, Ordering::Release);
             }
         }
@@ -155,7 +155,7 @@ impl CancelGuard {
 
 impl Drop for CancelGuard {
     fn drop(&mut self) {
-        self.0.is_cut.store(true, Ordering::Release);
+        self.0.is_cancelled.store(true, Ordering::Release);
         self.0.reader.wake();
         self.0.writer.wake();
     }
@@ -163,9 +163,9 @@ impl Drop for CancelGuard {
 
 impl State {
     /// Fails if the stream is cancelled; otherwise registers `waker` for the cancellation.
-    fn watch(&self, waker: &AtomicWaker, context: &Context<'_>) -> io::Result<()> {
+    fn check_cancelled(&self, waker: &AtomicWaker, context: &Context<'_>) -> io::Result<()> {
         waker.register(context.waker());
-        if self.is_cut.load(Ordering::Acquire) {
+        if self.is_cancelled.load(Ordering::Acquire) {
             return Err(io::ErrorKind::ConnectionAborted.into());
         }
         Ok(())
@@ -178,8 +178,12 @@ impl AsyncRead for CancellableStream {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        self.state.watch(&self.state.reader, context)?;
-        if self.give(buffer) { Poll::Ready(Ok(())) } else { self.take(context, buffer) }
+        self.state.check_cancelled(&self.state.reader, context)?;
+        if self.copy_buffered(buffer) {
+            Poll::Ready(Ok(()))
+        } else {
+            self.poll_fill(context, buffer)
+        }
     }
 }
 
@@ -189,12 +193,12 @@ impl AsyncWrite for CancellableStream {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        self.state.watch(&self.state.writer, context)?;
+        self.state.check_cancelled(&self.state.writer, context)?;
         Pin::new(&mut self.stream).poll_write(context, bytes)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.state.watch(&self.state.writer, context)?;
+        self.state.check_cancelled(&self.state.writer, context)?;
         Pin::new(&mut self.stream).poll_flush(context)
     }
 
@@ -210,26 +214,26 @@ mod tests {
     use tokio::net::{TcpListener, TcpStream};
 
     #[test]
-    fn only_the_line_of_an_ssh_server_is_a_greeting() {
-        let greets = |pieces: &[&str]| {
-            let heard = |state: VersionScan, piece: &&str| state.hear(piece.as_bytes());
-            matches!(pieces.iter().fold(VersionScan::Prefix(0), heard), VersionScan::Found)
+    fn only_the_version_line_of_an_ssh_server_is_a_banner() {
+        let has_version = |chunks: &[&str]| {
+            let feed = |state: VersionScan, chunk: &&str| state.feed(chunk.as_bytes());
+            matches!(chunks.iter().fold(VersionScan::Prefix(0), feed), VersionScan::Found)
         };
-        for pieces in [&["SSH-2.0-x\r\n"][..], &["S", "SH", "-"], &["be nice\r\n", "SSH-2.0"]] {
-            assert!(greets(pieces), "{pieces:?}");
+        for chunks in [&["SSH-2.0-x\r\n"][..], &["S", "SH", "-"], &["be nice\r\n", "SSH-2.0"]] {
+            assert!(has_version(chunks), "{chunks:?}");
         }
-        for pieces in [&["HTTP/1.1 400 SSH-\r\n"][..], &["SSH"], &[" SSH-2.0"], &["SSSH-2.0"], &[]]
+        for chunks in [&["HTTP/1.1 400 SSH-\r\n"][..], &["SSH"], &[" SSH-2.0"], &["SSSH-2.0"], &[]]
         {
-            assert!(!greets(pieces), "{pieces:?}");
+            assert!(!has_version(chunks), "{chunks:?}");
         }
     }
 
     #[tokio::test]
-    async fn what_comes_is_given_in_order_however_little_is_asked_for() {
+    async fn bytes_arrive_in_order_for_any_read_size() {
         let (near, mut far) = tokio::io::duplex(64 * 1024);
-        let (mut cancellable, _holder) = cancellable(Box::new(near));
+        let (mut cancellable, _cancel_guard) = cancellable(Box::new(near));
         let sent: Vec<u8> =
-            (0..50_000_u32).map(|place| u8::try_from(place % 251).unwrap()).collect();
+            (0..50_000_u32).map(|index| u8::try_from(index % 251).unwrap()).collect();
         tokio::io::AsyncWriteExt::write_all(&mut far, &sent).await.unwrap();
         drop(far);
         let mut read = Vec::new();

@@ -29,26 +29,26 @@ const MIN_RSA_BITS: u32 = 1024;
 
 /// Why a certificate is ignored. Its plain key may still be known.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum CertificateFlaw {
-    ForUsers,
+pub(super) enum CertificateProblem {
+    NotForHosts,
     NotYetValid,
     Expired,
     OtherNames(String),
     NoNames,
     CriticalOptions(String),
-    Signature(String),
+    ExcludedSignature(String),
 }
 
-impl fmt::Display for CertificateFlaw {
+impl fmt::Display for CertificateProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::ForUsers => f.write_str("is not for hosts"),
+            Self::NotForHosts => f.write_str("is not for hosts"),
             Self::NotYetValid => f.write_str("is not valid yet"),
             Self::Expired => f.write_str("has expired"),
             Self::OtherNames(names) => write!(f, "is for other names ({names})"),
             Self::NoNames => f.write_str("names no host"),
             Self::CriticalOptions(names) => write!(f, "has critical options ({names})"),
-            Self::Signature(algorithm) => {
+            Self::ExcludedSignature(algorithm) => {
                 write!(f, "is signed with {algorithm}, which CASignatureAlgorithms excludes")
             }
         }
@@ -61,26 +61,28 @@ pub(super) fn check(
     name: &str,
     now: Timestamp,
     signatures: &[String],
-) -> Result<(), CertificateFlaw> {
+) -> Result<(), CertificateProblem> {
     if certificate.cert_type() != CertType::Host {
-        return Err(CertificateFlaw::ForUsers);
+        return Err(CertificateProblem::NotForHosts);
     }
     let now = u64::try_from(now.as_micros() / 1_000_000).unwrap_or(0);
     if now < certificate.valid_after() {
-        return Err(CertificateFlaw::NotYetValid);
+        return Err(CertificateProblem::NotYetValid);
     }
     if now >= certificate.valid_before() {
-        return Err(CertificateFlaw::Expired);
+        return Err(CertificateProblem::Expired);
     }
     let names = certificate.valid_principals();
     if names.is_empty() {
-        return Err(CertificateFlaw::NoNames);
+        return Err(CertificateProblem::NoNames);
     }
     if !names.iter().any(|principal| principal == name) {
-        return Err(CertificateFlaw::OtherNames(list(names.iter())));
+        return Err(CertificateProblem::OtherNames(join_names(names.iter())));
     }
     if !certificate.critical_options().is_empty() {
-        return Err(CertificateFlaw::CriticalOptions(list(certificate.critical_options().keys())));
+        return Err(CertificateProblem::CriticalOptions(join_names(
+            certificate.critical_options().keys(),
+        )));
     }
     let algorithm = certificate.signature().algorithm();
     let is_allowed = if signatures.is_empty() {
@@ -89,12 +91,12 @@ pub(super) fn check(
         signatures.iter().any(|allowed| allowed == algorithm.as_str())
     };
     if !is_allowed {
-        return Err(CertificateFlaw::Signature(fault::sanitize(algorithm.as_str(), 64)));
+        return Err(CertificateProblem::ExcludedSignature(fault::sanitize(algorithm.as_str(), 64)));
     }
     Ok(())
 }
 
-fn list<'a>(names: impl Iterator<Item = &'a String>) -> String {
+fn join_names<'a>(names: impl Iterator<Item = &'a String>) -> String {
     let names: Vec<_> = names.take(5).map(String::as_str).collect();
     fault::sanitize_line(&names.join(", "))
 }
@@ -102,17 +104,17 @@ fn list<'a>(names: impl Iterator<Item = &'a String>) -> String {
 /// Returns true if the certificate is signed by the key it names as its signer.
 ///
 /// Does not check that the signer is trusted.
-pub(super) fn is_signed(certificate: &Certificate) -> bool {
+pub(super) fn has_valid_signature(certificate: &Certificate) -> bool {
     let signer = certificate.signature_key().fingerprint(HashAlg::Sha256);
     // Any time within its validity; the current time is checked elsewhere.
-    let moment = certificate.valid_after();
-    let is_never_valid = moment >= certificate.valid_before();
-    is_never_valid || certificate.validate_at(moment, [&signer]).is_ok()
+    let time = certificate.valid_after();
+    let is_never_valid = time >= certificate.valid_before();
+    is_never_valid || certificate.validate_at(time, [&signer]).is_ok()
 }
 
 /// Returns the size in bits of an RSA key that is shorter than `least` or the minimum.
-pub(super) fn is_too_short(key: &KeyData, least: u32) -> Option<u32> {
-    key.rsa().map(RsaPublicKey::key_size).filter(|bits| *bits < least.max(MIN_RSA_BITS))
+pub(super) fn short_rsa_bits(key: &KeyData, min_bits: u32) -> Option<u32> {
+    key.rsa().map(RsaPublicKey::key_size).filter(|bits| *bits < min_bits.max(MIN_RSA_BITS))
 }
 
 /// Returns true if a key is of an algorithm, ignoring the hash of RSA.

@@ -49,7 +49,7 @@ pub enum Exit {
 
 impl Exit {
     /// Converts the signal the node reports.
-    pub(super) fn by(signal: Sig) -> Self {
+    pub(super) fn from_signal(signal: Sig) -> Self {
         Self::Signal(match signal {
             Sig::Custom(name) => fault::sanitize(&name, 32),
             name @ (Sig::ABRT
@@ -76,7 +76,7 @@ pub struct Channel(Inner);
 
 #[derive(Debug)]
 enum Inner {
-    Ssh(Box<Ssh>),
+    Ssh(Box<SshChannel>),
     Local(Box<LocalProcess>),
     Program(Box<ProgramSession>),
     Step(Box<StepChannel>),
@@ -91,8 +91,8 @@ impl Channel {
         Self(Inner::Program(Box::new(process)))
     }
 
-    pub(super) fn step(part: StepChannel) -> Self {
-        Self(Inner::Step(Box::new(part)))
+    pub(super) fn step(channel: StepChannel) -> Self {
+        Self(Inner::Step(Box::new(channel)))
     }
 
     pub(super) async fn ssh(
@@ -100,7 +100,8 @@ impl Channel {
         command: &str,
         deadline: &Deadline,
     ) -> Result<Self, Fault> {
-        let ssh = deadline.timeout(ConnectPhase::Command, Ssh::start(session, command)).await??;
+        let ssh =
+            deadline.timeout(ConnectPhase::Command, SshChannel::start(session, command)).await??;
         Ok(Self(Inner::Ssh(Box::new(ssh))))
     }
 
@@ -111,8 +112,8 @@ impl Channel {
         match &mut self.0 {
             Inner::Ssh(ssh) => ssh.next().await,
             Inner::Local(local) => local.next().await,
-            Inner::Program(system) => system.next().await,
-            Inner::Step(part) => part.next().await,
+            Inner::Program(program) => program.next().await,
+            Inner::Step(channel) => channel.next().await,
         }
     }
 
@@ -125,20 +126,21 @@ impl Channel {
                 // The future is large and sending is rare: boxed, so that a waiting reader does not carry it.
                 Inner::Ssh(ssh) => Box::pin(ssh.send(bytes)).await,
                 Inner::Local(local) => local.send(bytes).await,
-                Inner::Program(system) => system.send(bytes).await,
-                Inner::Step(part) => part.send(bytes).await,
+                Inner::Program(program) => program.send(bytes).await,
+                Inner::Step(channel) => channel.send(bytes).await,
             }
         };
-        let stuck = || Fault::SessionLost { why: "the command does not read its input".to_owned() };
-        timeout(SEND_TIMEOUT, sending).await.map_err(|_elapsed| stuck())?
+        let stalled =
+            || Fault::SessionLost { why: "the command does not read its input".to_owned() };
+        timeout(SEND_TIMEOUT, sending).await.map_err(|_elapsed| stalled())?
     }
 
     /// Queues a line that is written to stdin at the next output of the command; returns it back where the transport
     /// has no such hook.
-    pub fn reply(&self, line: String) -> Option<String> {
+    pub fn queue_line(&self, line: String) -> Option<String> {
         match &self.0 {
             Inner::Ssh(ssh) => {
-                ssh.session.state.reply(line);
+                ssh.session.state.queue_line(line);
                 None
             }
             Inner::Local(_) | Inner::Program(_) | Inner::Step(_) => Some(line),
@@ -146,9 +148,9 @@ impl Channel {
     }
 
     /// Takes back the queued line if it was not written yet.
-    pub fn take_back(&self) -> Option<String> {
+    pub fn take_queued_line(&self) -> Option<String> {
         match &self.0 {
-            Inner::Ssh(ssh) => ssh.session.state.take_back(),
+            Inner::Ssh(ssh) => ssh.session.state.take_queued_line(),
             Inner::Local(_) | Inner::Program(_) | Inner::Step(_) => None,
         }
     }
@@ -160,8 +162,8 @@ impl Channel {
                 local.close_stdin();
                 Ok(())
             }
-            Inner::Program(system) => {
-                system.close_stdin();
+            Inner::Program(program) => {
+                program.close_stdin();
                 Ok(())
             }
             // The stdin is shared with other nodes.
@@ -174,8 +176,8 @@ impl Channel {
         match self.0 {
             Inner::Ssh(ssh) => ssh.shutdown().await,
             Inner::Local(local) => local.shutdown().await,
-            Inner::Program(system) => system.shutdown().await,
-            Inner::Step(part) => part.shutdown().await,
+            Inner::Program(program) => program.shutdown().await,
+            Inner::Step(channel) => channel.shutdown().await,
         }
     }
 
@@ -191,21 +193,21 @@ impl Channel {
     /// probe, not the caller.
     pub fn step_nonce(&self) -> Option<&str> {
         match &self.0 {
-            Inner::Step(part) => Some(part.nonce()),
+            Inner::Step(channel) => Some(channel.nonce()),
             Inner::Ssh(_) | Inner::Local(_) | Inner::Program(_) => None,
         }
     }
 
     /// Waits until the loader is overdue: for `alone`, or in a shared step until the step has waited for the node or
     /// took too long to start. The time counts from the first poll.
-    pub fn late(&self, alone: Duration) -> impl Future<Output = ()> + use<> {
-        let in_step = match &self.0 {
-            Inner::Step(part) => Some(part.late()),
+    pub fn wait_until_overdue(&self, alone: Duration) -> impl Future<Output = ()> + use<> {
+        let step_overdue = match &self.0 {
+            Inner::Step(channel) => Some(channel.wait_until_overdue()),
             Inner::Ssh(_) | Inner::Local(_) | Inner::Program(_) => None,
         };
         async move {
-            match in_step {
-                Some(late) => late.await,
+            match step_overdue {
+                Some(overdue) => overdue.await,
                 None => sleep(alone).await,
             }
         }
@@ -216,57 +218,57 @@ impl Channel {
             Inner::Ssh(ssh) if ssh.session.underlay.uses_master() => TransportKind::SshProgram,
             Inner::Ssh(_) => TransportKind::Native,
             Inner::Local(_) => TransportKind::Local,
-            Inner::Program(system) => system.via(),
+            Inner::Program(program) => program.via(),
             Inner::Step(_) => TransportKind::Step,
         }
     }
 }
 
-struct Ssh {
+struct SshChannel {
     writer: ChannelWriteHalf<Msg>,
     /// The node closed the channel properly.
     is_closed: bool,
     session: Session,
 }
 
-impl Drop for Ssh {
+impl Drop for SshChannel {
     fn drop(&mut self) {
         // The connection's task may be waiting for the queue to be read.
         self.session.state.output.close();
     }
 }
 
-impl std::fmt::Debug for Ssh {
+impl std::fmt::Debug for SshChannel {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Ssh").finish_non_exhaustive()
     }
 }
 
-impl Ssh {
+impl SshChannel {
     async fn start(session: Session, command: &str) -> Result<Self, Fault> {
         let channel = match session.handle.channel_open_session().await {
             Ok(channel) => channel,
             Err(russh::Error::ChannelOpenFailure(reason)) => {
-                return Err(Fault::ChannelRefused { why: refusal(&reason) });
+                return Err(Fault::ChannelRefused { why: refusal_text(&reason) });
             }
             Err(_) => {
                 let fault = Fault::ConnectionLost {
-                    step: ConnectPhase::Command,
+                    phase: ConnectPhase::Command,
                     why: session.state.end_text(),
                 };
                 return Err(session.underlay.attribute(fault).await);
             }
         };
         session.state.output.set_channel(channel.id().number());
-        let (mut answers, writer) = channel.split();
+        let (mut replies, writer) = channel.split();
         let ssh = Self { writer, is_closed: false, session };
         if ssh.writer.exec(true, command).await.is_err() {
-            return Err(ssh.broken().await);
+            return Err(ssh.open_fault().await);
         }
         // The reply usually comes first, but a node may send output before it.
         for _ in 0..CAPACITY {
-            match answers.wait().await {
-                None => return Err(ssh.broken().await),
+            match replies.wait().await {
+                None => return Err(ssh.open_fault().await),
                 Some(ChannelMsg::Success) => return Ok(ssh),
                 Some(ChannelMsg::Failure) => return Err(Fault::CommandRefused),
                 Some(_) => {}
@@ -275,9 +277,9 @@ impl Ssh {
         Ok(ssh)
     }
 
-    async fn broken(&self) -> Fault {
+    async fn open_fault(&self) -> Fault {
         let fault = Fault::ConnectionLost {
-            step: ConnectPhase::Command,
+            phase: ConnectPhase::Command,
             why: self.session.state.end_text(),
         };
         self.session.underlay.attribute(fault).await
@@ -298,10 +300,10 @@ impl Ssh {
 
     async fn send(&self, bytes: &[u8]) -> Result<(), Fault> {
         // russh's outgoing buffer keeps its largest size, for every node: so it gets small chunks, and time to send each.
-        for piece in bytes.chunks(SEND_CHUNK) {
-            let sent = self.writer.data_bytes(piece.to_vec()).await;
-            if let Err(error) = sent {
-                return Err(self.lost(&error).await);
+        for chunk in bytes.chunks(SEND_CHUNK) {
+            let result = self.writer.data_bytes(chunk.to_vec()).await;
+            if let Err(error) = result {
+                return Err(self.session_fault(&error).await);
             }
             tokio::task::yield_now().await;
         }
@@ -310,14 +312,14 @@ impl Ssh {
 
     async fn close_stdin(&self) -> Result<(), Fault> {
         // Nothing may be written after EOF.
-        self.session.state.take_back();
+        self.session.state.take_queued_line();
         match self.writer.eof().await {
             Ok(()) => Ok(()),
-            Err(error) => Err(self.lost(&error).await),
+            Err(error) => Err(self.session_fault(&error).await),
         }
     }
 
-    async fn lost(&self, error: &russh::Error) -> Fault {
+    async fn session_fault(&self, error: &russh::Error) -> Fault {
         let why = match self.session.state.end() {
             Some(_) => self.session.state.end_text(),
             None => algorithms::describe(error),
@@ -326,26 +328,26 @@ impl Ssh {
     }
 
     async fn shutdown(mut self: Box<Self>) {
-        let drained = async {
+        let draining = async {
             if self.close_stdin().await.is_ok() {
                 while !matches!(self.next().await, Output::Closed(_)) {}
             }
         };
-        timeout(SHUTDOWN_TIMEOUT, drained).await.ok();
+        timeout(SHUTDOWN_TIMEOUT, draining).await.ok();
         // Remaining output must not keep the connection's task from disconnecting.
         self.session.state.output.close();
-        let goodbye = async {
+        let disconnecting = async {
             let handle = &mut self.session.handle;
             // A connection that is already closed needs no disconnect.
             if handle.disconnect(Disconnect::ByApplication, "", "").await.is_ok() {
                 handle.await.ok();
             }
         };
-        timeout(SHUTDOWN_TIMEOUT, goodbye).await.ok();
+        timeout(SHUTDOWN_TIMEOUT, disconnecting).await.ok();
     }
 }
 
-fn refusal(reason: &russh::ChannelOpenFailure) -> String {
+fn refusal_text(reason: &russh::ChannelOpenFailure) -> String {
     use russh::ChannelOpenFailure as Failure;
     match reason {
         Failure::AdministrativelyProhibited => "prohibited by the node".to_owned(),

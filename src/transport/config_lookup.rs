@@ -15,7 +15,7 @@ use crate::transport::ssh_config::{
     ConfigError, EffectiveOption, HostQuery, HostSettings, NameLookups, Origin, ParsedConfig,
 };
 use crate::transport::target::{Profile, Reach, SshTarget, Target};
-use crate::transport::{Transport, TransportState, ending, openssh, process};
+use crate::transport::{Transport, TransportState, openssh, process, shutting_down};
 
 /// Timeout for reading the files, for name lookups, and for `ssh -G`.
 const CONFIG_TIMEOUT: Duration = Duration::from_secs(10);
@@ -25,26 +25,28 @@ const NEEDS_COMMAND: &str = "fork into background without a command";
 
 impl Transport {
     /// Returns true if the ssh configuration applies to a node.
-    pub fn follows_configuration(&self, target: &Target) -> bool {
+    pub fn uses_ssh_config(&self, target: &Target) -> bool {
         matches!(target.reach, Reach::Ssh(_)) && self.0.options.exec.is_none()
     }
 
     /// Returns every effective option of a target, and where it was set.
-    pub async fn explain(&self, target: &Target) -> Result<Vec<EffectiveOption>, Fault> {
+    pub async fn effective_options(&self, target: &Target) -> Result<Vec<EffectiveOption>, Fault> {
         let Reach::Ssh(ssh) = &target.reach else { return Ok(Vec::new()) };
         let Profile::System = ssh.profile else { return Ok(Vec::new()) };
         let query = self.host_query(ssh);
         query.check()?;
-        let found = self.read(&query, TransportState::all_options).await?.1;
+        let found = self.evaluate(&query, TransportState::all_options).await?.1;
         let env = &self.0.options.env;
         let mut options = match found {
             Err(ConfigError::NeedsSsh { at, what }) => {
                 let file = self.0.options.config_file.as_deref();
                 let text = self.run_ssh_g(&query, file, &at, &what).await?;
-                let unset = self.run_ssh_g(&query, Some(Path::new("none")), &at, &what).await?;
-                let unset = query.options_from_ssh_g(&unset, env);
+                let defaults = self.run_ssh_g(&query, Some(Path::new("none")), &at, &what).await?;
+                let defaults = query.options_from_ssh_g(&defaults, env);
                 let is_default = |option: &EffectiveOption| {
-                    unset.iter().any(|one| one.name == option.name && one.values == option.values)
+                    defaults
+                        .iter()
+                        .any(|one| one.name == option.name && one.values == option.values)
                 };
                 let mut options = query.options_from_ssh_g(&text, env);
                 for option in &mut options {
@@ -81,7 +83,7 @@ impl Transport {
     /// Returns the settings of a host; runs `ssh -G` if needed.
     pub(super) async fn host_settings(&self, query: HostQuery) -> Result<Arc<HostSettings>, Fault> {
         query.check()?;
-        let (version, found) = self.read(&query, TransportState::cached_settings).await?;
+        let (version, found) = self.evaluate(&query, TransportState::cached_settings).await?;
         let settings = match found {
             Ok(settings) => settings,
             Err(ConfigError::NeedsSsh { at, what }) => {
@@ -89,14 +91,14 @@ impl Transport {
                 let text = self.run_ssh_g(&query, file, &at, &what).await?;
                 Arc::new(query.settings_from_ssh_g(&text, &self.0.options.env)?)
             }
-            Err(stop) => return Err(config_fault(stop)),
+            Err(error) => return Err(config_fault(error)),
         };
         lock(&self.0.settings).insert(query, (version, Arc::clone(&settings)));
         Ok(settings)
     }
 
     /// Evaluates the files. Looks up names only if the files require it (`CanonicalizeHostname`).
-    async fn read<T: Send + 'static>(
+    async fn evaluate<T: Send + 'static>(
         &self,
         query: &HostQuery,
         answer: fn(
@@ -106,23 +108,23 @@ impl Transport {
             NameLookups,
         ) -> Result<T, ConfigError>,
     ) -> Result<(u64, Result<T, ConfigError>), Fault> {
-        let limit = Deadline::after(CONFIG_TIMEOUT);
-        let read = |look_ups, permit: Option<OwnedSemaphorePermit>| {
+        let deadline = Deadline::after(CONFIG_TIMEOUT);
+        let read = |lookups, permit: Option<OwnedSemaphorePermit>| {
             let query = query.clone();
-            let read = self.blocking(move |shared| {
-                let reading = shared.configuration();
-                let found = answer(shared, &reading, &query, look_ups);
+            let read = self.run_blocking(move |shared| {
+                let config = shared.configuration();
+                let found = answer(shared, &config, &query, lookups);
                 drop(permit);
-                (reading.version, found)
+                (config.version, found)
             });
-            limit.timeout(ConnectPhase::Configuration, read)
+            deadline.timeout(ConnectPhase::Configuration, read)
         };
         let first = read(NameLookups::Forbidden, None).await??;
         let Err(ConfigError::NeedsLookup) = first.1 else { return Ok(first) };
         // The permit goes along: a lookup cannot be stopped, only not started.
-        let permit = Arc::clone(&self.0.resolvers).acquire_owned();
-        let permit = limit.timeout(ConnectPhase::Configuration, permit).await?;
-        read(NameLookups::Allowed, Some(permit.map_err(|_closed| ending())?)).await?
+        let permit = Arc::clone(&self.0.resolve_permits).acquire_owned();
+        let permit = deadline.timeout(ConnectPhase::Configuration, permit).await?;
+        read(NameLookups::Allowed, Some(permit.map_err(|_closed| shutting_down())?)).await?
     }
 
     /// Returns the output of `ssh -G`, needed because of the line `at`.
@@ -134,22 +136,22 @@ impl Transport {
         what: &str,
     ) -> Result<String, Fault> {
         let options = &self.0.options;
-        let permit = self.0.resolvers.acquire().await.map_err(|_closed| ending())?;
-        let mut words = query.arguments(file);
-        let limit = Deadline::after(CONFIG_TIMEOUT);
-        let asked = process::run_to_completion(&options.ssh_program, words.clone());
-        let mut answer = limit.timeout(ConnectPhase::Configuration, asked).await?;
-        if answer.as_ref().is_ok_and(|answer| answer.complaint.contains(NEEDS_COMMAND)) {
-            words.push("true".into());
-            let asked = process::run_to_completion(&options.ssh_program, words);
-            answer = limit.timeout(ConnectPhase::Configuration, asked).await?;
+        let permit = self.0.resolve_permits.acquire().await.map_err(|_closed| shutting_down())?;
+        let mut args = query.ssh_g_args(file);
+        let deadline = Deadline::after(CONFIG_TIMEOUT);
+        let running = process::run_to_completion(&options.ssh_program, args.clone());
+        let mut answer = deadline.timeout(ConnectPhase::Configuration, running).await?;
+        if answer.as_ref().is_ok_and(|answer| answer.stderr.contains(NEEDS_COMMAND)) {
+            args.push("true".into());
+            let running = process::run_to_completion(&options.ssh_program, args);
+            answer = deadline.timeout(ConnectPhase::Configuration, running).await?;
         }
         drop(permit);
         match answer {
-            Ok(answer) if answer.succeeded => Ok(answer.output),
+            Ok(answer) if answer.succeeded => Ok(answer.stdout),
             Ok(answer) => {
-                let complaint = answer.complaint.lines().next().unwrap_or("ssh -G failed");
-                Err(Fault::BadConfiguration { why: fault::sanitize_line(complaint) })
+                let line = answer.stderr.lines().next().unwrap_or("ssh -G failed");
+                Err(Fault::BadConfiguration { why: fault::sanitize_line(line) })
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 Err(config_fault(ConfigError::NeedsSsh { at: at.clone(), what: what.to_owned() }))
@@ -170,31 +172,31 @@ impl TransportState {
 
     fn cached_settings(
         &self,
-        reading: &ParsedConfig,
+        config: &ParsedConfig,
         query: &HostQuery,
-        look_ups: NameLookups,
+        lookups: NameLookups,
     ) -> Result<Arc<HostSettings>, ConfigError> {
         if let Some((version, settings)) = lock(&self.settings).get(query)
-            && *version == reading.version
+            && *version == config.version
         {
             return Ok(Arc::clone(settings));
         }
-        reading.settings(query, &self.options.env, look_ups).map(Arc::new)
+        config.settings(query, &self.options.env, lookups).map(Arc::new)
     }
 
     fn all_options(
         &self,
-        reading: &ParsedConfig,
+        config: &ParsedConfig,
         query: &HostQuery,
-        look_ups: NameLookups,
+        lookups: NameLookups,
     ) -> Result<Vec<EffectiveOption>, ConfigError> {
-        reading.options(query, &self.options.env, look_ups)
+        config.options(query, &self.options.env, lookups)
     }
 }
 
 /// Returns the fault of a configuration error.
-fn config_fault(stop: ConfigError) -> Fault {
-    let why = match stop {
+fn config_fault(error: ConfigError) -> Fault {
+    let why = match error {
         ConfigError::Invalid(fault) => return fault,
         ConfigError::NeedsSsh { at, what } => {
             format!("{at}: {what}: only the ssh program can resolve this, and it is not installed")

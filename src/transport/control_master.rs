@@ -37,37 +37,38 @@ impl ControlMaster {
     }
 
     /// Returns the arguments for `ssh -W`: forwards stdin and stdout to a port of another host.
-    pub(super) fn forwarding(
+    pub(super) fn forward_args(
         &self,
-        (asked, settings): (&HostQuery, &HostSettings),
+        (query, settings): (&HostQuery, &HostSettings),
         file: Option<&Path>,
         host: &str,
         port: u16,
     ) -> Vec<OsString> {
         let to =
             if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
-        let mut words: Vec<OsString> = vec!["-W".into(), to.into()];
-        let own = OPTIONS.iter().map(|option| (*option).to_owned());
+        let mut args: Vec<OsString> = vec!["-W".into(), to.into()];
+        let options = OPTIONS.iter().map(|option| (*option).to_owned());
         let command_overrides =
             settings.command_overrides.iter().map(|option| (*option).to_owned());
-        words.extend(
-            own.chain(self.options())
+        args.extend(
+            options
+                .chain(self.options())
                 .chain(command_overrides)
                 .flat_map(|option| ["-o".into(), option.into()]),
         );
-        words.extend(asked.place(file));
-        words
+        args.extend(query.destination_args(file));
+        args
     }
 
     /// Returns true if the master has exited: a running one greets each client.
     pub(super) async fn is_gone(&self) -> bool {
-        let greeting = async { UnixStream::connect(&self.0).await?.read_u8().await };
+        let first_byte = async { UnixStream::connect(&self.0).await?.read_u8().await };
         // A master that hangs is running.
-        timeout(CHECK_TIMEOUT, greeting).await.is_ok_and(|greeting| greeting.is_err())
+        timeout(CHECK_TIMEOUT, first_byte).await.is_ok_and(|first_byte| first_byte.is_err())
     }
 
     /// Returns the fault of a master that has exited.
-    pub(super) fn lost(&self) -> Fault {
+    pub(super) fn lost_fault(&self) -> Fault {
         let why = format!("the master connection at {} has ended", self.0.display());
         Fault::SessionLost { why: fault::sanitize_line(&why) }
     }
@@ -77,34 +78,35 @@ impl Transport {
     /// Returns the user's master connection to a host, if one answers.
     ///
     /// Costs nothing without `ControlPath`, and little if no socket exists.
-    pub(super) async fn master(
+    pub(super) async fn find_master(
         &self,
-        asked: &HostQuery,
+        query: &HostQuery,
         settings: &HostSettings,
     ) -> Option<ControlMaster> {
         if self.0.options.mode != TransportMode::Auto || settings.control_paths.is_empty() {
             return None;
         }
         let paths = settings.control_paths.clone();
-        let looking = self
-            .blocking(move |_: &TransportState| paths.into_iter().find(|path| is_own_socket(path)));
+        let finding = self.run_blocking(move |_: &TransportState| {
+            paths.into_iter().find(|path| is_own_socket(path))
+        });
         // A file system that hangs counts as no master.
-        let path = timeout(CHECK_TIMEOUT, looking).await.ok().and_then(Result::ok).flatten();
-        self.answering(asked, ControlMaster(path?)).await
+        let path = timeout(CHECK_TIMEOUT, finding).await.ok().and_then(Result::ok).flatten();
+        self.check_alive(query, ControlMaster(path?)).await
     }
 
     /// Returns the master if `ssh -O check` succeeds in time.
-    async fn answering(&self, asked: &HostQuery, master: ControlMaster) -> Option<ControlMaster> {
+    async fn check_alive(&self, query: &HostQuery, master: ControlMaster) -> Option<ControlMaster> {
         let options = &self.0.options;
-        let permit = self.0.resolvers.acquire().await.ok()?;
-        let mut words: Vec<OsString> = Vec::new();
+        let permit = self.0.resolve_permits.acquire().await.ok()?;
+        let mut args: Vec<OsString> = Vec::new();
         for option in master.options() {
-            words.extend(["-o".into(), option.into()]);
+            args.extend(["-o".into(), option.into()]);
         }
-        words.extend(["-O".into(), "check".into()]);
-        words.extend(asked.place(options.config_file.as_deref()));
+        args.extend(["-O".into(), "check".into()]);
+        args.extend(query.destination_args(options.config_file.as_deref()));
         let checking =
-            timeout(CHECK_TIMEOUT, process::run_to_completion(&options.ssh_program, words));
+            timeout(CHECK_TIMEOUT, process::run_to_completion(&options.ssh_program, args));
         let answer = checking.await.ok().and_then(Result::ok);
         drop(permit);
         answer.is_some_and(|answer| answer.succeeded).then_some(master)
@@ -120,14 +122,14 @@ fn is_own_socket(path: &Path) -> bool {
 }
 
 /// Returns true if a master connection, already authenticated, may work after this fault.
-pub(super) fn is_refusal(fault: &Fault) -> bool {
+pub(super) fn may_help(fault: &Fault) -> bool {
     matches!(
         fault.root(),
         Fault::AuthenticationRefused { .. }
             | Fault::TooManyKeys { .. }
             | Fault::MoreAuthenticationRequired { .. }
             | Fault::PasswordOnly { .. }
-            | Fault::Unanswered { .. }
+            | Fault::PromptUnanswered { .. }
             | Fault::KeyUnusable { .. }
             | Fault::KeyEncrypted { .. }
             | Fault::AgentUnreachable { .. }

@@ -31,9 +31,9 @@ pub struct StepSupport {
     /// When a node last refused SSH, if cached: then steps are tried first.
     pub refused_at: Option<Timestamp>,
     /// `--transport srun`: only steps are used.
-    pub is_only_choice: bool,
+    pub is_forced: bool,
     /// Steps are never used, by the user's settings.
-    pub is_ruled_out: bool,
+    pub is_disabled: bool,
 }
 
 impl Transport {
@@ -46,69 +46,69 @@ impl Transport {
             version: self.0.cluster.checked_version(&options.srun_program).await,
             cluster,
             refused_at,
-            is_only_choice: options.mode == TransportMode::Srun,
-            is_ruled_out: matches!(options.mode, TransportMode::Native | TransportMode::Ssh)
+            is_forced: options.mode == TransportMode::Srun,
+            is_disabled: matches!(options.mode, TransportMode::Native | TransportMode::Ssh)
                 || options.exec.is_some(),
         }
     }
 
     /// Returns true if a running job of the user on a node is known.
     pub fn has_job(&self, node: &NodeName) -> bool {
-        self.0.srun_steps.place(node).is_some()
+        self.0.srun_steps.step_nodes(node).is_some()
     }
 
     /// Returns the job in which a step on a node would start.
     pub fn step_job(&self, node: &NodeName) -> Option<StepJob> {
-        self.0.srun_steps.place(node).map(|place| place.job)
+        self.0.srun_steps.step_nodes(node).map(|step_nodes| step_nodes.job)
     }
 
     /// Records that a step in this job failed on a node, and returns true if there is another job to try.
-    pub fn pass_over(&self, node: &NodeName, job: &StepJob) -> bool {
-        self.0.srun_steps.pass_over(node, &job.id)
+    pub fn mark_job_failed(&self, node: &NodeName, job: &StepJob) -> bool {
+        self.0.srun_steps.mark_job_failed(node, &job.id)
     }
 
     /// Starts a step on one node that exits at once, with the options used for monitoring.
     pub async fn try_step(&self, job: &StepJob, node: &NodeName) -> Result<(), Fault> {
         let options = &self.0.options;
-        let connect_limit = options.connect_timeout.unwrap_or(DEFAULT_CONNECT_TIMEOUT);
-        let place = srun::StepNodes { job: job.clone(), nodes: [node.clone()].into() };
+        let connect_timeout = options.connect_timeout.unwrap_or(DEFAULT_CONNECT_TIMEOUT);
+        let step_nodes = srun::StepNodes { job: job.clone(), nodes: [node.clone()].into() };
         let parent_guard = ParentGuard(options.parent_guard.as_deref());
         let program = options.srun_program.as_path();
-        let words = srun::srun_args(
-            SrunCall { place: &place, parent_guard, program, connect_limit },
+        let args = srun::srun_args(
+            SrunCall { step: &step_nodes, parent_guard, program, connect_timeout },
             "exit 0",
         );
         let mut local =
-            LocalProcess::spawn_without_env(program, &words, parent_guard, HIDDEN_VARIABLES)?;
+            LocalProcess::spawn_without_env(program, &args, parent_guard, HIDDEN_VARIABLES)?;
         local.close_stdin();
-        let ending = async {
-            let mut complaint = Vec::new();
+        let running = async {
+            let mut stderr = Vec::new();
             loop {
                 match local.next().await {
-                    Output::Stderr(bytes) if complaint.len() < MAX_STDERR => {
-                        complaint.extend(bytes);
+                    Output::Stderr(bytes) if stderr.len() < MAX_STDERR => {
+                        stderr.extend(bytes);
                     }
                     Output::Stdout(_) | Output::Stderr(_) => {}
                     Output::Exit(Exit::Status(0)) => return Ok(()),
                     Output::Exit(exit) => {
-                        let fault = srun::srun_fault(&exit, &String::from_utf8_lossy(&complaint));
+                        let fault = srun::srun_fault(&exit, &String::from_utf8_lossy(&stderr));
                         return Err(srun::refine_fault(fault, &job.id).await);
                     }
                     Output::Closed(fault) => {
-                        return Err(fault.map_or_else(super::ending, |fault| *fault));
+                        return Err(fault.map_or_else(super::shutting_down, |fault| *fault));
                     }
                 }
             }
         };
-        let late = |_| Fault::step(StepCause::Busy, "it did not start in time");
-        timeout(connect_limit + STEP_TIMEOUT, ending).await.map_err(late)?
+        let timed_out = |_| Fault::slurm_step(StepCause::Busy, "it did not start in time");
+        timeout(connect_timeout + STEP_TIMEOUT, running).await.map_err(timed_out)?
     }
 
     /// Tries SSH to a node although a refusal is cached, and updates the cache by the result.
     pub async fn retry_ssh(&self, target: &Target) -> Result<(), Fault> {
         let state = self.0.options.state.as_deref();
         let opening = timeout(SSH_TIMEOUT, Box::pin(self.open(target, "exit 0", |_| ())));
-        let opened = opening.await.unwrap_or_else(|_late| Err(super::ending()));
+        let opened = opening.await.unwrap_or_else(|_elapsed| Err(super::shutting_down()));
         match opened {
             Ok(channel) => {
                 channel.shutdown().await;
@@ -116,7 +116,7 @@ impl Transport {
                 Ok(())
             }
             Err(fault) => {
-                if select::is_refusal(&fault) {
+                if select::refuses_login(&fault) {
                     self.0.cluster.set_refused_at(state, Some(Clock::system().now())).await;
                 }
                 Err(fault)

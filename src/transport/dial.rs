@@ -24,21 +24,21 @@ const MAX_ADDRESSES: usize = 8;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Deadline {
     at: Instant,
-    given: Duration,
+    duration: Duration,
 }
 
 impl Deadline {
-    pub(super) fn after(given: Duration) -> Self {
-        Self { at: Instant::now() + given, given }
+    pub(super) fn after(duration: Duration) -> Self {
+        Self { at: Instant::now() + duration, duration }
     }
 
     /// Runs `work` until the deadline.
     pub(super) async fn timeout<T>(
         &self,
-        step: ConnectPhase,
+        phase: ConnectPhase,
         work: impl Future<Output = T>,
     ) -> Result<T, Fault> {
-        timeout_at(self.at, work).await.map_err(|_elapsed| self.timed_out(step))
+        timeout_at(self.at, work).await.map_err(|_elapsed| self.timed_out(phase))
     }
 
     /// Extends the deadline, by time that does not count.
@@ -46,11 +46,11 @@ impl Deadline {
         self.at += by;
     }
 
-    pub(super) fn timed_out(&self, step: ConnectPhase) -> Fault {
-        Fault::TimedOut { step, after: self.given }
+    pub(super) fn timed_out(&self, phase: ConnectPhase) -> Fault {
+        Fault::TimedOut { phase, after: self.duration }
     }
 
-    fn left(&self) -> Duration {
+    fn remaining(&self) -> Duration {
         self.at.saturating_duration_since(Instant::now())
     }
 }
@@ -71,21 +71,23 @@ pub(super) struct Endpoint<'a> {
     pub(super) port: u16,
     pub(super) family: AddressFamily,
     /// The node name as the user typed it.
-    pub(super) typed: &'a str,
+    pub(super) typed_name: &'a str,
 }
 
 impl Resolver {
     /// Returns the addresses of a name, in resolver order.
-    pub(super) async fn look_up(&self, place: Endpoint<'_>) -> Result<Vec<SocketAddr>, Fault> {
+    pub(super) async fn look_up(&self, endpoint: Endpoint<'_>) -> Result<Vec<SocketAddr>, Fault> {
         let unknown = |why: String| Fault::NameNotFound {
-            host: (place.host != place.typed).then(|| place.host.to_owned()),
+            host: (endpoint.host != endpoint.typed_name).then(|| endpoint.host.to_owned()),
             why,
         };
-        let found = match place.host.parse::<IpAddr>() {
-            Ok(address) => vec![SocketAddr::new(address, place.port)],
-            Err(_) => self.ask(place.host.to_owned(), place.port).await.map_err(unknown)?,
+        let found = match endpoint.host.parse::<IpAddr>() {
+            Ok(address) => vec![SocketAddr::new(address, endpoint.port)],
+            Err(_) => {
+                self.getaddrinfo(endpoint.host.to_owned(), endpoint.port).await.map_err(unknown)?
+            }
         };
-        let fits = |address: &SocketAddr| match place.family {
+        let fits = |address: &SocketAddr| match endpoint.family {
             AddressFamily::Any => true,
             AddressFamily::Version4 => address.is_ipv4(),
             AddressFamily::Version6 => address.is_ipv6(),
@@ -98,16 +100,16 @@ impl Resolver {
         Ok(addresses)
     }
 
-    async fn ask(&self, host: String, port: u16) -> Result<Vec<SocketAddr>, String> {
-        let closed = "gtop is ending";
+    async fn getaddrinfo(&self, host: String, port: u16) -> Result<Vec<SocketAddr>, String> {
+        let closed = "gtop is exiting";
         let permit = Arc::clone(&self.0).acquire_owned().await.map_err(|_ending| closed)?;
         // The lookup owns the permit: once started it cannot be cancelled.
-        let asked = tokio::task::spawn_blocking(move || {
+        let lookup = tokio::task::spawn_blocking(move || {
             let found = (host.as_str(), port).to_socket_addrs().map(Iterator::collect);
             drop(permit);
             found
         });
-        let found = asked.await.map_err(|_ending| closed)?;
+        let found = lookup.await.map_err(|_ending| closed)?;
         found.map_err(|error| fault::io_error_text(&error))
     }
 }
@@ -129,17 +131,21 @@ pub(super) struct LocalBind {
 impl BindOptions {
     /// Resolves the local address.
     pub(super) async fn resolve(&self, names: &Resolver) -> Result<LocalBind, Fault> {
-        let mut beginning = LocalBind { addresses: Vec::new(), interface: self.interface.clone() };
+        let mut local_bind = LocalBind { addresses: Vec::new(), interface: self.interface.clone() };
         // As with ssh, the address wins over the interface.
         if let Some(address) = self.address.as_deref() {
-            let place =
-                Endpoint { host: address, port: 0, family: AddressFamily::Any, typed: address };
-            let found = names.look_up(place).await;
+            let endpoint = Endpoint {
+                host: address,
+                port: 0,
+                family: AddressFamily::Any,
+                typed_name: address,
+            };
+            let found = names.look_up(endpoint).await;
             let why = format!("BindAddress {} has no address", fault::sanitize_line(address));
-            beginning.addresses = found.map_err(|_unknown| Fault::BadConfiguration { why })?;
-            beginning.interface = None;
+            local_bind.addresses = found.map_err(|_unknown| Fault::BadConfiguration { why })?;
+            local_bind.interface = None;
         }
-        Ok(beginning)
+        Ok(local_bind)
     }
 }
 
@@ -176,20 +182,20 @@ impl LocalBind {
 /// Connects to the first address that answers; each address gets an equal share of the remaining time.
 pub(super) async fn connect(
     addresses: &[SocketAddr],
-    beginning: &LocalBind,
+    local_bind: &LocalBind,
     deadline: &Deadline,
 ) -> Result<TcpStream, Fault> {
     let mut last = deadline.timed_out(ConnectPhase::Connection);
     for (tried, address) in addresses.iter().enumerate() {
-        let waiting = u32::try_from(addresses.len() - tried).unwrap_or(u32::MAX);
-        let socket = match beginning.socket(address) {
+        let remaining = u32::try_from(addresses.len() - tried).unwrap_or(u32::MAX);
+        let socket = match local_bind.socket(address) {
             Ok(socket) => socket,
             Err(fault) => {
                 last = fault;
                 continue;
             }
         };
-        match timeout(deadline.left() / waiting, socket.connect(*address)).await {
+        match timeout(deadline.remaining() / remaining, socket.connect(*address)).await {
             Ok(Ok(stream)) => {
                 // Failure costs only some latency.
                 stream.set_nodelay(true).ok();
@@ -219,12 +225,12 @@ fn connection_fault(error: &std::io::Error, port: u16) -> Fault {
 mod tests {
     use super::*;
 
-    fn place(host: &str, family: AddressFamily) -> Endpoint<'_> {
-        Endpoint { host, port: 22, family, typed: host }
+    fn endpoint(host: &str, family: AddressFamily) -> Endpoint<'_> {
+        Endpoint { host, port: 22, family, typed_name: host }
     }
 
     #[test]
-    fn files_that_run_out_here_are_no_fault_of_the_way() {
+    fn running_out_of_file_descriptors_is_not_a_network_fault() {
         let full = connection_fault(&Errno::MFILE.into(), 22);
         assert_eq!(full, Fault::TooManyOpenFiles);
         assert!(full.to_string().contains("ulimit -Hn"), "{full}");
@@ -235,9 +241,10 @@ mod tests {
     #[tokio::test]
     async fn an_address_needs_no_lookup() {
         let found =
-            Resolver::default().look_up(place("10.1.2.3", AddressFamily::Any)).await.unwrap();
+            Resolver::default().look_up(endpoint("10.1.2.3", AddressFamily::Any)).await.unwrap();
         assert_eq!(found, ["10.1.2.3:22".parse().unwrap()]);
-        let fault = Resolver::default().look_up(place("10.1.2.3", AddressFamily::Version6)).await;
+        let fault =
+            Resolver::default().look_up(endpoint("10.1.2.3", AddressFamily::Version6)).await;
         assert!(matches!(fault, Err(Fault::NameNotFound { .. })));
     }
 
@@ -247,33 +254,33 @@ mod tests {
         let open = listener.local_addr().unwrap();
         let closed = SocketAddr::new("127.0.0.2".parse().unwrap(), open.port());
         let deadline = Deadline::after(Duration::from_secs(10));
-        let anywhere = LocalBind::default();
-        let stream = connect(&[closed, open], &anywhere, &deadline).await.unwrap();
+        let unbound = LocalBind::default();
+        let stream = connect(&[closed, open], &unbound, &deadline).await.unwrap();
         assert_eq!(stream.peer_addr().unwrap(), open);
-        let fault = connect(&[closed], &anywhere, &deadline).await.unwrap_err();
+        let fault = connect(&[closed], &unbound, &deadline).await.unwrap_err();
         assert_eq!(fault, Fault::ConnectionRefused { port: open.port() });
     }
 
     #[tokio::test]
-    async fn a_connection_begins_where_it_is_told_to() {
+    async fn a_connection_starts_at_the_bind_address_or_interface() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let open = listener.local_addr().unwrap();
         let deadline = Deadline::after(Duration::from_secs(10));
-        let begin = async |address: Option<&str>, interface: Option<&str>| {
-            let origin = BindOptions {
+        let connect_from = async |address: Option<&str>, interface: Option<&str>| {
+            let bind_options = BindOptions {
                 address: address.map(str::to_owned),
                 interface: interface.map(str::to_owned),
             };
-            let beginning = origin.resolve(&Resolver::default()).await?;
-            connect(&[open], &beginning, &deadline).await
+            let local_bind = bind_options.resolve(&Resolver::default()).await?;
+            connect(&[open], &local_bind, &deadline).await
         };
-        let stream = begin(Some("127.0.0.3"), None).await.unwrap();
+        let stream = connect_from(Some("127.0.0.3"), None).await.unwrap();
         assert_eq!(stream.local_addr().unwrap().ip(), "127.0.0.3".parse::<IpAddr>().unwrap());
-        begin(None, Some("lo")).await.unwrap();
+        connect_from(None, Some("lo")).await.unwrap();
         for (address, interface) in
             [(Some("192.0.2.1"), None), (Some("::1"), None), (None, Some("nosuch0"))]
         {
-            let fault = begin(address, interface).await.unwrap_err();
+            let fault = connect_from(address, interface).await.unwrap_err();
             assert!(matches!(fault, Fault::BadConfiguration { .. }), "{fault}");
         }
     }

@@ -23,7 +23,7 @@ const COMMAND_PLACEHOLDER: &str = "{command}";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExecTemplate {
     program: String,
-    words: Vec<String>,
+    args: Vec<String>,
 }
 
 /// Why a command is not a template.
@@ -57,12 +57,12 @@ impl ExecTemplate {
         if !words.iter().any(|word| word.contains(NODE_PLACEHOLDER)) {
             return Err(TemplateError::NoNode);
         }
-        Ok(Self { program, words })
+        Ok(Self { program, args: words })
     }
 
     /// Returns the command for one node, quoted for display; `{command}` is not replaced.
-    pub(super) fn shown(&self, node: &str) -> String {
-        let words = [&self.program].into_iter().chain(&self.words);
+    pub(super) fn command_text(&self, node: &str) -> String {
+        let words = [&self.program].into_iter().chain(&self.args);
         let words = words.map(|word| word.replace(NODE_PLACEHOLDER, node));
         let quoted = |word: String| {
             let is_plain =
@@ -72,47 +72,47 @@ impl ExecTemplate {
         words.map(quoted).collect::<Vec<_>>().join(" ")
     }
 
-    fn words(&self, node: &str, command: &str) -> Vec<OsString> {
+    fn args(&self, node: &str, command: &str) -> Vec<OsString> {
         // The node name first: the command line must not be searched for `{node}`.
-        let filled = |word: &String| {
+        let expand = |word: &String| {
             word.replace(NODE_PLACEHOLDER, node).replace(COMMAND_PLACEHOLDER, command).into()
         };
-        self.words.iter().map(filled).collect()
+        self.args.iter().map(expand).collect()
     }
 
     fn has_command_placeholder(&self) -> bool {
-        self.words.iter().any(|word| word.contains(COMMAND_PLACEHOLDER))
+        self.args.iter().any(|word| word.contains(COMMAND_PLACEHOLDER))
     }
 }
 
 fn split(text: &str) -> Result<Vec<String>, TemplateError> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
-    let mut letters = text.chars();
-    while let Some(letter) = letters.next() {
-        if letter.is_whitespace() {
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
+        if c.is_whitespace() {
             words.extend(word.take());
             continue;
         }
         let word = word.get_or_insert_default();
-        match letter {
+        match c {
             '\'' => loop {
-                match letters.next().ok_or(TemplateError::Quote('\''))? {
+                match chars.next().ok_or(TemplateError::Quote('\''))? {
                     '\'' => break,
                     inside => word.push(inside),
                 }
             },
             '"' => loop {
-                match letters.next().ok_or(TemplateError::Quote('"'))? {
+                match chars.next().ok_or(TemplateError::Quote('"'))? {
                     '"' => break,
-                    '\\' => match letters.next().ok_or(TemplateError::Quote('"'))? {
+                    '\\' => match chars.next().ok_or(TemplateError::Quote('"'))? {
                         escaped @ ('"' | '\\' | '$' | '`') => word.push(escaped),
                         other => word.extend(['\\', other]),
                     },
                     inside => word.push(inside),
                 }
             },
-            '\\' => word.push(letters.next().ok_or(TemplateError::Backslash)?),
+            '\\' => word.push(chars.next().ok_or(TemplateError::Backslash)?),
             plain => word.push(plain),
         }
     }
@@ -127,16 +127,16 @@ pub(super) struct ExecCall<'a> {
     pub(super) node: &'a str,
     pub(super) parent_guard: ParentGuard<'a>,
     /// Timeout until the first output from the node.
-    pub(super) limit: Duration,
+    pub(super) output_timeout: Duration,
 }
 
 impl ExecCall<'_> {
     /// Starts the command and waits for the first output from the node.
     pub(super) async fn open(self, command: &str) -> Result<ProgramSession, Fault> {
-        let Self { template, node, parent_guard, limit } = self;
+        let Self { template, node, parent_guard, output_timeout } = self;
         let local = LocalProcess::run(
             Path::new(&template.program),
-            &template.words(node, command),
+            &template.args(node, command),
             parent_guard,
         )?;
         let kind = ProgramKind::Command { program: template.program.clone() };
@@ -148,7 +148,7 @@ impl ExecCall<'_> {
             }
             session.wait_for_output().await
         };
-        Deadline::after(limit).timeout(ConnectPhase::Connection, opening).await??;
+        Deadline::after(output_timeout).timeout(ConnectPhase::Connection, opening).await??;
         Ok(session)
     }
 }
@@ -158,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_command_is_split_as_a_shell_does_and_expanded_by_none() {
+    fn a_command_is_split_like_in_a_shell_without_expansion() {
         for (text, words) in [
             ("a {node}", &["a", "N"][..]),
             ("  kubectl exec -i {node} -- sh ", &["kubectl", "exec", "-i", "N", "--", "sh"]),
@@ -168,11 +168,13 @@ mod tests {
         ] {
             let template = ExecTemplate::new(text).unwrap();
             let mut all = vec![OsString::from(&template.program)];
-            all.extend(template.words("N", "exec x"));
+            all.extend(template.args("N", "exec x"));
             assert_eq!(all, words.iter().map(OsString::from).collect::<Vec<_>>(), "{text}");
         }
         assert_eq!(
-            ExecTemplate::new("docker exec -i {node} sh -c {command}").unwrap().shown("gpu01"),
+            ExecTemplate::new("docker exec -i {node} sh -c {command}")
+                .unwrap()
+                .command_text("gpu01"),
             "docker exec -i gpu01 sh -c {command}"
         );
     }

@@ -14,7 +14,9 @@ use crate::transport::process::ParentGuard;
 use crate::transport::ssh_config::{HostQuery, HostSettings};
 use crate::transport::target::{SshTarget, Target};
 use crate::transport::trace::{self, ConnectEvent};
-use crate::transport::{DEFAULT_CONNECT_TIMEOUT, LOGIN_TIMEOUT, Transport, connect_limit};
+use crate::transport::{
+    DEFAULT_CONNECT_TIMEOUT, LOGIN_TIMEOUT, Transport, effective_connect_timeout,
+};
 
 /// Authentication methods that only the ssh program supports.
 const SSH_ONLY_METHODS: [&str; 3] = ["hostbased", "gssapi-with-mic", "gssapi-keyex"];
@@ -54,8 +56,8 @@ impl FallbackCache {
         lock(&self.0).get(query).cloned()
     }
 
-    fn put(&self, query: &HostQuery, by: SshProgramAccess) {
-        lock(&self.0).insert(query.clone(), by);
+    fn insert(&self, query: &HostQuery, access: SshProgramAccess) {
+        lock(&self.0).insert(query.clone(), access);
     }
 }
 
@@ -79,21 +81,21 @@ impl Transport {
         let query = self.host_query(ssh);
         let settings = self.host_settings(query.clone()).await?;
         let mode = self.0.options.mode;
-        let known = match mode {
-            TransportMode::Auto => self.0.remembered.get(&query),
+        let cached = match mode {
+            TransportMode::Auto => self.0.fallback_cache.get(&query),
             TransportMode::Native | TransportMode::Srun => None,
             TransportMode::Ssh => Some(SshProgramAccess::Methods(AuthMethods::new())),
         };
-        let master = self.master(&query, &settings).await;
+        let master = self.find_master(&query, &settings).await;
         trace::record_master(&settings, master.as_ref());
-        let place = (&query, settings.as_ref());
-        match (known, &master) {
+        let host = (&query, settings.as_ref());
+        match (cached, &master) {
             (Some(SshProgramAccess::Methods(methods)), _) => {
-                let means = SshProgramAuth { methods: &methods, master: None };
-                return self.open_with_ssh_program(place, command, means, on_phase).await;
+                let auth = SshProgramAuth { methods: &methods, master: None };
+                return self.open_with_ssh_program(host, command, auth, on_phase).await;
             }
             (Some(SshProgramAccess::Master), Some(master)) => {
-                return self.open_over_master(place, command, master, on_phase).await;
+                return self.open_over_master(host, command, master, on_phase).await;
             }
             (Some(SshProgramAccess::Master) | None, _) => {}
         }
@@ -104,41 +106,43 @@ impl Transport {
         };
         let fault = match Box::pin(native).await {
             Err(fault) if mode == TransportMode::Auto => fault,
-            ended => return ended,
+            result => return result,
         };
-        if let Some(master) = master.filter(|_| control_master::is_refusal(&fault)) {
+        if let Some(master) = master.filter(|_| control_master::may_help(&fault)) {
             trace::record(|| ConnectEvent::Fallback(fault.to_string()));
-            return self.open_over_master(place, command, &master, on_phase).await;
+            return self.open_over_master(host, command, &master, on_phase).await;
         }
         let has_security_key = self.has_security_key(&settings).await?;
-        let Some(methods) = beyond(&fault, &settings, has_security_key) else { return Err(fault) };
+        let Some(methods) = ssh_program_methods(&fault, &settings, has_security_key) else {
+            return Err(fault);
+        };
         trace::record(|| ConnectEvent::Fallback(fault.to_string()));
-        let means = SshProgramAuth { methods: &methods, master: None };
-        match self.open_with_ssh_program(place, command, means, on_phase).await {
+        let auth = SshProgramAuth { methods: &methods, master: None };
+        match self.open_with_ssh_program(host, command, auth, on_phase).await {
             Ok(channel) => {
-                self.0.remembered.put(&query, SshProgramAccess::Methods(methods));
+                self.0.fallback_cache.insert(&query, SshProgramAccess::Methods(methods));
                 Ok(channel)
             }
-            Err(program) => Err(both(fault, program)),
+            Err(ssh_fault) => Err(merge_faults(fault, ssh_fault)),
         }
     }
 
     /// Starts a command over a `ControlMaster` connection.
     async fn open_over_master(
         &self,
-        place: (&HostQuery, &HostSettings),
+        host: (&HostQuery, &HostSettings),
         command: &str,
         master: &ControlMaster,
         on_phase: impl FnMut(ConnectPhase),
     ) -> Result<Channel, Fault> {
-        let means = SshProgramAuth { methods: &[], master: Some(master) };
-        match self.open_with_ssh_program(place, command, means, on_phase).await {
+        let auth = SshProgramAuth { methods: &[], master: Some(master) };
+        match self.open_with_ssh_program(host, command, auth, on_phase).await {
             // The master is gone, so there was nothing to connect to.
-            Err(Fault::NotSsh { .. }) => Err(master.lost()),
+            Err(Fault::NoBanner { .. }) => Err(master.lost_fault()),
             opened => {
                 // A master without a free session has authenticated: next time it is tried first.
                 if matches!(&opened, Ok(_) | Err(Fault::ChannelRefused { .. })) {
-                    self.0.remembered.put(place.0, SshProgramAccess::Master);
+                    self.0.fallback_cache.insert(host.0, SshProgramAccess::Master);
                 }
                 opened
             }
@@ -156,10 +160,11 @@ impl Transport {
         on_phase(ConnectPhase::Connection);
         let options = &self.0.options;
         let node = target.name.host();
-        trace::record(|| ConnectEvent::Exec(template.shown(node)));
+        trace::record(|| ConnectEvent::Exec(template.command_text(node)));
         let parent_guard = ParentGuard(options.parent_guard.as_deref());
-        let limit = options.connect_timeout.unwrap_or(DEFAULT_CONNECT_TIMEOUT) + LOGIN_TIMEOUT;
-        let call = ExecCall { template, node, parent_guard, limit };
+        let output_timeout =
+            options.connect_timeout.unwrap_or(DEFAULT_CONNECT_TIMEOUT) + LOGIN_TIMEOUT;
+        let call = ExecCall { template, node, parent_guard, output_timeout };
         Ok(Channel::program(Box::pin(call.open(command)).await?))
     }
 
@@ -174,19 +179,19 @@ impl Transport {
         on_phase(ConnectPhase::Connection);
         let options = &self.0.options;
         trace::record(|| ConnectEvent::SshProgram(options.ssh_program.clone()));
-        let connect_limit = connect_limit(options, settings);
-        let elsewhere = self.elsewhere(&query.host, settings).await;
+        let connect_timeout = effective_connect_timeout(options, settings);
+        let address_override = self.fallback_address(&query.host, settings).await;
         let call = SshCall {
             program: &options.ssh_program,
             parent_guard: ParentGuard(options.parent_guard.as_deref()),
             query,
             settings,
             file: options.config_file.as_deref(),
-            connect_limit,
-            limit: connect_limit + LOGIN_TIMEOUT,
+            connect_timeout,
+            output_timeout: connect_timeout + LOGIN_TIMEOUT,
             methods,
             master,
-            elsewhere: elsewhere.as_deref(),
+            address_override: address_override.as_deref(),
         };
         Ok(Channel::program(Box::pin(call.open(command)).await?))
     }
@@ -194,13 +199,13 @@ impl Transport {
     /// Returns true if a configured key is on a FIDO security key, which only the ssh program can use.
     async fn has_security_key(&self, settings: &Arc<HostSettings>) -> Result<bool, Fault> {
         let files = settings.keys.files.clone();
-        let identities = self.blocking(move |shared| shared.keys.load(&files)).await?;
+        let identities = self.run_blocking(move |shared| shared.key_cache.load(&files)).await?;
         Ok(identities.iter().any(IdentityFile::is_security_key))
     }
 }
 
 /// Returns the methods by which the ssh program may succeed where gtop failed; `None` if it would not.
-pub(super) fn beyond(
+pub(super) fn ssh_program_methods(
     fault: &Fault,
     settings: &HostSettings,
     has_security_key: bool,
@@ -214,18 +219,18 @@ pub(super) fn beyond(
         allowed.iter().filter(|method| offers.contains(method)).cloned().collect()
     };
     let root = fault.root();
-    let is_beyond_gtop = matches!(
+    let needs_ssh_program = matches!(
         root,
         Fault::NeedsSshProgram { .. }
             | Fault::UnsupportedAlgorithms { .. }
             | Fault::NoCommonAlgorithm { .. }
     );
-    if is_beyond_gtop {
+    if needs_ssh_program {
         return Some(AuthMethods::new());
     }
     // The node requires several methods, so all of them may be needed.
-    if let Fault::MoreAuthenticationRequired { wants, .. } = root {
-        return (!offered(wants).is_empty()).then(AuthMethods::new);
+    if let Fault::MoreAuthenticationRequired { required, .. } = root {
+        return (!offered(required).is_empty()).then(AuthMethods::new);
     }
     let methods = if let Fault::AuthenticationRefused { offers, .. }
     | Fault::KeyUnusable { offers, .. } = root
@@ -238,12 +243,12 @@ pub(super) fn beyond(
         return None;
     };
     // The gateway's own configuration decides which of them it needs.
-    let is_of_a_gateway = matches!(fault, Fault::AtGateway { .. });
-    (!methods.is_empty()).then(|| if is_of_a_gateway { AuthMethods::new() } else { methods })
+    let is_at_gateway = matches!(fault, Fault::AtGateway { .. });
+    (!methods.is_empty()).then(|| if is_at_gateway { AuthMethods::new() } else { methods })
 }
 
 /// Returns the fault to report when both gtop and the ssh program failed.
-pub(super) fn both(native: Fault, program: Fault) -> Fault {
+pub(super) fn merge_faults(native: Fault, program: Fault) -> Fault {
     match (native, program) {
         // gtop's fault about the key says more than ssh's.
         (native @ Fault::KeyUnusable { .. }, _) | (native, Fault::ProgramNotFound { .. }) => native,
@@ -269,7 +274,7 @@ mod tests {
             home: "/home/ada".into(),
             include_home: "/home/ada".into(),
             user: "ada".to_owned(),
-            machine: "here".to_owned(),
+            host_name: "here".to_owned(),
             agent: None,
         };
         let methods = methods.split(',').map(str::to_owned).collect();
@@ -285,9 +290,10 @@ mod tests {
     }
 
     #[test]
-    fn only_what_gtop_lacks_and_both_sides_allow_is_tried_by_ssh() {
+    fn the_ssh_program_gets_only_methods_that_gtop_lacks_and_both_sides_allow() {
         let all = settings("gssapi-with-mic,hostbased,publickey,password");
-        let methods = |fault: &Fault, settings: &HostSettings| beyond(fault, settings, false);
+        let methods =
+            |fault: &Fault, settings: &HostSettings| ssh_program_methods(fault, settings, false);
         assert_eq!(methods(&refused("hostbased"), &all), Some(vec!["hostbased".to_owned()]));
         let both = Some(vec!["gssapi-with-mic".to_owned(), "hostbased".to_owned()]);
         assert_eq!(methods(&refused("publickey,hostbased,gssapi-with-mic"), &all), both);
@@ -299,17 +305,17 @@ mod tests {
         let at_gateway = refused("hostbased").at_gateway("bastion");
         assert_eq!(methods(&at_gateway, &all), Some(Vec::new()));
         assert_eq!(
-            beyond(&refused("publickey"), &all, true),
+            ssh_program_methods(&refused("publickey"), &all, true),
             Some(vec!["publickey".to_owned()]),
             "a key on a token"
         );
     }
 
     #[test]
-    fn a_refusal_by_both_is_one_refusal() {
-        let fault = both(refused("hostbased"), refused("hostbased"));
+    fn refusals_by_both_clients_are_one_fault() {
+        let fault = merge_faults(refused("hostbased"), refused("hostbased"));
         assert!(fault.to_string().contains("tried: the ssh program"), "{fault}");
         let absent = Fault::ProgramNotFound { program: "ssh".to_owned(), why: String::new() };
-        assert_eq!(both(refused("hostbased"), absent), refused("hostbased"));
+        assert_eq!(merge_faults(refused("hostbased"), absent), refused("hostbased"));
     }
 }

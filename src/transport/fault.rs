@@ -93,10 +93,10 @@ pub enum Fault {
         port: u16,
     },
     /// A phase ran into its timeout.
-    #[error("timed out {step} after {}; {}", seconds(.after), step.remedy())]
+    #[error("timed out {phase} after {}; {}", seconds_text(.after), phase.remedy())]
     TimedOut {
         /// The phase that timed out.
-        step: ConnectPhase,
+        phase: ConnectPhase,
         /// The timeout.
         after: Duration,
     },
@@ -104,7 +104,7 @@ pub enum Fault {
     #[error(
         "no SSH banner on port {port} ({why}); sshd may be refusing new connections, or this is not an SSH port"
     )]
-    NotSsh {
+    NoBanner {
         /// The port that was tried.
         port: u16,
         /// The error, or what was received instead.
@@ -115,7 +115,7 @@ pub enum Fault {
     /// The two sides have no algorithm in common.
     #[error(
         "no common {kind} algorithm (node offers {}; gtop supports {}); its sshd is too old or restricted",
-        list(.theirs), list(.ours)
+        join_names(.theirs), join_names(.ours)
     )]
     NoCommonAlgorithm {
         /// The kind of algorithm.
@@ -170,7 +170,7 @@ pub enum Fault {
         line: Option<usize>,
     },
     /// The node accepts none of the user's credentials.
-    #[error("authentication refused for {user} (node offers: {}; tried: {})", list(.offers), list(.tried))]
+    #[error("authentication refused for {user} (node offers: {}; tried: {})", join_names(.offers), join_names(.tried))]
     AuthenticationRefused {
         /// The user name on the node.
         user: String,
@@ -182,26 +182,26 @@ pub enum Fault {
     /// The node disconnected after too many unknown keys.
     #[error(
         "node closed the connection after it refused {} of {user}{}; offer the right key first: \
-         set IdentityFile and IdentitiesOnly yes for this node in ~/.ssh/config", key_count(*.shown), keys_not_tried(*.left)
+         set IdentityFile and IdentitiesOnly yes for this node in ~/.ssh/config", key_count_text(*.offered), untried_text(*.untried)
     )]
     TooManyKeys {
         /// The user name on the node.
         user: String,
         /// How many were offered, if known.
-        shown: Option<usize>,
+        offered: Option<usize>,
         /// How many were not offered yet.
-        left: usize,
+        untried: usize,
     },
     /// The node accepted one method and requires another that gtop does not support.
     #[error(
         "login of {user} accepted so far, but the node also requires {}, which gtop does not support; try --ssh-binary with a ControlMaster connection",
-        list(.wants)
+        join_names(.required)
     )]
     MoreAuthenticationRequired {
         /// The user name on the node.
         user: String,
         /// The methods the node requires next.
-        wants: Vec<String>,
+        required: Vec<String>,
     },
     /// The node accepts only passwords.
     #[error(
@@ -212,8 +212,8 @@ pub enum Fault {
         user: String,
     },
     /// Nobody answered the node's keyboard-interactive prompt.
-    #[error("node asks {user} a question ({}) {why}", tried_text(.tried))]
-    Unanswered {
+    #[error("login prompt for {user} not answered ({}): {why}", tried_text(.tried))]
+    PromptUnanswered {
         /// The user name on the node.
         user: String,
         /// The credentials tried before.
@@ -221,10 +221,10 @@ pub enum Fault {
         why: UnansweredReason,
     },
     /// The only remaining key cannot be used.
-    #[error("{} {flaw}", .file.display())]
+    #[error("{} {problem}", .file.display())]
     KeyUnusable {
         file: PathBuf,
-        flaw: KeyFileProblem,
+        problem: KeyFileProblem,
         /// The methods the node offers.
         offers: Vec<String>,
     },
@@ -256,7 +256,7 @@ pub enum Fault {
     /// gtop supports none of the algorithms that an option lists.
     #[error(
         "{option} in the ssh configuration lists no algorithm gtop supports (it supports {}); \
-         use --transport auto or --transport ssh", list(.known)
+         use --transport auto or --transport ssh", join_names(.known)
     )]
     UnsupportedAlgorithms {
         /// The option, as spelt in `ssh_config`.
@@ -303,19 +303,19 @@ pub enum Fault {
         is_closed: bool,
     },
     /// The ssh program failed.
-    #[error("{}: ssh says: {says}; {}", cause.words(), cause.remedy())]
+    #[error("{}: ssh says: {message}; {}", cause.text(), cause.remedy())]
     SshProgram {
         cause: SshProgramCause,
         /// The line of stderr that says so.
-        says: String,
+        message: String,
     },
     /// The command of `--exec` failed.
-    #[error("{program} failed: {says}; run the --exec command by hand")]
+    #[error("{program} failed: {message}; run the --exec command by hand")]
     ExecFailed {
         /// The program.
         program: String,
         /// Its last line of stderr, or its exit status.
-        says: String,
+        message: String,
     },
     /// The configuration or the target is invalid.
     #[error("bad configuration: {why}")]
@@ -324,38 +324,38 @@ pub enum Fault {
         why: String,
     },
     /// The node closed the login of a known user and said why.
-    #[error("node refused the login of {user}: {says}")]
+    #[error("node refused the login of {user}: {message}")]
     AccountRefused {
         /// The user name on the node.
         user: String,
         /// The node's message.
-        says: String,
+        message: String,
     },
     /// The node admits only users with a running job on it (`pam_slurm_adopt`).
     #[error(
-        "the node admits only users with a running job on it ({says}); if you have one: gtop --slurm --transport srun"
+        "the node admits only users with a running job on it ({message}); if you have one: gtop --slurm --transport srun"
     )]
     JobRequired {
         /// The line of stderr that says so.
-        says: String,
+        message: String,
     },
     /// The connection was lost while it was being opened.
-    #[error("connection lost while {step} ({why})")]
+    #[error("connection lost while {phase} ({why})")]
     ConnectionLost {
         /// The phase it was lost in.
-        step: ConnectPhase,
+        phase: ConnectPhase,
         why: String,
     },
     /// The session was lost after it had been open.
     #[error("session lost ({why})")]
     SessionLost { why: String },
     /// The Slurm step on the node did not start, or has ended.
-    #[error("{}{}; {}", cause.words(), parenthesised(.says), cause.remedy())]
+    #[error("{}{}; {}", cause.text(), parenthesised(.message), cause.remedy())]
     SlurmStep {
         /// Why.
         cause: StepCause,
         /// Slurm's message; may be empty.
-        says: String,
+        message: String,
     },
     /// The local program cannot be started.
     #[error("cannot start {program} ({why}); check that it is installed")]
@@ -371,29 +371,27 @@ pub enum Fault {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum UnansweredReason {
     /// There is no terminal.
-    #[error("and there is no terminal to answer it; start gtop from one, or log in with a key")]
+    #[error("there is no terminal; start gtop from one, or log in with a key")]
     NoTerminal,
     /// An authenticated `ControlMaster` connection exists.
-    #[error("that need not be answered while a master connection is open")]
+    #[error("a master connection is open and needs no answer")]
     MasterOpen,
     /// Prompts are not shown at the moment.
-    #[error("but questions are asked only at start; press F5 to be asked, or restart gtop")]
+    #[error("prompts are shown only at start; press F5 to see it, or restart gtop")]
     PromptsClosed,
     /// The host key has changed and was accepted only because of `StrictHostKeyChecking no`.
-    #[error("and shows a changed host key; check that key, then correct known_hosts")]
+    #[error("the host key has changed; check that key, then correct known_hosts")]
     ChangedHostKey,
-    #[error("that was skipped; press F5 to be asked again, or restart gtop")]
+    #[error("skipped; press F5 to see it again, or restart gtop")]
     Skipped,
     /// The node disconnected before the answer.
-    #[error(
-        "and closed the connection before it was answered; press F5 to be asked again, or restart gtop"
-    )]
+    #[error("the node closed the connection first; press F5 to see it again, or restart gtop")]
     HungUp,
     /// One request had this many prompts.
-    #[error("with {0} prompts, more than gtop accepts; try ssh by hand")]
+    #[error("it has {0} prompts, more than gtop accepts; try ssh by hand")]
     TooManyPrompts(usize),
     /// The node keeps prompting.
-    #[error("over and over; try ssh by hand")]
+    #[error("the node repeats it without end; try ssh by hand")]
     TooManyRounds,
 }
 
@@ -411,7 +409,7 @@ pub enum SshProgramCause {
 }
 
 impl SshProgramCause {
-    const fn words(self) -> &'static str {
+    const fn text(self) -> &'static str {
         match self {
             Self::HostKeyUnknown => "host key unknown",
             Self::HostKeyRevoked => "host key revoked",
@@ -473,7 +471,7 @@ pub enum StepCause {
 
 impl StepCause {
     /// Returns the cause as a short text.
-    pub const fn words(self) -> &'static str {
+    pub const fn text(self) -> &'static str {
         match self {
             Self::SlurmTooOld => "this Slurm would make your own steps wait for gtop's",
             Self::NoJob => "you have no running job on the node",
@@ -501,7 +499,7 @@ impl StepCause {
             Self::SlurmTooOld => "use ssh; srun needs Slurm 22.05 or later",
             Self::NoJob => "--transport srun reaches only nodes of your own running jobs",
             Self::NotRunning | Self::TimeLimit | Self::JobCancelled | Self::Preempted => {
-                "gtop needs no repair"
+                "no action is needed"
             }
             Self::Refused => "is the job yours? try srun --overlap --jobid=JOB hostname by hand",
             Self::Cancelled => "a new step starts if the job is still running",
@@ -513,7 +511,7 @@ impl StepCause {
             Self::TaskEnded | Self::NotInStep => {
                 "gtop does not interrupt the other nodes of the job; restart gtop to start a new step"
             }
-            Self::Restarted | Self::TryingOtherJob => "gtop reconnects by itself",
+            Self::Restarted | Self::TryingOtherJob => "gtop reconnects automatically",
             Self::NotJoined => "it appears once its task has started; otherwise restart gtop",
         }
     }
@@ -543,13 +541,13 @@ impl KeyFileProblem {
 }
 
 /// The entry of `tried` when there was no key.
-pub(super) const NO_KEY: &str = "no key to show";
+pub(super) const NO_KEY: &str = "no key to offer";
 
 /// A changed host key: the known one and the node's.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "host key of {host} has changed: someone could be eavesdropping on you right now (man-in-the-middle attack), \
-     or the host key has just been changed; {}:{line} has {known}, the node shows {algorithm} {shown}; \
+     or the host key has just been changed; {}:{line} has {known}, the node offers {algorithm} {fingerprint}; \
      if that is right, remove the old one with ssh-keygen -f {} -R '{host}'", .file.display(), .file.display()
 )]
 pub struct HostKeyChange {
@@ -564,7 +562,7 @@ pub struct HostKeyChange {
     /// The algorithm of the node's key.
     pub algorithm: String,
     /// The fingerprint of the node's key.
-    pub shown: String,
+    pub fingerprint: String,
 }
 
 impl Fault {
@@ -596,14 +594,14 @@ impl Fault {
     ///
     /// Network faults are transient. Authentication, host key and configuration faults are not: another attempt
     /// could lock the account, or get this machine's address penalised for everybody on it.
-    pub fn retries_by_itself(&self) -> bool {
+    pub fn is_retryable(&self) -> bool {
         match self {
             Self::NameNotFound { .. }
             | Self::Unreachable { .. }
             | Self::TooManyOpenFiles
             | Self::ConnectionRefused { .. }
             | Self::TimedOut { .. }
-            | Self::NotSsh { .. }
+            | Self::NoBanner { .. }
             | Self::ChannelRefused { .. }
             | Self::GatewayCannotReach { .. }
             | Self::ProxyCommandFailed { .. }
@@ -616,7 +614,7 @@ impl Fault {
             Self::SlurmStep { cause, .. } => {
                 !matches!(cause, StepCause::SlurmTooOld | StepCause::Refused)
             }
-            Self::AtGateway { fault, .. } => fault.retries_by_itself(),
+            Self::AtGateway { fault, .. } => fault.is_retryable(),
             Self::NoCommonAlgorithm { .. }
             | Self::HostKeyUnknown { .. }
             | Self::HostCertificateRefused { .. }
@@ -626,7 +624,7 @@ impl Fault {
             | Self::TooManyKeys { .. }
             | Self::MoreAuthenticationRequired { .. }
             | Self::PasswordOnly { .. }
-            | Self::Unanswered { .. }
+            | Self::PromptUnanswered { .. }
             | Self::KeyUnusable { .. }
             | Self::KeyEncrypted { .. }
             | Self::AgentUnreachable { .. }
@@ -641,13 +639,13 @@ impl Fault {
     }
 
     /// Returns the fault of a step, with Slurm's message.
-    pub(super) fn step(cause: StepCause, says: &str) -> Self {
-        Self::SlurmStep { cause, says: says.to_owned() }
+    pub(super) fn slurm_step(cause: StepCause, message: &str) -> Self {
+        Self::SlurmStep { cause, message: message.to_owned() }
     }
 
     /// Returns the fault of a node that has not joined its step yet.
-    pub fn late() -> Self {
-        Self::step(StepCause::NotJoined, "")
+    pub fn not_joined() -> Self {
+        Self::slurm_step(StepCause::NotJoined, "")
     }
 
     /// Returns true if there was no key to offer.
@@ -674,26 +672,26 @@ impl Fault {
             Self::Unreachable { .. } => "no route".into(),
             Self::TooManyOpenFiles => "too many open files here".into(),
             Self::ConnectionRefused { .. } => "connection refused".into(),
-            Self::TimedOut { step, .. } => format!("timed out {step}").into(),
-            Self::NotSsh { .. } => "no SSH banner".into(),
+            Self::TimedOut { phase, .. } => format!("timed out {phase}").into(),
+            Self::NoBanner { .. } => "no SSH banner".into(),
             Self::NoCommonAlgorithm { kind, .. } => format!("no common {kind} algorithm").into(),
             Self::HostKeyUnknown { .. } => "host key unknown".into(),
             Self::HostCertificateRefused { .. } => "host certificate refused".into(),
             Self::HostKeyChanged(_) => "host key changed".into(),
             Self::HostKeyRevoked { .. } => "host key revoked".into(),
             Self::AuthenticationRefused { offers, .. } => {
-                format!("authentication refused (node offers: {})", list(offers)).into()
+                format!("authentication refused (node offers: {})", join_names(offers)).into()
             }
             Self::TooManyKeys { .. } => "too many keys offered".into(),
-            Self::MoreAuthenticationRequired { wants, .. } => {
-                format!("node also requires {}", list(wants)).into()
+            Self::MoreAuthenticationRequired { required, .. } => {
+                format!("node also requires {}", join_names(required)).into()
             }
             Self::PasswordOnly { .. } => "node accepts only a password".into(),
-            Self::Unanswered { .. } => "node prompts at login".into(),
-            Self::KeyUnusable { flaw: KeyFileProblem::Unprotected, .. } => {
+            Self::PromptUnanswered { .. } => "node prompts at login".into(),
+            Self::KeyUnusable { problem: KeyFileProblem::Unprotected, .. } => {
                 "key is readable by others".into()
             }
-            Self::KeyUnusable { flaw: KeyFileProblem::AlgorithmExcluded(kind), .. } => {
+            Self::KeyUnusable { problem: KeyFileProblem::AlgorithmExcluded(kind), .. } => {
                 format!("PubkeyAcceptedAlgorithms excludes {kind}").into()
             }
             Self::KeyEncrypted { .. } => "key is encrypted".into(),
@@ -712,14 +710,14 @@ impl Fault {
                 format!("gateway {gateway} refuses to forward").into()
             }
             Self::ProxyCommandFailed { .. } => "ProxyCommand failed".into(),
-            Self::SshProgram { cause, .. } => cause.words().into(),
+            Self::SshProgram { cause, .. } => cause.text().into(),
             Self::ExecFailed { program, .. } => format!("{program} failed").into(),
             Self::BadConfiguration { .. } => "bad configuration".into(),
             Self::JobRequired { .. } => "no job on the node".into(),
-            Self::AccountRefused { says, .. } => format!("login refused: {says}").into(),
-            Self::ConnectionLost { step, .. } => format!("connection lost while {step}").into(),
+            Self::AccountRefused { message, .. } => format!("login refused: {message}").into(),
+            Self::ConnectionLost { phase, .. } => format!("connection lost while {phase}").into(),
             Self::SessionLost { .. } => "session lost".into(),
-            Self::SlurmStep { cause, .. } => cause.words().into(),
+            Self::SlurmStep { cause, .. } => cause.text().into(),
             Self::ProgramNotFound { .. } => "program not found".into(),
         }
     }
@@ -732,11 +730,11 @@ pub(super) fn sanitize_line(text: &str) -> String {
 
 /// Returns at most `limit` characters of `text`, with control and invisible characters as spaces.
 pub(super) fn sanitize(text: &str, limit: usize) -> String {
-    let mut kept: String = sanitized_chars(text).take(limit).collect();
+    let mut sanitized: String = sanitized_chars(text).take(limit).collect();
     if text.chars().nth(limit).is_some() {
-        kept.push('…');
+        sanitized.push('…');
     }
-    kept
+    sanitized
 }
 
 /// Returns the text of an operating system error, without its number.
@@ -744,13 +742,13 @@ pub(super) fn io_error_text(error: &std::io::Error) -> String {
     let text = error.to_string();
     let text = text.split(" (os error").next().unwrap_or_default();
     let text = text.strip_prefix("failed to lookup address information: ").unwrap_or(text);
-    let mut letters = sanitize_line(text).chars().collect::<Vec<_>>();
-    if let [first, second, ..] = letters.as_mut_slice()
+    let mut chars = sanitize_line(text).chars().collect::<Vec<_>>();
+    if let [first, second, ..] = chars.as_mut_slice()
         && second.is_lowercase()
     {
         *first = first.to_ascii_lowercase();
     }
-    letters.into_iter().collect()
+    chars.into_iter().collect()
 }
 
 fn parenthesised(text: &str) -> String {
@@ -765,16 +763,16 @@ fn line_suffix(line: Option<usize>) -> String {
     line.map_or_else(String::new, |line| format!(":{line}"))
 }
 
-fn list(words: &[String]) -> String {
-    if words.is_empty() { "nothing".to_owned() } else { words.join(", ") }
+fn join_names(names: &[String]) -> String {
+    if names.is_empty() { "nothing".to_owned() } else { names.join(", ") }
 }
 
-fn key_count(shown: Option<usize>) -> String {
-    shown.map_or_else(|| "several keys".to_owned(), |shown| format!("{shown} keys"))
+fn key_count_text(offered: Option<usize>) -> String {
+    offered.map_or_else(|| "several keys".to_owned(), |offered| format!("{offered} keys"))
 }
 
-fn keys_not_tried(left: usize) -> String {
-    if left == 0 { String::new() } else { format!(", with {left} more untried") }
+fn untried_text(untried: usize) -> String {
+    if untried == 0 { String::new() } else { format!(", with {untried} more untried") }
 }
 
 fn tried_text(tried: &[String]) -> String {
@@ -784,7 +782,7 @@ fn tried_text(tried: &[String]) -> String {
     format!("keyboard-interactive, after {}", tried.join("; "))
 }
 
-fn seconds(time: &Duration) -> String {
+fn seconds_text(time: &Duration) -> String {
     if time.subsec_millis() == 0 {
         return format!("{} s", time.as_secs());
     }
@@ -796,18 +794,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn foreign_text_cannot_reach_the_terminal_as_commands() {
+    fn foreign_text_is_stripped_of_control_characters() {
         assert_eq!(sanitize_line("hi\x1b[2Jthere\r\n"), "hi [2Jthere");
         assert_eq!(sanitize_line("a\u{202e}b\u{9b}c\u{7f}"), "a b c");
         assert_eq!(sanitize_line(&"x".repeat(300)).chars().count(), 201);
     }
 
     #[test]
-    fn a_sentence_has_no_capital_and_no_full_stop() {
+    fn a_fault_text_has_no_capital_and_no_full_stop() {
         let faults = [
             Fault::NameNotFound { host: None, why: "name or service not known".to_owned() },
             Fault::ConnectionRefused { port: 22 },
-            Fault::TimedOut { step: ConnectPhase::BannerExchange, after: Duration::from_secs(10) },
+            Fault::TimedOut { phase: ConnectPhase::BannerExchange, after: Duration::from_secs(10) },
             Fault::KeyEncrypted { file: PathBuf::from("/home/ada/.ssh/id_ed25519") },
             Fault::CommandRefused,
         ];
@@ -819,15 +817,15 @@ mod tests {
     }
 
     #[test]
-    fn only_what_passes_by_itself_is_retried() {
-        assert!(Fault::ConnectionRefused { port: 22 }.retries_by_itself());
-        assert!(Fault::SessionLost { why: String::new() }.retries_by_itself());
+    fn only_transient_faults_are_retryable() {
+        assert!(Fault::ConnectionRefused { port: 22 }.is_retryable());
+        assert!(Fault::SessionLost { why: String::new() }.is_retryable());
         let refused = Fault::AuthenticationRefused {
             user: "ada".to_owned(),
             offers: vec!["hostbased".to_owned(), "password".to_owned()],
             tried: Vec::new(),
         };
-        assert!(!refused.retries_by_itself());
+        assert!(!refused.is_retryable());
         assert_eq!(refused.headline(), "authentication refused (node offers: hostbased, password)");
     }
 

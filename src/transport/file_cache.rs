@@ -22,23 +22,23 @@ impl<T> Default for FileCache<T> {
 
 impl<T: Clone> FileCache<T> {
     /// Returns the value of a file; parses it again if the file has changed.
-    pub(super) fn get(&self, path: &Path, make: impl FnOnce(&Path) -> T) -> T {
-        let stamp = FileVersion::of(path);
+    pub(super) fn get(&self, path: &Path, parse: impl FnOnce(&Path) -> T) -> T {
+        let version = FileVersion::of(path);
         let mut values = lock(&self.0);
-        if let Some((of, value)) = values.get(path)
-            && *of == stamp
+        if let Some((cached_version, value)) = values.get(path)
+            && *cached_version == version
         {
             return value.clone();
         }
-        let value = make(path);
-        values.insert(path.to_owned(), (stamp, value.clone()));
+        let value = parse(path);
+        values.insert(path.to_owned(), (version, value.clone()));
         value
     }
 
     /// Sets the value for the current content of a file.
     pub(super) fn set(&self, path: &Path, value: T) {
-        let stamp = FileVersion::of(path);
-        lock(&self.0).insert(path.to_owned(), (stamp, value));
+        let version = FileVersion::of(path);
+        lock(&self.0).insert(path.to_owned(), (version, value));
     }
 }
 
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_is_read_again_only_when_it_changed() {
+    fn a_file_is_parsed_again_only_when_it_changed() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("f");
         let cache = FileCache::default();

@@ -59,16 +59,16 @@ impl Gateways {
         route: ResolvedRoute,
     ) -> Arc<Gateway> {
         let mut known = lock(&self.0);
-        let is_it =
+        let is_same =
             |gateway: &&Arc<Gateway>| gateway.settings == settings && gateway.route == route;
-        if let Some(gateway) = known.iter().find(is_it) {
+        if let Some(gateway) = known.iter().find(is_same) {
             return Arc::clone(gateway);
         }
         // An edited configuration leaves unused entries.
         known.retain(|gateway| Arc::strong_count(gateway) > 1);
         let gateway = Arc::new(Gateway {
             name: asked.host.clone(),
-            asked,
+            query: asked,
             settings,
             route,
             open_permit: Semaphore::new(1),
@@ -85,7 +85,7 @@ pub(super) struct Gateway {
     /// Its name in the first `ProxyJump` that used it.
     pub(super) name: String,
     /// The same, with the user and port of `ProxyJump`.
-    pub(super) asked: HostQuery,
+    pub(super) query: HostQuery,
     pub(super) settings: Arc<HostSettings>,
     /// The route to the gateway itself.
     pub(super) route: ResolvedRoute,
@@ -114,18 +114,18 @@ struct GatewayState {
 /// A failure to open a session.
 struct Failure {
     fault: Fault,
-    at: Instant,
+    failed_at: Instant,
     backoff: Duration,
 }
 
 impl Gateway {
     /// Returns a permit for a channel on an open session with a free slot.
-    pub(super) fn permit(&self) -> Option<ChannelPermit> {
+    pub(super) fn try_permit(&self) -> Option<ChannelPermit> {
         let mut state = lock(&self.state);
-        state.sessions.retain(|mux| mux.upgrade().is_some_and(|mux| mux.end().is_none()));
+        state.sessions.retain(|mux| mux.upgrade().is_some_and(|mux| mux.end_fault().is_none()));
         let sessions: Vec<_> = state.sessions.iter().filter_map(Weak::upgrade).collect();
         drop(state);
-        sessions.iter().find_map(ChannelPermit::take)
+        sessions.iter().find_map(ChannelPermit::try_acquire)
     }
 
     /// Returns until when a caller that asked at `asked` must wait before it opens a session.
@@ -134,11 +134,11 @@ impl Gateway {
     /// it.
     pub(super) fn backoff_until(&self, asked: Instant) -> Result<Option<Instant>, Fault> {
         let state = lock(&self.state);
-        if let Some(Failure { fault, at, backoff }) = &state.failure {
-            let until = *at + *backoff;
+        if let Some(Failure { fault, failed_at, backoff }) = &state.failure {
+            let until = *failed_at + *backoff;
             let is_over = until <= Instant::now();
-            let passes = fault.retries_by_itself() && !is_account_refusal(fault);
-            if *at >= asked || !(is_over || passes) {
+            let is_transient = fault.is_retryable() && !is_account_refusal(fault);
+            if *failed_at >= asked || !(is_over || is_transient) {
                 return Err(fault.clone());
             }
             if !is_over {
@@ -157,7 +157,7 @@ impl Gateway {
         let mux = Arc::new(MuxSession {
             gateway: self.name.clone(),
             session,
-            load: Mutex::new(ChannelCounts { reserved: 0, opened_count: 0, limit: usize::MAX }),
+            channels: Mutex::new(ChannelCounts { reserved: 0, opened_count: 0, limit: usize::MAX }),
             tunnels: Mutex::default(),
         });
         let mut state = lock(&self.state);
@@ -172,11 +172,11 @@ impl Gateway {
         let mut state = lock(&self.state);
         let backoff = match &state.failure {
             _ if is_account_refusal(&fault) => ACCOUNT_REFUSAL_HOLD,
-            _ if !fault.retries_by_itself() => REFUSAL_HOLD,
+            _ if !fault.is_retryable() => REFUSAL_HOLD,
             Some(last) => (last.backoff * 2).min(MAX_BACKOFF),
             None => MIN_BACKOFF,
         };
-        state.failure = Some(Failure { fault: fault.clone(), at: Instant::now(), backoff });
+        state.failure = Some(Failure { fault: fault.clone(), failed_at: Instant::now(), backoff });
         fault
     }
 
@@ -184,36 +184,36 @@ impl Gateway {
     pub(super) async fn connect(
         &self,
         permit: ChannelPermit,
-        place: &Destination,
+        destination: &Destination,
     ) -> Result<Tunnel, ChannelRefusal> {
         let (reply_to, answer) = oneshot::channel();
         let mux = Arc::clone(&permit.mux);
-        let working = run_tunnel(permit, place.clone(), reply_to);
+        let tunnel_task = run_tunnel(permit, destination.clone(), reply_to);
         {
             let mut tunnels = lock(&mux.tunnels);
             while tunnels.try_join_next().is_some() {}
-            tunnels.spawn(working);
+            tunnels.spawn(tunnel_task);
         }
-        let answer = answer.await.unwrap_or(Err(ChannelRefusal::Gone));
+        let answer = answer.await.unwrap_or(Err(ChannelRefusal::SessionEnded));
         if answer.is_ok() {
-            lock(&self.state).forbidden.remove(place);
+            lock(&self.state).forbidden.remove(destination);
         }
         answer
     }
 
     /// Returns true if the gateway is known to forbid this destination.
-    pub(super) fn is_forbidden(&self, place: &Destination) -> bool {
-        lock(&self.state).forbidden.contains(place)
+    pub(super) fn is_forbidden(&self, destination: &Destination) -> bool {
+        lock(&self.state).forbidden.contains(destination)
     }
 
     /// Records that the gateway forbids this destination, rather than lacks free channels.
-    pub(super) fn mark_forbidden(&self, place: &Destination) {
+    pub(super) fn mark_forbidden(&self, destination: &Destination) {
         let mut state = lock(&self.state);
         if state.forbidden.len() < MAX_FORBIDDEN {
-            state.forbidden.insert(place.clone());
+            state.forbidden.insert(destination.clone());
         }
         for mux in state.sessions.iter().filter_map(Weak::upgrade) {
-            lock(&mux.load).limit = usize::MAX;
+            lock(&mux.channels).limit = usize::MAX;
         }
     }
 }
@@ -222,7 +222,7 @@ impl Gateway {
 pub(super) struct MuxSession {
     gateway: String,
     session: Session,
-    load: Mutex<ChannelCounts>,
+    channels: Mutex<ChannelCounts>,
     /// The task of each tunnel; keeps the session open until the tunnel is closed.
     tunnels: Mutex<JoinSet<()>>,
 }
@@ -243,7 +243,7 @@ impl MuxSession {
     }
 
     /// Returns why the session has ended, or `None` while it is open.
-    pub(super) fn end(&self) -> Option<Fault> {
+    pub(super) fn end_fault(&self) -> Option<Fault> {
         let state: &ConnectionState = &self.session.state;
         let is_over = self.session.handle.is_closed() || state.end().is_some();
         is_over.then(|| Fault::SessionLost { why: state.end_text() }.at_gateway(&self.gateway))
@@ -258,27 +258,27 @@ pub(super) struct ChannelPermit {
 
 impl ChannelPermit {
     /// Returns a permit if the limit is not reached.
-    pub(super) fn take(mux: &Arc<MuxSession>) -> Option<Self> {
-        let mut load = lock(&mux.load);
-        if load.reserved >= load.limit {
+    pub(super) fn try_acquire(mux: &Arc<MuxSession>) -> Option<Self> {
+        let mut channels = lock(&mux.channels);
+        if channels.reserved >= channels.limit {
             return None;
         }
-        load.reserved += 1;
+        channels.reserved += 1;
         Some(Self { mux: Arc::clone(mux), is_open: false })
     }
 
     fn mark_open(&mut self) {
         self.is_open = true;
-        lock(&self.mux.load).opened_count += 1;
+        lock(&self.mux.channels).opened_count += 1;
     }
 }
 
 impl Drop for ChannelPermit {
     fn drop(&mut self) {
-        let mut load = lock(&self.mux.load);
-        load.reserved -= 1;
+        let mut channels = lock(&self.mux.channels);
+        channels.reserved -= 1;
         if self.is_open {
-            load.opened_count -= 1;
+            channels.opened_count -= 1;
         }
     }
 }
@@ -287,11 +287,11 @@ impl MuxSession {
     /// Records that the gateway refuses more channels on this session. Returns false if no channel is open: then the
     /// refusal has another reason.
     pub(super) fn mark_full(&self) -> bool {
-        let mut load = lock(&self.load);
-        if load.opened_count > 0 {
-            load.limit = load.opened_count;
+        let mut channels = lock(&self.channels);
+        if channels.opened_count > 0 {
+            channels.limit = channels.opened_count;
         }
-        load.opened_count > 0
+        channels.opened_count > 0
     }
 }
 
@@ -303,17 +303,19 @@ pub(super) enum ChannelRefusal {
     /// It does not allow the channel.
     Forbidden(String),
     /// It is short of resources.
-    Shortage(String),
+    ResourceShortage(String),
     /// Its session has ended.
-    Gone,
+    SessionEnded,
 }
 
 impl ChannelRefusal {
     /// Returns the gateway's message.
-    pub(super) fn words(self) -> String {
+    pub(super) fn message(self) -> String {
         match self {
-            Self::Unreachable(words) | Self::Forbidden(words) | Self::Shortage(words) => words,
-            Self::Gone => "connection closed".to_owned(),
+            Self::Unreachable(message)
+            | Self::Forbidden(message)
+            | Self::ResourceShortage(message) => message,
+            Self::SessionEnded => "connection closed".to_owned(),
         }
     }
 }
@@ -341,7 +343,7 @@ async fn run_tunnel(
         Ok(channel) => channel,
         Err(error) => {
             // The caller may be gone.
-            reply_to.send(Err(refusal(&error, &mux.session.state))).ok();
+            reply_to.send(Err(channel_refusal(&error, &mux.session.state))).ok();
             return;
         }
     };
@@ -356,19 +358,23 @@ fn is_account_refusal(fault: &Fault) -> bool {
     matches!(fault.root(), Fault::AccountRefused { .. })
 }
 
-fn refusal(error: &russh::Error, state: &ConnectionState) -> ChannelRefusal {
-    let russh::Error::ChannelOpenFailure(reason) = error else { return ChannelRefusal::Gone };
-    let words = state.refusal().map(|words| openssh_stderr::lowercase_first(&words));
-    let or = |usual: &str| words.clone().unwrap_or_else(|| usual.to_owned());
+fn channel_refusal(error: &russh::Error, state: &ConnectionState) -> ChannelRefusal {
+    let russh::Error::ChannelOpenFailure(reason) = error else {
+        return ChannelRefusal::SessionEnded;
+    };
+    let message = state.take_refusal().map(|message| openssh_stderr::lowercase_first(&message));
+    let or_default = |default: &str| message.clone().unwrap_or_else(|| default.to_owned());
     match reason {
         ChannelOpenFailure::ConnectFailed => {
-            ChannelRefusal::Unreachable(or("connect failed on the gateway"))
+            ChannelRefusal::Unreachable(or_default("connect failed on the gateway"))
         }
-        ChannelOpenFailure::ResourceShortage => ChannelRefusal::Shortage(or("short of resources")),
+        ChannelOpenFailure::ResourceShortage => {
+            ChannelRefusal::ResourceShortage(or_default("short of resources"))
+        }
         ChannelOpenFailure::AdministrativelyProhibited
         | ChannelOpenFailure::UnknownChannelType
         | ChannelOpenFailure::Other { .. } => {
-            ChannelRefusal::Forbidden(or("prohibited by the gateway"))
+            ChannelRefusal::Forbidden(or_default("prohibited by the gateway"))
         }
     }
 }

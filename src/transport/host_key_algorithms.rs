@@ -39,7 +39,7 @@ pub(super) struct HostKeyAlgorithms {
 /// One name in `HostKeyAlgorithms`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct ListedAlgorithm {
-    kind: Algorithm,
+    algorithm: Algorithm,
     is_certificate: bool,
 }
 
@@ -48,7 +48,7 @@ impl HostKeyAlgorithms {
     pub(super) fn new(names: &[String], known: &HostKeyEntries) -> Self {
         let all = || {
             [true, false].into_iter().flat_map(|is_certificate| {
-                DEFAULT_ALGORITHMS.map(|kind| ListedAlgorithm { kind, is_certificate })
+                DEFAULT_ALGORITHMS.map(|algorithm| ListedAlgorithm { algorithm, is_certificate })
             })
         };
         let wanted: Vec<ListedAlgorithm> = match names {
@@ -56,11 +56,11 @@ impl HostKeyAlgorithms {
             names => names.iter().filter_map(|name| ListedAlgorithm::parse(name)).collect(),
         };
         // If the most preferred key is known, the order is kept.
-        let keeps_order =
-            is_user_ordered(&wanted) || wanted.first().is_some_and(|best| known.has(&best.kind));
+        let keeps_order = is_user_ordered(&wanted)
+            || wanted.first().is_some_and(|best| known.has_algorithm(&best.algorithm));
         let goes_first = |wanted: &ListedAlgorithm| {
             keeps_order
-                || known.has(&wanted.kind)
+                || known.has_algorithm(&wanted.algorithm)
                 || (wanted.is_certificate && known.has_authority())
         };
         let (mut order, rest): (Vec<_>, Vec<_>) = wanted.into_iter().partition(goes_first);
@@ -70,7 +70,8 @@ impl HostKeyAlgorithms {
 
     /// Returns the algorithms for a host with a pinned key.
     pub(super) fn pinned(key: Option<&KeyData>) -> Self {
-        let is_pinned = |kind: &Algorithm| key.is_some_and(|key| is_same_algorithm(key, kind));
+        let is_pinned =
+            |algorithm: &Algorithm| key.is_some_and(|key| is_same_algorithm(key, algorithm));
         let (mut keys, rest): (Vec<_>, Vec<_>) =
             DEFAULT_ALGORITHMS.into_iter().partition(is_pinned);
         keys.extend(rest);
@@ -83,27 +84,27 @@ impl HostKeyAlgorithms {
     /// and without a known authority only that one counts.
     fn in_order(order: &[ListedAlgorithm]) -> Self {
         let plain = order.iter().position(|wanted| !wanted.is_certificate).unwrap_or(order.len());
-        let is_plain_too = |kind: &Algorithm| {
-            order.iter().any(|other| !other.is_certificate && other.kind == *kind)
+        let is_plain_too = |algorithm: &Algorithm| {
+            order.iter().any(|other| !other.is_certificate && other.algorithm == *algorithm)
         };
         let certificates = order.iter().enumerate().filter(|(at, wanted)| {
-            wanted.is_certificate && (*at < plain || !is_plain_too(&wanted.kind))
+            wanted.is_certificate && (*at < plain || !is_plain_too(&wanted.algorithm))
         });
-        let certificates = certificates.map(|(_, wanted)| wanted.kind.clone()).collect();
+        let certificates = certificates.map(|(_, wanted)| wanted.algorithm.clone()).collect();
         let keys = order.iter().filter(|wanted| !wanted.is_certificate);
-        Self { certificates, keys: keys.map(|wanted| wanted.kind.clone()).collect() }
+        Self { certificates, keys: keys.map(|wanted| wanted.algorithm.clone()).collect() }
     }
 
     /// Returns true if a key of this algorithm was offered.
-    pub(super) fn includes(&self, key: &KeyData, is_certificate: bool) -> bool {
+    pub(super) fn contains(&self, key: &KeyData, is_certificate: bool) -> bool {
         let kinds = if is_certificate { &self.certificates } else { &self.keys };
-        kinds.iter().any(|kind| is_same_algorithm(key, kind))
+        kinds.iter().any(|algorithm| is_same_algorithm(key, algorithm))
     }
 }
 
 /// Returns true if the user chose this order. `ssh-rsa` may have been added with `+`.
 fn is_user_ordered(wanted: &[ListedAlgorithm]) -> bool {
-    let current = wanted.iter().filter(|wanted| wanted.kind != RSA_SHA1);
+    let current = wanted.iter().filter(|wanted| wanted.algorithm != RSA_SHA1);
     !current.is_sorted_by_key(|wanted| !wanted.is_certificate)
 }
 
@@ -114,9 +115,9 @@ impl ListedAlgorithm {
             Some(stem) => (stem, true),
             None => (name, false),
         };
-        let kind = Algorithm::from_str(stem).ok()?;
-        (DEFAULT_ALGORITHMS.contains(&kind) || kind == RSA_SHA1)
-            .then_some(Self { kind, is_certificate })
+        let algorithm = Algorithm::from_str(stem).ok()?;
+        (DEFAULT_ALGORITHMS.contains(&algorithm) || algorithm == RSA_SHA1)
+            .then_some(Self { algorithm, is_certificate })
     }
 }
 
@@ -133,13 +134,13 @@ mod tests {
         "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIB9dG4kjRhQTtWTVzd2t27+t0DEHBPW7iOD23TUiYLio";
 
     /// Returns the offer as names, to a host with these lines.
-    fn offer(names: &str, lines: &str) -> (String, String) {
+    fn offered(names: &str, lines: &str) -> (String, String) {
         let text = lines.replace("<A>", A).replace("<E>", E);
         let file = Arc::new(KnownHosts::parse(Path::new("/k"), &text));
         let known = HostKeyEntries::collect_for(&[file], KnownHostName::new("n1", 22, None));
         let names: Vec<_> = names.split_terminator(',').map(str::to_owned).collect();
         let HostKeyAlgorithms { certificates, keys } = HostKeyAlgorithms::new(&names, &known);
-        let short = |kind: &Algorithm| match kind.as_str() {
+        let short = |algorithm: &Algorithm| match algorithm.as_str() {
             "ssh-ed25519" => "ed",
             "ecdsa-sha2-nistp256" => "ec",
             "ecdsa-sha2-nistp384" | "ecdsa-sha2-nistp521" => "EC",
@@ -153,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_host_is_known_by_is_asked_for_first() {
+    fn algorithms_of_known_keys_are_offered_first() {
         let all = "ed ec EC EC rsa RSA";
         let cases = [
             ("", all, all),
@@ -166,13 +167,13 @@ mod tests {
             ("n2 <E>", all, all),
         ];
         for (lines, certificates, keys) in cases {
-            assert_eq!(offer("", lines), (certificates.to_owned(), keys.to_owned()), "{lines}");
+            assert_eq!(offered("", lines), (certificates.to_owned(), keys.to_owned()), "{lines}");
         }
     }
 
     #[test]
-    fn nothing_is_asked_for_that_the_configuration_leaves_out() {
-        let names = |text: &str| offer(text, "");
+    fn only_configured_algorithms_are_offered() {
+        let names = |text: &str| offered(text, "");
         let both = |certificates: &str, keys: &str| (certificates.to_owned(), keys.to_owned());
         assert_eq!(names("ssh-ed25519"), both("", "ed"));
         assert_eq!(names("ssh-rsa,ssh-ed25519"), both("", "sha1 ed"));
@@ -184,8 +185,8 @@ mod tests {
     }
 
     #[test]
-    fn a_list_somebody_wrote_is_kept_as_it_is() {
-        let keys = |names: &str, lines: &str| offer(names, lines).1;
+    fn a_list_ordered_by_the_user_keeps_its_order() {
+        let keys = |names: &str, lines: &str| offered(names, lines).1;
         let chosen = "ssh-ed25519,ecdsa-sha2-nistp256,ssh-ed25519-cert-v01@openssh.com";
         assert_eq!(keys(chosen, "n1 <E>"), "ed ec");
         assert_eq!(keys("ssh-ed25519,ecdsa-sha2-nistp256", "n1 <E>"), "ec ed");
@@ -194,15 +195,15 @@ mod tests {
     }
 
     #[test]
-    fn a_pinned_kind_goes_first_and_without_certificates() {
+    fn the_algorithm_of_a_pinned_key_is_offered_first_without_certificates() {
         let key = russh::keys::PublicKey::from_openssh(E).unwrap().key_data().clone();
-        let offer = HostKeyAlgorithms::pinned(Some(&key));
-        assert_eq!(offer.keys.first(), Some(&key.algorithm()));
-        assert_eq!((offer.keys.len(), offer.certificates.len()), (DEFAULT_ALGORITHMS.len(), 0));
+        let offered = HostKeyAlgorithms::pinned(Some(&key));
+        assert_eq!(offered.keys.first(), Some(&key.algorithm()));
+        assert_eq!((offered.keys.len(), offered.certificates.len()), (DEFAULT_ALGORITHMS.len(), 0));
         assert!(
             !HostKeyAlgorithms::pinned(None).keys.contains(&RSA_SHA1),
             "SHA-1 is never offered"
         );
-        assert!(offer.includes(&key, false) && !offer.includes(&key, true));
+        assert!(offered.contains(&key, false) && !offered.contains(&key, true));
     }
 }

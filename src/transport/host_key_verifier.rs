@@ -25,7 +25,7 @@ use russh::keys::ssh_key::public::KeyData;
 use russh::keys::{Certificate, PublicKeyOrCertificate};
 
 use crate::time::{Clock, Timestamp};
-use crate::transport::certificate::{self, CertificateFlaw};
+use crate::transport::certificate::{self, CertificateProblem};
 use crate::transport::fault::{Fault, HostKeyChange};
 use crate::transport::host_key_algorithms::HostKeyAlgorithms;
 use crate::transport::host_keys::{AuthorityStatus, HostKeyEntries, HostKeyStatus};
@@ -52,23 +52,25 @@ pub(super) struct HostKeyVerifier {
     known: HostKeyEntries,
     /// The file of `RevokedHostKeys`, and its list.
     revoked: Option<(PathBuf, Arc<RevokedKeys>)>,
-    offer: HostKeyAlgorithms,
+    host_key_algorithms: HostKeyAlgorithms,
 }
 
 /// The result for one key.
 #[derive(Debug, Clone)]
 pub(super) struct Verification {
     pub(super) key: KeyData,
-    pub(super) verdict: HostKeyStatus,
+    pub(super) status: HostKeyStatus,
     /// Why the key's certificate was ignored.
-    pub(super) flaw: Option<CertificateFlaw>,
+    pub(super) certificate_problem: Option<CertificateProblem>,
 }
 
 impl HostKeyPolicy {
     /// Returns the host key algorithms to offer.
-    pub(super) fn offer(&self) -> HostKeyAlgorithms {
+    pub(super) fn host_key_algorithms(&self) -> HostKeyAlgorithms {
         match self {
-            Self::KnownHosts(verifier) | Self::Inspect(verifier) => verifier.offer.clone(),
+            Self::KnownHosts(verifier) | Self::Inspect(verifier) => {
+                verifier.host_key_algorithms.clone()
+            }
             Self::Pinned(key) => HostKeyAlgorithms::pinned(key.as_ref()),
         }
     }
@@ -76,22 +78,22 @@ impl HostKeyPolicy {
     /// Verifies a node's key or certificate.
     pub(super) fn verify(
         &self,
-        shown: &PublicKeyOrCertificate,
+        offered: &PublicKeyOrCertificate,
         is_loopback: bool,
     ) -> Result<Verification, Fault> {
         match self {
             Self::KnownHosts(verifier) | Self::Inspect(verifier) => {
                 let is_exempt = is_loopback && verifier.settings.trusts_loopback;
-                verifier.verify(shown, is_exempt, Clock::system().now())
+                verifier.verify(offered, is_exempt, Clock::system().now())
             }
-            Self::Pinned(pinned) => Ok(verify_pinned(pinned.as_ref(), shown)),
+            Self::Pinned(pinned) => Ok(verify_pinned(pinned.as_ref(), offered)),
         }
     }
 
     /// Returns the file and line that list a key.
-    pub(super) fn line(&self, key: &KeyData) -> Option<(PathBuf, usize)> {
+    pub(super) fn find_line(&self, key: &KeyData) -> Option<(PathBuf, usize)> {
         match self {
-            Self::KnownHosts(verifier) | Self::Inspect(verifier) => verifier.known.line(key),
+            Self::KnownHosts(verifier) | Self::Inspect(verifier) => verifier.known.find_line(key),
             Self::Pinned(_) => None,
         }
     }
@@ -108,12 +110,12 @@ impl HostKeyPolicy {
         };
         let host = &verifier.known.name.full;
         let Some(fault) = verification.fault(host) else { return Ok(true) };
-        match (&verification.verdict, verifier.settings.host_key_check) {
+        match (&verification.status, verifier.settings.host_key_check) {
             (HostKeyStatus::Unknown, HostKeyCheck::AcceptNew | HostKeyCheck::No) => {
                 let settings = Arc::clone(&verifier.settings);
                 let key = verification.key.clone();
                 let done = tokio::task::spawn_blocking(move || {
-                    known_hosts_writer::remember(&settings, &key)
+                    known_hosts_writer::store_new_key(&settings, &key)
                 });
                 if let Ok(Err(fault)) = done.await {
                     log::warn!("{host}: the host key is accepted but not stored: {fault}");
@@ -136,24 +138,24 @@ impl HostKeyVerifier {
         revoked: Option<(PathBuf, Arc<RevokedKeys>)>,
     ) -> Self {
         let offer = HostKeyAlgorithms::new(&settings.algorithms.host_keys, &known);
-        Self { settings, known, revoked, offer }
+        Self { settings, known, revoked, host_key_algorithms: offer }
     }
 
     fn verify(
         &self,
-        shown: &PublicKeyOrCertificate,
+        offered: &PublicKeyOrCertificate,
         is_exempt: bool,
         now: Timestamp,
     ) -> Result<Verification, Fault> {
-        let (key, host_certificate) = match shown {
+        let (key, host_certificate) = match offered {
             PublicKeyOrCertificate::PublicKey { key, .. } => (key.key_data(), None),
             PublicKeyOrCertificate::Certificate(host_certificate) => {
                 (host_certificate.public_key(), Some(host_certificate))
             }
         };
         self.check_algorithm(key, host_certificate)?;
-        if let Some(host_certificate) =
-            host_certificate.filter(|host_certificate| !certificate::is_signed(host_certificate))
+        if let Some(host_certificate) = host_certificate
+            .filter(|host_certificate| !certificate::has_valid_signature(host_certificate))
         {
             return Err(Fault::HostCertificateRefused {
                 host: self.known.name.full.clone(),
@@ -162,7 +164,9 @@ impl HostKeyVerifier {
                 fingerprint: known_hosts::fingerprint(key),
             });
         }
-        let verified = |verdict, flaw| Ok(Verification { key: key.clone(), verdict, flaw });
+        let verified = |status, problem| {
+            Ok(Verification { key: key.clone(), status, certificate_problem: problem })
+        };
         if let Some((file, revoked)) = &self.revoked
             && host_certificate.map_or_else(
                 || revoked.has_key(key),
@@ -178,16 +182,16 @@ impl HostKeyVerifier {
             return verified(self.known.check(key), None);
         };
         match self.check_certificate(host_certificate, now) {
-            CertificateCheck::Decides(verdict) => verified(verdict, None),
-            CertificateCheck::Ignored(flaw) => verified(self.known.check(key), flaw),
+            CertificateCheck::Decided(status) => verified(status, None),
+            CertificateCheck::Ignored(problem) => verified(self.known.check(key), problem),
             // As in OpenSSH, the entries without the port come last.
-            CertificateCheck::RevokedWithoutPort(verdict) => match self.known.check(key) {
+            CertificateCheck::RevokedWithoutPort(status) => match self.known.check(key) {
                 HostKeyStatus::Known => verified(HostKeyStatus::Known, None),
                 HostKeyStatus::Certified { .. }
                 | HostKeyStatus::Exempt
                 | HostKeyStatus::Unknown
                 | HostKeyStatus::Changed { .. }
-                | HostKeyStatus::Revoked { .. } => verified(verdict, None),
+                | HostKeyStatus::Revoked { .. } => verified(status, None),
             },
         }
     }
@@ -202,14 +206,14 @@ impl HostKeyVerifier {
         let check = |file, line| {
             let signatures = &self.settings.algorithms.authority_signatures;
             match certificate::check(host_certificate, name, now, signatures) {
-                Ok(()) => CertificateCheck::Decides(HostKeyStatus::Certified { file, line }),
-                Err(flaw) => CertificateCheck::Ignored(Some(flaw)),
+                Ok(()) => CertificateCheck::Decided(HostKeyStatus::Certified { file, line }),
+                Err(problem) => CertificateCheck::Ignored(Some(problem)),
             }
         };
         let revoked = |file, line| HostKeyStatus::Revoked { file, line: Some(line) };
         match (full, portless) {
             (AuthorityStatus::Revoked { file, line }, _) => {
-                CertificateCheck::Decides(revoked(file, line))
+                CertificateCheck::Decided(revoked(file, line))
             }
             (AuthorityStatus::Trusted { file, line }, _)
             | (AuthorityStatus::Unknown, AuthorityStatus::Trusted { file, line }) => {
@@ -232,15 +236,17 @@ impl HostKeyVerifier {
         let short = short
             .into_iter()
             .flatten()
-            .find_map(|key| certificate::is_too_short(key, self.settings.min_rsa_bits));
+            .find_map(|key| certificate::short_rsa_bits(key, self.settings.min_rsa_bits));
         let theirs = match short {
             Some(bits) => format!("an RSA key of {bits} bits"),
-            None if self.offer.includes(key, host_certificate.is_some()) => return Ok(()),
+            None if self.host_key_algorithms.contains(key, host_certificate.is_some()) => {
+                return Ok(());
+            }
             None => key.algorithm().to_string(),
         };
         Err(Fault::NoCommonAlgorithm {
             kind: "host key",
-            ours: self.offer.keys.iter().map(ToString::to_string).collect(),
+            ours: self.host_key_algorithms.keys.iter().map(ToString::to_string).collect(),
             theirs: vec![theirs],
         })
     }
@@ -249,16 +255,16 @@ impl HostKeyVerifier {
 /// The result of checking a certificate.
 enum CertificateCheck {
     /// It decides about the key.
-    Decides(HostKeyStatus),
+    Decided(HostKeyStatus),
     /// It is ignored, for this reason.
-    Ignored(Option<CertificateFlaw>),
+    Ignored(Option<CertificateProblem>),
     /// Revoked by an entry without the port: decides unless the plain key is known.
     RevokedWithoutPort(HostKeyStatus),
 }
 
-fn verify_pinned(pinned: Option<&KeyData>, shown: &PublicKeyOrCertificate) -> Verification {
-    let key = shown.public_key().key_data().clone();
-    let verdict = match pinned {
+fn verify_pinned(pinned: Option<&KeyData>, offered: &PublicKeyOrCertificate) -> Verification {
+    let key = offered.public_key().key_data().clone();
+    let status = match pinned {
         Some(pinned) if *pinned == key => HostKeyStatus::Known,
         Some(pinned) => HostKeyStatus::Changed {
             file: "the fixed profile".into(),
@@ -267,7 +273,7 @@ fn verify_pinned(pinned: Option<&KeyData>, shown: &PublicKeyOrCertificate) -> Ve
         },
         None => HostKeyStatus::Unknown,
     };
-    Verification { key, verdict, flaw: None }
+    Verification { key, status, certificate_problem: None }
 }
 
 impl Verification {
@@ -276,14 +282,14 @@ impl Verification {
         let host = host.to_owned();
         let (algorithm, fingerprint) =
             (self.key.algorithm().to_string(), known_hosts::fingerprint(&self.key));
-        Some(match &self.verdict {
+        Some(match &self.status {
             HostKeyStatus::Known | HostKeyStatus::Certified { .. } | HostKeyStatus::Exempt => {
                 return None;
             }
-            HostKeyStatus::Unknown => match &self.flaw {
+            HostKeyStatus::Unknown => match &self.certificate_problem {
                 None => Fault::HostKeyUnknown { host, algorithm, fingerprint },
-                Some(flaw) => {
-                    let why = flaw.to_string();
+                Some(problem) => {
+                    let why = problem.to_string();
                     Fault::HostCertificateRefused { host, why, algorithm, fingerprint }
                 }
             },
@@ -294,7 +300,7 @@ impl Verification {
                     line: *line,
                     known: known.clone(),
                     algorithm,
-                    shown: fingerprint,
+                    fingerprint,
                 }))
             }
             HostKeyStatus::Revoked { file, line } => {
@@ -320,12 +326,12 @@ mod tests {
     /// The moment of every judgement, in seconds.
     const NOW: u64 = 1_000_000;
 
-    fn secret(seed: u8) -> PrivateKey {
+    fn private_key(seed: u8) -> PrivateKey {
         Ed25519Keypair::from_seed(&[seed; 32]).into()
     }
 
-    fn public(seed: u8) -> PublicKey {
-        PublicKey::new(secret(seed).public_key().key_data().clone(), "")
+    fn public_key(seed: u8) -> PublicKey {
+        PublicKey::new(private_key(seed).public_key().key_data().clone(), "")
     }
 
     /// The node's key.
@@ -337,7 +343,7 @@ mod tests {
 
     /// What sets a certificate apart from a good one.
     #[derive(Clone, Copy, Default)]
-    struct Certified {
+    struct CertificateSpec {
         is_for_users: bool,
         starts: Option<u64>,
         ends: Option<u64>,
@@ -346,33 +352,33 @@ mod tests {
         signer: Option<u8>,
     }
 
-    fn certificate(odd: Certified) -> Certificate {
-        let (starts, ends) = (odd.starts.unwrap_or(NOW), odd.ends.unwrap_or(NOW + 1));
-        let mut builder = Builder::new([0; 16], public(NODE), starts, ends).unwrap();
-        builder.cert_type(if odd.is_for_users { CertType::User } else { CertType::Host }).unwrap();
-        match odd.name.unwrap_or("n1") {
+    fn certificate(spec: CertificateSpec) -> Certificate {
+        let (starts, ends) = (spec.starts.unwrap_or(NOW), spec.ends.unwrap_or(NOW + 1));
+        let mut builder = Builder::new([0; 16], public_key(NODE), starts, ends).unwrap();
+        builder.cert_type(if spec.is_for_users { CertType::User } else { CertType::Host }).unwrap();
+        match spec.name.unwrap_or("n1") {
             "" => builder.all_principals_valid().unwrap(),
             name => builder.valid_principal(name).unwrap(),
         };
-        if let Some(option) = odd.option {
+        if let Some(option) = spec.option {
             builder.critical_option(option, "").unwrap();
         }
-        builder.sign(&secret(odd.signer.unwrap_or(CA))).unwrap()
+        builder.sign(&private_key(spec.signer.unwrap_or(CA))).unwrap()
     }
 
     /// A verifier for `n1` with these lines, revoked keys and settings.
     fn verifier(lines: &str, revoked: &str, change: impl Fn(&mut HostSettings)) -> HostKeyVerifier {
-        let spelt = |text: &str| {
+        let expand = |text: &str| {
             let marks = [("<A>", NODE), ("<B>", OTHER), ("<CA>", CA), ("<CA2>", CA2)];
             marks.iter().fold(text.to_owned(), |text, (mark, seed)| {
-                text.replace(mark, &public(*seed).to_openssh().unwrap())
+                text.replace(mark, &public_key(*seed).to_openssh().unwrap())
             })
         };
         let host_certificate = LocalEnv {
             home: "/none".into(),
             include_home: "/none".into(),
             user: "ada".to_owned(),
-            machine: "here".to_owned(),
+            host_name: "here".to_owned(),
             agent: None,
         };
         let query = HostQuery { host: "n1".to_owned(), user: None, port: None };
@@ -380,16 +386,16 @@ mod tests {
             .settings_from_ssh_g("hostname n1\nuser ada\nport 22\n", &host_certificate)
             .unwrap();
         change(&mut settings);
-        let file = Arc::new(KnownHosts::parse(Path::new("/k"), &spelt(lines)));
+        let file = Arc::new(KnownHosts::parse(Path::new("/k"), &expand(lines)));
         let known = HostKeyEntries::collect_for(&[file], KnownHostName::new("n1", 22, None));
-        let list = RevokedKeys::parse(spelt(revoked).as_bytes()).unwrap();
+        let list = RevokedKeys::parse(expand(revoked).as_bytes()).unwrap();
         let revoked = Some((PathBuf::from("/r"), Arc::new(list)));
         HostKeyVerifier::new(Arc::new(settings), known, revoked)
     }
 
-    fn verdict(verifier: &HostKeyVerifier, shown: &PublicKeyOrCertificate) -> &'static str {
+    fn status_name(verifier: &HostKeyVerifier, offered: &PublicKeyOrCertificate) -> &'static str {
         let now = Timestamp::from_micros(i64::try_from(NOW).unwrap() * 1_000_000);
-        match verifier.verify(shown, false, now).map(|verification| verification.verdict) {
+        match verifier.verify(offered, false, now).map(|verification| verification.status) {
             Ok(HostKeyStatus::Known) => "known",
             Ok(HostKeyStatus::Certified { .. }) => "certified",
             Ok(HostKeyStatus::Exempt) => "exempt",
@@ -402,29 +408,43 @@ mod tests {
     }
 
     #[test]
-    fn a_certificate_counts_only_without_any_flaw() {
+    fn a_certificate_with_any_problem_is_ignored() {
         let cases = [
-            (Certified::default(), "certified"),
-            (Certified { is_for_users: true, ..Certified::default() }, "unknown"),
+            (CertificateSpec::default(), "certified"),
+            (CertificateSpec { is_for_users: true, ..CertificateSpec::default() }, "unknown"),
             (
-                Certified { starts: Some(NOW + 1), ends: Some(NOW + 2), ..Certified::default() },
+                CertificateSpec {
+                    starts: Some(NOW + 1),
+                    ends: Some(NOW + 2),
+                    ..CertificateSpec::default()
+                },
                 "unknown",
             ),
-            (Certified { starts: Some(0), ends: Some(NOW), ..Certified::default() }, "unknown"),
             (
-                Certified { starts: Some(0), ends: Some(u64::MAX), ..Certified::default() },
+                CertificateSpec { starts: Some(0), ends: Some(NOW), ..CertificateSpec::default() },
+                "unknown",
+            ),
+            (
+                CertificateSpec {
+                    starts: Some(0),
+                    ends: Some(u64::MAX),
+                    ..CertificateSpec::default()
+                },
                 "certified",
             ),
-            (Certified { name: Some("n2"), ..Certified::default() }, "unknown"),
-            (Certified { name: Some("N1"), ..Certified::default() }, "unknown"),
-            (Certified { name: Some("*"), ..Certified::default() }, "unknown"),
-            (Certified { name: Some(""), ..Certified::default() }, "unknown"),
-            (Certified { option: Some("force-command"), ..Certified::default() }, "unknown"),
-            (Certified { signer: Some(CA2), ..Certified::default() }, "unknown"),
+            (CertificateSpec { name: Some("n2"), ..CertificateSpec::default() }, "unknown"),
+            (CertificateSpec { name: Some("N1"), ..CertificateSpec::default() }, "unknown"),
+            (CertificateSpec { name: Some("*"), ..CertificateSpec::default() }, "unknown"),
+            (CertificateSpec { name: Some(""), ..CertificateSpec::default() }, "unknown"),
+            (
+                CertificateSpec { option: Some("force-command"), ..CertificateSpec::default() },
+                "unknown",
+            ),
+            (CertificateSpec { signer: Some(CA2), ..CertificateSpec::default() }, "unknown"),
         ];
-        for (at, (odd, want)) in cases.into_iter().enumerate() {
-            let shown = certificate(odd).into();
-            let of = |lines| verdict(&verifier(lines, "", |_| ()), &shown);
+        for (at, (spec, want)) in cases.into_iter().enumerate() {
+            let offered = certificate(spec).into();
+            let of = |lines| status_name(&verifier(lines, "", |_| ()), &offered);
             assert_eq!(of("@cert-authority n1 <CA>"), want, "case {at}");
             // The key itself may be known all the same, and nothing else is.
             if want == "unknown" {
@@ -435,21 +455,24 @@ mod tests {
     }
 
     #[test]
-    fn a_certificate_flaw_is_reported() {
+    fn a_certificate_problem_is_reported() {
         let verifier = verifier("@cert-authority n1 <CA>", "", |_| ());
-        let shown =
-            certificate(Certified { name: Some("n\u{1b}[2J2"), ..Certified::default() }).into();
+        let offered = certificate(CertificateSpec {
+            name: Some("n\u{1b}[2J2"),
+            ..CertificateSpec::default()
+        })
+        .into();
         let verification =
-            verifier.verify(&shown, false, Timestamp::from_micros(1_000_000_000_000)).unwrap();
+            verifier.verify(&offered, false, Timestamp::from_micros(1_000_000_000_000)).unwrap();
         let fault = verification.fault("n1").unwrap();
         assert!(matches!(fault, Fault::HostCertificateRefused { .. }), "{fault}");
         assert!(fault.to_string().contains("is for other names (n [2J2)"), "{fault}");
     }
 
     #[test]
-    fn an_authority_counts_only_where_the_files_name_it() {
-        let shown = certificate(Certified::default()).into();
-        let of = |lines| verdict(&verifier(lines, "", |_| ()), &shown);
+    fn an_authority_is_trusted_only_for_the_hosts_of_its_line() {
+        let offered = certificate(CertificateSpec::default()).into();
+        let of = |lines| status_name(&verifier(lines, "", |_| ()), &offered);
         assert_eq!(of("@cert-authority * <CA>"), "certified");
         assert_eq!(of("@cert-authority *,!n1 <CA>"), "unknown");
         assert_eq!(of("@cert-authority n2 <CA>"), "unknown");
@@ -460,28 +483,29 @@ mod tests {
     }
 
     #[test]
-    fn a_signature_must_be_true_and_of_a_kind_that_is_allowed() {
+    fn a_signature_must_be_valid_and_of_an_allowed_algorithm() {
         let lines = "@cert-authority n1 <CA>\nn1 <A>";
-        let good = certificate(Certified::default());
+        let good = certificate(CertificateSpec::default());
         // The last bytes are the signature's.
         let mut bytes = good.to_bytes().unwrap();
         *bytes.last_mut().unwrap() ^= 1;
         let forged = Certificate::from_bytes(&bytes).unwrap();
-        assert_eq!(verdict(&verifier(lines, "", |_| ()), &forged.into()), "refused");
+        assert_eq!(status_name(&verifier(lines, "", |_| ()), &forged.into()), "refused");
         let of = |names: &[&str]| {
             let names: Vec<_> = names.iter().map(|&name| name.to_owned()).collect();
             let change = |settings: &mut HostSettings| {
                 settings.algorithms.authority_signatures.clone_from(&names);
             };
-            verdict(&verifier("@cert-authority n1 <CA>", "", change), &good.clone().into())
+            status_name(&verifier("@cert-authority n1 <CA>", "", change), &good.clone().into())
         };
         assert_eq!(of(&["ssh-ed25519"]), "certified");
         assert_eq!(of(&["rsa-sha2-512", "ecdsa-sha2-nistp256"]), "unknown");
     }
 
     #[test]
-    fn a_list_of_revoked_keys_is_asked_first() {
-        let (plain, signed) = (public(NODE).into(), certificate(Certified::default()).into());
+    fn revoked_host_keys_are_checked_first() {
+        let (plain, signed) =
+            (public_key(NODE).into(), certificate(CertificateSpec::default()).into());
         let lines = "n1 <A>\n@cert-authority n1 <CA>";
         for (list, plain_want, signed_want) in [
             ("", "known", "certified"),
@@ -490,77 +514,82 @@ mod tests {
             ("<CA>", "known", "revoked"),
         ] {
             let verifier = verifier(lines, list, |_| ());
-            assert_eq!(verdict(&verifier, &plain), plain_want, "{list}");
-            assert_eq!(verdict(&verifier, &signed), signed_want, "{list}");
+            assert_eq!(status_name(&verifier, &plain), plain_want, "{list}");
+            assert_eq!(status_name(&verifier, &signed), signed_want, "{list}");
         }
     }
 
     #[test]
-    fn a_kind_that_was_not_asked_for_is_refused() {
+    fn a_key_of_an_algorithm_that_was_not_offered_is_refused() {
         let only = |name: &str| {
             let names = vec![name.to_owned()];
             verifier("n1 <A>\n@cert-authority n1 <CA>", "", |settings| {
                 settings.algorithms.host_keys.clone_from(&names);
             })
         };
-        let (plain, signed) = (public(NODE).into(), certificate(Certified::default()).into());
-        assert_eq!(verdict(&only("ecdsa-sha2-nistp256"), &plain), "not agreed");
-        assert_eq!(verdict(&only("ssh-ed25519"), &signed), "not agreed");
-        assert_eq!(verdict(&only("ssh-ed25519-cert-v01@openssh.com"), &plain), "not agreed");
+        let (plain, signed) =
+            (public_key(NODE).into(), certificate(CertificateSpec::default()).into());
+        assert_eq!(status_name(&only("ecdsa-sha2-nistp256"), &plain), "not agreed");
+        assert_eq!(status_name(&only("ssh-ed25519"), &signed), "not agreed");
+        assert_eq!(status_name(&only("ssh-ed25519-cert-v01@openssh.com"), &plain), "not agreed");
         // A modulus of 768 bits.
         let short = "ssh-rsa AAAAB3NzaC1yc2EAAAADAQABAAAAYQDBCzBVep/E6Q4zWH2ix+wRNluApcrvFDleg6jN8hc8YYar0PUaP2SJrtP4HUJnjLHW+yBFao+02f4jSG2St9wBJktwlbrfBClOc5i94gcsUXabwOUKL1R5nsPoDTJXfBE=";
         let short = PublicKey::from_openssh(short).unwrap();
         let lines = "n1 ".to_owned() + &short.to_openssh().unwrap();
-        assert_eq!(verdict(&verifier(&lines, "", |_| ()), &short.into()), "not agreed");
+        assert_eq!(status_name(&verifier(&lines, "", |_| ()), &short.into()), "not agreed");
     }
 
     #[test]
-    fn a_key_shorter_than_the_configuration_wants_is_refused() {
+    fn a_key_shorter_than_the_configuration_requires_is_refused() {
         // A modulus of 2048 bits.
         let key = "ssh-rsa AAAAB3NzaC1yc2EAAAADAQABAAABAQCvw6UEg+enac3r3CLPgOJ6o2koQlKVLVlqxskNszgmPr6gFA/lRKzU55NvfG41EmNWmz94QZAxtG9l/2tUvjllorLj556vN9zSeFtpyAywxP3H0TYwIq1Mnh/gVPu7SgmkDgazmhZQFXMs+MIftqfpQn42FVODPUagfpxDvHThBkPA67kKprUqxSARgqNjRycTYv3juj7F94tHwoyLgrSVwYv2SyyaFV9GKeMQze8w4+sh0bBWASf9DbfBU17FH3ZFAUDg2hpak2YwwPPKwyXNCgD4V6zi/BHJsLnhuzppo3+58lbuSjKbJDJGv81v9Yx0LVcvgNm1JlcppoxQ5Fm/";
         let key = PublicKey::from_openssh(key).unwrap();
         let lines = "n1 ".to_owned() + &key.to_openssh().unwrap();
-        for (least, want) in [(0, "known"), (2048, "known"), (2049, "not agreed")] {
-            let verifier = verifier(&lines, "", |settings| settings.min_rsa_bits = least);
-            assert_eq!(verdict(&verifier, &key.clone().into()), want, "{least}");
+        for (min_bits, want) in [(0, "known"), (2048, "known"), (2049, "not agreed")] {
+            let verifier = verifier(&lines, "", |settings| settings.min_rsa_bits = min_bits);
+            assert_eq!(status_name(&verifier, &key.clone().into()), want, "{min_bits}");
         }
     }
 
     #[test]
-    fn an_authority_with_a_shorter_key_than_the_configuration_wants_is_refused() {
+    fn an_authority_key_shorter_than_the_configuration_requires_is_refused() {
         // A certificate for n1, signed by an RSA key of 1024 bits with rsa-sha2-512.
         let host_certificate = "ssh-ed25519-cert-v01@openssh.com AAAAIHNzaC1lZDI1NTE5LWNlcnQtdjAxQG9wZW5zc2guY29tAAAAIMZI8xWfXo8vtzuUZnhKpfNrG9mP2i9MHYOLhIqkJ9NoAAAAILElcMIepCGTvCH1xCejGkawKYL8WNAd6pJfA314qY0oAAAAAAAAAAAAAAACAAAAAXgAAAAGAAAAAm4xAAAAAAAAAAD//////////wAAAAAAAAAAAAAAAAAAAJcAAAAHc3NoLXJzYQAAAAMBAAEAAACBAMDlUJfKPj4zV8OkIsg96pEOegpBlB5ts1BsPFjmXGEcsT6gsDcIe/QQ5RNJ5AiXaT32CPAxxL/6bybPgZy3L2pxeXkqraosQzHs9sm4YifRZAncYK0qAV95zYvNuLJR7PzU690AQsuM75X/70lid21WQ1Ra9QeftgRZZZaH6QyPAAAAlAAAAAxyc2Etc2hhMi01MTIAAACAmC00UmygrAtH0fzkhf6OpLTFQU06ccJDRgu3ZJvLzEJpspI67v2zP8LyUeYC+eUQBvP6KkQo+RvlEmRDLIgRtebosJmxMvU1jxQQFXw6aIOmOLov76gc8OnRcf2f7LXnMG7vYz0K0jRChtlVb2LJyUIrhsxBvbZ8ljSK195kfcQ=";
         let signer = "ssh-rsa AAAAB3NzaC1yc2EAAAADAQABAAAAgQDA5VCXyj4+M1fDpCLIPeqRDnoKQZQebbNQbDxY5lxhHLE+oLA3CHv0EOUTSeQIl2k99gjwMcS/+m8mz4Gcty9qcXl5Kq2qLEMx7PbJuGIn0WQJ3GCtKgFfec2LzbiyUez81OvdAELLjO+V/+9JYndtVkNUWvUHn7YEWWWWh+kMjw==";
         let host_certificate = Certificate::from_openssh(host_certificate).unwrap();
         for lines in [format!("@cert-authority n1 {signer}"), String::new()] {
-            for (least, is_agreed) in [(0, true), (1024, true), (1025, false), (2048, false)] {
-                let verifier = verifier(&lines, "", |settings| settings.min_rsa_bits = least);
+            for (min_bits, is_agreed) in [(0, true), (1024, true), (1025, false), (2048, false)] {
+                let verifier = verifier(&lines, "", |settings| settings.min_rsa_bits = min_bits);
                 let want = match (is_agreed, lines.is_empty()) {
                     (false, _) => "not agreed",
                     (true, true) => "unknown",
                     (true, false) => "certified",
                 };
                 assert_eq!(
-                    verdict(&verifier, &host_certificate.clone().into()),
+                    status_name(&verifier, &host_certificate.clone().into()),
                     want,
-                    "{least} {lines}"
+                    "{min_bits} {lines}"
                 );
             }
         }
     }
 
     #[test]
-    fn a_key_at_a_loopback_address_is_believed_only_where_that_is_configured() {
+    fn a_key_at_a_loopback_address_is_exempt_only_if_configured() {
         let of = |lines: &str, revoked: &str, is_loopback, trusts_loopback| {
             let verifier =
                 verifier(lines, revoked, |settings| settings.trusts_loopback = trusts_loopback);
-            let trust = HostKeyPolicy::KnownHosts(Arc::new(verifier));
-            trust.verify(&public(NODE).into(), is_loopback).unwrap().verdict
+            let policy = HostKeyPolicy::KnownHosts(Arc::new(verifier));
+            policy.verify(&public_key(NODE).into(), is_loopback).unwrap().status
         };
         for lines in ["", "n1 <B>", "@revoked n1 <A>", "n1 <A>"] {
             assert_eq!(of(lines, "", true, true), HostKeyStatus::Exempt, "{lines}");
-            for (is_loopback, believes) in [(true, false), (false, true), (false, false)] {
-                assert_ne!(of(lines, "", is_loopback, believes), HostKeyStatus::Exempt, "{lines}");
+            for (is_loopback, is_configured) in [(true, false), (false, true), (false, false)] {
+                assert_ne!(
+                    of(lines, "", is_loopback, is_configured),
+                    HostKeyStatus::Exempt,
+                    "{lines}"
+                );
             }
         }
         assert!(matches!(of("", "<A>", true, true), HostKeyStatus::Revoked { .. }));
@@ -569,14 +598,14 @@ mod tests {
     #[tokio::test]
     async fn only_keys_that_ssh_accepts_are_accepted() {
         use HostKeyCheck::{AcceptNew, Ask, No, Yes};
-        let admitted = async |lines: &str, check| {
+        let accepts = async |lines: &str, check| {
             let verifier = verifier(lines, "", |settings| {
                 settings.host_key_check = check;
                 settings.user_known_hosts = vec!["/dev/null".into()];
             });
-            let trust = HostKeyPolicy::KnownHosts(Arc::new(verifier));
-            let verification = trust.verify(&public(NODE).into(), false).unwrap();
-            trust.accept(verification).await.is_ok_and(|goes_on| goes_on)
+            let policy = HostKeyPolicy::KnownHosts(Arc::new(verifier));
+            let verification = policy.verify(&public_key(NODE).into(), false).unwrap();
+            policy.accept(verification).await.is_ok_and(|continues| continues)
         };
         for (lines, wants) in [
             ("n1 <A>", [true, true, true, true]),
@@ -587,24 +616,24 @@ mod tests {
             ("*,!n1 <A>", [false, false, true, true]),
         ] {
             for (check, want) in [Yes, Ask, AcceptNew, No].into_iter().zip(wants) {
-                assert_eq!(admitted(lines, check).await, want, "{lines} {check:?}");
+                assert_eq!(accepts(lines, check).await, want, "{lines} {check:?}");
             }
         }
     }
 
     #[tokio::test]
-    async fn looking_never_goes_on_and_a_pinned_key_is_the_only_one() {
-        let goes_on = async |trust: HostKeyPolicy| {
-            let verification = trust.verify(&public(NODE).into(), false).unwrap();
-            trust.accept(verification).await
+    async fn inspecting_never_continues_and_only_the_pinned_key_is_accepted() {
+        let continues = async |policy: HostKeyPolicy| {
+            let verification = policy.verify(&public_key(NODE).into(), false).unwrap();
+            policy.accept(verification).await
         };
         let known = Arc::new(verifier("n1 <A>", "", |_| ()));
-        assert_eq!(goes_on(HostKeyPolicy::Inspect(known)).await, Ok(false));
-        let pinned = |seed| HostKeyPolicy::Pinned(Some(public(seed).key_data().clone()));
-        assert_eq!(goes_on(pinned(NODE)).await, Ok(true));
-        assert!(matches!(goes_on(pinned(OTHER)).await, Err(Fault::HostKeyChanged(_))));
+        assert_eq!(continues(HostKeyPolicy::Inspect(known)).await, Ok(false));
+        let pinned = |seed| HostKeyPolicy::Pinned(Some(public_key(seed).key_data().clone()));
+        assert_eq!(continues(pinned(NODE)).await, Ok(true));
+        assert!(matches!(continues(pinned(OTHER)).await, Err(Fault::HostKeyChanged(_))));
         assert!(matches!(
-            goes_on(HostKeyPolicy::Pinned(None)).await,
+            continues(HostKeyPolicy::Pinned(None)).await,
             Err(Fault::HostKeyUnknown { .. })
         ));
     }

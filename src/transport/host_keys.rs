@@ -69,20 +69,20 @@ pub(super) struct HostKeyEntries {
 impl HostKeyEntries {
     /// Collects the entries of a host from all files, the user's first.
     pub(super) fn collect_for(files: &[Arc<KnownHosts>], name: KnownHostName) -> Self {
-        let about = |name: &str| files.iter().flat_map(|file| file.lookup(name)).collect();
-        let full = about(&name.full);
-        let portless = name.portless.as_deref().map(about).unwrap_or_default();
+        let lookup = |name: &str| files.iter().flat_map(|file| file.lookup(name)).collect();
+        let full = lookup(&name.full);
+        let portless = name.portless.as_deref().map(lookup).unwrap_or_default();
         Self { name, full, portless }
     }
 
     /// Returns the status of a key that the host has proved to hold.
     pub(super) fn check(&self, key: &KeyData) -> HostKeyStatus {
-        let verdict = check(&self.full, key);
-        if verdict != HostKeyStatus::Unknown {
-            return verdict;
+        let status = key_status(&self.full, key);
+        if status != HostKeyStatus::Unknown {
+            return status;
         }
         // A server on another port of the same host may have another key.
-        let portless = check(&self.portless, key);
+        let portless = key_status(&self.portless, key);
         if matches!(portless, HostKeyStatus::Changed { .. }) {
             HostKeyStatus::Unknown
         } else {
@@ -91,42 +91,42 @@ impl HostKeyEntries {
     }
 
     /// Returns the file and line that list a key.
-    pub(super) fn line(&self, key: &KeyData) -> Option<(PathBuf, usize)> {
-        let is_it = |entry: &&HostEntry| entry.mark == Marker::Host && entry.key == *key;
-        let entry = self.full.iter().chain(&self.portless).find(is_it);
+    pub(super) fn find_line(&self, key: &KeyData) -> Option<(PathBuf, usize)> {
+        let lists_key = |entry: &&HostEntry| entry.marker == Marker::Host && entry.key == *key;
+        let entry = self.full.iter().chain(&self.portless).find(lists_key);
         entry.map(|entry| (entry.file.clone(), entry.line))
     }
 
     /// Returns the status of a certificate's signer, by the name with the port and by the name without.
     pub(super) fn check_authorities(&self, certificate: &Certificate) -> [AuthorityStatus; 2] {
-        [authority(&self.full, certificate), authority(&self.portless, certificate)]
+        [authority_status(&self.full, certificate), authority_status(&self.portless, certificate)]
     }
 
     /// Returns true if the host has a plain key of this algorithm.
-    pub(super) fn has(&self, kind: &Algorithm) -> bool {
-        let is_same = |entry: &&HostEntry| match (entry.key.algorithm(), kind) {
+    pub(super) fn has_algorithm(&self, algorithm: &Algorithm) -> bool {
+        let is_same = |entry: &&HostEntry| match (entry.key.algorithm(), algorithm) {
             (Algorithm::Rsa { .. }, Algorithm::Rsa { .. }) => true,
-            (have, kind) => have == *kind,
+            (have, algorithm) => have == *algorithm,
         };
-        let first = self.full.iter().filter(|entry| entry.mark == Marker::Host).find(is_same);
+        let first = self.full.iter().filter(|entry| entry.marker == Marker::Host).find(is_same);
         first.is_some_and(|entry| revocation(&self.full, &entry.key).is_none())
     }
 
     /// Returns true if the host has a `@cert-authority` line.
     pub(super) fn has_authority(&self) -> bool {
-        self.full.iter().any(|entry| entry.mark == Marker::Authority)
+        self.full.iter().any(|entry| entry.marker == Marker::Authority)
     }
 }
 
 fn revocation<'a>(entries: &'a [HostEntry], key: &KeyData) -> Option<&'a HostEntry> {
-    entries.iter().find(|entry| entry.mark == Marker::Revoked && entry.key == *key)
+    entries.iter().find(|entry| entry.marker == Marker::Revoked && entry.key == *key)
 }
 
-fn check(entries: &[HostEntry], key: &KeyData) -> HostKeyStatus {
+fn key_status(entries: &[HostEntry], key: &KeyData) -> HostKeyStatus {
     if let Some(entry) = revocation(entries, key) {
         return HostKeyStatus::Revoked { file: entry.file.clone(), line: Some(entry.line) };
     }
-    let mut valid = entries.iter().filter(|entry| entry.mark == Marker::Host).peekable();
+    let mut valid = entries.iter().filter(|entry| entry.marker == Marker::Host).peekable();
     let Some(first) = valid.peek().copied() else { return HostKeyStatus::Unknown };
     if valid.any(|entry| entry.key == *key) {
         return HostKeyStatus::Known;
@@ -138,14 +138,15 @@ fn check(entries: &[HostEntry], key: &KeyData) -> HostKeyStatus {
     }
 }
 
-fn authority(entries: &[HostEntry], certificate: &Certificate) -> AuthorityStatus {
+fn authority_status(entries: &[HostEntry], certificate: &Certificate) -> AuthorityStatus {
     let signer = certificate.signature_key();
-    let stolen = revocation(entries, certificate.public_key());
-    if let Some(HostEntry { file, line, .. }) = stolen.or_else(|| revocation(entries, signer)) {
+    let revoked = revocation(entries, certificate.public_key());
+    if let Some(HostEntry { file, line, .. }) = revoked.or_else(|| revocation(entries, signer)) {
         return AuthorityStatus::Revoked { file: file.clone(), line: *line };
     }
-    let named = |entry: &&HostEntry| entry.mark == Marker::Authority && entry.key == *signer;
-    match entries.iter().find(named) {
+    let lists_signer =
+        |entry: &&HostEntry| entry.marker == Marker::Authority && entry.key == *signer;
+    match entries.iter().find(lists_signer) {
         Some(HostEntry { file, line, .. }) => {
             AuthorityStatus::Trusted { file: file.clone(), line: *line }
         }
@@ -171,8 +172,8 @@ mod tests {
         PublicKey::from_openssh(text).unwrap().key_data().clone()
     }
 
-    fn word(verdict: &HostKeyStatus) -> &'static str {
-        match verdict {
+    fn status_name(status: &HostKeyStatus) -> &'static str {
+        match status {
             HostKeyStatus::Known => "known",
             HostKeyStatus::Certified { .. } => "certified",
             HostKeyStatus::Exempt => "exempt",
@@ -183,14 +184,14 @@ mod tests {
     }
 
     /// Checks key A for `host` at `port` against these lines.
-    fn ask(text: &str, host: &str, port: u16, alias: Option<&str>) -> HostKeyStatus {
+    fn check(text: &str, host: &str, port: u16, alias: Option<&str>) -> HostKeyStatus {
         let text = text.replace("<A>", A).replace("<B>", B).replace("<E>", E);
         let file = Arc::new(KnownHosts::parse(Path::new("/k"), &text));
         HostKeyEntries::collect_for(&[file], KnownHostName::new(host, port, alias)).check(&key(A))
     }
 
     #[test]
-    fn the_files_mean_what_they_mean_to_openssh() {
+    fn entries_match_as_in_openssh() {
         let cases: &[(&str, &str, u16, &str)] = &[
             ("n1 <A>", "n1", 22, "known"),
             ("n1 <A> a comment # with a hash", "n1", 22, "known"),
@@ -241,20 +242,20 @@ mod tests {
             ("fe80::1 <A>", "fe80::1", 22, "known"),
         ];
         for (text, host, port, want) in cases {
-            let verdict = ask(text, host, *port, None);
-            assert_eq!(word(&verdict), *want, "{host}:{port} with {text:?}");
+            let status = check(text, host, *port, None);
+            assert_eq!(status_name(&status), *want, "{host}:{port} with {text:?}");
         }
     }
 
     #[test]
     fn an_alias_replaces_the_name_at_every_port() {
-        assert_eq!(ask("cluster <A>", "n1", 2222, Some("Cluster")), HostKeyStatus::Known);
-        assert_eq!(ask("n1 <A>", "n1", 22, Some("cluster")), HostKeyStatus::Unknown);
+        assert_eq!(check("cluster <A>", "n1", 2222, Some("Cluster")), HostKeyStatus::Known);
+        assert_eq!(check("n1 <A>", "n1", 22, Some("cluster")), HostKeyStatus::Unknown);
     }
 
     #[test]
-    fn a_change_names_the_file_and_the_line() {
-        let HostKeyStatus::Changed { file, line, known } = ask("\n# x\nn1 <B>", "n1", 22, None)
+    fn a_changed_key_names_the_file_and_the_line() {
+        let HostKeyStatus::Changed { file, line, known } = check("\n# x\nn1 <B>", "n1", 22, None)
         else {
             panic!("not changed");
         };
@@ -263,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_of_several_files_count_together() {
+    fn entries_of_several_files_are_combined() {
         let user = Arc::new(KnownHosts::parse(Path::new("/u"), &format!("n1 {B}")));
         let global = Arc::new(KnownHosts::parse(Path::new("/g"), &format!("n1 {A}")));
         let keys = HostKeyEntries::collect_for(&[user, global], KnownHostName::new("n1", 22, None));
@@ -272,12 +273,16 @@ mod tests {
     }
 
     #[test]
-    fn a_kind_that_is_only_revoked_is_not_known() {
+    fn an_algorithm_with_only_a_revoked_key_is_not_known() {
         let of = |text: &str| {
             let text = text.replace("<A>", A).replace("<B>", B).replace("<E>", E);
             let file = Arc::new(KnownHosts::parse(Path::new("/k"), &text));
             let keys = HostKeyEntries::collect_for(&[file], KnownHostName::new("n1", 2222, None));
-            [keys.has(&Algorithm::Ed25519), keys.has(&key(E).algorithm()), keys.has_authority()]
+            [
+                keys.has_algorithm(&Algorithm::Ed25519),
+                keys.has_algorithm(&key(E).algorithm()),
+                keys.has_authority(),
+            ]
         };
         assert_eq!(of("[n1]:2222 <E>\n@revoked [n1]:2222 <A>"), [false, true, false]);
         assert_eq!(of("[n1]:2222 <A>\n@revoked [n1]:2222 <A>"), [false, false, false]);

@@ -40,7 +40,7 @@ pub(super) enum KeyFile {
 
 impl KeyFile {
     /// Returns the public key, if known.
-    pub(super) fn public(&self) -> Option<&KeyData> {
+    pub(super) fn public_key(&self) -> Option<&KeyData> {
         match self {
             Self::Usable(key) => Some(key.public_key().key_data()),
             Self::Encrypted(public) | Self::LegacyEncrypted(public) | Self::Unprotected(public) => {
@@ -56,7 +56,7 @@ impl KeyFile {
 #[derive(Debug, Clone)]
 pub(super) struct IdentityFile {
     pub(super) path: PathBuf,
-    pub(super) file: KeyFile,
+    pub(super) key_file: KeyFile,
     /// The user certificate in `NAME-cert.pub`.
     pub(super) certificate: Option<Arc<Certificate>>,
 }
@@ -72,7 +72,7 @@ pub(super) struct CertificateFile {
 impl IdentityFile {
     /// Returns true if the key is on a FIDO security key, which only the ssh program can use.
     pub(super) fn is_security_key(&self) -> bool {
-        let algorithm = self.file.public().map(KeyData::algorithm);
+        let algorithm = self.key_file.public_key().map(KeyData::algorithm);
         matches!(algorithm, Some(Algorithm::SkEd25519 | Algorithm::SkEcdsaSha2NistP256))
     }
 }
@@ -87,33 +87,37 @@ pub(super) struct KeyCache {
 impl KeyCache {
     /// Reads key files and the certificates beside them. Blocks.
     pub(super) fn load(&self, paths: &[PathBuf]) -> Vec<IdentityFile> {
-        paths.iter().map(|path| self.identity(path)).collect()
+        paths.iter().map(|path| self.load_identity(path)).collect()
     }
 
-    fn identity(&self, path: &Path) -> IdentityFile {
+    fn load_identity(&self, path: &Path) -> IdentityFile {
         let path = path.to_owned();
-        if let Some(certificate) = self.certificate(&path) {
+        if let Some(certificate) = self.load_certificate(&path) {
             // The file holds a certificate instead of a key; its key may be in another file.
-            return IdentityFile { path, file: KeyFile::Missing, certificate: Some(certificate) };
+            return IdentityFile {
+                path,
+                key_file: KeyFile::Missing,
+                certificate: Some(certificate),
+            };
         }
         let (file, certificate) =
-            (self.keys.get(&path, read), self.certificate(&beside(&path, "-cert")));
-        IdentityFile { path, file, certificate }
+            (self.keys.get(&path, read), self.load_certificate(&with_suffix(&path, "-cert")));
+        IdentityFile { path, key_file: file, certificate }
     }
 
     /// Reads files with certificates. Blocks.
     pub(super) fn load_certificates(&self, paths: &[PathBuf]) -> Vec<CertificateFile> {
         let load = |path: &PathBuf| CertificateFile {
             path: path.clone(),
-            certificate: self.certificate(path),
+            certificate: self.load_certificate(path),
         };
         paths.iter().map(load).collect()
     }
 
     /// Reads a certificate from a file of this name, or of this name and `.pub`, as ssh does.
-    fn certificate(&self, path: &Path) -> Option<Arc<Certificate>> {
+    fn load_certificate(&self, path: &Path) -> Option<Arc<Certificate>> {
         let get = |path: &Path| self.certificates.get(path, read_certificate);
-        get(path).or_else(|| get(&beside(path, ".pub")))
+        get(path).or_else(|| get(&with_suffix(path, ".pub")))
     }
 
     /// Decrypts a key for the rest of the process. Blocks for about 0.1 s.
@@ -121,13 +125,13 @@ impl KeyCache {
         let encrypted = || Fault::KeyEncrypted { file: path.to_owned() };
         let text = file_cache::read(path).map_err(|_unreadable| encrypted())?;
         let key = decode_secret_key(&text, Some(passphrase.expose()));
-        self.keys.set(path, opened(key.map_err(|_wrong| encrypted())?));
+        self.keys.set(path, classify(key.map_err(|_wrong| encrypted())?));
         Ok(())
     }
 }
 
 /// Classifies a decrypted private key.
-fn opened(key: PrivateKey) -> KeyFile {
+fn classify(key: PrivateKey) -> KeyFile {
     let algorithm = key.algorithm();
     if matches!(algorithm, Algorithm::SkEcdsaSha2NistP256 | Algorithm::SkEd25519) {
         return KeyFile::SecurityKey(key.public_key().key_data().clone());
@@ -148,15 +152,15 @@ fn read_certificate(path: &Path) -> Option<Arc<Certificate>> {
 }
 
 /// Returns a path with a suffix appended.
-fn beside(path: &Path, more: &str) -> PathBuf {
+fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
-    name.push(more);
+    name.push(suffix);
     PathBuf::from(name)
 }
 
 fn read(path: &Path) -> KeyFile {
     let public = || read_public_key(path);
-    let Ok(about) = std::fs::metadata(path) else {
+    let Ok(metadata) = std::fs::metadata(path) else {
         return public().map_or(KeyFile::Missing, KeyFile::PublicOnly);
     };
     let Ok(text) = file_cache::read(path) else {
@@ -166,11 +170,13 @@ fn read(path: &Path) -> KeyFile {
         return KeyFile::PublicOnly(key);
     }
     // ssh would not use it either.
-    if about.uid() == rustix::process::geteuid().as_raw() && about.mode() & GROUP_AND_OTHERS != 0 {
+    if metadata.uid() == rustix::process::geteuid().as_raw()
+        && metadata.mode() & GROUP_AND_OTHERS != 0
+    {
         return KeyFile::Unprotected(public());
     }
     if let Ok(key) = decode_secret_key(&text, None) {
-        return opened(key);
+        return classify(key);
     }
     if let Ok(key) = PrivateKey::from_openssh(&text)
         && key.is_encrypted()
@@ -178,9 +184,9 @@ fn read(path: &Path) -> KeyFile {
         return KeyFile::Encrypted(Some(key.public_key().key_data().clone()));
     }
     if text.contains("ENCRYPTED") {
-        let is_old = text.contains("Proc-Type: 4,ENCRYPTED");
-        let is_read = text.contains("BEGIN RSA") && text.contains("DEK-Info: AES-128-CBC,");
-        return if is_old && !is_read {
+        let is_legacy = text.contains("Proc-Type: 4,ENCRYPTED");
+        let is_supported = text.contains("BEGIN RSA") && text.contains("DEK-Info: AES-128-CBC,");
+        return if is_legacy && !is_supported {
             KeyFile::LegacyEncrypted(public())
         } else {
             KeyFile::Encrypted(public())
@@ -191,7 +197,7 @@ fn read(path: &Path) -> KeyFile {
 
 /// Reads `NAME.pub` beside a private key.
 fn read_public_key(path: &Path) -> Option<KeyData> {
-    parse_public(&file_cache::read(&beside(path, ".pub")).ok()?)
+    parse_public(&file_cache::read(&with_suffix(path, ".pub")).ok()?)
 }
 
 fn parse_public(text: &str) -> Option<KeyData> {
@@ -203,19 +209,20 @@ fn parse_public(text: &str) -> Option<KeyData> {
 /// Returns the key files worth asking a passphrase for.
 ///
 /// A configured file always is, if it is encrypted; a default file only if there is no other key to offer.
-pub(super) fn needing_passphrase<'a>(
+pub(super) fn files_needing_passphrase<'a>(
     identities: &'a [IdentityFile],
     are_keys_configured: bool,
     in_agent: &[KeyData],
 ) -> Vec<&'a Path> {
-    let held = |file: &KeyFile| file.public().is_some_and(|public| in_agent.contains(public));
-    let is_open = |identity: &IdentityFile| matches!(identity.file, KeyFile::Usable(_));
+    let is_in_agent =
+        |file: &KeyFile| file.public_key().is_some_and(|public| in_agent.contains(public));
+    let is_open = |identity: &IdentityFile| matches!(identity.key_file, KeyFile::Usable(_));
     if !are_keys_configured && (!in_agent.is_empty() || identities.iter().any(is_open)) {
         return Vec::new();
     }
-    let locked = identities
-        .iter()
-        .filter(|identity| matches!(identity.file, KeyFile::Encrypted(_)) && !held(&identity.file));
+    let locked = identities.iter().filter(|identity| {
+        matches!(identity.key_file, KeyFile::Encrypted(_)) && !is_in_agent(&identity.key_file)
+    });
     locked.map(|identity| identity.path.as_path()).collect()
 }
 
@@ -226,7 +233,7 @@ mod tests {
     const PUBLIC: &str = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIB9dG4kjRhQTtWTVzd2t27+t0DEHBPW7iOD23TUiYLio a comment";
 
     fn identity(name: &str, file: KeyFile) -> IdentityFile {
-        IdentityFile { path: PathBuf::from(name), file, certificate: None }
+        IdentityFile { path: PathBuf::from(name), key_file: file, certificate: None }
     }
 
     fn key() -> KeyData {
@@ -234,25 +241,25 @@ mod tests {
     }
 
     #[test]
-    fn a_passphrase_is_asked_for_only_when_it_helps() {
+    fn a_passphrase_is_requested_only_when_it_helps() {
         let locked = [identity("/k", KeyFile::Encrypted(Some(key())))];
-        assert_eq!(needing_passphrase(&locked, true, &[]), [Path::new("/k")]);
-        assert_eq!(needing_passphrase(&locked, false, &[]), [Path::new("/k")]);
-        assert!(needing_passphrase(&locked, true, &[key()]).is_empty());
-        assert!(needing_passphrase(&locked, false, &[key()]).is_empty());
+        assert_eq!(files_needing_passphrase(&locked, true, &[]), [Path::new("/k")]);
+        assert_eq!(files_needing_passphrase(&locked, false, &[]), [Path::new("/k")]);
+        assert!(files_needing_passphrase(&locked, true, &[key()]).is_empty());
+        assert!(files_needing_passphrase(&locked, false, &[key()]).is_empty());
         let absent = [identity("/k", KeyFile::Missing), identity("/l", KeyFile::Unusable("x"))];
-        assert!(needing_passphrase(&absent, true, &[]).is_empty());
+        assert!(files_needing_passphrase(&absent, true, &[]).is_empty());
     }
 
     #[test]
-    fn a_file_may_hold_only_the_public_half() {
+    fn a_file_may_hold_only_the_public_key() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("id");
         assert!(matches!(read(&path), KeyFile::Missing));
         std::fs::write(folder.path().join("id.pub"), PUBLIC).unwrap();
         assert!(matches!(read(&path), KeyFile::PublicOnly(_)));
         std::fs::write(&path, PUBLIC).unwrap();
-        assert_eq!(read(&path).public(), Some(&key()));
+        assert_eq!(read(&path).public_key(), Some(&key()));
         std::fs::remove_file(folder.path().join("id.pub")).unwrap();
         std::fs::write(&path, "what is this").unwrap();
         for (mode, is_exposed) in [(0o644, true), (0o600, false)] {

@@ -41,7 +41,7 @@ pub(super) struct HostEntry {
     pub(super) file: PathBuf,
     /// Counted from 1.
     pub(super) line: usize,
-    pub(super) mark: Marker,
+    pub(super) marker: Marker,
     pub(super) key: KeyData,
 }
 
@@ -60,7 +60,7 @@ pub(super) struct KnownHosts {
 #[derive(Debug)]
 struct RawLine {
     number: usize,
-    mark: Marker,
+    marker: Marker,
     key: Box<str>,
 }
 
@@ -89,22 +89,22 @@ impl KnownHosts {
         let mut file = Self { path: path.to_owned(), ..Self::default() };
         for (at, line) in text.lines().enumerate() {
             // `None` is a comment or an invalid line.
-            let _: Option<()> = file.add(at + 1, line);
+            let _: Option<()> = file.add_line(at + 1, line);
         }
         file
     }
 
-    fn add(&mut self, number: usize, line: &str) -> Option<()> {
+    fn add_line(&mut self, number: usize, line: &str) -> Option<()> {
         let mut words = line.split([' ', '\t']).filter(|word| !word.is_empty());
         let mut names = words.next()?;
         if names.starts_with('#') {
             return None;
         }
-        let mut mark = Marker::Host;
+        let mut marker = Marker::Host;
         if names.starts_with('@') {
-            mark = match names {
+            marker = match names {
                 "@revoked" => Marker::Revoked,
-                "@cert-authority" if !is_marker_lost_on_openssh(line) => Marker::Authority,
+                "@cert-authority" if !openssh_misses_marker(line) => Marker::Authority,
                 // An unknown marker: skipped.
                 _ => return None,
             };
@@ -122,7 +122,7 @@ impl KnownHosts {
             }
         }
         let key = format!("{kind} {key}").into_boxed_str();
-        self.lines.push(RawLine { number, mark, key });
+        self.lines.push(RawLine { number, marker, key });
         Some(())
     }
 
@@ -131,7 +131,9 @@ impl KnownHosts {
         let mut found = self.by_name.get(name).cloned().unwrap_or_default();
         let matching = self.patterns.iter().filter(|(names, _)| matches_list(names, name));
         found.extend(matching.map(|(_, at)| *at));
-        found.extend(self.hashes.iter().filter(|(hashed, _)| hashed.is(name)).map(|(_, at)| *at));
+        found.extend(
+            self.hashes.iter().filter(|(hashed, _)| hashed.matches(name)).map(|(_, at)| *at),
+        );
         found.sort_unstable();
         // A line may list the host twice.
         found.dedup();
@@ -144,7 +146,7 @@ impl KnownHosts {
         Some(HostEntry {
             file: self.path.clone(),
             line: line.number,
-            mark: line.mark,
+            marker: line.marker,
             key: key.key_data().clone(),
         })
     }
@@ -152,7 +154,7 @@ impl KnownHosts {
 
 /// Returns true if OpenSSH does not recognise the marker: it looks for a space after it, and for a tab only if
 /// the whole line has no space.
-fn is_marker_lost_on_openssh(line: &str) -> bool {
+fn openssh_misses_marker(line: &str) -> bool {
     let rest = line.trim_start_matches([' ', '\t']);
     rest.find('\t').is_some_and(|tab| rest.find(' ').is_some_and(|blank| tab < blank))
 }
@@ -164,7 +166,7 @@ impl HashedName {
         Some(Self { salted: salted(decode(salt)?)?, hash: decode(hash)? })
     }
 
-    fn is(&self, name: &str) -> bool {
+    fn matches(&self, name: &str) -> bool {
         hash_name(self.salted.clone(), name) == self.hash
     }
 }
@@ -272,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_found_by_name_pattern_and_hash_in_their_order() {
+    fn entries_are_found_by_name_pattern_and_hash_in_file_order() {
         let hashed = hash_host([7; HASH_LENGTH], "n1").unwrap();
         let text =
             format!("n* <A>\nx,N1,n1 <A>\n{hashed} <A>\nn2 <A>\n*,!n1 <A>\n# n1 <A>\nn1 <A>");
@@ -282,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hashed_name_is_the_one_ssh_keygen_writes() {
+    fn hashed_names_equal_those_of_ssh_keygen() {
         // Written by ssh-keygen -H.
         let line = "|1|JfKTdBh7rNbXkVAQCRp4OQoPfmI=|USECr3SWf1JUPsms5AqfD5QfxkM= <A>";
         assert_eq!(hash_host(*b"12345678901234567890", "n1").unwrap().len(), "|1||".len() + 56);
@@ -294,20 +296,20 @@ mod tests {
     }
 
     #[test]
-    fn a_marker_before_a_tab_makes_nothing_weaker() {
-        let marks = |line: &str| {
+    fn a_marker_before_a_tab_never_weakens_the_check() {
+        let markers = |line: &str| {
             let file = KnownHosts::parse(Path::new("/k"), &line.replace("<A>", KEY));
-            file.lookup("n1").iter().map(|entry| entry.mark).collect::<Vec<_>>()
+            file.lookup("n1").iter().map(|entry| entry.marker).collect::<Vec<_>>()
         };
-        assert_eq!(marks("@revoked\tn1 <A>"), [Marker::Revoked]);
-        assert_eq!(marks("@cert-authority\tn1 <A>"), []);
-        assert_eq!(marks("@cert-authority n1\t<A>"), [Marker::Authority]);
+        assert_eq!(markers("@revoked\tn1 <A>"), [Marker::Revoked]);
+        assert_eq!(markers("@cert-authority\tn1 <A>"), []);
+        assert_eq!(markers("@cert-authority n1\t<A>"), [Marker::Authority]);
         assert_eq!(
-            marks(&format!("@cert-authority\tn1\t{}", KEY.replace(' ', "\t"))),
+            markers(&format!("@cert-authority\tn1\t{}", KEY.replace(' ', "\t"))),
             [Marker::Authority]
         );
-        assert_eq!(marks("@strange n1 <A>"), []);
-        assert_eq!(marks("@revoked @revoked n1 <A>"), []);
+        assert_eq!(markers("@strange n1 <A>"), []);
+        assert_eq!(markers("@revoked @revoked n1 <A>"), []);
     }
 
     #[test]

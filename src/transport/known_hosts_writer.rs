@@ -35,11 +35,11 @@ pub struct OfferedKey {
     /// The fingerprint, as `ssh-keygen -l` prints it.
     pub fingerprint: String,
     /// Its status in the files.
-    pub known: HostKeyStatus,
+    pub status: HostKeyStatus,
     /// Why the key must not be stored, if so.
     pub refusal: Option<Fault>,
     /// Why its certificate is ignored; reads on after "certificate".
-    pub flaw: Option<String>,
+    pub certificate_problem: Option<String>,
     /// The line that makes it known.
     pub entry: KnownHostEntry,
 }
@@ -54,19 +54,19 @@ pub struct KnownHostEntry {
 }
 
 /// Describes the key of a host.
-pub(super) fn offered(
+pub(super) fn describe_key(
     settings: &HostSettings,
     verification: Verification,
 ) -> Result<OfferedKey, Fault> {
     let host = settings.known_hosts_name.full.clone();
     let fault = verification.fault(&host);
-    let Verification { key, verdict, flaw } = verification;
+    let Verification { key, status, certificate_problem: problem } = verification;
     Ok(OfferedKey {
         algorithm: key.algorithm().to_string(),
         fingerprint: known_hosts::fingerprint(&key),
-        refusal: fault.filter(|_| verdict != HostKeyStatus::Unknown),
-        known: verdict,
-        flaw: flaw.map(|flaw| flaw.to_string()),
+        refusal: fault.filter(|_| status != HostKeyStatus::Unknown),
+        status,
+        certificate_problem: problem.map(|problem| problem.to_string()),
         entry: entry(settings, &key)?,
         host,
     })
@@ -75,31 +75,31 @@ pub(super) fn offered(
 /// Returns the line that makes a key known.
 fn entry(settings: &HostSettings, key: &KeyData) -> Result<KnownHostEntry, Fault> {
     let Some(file) = settings.user_known_hosts.first() else {
-        return Err(bad("UserKnownHostsFile is none, so there is no file to write"));
+        return Err(config_fault("UserKnownHostsFile is none, so there is no file to write"));
     };
     if file == Path::new("/dev/null") {
-        return Err(bad("UserKnownHostsFile is /dev/null, which cannot store a host key"));
+        return Err(config_fault("UserKnownHostsFile is /dev/null, which cannot store a host key"));
     }
     let host = &settings.known_hosts_name.full;
     let bare = host.trim_start_matches('[').split("]:").next().unwrap_or_default();
     ssh_config::check_known_name(bare)?;
-    let names = if settings.hash_known_hosts { hashed(host)? } else { host.clone() };
+    let names = if settings.hash_known_hosts { hash_name(host)? } else { host.clone() };
     let public = PublicKey::new(key.clone(), "").to_openssh();
-    let public = public.map_err(|_unencodable| bad("the node's key cannot be encoded"))?;
+    let public = public.map_err(|_unencodable| config_fault("the node's key cannot be encoded"))?;
     Ok(KnownHostEntry { file: file.clone(), line: format!("{names} {}", public.trim()) })
 }
 
-fn bad(why: &str) -> Fault {
+fn config_fault(why: &str) -> Fault {
     Fault::BadConfiguration { why: why.to_owned() }
 }
 
 /// Returns the hashed form of the name (`HashKnownHosts`).
-fn hashed(host: &str) -> Result<String, Fault> {
+fn hash_name(host: &str) -> Result<String, Fault> {
     let mut salt = [0; 20];
     File::open("/dev/urandom")
         .and_then(|mut random| random.read_exact(&mut salt))
-        .map_err(|error| bad(&format!("cannot read random numbers ({error})")))?;
-    known_hosts::hash_host(salt, host).ok_or_else(|| bad("the name cannot be hashed"))
+        .map_err(|error| config_fault(&format!("cannot read random numbers ({error})")))?;
+    known_hosts::hash_host(salt, host).ok_or_else(|| config_fault("the name cannot be hashed"))
 }
 
 /// Held while a file is written, so that tasks of this process do not add the same line twice.
@@ -107,7 +107,7 @@ static WRITE_LOCK: Mutex<()> = Mutex::new(());
 
 /// Appends an unknown key to the user's first file, in one write, so that a concurrent gtop or `ssh` loses no
 /// line. Blocks.
-pub(super) fn remember(settings: &HostSettings, key: &KeyData) -> Result<(), Fault> {
+pub(super) fn store_new_key(settings: &HostSettings, key: &KeyData) -> Result<(), Fault> {
     // With `/dev/null` nothing is stored.
     if settings.user_known_hosts.first().is_none_or(|file| file == Path::new("/dev/null")) {
         return Ok(());
@@ -115,16 +115,20 @@ pub(super) fn remember(settings: &HostSettings, key: &KeyData) -> Result<(), Fau
     let KnownHostEntry { file, line } = entry(settings, key)?;
     let public = line.split_once(' ').map_or("", |(_, public)| public);
     let _writing = lock(&WRITE_LOCK);
-    let done = add(&file, &line, |content| {
+    let done = append_line(&file, &line, |content| {
         let lines = content.lines().filter(|line| line.contains(public));
         let lines = KnownHosts::parse(&file, &lines.collect::<Vec<_>>().join("\n"));
         let mut entries = lines.lookup(&settings.known_hosts_name.full).into_iter();
-        entries.any(|entry| entry.mark == Marker::Host && entry.key == *key)
+        entries.any(|entry| entry.marker == Marker::Host && entry.key == *key)
     });
-    done.map(drop).map_err(|error| bad(&error.to_string()))
+    done.map(drop).map_err(|error| config_fault(&error.to_string()))
 }
 
-fn add(file: &Path, line: &str, is_there: impl Fn(&str) -> bool) -> Result<bool, WriteError> {
+fn append_line(
+    file: &Path,
+    line: &str,
+    is_there: impl Fn(&str) -> bool,
+) -> Result<bool, WriteError> {
     storage::append(file, FILE_MODES, |content| {
         if is_there(&String::from_utf8_lossy(content)) {
             return None;
@@ -148,7 +152,7 @@ pub fn write_known_hosts(entries: &[KnownHostEntry]) -> Result<usize, WriteError
         let _writing = lock(&WRITE_LOCK);
         let mut new = 0;
         let is_changed = storage::edit(file, FILE_MODES, |old| {
-            let (content, count) = with_lines(old.to_vec(), &lines);
+            let (content, count) = add_missing_lines(old.to_vec(), &lines);
             new = count;
             (new > 0).then_some(content)
         })?;
@@ -158,7 +162,7 @@ pub fn write_known_hosts(entries: &[KnownHostEntry]) -> Result<usize, WriteError
 }
 
 /// Returns the content with the missing lines added, and their number.
-fn with_lines(mut content: Vec<u8>, lines: &[&str]) -> (Vec<u8>, usize) {
+fn add_missing_lines(mut content: Vec<u8>, lines: &[&str]) -> (Vec<u8>, usize) {
     let mut added = 0;
     for line in lines {
         let is_there = content.split(|byte| *byte == b'\n').any(|have| have == line.as_bytes());
@@ -187,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_folder_and_file_are_made_for_the_owner_only() {
+    fn a_missing_folder_and_file_are_created_for_the_owner_only() {
         let home = tempfile::tempdir().unwrap();
         let file = home.path().join(".ssh/known_hosts");
         let added = write_known_hosts(&[entry(&file, "a k"), entry(&file, "b k")]).unwrap();
@@ -199,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn content_and_permissions_stay_and_the_last_line_is_ended() {
+    fn content_and_permissions_are_kept_and_the_last_line_gets_its_newline() {
         let home = tempfile::tempdir().unwrap();
         let file = home.path().join("known_hosts");
         fs::write(&file, "# mine\nold k").unwrap();
@@ -211,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_windows_stay_as_they_are() {
+    fn crlf_line_endings_are_kept() {
         let home = tempfile::tempdir().unwrap();
         let file = home.path().join("known_hosts");
         fs::write(&file, "# mine\r\nold k\r\n").unwrap();
@@ -220,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_stays_a_link() {
+    fn a_symlink_is_kept() {
         let home = tempfile::tempdir().unwrap();
         let (real, link) = (home.path().join("real"), home.path().join("known_hosts"));
         fs::write(&real, "old k\n").unwrap();
@@ -231,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_to_nothing_or_to_a_device_is_refused() {
+    fn a_symlink_to_a_missing_file_or_a_device_is_refused() {
         let home = tempfile::tempdir().unwrap();
         let link = home.path().join("known_hosts");
         std::os::unix::fs::symlink(home.path().join("nowhere"), &link).unwrap();

@@ -18,7 +18,7 @@ use russh::keys::agent::AgentSessionBinding;
 use russh::{MethodKind, MethodSet};
 
 use crate::time::Clock;
-use crate::transport::agent::{Agent, AgentHandle};
+use crate::transport::agent::{AgentConnection, AgentHandle};
 use crate::transport::auth_prompt::PromptQueue;
 use crate::transport::dial::Deadline;
 use crate::transport::fault::{
@@ -46,7 +46,7 @@ pub(super) const TOO_MANY_FAILURES: &str = "Too many authentication failures";
 pub(super) struct Login {
     pub(super) user: String,
     /// The node name as the user typed it, for prompts.
-    pub(super) place: String,
+    pub(super) node_name: String,
     /// The authentication methods to use, in order of preference.
     pub(super) methods: Vec<String>,
     pub(super) identities: Vec<IdentityFile>,
@@ -68,7 +68,7 @@ pub(super) struct Login {
 
 impl Login {
     /// Returns true if gtop supports a method and the configuration allows it.
-    fn knows(&self, method: &str) -> bool {
+    fn supports(&self, method: &str) -> bool {
         let is_known = ["publickey", "keyboard-interactive"].contains(&method);
         is_known && self.methods.iter().any(|allowed| allowed == method)
     }
@@ -77,19 +77,19 @@ impl Login {
     pub(super) async fn run(
         &self,
         session: &mut Session,
-        limit: &mut Deadline,
+        deadline: &mut Deadline,
     ) -> Result<(), Fault> {
         let attempt = Attempt {
             login: self,
             session,
-            limit,
+            deadline,
             offers: MethodSet::empty(),
             tried: Vec::new(),
             keys: None,
-            refusals: 0,
-            rsa: RsaHashes::Unknown,
+            refused_keys: 0,
+            rsa_hashes: RsaHashes::Unknown,
             exchanges: 0,
-            was_asked: false,
+            was_prompted: false,
             banner_length: None,
             messages: Vec::new(),
             exhausted: MethodSet::empty(),
@@ -102,10 +102,10 @@ impl Login {
 }
 
 /// Recognises a node with `pam_slurm_adopt`, which denies the login of users without a job and says so.
-pub(super) fn job_required(said: Option<&str>) -> Option<Fault> {
+pub(super) fn job_required(text: Option<&str>) -> Option<Fault> {
     let denied = |line: &&str| line.contains("denied by pam_slurm");
-    let line = said?.lines().map(str::trim_end).find(denied)?;
-    Some(Fault::JobRequired { says: fault::sanitize_line(line) })
+    let line = text?.lines().map(str::trim_end).find(denied)?;
+    Some(Fault::JobRequired { message: fault::sanitize_line(line) })
 }
 
 /// The result of one credential.
@@ -125,10 +125,10 @@ enum AuthMethod {
 /// The keys to offer, and the agent that signs for some of them.
 struct KeyQueue {
     /// Not offered since the last success.
-    waiting: VecDeque<Candidate>,
+    pending: VecDeque<Candidate>,
     /// Offered since then.
-    shown: Vec<Candidate>,
-    agent: Option<Agent>,
+    offered: Vec<Candidate>,
+    agent: Option<AgentConnection>,
     agent_fault: Option<Fault>,
     skipped: Vec<String>,
     locked: Vec<PathBuf>,
@@ -139,18 +139,18 @@ struct KeyQueue {
 struct Attempt<'a> {
     login: &'a Login,
     session: &'a mut Session,
-    limit: &'a mut Deadline,
+    deadline: &'a mut Deadline,
     /// The methods the node offered last.
     offers: MethodSet,
     /// What was tried, for the fault.
     tried: Vec<String>,
     /// Loaded when a key is first needed.
     keys: Option<KeyQueue>,
-    refusals: usize,
-    rsa: RsaHashes,
+    refused_keys: usize,
+    rsa_hashes: RsaHashes,
     /// How many keyboard-interactive exchanges there were.
     exchanges: u32,
-    was_asked: bool,
+    was_prompted: bool,
     /// Length of the banner before the first credential; `None` before the node has answered.
     banner_length: Option<usize>,
     /// The messages of the last keyboard-interactive exchange.
@@ -175,7 +175,7 @@ enum RsaHashes {
 impl Attempt<'_> {
     async fn run(mut self) -> Result<(), Fault> {
         let first = self.session.handle.authenticate_none(&self.login.user);
-        let first = self.limit.timeout(ConnectPhase::Login, first).await?;
+        let first = self.deadline.timeout(ConnectPhase::Login, first).await?;
         let mut answer = self.handle_result(first, None)?;
         self.banner_length = Some(self.session.state.banner_length());
         loop {
@@ -210,37 +210,37 @@ impl Attempt<'_> {
     /// All keys may be offered again, the accepted one last.
     fn requeue_keys(&mut self) {
         if let Some(keys) = &mut self.keys {
-            keys.waiting.extend(keys.shown.drain(..));
+            keys.pending.extend(keys.offered.drain(..));
         }
     }
 
     async fn try_next_key(&mut self) -> Result<AuthOutcome, Fault> {
         if self.keys.is_none() {
-            let reading = read_keys(self.login, self.session.handle.agent_session_binding());
-            self.keys = Some(self.limit.timeout(ConnectPhase::Login, reading).await?);
+            let reading = load_keys(self.login, self.session.handle.agent_session_binding());
+            self.keys = Some(self.deadline.timeout(ConnectPhase::Login, reading).await?);
         }
-        let next = self.keys.as_mut().and_then(|keys| keys.waiting.pop_front());
+        let next = self.keys.as_mut().and_then(|keys| keys.pending.pop_front());
         let Some(candidate) = next else {
             self.exhausted.push(MethodKind::PublicKey);
             return Ok(AuthOutcome::Refused);
         };
-        let answer = self.show(&candidate).await?;
+        let answer = self.offer(&candidate).await?;
         if let Some(keys) = &mut self.keys {
-            keys.shown.push(candidate);
+            keys.offered.push(candidate);
         }
         Ok(answer)
     }
 
-    async fn show(&mut self, candidate: &Candidate) -> Result<AuthOutcome, Fault> {
+    async fn offer(&mut self, candidate: &Candidate) -> Result<AuthOutcome, Fault> {
         let allowed = candidate.credential.hashes(&self.login.algorithms);
-        let Some(hash) = self.hash(candidate, &allowed).await? else {
+        let Some(hash) = self.choose_hash(candidate, &allowed).await? else {
             self.skip(candidate, "node supports no hash that the configuration allows for it");
             return Ok(AuthOutcome::Refused);
         };
         let agent = self.keys.as_mut().and_then(|keys| keys.agent.as_mut());
         let mut signing = AuthSigner { signer: &candidate.signer, agent };
         let (user, handle) = (self.login.user.as_str(), &mut self.session.handle);
-        let shown = async {
+        let offered = async {
             match &candidate.credential {
                 Credential::Key(_) => {
                     let key = candidate.public_key();
@@ -254,10 +254,10 @@ impl Attempt<'_> {
                 }
             }
         };
-        match self.limit.timeout(ConnectPhase::Login, shown).await? {
+        match self.deadline.timeout(ConnectPhase::Login, offered).await? {
             Ok(result) => {
                 let answer = self.handle_result(Ok(result), Some(&candidate.name))?;
-                self.refusals += usize::from(matches!(answer, AuthOutcome::Refused));
+                self.refused_keys += usize::from(matches!(answer, AuthOutcome::Refused));
                 Ok(answer)
             }
             Err(_not_signed) if self.session.handle.is_closed() => Err(self.disconnect_fault()),
@@ -277,7 +277,7 @@ impl Attempt<'_> {
     }
 
     /// Returns the hash to sign with, allowed by both sides; `Some(None)` for keys without one.
-    async fn hash(
+    async fn choose_hash(
         &mut self,
         candidate: &Candidate,
         allowed: &[Option<HashAlg>],
@@ -285,15 +285,15 @@ impl Attempt<'_> {
         if !candidate.credential.is_rsa() {
             return Ok(allowed.first().copied());
         }
-        if let RsaHashes::Unknown = self.rsa {
-            let asking = self.session.handle.best_supported_rsa_hash();
-            let asked = self.limit.timeout(ConnectPhase::Login, asking).await?;
-            self.rsa = match asked.map_err(|_gone| self.disconnect_fault())? {
+        if let RsaHashes::Unknown = self.rsa_hashes {
+            let querying = self.session.handle.best_supported_rsa_hash();
+            let rsa_hash = self.deadline.timeout(ConnectPhase::Login, querying).await?;
+            self.rsa_hashes = match rsa_hash.map_err(|_gone| self.disconnect_fault())? {
                 Some(best) => RsaHashes::Best(best),
                 None => RsaHashes::Unstated,
             };
         }
-        Ok(match self.rsa {
+        Ok(match self.rsa_hashes {
             // A node that supports a hash supports the older ones.
             RsaHashes::Best(best) => {
                 allowed.iter().find(|hash| hash_rank(**hash) <= hash_rank(best)).copied()
@@ -310,7 +310,7 @@ impl Attempt<'_> {
     ) -> Result<AuthOutcome, Fault> {
         match result {
             Ok(AuthResult::Success) => {
-                trace::record_tried(what.unwrap_or("no proof at all"), || {
+                trace::record_tried(what.unwrap_or("no credential"), || {
                     CredentialOutcome::Accepted
                 });
                 Ok(AuthOutcome::Success)
@@ -335,7 +335,7 @@ impl Attempt<'_> {
             return Err(self.disconnect_fault());
         }
         self.offers = remaining;
-        trace::record(|| ConnectEvent::OfferedMethods(names(&self.offers)));
+        trace::record(|| ConnectEvent::OfferedMethods(method_names(&self.offers)));
         if !what.is_empty() {
             let result =
                 if is_accepted { CredentialOutcome::Partial } else { CredentialOutcome::Refused };
@@ -358,8 +358,8 @@ impl Attempt<'_> {
 
     /// The fault when the connection closed during login: if the node said why, it has refused the account.
     fn disconnect_fault(&self) -> Fault {
-        if let Some(says) = self.reason() {
-            return Fault::AccountRefused { user: self.login.user.clone(), says };
+        if let Some(message) = self.refusal_text() {
+            return Fault::AccountRefused { user: self.login.user.clone(), message };
         }
         match self.session.state.end() {
             Some(End::Disconnected(words)) if words.contains(TOO_MANY_FAILURES) => {
@@ -369,18 +369,18 @@ impl Attempt<'_> {
                 self.refused(Some(format!("until the node said: {words}")))
             }
             // The user was prompted: only the user may decide to try again.
-            _ if self.was_asked => self.unanswered_fault(UnansweredReason::HungUp),
+            _ if self.was_prompted => self.unanswered_fault(UnansweredReason::HungUp),
             Some(End::Failed(_)) | None => Fault::ConnectionLost {
-                step: ConnectPhase::Login,
+                phase: ConnectPhase::Login,
                 why: self.session.state.end_text(),
             },
         }
     }
 
     /// Returns the text the node has sent since authentication began, without the banner before it.
-    fn reason(&self) -> Option<String> {
-        let told = self.banner_length.and_then(|length| self.session.state.banner_since(length));
-        told.or_else(|| {
+    fn refusal_text(&self) -> Option<String> {
+        let banner = self.banner_length.and_then(|length| self.session.state.banner_since(length));
+        banner.or_else(|| {
             (!self.messages.is_empty()).then(|| fault::sanitize_line(&self.messages.join(" ")))
         })
     }
@@ -391,17 +391,17 @@ impl Attempt<'_> {
             self.tried.push("no key, PubkeyAuthentication is off".to_owned());
         }
         let keys = self.keys.take();
-        let had_none = self.refusals == 0 && self.accepted == 0;
+        let offered_none = self.refused_keys == 0 && self.accepted == 0;
         if let Some(KeyQueue { skipped, locked, unusable, agent_fault, .. }) = keys {
-            if had_none && let Some(file) = locked.into_iter().next() {
+            if offered_none && let Some(file) = locked.into_iter().next() {
                 return Fault::KeyEncrypted { file };
             }
             // Reported rather than the node's prompt, since the user can fix it.
-            if had_none && let Some((file, flaw)) = unusable.into_iter().next() {
-                return Fault::KeyUnusable { file, flaw, offers: names(&self.offers) };
+            if offered_none && let Some((file, problem)) = unusable.into_iter().next() {
+                return Fault::KeyUnusable { file, problem, offers: method_names(&self.offers) };
             }
             match agent_fault {
-                Some(fault) if had_none && self.unanswered_reason.is_none() => return fault,
+                Some(fault) if offered_none && self.unanswered_reason.is_none() => return fault,
                 Some(Fault::AgentUnreachable { why, .. }) => {
                     self.tried.push(format!("not the ssh agent ({why})"));
                 }
@@ -412,22 +412,22 @@ impl Attempt<'_> {
                 self.tried.push(NO_KEY.to_owned());
             }
         }
-        let wants = names(&self.offers);
-        let can_go_on = wants.iter().any(|method| self.login.knows(method));
+        let remaining = method_names(&self.offers);
+        let can_continue = remaining.iter().any(|method| self.login.supports(method));
         let user = self.login.user.clone();
         match self.unanswered_reason {
-            Some(why) if had_none || self.accepted > 0 => self.unanswered_fault(why),
+            Some(why) if offered_none || self.accepted > 0 => self.unanswered_fault(why),
             Some(_) => self.refused(Some("its prompts were not answered".to_owned())),
-            None if self.accepted > 0 && !can_go_on => {
-                Fault::MoreAuthenticationRequired { user, wants }
+            None if self.accepted > 0 && !can_continue => {
+                Fault::MoreAuthenticationRequired { user, required: remaining }
             }
-            None if wants == ["password"] => Fault::PasswordOnly { user },
+            None if remaining == ["password"] => Fault::PasswordOnly { user },
             None => self.refused(None),
         }
     }
 
     fn unanswered_fault(&self, why: UnansweredReason) -> Fault {
-        Fault::Unanswered {
+        Fault::PromptUnanswered {
             user: self.login.user.clone(),
             tried: summarise_tried(&self.tried),
             why,
@@ -436,8 +436,12 @@ impl Attempt<'_> {
 
     /// The fault of `MaxAuthTries`. The key offered last counts as refused.
     fn too_many_keys_fault(&self) -> Fault {
-        let left = self.keys.as_ref().map_or(0, |keys| keys.waiting.len());
-        Fault::TooManyKeys { user: self.login.user.clone(), shown: Some(self.refusals + 1), left }
+        let left = self.keys.as_ref().map_or(0, |keys| keys.pending.len());
+        Fault::TooManyKeys {
+            user: self.login.user.clone(),
+            offered: Some(self.refused_keys + 1),
+            untried: left,
+        }
     }
 
     fn refused(&self, last: Option<String>) -> Fault {
@@ -445,16 +449,16 @@ impl Attempt<'_> {
         tried.extend(last);
         Fault::AuthenticationRefused {
             user: self.login.user.clone(),
-            offers: names(&self.offers),
+            offers: method_names(&self.offers),
             tried,
         }
     }
 }
 
-async fn read_keys(login: &Login, binding: Option<&AgentSessionBinding>) -> KeyQueue {
+async fn load_keys(login: &Login, binding: Option<&AgentSessionBinding>) -> KeyQueue {
     let (mut agent, mut agent_fault) = (None, None);
-    if let Some(door) = &login.agent {
-        match door.open(binding).await {
+    if let Some(handle) = &login.agent {
+        match handle.connect(binding).await {
             Ok(opened) => agent = Some(opened),
             Err(fault) => agent_fault = Some(fault),
         }
@@ -462,7 +466,7 @@ async fn read_keys(login: &Login, binding: Option<&AgentSessionBinding>) -> KeyQ
     let Selection { candidates, skipped, locked, unusable } = candidates::select(KeySources {
         identities: &login.identities,
         certificates: &login.certificates,
-        held: agent.as_ref().map(|agent| agent.keys.as_slice()).unwrap_or_default(),
+        agent_keys: agent.as_ref().map(|agent| agent.keys.as_slice()).unwrap_or_default(),
         identities_only: login.identities_only,
         algorithms: &login.algorithms,
         user: &login.user,
@@ -470,8 +474,8 @@ async fn read_keys(login: &Login, binding: Option<&AgentSessionBinding>) -> KeyQ
     });
     trace_untried(&skipped, &locked, agent_fault.as_ref());
     KeyQueue {
-        waiting: candidates.into(),
-        shown: Vec::new(),
+        pending: candidates.into(),
+        offered: Vec::new(),
         agent,
         agent_fault,
         skipped,
@@ -502,14 +506,14 @@ fn trace_untried(skipped: &[String], locked: &[PathBuf], agent: Option<&Fault>) 
 
 /// Lists the first few keys that were offered and skipped, and counts the others: an agent may hold hundreds.
 fn summarise_tried(tried: &[String]) -> Vec<String> {
-    let (mut shown, mut unshown) = (0, 0);
+    let (mut offered, mut unshown) = (0, 0);
     let mut named = tried.to_vec();
     named.retain(|what| {
-        let count = if what.starts_with("not ") { &mut unshown } else { &mut shown };
+        let count = if what.starts_with("not ") { &mut unshown } else { &mut offered };
         *count += 1;
         *count <= MAX_LISTED_KEYS
     });
-    for (prefix, count) in [("", shown), ("not ", unshown)] {
+    for (prefix, count) in [("", offered), ("not ", unshown)] {
         let more = count.saturating_sub(MAX_LISTED_KEYS);
         named.extend((more > 0).then(|| format!("{prefix}{more} more")));
     }
@@ -525,6 +529,6 @@ fn hash_rank(hash: Option<HashAlg>) -> u8 {
     }
 }
 
-fn names(methods: &MethodSet) -> Vec<String> {
+fn method_names(methods: &MethodSet) -> Vec<String> {
     methods.iter().map(String::from).collect()
 }

@@ -49,9 +49,8 @@ const CLEARED_FORWARDINGS: [&str; 3] = ["DynamicForward", "LocalForward", "Remot
 pub(super) fn overrides(option: &str) -> bool {
     let command_overrides =
         ssh_config::COMMAND_OVERRIDES.iter().map(|(_, command_overrides)| command_overrides);
-    let mut given =
-        OPTIONS.iter().chain(command_overrides).filter_map(|given| given.split_once('='));
-    given.any(|(name, _)| name == option) || CLEARED_FORWARDINGS.contains(&option)
+    let mut set = OPTIONS.iter().chain(command_overrides).filter_map(|set| set.split_once('='));
+    set.any(|(name, _)| name == option) || CLEARED_FORWARDINGS.contains(&option)
 }
 
 /// A call of ssh.
@@ -63,15 +62,15 @@ pub(super) struct SshCall<'a> {
     pub(super) settings: &'a HostSettings,
     /// The configuration file, as `-F`.
     pub(super) file: Option<&'a Path>,
-    pub(super) connect_limit: Duration,
+    pub(super) connect_timeout: Duration,
     /// Timeout until the first output of the command.
-    pub(super) limit: Duration,
+    pub(super) output_timeout: Duration,
     /// The authentication methods to use; all when empty.
     pub(super) methods: &'a [String],
     /// Use only this `ControlMaster` connection.
     pub(super) master: Option<&'a ControlMaster>,
     /// The address to connect to instead of the name.
-    pub(super) elsewhere: Option<&'a str>,
+    pub(super) address_override: Option<&'a str>,
 }
 
 /// A running `ssh`, or the command of `--exec`.
@@ -80,10 +79,10 @@ pub(super) struct ProgramSession {
     local: LocalProcess,
     /// Output received while waiting for the first output.
     buffered: VecDeque<Output>,
-    complaint: Vec<u8>,
+    stderr: Vec<u8>,
     kind: ProgramKind,
     /// The command on the node has written output.
-    has_spoken: bool,
+    has_output: bool,
     is_over: bool,
     /// Why it closed, unless the command exited.
     close_fault: Option<Box<Fault>>,
@@ -93,7 +92,7 @@ pub(super) struct ProgramSession {
 #[derive(Debug)]
 pub(super) enum ProgramKind {
     /// The ssh program.
-    Ssh { typed: String, port: u16, user: String, connect_limit: Duration },
+    Ssh { typed_name: String, port: u16, user: String, connect_timeout: Duration },
     /// The command of `--exec`.
     Command { program: String },
 }
@@ -101,26 +100,26 @@ pub(super) enum ProgramKind {
 impl SshCall<'_> {
     /// Starts ssh and waits for the first output of the command: ssh does not report a successful login.
     pub(super) async fn open(self, command: &str) -> Result<ProgramSession, Fault> {
-        let limit = Deadline::after(self.limit);
-        limit.timeout(ConnectPhase::Login, self.start(command)).await?
+        let deadline = Deadline::after(self.output_timeout);
+        deadline.timeout(ConnectPhase::Login, self.start(command)).await?
     }
 
     async fn start(self, command: &str) -> Result<ProgramSession, Fault> {
-        let words = self.words(command);
+        let args = self.args(command);
         let kind = ProgramKind::Ssh {
-            typed: self.query.host.clone(),
+            typed_name: self.query.host.clone(),
             port: self.settings.port,
             user: self.settings.user.clone(),
-            connect_limit: self.connect_limit,
+            connect_timeout: self.connect_timeout,
         };
         let mut session =
-            ProgramSession::new(LocalProcess::run(self.program, &words, self.parent_guard)?, kind);
+            ProgramSession::new(LocalProcess::run(self.program, &args, self.parent_guard)?, kind);
         session.wait_for_output().await.map(|()| session)
     }
 
-    fn words(self, command: &str) -> Vec<OsString> {
-        let mut words: Vec<OsString> = vec!["-T".into()];
-        let seconds = self.connect_limit.as_secs_f64().ceil().max(1.0);
+    fn args(self, command: &str) -> Vec<OsString> {
+        let mut args: Vec<OsString> = vec!["-T".into()];
+        let seconds = self.connect_timeout.as_secs_f64().ceil().max(1.0);
         let mut options: Vec<String> = OPTIONS.iter().map(|option| (*option).to_owned()).collect();
         options.extend(self.master.into_iter().flat_map(ControlMaster::options));
         options.push(format!("ConnectTimeout={seconds:.0}"));
@@ -128,15 +127,15 @@ impl SshCall<'_> {
             options.push(format!("PreferredAuthentications={}", self.methods.join(",")));
         }
         options.extend(self.settings.command_overrides.iter().map(|option| (*option).to_owned()));
-        if let Some(address) = self.elsewhere {
+        if let Some(address) = self.address_override {
             options.push(format!("HostName={address}"));
             // Its host key is looked up by the name, or by `HostKeyAlias`.
             options.push(format!("HostKeyAlias={}", self.settings.known_hosts_name.full));
         }
-        words.extend(options.into_iter().flat_map(|option| ["-o".into(), option.into()]));
-        words.extend(self.query.place(self.file));
-        words.push(command.into());
-        words
+        args.extend(options.into_iter().flat_map(|option| ["-o".into(), option.into()]));
+        args.extend(self.query.destination_args(self.file));
+        args.push(command.into());
+        args
     }
 }
 
@@ -145,9 +144,9 @@ impl ProgramSession {
         Self {
             local,
             buffered: VecDeque::new(),
-            complaint: Vec::new(),
+            stderr: Vec::new(),
             kind,
-            has_spoken: false,
+            has_output: false,
             is_over: false,
             close_fault: None,
         }
@@ -190,20 +189,20 @@ impl ProgramSession {
         let output = self.local.next().await;
         match &output {
             Output::Stderr(bytes) => {
-                self.complaint.extend(bytes);
-                let surplus = self.complaint.len().saturating_sub(MAX_STDERR);
-                self.complaint.drain(..surplus);
+                self.stderr.extend(bytes);
+                let surplus = self.stderr.len().saturating_sub(MAX_STDERR);
+                self.stderr.drain(..surplus);
                 return output;
             }
             Output::Exit(exit) => self.close_fault = self.program_fault(exit).map(Box::new),
             Output::Closed(fault) => self.close_fault.clone_from(fault),
             Output::Stdout(_) => {
-                self.has_spoken = true;
+                self.has_output = true;
                 return output;
             }
         }
-        let is_of_the_command = matches!(output, Output::Exit(_)) && self.close_fault.is_none();
-        if is_of_the_command {
+        let is_command_exit = matches!(output, Output::Exit(_)) && self.close_fault.is_none();
+        if is_command_exit {
             return output;
         }
         self.is_over = true;
@@ -213,26 +212,26 @@ impl ProgramSession {
     /// Returns the fault of the program itself, or `None` if the command exited.
     fn program_fault(&self, exit: &Exit) -> Option<Fault> {
         if *exit == Exit::Status(u32::from(EXIT_NOT_STARTED))
-            && let Some(fault) = self.not_started()
+            && let Some(fault) = self.not_started_fault()
         {
             return Some(fault);
         }
         match (&self.kind, exit) {
             (
-                ProgramKind::Ssh { typed, port, user, connect_limit },
+                ProgramKind::Ssh { typed_name, port, user, connect_timeout },
                 Exit::Status(SSH_FAILURE_STATUS),
             ) => {
-                let (text, limit) = (&self.words(), *connect_limit);
+                let text = &self.stderr_text();
                 Some(openssh_stderr::parse_fault(&SshStderr {
                     text,
-                    typed,
+                    typed_name,
                     port: *port,
                     user,
-                    limit,
+                    connect_timeout: *connect_timeout,
                 }))
             }
             (ProgramKind::Ssh { .. }, Exit::Signal(name)) => {
-                let why = format!("the ssh program was ended by SIG{name}");
+                let why = format!("the ssh program was killed by SIG{name}");
                 Some(Fault::SessionLost { why })
             }
             (ProgramKind::Ssh { .. }, Exit::Status(_)) => None,
@@ -242,28 +241,28 @@ impl ProgramSession {
 
     /// The exit status of such a command may be that of what it ran; only the output tells.
     fn exec_fault(&self, program: &str, exit: &Exit) -> Option<Fault> {
-        let words = self.words();
-        let last = words.lines().rev().map(str::trim).find(|line| !line.is_empty());
+        let stderr = self.stderr_text();
+        let last_line = stderr.lines().rev().map(str::trim).find(|line| !line.is_empty());
         let end = match exit {
             Exit::Status(status) => format!("exit status {status}"),
-            Exit::Signal(name) => format!("ended by SIG{name}"),
+            Exit::Signal(name) => format!("killed by SIG{name}"),
         };
-        let is_well = *exit == Exit::Status(0);
-        if self.has_spoken && (is_well || last.is_none()) {
+        let succeeded = *exit == Exit::Status(0);
+        if self.has_output && (succeeded || last_line.is_none()) {
             return None;
         }
-        let says = last.map_or(end, fault::sanitize_line);
-        Some(Fault::ExecFailed { program: fault::sanitize_line(program), says })
+        let message = last_line.map_or(end, fault::sanitize_line);
+        Some(Fault::ExecFailed { program: fault::sanitize_line(program), message })
     }
 
-    fn words(&self) -> String {
-        String::from_utf8_lossy(&self.complaint).into_owned()
+    fn stderr_text(&self) -> String {
+        String::from_utf8_lossy(&self.stderr).into_owned()
     }
 
     /// The parent guard could not execute the program.
-    fn not_started(&self) -> Option<Fault> {
-        let words = self.words();
-        let line = words.lines().find_map(|line| line.strip_prefix("gtop: cannot start "))?;
+    fn not_started_fault(&self) -> Option<Fault> {
+        let stderr = self.stderr_text();
+        let line = stderr.lines().find_map(|line| line.strip_prefix("gtop: cannot start "))?;
         let (program, why) = line.rsplit_once(": ")?;
         Some(Fault::ProgramNotFound {
             program: fault::sanitize_line(program),

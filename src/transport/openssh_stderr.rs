@@ -12,29 +12,29 @@ use crate::transport::login;
 #[derive(Debug)]
 pub(super) struct SshStderr<'a> {
     pub(super) text: &'a str,
-    pub(super) typed: &'a str,
+    pub(super) typed_name: &'a str,
     pub(super) port: u16,
     pub(super) user: &'a str,
     /// Its `ConnectTimeout`.
-    pub(super) limit: Duration,
+    pub(super) connect_timeout: Duration,
 }
 
 pub(super) fn parse_fault(ssh: &SshStderr<'_>) -> Fault {
     login::job_required(Some(ssh.text))
-        .or_else(|| ssh.configuration())
-        .or_else(|| ssh.name())
-        .or_else(|| ssh.host_key())
-        .or_else(|| ssh.master_full())
-        .or_else(|| ssh.login())
-        .or_else(|| ssh.negotiation())
-        .or_else(|| ssh.connection())
-        .or_else(|| ssh.session())
-        .unwrap_or_else(|| ssh.unrecognised())
+        .or_else(|| ssh.configuration_fault())
+        .or_else(|| ssh.name_fault())
+        .or_else(|| ssh.host_key_fault())
+        .or_else(|| ssh.master_full_fault())
+        .or_else(|| ssh.login_fault())
+        .or_else(|| ssh.negotiation_fault())
+        .or_else(|| ssh.connection_fault())
+        .or_else(|| ssh.session_fault())
+        .unwrap_or_else(|| ssh.other_fault())
 }
 
 impl<'a> SshStderr<'a> {
-    fn find_line(&self, words: &str) -> Option<&'a str> {
-        self.text.lines().map(str::trim_end).find(|line| line.contains(words))
+    fn find_line(&self, pattern: &str) -> Option<&'a str> {
+        self.text.lines().map(str::trim_end).find(|line| line.contains(pattern))
     }
 
     /// Returns the text between two parts of one line; the rest of the line if `end` is empty.
@@ -42,8 +42,8 @@ impl<'a> SshStderr<'a> {
         between(self.text, start, end)
     }
 
-    fn configuration(&self) -> Option<Fault> {
-        const SIGNS: [&str; 6] = [
+    fn configuration_fault(&self) -> Option<Fault> {
+        const PATTERNS: [&str; 6] = [
             "Bad configuration option",
             "Bad owner or permissions",
             "Can't open user config file",
@@ -51,62 +51,63 @@ impl<'a> SshStderr<'a> {
             "command-line: line 0: ",
             "unknown option -- ",
         ];
-        let line = SIGNS.iter().find_map(|sign| self.find_line(sign))?;
+        let line = PATTERNS.iter().find_map(|pattern| self.find_line(pattern))?;
         Some(Fault::SshProgram {
             cause: SshProgramCause::Configuration,
-            says: fault::sanitize_line(line),
+            message: fault::sanitize_line(line),
         })
     }
 
-    fn name(&self) -> Option<Fault> {
+    fn name_fault(&self) -> Option<Fault> {
         let (host, why) = self.between("Could not resolve hostname ", "")?.split_once(": ")?;
-        let host = (host != self.typed).then(|| fault::sanitize_line(host));
+        let host = (host != self.typed_name).then(|| fault::sanitize_line(host));
         Some(Fault::NameNotFound { host, why: lowercase_first(why) })
     }
 
-    fn host_key(&self) -> Option<Fault> {
+    fn host_key_fault(&self) -> Option<Fault> {
         if let Some(line) = self.find_line("REVOKED HOST KEY DETECTED") {
-            let says = fault::sanitize_line(line.trim_matches(['@', ' ']));
-            return Some(Fault::SshProgram { cause: SshProgramCause::HostKeyRevoked, says });
+            let message = fault::sanitize_line(line.trim_matches(['@', ' ']));
+            return Some(Fault::SshProgram { cause: SshProgramCause::HostKeyRevoked, message });
         }
         if self.find_line("REMOTE HOST IDENTIFICATION HAS CHANGED").is_some() {
-            return Some(self.changed_host_key());
+            return Some(self.changed_host_key_fault());
         }
         let unknown = self.find_line("Host key verification failed")?;
         let line = self.find_line(" host key is known for ").unwrap_or(unknown);
         Some(Fault::SshProgram {
             cause: SshProgramCause::HostKeyUnknown,
-            says: fault::sanitize_line(line),
+            message: fault::sanitize_line(line),
         })
     }
 
-    fn changed_host_key(&self) -> Fault {
-        let place = self.between("Offending ", "").and_then(|rest| rest.split_once(" key in "));
-        let (file, line) =
-            place.and_then(|(_, place)| place.rsplit_once(':')).unwrap_or(("known_hosts", ""));
+    fn changed_host_key_fault(&self) -> Fault {
+        let location = self.between("Offending ", "").and_then(|rest| rest.split_once(" key in "));
+        let (file, line) = location
+            .and_then(|(_, location)| location.rsplit_once(':'))
+            .unwrap_or(("known_hosts", ""));
         let shown = self.text.lines().find(|line| line.starts_with("SHA256:")).unwrap_or_default();
         let algorithm = self.between("The fingerprint for the ", " key sent by").unwrap_or("a key");
-        let host = self.between("Host key for ", " has changed").unwrap_or(self.typed);
+        let host = self.between("Host key for ", " has changed").unwrap_or(self.typed_name);
         Fault::HostKeyChanged(Box::new(HostKeyChange {
             host: fault::sanitize_line(host),
             file: fault::sanitize_line(file).into(),
             line: line.parse().unwrap_or(1),
             known: "another key".to_owned(),
             algorithm: fault::sanitize_line(algorithm),
-            shown: fault::sanitize_line(shown.trim_end_matches('.')),
+            fingerprint: fault::sanitize_line(shown.trim_end_matches('.')),
         }))
     }
 
     /// The master connection has no free session. ssh then tried a connection of its own; how that failed is not the
     /// cause.
-    fn master_full(&self) -> Option<Fault> {
+    fn master_full_fault(&self) -> Option<Fault> {
         let why = self.between("session request failed: ", "")?;
         Some(Fault::ChannelRefused {
             why: format!("{}, over the master connection", lowercase_first(why)),
         })
     }
 
-    fn login(&self) -> Option<Fault> {
+    fn login_fault(&self) -> Option<Fault> {
         let refused = |user: &str, offers: Vec<String>, tried: &str| {
             let (user, tried) = (fault::sanitize(user, 64), vec![tried.to_owned()]);
             Fault::AuthenticationRefused { user, offers, tried }
@@ -119,10 +120,10 @@ impl<'a> SshStderr<'a> {
             return Some(refused(user, offers, "the keys of the ssh program"));
         }
         self.find_line(login::TOO_MANY_FAILURES)?;
-        Some(Fault::TooManyKeys { user: fault::sanitize(self.user, 64), shown: None, left: 0 })
+        Some(Fault::TooManyKeys { user: fault::sanitize(self.user, 64), offered: None, untried: 0 })
     }
 
-    fn negotiation(&self) -> Option<Fault> {
+    fn negotiation_fault(&self) -> Option<Fault> {
         let kind = self.between("no matching ", " found")?;
         let kind = [
             ("key exchange", "key exchange"),
@@ -134,10 +135,10 @@ impl<'a> SshStderr<'a> {
         .find_map(|(word, name)| kind.starts_with(word).then_some(*name))?;
         let theirs = self.between("Their offer: ", "").unwrap_or_default();
         let theirs = theirs.split(',').take(12).map(|name| fault::sanitize(name, 64)).collect();
-        Some(Fault::NoCommonAlgorithm { kind, ours: vec!["what ssh has".to_owned()], theirs })
+        Some(Fault::NoCommonAlgorithm { kind, ours: vec!["those of ssh".to_owned()], theirs })
     }
 
-    fn connection(&self) -> Option<Fault> {
+    fn connection_fault(&self) -> Option<Fault> {
         let to = self.between("connect to host ", "");
         let port = to.and_then(|rest| rest.split_once(" port ")?.1.split(':').next()?.parse().ok());
         let port = port.unwrap_or(self.port);
@@ -145,20 +146,20 @@ impl<'a> SshStderr<'a> {
             return Some(match why {
                 "Connection refused" => Fault::ConnectionRefused { port },
                 "Connection timed out" | "Operation timed out" => {
-                    self.timed_out(ConnectPhase::Connection)
+                    self.timeout_fault(ConnectPhase::Connection)
                 }
                 why => Fault::Unreachable { why: lowercase_first(why) },
             });
         }
         if self.find_line("timed out during banner exchange").is_some() {
-            return Some(self.timed_out(ConnectPhase::BannerExchange));
+            return Some(self.timeout_fault(ConnectPhase::BannerExchange));
         }
-        let (why, is_closed) = no_greeting(self.text)?;
-        Some(Fault::NotSsh { port, why: lowercase_first(why), is_closed })
+        let (why, is_closed) = parse_no_banner(self.text)?;
+        Some(Fault::NoBanner { port, why: lowercase_first(why), is_closed })
     }
 
-    fn session(&self) -> Option<Fault> {
-        const SIGNS: [&str; 6] = [
+    fn session_fault(&self) -> Option<Fault> {
+        const PATTERNS: [&str; 6] = [
             "Connection closed by ",
             "Connection reset by ",
             "closed by remote host",
@@ -167,16 +168,16 @@ impl<'a> SshStderr<'a> {
             "Connection to ",
         ];
         if let Some(why) = self.between("open failed: ", "") {
-            let says = fault::sanitize_line(why);
+            let message = fault::sanitize_line(why);
             return Some(match self.find_line("stdio forwarding failed") {
-                Some(_) => Fault::SshProgram { cause: SshProgramCause::Other, says },
-                None => Fault::ChannelRefused { why: says },
+                Some(_) => Fault::SshProgram { cause: SshProgramCause::Other, message },
+                None => Fault::ChannelRefused { why: message },
             });
         }
-        if let Some(says) = self.last_line_before_close() {
-            return Some(Fault::AccountRefused { user: fault::sanitize(self.user, 64), says });
+        if let Some(message) = self.last_line_before_close() {
+            return Some(Fault::AccountRefused { user: fault::sanitize(self.user, 64), message });
         }
-        let line = SIGNS.iter().find_map(|sign| self.find_line(sign))?;
+        let line = PATTERNS.iter().find_map(|pattern| self.find_line(pattern))?;
         Some(Fault::SessionLost { why: lowercase_first(line) })
     }
 
@@ -187,15 +188,15 @@ impl<'a> SshStderr<'a> {
         lines.find(|line| !line.is_empty() && !line.starts_with("Warning: "))
     }
 
-    fn timed_out(&self, step: ConnectPhase) -> Fault {
-        Fault::TimedOut { step, after: self.limit }
+    fn timeout_fault(&self, step: ConnectPhase) -> Fault {
+        Fault::TimedOut { phase: step, after: self.connect_timeout }
     }
 
-    fn unrecognised(&self) -> Fault {
+    fn other_fault(&self) -> Fault {
         let lines = self.text.lines().rev().map(fault::sanitize_line);
-        let says = lines.into_iter().find(|line| !line.is_empty());
-        let says = says.unwrap_or_else(|| "nothing".to_owned());
-        Fault::SshProgram { cause: SshProgramCause::Other, says }
+        let message = lines.into_iter().find(|line| !line.is_empty());
+        let message = message.unwrap_or_else(|| "nothing".to_owned());
+        Fault::SshProgram { cause: SshProgramCause::Other, message }
     }
 }
 
@@ -207,7 +208,7 @@ fn between<'a>(text: &'a str, start: &str, end: &str) -> Option<&'a str> {
 }
 
 /// Returns why there was no version line, and whether the server closed the connection.
-pub(super) fn no_greeting(text: &str) -> Option<(&str, bool)> {
+pub(super) fn parse_no_banner(text: &str) -> Option<(&str, bool)> {
     let why = between(text, "exchange_identification: ", "")
         .or_else(|| between(text, "banner exchange: ", ""))?;
     let is_closed = ["closed by", "reset by", "Broken pipe"].iter().any(|end| why.contains(end));
@@ -229,18 +230,25 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> Fault {
-        let limit = Duration::from_secs(10);
-        parse_fault(&SshStderr { text, typed: "gpu01", port: 22, user: "ada", limit })
+        let connect_timeout = Duration::from_secs(10);
+        parse_fault(&SshStderr {
+            text,
+            typed_name: "gpu01",
+            port: 22,
+            user: "ada",
+            connect_timeout,
+        })
     }
 
     #[test]
-    fn each_message_of_ssh_becomes_the_fault_it_means() {
+    fn each_message_of_ssh_maps_to_its_fault() {
         let refused = |offers: &[&str]| Fault::AuthenticationRefused {
             user: "bob".to_owned(),
             offers: offers.iter().map(|name| (*name).to_owned()).collect(),
             tried: vec!["the keys of the ssh program".to_owned()],
         };
-        let program = |cause, says: &str| Fault::SshProgram { cause, says: says.to_owned() };
+        let program =
+            |cause, message: &str| Fault::SshProgram { cause, message: message.to_owned() };
         let after = Duration::from_secs(10);
         for (text, fault) in [
             (
@@ -265,15 +273,15 @@ mod tests {
             ),
             (
                 "ssh: connect to host gpu01 port 22: Connection timed out\r\n",
-                Fault::TimedOut { step: ConnectPhase::Connection, after },
+                Fault::TimedOut { phase: ConnectPhase::Connection, after },
             ),
             (
                 "Connection timed out during banner exchange\r\nConnection to 10.0.0.1 port 22 timed out\r\n",
-                Fault::TimedOut { step: ConnectPhase::BannerExchange, after },
+                Fault::TimedOut { phase: ConnectPhase::BannerExchange, after },
             ),
             (
                 "kex_exchange_identification: Connection closed by remote host\r\n",
-                Fault::NotSsh {
+                Fault::NoBanner {
                     port: 22,
                     why: "connection closed by remote host".to_owned(),
                     is_closed: true,
@@ -284,7 +292,7 @@ mod tests {
                  Their offer: diffie-hellman-group1-sha1,x\r\n",
                 Fault::NoCommonAlgorithm {
                     kind: "key exchange",
-                    ours: vec!["what ssh has".to_owned()],
+                    ours: vec!["those of ssh".to_owned()],
                     theirs: vec!["diffie-hellman-group1-sha1".to_owned(), "x".to_owned()],
                 },
             ),
@@ -312,7 +320,7 @@ mod tests {
                 "Be nice\r\nMaintenance until 18:00\r\nConnection closed by 10.0.0.1 port 22\r\n",
                 Fault::AccountRefused {
                     user: "ada".to_owned(),
-                    says: "Maintenance until 18:00".to_owned(),
+                    message: "Maintenance until 18:00".to_owned(),
                 },
             ),
             (
@@ -335,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_host_key_keeps_its_place_and_its_fingerprint() {
+    fn a_changed_host_key_keeps_its_location_and_fingerprint() {
         let fault = read(
             "@@@@@@@@@@\r\n@    WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED!     @\r\n@@@@@@@@@@\r\n\
              The fingerprint for the ED25519 key sent by the remote host is\nSHA256:abc.\r\n\
@@ -345,7 +353,7 @@ mod tests {
              Host key verification failed.\r\n",
         );
         let Fault::HostKeyChanged(change) = fault else { panic!("{fault}") };
-        assert_eq!((change.line, change.shown.as_str()), (7, "SHA256:abc"));
+        assert_eq!((change.line, change.fingerprint.as_str()), (7, "SHA256:abc"));
         assert_eq!(change.file, std::path::Path::new("/home/ada/.ssh/known_hosts"));
         assert_eq!((change.host.as_str(), change.algorithm.as_str()), ("[gpu01]:2222", "ED25519"));
     }

@@ -18,8 +18,8 @@ pub(super) const CAPACITY: usize = 16;
 #[derive(Debug, Default)]
 pub(super) struct OutputQueue {
     state: Mutex<State>,
-    put: Notify,
-    taken: Notify,
+    output_ready: Notify,
+    space_ready: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -44,7 +44,7 @@ impl OutputQueue {
         let is_wanted = state.channel == Some(channel) && !state.is_over;
         if is_wanted {
             state.queue.push_back(output);
-            self.put.notify_one();
+            self.output_ready.notify_one();
         }
         let must_wait = is_wanted && state.is_full();
         async move {
@@ -56,15 +56,15 @@ impl OutputQueue {
 
     async fn wait_for_room(&self) {
         while lock(&self.state).is_full() {
-            self.taken.notified().await;
+            self.space_ready.notified().await;
         }
     }
 
     /// Closes the queue, by the writer or the reader.
     pub(super) fn close(&self) {
         lock(&self.state).is_over = true;
-        self.put.notify_one();
-        self.taken.notify_one();
+        self.output_ready.notify_one();
+        self.space_ready.notify_one();
     }
 
     /// Waits for the next output; `None` when the queue is closed and empty.
@@ -75,14 +75,14 @@ impl OutputQueue {
             {
                 let mut state = lock(&self.state);
                 if let Some(output) = state.queue.pop_front() {
-                    self.taken.notify_one();
+                    self.space_ready.notify_one();
                     return Some(output);
                 }
                 if state.is_over {
                     return None;
                 }
             }
-            self.put.notified().await;
+            self.output_ready.notified().await;
         }
     }
 }
@@ -105,7 +105,7 @@ mod tests {
     /// Long enough for a task that does not wait to finish.
     const MOMENT: Duration = Duration::from_secs(1);
 
-    fn said(count: usize) -> Output {
+    fn chunk(count: usize) -> Output {
         Output::Stdout(count.to_string().into_bytes())
     }
 
@@ -113,33 +113,33 @@ mod tests {
     const OTHER: u32 = 8;
 
     #[tokio::test(start_paused = true)]
-    async fn what_waits_is_bounded_and_comes_in_order() {
+    async fn output_is_bounded_and_in_order() {
         let output_queue = Arc::new(OutputQueue::default());
-        output_queue.push(OWN, said(99)).await;
+        output_queue.push(OWN, chunk(99)).await;
         output_queue.set_channel(OWN);
         let writer = Arc::clone(&output_queue);
         let writing = tokio::spawn(async move {
             for count in 0..=CAPACITY {
-                writer.push(OWN, said(count)).await;
+                writer.push(OWN, chunk(count)).await;
             }
             writer.close();
         });
         tokio::time::sleep(MOMENT).await;
         assert!(!writing.is_finished(), "nobody has read");
-        timeout(MOMENT, output_queue.push(OTHER, said(99))).await.unwrap();
+        timeout(MOMENT, output_queue.push(OTHER, chunk(99))).await.unwrap();
         for count in 0..=CAPACITY {
-            assert_eq!(output_queue.next().await, Some(said(count)));
+            assert_eq!(output_queue.next().await, Some(chunk(count)));
         }
         assert_eq!(output_queue.next().await, None);
         writing.await.unwrap();
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_end_wakes_who_waits_to_write_and_who_waits_to_read() {
+    async fn closing_wakes_writers_and_readers() {
         let full = OutputQueue::default();
         full.set_channel(OWN);
         for count in 1..CAPACITY {
-            full.push(OWN, said(count)).await;
+            full.push(OWN, chunk(count)).await;
         }
         let empty = OutputQueue::default();
         empty.set_channel(OWN);
@@ -148,7 +148,7 @@ mod tests {
             full.close();
             empty.close();
         };
-        let all = async { tokio::join!(full.push(OWN, said(99)), empty.next(), closing) };
+        let all = async { tokio::join!(full.push(OWN, chunk(99)), empty.next(), closing) };
         let ((), read, ()) = timeout(MOMENT * 3, all).await.unwrap();
         assert_eq!(read, None);
     }

@@ -48,7 +48,7 @@ pub fn terminate_programs() {
         signal_group(leader, Signal::CONT);
     }
     for _ in 0..EXIT_POLLS {
-        if leaders().into_iter().all(has_ended) {
+        if leaders().into_iter().all(has_exited) {
             break;
         }
         #[expect(clippy::disallowed_methods, reason = "no runtime is left to wait in")]
@@ -68,9 +68,9 @@ fn signal_group(leader: Pid, signal: Signal) {
 }
 
 /// Returns true if a child has exited; does not reap it.
-fn has_ended(leader: Pid) -> bool {
-    let only_look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-    !matches!(waitid(WaitId::Pid(leader), only_look), Ok(None))
+fn has_exited(leader: Pid) -> bool {
+    let flags = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    !matches!(waitid(WaitId::Pid(leader), flags), Ok(None))
 }
 
 /// A child; dropping it kills its process group.
@@ -108,7 +108,7 @@ impl ProcessGroup {
         if let Some(leader) = self.leader {
             // Subscribed before the check, so that no exit is missed.
             let mut ended = signal(SignalKind::child())?;
-            while !has_ended(leader) {
+            while !has_exited(leader) {
                 ended.recv().await;
             }
             self.kill_and_forget();
@@ -165,10 +165,10 @@ pub const PARENT_GUARD: &str = "__parent-guard";
 pub const EXIT_NOT_STARTED: u8 = 127;
 
 /// Runs the parent guard with the arguments after [`PARENT_GUARD`]. Returns only on failure, with the message.
-pub fn run_parent_guard(mut words: impl Iterator<Item = OsString>) -> String {
+pub fn run_parent_guard(mut args: impl Iterator<Item = OsString>) -> String {
     use std::os::unix::process::CommandExt;
-    let parent = words.next().and_then(|word| word.to_str()?.parse().ok());
-    let (Some(parent), Some(program)) = (parent.and_then(Pid::from_raw), words.next()) else {
+    let parent = args.next().and_then(|word| word.to_str()?.parse().ok());
+    let (Some(parent), Some(program)) = (parent.and_then(Pid::from_raw), args.next()) else {
         return "gtop: the parent guard needs a parent pid and a program".to_owned();
     };
     // If either fails, the program still sees the end of its input.
@@ -178,27 +178,27 @@ pub fn run_parent_guard(mut words: impl Iterator<Item = OsString>) -> String {
     if rustix::process::getppid() != Some(parent) {
         return "gtop: the parent process has exited".to_owned();
     }
-    let error = Command::new(&program).args(words).as_std_mut().exec();
+    let error = Command::new(&program).args(args).as_std_mut().exec();
     format!("gtop: cannot start {}: {}", program.to_string_lossy(), fault::io_error_text(&error))
 }
 
 impl ParentGuard<'_> {
-    fn start(self, program: &OsStr, words: &[OsString]) -> std::io::Result<ProcessGroup> {
-        self.start_without_env(program, words, |_| false)
+    fn start(self, program: &OsStr, args: &[OsString]) -> std::io::Result<ProcessGroup> {
+        self.start_without_env(program, args, |_| false)
     }
 
     /// Starts a program without the environment variables that `without` selects.
     fn start_without_env(
         self,
         program: &OsStr,
-        words: &[OsString],
+        args: &[OsString],
         without: fn(&str) -> bool,
     ) -> std::io::Result<ProcessGroup> {
         let mut command = Command::new(self.0.map_or(program, Path::as_os_str));
         if self.0.is_some() {
             command.arg(PARENT_GUARD).arg(std::process::id().to_string()).arg(program);
         }
-        command.args(words).stdin(Stdio::piped());
+        command.args(args).stdin(Stdio::piped());
         // Messages are parsed, so in English; no askpass window is opened.
         command.env("LC_ALL", "C").env("SSH_ASKPASS_REQUIRE", "never");
         for (name, _) in std::env::vars_os() {
@@ -218,8 +218,8 @@ impl ParentGuard<'_> {
 #[derive(Debug)]
 pub(super) struct Completed {
     pub(super) succeeded: bool,
-    pub(super) output: String,
-    pub(super) complaint: String,
+    pub(super) stdout: String,
+    pub(super) stderr: String,
 }
 
 /// Runs a program to its end, with an empty stdin.
@@ -227,18 +227,14 @@ pub(super) struct Completed {
 /// Output beyond the bound is not read, and the program is killed.
 pub(super) async fn run_to_completion(
     program: &Path,
-    words: Vec<OsString>,
+    args: Vec<OsString>,
 ) -> std::io::Result<Completed> {
     let mut command = Command::new(program);
-    command.args(words).stdin(Stdio::null());
+    command.args(args).stdin(Stdio::null());
     let mut group = ProcessGroup::start(command)?;
-    let (_, output, complaint) = group.take_pipes();
-    let (output, complaint) = tokio::join!(read_all(output), read_all(complaint));
-    Ok(Completed {
-        output: output?,
-        complaint: complaint?,
-        succeeded: group.wait().await?.success(),
-    })
+    let (_, stdout, stderr) = group.take_pipes();
+    let (stdout, stderr) = tokio::join!(read_all(stdout), read_all(stderr));
+    Ok(Completed { stdout: stdout?, stderr: stderr?, succeeded: group.wait().await?.success() })
 }
 
 async fn read_all(pipe: Option<impl AsyncRead + Unpin>) -> std::io::Result<String> {
@@ -253,48 +249,48 @@ async fn read_all(pipe: Option<impl AsyncRead + Unpin>) -> std::io::Result<Strin
 #[derive(Debug)]
 pub(super) struct LocalProcess {
     group: ProcessGroup,
-    input: Option<ChildStdin>,
-    output: Option<ChildStdout>,
-    errors: Option<ChildStderr>,
+    stdin: Option<ChildStdin>,
+    stdout: Option<ChildStdout>,
+    stderr: Option<ChildStderr>,
     stdout_buffer: Vec<u8>,
     stderr_buffer: Vec<u8>,
     is_over: bool,
 }
 
 impl LocalProcess {
-    /// Starts `line` under `/bin/sh`.
-    pub(super) fn start(line: &str) -> Result<Self, Fault> {
+    /// Starts `command_line` under `/bin/sh`.
+    pub(super) fn start(command_line: &str) -> Result<Self, Fault> {
         const SHELL: &str = "/bin/sh";
         let mut command = Command::new(SHELL);
-        command.arg("-c").arg(line).stdin(Stdio::piped());
+        command.arg("-c").arg(command_line).stdin(Stdio::piped());
         let group = ProcessGroup::start(command);
-        group.map(Self::of).map_err(|error| not_started(OsStr::new(SHELL), &error))
+        group.map(Self::from_group).map_err(|error| not_started(OsStr::new(SHELL), &error))
     }
 
     /// Starts a program that exits with gtop.
     pub(super) fn run(
         program: &Path,
-        words: &[OsString],
+        args: &[OsString],
         parent_guard: ParentGuard<'_>,
     ) -> Result<Self, Fault> {
-        let group = parent_guard.start(program.as_os_str(), words);
-        group.map(Self::of).map_err(|error| not_started(program.as_os_str(), &error))
+        let group = parent_guard.start(program.as_os_str(), args);
+        group.map(Self::from_group).map_err(|error| not_started(program.as_os_str(), &error))
     }
 
     /// Starts a program that exits with gtop, without the environment variables that `without` selects.
     pub(super) fn spawn_without_env(
         program: &Path,
-        words: &[OsString],
+        args: &[OsString],
         parent_guard: ParentGuard<'_>,
         without: fn(&str) -> bool,
     ) -> Result<Self, Fault> {
-        let group = parent_guard.start_without_env(program.as_os_str(), words, without);
-        group.map(Self::of).map_err(|error| not_started(program.as_os_str(), &error))
+        let group = parent_guard.start_without_env(program.as_os_str(), args, without);
+        group.map(Self::from_group).map_err(|error| not_started(program.as_os_str(), &error))
     }
 
     /// Takes the program's stdin; dropping it closes it.
     pub(super) fn take_stdin(&mut self) -> Option<ChildStdin> {
-        self.input.take()
+        self.stdin.take()
     }
 
     /// Sends SIGTERM to the process group.
@@ -302,12 +298,12 @@ impl LocalProcess {
         self.group.signal(Signal::TERM);
     }
 
-    fn of(mut group: ProcessGroup) -> Self {
-        let (input, output, errors) = group.take_pipes();
+    fn from_group(mut group: ProcessGroup) -> Self {
+        let (stdin, stdout, stderr) = group.take_pipes();
         Self {
-            input,
-            output,
-            errors,
+            stdin,
+            stdout,
+            stderr,
             group,
             stdout_buffer: Vec::new(),
             stderr_buffer: Vec::new(),
@@ -321,11 +317,11 @@ impl LocalProcess {
             if self.is_over {
                 return Output::Closed(None);
             }
-            if self.output.is_none() && self.errors.is_none() {
+            if self.stdout.is_none() && self.stderr.is_none() {
                 let status = self.group.wait().await;
                 self.is_over = true;
                 return match status {
-                    Ok(status) => Output::Exit(exit_of(status)),
+                    Ok(status) => Output::Exit(exit_from_status(status)),
                     Err(error) => {
                         let fault = Fault::SessionLost { why: fault::io_error_text(&error) };
                         Output::Closed(Some(Box::new(fault)))
@@ -333,16 +329,16 @@ impl LocalProcess {
                 };
             }
             tokio::select! {
-                count = read_chunk(&mut self.output, &mut self.stdout_buffer) => {
+                count = read_chunk(&mut self.stdout, &mut self.stdout_buffer) => {
                     if count == 0 {
-                        self.output = None;
+                        self.stdout = None;
                     } else {
                         return Output::Stdout(std::mem::take(&mut self.stdout_buffer));
                     }
                 }
-                count = read_chunk(&mut self.errors, &mut self.stderr_buffer) => {
+                count = read_chunk(&mut self.stderr, &mut self.stderr_buffer) => {
                     if count == 0 {
-                        self.errors = None;
+                        self.stderr = None;
                     } else {
                         return Output::Stderr(std::mem::take(&mut self.stderr_buffer));
                     }
@@ -354,13 +350,13 @@ impl LocalProcess {
     /// Writes all of `bytes` to the program's stdin.
     pub(super) async fn send(&mut self, bytes: &[u8]) -> Result<(), Fault> {
         let lost = |why: String| Fault::SessionLost { why };
-        let Some(input) = &mut self.input else { return Err(lost("stdin is closed".to_owned())) };
-        input.write_all(bytes).await.map_err(|error| lost(fault::io_error_text(&error)))
+        let Some(stdin) = &mut self.stdin else { return Err(lost("stdin is closed".to_owned())) };
+        stdin.write_all(bytes).await.map_err(|error| lost(fault::io_error_text(&error)))
     }
 
     /// Closes the program's stdin.
     pub(super) fn close_stdin(&mut self) {
-        self.input = None;
+        self.stdin = None;
     }
 
     /// Closes stdin, waits up to two seconds for the program to exit, then kills it.
@@ -381,9 +377,9 @@ fn not_started(program: &OsStr, error: &std::io::Error) -> Fault {
 /// A program whose stdin and stdout are a connection to a host.
 #[derive(Debug)]
 pub(super) struct PipedProgram {
-    pub(super) input: ChildStdin,
-    pub(super) output: ChildStdout,
-    pub(super) errors: ChildStderr,
+    pub(super) stdin: ChildStdin,
+    pub(super) stdout: ChildStdout,
+    pub(super) stderr: ChildStderr,
     pub(super) group: ProcessGroup,
 }
 
@@ -398,13 +394,13 @@ impl PipedProgram {
     /// Starts a program directly.
     pub(super) fn run(
         program: &OsStr,
-        words: &[OsString],
+        args: &[OsString],
         parent_guard: ParentGuard<'_>,
     ) -> Result<Self, Fault> {
         let mut group =
-            parent_guard.start(program, words).map_err(|error| not_started(program, &error))?;
+            parent_guard.start(program, args).map_err(|error| not_started(program, &error))?;
         match group.take_pipes() {
-            (Some(input), Some(output), Some(errors)) => Ok(Self { input, output, errors, group }),
+            (Some(stdin), Some(stdout), Some(stderr)) => Ok(Self { stdin, stdout, stderr, group }),
             (..) => Err(not_started(program, &std::io::ErrorKind::BrokenPipe.into())),
         }
     }
@@ -419,7 +415,7 @@ async fn read_chunk(pipe: &mut Option<impl AsyncRead + Unpin>, buffer: &mut Vec<
     pipe.take(limit).read_buf(buffer).await.unwrap_or(0)
 }
 
-fn exit_of(status: ExitStatus) -> Exit {
+fn exit_from_status(status: ExitStatus) -> Exit {
     use std::os::unix::process::ExitStatusExt;
     match status.signal() {
         Some(number) => Exit::Signal(signal_name(number)),

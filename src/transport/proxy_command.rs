@@ -38,8 +38,8 @@ pub(super) struct ProxyCommandStream {
 pub(super) struct ProgramStderr {
     /// The command line that was run.
     pub(super) command: String,
-    heard: Arc<StderrBuffer>,
-    _listening: JoinSet<()>,
+    buffer: Arc<StderrBuffer>,
+    _reading: JoinSet<()>,
 }
 
 #[derive(Debug)]
@@ -50,25 +50,27 @@ struct StderrBuffer {
 
 impl ProgramStderr {
     /// Returns the last line of stderr; of an ssh without a version line, the line that says so.
-    pub(super) async fn last_words(&self) -> Option<String> {
+    pub(super) async fn last_line(&self) -> Option<String> {
         // A program that still runs may never print anything.
-        timeout(STDERR_GRACE, self.heard.is_over.subscribe().wait_for(|is_over| *is_over))
+        timeout(STDERR_GRACE, self.buffer.is_over.subscribe().wait_for(|is_over| *is_over))
             .await
             .ok();
-        let bytes: Vec<u8> = lock(&self.heard.bytes).iter().copied().collect();
+        let bytes: Vec<u8> = lock(&self.buffer.bytes).iter().copied().collect();
         let text = String::from_utf8_lossy(&bytes);
-        let greeting = text.lines().find(|line| openssh_stderr::no_greeting(line).is_some());
-        let mut lines = greeting.into_iter().chain(text.lines().rev()).map(fault::sanitize_line);
+        let banner_error =
+            text.lines().find(|line| openssh_stderr::parse_no_banner(line).is_some());
+        let mut lines =
+            banner_error.into_iter().chain(text.lines().rev()).map(fault::sanitize_line);
         lines.find(|line| !line.is_empty())
     }
 }
 
 impl StderrBuffer {
-    async fn listen(&self, mut errors: ChildStderr) {
-        let mut piece = [0; 512];
-        while let Ok(count @ 1..) = errors.read(&mut piece).await {
+    async fn read_from(&self, mut errors: ChildStderr) {
+        let mut chunk = [0; 512];
+        while let Ok(count @ 1..) = errors.read(&mut chunk).await {
             let mut bytes = lock(&self.bytes);
-            bytes.extend(piece.iter().take(count));
+            bytes.extend(chunk.iter().take(count));
             let surplus = bytes.len().saturating_sub(MAX_STDERR);
             bytes.drain(..surplus);
         }
@@ -81,32 +83,29 @@ pub(super) fn start(
     command: &str,
     parent_guard: ParentGuard<'_>,
 ) -> Result<(ProxyCommandStream, Arc<ProgramStderr>), Fault> {
-    Ok(with_stderr(PipedProgram::start(command, parent_guard)?, fault::sanitize_line(command)))
+    Ok(split_stream(PipedProgram::start(command, parent_guard)?, fault::sanitize_line(command)))
 }
 
 /// Does the same with a program and its arguments.
 pub(super) fn start_program(
     program: &Path,
-    words: &[OsString],
+    args: &[OsString],
     parent_guard: ParentGuard<'_>,
 ) -> Result<(ProxyCommandStream, Arc<ProgramStderr>), Fault> {
-    let plumbing = PipedProgram::run(program.as_os_str(), words, parent_guard)?;
-    Ok(with_stderr(plumbing, program.display().to_string()))
+    let piped = PipedProgram::run(program.as_os_str(), args, parent_guard)?;
+    Ok(split_stream(piped, program.display().to_string()))
 }
 
-fn with_stderr(
-    plumbing: PipedProgram,
-    command: String,
-) -> (ProxyCommandStream, Arc<ProgramStderr>) {
-    let PipedProgram { input, output, errors, group } = plumbing;
-    let heard =
+fn split_stream(piped: PipedProgram, command: String) -> (ProxyCommandStream, Arc<ProgramStderr>) {
+    let PipedProgram { stdin: input, stdout: output, stderr: errors, group } = piped;
+    let buffer =
         Arc::new(StderrBuffer { bytes: Mutex::default(), is_over: watch::Sender::new(false) });
-    let listener = Arc::clone(&heard);
+    let reader = Arc::clone(&buffer);
     // It outlives the stream: the last lines come after that has ended.
-    let mut listening = JoinSet::new();
-    listening.spawn(async move { listener.listen(errors).await });
-    let complaints = Arc::new(ProgramStderr { command, heard, _listening: listening });
-    (ProxyCommandStream { input, output, _group: group }, complaints)
+    let mut reading = JoinSet::new();
+    reading.spawn(async move { reader.read_from(errors).await });
+    let stderr = Arc::new(ProgramStderr { command, buffer, _reading: reading });
+    (ProxyCommandStream { input, output, _group: group }, stderr)
 }
 
 impl AsyncRead for ProxyCommandStream {

@@ -69,14 +69,14 @@ impl RevokedKeys {
         }
         let text = String::from_utf8_lossy(bytes);
         let mut keys = Vec::new();
-        for (at, line) in text.lines().enumerate() {
+        for (index, line) in text.lines().enumerate() {
             let mut words = line.split([' ', '\t']).filter(|word| !word.is_empty());
             let (Some(kind), key) = (words.next(), words.next()) else { continue };
             if kind.starts_with('#') {
                 continue;
             }
             let key = PublicKey::from_openssh(&format!("{kind} {}", key.unwrap_or_default()));
-            let key = key.map_err(|_unreadable| format!("line {} is not a key", at + 1))?;
+            let key = key.map_err(|_unreadable| format!("line {} is not a key", index + 1))?;
             keys.push(key.key_data().clone());
         }
         Ok(Self(List::Keys(keys)))
@@ -86,7 +86,7 @@ impl RevokedKeys {
     pub(super) fn has_key(&self, key: &KeyData) -> bool {
         match &self.0 {
             List::Keys(keys) => keys.contains(key),
-            List::Krl(krl) => KeyDigests::new(key).is_none_or(|forms| krl.has_key(&forms)),
+            List::Krl(krl) => KeyDigests::new(key).is_none_or(|digests| krl.has_key(&digests)),
         }
     }
 
@@ -112,14 +112,14 @@ mod tests {
         "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIN+Wjn4+4Fcvl2JlKpggT+wCRxpSvtqqpVrQrKN1/A22";
 
     #[test]
-    fn a_list_of_keys_names_its_keys() {
+    fn a_list_of_public_keys_revokes_those_keys() {
         let key = |text: &str| PublicKey::from_openssh(text).unwrap().key_data().clone();
         let list = RevokedKeys::parse(format!("# stolen\n\n  {A} of n1\r\n").as_bytes()).unwrap();
         assert!(list.has_key(&key(A)) && !list.has_key(&key(B)));
     }
 
     #[test]
-    fn a_list_that_is_not_understood_is_no_list() {
+    fn an_invalid_or_unreadable_list_is_an_error() {
         for text in
             ["nonsense", "ssh-ed25519", "ssh-ed25519 AAAA", "n1 ssh-ed25519 AAAA", "SSHKRL\n\0"]
         {

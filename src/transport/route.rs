@@ -102,10 +102,10 @@ impl Transport {
         while let Route::Jumps(hops) = &first.route {
             let Some(nearest) = hops.first() else { break };
             let name = nearest.host.to_ascii_lowercase();
-            let is_circle = names.contains(&name) && nearest.port.is_none();
+            let is_loop = names.contains(&name) && nearest.port.is_none();
             names.push(name);
-            if is_circle || gateways.len() + hops.len() > MAX_JUMPS {
-                let why = format!("ProxyJump leads in a circle: {}", names.join(", "));
+            if is_loop || gateways.len() + hops.len() > MAX_JUMPS {
+                let why = format!("ProxyJump loop: {}", names.join(", "));
                 return Err(Fault::BadConfiguration { why });
             }
             for hop in hops.iter().rev() {
@@ -132,12 +132,12 @@ impl Transport {
         let mut route = self.resolve_route(&query, &settings).await?;
         let mut all = vec![(query, settings)];
         while let ResolvedRoute::Gateway(gateway) = route {
-            all.push((gateway.asked.clone(), Arc::clone(&gateway.settings)));
+            all.push((gateway.query.clone(), Arc::clone(&gateway.settings)));
             route = gateway.route.clone();
         }
         let mut without_master = Vec::new();
         for (asked, settings) in all {
-            if self.master(&asked, &settings).await.is_none() {
+            if self.find_master(&asked, &settings).await.is_none() {
                 without_master.push(settings);
             }
         }
@@ -148,68 +148,74 @@ impl Transport {
     /// gateway does not count against the host.
     pub(super) async fn dial(
         &self,
-        typed: &str,
+        typed_name: &str,
         plan: &ConnectPlan,
         on_phase: &mut impl FnMut(ConnectPhase),
     ) -> Result<(Connection, Deadline), Fault> {
-        let origin = match &plan.route {
-            ResolvedRoute::Direct(origin) => origin,
+        let bind_options = match &plan.route {
+            ResolvedRoute::Direct(bind_options) => bind_options,
             ResolvedRoute::Command(command) => {
                 on_phase(ConnectPhase::Connection);
                 let parent_guard = ParentGuard(self.0.options.parent_guard.as_deref());
-                let (program, complaints) = proxy_command::start(command, parent_guard)?;
-                let underlay = Underlay::ProxyCommand(complaints);
-                let line = line(Box::new(program), plan.port, underlay);
-                return Ok((line, Deadline::after(plan.connect_limit)));
+                let (program, stderr) = proxy_command::start(command, parent_guard)?;
+                let underlay = Underlay::ProxyCommand(stderr);
+                let connection = connection(Box::new(program), plan.port, underlay);
+                return Ok((connection, Deadline::after(plan.connect_timeout)));
             }
             ResolvedRoute::Gateway(gateway) => {
                 on_phase(ConnectPhase::Connection);
-                return self.connect_via_gateway(gateway, typed, plan).await;
+                return self.connect_via_gateway(gateway, typed_name, plan).await;
             }
         };
         on_phase(ConnectPhase::Name);
-        let limit = Deadline::after(plan.connect_limit);
-        let place = Endpoint { host: &plan.host, port: plan.port, family: plan.family, typed };
-        let addresses = limit.timeout(ConnectPhase::Name, self.look_up(place)).await??;
+        let deadline = Deadline::after(plan.connect_timeout);
+        let place = Endpoint { host: &plan.host, port: plan.port, family: plan.family, typed_name };
+        let addresses = deadline.timeout(ConnectPhase::Name, self.look_up(place)).await??;
         trace::record(|| ConnectEvent::Resolved(addresses.clone()));
         on_phase(ConnectPhase::Connection);
-        let origin = limit.timeout(ConnectPhase::Name, origin.resolve(&self.0.names)).await??;
-        let stream = dial::connect(&addresses, &origin, &limit).await?;
+        let bind_options =
+            deadline.timeout(ConnectPhase::Name, bind_options.resolve(&self.0.resolver)).await??;
+        let stream = dial::connect(&addresses, &bind_options, &deadline).await?;
         let is_loopback = stream.peer_addr().is_ok_and(|address| address.ip().is_loopback());
-        let line = line(Box::new(stream), plan.port, Underlay::Network);
-        Ok((Connection { is_loopback, ..line }, limit))
+        let connection = connection(Box::new(stream), plan.port, Underlay::Network);
+        Ok((Connection { is_loopback, ..connection }, deadline))
     }
 
     /// Looks up a name; if it does not resolve, the scheduler's address of the node.
     async fn look_up(&self, place: Endpoint<'_>) -> Result<Vec<SocketAddr>, Fault> {
-        let unknown = match self.0.names.look_up(place).await {
+        let unknown = match self.0.resolver.look_up(place).await {
             Err(fault @ Fault::NameNotFound { .. }) => fault,
             ended => return ended,
         };
-        let Some(host) = self.address_of(place.typed, place.host).await else {
+        let Some(host) = self.scheduler_address(place.typed_name, place.host).await else {
             return Err(unknown);
         };
-        let elsewhere = Endpoint { host: &host, ..place };
-        self.0.names.look_up(elsewhere).await.map_err(|_as_unknown| unknown)
+        let alternative = Endpoint { host: &host, ..place };
+        self.0.resolver.look_up(alternative).await.map_err(|_as_unknown| unknown)
     }
 
     /// Returns the scheduler's address of a node; `None` if the configuration sets another `HostName`.
-    async fn address_of(&self, typed: &str, host: &str) -> Option<String> {
-        if !host.eq_ignore_ascii_case(typed) {
+    async fn scheduler_address(&self, typed_name: &str, host: &str) -> Option<String> {
+        if !host.eq_ignore_ascii_case(typed_name) {
             return None;
         }
-        self.0.addresses.of(typed).await
+        self.0.addresses.get(typed_name).await
     }
 
     /// Returns the address for the ssh program to connect to if the node name does not resolve.
-    pub(super) async fn elsewhere(&self, typed: &str, settings: &HostSettings) -> Option<String> {
+    pub(super) async fn fallback_address(
+        &self,
+        typed_name: &str,
+        settings: &HostSettings,
+    ) -> Option<String> {
         if settings.route != Route::Direct {
             return None;
         }
-        let place = Endpoint { host: typed, port: settings.port, family: settings.family, typed };
+        let place =
+            Endpoint { host: typed_name, port: settings.port, family: settings.family, typed_name };
         // Checked first: few nodes have such an address, and the others need no second lookup.
-        let address = self.address_of(typed, &settings.host).await?;
-        self.0.names.look_up(place).await.is_err().then_some(address)
+        let address = self.scheduler_address(typed_name, &settings.host).await?;
+        self.0.resolver.look_up(place).await.is_err().then_some(address)
     }
 
     /// Sets the scheduler's addresses of its nodes.
@@ -221,7 +227,7 @@ impl Transport {
     async fn connect_via_gateway(
         &self,
         gateway: &Arc<Gateway>,
-        typed: &str,
+        typed_name: &str,
         plan: &ConnectPlan,
     ) -> Result<(Connection, Deadline), Fault> {
         let mut place = (plan.host.clone(), plan.port);
@@ -232,30 +238,31 @@ impl Transport {
         }
         let forbidden =
             |why| Fault::GatewayForwardingRefused { gateway: gateway.name.clone(), why };
-        let mut turn = None;
+        let mut open_permit = None;
         // Keeps the sessions open between attempts.
-        let mut held = Vec::new();
+        let mut sessions = Vec::new();
         loop {
-            let permit = match self.permit(gateway, turn.is_some()).await {
+            let permit = match self.acquire_permit(gateway, open_permit.is_some()).await {
                 Ok(permit) => permit,
-                Err(fault) if control_master::is_refusal(&fault) => {
+                Err(fault) if control_master::may_help(&fault) => {
                     return self.connect_over_master(gateway, plan).await.unwrap_or(Err(fault));
                 }
                 Err(fault) => return Err(fault),
             };
             let mux = Arc::clone(&permit.mux);
-            held.push(Arc::clone(&mux));
-            let limit = Deadline::after(plan.connect_limit);
-            let asked = limit.timeout(ConnectPhase::Connection, gateway.connect(permit, &place));
+            sessions.push(Arc::clone(&mux));
+            let deadline = Deadline::after(plan.connect_timeout);
+            let asked = deadline.timeout(ConnectPhase::Connection, gateway.connect(permit, &place));
             let refusal = match asked.await? {
                 Ok(tunnel) => {
                     trace::record(|| ConnectEvent::GatewayConnected(gateway.name.clone()));
-                    let line = line(Box::new(tunnel), plan.port, Underlay::Gateway(mux));
-                    return Ok((line, limit));
+                    let connection =
+                        connection(Box::new(tunnel), plan.port, Underlay::Gateway(mux));
+                    return Ok((connection, deadline));
                 }
                 Err(ChannelRefusal::Unreachable(why)) => {
                     // The gateway may not resolve the name either.
-                    let other = self.address_of(typed, &place.0).await;
+                    let other = self.scheduler_address(typed_name, &place.0).await;
                     if let Some(host) = other.filter(|host| !host.eq_ignore_ascii_case(&place.0)) {
                         place.0 = host;
                         continue;
@@ -263,12 +270,12 @@ impl Transport {
                     let gateway = gateway.name.clone();
                     return Err(Fault::GatewayCannotReach { gateway, why });
                 }
-                Err(ChannelRefusal::Gone) => {
+                Err(ChannelRefusal::SessionEnded) => {
                     let lost = || {
                         let why = "connection closed".to_owned();
                         Fault::SessionLost { why }.at_gateway(&gateway.name)
                     };
-                    return Err(mux.end().unwrap_or_else(lost));
+                    return Err(mux.end_fault().unwrap_or_else(lost));
                 }
                 Err(ChannelRefusal::Forbidden(why)) if gateway.is_forbidden(&place) => {
                     return Err(forbidden(why));
@@ -278,17 +285,17 @@ impl Transport {
             if mux.mark_full() {
                 continue;
             }
-            if turn.is_none() {
+            if open_permit.is_none() {
                 // Many nodes may have asked at once, and refusals can overtake confirmations: then one at a time.
-                turn = gateway.open_permit.acquire().await.ok();
+                open_permit = gateway.open_permit.acquire().await.ok();
                 continue;
             }
             if matches!(refusal, ChannelRefusal::Forbidden(_)) {
                 gateway.mark_forbidden(&place);
-                return Err(forbidden(refusal.words()));
+                return Err(forbidden(refusal.message()));
             }
             // A transient refusal.
-            let why = refusal.words();
+            let why = refusal.message();
             return Err(Fault::ChannelRefused { why }.at_gateway(&gateway.name));
         }
     }
@@ -299,45 +306,50 @@ impl Transport {
         gateway: &Gateway,
         plan: &ConnectPlan,
     ) -> Option<Result<(Connection, Deadline), Fault>> {
-        let Gateway { name, asked, settings, .. } = gateway;
-        let master = self.master(asked, settings).await;
+        let Gateway { name, query: asked, settings, .. } = gateway;
+        let master = self.find_master(asked, settings).await;
         gateway.has_master.store(master.is_some(), Ordering::Relaxed);
         let master = master?;
         let socket = || master.0.clone();
         trace::record(|| ConnectEvent::GatewayMaster { gateway: name.clone(), socket: socket() });
         let options = &self.0.options;
-        let words = master.forwarding(
+        let args = master.forward_args(
             (asked, settings),
             options.config_file.as_deref(),
             &plan.host,
             plan.port,
         );
         let parent_guard = ParentGuard(options.parent_guard.as_deref());
-        let started = proxy_command::start_program(&options.ssh_program, &words, parent_guard);
-        Some(started.map(|(program, complaints)| {
+        let started = proxy_command::start_program(&options.ssh_program, &args, parent_guard);
+        Some(started.map(|(program, stderr)| {
             trace::record(|| ConnectEvent::GatewayConnected(name.clone()));
-            let underlay = Underlay::Master { gateway: name.clone(), master, complaints };
-            let line = line(Box::new(program), plan.port, underlay);
-            (line, Deadline::after(plan.connect_limit))
+            let underlay = Underlay::Master { gateway: name.clone(), master, stderr };
+            let connection = connection(Box::new(program), plan.port, underlay);
+            (connection, Deadline::after(plan.connect_timeout))
         }))
     }
 
     /// Returns a channel permit of a session with a gateway; opens a session if none has a free slot.
-    async fn permit(&self, gateway: &Arc<Gateway>, has_turn: bool) -> Result<ChannelPermit, Fault> {
+    async fn acquire_permit(
+        &self,
+        gateway: &Arc<Gateway>,
+        has_open_permit: bool,
+    ) -> Result<ChannelPermit, Fault> {
         let asked = Instant::now();
         loop {
-            if let Some(permit) = gateway.permit() {
+            if let Some(permit) = gateway.try_permit() {
                 return Ok(permit);
             }
             // The first caller opens it for all who wait here.
-            let turn = if has_turn { None } else { gateway.open_permit.acquire().await.ok() };
-            if let Some(permit) = gateway.permit() {
+            let open_permit =
+                if has_open_permit { None } else { gateway.open_permit.acquire().await.ok() };
+            if let Some(permit) = gateway.try_permit() {
                 return Ok(permit);
             }
             let Some(until) = gateway.backoff_until(asked)? else {
                 return self.open_session_and_permit(gateway).await;
             };
-            drop(turn);
+            drop(open_permit);
             sleep_until(until).await;
         }
     }
@@ -352,7 +364,7 @@ impl Transport {
         trace::record(|| ConnectEvent::GatewayFinished);
         let mux = gateway.add_session(session.map_err(|fault| gateway.record_failure(fault))?);
         let lost = || Fault::SessionLost { why: String::new() }.at_gateway(&gateway.name);
-        ChannelPermit::take(&mux).ok_or_else(lost)
+        ChannelPermit::try_acquire(&mux).ok_or_else(lost)
     }
 
     /// Logs in to a gateway, which may be behind another one.
@@ -361,9 +373,9 @@ impl Transport {
         gateway: &'a Arc<Gateway>,
     ) -> Pin<Box<dyn Future<Output = Result<session::Session, Fault>> + Send + 'a>> {
         Box::pin(async move {
-            let Gateway { name, asked, settings, route, .. } = gateway.as_ref();
+            let Gateway { name, query: asked, settings, route, .. } = gateway.as_ref();
             let mut plan = self.plan_for_route(name, settings, route.clone()).await?;
-            plan.login.has_master = self.master(asked, settings).await.is_some();
+            plan.login.has_master = self.find_master(asked, settings).await.is_some();
             self.log_in(&gateway.name, plan, &mut |_| ()).await.map(|(session, _)| session)
         })
     }
@@ -371,22 +383,23 @@ impl Transport {
     /// Connects and authenticates; commands can be run afterwards.
     pub(super) async fn log_in(
         &self,
-        typed: &str,
+        typed_name: &str,
         plan: ConnectPlan,
         on_phase: &mut impl FnMut(ConnectPhase),
     ) -> Result<(session::Session, Deadline), Fault> {
-        let (line, limit) = self.dial(typed, &plan, on_phase).await?;
+        let (connection, deadline) = self.dial(typed_name, &plan, on_phase).await?;
         on_phase(ConnectPhase::KeyExchange);
-        let mut session = session::establish(line, plan.trust, &plan.params, &limit).await?;
+        let mut session =
+            session::establish(connection, plan.host_key_policy, &plan.params, &deadline).await?;
         on_phase(ConnectPhase::Login);
-        let mut limit = Deadline::after(LOGIN_TIMEOUT);
-        match plan.login.run(&mut session, &mut limit).await {
-            Ok(()) => Ok((session, limit)),
+        let mut deadline = Deadline::after(LOGIN_TIMEOUT);
+        match plan.login.run(&mut session, &mut deadline).await {
+            Ok(()) => Ok((session, deadline)),
             Err(fault) => Err(session.underlay.clone().attribute(fault).await),
         }
     }
 }
 
-fn line(stream: Box<dyn Stream>, port: u16, underlay: Underlay) -> Connection {
+fn connection(stream: Box<dyn Stream>, port: u16, underlay: Underlay) -> Connection {
     Connection { stream, port, is_loopback: false, underlay }
 }

@@ -18,56 +18,56 @@ use crate::transport::{DEFAULT_CONNECT_TIMEOUT, Transport};
 pub(super) struct ProbeCall<'a> {
     pub(super) target: &'a Target,
     pub(super) command: &'a str,
-    pub(super) shared: &'a (dyn Fn() -> StepScript + Sync),
+    pub(super) script: &'a (dyn Fn() -> StepScript + Sync),
 }
 
 impl Transport {
     /// Updates the user's running jobs by node.
-    pub fn update_jobs(&self, choose: impl FnOnce(&NodeJobs) -> NodeJobs) {
-        let mut places = lock(&self.0.srun_steps.places);
-        *places = Arc::new(choose(&places));
+    pub fn update_jobs(&self, update: impl FnOnce(&NodeJobs) -> NodeJobs) {
+        let mut places = lock(&self.0.srun_steps.node_jobs);
+        *places = Arc::new(update(&places));
     }
 
     pub(super) async fn open_probe_via(
         &self,
-        ways: ProbeCall<'_>,
+        call: ProbeCall<'_>,
         mut on_phase: impl FnMut(ConnectPhase),
     ) -> Result<Channel, Fault> {
-        let is_of_the_system =
-            matches!(&ways.target.reach, Reach::Ssh(ssh) if ssh.profile == Profile::System);
+        let uses_ssh_config =
+            matches!(&call.target.reach, Reach::Ssh(ssh) if ssh.profile == Profile::System);
         let mode = self.0.options.mode;
-        if !is_of_the_system || !matches!(mode, TransportMode::Auto | TransportMode::Srun) {
-            return self.open(ways.target, ways.command, on_phase).await;
+        if !uses_ssh_config || !matches!(mode, TransportMode::Auto | TransportMode::Srun) {
+            return self.open(call.target, call.command, on_phase).await;
         }
-        let has_place = self.0.srun_steps.place(&ways.target.name).is_some();
+        let has_job = self.0.srun_steps.step_nodes(&call.target.name).is_some();
         let state = self.0.options.state.as_deref();
         if mode == TransportMode::Srun {
-            return self.open_in_step(ways, &mut on_phase).await;
+            return self.open_in_step(call, &mut on_phase).await;
         }
-        if has_place && self.0.cluster.refuses_ssh(state).await {
-            match self.open_in_step(ways, &mut on_phase).await {
-                Err(fault) if !fault.retries_by_itself() => {
-                    log::info!("{}: {fault}; trying ssh", ways.target.name);
+        if has_job && self.0.cluster.refuses_ssh(state).await {
+            match self.open_in_step(call, &mut on_phase).await {
+                Err(fault) if !fault.is_retryable() => {
+                    log::info!("{}: {fault}; trying ssh", call.target.name);
                     trace::record(|| ConnectEvent::SlurmStepFailed(fault.to_string()));
                 }
                 ended => return ended,
             }
-            return self.open(ways.target, ways.command, on_phase).await;
+            return self.open(call.target, call.command, on_phase).await;
         }
-        let fault = match self.open(ways.target, ways.command, &mut on_phase).await {
-            Err(fault) if has_place && is_refusal(&fault) => fault,
+        let fault = match self.open(call.target, call.command, &mut on_phase).await {
+            Err(fault) if has_job && refuses_login(&fault) => fault,
             ended => return ended,
         };
         trace::record(|| ConnectEvent::Fallback(fault.to_string()));
-        match self.open_in_step(ways, &mut on_phase).await {
+        match self.open_in_step(call, &mut on_phase).await {
             Ok(channel) => {
-                self.0.cluster.remember_refusal(state).await;
+                self.0.cluster.cache_refusal(state).await;
                 Ok(channel)
             }
-            Err(again) if again.retries_by_itself() => Err(again),
-            Err(neither) => {
+            Err(step_fault) if step_fault.is_retryable() => Err(step_fault),
+            Err(step_fault) => {
                 // The SSH fault is reported, as the user can fix it.
-                log::info!("{}: srun failed too: {neither}", ways.target.name);
+                log::info!("{}: srun failed too: {step_fault}", call.target.name);
                 Err(fault)
             }
         }
@@ -76,30 +76,30 @@ impl Transport {
     /// Joins the node's Slurm step.
     async fn open_in_step(
         &self,
-        ways: ProbeCall<'_>,
+        call: ProbeCall<'_>,
         on_phase: &mut impl FnMut(ConnectPhase),
     ) -> Result<Channel, Fault> {
         let options = &self.0.options;
         self.0.cluster.checked_version(&options.srun_program).await?;
-        let node = &ways.target.name;
+        let node = &call.target.name;
         loop {
-            let Some(place) = self.0.srun_steps.place(node) else {
-                return Err(Fault::step(StepCause::NoJob, ""));
+            let Some(step_nodes) = self.0.srun_steps.step_nodes(node) else {
+                return Err(Fault::slurm_step(StepCause::NoJob, ""));
             };
             on_phase(ConnectPhase::Connection);
-            trace::record(|| ConnectEvent::SlurmStep(place.job.id.clone()));
-            let call = SrunCall {
-                place: &place,
+            trace::record(|| ConnectEvent::SlurmStep(step_nodes.job.id.clone()));
+            let srun_call = SrunCall {
+                step: &step_nodes,
                 parent_guard: ParentGuard(options.parent_guard.as_deref()),
                 program: &options.srun_program,
-                connect_limit: options.connect_timeout.unwrap_or(DEFAULT_CONNECT_TIMEOUT),
+                connect_timeout: options.connect_timeout.unwrap_or(DEFAULT_CONNECT_TIMEOUT),
             };
-            let fault = match self.0.srun_steps.join(node, call, ways.shared).await {
-                Ok(part) => return Ok(Channel::step(part)),
+            let fault = match self.0.srun_steps.join(node, srun_call, call.script).await {
+                Ok(channel) => return Ok(Channel::step(channel)),
                 Err(fault) => fault,
             };
-            let job = &place.job.id;
-            if !(fault.is_job_specific() && self.0.srun_steps.pass_over(node, job)) {
+            let job = &step_nodes.job.id;
+            if !(fault.is_job_specific() && self.0.srun_steps.mark_job_failed(node, job)) {
                 return Err(fault);
             }
             log::info!("{node}: no step of job {job}: {fault}; trying another job on the node");
@@ -114,12 +114,12 @@ impl Transport {
 }
 
 /// Returns true if the node refuses SSH logins, in which case a Slurm step is tried.
-pub(super) fn is_refusal(fault: &Fault) -> bool {
+pub(super) fn refuses_login(fault: &Fault) -> bool {
     let is_of_login =
-        |step: &ConnectPhase| matches!(step, ConnectPhase::Login | ConnectPhase::Command);
+        |phase: &ConnectPhase| matches!(phase, ConnectPhase::Login | ConnectPhase::Command);
     let root = fault.root();
     // Some nodes that admit only users with a job close the connection without a message.
-    let hangs_up = matches!(root, Fault::ConnectionLost { step, .. } if is_of_login(step));
+    let hangs_up = matches!(root, Fault::ConnectionLost { phase, .. } if is_of_login(phase));
     hangs_up
         || matches!(
             root,
@@ -139,17 +139,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_refusal_by_the_node_leads_to_srun() {
+    fn only_a_refused_login_leads_to_srun() {
         let refused = Fault::AuthenticationRefused {
             user: "ada".to_owned(),
             offers: Vec::new(),
             tried: Vec::new(),
         };
-        let broken = |step| Fault::ConnectionLost { step, why: String::new() };
+        let broken = |phase| Fault::ConnectionLost { phase, why: String::new() };
         let job_required =
-            Fault::JobRequired { says: "Access denied by pam_slurm_adopt".to_owned() };
-        let says = "Maintenance until 18:00".to_owned();
-        let shut = Fault::AccountRefused { user: "ada".to_owned(), says };
+            Fault::JobRequired { message: "Access denied by pam_slurm_adopt".to_owned() };
+        let message = "Maintenance until 18:00".to_owned();
+        let shut = Fault::AccountRefused { user: "ada".to_owned(), message };
         for fault in [
             refused,
             Fault::ConnectionRefused { port: 22 },
@@ -157,7 +157,7 @@ mod tests {
             job_required,
             shut,
         ] {
-            assert!(is_refusal(&fault), "{fault}");
+            assert!(refuses_login(&fault), "{fault}");
         }
         let changed = Fault::HostKeyUnknown {
             host: "gpu01".to_owned(),
@@ -167,7 +167,7 @@ mod tests {
         for fault in
             [changed, broken(ConnectPhase::KeyExchange), Fault::Unreachable { why: String::new() }]
         {
-            assert!(!is_refusal(&fault), "{fault}");
+            assert!(!refuses_login(&fault), "{fault}");
         }
     }
 }

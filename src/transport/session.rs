@@ -43,7 +43,7 @@ pub(super) struct ConnectionState {
     /// The output of the command.
     pub(super) output: OutputQueue,
     /// Written to the command's stdin at its next output.
-    reply: Mutex<Option<String>>,
+    queued_line: Mutex<Option<String>>,
 }
 
 /// How a connection ended.
@@ -75,8 +75,8 @@ impl ConnectionState {
     /// Returns the banner text after `length` bytes, on one line.
     pub(super) fn banner_since(&self, length: usize) -> Option<String> {
         let banner = lock(&self.banner);
-        let said = banner.get(length..).unwrap_or_default();
-        let words: Vec<_> = said.split_whitespace().collect();
+        let text = banner.get(length..).unwrap_or_default();
+        let words: Vec<_> = text.split_whitespace().collect();
         (!words.is_empty()).then(|| fault::sanitize_line(&words.join(" ")))
     }
 
@@ -86,25 +86,25 @@ impl ConnectionState {
     }
 
     /// Takes the message of the oldest channel refusal.
-    pub(super) fn refusal(&self) -> Option<String> {
-        lock(&self.refusals).pop_front().filter(|words| !words.is_empty())
+    pub(super) fn take_refusal(&self) -> Option<String> {
+        lock(&self.refusals).pop_front().filter(|message| !message.is_empty())
     }
 
     /// Sets a line to be written at the next output of the command: each write from outside takes a new large slot of
     /// russh's queue, so occasional writes would take most of the memory.
-    pub(super) fn reply(&self, line: String) {
-        *lock(&self.reply) = Some(line);
+    pub(super) fn queue_line(&self, line: String) {
+        *lock(&self.queued_line) = Some(line);
     }
 
     /// Takes back the line if it was not written yet.
-    pub(super) fn take_back(&self) -> Option<String> {
-        lock(&self.reply).take()
+    pub(super) fn take_queued_line(&self) -> Option<String> {
+        lock(&self.queued_line).take()
     }
 
     /// Returns why the connection ended, as text.
     pub(super) fn end_text(&self) -> String {
         match self.end() {
-            Some(End::Disconnected(words)) => format!("node says: {words}"),
+            Some(End::Disconnected(message)) => format!("node says: {message}"),
             Some(End::Failed(why)) => why,
             None => "connection closed".to_owned(),
         }
@@ -113,51 +113,56 @@ impl ConnectionState {
 
 /// Runs the handshake: version exchange, key exchange, host key verification.
 pub(super) async fn establish(
-    line: Connection,
-    trust: HostKeyPolicy,
+    connection: Connection,
+    policy: HostKeyPolicy,
     params: &SshParams,
     deadline: &Deadline,
 ) -> Result<Session, Fault> {
-    handshake(line, trust, params, Arc::default(), deadline).await
+    handshake(connection, policy, params, Arc::default(), deadline).await
 }
 
 /// Runs the handshake only to learn the host key, then disconnects.
 pub(super) async fn fetch_host_key(
-    line: Connection,
+    connection: Connection,
     verifier: Arc<HostKeyVerifier>,
     params: &SshParams,
     deadline: &Deadline,
 ) -> Result<Verification, Fault> {
     let state = Arc::<ConnectionState>::default();
-    let met =
-        handshake(line, HostKeyPolicy::Inspect(verifier), params, Arc::clone(&state), deadline)
-            .await;
-    match (state.verification(), met) {
+    let result = handshake(
+        connection,
+        HostKeyPolicy::Inspect(verifier),
+        params,
+        Arc::clone(&state),
+        deadline,
+    )
+    .await;
+    match (state.verification(), result) {
         (Some(verification), _) => Ok(verification),
         (None, Err(fault)) => Err(fault),
         (None, Ok(_session)) => Err(Fault::ConnectionLost {
-            step: ConnectPhase::KeyExchange,
+            phase: ConnectPhase::KeyExchange,
             why: "no host key shown".to_owned(),
         }),
     }
 }
 
 async fn handshake(
-    line: Connection,
-    trust: HostKeyPolicy,
+    connection: Connection,
+    policy: HostKeyPolicy,
     params: &SshParams,
     state: Arc<ConnectionState>,
     deadline: &Deadline,
 ) -> Result<Session, Fault> {
-    let Connection { stream, port, is_loopback, underlay } = line;
-    let (cable, cancel_guard) = cancellable_stream::cancellable(stream);
-    let settings = Arc::new(algorithms::settings(trust.offer(), params));
-    let (trust, seen_too, trace) = (Box::new(trust), Arc::clone(&state), trace::current());
-    let client = ClientHandler { trust, is_loopback, state: seen_too, trace };
+    let Connection { stream, port, is_loopback, underlay } = connection;
+    let (stream, cancel_guard) = cancellable_stream::cancellable(stream);
+    let settings = Arc::new(algorithms::client_config(policy.host_key_algorithms(), params));
+    let (policy, shared_state, trace) = (Box::new(policy), Arc::clone(&state), trace::current());
+    let client = ClientHandler { host_key_policy: policy, is_loopback, state: shared_state, trace };
     let connected = deadline
-        .timeout(ConnectPhase::BannerExchange, client::connect_stream(settings, cable, client))
+        .timeout(ConnectPhase::BannerExchange, client::connect_stream(settings, stream, client))
         .await;
-    let step = if cancel_guard.has_seen_version() {
+    let phase = if cancel_guard.has_seen_version() {
         ConnectPhase::KeyExchange
     } else {
         ConnectPhase::BannerExchange
@@ -167,8 +172,8 @@ async fn handshake(
             return Ok(Session { handle, state, underlay, _cancel_guard: cancel_guard });
         }
         Ok(Err(HandlerError::Fault(fault))) => *fault,
-        Ok(Err(HandlerError::Russh(error))) => algorithms::handshake_fault(&error, step, port),
-        Err(_missed) => deadline.timed_out(step),
+        Ok(Err(HandlerError::Russh(error))) => algorithms::handshake_fault(&error, phase, port),
+        Err(_missed) => deadline.timed_out(phase),
     };
     Err(underlay.attribute(fault).await)
 }
@@ -189,7 +194,7 @@ impl From<russh::Error> for HandlerError {
 /// Handles russh's callbacks.
 pub(super) struct ClientHandler {
     /// Boxed, since a connection reserves the size of this struct several times.
-    trust: Box<HostKeyPolicy>,
+    host_key_policy: Box<HostKeyPolicy>,
     is_loopback: bool,
     state: Arc<ConnectionState>,
     trace: Option<Trace>,
@@ -209,12 +214,15 @@ impl client::Handler for ClientHandler {
         shown: &PublicKeyOrCertificate,
     ) -> Result<bool, HandlerError> {
         let fault = |fault| HandlerError::Fault(Box::new(fault));
-        let verification = self.trust.verify(shown, self.is_loopback).map_err(fault)?;
+        let verification = self.host_key_policy.verify(shown, self.is_loopback).map_err(fault)?;
         *lock(&self.state.verification) = Some(verification.clone());
         if let Some(trace) = &self.trace {
-            trace.push(ConnectEvent::host_key(&verification, self.trust.line(&verification.key)));
+            trace.push(ConnectEvent::host_key(
+                &verification,
+                self.host_key_policy.find_line(&verification.key),
+            ));
         }
-        self.trust.accept(verification).await.map_err(fault)
+        self.host_key_policy.accept(verification).await.map_err(fault)
     }
 
     async fn kex_done(
@@ -257,7 +265,7 @@ impl client::Handler for ClientHandler {
         data: &[u8],
         session: &mut client::Session,
     ) -> Result<(), HandlerError> {
-        if let Some(reply) = self.state.take_back() {
+        if let Some(reply) = self.state.take_queued_line() {
             session.data(channel, reply.into_bytes())?;
         }
         self.state.output.push(channel.number(), Output::Stdout(data.to_vec())).await;
@@ -294,7 +302,7 @@ impl client::Handler for ClientHandler {
         _language: &str,
         _session: &mut client::Session,
     ) -> Result<(), HandlerError> {
-        self.state.output.push(channel.number(), Output::Exit(Exit::by(signal))).await;
+        self.state.output.push(channel.number(), Output::Exit(Exit::from_signal(signal))).await;
         Ok(())
     }
 
@@ -312,8 +320,8 @@ impl client::Handler for ClientHandler {
         reason: DisconnectReason<HandlerError>,
     ) -> Result<(), HandlerError> {
         let (end, result) = match reason {
-            DisconnectReason::ReceivedDisconnect(words) => {
-                (End::Disconnected(fault::sanitize_line(&words.message)), Ok(()))
+            DisconnectReason::ReceivedDisconnect(disconnect) => {
+                (End::Disconnected(fault::sanitize_line(&disconnect.message)), Ok(()))
             }
             DisconnectReason::Error(HandlerError::Russh(error)) => {
                 (End::Failed(algorithms::describe(&error)), Err(HandlerError::Russh(error)))

@@ -73,8 +73,8 @@ pub(super) type SharedNodeJobs = Arc<Mutex<Arc<NodeJobs>>>;
 /// All steps, and the jobs they run in.
 #[derive(Debug, Default)]
 pub(super) struct SrunSteps {
-    pub(super) places: SharedNodeJobs,
-    slots: Mutex<BTreeMap<JobId, Arc<JobSlot>>>,
+    pub(super) node_jobs: SharedNodeJobs,
+    job_slots: Mutex<BTreeMap<JobId, Arc<JobSlot>>>,
     /// One task per step.
     tasks: Mutex<JoinSet<()>>,
 }
@@ -83,16 +83,16 @@ pub(super) struct SrunSteps {
 #[derive(Debug)]
 struct JobSlot {
     /// Held while a step is started.
-    turn: Semaphore,
-    state: Mutex<SlotState>,
+    start_permit: Semaphore,
+    state: Mutex<JobSlotState>,
 }
 
 #[derive(Debug, Default)]
-struct SlotState {
+struct JobSlotState {
     step: Weak<SrunStep>,
     /// The router of the last step, which knows how it ended.
-    last: Option<Arc<Router>>,
-    pause: Duration,
+    last_router: Option<Arc<Router>>,
+    backoff: Duration,
 }
 
 /// A running step; it ends with its last channel.
@@ -106,26 +106,26 @@ pub(super) struct SrunStep {
 /// How to start a step.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SrunCall<'a> {
-    pub(super) place: &'a StepNodes,
+    pub(super) step: &'a StepNodes,
     pub(super) parent_guard: ParentGuard<'a>,
     pub(super) program: &'a std::path::Path,
-    pub(super) connect_limit: Duration,
+    pub(super) connect_timeout: Duration,
 }
 
 impl SrunSteps {
     /// Returns the job and nodes of a node's step.
-    pub(super) fn place(&self, node: &NodeName) -> Option<StepNodes> {
-        lock(&self.places).of(node)
+    pub(super) fn step_nodes(&self, node: &NodeName) -> Option<StepNodes> {
+        lock(&self.node_jobs).step_nodes(node)
     }
 
     /// Records that a step in this job failed on a node, and returns true if there is another job to try.
-    pub(super) fn pass_over(&self, node: &NodeName, job: &JobId) -> bool {
-        pass_over(&self.places, node, job)
+    pub(super) fn mark_job_failed(&self, node: &NodeName, job: &JobId) -> bool {
+        mark_job_failed(&self.node_jobs, node, job)
     }
 
     /// Returns the user's running jobs on a node.
     pub(super) fn jobs_on(&self, node: &NodeName) -> Vec<JobId> {
-        lock(&self.places).on(node).cloned().collect()
+        lock(&self.node_jobs).jobs_on(node).cloned().collect()
     }
 
     /// Joins the step of a node's job; starts the step if there is none.
@@ -133,105 +133,113 @@ impl SrunSteps {
         &self,
         node: &NodeName,
         call: SrunCall<'_>,
-        shared: &(dyn Fn() -> StepScript + Sync),
+        script: &(dyn Fn() -> StepScript + Sync),
     ) -> Result<StepChannel, Fault> {
-        let slot = self.slot(&call.place.job.id);
-        let asked = Instant::now();
-        let Ok(_turn) = slot.turn.acquire().await else { return Err(super::ending()) };
+        let slot = self.job_slot(&call.step.job.id);
+        let asked_at = Instant::now();
+        let Ok(_turn) = slot.start_permit.acquire().await else {
+            return Err(super::shutting_down());
+        };
         let running = lock(&slot.state).step.upgrade().filter(|step| step.router.end().is_none());
         if let Some(step) = running {
             match step.router.subscribe(node) {
-                Ok(outputs) => return Ok(self.part(node, call, step, outputs)),
+                Ok(outputs) => return Ok(self.channel(node, call, step, outputs)),
                 Err(fault) if step.began.elapsed() < MIN_RESTART_AGE => return Err(fault),
-                Err(_) => step.router.finish(Fault::step(StepCause::Restarted, "")),
+                Err(_) => step.router.terminate(Fault::slurm_step(StepCause::Restarted, "")),
             }
         }
-        slot.wait(asked).await?;
-        let step = self.begin(&slot, call, shared())?;
+        slot.wait_to_start(asked_at).await?;
+        let step = self.start_step(&slot, call, script())?;
         let outputs = step.router.subscribe(node)?;
-        Ok(self.part(node, call, step, outputs))
+        Ok(self.channel(node, call, step, outputs))
     }
 
-    fn part(
+    fn channel(
         &self,
         node: &NodeName,
         call: SrunCall<'_>,
         step: Arc<SrunStep>,
         outputs: mpsc::Receiver<Output>,
     ) -> StepChannel {
-        let job = call.place.job.id.clone();
-        StepChannel { node: node.clone(), job, known: Arc::clone(&self.places), step, outputs }
+        let job = call.step.job.id.clone();
+        StepChannel {
+            node: node.clone(),
+            job,
+            node_jobs: Arc::clone(&self.node_jobs),
+            step,
+            outputs,
+        }
     }
 
-    fn slot(&self, job: &JobId) -> Arc<JobSlot> {
-        let mut slots = lock(&self.slots);
+    fn job_slot(&self, job: &JobId) -> Arc<JobSlot> {
+        let mut slots = lock(&self.job_slots);
         // Drops the state of jobs that are over.
-        slots.retain(|_, slot| Arc::strong_count(slot) > 1 || slot.must_be_kept());
-        let new = || Arc::new(JobSlot { turn: Semaphore::new(1), state: Mutex::default() });
+        slots.retain(|_, slot| Arc::strong_count(slot) > 1 || slot.is_needed());
+        let new = || Arc::new(JobSlot { start_permit: Semaphore::new(1), state: Mutex::default() });
         Arc::clone(slots.entry(job.clone()).or_insert_with(new))
     }
 
-    fn begin(
+    fn start_step(
         &self,
         slot: &JobSlot,
         call: SrunCall<'_>,
-        shared: StepScript,
+        script: StepScript,
     ) -> Result<Arc<SrunStep>, Fault> {
-        let words = srun_args(call, &shared.script);
+        let args = srun_args(call, &script.script);
         let local = LocalProcess::spawn_without_env(
             call.program,
-            &words,
+            &args,
             call.parent_guard,
             HIDDEN_VARIABLES,
         )?;
-        let (commands, written) = mpsc::channel(MAX_PENDING_COMMANDS);
-        let router = Arc::new(Router::new(&call.place.nodes, &shared.nonce, call.connect_limit));
-        let demux = Demux::new(&call.place.nodes, &shared.nonce, shared.address_of);
+        let (commands, queued) = mpsc::channel(MAX_PENDING_COMMANDS);
+        let router = Arc::new(Router::new(&call.step.nodes, &script.nonce, call.connect_timeout));
+        let demux = Demux::new(&call.step.nodes, &script.nonce, script.address_of);
         let step = Arc::new(SrunStep {
             router: Arc::clone(&router),
             commands: commands.clone(),
             began: Instant::now(),
         });
-        let job = call.place.job.id.clone();
+        let job = call.step.job.id.clone();
         let running =
-            StepTask { job, local, router: Arc::clone(&router), demux, input: shared.input };
+            StepTask { job, local, router: Arc::clone(&router), demux, input: script.input };
         let mut state = lock(&slot.state);
         state.step = Arc::downgrade(&step);
-        state.last = Some(router);
+        state.last_router = Some(router);
         let mut tasks = lock(&self.tasks);
         while tasks.try_join_next().is_some() {}
-        tasks.spawn(running.run(commands.downgrade(), written));
+        tasks.spawn(running.run(commands.downgrade(), queued));
         Ok(step)
     }
 }
 
 impl JobSlot {
     /// Returns true if the state of the job is still needed.
-    fn must_be_kept(&self) -> bool {
+    fn is_needed(&self) -> bool {
         let state = lock(&self.state);
-        let ended = state.last.as_ref().and_then(|router| router.ended_at());
+        let ended = state.last_router.as_ref().and_then(|router| router.exited_at());
         state.step.strong_count() > 0 || ended.is_some_and(|at| at.elapsed() < MAX_BACKOFF)
     }
 
     /// Waits for the last step to exit, and for the backoff. Callers that asked before the last step failed get its
     /// fault.
-    async fn wait(&self, asked: Instant) -> Result<(), Fault> {
-        let last = lock(&self.state).last.clone();
+    async fn wait_to_start(&self, asked_at: Instant) -> Result<(), Fault> {
+        let last = lock(&self.state).last_router.clone();
         let Some(last) = last else { return Ok(()) };
         // There must never be two steps at once.
-        if timeout(SHUTDOWN_TIMEOUT * 2, last.wait_until_ended()).await.is_err() {
-            return Err(Fault::step(StepCause::Busy, "gtop's last step has not ended yet"));
+        if timeout(SHUTDOWN_TIMEOUT * 2, last.wait_until_exited()).await.is_err() {
+            return Err(Fault::slurm_step(StepCause::Busy, "gtop's last step has not ended yet"));
         }
-        let Some(ended) = last.ended_at() else { return Ok(()) };
-        if let Some(fault) = last.end().filter(|_| ended >= asked) {
+        let Some(ended) = last.exited_at() else { return Ok(()) };
+        if let Some(fault) = last.end().filter(|_| ended >= asked_at) {
             return Err(fault);
         }
         let until = {
             let mut state = lock(&self.state);
-            let is_good = ended.duration_since(last.started_at()) >= STABLE_AFTER;
-            let doubled = (state.pause * 2).clamp(MIN_BACKOFF, MAX_BACKOFF);
-            state.pause = if is_good { MIN_BACKOFF } else { doubled };
-            ended + state.pause
+            let was_stable = ended.duration_since(last.started_at()) >= STABLE_AFTER;
+            let doubled = (state.backoff * 2).clamp(MIN_BACKOFF, MAX_BACKOFF);
+            state.backoff = if was_stable { MIN_BACKOFF } else { doubled };
+            ended + state.backoff
         };
         sleep_until(until).await;
         Ok(())
@@ -243,7 +251,7 @@ impl JobSlot {
 pub(super) struct StepChannel {
     node: NodeName,
     job: JobId,
-    known: SharedNodeJobs,
+    node_jobs: SharedNodeJobs,
     step: Arc<SrunStep>,
     outputs: mpsc::Receiver<Output>,
 }
@@ -255,24 +263,24 @@ impl StepChannel {
     }
 
     /// Waits until the node is overdue, counted from now.
-    pub(super) fn late(&self) -> impl Future<Output = ()> + use<> {
+    pub(super) fn wait_until_overdue(&self) -> impl Future<Output = ()> + use<> {
         let router = Arc::clone(&self.step.router);
-        async move { router.late().await }
+        async move { router.wait_until_overdue().await }
     }
 
     /// Waits for what comes next. Nothing is lost when the wait is given up.
     pub(super) async fn next(&mut self) -> Output {
         match self.outputs.recv().await {
             Some(output) => output,
-            None => Output::Closed(self.why_closed().map(Box::new)),
+            None => Output::Closed(self.close_fault().map(Box::new)),
         }
     }
 
     /// Returns why the node's output ended, or that another job is tried.
-    fn why_closed(&self) -> Option<Fault> {
-        let fault = self.step.router.why_closed(&self.node)?;
-        if fault.is_job_specific() && pass_over(&self.known, &self.node, &self.job) {
-            return Some(Fault::step(StepCause::TryingOtherJob, &fault.headline()));
+    fn close_fault(&self) -> Option<Fault> {
+        let fault = self.step.router.close_fault(&self.node)?;
+        if fault.is_job_specific() && mark_job_failed(&self.node_jobs, &self.node, &self.job) {
+            return Some(Fault::slurm_step(StepCause::TryingOtherJob, &fault.headline()));
         }
         Some(fault)
     }
@@ -289,22 +297,22 @@ impl StepChannel {
         drop(self);
         if is_last {
             // A step that does not exit is ended by its parent guard.
-            timeout(SHUTDOWN_TIMEOUT, router.wait_until_ended()).await.ok();
+            timeout(SHUTDOWN_TIMEOUT, router.wait_until_exited()).await.ok();
         }
     }
 }
 
-fn pass_over(known: &SharedNodeJobs, node: &NodeName, job: &JobId) -> bool {
+fn mark_job_failed(known: &SharedNodeJobs, node: &NodeName, job: &JobId) -> bool {
     Arc::make_mut(&mut lock(known)).mark_failed(node, job)
 }
 
 /// Returns the arguments of `srun`.
 pub(super) fn srun_args(call: SrunCall<'_>, script: &str) -> Vec<OsString> {
-    let StepNodes { job, nodes } = call.place;
+    let StepNodes { job, nodes } = call.step;
     let names: Vec<&str> = nodes.iter().map(NodeName::as_str).collect();
-    let seconds = call.connect_limit.as_secs().max(1);
-    let mut words = job.srun_options();
-    words.extend([
+    let seconds = call.connect_timeout.as_secs().max(1);
+    let mut args = job.srun_options();
+    args.extend([
         // Shares all resources and allocates no memory. No devices are requested, so that it sees those of the job.
         "--overlap".to_owned(),
         "--mem=0".to_owned(),
@@ -324,6 +332,6 @@ pub(super) fn srun_args(call: SrunCall<'_>, script: &str) -> Vec<OsString> {
         "--chdir=/".to_owned(),
         "--export=PATH,HOME,USER,LOGNAME".to_owned(),
     ]);
-    words.extend(["/bin/sh", "-c", script].map(str::to_owned));
-    words.into_iter().map(OsString::from).collect()
+    args.extend(["/bin/sh", "-c", script].map(str::to_owned));
+    args.into_iter().map(OsString::from).collect()
 }

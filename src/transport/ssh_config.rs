@@ -68,7 +68,7 @@ pub(super) enum AddressFamily {
 }
 
 impl AddressFamily {
-    fn of(resolved: &ResolvedOptions) -> Self {
+    fn from_options(resolved: &ResolvedOptions) -> Self {
         match resolved.first("addressfamily") {
             Some("inet") => Self::Version4,
             Some("inet6") => Self::Version6,
@@ -92,7 +92,7 @@ pub(super) struct HostSettings {
     /// The network interface to connect from.
     pub(super) bind_interface: Option<String>,
     pub(super) route: Route,
-    pub(super) alive: KeepAlive,
+    pub(super) keep_alive: KeepAlive,
     pub(super) keys: KeySettings,
     /// The authentication methods to use, in order of preference.
     pub(super) methods: Vec<String>,
@@ -184,7 +184,7 @@ pub(super) struct KeepAlive {
     /// The interval; `None` is the default.
     pub(super) interval: Option<Duration>,
     /// Keepalives without a reply before the connection is closed.
-    pub(super) most: usize,
+    pub(super) max_count: usize,
 }
 
 /// The algorithms to offer, in order of preference; the default when empty.
@@ -233,7 +233,7 @@ pub struct LocalEnv {
     /// The local user name.
     pub user: String,
     /// The local host name.
-    pub machine: String,
+    pub host_name: String,
     /// The socket of the ssh agent.
     pub agent: Option<PathBuf>,
 }
@@ -264,13 +264,13 @@ impl LocalEnv {
         let text = std::fs::read("/etc/passwd").unwrap_or_default();
         let (name, home) =
             passwd_entry(&String::from_utf8_lossy(&text), rustix::process::getuid().as_raw());
-        let told = variable("HOME").map(PathBuf::from);
-        let home = home.or_else(|| told.clone()).unwrap_or_else(|| NO_HOME_DIR.into());
+        let home_variable = variable("HOME").map(PathBuf::from);
+        let home = home.or_else(|| home_variable.clone()).unwrap_or_else(|| NO_HOME_DIR.into());
         Self {
-            include_home: told.unwrap_or_else(|| home.clone()),
+            include_home: home_variable.unwrap_or_else(|| home.clone()),
             home,
             user: name.or(user).unwrap_or_default(),
-            machine: machine.trim().to_owned(),
+            host_name: machine.trim().to_owned(),
             agent: variable("SSH_AUTH_SOCK").map(PathBuf::from),
         }
     }
@@ -291,27 +291,28 @@ impl LocalEnv {
 
 /// Refuses host names that a shell or `ssh` could misinterpret: those `ssh` refuses on its command line.
 pub(super) fn check_host(host: &str) -> Result<(), Fault> {
-    let wrong = |c: char| is_unprintable(c) || c.is_whitespace() || "'`\"$\\;&<>|(){},".contains(c);
-    check("host name", host, wrong)
+    let is_forbidden =
+        |c: char| is_unprintable(c) || c.is_whitespace() || "'`\"$\\;&<>|(){},".contains(c);
+    check_name("host name", host, is_forbidden)
 }
 
 /// Refuses names that would be a list, a pattern or a marker in a `known_hosts` file.
 pub(super) fn check_known_name(host: &str) -> Result<(), Fault> {
     check_host(host)?;
-    let begins = host.starts_with(['#', '@']);
-    check("host name", host, |c| begins || "*?!".contains(c))
+    let has_marker = host.starts_with(['#', '@']);
+    check_name("host name", host, |c| has_marker || "*?!".contains(c))
 }
 
 /// Refuses user names that could be taken for an option or a command: those `ssh` refuses on its command line.
 pub(super) fn check_user(user: &str) -> Result<(), Fault> {
     let has_option = user.split(char::is_whitespace).skip(1).any(|word| word.starts_with('-'));
     let is_odd = has_option || user.ends_with('\\');
-    let wrong = |c: char| is_odd || is_unprintable(c) || "'`\";&<>|(){}".contains(c);
-    check("user name", user, wrong)
+    let is_forbidden = |c: char| is_odd || is_unprintable(c) || "'`\";&<>|(){}".contains(c);
+    check_name("user name", user, is_forbidden)
 }
 
-fn check(what: &str, text: &str, wrong: impl Fn(char) -> bool) -> Result<(), Fault> {
-    if text.is_empty() || text.len() > 255 || text.starts_with('-') || text.contains(wrong) {
+fn check_name(what: &str, text: &str, is_forbidden: impl Fn(char) -> bool) -> Result<(), Fault> {
+    if text.is_empty() || text.len() > 255 || text.starts_with('-') || text.contains(is_forbidden) {
         let why = format!("{what} '{}' cannot be used", fault::sanitize_line(text));
         return Err(Fault::BadConfiguration { why });
     }
@@ -334,26 +335,26 @@ impl HostQuery {
     }
 
     /// Returns the arguments of `ssh -G`.
-    pub(super) fn arguments(&self, file: Option<&Path>) -> Vec<std::ffi::OsString> {
-        let mut words: Vec<std::ffi::OsString> = vec!["-T".into(), "-G".into()];
-        words.extend(self.place(file));
-        words
+    pub(super) fn ssh_g_args(&self, file: Option<&Path>) -> Vec<std::ffi::OsString> {
+        let mut args: Vec<std::ffi::OsString> = vec!["-T".into(), "-G".into()];
+        args.extend(self.destination_args(file));
+        args
     }
 
     /// Returns the arguments of `ssh` for the host, user, port and configuration file.
-    pub(super) fn place(&self, file: Option<&Path>) -> Vec<std::ffi::OsString> {
-        let mut words: Vec<std::ffi::OsString> = Vec::new();
+    pub(super) fn destination_args(&self, file: Option<&Path>) -> Vec<std::ffi::OsString> {
+        let mut args: Vec<std::ffi::OsString> = Vec::new();
         if let Some(file) = file {
-            words.extend(["-F".into(), file.into()]);
+            args.extend(["-F".into(), file.into()]);
         }
         if let Some(user) = &self.user {
-            words.extend(["-l".into(), user.into()]);
+            args.extend(["-l".into(), user.into()]);
         }
         if let Some(port) = self.port {
-            words.extend(["-p".into(), port.to_string().into()]);
+            args.extend(["-p".into(), port.to_string().into()]);
         }
-        words.extend(["--".into(), (&self.host).into()]);
-        words
+        args.extend(["--".into(), (&self.host).into()]);
+        args
     }
 
     /// Parses the output of `ssh -G`.
@@ -369,12 +370,12 @@ impl HostQuery {
                 return Err(Fault::BadConfiguration { why });
             }
         }
-        host_settings::of(&resolved, self, env)
+        host_settings::from_options(&resolved, self, env)
     }
 
     /// Returns every option in the output of `ssh -G`.
     pub(super) fn options_from_ssh_g(&self, text: &str, env: &LocalEnv) -> Vec<EffectiveOption> {
-        host_settings::effective(&ResolvedOptions::parse_ssh_g(text), self, env)
+        host_settings::effective_options(&ResolvedOptions::parse_ssh_g(text), self, env)
     }
 }
 
@@ -390,12 +391,12 @@ pub(super) enum ConfigError {
 }
 
 impl ConfigError {
-    fn wrong(at: &Origin, why: impl fmt::Display) -> Self {
+    fn at_line(at: &Origin, why: impl fmt::Display) -> Self {
         let why = fault::sanitize(&format!("{at}: {why}"), 400);
         Self::Invalid(Fault::BadConfiguration { why })
     }
 
-    fn file(path: &Path, why: &str) -> Self {
+    fn at_file(path: &Path, why: &str) -> Self {
         let path = path.to_string_lossy();
         let why = format!("{why} {}", fault::sanitize_line(&path));
         Self::Invalid(Fault::BadConfiguration { why })
@@ -416,11 +417,11 @@ mod tests {
         let problem = |home: &str, user: &str| {
             let (home, user) = (home.into(), user.to_owned());
             let include_home = PathBuf::new();
-            LocalEnv { home, include_home, user, machine: String::new(), agent: None }.problem()
+            LocalEnv { home, include_home, user, host_name: String::new(), agent: None }.problem()
         };
         assert_eq!(problem("/home/ada", "ada"), None);
-        assert!(problem("/home/ada", "").is_some_and(|words| words.contains("set USER")));
-        assert!(problem(NO_HOME_DIR, "ada").is_some_and(|words| words.contains("set HOME")));
+        assert!(problem("/home/ada", "").is_some_and(|args| args.contains("set USER")));
+        assert!(problem(NO_HOME_DIR, "ada").is_some_and(|args| args.contains("set HOME")));
     }
 
     fn env() -> LocalEnv {
@@ -428,7 +429,7 @@ mod tests {
             home: PathBuf::from("/home/ada"),
             include_home: PathBuf::from("/home/ada"),
             user: "ada".to_owned(),
-            machine: "login1.site".to_owned(),
+            host_name: "login1.site".to_owned(),
             agent: Some(PathBuf::from("/run/agent")),
         }
     }
@@ -454,8 +455,8 @@ mod tests {
         let user = |user: &str| HostQuery { user: Some(user.to_owned()), ..query("n1") };
         assert!(user("-l").check().is_err());
         assert!(user("a;b").check().is_err());
-        for wrong in ["a -l", "a\\", "a\tb", "a\u{1b}", ""] {
-            assert!(user(wrong).check().is_err(), "{wrong:?}");
+        for is_forbidden in ["a -l", "a\\", "a\tb", "a\u{1b}", ""] {
+            assert!(user(is_forbidden).check().is_err(), "{is_forbidden:?}");
         }
         for right in ["ada@SITE", "ada lovelace", "SITE\\ada", "host$", "a  b", "a b-"] {
             assert!(user(right).check().is_ok(), "{right:?}");
@@ -467,11 +468,11 @@ mod tests {
     }
 
     #[test]
-    fn the_arguments_cannot_be_taken_for_others() {
+    fn ssh_arguments_end_options_before_the_host() {
         let asked =
             HostQuery { host: "n1".to_owned(), user: Some("ada".to_owned()), port: Some(7) };
-        let words = asked.arguments(Some(Path::new("/c")));
-        let words: Vec<_> = words.iter().map(|word| word.to_str().unwrap()).collect();
-        assert_eq!(words, ["-T", "-G", "-F", "/c", "-l", "ada", "-p", "7", "--", "n1"]);
+        let args = asked.ssh_g_args(Some(Path::new("/c")));
+        let args: Vec<_> = args.iter().map(|word| word.to_str().unwrap()).collect();
+        assert_eq!(args, ["-T", "-G", "-F", "/c", "-l", "ada", "-p", "7", "--", "n1"]);
     }
 }

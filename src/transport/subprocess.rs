@@ -20,16 +20,16 @@ const MAX_STDERR: usize = 64 * 1024;
 pub struct ProgramCall<'a> {
     /// The program, looked up in PATH.
     pub program: &'a str,
-    pub words: &'a [OsString],
+    pub args: &'a [OsString],
     /// Written to its stdin.
     pub input: &'a str,
     /// Environment variables to set.
-    pub environment: &'a [(&'a str, &'a str)],
+    pub env: &'a [(&'a str, &'a str)],
     /// Prefix of environment variables to remove; empty for none.
-    pub without: &'a str,
-    pub limit: Duration,
+    pub removed_prefix: &'a str,
+    pub timeout: Duration,
     /// Most bytes of stdout; the program is killed when it prints more.
-    pub most: usize,
+    pub max_stdout: usize,
 }
 
 /// What the program printed.
@@ -37,11 +37,11 @@ pub struct ProgramCall<'a> {
 pub struct ProgramOutput {
     /// It exited with status 0, or was killed because it printed too much.
     pub succeeded: bool,
-    pub output: String,
-    pub complaint: String,
+    pub stdout: String,
+    pub stderr: String,
     /// It printed more than `max_stdout` bytes.
-    pub is_cut: bool,
-    pub took: Duration,
+    pub is_truncated: bool,
+    pub elapsed: Duration,
 }
 
 /// Why a program gave no output.
@@ -55,16 +55,18 @@ pub enum ProgramError {
 }
 
 /// Runs a program with `LC_ALL=C` to its end. Kills its process group on timeout, or when the future is dropped.
-pub async fn run_program(asked: ProgramCall<'_>) -> Result<ProgramOutput, ProgramError> {
+pub async fn run_program(call: ProgramCall<'_>) -> Result<ProgramOutput, ProgramError> {
     let began = Instant::now();
-    let mut command = Command::new(asked.program);
-    command.args(asked.words).stdin(Stdio::piped()).env("LC_ALL", "C");
+    let mut command = Command::new(call.program);
+    command.args(call.args).stdin(Stdio::piped()).env("LC_ALL", "C");
     for (name, _) in std::env::vars_os() {
-        if !asked.without.is_empty() && name.to_string_lossy().starts_with(asked.without) {
+        if !call.removed_prefix.is_empty()
+            && name.to_string_lossy().starts_with(call.removed_prefix)
+        {
             command.env_remove(name);
         }
     }
-    command.envs(asked.environment.iter().copied());
+    command.envs(call.env.iter().copied());
     let mut group = ProcessGroup::start(command).map_err(|error| {
         let is_missing = error.kind() == io::ErrorKind::NotFound;
         if is_missing {
@@ -73,100 +75,93 @@ pub async fn run_program(asked: ProgramCall<'_>) -> Result<ProgramOutput, Progra
             ProgramError::NotStarted(fault::io_error_text(&error))
         }
     })?;
-    let mut complaint = Vec::new();
-    let answered = timeout(asked.limit, group.converse(asked, &mut complaint)).await;
+    let mut stderr = Vec::new();
+    let result = timeout(call.timeout, group.run(call, &mut stderr)).await;
     // Kills its children too.
     drop(group);
-    let complaint = String::from_utf8_lossy(&complaint).into_owned();
-    let Ok((succeeded, output)) = answered else { return Err(ProgramError::TimedOut(complaint)) };
-    let is_cut = output.len() > asked.most;
-    let output = output.get(..asked.most).unwrap_or(&output);
-    let output = String::from_utf8_lossy(output).into_owned();
-    Ok(ProgramOutput { succeeded, output, complaint, is_cut, took: began.elapsed() })
+    let stderr = String::from_utf8_lossy(&stderr).into_owned();
+    let Ok((succeeded, stdout)) = result else { return Err(ProgramError::TimedOut(stderr)) };
+    let is_truncated = stdout.len() > call.max_stdout;
+    let stdout = stdout.get(..call.max_stdout).unwrap_or(&stdout);
+    let stdout = String::from_utf8_lossy(stdout).into_owned();
+    Ok(ProgramOutput { succeeded, stdout, stderr, is_truncated, elapsed: began.elapsed() })
 }
 
 impl ProcessGroup {
-    async fn converse(
-        &mut self,
-        asked: ProgramCall<'_>,
-        complaint: &mut Vec<u8>,
-    ) -> (bool, Vec<u8>) {
-        let (input, output, errors) = self.take_pipes();
-        let mut printed = Vec::new();
+    async fn run(&mut self, call: ProgramCall<'_>, stderr: &mut Vec<u8>) -> (bool, Vec<u8>) {
+        let (stdin, stdout_pipe, stderr_pipe) = self.take_pipes();
+        let mut stdout = Vec::new();
         let writing = async {
-            if let Some(mut input) = input {
+            if let Some(mut stdin) = stdin {
                 // A program may exit without reading its stdin.
-                input.write_all(asked.input.as_bytes()).await.ok();
+                stdin.write_all(call.input.as_bytes()).await.ok();
             }
         };
         let reading = async {
-            take(output, asked.most.saturating_add(1), &mut printed).await;
-            if printed.len() > asked.most {
+            read_up_to(stdout_pipe, call.max_stdout.saturating_add(1), &mut stdout).await;
+            if stdout.len() > call.max_stdout {
                 self.kill();
             }
         };
-        tokio::join!(writing, reading, hear(errors, complaint));
-        let is_cut = printed.len() > asked.most;
+        tokio::join!(writing, reading, read_stderr(stderr_pipe, stderr));
+        let is_truncated = stdout.len() > call.max_stdout;
         let ended = self.wait().await;
-        (is_cut || ended.is_ok_and(|status| status.success()), printed)
+        (is_truncated || ended.is_ok_and(|status| status.success()), stdout)
     }
 }
 
 /// Keeps reading beyond the bound: a full pipe would block the program.
-async fn hear(pipe: Option<impl AsyncRead + Unpin>, into: &mut Vec<u8>) {
+async fn read_stderr(pipe: Option<impl AsyncRead + Unpin>, into: &mut Vec<u8>) {
     let Some(mut pipe) = pipe else { return };
-    take(Some(&mut pipe), MAX_STDERR, into).await;
+    read_up_to(Some(&mut pipe), MAX_STDERR, into).await;
     // The result does not matter; the bytes are discarded.
     tokio::io::copy(&mut pipe, &mut tokio::io::sink()).await.ok();
 }
 
-async fn take(pipe: Option<impl AsyncRead + Unpin>, most: usize, into: &mut Vec<u8>) {
+async fn read_up_to(pipe: Option<impl AsyncRead + Unpin>, max: usize, into: &mut Vec<u8>) {
     let Some(pipe) = pipe else { return };
     // What was read before an error is kept.
-    pipe.take(most as u64).read_to_end(into).await.ok();
+    pipe.take(max as u64).read_to_end(into).await.ok();
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    async fn shell(line: &str, most: usize, limit: u64) -> Result<ProgramOutput, ProgramError> {
-        let words = ["-c".into(), line.into()];
+    async fn shell(line: &str, max: usize, limit: u64) -> Result<ProgramOutput, ProgramError> {
+        let args = ["-c".into(), line.into()];
         let limit = Duration::from_millis(limit);
         let environment = &[("GTOP_SET", "yes")];
-        let asked = ProgramCall {
+        let call = ProgramCall {
             program: "sh",
-            words: &words,
+            args: &args,
             input: "to read\n",
-            environment,
-            without: "GTOP_UNSET",
-            limit,
-            most,
+            env: environment,
+            removed_prefix: "GTOP_UNSET",
+            timeout: limit,
+            max_stdout: max,
         };
-        run_program(asked).await
+        run_program(call).await
     }
 
     #[tokio::test]
-    async fn a_program_reads_prints_complains_and_ends() {
+    async fn a_program_gets_stdin_and_returns_both_outputs_and_its_status() {
         let line = "read -r a; echo \"$a $GTOP_SET $LC_ALL\"; echo bad >&2; exit 3";
         let answer = shell(line, 100, 60_000).await.unwrap();
-        assert_eq!(
-            (answer.output.as_str(), answer.complaint.as_str()),
-            ("to read yes C\n", "bad\n")
-        );
-        assert!(!answer.succeeded && !answer.is_cut);
+        assert_eq!((answer.stdout.as_str(), answer.stderr.as_str()), ("to read yes C\n", "bad\n"));
+        assert!(!answer.succeeded && !answer.is_truncated);
         assert!(shell("true", 100, 60_000).await.unwrap().succeeded);
     }
 
     #[tokio::test]
-    async fn endless_output_is_cut_and_its_program_ended() {
+    async fn endless_output_is_truncated_and_the_program_killed() {
         let answer = shell("yes; sleep 1000", 4096, 60_000).await.unwrap();
-        assert!(answer.is_cut && answer.succeeded);
-        assert_eq!(answer.output.len(), 4096);
+        assert!(answer.is_truncated && answer.succeeded);
+        assert_eq!(answer.stdout.len(), 4096);
     }
 
     #[tokio::test]
-    async fn a_program_that_takes_too_long_is_ended_with_its_children() {
+    async fn a_program_that_times_out_is_killed_with_its_children() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("pid");
         let line = format!("echo waiting >&2; sleep 1000 & echo $! >{}; wait", file.display());
@@ -180,16 +175,16 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_program_that_is_not_there_is_missing() {
-        let asked = ProgramCall {
+    async fn a_missing_program_is_an_error() {
+        let call = ProgramCall {
             program: "gtop-no-such-program",
-            words: &[],
+            args: &[],
             input: "",
-            environment: &[],
-            without: "",
-            limit: Duration::from_secs(60),
-            most: 100,
+            env: &[],
+            removed_prefix: "",
+            timeout: Duration::from_secs(60),
+            max_stdout: 100,
         };
-        assert_eq!(run_program(asked).await, Err(ProgramError::NotFound));
+        assert_eq!(run_program(call).await, Err(ProgramError::NotFound));
     }
 }

@@ -36,7 +36,7 @@ pub struct Trace(Arc<Mutex<Vec<TracedEvent>>>);
 #[derive(Clone, Debug, PartialEq)]
 pub struct TracedEvent {
     pub at: Instant,
-    pub note: ConnectEvent,
+    pub event: ConnectEvent,
 }
 
 /// An event of opening a connection.
@@ -80,11 +80,11 @@ pub enum ConnectEvent {
         algorithm: String,
         /// Its fingerprint, as `ssh-keygen -l` prints it.
         fingerprint: String,
-        verdict: HostKeyStatus,
+        status: HostKeyStatus,
         /// The file and line that list the key.
         line: Option<(PathBuf, usize)>,
         /// Why its certificate was ignored.
-        flaw: Option<String>,
+        certificate_problem: Option<String>,
     },
     /// The authentication methods the host offers.
     OfferedMethods(Vec<String>),
@@ -92,7 +92,7 @@ pub enum ConnectEvent {
     CredentialTried {
         /// Its name for the user.
         what: String,
-        result: CredentialOutcome,
+        outcome: CredentialOutcome,
     },
     /// Authentication succeeded.
     LoggedIn {
@@ -146,14 +146,14 @@ pub enum CredentialOutcome {
 
 impl Trace {
     /// Returns the events so far, in order.
-    pub fn taken(&self) -> Vec<TracedEvent> {
+    pub fn events(&self) -> Vec<TracedEvent> {
         lock(&self.0).clone()
     }
 
-    pub(super) fn push(&self, note: ConnectEvent) {
+    pub(super) fn push(&self, event: ConnectEvent) {
         let mut trace = lock(&self.0);
         if trace.len() < MAX_EVENTS {
-            trace.push(TracedEvent { at: Instant::now(), note });
+            trace.push(TracedEvent { at: Instant::now(), event });
         }
     }
 }
@@ -164,9 +164,9 @@ pub async fn with_trace<T>(trace: &Trace, work: impl Future<Output = T>) -> T {
 }
 
 /// Records an event if this task is traced.
-pub(super) fn record(make: impl FnOnce() -> ConnectEvent) {
+pub(super) fn record(event: impl FnOnce() -> ConnectEvent) {
     // Usually the task is not traced.
-    TRACE.try_with(|trace| trace.push(make())).ok();
+    TRACE.try_with(|trace| trace.push(event())).ok();
 }
 
 /// Returns the trace of this task, for use in other tasks.
@@ -186,10 +186,10 @@ pub(super) fn record_master(settings: &HostSettings, master: Option<&ControlMast
 }
 
 /// Records the result of a credential.
-pub(super) fn record_tried(what: &str, result: impl FnOnce() -> CredentialOutcome) {
+pub(super) fn record_tried(what: &str, outcome: impl FnOnce() -> CredentialOutcome) {
     record(|| ConnectEvent::CredentialTried {
         what: fault::sanitize(what, MAX_TEXT),
-        result: result(),
+        outcome: outcome(),
     });
 }
 
@@ -198,9 +198,9 @@ impl ConnectEvent {
         Self::HostKey {
             algorithm: verification.key.algorithm().to_string(),
             fingerprint: known_hosts::fingerprint(&verification.key),
-            verdict: verification.verdict.clone(),
+            status: verification.status.clone(),
             line,
-            flaw: verification.flaw.as_ref().map(ToString::to_string),
+            certificate_problem: verification.certificate_problem.as_ref().map(ToString::to_string),
         }
     }
 }
@@ -220,7 +220,7 @@ impl VersionTap {
     }
 
     /// Observes received bytes until there is a line.
-    pub(super) fn hear(&mut self, bytes: &[u8]) {
+    pub(super) fn feed(&mut self, bytes: &[u8]) {
         if self.is_done {
             return;
         }
@@ -234,11 +234,11 @@ impl VersionTap {
         let is_full = self.buffer.len() >= MAX_TEXT;
         if let Some(line) = version.or_else(|| is_full.then_some(rest)) {
             self.is_done = true;
-            self.say(line);
+            self.record_line(line);
         }
     }
 
-    fn say(&self, line: &[u8]) {
+    fn record_line(&self, line: &[u8]) {
         let text = String::from_utf8_lossy(line);
         let line = fault::sanitize(text.trim(), MAX_TEXT);
         if !line.is_empty() {
@@ -252,7 +252,7 @@ impl Drop for VersionTap {
     fn drop(&mut self) {
         if !self.is_done {
             let line = self.buffer.split(|byte| *byte == b'\n').next().unwrap_or_default();
-            self.say(line);
+            self.record_line(line);
         }
     }
 }
@@ -261,32 +261,32 @@ impl Drop for VersionTap {
 mod tests {
     use super::*;
 
-    async fn buffer(pieces: &[&[u8]]) -> Vec<ConnectEvent> {
+    async fn feed_all(chunks: &[&[u8]]) -> Vec<ConnectEvent> {
         let trace = Trace::default();
         with_trace(&trace, async {
             let mut version_tap = VersionTap::if_traced().unwrap();
-            for piece in pieces {
-                version_tap.hear(piece);
+            for chunk in chunks {
+                version_tap.feed(chunk);
             }
         })
         .await;
-        trace.taken().into_iter().map(|noted| noted.note).collect()
+        trace.events().into_iter().map(|traced| traced.event).collect()
     }
 
     #[tokio::test]
-    async fn the_greeting_is_the_version_line_or_what_came_instead() {
-        let said = |line: &str| vec![ConnectEvent::ServerVersion(line.to_owned())];
+    async fn the_version_line_or_the_first_line_is_recorded() {
+        let version = |line: &str| vec![ConnectEvent::ServerVersion(line.to_owned())];
         assert_eq!(
-            buffer(&[b"SSH-2.0-Open", b"SSH_9.2\r\nbinary"]).await,
-            said("SSH-2.0-OpenSSH_9.2")
+            feed_all(&[b"SSH-2.0-Open", b"SSH_9.2\r\nbinary"]).await,
+            version("SSH-2.0-OpenSSH_9.2")
         );
-        assert_eq!(buffer(&[b"welcome\r\nSSH-2.0-x\r\n"]).await, said("SSH-2.0-x"));
+        assert_eq!(feed_all(&[b"welcome\r\nSSH-2.0-x\r\n"]).await, version("SSH-2.0-x"));
         assert_eq!(
-            buffer(&[b"HTTP/1.1 400 Bad\x1b[2J\r\n\r\n"]).await,
-            said("HTTP/1.1 400 Bad [2J")
+            feed_all(&[b"HTTP/1.1 400 Bad\x1b[2J\r\n\r\n"]).await,
+            version("HTTP/1.1 400 Bad [2J")
         );
-        assert_eq!(buffer(&[]).await, []);
-        let Some(ConnectEvent::ServerVersion(long)) = buffer(&[&[b'x'; 9000]]).await.pop() else {
+        assert_eq!(feed_all(&[]).await, []);
+        let Some(ConnectEvent::ServerVersion(long)) = feed_all(&[&[b'x'; 9000]]).await.pop() else {
             panic!()
         };
         assert!(long.chars().count() <= MAX_TEXT + 1);
@@ -301,6 +301,6 @@ mod tests {
             (0..10_000).for_each(|_| record(|| ConnectEvent::GatewayFinished));
         })
         .await;
-        assert_eq!(trace.taken().len(), MAX_EVENTS);
+        assert_eq!(trace.events().len(), MAX_EVENTS);
     }
 }

@@ -28,7 +28,7 @@ pub(super) struct Tunnel {
     incoming: ReadHalf<SimplexStream>,
     outgoing: Pin<Box<dyn AsyncWrite + Send>>,
     state: Arc<State>,
-    _held: oneshot::Sender<()>,
+    _drop_signal: oneshot::Sender<()>,
 }
 
 #[derive(Debug, Default)]
@@ -40,19 +40,19 @@ struct State {
 /// Moves the data of one tunnel, then closes the channel.
 pub(super) struct Pump {
     channel: Channel<Msg>,
-    inlet: tokio::io::WriteHalf<SimplexStream>,
+    writer: tokio::io::WriteHalf<SimplexStream>,
     state: Arc<State>,
-    let_go: oneshot::Receiver<()>,
+    dropped: oneshot::Receiver<()>,
 }
 
 /// Turns an open channel into a tunnel; the pump must be run.
 pub(super) fn tunnel(channel: Channel<Msg>) -> (Tunnel, Pump) {
-    let (incoming, inlet) = simplex(BUFFER_SIZE);
+    let (incoming, writer) = simplex(BUFFER_SIZE);
     let outgoing = Box::pin(channel.make_writer());
     let state = Arc::new(State::default());
-    let (held, let_go) = oneshot::channel();
-    let pump = Pump { channel, inlet, state: Arc::clone(&state), let_go };
-    (Tunnel { incoming, outgoing, state, _held: held }, pump)
+    let (drop_signal, dropped) = oneshot::channel();
+    let pump = Pump { channel, writer, state: Arc::clone(&state), dropped };
+    (Tunnel { incoming, outgoing, state, _drop_signal: drop_signal }, pump)
 }
 
 impl Pump {
@@ -61,15 +61,15 @@ impl Pump {
         loop {
             let message = tokio::select! {
                 message = self.channel.wait() => message,
-                _ = &mut self.let_go => break,
+                _ = &mut self.dropped => break,
             };
             match message {
                 Some(ChannelMsg::Data { data }) => tokio::select! {
-                    taken = timeout(STALL_TIMEOUT, self.inlet.write_all(&data)) => match taken {
+                    written = timeout(STALL_TIMEOUT, self.writer.write_all(&data)) => match written {
                         Ok(Ok(())) => {}
                         Ok(Err(_)) | Err(_) => break,
                     },
-                    _ = &mut self.let_go => break,
+                    _ = &mut self.dropped => break,
                 },
                 Some(ChannelMsg::Eof | ChannelMsg::Close) | None => break,
                 Some(_) => {}
@@ -78,7 +78,7 @@ impl Pump {
         self.state.is_over.store(true, Ordering::Release);
         self.state.writer.wake();
         // The reader gets the rest of the buffer, then the end.
-        self.inlet.shutdown().await.ok();
+        self.writer.shutdown().await.ok();
         // Fails only if the session has ended.
         self.channel.close().await.ok();
     }
@@ -129,9 +129,9 @@ mod tests {
 
     use super::*;
 
-    struct Anybody;
+    struct AcceptAnyKey;
 
-    impl client::Handler for Anybody {
+    impl client::Handler for AcceptAnyKey {
         type Error = russh::Error;
 
         async fn check_server_key(
@@ -176,7 +176,7 @@ mod tests {
         }
     }
 
-    async fn connected() -> client::Handle<Anybody> {
+    async fn connect() -> client::Handle<AcceptAnyKey> {
         let (near, far) = duplex(64 * 1024);
         let pair = Ed25519Keypair::from_seed(&[7; 32]);
         let key = PrivateKey::new(KeypairData::Ed25519(pair), "").unwrap();
@@ -185,13 +185,13 @@ mod tests {
         let serving = tokio::spawn(async move { serving.await.unwrap().await });
         let config =
             Arc::new(client::Config { channel_buffer_size: 16, ..client::Config::default() });
-        let mut handle = client::connect_stream(config, near, Anybody).await.unwrap();
+        let mut handle = client::connect_stream(config, near, AcceptAnyKey).await.unwrap();
         drop(serving);
         assert!(handle.authenticate_none("ada").await.unwrap().success());
         handle
     }
 
-    async fn open(handle: &client::Handle<Anybody>, port: u32) -> Tunnel {
+    async fn open(handle: &client::Handle<AcceptAnyKey>, port: u32) -> Tunnel {
         let channel = handle.channel_open_direct_tcpip("n1", port, "here", 0).await.unwrap();
         let (tunnel, pump) = tunnel(channel);
         tokio::spawn(pump.run());
@@ -199,14 +199,14 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_reader_that_stops_loses_its_channel_and_nobody_else_does() {
-        let handle = connected().await;
+    async fn a_stalled_reader_loses_its_channel_and_others_keep_theirs() {
+        let handle = connect().await;
         let mut stopped = open(&handle, 1).await;
-        let mut well = open(&handle, 2).await;
+        let mut other = open(&handle, 2).await;
         for _ in 0..2000 {
-            well.write_all(b"ping").await.unwrap();
+            other.write_all(b"ping").await.unwrap();
             let mut answer = [0; 4];
-            well.read_exact(&mut answer).await.unwrap();
+            other.read_exact(&mut answer).await.unwrap();
             assert_eq!(&answer, b"ping");
         }
         let mut rest = Vec::new();
@@ -216,8 +216,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_tunnel_that_is_let_go_is_closed() {
-        let handle = connected().await;
+    async fn a_dropped_tunnel_is_closed() {
+        let handle = connect().await;
         let metrics = tokio::runtime::Handle::current().metrics();
         let before = metrics.num_alive_tasks();
         let mut tunnel = open(&handle, 2).await;

@@ -30,7 +30,7 @@ pub(super) enum Underlay {
     Master {
         gateway: String,
         master: ControlMaster,
-        complaints: Arc<ProgramStderr>,
+        stderr: Arc<ProgramStderr>,
     },
 }
 
@@ -51,32 +51,32 @@ impl Underlay {
         }
         match self {
             Self::Network => fault,
-            Self::Gateway(mux) => mux.end().unwrap_or(fault),
-            Self::Master { gateway, master, complaints } => match complaints.last_words().await {
+            Self::Gateway(mux) => mux.end_fault().unwrap_or(fault),
+            Self::Master { gateway, master, stderr } => match stderr.last_line().await {
                 Some(why) if why.contains("refused by peer") => Fault::GatewayCannotReach {
                     gateway: gateway.clone(),
                     why: openssh_stderr::lowercase_first(&why),
                 },
                 // ssh prints something only when the master ends, and often not even then.
-                Some(_) => master.lost().at_gateway(gateway),
-                None if master.is_gone().await => master.lost().at_gateway(gateway),
+                Some(_) => master.lost_fault().at_gateway(gateway),
+                None if master.is_gone().await => master.lost_fault().at_gateway(gateway),
                 None => fault,
             },
-            Self::ProxyCommand(complaints) => {
-                let words = complaints.last_words().await;
+            Self::ProxyCommand(stderr) => {
+                let line = stderr.last_line().await;
                 let failed = |why: String| Fault::ProxyCommandFailed {
-                    command: complaints.command.clone(),
-                    is_closed: openssh_stderr::no_greeting(&why)
+                    command: stderr.command.clone(),
+                    is_closed: openssh_stderr::parse_no_banner(&why)
                         .is_some_and(|(_, is_closed)| is_closed),
                     why,
                 };
-                match (fault, words) {
+                match (fault, line) {
                     // The connection had worked, so its stderr may be about anything.
-                    (Fault::SessionLost { why }, Some(words)) => {
-                        Fault::SessionLost { why: format!("{why}; ProxyCommand says: {words}") }
+                    (Fault::SessionLost { why }, Some(line)) => {
+                        Fault::SessionLost { why: format!("{why}; ProxyCommand says: {line}") }
                     }
-                    (_, Some(words)) => failed(words),
-                    (fault, None) if is_before_version(&fault) => {
+                    (_, Some(line)) => failed(line),
+                    (fault, None) if is_before_banner(&fault) => {
                         failed("it sends no SSH banner".to_owned())
                     }
                     (fault, None) => fault,
@@ -90,19 +90,19 @@ impl Underlay {
 fn may_be_underlay(fault: &Fault) -> bool {
     matches!(
         fault,
-        Fault::NotSsh { .. }
+        Fault::NoBanner { .. }
             | Fault::ConnectionLost { .. }
             | Fault::SessionLost { .. }
             | Fault::TimedOut {
-                step: ConnectPhase::BannerExchange | ConnectPhase::KeyExchange,
+                phase: ConnectPhase::BannerExchange | ConnectPhase::KeyExchange,
                 ..
             }
     )
 }
 
-fn is_before_version(fault: &Fault) -> bool {
+fn is_before_banner(fault: &Fault) -> bool {
     matches!(
         fault,
-        Fault::NotSsh { .. } | Fault::TimedOut { step: ConnectPhase::BannerExchange, .. }
+        Fault::NoBanner { .. } | Fault::TimedOut { phase: ConnectPhase::BannerExchange, .. }
     )
 }

@@ -4,7 +4,7 @@ use gtop::transport::{Options, Transport, TransportMode, write_known_hosts};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpListener;
 
-use crate::lab::{ADDRESS, Lab, free_port, node, run, system};
+use crate::lab::{ADDRESS, Lab, free_port, node, run, ssh_target};
 use crate::{
     assert_contains, assert_healthy, diagnose, diagnose_with, only_failure, short_timeout, step,
     trusted_sshd,
@@ -80,7 +80,7 @@ async fn a_host_key_that_is_not_known() {
     assert_contains(failed, "ssh-ed25519 SHA256:");
     assert_contains(failed, "not in any known_hosts file");
     assert_contains(failed, "gtop trust node");
-    let offered = lab.transport().host_key(&node()).await.unwrap();
+    let offered = lab.transport().fetch_host_key(&node()).await.unwrap();
     write_known_hosts(&[offered.entry]).unwrap();
     let report = diagnose(&lab).await;
     assert_healthy(&report);
@@ -117,7 +117,7 @@ async fn a_host_key_that_has_changed() {
         &format!("ssh-keygen -f {} -R '{name}' && gtop trust node", known.display()),
     );
     run("ssh-keygen", &["-f", known.to_str().unwrap(), "-R", &name]).await;
-    let offered = lab.transport().host_key(&node()).await.unwrap();
+    let offered = lab.transport().fetch_host_key(&node()).await.unwrap();
     write_known_hosts(&[offered.entry]).unwrap();
     assert_healthy(&diagnose(&lab).await);
 }
@@ -328,7 +328,7 @@ async fn a_node_that_only_the_ssh_program_can_reach() {
     assert_contains(step(&report, "ssh program"), "connected by ssh");
     let program = Transport::new(Options { mode: TransportMode::Ssh, ..lab.options() });
     assert_healthy(&diagnose_with(&program, &node()).await);
-    let refused = system("nobody", None, Some(free_port().await));
+    let refused = ssh_target("nobody", None, Some(free_port().await));
     let report = diagnose_with(&program, &refused).await;
     only_failure(&report, "ssh program");
 }

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use gtop::doctor::StepStatus;
 
-use crate::lab::{Lab, local};
+use crate::lab::{Lab, local_target};
 use crate::{
     assert_contains, assert_healthy, diagnose, diagnose_with, only_failure, step, trusted_sshd,
 };
@@ -161,7 +161,7 @@ async fn a_node_without_a_driver_is_a_note() {
 #[tokio::test]
 async fn this_machine_needs_no_connection() {
     let Some(lab) = Lab::new().await else { return };
-    let report = diagnose_with(&lab.transport(), &local()).await;
+    let report = diagnose_with(&lab.transport(), &local_target()).await;
     assert_healthy(&report);
     for name in gtop::doctor::STEPS {
         assert_eq!(step(&report, name).status, StepStatus::NotApplicable);

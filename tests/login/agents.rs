@@ -15,8 +15,8 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::process::Command;
 use tokio::task::JoinSet;
 
-use crate::lab::{Lab, node, says_hello};
-use crate::{LONG, refusal, ssh_gets_in};
+use crate::lab::{Lab, check_echo, node};
+use crate::{LONG, ssh_succeeds, tried_credentials};
 
 async fn ssh_add(lab: &Lab, words: &[&str]) {
     let mut adding = Command::new("ssh-add");
@@ -26,7 +26,7 @@ async fn ssh_add(lab: &Lab, words: &[&str]) {
 }
 
 #[tokio::test]
-async fn a_public_half_on_disk_chooses_the_key_of_the_agent() {
+async fn a_public_key_file_selects_the_key_of_the_agent() {
     let Some(mut lab) = Lab::new().await else { return };
     let sshd = lab.sshd("").await;
     lab.trust(&sshd);
@@ -39,17 +39,17 @@ async fn a_public_half_on_disk_chooses_the_key_of_the_agent() {
     lab.add_to_agent("id").await;
     fs::remove_file(lab.path("id")).unwrap();
     lab.write_config(sshd.port, "IdentitiesOnly yes");
-    says_hello(&lab).await;
+    check_echo(&lab).await;
     let public = format!("IdentityFile {}", lab.path("id.pub").display());
     lab.write_config(sshd.port, &format!("{public}\nIdentitiesOnly yes"));
-    says_hello(&lab).await;
-    // Chosen keys come before all others even when the others may be shown too.
+    check_echo(&lab).await;
+    // Configured keys come first, even where others may be offered too.
     lab.write_config(sshd.port, "");
-    says_hello(&lab).await;
+    check_echo(&lab).await;
 }
 
 #[tokio::test]
-async fn the_agent_of_the_configuration_wins_and_may_be_none() {
+async fn a_configured_agent_takes_precedence_and_may_be_none() {
     let Some(mut lab) = Lab::new().await else { return };
     let sshd = lab.sshd("").await;
     lab.trust(&sshd);
@@ -57,19 +57,19 @@ async fn the_agent_of_the_configuration_wins_and_may_be_none() {
     lab.add_to_agent("id").await;
     fs::remove_file(lab.path("id")).unwrap();
     fs::remove_file(lab.path("id.pub")).unwrap();
-    says_hello(&lab).await;
+    check_echo(&lab).await;
     lab.write_config(sshd.port, "IdentityAgent none");
-    let tried = refusal(&lab.open("true").await.unwrap_err());
-    assert_eq!(tried, ["no key to show"]);
+    let tried = tried_credentials(&lab.open("true").await.unwrap_err());
+    assert_eq!(tried, ["no key to offer"]);
     let socket = lab.agent.take().unwrap();
     lab.write_config(sshd.port, &format!("IdentityAgent {}", socket.display()));
-    says_hello(&lab).await;
+    check_echo(&lab).await;
     lab.agent = Some(lab.path("nowhere"));
-    says_hello(&lab).await;
+    check_echo(&lab).await;
 }
 
 #[tokio::test]
-async fn with_many_keys_gtop_gets_in_exactly_where_ssh_does() {
+async fn with_many_keys_gtop_succeeds_exactly_where_ssh_does() {
     let Some(mut lab) = Lab::new().await else { return };
     let _agent = lab.start_agent().await;
     let keys: Vec<_> = (0..7).map(|at| format!("key{at}")).collect();
@@ -77,9 +77,9 @@ async fn with_many_keys_gtop_gets_in_exactly_where_ssh_does() {
         lab.key(name, &["-t", "ed25519"]).await;
         lab.add_to_agent(name).await;
     }
-    // How many may be refused; the key that opens the door; whether it does: the last one that is heard, the
-    // first one that is not, and the file, which stands behind all seven of the agent.
-    for (tries, right, is_in) in [
+    // MaxAuthTries, the authorised key, and whether the login succeeds. The file is offered after the seven keys of
+    // the agent.
+    for (tries, right, succeeds) in [
         (1, "key0", true),
         (1, "key1", false),
         (6, "key5", true),
@@ -93,16 +93,16 @@ async fn with_many_keys_gtop_gets_in_exactly_where_ssh_does() {
         lab.write_config(sshd.port, &format!("IdentityAgent {}", socket.display()));
         lab.write("authorized", &lab.text(&format!("{right}.pub")));
         let opened = lab.open("true").await;
-        assert_eq!(opened.is_ok(), is_in, "{right} of MaxAuthTries {tries}");
-        assert_eq!(ssh_gets_in(&lab).await, is_in, "ssh: {right} of MaxAuthTries {tries}");
+        assert_eq!(opened.is_ok(), succeeds, "{right} of MaxAuthTries {tries}");
+        assert_eq!(ssh_succeeds(&lab).await, succeeds, "ssh: {right} of MaxAuthTries {tries}");
         let Err(fault) = opened else { continue };
-        let Fault::TooManyKeys { shown, left, .. } = fault else { panic!("{fault}") };
-        assert_eq!((shown, left), (Some(tries), 8 - tries), "{right}: {fault}");
+        let Fault::TooManyKeys { offered, untried, .. } = fault else { panic!("{fault}") };
+        assert_eq!((offered, untried), (Some(tries), 8 - tries), "{right}: {fault}");
         let by_ssh = Transport::new(Options { mode: TransportMode::Ssh, ..lab.options() });
         let same = by_ssh.open(&node(), "true", |_| ()).await.unwrap_err();
-        assert!(matches!(same, Fault::TooManyKeys { shown: None, .. }), "{same}");
+        assert!(matches!(same, Fault::TooManyKeys { offered: None, .. }), "{same}");
     }
-    // What the sentence says helps, with the public half alone.
+    // The remedy in the fault works, even with only the public key.
     let sshd = lab.sshd("").await;
     lab.trust(&sshd);
     lab.write("authorized", &lab.text("key6.pub"));
@@ -112,11 +112,11 @@ async fn with_many_keys_gtop_gets_in_exactly_where_ssh_does() {
         sshd.port,
         &format!("Host node\nIdentityFile {}.pub\nIdentitiesOnly yes", lab.path("key6").display()),
     );
-    says_hello(&lab).await;
+    check_echo(&lab).await;
 }
 
 #[tokio::test]
-async fn of_many_refused_keys_a_few_are_named_and_the_rest_is_counted() {
+async fn many_refused_keys_are_summarised() {
     let Some(mut lab) = Lab::new().await else { return };
     let sshd = lab.sshd("MaxAuthTries 60").await;
     lab.trust(&sshd);
@@ -127,52 +127,52 @@ async fn of_many_refused_keys_a_few_are_named_and_the_rest_is_counted() {
         lab.key(&name, &["-t", "ed25519"]).await;
         lab.add_to_agent(&name).await;
     }
-    let tried = refusal(&lab.open("true").await.unwrap_err());
+    let tried = tried_credentials(&lab.open("true").await.unwrap_err());
     assert_eq!(tried.len(), 6, "{tried:?}");
     assert!(tried[0].starts_with("agent SHA256:"), "{tried:?}");
     assert_eq!(tried[5], "16 more");
 }
 
 #[tokio::test]
-async fn an_agent_that_refuses_to_sign_is_passed_over() {
+async fn an_agent_that_refuses_to_sign_is_skipped() {
     let Some(mut lab) = Lab::new().await else { return };
     let sshd = lab.sshd("").await;
     lab.trust(&sshd);
     let _agent = lab.start_agent().await;
-    lab.key("asks", &["-t", "ed25519"]).await;
-    lab.authorize("asks");
-    // It asks somebody before it signs, and there is nobody.
-    ssh_add(&lab, &["-c", lab.path("asks").to_str().unwrap()]).await;
-    says_hello(&lab).await;
+    lab.key("confirmed", &["-t", "ed25519"]).await;
+    lab.authorize("confirmed");
+    // The agent asks for confirmation, and nobody confirms.
+    ssh_add(&lab, &["-c", lab.path("confirmed").to_str().unwrap()]).await;
+    check_echo(&lab).await;
     fs::remove_file(lab.path("id")).unwrap();
     fs::remove_file(lab.path("id.pub")).unwrap();
-    let tried = refusal(&lab.open("true").await.unwrap_err());
+    let tried = tried_credentials(&lab.open("true").await.unwrap_err());
     assert!(tried[0].ends_with("(the agent refused to sign)"), "{tried:?}");
 }
 
 #[tokio::test]
-async fn a_key_that_is_good_for_some_hosts_only_is_used_there() {
+async fn a_key_restricted_to_hosts_is_used_only_there() {
     let Some(mut lab) = Lab::new().await else { return };
     let sshd = lab.sshd("").await;
     lab.trust(&sshd);
     let _agent = lab.start_agent().await;
     let known = lab.path("known");
-    let place = format!("[{}]:{}", crate::lab::ADDRESS, sshd.port);
-    // ssh-add looks up hosts by their names alone.
-    lab.write("known_to_add", &lab.text("known").replace(&place, "there"));
+    let address = format!("[{}]:{}", crate::lab::ADDRESS, sshd.port);
+    // ssh-add looks up hosts by name without a port.
+    lab.write("known_to_add", &lab.text("known").replace(&address, "there"));
     let (adding, id) = (lab.path("known_to_add"), lab.path("id"));
     let words = ["-H", adding.to_str().unwrap(), "-h", "there", id.to_str().unwrap()];
     ssh_add(&lab, &words).await;
     fs::remove_file(&id).unwrap();
     assert!(known.exists());
-    says_hello(&lab).await;
-    // At another host the agent does not even show it.
+    check_echo(&lab).await;
+    // For another host the agent does not even list it.
     lab.key("host_other", &["-t", "ed25519"]).await;
     fs::copy(lab.path("host_other"), lab.path("host_ed25519")).unwrap();
     fs::copy(lab.path("host_other.pub"), lab.path("host_ed25519.pub")).unwrap();
     let other = lab.sshd("").await;
     lab.trust(&other);
-    let tried = refusal(&lab.open("true").await.unwrap_err());
+    let tried = tried_credentials(&lab.open("true").await.unwrap_err());
     assert!(tried.iter().all(|tried| tried.starts_with("not ")), "{tried:?}");
 }
 
@@ -195,12 +195,12 @@ async fn one_agent_serves_many_logins_at_once() {
     }
 }
 
-// ---- agents that do not behave ----
+// ---- agents that misbehave ----
 
-/// A made-up agent; it ends with the test.
+/// A stub agent; it ends with the test.
 struct FakeAgent {
-    /// How often somebody connected.
-    calls: Arc<AtomicUsize>,
+    /// The number of connections.
+    connections: Arc<AtomicUsize>,
     _serving: JoinSet<()>,
 }
 
@@ -213,21 +213,21 @@ impl FakeAgent {
         let socket: PathBuf = lab.path("fake-agent");
         let listener = UnixListener::bind(&socket).unwrap();
         lab.agent = Some(socket);
-        let calls = Arc::new(AtomicUsize::new(0));
-        let (counted, mut serving) = (Arc::clone(&calls), JoinSet::new());
+        let connections = Arc::new(AtomicUsize::new(0));
+        let (counted, mut serving) = (Arc::clone(&connections), JoinSet::new());
         serving.spawn(async move {
-            let mut connections = JoinSet::new();
+            let mut tasks = JoinSet::new();
             loop {
                 let (stream, _) = listener.accept().await.unwrap();
                 counted.fetch_add(1, Ordering::Relaxed);
-                connections.spawn(serve(stream));
+                tasks.spawn(serve(stream));
             }
         });
-        Self { calls, _serving: serving }
+        Self { connections, _serving: serving }
     }
 }
 
-/// Reads one request: its kind and the rest of it.
+/// Reads one request: its type and content.
 async fn request(stream: &mut UnixStream) -> Option<(u8, Vec<u8>)> {
     let length = stream.read_u32().await.ok()?;
     let mut bytes = vec![0; usize::try_from(length).unwrap()];
@@ -252,7 +252,7 @@ const SIGN_REQUEST: u8 = 13;
 const SIGNED: u8 = 14;
 
 #[tokio::test]
-async fn an_agent_that_hangs_is_waited_for_once_and_not_by_every_node() {
+async fn a_hanging_agent_is_waited_for_once_not_by_each_node() {
     let Some(mut lab) = Lab::new().await else { return };
     let sshd = lab.sshd("MaxStartups 200").await;
     lab.trust(&sshd);
@@ -267,12 +267,12 @@ async fn an_agent_that_hangs_is_waited_for_once_and_not_by_every_node() {
         logins.spawn(async move { transport.open(&node(), "true", |_| ()).await.map(drop) });
     }
     while let Some(login) = logins.join_next().await {
-        // The file gets them in all the same.
+        // The login succeeds with the key file.
         login.unwrap().unwrap();
     }
-    assert!(agent.calls.load(Ordering::Relaxed) <= 8, "{:?}", agent.calls);
+    assert!(agent.connections.load(Ordering::Relaxed) <= 8, "{:?}", agent.connections);
     lab.write("authorized", "");
-    let tried = refusal(&transport.open(&node(), "true", |_| ()).await.unwrap_err());
+    let tried = tried_credentials(&transport.open(&node(), "true", |_| ()).await.unwrap_err());
     assert_eq!(
         tried,
         [lab.path("id").display().to_string(), "not the ssh agent (it hangs)".into()]
@@ -284,7 +284,7 @@ async fn an_agent_that_hangs_is_waited_for_once_and_not_by_every_node() {
 }
 
 #[tokio::test]
-async fn an_agent_that_ends_before_it_signs_is_passed_over() {
+async fn an_agent_that_exits_before_it_signs_is_skipped() {
     let Some(mut lab) = Lab::new().await else { return };
     let sshd = lab.sshd("").await;
     lab.trust(&sshd);
@@ -305,9 +305,9 @@ async fn an_agent_that_ends_before_it_signs_is_passed_over() {
             }
         }
     });
-    says_hello(&lab).await;
+    check_echo(&lab).await;
     lab.write("authorized", &lab.text("lost.pub"));
-    let tried = refusal(&lab.open("true").await.unwrap_err());
+    let tried = tried_credentials(&lab.open("true").await.unwrap_err());
     assert!(tried[0].ends_with("(the agent closed the connection)"), "{tried:?}");
     assert_eq!(tried[1], lab.path("id").display().to_string());
 }
@@ -332,7 +332,7 @@ async fn an_agent_with_invalid_replies_is_skipped() {
     }
 }
 
-/// What a security key does: it signs for an application, and counts.
+/// A FIDO security key: signs for an application, with a counter.
 struct SecurityKey {
     pair: Ed25519Keypair,
     public: PublicKey,
@@ -348,7 +348,7 @@ impl SecurityKey {
         }
     }
 
-    /// Signs as PROTOCOL.u2f of OpenSSH says.
+    /// Signs as specified in OpenSSH's PROTOCOL.u2f.
     fn sign(&self, message: &[u8]) -> Vec<u8> {
         let presence_and_count = [1, 0, 0, 0, 42];
         let hash = |bytes: &[u8]| HashAlg::Sha256.digest(bytes);
@@ -385,5 +385,5 @@ async fn a_security_key_signs_by_the_agent() {
             }
         }
     });
-    says_hello(&lab).await;
+    check_echo(&lab).await;
 }

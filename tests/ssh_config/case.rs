@@ -7,45 +7,45 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-/// What is read, and whom for.
+/// The files, and the hosts to resolve.
 #[derive(Debug, Default)]
 pub(crate) struct Case {
     pub(crate) name: String,
-    pub(crate) asked: Vec<Asked>,
+    pub(crate) hosts: Vec<HostArg>,
     pub(crate) files: Vec<(String, u32, String)>,
     pub(crate) is_later: bool,
-    pub(crate) is_foreign: bool,
+    pub(crate) needs_ssh: bool,
 }
 
 /// A host as typed.
 #[derive(Debug, Clone)]
-pub(crate) struct Asked {
-    pub(crate) host: String,
+pub(crate) struct HostArg {
+    pub(crate) name: String,
     pub(crate) user: Option<String>,
     pub(crate) port: Option<u16>,
 }
 
-impl Asked {
-    pub(crate) fn read(text: &str) -> Self {
-        let (user, place) = match text.split_once('@') {
-            Some((user, place)) => (Some(user.to_owned()), place),
+impl HostArg {
+    pub(crate) fn parse(text: &str) -> Self {
+        let (user, address) = match text.split_once('@') {
+            Some((user, address)) => (Some(user.to_owned()), address),
             None => (None, text),
         };
-        let (host, port) = match place.split_once(':') {
-            Some((host, port)) if !port.contains(':') => (host, Some(port.parse().unwrap())),
-            _ => (place, None),
+        let (name, port) = match address.split_once(':') {
+            Some((name, port)) if !port.contains(':') => (name, Some(port.parse().unwrap())),
+            _ => (address, None),
         };
-        Self { host: host.to_owned(), user, port }
+        Self { name: name.to_owned(), user, port }
     }
 }
 
 impl Case {
     pub(crate) fn read(path: &Path) -> Self {
         let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
-        Self { name, ..Self::text(&fs::read_to_string(path).unwrap()) }
+        Self { name, ..Self::parse(&fs::read_to_string(path).unwrap()) }
     }
 
-    pub(crate) fn text(text: &str) -> Self {
+    pub(crate) fn parse(text: &str) -> Self {
         let mut case = Self::default();
         for line in text.split_inclusive('\n') {
             let bare = line.trim_end_matches('\n');
@@ -56,11 +56,11 @@ impl Case {
             } else if let Some((_, _, text)) = case.files.last_mut() {
                 text.push_str(line);
             } else if let Some(hosts) = bare.strip_prefix("hosts: ") {
-                case.asked = hosts.split(' ').map(Asked::read).collect();
+                case.hosts = hosts.split(' ').map(HostArg::parse).collect();
             } else if bare == "later" {
                 case.is_later = true;
             } else if bare == "foreign" {
-                case.is_foreign = true;
+                case.needs_ssh = true;
             }
         }
         case
@@ -75,17 +75,17 @@ impl Case {
         }
     }
 
-    pub(crate) fn show(&self) -> String {
+    pub(crate) fn to_text(&self) -> String {
         let files = self.files.iter().map(|(name, _, text)| format!("--- {name}\n{text}\n"));
         files.collect()
     }
 }
 
-/// A home directory that goes away.
+/// A temporary home directory with the files of a case.
 pub(crate) struct Home(tempfile::TempDir);
 
 impl Home {
-    pub(crate) fn of(case: &Case) -> Self {
+    pub(crate) fn new(case: &Case) -> Self {
         let folder = tempfile::tempdir().unwrap();
         case.write(folder.path());
         Self(folder)

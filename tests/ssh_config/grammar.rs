@@ -2,17 +2,17 @@
 
 use std::fmt::Write;
 
-use crate::case::{Asked, Case};
+use crate::case::{Case, HostArg};
 
-/// Numbers that are the same for the same seed (`SplitMix64`).
-pub(crate) struct Dice(u64);
+/// A seeded random number generator (`SplitMix64`).
+pub(crate) struct Rng(u64);
 
-impl Dice {
+impl Rng {
     pub(crate) fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    fn roll(&mut self) -> u64 {
+    fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -20,15 +20,15 @@ impl Dice {
     }
 
     fn below(&mut self, end: usize) -> usize {
-        usize::try_from(self.roll() % u64::try_from(end).unwrap()).unwrap()
+        usize::try_from(self.next_u64() % u64::try_from(end).unwrap()).unwrap()
     }
 
-    /// Says yes one time out of so many.
+    /// Returns true with probability 1/`times`.
     fn one_in(&mut self, times: usize) -> bool {
         self.below(times) == 0
     }
 
-    fn pick<'a>(&mut self, from: &[&'a str]) -> &'a str {
+    fn choose<'a>(&mut self, from: &[&'a str]) -> &'a str {
         from.get(self.below(from.len())).unwrap()
     }
 }
@@ -71,7 +71,7 @@ const HOSTS: &[&str] = &[
     "a.b.c",
 ];
 
-/// Keywords, then values for them, the first ones right.
+/// Keywords and valid values for them.
 #[rustfmt::skip]
 const LINES: &[(&[&str], &[&str])] = &[
     (&["Port"], &["22", "2222", "65535", "ssh", "+7", "\"8\"", "007"]),
@@ -123,8 +123,8 @@ const LINES: &[(&[&str], &[&str])] = &[
     (&["ControlPath", "ControlPersist", "ForwardAgent", "RekeyLimit", "EscapeChar", "AddKeysToAgent"], &["none", "no", "none", "default", "none", "no"]),
 ];
 
-/// What is wrong, or hard to tell.
-const WRONG: &[&str] = &[
+/// Invalid and doubtful lines.
+const INVALID: &[&str] = &[
     "Port 0",
     "Port 99999",
     "Port x",
@@ -172,88 +172,88 @@ const WRONG: &[&str] = &[
     "ConnectionAttempts 0",
 ];
 
-pub(crate) fn case(dice: &mut Dice) -> Case {
+pub(crate) fn case(rng: &mut Rng) -> Case {
     let mut case = Case::default();
     for name in ["config", ".ssh/a.conf", ".ssh/d/1.conf", ".ssh/d/2.conf", "b.conf"] {
-        let most = if name == "config" { 25 } else { 6 };
+        let max_lines = if name == "config" { 25 } else { 6 };
         let mut text = String::new();
-        for _ in 0..=dice.below(most) {
-            text.push_str(&line(dice, name));
-            text.push_str(dice.pick(&["\n", "\n", "\n", "\n", "\r\n", " \n", "\t\n", "\n\n"]));
+        for _ in 0..=rng.below(max_lines) {
+            text.push_str(&line(rng, name));
+            text.push_str(rng.choose(&["\n", "\n", "\n", "\n", "\r\n", " \n", "\t\n", "\n\n"]));
         }
         case.files.push((name.to_owned(), 0o600, text));
     }
     for _ in 0..3 {
-        case.asked.push(Asked {
-            host: dice.pick(HOSTS).to_owned(),
-            user: dice.one_in(6).then(|| dice.pick(&["ada", "eve", "bob"]).to_owned()),
-            port: dice.one_in(6).then_some(2022),
+        case.hosts.push(HostArg {
+            name: rng.choose(HOSTS).to_owned(),
+            user: rng.one_in(6).then(|| rng.choose(&["ada", "eve", "bob"]).to_owned()),
+            port: rng.one_in(6).then_some(2022),
         });
     }
     case
 }
 
-fn line(dice: &mut Dice, file: &str) -> String {
-    let before = dice.pick(&["", "", "", "    ", "\t", " \t"]);
-    let words = match dice.below(24) {
+fn line(rng: &mut Rng, file: &str) -> String {
+    let before = rng.choose(&["", "", "", "    ", "\t", " \t"]);
+    let words = match rng.below(24) {
         0..=4 => {
-            let mut words = spelt(dice, "Host");
-            for _ in 0..=dice.below(3) {
+            let mut words = random_keyword(rng, "Host");
+            for _ in 0..=rng.below(3) {
                 let pattern = loop {
-                    let pattern = dice.pick(PATTERNS);
+                    let pattern = rng.choose(PATTERNS);
                     if !pattern.is_empty() {
                         break pattern;
                     }
                 };
-                let quote = dice.pick(&["", "", "", "\"", "'"]);
+                let quote = rng.choose(&["", "", "", "\"", "'"]);
                 write!(words, "{quote}{pattern}{quote} ").unwrap();
             }
             words
         }
-        5..=7 => matched(dice),
-        8 => dice.pick(&["", "# comment", "#Port 7", "  # \"x"]).to_owned(),
-        9 if file == "config" || dice.one_in(4) => included(dice, file),
-        10 if dice.one_in(5) => dice.pick(WRONG).to_owned(),
+        5..=7 => match_line(rng),
+        8 => rng.choose(&["", "# comment", "#Port 7", "  # \"x"]).to_owned(),
+        9 if file == "config" || rng.one_in(4) => include_line(rng, file),
+        10 if rng.one_in(5) => rng.choose(INVALID).to_owned(),
         _ => {
-            let (keywords, values) = LINES.get(dice.below(LINES.len())).unwrap();
-            let keyword = dice.pick(keywords);
+            let (keywords, values) = LINES.get(rng.below(LINES.len())).unwrap();
+            let keyword = rng.choose(keywords);
             let value = match keyword {
-                // The others have other words.
+                // Some of these keywords accept only one of the values.
                 "ControlPersist" | "ForwardAgent" | "AddKeysToAgent" => "no",
                 "RekeyLimit" => "default",
                 keyword if keyword == "ControlPath" || keyword == "EscapeChar" => "none",
-                _ => dice.pick(values),
+                _ => rng.choose(values),
             };
             let comment = match keyword {
                 "ProxyCommand" | "ProxyJump" | "KnownHostsCommand" | "LocalCommand" => "",
-                _ => dice.pick(&["", "", "", " # x", " #"]),
+                _ => rng.choose(&["", "", "", " # x", " #"]),
             };
-            format!("{}{value}{comment}", spelt(dice, keyword))
+            format!("{}{value}{comment}", random_keyword(rng, keyword))
         }
     };
     format!("{before}{words}")
 }
 
-/// A keyword in some case, and what stands between it and its value.
-fn spelt(dice: &mut Dice, keyword: &str) -> String {
-    let keyword = match dice.below(5) {
+/// Returns a keyword in random case, with a random separator.
+fn random_keyword(rng: &mut Rng, keyword: &str) -> String {
+    let keyword = match rng.below(5) {
         0 => keyword.to_ascii_lowercase(),
         1 => keyword.to_ascii_uppercase(),
-        2 if dice.one_in(4) => format!("\"{keyword}\""),
+        2 if rng.one_in(4) => format!("\"{keyword}\""),
         _ => keyword.to_owned(),
     };
     let gap = if keyword.starts_with('"') {
         " "
     } else {
-        dice.pick(&[" ", " ", " ", " ", "\t", "=", " = ", " =", "= ", "  \t "])
+        rng.choose(&[" ", " ", " ", " ", "\t", "=", " = ", " =", "= ", "  \t "])
     };
     format!("{keyword}{gap}")
 }
 
-fn matched(dice: &mut Dice) -> String {
-    if dice.one_in(6) {
-        return dice
-            .pick(&[
+fn match_line(rng: &mut Rng) -> String {
+    if rng.one_in(6) {
+        return rng
+            .choose(&[
                 "Match all",
                 "Match final",
                 "Match canonical",
@@ -264,34 +264,34 @@ fn matched(dice: &mut Dice) -> String {
             .to_owned();
     }
     let mut words = "Match".to_owned();
-    for _ in 0..=dice.below(2) {
-        let not = dice.pick(&["", "", "", "!"]);
+    for _ in 0..=rng.below(2) {
+        let not = rng.choose(&["", "", "", "!"]);
         let names = &["host", "originalhost", "user", "localuser", "final", "canonical", "HOST"];
-        let name = dice.pick(names);
+        let name = rng.choose(names);
         write!(words, " {not}{name}").unwrap();
         if ["final", "canonical"].contains(&name) {
             continue;
         }
         let list: Vec<&str> = if name.contains("user") {
-            vec![dice.pick(&["ada", "root", "*", "a*,!ada", "eve"])]
+            vec![rng.choose(&["ada", "root", "*", "a*,!ada", "eve"])]
         } else {
-            (0..=dice.below(2)).map(|_| dice.pick(PATTERNS)).filter(|p| !p.is_empty()).collect()
+            (0..=rng.below(2)).map(|_| rng.choose(PATTERNS)).filter(|p| !p.is_empty()).collect()
         };
         let list = if list.is_empty() { "n1".to_owned() } else { list.join(",") };
-        match dice.below(5) {
+        match rng.below(5) {
             0 => write!(words, " \"{list}\"").unwrap(),
             1 => write!(words, "={list}").unwrap(),
             _ => write!(words, " {list}").unwrap(),
         }
     }
-    if dice.one_in(30) {
+    if rng.one_in(30) {
         words.push_str(" exec true");
     }
-    words.push_str(dice.pick(&["", "", "", " # x"]));
+    words.push_str(rng.choose(&["", "", "", " # x"]));
     words
 }
 
-fn included(dice: &mut Dice, file: &str) -> String {
+fn include_line(rng: &mut Rng, file: &str) -> String {
     let names = &[
         "a.conf",
         "~/b.conf",
@@ -303,29 +303,29 @@ fn included(dice: &mut Dice, file: &str) -> String {
         "d/*",
         "gone/*",
     ];
-    let name = if file == "config" { dice.pick(names) } else { dice.pick(&["gone", "d/3*"]) };
-    format!("{}{name}", spelt(dice, "Include"))
+    let name = if file == "config" { rng.choose(names) } else { rng.choose(&["gone", "d/3*"]) };
+    format!("{}{name}", random_keyword(rng, "Include"))
 }
 
-/// Bytes of all kinds, with keywords between them.
-pub(crate) fn noise(dice: &mut Dice) -> Vec<u8> {
+/// Returns random bytes with keywords in between.
+pub(crate) fn noise(rng: &mut Rng) -> Vec<u8> {
     let mut bytes = Vec::new();
-    for _ in 0..dice.below(60) {
-        match dice.below(8) {
+    for _ in 0..rng.below(60) {
+        match rng.below(8) {
             0 => bytes.push(b'\n'),
             1 => bytes.extend(
-                dice.pick(&["Host ", "Match ", "Include ", "all", "exec ", "IgnoreUnknown *\n"])
+                rng.choose(&["Host ", "Match ", "Include ", "all", "exec ", "IgnoreUnknown *\n"])
                     .bytes(),
             ),
             2 => bytes.extend(
-                dice.pick(&[
+                rng.choose(&[
                     "\"", "'", "\\", "=", "#", "%", "${", "}", "~", "[", "]", "\0", "\u{fffd}",
                 ])
                 .bytes(),
             ),
-            3 => bytes.extend(line(dice, "x").bytes()),
-            4 => bytes.extend(std::iter::repeat_n(b'*', dice.below(3000))),
-            _ => bytes.push(dice.roll().to_le_bytes()[0]),
+            3 => bytes.extend(line(rng, "x").bytes()),
+            4 => bytes.extend(std::iter::repeat_n(b'*', rng.below(3000))),
+            _ => bytes.push(rng.next_u64().to_le_bytes()[0]),
         }
     }
     bytes

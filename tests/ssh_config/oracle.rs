@@ -9,27 +9,26 @@ use gtop::transport::{
 };
 use tokio::process::Command;
 
-use crate::case::{Asked, Case};
+use crate::case::{Case, HostArg};
 
-/// Where the files are.
-pub(crate) struct Place<'a> {
+/// The configuration files to read.
+pub(crate) struct ConfigFiles<'a> {
     pub(crate) home: &'a Path,
     /// As `ssh -F`.
-    pub(crate) chosen: Option<&'a Path>,
+    pub(crate) config_file: Option<&'a Path>,
 }
 
-/// What one of the two says.
+/// The result of one of the two parsers.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Said {
+pub(crate) enum Outcome {
     Options(BTreeMap<String, Vec<String>>),
-    Mistake(String),
-    /// gtop would ask `ssh`.
-    Foreign(String),
+    Error(String),
+    /// gtop would run `ssh -G`.
+    NeedsSsh(String),
 }
 
-/// What is not compared: options whose values mean nothing to gtop, and `host`, which is what was
-/// typed.
-const APART: &[&str] = &[
+/// Options that are not compared: their values mean nothing to gtop; `host` is the typed name.
+const NOT_COMPARED: &[&str] = &[
     "addkeystoagent",
     "canonicalizepermittedcnames",
     "channeltimeout",
@@ -59,7 +58,7 @@ const APART: &[&str] = &[
     "versionaddendum",
 ];
 
-/// A release `ssh` that answers.
+/// The real `ssh`, as the reference.
 pub(crate) struct Oracle {
     defaults: BTreeMap<String, Vec<String>>,
     /// The home directory of the password database, where `ssh` takes `~` from.
@@ -94,19 +93,19 @@ impl Oracle {
     pub(crate) async fn compare(
         &self,
         case: &Case,
-        asked: &Asked,
-        place: &Place<'_>,
+        host: &HostArg,
+        files: &ConfigFiles<'_>,
     ) -> Option<String> {
-        let theirs = self.ssh(asked, place).await;
-        let ours = self.gtop(asked, place).await;
-        let differs = |why: String| Some(format!("{} {}: {why}", case.name, asked.host));
+        let theirs = self.run_ssh(host, files).await;
+        let ours = self.run_gtop(host, files).await;
+        let differs = |why: String| Some(format!("{} {}: {why}", case.name, host.name));
         match (&theirs, &ours) {
-            (_, Said::Foreign(why)) if !case.is_foreign && !case.name.is_empty() => {
+            (_, Outcome::NeedsSsh(why)) if !case.needs_ssh && !case.name.is_empty() => {
                 differs(format!("left to ssh: {why}"))
             }
-            (_, Said::Foreign(_)) | (Said::Mistake(_), Said::Mistake(_)) => None,
-            (Said::Mistake(_), Said::Options(_)) if case.is_later => None,
-            (Said::Options(theirs), Said::Options(ours)) => {
+            (_, Outcome::NeedsSsh(_)) | (Outcome::Error(_), Outcome::Error(_)) => None,
+            (Outcome::Error(_), Outcome::Options(_)) if case.is_later => None,
+            (Outcome::Options(theirs), Outcome::Options(ours)) => {
                 let lines = self.differences(theirs, ours);
                 (!lines.is_empty()).then(|| differs(lines.join("; ")))?
             }
@@ -119,14 +118,15 @@ impl Oracle {
         theirs: &BTreeMap<String, Vec<String>>,
         ours: &BTreeMap<String, Vec<String>>,
     ) -> Vec<String> {
-        let names = theirs.keys().chain(ours.keys()).filter(|name| !APART.contains(&name.as_str()));
+        let names =
+            theirs.keys().chain(ours.keys()).filter(|name| !NOT_COMPARED.contains(&name.as_str()));
         let mut wrong: Vec<String> = names
             .filter_map(|name| {
-                let is_vendors = name.ends_with("algorithms")
+                let is_vendor_default = name.ends_with("algorithms")
                     || ["ciphers", "macs", "xauthlocation"].contains(&name.as_str());
-                let default = self.defaults.get(name).filter(|_| is_vendors);
+                let default = self.defaults.get(name).filter(|_| is_vendor_default);
                 let theirs = theirs.get(name);
-                // What nobody set is left to gtop's own order.
+                // Algorithms that are not configured keep gtop's order.
                 let ours = ours.get(name).or(default);
                 (theirs != ours).then(|| format!("{name}: ssh {theirs:?}, gtop {ours:?}"))
             })
@@ -135,37 +135,37 @@ impl Oracle {
         wrong
     }
 
-    async fn ssh(&self, asked: &Asked, place: &Place<'_>) -> Said {
+    async fn run_ssh(&self, host: &HostArg, files: &ConfigFiles<'_>) -> Outcome {
         let mut command = Command::new("ssh");
-        command.arg("-G").env("HOME", place.home);
-        if let Some(file) = place.chosen {
+        command.arg("-G").env("HOME", files.home);
+        if let Some(file) = files.config_file {
             command.arg("-F").arg(file);
         }
-        if let Some(user) = &asked.user {
+        if let Some(user) = &host.user {
             command.args(["-l", user]);
         }
-        if let Some(port) = asked.port {
+        if let Some(port) = host.port {
             command.args(["-p", &port.to_string()]);
         }
-        let output = command.args(["--", &asked.host]).output().await.unwrap();
+        let output = command.args(["--", &host.name]).output().await.unwrap();
         if !output.status.success() {
             let why = String::from_utf8_lossy(&output.stderr);
-            // It says so of every run without a terminal.
+            // Printed in every run without a terminal.
             let lines = why.lines().filter(|line| !line.starts_with("Pseudo-terminal"));
-            return Said::Mistake(lines.collect::<Vec<_>>().join("\n"));
+            return Outcome::Error(lines.collect::<Vec<_>>().join("\n"));
         }
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        let home = place.home.to_str().unwrap();
+        let home = files.home.to_str().unwrap();
         let text = match self.home.as_str() {
             same if same == home => text,
             other => text.replace(&format!(" {other}/"), &format!(" {home}/")),
         };
-        Said::Options(options(&text))
+        Outcome::Options(options(&text))
     }
 
-    pub(crate) async fn gtop(&self, asked: &Asked, place: &Place<'_>) -> Said {
-        let mut said = gtop(asked, place).await;
-        if let Said::Options(options) = &mut said {
+    pub(crate) async fn run_gtop(&self, host: &HostArg, files: &ConfigFiles<'_>) -> Outcome {
+        let mut outcome = gtop(host, files).await;
+        if let Outcome::Options(options) = &mut outcome {
             let kex = options.get_mut("kexalgorithms").and_then(|values| values.first_mut());
             let later = "mlkem768x25519-sha256";
             // Only later versions have it.
@@ -174,7 +174,7 @@ impl Oracle {
                 *kex = known.collect::<Vec<_>>().join(",");
             }
         }
-        said
+        outcome
     }
 }
 
@@ -188,59 +188,59 @@ fn options(text: &str) -> BTreeMap<String, Vec<String>> {
     options
 }
 
-pub(crate) async fn gtop(asked: &Asked, place: &Place<'_>) -> Said {
-    match explain(asked, place).await {
+pub(crate) async fn gtop(host: &HostArg, files: &ConfigFiles<'_>) -> Outcome {
+    match options_without_ssh(host, files).await {
         Ok(found) => {
             let pairs = found.into_iter().map(|option| (option.name.to_owned(), option.values));
-            Said::Options(pairs.filter(|(_, values)| !values.is_empty()).collect())
+            Outcome::Options(pairs.filter(|(_, values)| !values.is_empty()).collect())
         }
         Err(fault) if fault.to_string().contains("only the ssh program") => {
-            Said::Foreign(fault.to_string())
+            Outcome::NeedsSsh(fault.to_string())
         }
-        Err(fault) => Said::Mistake(fault.to_string()),
+        Err(fault) => Outcome::Error(fault.to_string()),
     }
 }
 
-/// Asks gtop alone; there is no `ssh` for it.
-pub(crate) async fn explain(
-    asked: &Asked,
-    place: &Place<'_>,
+/// Resolves with gtop alone, without an `ssh`.
+pub(crate) async fn options_without_ssh(
+    host: &HostArg,
+    files: &ConfigFiles<'_>,
 ) -> Result<Vec<EffectiveOption>, Fault> {
-    ask(asked, place, "/no/ssh/here").await
+    options_with_ssh(host, files, "/no/ssh/here").await
 }
 
-pub(crate) async fn ask(
-    asked: &Asked,
-    place: &Place<'_>,
+pub(crate) async fn options_with_ssh(
+    host: &HostArg,
+    files: &ConfigFiles<'_>,
     ssh: &str,
 ) -> Result<Vec<EffectiveOption>, Fault> {
-    transport(place, ssh).explain(&target(asked)).await
+    transport(files, ssh).effective_options(&target(host)).await
 }
 
-/// Makes a transport that has read nothing yet.
-pub(crate) fn transport(place: &Place<'_>, ssh: &str) -> Transport {
-    let own = LocalEnv::of_this_process();
-    let user = if own.user.is_empty() { "root".to_owned() } else { own.user.clone() };
+/// Returns a transport with empty caches.
+pub(crate) fn transport(files: &ConfigFiles<'_>, ssh: &str) -> Transport {
+    let env = LocalEnv::of_this_process();
+    let user = if env.user.is_empty() { "root".to_owned() } else { env.user.clone() };
     Transport::new(Options {
         ssh_program: PathBuf::from(ssh),
-        config_file: place.chosen.map(Path::to_owned),
+        config_file: files.config_file.map(Path::to_owned),
         env: LocalEnv {
-            home: place.home.to_owned(),
-            include_home: place.home.to_owned(),
+            home: files.home.to_owned(),
+            include_home: files.home.to_owned(),
             user,
-            ..own
+            ..env
         },
         ..Options::of_this_process()
     })
 }
 
-pub(crate) fn target(asked: &Asked) -> Target {
+pub(crate) fn target(host: &HostArg) -> Target {
     Target {
         name: NodeName::new("node").unwrap(),
         reach: Reach::Ssh(SshTarget {
-            host: asked.host.clone(),
-            user: asked.user.clone(),
-            port: asked.port,
+            host: host.name.clone(),
+            user: host.user.clone(),
+            port: host.port,
             profile: Profile::System,
         }),
     }

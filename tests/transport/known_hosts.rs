@@ -1,5 +1,5 @@
-//! Host key verification compared with the real `ssh`: the same files, certificates and options, given to
-//! `ssh` and before gtop, against the same sshd.
+//! Host key verification compared with the real `ssh`: the same files, certificates and options with both clients,
+//! against the same sshd.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,34 +8,34 @@ use gtop::transport::{Fault, HostKeyStatus};
 use tokio::process::Command;
 use tokio::task::JoinSet;
 
-use crate::lab::{ADDRESS, Lab, Sshd, listen, node, run, system};
+use crate::lab::{ADDRESS, Lab, Sshd, node, read_output, run, ssh_target};
 
-/// One arrangement of files and options.
+/// One set of files and options.
 struct Case {
-    /// What it shows.
+    /// What it tests.
     name: &'static str,
     /// The server, by the certificate it has.
     server: &'static str,
     /// The user's file, with placeholders.
     known: &'static str,
-    /// The machine's file.
+    /// The global file.
     global: &'static str,
     /// Lines for the client's configuration.
     options: &'static str,
-    /// What both must say.
+    /// The expected outcome of both clients.
     want: &'static str,
 }
 
-/// Nothing at all, to be filled in.
+/// The base for struct update.
 const NONE: Case = Case { name: "", server: "", known: "", global: "", options: "", want: "" };
 
-/// Servers, keys and certificates for all cases.
-struct Court {
+/// The servers, keys and certificates of all cases.
+struct Fixture {
     lab: Lab,
     servers: BTreeMap<&'static str, Sshd>,
 }
 
-/// The certificates of the servers: their name, the key that signs and the words for `ssh-keygen`.
+/// The server certificates: name, signing key and arguments of `ssh-keygen`.
 const CERTIFICATES: &[(&str, &str, &[&str])] = &[
     ("good", "ca", &["-h", "-z", "7", "-n", "127.0.7.1,cluster"]),
     ("elsewhere", "ca", &["-h", "-n", "127.0.7.2"]),
@@ -51,7 +51,7 @@ const CERTIFICATES: &[(&str, &str, &[&str])] = &[
     ("ecdsa", "ca_ecdsa", &["-h", "-n", ADDRESS]),
 ];
 
-impl Court {
+impl Fixture {
     async fn new(certificates: &[&'static str]) -> Option<Self> {
         let lab = Lab::new().await?;
         for name in ["wrong", "ca", "ca2"] {
@@ -77,8 +77,8 @@ impl Court {
         Some(Self { lab, servers })
     }
 
-    /// Fills in names and keys.
-    fn fill(&self, text: &str, port: u16) -> String {
+    /// Replaces the placeholders.
+    fn expand(&self, text: &str, port: u16) -> String {
         let mut text = text
             .replace("<N>", &format!("[{ADDRESS}]:{port}"))
             .replace("<H>", ADDRESS)
@@ -106,66 +106,66 @@ impl Court {
         self.servers.get(server).unwrap().port
     }
 
-    fn arrange(&self, case: &Case) {
+    fn write_case(&self, case: &Case) {
         let port = self.port(case.server);
-        self.lab.write("known", &self.fill(case.known, port));
-        self.lab.write("global", &self.fill(case.global, port));
-        self.lab.write_config(port, &self.fill(case.options, port));
+        self.lab.write("known", &self.expand(case.known, port));
+        self.lab.write("global", &self.expand(case.global, port));
+        self.lab.write_config(port, &self.expand(case.options, port));
     }
 
-    /// Asks the real `ssh`.
-    async fn ssh(&self) -> &'static str {
+    /// Connects with the real `ssh`.
+    async fn run_ssh(&self) -> &'static str {
         let config = self.lab.path("config");
-        let asked = Command::new("ssh")
+        let running = Command::new("ssh")
             .args(["-F", config.to_str().unwrap(), "-o", "BatchMode=yes"])
             .args(["-o", "UpdateHostKeys=no", "-o", "KexAlgorithms=curve25519-sha256"])
             .args(["node", "echo", "in"])
             .output();
-        let asked = asked.await.unwrap();
-        let says = String::from_utf8_lossy(&asked.stderr);
-        if asked.stdout == b"in\n" {
+        let output = running.await.unwrap();
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        if output.stdout == b"in\n" {
             return "in";
         }
-        let words = [
+        let messages = [
             ("Error checking host key", "unusable"),
             ("revoked", "revoked"),
             ("HAS CHANGED", "changed"),
             ("Host key verification failed", "unknown"),
         ];
-        let word = words.iter().find(|(sign, _)| says.contains(sign));
-        word.unwrap_or_else(|| panic!("ssh says {says}")).1
+        let outcome = messages.iter().find(|(message, _)| stderr.contains(message));
+        outcome.unwrap_or_else(|| panic!("ssh says {stderr}")).1
     }
 
-    /// Asks gtop.
-    async fn gtop(&self) -> (&'static str, String) {
+    /// Connects with gtop.
+    async fn run_gtop(&self) -> (&'static str, String) {
         match self.lab.open("echo in").await {
             Ok(mut channel) => {
-                assert_eq!(listen(&mut channel).await.stdout, "in\n");
+                assert_eq!(read_output(&mut channel).await.stdout, "in\n");
                 ("in", String::new())
             }
-            Err(fault) => (word(&fault), fault.to_string()),
+            Err(fault) => (outcome(&fault), fault.to_string()),
         }
     }
 
-    async fn try_all(&self, cases: impl Iterator<Item = Case>) {
+    async fn compare_all(&self, cases: impl Iterator<Item = Case>) {
         let mut wrong = Vec::new();
         for case in cases {
-            self.arrange(&case);
+            self.write_case(&case);
             let before = [self.lab.text("known"), self.lab.text("global")];
-            let ssh = self.ssh().await;
-            let of_ssh = [self.lab.text("known"), self.lab.text("global")];
+            let ssh = self.run_ssh().await;
+            let after_ssh = [self.lab.text("known"), self.lab.text("global")];
             let [known, global] = &before;
             self.lab.write("known", known);
             self.lab.write("global", global);
-            let (gtop, why) = self.gtop().await;
-            let of_gtop = [self.lab.text("known"), self.lab.text("global")];
+            let (gtop, why) = self.run_gtop().await;
+            let after_gtop = [self.lab.text("known"), self.lab.text("global")];
             if [ssh, gtop] != [case.want; 2] {
                 wrong.push(format!("{}: ssh {ssh}, gtop {gtop} {why}", case.name));
             }
-            // ssh joins a line to one that has no end.
+            // ssh appends to a last line without a newline.
             let has_ends = before.iter().all(|text| text.is_empty() || text.ends_with('\n'));
-            if has_ends && of_ssh != of_gtop && !case.options.contains("HashKnownHosts yes") {
-                wrong.push(format!("{}: wrote {of_gtop:#?}, ssh {of_ssh:#?}", case.name));
+            if has_ends && after_ssh != after_gtop && !case.options.contains("HashKnownHosts yes") {
+                wrong.push(format!("{}: wrote {after_gtop:#?}, ssh {after_ssh:#?}", case.name));
             }
         }
         assert!(wrong.is_empty(), "{wrong:#?}");
@@ -173,7 +173,7 @@ impl Court {
 }
 
 #[expect(clippy::wildcard_enum_match_arm, reason = "no other fault is about host keys")]
-fn word(fault: &Fault) -> &'static str {
+fn outcome(fault: &Fault) -> &'static str {
     match fault {
         Fault::HostKeyUnknown { .. } | Fault::HostCertificateRefused { .. } => "unknown",
         Fault::HostKeyChanged(_) => "changed",
@@ -183,7 +183,7 @@ fn word(fault: &Fault) -> &'static str {
     }
 }
 
-/// A name for what it shows, the user's file, and what must come of it.
+/// Name, the user's file, expected outcome.
 #[rustfmt::skip]
 const PLAIN: &[(&str, &str, &str)] = &[
     ("exact", "<N> <G>", "in"),
@@ -240,7 +240,7 @@ const PLAIN: &[(&str, &str, &str)] = &[
     ("an authority and a key", "@cert-authority * <CA>\n<N> <G>", "in"),
 ];
 
-/// Name, the user's file, the machine's file, options, and what must come of it.
+/// Name, the user's file, the global file, options, expected outcome.
 #[rustfmt::skip]
 const OPTIONS: &[(&str, &str, &str, &str, &str)] = &[
     ("global file", "", "<N> <G>", "", "in"),
@@ -266,7 +266,7 @@ const OPTIONS: &[(&str, &str, &str, &str, &str)] = &[
     ("localhost behind a command", "", "", "NoHostAuthenticationForLocalhost yes\nProxyCommand /usr/sbin/sshd -i -f <DIR>/sshd_config", "unknown"),
 ];
 
-/// Name, certificate, the user's file, options, the machine's file, and what must come of it.
+/// Name, certificate, the user's file, options, the global file, expected outcome.
 #[rustfmt::skip]
 const CERTIFIED: &[(&str, &str, &str, &str, &str, &str)] = &[
     ("authority of all", "good", "@cert-authority * <CA>", "", "", "in"),
@@ -315,7 +315,7 @@ const CERTIFIED: &[(&str, &str, &str, &str, &str, &str)] = &[
     ("an expired one, with accept-new", "expired", "@cert-authority * <CA>", "StrictHostKeyChecking accept-new", "", "in"),
 ];
 
-/// Name, certificate, the user's file, options, and what must come of it.
+/// Name, certificate, the user's file, options, expected outcome.
 #[rustfmt::skip]
 const STRICT: &[(&str, &str, &str, &str, &str)] = &[
     ("new", "", "", "StrictHostKeyChecking accept-new", "in"),
@@ -347,14 +347,14 @@ const STRICT: &[(&str, &str, &str, &str, &str)] = &[
 
 #[tokio::test]
 async fn plain_keys_are_verified_as_by_ssh() {
-    let Some(court) = Court::new(&[]).await else { return };
+    let Some(fixture) = Fixture::new(&[]).await else { return };
     let cases = PLAIN.iter().map(|&(name, known, want)| Case { name, known, want, ..NONE });
-    court.try_all(cases).await;
+    fixture.compare_all(cases).await;
 }
 
 #[tokio::test]
-async fn files_and_options_count_as_they_do_to_ssh() {
-    let Some(court) = Court::new(&[]).await else { return };
+async fn files_and_options_are_evaluated_as_by_ssh() {
+    let Some(fixture) = Fixture::new(&[]).await else { return };
     let cases = OPTIONS.iter().map(|&(name, known, global, options, want)| Case {
         name,
         known,
@@ -363,12 +363,12 @@ async fn files_and_options_count_as_they_do_to_ssh() {
         want,
         ..NONE
     });
-    court.try_all(cases).await;
+    fixture.compare_all(cases).await;
 }
 
 #[tokio::test]
 async fn hashed_names_are_matched_as_by_ssh() {
-    let Some(court) = Court::new(&[]).await else { return };
+    let Some(fixture) = Fixture::new(&[]).await else { return };
     for (text, want) in [
         ("<N> <G>", "in"),
         ("<N> <W>", "changed"),
@@ -376,19 +376,19 @@ async fn hashed_names_are_matched_as_by_ssh() {
         ("other <G>", "unknown"),
         ("@revoked <N> <G>\n<N> <G>", "revoked"),
     ] {
-        court.arrange(&Case { known: text, ..NONE });
-        let known = court.lab.path("known");
+        fixture.write_case(&Case { known: text, ..NONE });
+        let known = fixture.lab.path("known");
         run("ssh-keygen", &["-q", "-H", "-f", known.to_str().unwrap()]).await;
-        assert!(court.lab.text("known").contains("|1|"), "{}", court.lab.text("known"));
-        let (gtop, why) = court.gtop().await;
-        assert_eq!([court.ssh().await, gtop], [want; 2], "{text}: {why}");
+        assert!(fixture.lab.text("known").contains("|1|"), "{}", fixture.lab.text("known"));
+        let (gtop, why) = fixture.run_gtop().await;
+        assert_eq!([fixture.run_ssh().await, gtop], [want; 2], "{text}: {why}");
     }
 }
 
 #[tokio::test]
 async fn certificates_are_verified_as_by_ssh() {
     let all: Vec<_> = CERTIFICATES.iter().map(|(name, ..)| *name).collect();
-    let Some(court) = Court::new(&all).await else { return };
+    let Some(fixture) = Fixture::new(&all).await else { return };
     let cases = CERTIFIED.iter().map(|&(name, server, known, options, global, want)| Case {
         name,
         server,
@@ -397,12 +397,12 @@ async fn certificates_are_verified_as_by_ssh() {
         options,
         want,
     });
-    court.try_all(cases).await;
+    fixture.compare_all(cases).await;
 }
 
 #[tokio::test]
-async fn strict_host_key_checking_is_what_it_is_to_ssh() {
-    let Some(court) = Court::new(&["good"]).await else { return };
+async fn strict_host_key_checking_works_as_in_ssh() {
+    let Some(fixture) = Fixture::new(&["good"]).await else { return };
     let cases = STRICT.iter().map(|&(name, server, known, options, want)| Case {
         name,
         server,
@@ -411,45 +411,49 @@ async fn strict_host_key_checking_is_what_it_is_to_ssh() {
         want,
         ..NONE
     });
-    court.try_all(cases).await;
+    fixture.compare_all(cases).await;
 }
 
 #[tokio::test]
 async fn revoked_keys_are_refused_even_where_ssh_would_connect() {
-    let Some(court) = Court::new(&["good"]).await else { return };
+    let Some(fixture) = Fixture::new(&["good"]).await else { return };
     let options = "StrictHostKeyChecking no";
     for (server, known) in [("", "@revoked * <G>\n"), ("good", "@revoked * <CA>\n")] {
-        court.arrange(&Case { server, known, options, ..NONE });
-        assert_eq!([court.gtop().await.0, court.ssh().await], ["revoked", "in"], "{known}");
+        fixture.write_case(&Case { server, known, options, ..NONE });
+        assert_eq!(
+            [fixture.run_gtop().await.0, fixture.run_ssh().await],
+            ["revoked", "in"],
+            "{known}"
+        );
     }
 }
 
 #[tokio::test]
 async fn a_certificate_without_principals_is_for_no_host() {
-    let Some(mut court) = Court::new(&[]).await else { return };
-    let lab = &court.lab;
+    let Some(mut fixture) = Fixture::new(&[]).await else { return };
+    let lab = &fixture.lab;
     let (ca, key) = (lab.path("ca"), lab.path("host_ed25519.pub"));
     let words = ["-q", "-s", ca.to_str().unwrap(), "-I", "x", "-h", key.to_str().unwrap()];
     run("ssh-keygen", &words).await;
     let certificate = lab.path("host_ed25519-cert.pub");
     let sshd = lab.sshd(&format!("HostCertificate {}", certificate.display())).await;
-    court.servers.insert("nobody", sshd);
-    court.arrange(&Case { server: "nobody", known: "@cert-authority * <CA>", ..NONE });
-    let (word, why) = court.gtop().await;
-    assert_eq!(word, "unknown");
+    fixture.servers.insert("nobody", sshd);
+    fixture.write_case(&Case { server: "nobody", known: "@cert-authority * <CA>", ..NONE });
+    let (outcome, why) = fixture.run_gtop().await;
+    assert_eq!(outcome, "unknown");
     assert!(why.contains("names no host"), "{why}");
 }
 
 #[tokio::test]
-async fn the_list_of_revoked_keys_is_read_as_ssh_reads_it() {
-    let Some(court) = Court::new(&["good", "extended"]).await else { return };
-    let lab = &court.lab;
-    let port = court.port("");
+async fn revoked_host_keys_are_read_as_by_ssh() {
+    let Some(fixture) = Fixture::new(&["good", "extended"]).await else { return };
+    let lab = &fixture.lab;
+    let port = fixture.port("");
     let (ca, krl) = (lab.path("ca.pub"), lab.path("krl"));
     let (ca, krl) = (ca.to_str().unwrap(), krl.to_str().unwrap());
     let known = "<N> <G>\n@cert-authority * <CA>";
-    // What the list holds, and whether it is made into a binary one; then what becomes of a
-    // plain key and of two certificates, of which the second has no number.
+    // The list, whether it is converted to a KRL, and the outcomes of a plain key and of two certificates, the second
+    // without a serial.
     let cases = [
         ("<W>\n", false, ["in", "in", "in"]),
         ("# none\n\n", false, ["in", "in", "in"]),
@@ -480,7 +484,7 @@ async fn the_list_of_revoked_keys_is_read_as_ssh_reads_it() {
     let fingerprint = printed.split(' ').nth(1).unwrap().to_owned();
     let mut wrong = Vec::new();
     for (list, is_binary, wants) in cases {
-        let text = court.fill(list, port).replace("<HASH>", &fingerprint);
+        let text = fixture.expand(list, port).replace("<HASH>", &fingerprint);
         lab.write(if is_binary { "list" } else { "krl" }, &text);
         if is_binary {
             let list = lab.path("list");
@@ -489,9 +493,9 @@ async fn the_list_of_revoked_keys_is_read_as_ssh_reads_it() {
         }
         for (server, want) in ["", "good", "extended"].into_iter().zip(wants) {
             let options = "RevokedHostKeys <DIR>/krl";
-            court.arrange(&Case { server, known, options, ..NONE });
-            let (gtop, why) = court.gtop().await;
-            let ssh = court.ssh().await;
+            fixture.write_case(&Case { server, known, options, ..NONE });
+            let (gtop, why) = fixture.run_gtop().await;
+            let ssh = fixture.run_ssh().await;
             if [ssh, gtop] != [want; 2] {
                 wrong.push(format!("{list:?} at {server:?}: ssh {ssh}, gtop {gtop} {why}"));
             }
@@ -504,12 +508,12 @@ async fn the_list_of_revoked_keys_is_read_as_ssh_reads_it() {
     let list = lab.path("list");
     run("ssh-keygen", &["-q", "-k", "-f", krl, "-s", "none", list.to_str().unwrap()]).await;
     let whole = fs::read(krl).unwrap();
-    let odd = [&whole[..], &[99, 0, 0, 0, 0]].concat();
+    let invalid = [&whole[..], &[99, 0, 0, 0, 0]].concat();
     let cut = whole.len() - 3;
     for (bytes, wants) in [
         (Some(whole.clone()), ["in", "revoked", "revoked"]),
         (Some(whole[..cut].to_vec()), ["unusable"; 3]),
-        (Some(odd), ["unusable"; 3]),
+        (Some(invalid), ["unusable"; 3]),
         (None, ["unusable"; 3]),
     ] {
         match &bytes {
@@ -518,15 +522,15 @@ async fn the_list_of_revoked_keys_is_read_as_ssh_reads_it() {
         }
         for (server, want) in ["", "good", "extended"].into_iter().zip(wants) {
             let options = "RevokedHostKeys <DIR>/krl";
-            court.arrange(&Case { server, known, options, ..NONE });
-            let (gtop, why) = court.gtop().await;
-            assert_eq!([court.ssh().await, gtop], [want; 2], "{server:?} {bytes:?} {why}");
+            fixture.write_case(&Case { server, known, options, ..NONE });
+            let (gtop, why) = fixture.run_gtop().await;
+            assert_eq!([fixture.run_ssh().await, gtop], [want; 2], "{server:?} {bytes:?} {why}");
         }
     }
 }
 
 #[tokio::test]
-async fn many_new_nodes_at_once_lose_no_line_and_double_none() {
+async fn concurrent_new_host_keys_are_each_stored_once() {
     let Some(lab) = Lab::new().await else { return };
     let sshd = lab.sshd("MaxStartups 500").await;
     for hash in ["no", "yes"] {
@@ -539,10 +543,10 @@ async fn many_new_nodes_at_once_lose_no_line_and_double_none() {
         lab.write("config", &config);
         let transport = lab.transport();
         let mut opening = JoinSet::new();
-        // Some nodes twice, under one name, and ssh at the same time.
+        // Some nodes twice, and ssh at the same time.
         for at in (0..64).chain(0..16) {
             let transport = transport.clone();
-            let target = system(&format!("n{at}"), None, None);
+            let target = ssh_target(&format!("n{at}"), None, None);
             opening.spawn(async move { transport.open(&target, "true", |_| ()).await.is_ok() });
         }
         let path = lab.path("config");
@@ -568,23 +572,23 @@ async fn many_new_nodes_at_once_lose_no_line_and_double_none() {
 
 #[tokio::test]
 async fn trust_reports_known_keys_and_their_lines() {
-    let Some(court) = Court::new(&["good", "expired"]).await else { return };
-    let look = async |server, known| {
-        court.arrange(&Case { server, known, ..NONE });
-        court.lab.transport().host_key(&node()).await.unwrap()
+    let Some(fixture) = Fixture::new(&["good", "expired"]).await else { return };
+    let host_key = async |server, known| {
+        fixture.write_case(&Case { server, known, ..NONE });
+        fixture.lab.transport().fetch_host_key(&node()).await.unwrap()
     };
     let authority = "@cert-authority * <CA>";
-    assert_eq!(look("", "<N> <G>").await.known, HostKeyStatus::Known);
-    // Known by another kind of key: that one is asked for.
-    let other = look("", "<N> <E>").await;
-    assert_eq!((other.known, &*other.algorithm), (HostKeyStatus::Known, "ecdsa-sha2-nistp256"));
-    let certified = look("good", authority).await;
-    let file = court.lab.path("known");
-    assert_eq!(certified.known, HostKeyStatus::Certified { file, line: 1 });
-    let expired = look("expired", authority).await;
-    assert_eq!((expired.known, expired.refusal), (HostKeyStatus::Unknown, None));
-    assert_eq!(expired.flaw.as_deref(), Some("has expired"));
-    assert!(matches!(look("", "<N> <X>").await.refusal, Some(Fault::HostKeyChanged(_))));
-    let revoked = look("", "@revoked * <G>").await;
+    assert_eq!(host_key("", "<N> <G>").await.status, HostKeyStatus::Known);
+    // The host is known by another algorithm, which is then requested.
+    let other = host_key("", "<N> <E>").await;
+    assert_eq!((other.status, &*other.algorithm), (HostKeyStatus::Known, "ecdsa-sha2-nistp256"));
+    let certified = host_key("good", authority).await;
+    let file = fixture.lab.path("known");
+    assert_eq!(certified.status, HostKeyStatus::Certified { file, line: 1 });
+    let expired = host_key("expired", authority).await;
+    assert_eq!((expired.status, expired.refusal), (HostKeyStatus::Unknown, None));
+    assert_eq!(expired.certificate_problem.as_deref(), Some("has expired"));
+    assert!(matches!(host_key("", "<N> <X>").await.refusal, Some(Fault::HostKeyChanged(_))));
+    let revoked = host_key("", "@revoked * <G>").await;
     assert!(matches!(revoked.refusal, Some(Fault::HostKeyRevoked { .. })), "{revoked:?}");
 }

@@ -15,10 +15,10 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::net::TcpListener;
 use tokio::process::{Child, Command};
 
-/// Every server of these tests; not 127.0.0.1, so that nobody's real entry matters.
+/// The address of the test servers; not 127.0.0.1, which real known_hosts files may list.
 pub(crate) const ADDRESS: &str = "127.0.7.1";
 
-/// No wait of a test is longer than this, and none that passes comes near.
+/// A timeout that no passing test comes near.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// A folder with keys and configuration for one test.
@@ -36,15 +36,15 @@ pub(crate) struct Sshd {
 }
 
 impl Sshd {
-    /// Returns how many of the lines it logged contain these words.
-    pub(crate) fn logged(&self, words: &str) -> usize {
-        self.log.lock().unwrap().iter().filter(|line| line.contains(words)).count()
+    /// Returns how many log lines contain a text.
+    pub(crate) fn log_count(&self, text: &str) -> usize {
+        self.log.lock().unwrap().iter().filter(|line| line.contains(text)).count()
     }
 
-    /// Ends all its sessions; the server itself goes on.
-    pub(crate) fn cut(&self) {
-        let own = self.child.id().unwrap();
-        let children = fs::read_to_string(format!("/proc/{own}/task/{own}/children")).unwrap();
+    /// Kills all its sessions, not the server.
+    pub(crate) fn kill_sessions(&self) {
+        let pid = self.child.id().unwrap();
+        let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
         for child in children.split_whitespace() {
             let pid = rustix::process::Pid::from_raw(child.parse().unwrap()).unwrap();
             // It may have ended meanwhile.
@@ -54,7 +54,7 @@ impl Sshd {
 }
 
 impl Lab {
-    /// Returns `None` where the OpenSSH programs are not all there.
+    /// Returns `None` if an OpenSSH program is missing.
     #[expect(clippy::print_stderr, reason = "a skipped test must say so")]
     pub(crate) async fn new() -> Option<Self> {
         for program in
@@ -91,13 +91,12 @@ impl Lab {
         fs::write(self.path(name), text).unwrap();
     }
 
-    /// Makes a key pair without a passphrase, unless the arguments give one.
+    /// Generates a key pair; without a passphrase by default.
     pub(crate) async fn key(&self, name: &str, kind: &[&str]) {
         let path = self.path(name);
         let passphrase: &[&str] = if kind.contains(&"-N") { &[] } else { &["-N", ""] };
-        let words =
-            [&["-q", "-f", path.to_str().unwrap(), "-C", "test"], kind, passphrase].concat();
-        run("ssh-keygen", &words).await;
+        let args = [&["-q", "-f", path.to_str().unwrap(), "-C", "test"], kind, passphrase].concat();
+        run("ssh-keygen", &args).await;
     }
 
     pub(crate) fn authorize(&self, name: &str) {
@@ -119,8 +118,8 @@ impl Lab {
     pub(crate) async fn try_sshd(&self, extra: &str) -> Option<Sshd> {
         let port = free_port().await;
         let folder = self.folder.path().display();
-        // The first value of an option counts, so what a test wants comes first. Without a home there are no
-        // login files, which may take longer than all the rest of a login.
+        // The first value of an option counts, so the options of a test come first. Without a home there are no login
+        // files, which can take longer than the login.
         self.write(
             "sshd_config",
             &format!(
@@ -140,7 +139,7 @@ impl Lab {
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
         while let Some(line) = lines.next_line().await.unwrap() {
             if line.contains("Server listening") {
-                // What it logs must be read, or it would stop at a full pipe.
+                // Its log must be read: a full pipe would block it.
                 let log = Arc::new(Mutex::new(Vec::new()));
                 let logged = Arc::clone(&log);
                 tokio::spawn(async move {
@@ -168,7 +167,7 @@ impl Lab {
         );
     }
 
-    /// Makes the server's host key known.
+    /// Writes the server's host key to the user's known_hosts file.
     pub(crate) fn trust(&self, sshd: &Sshd) {
         let key = self.text("host_ed25519.pub");
         self.write("known", &format!("[{ADDRESS}]:{} {key}", sshd.port));
@@ -189,7 +188,7 @@ impl Lab {
                 home: self.folder.path().to_owned(),
                 include_home: self.folder.path().to_owned(),
                 user: self.user.clone(),
-                machine: "here".to_owned(),
+                host_name: "here".to_owned(),
                 agent: self.agent.clone(),
             },
             prompt_queue: None,
@@ -232,10 +231,10 @@ impl Lab {
 }
 
 pub(crate) fn node() -> Target {
-    system("node", None, None)
+    ssh_target("node", None, None)
 }
 
-pub(crate) fn system(host: &str, user: Option<&str>, port: Option<u16>) -> Target {
+pub(crate) fn ssh_target(host: &str, user: Option<&str>, port: Option<u16>) -> Target {
     let ssh = SshTarget {
         host: host.to_owned(),
         user: user.map(str::to_owned),
@@ -245,7 +244,7 @@ pub(crate) fn system(host: &str, user: Option<&str>, port: Option<u16>) -> Targe
     Target { name: NodeName::new(host).unwrap(), reach: Reach::Ssh(ssh) }
 }
 
-pub(crate) fn fixed(address: &str, key: &str, host_key: &str) -> Target {
+pub(crate) fn fixed_target(address: &str, key: &str, host_key: &str) -> Target {
     let profile = FixedProfile::new(address.parse().unwrap(), key, Some(host_key)).unwrap();
     let ssh = SshTarget {
         host: "fixed".to_owned(),
@@ -256,13 +255,13 @@ pub(crate) fn fixed(address: &str, key: &str, host_key: &str) -> Target {
     Target { name: NodeName::new("fixed").unwrap(), reach: Reach::Ssh(ssh) }
 }
 
-pub(crate) fn local() -> Target {
+pub(crate) fn local_target() -> Target {
     Target { name: NodeName::new("here").unwrap(), reach: Reach::Local }
 }
 
-pub(crate) async fn run(program: &str, words: &[&str]) -> String {
-    let output = Command::new(program).args(words).output().await.unwrap();
-    assert!(output.status.success(), "{program} {words:?}: {output:?}");
+pub(crate) async fn run(program: &str, args: &[&str]) -> String {
+    let output = Command::new(program).args(args).output().await.unwrap();
+    assert!(output.status.success(), "{program} {args:?}: {output:?}");
     String::from_utf8(output.stdout).unwrap()
 }
 
@@ -271,31 +270,31 @@ pub(crate) async fn free_port() -> u16 {
     listener.local_addr().unwrap().port()
 }
 
-/// Everything a command said, and how it ended.
+/// The output of a command, and how it ended.
 #[derive(Debug, Default, PartialEq)]
-pub(crate) struct Told {
+pub(crate) struct CommandOutput {
     pub(crate) stdout: String,
     pub(crate) stderr: String,
     pub(crate) exit: Option<Exit>,
-    pub(crate) lost: Option<Fault>,
+    pub(crate) fault: Option<Fault>,
 }
 
-pub(crate) async fn listen(channel: &mut Channel) -> Told {
-    let mut told = Told::default();
+pub(crate) async fn read_output(channel: &mut Channel) -> CommandOutput {
+    let mut result = CommandOutput::default();
     loop {
         match tokio::time::timeout(TIMEOUT, channel.next()).await.unwrap() {
-            Output::Stdout(bytes) => told.stdout.push_str(&String::from_utf8_lossy(&bytes)),
-            Output::Stderr(bytes) => told.stderr.push_str(&String::from_utf8_lossy(&bytes)),
-            Output::Exit(exit) => told.exit = Some(exit),
-            Output::Closed(lost) => {
-                told.lost = lost.map(|fault| *fault);
-                return told;
+            Output::Stdout(bytes) => result.stdout.push_str(&String::from_utf8_lossy(&bytes)),
+            Output::Stderr(bytes) => result.stderr.push_str(&String::from_utf8_lossy(&bytes)),
+            Output::Exit(exit) => result.exit = Some(exit),
+            Output::Closed(fault) => {
+                result.fault = fault.map(|fault| *fault);
+                return result;
             }
         }
     }
 }
 
-pub(crate) async fn says_hello(lab: &Lab) {
+pub(crate) async fn check_echo(lab: &Lab) {
     let mut channel = lab.open("echo hello").await.unwrap();
-    assert_eq!(listen(&mut channel).await.stdout, "hello\n");
+    assert_eq!(read_output(&mut channel).await.stdout, "hello\n");
 }

@@ -12,27 +12,27 @@ use rustix::fs::{Gid, Uid, chown};
 use tokio::net::UnixListener;
 use tokio::process::Command;
 
-use crate::lab::{ADDRESS, Lab, Sshd, listen, node, system};
+use crate::lab::{ADDRESS, Lab, Sshd, node, read_output, ssh_target};
 
 /// A server that accepts the key `id`, which gtop does not have, and a `ControlMaster` connection opened with it.
-struct Site {
+struct MasterFixture {
     lab: Lab,
     sshd: Sshd,
 }
 
-impl Site {
+impl MasterFixture {
     async fn new(extra: &str) -> Option<Self> {
         let lab = Lab::new().await?;
         lab.key("wrong", &["-t", "ed25519"]).await;
         let sshd = lab.sshd(extra).await;
         lab.trust(&sshd);
-        let site = Self { lab, sshd };
-        site.configure("");
-        Some(site)
+        let fixture = Self { lab, sshd };
+        fixture.write_config("");
+        Some(fixture)
     }
 
-    /// Writes the configuration of `node`, of the same node by other names, and of what a test adds.
-    fn configure(&self, extra: &str) {
+    /// Writes the configuration of `node`, of its aliases, and the lines of a test.
+    fn write_config(&self, extra: &str) {
         let folder = self.lab.folder.path().display();
         let first = format!(
             "Host node alias*\nHostName {ADDRESS}\nIdentityFile {folder}/wrong\nIdentitiesOnly yes\n\
@@ -71,9 +71,9 @@ impl Site {
     }
 }
 
-impl Drop for Site {
+impl Drop for MasterFixture {
     fn drop(&mut self) {
-        // A master is a daemon: what its test did not end ends here.
+        // A master is a daemon: it is stopped here if its test did not.
         let config = self.lab.path("config");
         let words = ["-F", config.to_str().unwrap(), "-O", "exit", "node"];
         #[expect(clippy::disallowed_methods, reason = "nothing can be awaited here")]
@@ -81,179 +81,180 @@ impl Drop for Site {
     }
 }
 
-async fn says_hello(transport: &Transport, host: &str) -> Result<TransportKind, Fault> {
+async fn echo_transport(transport: &Transport, host: &str) -> Result<TransportKind, Fault> {
     let mut channel: Channel =
-        transport.open(&system(host, None, None), "echo hello; cat", |_| ()).await?;
+        transport.open(&ssh_target(host, None, None), "echo hello; cat", |_| ()).await?;
     channel.close_stdin().await?;
     let via = channel.via();
-    assert_eq!(listen(&mut channel).await.stdout, "hello\n");
+    assert_eq!(read_output(&mut channel).await.stdout, "hello\n");
     Ok(via)
 }
 
 #[tokio::test]
-async fn a_node_that_refuses_is_reached_over_an_open_master() {
-    let Some(site) = Site::new("").await else { return };
-    let auto = site.transport(TransportMode::Auto);
+async fn a_node_that_refuses_the_login_is_reached_over_an_open_master() {
+    let Some(fixture) = MasterFixture::new("").await else { return };
+    let auto = fixture.transport(TransportMode::Auto);
     let is_refused = |opened: Result<TransportKind, Fault>| {
         let fault = opened.unwrap_err();
         assert!(matches!(fault, Fault::AuthenticationRefused { .. }), "{fault}");
     };
-    is_refused(says_hello(&auto, "node").await);
-    site.open_master().await;
-    assert_eq!(says_hello(&auto, "node").await.unwrap(), TransportKind::SshProgram);
-    // What it learned is not asked again of the node.
-    let knocks = site.sshd.logged("Connection closed by authenticating");
-    assert_eq!(says_hello(&auto, "node").await.unwrap(), TransportKind::SshProgram);
-    assert_eq!(site.sshd.logged("Connection closed by authenticating"), knocks);
-    is_refused(says_hello(&site.transport(TransportMode::Native), "node").await);
-    // Nor does a key that others can read keep anybody out of whom a master is open.
+    is_refused(echo_transport(&auto, "node").await);
+    fixture.open_master().await;
+    assert_eq!(echo_transport(&auto, "node").await.unwrap(), TransportKind::SshProgram);
+    // The refusal is remembered: no second login attempt.
+    let attempts = fixture.sshd.log_count("Connection closed by authenticating");
+    assert_eq!(echo_transport(&auto, "node").await.unwrap(), TransportKind::SshProgram);
+    assert_eq!(fixture.sshd.log_count("Connection closed by authenticating"), attempts);
+    is_refused(echo_transport(&fixture.transport(TransportMode::Native), "node").await);
+    // A key readable by others does not matter while a master is open.
     let allow = |mode| {
-        fs::set_permissions(site.lab.path("wrong"), fs::Permissions::from_mode(mode)).unwrap();
+        fs::set_permissions(fixture.lab.path("wrong"), fs::Permissions::from_mode(mode)).unwrap();
     };
     allow(0o644);
     assert_eq!(
-        says_hello(&site.transport(TransportMode::Auto), "node").await.unwrap(),
+        echo_transport(&fixture.transport(TransportMode::Auto), "node").await.unwrap(),
         TransportKind::SshProgram
     );
     allow(0o600);
-    // A key that opens the door needs no master.
-    site.configure(&format!("Host node\nIdentityFile {}", site.lab.path("id").display()));
-    let own = site.transport(TransportMode::Auto);
-    assert_eq!(says_hello(&own, "node").await.unwrap(), TransportKind::Native);
-    site.configure("");
-    site.close_master().await;
-    is_refused(says_hello(&auto, "node").await);
+    // A key that authenticates needs no master.
+    fixture.write_config(&format!("Host node\nIdentityFile {}", fixture.lab.path("id").display()));
+    let own = fixture.transport(TransportMode::Auto);
+    assert_eq!(echo_transport(&own, "node").await.unwrap(), TransportKind::Native);
+    fixture.write_config("");
+    fixture.close_master().await;
+    is_refused(echo_transport(&auto, "node").await);
 }
 
 #[tokio::test]
-async fn a_gateway_that_refuses_is_passed_over_an_open_master() {
-    // The thirty nodes are one server here: it must not take them for a flood.
-    let Some(site) = Site::new("MaxStartups 100").await else { return };
-    let far = site.lab.sshd("").await;
-    let key = site.lab.text("host_ed25519.pub");
-    let known = [site.sshd.port, far.port].map(|port| format!("[{ADDRESS}]:{port} {key}"));
-    site.lab.write("known", &known.concat());
-    let folder = site.lab.folder.path().display();
+async fn a_gateway_that_refuses_the_login_is_passed_over_an_open_master() {
+    // The thirty nodes are one server here, so MaxStartups is raised.
+    let Some(fixture) = MasterFixture::new("MaxStartups 100").await else { return };
+    let far = fixture.lab.sshd("").await;
+    let key = fixture.lab.text("host_ed25519.pub");
+    let known = [fixture.sshd.port, far.port].map(|port| format!("[{ADDRESS}]:{port} {key}"));
+    fixture.lab.write("known", &known.concat());
+    let folder = fixture.lab.folder.path().display();
     let inner = format!(
         "Host far\nHostName {ADDRESS}\nPort {}\nIdentityFile {folder}/id\nProxyJump node\n\
          UserKnownHostsFile {folder}/known\nGlobalKnownHostsFile {folder}/global\n\
          Host inner*\nHostName {ADDRESS}\nPort {}\nIdentityFile {folder}/id\nProxyJump node\n\
          UserKnownHostsFile {folder}/known\nGlobalKnownHostsFile {folder}/global\n\
          Host nowhere\nHostName {ADDRESS}\nPort 1\nIdentityFile {folder}/id\nProxyJump node\n",
-        far.port, site.sshd.port
+        far.port, fixture.sshd.port
     );
-    site.configure(&inner);
-    let auto = site.transport(TransportMode::Auto);
-    let fault = says_hello(&auto, "inner").await.unwrap_err();
+    fixture.write_config(&inner);
+    let auto = fixture.transport(TransportMode::Auto);
+    let fault = echo_transport(&auto, "inner").await.unwrap_err();
     assert!(matches!(fault.root(), Fault::AuthenticationRefused { .. }), "{fault}");
-    site.open_master().await;
-    let other = site.transport(TransportMode::Auto);
+    fixture.open_master().await;
+    let other = fixture.transport(TransportMode::Auto);
     let mut hellos = tokio::task::JoinSet::new();
     for number in 0..30 {
         let transport = other.clone();
-        hellos.spawn(async move { says_hello(&transport, &format!("inner{number}")).await });
+        hellos.spawn(async move { echo_transport(&transport, &format!("inner{number}")).await });
     }
     while let Some(hello) = hellos.join_next().await {
         assert_eq!(hello.unwrap().unwrap(), TransportKind::SshProgram);
     }
-    // All thirty together have asked the gateway once.
-    assert_eq!(site.sshd.logged("Connection closed by authenticating"), 2);
-    let fault = says_hello(&other, "nowhere").await.unwrap_err();
+    // All thirty together tried to log in to the gateway once.
+    assert_eq!(fixture.sshd.log_count("Connection closed by authenticating"), 2);
+    let fault = echo_transport(&other, "nowhere").await.unwrap_err();
     let Fault::GatewayCannotReach { gateway, .. } = &fault else { panic!("{fault}") };
     assert_eq!(gateway, "node");
-    let native = says_hello(&site.transport(TransportMode::Native), "inner").await.unwrap_err();
+    let native =
+        echo_transport(&fixture.transport(TransportMode::Native), "inner").await.unwrap_err();
     assert!(matches!(native.root(), Fault::AuthenticationRefused { .. }), "{native}");
-    let open = async |name| other.open(&system(name, None, None), "cat", |_| ()).await.unwrap();
-    // A node that goes while the master stays is to blame itself.
+    let open = async |name| other.open(&ssh_target(name, None, None), "cat", |_| ()).await.unwrap();
+    // If the node is lost and the master is not, the fault is the node's.
     let mut waiting = open("far").await;
-    far.cut();
-    let lost = listen(&mut waiting).await.lost.unwrap();
+    far.kill_sessions();
+    let lost = read_output(&mut waiting).await.fault.unwrap();
     assert!(matches!(lost, Fault::SessionLost { .. }), "{lost}");
     let mut waiting = open("inner").await;
-    site.close_master().await;
-    let lost = listen(&mut waiting).await.lost.unwrap();
+    fixture.close_master().await;
+    let lost = read_output(&mut waiting).await.fault.unwrap();
     let Fault::AtGateway { gateway, fault } = &lost else { panic!("{lost}") };
     assert!(gateway == "node" && fault.to_string().contains("the master connection at"), "{lost}");
-    assert!(lost.retries_by_itself(), "{lost}");
+    assert!(lost.is_retryable(), "{lost}");
 }
 
 #[tokio::test]
-async fn a_master_without_room_is_waited_for_and_the_node_is_not_asked_again() {
-    let Some(site) = Site::new("MaxSessions 2").await else { return };
-    site.open_master().await;
-    let auto = site.transport(TransportMode::Auto);
+async fn a_master_without_free_sessions_is_retried_without_another_login() {
+    let Some(fixture) = MasterFixture::new("MaxSessions 2").await else { return };
+    fixture.open_master().await;
+    let auto = fixture.transport(TransportMode::Auto);
     let open = |name| {
         let auto = auto.clone();
-        async move { auto.open(&system(name, None, None), "echo; cat", |_| ()).await }
+        async move { auto.open(&ssh_target(name, None, None), "echo; cat", |_| ()).await }
     };
     let (one, two) = (open("alias1").await.unwrap(), open("alias2").await.unwrap());
     for _ in 0..3 {
         let fault = open("alias3").await.unwrap_err();
         let Fault::ChannelRefused { why } = &fault else { panic!("{fault}") };
         assert!(why.contains("over the master connection"), "{why}");
-        assert!(fault.retries_by_itself());
+        assert!(fault.is_retryable());
     }
-    // Each name has knocked once, for itself.
-    assert_eq!(site.sshd.logged("Connection closed by authenticating"), 3);
+    // One login attempt per alias.
+    assert_eq!(fixture.sshd.log_count("Connection closed by authenticating"), 3);
     one.shutdown().await;
     let mut three = open("alias3").await.unwrap();
     three.close_stdin().await.unwrap();
-    assert_eq!(listen(&mut three).await.stdout, "\n");
+    assert_eq!(read_output(&mut three).await.stdout, "\n");
     two.shutdown().await;
-    // The ssh program by wish says the same, and not that its own connection was refused.
+    // With --transport ssh the fault is the same, not the refusal of ssh's own connection.
     let (one, two) = (open("alias1").await.unwrap(), open("alias2").await.unwrap());
-    let by_ssh = site.transport(TransportMode::Ssh);
+    let by_ssh = fixture.transport(TransportMode::Ssh);
     let fault = by_ssh.open(&node(), "true", |_| ()).await.unwrap_err();
     assert!(matches!(fault, Fault::ChannelRefused { .. }), "{fault}");
     drop((one, two));
 }
 
 #[tokio::test]
-async fn a_socket_that_is_dead_or_hangs_or_is_of_another_user_does_no_harm() {
-    let Some(site) = Site::new("").await else { return };
-    site.open_master().await;
-    let socket = site.socket();
+async fn a_dead_hanging_or_foreign_control_socket_is_ignored() {
+    let Some(fixture) = MasterFixture::new("").await else { return };
+    fixture.open_master().await;
+    let socket = fixture.socket();
     let refused =
         |fault: Fault| assert!(matches!(fault, Fault::AuthenticationRefused { .. }), "{fault}");
     if rustix::process::geteuid().is_root() {
         chown(&socket, Some(Uid::from_raw(65534)), Some(Gid::from_raw(65534))).unwrap();
-        refused(says_hello(&site.transport(TransportMode::Auto), "node").await.unwrap_err());
+        refused(echo_transport(&fixture.transport(TransportMode::Auto), "node").await.unwrap_err());
         chown(&socket, Some(Uid::ROOT), Some(Gid::ROOT)).unwrap();
     }
     assert_eq!(
-        says_hello(&site.transport(TransportMode::Auto), "node").await.unwrap(),
+        echo_transport(&fixture.transport(TransportMode::Auto), "node").await.unwrap(),
         TransportKind::SshProgram
     );
-    site.close_master().await;
+    fixture.close_master().await;
     let listener = UnixListener::bind(&socket).unwrap();
-    let auto = site.transport(TransportMode::Auto);
-    // Nobody accepts: the question is given up, and the program that put it is gone.
-    refused(says_hello(&auto, "node").await.unwrap_err());
+    let auto = fixture.transport(TransportMode::Auto);
+    // The check times out, and the ssh that ran it is killed.
+    refused(echo_transport(&auto, "node").await.unwrap_err());
     let (mut peer, _) = listener.accept().await.unwrap();
-    let mut heard = Vec::new();
-    let end = tokio::io::AsyncReadExt::read_to_end(&mut peer, &mut heard);
+    let mut received = Vec::new();
+    let end = tokio::io::AsyncReadExt::read_to_end(&mut peer, &mut received);
     tokio::time::timeout(crate::lab::TIMEOUT, end).await.unwrap().unwrap();
     drop(listener);
     assert!(socket.exists(), "a dead socket");
-    refused(says_hello(&auto, "node").await.unwrap_err());
-    assert!(socket.exists(), "it is the user's");
+    refused(echo_transport(&auto, "node").await.unwrap_err());
+    assert!(socket.exists(), "gtop does not remove the user's socket");
     fs::remove_file(&socket).unwrap();
 }
 
 #[tokio::test]
-async fn whether_a_master_is_open_is_traced() {
-    let Some(site) = Site::new("").await else { return };
-    let told = async || {
-        let (notes, auto) = (Trace::default(), site.transport(TransportMode::Auto));
-        with_trace(&notes, says_hello(&auto, "node")).await.ok();
-        let notes = notes.taken().into_iter().map(|noted| noted.note);
-        notes
-            .filter(|note| {
-                matches!(note, ConnectEvent::MasterFound(_) | ConnectEvent::MasterMissing)
+async fn the_trace_says_whether_a_master_is_open() {
+    let Some(fixture) = MasterFixture::new("").await else { return };
+    let master_events = async || {
+        let (trace, auto) = (Trace::default(), fixture.transport(TransportMode::Auto));
+        with_trace(&trace, echo_transport(&auto, "node")).await.ok();
+        let events = trace.events().into_iter().map(|traced| traced.event);
+        events
+            .filter(|event| {
+                matches!(event, ConnectEvent::MasterFound(_) | ConnectEvent::MasterMissing)
             })
             .collect::<Vec<_>>()
     };
-    assert_eq!(told().await, [ConnectEvent::MasterMissing]);
-    site.open_master().await;
-    assert_eq!(told().await, [ConnectEvent::MasterFound(site.socket())]);
+    assert_eq!(master_events().await, [ConnectEvent::MasterMissing]);
+    fixture.open_master().await;
+    assert_eq!(master_events().await, [ConnectEvent::MasterFound(fixture.socket())]);
 }

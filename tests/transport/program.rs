@@ -9,21 +9,21 @@ use tokio::io::AsyncReadExt;
 use tokio::net::TcpListener;
 use tokio::process::Command;
 
-use crate::lab::{ADDRESS, Lab, TIMEOUT, free_port, listen, node, run, system};
+use crate::lab::{ADDRESS, Lab, TIMEOUT, free_port, node, read_output, run, ssh_target};
 
 fn transport(lab: &Lab, mode: TransportMode) -> Transport {
     Transport::new(Options { mode, ..lab.options() })
 }
 
-/// Runs a command on the node by the ssh program.
-async fn by_program(lab: &Lab, command: &str) -> Result<String, Fault> {
+/// Runs a command on the node with the ssh program.
+async fn run_with_ssh(lab: &Lab, command: &str) -> Result<String, Fault> {
     let mut channel = transport(lab, TransportMode::Ssh).open(&node(), command, |_| ()).await?;
     assert_eq!(channel.via(), TransportKind::SshProgram);
-    Ok(listen(&mut channel).await.stdout)
+    Ok(read_output(&mut channel).await.stdout)
 }
 
 #[tokio::test]
-async fn a_command_gets_stdin_and_reports_its_end() {
+async fn a_command_gets_stdin_and_reports_its_exit() {
     let Some(lab) = Lab::new().await else { return };
     let sshd = lab.sshd("").await;
     lab.trust(&sshd);
@@ -33,40 +33,40 @@ async fn a_command_gets_stdin_and_reports_its_end() {
     channel.send(b"hel").await.unwrap();
     channel.send(b"lo ~.").await.unwrap();
     channel.close_stdin().await.unwrap();
-    let told = listen(&mut channel).await;
-    assert_eq!((told.stdout.as_str(), told.stderr.as_str()), ("\nhello ~.", "oops\n"));
-    assert_eq!((told.exit, told.lost), (Some(Exit::Status(7)), None));
+    let output = read_output(&mut channel).await;
+    assert_eq!((output.stdout.as_str(), output.stderr.as_str()), ("\nhello ~.", "oops\n"));
+    assert_eq!((output.exit, output.fault), (Some(Exit::Status(7)), None));
     assert!(channel.send(b"more").await.is_err());
 }
 
 #[tokio::test]
-async fn a_command_that_says_nothing_has_run_all_the_same() {
+async fn a_command_without_output_has_run_all_the_same() {
     let Some(lab) = Lab::new().await else { return };
     let sshd = lab.sshd("").await;
     lab.trust(&sshd);
-    assert_eq!(by_program(&lab, "true").await.unwrap(), "");
+    assert_eq!(run_with_ssh(&lab, "true").await.unwrap(), "");
 }
 
 #[tokio::test]
-async fn messages_of_ssh_become_the_same_faults() {
+async fn messages_of_ssh_map_to_the_faults_of_the_native_client() {
     let Some(lab) = Lab::new().await else { return };
     let sshd = lab.sshd("").await;
-    let fault = by_program(&lab, "true").await.unwrap_err();
+    let fault = run_with_ssh(&lab, "true").await.unwrap_err();
     assert!(
         matches!(fault, Fault::SshProgram { cause: SshProgramCause::HostKeyUnknown, .. }),
         "{fault}"
     );
-    assert!(!fault.retries_by_itself());
+    assert!(!fault.is_retryable());
 
     lab.write("known", &format!("[{ADDRESS}]:{} {}", sshd.port, lab.text("id.pub")));
-    let fault = by_program(&lab, "true").await.unwrap_err();
+    let fault = run_with_ssh(&lab, "true").await.unwrap_err();
     let Fault::HostKeyChanged(change) = &fault else { panic!("{fault}") };
     assert_eq!((change.file.clone(), change.line), (lab.path("known"), 1));
     let listed = run("ssh-keygen", &["-lf", lab.path("host_ed25519.pub").to_str().unwrap()]).await;
-    assert!(listed.contains(&change.shown), "{listed} {change:?}");
+    assert!(listed.contains(&change.fingerprint), "{listed} {change:?}");
 
     lab.write("known", &format!("@revoked * {}", lab.text("host_ed25519.pub")));
-    let fault = by_program(&lab, "true").await.unwrap_err();
+    let fault = run_with_ssh(&lab, "true").await.unwrap_err();
     assert!(
         matches!(fault, Fault::SshProgram { cause: SshProgramCause::HostKeyRevoked, .. }),
         "{fault}"
@@ -74,16 +74,16 @@ async fn messages_of_ssh_become_the_same_faults() {
 
     let port = free_port().await;
     lab.write_config(port, "");
-    assert_eq!(by_program(&lab, "true").await.unwrap_err(), Fault::ConnectionRefused { port });
+    assert_eq!(run_with_ssh(&lab, "true").await.unwrap_err(), Fault::ConnectionRefused { port });
 
     lab.write_config(port, "Host node\nHostName nosuch.invalid");
-    let fault = by_program(&lab, "true").await.unwrap_err();
+    let fault = run_with_ssh(&lab, "true").await.unwrap_err();
     let Fault::NameNotFound { host, .. } = &fault else { panic!("{fault}") };
     assert_eq!(host.as_deref(), Some("nosuch.invalid"));
 
     let sshd = lab.sshd("KexAlgorithms diffie-hellman-group14-sha1").await;
     lab.trust(&sshd);
-    let fault = by_program(&lab, "true").await.unwrap_err();
+    let fault = run_with_ssh(&lab, "true").await.unwrap_err();
     let Fault::NoCommonAlgorithm { kind: "key exchange", theirs, .. } = &fault else {
         panic!("{fault}")
     };
@@ -92,22 +92,22 @@ async fn messages_of_ssh_become_the_same_faults() {
     let listener = TcpListener::bind((ADDRESS, 0)).await.unwrap();
     lab.write_config(listener.local_addr().unwrap().port(), "");
     let serve = async { drop(listener.accept().await.unwrap()) };
-    let (opened, ()) = tokio::join!(by_program(&lab, "true"), serve);
+    let (opened, ()) = tokio::join!(run_with_ssh(&lab, "true"), serve);
     let fault = opened.unwrap_err();
-    assert!(matches!(fault, Fault::NotSsh { .. }), "{fault}");
+    assert!(matches!(fault, Fault::NoBanner { .. }), "{fault}");
 }
 
 #[tokio::test]
-async fn a_server_that_wants_a_password_is_explained_and_nothing_is_asked() {
+async fn a_server_that_requires_a_password_is_explained_without_a_prompt() {
     let Some(lab) = Lab::new().await else { return };
     let methods = "PubkeyAuthentication no\nPasswordAuthentication yes\n\
                    KbdInteractiveAuthentication yes\nUsePAM yes";
     let sshd = lab.sshd(methods).await;
     lab.trust(&sshd);
-    let fault = by_program(&lab, "true").await.unwrap_err();
+    let fault = run_with_ssh(&lab, "true").await.unwrap_err();
     let Fault::AuthenticationRefused { user, offers, .. } = &fault else { panic!("{fault}") };
     assert_eq!((user, offers.contains(&"password".to_owned())), (&lab.user, true), "{offers:?}");
-    assert!(!fault.retries_by_itself());
+    assert!(!fault.is_retryable());
 }
 
 #[tokio::test]
@@ -125,7 +125,7 @@ async fn a_missing_program_is_named() {
 }
 
 #[tokio::test]
-async fn a_port_that_never_speaks_ends_ssh_too() {
+async fn a_silent_port_ends_ssh_too() {
     let Some(lab) = Lab::new().await else { return };
     let listener = TcpListener::bind((ADDRESS, 0)).await.unwrap();
     lab.write_config(listener.local_addr().unwrap().port(), "");
@@ -139,11 +139,11 @@ async fn a_port_that_never_speaks_ends_ssh_too() {
 }
 
 #[tokio::test]
-async fn a_configuration_meant_for_people_does_not_get_in_the_way() {
+async fn options_for_interactive_use_are_overridden() {
     let Some(lab) = Lab::new().await else { return };
     let sshd = lab.sshd("").await;
     lab.trust(&sshd);
-    let trace = lab.path("trace");
+    let marker = lab.path("marker");
     lab.write_config(
         sshd.port,
         &format!(
@@ -151,14 +151,14 @@ async fn a_configuration_meant_for_people_does_not_get_in_the_way() {
              LocalForward {} /nowhere\nPermitLocalCommand yes\nLocalCommand touch {}\nEscapeChar ~\n\
              ControlMaster auto\nControlPath {}\nControlPersist yes\nLogLevel QUIET",
             lab.path("forward").display(),
-            trace.display(),
+            marker.display(),
             lab.path("master").display(),
         ),
     );
-    let said = by_program(&lab, "tty; echo $SSH_AUTH_SOCK$DISPLAY").await.unwrap();
-    assert_eq!(said, "not a tty\n\n");
+    let stdout = run_with_ssh(&lab, "tty; echo $SSH_AUTH_SOCK$DISPLAY").await.unwrap();
+    assert_eq!(stdout, "not a tty\n\n");
     let transport = transport(&lab, TransportMode::Ssh);
-    let found = transport.explain(&node()).await.unwrap();
+    let found = transport.effective_options(&node()).await.unwrap();
     let ignored = found.iter().filter(|option| option.is_set && option.is_ignored);
     let ignored: Vec<_> = ignored.map(|option| option.spelling).collect();
     assert_eq!(
@@ -175,16 +175,16 @@ async fn a_configuration_meant_for_people_does_not_get_in_the_way() {
             "RequestTTY"
         ]
     );
-    for name in ["forward", "trace", "master"] {
+    for name in ["forward", "marker", "master"] {
         assert!(!lab.path(name).exists(), "{name}");
     }
     let port = free_port().await;
     lab.write_config(port, "LogLevel QUIET");
-    assert_eq!(by_program(&lab, "true").await.unwrap_err(), Fault::ConnectionRefused { port });
+    assert_eq!(run_with_ssh(&lab, "true").await.unwrap_err(), Fault::ConnectionRefused { port });
 }
 
 #[tokio::test]
-async fn a_master_connection_of_the_user_is_used() {
+async fn an_open_master_connection_is_used() {
     let Some(lab) = Lab::new().await else { return };
     let sshd = lab.sshd("").await;
     lab.trust(&sshd);
@@ -201,15 +201,15 @@ async fn a_master_connection_of_the_user_is_used() {
         tokio::time::sleep(std::time::Duration::from_millis(10)).await;
     }
     for _ in 0..3 {
-        assert_eq!(by_program(&lab, "echo hello").await.unwrap(), "hello\n");
+        assert_eq!(run_with_ssh(&lab, "echo hello").await.unwrap(), "hello\n");
     }
-    assert_eq!(sshd.logged("Accepted publickey"), 1);
-    // It is the user's: it is not ended with what went through it.
+    assert_eq!(sshd.log_count("Accepted publickey"), 1);
+    // The user's master is not stopped.
     assert!(master.try_wait().unwrap().is_none());
 }
 
 #[tokio::test]
-async fn it_ends_when_its_channel_does() {
+async fn the_ssh_program_exits_with_its_channel() {
     let Some(lab) = Lab::new().await else { return };
     let sshd = lab.sshd("").await;
     lab.trust(&sshd);
@@ -224,28 +224,28 @@ async fn it_ends_when_its_channel_does() {
 }
 
 #[tokio::test]
-async fn a_guarded_program_ends_with_its_parent_and_has_no_terminal() {
+async fn a_guarded_program_exits_with_its_parent_and_has_no_terminal() {
     let folder = tempfile::tempdir().unwrap();
     let pipe = folder.path().join("pipe");
     run("mkfifo", &[pipe.to_str().unwrap()]).await;
     let mut reader = tokio::net::unix::pipe::OpenOptions::new().open_receiver(&pipe).unwrap();
-    // Its input stays open: only the parent guard can end it.
+    // Its stdin stays open: only the parent guard can stop it.
     let line = format!(
         "exec 3>{pipe} && {} __parent-guard $$ sh -c 'ps -o sid=,pid= -p $$ >&3; exec sleep 1000' & wait",
         env!("CARGO_BIN_EXE_gtop"),
         pipe = pipe.display(),
     );
     let mut parent = Command::new("sh").args(["-c", &line]).kill_on_drop(true).spawn().unwrap();
-    let mut said = String::new();
-    while !said.contains('\n') {
+    let mut stdout = String::new();
+    while !stdout.contains('\n') {
         let mut piece = [0; 64];
-        // Until the writer is there, a pipe seems to have ended.
+        // A pipe without a writer reads as ended.
         let count = reader.read(&mut piece).await.unwrap();
-        said.push_str(&String::from_utf8_lossy(&piece[..count]));
+        stdout.push_str(&String::from_utf8_lossy(&piece[..count]));
         tokio::task::yield_now().await;
     }
-    let numbers: Vec<&str> = said.split_whitespace().collect();
-    assert_eq!(numbers[0], numbers[1], "a session of its own");
+    let numbers: Vec<&str> = stdout.split_whitespace().collect();
+    assert_eq!(numbers[0], numbers[1], "it leads a session");
     parent.kill().await.unwrap();
     let end = tokio::time::timeout(TIMEOUT, reader.read_to_end(&mut Vec::new())).await;
     assert_eq!(end.unwrap().unwrap(), 0);
@@ -261,16 +261,16 @@ async fn a_parent_guard_without_its_parent_starts_nothing() {
     assert_eq!((ran.status.code(), ran.stdout.as_slice()), (Some(127), b"".as_slice()));
 }
 
-// ---- by need ----
+// ---- as the fallback ----
 
 #[tokio::test]
-async fn auto_is_native_as_long_as_that_works() {
+async fn auto_uses_the_native_client_while_it_works() {
     let Some(lab) = Lab::new().await else { return };
     let sshd = lab.sshd("").await;
     lab.trust(&sshd);
     let channel = transport(&lab, TransportMode::Auto).open(&node(), "true", |_| ()).await.unwrap();
     assert_eq!(channel.via(), TransportKind::Native);
-    // A refused key is not shown a second time by the program.
+    // A refused key is not offered again by the ssh program.
     lab.write("authorized", "");
     let fault =
         transport(&lab, TransportMode::Auto).open(&node(), "true", |_| ()).await.unwrap_err();
@@ -279,43 +279,51 @@ async fn auto_is_native_as_long_as_that_works() {
 }
 
 #[tokio::test]
-async fn auto_takes_the_program_for_algorithms_only_that_has_and_remembers_it() {
+async fn auto_falls_back_to_ssh_for_unsupported_algorithms_and_remembers_it() {
     let Some(lab) = Lab::new().await else { return };
     let kex = "sntrup761x25519-sha512@openssh.com";
     let configured = format!("KexAlgorithms {kex}");
-    for (of_server, of_client) in [("", configured.as_str()), (configured.as_str(), "")] {
-        let sshd = lab.sshd(of_server).await;
+    for (server_options, client_options) in [("", configured.as_str()), (configured.as_str(), "")] {
+        let sshd = lab.sshd(server_options).await;
         lab.trust(&sshd);
-        lab.write_config(sshd.port, of_client);
+        lab.write_config(sshd.port, client_options);
         let transport = transport(&lab, TransportMode::Auto);
         for _ in 0..2 {
             let channel = transport.open(&node(), "echo hello", |_| ()).await.unwrap();
-            assert_eq!(channel.via(), TransportKind::SshProgram, "{of_server}/{of_client}");
+            assert_eq!(
+                channel.via(),
+                TransportKind::SshProgram,
+                "{server_options}/{client_options}"
+            );
         }
-        // Of the server's two refusals of ours one is spared.
-        let refusals = sshd.logged("Unable to negotiate");
-        assert_eq!(refusals, usize::from(of_client.is_empty()), "{of_server}/{of_client}");
+        // The second time gtop's own client is not tried.
+        let refusals = sshd.log_count("Unable to negotiate");
+        assert_eq!(
+            refusals,
+            usize::from(client_options.is_empty()),
+            "{server_options}/{client_options}"
+        );
         let fault = lab.open("true").await.unwrap_err();
-        assert!(!fault.retries_by_itself(), "{fault}");
+        assert!(!fault.is_retryable(), "{fault}");
     }
 }
 
 #[tokio::test]
-async fn names_that_could_be_options_or_commands_reach_no_program() {
+async fn names_that_look_like_options_or_commands_reach_no_program() {
     let Some(lab) = Lab::new().await else { return };
-    let trace = lab.path("trace");
+    let marker = lab.path("marker");
     lab.write(
         "config",
         "Host bad\n ProxyJump -oProxyCommand=x\nHost worse\n ProxyJump a,$(touch\n",
     );
     for host in ["bad", "worse"] {
         for mode in [TransportMode::Native, TransportMode::Auto, TransportMode::Ssh] {
-            let (transport, target) = (transport(&lab, mode), system(host, None, None));
+            let (transport, target) = (transport(&lab, mode), ssh_target(host, None, None));
             let fault = transport.open(&target, "true", |_| ()).await.unwrap_err();
-            assert!(!fault.retries_by_itself(), "{fault}");
+            assert!(!fault.is_retryable(), "{fault}");
         }
     }
-    let host = format!("$(touch {})", trace.display());
+    let host = format!("$(touch {})", marker.display());
     let ssh = gtop::transport::SshTarget {
         host,
         user: None,
@@ -330,11 +338,11 @@ async fn names_that_could_be_options_or_commands_reach_no_program() {
         let fault = transport(&lab, mode).open(&target, "true", |_| ()).await.unwrap_err();
         assert!(matches!(fault, Fault::BadConfiguration { .. }), "{fault}");
     }
-    assert!(!trace.exists() && fs::read_dir(lab.folder.path()).is_ok());
+    assert!(!marker.exists() && fs::read_dir(lab.folder.path()).is_ok());
 }
 
 #[tokio::test]
-async fn what_would_keep_ssh_from_running_a_command_is_taken_back() {
+async fn options_that_keep_ssh_from_running_a_command_are_reset() {
     let Some(lab) = Lab::new().await else { return };
     let sshd = lab.sshd("").await;
     lab.trust(&sshd);
@@ -346,7 +354,7 @@ async fn what_would_keep_ssh_from_running_a_command_is_taken_back() {
         "RemoteCommand cat",
         "RequestTTY force",
         "StdinNull yes\nSessionType none\nForkAfterAuthentication yes\nRequestTTY yes",
-        // What only the program can tell counts too.
+        // Also where only `ssh -G` can evaluate the configuration.
         "Match exec true\nStdinNull yes\nSessionType none",
         "Match exec true\nForkAfterAuthentication yes",
     ] {
@@ -355,6 +363,6 @@ async fn what_would_keep_ssh_from_running_a_command_is_taken_back() {
         let line = "echo; head -n 1; echo end";
         let mut channel = transport.open(&node(), line, |_| ()).await.unwrap();
         channel.send(b"hello\n").await.unwrap();
-        assert_eq!(listen(&mut channel).await.stdout, "\nhello\nend\n", "{option}");
+        assert_eq!(read_output(&mut channel).await.stdout, "\nhello\nend\n", "{option}");
     }
 }

@@ -14,10 +14,10 @@ use tokio::io::AsyncReadExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
-use crate::lab::{ADDRESS, Lab, Sshd, TIMEOUT, free_port, listen, node, run, system};
+use crate::lab::{ADDRESS, Lab, Sshd, TIMEOUT, free_port, node, read_output, run, ssh_target};
 
-/// For a server many come to at once: login files are not to run each time.
-const CROWDED: &str = "MaxStartups 200\nSetEnv HOME=/nonexistent";
+/// Options of a server for many concurrent logins, without login files.
+const MANY_LOGINS: &str = "MaxStartups 200\nSetEnv HOME=/nonexistent";
 
 /// Writes a configuration of several hosts, each an alias with a port and more lines.
 fn write_hosts(lab: &Lab, hosts: &[(&str, u16, &str)]) {
@@ -36,7 +36,7 @@ fn write_hosts(lab: &Lab, hosts: &[(&str, u16, &str)]) {
     lab.write("config", &text);
 }
 
-/// Makes the key of all these servers known.
+/// Writes the host keys of these servers to the user's known_hosts file.
 fn trust_all(lab: &Lab, servers: &[&Sshd]) {
     let key = lab.text("host_ed25519.pub");
     let lines = servers.iter().map(|sshd| format!("[{ADDRESS}]:{} {key}", sshd.port));
@@ -44,20 +44,20 @@ fn trust_all(lab: &Lab, servers: &[&Sshd]) {
 }
 
 async fn hello(transport: &Transport, host: &str) -> Result<String, Fault> {
-    let mut channel = transport.open(&system(host, None, None), "echo hello", |_| ()).await?;
-    Ok(listen(&mut channel).await.stdout)
+    let mut channel = transport.open(&ssh_target(host, None, None), "echo hello", |_| ()).await?;
+    Ok(read_output(&mut channel).await.stdout)
 }
 
-/// A channel to `cat`, which answers what it is sent.
-async fn cat(transport: &Transport, host: &str) -> Channel {
-    transport.open(&system(host, None, None), "cat", |_| ()).await.unwrap()
+/// Opens a channel to `cat`.
+async fn open_cat(transport: &Transport, host: &str) -> Channel {
+    transport.open(&ssh_target(host, None, None), "cat", |_| ()).await.unwrap()
 }
 
-async fn answers(channel: &mut Channel) {
+async fn check_cat(channel: &mut Channel) {
     channel.send(b"ping\n").await.unwrap();
     loop {
         match tokio::time::timeout(TIMEOUT, channel.next()).await.unwrap() {
-            // What login files complain about.
+            // Messages of login files.
             Output::Stderr(_) => {}
             output @ (Output::Stdout(_) | Output::Exit(_) | Output::Closed(_)) => {
                 return assert_eq!(output, Output::Stdout(b"ping\n".to_vec()));
@@ -74,28 +74,28 @@ async fn a_chain_of_two_gateways_leads_to_the_node() {
     let (bastion, login, far) = (lab.sshd("").await, lab.sshd("").await, lab.sshd("").await);
     trust_all(&lab, &[&bastion, &login, &far]);
     let chains = [
-        // Each says how it is reached itself.
+        // Each host has its own ProxyJump.
         ("ProxyJump bastion", "ProxyJump login"),
-        // The list says it for all; what the second one says of itself does not count.
+        // A list defines the whole route; the ProxyJump of its second host is ignored.
         ("", "ProxyJump bastion,login"),
         ("ProxyJump nowhere", "ProxyJump bastion,login"),
     ];
-    for (number, (of_login, of_node)) in (1..).zip(chains) {
+    for (number, (login_options, node_options)) in (1..).zip(chains) {
         let hosts = [
             ("bastion", bastion.port, ""),
-            ("login", login.port, of_login),
-            ("node", far.port, of_node),
+            ("login", login.port, login_options),
+            ("node", far.port, node_options),
         ];
         write_hosts(&lab, &hosts);
-        assert_eq!(hello(&lab.transport(), "node").await.unwrap(), "hello\n", "{of_node}");
+        assert_eq!(hello(&lab.transport(), "node").await.unwrap(), "hello\n", "{node_options}");
         for sshd in [&bastion, &login, &far] {
-            assert_eq!(sshd.logged("Accepted publickey"), number, "{of_node}");
+            assert_eq!(sshd.log_count("Accepted publickey"), number, "{node_options}");
         }
     }
 }
 
 #[tokio::test]
-async fn gateways_in_a_circle_are_refused() {
+async fn a_loop_of_gateways_is_refused() {
     let Some(lab) = Lab::new().await else { return };
     for hosts in [
         [("a", 1, "ProxyJump b"), ("b", 2, "ProxyJump a"), ("node", 3, "ProxyJump a")],
@@ -104,13 +104,13 @@ async fn gateways_in_a_circle_are_refused() {
     ] {
         write_hosts(&lab, &hosts);
         let fault = hello(&lab.transport(), "node").await.unwrap_err();
-        assert!(fault.to_string().contains("in a circle: node, "), "{fault}");
-        assert!(!fault.retries_by_itself());
+        assert!(fault.to_string().contains("ProxyJump loop: node, "), "{fault}");
+        assert!(!fault.is_retryable());
     }
 }
 
 #[tokio::test]
-async fn the_host_key_of_a_gateway_is_checked_like_any_other() {
+async fn the_host_key_of_a_gateway_is_verified() {
     let Some(lab) = Lab::new().await else { return };
     let (bastion, far) = (lab.sshd("").await, lab.sshd("").await);
     write_hosts(&lab, &[("bastion", bastion.port, ""), ("node", far.port, "ProxyJump bastion")]);
@@ -124,16 +124,16 @@ async fn the_host_key_of_a_gateway_is_checked_like_any_other() {
     let fault = hello(&lab.transport(), "node").await.unwrap_err();
     assert!(matches!(fault.root(), Fault::HostKeyChanged(_)), "{fault}");
     assert!(fault.to_string().starts_with("via bastion: host key of "), "{fault}");
-    assert_eq!(far.logged("Connection from"), 0);
+    assert_eq!(far.log_count("Connection from"), 0);
 }
 
 #[tokio::test]
-async fn the_host_key_behind_a_gateway_can_be_asked_for() {
+async fn the_host_key_behind_a_gateway_can_be_fetched() {
     let Some(lab) = Lab::new().await else { return };
     let (bastion, far) = (lab.sshd("").await, lab.sshd("").await);
     write_hosts(&lab, &[("bastion", bastion.port, ""), ("node", far.port, "ProxyJump bastion")]);
     trust_all(&lab, &[&bastion]);
-    let offered = lab.transport().host_key(&node()).await.unwrap();
+    let offered = lab.transport().fetch_host_key(&node()).await.unwrap();
     assert_eq!(offered.host, format!("[{ADDRESS}]:{}", far.port));
 }
 
@@ -143,7 +143,7 @@ async fn open_all(transport: &Transport, count: usize) -> BTreeMap<usize, Result
     for number in 0..count {
         let transport = transport.clone();
         opening.spawn(async move {
-            let target = system(&format!("n{number}"), None, None);
+            let target = ssh_target(&format!("n{number}"), None, None);
             (number, transport.open(&target, "cat", |_| ()).await)
         });
     }
@@ -154,7 +154,7 @@ async fn open_all(transport: &Transport, count: usize) -> BTreeMap<usize, Result
 async fn many_nodes_share_one_session_with_their_gateway() {
     let Some(lab) = Lab::new().await else { return };
     let bastion = lab.sshd("MaxSessions 10").await;
-    let far = lab.sshd(CROWDED).await;
+    let far = lab.sshd(MANY_LOGINS).await;
     write_hosts(&lab, &[("bastion", bastion.port, ""), ("n*", far.port, "ProxyJump bastion")]);
     trust_all(&lab, &[&bastion, &far]);
     let metrics = tokio::runtime::Handle::current().metrics();
@@ -163,25 +163,25 @@ async fn many_nodes_share_one_session_with_their_gateway() {
     let nodes = open_all(&transport, 64).await;
     let mut nodes: Vec<Channel> = nodes.into_values().map(Result::unwrap).collect();
     for channel in &mut nodes {
-        answers(channel).await;
+        check_cat(channel).await;
     }
-    assert_eq!(bastion.logged("Accepted publickey"), 1);
-    assert_eq!(far.logged("Accepted publickey"), 64);
-    // It stays for the last one.
+    assert_eq!(bastion.log_count("Accepted publickey"), 1);
+    assert_eq!(far.log_count("Accepted publickey"), 64);
+    // The session stays open for the last node.
     let mut last = nodes.pop().unwrap();
     drop(nodes);
-    answers(&mut last).await;
+    check_cat(&mut last).await;
     drop(last);
     while metrics.num_alive_tasks() > before {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    // And another is opened when it is wanted again.
-    answers(&mut cat(&transport, "n1").await).await;
-    assert_eq!(bastion.logged("Accepted publickey"), 2);
+    // A new one is opened when it is needed again.
+    check_cat(&mut open_cat(&transport, "n1").await).await;
+    assert_eq!(bastion.log_count("Accepted publickey"), 2);
 }
 
 #[tokio::test]
-async fn a_gateway_that_refuses_is_asked_once_for_all() {
+async fn a_gateway_that_refuses_the_login_is_tried_once_for_all_nodes() {
     let Some(lab) = Lab::new().await else { return };
     let bastion = lab.sshd("AuthorizedKeysFile none\nPasswordAuthentication yes").await;
     write_hosts(&lab, &[("bastion", bastion.port, ""), ("n*", 1, "ProxyJump bastion")]);
@@ -190,21 +190,21 @@ async fn a_gateway_that_refuses_is_asked_once_for_all() {
         let fault = result.unwrap_err();
         assert!(matches!(fault.root(), Fault::AuthenticationRefused { .. }), "{fault}");
         assert!(fault.to_string().starts_with("via bastion: authentication"), "{fault}");
-        assert!(!fault.retries_by_itself());
+        assert!(!fault.is_retryable());
     }
-    // The server writes it down when it notices.
+    // The server logs it with a delay.
     let closed = "Connection closed by authenticating";
-    let noticing = async {
-        while bastion.logged(closed) == 0 {
+    let logging = async {
+        while bastion.log_count(closed) == 0 {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
-    assert!(tokio::time::timeout(TIMEOUT, noticing).await.is_ok());
-    assert_eq!(bastion.logged(closed), 1);
+    assert!(tokio::time::timeout(TIMEOUT, logging).await.is_ok());
+    assert_eq!(bastion.log_count(closed), 1);
 }
 
 #[tokio::test]
-async fn a_gateway_that_cannot_connect_says_why_and_serves_the_others() {
+async fn a_gateway_that_cannot_reach_a_node_says_why_and_serves_the_others() {
     let Some(lab) = Lab::new().await else { return };
     let (bastion, far) = (lab.sshd("").await, lab.sshd("").await);
     let closed = free_port().await;
@@ -216,31 +216,31 @@ async fn a_gateway_that_cannot_connect_says_why_and_serves_the_others() {
     write_hosts(&lab, &hosts);
     trust_all(&lab, &[&bastion, &far]);
     let transport = lab.transport();
-    let mut well = cat(&transport, "node").await;
+    let mut other = open_cat(&transport, "node").await;
     let fault = hello(&transport, "closed").await.unwrap_err();
     let Fault::GatewayCannotReach { gateway, why } = &fault else { panic!("{fault}") };
     assert_eq!((gateway.as_str(), why.as_str()), ("bastion", "connection refused"));
-    assert!(fault.retries_by_itself());
-    answers(&mut well).await;
-    assert_eq!(bastion.logged("Accepted publickey"), 1);
+    assert!(fault.is_retryable());
+    check_cat(&mut other).await;
+    assert_eq!(bastion.log_count("Accepted publickey"), 1);
 }
 
 #[tokio::test]
-async fn a_name_that_nobody_knows_gives_way_to_the_address_of_the_scheduler() {
+async fn a_name_that_does_not_resolve_is_replaced_by_the_schedulers_address() {
     let Some(lab) = Lab::new().await else { return };
     let (bastion, far) = (lab.sshd("").await, lab.sshd("").await);
     write_hosts(&lab, &[("bastion", bastion.port, "")]);
     trust_all(&lab, &[&bastion, &far]);
     let hosts = lab.text("config");
-    for (way, mode) in [
+    for (jump, mode) in [
         ("", TransportMode::Native),
         ("", TransportMode::Ssh),
         ("ProxyJump bastion", TransportMode::Native),
     ] {
         let port = far.port;
         let nodes = format!(
-            "Host node.invalid other.invalid cased.invalid meant\n Port {port}\n HostKeyAlias [{ADDRESS}]:{port}\n {way}\n\
-             Host meant\n HostName wrong.invalid\n"
+            "Host node.invalid other.invalid cased.invalid hostname-set\n Port {port}\n HostKeyAlias [{ADDRESS}]:{port}\n {jump}\n\
+             Host hostname-set\n HostName wrong.invalid\n"
         );
         lab.write("config", &(nodes + &hosts));
         let transport = Transport::new(Options { mode, ..lab.options() });
@@ -251,21 +251,21 @@ async fn a_name_that_nobody_knows_gives_way_to_the_address_of_the_scheduler() {
             pair("node.invalid", Some(ADDRESS)),
             pair("other.invalid", None),
             pair("cased.invalid", Some("CASED.invalid")),
-            pair("meant", Some(ADDRESS)),
+            pair("hostname-set", Some(ADDRESS)),
         ];
         let known = Arc::new(known.into());
-        transport.set_scheduler_addresses(SchedulerAddresses { known, is_asking: false });
+        transport.set_scheduler_addresses(SchedulerAddresses { known, is_query_running: false });
         let found = hello(&transport, "node.invalid").await;
-        assert_eq!(found.unwrap(), "hello\n", "{way} {mode:?}");
-        // What the configuration says counts, and what differs in case alone is no other address.
-        for name in ["other.invalid", "cased.invalid", "meant"] {
+        assert_eq!(found.unwrap(), "hello\n", "{jump} {mode:?}");
+        // A configured HostName takes precedence, and a name that differs only in case is no other address.
+        for name in ["other.invalid", "cased.invalid", "hostname-set"] {
             tokio::time::timeout(TIMEOUT, hello(&transport, name)).await.unwrap().unwrap_err();
         }
     }
 }
 
 #[tokio::test]
-async fn a_gateway_that_forbids_forwarding_is_not_asked_again_and_again() {
+async fn a_gateway_that_forbids_forwarding_is_not_retried() {
     let Some(lab) = Lab::new().await else { return };
     let bastion = lab.sshd("AllowTcpForwarding no").await;
     write_hosts(&lab, &[("bastion", bastion.port, ""), ("n*", 1, "ProxyJump bastion")]);
@@ -274,13 +274,13 @@ async fn a_gateway_that_forbids_forwarding_is_not_asked_again_and_again() {
         let fault = result.unwrap_err();
         assert!(matches!(fault, Fault::GatewayForwardingRefused { .. }), "{fault}");
         assert!(fault.to_string().contains("AllowTcpForwarding"), "{fault}");
-        assert!(!fault.retries_by_itself());
+        assert!(!fault.is_retryable());
     }
-    assert!(bastion.logged("Accepted publickey") <= 2, "sessions are shared");
+    assert!(bastion.log_count("Accepted publickey") <= 2, "sessions are shared");
 }
 
 #[tokio::test]
-async fn a_place_the_gateway_forbids_costs_the_others_nothing() {
+async fn a_destination_the_gateway_forbids_does_not_affect_others() {
     let Some(lab) = Lab::new().await else { return };
     let far = lab.sshd("").await;
     let bastion = lab.sshd(&format!("PermitOpen {ADDRESS}:{}", far.port)).await;
@@ -292,39 +292,39 @@ async fn a_place_the_gateway_forbids_costs_the_others_nothing() {
     write_hosts(&lab, &hosts);
     trust_all(&lab, &[&bastion, &far]);
     let transport = lab.transport();
-    let mut well = cat(&transport, "node").await;
+    let mut other = open_cat(&transport, "node").await;
     for _ in 0..3 {
         let fault = hello(&transport, "other").await.unwrap_err();
         assert!(matches!(fault, Fault::GatewayForwardingRefused { .. }), "{fault}");
     }
-    // One more, to learn that it was not for lack of room.
-    assert_eq!(bastion.logged("Accepted publickey"), 2);
-    answers(&mut well).await;
+    // A second session, to find out that the channel limit was not the reason.
+    assert_eq!(bastion.log_count("Accepted publickey"), 2);
+    check_cat(&mut other).await;
     assert_eq!(hello(&transport, "node").await.unwrap(), "hello\n");
 }
 
 #[tokio::test]
-async fn nodes_come_back_together_after_their_gateway_has_dropped() {
+async fn nodes_reconnect_together_after_their_gateway_was_lost() {
     let Some(lab) = Lab::new().await else { return };
-    let (bastion, far) = (lab.sshd("").await, lab.sshd(CROWDED).await);
+    let (bastion, far) = (lab.sshd("").await, lab.sshd(MANY_LOGINS).await);
     write_hosts(&lab, &[("bastion", bastion.port, ""), ("n*", far.port, "ProxyJump bastion")]);
     trust_all(&lab, &[&bastion, &far]);
     let transport = lab.transport();
     let mut nodes = open_all(&transport, 16).await;
-    bastion.cut();
+    bastion.kill_sessions();
     for channel in nodes.values_mut() {
-        let lost = listen(channel.as_mut().unwrap()).await.lost.unwrap();
-        let is_of_the_gateway =
+        let lost = read_output(channel.as_mut().unwrap()).await.fault.unwrap();
+        let is_at_gateway =
             matches!(&lost, Fault::AtGateway { gateway, .. } if gateway == "bastion");
-        assert!(is_of_the_gateway && lost.retries_by_itself(), "{lost}");
+        assert!(is_at_gateway && lost.is_retryable(), "{lost}");
         assert!(matches!(lost.root(), Fault::SessionLost { .. }), "{lost}");
     }
     drop(nodes);
     let mut nodes = open_all(&transport, 16).await;
     for channel in nodes.values_mut() {
-        answers(channel.as_mut().unwrap()).await;
+        check_cat(channel.as_mut().unwrap()).await;
     }
-    assert_eq!(bastion.logged("Accepted publickey"), 2);
+    assert_eq!(bastion.log_count("Accepted publickey"), 2);
 }
 
 #[tokio::test]
@@ -334,57 +334,57 @@ async fn a_gateway_that_is_down_is_tried_once_for_all_nodes() {
     let port = listener.local_addr().unwrap().port();
     write_hosts(&lab, &[("bastion", port, ""), ("n*", 1, "ProxyJump bastion")]);
     let transport = lab.transport();
-    let mut tries = 0;
+    let mut attempts = 0;
     let counting = async {
         loop {
             drop(listener.accept().await.unwrap());
-            tries += 1;
+            attempts += 1;
         }
     };
-    let asking = async {
+    let opening = async {
         for _ in 0..2 {
             for result in open_all(&transport, 32).await.into_values() {
                 let fault = result.unwrap_err();
-                assert!(matches!(fault.root(), Fault::NotSsh { .. }), "{fault}");
+                assert!(matches!(fault.root(), Fault::NoBanner { .. }), "{fault}");
             }
         }
     };
     tokio::select! {
         () = counting => {}
-        () = asking => {}
+        () = opening => {}
     }
-    // Those who ask late, because their configuration was read late, share the next try.
-    assert!((2..=5).contains(&tries), "{tries} tries for 64 wishes");
+    // Late callers share the next attempt.
+    assert!((2..=5).contains(&attempts), "{attempts} attempts for 64 opens");
 }
 
 #[tokio::test]
-async fn a_node_that_is_not_read_does_not_stop_the_others() {
+async fn an_unread_node_does_not_stall_the_others() {
     let Some(lab) = Lab::new().await else { return };
     let (bastion, far) = (lab.sshd("").await, lab.sshd("").await);
     write_hosts(&lab, &[("bastion", bastion.port, ""), ("n*", far.port, "ProxyJump bastion")]);
     trust_all(&lab, &[&bastion, &far]);
     let transport = lab.transport();
-    let mut well = cat(&transport, "n1").await;
-    let mut flood = transport.open(&system("n2", None, None), "yes", |_| ()).await.unwrap();
-    // Long after what waits unread has filled every buffer on the way.
+    let mut other = open_cat(&transport, "n1").await;
+    let mut flood = transport.open(&ssh_target("n2", None, None), "yes", |_| ()).await.unwrap();
+    // Until the unread output has filled every buffer.
     for _ in 0..500 {
-        answers(&mut well).await;
+        check_cat(&mut other).await;
     }
     for _ in 0..100 {
         let output = tokio::time::timeout(TIMEOUT, flood.next()).await.unwrap();
         assert!(matches!(output, Output::Stdout(_)), "{output:?}");
-        answers(&mut well).await;
+        check_cat(&mut other).await;
     }
-    assert_eq!(bastion.logged("Accepted publickey"), 1);
+    assert_eq!(bastion.log_count("Accepted publickey"), 1);
 }
 
 #[tokio::test]
-async fn a_megabyte_comes_through_a_gateway_whole() {
+async fn megabytes_pass_a_gateway_complete() {
     let Some(lab) = Lab::new().await else { return };
     let (bastion, far) = (lab.sshd("").await, lab.sshd("").await);
     write_hosts(&lab, &[("bastion", bastion.port, ""), ("node", far.port, "ProxyJump bastion")]);
     trust_all(&lab, &[&bastion, &far]);
-    // The channel needs nobody but itself: the transport is gone by now.
+    // The channel keeps working after its transport is dropped.
     let line = "head -c 3000000 /dev/zero | tr '\\0' x; cat | wc -c";
     let mut channel = lab.open(line).await.unwrap();
     let mut count = 0;
@@ -395,18 +395,18 @@ async fn a_megabyte_comes_through_a_gateway_whole() {
     }
     channel.send(&vec![b'x'; 3_000_000]).await.unwrap();
     channel.close_stdin().await.unwrap();
-    assert_eq!(listen(&mut channel).await.stdout, "3000000\n");
+    assert_eq!(read_output(&mut channel).await.stdout, "3000000\n");
 }
 
-/// A gateway that carries so many connections on one session and no more.
+/// A gateway with a limit of channels per session.
 #[derive(Clone)]
-struct Narrow {
-    most: usize,
-    carried: usize,
+struct LimitedGateway {
+    max_channels: usize,
+    channels: usize,
     reason: russh::ChannelOpenFailure,
 }
 
-impl server::Handler for Narrow {
+impl server::Handler for LimitedGateway {
     type Error = russh::Error;
 
     async fn auth_publickey(
@@ -427,11 +427,11 @@ impl server::Handler for Narrow {
         reply: server::ChannelOpenHandle,
         _session: &mut server::Session,
     ) -> Result<(), russh::Error> {
-        if self.carried >= self.most {
+        if self.channels >= self.max_channels {
             reply.reject(self.reason.clone()).await;
             return Ok(());
         }
-        self.carried += 1;
+        self.channels += 1;
         let mut stream = TcpStream::connect((host, u16::try_from(port).unwrap())).await.unwrap();
         reply.accept().await;
         tokio::spawn(async move {
@@ -442,8 +442,11 @@ impl server::Handler for Narrow {
     }
 }
 
-/// Starts gateways with few channels behind one port; reports each session that is opened.
-async fn narrow(lab: &Lab, narrow: Narrow) -> (u16, tokio::sync::mpsc::Receiver<()>) {
+/// Starts a gateway with few channels; reports each new session.
+async fn start_gateway(
+    lab: &Lab,
+    gateway: LimitedGateway,
+) -> (u16, tokio::sync::mpsc::Receiver<()>) {
     let listener = TcpListener::bind((ADDRESS, 0)).await.unwrap();
     let port = listener.local_addr().unwrap().port();
     let host_key = russh::keys::load_secret_key(lab.path("host_ed25519"), None).unwrap();
@@ -452,7 +455,7 @@ async fn narrow(lab: &Lab, narrow: Narrow) -> (u16, tokio::sync::mpsc::Receiver<
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
             opened.send(()).await.unwrap();
-            let session = server::run_stream(Arc::clone(&config), stream, narrow.clone());
+            let session = server::run_stream(Arc::clone(&config), stream, gateway.clone());
             tokio::spawn(session.await.unwrap());
         }
     });
@@ -460,12 +463,13 @@ async fn narrow(lab: &Lab, narrow: Narrow) -> (u16, tokio::sync::mpsc::Receiver<
 }
 
 #[tokio::test]
-async fn a_gateway_with_little_room_gets_more_sessions() {
+async fn a_gateway_with_few_channels_gets_more_sessions() {
     use russh::ChannelOpenFailure::{AdministrativelyProhibited, ResourceShortage};
     let Some(lab) = Lab::new().await else { return };
-    let far = lab.sshd(CROWDED).await;
+    let far = lab.sshd(MANY_LOGINS).await;
     for reason in [AdministrativelyProhibited, ResourceShortage] {
-        let (port, mut sessions) = narrow(&lab, Narrow { most: 4, carried: 0, reason }).await;
+        let (port, mut sessions) =
+            start_gateway(&lab, LimitedGateway { max_channels: 4, channels: 0, reason }).await;
         write_hosts(&lab, &[("bastion", port, ""), ("n*", far.port, "ProxyJump bastion")]);
         let key = lab.text("host_ed25519.pub");
         lab.write("known", &format!("[{ADDRESS}]:{port} {key}[{ADDRESS}]:{} {key}", far.port));
@@ -473,7 +477,7 @@ async fn a_gateway_with_little_room_gets_more_sessions() {
         let nodes = open_all(&transport, 12).await;
         let mut nodes: Vec<Channel> = nodes.into_values().map(Result::unwrap).collect();
         for channel in &mut nodes {
-            answers(channel).await;
+            check_cat(channel).await;
         }
         let mut count = 0;
         while sessions.try_recv().is_ok() {
@@ -484,19 +488,20 @@ async fn a_gateway_with_little_room_gets_more_sessions() {
 }
 
 #[tokio::test]
-async fn a_gateway_that_is_short_of_everything_is_tried_again_later() {
+async fn a_gateway_without_resources_is_retried_later() {
     let Some(lab) = Lab::new().await else { return };
     let reason = russh::ChannelOpenFailure::ResourceShortage;
-    let (port, _sessions) = narrow(&lab, Narrow { most: 0, carried: 0, reason }).await;
+    let (port, _sessions) =
+        start_gateway(&lab, LimitedGateway { max_channels: 0, channels: 0, reason }).await;
     write_hosts(&lab, &[("bastion", port, ""), ("node", 1, "ProxyJump bastion")]);
     lab.write("known", &format!("[{ADDRESS}]:{port} {}", lab.text("host_ed25519.pub")));
     let fault = lab.open("true").await.unwrap_err();
     assert!(matches!(fault.root(), Fault::ChannelRefused { .. }), "{fault}");
-    assert!(fault.retries_by_itself());
+    assert!(fault.is_retryable());
 }
 
 #[tokio::test]
-async fn a_gateway_by_two_names_is_one() {
+async fn a_gateway_with_two_names_is_used_once() {
     let Some(lab) = Lab::new().await else { return };
     let (bastion, far) = (lab.sshd("").await, lab.sshd("").await);
     let hosts = [
@@ -507,18 +512,18 @@ async fn a_gateway_by_two_names_is_one() {
     write_hosts(&lab, &hosts);
     trust_all(&lab, &[&bastion, &far]);
     let transport = lab.transport();
-    let mut nodes = [cat(&transport, "n1").await, cat(&transport, "n2").await];
+    let mut nodes = [open_cat(&transport, "n1").await, open_cat(&transport, "n2").await];
     for channel in &mut nodes {
-        answers(channel).await;
+        check_cat(channel).await;
     }
-    assert_eq!(bastion.logged("Accepted publickey"), 1);
+    assert_eq!(bastion.log_count("Accepted publickey"), 1);
 }
 
-// ---- commands ----
+// ---- ProxyCommand ----
 
-/// Writes a configuration that reaches the server by this command.
+/// Writes a configuration with this `ProxyCommand`.
 fn write_command(lab: &Lab, sshd: &Sshd, command: &str) {
-    // The address leads nowhere: only the command can be the way.
+    // The address is unreachable: only the command can connect.
     let folder = lab.folder.path().display();
     lab.write(
         "config",
@@ -534,7 +539,7 @@ fn write_command(lab: &Lab, sshd: &Sshd, command: &str) {
 }
 
 #[tokio::test]
-async fn a_command_leads_to_the_node() {
+async fn a_proxy_command_reaches_the_node() {
     let Some(lab) = Lab::new().await else { return };
     let sshd = lab.sshd("").await;
     let config = lab.path("config");
@@ -547,16 +552,16 @@ async fn a_command_leads_to_the_node() {
     }
 }
 
-/// Opens the node by a command that leads nowhere, with this much patience.
-async fn fails(lab: &Lab, sshd: &Sshd, command: &str, patience: Duration) -> Fault {
+/// Opens the node through a command that fails, with a connect timeout.
+async fn proxy_fault(lab: &Lab, sshd: &Sshd, command: &str, timeout: Duration) -> Fault {
     write_command(lab, sshd, command);
-    let connect_timeout = Some(patience);
+    let connect_timeout = Some(timeout);
     let transport = Transport::new(Options { connect_timeout, ..lab.options() });
     transport.open(&node(), "true", |_| ()).await.unwrap_err()
 }
 
 #[tokio::test]
-async fn a_command_that_leads_nowhere_is_named_with_its_last_words() {
+async fn a_failed_proxy_command_is_reported_with_its_last_line() {
     let Some(lab) = Lab::new().await else { return };
     let sshd = lab.sshd("").await;
     let silent = "it sends no SSH banner";
@@ -568,17 +573,17 @@ async fn a_command_that_leads_nowhere_is_named_with_its_last_words() {
         ("sleep 1000", silent),
     ] {
         let is_silent = command.starts_with("sleep");
-        let patience = if is_silent { Duration::from_millis(500) } else { TIMEOUT };
-        let fault = fails(&lab, &sshd, command, patience).await;
+        let timeout = if is_silent { Duration::from_millis(500) } else { TIMEOUT };
+        let fault = proxy_fault(&lab, &sshd, command, timeout).await;
         let Fault::ProxyCommandFailed { why, .. } = &fault else { panic!("{command}: {fault}") };
-        let is_told = why.contains(words) || why.contains(&words.to_lowercase());
-        assert!(is_told || why.contains("not found"), "{command}: {fault}");
-        assert!(fault.retries_by_itself());
+        let is_reported = why.contains(words) || why.contains(&words.to_lowercase());
+        assert!(is_reported || why.contains("not found"), "{command}: {fault}");
+        assert!(fault.is_retryable());
     }
 }
 
 #[tokio::test]
-async fn a_command_that_prints_without_end_is_no_node() {
+async fn a_proxy_command_with_endless_output_is_a_fault() {
     let Some(lab) = Lab::new().await else { return };
     let sshd = lab.sshd("").await;
     for command in [
@@ -587,13 +592,13 @@ async fn a_command_that_prints_without_end_is_no_node() {
         "cat /dev/urandom",
         "sh -c 'echo SSH-2.0-x; cat /dev/urandom'",
     ] {
-        let fault = fails(&lab, &sshd, command, Duration::from_millis(500)).await;
-        assert!(fault.retries_by_itself(), "{command}: {fault}");
+        let fault = proxy_fault(&lab, &sshd, command, Duration::from_millis(500)).await;
+        assert!(fault.is_retryable(), "{command}: {fault}");
     }
 }
 
 #[tokio::test]
-async fn a_command_ends_with_its_session() {
+async fn a_proxy_command_exits_with_its_session() {
     let Some(lab) = Lab::new().await else { return };
     let sshd = lab.sshd("").await;
     let pipe = lab.path("pipe");
@@ -606,30 +611,30 @@ async fn a_command_ends_with_its_session() {
     );
     write_command(&lab, &sshd, &line);
     let mut channel = lab.open("cat").await.unwrap();
-    answers(&mut channel).await;
+    check_cat(&mut channel).await;
     drop(channel);
-    // The pipe ends when the last process that holds it is gone.
+    // The pipe reaches its end when the last process that holds it has exited.
     let end = tokio::time::timeout(TIMEOUT, reader.read_to_end(&mut Vec::new())).await;
     assert_eq!(end.unwrap().unwrap(), 0);
 }
 
-// ---- where connections begin, and what they agree on ----
+// ---- bind addresses, algorithms, keepalives, phases ----
 
 #[tokio::test]
-async fn a_connection_begins_at_the_configured_address() {
+async fn a_connection_starts_at_the_configured_address() {
     let Some(lab) = Lab::new().await else { return };
     let sshd = lab.sshd("").await;
     lab.trust(&sshd);
     lab.write_config(sshd.port, "BindAddress 127.0.7.9");
     let mut channel = lab.open("echo $SSH_CONNECTION").await.unwrap();
-    assert!(listen(&mut channel).await.stdout.starts_with("127.0.7.9 "));
+    assert!(read_output(&mut channel).await.stdout.starts_with("127.0.7.9 "));
     lab.write_config(sshd.port, "BindAddress 192.0.2.1");
     let fault = lab.open("true").await.unwrap_err();
     assert!(fault.to_string().contains("BindAddress 192.0.2.1 cannot be used"), "{fault}");
 }
 
 #[tokio::test]
-async fn configured_algorithms_are_offered_and_no_others() {
+async fn only_configured_key_exchanges_ciphers_and_macs_are_offered() {
     let Some(lab) = Lab::new().await else { return };
     let strict = "KexAlgorithms ecdh-sha2-nistp384\nCiphers aes192-ctr\nMACs hmac-sha2-512";
     let sshd = lab.sshd(strict).await;
@@ -664,42 +669,42 @@ async fn configured_algorithms_are_offered_and_no_others() {
 }
 
 #[tokio::test]
-async fn a_reply_goes_as_soon_as_the_command_says_something() {
+async fn a_queued_line_is_sent_with_the_next_output() {
     let Some(lab) = Lab::new().await else { return };
     let sshd = lab.sshd("").await;
     lab.trust(&sshd);
     lab.write_config(sshd.port, "");
     let mut channel = lab.open("while read word; do echo got $word; done").await.unwrap();
-    assert_eq!(channel.reply("second\n".to_owned()), None);
-    // It has said nothing yet.
-    assert_eq!(channel.take_back().as_deref(), Some("second\n"));
-    assert_eq!(channel.reply("second\n".to_owned()), None);
+    assert_eq!(channel.queue_line("second\n".to_owned()), None);
+    // The command has printed nothing yet.
+    assert_eq!(channel.take_queued_line().as_deref(), Some("second\n"));
+    assert_eq!(channel.queue_line("second\n".to_owned()), None);
     channel.send(b"first\n").await.unwrap();
-    let mut said = String::new();
-    while !said.ends_with("got second\n") {
+    let mut received = String::new();
+    while !received.ends_with("got second\n") {
         let output = tokio::time::timeout(TIMEOUT, channel.next()).await.unwrap();
-        let Output::Stdout(bytes) = output else { panic!("{said}{output:?}") };
-        said.push_str(std::str::from_utf8(&bytes).unwrap());
+        let Output::Stdout(bytes) = output else { panic!("{received}{output:?}") };
+        received.push_str(std::str::from_utf8(&bytes).unwrap());
     }
-    assert_eq!((said.as_str(), channel.take_back()), ("got first\ngot second\n", None));
-    // Nothing comes behind the end.
-    assert_eq!(channel.reply("late\n".to_owned()), None);
+    assert_eq!((received.as_str(), channel.take_queued_line()), ("got first\ngot second\n", None));
+    // A line queued before EOF is not sent.
+    assert_eq!(channel.queue_line("queued\n".to_owned()), None);
     channel.close_stdin().await.unwrap();
-    assert_eq!(listen(&mut channel).await.stdout, "");
+    assert_eq!(read_output(&mut channel).await.stdout, "");
 }
 
 #[tokio::test]
-async fn a_server_that_stops_is_gone_as_soon_as_configured() {
+async fn a_stopped_server_is_lost_after_the_configured_keepalives() {
     let Some(lab) = Lab::new().await else { return };
     let sshd = lab.sshd("").await;
     lab.trust(&sshd);
     lab.write_config(sshd.port, "ServerAliveInterval 1\nServerAliveCountMax 1");
-    // The shell stops its own sshd, and then itself cannot be heard any more.
+    // The shell stops its own sshd, so the connection goes silent.
     let mut channel = lab.open("echo $PPID; read go; kill -STOP $PPID; cat").await.unwrap();
     let Output::Stdout(number) = channel.next().await else { panic!("no number") };
     let stopped = String::from_utf8(number).unwrap().trim().parse().unwrap();
     channel.send(b"go\n").await.unwrap();
-    let lost = listen(&mut channel).await.lost.unwrap();
+    let lost = read_output(&mut channel).await.fault.unwrap();
     assert!(lost.to_string().contains("no longer answers"), "{lost}");
     let stopped = rustix::process::Pid::from_raw(stopped).unwrap();
     rustix::process::kill_process(stopped, rustix::process::Signal::KILL).unwrap();
@@ -711,15 +716,15 @@ async fn the_phases_behind_a_gateway_are_traced() {
     let (bastion, far) = (lab.sshd("").await, lab.sshd("").await);
     write_hosts(&lab, &[("bastion", bastion.port, ""), ("node", far.port, "ProxyJump bastion")]);
     trust_all(&lab, &[&bastion, &far]);
-    let mut steps = Vec::new();
+    let mut phases = Vec::new();
     let (transport, node) = (lab.transport(), node());
-    transport.open(&node, "true", |step| steps.push(step)).await.unwrap();
-    let known = [
+    transport.open(&node, "true", |phase| phases.push(phase)).await.unwrap();
+    let expected = [
         ConnectPhase::Configuration,
         ConnectPhase::Connection,
         ConnectPhase::KeyExchange,
         ConnectPhase::Login,
         ConnectPhase::Command,
     ];
-    assert_eq!(steps, known);
+    assert_eq!(phases, expected);
 }

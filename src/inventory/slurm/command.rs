@@ -29,11 +29,11 @@ pub async fn fetch_jobs(filter: &JobFilter) -> Result<Vec<Job>, SlurmError> {
 pub(super) async fn fetch_queue(filter: &JobFilter) -> Result<Queue, SlurmError> {
     let mark = random_boundary();
     let answer = run_command("squeue", &queue::arguments(filter, &mark), "").await?;
-    let is_refused = !answer.succeeded || answer.complaint.contains("Invalid user");
+    let is_refused = !answer.succeeded || answer.stderr.contains("Invalid user");
     if is_refused {
-        return Err(SlurmError::from_stderr("squeue", &answer.complaint));
+        return Err(SlurmError::from_stderr("squeue", &answer.stderr));
     }
-    let mut queue = queue::parse(&answer.output, &mark, answer.is_cut);
+    let mut queue = queue::parse(&answer.stdout, &mark, answer.is_truncated);
     match queue.error.take() {
         Some(sentence) => Err(SlurmError::unexpected_output("squeue", &sentence)),
         None => Ok(queue),
@@ -50,17 +50,17 @@ pub(super) async fn fetch_details(
         _ = writeln!(lines, "show job {id}");
     }
     let answer = run_command("scontrol", &["-d".into()], &lines).await?;
-    if answer.output.contains("JobId=") {
+    if answer.stdout.contains("JobId=") {
         return Ok(answer);
     }
-    let trouble = SlurmError::from_stderr("scontrol", &answer.complaint);
+    let trouble = SlurmError::from_stderr("scontrol", &answer.stderr);
     // The jobs have ended and were purged.
     let is_forgotten = trouble.kind == SlurmErrorKind::NoSuchJob;
-    if is_forgotten || (answer.succeeded && answer.output.trim().is_empty()) {
+    if is_forgotten || (answer.succeeded && answer.stdout.trim().is_empty()) {
         return Ok(answer);
     }
     if answer.succeeded {
-        let sentence = queue::unexpected_output("scontrol", "job", &answer.output);
+        let sentence = queue::unexpected_output("scontrol", "job", &answer.stdout);
         return Err(SlurmError::unexpected_output("scontrol", &sentence));
     }
     Err(trouble)
@@ -78,7 +78,7 @@ pub async fn fetch_node_addresses(
     }
     let answer = run_command("sinfo", &words, "").await.ok();
     let Some(answer) = answer.filter(|answer| answer.succeeded) else { return BTreeMap::new() };
-    parse_addresses(&answer.output, nodes)
+    parse_addresses(&answer.stdout, nodes)
 }
 
 /// Parses lines of node, address and host name, such as `gpu01|10.0.0.1|gpu01-host`.
@@ -117,14 +117,14 @@ pub async fn run_command_within(
 ) -> Result<ProgramOutput, SlurmError> {
     let asked = ProgramCall {
         program,
-        words,
+        args: words,
         input,
         // Unix times, independent of the time zone.
-        environment: &[("SLURM_TIME_FORMAT", "%s")],
+        env: &[("SLURM_TIME_FORMAT", "%s")],
         // The user's SQUEUE_ variables would change the output.
-        without: "SQUEUE_",
-        limit,
-        most: MAX_OUTPUT_SIZE,
+        removed_prefix: "SQUEUE_",
+        timeout: limit,
+        max_stdout: MAX_OUTPUT_SIZE,
     };
     run_program(asked)
         .await

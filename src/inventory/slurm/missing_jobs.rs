@@ -42,7 +42,7 @@ pub(super) async fn explain(wanted: &str) -> String {
         return format!("job {shown} {}", outcome.text());
     }
     let config = run_command("scontrol", &["show".into(), "config".into()], "").await;
-    let config = config.map(|answer| answer.output).unwrap_or_default();
+    let config = config.map(|answer| answer.stdout).unwrap_or_default();
     let next = config_value(&config, "NEXT_JOB_ID").and_then(|next| next.parse::<u64>().ok());
     let is_private = config_value(&config, "PrivateData")
         .is_some_and(|kinds| kinds.split(',').any(|kind| kind.trim() == "jobs"));
@@ -69,7 +69,7 @@ async fn outcome_from_scontrol(wanted: &str) -> Option<JobOutcome> {
     let answer =
         run_command("scontrol", &words, "").await.ok().filter(|answer| answer.succeeded)?;
     let line =
-        answer.output.lines().find_map(|line| line.trim_start().strip_prefix("JobState="))?;
+        answer.stdout.lines().find_map(|line| line.trim_start().strip_prefix("JobState="))?;
     JobOutcome::from_slurm(line)
 }
 
@@ -79,7 +79,7 @@ async fn outcome_from_sacct(wanted: &str) -> Option<JobOutcome> {
     let words = fixed.iter().map(OsString::from).chain([format!("--jobs={wanted}").into()]);
     let words: Vec<OsString> = words.collect();
     let answer = run_command("sacct", &words, "").await.ok().filter(|answer| answer.succeeded)?;
-    JobOutcome::from_slurm(answer.output.lines().next()?)
+    JobOutcome::from_slurm(answer.stdout.lines().next()?)
 }
 
 /// Returns the value of a key in the output of `scontrol show config`.

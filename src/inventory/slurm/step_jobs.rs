@@ -31,7 +31,7 @@ pub fn choose_step_jobs(list: &JobList, before: &NodeJobs) -> NodeJobs {
                 .map(move |one| (step_job(job), one.node.clone(), has_devices(&one.devices)))
         })
         .collect();
-    before.choose(&pairs)
+    before.with_running_jobs(&pairs)
 }
 
 #[cfg(test)]
@@ -61,7 +61,7 @@ mod tests {
         let candidates =
             [(step_job(&bare), node.clone(), false), (step_job(&with), node.clone(), true)];
         let list = JobList { jobs, ..JobList::default() };
-        let chosen = NodeJobs::default().choose(&candidates);
+        let chosen = NodeJobs::default().with_running_jobs(&candidates);
         assert_eq!(choose_step_jobs(&list, &NodeJobs::default()), chosen);
         assert_ne!(chosen, NodeJobs::default());
     }

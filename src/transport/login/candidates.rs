@@ -34,7 +34,7 @@ pub(super) struct KeySources<'a> {
     pub(super) identities: &'a [IdentityFile],
     pub(super) certificates: &'a [CertificateFile],
     /// The keys of the agent, in its order.
-    pub(super) held: &'a [AgentIdentity],
+    pub(super) agent_keys: &'a [AgentIdentity],
     /// Offer no other keys of the agent (`IdentitiesOnly`).
     pub(super) identities_only: bool,
     /// The signature algorithms allowed; the default when empty.
@@ -92,7 +92,7 @@ impl Credential {
     }
 
     /// Returns its preferred signature algorithm.
-    fn kind(&self) -> String {
+    fn signature_algorithm(&self) -> String {
         let hash = Some(HashAlg::Sha512);
         let algorithm =
             if self.is_rsa() { Algorithm::Rsa { hash } } else { self.key().algorithm() };
@@ -115,13 +115,13 @@ impl Credential {
         } else {
             &[None]
         };
-        let place = |name: &str| match algorithms {
+        let position = |name: &str| match algorithms {
             [] => (!DEPRECATED.contains(&name)).then_some(0),
             listed => listed.iter().position(|listed| listed == name),
         };
         let mut allowed: Vec<_> =
-            hashes.iter().filter_map(|hash| Some((place(&name(*hash))?, *hash))).collect();
-        allowed.sort_by_key(|(place, _)| *place);
+            hashes.iter().filter_map(|hash| Some((position(&name(*hash))?, *hash))).collect();
+        allowed.sort_by_key(|(position, _)| *position);
         allowed.into_iter().map(|(_, hash)| hash).collect()
     }
 }
@@ -133,14 +133,14 @@ struct Entry<'a> {
     /// The file it came from.
     file: Option<&'a KeyFile>,
     /// The same credential in the agent.
-    held: Option<&'a AgentIdentity>,
+    agent_key: Option<&'a AgentIdentity>,
 }
 
 /// Selects and orders the candidates.
 pub(super) fn select(sources: KeySources<'_>) -> Selection {
     let mut selection = Selection::default();
     let files = file_entries(sources, &mut selection);
-    for entry in in_order(sources, files) {
+    for entry in order_entries(sources, files) {
         match entry.candidate(sources) {
             Ok(candidate) if selection.has(&candidate.credential) => {}
             Ok(candidate) => selection.candidates.push(candidate),
@@ -161,7 +161,7 @@ fn file_entries<'a>(sources: KeySources<'a>, selection: &mut Selection) -> Vec<E
     let mut entries = Vec::new();
     for identity in sources.identities {
         let path = identity.path.display().to_string();
-        match &identity.file {
+        match &identity.key_file {
             KeyFile::Missing => {}
             KeyFile::Unusable(why) => selection.skipped.push(format!("{path} ({why})")),
             KeyFile::Unprotected(None) => selection.skipped.push(format!("{path} ({UNPROTECTED})")),
@@ -175,19 +175,21 @@ fn file_entries<'a>(sources: KeySources<'a>, selection: &mut Selection) -> Vec<E
             | KeyFile::PublicOnly(_)
             | KeyFile::Unprotected(_)
             | KeyFile::SecurityKey(_) => {
-                entries.extend(identity.file.public().map(|key| Entry {
+                entries.extend(identity.key_file.public_key().map(|key| Entry {
                     name: path.clone(),
                     credential: Credential::Key(key.clone()),
-                    file: Some(&identity.file),
-                    held: None,
+                    file: Some(&identity.key_file),
+                    agent_key: None,
                 }));
             }
         }
-        if matches!(&identity.file, KeyFile::Encrypted(public) if !sources.holds(public.as_ref())) {
+        if matches!(&identity.key_file, KeyFile::Encrypted(public) if !sources.agent_holds(public.as_ref()))
+        {
             selection.locked.push(identity.path.clone());
         }
-        let flaw = sources.flaw(&identity.file).map(|flaw| (identity.path.clone(), flaw));
-        selection.unusable.extend(flaw);
+        let problem =
+            sources.problem(&identity.key_file).map(|problem| (identity.path.clone(), problem));
+        selection.unusable.extend(problem);
         // `CertificateFile` replaces the certificates beside the keys.
         if let Some(certificate) = &identity.certificate
             && sources.certificates.is_empty()
@@ -199,18 +201,18 @@ fn file_entries<'a>(sources: KeySources<'a>, selection: &mut Selection) -> Vec<E
 }
 
 /// Orders: configured certificates, configured keys in the agent, other keys of the agent, files.
-fn in_order<'a>(sources: KeySources<'a>, mut files: Vec<Entry<'a>>) -> Vec<Entry<'a>> {
+fn order_entries<'a>(sources: KeySources<'a>, mut files: Vec<Entry<'a>>) -> Vec<Entry<'a>> {
     let certificates = sources.certificates.iter().filter_map(|file| {
         let path = file.path.display().to_string();
         Some(sources.certificate_entry(&path, file.certificate.as_ref()?))
     });
-    let (mut ours, mut others) = (Vec::new(), Vec::new());
-    for held in sources.held {
-        let credential = credential_of(held);
-        if let Some(at) = files.iter().position(|entry| entry.credential == credential) {
-            let entry = files.remove(at);
+    let (mut configured, mut others) = (Vec::new(), Vec::new());
+    for agent_key in sources.agent_keys {
+        let credential = credential_of(agent_key);
+        if let Some(index) = files.iter().position(|entry| entry.credential == credential) {
+            let entry = files.remove(index);
             let name = format!("{} in the agent", entry.name);
-            ours.push(Entry { name, held: Some(held), ..entry });
+            configured.push(Entry { name, agent_key: Some(agent_key), ..entry });
         } else if !sources.identities_only {
             let name = match &credential {
                 Credential::Key(key) => format!("agent {}", key.fingerprint(HashAlg::Sha256)),
@@ -218,14 +220,14 @@ fn in_order<'a>(sources: KeySources<'a>, mut files: Vec<Entry<'a>>) -> Vec<Entry
                     sources.certificate_name("agent", certificate)
                 }
             };
-            others.push(Entry { name, credential, file: None, held: Some(held) });
+            others.push(Entry { name, credential, file: None, agent_key: Some(agent_key) });
         }
     }
-    certificates.chain(ours).chain(others).chain(files).collect()
+    certificates.chain(configured).chain(others).chain(files).collect()
 }
 
-fn credential_of(held: &AgentIdentity) -> Credential {
-    match held {
+fn credential_of(agent_key: &AgentIdentity) -> Credential {
+    match agent_key {
         AgentIdentity::PublicKey { key, .. } => Credential::Key(key.key_data().clone()),
         AgentIdentity::Certificate { certificate, .. } => {
             Credential::Certificate(Arc::new(certificate.clone()))
@@ -234,21 +236,21 @@ fn credential_of(held: &AgentIdentity) -> Credential {
 }
 
 impl<'a> KeySources<'a> {
-    fn certificate_entry(self, place: &str, certificate: &Arc<Certificate>) -> Entry<'a> {
+    fn certificate_entry(self, source: &str, certificate: &Arc<Certificate>) -> Entry<'a> {
         Entry {
-            name: self.certificate_name(place, certificate),
+            name: self.certificate_name(source, certificate),
             credential: Credential::Certificate(Arc::clone(certificate)),
             file: None,
-            held: None,
+            agent_key: None,
         }
     }
 
     /// Names a certificate, with the reason why the node may refuse it. It is offered anyway: the node decides, and its
     /// clock may differ.
-    fn certificate_name(self, place: &str, certificate: &Certificate) -> String {
+    fn certificate_name(self, source: &str, certificate: &Certificate) -> String {
         let now = u64::try_from(self.now.as_micros() / 1_000_000).unwrap_or(0);
         let principals = certificate.valid_principals();
-        let flaw = if certificate.valid_before() <= now {
+        let problem = if certificate.valid_before() <= now {
             ", expired".to_owned()
         } else if certificate.valid_after() > now {
             ", not valid yet".to_owned()
@@ -257,18 +259,18 @@ impl<'a> KeySources<'a> {
         } else {
             String::new()
         };
-        format!("{place} certificate '{}'{flaw}", fault::sanitize(certificate.key_id(), 64))
+        format!("{source} certificate '{}'{problem}", fault::sanitize(certificate.key_id(), 64))
     }
 
     /// Returns why a key file cannot be used, if the user can fix it.
-    fn flaw(self, file: &KeyFile) -> Option<KeyFileProblem> {
+    fn problem(self, file: &KeyFile) -> Option<KeyFileProblem> {
         match file {
             KeyFile::Unprotected(public) => {
-                (!self.holds(public.as_ref())).then_some(KeyFileProblem::Unprotected)
+                (!self.agent_holds(public.as_ref())).then_some(KeyFileProblem::Unprotected)
             }
             KeyFile::Usable(key) => {
                 let credential = Credential::Key(key.public_key().key_data().clone());
-                let kind = || KeyFileProblem::AlgorithmExcluded(credential.kind());
+                let kind = || KeyFileProblem::AlgorithmExcluded(credential.signature_algorithm());
                 credential.hashes(self.algorithms).is_empty().then(kind)
             }
             KeyFile::Encrypted(_)
@@ -281,27 +283,27 @@ impl<'a> KeySources<'a> {
     }
 
     /// Returns true if the agent holds a key.
-    fn holds(self, key: Option<&KeyData>) -> bool {
-        key.is_some_and(|key| self.plain(key).is_some())
+    fn agent_holds(self, key: Option<&KeyData>) -> bool {
+        key.is_some_and(|key| self.find_plain_key(key).is_some())
     }
 
     /// Finds a plain key in the agent.
-    fn plain(self, wanted: &KeyData) -> Option<&'a AgentIdentity> {
-        let is_it = |held: &&AgentIdentity| match held {
+    fn find_plain_key(self, wanted: &KeyData) -> Option<&'a AgentIdentity> {
+        let is_wanted = |agent_key: &&AgentIdentity| match agent_key {
             AgentIdentity::PublicKey { key, .. } => key.key_data() == wanted,
             AgentIdentity::Certificate { .. } => false,
         };
-        self.held.iter().find(is_it)
+        self.agent_keys.iter().find(is_wanted)
     }
 
     /// Returns the signer for a certificate: the agent, or the file of its key.
     fn signer(self, certificate: &Certificate) -> Option<KeySigner> {
         let wanted = certificate.public_key();
-        if let Some(held) = self.plain(wanted) {
-            return Some(KeySigner::Agent(Box::new(held.clone())));
+        if let Some(agent_key) = self.find_plain_key(wanted) {
+            return Some(KeySigner::Agent(Box::new(agent_key.clone())));
         }
-        let files = self.identities.iter().map(|identity| &identity.file);
-        let mut opened = files.filter(|file| file.public() == Some(wanted));
+        let files = self.identities.iter().map(|identity| &identity.key_file);
+        let mut opened = files.filter(|file| file.public_key() == Some(wanted));
         opened.find_map(|file| {
             let KeyFile::Usable(key) = file else { return None };
             Some(KeySigner::File(Arc::clone(key)))
@@ -315,12 +317,18 @@ impl Entry<'_> {
         if self.credential.hashes(sources.algorithms).is_empty() {
             return Err("its kind is not in PubkeyAcceptedAlgorithms");
         }
-        let signer = match (&self.credential, self.held, self.file) {
-            (Credential::Certificate(certificate), held, _) => {
-                let own = || held.map(|held| KeySigner::Agent(Box::new(held.clone())));
-                sources.signer(certificate).or_else(own).ok_or("its private key is missing")?
+        let signer = match (&self.credential, self.agent_key, self.file) {
+            (Credential::Certificate(certificate), agent_key, _) => {
+                let agent_signer =
+                    || agent_key.map(|agent_key| KeySigner::Agent(Box::new(agent_key.clone())));
+                sources
+                    .signer(certificate)
+                    .or_else(agent_signer)
+                    .ok_or("its private key is missing")?
             }
-            (Credential::Key(_), Some(held), _) => KeySigner::Agent(Box::new(held.clone())),
+            (Credential::Key(_), Some(agent_key), _) => {
+                KeySigner::Agent(Box::new(agent_key.clone()))
+            }
             (Credential::Key(_), None, Some(file)) => match file {
                 KeyFile::Usable(key) => KeySigner::File(Arc::clone(key)),
                 KeyFile::Encrypted(_) => return Err(ENCRYPTED),

@@ -4,7 +4,7 @@
 //! types, only the node's own timeout applies (`LoginGraceTime`).
 
 use russh::MethodKind;
-use russh::client::{KeyboardInteractiveAuthResponse as Reply, Prompt as Asked};
+use russh::client::{KeyboardInteractiveAuthResponse as Reply, Prompt as ServerPrompt};
 use tokio::time::Instant;
 
 use crate::transport::auth_prompt::{Prompt, PromptError, PromptQueue};
@@ -29,12 +29,12 @@ impl Attempt<'_> {
     /// Runs one exchange.
     pub(super) async fn keyboard_interactive(&mut self) -> Result<AuthOutcome, Fault> {
         let login = self.login;
-        if self.exchanges >= login.prompts || (self.exchanges > 0 && !self.was_asked) {
+        if self.exchanges >= login.prompts || (self.exchanges > 0 && !self.was_prompted) {
             self.exhausted.push(MethodKind::KeyboardInteractive);
             return Ok(AuthOutcome::Refused);
         }
         let verification = self.session.state.verification();
-        if verification.is_some_and(|of| matches!(of.verdict, HostKeyStatus::Changed { .. })) {
+        if verification.is_some_and(|of| matches!(of.status, HostKeyStatus::Changed { .. })) {
             // ssh does not answer either, with StrictHostKeyChecking no.
             return Ok(self.skip_prompts(UnansweredReason::ChangedHostKey));
         }
@@ -49,13 +49,13 @@ impl Attempt<'_> {
             return Ok(self.skip_prompts(UnansweredReason::PromptsClosed));
         }
         self.exchanges += 1;
-        let _busy = prompt_queue.busy();
+        let _prompting = prompt_queue.start_prompting();
         let starting = self
             .session
             .handle
             .authenticate_keyboard_interactive_start(&login.user, login.devices.clone());
-        let mut reply = self.limit.timeout(ConnectPhase::Login, starting).await?;
-        let mut said = Vec::new();
+        let mut reply = self.deadline.timeout(ConnectPhase::Login, starting).await?;
+        let mut message_lines = Vec::new();
         for _ in 0..MAX_ROUNDS {
             let (name, instructions, prompts) = match reply {
                 Ok(Reply::InfoRequest { name, instructions, prompts }) => {
@@ -67,20 +67,20 @@ impl Attempt<'_> {
                 }
                 Ok(Reply::Failure { remaining_methods, partial_success }) => {
                     let what = "your answer".to_owned();
-                    if !said.is_empty() && !partial_success {
-                        let says = fault::sanitize_line(&said.join(" "));
+                    if !message_lines.is_empty() && !partial_success {
+                        let says = fault::sanitize_line(&message_lines.join(" "));
                         self.tried.push(format!("node says: {says}"));
                     }
                     return self.handle_failure(remaining_methods, partial_success, what);
                 }
                 Err(_) => {
-                    self.messages = said;
+                    self.messages = message_lines;
                     return Err(self.disconnect_fault());
                 }
             };
-            said.extend(lines(&name, &instructions));
-            said.truncate(MAX_LINES);
-            reply = self.respond(prompt_queue, &mut said, &prompts).await?;
+            message_lines.extend(instruction_lines(&name, &instructions));
+            message_lines.truncate(MAX_LINES);
+            reply = self.respond(prompt_queue, &mut message_lines, &prompts).await?;
         }
         Err(self.unanswered_fault(UnansweredReason::TooManyRounds))
     }
@@ -95,20 +95,20 @@ impl Attempt<'_> {
     async fn respond(
         &mut self,
         prompt_queue: &PromptQueue,
-        said: &mut Vec<String>,
-        prompts: &[Asked],
+        message_lines: &mut Vec<String>,
+        prompts: &[ServerPrompt],
     ) -> Result<Result<Reply, russh::Error>, Fault> {
         let mut answers = Vec::new();
         if !prompts.is_empty() {
             if prompts.len() > MAX_PROMPTS {
                 return Err(self.unanswered_fault(UnansweredReason::TooManyPrompts(prompts.len())));
             }
-            self.was_asked = true;
+            self.was_prompted = true;
             let began = Instant::now();
-            let who = format!("{}@{}", self.login.user, self.login.place);
-            let prompts = prompts.iter().map(prompt).collect();
-            let asked = prompt_queue.ask(who, std::mem::take(said), prompts).await;
-            self.limit.extend(began.elapsed());
+            let login = format!("{}@{}", self.login.user, self.login.node_name);
+            let prompts = prompts.iter().map(convert_prompt).collect();
+            let asked = prompt_queue.ask(login, std::mem::take(message_lines), prompts).await;
+            self.deadline.extend(began.elapsed());
             answers = asked.map_err(|why| {
                 self.unanswered_fault(match why {
                     PromptError::Closed => UnansweredReason::PromptsClosed,
@@ -120,17 +120,17 @@ impl Attempt<'_> {
         let texts = answers.iter().map(|answer| answer.expose().to_owned()).collect();
         drop(answers);
         let sending = self.session.handle.authenticate_keyboard_interactive_respond(texts);
-        self.limit.timeout(ConnectPhase::Login, sending).await
+        self.deadline.timeout(ConnectPhase::Login, sending).await
     }
 }
 
-fn prompt(asked: &Asked) -> Prompt {
+fn convert_prompt(asked: &ServerPrompt) -> Prompt {
     let text = fault::sanitize(asked.prompt.trim(), MAX_PROMPT_LENGTH).trim().to_owned();
-    Prompt { text, is_shown: asked.echo }
+    Prompt { text, is_echoed: asked.echo }
 }
 
 /// Returns the name and instructions of a request, by line.
-fn lines(name: &str, instructions: &str) -> Vec<String> {
+fn instruction_lines(name: &str, instructions: &str) -> Vec<String> {
     let lines = name.lines().chain(instructions.lines()).take(MAX_LINES);
     lines
         .map(|line| fault::sanitize(line, MAX_PROMPT_LENGTH).trim_end().to_owned())
@@ -143,13 +143,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_node_says_cannot_fill_or_command_the_terminal() {
-        let asked = Asked { prompt: "\x1b[2JCode:\r\n \u{202e}".to_owned(), echo: true };
-        assert_eq!(prompt(&asked).text, "[2JCode:");
-        let long = Asked { prompt: "x".repeat(10_000), echo: false };
-        assert!(prompt(&long).text.chars().count() <= MAX_PROMPT_LENGTH + 1);
-        let said = lines("Duo\x07", &"again \n\n".repeat(1000));
-        assert!(said.len() <= MAX_LINES);
-        assert_eq!(said[..2], ["Duo", "again"]);
+    fn prompt_text_is_bounded_and_sanitized() {
+        let asked = ServerPrompt { prompt: "\x1b[2JCode:\r\n \u{202e}".to_owned(), echo: true };
+        assert_eq!(convert_prompt(&asked).text, "[2JCode:");
+        let long = ServerPrompt { prompt: "x".repeat(10_000), echo: false };
+        assert!(convert_prompt(&long).text.chars().count() <= MAX_PROMPT_LENGTH + 1);
+        let message_lines = instruction_lines("Duo\x07", &"again \n\n".repeat(1000));
+        assert!(message_lines.len() <= MAX_LINES);
+        assert_eq!(message_lines[..2], ["Duo", "again"]);
     }
 }

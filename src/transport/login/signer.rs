@@ -9,13 +9,13 @@ use russh::keys::ssh_key::private::KeypairData;
 use russh::keys::{HashAlg, PrivateKey};
 use russh::{SendError, Signer};
 
-use crate::transport::agent::Agent;
+use crate::transport::agent::AgentConnection;
 use crate::transport::login::candidates::KeySigner;
 
 /// The signer of one credential, with the agent's connection if the agent signs.
 pub(super) struct AuthSigner<'a> {
     pub(super) signer: &'a KeySigner,
-    pub(super) agent: Option<&'a mut Agent>,
+    pub(super) agent: Option<&'a mut AgentConnection>,
 }
 
 /// Why there is no signature.
@@ -46,7 +46,7 @@ impl Signer for AuthSigner<'_> {
                 // Up to 14 ms of CPU, which would block every other session.
                 let key = Arc::clone(key);
                 let signing = tokio::task::spawn_blocking(move || sign(&key, hash, bytes));
-                signing.await.map_err(|_ending| SignError("gtop is ending"))?
+                signing.await.map_err(|_shutdown| SignError("gtop is exiting"))?
             }
             (KeySigner::File(key), _) => sign(key, hash, bytes),
         }

@@ -31,7 +31,7 @@ pub(super) struct Krl {
 #[derive(Debug)]
 struct AuthoritySection {
     /// The key of the authority; empty for any.
-    by: Vec<u8>,
+    authority: Vec<u8>,
     /// Inclusive ranges.
     serials: Vec<(u64, u64)>,
     identities: BTreeSet<Vec<u8>>,
@@ -65,7 +65,7 @@ impl Krl {
             let (kind, mut section) = (rest.u8()?, Cursor(rest.string()?));
             match kind {
                 1 => match AuthoritySection::read(section)? {
-                    Ok(signed) => self.authorities.push(signed),
+                    Ok(revoked) => self.authorities.push(revoked),
                     Err(why) => return Some(Err(why)),
                 },
                 2 => {
@@ -99,37 +99,39 @@ impl Krl {
     pub(super) fn has_certificate(&self, certificate: &Certificate) -> bool {
         let signer = PublicKey::new(certificate.signature_key().clone(), "").to_bytes();
         let signer = signer.unwrap_or_default();
-        let mut lists =
-            self.authorities.iter().filter(|signed| signed.by.is_empty() || signed.by == signer);
-        lists.any(|signed| signed.has(certificate))
+        let mut lists = self
+            .authorities
+            .iter()
+            .filter(|revoked| revoked.authority.is_empty() || revoked.authority == signer);
+        lists.any(|revoked| revoked.has(certificate))
     }
 }
 
 impl AuthoritySection {
     fn read(mut section: Cursor<'_>) -> Option<Result<Self, &'static str>> {
-        let by = section.string()?.to_vec();
+        let authority = section.string()?.to_vec();
         section.string()?;
-        let mut signed = Self { by, serials: Vec::new(), identities: BTreeSet::new() };
+        let mut revoked = Self { authority, serials: Vec::new(), identities: BTreeSet::new() };
         while !section.is_empty() {
             let (kind, mut part) = (section.u8()?, Cursor(section.string()?));
             match kind {
                 0x20 => {
                     while !part.is_empty() {
                         let serial = part.u64()?;
-                        signed.serials.push((serial, serial));
+                        revoked.serials.push((serial, serial));
                     }
                 }
-                0x21 => signed.serials.push((part.u64()?, part.u64()?)),
+                0x21 => revoked.serials.push((part.u64()?, part.u64()?)),
                 0x22 => {
                     let (first, bits) = (part.u64()?, part.string()?);
                     if bits.len() > MAX_BITMAP_BITS / 8 {
                         return Some(Err("it has a bitmap that is too large"));
                     }
-                    signed.serials.extend(serials(first, bits)?);
+                    revoked.serials.extend(serials(first, bits)?);
                 }
                 0x23 => {
                     while !part.is_empty() {
-                        signed.identities.insert(part.string()?.to_vec());
+                        revoked.identities.insert(part.string()?.to_vec());
                     }
                 }
                 _ => return Some(Err("it has an unknown section")),
@@ -138,7 +140,7 @@ impl AuthoritySection {
                 return Some(Err("it has trailing bytes"));
             }
         }
-        Some(Ok(signed))
+        Some(Ok(revoked))
     }
 
     fn has(&self, certificate: &Certificate) -> bool {
@@ -170,27 +172,27 @@ impl<'a> Cursor<'a> {
         self.0.is_empty()
     }
 
-    fn take(&mut self, length: usize) -> Option<&'a [u8]> {
-        let (taken, rest) = self.0.split_at_checked(length)?;
+    fn bytes(&mut self, length: usize) -> Option<&'a [u8]> {
+        let (bytes, rest) = self.0.split_at_checked(length)?;
         self.0 = rest;
-        Some(taken)
+        Some(bytes)
     }
 
     fn u8(&mut self) -> Option<u8> {
-        self.take(1)?.first().copied()
+        self.bytes(1)?.first().copied()
     }
 
     fn u32(&mut self) -> Option<u32> {
-        Some(u32::from_be_bytes(self.take(4)?.try_into().ok()?))
+        Some(u32::from_be_bytes(self.bytes(4)?.try_into().ok()?))
     }
 
     fn u64(&mut self) -> Option<u64> {
-        Some(u64::from_be_bytes(self.take(8)?.try_into().ok()?))
+        Some(u64::from_be_bytes(self.bytes(8)?.try_into().ok()?))
     }
 
     fn string(&mut self) -> Option<&'a [u8]> {
         let length = usize::try_from(self.u32()?).ok()?;
-        self.take(length)
+        self.bytes(length)
     }
 }
 
@@ -210,12 +212,12 @@ mod tests {
     }
 
     /// A section about the certificates of every authority, with one part.
-    fn signed(kind: u8, part: &[u8]) -> Vec<u8> {
+    fn revoked(kind: u8, part: &[u8]) -> Vec<u8> {
         list(1, &[&[0; 8][..], &[kind], &string(part)].concat())
     }
 
     #[test]
-    fn whatever_is_not_understood_refuses_everything() {
+    fn an_unknown_or_truncated_list_is_an_error() {
         assert!(Krl::parse(b"ssh-ed25519 AAAA").is_none());
         assert!(Krl::parse(&list(2, &string(b"key"))).unwrap().is_ok());
         let wrong = [
@@ -227,11 +229,11 @@ mod tests {
             list(3, &string(b"short")),
             list(5, &string(&[0; 20])),
             list(2, b"\0\0\0\x09key"),
-            signed(0x24, b""),
-            signed(0x39, b""),
-            signed(0x20, b"odd"),
-            signed(0x21, &[0; 17]),
-            signed(0x22, &[&u64::MAX.to_be_bytes()[..], &string(&[2])].concat()),
+            revoked(0x24, b""),
+            revoked(0x39, b""),
+            revoked(0x20, b"odd"),
+            revoked(0x21, &[0; 17]),
+            revoked(0x22, &[&u64::MAX.to_be_bytes()[..], &string(&[2])].concat()),
         ];
         for bytes in wrong {
             assert!(Krl::parse(&bytes).unwrap().is_err(), "{bytes:?}");
@@ -245,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bitmap_counts_from_its_lowest_bit() {
+    fn a_bitmap_starts_at_its_lowest_bit() {
         assert_eq!(serials(10, &[1, 0b101]), Some(vec![(10, 10), (12, 12), (18, 18)]));
         assert_eq!(serials(u64::MAX, &[1]), Some(vec![(u64::MAX, u64::MAX)]));
         assert_eq!(serials(u64::MAX, &[2]), None);
@@ -263,7 +265,7 @@ mod tests {
     const AUTHORITY: &str = "AAAAC3NzaC1lZDI1NTE5AAAAIMFbmJiBXBGZgpKSQ+xbM0oMWw9Eo3UoOeqM8XCZuqDP";
 
     #[test]
-    fn a_certificate_is_revoked_by_number_or_name_under_its_authority() {
+    fn a_certificate_is_revoked_by_serial_or_key_id_of_its_authority() {
         use base64::Engine as _;
         let certificate = Certificate::from_openssh(CERTIFICATE).unwrap();
         let revokes =
@@ -279,14 +281,15 @@ mod tests {
             (0x23, string(b"ada"), true),
             (0x23, string(b"bob"), false),
         ] {
-            assert_eq!(revokes(&signed(kind, &part)), is_it, "{kind:#x} {part:?}");
+            assert_eq!(revokes(&revoked(kind, &part)), is_it, "{kind:#x} {part:?}");
         }
         assert!(!revokes(&list(2, &string(b"key"))));
         let authority = base64::engine::general_purpose::STANDARD.decode(AUTHORITY).unwrap();
         let mut other = authority.clone();
         *other.last_mut().unwrap() ^= 1;
-        for (by, is_it) in [(authority, true), (other, false)] {
-            let part = [&string(&by)[..], &string(b""), &[0x20], &string(&number(7))].concat();
+        for (authority, is_it) in [(authority, true), (other, false)] {
+            let part =
+                [&string(&authority)[..], &string(b""), &[0x20], &string(&number(7))].concat();
             assert_eq!(revokes(&list(1, &part)), is_it);
         }
     }

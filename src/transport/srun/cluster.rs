@@ -33,11 +33,11 @@ pub(in crate::transport) struct Cluster {
     name: OnceCell<Option<String>>,
     state: Mutex<SshStatus>,
     /// Set once the cache was read, for all nodes.
-    looked_up: OnceCell<()>,
+    cache_loaded: OnceCell<()>,
 }
 
 /// The cache has no entries.
-struct NothingCached;
+struct EmptyCache;
 
 /// Whether nodes accept SSH.
 #[derive(Debug, Clone, Copy, Default)]
@@ -71,7 +71,7 @@ impl SshStatus {
 impl Cluster {
     /// Returns the version of Slurm, or a fault if it does not support shared steps.
     pub(in crate::transport) async fn checked_version(&self, srun: &Path) -> Result<String, Fault> {
-        let judging = async {
+        let checking = async {
             let program = srun.to_string_lossy();
             let version = stdout_of(&program, &["--version".into()]).await.ok_or_else(|| {
                 let why = "it is missing, or does not print its version".to_owned();
@@ -81,9 +81,9 @@ impl Cluster {
             if messages::is_supported(&version) {
                 return Ok(shown);
             }
-            Err(Fault::step(StepCause::SlurmTooOld, &shown))
+            Err(Fault::slurm_step(StepCause::SlurmTooOld, &shown))
         };
-        self.version.get_or_init(|| judging).await.clone()
+        self.version.get_or_init(|| checking).await.clone()
     }
 
     /// Returns true if this cluster is known to refuse SSH.
@@ -98,20 +98,20 @@ impl Cluster {
     ) -> Option<Timestamp> {
         let now = Clock::system().now();
         if let Some(folder) = folder {
-            let look_up = || self.look_up(folder, now);
+            let look_up = || self.load_cache(folder, now);
             // An empty cache is read again next time: another gtop may fill it.
-            self.looked_up.get_or_try_init(look_up).await.ok();
+            self.cache_loaded.get_or_try_init(look_up).await.ok();
         }
         lock(&self.state).refused_at(now)
     }
 
-    async fn look_up(&self, folder: &Path, now: Timestamp) -> Result<(), NothingCached> {
+    async fn load_cache(&self, folder: &Path, now: Timestamp) -> Result<(), EmptyCache> {
         if !matches!(*lock(&self.state), SshStatus::Unknown) {
             return Ok(());
         }
         let [seen, read] = [folder.to_owned(), folder.to_owned()];
         let found = match blocking_with_timeout(move || cluster_cache::is_empty(&seen)).await {
-            Some(true) => return Err(NothingCached),
+            Some(true) => return Err(EmptyCache),
             // Slurm is queried only if the cache has entries.
             Some(false) => match self.name().await {
                 Some(name) => blocking_with_timeout(move || cluster_cache::load(&read, &name, now))
@@ -130,7 +130,7 @@ impl Cluster {
     }
 
     /// Caches that this cluster refuses SSH. A failed write is only logged.
-    pub(in crate::transport) async fn remember_refusal(&self, folder: Option<&Path>) {
+    pub(in crate::transport) async fn cache_refusal(&self, folder: Option<&Path>) {
         let now = Clock::system().now();
         let known = lock(&self.state).refused_at(now);
         // Many nodes refuse at the same time.
@@ -147,30 +147,31 @@ impl Cluster {
     ) {
         *lock(&self.state) = SshStatus::new(at);
         let (Some(folder), Some(name)) = (folder, self.name().await) else { return };
-        let (folder, now, kept) = (folder.to_owned(), Clock::system().now(), name.clone());
-        let keeping = blocking_with_timeout(move || cluster_cache::store(&folder, &kept, at, now));
-        if let Some(Err(error)) = keeping.await {
+        let (folder, now, cluster) = (folder.to_owned(), Clock::system().now(), name.clone());
+        let storing =
+            blocking_with_timeout(move || cluster_cache::store(&folder, &cluster, at, now));
+        if let Some(Err(error)) = storing.await {
             log::info!("cannot write the cluster cache for {name}: {error}");
         }
     }
 
     /// Returns the cluster name.
     pub(in crate::transport) async fn name(&self) -> Option<String> {
-        let asking = async {
-            let told = stdout_of("scontrol", &["show".into(), "config".into()]).await?;
-            let line = told.lines().find(|line| line.starts_with("ClusterName"))?;
+        let querying = async {
+            let stdout = stdout_of("scontrol", &["show".into(), "config".into()]).await?;
+            let line = stdout.lines().find(|line| line.starts_with("ClusterName"))?;
             let name = line.split_once('=')?.1.trim();
             let is_name = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
             (!name.is_empty() && name.len() <= 64 && name.chars().all(is_name))
                 .then(|| name.to_owned())
         };
-        self.name.get_or_init(|| asking).await.clone()
+        self.name.get_or_init(|| querying).await.clone()
     }
 }
 
 /// Refines the cause of a step's end by the outcome of its job: srun reports only "cancelled" or "no such job".
 pub(in crate::transport) async fn refine_fault(fault: Fault, job: &JobId) -> Fault {
-    let Fault::SlurmStep { cause: StepCause::Cancelled | StepCause::NotRunning, says } = &fault
+    let Fault::SlurmStep { cause: StepCause::Cancelled | StepCause::NotRunning, message } = &fault
     else {
         return fault;
     };
@@ -187,15 +188,15 @@ pub(in crate::transport) async fn refine_fault(fault: Fault, job: &JobId) -> Fau
         ) => StepCause::NotRunning,
         None => return fault,
     };
-    Fault::step(cause, says)
+    Fault::slurm_step(cause, message)
 }
 
 /// Returns the outcome of a job; waits while it is completing.
 async fn job_outcome(job: &JobId) -> Option<JobOutcome> {
     loop {
-        let words: [OsString; 3] = ["show".into(), "job".into(), job.as_str().into()];
-        let told = stdout_of("scontrol", &words).await?;
-        let state = told.lines().find_map(|line| line.trim_start().strip_prefix("JobState="))?;
+        let args: [OsString; 3] = ["show".into(), "job".into(), job.as_str().into()];
+        let stdout = stdout_of("scontrol", &args).await?;
+        let state = stdout.lines().find_map(|line| line.trim_start().strip_prefix("JobState="))?;
         if !state.starts_with("COMPLETING") {
             return JobOutcome::from_slurm(state);
         }
@@ -204,17 +205,17 @@ async fn job_outcome(job: &JobId) -> Option<JobOutcome> {
 }
 
 /// Returns the stdout of a successful command.
-async fn stdout_of(program: &str, words: &[OsString]) -> Option<String> {
+async fn stdout_of(program: &str, args: &[OsString]) -> Option<String> {
     let asked = ProgramCall {
         program,
-        words,
+        args,
         input: "",
-        environment: &[],
-        without: "SLURM_CLUSTERS",
-        limit: COMMAND_TIMEOUT,
-        most: MAX_STDOUT,
+        env: &[],
+        removed_prefix: "SLURM_CLUSTERS",
+        timeout: COMMAND_TIMEOUT,
+        max_stdout: MAX_STDOUT,
     };
-    run_program(asked).await.ok().filter(|answer| answer.succeeded).map(|answer| answer.output)
+    run_program(asked).await.ok().filter(|answer| answer.succeeded).map(|answer| answer.stdout)
 }
 
 /// Runs blocking work off the sessions' thread. `None` on timeout; the work continues in the background.
@@ -239,13 +240,13 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_file_system_that_hangs_stalls_no_session() {
+    async fn a_file_system_that_hangs_blocks_no_session() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("srun-clusters");
         // Opening a FIFO blocks until there is a writer.
         let made = tokio::process::Command::new("mkfifo").arg(&path).status().await.unwrap();
         assert!(made.success());
-        let (say, heard) = mpsc::channel();
+        let (release_sender, heard) = mpsc::channel();
         let release = std::thread::spawn(move || {
             let is_free = heard.recv_timeout(Duration::from_secs(20)).is_ok();
             // Unblocks every reader, and lets no further one block.
@@ -254,10 +255,10 @@ mod tests {
             drop(writer);
             is_free
         });
-        let site = Arc::new(Cluster::default());
+        let cluster = Arc::new(Cluster::default());
         let run_program = || {
-            let (site, folder) = (Arc::clone(&site), folder.path().to_owned());
-            tokio::spawn(async move { site.refused_at(Some(&folder)).await })
+            let (cluster, folder) = (Arc::clone(&cluster), folder.path().to_owned());
+            tokio::spawn(async move { cluster.refused_at(Some(&folder)).await })
         };
         let asked = [run_program(), run_program(), run_program()];
         yield_now().await;
@@ -266,7 +267,7 @@ mod tests {
         for asked in asked {
             assert_eq!(asked.await.unwrap(), None);
         }
-        say.send(()).ok();
+        release_sender.send(()).ok();
         assert!(release.join().unwrap(), "the thread of the sessions was blocked");
     }
 }

@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cluster_is_remembered_once_for_a_month_and_others_stay() {
+    fn a_cluster_is_cached_once_for_a_month_beside_others() {
         let folder = tempfile::tempdir().unwrap();
         let state = folder.path().join("state/gtop");
         assert!(is_empty(&state));
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_stands_in_the_file_is_read_and_what_cannot_be_written_is_said() {
+    fn invalid_lines_are_ignored_and_write_errors_returned() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join(FILE_NAME);
         for text in ["one\n", "one x\n", "one -5\n", "one 99999999999999999999\n", "\u{1b} 1 2\n\n"]

@@ -11,7 +11,7 @@ const MAX_LINE: usize = 4096;
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum DemuxedLine {
     /// The announcement of a node's loader, in the form of a single node's loader.
-    Greeting { node: NodeName, greeting: Vec<u8> },
+    Announcement { node: NodeName, announcement: Vec<u8> },
     /// A line of a frame, with its newline. `hello`: `Some` if it belongs to a hello, true for the first line.
     Line { node: NodeName, line: Vec<u8>, hello: Option<bool> },
 }
@@ -19,7 +19,7 @@ pub(super) enum DemuxedLine {
 #[derive(Debug)]
 pub(super) struct Demux {
     nonce: String,
-    waiting: Vec<u8>,
+    partial: Vec<u8>,
     is_skipping: bool,
     /// The nodes of the step, and the message number of a hello in progress. Lines with other node names are
     /// dropped: a task can print anything.
@@ -31,7 +31,7 @@ impl Demux {
     pub(super) fn new(nodes: &[NodeName], nonce: &str, address_of: LineAddress) -> Self {
         Self {
             nonce: nonce.to_owned(),
-            waiting: Vec::new(),
+            partial: Vec::new(),
             is_skipping: false,
             hellos: nodes.iter().map(|node| (node.clone(), None)).collect(),
             address_of,
@@ -39,54 +39,54 @@ impl Demux {
     }
 
     /// Feeds bytes; calls `take` for each complete line.
-    pub(super) fn push(&mut self, bytes: &[u8], mut take: impl FnMut(DemuxedLine)) {
-        for part in bytes.split_inclusive(|byte| *byte == b'\n') {
-            self.waiting.extend_from_slice(part);
-            let is_whole = part.ends_with(b"\n");
-            if self.waiting.len() > MAX_LINE {
-                self.waiting.clear();
+    pub(super) fn feed(&mut self, bytes: &[u8], mut on_line: impl FnMut(DemuxedLine)) {
+        for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
+            self.partial.extend_from_slice(piece);
+            let is_complete = piece.ends_with(b"\n");
+            if self.partial.len() > MAX_LINE {
+                self.partial.clear();
                 self.is_skipping = true;
             }
-            if is_whole {
-                let line = std::mem::take(&mut self.waiting);
+            if is_complete {
+                let line = std::mem::take(&mut self.partial);
                 if !std::mem::take(&mut self.is_skipping) {
-                    self.sort(line).into_iter().for_each(&mut take);
+                    self.parse_line(line).into_iter().for_each(&mut on_line);
                 }
             }
         }
     }
 
-    fn sort(&mut self, line: Vec<u8>) -> Option<DemuxedLine> {
+    fn parse_line(&mut self, line: Vec<u8>) -> Option<DemuxedLine> {
         let bare = line
             .strip_suffix(
                 b"
 ",
             )
             .unwrap_or(&line);
-        if let Some((name, number, opens)) = (self.address_of)(bare) {
+        if let Some((name, number, is_first)) = (self.address_of)(bare) {
             let node = NodeName::new(name).ok()?;
-            let hello = hello_position(self.hellos.get_mut(&node)?, number, opens);
+            let hello = hello_position(self.hellos.get_mut(&node)?, number, is_first);
             return Some(DemuxedLine::Line { node, line, hello });
         }
         let text = std::str::from_utf8(&line).ok()?.trim_end();
-        let said = text.strip_prefix(&self.nonce)?.strip_prefix(' ')?;
-        let (greeting, name) = match said.strip_prefix("NOPY ") {
+        let announcement = text.strip_prefix(&self.nonce)?.strip_prefix(' ')?;
+        let (announcement, name) = match announcement.strip_prefix("NOPY ") {
             Some(name) => (format!("\n{} NOPY\n", self.nonce), name),
-            None => (format!("\n{}\n", self.nonce), said),
+            None => (format!("\n{}\n", self.nonce), announcement),
         };
         let node = NodeName::new(name).ok().filter(|node| self.hellos.contains_key(node))?;
-        Some(DemuxedLine::Greeting { node, greeting: greeting.into_bytes() })
+        Some(DemuxedLine::Announcement { node, announcement: announcement.into_bytes() })
     }
 }
 
 /// Returns true for the first line of a hello, false for a later one, `None` for other messages. `current` is the
 /// hello in progress.
-fn hello_position(current: &mut Option<u64>, number: u64, opens: bool) -> Option<bool> {
-    if !opens && *current == Some(number) {
+fn hello_position(current: &mut Option<u64>, number: u64, is_first: bool) -> Option<bool> {
+    if !is_first && *current == Some(number) {
         return Some(false);
     }
-    *current = opens.then_some(number);
-    opens.then_some(true)
+    *current = is_first.then_some(number);
+    is_first.then_some(true)
 }
 
 #[cfg(test)]
@@ -99,18 +99,18 @@ mod tests {
         Some((words.get(1)?, words.get(2)?.parse().ok()?, text.contains("hello")))
     }
 
-    fn members() -> Vec<NodeName> {
+    fn nodes() -> Vec<NodeName> {
         ["a", "b"].iter().map(|name| NodeName::new(name).unwrap()).collect()
     }
 
-    fn sorted(pieces: &[&str]) -> Vec<String> {
-        let mut demux = Demux::new(&members(), "n0nce", address);
+    fn demux_lines(pieces: &[&str]) -> Vec<String> {
+        let mut demux = Demux::new(&nodes(), "n0nce", address);
         let mut found = Vec::new();
         for piece in pieces {
-            demux.push(piece.as_bytes(), |sorted| {
-                found.push(match sorted {
-                    DemuxedLine::Greeting { node, greeting } => {
-                        format!("{node} {}", String::from_utf8(greeting).unwrap().trim())
+            demux.feed(piece.as_bytes(), |demuxed| {
+                found.push(match demuxed {
+                    DemuxedLine::Announcement { node, announcement } => {
+                        format!("{node} {}", String::from_utf8(announcement).unwrap().trim())
                     }
                     DemuxedLine::Line { node, line, hello } => {
                         let line = String::from_utf8(line).unwrap();
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_go_to_their_nodes_wherever_the_output_is_cut() {
+    fn lines_go_to_their_nodes_wherever_the_output_is_split() {
         let text = "\nn0nce a\nnoise\n\nn0nce NOPY b\n\x1egtop1+ a 1 1/2 {\"t\":\"hello\",\n\
                     \x1egtop1+ b 1 1/1 x\n\x1egtop1+ a 1 2/2 y\n\x1egtop1+ a 2 1/1 z\n";
         let wanted = [
@@ -136,31 +136,31 @@ mod tests {
         ];
         for cut in 0..text.len() {
             let (front, back) = text.split_at(cut);
-            assert_eq!(sorted(&[front, back]), wanted, "{cut}");
+            assert_eq!(demux_lines(&[front, back]), wanted, "{cut}");
         }
     }
 
     #[test]
-    fn what_is_nobodys_is_dropped_and_a_line_without_end_is_bounded() {
-        let mut demux = Demux::new(&members(), "n0nce", address);
+    fn unknown_lines_are_dropped_and_an_unfinished_line_is_bounded() {
+        let mut demux = Demux::new(&nodes(), "n0nce", address);
         for _ in 0..100 {
-            demux.push(&[b'x'; 10_000], |sorted| panic!("{sorted:?}"));
-            assert!(demux.waiting.len() <= MAX_LINE);
+            demux.feed(&[b'x'; 10_000], |demuxed| panic!("{demuxed:?}"));
+            assert!(demux.partial.len() <= MAX_LINE);
         }
         for line in ["n0nce \n", "n0nce -x\n", "n0nce a;b\n", "n0nce\n", "\x1egtop1+ a;b 1 1/1 x\n"]
         {
-            assert_eq!(sorted(&[line]), [""; 0], "{line:?}");
+            assert_eq!(demux_lines(&[line]), [""; 0], "{line:?}");
         }
     }
 
     #[test]
-    fn names_that_a_task_makes_up_are_not_kept() {
-        let mut demux = Demux::new(&members(), "n0nce", address);
+    fn made_up_node_names_are_not_stored() {
+        let mut demux = Demux::new(&nodes(), "n0nce", address);
         for number in 0..1000 {
             for line in
                 [format!("\x1egtop1+ x{number} 1 1/2 hello\n"), format!("\nn0nce x{number}\n")]
             {
-                demux.push(line.as_bytes(), |sorted| panic!("{sorted:?}"));
+                demux.feed(line.as_bytes(), |demuxed| panic!("{demuxed:?}"));
             }
         }
         assert_eq!(demux.hellos.len(), 2);

@@ -9,8 +9,8 @@ use crate::transport::fault::{Fault, StepCause, sanitize_line};
 /// still needs those for the controller's address and authentication.
 pub(in crate::transport) const HIDDEN_VARIABLES: fn(&str) -> bool = |name| {
     let from_slurm = ["SLURM_", "SLURMD_", "SRUN_"].iter().any(|start| name.starts_with(start));
-    let of_the_way = ["SLURM_CONF", "SLURM_JWT", "SLURM_SACK_"];
-    from_slurm && !of_the_way.iter().any(|start| name.starts_with(start))
+    let kept = ["SLURM_CONF", "SLURM_JWT", "SLURM_SACK_"];
+    from_slurm && !kept.iter().any(|start| name.starts_with(start))
 };
 
 /// Parts of messages and their causes; the first match counts.
@@ -36,30 +36,29 @@ const CAUSES: [(&str, StepCause); 18] = [
 ];
 
 /// Returns the fault of an srun that has exited.
-pub(in crate::transport) fn srun_fault(exit: &Exit, complaint: &str) -> Fault {
-    for (words, cause) in CAUSES {
-        if let Some(line) = complaint.lines().find(|line| line.contains(words)) {
-            return Fault::step(cause, &sanitize_line(line));
+pub(in crate::transport) fn srun_fault(exit: &Exit, stderr: &str) -> Fault {
+    for (pattern, cause) in CAUSES {
+        if let Some(line) = stderr.lines().find(|line| line.contains(pattern)) {
+            return Fault::slurm_step(cause, &sanitize_line(line));
         }
     }
-    if let Some(line) = complaint.lines().find_map(|line| line.strip_prefix("gtop: cannot start "))
-    {
+    if let Some(line) = stderr.lines().find_map(|line| line.strip_prefix("gtop: cannot start ")) {
         let (program, why) = line.rsplit_once(": ").unwrap_or((line, ""));
         return Fault::ProgramNotFound { program: sanitize_line(program), why: sanitize_line(why) };
     }
-    let line = complaint.lines().rfind(|line| !line.trim().is_empty());
+    let line = stderr.lines().rfind(|line| !line.trim().is_empty());
     let how = match (line, exit) {
         (Some(line), _) => sanitize_line(line),
         (None, Exit::Status(status)) => format!("exit status {status}"),
         (None, Exit::Signal(name)) => format!("signal {name}"),
     };
-    Fault::step(StepCause::Other, &how)
+    Fault::slurm_step(StepCause::Other, &how)
 }
 
 /// Returns the nodes whose tasks have ended, from complete lines.
-pub(super) fn ended_tasks(complaint: &str) -> Vec<(Vec<NodeName>, Fault)> {
-    let whole = complaint.rsplit_once('\n').map_or("", |(whole, _)| whole);
-    whole.lines().filter_map(ended_task).collect()
+pub(super) fn ended_tasks(stderr: &str) -> Vec<(Vec<NodeName>, Fault)> {
+    let complete = stderr.rsplit_once('\n').map_or("", |(complete, _)| complete);
+    complete.lines().filter_map(ended_task).collect()
 }
 
 fn ended_task(line: &str) -> Option<(Vec<NodeName>, Fault)> {
@@ -68,7 +67,7 @@ fn ended_task(line: &str) -> Option<(Vec<NodeName>, Fault)> {
     let (_, how) = rest.split_once(": ")?;
     let names = nodeset::expand(nodes).ok()?;
     let nodes = names.iter().filter_map(|name| NodeName::new(name).ok()).collect();
-    Some((nodes, Fault::step(StepCause::TaskEnded, &sanitize_line(how))))
+    Some((nodes, Fault::slurm_step(StepCause::TaskEnded, &sanitize_line(how))))
 }
 
 /// Returns true if the output of `srun --version` is 22.05 or later: there a step with `--overlap` shares all its
@@ -85,8 +84,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_srun_says_becomes_a_cause() {
-        for (said, cause) in [
+    fn each_message_of_srun_maps_to_its_cause() {
+        for (stderr, cause) in [
             (
                 "srun: error: Unable to create step for job 10: Access/permission denied",
                 StepCause::Refused,
@@ -113,15 +112,15 @@ mod tests {
             ("anything else", StepCause::Other),
             ("", StepCause::Other),
         ] {
-            let Fault::SlurmStep { cause: got, .. } = srun_fault(&Exit::Status(1), said) else {
+            let Fault::SlurmStep { cause: got, .. } = srun_fault(&Exit::Status(1), stderr) else {
                 panic!()
             };
-            assert_eq!(got, cause, "{said}");
+            assert_eq!(got, cause, "{stderr}");
         }
     }
 
     #[test]
-    fn tasks_that_end_are_named_by_their_nodes_once_the_line_is_whole() {
+    fn ended_tasks_are_read_from_complete_lines() {
         let text = "srun: error: gpu[01-02]: tasks 0-1: Killed\nsrun: error: gpu03: task 2: Exited with exit code 3\n\
                     srun: error: gpu04: task 3: Exi";
         let ended = ended_tasks(text);
@@ -134,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_share_all_from_slurm_22_05_on() {
+    fn steps_share_resources_from_slurm_22_05_on() {
         for (version, safe) in [
             ("slurm-wlm 20.11.4", false),
             ("slurm 21.08.8-2", false),
@@ -149,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn options_of_the_allocation_around_us_are_not_passed_on() {
+    fn options_of_an_enclosing_allocation_are_hidden_from_srun() {
         for (name, hidden) in [
             ("SLURM_JOB_ID", true),
             ("SLURM_NTASKS", true),

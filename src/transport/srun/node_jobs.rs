@@ -52,7 +52,7 @@ impl NodeJobs {
     /// Orders the jobs of each node: the current one while it runs, then jobs with devices, since a step sees only
     /// the devices of its job.
     #[must_use]
-    pub fn choose(&self, jobs: &[(StepJob, NodeName, bool)]) -> Self {
+    pub fn with_running_jobs(&self, jobs: &[(StepJob, NodeName, bool)]) -> Self {
         let mut found: BTreeMap<NodeName, Vec<(bool, bool, StepJob)>> = BTreeMap::new();
         for (job, node, has_devices) in jobs {
             let is_new = self.job_of(node).is_none_or(|before| before.id != job.id);
@@ -78,7 +78,7 @@ impl NodeJobs {
     }
 
     /// Returns the job of a node, with all nodes of that job.
-    pub(super) fn of(&self, node: &NodeName) -> Option<StepNodes> {
+    pub(super) fn step_nodes(&self, node: &NodeName) -> Option<StepNodes> {
         let job = self.job_of(node)?;
         let is_its = |node: &&NodeName| self.job_of(node).is_some_and(|other| other.id == job.id);
         let nodes = self.nodes.keys().filter(is_its).cloned().collect();
@@ -97,7 +97,7 @@ impl NodeJobs {
     }
 
     /// Returns the jobs on a node.
-    pub(super) fn on(&self, node: &NodeName) -> impl Iterator<Item = &JobId> {
+    pub(super) fn jobs_on(&self, node: &NodeName) -> impl Iterator<Item = &JobId> {
         self.nodes.get(node).into_iter().flatten().map(|job| &job.id)
     }
 
@@ -111,56 +111,66 @@ impl NodeJobs {
 mod tests {
     use super::*;
 
-    fn names(places: &NodeJobs, node: &str) -> String {
-        let Some(place) = places.of(&NodeName::new(node).unwrap()) else {
+    fn describe(node_jobs: &NodeJobs, node: &str) -> String {
+        let Some(step) = node_jobs.step_nodes(&NodeName::new(node).unwrap()) else {
             return "none".to_owned();
         };
-        let nodes: Vec<_> = place.nodes.iter().map(NodeName::as_str).collect();
-        format!("{}: {}", place.job.id, nodes.join(" "))
+        let nodes: Vec<_> = step.nodes.iter().map(NodeName::as_str).collect();
+        format!("{}: {}", step.job.id, nodes.join(" "))
     }
 
     fn jobs(list: &[(&str, &str, bool)]) -> Vec<(StepJob, NodeName, bool)> {
-        let one = |(job, node, has): &(&str, &str, bool)| {
+        let entry = |(job, node, has): &(&str, &str, bool)| {
             (JobId::new(job).unwrap().into(), NodeName::new(node).unwrap(), *has)
         };
-        list.iter().map(one).collect()
+        list.iter().map(entry).collect()
     }
 
     #[test]
-    fn a_node_belongs_to_one_job_with_devices_and_stays_with_it() {
+    fn a_node_prefers_its_current_job_then_jobs_with_devices() {
         let first =
             jobs(&[("1", "a", false), ("2", "a", true), ("2", "b", true), ("3", "b", true)]);
-        let places = NodeJobs::default().choose(&first);
-        assert_eq!(names(&places, "a"), "2: a b");
-        assert_eq!(names(&places, "c"), "none");
-        let places = places.choose(&jobs(&[("0", "a", true), ("2", "a", false), ("3", "b", true)]));
-        assert_eq!((names(&places, "a"), names(&places, "b")), ("2: a".into(), "3: b".into()));
+        let node_jobs = NodeJobs::default().with_running_jobs(&first);
+        assert_eq!(describe(&node_jobs, "a"), "2: a b");
+        assert_eq!(describe(&node_jobs, "c"), "none");
+        let node_jobs = node_jobs.with_running_jobs(&jobs(&[
+            ("0", "a", true),
+            ("2", "a", false),
+            ("3", "b", true),
+        ]));
+        assert_eq!(
+            (describe(&node_jobs, "a"), describe(&node_jobs, "b")),
+            ("2: a".into(), "3: b".into())
+        );
     }
 
     #[test]
-    fn where_one_job_does_not_lead_the_others_are_tried_and_then_all_anew() {
+    fn after_a_failed_step_the_next_job_is_tried_and_after_the_last_all_again() {
         let list = jobs(&[("1", "a", true), ("2", "a", false), ("1", "b", true)]);
-        let mut places = NodeJobs::default().choose(&list);
-        let (a, one) = (NodeName::new("a").unwrap(), JobId::new("1").unwrap());
+        let mut node_jobs = NodeJobs::default().with_running_jobs(&list);
+        let (a, entry) = (NodeName::new("a").unwrap(), JobId::new("1").unwrap());
         let two = JobId::new("2").unwrap();
-        assert!(places.mark_failed(&a, &one));
-        assert_eq!((names(&places, "a"), names(&places, "b")), ("2: a".into(), "1: b".into()));
+        assert!(node_jobs.mark_failed(&a, &entry));
+        assert_eq!(
+            (describe(&node_jobs, "a"), describe(&node_jobs, "b")),
+            ("2: a".into(), "1: b".into())
+        );
         // What was chosen stays, as long as it runs there.
-        places = places.choose(&list);
-        assert_eq!(names(&places, "a"), "2: a");
-        assert!(!places.mark_failed(&a, &two));
-        assert_eq!(names(&places, "a"), "2: a");
-        assert!(places.mark_failed(&a, &two));
-        assert_eq!(names(&places, "a"), "1: a b");
-        let only = places.choose(&jobs(&[("2", "a", false)]));
-        assert_eq!(names(&only, "a"), "2: a", "it alone is left");
-        let other = places.choose(&jobs(&[("3", "a", false)]));
-        assert_eq!(names(&other, "a"), "3: a");
+        node_jobs = node_jobs.with_running_jobs(&list);
+        assert_eq!(describe(&node_jobs, "a"), "2: a");
+        assert!(!node_jobs.mark_failed(&a, &two));
+        assert_eq!(describe(&node_jobs, "a"), "2: a");
+        assert!(node_jobs.mark_failed(&a, &two));
+        assert_eq!(describe(&node_jobs, "a"), "1: a b");
+        let only = node_jobs.with_running_jobs(&jobs(&[("2", "a", false)]));
+        assert_eq!(describe(&only, "a"), "2: a", "it alone is left");
+        let other = node_jobs.with_running_jobs(&jobs(&[("3", "a", false)]));
+        assert_eq!(describe(&other, "a"), "3: a");
         assert_eq!(other.failed.len(), 0, "of jobs that are over nothing is kept");
     }
 
     #[test]
-    fn a_part_of_a_heterogeneous_job_is_named_by_its_leader() {
+    fn a_component_of_a_heterogeneous_job_is_selected_by_its_leader() {
         let id = |text: &str| JobId::new(text).unwrap();
         assert_eq!(StepJob::from(id("7")).srun_options(), ["--jobid=7"]);
         let part = StepJob { id: id("4"), component: Some((id("3"), 1)) };

@@ -37,32 +37,32 @@ const MAX_HELLO_LINES: usize = 512;
 pub(super) struct Router {
     pub(super) nonce: String,
     /// Timeout for the step to start.
-    connect_limit: Duration,
+    connect_timeout: Duration,
     state: Mutex<State>,
-    is_up: Notify,
-    is_gone: Notify,
+    joined: Notify,
+    exited: Notify,
     /// The step must terminate.
-    is_to_end: Notify,
+    terminate_requested: Notify,
 }
 
 #[derive(Debug)]
 struct State {
     members: BTreeMap<NodeName, Member>,
-    began: Instant,
+    started_at: Instant,
     /// When the first node announced itself.
-    up: Option<Instant>,
+    first_joined_at: Option<Instant>,
     /// Why the step has ended.
     end: Option<Fault>,
     /// When the program exited.
-    ended: Option<Instant>,
+    exited_at: Option<Instant>,
 }
 
 #[derive(Debug, Default)]
 struct Member {
     /// The announcement of its loader, in the form of a single node's loader.
-    greeting: Option<Vec<u8>>,
+    announcement: Option<Vec<u8>>,
     hello: Vec<Vec<u8>>,
-    seat: Option<mpsc::Sender<Output>>,
+    sender: Option<mpsc::Sender<Output>>,
     /// Why its task has ended.
     end: Option<Fault>,
 }
@@ -70,14 +70,20 @@ struct Member {
 impl Router {
     pub(super) fn new(nodes: &[NodeName], nonce: &str, connect_limit: Duration) -> Self {
         let members = nodes.iter().map(|node| (node.clone(), Member::default())).collect();
-        let state = State { members, began: Instant::now(), up: None, end: None, ended: None };
+        let state = State {
+            members,
+            started_at: Instant::now(),
+            first_joined_at: None,
+            end: None,
+            exited_at: None,
+        };
         Self {
             nonce: nonce.to_owned(),
-            connect_limit,
+            connect_timeout: connect_limit,
             state: Mutex::new(state),
-            is_up: Notify::new(),
-            is_gone: Notify::new(),
-            is_to_end: Notify::new(),
+            joined: Notify::new(),
+            exited: Notify::new(),
+            terminate_requested: Notify::new(),
         }
     }
 
@@ -85,18 +91,18 @@ impl Router {
     pub(super) fn subscribe(&self, node: &NodeName) -> Result<mpsc::Receiver<Output>, Fault> {
         let mut state = lock(&self.state);
         let Some(member) = state.members.get_mut(node) else {
-            return Err(Fault::step(StepCause::NotInStep, "the step does not include it"));
+            return Err(Fault::slurm_step(StepCause::NotInStep, "the step does not include it"));
         };
         if let Some(fault) = &member.end {
             let why = format!("its task has ended: {}", fault.headline());
-            return Err(Fault::step(StepCause::NotInStep, &why));
+            return Err(Fault::slurm_step(StepCause::NotInStep, &why));
         }
-        let (seat, outputs) = mpsc::channel(MAX_PENDING_OUTPUT + MAX_HELLO_LINES + 1);
-        for line in member.greeting.iter().chain(&member.hello) {
+        let (sender, outputs) = mpsc::channel(MAX_PENDING_OUTPUT + MAX_HELLO_LINES + 1);
+        for line in member.announcement.iter().chain(&member.hello) {
             // The channel is empty and large enough.
-            seat.try_send(Output::Stdout(line.clone())).ok();
+            sender.try_send(Output::Stdout(line.clone())).ok();
         }
-        member.seat = Some(seat);
+        member.sender = Some(sender);
         Ok(outputs)
     }
 
@@ -106,32 +112,32 @@ impl Router {
     }
 
     pub(super) fn started_at(&self) -> Instant {
-        lock(&self.state).began
+        lock(&self.state).started_at
     }
 
-    pub(super) fn ended_at(&self) -> Option<Instant> {
-        lock(&self.state).ended
+    pub(super) fn exited_at(&self) -> Option<Instant> {
+        lock(&self.state).exited_at
     }
 
     /// Returns why the output of a node ended.
-    pub(super) fn why_closed(&self, node: &NodeName) -> Option<Fault> {
+    pub(super) fn close_fault(&self, node: &NodeName) -> Option<Fault> {
         let state = lock(&self.state);
-        let own = state.members.get(node).and_then(|member| member.end.clone());
-        own.or_else(|| state.end.clone())
+        let task_end = state.members.get(node).and_then(|member| member.end.clone());
+        task_end.or_else(|| state.end.clone())
     }
 
     /// Terminates the step.
-    pub(super) fn finish(&self, why: Fault) {
+    pub(super) fn terminate(&self, why: Fault) {
         self.close(why);
-        self.is_to_end.notify_one();
+        self.terminate_requested.notify_one();
     }
 
     /// Waits until the program has exited.
-    pub(super) async fn wait_until_ended(&self) {
+    pub(super) async fn wait_until_exited(&self) {
         loop {
-            let mut notified = pin!(self.is_gone.notified());
+            let mut notified = pin!(self.exited.notified());
             notified.as_mut().enable();
-            if self.ended_at().is_some() {
+            if self.exited_at().is_some() {
                 return;
             }
             notified.await;
@@ -140,18 +146,20 @@ impl Router {
 
     /// Waits until a node that is expected from now on is overdue: counted from the first node of the step, or, until
     /// srun has started the step, by the start timeout.
-    pub(super) async fn late(&self) {
-        let asked = Instant::now();
-        let begun_by = self.started_at() + self.connect_limit + START_TIMEOUT;
-        if let Ok(up) = timeout_at(begun_by.max(asked + JOIN_WINDOW), self.first()).await {
-            sleep_until(up.max(asked) + JOIN_WINDOW).await;
+    pub(super) async fn wait_until_overdue(&self) {
+        let asked_at = Instant::now();
+        let start_deadline = self.started_at() + self.connect_timeout + START_TIMEOUT;
+        if let Ok(up) =
+            timeout_at(start_deadline.max(asked_at + JOIN_WINDOW), self.wait_for_first()).await
+        {
+            sleep_until(up.max(asked_at) + JOIN_WINDOW).await;
         }
     }
 
     /// Waits for the first announcement and returns its time.
-    async fn first(&self) -> Instant {
+    async fn wait_for_first(&self) -> Instant {
         loop {
-            let mut notified = pin!(self.is_up.notified());
+            let mut notified = pin!(self.joined.notified());
             notified.as_mut().enable();
             if let Some(up) = self.first_joined_at() {
                 return up;
@@ -161,34 +169,34 @@ impl Router {
     }
 
     fn first_joined_at(&self) -> Option<Instant> {
-        lock(&self.state).up
+        lock(&self.state).first_joined_at
     }
 
     fn close(&self, why: Fault) {
         let mut state = lock(&self.state);
         state.end.get_or_insert(why);
         for member in state.members.values_mut() {
-            member.seat = None;
+            member.sender = None;
         }
     }
 
     /// Returns true if every node has announced itself or ended.
     fn is_complete(&self) -> bool {
         let state = lock(&self.state);
-        state.members.values().all(|member| member.greeting.is_some() || member.end.is_some())
+        state.members.values().all(|member| member.announcement.is_some() || member.end.is_some())
     }
 
     /// Handles a line of a node.
-    fn on_line(&self, sorted: DemuxedLine) {
+    fn on_line(&self, demuxed: DemuxedLine) {
         let mut state = lock(&self.state);
-        match sorted {
-            DemuxedLine::Greeting { node, greeting } => {
+        match demuxed {
+            DemuxedLine::Announcement { node, announcement } => {
                 let Some(member) = state.members.get_mut(&node) else { return };
-                member.greeting = Some(greeting.clone());
-                member.forward(greeting);
-                if state.up.is_none() {
-                    state.up = Some(Instant::now());
-                    self.is_up.notify_waiters();
+                member.announcement = Some(announcement.clone());
+                member.forward(announcement);
+                if state.first_joined_at.is_none() {
+                    state.first_joined_at = Some(Instant::now());
+                    self.joined.notify_waiters();
                 }
             }
             DemuxedLine::Line { node, line, hello } => {
@@ -205,13 +213,13 @@ impl Router {
     }
 
     /// Handles srun's messages about tasks that have ended.
-    fn on_stderr(&self, complaint: &str) {
-        for (nodes, fault) in messages::ended_tasks(complaint) {
+    fn on_stderr(&self, stderr: &str) {
+        for (nodes, fault) in messages::ended_tasks(stderr) {
             let mut state = lock(&self.state);
             for node in nodes {
                 let Some(member) = state.members.get_mut(&node) else { continue };
                 member.end.get_or_insert(fault.clone());
-                member.seat = None;
+                member.sender = None;
             }
         }
     }
@@ -220,8 +228,8 @@ impl Router {
 impl Member {
     fn forward(&mut self, line: Vec<u8>) {
         // A slow session misses lines, detects that, and requests a full sample.
-        if let Some(seat) = &self.seat {
-            seat.try_send(Output::Stdout(line)).ok();
+        if let Some(sender) = &self.sender {
+            sender.try_send(Output::Stdout(line)).ok();
         }
     }
 }
@@ -241,69 +249,69 @@ impl StepTask {
     pub(super) async fn run(
         mut self,
         commands: mpsc::WeakSender<Vec<u8>>,
-        written: mpsc::Receiver<Vec<u8>>,
+        queued: mpsc::Receiver<Vec<u8>>,
     ) {
         let router = Arc::clone(&self.router);
-        let complaint = self.drive(commands, written).await;
-        let fault = match complaint {
-            Ok((exit, complaint)) => messages::srun_fault(&exit, &complaint),
+        let stderr = self.supervise(commands, queued).await;
+        let fault = match stderr {
+            Ok((exit, stderr)) => messages::srun_fault(&exit, &stderr),
             Err(fault) => fault,
         };
         // Kills its process group.
         drop(self.local);
         router.close(cluster::refine_fault(fault, &self.job).await);
-        lock(&router.state).ended = Some(Instant::now());
-        router.is_gone.notify_waiters();
+        lock(&router.state).exited_at = Some(Instant::now());
+        router.exited.notify_waiters();
     }
 
-    async fn drive(
+    async fn supervise(
         &mut self,
         commands: mpsc::WeakSender<Vec<u8>>,
-        written: mpsc::Receiver<Vec<u8>>,
+        queued: mpsc::Receiver<Vec<u8>>,
     ) -> Result<(Exit, String), Fault> {
-        let mut complaint = Vec::new();
+        let mut stderr = Vec::new();
         let mut input = Some(std::mem::take(&mut self.input));
-        let mut writing = pin!(write(self.local.take_stdin(), written));
+        let mut writing = pin!(write(self.local.take_stdin(), queued));
         // The deadline for the exit, and whether SIGTERM was sent.
-        let mut leaving: Option<(Instant, bool)> = None;
+        let mut exit_deadline: Option<(Instant, bool)> = None;
         loop {
             if self.router.is_complete() {
                 send(&commands, &mut input).await;
             }
             // Before that srun does not read, and a write would block.
-            let due = self.router.first_joined_at().map(|up| up + JOIN_WINDOW);
+            let join_deadline = self.router.first_joined_at().map(|up| up + JOIN_WINDOW);
             tokio::select! {
                 output = self.local.next() => match output {
                     Output::Stdout(bytes) => {
-                        self.demux.push(&bytes, |sorted| self.router.on_line(sorted));
+                        self.demux.feed(&bytes, |demuxed| self.router.on_line(demuxed));
                     }
                     Output::Stderr(bytes) => {
-                        complaint.extend(bytes);
-                        let surplus = complaint.len().saturating_sub(MAX_STDERR);
-                        complaint.drain(..surplus);
-                        self.router.on_stderr(&String::from_utf8_lossy(&complaint));
+                        stderr.extend(bytes);
+                        let surplus = stderr.len().saturating_sub(MAX_STDERR);
+                        stderr.drain(..surplus);
+                        self.router.on_stderr(&String::from_utf8_lossy(&stderr));
                     }
                     Output::Exit(exit) => {
-                        return Ok((exit, String::from_utf8_lossy(&complaint).into_owned()));
+                        return Ok((exit, String::from_utf8_lossy(&stderr).into_owned()));
                     }
                     Output::Closed(fault) => {
-                        return Err(fault.map_or_else(super::super::ending, |fault| *fault));
+                        return Err(fault.map_or_else(super::super::shutting_down, |fault| *fault));
                     }
                 },
-                () = &mut writing, if leaving.is_none() => {
-                    leaving = Some((Instant::now() + EXIT_TIMEOUT, false));
+                () = &mut writing, if exit_deadline.is_none() => {
+                    exit_deadline = Some((Instant::now() + EXIT_TIMEOUT, false));
                 }
-                () = self.router.is_to_end.notified() => {
+                () = self.router.terminate_requested.notified() => {
                     self.local.terminate();
-                    leaving = Some((Instant::now() + EXIT_TIMEOUT * 2, true));
+                    exit_deadline = Some((Instant::now() + EXIT_TIMEOUT * 2, true));
                 }
-                () = sleep_until_opt(due), if input.is_some() => send(&commands, &mut input).await,
-                () = sleep_until_opt(leaving.map(|(moment, _)| moment)) => match leaving {
+                () = sleep_until_opt(join_deadline), if input.is_some() => send(&commands, &mut input).await,
+                () = sleep_until_opt(exit_deadline.map(|(moment, _)| moment)) => match exit_deadline {
                     Some((_, false)) => {
                         self.local.terminate();
-                        leaving = Some((Instant::now() + EXIT_TIMEOUT * 2, true));
+                        exit_deadline = Some((Instant::now() + EXIT_TIMEOUT * 2, true));
                     }
-                    _ => return Err(super::super::ending()),
+                    _ => return Err(super::super::shutting_down()),
                 },
             }
         }
@@ -320,9 +328,9 @@ async fn send(commands: &mpsc::WeakSender<Vec<u8>>, input: &mut Option<Vec<u8>>)
 }
 
 /// Writes to stdin until all senders are gone or a write fails.
-async fn write(input: Option<ChildStdin>, mut written: mpsc::Receiver<Vec<u8>>) {
+async fn write(input: Option<ChildStdin>, mut queued: mpsc::Receiver<Vec<u8>>) {
     let Some(mut input) = input else { return };
-    while let Some(bytes) = written.recv().await {
+    while let Some(bytes) = queued.recv().await {
         if !matches!(timeout(WRITE_TIMEOUT, input.write_all(&bytes)).await, Ok(Ok(()))) {
             return;
         }
@@ -341,10 +349,10 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_node_is_late_ten_seconds_after_the_first_or_when_srun_takes_too_long() {
+    async fn a_node_is_overdue_ten_seconds_after_the_first_or_when_srun_takes_too_long() {
         let nodes = ["a", "b"].map(|name| NodeName::new(name).unwrap());
         // When the first node comes, when the session begins to wait, and when its node is late.
-        for (first, asked, late) in [
+        for (first, asked_at, overdue) in [
             (None, 0, 630),
             (Some(1), 0, 11),
             (Some(25), 0, 35),
@@ -353,15 +361,16 @@ mod tests {
         ] {
             let router = Arc::new(Router::new(&nodes, "n0nce", Duration::from_secs(600)));
             let began = router.started_at();
-            let coming = Arc::clone(&router);
+            let arriving = Arc::clone(&router);
             let node = nodes[1].clone();
             tokio::spawn(async move {
                 sleep_until_opt(first.map(|second| began + Duration::from_secs(second))).await;
-                coming.on_line(DemuxedLine::Greeting { node, greeting: b"n0nce".to_vec() });
+                arriving
+                    .on_line(DemuxedLine::Announcement { node, announcement: b"n0nce".to_vec() });
             });
-            sleep_until(began + Duration::from_secs(asked)).await;
-            router.late().await;
-            assert_eq!(began.elapsed().as_secs(), late, "{first:?} {asked}");
+            sleep_until(began + Duration::from_secs(asked_at)).await;
+            router.wait_until_overdue().await;
+            assert_eq!(began.elapsed().as_secs(), overdue, "{first:?} {asked_at}");
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::transport::ssh_config::lexer::{self, ListMatch};
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct AlgorithmSet {
     /// The default, in order of preference.
-    pub(super) offered: &'static [&'static str],
+    pub(super) default: &'static [&'static str],
     /// All supported algorithms.
     pub(super) all: &'static [&'static str],
     /// Patterns are allowed everywhere, not only after `-`.
@@ -26,22 +26,22 @@ pub(super) enum AlgorithmListError {
 
 impl AlgorithmSet {
     /// Expands a configured list.
-    pub(super) fn assemble(&self, list: &str) -> Result<Vec<String>, AlgorithmListError> {
+    pub(super) fn expand(&self, list: &str) -> Result<Vec<String>, AlgorithmListError> {
         if let Some(unwanted) = list.strip_prefix('-') {
             let is_wanted = |name: &&&str| lexer::match_list(name, unwanted) != ListMatch::Yes;
-            let left = self.offered.iter().filter(is_wanted).map(|name| (*name).to_owned());
-            return some(left.collect());
+            let left = self.default.iter().filter(is_wanted).map(|name| (*name).to_owned());
+            return non_empty(left.collect());
         }
         let named = list.strip_prefix(['+', '^']).unwrap_or(list);
         // OpenSSH stops at the first empty name.
         let listed = named.split(',').take_while(|name| !name.is_empty());
-        if named.is_empty() || !listed.clone().all(|name| self.knows(name)) {
+        if named.is_empty() || !listed.clone().all(|name| self.is_known(name)) {
             return Err(AlgorithmListError::UnknownName);
         }
-        let ours = self.offered.iter().copied();
+        let defaults = self.default.iter().copied();
         let order: Vec<&str> = match list.chars().next() {
-            Some('+') => ours.chain(named.split(',')).collect(),
-            Some('^') => named.split(',').chain(ours).collect(),
+            Some('+') => defaults.chain(named.split(',')).collect(),
+            Some('^') => named.split(',').chain(defaults).collect(),
             _ => named.split(',').collect(),
         };
         if order.iter().any(|name| name.starts_with('!')) {
@@ -55,10 +55,10 @@ impl AlgorithmSet {
                 }
             }
         }
-        some(found)
+        non_empty(found)
     }
 
-    fn knows(&self, name: &str) -> bool {
+    fn is_known(&self, name: &str) -> bool {
         if self.are_patterns {
             return self.all.iter().any(|known| lexer::match_list(known, name) != ListMatch::No);
         }
@@ -66,12 +66,12 @@ impl AlgorithmSet {
     }
 }
 
-fn some(names: Vec<String>) -> Result<Vec<String>, AlgorithmListError> {
+fn non_empty(names: Vec<String>) -> Result<Vec<String>, AlgorithmListError> {
     if names.is_empty() { Err(AlgorithmListError::Empty) } else { Ok(names) }
 }
 
 pub(super) const CIPHERS: AlgorithmSet = AlgorithmSet {
-    offered: &[
+    default: &[
         "chacha20-poly1305@openssh.com",
         "aes128-ctr",
         "aes192-ctr",
@@ -95,7 +95,7 @@ pub(super) const CIPHERS: AlgorithmSet = AlgorithmSet {
 };
 
 pub(super) const MACS: AlgorithmSet = AlgorithmSet {
-    offered: &[
+    default: &[
         "umac-64-etm@openssh.com",
         "umac-128-etm@openssh.com",
         "hmac-sha2-256-etm@openssh.com",
@@ -129,7 +129,7 @@ pub(super) const MACS: AlgorithmSet = AlgorithmSet {
 };
 
 pub(super) const KEY_EXCHANGES: AlgorithmSet = AlgorithmSet {
-    offered: &[
+    default: &[
         "mlkem768x25519-sha256",
         "sntrup761x25519-sha512",
         "sntrup761x25519-sha512@openssh.com",
@@ -165,7 +165,7 @@ pub(super) const KEY_EXCHANGES: AlgorithmSet = AlgorithmSet {
 
 /// Of host keys and user keys.
 pub(super) const KEYS: AlgorithmSet = AlgorithmSet {
-    offered: &[
+    default: &[
         "ssh-ed25519-cert-v01@openssh.com",
         "ecdsa-sha2-nistp256-cert-v01@openssh.com",
         "ecdsa-sha2-nistp384-cert-v01@openssh.com",
@@ -211,7 +211,7 @@ pub(super) const KEYS: AlgorithmSet = AlgorithmSet {
 
 /// Of certificate authorities.
 pub(super) const AUTHORITIES: AlgorithmSet = AlgorithmSet {
-    offered: &[
+    default: &[
         "ssh-ed25519",
         "ecdsa-sha2-nistp256",
         "ecdsa-sha2-nistp384",
@@ -242,28 +242,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sign_before_the_list_changes_what_is_offered_unasked() {
-        let names = |list: &str| CIPHERS.assemble(list).map(|names| names.join(" "));
-        let ours = CIPHERS.offered.join(" ");
+    fn a_prefix_modifies_the_default_list() {
+        let names = |list: &str| CIPHERS.expand(list).map(|names| names.join(" "));
+        let defaults = CIPHERS.default.join(" ");
         assert_eq!(
             names("aes256-ctr,aes128-ctr,aes256-ctr"),
             Ok("aes256-ctr aes128-ctr".to_owned())
         );
-        assert_eq!(names("+3des-cbc"), Ok(format!("{ours} 3des-cbc")));
+        assert_eq!(names("+3des-cbc"), Ok(format!("{defaults} 3des-cbc")));
         assert_eq!(names("^aes256-ctr").unwrap().split(' ').next(), Some("aes256-ctr"));
         assert_eq!(names("-aes*,chacha20*"), Err(AlgorithmListError::Empty));
         assert_eq!(names("-aes*"), Ok("chacha20-poly1305@openssh.com".to_owned()));
         assert_eq!(names("aes*"), Err(AlgorithmListError::UnknownName));
         assert_eq!(names("rot13"), Err(AlgorithmListError::UnknownName));
         assert_eq!(names("+"), Err(AlgorithmListError::UnknownName));
-        assert_eq!(KEYS.assemble("ssh-ed*").unwrap().len(), 2);
-        assert_eq!(KEYS.assemble("!ssh-rsa"), Err(AlgorithmListError::Empty));
+        assert_eq!(KEYS.expand("ssh-ed*").unwrap().len(), 2);
+        assert_eq!(KEYS.expand("!ssh-rsa"), Err(AlgorithmListError::Empty));
     }
 
     #[test]
-    fn what_is_offered_is_known() {
+    fn default_algorithms_are_supported() {
         for names in [CIPHERS, MACS, KEY_EXCHANGES, KEYS, AUTHORITIES] {
-            assert!(names.offered.iter().all(|name| names.all.contains(name)));
+            assert!(names.default.iter().all(|name| names.all.contains(name)));
         }
     }
 }

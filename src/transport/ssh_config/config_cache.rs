@@ -32,19 +32,19 @@ impl ConfigCache {
     pub(in crate::transport) fn current(
         &self,
         env: &LocalEnv,
-        chosen: Option<&Path>,
+        config_file: Option<&Path>,
     ) -> Arc<ParsedConfig> {
         let mut last = lock(&self.0);
-        if let Some(reading) = &*last
-            && reading.tree.is_current()
+        if let Some(config) = &*last
+            && config.tree.is_current()
         {
-            return Arc::clone(reading);
+            return Arc::clone(config);
         }
-        let version = last.as_ref().map_or(0, |reading| reading.version + 1);
-        let tree = ConfigTree::read(ConfigPaths { env, chosen, machine: &SYSTEM_FILES });
-        let reading = Arc::new(ParsedConfig { version, tree });
-        *last = Some(Arc::clone(&reading));
-        reading
+        let version = last.as_ref().map_or(0, |config| config.version + 1);
+        let tree = ConfigTree::read(ConfigPaths { env, config_file, system_files: &SYSTEM_FILES });
+        let config = Arc::new(ParsedConfig { version, tree });
+        *last = Some(Arc::clone(&config));
+        config
     }
 }
 
@@ -61,10 +61,10 @@ impl ParsedConfig {
         &self,
         query: &HostQuery,
         env: &LocalEnv,
-        look_ups: NameLookups,
+        lookups: NameLookups,
     ) -> Result<HostSettings, ConfigError> {
-        let resolved = self.resolved(query, env, look_ups)?;
-        host_settings::of(&resolved, query, env).map_err(ConfigError::Invalid)
+        let resolved = self.resolve_options(query, env, lookups)?;
+        host_settings::from_options(&resolved, query, env).map_err(ConfigError::Invalid)
     }
 
     /// Returns every effective option of a host.
@@ -72,10 +72,10 @@ impl ParsedConfig {
         &self,
         query: &HostQuery,
         env: &LocalEnv,
-        look_ups: NameLookups,
+        lookups: NameLookups,
     ) -> Result<Vec<EffectiveOption>, ConfigError> {
-        let resolved = self.resolved(query, env, look_ups)?;
-        Ok(host_settings::effective(&resolved, query, env))
+        let resolved = self.resolve_options(query, env, lookups)?;
+        Ok(host_settings::effective_options(&resolved, query, env))
     }
 
     /// Returns the host names in the files, without patterns.
@@ -83,13 +83,13 @@ impl ParsedConfig {
         host_names::hosts(&self.tree)
     }
 
-    fn resolved(
+    fn resolve_options(
         &self,
         query: &HostQuery,
         env: &LocalEnv,
-        look_ups: NameLookups,
+        lookups: NameLookups,
     ) -> Result<ResolvedOptions, ConfigError> {
-        let has_address: Option<resolve::HasAddress<'_>> = match look_ups {
+        let has_address: Option<resolve::HasAddress<'_>> = match lookups {
             NameLookups::Forbidden => None,
             NameLookups::Allowed => Some(&has_address),
         };

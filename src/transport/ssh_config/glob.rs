@@ -8,16 +8,16 @@ const MAX_MATCHES: usize = 4096;
 /// Returns the files that match a pattern, in byte order.
 ///
 /// `on_look` is called for every path the result depends on.
-pub(super) fn find(pattern: &str, mut on_look: impl FnMut(&Path)) -> Vec<PathBuf> {
+pub(super) fn expand(pattern: &str, mut on_path: impl FnMut(&Path)) -> Vec<PathBuf> {
     let mut found = vec![PathBuf::from(if pattern.starts_with('/') { "/" } else { "" })];
     let parts: Vec<&str> = pattern.split('/').filter(|part| !part.is_empty()).collect();
     let Some((last, folders)) = parts.split_last() else { return found };
     for part in folders {
-        found = step(&found, part, &mut on_look);
+        found = expand_component(&found, part, &mut on_path);
     }
-    let mut files = step(&found, last, &mut on_look);
+    let mut files = expand_component(&found, last, &mut on_path);
     for file in &files {
-        on_look(file);
+        on_path(file);
     }
     // A dangling symlink counts as existing.
     files.retain(|file| file.symlink_metadata().is_ok());
@@ -28,7 +28,11 @@ pub(super) fn find(pattern: &str, mut on_look: impl FnMut(&Path)) -> Vec<PathBuf
 }
 
 /// Expands one path component.
-fn step(folders: &[PathBuf], part: &str, on_look: &mut impl FnMut(&Path)) -> Vec<PathBuf> {
+fn expand_component(
+    folders: &[PathBuf],
+    part: &str,
+    on_path: &mut impl FnMut(&Path),
+) -> Vec<PathBuf> {
     if !part.contains(['*', '?', '[']) {
         let name = part.replace('\\', "");
         return folders.iter().map(|folder| folder.join(&name)).collect();
@@ -36,14 +40,14 @@ fn step(folders: &[PathBuf], part: &str, on_look: &mut impl FnMut(&Path)) -> Vec
     let pattern: Vec<char> = part.chars().collect();
     let mut found = Vec::new();
     for folder in folders {
-        on_look(folder);
+        on_path(folder);
         let Ok(entries) = std::fs::read_dir(folder) else { continue };
         let names = entries.flatten().map(|entry| entry.file_name());
         let mut names: Vec<_> = names
             .filter(|name| {
                 let name = name.to_string_lossy();
                 let is_hidden = name.starts_with('.') && !part.starts_with('.');
-                !is_hidden && fits(&name.chars().collect::<Vec<_>>(), &pattern)
+                !is_hidden && matches(&name.chars().collect::<Vec<_>>(), &pattern)
             })
             .take(MAX_MATCHES)
             .collect();
@@ -54,7 +58,7 @@ fn step(folders: &[PathBuf], part: &str, on_look: &mut impl FnMut(&Path)) -> Vec
     found
 }
 
-fn fits(name: &[char], pattern: &[char]) -> bool {
+fn matches(name: &[char], pattern: &[char]) -> bool {
     let (mut name, mut pattern) = (name, pattern);
     // Where to retry with one letter more for the last star.
     let mut retry: Option<(&[char], &[char])> = None;
@@ -67,8 +71,8 @@ fn fits(name: &[char], pattern: &[char]) -> bool {
         if name.is_empty() && pattern.is_empty() {
             return true;
         }
-        if let Some((letter, rest)) = split(name)
-            && let Some(after) = one(letter, pattern)
+        if let Some((c, rest)) = split(name)
+            && let Some(after) = match_one(c, pattern)
         {
             (name, pattern) = (rest, after);
             continue;
@@ -80,28 +84,28 @@ fn fits(name: &[char], pattern: &[char]) -> bool {
     }
 }
 
-fn split(letters: &[char]) -> Option<(char, &[char])> {
-    letters.split_first().map(|(first, rest)| (*first, rest))
+fn split(chars: &[char]) -> Option<(char, &[char])> {
+    chars.split_first().map(|(first, rest)| (*first, rest))
 }
 
 /// Matches one letter; returns the rest of the pattern.
-fn one(letter: char, pattern: &[char]) -> Option<&[char]> {
+fn match_one(c: char, pattern: &[char]) -> Option<&[char]> {
     let (first, after) = split(pattern)?;
     match first {
         '?' => Some(after),
-        '\\' => split(after).and_then(|(kept, after)| (kept == letter).then_some(after)),
-        '[' => match set(letter, after) {
+        '\\' => split(after).and_then(|(kept, after)| (kept == c).then_some(after)),
+        '[' => match match_bracket(c, after) {
             Some((true, after)) => Some(after),
             Some((false, _)) => None,
             // An unclosed bracket is literal.
-            None => (letter == '[').then_some(after),
+            None => (c == '[').then_some(after),
         },
-        first => (first == letter).then_some(after),
+        first => (first == c).then_some(after),
     }
 }
 
 /// Matches a letter against `[…]`, after the `[`; `None` if it is unclosed.
-fn set(letter: char, text: &[char]) -> Option<(bool, &[char])> {
+fn match_bracket(c: char, text: &[char]) -> Option<(bool, &[char])> {
     let (is_negated, mut text) = match split(text)? {
         ('!' | '^', after) => (true, after),
         _ => (false, text),
@@ -116,11 +120,11 @@ fn set(letter: char, text: &[char]) -> Option<(bool, &[char])> {
         is_first = false;
         match after {
             ['-', high, rest @ ..] if *high != ']' => {
-                is_in |= (low..=*high).contains(&letter);
+                is_in |= (low..=*high).contains(&c);
                 text = rest;
             }
             after => {
-                is_in |= low == letter;
+                is_in |= low == c;
                 text = after;
             }
         }
@@ -132,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_fit_patterns() {
+    fn names_match_patterns() {
         let chars = |text: &str| text.chars().collect::<Vec<_>>();
         for (name, pattern, want) in [
             ("10-site.conf", "*.conf", true),
@@ -147,12 +151,12 @@ mod tests {
             ("config.d", "conf??.d", true),
             ("", "*", true),
         ] {
-            assert_eq!(fits(&chars(name), &chars(pattern)), want, "{name} {pattern}");
+            assert_eq!(matches(&chars(name), &chars(pattern)), want, "{name} {pattern}");
         }
     }
 
     #[test]
-    fn files_are_found_in_order_and_hidden_ones_are_not() {
+    fn files_are_listed_in_order_without_hidden_ones() {
         let folder = tempfile::tempdir().unwrap();
         for name in ["b.conf", "a.conf", ".c.conf", "d.txt"] {
             std::fs::write(folder.path().join(name), "").unwrap();
@@ -162,7 +166,7 @@ mod tests {
         let find = |pattern: &str| {
             let mut looked = 0;
             let pattern = format!("{}/{pattern}", folder.path().display());
-            let found = find(&pattern, |_| looked += 1);
+            let found = expand(&pattern, |_| looked += 1);
             assert!(looked > 0, "{pattern}");
             let names = found.iter().map(|path| path.strip_prefix(folder.path()).unwrap());
             names.map(|name| name.to_str().unwrap().to_owned()).collect::<Vec<_>>()

@@ -12,23 +12,23 @@ use crate::transport::ssh_config::tree::{
 /// Returns the names of all `Host` lines that match themselves, in file order.
 pub(super) fn hosts(tree: &ConfigTree) -> Result<Vec<String>, ConfigError> {
     let files = tree.files.as_ref().map_err(Clone::clone)?;
-    let mut found = Found::default();
+    let mut host_names = HostNames::default();
     for file in files {
-        found.visit(file, &mut Vec::new());
+        host_names.visit(file, &mut Vec::new());
     }
-    Ok(found.names)
+    Ok(host_names.names)
 }
 
 #[derive(Default)]
-struct Found {
+struct HostNames {
     names: Vec<String>,
     seen: BTreeSet<String>,
 }
 
-impl Found {
+impl HostNames {
     /// `within`: the `Host` lines around the `Include` of the file.
     fn visit<'a>(&mut self, file: &'a ConfigFile, within: &mut Vec<&'a [Pattern]>) {
-        for Block { when, lines, .. } in &file.blocks {
+        for Block { condition: when, lines, .. } in &file.blocks {
             let patterns: &[Pattern] = match when {
                 BlockCondition::Host(patterns) => patterns,
                 BlockCondition::Always | BlockCondition::Match(_) => &[],
@@ -48,7 +48,7 @@ impl Found {
                 within.push(patterns);
             }
             for line in lines {
-                let Directive::Include(files) = &line.item else { continue };
+                let Directive::Include(files) = &line.directive else { continue };
                 for file in files {
                     self.visit(file, within);
                 }
@@ -67,7 +67,7 @@ mod tests {
     use crate::transport::ssh_config::tree::ConfigPaths;
 
     #[test]
-    fn names_without_wildcards_are_found_also_in_included_files() {
+    fn names_without_wildcards_are_listed_from_included_files_too() {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name);
         let more = path("more").display().to_string();
@@ -82,7 +82,11 @@ mod tests {
         let tree = |name: &str| {
             let chosen = path(name);
             let env = LocalEnv::of_this_process();
-            ConfigTree::read(ConfigPaths { env: &env, chosen: Some(&chosen), machine: &[] })
+            ConfigTree::read(ConfigPaths {
+                env: &env,
+                config_file: Some(&chosen),
+                system_files: &[],
+            })
         };
         // The first include stands below a Host line that n1 is not among.
         assert_eq!(hosts(&tree("config")).unwrap(), ["gpu01", "n1", "n2", "n3", "login", "x"]);

@@ -21,12 +21,12 @@ use crate::transport::ssh_config::{
 const DEFAULT_METHODS: &str = "gssapi-with-mic,hostbased,publickey,keyboard-interactive,password";
 
 /// Returns the settings of one host, with `~`, tokens and variables expanded.
-pub(super) fn of(
+pub(super) fn from_options(
     resolved: &ResolvedOptions,
     query: &HostQuery,
     env: &LocalEnv,
 ) -> Result<HostSettings, Fault> {
-    let tokens = TokenExpander::of(resolved, query, env);
+    let tokens = TokenExpander::new(resolved, query, env);
     // ssh does not expand it.
     let alias = resolved.first("hostkeyalias");
     check_host(tokens.host)?;
@@ -35,14 +35,14 @@ pub(super) fn of(
     let route = route(resolved, &tokens)?;
     let files = |option| {
         let raw = resolved.all(option).iter();
-        raw.filter_map(|raw| tokens.path(raw)).collect::<Vec<PathBuf>>()
+        raw.filter_map(|raw| tokens.expand_path(raw)).collect::<Vec<PathBuf>>()
     };
     Ok(HostSettings {
         host: tokens.host.to_owned(),
         port: tokens.port,
         user: tokens.user.to_owned(),
         known_hosts_name: KnownHostName::new(tokens.host, tokens.port, alias),
-        family: AddressFamily::of(resolved),
+        family: AddressFamily::from_options(resolved),
         connect_timeout: resolved
             .first("connecttimeout")
             .and_then(|text| text.parse().ok())
@@ -52,7 +52,7 @@ pub(super) fn of(
         needs_ssh: needs_ssh(resolved, &route),
         command_overrides: command_overrides(resolved),
         route,
-        alive: alive(resolved),
+        keep_alive: keep_alive(resolved),
         methods: methods(resolved),
         devices: resolved.first("kbdinteractivedevices").map(str::to_owned),
         prompts: prompts(resolved),
@@ -69,7 +69,9 @@ pub(super) fn of(
             .first("requiredrsasize")
             .and_then(|bits| bits.parse().ok())
             .unwrap_or_default(),
-        revoked_host_keys: resolved.first("revokedhostkeys").and_then(|raw| tokens.path(raw)),
+        revoked_host_keys: resolved
+            .first("revokedhostkeys")
+            .and_then(|raw| tokens.expand_path(raw)),
         keys: KeySettings {
             files: files("identityfile"),
             certificates: files("certificatefile"),
@@ -77,7 +79,7 @@ pub(super) fn of(
             identities_only: resolved.is_yes("identitiesonly"),
             agent: match resolved.first("identityagent") {
                 None | Some("SSH_AUTH_SOCK") => env.agent.clone(),
-                Some(raw) => tokens.agent(raw),
+                Some(raw) => tokens.agent_path(raw),
             },
         },
         user_known_hosts: files("userknownhostsfile"),
@@ -89,20 +91,20 @@ pub(super) fn of(
 }
 
 /// Returns every effective option, with the values `ssh -G` would print.
-pub(super) fn effective(
+pub(super) fn effective_options(
     resolved: &ResolvedOptions,
     query: &HostQuery,
     env: &LocalEnv,
 ) -> Vec<EffectiveOption> {
-    let tokens = TokenExpander::of(resolved, query, env);
-    let effective = options::all().filter_map(|known| {
-        let (values, origin) = match resolved.get(known.name) {
+    let tokens = TokenExpander::new(resolved, query, env);
+    let effective = options::all().filter_map(|spec| {
+        let (values, origin) = match resolved.get(spec.name) {
             Some(answer) if answer.values.is_empty() => return None,
             Some(answer) => (answer.values.clone(), answer.origin.clone()),
-            None if known.default.is_empty() => return None,
-            None => (vec![known.default.to_owned()], None),
+            None if spec.default.is_empty() => return None,
+            None => (vec![spec.default.to_owned()], None),
         };
-        let values = values.into_iter().map(|value| match known.name {
+        let values = values.into_iter().map(|value| match spec.name {
             "identityagent" | "userknownhostsfile" if value != "SSH_AUTH_SOCK" => {
                 tokens.expand_home(&value).unwrap_or(value)
             }
@@ -110,18 +112,18 @@ pub(super) fn effective(
         });
         let values: Vec<String> = values.collect();
         let values = if matches!(
-            known.kind,
+            spec.kind,
             ValueKind::Words(_) | ValueKind::Domains | ValueKind::PermittedCnames
         ) {
             vec![values.join(" ")]
-        } else if matches!(known.kind, ValueKind::Algorithms(_)) {
+        } else if matches!(spec.kind, ValueKind::Algorithms(_)) {
             vec![values.join(",")]
         } else {
             values
         };
         let is_set = origin.is_some();
-        let is_ignored = matches!(known.support, Support::Ignored(_));
-        let (name, spelling) = (known.name, known.spelling);
+        let is_ignored = matches!(spec.support, Support::Ignored(_));
+        let (name, spelling) = (spec.name, spec.spelling);
         Some(EffectiveOption { name, spelling, values, origin, is_set, is_ignored })
     });
     effective.collect()
@@ -136,7 +138,7 @@ fn prompts(resolved: &ResolvedOptions) -> u32 {
     if resolved.is_yes("batchmode") {
         return 0;
     }
-    resolved.or_default("numberofpasswordprompts").parse().unwrap_or(3)
+    resolved.first_or_default("numberofpasswordprompts").parse().unwrap_or(3)
 }
 
 /// Returns the preferred methods that are enabled.
@@ -156,19 +158,22 @@ fn methods(resolved: &ResolvedOptions) -> Vec<String> {
 /// Returns the effective options that only the `ssh` program supports.
 fn needs_ssh(resolved: &ResolvedOptions, route: &Route) -> Vec<String> {
     let methods = methods(resolved);
-    let only = |method: &str| !methods.is_empty() && methods.iter().all(|one| one == method);
-    let own_provider = |value: &str| !matches!(value, "internal" | "$SSH_SK_PROVIDER");
+    let is_only = |method: &str| !methods.is_empty() && methods.iter().all(|one| one == method);
+    let is_custom_provider = |value: &str| !matches!(value, "internal" | "$SSH_SK_PROVIDER");
     let is_foreign = |method: &String| matches!(method.as_str(), "gssapi-with-mic" | "hostbased");
     let both = methods.len() > 1 && methods.iter().all(is_foreign);
     let passes_socket = resolved.is_yes("proxyusefdpass") && matches!(route, Route::Command(_));
     let needs = [
-        ("KnownHostsCommand", resolved.chosen("knownhostscommand").is_some()),
-        ("PKCS11Provider", resolved.chosen("pkcs11provider").is_some()),
-        ("SecurityKeyProvider", resolved.chosen("securitykeyprovider").is_some_and(own_provider)),
+        ("KnownHostsCommand", resolved.first_unless_none("knownhostscommand").is_some()),
+        ("PKCS11Provider", resolved.first_unless_none("pkcs11provider").is_some()),
+        (
+            "SecurityKeyProvider",
+            resolved.first_unless_none("securitykeyprovider").is_some_and(is_custom_provider),
+        ),
         ("VerifyHostKeyDNS", resolved.is_yes("verifyhostkeydns")),
         ("ProxyUseFdpass", passes_socket),
-        ("GSSAPIAuthentication", both || only("gssapi-with-mic")),
-        ("HostbasedAuthentication", both || only("hostbased")),
+        ("GSSAPIAuthentication", both || is_only("gssapi-with-mic")),
+        ("HostbasedAuthentication", both || is_only("hostbased")),
     ];
     needs.iter().filter(|(_, is_so)| *is_so).map(|(name, _)| (*name).to_owned()).collect()
 }
@@ -185,7 +190,7 @@ pub(in crate::transport) const COMMAND_OVERRIDES: [(&str, &str); 4] = [
 /// sets one knows it.
 fn command_overrides(resolved: &ResolvedOptions) -> Vec<&'static str> {
     let is_set = |option: &str| {
-        let default = options::known(option).map_or("", |known| known.default);
+        let default = options::find(option).map_or("", |spec| spec.default);
         resolved.first(option).is_some_and(|value| value != default)
     };
     COMMAND_OVERRIDES
@@ -195,11 +200,11 @@ fn command_overrides(resolved: &ResolvedOptions) -> Vec<&'static str> {
         .collect()
 }
 
-fn alive(resolved: &ResolvedOptions) -> KeepAlive {
+fn keep_alive(resolved: &ResolvedOptions) -> KeepAlive {
     let number = |option| resolved.first(option).and_then(|text| text.parse().ok());
     let interval = number("serveraliveinterval").filter(|seconds| *seconds > 0);
-    let most = number("serveralivecountmax").and_then(|count| usize::try_from(count).ok());
-    KeepAlive { interval: interval.map(Duration::from_secs), most: most.unwrap_or(3) }
+    let max_count = number("serveralivecountmax").and_then(|count| usize::try_from(count).ok());
+    KeepAlive { interval: interval.map(Duration::from_secs), max_count: max_count.unwrap_or(3) }
 }
 
 fn algorithms(resolved: &ResolvedOptions) -> AlgorithmSettings {
@@ -215,11 +220,13 @@ fn algorithms(resolved: &ResolvedOptions) -> AlgorithmSettings {
 }
 
 fn route(resolved: &ResolvedOptions, tokens: &TokenExpander<'_>) -> Result<Route, Fault> {
-    if let Some(jumps) = resolved.chosen("proxyjump") {
+    if let Some(jumps) = resolved.first_unless_none("proxyjump") {
         let hops: Result<Vec<_>, _> = jumps.split(',').map(JumpHost::parse).collect();
         return hops.map(Route::Jumps);
     }
-    let Some(command) = resolved.chosen("proxycommand") else { return Ok(Route::Direct) };
+    let Some(command) = resolved.first_unless_none("proxycommand") else {
+        return Ok(Route::Direct);
+    };
     let why = || format!("ProxyCommand {} cannot be expanded", fault::sanitize_line(command));
     let expanded = tokens.expand_percent(command);
     expanded.map(Route::Command).ok_or_else(|| Fault::BadConfiguration { why: why() })
@@ -247,7 +254,7 @@ pub(super) struct TokenExpander<'a> {
 }
 
 impl<'a> TokenExpander<'a> {
-    pub(super) fn of(
+    pub(super) fn new(
         resolved: &'a ResolvedOptions,
         query: &'a HostQuery,
         env: &'a LocalEnv,
@@ -259,7 +266,7 @@ impl<'a> TokenExpander<'a> {
             user: resolved.first("user").unwrap_or(&env.user),
             port: resolved.first("port").and_then(|port| port.parse().ok()).unwrap_or(22),
             key: resolved.first("hostkeyalias").unwrap_or(&query.host),
-            jump: resolved.chosen("proxyjump").and_then(last_jump),
+            jump: resolved.first_unless_none("proxyjump").and_then(last_jump),
         }
     }
 
@@ -306,7 +313,7 @@ impl<'a> TokenExpander<'a> {
     }
 
     fn token(&self, letter: char) -> Option<String> {
-        let machine = &self.env.machine;
+        let host_name = &self.env.host_name;
         Some(match letter {
             '%' => "%".to_owned(),
             'h' => self.host.to_owned(),
@@ -317,8 +324,8 @@ impl<'a> TokenExpander<'a> {
             'u' => self.env.user.clone(),
             'd' => self.env.home.to_str()?.to_owned(),
             'i' => rustix::process::getuid().as_raw().to_string(),
-            'l' => machine.clone(),
-            'L' => machine.split('.').next()?.to_owned(),
+            'l' => host_name.clone(),
+            'L' => host_name.split('.').next()?.to_owned(),
             'j' => self.jump.clone().unwrap_or_default(),
             'C' => self.connection_hash(""),
             _ => return None,
@@ -327,7 +334,7 @@ impl<'a> TokenExpander<'a> {
 
     /// Returns the paths of `ControlPath`.
     fn control_paths(&self, resolved: &ResolvedOptions) -> Vec<PathBuf> {
-        let Some(raw) = resolved.chosen("controlpath") else { return Vec::new() };
+        let Some(raw) = resolved.first_unless_none("controlpath") else { return Vec::new() };
         // From 9.6 on `%C` includes the jump host.
         let jump = self.jump.as_deref().unwrap_or_default();
         let of_later = raw.replace("%C", &self.connection_hash(jump));
@@ -341,13 +348,13 @@ impl<'a> TokenExpander<'a> {
 
     fn connection_hash(&self, jump: &str) -> String {
         let Self { env, host, port, user, .. } = self;
-        let text = format!("{}{host}{port}{user}{jump}", env.machine);
-        let words = Sha1::digest(text.as_bytes());
-        words.iter().flat_map(|byte| [byte >> 4, byte & 15]).map(hex_digit).collect()
+        let text = format!("{}{host}{port}{user}{jump}", env.host_name);
+        let digest = Sha1::digest(text.as_bytes());
+        digest.iter().flat_map(|byte| [byte >> 4, byte & 15]).map(hex_digit).collect()
     }
 
     /// Returns a path with `~` and tokens expanded; `None` for `none`.
-    fn path(&self, raw: &str) -> Option<PathBuf> {
+    fn expand_path(&self, raw: &str) -> Option<PathBuf> {
         let raw = raw.trim_matches('"');
         if raw == "none" || raw.is_empty() {
             return None;
@@ -359,10 +366,10 @@ impl<'a> TokenExpander<'a> {
         })
     }
 
-    fn agent(&self, raw: &str) -> Option<PathBuf> {
+    fn agent_path(&self, raw: &str) -> Option<PathBuf> {
         match raw.strip_prefix('$') {
             Some(name) if !name.starts_with('{') => std::env::var_os(name).map(PathBuf::from),
-            _ => self.path(raw),
+            _ => self.expand_path(raw),
         }
     }
 }
@@ -388,7 +395,7 @@ mod tests {
             home: PathBuf::from("/home/ada"),
             include_home: PathBuf::from("/home/ada"),
             user: "ada".to_owned(),
-            machine: "login1.site".to_owned(),
+            host_name: "login1.site".to_owned(),
             agent: Some(PathBuf::from("/run/agent")),
         }
     }
@@ -399,11 +406,12 @@ mod tests {
 
     /// Reads no file at all.
     fn defaults(host: &str) -> HostSettings {
-        let (asked, env) = (query(host), env());
+        let (query, env) = (query(host), env());
         let chosen = Some(Path::new("none"));
-        let tree = ConfigTree::read(ConfigPaths { env: &env, chosen, machine: &[] });
-        let resolved = resolve::resolve(&tree, &asked, &env, None).unwrap();
-        of(&resolved, &asked, &env).unwrap()
+        let tree =
+            ConfigTree::read(ConfigPaths { env: &env, config_file: chosen, system_files: &[] });
+        let resolved = resolve::resolve(&tree, &query, &env, None).unwrap();
+        from_options(&resolved, &query, &env).unwrap()
     }
 
     fn read(extra: &str) -> Result<HostSettings, Fault> {
@@ -429,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn the_socket_of_a_master_is_where_either_version_of_openssh_puts_it() {
+    fn control_paths_include_those_of_both_openssh_versions() {
         let paths = |extra: &str| read(extra).unwrap().control_paths;
         assert!(paths("").is_empty() && paths("controlpath none\n").is_empty());
         let expected = [PathBuf::from("/home/ada/.ssh/cm-root@n1.site:2222-n1-login1")];
@@ -445,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_nobody_knows_drops_the_file() {
+    fn a_file_with_an_unknown_token_is_dropped() {
         assert!(read("identityfile /k/%Z\n").unwrap().keys.files.is_empty());
         assert!(read("identityfile none\n").unwrap().keys.files.is_empty());
         assert!(read("identityfile ${GTOP_NO_SUCH_VARIABLE}\n").unwrap().keys.files.is_empty());
@@ -478,7 +486,7 @@ mod tests {
     }
 
     #[test]
-    fn default_keys_are_not_a_choice() {
+    fn default_keys_do_not_count_as_configured() {
         let defaults = defaults("n1");
         assert!(!defaults.keys.are_keys_configured);
         assert_eq!(defaults.keys.files[3], Path::new("/home/ada/.ssh/id_ed25519"));
@@ -487,7 +495,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_and_numbers_are_read() {
+    fn flags_and_numbers_are_parsed() {
         let settings = read(
             "identitiesonly yes\nPubkeyAuthentication false\naddressfamily inet6\n\
              connecttimeout 3\nhashknownhosts yes\n",
@@ -504,7 +512,7 @@ mod tests {
     }
 
     #[test]
-    fn a_route_is_direct_or_by_jumps_or_by_a_command() {
+    fn a_route_is_direct_through_jump_hosts_or_a_command() {
         let route = |extra| read(extra).unwrap().route;
         assert_eq!(route("proxyjump none\nproxycommand none\n"), Route::Direct);
         assert_eq!(route("proxycommand nc %h %p\n"), Route::Command("nc n1.site 2222".to_owned()));
@@ -527,7 +535,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_the_ssh_program_can_follow_is_named() {
+    fn options_that_need_the_ssh_program_are_named() {
         for (extra, want) in [
             ("", &[][..]),
             ("knownhostscommand /bin/k %H\n", &["KnownHostsCommand"]),
@@ -561,13 +569,13 @@ mod tests {
     }
 
     #[test]
-    fn old_names_of_options_are_understood_from_ssh_too() {
+    fn old_option_names_in_the_output_of_ssh_are_accepted() {
         let settings = read("pubkeyacceptedkeytypes ssh-ed25519,rsa-sha2-256\n").unwrap();
         assert_eq!(settings.algorithms.signatures, ["ssh-ed25519", "rsa-sha2-256"]);
     }
 
     #[test]
-    fn the_shell_of_a_proxy_command_sees_to_its_variables() {
+    fn variables_of_a_proxy_command_are_left_to_the_shell() {
         let route = read("proxycommand nc ${PROXY:-gate} %h %%\n").unwrap().route;
         assert_eq!(route, Route::Command("nc ${PROXY:-gate} n1.site %".to_owned()));
     }
@@ -575,7 +583,7 @@ mod tests {
     /// Options with a value that makes a difference. Those that decide what else holds, and the one
     /// that takes away what gtop never has, are missing.
     #[rustfmt::skip]
-    const DIFFERENT: [&str; 42] = [
+    const EFFECTIVE_LINES: [&str; 42] = [
         "AddressFamily inet6", "BatchMode yes", "BindAddress 10.0.0.1", "BindInterface lo",
         "CASignatureAlgorithms ssh-ed25519", "CertificateFile ~/c", "Ciphers aes256-ctr",
         "ConnectTimeout 3", "GlobalKnownHostsFile /x", "HashKnownHosts yes",
@@ -595,33 +603,43 @@ mod tests {
     ];
 
     #[test]
-    fn no_option_that_is_followed_makes_no_difference() {
+    fn every_followed_option_has_an_effect() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("config");
         let of = |text: &str| {
             std::fs::write(&path, text).unwrap();
-            let (asked, env) = (query("n1"), env());
-            let tree =
-                ConfigTree::read(ConfigPaths { env: &env, chosen: Some(&path), machine: &[] });
-            let resolved = resolve::resolve(&tree, &asked, &env, None).ok()?;
-            Some(HostSettings { origins: BTreeMap::new(), ..of(&resolved, &asked, &env).ok()? })
+            let (query, env) = (query("n1"), env());
+            let tree = ConfigTree::read(ConfigPaths {
+                env: &env,
+                config_file: Some(&path),
+                system_files: &[],
+            });
+            let resolved = resolve::resolve(&tree, &query, &env, None).ok()?;
+            Some(HostSettings {
+                origins: BTreeMap::new(),
+                ..from_options(&resolved, &query, &env).ok()?
+            })
         };
-        let usual = of("");
-        assert!(usual.is_some());
-        for text in DIFFERENT {
-            assert_ne!(of(text), usual, "{text}");
+        let defaults = of("");
+        assert!(defaults.is_some());
+        for text in EFFECTIVE_LINES {
+            assert_ne!(of(text), defaults, "{text}");
         }
-        let is_followed = |known: &&options::OptionSpec| known.support == Support::Followed;
-        for known in
-            options::all().filter(is_followed).filter(|known| known.name != "clearallforwardings")
+        let is_followed = |spec: &&options::OptionSpec| spec.support == Support::Followed;
+        for spec in
+            options::all().filter(is_followed).filter(|spec| spec.name != "clearallforwardings")
         {
-            let is_it = |line: &str| line.split(' ').next() == Some(known.spelling);
-            assert!(DIFFERENT.iter().any(|text| text.lines().any(is_it)), "{}", known.spelling);
+            let is_listed = |line: &str| line.split(' ').next() == Some(spec.spelling);
+            assert!(
+                EFFECTIVE_LINES.iter().any(|text| text.lines().any(is_listed)),
+                "{}",
+                spec.spelling
+            );
         }
     }
 
     #[test]
-    fn what_keeps_the_program_from_running_a_command_is_undone() {
+    fn options_that_keep_ssh_from_running_a_command_are_overridden() {
         let command_overrides = |extra| read(extra).unwrap().command_overrides;
         assert_eq!(command_overrides("stdinnull no\nsessiontype default\n"), [""; 0]);
         assert_eq!(

@@ -12,21 +12,21 @@ const BLANKS: [char; 4] = [' ', '\t', '\r', '\n'];
 pub(super) fn next_word<'a>(rest: &mut Option<&'a str>) -> Option<Cow<'a, str>> {
     let text = (*rest)?;
     *rest = None;
-    let Some(at) = text.find(|c| BLANKS.contains(&c) || c == '"' || c == '=') else {
+    let Some(index) = text.find(|c| BLANKS.contains(&c) || c == '"' || c == '=') else {
         return Some(text.into());
     };
-    let (word, after) = text.split_at(at);
-    let mut letters = after.chars();
-    let first = letters.next();
+    let (word, after) = text.split_at(index);
+    let mut chars = after.chars();
+    let first = chars.next();
     if first == Some('"') {
-        let (quoted, after) = letters.as_str().split_once('"')?;
+        let (quoted, after) = chars.as_str().split_once('"')?;
         *rest = Some(after.trim_start_matches(BLANKS));
         return Some(match word {
             "" => quoted.into(),
             word => format!("{word}{quoted}").into(),
         });
     }
-    let mut after = letters.as_str().trim_start_matches(BLANKS);
+    let mut after = chars.as_str().trim_start_matches(BLANKS);
     if first != Some('=')
         && let Some(value) = after.strip_prefix('=')
     {
@@ -40,23 +40,23 @@ pub(super) fn next_word<'a>(rest: &mut Option<&'a str>) -> Option<Cow<'a, str>> 
 ///
 /// Both kinds of quote group a word, a backslash escapes a quote, a backslash or a space, and `#` at the start of
 /// a word begins a comment.
-pub(super) fn arguments(text: &str) -> Option<Vec<String>> {
+pub(super) fn split_arguments(text: &str) -> Option<Vec<String>> {
     let mut words = Vec::new();
-    let mut letters = text.chars().peekable();
+    let mut chars = text.chars().peekable();
     loop {
-        while letters.next_if(|c| matches!(c, ' ' | '\t')).is_some() {}
-        if matches!(letters.peek(), None | Some('#')) {
+        while chars.next_if(|c| matches!(c, ' ' | '\t')).is_some() {}
+        if matches!(chars.peek(), None | Some('#')) {
             return Some(words);
         }
         let mut word = String::new();
         let mut quote = None;
-        while let Some(c) = letters.next_if(|c| quote.is_some() || !matches!(c, ' ' | '\t')) {
+        while let Some(c) = chars.next_if(|c| quote.is_some() || !matches!(c, ' ' | '\t')) {
             match c {
                 '\\' => {
                     let kept = |next: &char| {
                         matches!(next, '\'' | '"' | '\\') || (quote.is_none() && *next == ' ')
                     };
-                    word.push(letters.next_if(kept).unwrap_or('\\'));
+                    word.push(chars.next_if(kept).unwrap_or('\\'));
                 }
                 '"' | '\'' if quote.is_none() => quote = Some(c),
                 c if quote == Some(c) => quote = None,
@@ -109,9 +109,9 @@ pub(super) enum ListMatch {
 pub(super) fn match_list(text: &str, patterns: &str) -> ListMatch {
     /// A longer pattern makes its whole list match nothing.
     const MAX_PATTERN_LENGTH: usize = 1022;
-    let mut verdict = ListMatch::No;
+    let mut result = ListMatch::No;
     if patterns.is_empty() {
-        return verdict;
+        return result;
     }
     let mut parts = patterns.split(',').peekable();
     while let Some(part) = parts.next() {
@@ -128,10 +128,10 @@ pub(super) fn match_list(text: &str, patterns: &str) -> ListMatch {
             if is_negated {
                 return ListMatch::Negated;
             }
-            verdict = ListMatch::Yes;
+            result = ListMatch::Yes;
         }
     }
-    verdict
+    result
 }
 
 /// The same, ignoring case.
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn arguments_obey_quotes_escapes_and_comments() {
+    fn arguments_are_split_at_quotes_escapes_and_comments() {
         let cases: [(&str, &[&str]); 10] = [
             ("a b\tc", &["a", "b", "c"]),
             ("\"a b\" 'c d'", &["a b", "c d"]),
@@ -180,10 +180,10 @@ mod tests {
             ("a\\", &["a\\"]),
         ];
         for (text, want) in cases {
-            assert_eq!(arguments(text).as_deref(), Some(&want.map_words()[..]), "{text}");
+            assert_eq!(split_arguments(text).as_deref(), Some(&want.map_words()[..]), "{text}");
         }
-        assert_eq!(arguments("'a"), None);
-        assert_eq!(arguments("\"a'"), None);
+        assert_eq!(split_arguments("'a"), None);
+        assert_eq!(split_arguments("\"a'"), None);
     }
 
     trait Words {
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_with_a_negation_that_matches_says_never() {
+    fn a_matching_negated_pattern_rejects_the_list() {
         for (patterns, want) in [
             ("n1", ListMatch::Yes),
             ("n2,n*", ListMatch::Yes),

@@ -114,7 +114,7 @@ const OPTIONS: &[OptionSpec] = &[
     option("ciphers", "Ciphers", ValueKind::Algorithms(&algorithm_sets::CIPHERS), "", Support::Followed),
     option("clearallforwardings", "ClearAllForwardings", FLAG, "no", Support::Followed),
     option("compression", "Compression", ValueKind::Choice(&[("yes", "yes"), ("no", "no")]), "no", Support::Ignored("samples are small")),
-    option("connectionattempts", "ConnectionAttempts", ValueKind::Number, "1", Support::Ignored("gtop retries by itself")),
+    option("connectionattempts", "ConnectionAttempts", ValueKind::Number, "1", Support::Ignored("gtop retries automatically")),
     option("connecttimeout", "ConnectTimeout", ValueKind::Seconds, "none", Support::Followed),
     option("controlmaster", "ControlMaster", ValueKind::Choice(&[("yes", "true"), ("no", "false"), ("true", "true"), ("false", "false"), ("auto", "auto"), ("ask", "ask"), ("autoask", "autoask")]), "false", NO_MASTER),
     option("controlpath", "ControlPath", ValueKind::Text, "", Support::BySsh("when a master is open")),
@@ -242,7 +242,7 @@ pub(super) enum Keyword {
 }
 
 /// Looks up a lower-case keyword.
-pub(super) fn keyword(word: &str) -> Keyword {
+pub(super) fn parse_keyword(word: &str) -> Keyword {
     match word {
         "host" => return Keyword::Host,
         "match" => return Keyword::Match,
@@ -251,7 +251,7 @@ pub(super) fn keyword(word: &str) -> Keyword {
     }
     let alias = ALIASES.iter().find(|(alias, _)| *alias == word);
     let name = alias.map_or(word, |(_, name)| *name);
-    match known(name) {
+    match find(name) {
         Some(known) => Keyword::Option(known),
         None if OBSOLETE.contains(&name) => Keyword::Obsolete,
         None => Keyword::Unknown,
@@ -259,7 +259,7 @@ pub(super) fn keyword(word: &str) -> Keyword {
 }
 
 /// Looks up an option by its lower-case name.
-pub(super) fn known(name: &str) -> Option<&'static OptionSpec> {
+pub(super) fn find(name: &str) -> Option<&'static OptionSpec> {
     let at = OPTIONS.binary_search_by(|option| option.name.cmp(name)).ok()?;
     OPTIONS.get(at)
 }
@@ -277,24 +277,24 @@ mod tests {
     #[test]
     fn every_option_can_be_found() {
         for option in OPTIONS {
-            assert_eq!(known(option.name), Some(option));
+            assert_eq!(find(option.name), Some(option));
         }
         for (alias, name) in ALIASES {
-            assert!(matches!(keyword(alias), Keyword::Option(known) if known.name == *name));
+            assert!(matches!(parse_keyword(alias), Keyword::Option(known) if known.name == *name));
         }
-        assert_eq!(keyword("useroaming"), Keyword::Obsolete);
-        assert_eq!(keyword("hosst"), Keyword::Unknown);
+        assert_eq!(parse_keyword("useroaming"), Keyword::Obsolete);
+        assert_eq!(parse_keyword("hosst"), Keyword::Unknown);
     }
 
     #[test]
-    fn what_later_versions_know_is_no_mistake() {
+    fn options_of_later_versions_are_known() {
         for later in ["tag", "channeltimeout", "obscurekeystroketiming", "refuseconnection"] {
-            assert!(matches!(keyword(later), Keyword::Option(_)), "{later}");
+            assert!(matches!(parse_keyword(later), Keyword::Option(_)), "{later}");
         }
     }
 
     /// Returns the part of the page that lists every option.
-    fn told() -> String {
+    fn support_tables() -> String {
         let mut followed = Vec::new();
         let (mut by_ssh, mut ignored) = (BTreeMap::new(), BTreeMap::new());
         for option in OPTIONS {
@@ -327,10 +327,14 @@ mod tests {
         let mut text = std::fs::read_to_string(page).unwrap();
         if std::env::var_os("BLESS").is_some() {
             text.truncate(text.find("## Followed").unwrap_or(text.len()));
-            text.push_str(&told());
+            text.push_str(&support_tables());
             std::fs::write(page, &text).unwrap();
         }
-        assert!(text.ends_with(&told()), "docs/ssh-config.md ends otherwise than so:\n{}", told());
+        assert!(
+            text.ends_with(&support_tables()),
+            "docs/ssh-config.md ends otherwise than so:\n{}",
+            support_tables()
+        );
     }
 
     /// Options of the manual of OpenSSH 10.2, and what Debian adds.
@@ -359,7 +363,7 @@ mod tests {
     #[test]
     fn every_option_of_the_manual_is_known() {
         for name in MANUAL.split(' ') {
-            let known = known(&name.to_ascii_lowercase());
+            let known = find(&name.to_ascii_lowercase());
             assert_eq!(known.map(|known| known.spelling), Some(name), "{name}");
         }
         for option in OPTIONS {

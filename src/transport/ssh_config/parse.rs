@@ -32,7 +32,7 @@ pub(super) struct Pattern {
 /// One condition of a `Match` line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Criterion {
-    pub(super) test: MatchAttribute,
+    pub(super) attribute: MatchAttribute,
     pub(super) is_negated: bool,
 }
 
@@ -65,12 +65,12 @@ pub(super) enum LineError {
     Unknown(String),
 }
 
-fn wrong<T>(why: impl Into<String>) -> Result<T, LineError> {
+fn invalid<T>(why: impl Into<String>) -> Result<T, LineError> {
     Err(LineError::Invalid(why.into()))
 }
 
 /// Parses a line, without the newline.
-pub(super) fn line(text: &str) -> Result<ParsedLine, LineError> {
+pub(super) fn parse_line(text: &str) -> Result<ParsedLine, LineError> {
     // A line ends at a NUL byte, as in C.
     let text = text.split('\0').next().unwrap_or_default();
     let is_blank = |c| matches!(c, ' ' | '\t' | '\r' | '\n' | '\u{c}');
@@ -88,27 +88,28 @@ pub(super) fn line(text: &str) -> Result<ParsedLine, LineError> {
     let word = word.to_ascii_lowercase();
     let rest = rest.unwrap_or_default().trim_start_matches([' ', '\t', '\r', '\n']);
     if rest.is_empty() {
-        return wrong(format!("no argument after keyword \"{word}\""));
+        return invalid(format!("no argument after keyword \"{word}\""));
     }
-    let keyword = options::keyword(&word);
-    let Some(arguments) = lexer::arguments(rest) else { return wrong("invalid quotes") };
+    let keyword = options::parse_keyword(&word);
+    let Some(arguments) = lexer::split_arguments(rest) else { return invalid("invalid quotes") };
     let has_empty = arguments.iter().any(String::is_empty);
     match keyword {
         Keyword::Unknown => Ok(ParsedLine::Unknown(word)),
         Keyword::Obsolete => Ok(ParsedLine::Empty),
         Keyword::Host | Keyword::Include if has_empty => {
-            wrong(format!("keyword {word} empty argument"))
+            invalid(format!("keyword {word} empty argument"))
         }
-        Keyword::Host => Ok(ParsedLine::Host(arguments.into_iter().map(pattern).collect())),
-        Keyword::Match => criteria(rest).map(ParsedLine::Match),
+        Keyword::Host => Ok(ParsedLine::Host(arguments.into_iter().map(parse_pattern).collect())),
+        Keyword::Match => parse_criteria(rest).map(ParsedLine::Match),
         Keyword::Include => Ok(ParsedLine::Include(arguments)),
-        Keyword::Option(known) => {
-            Ok(ParsedLine::Set(known, Arguments { word: &word, rest, all: arguments }.read(known)?))
-        }
+        Keyword::Option(known) => Ok(ParsedLine::Set(
+            known,
+            Arguments { word: &word, rest, all: arguments }.parse_values(known)?,
+        )),
     }
 }
 
-fn pattern(text: String) -> Pattern {
+fn parse_pattern(text: String) -> Pattern {
     match text.strip_prefix('!') {
         Some(rest) => Pattern { text: rest.to_owned(), is_negated: true },
         None => Pattern { text, is_negated: false },
@@ -116,7 +117,7 @@ fn pattern(text: String) -> Pattern {
 }
 
 /// Parses the conditions of a `Match` line.
-fn criteria(text: &str) -> Result<Vec<Criterion>, LineError> {
+fn parse_criteria(text: &str) -> Result<Vec<Criterion>, LineError> {
     let mut rest = Some(text);
     let mut criteria = Vec::new();
     while let Some(word) = lexer::next_word(&mut rest) {
@@ -130,25 +131,25 @@ fn criteria(text: &str) -> Result<Vec<Criterion>, LineError> {
         if name == "all" {
             let next = lexer::next_word(&mut rest).unwrap_or_default();
             if criteria.len() > 1 || !(next.is_empty() || next.starts_with('#')) {
-                return wrong("'all' cannot be combined with other Match attributes");
+                return invalid("'all' cannot be combined with other Match attributes");
             }
-            criteria.push(Criterion { test: MatchAttribute::All, is_negated });
+            criteria.push(Criterion { attribute: MatchAttribute::All, is_negated });
             return Ok(criteria);
         }
-        let looks_at = match name.as_str() {
+        let attribute = match name.as_str() {
             "final" => MatchAttribute::SecondPass { is_wanted: true },
             "canonical" => MatchAttribute::SecondPass { is_wanted: false },
-            _ => test(&name, &mut rest)?,
+            _ => parse_attribute(&name, &mut rest)?,
         };
-        criteria.push(Criterion { test: looks_at, is_negated });
+        criteria.push(Criterion { attribute, is_negated });
     }
     if criteria.is_empty() {
-        return wrong("one or more attributes required for Match");
+        return invalid("one or more attributes required for Match");
     }
     Ok(criteria)
 }
 
-fn test(name: &str, rest: &mut Option<&str>) -> Result<MatchAttribute, LineError> {
+fn parse_attribute(name: &str, rest: &mut Option<&str>) -> Result<MatchAttribute, LineError> {
     let make = match name {
         "host" => MatchAttribute::Host,
         "originalhost" => MatchAttribute::OriginalHost,
@@ -167,7 +168,7 @@ fn test(name: &str, rest: &mut Option<&str>) -> Result<MatchAttribute, LineError
         Some(list) if !list.starts_with('#') && (may_be_empty || !list.is_empty()) => {
             Ok(make(list.into_owned()))
         }
-        _ => wrong(format!("missing Match criteria for {name}")),
+        _ => invalid(format!("missing Match criteria for {name}")),
     }
 }
 
@@ -180,12 +181,12 @@ struct Arguments<'a> {
 }
 
 impl Arguments<'_> {
-    fn read(self, option: &OptionSpec) -> Result<Vec<String>, LineError> {
+    fn parse_values(self, option: &OptionSpec) -> Result<Vec<String>, LineError> {
         match option.kind {
             ValueKind::Any => Ok(vec![self.rest.to_owned()]),
-            ValueKind::Validated(form) => {
+            ValueKind::Validated(syntax) => {
                 let words: Vec<&str> = self.all.iter().map(String::as_str).collect();
-                form.check(&words).map_err(LineError::Invalid)?;
+                syntax.check(&words).map_err(LineError::Invalid)?;
                 Ok(vec![words.join(" ")])
             }
             ValueKind::Command => {
@@ -194,23 +195,23 @@ impl Arguments<'_> {
             }
             ValueKind::Jump => {
                 let text = self.rest.trim_start_matches([' ', '\t', '\r', '\n', '=']);
-                let jump = proxy_jump::printed(text);
+                let jump = proxy_jump::normalise(text);
                 jump.map(|jump| vec![jump])
                     .ok_or_else(|| LineError::Invalid(format!("invalid ProxyJump \"{text}\"")))
             }
-            ValueKind::Words(most) => self.words(most),
-            ValueKind::Domains => self.domains(),
-            ValueKind::PermittedCnames => self.aliases(),
+            ValueKind::Words(max) => self.parse_words(max),
+            ValueKind::Domains => self.parse_domains(),
+            ValueKind::PermittedCnames => self.parse_permitted_cnames(),
             ValueKind::SendEnv => {
                 let is_wrong = |name: &String| name.is_empty() || name.contains('=');
                 if self.all.iter().any(is_wrong) {
-                    return wrong("invalid environment name");
+                    return invalid("invalid environment name");
                 }
                 Ok(self.all)
             }
             ValueKind::SetEnv => {
                 if !self.all.iter().all(|pair| pair.contains('=')) {
-                    return wrong("invalid SetEnv");
+                    return invalid("invalid SetEnv");
                 }
                 Ok(self.all)
             }
@@ -221,36 +222,36 @@ impl Arguments<'_> {
             | ValueKind::Text
             | ValueKind::Algorithms(_)
             | ValueKind::Files
-            | ValueKind::Agent => self.single(option),
+            | ValueKind::Agent => self.parse_single(option),
         }
     }
 
-    fn single(mut self, option: &OptionSpec) -> Result<Vec<String>, LineError> {
+    fn parse_single(mut self, option: &OptionSpec) -> Result<Vec<String>, LineError> {
         let extra = self.all.len() > 1;
         if self.all.is_empty() {
-            return wrong("missing argument");
+            return invalid("missing argument");
         }
         let text = self.all.swap_remove(0);
         if text.is_empty() {
-            return wrong("missing argument");
+            return invalid("missing argument");
         }
         let values = match option.kind {
-            ValueKind::Choice(words) => choice(words, &text)?,
+            ValueKind::Choice(words) => parse_choice(words, &text)?,
             ValueKind::Seconds if text == "none" => Vec::new(),
-            ValueKind::Seconds => match values::seconds(&text) {
+            ValueKind::Seconds => match values::parse_seconds(&text) {
                 Some(seconds) => vec![seconds.to_string()],
-                None => return wrong("invalid time value"),
+                None => return invalid("invalid time value"),
             },
-            ValueKind::Number => match values::number(&text) {
+            ValueKind::Number => match values::parse_number(&text) {
                 Some(number) => vec![number.to_string()],
-                None => return wrong(format!("'{text}' is no number")),
+                None => return invalid(format!("'{text}' is no number")),
             },
-            ValueKind::Port => match values::port(&text) {
+            ValueKind::Port => match values::parse_port(&text) {
                 Some(port) => vec![port.to_string()],
-                None => return wrong(format!("bad port '{text}'")),
+                None => return invalid(format!("bad port '{text}'")),
             },
-            ValueKind::Algorithms(names) => algorithms(names, self.word, &text)?,
-            ValueKind::Agent => vec![agent(text)?],
+            ValueKind::Algorithms(names) => parse_algorithms(names, self.word, &text)?,
+            ValueKind::Agent => vec![parse_agent(text)?],
             ValueKind::Text
             | ValueKind::Files
             | ValueKind::Command
@@ -264,7 +265,7 @@ impl Arguments<'_> {
             | ValueKind::Any => vec![text],
         };
         if extra {
-            return wrong(format!("keyword {} extra arguments at end of line", self.word));
+            return invalid(format!("keyword {} extra arguments at end of line", self.word));
         }
         Ok(values)
     }
@@ -272,18 +273,18 @@ impl Arguments<'_> {
     fn check_none(&self) -> Result<(), LineError> {
         let word = self.word;
         if self.all.iter().any(String::is_empty) {
-            return wrong(format!("keyword {word} empty argument"));
+            return invalid(format!("keyword {word} empty argument"));
         }
         if self.all.len() > 1 && self.all.iter().any(|text| text.eq_ignore_ascii_case("none")) {
-            return wrong(format!("keyword {word} \"none\" argument must appear alone"));
+            return invalid(format!("keyword {word} \"none\" argument must appear alone"));
         }
         Ok(())
     }
 
-    fn words(self, most: usize) -> Result<Vec<String>, LineError> {
+    fn parse_words(self, max: usize) -> Result<Vec<String>, LineError> {
         self.check_none()?;
-        if self.all.len() > most {
-            return wrong(format!("too many {} entries", self.word));
+        if self.all.len() > max {
+            return invalid(format!("too many {} entries", self.word));
         }
         Ok(match self.all.as_slice() {
             [alone] if alone.eq_ignore_ascii_case("none") => vec!["none".to_owned()],
@@ -291,42 +292,46 @@ impl Arguments<'_> {
         })
     }
 
-    fn domains(self) -> Result<Vec<String>, LineError> {
+    fn parse_domains(self) -> Result<Vec<String>, LineError> {
         self.check_none()?;
         if self.all.len() > 32 {
-            return wrong("too many hostname suffixes");
+            return invalid("too many hostname suffixes");
         }
-        self.all.iter().map(|text| values::domain(text).map_err(LineError::Invalid)).collect()
+        self.all.iter().map(|text| values::parse_domain(text).map_err(LineError::Invalid)).collect()
     }
 
-    fn aliases(self) -> Result<Vec<String>, LineError> {
+    fn parse_permitted_cnames(self) -> Result<Vec<String>, LineError> {
         let alone = self.all.len() == 1;
         let rules = self.all.into_iter().map(|text| {
             if text.eq_ignore_ascii_case("none") {
                 let why = "CanonicalizePermittedCNAMEs \"none\" argument must appear alone";
-                return if alone { Ok("none".to_owned()) } else { wrong(why) };
+                return if alone { Ok("none".to_owned()) } else { invalid(why) };
             }
             if text == "*" {
                 return Ok("*:*".to_owned());
             }
             match text.split_once(':') {
                 Some((_, targets)) if !targets.is_empty() => Ok(text.to_ascii_lowercase()),
-                _ => wrong(format!("invalid permitted CNAME \"{text}\"")),
+                _ => invalid(format!("invalid permitted CNAME \"{text}\"")),
             }
         });
         rules.collect()
     }
 }
 
-fn choice(words: &[(&str, &str)], text: &str) -> Result<Vec<String>, LineError> {
+fn parse_choice(words: &[(&str, &str)], text: &str) -> Result<Vec<String>, LineError> {
     let found = words.iter().find(|(word, _)| word.eq_ignore_ascii_case(text));
-    let strange = || LineError::Unknown(format!("unsupported option \"{text}\""));
-    found.map(|(_, printed)| vec![(*printed).to_owned()]).ok_or_else(strange)
+    let unknown = || LineError::Unknown(format!("unsupported option \"{text}\""));
+    found.map(|(_, printed)| vec![(*printed).to_owned()]).ok_or_else(unknown)
 }
 
 /// An empty result is an empty list, which is an error only if it takes effect.
-fn algorithms(names: &AlgorithmSet, word: &str, text: &str) -> Result<Vec<String>, LineError> {
-    match names.assemble(text) {
+fn parse_algorithms(
+    names: &AlgorithmSet,
+    word: &str,
+    text: &str,
+) -> Result<Vec<String>, LineError> {
+    match names.expand(text) {
         Ok(names) => Ok(names),
         Err(AlgorithmListError::Empty) => Ok(Vec::new()),
         Err(AlgorithmListError::UnknownName) => {
@@ -335,14 +340,14 @@ fn algorithms(names: &AlgorithmSet, word: &str, text: &str) -> Result<Vec<String
     }
 }
 
-fn agent(text: String) -> Result<String, LineError> {
+fn parse_agent(text: String) -> Result<String, LineError> {
     if !values::variables_are_set(&text) {
-        return wrong(format!("invalid environment expansion {text}"));
+        return invalid(format!("invalid environment expansion {text}"));
     }
     let name = text.strip_prefix('$').filter(|name| !name.starts_with('{'));
     match name {
         Some(name) if !values::is_variable(name) => {
-            wrong(format!("invalid environment name {text}"))
+            invalid(format!("invalid environment name {text}"))
         }
         _ => Ok(text),
     }
@@ -352,22 +357,22 @@ fn agent(text: String) -> Result<String, LineError> {
 mod tests {
     use super::*;
 
-    fn set(text: &str) -> (&'static str, Vec<String>) {
-        match line(text) {
+    fn parse_option(text: &str) -> (&'static str, Vec<String>) {
+        match parse_line(text) {
             Ok(ParsedLine::Set(known, values)) => (known.name, values),
             other => panic!("{text}: {other:?}"),
         }
     }
 
     #[test]
-    fn blank_lines_and_comments_say_nothing() {
+    fn blank_lines_and_comments_are_empty() {
         for text in ["", " ", "\t \r", "# x", "  #Port 22", "\0Port 22", "UseRoaming no"] {
-            assert_eq!(line(text), Ok(ParsedLine::Empty), "{text:?}");
+            assert_eq!(parse_line(text), Ok(ParsedLine::Empty), "{text:?}");
         }
     }
 
     #[test]
-    fn values_are_kept_as_ssh_prints_them() {
+    fn values_are_normalised_as_ssh_prints_them() {
         for (text, name, value) in [
             ("  port=2222", "port", "2222"),
             ("PORT 22\r", "port", "22"),
@@ -379,10 +384,10 @@ mod tests {
             ("ProxyJump a,ada@[::1]:7", "proxyjump", "a,ada@[::1]:7"),
             ("Port 22\0 nonsense", "port", "22"),
         ] {
-            assert_eq!(set(text), (name, vec![value.to_owned()]), "{text}");
+            assert_eq!(parse_option(text), (name, vec![value.to_owned()]), "{text}");
         }
-        assert_eq!(set("ConnectTimeout none").1, Vec::<String>::new());
-        assert_eq!(set("UserKnownHostsFile a \"b c\"").1, ["a", "b c"]);
+        assert_eq!(parse_option("ConnectTimeout none").1, Vec::<String>::new());
+        assert_eq!(parse_option("UserKnownHostsFile a \"b c\"").1, ["a", "b c"]);
     }
 
     #[test]
@@ -407,16 +412,20 @@ mod tests {
             "ProxyJump a:b",
             "IdentityFile \"\"",
         ] {
-            assert!(matches!(line(text), Err(LineError::Invalid(_))), "{text}: {:?}", line(text));
+            assert!(
+                matches!(parse_line(text), Err(LineError::Invalid(_))),
+                "{text}: {:?}",
+                parse_line(text)
+            );
         }
         for text in ["Match nobody x", "Ciphers rot13", "Compression perhaps"] {
-            assert!(matches!(line(text), Err(LineError::Unknown(_))), "{text}");
+            assert!(matches!(parse_line(text), Err(LineError::Unknown(_))), "{text}");
         }
-        assert_eq!(line("Hosst x"), Ok(ParsedLine::Unknown("hosst".to_owned())));
+        assert_eq!(parse_line("Hosst x"), Ok(ParsedLine::Unknown("hosst".to_owned())));
     }
 
     #[test]
-    fn what_later_versions_match_on_is_read() {
+    fn match_attributes_of_later_versions_are_accepted() {
         for text in [
             "Match tagged x",
             "Match tagged \"\"",
@@ -426,7 +435,7 @@ mod tests {
             "Match localnetwork 10.0.0.0/8",
             "Match host=n1 !user root",
         ] {
-            assert!(matches!(line(text), Ok(ParsedLine::Match(_))), "{text}");
+            assert!(matches!(parse_line(text), Ok(ParsedLine::Match(_))), "{text}");
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::transport::target::{Profile, SshTarget};
 impl JumpHost {
     /// Parses `[user@]host[:port]` or `ssh://[user@]host[:port]`; refuses unsafe names.
     pub(super) fn parse(text: &str) -> Result<Self, Fault> {
-        let hop = Self::split(text.trim()).ok_or_else(|| Fault::BadConfiguration {
+        let hop = Self::parse_unchecked(text.trim()).ok_or_else(|| Fault::BadConfiguration {
             why: format!("ProxyJump names {}, which is no host", fault::sanitize_line(text)),
         })?;
         check_host(&hop.host)?;
@@ -15,17 +15,17 @@ impl JumpHost {
         Ok(hop)
     }
 
-    fn split(text: &str) -> Option<Self> {
+    fn parse_unchecked(text: &str) -> Option<Self> {
         match text.strip_prefix(SCHEME) {
-            Some(place) => Self::address(place),
-            None => Self::place(text),
+            Some(place) => Self::parse_uri(place),
+            None => Self::parse_address(text),
         }
     }
 
     /// Parses a typed `ssh://[user@]host[:port]`; unlike `ssh`, also with a bracketed IPv6 address.
-    fn typed(text: &str) -> Option<Self> {
+    fn parse_typed_uri(text: &str) -> Option<Self> {
         let place = text.strip_prefix(SCHEME)?;
-        let hop = Self::address(place).or_else(|| {
+        let hop = Self::parse_uri(place).or_else(|| {
             let (user, rest) =
                 place.rsplit_once('@').map_or(("", place), |(user, rest)| (user, rest));
             let (inside, after) = rest.strip_prefix('[')?.split_once(']')?;
@@ -34,14 +34,14 @@ impl JumpHost {
             // The rest is parsed with a name in place of the address.
             let at = if place.contains('@') { "@" } else { "" };
             let named = format!("{user}{at}{}", rest.replace(&format!("[{inside}]"), "x"));
-            Some(Self { host: inside.to_owned(), ..Self::address(&named)? })
+            Some(Self { host: inside.to_owned(), ..Self::parse_uri(&named)? })
         })?;
         let is_right = check_host(&hop.host).is_ok()
             && hop.user.as_deref().is_none_or(|user| check_user(user).is_ok());
         is_right.then_some(hop)
     }
 
-    fn place(text: &str) -> Option<Self> {
+    fn parse_address(text: &str) -> Option<Self> {
         let (user, place) = match text.rsplit_once('@') {
             Some((user, place)) => (Some(user.to_owned()), place),
             None => (None, text),
@@ -49,29 +49,29 @@ impl JumpHost {
         if user.as_deref() == Some("") {
             return None;
         }
-        let (host, port) = host_and_port(place)?;
+        let (host, port) = split_host_and_port(place)?;
         let port = match port {
             None | Some("") => None,
-            Some(port) => Some(values::port(port)?),
+            Some(port) => Some(values::parse_port(port)?),
         };
         Some(Self { host: host.to_owned(), user, port })
     }
 
-    fn address(place: &str) -> Option<Self> {
+    fn parse_uri(place: &str) -> Option<Self> {
         let (user, place) = match place.split_once('@') {
             // Connection parameters after a semicolon are ignored.
-            Some((user, place)) => (Some(decoded(user.split(';').next()?)?), place),
+            Some((user, place)) => (Some(percent_decode(user.split(';').next()?)?), place),
             None => (None, place),
         };
         if user.as_deref() == Some("") {
             return None;
         }
         let place = place.strip_suffix('/').unwrap_or(place);
-        let (host, port) = host_and_port(place)?;
-        values::domain(host).ok()?;
+        let (host, port) = split_host_and_port(place)?;
+        values::parse_domain(host).ok()?;
         let port = match port {
             None | Some("") => None,
-            Some(port) => Some(values::port(port)?),
+            Some(port) => Some(values::parse_port(port)?),
         };
         Some(Self { host: host.strip_suffix('.').unwrap_or(host).to_owned(), user, port })
     }
@@ -83,14 +83,14 @@ const SCHEME: &str = "ssh://";
 impl SshTarget {
     /// Parses `ssh://[user@]host[:port]` as `ssh` does: the user may be percent-encoded, and its part after `;` is
     /// dropped. `None` if it is not such a URI.
-    pub fn of_uri(text: &str) -> Option<Self> {
-        let JumpHost { host, user, port } = JumpHost::typed(text)?;
+    pub fn from_uri(text: &str) -> Option<Self> {
+        let JumpHost { host, user, port } = JumpHost::parse_typed_uri(text)?;
         Some(Self { host, user, port, profile: Profile::System })
     }
 }
 
 /// Splits `host:port` or `[host]:port`; `None` without a host.
-fn host_and_port(place: &str) -> Option<(&str, Option<&str>)> {
+fn split_host_and_port(place: &str) -> Option<(&str, Option<&str>)> {
     let (host, port) = match place.strip_prefix('[') {
         Some(rest) => {
             let (host, after) = rest.split_once(']')?;
@@ -106,7 +106,7 @@ fn host_and_port(place: &str) -> Option<(&str, Option<&str>)> {
 }
 
 /// Decodes percent-encoding and `+`.
-fn decoded(text: &str) -> Option<String> {
+fn percent_decode(text: &str) -> Option<String> {
     let mut bytes = Vec::new();
     let mut rest = text.bytes();
     while let Some(byte) = rest.next() {
@@ -126,20 +126,20 @@ fn decoded(text: &str) -> Option<String> {
 /// Returns a value of `ProxyJump` as `ssh -G` prints it, `None` if it is invalid.
 ///
 /// A literal `none` becomes [`NO_JUMP`].
-pub(super) fn printed(text: &str) -> Option<String> {
+pub(super) fn normalise(text: &str) -> Option<String> {
     if text.eq_ignore_ascii_case("none") {
         return Some(NO_JUMP.to_owned());
     }
     // OpenSSH cuts it at the first space.
     let text = text.split(['#', ' ', '\t', '\r', '\n', '\u{b}', '\u{c}']).next()?;
     for hop in text.split(',') {
-        JumpHost::split(hop)?;
+        JumpHost::parse_unchecked(hop)?;
     }
     let (before, last) = match text.rsplit_once(',') {
         Some((before, last)) => (format!("{before},"), last),
         None => (String::new(), text),
     };
-    let JumpHost { host, user, port } = JumpHost::split(last)?;
+    let JumpHost { host, user, port } = JumpHost::parse_unchecked(last)?;
     let is_number = host.contains(':') || host.bytes().all(|b| b.is_ascii_digit() || b == b'.');
     let host = if is_number { format!("[{host}]") } else { host };
     let user = user.map_or_else(String::new, |user| format!("{user}@"));
@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_value_is_printed_as_ssh_does() {
+    fn proxy_jump_is_normalised_as_by_ssh() {
         for (text, want) in [
             ("None", Some("")),
             ("a", Some("a")),
@@ -179,7 +179,7 @@ mod tests {
             ("ssh://a/b", None),
             ("", None),
         ] {
-            assert_eq!(printed(text).as_deref(), want, "{text}");
+            assert_eq!(normalise(text).as_deref(), want, "{text}");
         }
     }
 }

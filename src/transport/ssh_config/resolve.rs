@@ -36,37 +36,38 @@ pub(super) fn resolve(
     let files = tree.files.as_ref().map_err(Clone::clone)?;
     let mut resolved = ResolvedOptions::default();
     if let Some(user) = &query.user {
-        resolved.put("user", vec![user.clone()], None);
+        resolved.set("user", vec![user.clone()], None);
     }
     if let Some(port) = query.port {
-        resolved.put("port", vec![port.to_string()], None);
+        resolved.set("port", vec![port.to_string()], None);
     }
     let asked = query.host.as_str();
-    let mut pass = Pass { query, env, host: asked, is_final: false, resolved: &mut resolved };
-    pass.files(files)?;
+    let mut pass = Pass { query, env, host: asked, is_second_pass: false, resolved: &mut resolved };
+    pass.visit_files(files)?;
 
     let name = pass.host_name()?;
-    let host = canonical(name, &resolved, has_address)?;
-    if tree.wants_final || !resolved.or_default("canonicalizehostname").eq("false") {
-        rename(&mut resolved, &host);
+    let host = canonical_host(name, &resolved, has_address)?;
+    if tree.needs_second_pass || !resolved.first_or_default("canonicalizehostname").eq("false") {
+        set_host_name(&mut resolved, &host);
         // Options about the name are fixed once there is one.
         for option in ["canonicalizefallbacklocal", "canonicalizehostname", "canonicalizemaxdots"] {
             if !resolved.has(option) {
-                let default = resolved.or_default(option).to_owned();
-                resolved.put(option, vec![default], None);
+                let default = resolved.first_or_default(option).to_owned();
+                resolved.set(option, vec![default], None);
             }
         }
-        let mut pass = Pass { query, env, host: &host, is_final: true, resolved: &mut resolved };
-        pass.files(files)?;
+        let mut pass =
+            Pass { query, env, host: &host, is_second_pass: true, resolved: &mut resolved };
+        pass.visit_files(files)?;
     }
-    rename(&mut resolved, &host);
+    set_host_name(&mut resolved, &host);
     defaults::apply_defaults(&mut resolved, query, env)?;
     Ok(resolved)
 }
 
-fn rename(resolved: &mut ResolvedOptions, host: &str) {
-    let origin = resolved.get("hostname").and_then(|answer| answer.origin.clone());
-    resolved.put("hostname", vec![host.to_owned()], origin);
+fn set_host_name(resolved: &mut ResolvedOptions, host: &str) {
+    let origin = resolved.get("hostname").and_then(|entry| entry.origin.clone());
+    resolved.set("hostname", vec![host.to_owned()], origin);
 }
 
 /// One pass over the files.
@@ -75,30 +76,30 @@ struct Pass<'a> {
     env: &'a LocalEnv,
     /// The name that `Host` lines are matched against.
     host: &'a str,
-    is_final: bool,
+    is_second_pass: bool,
     resolved: &'a mut ResolvedOptions,
 }
 
 impl Pass<'_> {
-    fn files(&mut self, files: &[ConfigFile]) -> Result<(), ConfigError> {
-        files.iter().try_for_each(|file| self.file(file, true))
+    fn visit_files(&mut self, files: &[ConfigFile]) -> Result<(), ConfigError> {
+        files.iter().try_for_each(|file| self.visit_file(file, true))
     }
 
-    fn file(&mut self, file: &ConfigFile, holds_around: bool) -> Result<(), ConfigError> {
+    fn visit_file(&mut self, file: &ConfigFile, is_active: bool) -> Result<(), ConfigError> {
         for block in &file.blocks {
-            let holds = holds_around && self.holds(file, block)?;
-            if !holds && !block.is_always_read {
+            let matches = is_active && self.block_matches(file, block)?;
+            if !matches && !block.is_always_read {
                 continue;
             }
             for line in &block.lines {
                 let origin = || Origin { file: Arc::clone(&file.path), line: line.number };
-                match &line.item {
-                    Directive::Set(known, values) if holds => {
-                        self.set(known, values, file.is_users, origin)?;
+                match &line.directive {
+                    Directive::Set(known, values) if matches => {
+                        self.set_option(known, values, file.is_user_file, origin)?;
                     }
                     Directive::Set(..) => {}
                     Directive::Include(files) => {
-                        files.iter().try_for_each(|file| self.file(file, holds))?;
+                        files.iter().try_for_each(|file| self.visit_file(file, matches))?;
                     }
                     Directive::Unknown(keyword) => self.check_unknown(keyword, origin)?,
                     Directive::NeedsSsh(what) => {
@@ -119,8 +120,8 @@ impl Pass<'_> {
         Err(ConfigError::NeedsSsh { at: origin(), what })
     }
 
-    fn holds(&self, file: &ConfigFile, block: &Block) -> Result<bool, ConfigError> {
-        match &block.when {
+    fn block_matches(&self, file: &ConfigFile, block: &Block) -> Result<bool, ConfigError> {
+        match &block.condition {
             BlockCondition::Always => Ok(true),
             BlockCondition::Host(patterns) => Ok(matches_any(self.host, patterns)),
             BlockCondition::Match(criteria) => {
@@ -137,12 +138,12 @@ impl Pass<'_> {
     ) -> Result<bool, ConfigError> {
         let host = self.host_name()?;
         let user = self.resolved.first("user").unwrap_or(&self.env.user);
-        let is = |holds: ListMatch| Some(holds == ListMatch::Yes);
-        let mut foreign = None;
-        for Criterion { test, is_negated } in criteria {
-            let holds = match test {
+        let is = |matches: ListMatch| Some(matches == ListMatch::Yes);
+        let mut needs_ssh = None;
+        for Criterion { attribute: test, is_negated } in criteria {
+            let matches = match test {
                 MatchAttribute::All => Some(true),
-                MatchAttribute::SecondPass { .. } => Some(self.is_final),
+                MatchAttribute::SecondPass { .. } => Some(self.is_second_pass),
                 MatchAttribute::Host(list) => is(lexer::match_list_ignoring_case(&host, list)),
                 MatchAttribute::OriginalHost(list) => {
                     is(lexer::match_list_ignoring_case(&self.query.host, list))
@@ -160,22 +161,22 @@ impl Pass<'_> {
                     }
                 }
                 MatchAttribute::NeedsSsh(what) => {
-                    foreign = Some(*what);
+                    needs_ssh = Some(*what);
                     None
                 }
             };
-            if holds == Some(*is_negated) {
+            if matches == Some(*is_negated) {
                 return Ok(false);
             }
         }
-        match foreign {
+        match needs_ssh {
             Some(what) => Err(ConfigError::NeedsSsh { at: at(), what: format!("Match {what}") }),
             None => Ok(true),
         }
     }
 
     fn session_type(&self) -> &str {
-        match self.resolved.or_default("sessiontype") {
+        match self.resolved.first_or_default("sessiontype") {
             "default" => "exec",
             other => other,
         }
@@ -183,10 +184,10 @@ impl Pass<'_> {
 
     /// Returns the host name as set so far.
     fn host_name(&self) -> Result<String, ConfigError> {
-        let Some(answer) = self.resolved.get("hostname").filter(|_| !self.is_final) else {
+        let Some(entry) = self.resolved.get("hostname").filter(|_| !self.is_second_pass) else {
             return Ok(self.host.to_owned());
         };
-        let raw = answer.values.first().map_or("", String::as_str);
+        let raw = entry.values.first().map_or("", String::as_str);
         let mut text = String::new();
         let mut rest = raw.chars();
         while let Some(c) = rest.next() {
@@ -196,8 +197,8 @@ impl Pass<'_> {
                     Some('%') => text.push('%'),
                     _ => {
                         let nowhere = Origin { file: Arc::from(std::path::Path::new("")), line: 0 };
-                        let at = answer.origin.as_ref().unwrap_or(&nowhere);
-                        return Err(ConfigError::wrong(
+                        let at = entry.origin.as_ref().unwrap_or(&nowhere);
+                        return Err(ConfigError::at_line(
                             at,
                             format_args!("unknown token in HostName {raw}"),
                         ));
@@ -209,18 +210,18 @@ impl Pass<'_> {
         Ok(text)
     }
 
-    fn set(
+    fn set_option(
         &mut self,
         known: &'static OptionSpec,
         values: &[String],
-        is_users: bool,
+        is_user_file: bool,
         origin: impl Fn() -> Origin,
     ) -> Result<(), ConfigError> {
         if known.kind == ValueKind::Files {
-            return self.add_file(known, values, is_users, origin);
+            return self.add_file(known, values, is_user_file, origin);
         }
         if known.kind == ValueKind::SendEnv {
-            self.send(known, values, origin);
+            self.set_send_env(known, values, origin);
             return Ok(());
         }
         if known.kind == ValueKind::Jump {
@@ -228,8 +229,8 @@ impl Pass<'_> {
             return Ok(());
         }
         // `none` for a time, or just a comment, sets nothing.
-        let says_nothing = values.is_empty() && !matches!(known.kind, ValueKind::Algorithms(_));
-        if says_nothing || self.resolved.has(known.name) {
+        let is_empty = values.is_empty() && !matches!(known.kind, ValueKind::Algorithms(_));
+        if is_empty || self.resolved.has(known.name) {
             return Ok(());
         }
         let mut values = values.to_vec();
@@ -238,12 +239,17 @@ impl Pass<'_> {
             let mut seen = std::collections::BTreeSet::new();
             values.retain(|pair| seen.insert(name(pair)));
         }
-        self.resolved.put(known.name, values, Some(origin()));
+        self.resolved.set(known.name, values, Some(origin()));
         Ok(())
     }
 
-    fn send(&mut self, known: &'static OptionSpec, names: &[String], origin: impl Fn() -> Origin) {
-        let sent = self.resolved.add(known, origin);
+    fn set_send_env(
+        &mut self,
+        known: &'static OptionSpec,
+        names: &[String],
+        origin: impl Fn() -> Origin,
+    ) {
+        let sent = self.resolved.entry(known, origin);
         for name in names {
             match name.strip_prefix('-') {
                 Some(pattern) => sent.values.retain(|one| !lexer::matches_pattern(one, pattern)),
@@ -256,19 +262,19 @@ impl Pass<'_> {
         &mut self,
         known: &'static OptionSpec,
         values: &[String],
-        is_users: bool,
+        is_user_file: bool,
         origin: impl Fn() -> Origin,
     ) -> Result<(), ConfigError> {
-        let answer = self.resolved.add(known, &origin);
+        let entry = self.resolved.entry(known, &origin);
         for value in values {
-            if answer.values.len() >= MAX_FILES {
+            if entry.values.len() >= MAX_FILES {
                 let why = format_args!("too many files of {}, at most {MAX_FILES}", known.name);
-                return Err(ConfigError::wrong(&origin(), why));
+                return Err(ConfigError::at_line(&origin(), why));
             }
-            let mut pairs = answer.values.iter().zip(&answer.from_user_file);
-            if !pairs.any(|(one, of)| one == value && *of == is_users) {
-                answer.values.push(value.clone());
-                answer.from_user_file.push(is_users);
+            let mut pairs = entry.values.iter().zip(&entry.from_user_file);
+            if !pairs.any(|(one, of)| one == value && *of == is_user_file) {
+                entry.values.push(value.clone());
+                entry.from_user_file.push(is_user_file);
             }
         }
         Ok(())
@@ -280,41 +286,42 @@ impl Pass<'_> {
         if self.resolved.has("proxyjump") || (!is_none && self.resolved.has("proxycommand")) {
             return;
         }
-        self.resolved.put("proxyjump", values.to_vec(), Some(origin()));
+        self.resolved.set("proxyjump", values.to_vec(), Some(origin()));
         if !is_none {
-            self.resolved.put("proxycommand", vec!["none".to_owned()], None);
+            self.resolved.set("proxycommand", vec!["none".to_owned()], None);
         }
     }
 }
 
 /// Returns true if a pattern matches and no negated one does.
 pub(super) fn matches_any(host: &str, patterns: &[Pattern]) -> bool {
-    let mut is_in = false;
+    let mut is_match = false;
     for pattern in patterns.iter().filter(|pattern| lexer::matches_pattern(host, &pattern.text)) {
         if pattern.is_negated {
             return false;
         }
-        is_in = true;
+        is_match = true;
     }
-    is_in
+    is_match
 }
 
 /// Returns the name to connect to: a normalised address, or the name in lower case and, if configured,
 /// canonicalised with its domain.
-fn canonical(
+fn canonical_host(
     name: String,
     resolved: &ResolvedOptions,
     has_address: Option<HasAddress<'_>>,
 ) -> Result<String, ConfigError> {
-    let family = AddressFamily::of(resolved);
-    let address = values::address(&name, family);
+    let family = AddressFamily::from_options(resolved);
+    let address = values::normalise_address(&name, family);
     if address.is_some() || values::looks_like_address(&name) {
         return Ok(address.unwrap_or(name));
     }
     let name = name.to_ascii_lowercase();
-    let how = resolved.or_default("canonicalizehostname");
-    let is_direct = resolved.chosen("proxycommand").is_none() && !resolved.has("proxyjump");
-    if how == "false" || (!is_direct && how != "always") {
+    let mode = resolved.first_or_default("canonicalizehostname");
+    let is_direct =
+        resolved.first_unless_none("proxycommand").is_none() && !resolved.has("proxyjump");
+    if mode == "false" || (!is_direct && mode != "always") {
         return Ok(name);
     }
     if let Some(rules) = resolved.get("canonicalizepermittedcnames")
@@ -324,10 +331,10 @@ fn canonical(
         let what = "CanonicalizePermittedCNAMEs".to_owned();
         return Err(ConfigError::NeedsSsh { at: at.clone(), what });
     }
-    let most = resolved.or_default("canonicalizemaxdots").parse().unwrap_or(1);
+    let max_dots = resolved.first_or_default("canonicalizemaxdots").parse().unwrap_or(1);
     let candidates: Vec<String> = if name.ends_with('.') {
         vec![name.clone()]
-    } else if name.matches('.').count() > most {
+    } else if name.matches('.').count() > max_dots {
         return Ok(name);
     } else {
         let domains = resolved.all("canonicaldomains").iter().take_while(|d| *d != "none");
@@ -342,7 +349,7 @@ fn canonical(
         full.pop();
         return Ok(full);
     }
-    if resolved.or_default("canonicalizefallbacklocal") == "no" {
+    if resolved.first_or_default("canonicalizefallbacklocal") == "no" {
         let why = "it is in none of CanonicalDomains".to_owned();
         return Err(ConfigError::Invalid(Fault::NameNotFound { host: Some(name), why }));
     }

@@ -23,20 +23,20 @@ impl ResolvedOptions {
     pub(super) fn parse_ssh_g(text: &str) -> Self {
         let mut resolved = Self::default();
         for (name, value) in text.lines().filter_map(|line| line.split_once(' ')) {
-            let Keyword::Option(known) = options::keyword(&name.to_ascii_lowercase()) else {
+            let Keyword::Option(known) = options::parse_keyword(&name.to_ascii_lowercase()) else {
                 continue;
             };
             let value = value.trim();
-            let answer = resolved.0.entry(known.name).or_default();
+            let entry = resolved.0.entry(known.name).or_default();
             match known.kind {
-                ValueKind::Words(_) if answer.values.is_empty() => {
-                    answer.values = file_names(value);
+                ValueKind::Words(_) if entry.values.is_empty() => {
+                    entry.values = split_paths(value);
                 }
-                ValueKind::Domains if answer.values.is_empty() => {
-                    answer.values = value.split(' ').map(str::to_owned).collect();
+                ValueKind::Domains if entry.values.is_empty() => {
+                    entry.values = value.split(' ').map(str::to_owned).collect();
                 }
-                ValueKind::Algorithms(_) if answer.values.is_empty() => {
-                    answer.values = value.split(',').map(str::to_owned).collect();
+                ValueKind::Algorithms(_) if entry.values.is_empty() => {
+                    entry.values = value.split(',').map(str::to_owned).collect();
                 }
                 ValueKind::Words(_) | ValueKind::Domains | ValueKind::Algorithms(_) => {}
                 ValueKind::Choice(_)
@@ -52,7 +52,7 @@ impl ResolvedOptions {
                 | ValueKind::SetEnv
                 | ValueKind::Agent
                 | ValueKind::Validated(_)
-                | ValueKind::Any => answer.values.push(value.to_owned()),
+                | ValueKind::Any => entry.values.push(value.to_owned()),
             }
         }
         resolved
@@ -63,7 +63,7 @@ impl ResolvedOptions {
     }
 
     pub(super) fn all(&self, option: &str) -> &[String] {
-        self.0.get(option).map_or(&[], |answer| answer.values.as_slice())
+        self.0.get(option).map_or(&[], |entry| entry.values.as_slice())
     }
 
     pub(super) fn first(&self, option: &str) -> Option<&str> {
@@ -71,8 +71,8 @@ impl ResolvedOptions {
     }
 
     /// Returns the first value, or the default.
-    pub(super) fn or_default(&self, option: &str) -> &str {
-        let default = || options::known(option).map_or("", |known| known.default);
+    pub(super) fn first_or_default(&self, option: &str) -> &str {
+        let default = || options::find(option).map_or("", |known| known.default);
         self.first(option).unwrap_or_else(default)
     }
 
@@ -85,12 +85,12 @@ impl ResolvedOptions {
     }
 
     /// Returns the first value, unless it is `none`.
-    pub(super) fn chosen(&self, option: &str) -> Option<&str> {
+    pub(super) fn first_unless_none(&self, option: &str) -> Option<&str> {
         self.first(option).filter(|value| !value.eq_ignore_ascii_case("none"))
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (&'static str, &ResolvedOption)> {
-        self.0.iter().map(|(name, answer)| (*name, answer))
+        self.0.iter().map(|(name, entry)| (*name, entry))
     }
 
     pub(super) fn has(&self, option: &str) -> bool {
@@ -99,8 +99,8 @@ impl ResolvedOptions {
 
     /// Removes the values of an option; it does not get its default.
     pub(super) fn clear(&mut self, option: &str) {
-        if let Some(answer) = self.0.get_mut(option) {
-            answer.values.clear();
+        if let Some(entry) = self.0.get_mut(option) {
+            entry.values.clear();
         }
     }
 
@@ -109,7 +109,7 @@ impl ResolvedOptions {
     }
 
     /// Replaces an option.
-    pub(super) fn put(
+    pub(super) fn set(
         &mut self,
         option: &'static str,
         values: Vec<String>,
@@ -119,7 +119,7 @@ impl ResolvedOptions {
     }
 
     /// Returns the entry of a cumulative option.
-    pub(super) fn add(
+    pub(super) fn entry(
         &mut self,
         known: &OptionSpec,
         origin: impl FnOnce() -> Origin,
@@ -131,7 +131,7 @@ impl ResolvedOptions {
 
 /// Splits a list of files. `ssh -G` drops the quotes, so a word that does not start a path belongs to the one
 /// before.
-fn file_names(value: &str) -> Vec<String> {
+fn split_paths(value: &str) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for word in value.split(' ').filter(|word| !word.is_empty()) {
         match names.last_mut() {

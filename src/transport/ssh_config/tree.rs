@@ -27,7 +27,7 @@ const MAX_BYTES: u64 = 32 * 1024 * 1024;
 #[derive(Debug)]
 pub(super) struct ConfigFile {
     pub(super) path: Arc<Path>,
-    pub(super) is_users: bool,
+    pub(super) is_user_file: bool,
     pub(super) blocks: Vec<Block>,
 }
 
@@ -35,7 +35,7 @@ pub(super) struct ConfigFile {
 #[derive(Debug)]
 pub(super) struct Block {
     pub(super) line: u32,
-    pub(super) when: BlockCondition,
+    pub(super) condition: BlockCondition,
     pub(super) lines: Vec<ConfigLine>,
     /// It has lines to check even if it does not match.
     pub(super) is_always_read: bool,
@@ -54,7 +54,7 @@ pub(super) enum BlockCondition {
 #[derive(Debug)]
 pub(super) struct ConfigLine {
     pub(super) number: u32,
-    pub(super) item: Directive,
+    pub(super) directive: Directive,
 }
 
 /// The directive of a line.
@@ -73,8 +73,8 @@ pub(super) enum Directive {
 pub(super) struct ConfigTree {
     pub(super) files: Result<Vec<ConfigFile>, ConfigError>,
     /// A line requests a second pass over the files.
-    pub(super) wants_final: bool,
-    stamps: Vec<(PathBuf, Option<FileVersion>)>,
+    pub(super) needs_second_pass: bool,
+    versions: Vec<(PathBuf, Option<FileVersion>)>,
 }
 
 /// The files to read.
@@ -82,62 +82,66 @@ pub(super) struct ConfigTree {
 pub(super) struct ConfigPaths<'a> {
     pub(super) env: &'a LocalEnv,
     /// The only file to read, as `ssh -F`.
-    pub(super) chosen: Option<&'a Path>,
+    pub(super) config_file: Option<&'a Path>,
     /// The system-wide files; the first that exists is read.
-    pub(super) machine: &'a [&'a str],
+    pub(super) system_files: &'a [&'a str],
 }
 
 impl ConfigTree {
-    pub(super) fn read(places: ConfigPaths<'_>) -> Self {
-        let mut reader =
-            Reader { env: places.env, stamps: Vec::new(), left: MAX_BYTES, wants_final: false };
-        let files = reader.all(places);
-        Self { files, wants_final: reader.wants_final, stamps: reader.stamps }
+    pub(super) fn read(paths: ConfigPaths<'_>) -> Self {
+        let mut reader = Reader {
+            env: paths.env,
+            versions: Vec::new(),
+            bytes_left: MAX_BYTES,
+            needs_second_pass: false,
+        };
+        let files = reader.read_all(paths);
+        Self { files, needs_second_pass: reader.needs_second_pass, versions: reader.versions }
     }
 
     /// Returns true if no file or folder has changed.
     pub(super) fn is_current(&self) -> bool {
-        self.stamps.iter().all(|(path, stamp)| FileVersion::of(path) == *stamp)
+        self.versions.iter().all(|(path, version)| FileVersion::of(path) == *version)
     }
 }
 
 struct Reader<'a> {
     env: &'a LocalEnv,
-    stamps: Vec<(PathBuf, Option<FileVersion>)>,
-    left: u64,
-    wants_final: bool,
+    versions: Vec<(PathBuf, Option<FileVersion>)>,
+    bytes_left: u64,
+    needs_second_pass: bool,
 }
 
 /// Why a file is read.
 #[derive(Debug, Clone, Copy)]
 struct IncludeContext {
-    is_users: bool,
+    is_user_file: bool,
     /// Refuse the file if others can write it.
     is_checked: bool,
     depth: usize,
 }
 
 impl Reader<'_> {
-    fn all(&mut self, places: ConfigPaths<'_>) -> Result<Vec<ConfigFile>, ConfigError> {
-        let own = IncludeContext { is_users: true, is_checked: true, depth: 0 };
-        if let Some(chosen) = places.chosen {
-            if chosen.as_os_str().eq_ignore_ascii_case("none") {
+    fn read_all(&mut self, paths: ConfigPaths<'_>) -> Result<Vec<ConfigFile>, ConfigError> {
+        let own = IncludeContext { is_user_file: true, is_checked: true, depth: 0 };
+        if let Some(config_file) = paths.config_file {
+            if config_file.as_os_str().eq_ignore_ascii_case("none") {
                 return Ok(Vec::new());
             }
-            let file = self.file(chosen, IncludeContext { is_checked: false, ..own })?;
+            let file = self.read_file(config_file, IncludeContext { is_checked: false, ..own })?;
             return file.map(|file| vec![file]).map_err(|error| {
                 let why = fault::io_error_text(&error);
-                let path = fault::sanitize_line(&chosen.to_string_lossy());
+                let path = fault::sanitize_line(&config_file.to_string_lossy());
                 let why = format!("can't open user config file {path}: {why}");
                 ConfigError::Invalid(Fault::BadConfiguration { why })
             });
         }
         // As with ssh, a file that cannot be opened is skipped.
         let mut files: Vec<ConfigFile> =
-            self.file(&self.env.home.join(".ssh/config"), own)?.into_iter().collect();
-        for path in places.machine {
-            let reason = IncludeContext { is_users: false, is_checked: false, depth: 0 };
-            if let Ok(file) = self.file(Path::new(path), reason)? {
+            self.read_file(&self.env.home.join(".ssh/config"), own)?.into_iter().collect();
+        for path in paths.system_files {
+            let context = IncludeContext { is_user_file: false, is_checked: false, depth: 0 };
+            if let Ok(file) = self.read_file(Path::new(path), context)? {
                 files.push(file);
                 break;
             }
@@ -145,31 +149,37 @@ impl Reader<'_> {
         Ok(files)
     }
 
-    fn file(
+    fn read_file(
         &mut self,
         path: &Path,
-        reason: IncludeContext,
+        context: IncludeContext,
     ) -> Result<std::io::Result<ConfigFile>, ConfigError> {
-        self.stamps.push((path.to_owned(), FileVersion::of(path)));
-        if reason.depth > MAX_DEPTH {
-            return Err(ConfigError::file(path, "too many recursive configuration includes, at"));
+        self.versions.push((path.to_owned(), FileVersion::of(path)));
+        if context.depth > MAX_DEPTH {
+            return Err(ConfigError::at_file(
+                path,
+                "too many recursive configuration includes, at",
+            ));
         }
-        if self.stamps.len() > MAX_FILES {
-            return Err(ConfigError::file(path, "too many configuration files, at"));
+        if self.versions.len() > MAX_FILES {
+            return Err(ConfigError::at_file(path, "too many configuration files, at"));
         }
-        let bytes = match self.bytes(path, reason)? {
+        let bytes = match self.read_bytes(path, context)? {
             Ok(bytes) => bytes,
             Err(error) => return Ok(Err(error)),
         };
         let text = String::from_utf8_lossy(&bytes);
         let path: Arc<Path> = Arc::from(path);
-        let mut file =
-            ConfigFile { path: Arc::clone(&path), is_users: reason.is_users, blocks: vec![] };
+        let mut file = ConfigFile {
+            path: Arc::clone(&path),
+            is_user_file: context.is_user_file,
+            blocks: vec![],
+        };
         let mut block = Block::new(0, BlockCondition::Always);
         for (at, text) in text.split('\n').enumerate() {
             let number = u32::try_from(at + 1).unwrap_or(u32::MAX);
             let origin = || Origin { file: Arc::clone(&path), line: number };
-            let item = match parse::line(text) {
+            let directive = match parse::parse_line(text) {
                 Ok(ParsedLine::Empty) => continue,
                 Ok(ParsedLine::Host(patterns)) => {
                     let next = Block::new(number, BlockCondition::Host(patterns));
@@ -177,39 +187,41 @@ impl Reader<'_> {
                     continue;
                 }
                 Ok(ParsedLine::Match(criteria)) => {
-                    let asks =
-                        |c: &Criterion| c.test == MatchAttribute::SecondPass { is_wanted: true };
-                    self.wants_final |= criteria.iter().any(asks);
+                    let requests_second_pass = |c: &Criterion| {
+                        c.attribute == MatchAttribute::SecondPass { is_wanted: true }
+                    };
+                    self.needs_second_pass |= criteria.iter().any(requests_second_pass);
                     let next = Block::new(number, BlockCondition::Match(criteria));
                     file.blocks.push(std::mem::replace(&mut block, next));
                     continue;
                 }
-                Ok(ParsedLine::Include(names)) => self.include(&names, reason, &origin())?,
+                Ok(ParsedLine::Include(names)) => self.read_includes(&names, context, &origin())?,
                 Ok(ParsedLine::Set(known, values)) => Directive::Set(known, values),
                 Ok(ParsedLine::Unknown(keyword)) => Directive::Unknown(keyword),
                 Err(LineError::Unknown(what)) => Directive::NeedsSsh(what),
-                Err(LineError::Invalid(why)) => return Err(ConfigError::wrong(&origin(), why)),
+                Err(LineError::Invalid(why)) => return Err(ConfigError::at_line(&origin(), why)),
             };
-            block.push(number, item);
+            block.push(number, directive);
         }
         file.blocks.push(block);
         Ok(Ok(file))
     }
 
     /// Reads a file; a folder is empty.
-    fn bytes(
+    fn read_bytes(
         &mut self,
         path: &Path,
-        reason: IncludeContext,
+        context: IncludeContext,
     ) -> Result<std::io::Result<Vec<u8>>, ConfigError> {
-        let about = match std::fs::metadata(path) {
-            Ok(about) => about,
+        let metadata = match std::fs::metadata(path) {
+            Ok(metadata) => metadata,
             Err(error) => return Ok(Err(error)),
         };
-        let is_nothing = about.is_dir() || (about.file_type().is_char_device() && is_null(&about));
-        if !is_nothing && !about.is_file() {
+        let is_empty =
+            metadata.is_dir() || (metadata.file_type().is_char_device() && is_null(&metadata));
+        if !is_empty && !metadata.is_file() {
             // Opening a pipe by that name would wait for a writer for ever.
-            return Err(ConfigError::file(path, "not a regular file:"));
+            return Err(ConfigError::at_file(path, "not a regular file:"));
         }
         let mut bytes = Vec::new();
         let opened = std::fs::File::open(path);
@@ -217,32 +229,33 @@ impl Reader<'_> {
             Ok(file) => file,
             Err(error) => return Ok(Err(error)),
         };
-        if reason.is_checked {
-            check_owner(path, &about)?;
+        if context.is_checked {
+            check_owner(path, &metadata)?;
         }
-        if is_nothing {
+        if is_empty {
             return Ok(Ok(bytes));
         }
-        if let Err(error) = file.take(self.left).read_to_end(&mut bytes) {
+        if let Err(error) = file.take(self.bytes_left).read_to_end(&mut bytes) {
             return Ok(Err(error));
         }
-        self.left = self.left.saturating_sub(u64::try_from(bytes.len()).unwrap_or(u64::MAX));
-        if self.left == 0 {
-            return Err(ConfigError::file(path, "the configuration is too large, at"));
+        self.bytes_left =
+            self.bytes_left.saturating_sub(u64::try_from(bytes.len()).unwrap_or(u64::MAX));
+        if self.bytes_left == 0 {
+            return Err(ConfigError::at_file(path, "the configuration is too large, at"));
         }
         Ok(Ok(bytes))
     }
 
-    fn include(
+    fn read_includes(
         &mut self,
         names: &[String],
-        reason: IncludeContext,
+        context: IncludeContext,
         origin: &Origin,
     ) -> Result<Directive, ConfigError> {
         let mut files = Vec::new();
         for name in names {
-            if name.starts_with('~') && !reason.is_users {
-                return Err(ConfigError::wrong(origin, format_args!("bad include path {name}")));
+            if name.starts_with('~') && !context.is_user_file {
+                return Err(ConfigError::at_line(origin, format_args!("bad include path {name}")));
             }
             let home = self.env.include_home.to_string_lossy().into_owned();
             let pattern = match name.strip_prefix('~') {
@@ -253,22 +266,23 @@ impl Reader<'_> {
                 Some(rest) if rest.is_empty() || rest.starts_with('/') => format!("{home}{rest}"),
                 Some(_) => return Ok(Directive::NeedsSsh(format!("Include {name}"))),
                 None if name.starts_with('/') => name.clone(),
-                None if reason.is_users => format!("{home}/.ssh/{name}"),
+                None if context.is_user_file => format!("{home}/.ssh/{name}"),
                 None => format!("/etc/ssh/{name}"),
             };
-            let stamps = &mut self.stamps;
-            let found = glob::find(&pattern, |path| {
-                stamps.push((path.to_owned(), FileVersion::of(path)));
+            let versions = &mut self.versions;
+            let found = glob::expand(&pattern, |path| {
+                versions.push((path.to_owned(), FileVersion::of(path)));
             });
             for path in found {
-                let inner = IncludeContext { is_checked: true, depth: reason.depth + 1, ..reason };
-                match self.file(&path, inner)? {
+                let inner =
+                    IncludeContext { is_checked: true, depth: context.depth + 1, ..context };
+                match self.read_file(&path, inner)? {
                     Ok(file) => files.push(file),
                     Err(error) => {
                         let path = fault::sanitize_line(&path.to_string_lossy());
                         let why = fault::io_error_text(&error);
                         let why = format_args!("can't open user config file {path}: {why}");
-                        return Err(ConfigError::wrong(origin, why));
+                        return Err(ConfigError::at_line(origin, why));
                     }
                 }
             }
@@ -278,35 +292,35 @@ impl Reader<'_> {
 }
 
 impl Block {
-    fn new(line: u32, when: BlockCondition) -> Self {
-        Self { line, when, lines: Vec::new(), is_always_read: false }
+    fn new(line: u32, condition: BlockCondition) -> Self {
+        Self { line, condition, lines: Vec::new(), is_always_read: false }
     }
 
-    fn push(&mut self, number: u32, item: Directive) {
-        self.is_always_read |= match &item {
+    fn push(&mut self, number: u32, directive: Directive) {
+        self.is_always_read |= match &directive {
             Directive::Unknown(_) | Directive::NeedsSsh(_) => true,
             Directive::Include(files) => {
                 files.iter().flat_map(|file| &file.blocks).any(|block| block.is_always_read)
             }
             Directive::Set(..) => false,
         };
-        self.lines.push(ConfigLine { number, item });
+        self.lines.push(ConfigLine { number, directive });
     }
 }
 
 /// Returns true for `/dev/null`, by any name.
-fn is_null(about: &Metadata) -> bool {
-    std::fs::metadata("/dev/null").is_ok_and(|null| null.rdev() == about.rdev())
+fn is_null(metadata: &Metadata) -> bool {
+    std::fs::metadata("/dev/null").is_ok_and(|null| null.rdev() == metadata.rdev())
 }
 
 /// Refuses files that others can write.
-fn check_owner(path: &Path, about: &Metadata) -> Result<(), ConfigError> {
+fn check_owner(path: &Path, metadata: &Metadata) -> Result<(), ConfigError> {
     let own = rustix::process::getuid().as_raw();
-    let is_owned = about.uid() == 0 || about.uid() == own;
-    if !is_owned || about.mode() & 0o002 != 0 {
-        return Err(ConfigError::file(path, "bad owner or permissions on"));
+    let is_owned = metadata.uid() == 0 || metadata.uid() == own;
+    if !is_owned || metadata.mode() & 0o002 != 0 {
+        return Err(ConfigError::at_file(path, "bad owner or permissions on"));
     }
-    if about.mode() & 0o020 != 0 {
+    if metadata.mode() & 0o020 != 0 {
         // Some systems allow this if the group has no other members.
         let at = Origin { file: Arc::from(path), line: 0 };
         return Err(ConfigError::NeedsSsh { at, what: "a file its group can write".to_owned() });
@@ -347,10 +361,10 @@ mod tests {
         }
 
         fn read(&self) -> ConfigTree {
-            ConfigTree::read(ConfigPaths { env: &self.env(), chosen: None, machine: &[] })
+            ConfigTree::read(ConfigPaths { env: &self.env(), config_file: None, system_files: &[] })
         }
 
-        fn why(&self) -> String {
+        fn error_text(&self) -> String {
             match self.read().files {
                 Err(ConfigError::Invalid(fault)) => fault.to_string(),
                 other => panic!("{other:?}"),
@@ -383,34 +397,41 @@ mod tests {
     fn a_loop_of_includes_ends() {
         let home = Home::new();
         home.write("config", "Include config\n");
-        assert!(home.why().contains("too many recursive configuration includes"), "{}", home.why());
+        assert!(
+            home.error_text().contains("too many recursive configuration includes"),
+            "{}",
+            home.error_text()
+        );
         home.write("config", "Include config config\n");
-        assert!(home.why().contains("too many recursive"));
+        assert!(home.error_text().contains("too many recursive"));
     }
 
     #[test]
-    fn files_others_can_write_are_refused() {
+    fn files_writable_by_others_are_refused() {
         let home = Home::new();
         let path = home.write("config", "Port 1\n");
         fs::set_permissions(&path, fs::Permissions::from_mode(0o606)).unwrap();
-        assert!(home.why().contains("bad owner or permissions on"), "{}", home.why());
+        assert!(home.error_text().contains("bad owner or permissions on"), "{}", home.error_text());
         fs::set_permissions(&path, fs::Permissions::from_mode(0o660)).unwrap();
         assert!(matches!(home.read().files, Err(ConfigError::NeedsSsh { .. })));
-        let chosen =
-            ConfigTree::read(ConfigPaths { env: &home.env(), chosen: Some(&path), machine: &[] });
-        assert!(chosen.files.is_ok(), "as with ssh -F");
+        let config_file = ConfigTree::read(ConfigPaths {
+            env: &home.env(),
+            config_file: Some(&path),
+            system_files: &[],
+        });
+        assert!(config_file.files.is_ok(), "as with ssh -F");
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
         home.write("config", "Include x\n");
         let path = home.write("x", "Port 1\n");
         fs::set_permissions(&path, fs::Permissions::from_mode(0o602)).unwrap();
-        assert!(home.why().contains("bad owner or permissions on"), "{}", home.why());
+        assert!(home.error_text().contains("bad owner or permissions on"), "{}", home.error_text());
     }
 
     #[test]
-    fn odd_files_are_no_harm() {
+    fn unusual_files_are_read_or_refused() {
         let home = Home::new();
         home.write("config", [&b"Host \xff\xfe n\0 x\n"[..], &vec![b'a'; 1 << 20]].concat());
-        assert!(home.why().contains("no argument after keyword"));
+        assert!(home.error_text().contains("no argument after keyword"));
         home.write("config", "Host n\n  Port 22\n".repeat(5000));
         assert_eq!(home.read().files.unwrap()[0].blocks.len(), 5001);
         home.write("config", "Include d\n");
@@ -418,20 +439,26 @@ mod tests {
         fs::set_permissions(home.0.path().join(".ssh/d"), fs::Permissions::from_mode(0o700))
             .unwrap();
         assert!(home.read().files.is_ok());
-        let chosen = |path: &str| {
-            let chosen = Some(Path::new(path));
-            ConfigTree::read(ConfigPaths { env: &home.env(), chosen, machine: &[] }).files
+        let config_file = |path: &str| {
+            let config_file = Some(Path::new(path));
+            ConfigTree::read(ConfigPaths { env: &home.env(), config_file, system_files: &[] }).files
         };
-        assert!(chosen("/dev/null").unwrap()[0].blocks.iter().all(|block| block.lines.is_empty()));
-        assert!(chosen("/dev/zero").is_err() && chosen("/gone").is_err());
-        assert!(chosen("none").unwrap().is_empty());
+        assert!(
+            config_file("/dev/null").unwrap()[0].blocks.iter().all(|block| block.lines.is_empty())
+        );
+        assert!(config_file("/dev/zero").is_err() && config_file("/gone").is_err());
+        assert!(config_file("none").unwrap().is_empty());
     }
 
     #[test]
-    fn a_link_that_leads_nowhere_is_a_mistake() {
+    fn a_dangling_symlink_is_an_error() {
         let home = Home::new();
         home.write("config", "Include x\n");
         std::os::unix::fs::symlink("/gone", home.0.path().join(".ssh/x")).unwrap();
-        assert!(home.why().contains("config:1: can't open user config file"), "{}", home.why());
+        assert!(
+            home.error_text().contains("config:1: can't open user config file"),
+            "{}",
+            home.error_text()
+        );
     }
 }

@@ -8,7 +8,7 @@ use crate::transport::ssh_config::AddressFamily;
 const MAX_NUMBER: u64 = 0x7fff_ffff;
 
 /// Parses an unsigned integer.
-pub(super) fn number(text: &str) -> Option<u64> {
+pub(super) fn parse_number(text: &str) -> Option<u64> {
     let digits = text.trim_start_matches([' ', '\t', '\r', '\n', '\u{b}', '\u{c}']);
     let digits = digits.strip_prefix('+').unwrap_or(digits);
     let are_digits = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
@@ -16,14 +16,14 @@ pub(super) fn number(text: &str) -> Option<u64> {
 }
 
 /// Parses a time such as `90`, `1h30m` or `2d`; returns seconds.
-pub(super) fn seconds(text: &str) -> Option<u64> {
+pub(super) fn parse_seconds(text: &str) -> Option<u64> {
     let mut rest = text;
     let mut total: u64 = 0;
     while !rest.is_empty() {
         let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
         let (digits, after) = rest.split_at(end);
-        let mut letters = after.chars();
-        let unit = match letters.next().map(|unit| unit.to_ascii_lowercase()) {
+        let mut chars = after.chars();
+        let unit = match chars.next().map(|unit| unit.to_ascii_lowercase()) {
             None | Some('s') => 1,
             Some('m') => 60,
             Some('h') => 3600,
@@ -33,7 +33,7 @@ pub(super) fn seconds(text: &str) -> Option<u64> {
         };
         let part = digits.parse::<u64>().ok()?.checked_mul(unit)?;
         total = total.checked_add(part).filter(|total| *total <= MAX_NUMBER)?;
-        rest = letters.as_str();
+        rest = chars.as_str();
     }
     (!text.is_empty()).then_some(total)
 }
@@ -55,31 +55,33 @@ impl ValueSyntax {
     pub(super) fn check(self, words: &[&str]) -> Result<(), String> {
         match self {
             Self::AddKeys => check_add_keys(words),
-            Self::Device => device(words),
-            Self::Escape => escape(words),
-            Self::Mask => mask(words),
-            Self::Persist => persists(words),
-            Self::Rekey => rekey(words),
-            Self::Qos => traffic(words),
+            Self::Device => check_tunnel_device(words),
+            Self::Escape => check_escape_char(words),
+            Self::Mask => check_bind_mask(words),
+            Self::Persist => check_control_persist(words),
+            Self::Rekey => check_rekey_limit(words),
+            Self::Qos => check_ip_qos(words),
         }
     }
 }
 
 /// Validates `RekeyLimit`: an amount and a time.
-fn rekey(words: &[&str]) -> Result<(), String> {
+fn check_rekey_limit(words: &[&str]) -> Result<(), String> {
     let (amount, time) = at_most_two(words)?;
-    let bytes = if amount == "default" { 0.0 } else { scaled(amount)?.trunc() };
+    let bytes = if amount == "default" { 0.0 } else { parse_scaled(amount)?.trunc() };
     if bytes.abs() >= 1.0 && bytes < 16.0 {
         return Err("RekeyLimit too small".to_owned());
     }
     match time {
         None | Some("none") => Ok(()),
-        Some(time) => seconds(time).map(|_| ()).ok_or_else(|| "invalid time value".to_owned()),
+        Some(time) => {
+            parse_seconds(time).map(|_| ()).ok_or_else(|| "invalid time value".to_owned())
+        }
     }
 }
 
 /// Parses an amount such as `1.5G`.
-fn scaled(text: &str) -> Result<f64, String> {
+fn parse_scaled(text: &str) -> Result<f64, String> {
     let bad = || format!("bad number '{text}'");
     let lower = text.trim_start().to_ascii_lowercase();
     let unit = lower.chars().next_back().filter(|last| !last.is_ascii_digit() && *last != '.');
@@ -117,49 +119,51 @@ fn check_add_keys(words: &[&str]) -> Result<(), String> {
     let (first, time) = at_most_two(words)?;
     let word = first.to_ascii_lowercase();
     let is_word = ["yes", "no", "true", "false", "ask", "confirm"].contains(&word.as_str());
-    let is_right = match time {
-        None => is_word || seconds(first).is_some(),
-        Some(time) => word == "confirm" && seconds(time).is_some(),
+    let is_valid = match time {
+        None => is_word || parse_seconds(first).is_some(),
+        Some(time) => word == "confirm" && parse_seconds(time).is_some(),
     };
-    if is_right { Ok(()) } else { Err(format!("unsupported option \"{}\"", words.join(" "))) }
+    if is_valid { Ok(()) } else { Err(format!("unsupported option \"{}\"", words.join(" "))) }
 }
 
 /// Validates `ControlPersist`: yes, no, or a time.
-fn persists(words: &[&str]) -> Result<(), String> {
+fn check_control_persist(words: &[&str]) -> Result<(), String> {
     let word = only_one(words)?;
-    let is_right = ["yes", "no", "true", "false"].contains(&word) || seconds(word).is_some();
-    if is_right { Ok(()) } else { Err(format!("bad ControlPersist argument '{word}'")) }
+    let is_valid = ["yes", "no", "true", "false"].contains(&word) || parse_seconds(word).is_some();
+    if is_valid { Ok(()) } else { Err(format!("bad ControlPersist argument '{word}'")) }
 }
 
 /// Validates `EscapeChar`: a character, `^` and a character, or `none`.
-fn escape(words: &[&str]) -> Result<(), String> {
+fn check_escape_char(words: &[&str]) -> Result<(), String> {
     let word = only_one(words)?;
-    let is_right = match word.as_bytes() {
+    let is_valid = match word.as_bytes() {
         [_] | b"none" => true,
         [b'^', letter] => (64..128).contains(letter),
         _ => false,
     };
-    if is_right { Ok(()) } else { Err(format!("bad escape character '{word}'")) }
+    if is_valid { Ok(()) } else { Err(format!("bad escape character '{word}'")) }
 }
 
 /// Validates `StreamLocalBindMask`: an octal number; text after its digits is ignored.
-fn mask(words: &[&str]) -> Result<(), String> {
+fn check_bind_mask(words: &[&str]) -> Result<(), String> {
     let word = only_one(words)?;
     let text = word.trim_start();
     let text = text.strip_prefix('+').unwrap_or(text);
     let end = text.find(|c: char| !c.is_digit(8)).unwrap_or(text.len());
     let digits = text.get(..end).unwrap_or_default();
-    let is_right = u32::from_str_radix(digits, 8).is_ok_and(|mask| mask <= 0o777);
-    if is_right { Ok(()) } else { Err(format!("bad mask '{word}'")) }
+    let is_valid = u32::from_str_radix(digits, 8).is_ok_and(|mask| mask <= 0o777);
+    if is_valid { Ok(()) } else { Err(format!("bad mask '{word}'")) }
 }
 
 /// Validates `TunnelDevice`: two numbers or `any`.
-fn device(words: &[&str]) -> Result<(), String> {
+fn check_tunnel_device(words: &[&str]) -> Result<(), String> {
     let word = only_one(words)?;
-    let is_one = |text: &str| text == "any" || number(text).is_some_and(|at| at < 0x7fff_fffe);
-    let is_right =
-        word.split_once(':').map_or_else(|| is_one(word), |(a, b)| is_one(a) && is_one(b));
-    if is_right { Ok(()) } else { Err(format!("bad tun device '{word}'")) }
+    let is_valid_number =
+        |text: &str| text == "any" || parse_number(text).is_some_and(|at| at < 0x7fff_fffe);
+    let is_valid = word
+        .split_once(':')
+        .map_or_else(|| is_valid_number(word), |(a, b)| is_valid_number(a) && is_valid_number(b));
+    if is_valid { Ok(()) } else { Err(format!("bad tun device '{word}'")) }
 }
 
 /// The names of `QoS` classes.
@@ -171,7 +175,7 @@ const QOS_CLASSES: [&str; 26] = [
 ];
 
 /// Validates `IPQoS`: one or two `QoS` classes, by name or number.
-fn traffic(words: &[&str]) -> Result<(), String> {
+fn check_ip_qos(words: &[&str]) -> Result<(), String> {
     let (first, second) = at_most_two(words)?;
     let wrong = |word: &&str| {
         let lower = word.to_ascii_lowercase();
@@ -183,20 +187,20 @@ fn traffic(words: &[&str]) -> Result<(), String> {
 
 /// Parses a number as `strtol` with base 0: octal after `0`, hexadecimal after `0x`.
 fn parse_strtol(text: &str) -> Option<u32> {
-    part(text.strip_prefix('+').unwrap_or(text))
+    parse_c_integer(text.strip_prefix('+').unwrap_or(text))
 }
 
 /// Parses a port: a number from 1, or a service name.
-pub(super) fn port(text: &str) -> Option<u16> {
-    let port = match number(text) {
+pub(super) fn parse_port(text: &str) -> Option<u16> {
+    let port = match parse_number(text) {
         Some(value) => u16::try_from(value).ok(),
-        None => service(text),
+        None => service_port(text),
     };
     port.filter(|port| *port != 0)
 }
 
 /// Looks up a service in `/etc/services`.
-fn service(name: &str) -> Option<u16> {
+fn service_port(name: &str) -> Option<u16> {
     let list = std::fs::read_to_string("/etc/services").ok()?;
     list.lines().find_map(|line| {
         let mut words = line.split('#').next()?.split_whitespace();
@@ -207,7 +211,7 @@ fn service(name: &str) -> Option<u16> {
 }
 
 /// Returns a domain in lower case without the final dot, or why it is invalid.
-pub(super) fn domain(text: &str) -> Result<String, String> {
+pub(super) fn parse_domain(text: &str) -> Result<String, String> {
     let wrong = |why: &str| Err(format!("domain name \"{text}\" {why}"));
     if text.is_empty() {
         return Err("empty domain name".to_owned());
@@ -249,7 +253,7 @@ pub(super) fn looks_like_address(name: &str) -> bool {
 }
 
 /// Normalises an address; `None` if it is not an address of this family.
-pub(super) fn address(name: &str, family: AddressFamily) -> Option<String> {
+pub(super) fn normalise_address(name: &str, family: AddressFamily) -> Option<String> {
     // The scope is a number or an interface name.
     let (bare, scope) = name.split_once('%').map_or((name, None), |(ip, scope)| (ip, Some(scope)));
     if let Ok(address) = bare.parse::<Ipv6Addr>() {
@@ -265,7 +269,7 @@ pub(super) fn address(name: &str, family: AddressFamily) -> Option<String> {
 
 /// Parses `127.1`, `0x7f000001` and the like, as `inet_aton` does.
 fn parse_inet_aton(text: &str) -> Option<Ipv4Addr> {
-    let parts: Option<Vec<u32>> = text.split('.').map(part).collect();
+    let parts: Option<Vec<u32>> = text.split('.').map(parse_c_integer).collect();
     let parts = parts?;
     let (last, first) = parts.split_last()?;
     let unused = u32::try_from(4_usize.checked_sub(first.len())?).ok().filter(|left| *left > 0)?;
@@ -273,15 +277,15 @@ fn parse_inet_aton(text: &str) -> Option<Ipv4Addr> {
     for byte in first {
         bits = (bits << 8) | u32::from(u8::try_from(*byte).ok()?);
     }
-    let room = u32::MAX.checked_shr(32 - 8 * unused)?;
-    if *last > room {
+    let max = u32::MAX.checked_shr(32 - 8 * unused)?;
+    if *last > max {
         return None;
     }
     Some(Ipv4Addr::from_bits(bits.checked_shl(8 * unused).unwrap_or(0) | last))
 }
 
 /// Parses a number that is octal after `0` and hexadecimal after `0x`.
-fn part(text: &str) -> Option<u32> {
+fn parse_c_integer(text: &str) -> Option<u32> {
     let lower = text.to_ascii_lowercase();
     let (digits, base) = match (lower.strip_prefix("0x"), lower.strip_prefix('0')) {
         (Some(digits), _) => (digits, 16),
@@ -297,7 +301,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_sums_of_units() {
+    fn times_are_parsed_as_sums_of_units() {
         for (text, want) in [
             ("90", Some(90)),
             ("1h30m", Some(5400)),
@@ -312,22 +316,22 @@ mod tests {
             ("99999999999999999999", None),
             ("4000w", None),
         ] {
-            assert_eq!(seconds(text), want, "{text:?}");
+            assert_eq!(parse_seconds(text), want, "{text:?}");
         }
     }
 
     #[test]
     fn a_port_is_a_number_or_a_service() {
-        assert_eq!(port("2222"), Some(2222));
+        assert_eq!(parse_port("2222"), Some(2222));
         assert_eq!(
-            (port("0"), port("65536"), port("-1"), port("no-such-service")),
+            (parse_port("0"), parse_port("65536"), parse_port("-1"), parse_port("no-such-service")),
             (None, None, None, None)
         );
-        assert_eq!(number("2147483648"), None);
+        assert_eq!(parse_number("2147483648"), None);
     }
 
     #[test]
-    fn old_spellings_of_addresses_become_the_usual_one() {
+    fn old_spellings_of_addresses_are_normalised() {
         for (text, want) in [
             ("127.1", Some("127.0.0.1")),
             ("10.0.0.1", Some("10.0.0.1")),
@@ -344,17 +348,17 @@ mod tests {
             ("n1", None),
             ("", None),
         ] {
-            assert_eq!(address(text, AddressFamily::Any).as_deref(), want, "{text}");
+            assert_eq!(normalise_address(text, AddressFamily::Any).as_deref(), want, "{text}");
         }
-        assert_eq!(address("127.1", AddressFamily::Version6), None);
-        assert_eq!(address("::1", AddressFamily::Version4), None);
+        assert_eq!(normalise_address("127.1", AddressFamily::Version6), None);
+        assert_eq!(normalise_address("::1", AddressFamily::Version4), None);
     }
 
     #[test]
-    fn a_domain_is_lowered_or_refused() {
-        assert_eq!(domain("Site.Example."), Ok("site.example".to_owned()));
+    fn a_domain_is_lower_cased_or_refused() {
+        assert_eq!(parse_domain("Site.Example."), Ok("site.example".to_owned()));
         for wrong in ["", ".a", "a..b", "a b", "a/b"] {
-            assert!(domain(wrong).is_err(), "{wrong}");
+            assert!(parse_domain(wrong).is_err(), "{wrong}");
         }
     }
 }
