@@ -31,6 +31,9 @@ mod request_queue;
 mod session;
 mod stderr_tail;
 
+/// How often a node in focus is sampled.
+const FOCUS_INTERVAL: Duration = Duration::from_millis(250);
+
 /// The collector's settings for all nodes; each node's task follows changes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CollectorConfig {

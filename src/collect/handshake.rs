@@ -2,17 +2,18 @@
 //!
 //! Sessions and `gtop doctor` use it.
 
+use std::fmt::Write as _;
 use std::time::Duration;
 
+use rustix::rand::{GetRandomFlags, getrandom};
 use tokio::time::timeout;
 
 use crate::collect::fault::from_transport;
-use crate::collect::session::{self, await_hello, await_loader};
-use crate::collect::stderr_tail::append_output;
-use crate::model::{Fault, FaultKind, NodeName, TransportKind};
-use crate::probe::{self, Greeting, Interpreter, Settings};
-use crate::transport::{self, Channel, Output, Target, Transport};
-use crate::wire::{Frame, FrameReader, Received, address_of};
+use crate::collect::stderr_tail::{StderrTail, append_output};
+use crate::model::{Fault, FaultKind, NodeName, TransportKind, sanitize};
+use crate::probe::{self, Greeting, Interpreter, Progress, Settings};
+use crate::transport::{self, Channel, Exit, Output, Target, Transport};
+use crate::wire::{Body, Frame, FrameReader, Received, address_of};
 
 /// Minimum time a login shell may take to start the loader; a job step has its own limits.
 const LOADER_TIMEOUT: Duration = Duration::from_secs(10);
@@ -30,6 +31,10 @@ const READS_INPUT_REMEDY: &str = "a login file such as ~/.bashrc waits for somet
                            interactive: case $- in *i*) ... ;; esac";
 const OTHER_PROGRAM_REMEDY: &str = "a login file starts another program in place of gtop's command (~/.bashrc, ~/.profile: \
                              let them do so only when interactive), or a forced command does; try ssh HOST true";
+
+/// Remedy for a restricted shell such as rbash, which runs nothing by path.
+const RESTRICTED_SHELL_REMEDY: &str = "the login shell is a restricted one and may not run /bin/sh: ask the administrator for \
+                          another (chsh -s /bin/bash), or watch this node by srun or --exec";
 
 /// A node that is connected and was sent the loader.
 #[derive(Debug)]
@@ -61,7 +66,7 @@ impl Handshake {
         target: &Target,
         interval: Duration,
     ) -> Result<Self, transport::Fault> {
-        let nonce = session::nonce();
+        let nonce = nonce();
         let node = target.name.clone();
         let settings = Settings { interval, ..Settings::new(node.as_str(), &nonce) };
         let line = probe::launch_line(&nonce, probe::source(Interpreter::Python, &settings).len());
@@ -180,8 +185,8 @@ impl Handshake {
             match self.channel.next().await {
                 Output::Stdout(bytes) => self.reader.push(&bytes),
                 Output::Stderr(_) => {}
-                Output::Exit(exit) => return Err(session::exit_fault(&exit)),
-                Output::Closed(fault) => return Err(session::close_fault(fault)),
+                Output::Exit(exit) => return Err(exit_fault(&exit)),
+                Output::Closed(fault) => return Err(close_fault(fault)),
             }
         }
     }
@@ -205,6 +210,99 @@ impl Handshake {
     pub async fn close(self) {
         self.channel.shutdown().await;
     }
+}
+
+/// Waits until the loader announces itself, skipping what the login files print.
+async fn await_loader(
+    channel: &mut Channel,
+    greeting: &mut Greeting,
+) -> Result<(Interpreter, Vec<u8>), Fault> {
+    let mut stderr = StderrTail::default();
+    loop {
+        match channel.next().await {
+            Output::Stdout(bytes) => {
+                if let Progress::Ready { interpreter, rest } = greeting.feed(&bytes) {
+                    return Ok((interpreter, rest));
+                }
+            }
+            Output::Stderr(bytes) => stderr.push(&bytes),
+            Output::Exit(exit) => {
+                stderr.drain(channel).await;
+                let how = format!("the login shell ended first, {}", exit_text(&exit));
+                let why = stderr.append_to_message(how, greeting.noise());
+                let remedy = if why.contains("restricted") { RESTRICTED_SHELL_REMEDY } else { "" };
+                return Err(Fault::new(FaultKind::NoInterpreter, why).with_remedy(remedy));
+            }
+            Output::Closed(fault) => return Err(close_fault(fault)),
+        }
+    }
+}
+
+/// Returns the fault of a probe that has ended.
+pub(super) fn exit_fault(exit: &Exit) -> Fault {
+    Fault::new(FaultKind::SessionLost, format!("the probe ended: {}", exit_text(exit)))
+}
+
+pub(super) fn close_fault(fault: Option<Box<transport::Fault>>) -> Fault {
+    let unsaid = || Fault::new(FaultKind::SessionLost, "the node closed it");
+    fault.map_or_else(unsaid, |fault| from_transport(&fault))
+}
+
+fn exit_text(exit: &Exit) -> String {
+    match exit {
+        Exit::Status(status) => format!("exit status {status}"),
+        Exit::Signal(signal) => format!("signal {signal}"),
+    }
+}
+
+/// Waits for the probe's hello.
+async fn await_hello(channel: &mut Channel, reader: &mut FrameReader) -> Result<Box<Frame>, Fault> {
+    let mut stderr = StderrTail::default();
+    loop {
+        match channel.next().await {
+            Output::Stdout(bytes) => reader.push(&bytes),
+            Output::Stderr(bytes) => stderr.push(&bytes),
+            Output::Exit(exit) => {
+                stderr.drain(channel).await;
+                let how = format!("the probe ended at once, {}", exit_text(&exit));
+                let why = stderr.append_to_message(how, reader.noise().as_bytes());
+                return Err(Fault::new(FaultKind::BadReply, why));
+            }
+            Output::Closed(fault) => return Err(close_fault(fault)),
+        }
+        match reader.next_frame() {
+            Some(Received::Frame(frame)) if matches!(frame.body, Body::Hello(_)) => {
+                return Ok(frame);
+            }
+            Some(Received::Frame(frame)) => return Err(missing_hello_fault(&frame.body)),
+            Some(Received::Malformed(malformed)) => {
+                return Err(Fault::new(FaultKind::BadReply, malformed.to_string()));
+            }
+            None => {}
+        }
+    }
+}
+
+/// Returns the fault of a first frame that is no hello.
+fn missing_hello_fault(body: &Body) -> Fault {
+    let Body::Error(error) = body else {
+        return Fault::new(FaultKind::BadReply, "the first frame is no hello");
+    };
+    // The probe cannot run on this node, and says why.
+    let why = sanitize(error.message.as_deref().unwrap_or(&error.call), 200);
+    Fault::new(FaultKind::NoInterpreter, why.clone()).with_remedy(why)
+}
+
+/// Returns 32 random hexadecimal digits.
+fn nonce() -> String {
+    let mut bytes = [0_u8; 16];
+    // Only noise that imitates an announcement could profit, and it cannot read ahead either.
+    _ = getrandom(&mut bytes, GetRandomFlags::empty());
+    let mut text = String::with_capacity(32);
+    for byte in bytes {
+        _ = write!(text, "{byte:02x}");
+    }
+    text
 }
 
 #[cfg(test)]

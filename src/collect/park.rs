@@ -12,8 +12,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use crate::collect::CollectorConfig;
-use crate::collect::session::FOCUS_INTERVAL;
+use crate::collect::{CollectorConfig, FOCUS_INTERVAL};
 
 /// Longest park: a sample that is this much older looks the same. Doubling it saves a tenth of the processor time
 /// and costs 2 KiB per node, because what arrives is buffered.

@@ -1,31 +1,26 @@
 //! One session: sends the probe, reads its frames, sends heartbeats and commands.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::time::Duration;
 
-use rustix::rand::{GetRandomFlags, getrandom};
 use tokio::sync::watch;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, sleep_until};
 
 use crate::collect::fault::from_transport;
-use crate::collect::handshake::{self, Handshake};
+use crate::collect::handshake::{self, Handshake, close_fault, exit_fault};
 use crate::collect::park::NoDelayGuard;
 use crate::collect::request_queue::{MAX_OPEN_REQUESTS, PendingRequest, RequestQueue};
-use crate::collect::stderr_tail::StderrTail;
-use crate::collect::{Collector, CollectorConfig};
+use crate::collect::{Collector, CollectorConfig, FOCUS_INTERVAL};
 use crate::model::{Fault, FaultKind, Link, NodeName, ProcessRequest, RequestError, sanitize};
-use crate::probe::{self, Command, Greeting, Interpreter, Progress};
+use crate::probe::{self, Command};
 use crate::time::Clock;
-use crate::transport::{self, Channel, Exit, Output, Target, Transport};
+use crate::transport::{Channel, Output, Target, Transport};
 use crate::wire::{
     self, Body, Delivery, EventSink, Frame, FrameReader, MalformedFrame, NodeEvent, Received, body,
 };
 
 /// A probe that is silent for this long, and for five intervals, is given up.
 const SILENCE_TIMEOUT: Duration = Duration::from_secs(30);
-/// How often a node in focus is sampled.
-pub(super) const FOCUS_INTERVAL: Duration = Duration::from_millis(250);
 /// During this time a new session's output is processed without delay: its first samples are all new.
 const WARM_UP: Duration = Duration::from_secs(5);
 /// This many malformed frames in a row end the session.
@@ -343,104 +338,4 @@ fn heartbeat_timer() -> Interval {
     let mut heartbeat = interval_at(Instant::now() + half, half);
     heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
     heartbeat
-}
-
-/// Remedy for a restricted shell such as rbash, which runs nothing by path.
-const RESTRICTED_SHELL_REMEDY: &str = "the login shell is a restricted one and may not run /bin/sh: ask the administrator for \
-                          another (chsh -s /bin/bash), or watch this node by srun or --exec";
-
-/// Waits until the loader announces itself, skipping what the login files print.
-pub(super) async fn await_loader(
-    channel: &mut Channel,
-    greeting: &mut Greeting,
-) -> Result<(Interpreter, Vec<u8>), Fault> {
-    let mut stderr = StderrTail::default();
-    loop {
-        match channel.next().await {
-            Output::Stdout(bytes) => {
-                if let Progress::Ready { interpreter, rest } = greeting.feed(&bytes) {
-                    return Ok((interpreter, rest));
-                }
-            }
-            Output::Stderr(bytes) => stderr.push(&bytes),
-            Output::Exit(exit) => {
-                stderr.drain(channel).await;
-                let how = format!("the login shell ended first, {}", exit_text(&exit));
-                let why = stderr.append_to_message(how, greeting.noise());
-                let remedy = if why.contains("restricted") { RESTRICTED_SHELL_REMEDY } else { "" };
-                return Err(Fault::new(FaultKind::NoInterpreter, why).with_remedy(remedy));
-            }
-            Output::Closed(fault) => return Err(close_fault(fault)),
-        }
-    }
-}
-
-/// Returns the fault of a probe that has ended.
-pub(super) fn exit_fault(exit: &Exit) -> Fault {
-    Fault::new(FaultKind::SessionLost, format!("the probe ended: {}", exit_text(exit)))
-}
-
-pub(super) fn close_fault(fault: Option<Box<transport::Fault>>) -> Fault {
-    let unsaid = || Fault::new(FaultKind::SessionLost, "the node closed it");
-    fault.map_or_else(unsaid, |fault| from_transport(&fault))
-}
-
-fn exit_text(exit: &Exit) -> String {
-    match exit {
-        Exit::Status(status) => format!("exit status {status}"),
-        Exit::Signal(signal) => format!("signal {signal}"),
-    }
-}
-
-/// Waits for the probe's hello.
-pub(super) async fn await_hello(
-    channel: &mut Channel,
-    reader: &mut FrameReader,
-) -> Result<Box<Frame>, Fault> {
-    let mut stderr = StderrTail::default();
-    loop {
-        match channel.next().await {
-            Output::Stdout(bytes) => reader.push(&bytes),
-            Output::Stderr(bytes) => stderr.push(&bytes),
-            Output::Exit(exit) => {
-                stderr.drain(channel).await;
-                let how = format!("the probe ended at once, {}", exit_text(&exit));
-                let why = stderr.append_to_message(how, reader.noise().as_bytes());
-                return Err(Fault::new(FaultKind::BadReply, why));
-            }
-            Output::Closed(fault) => return Err(close_fault(fault)),
-        }
-        match reader.next_frame() {
-            Some(Received::Frame(frame)) if matches!(frame.body, Body::Hello(_)) => {
-                return Ok(frame);
-            }
-            Some(Received::Frame(frame)) => return Err(missing_hello_fault(&frame.body)),
-            Some(Received::Malformed(malformed)) => {
-                return Err(Fault::new(FaultKind::BadReply, malformed.to_string()));
-            }
-            None => {}
-        }
-    }
-}
-
-/// Returns the fault of a first frame that is no hello.
-fn missing_hello_fault(body: &Body) -> Fault {
-    let Body::Error(error) = body else {
-        return Fault::new(FaultKind::BadReply, "the first frame is no hello");
-    };
-    // The probe cannot run on this node, and says why.
-    let why = sanitize(error.message.as_deref().unwrap_or(&error.call), 200);
-    Fault::new(FaultKind::NoInterpreter, why.clone()).with_remedy(why)
-}
-
-/// Returns 32 random hexadecimal digits.
-pub(super) fn nonce() -> String {
-    let mut bytes = [0_u8; 16];
-    // Only noise that imitates an announcement could profit, and it cannot read ahead either.
-    _ = getrandom(&mut bytes, GetRandomFlags::empty());
-    let mut text = String::with_capacity(32);
-    for byte in bytes {
-        _ = write!(text, "{byte:02x}");
-    }
-    text
 }
