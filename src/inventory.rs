@@ -230,9 +230,9 @@ impl Roster {
     pub fn add_pod_file(&mut self, path: &Path) -> Result<(), InventoryError> {
         let text = read_hosts_file(path)?;
         let mut number = 0;
-        for (at, line) in text.lines().enumerate() {
+        for (index, line) in text.lines().enumerate() {
             let line = line.split('#').next().unwrap_or_default().trim();
-            let location = format!("{}:{}: ", path.display(), at + 1);
+            let location = format!("{}:{}: ", path.display(), index + 1);
             for host in self.expand(line, &location)? {
                 self.add_worker(number, &host, pod::is_own_address(&host), &location)?;
                 number += 1;
@@ -262,17 +262,17 @@ impl Roster {
     /// Removes the nodes of these sets, whatever their source: by name, by label, or by host without
     /// user and port.
     pub fn exclude(&mut self, sets: &[String]) -> Result<(), InventoryError> {
-        let mut out = BTreeSet::new();
+        let mut excluded = BTreeSet::new();
         for set in sets {
-            out.extend(self.expand(set, "--exclude: ")?);
+            excluded.extend(self.expand(set, "--exclude: ")?);
         }
         self.targets.retain(|target| {
             let is_host = match &target.reach {
-                Reach::Ssh(ssh) => out.contains(&ssh.host),
+                Reach::Ssh(ssh) => excluded.contains(&ssh.host),
                 Reach::Local => false,
             };
             let name = &target.name;
-            !is_host && !out.contains(name.label()) && !out.contains(name.host())
+            !is_host && !excluded.contains(name.label()) && !excluded.contains(name.host())
         });
         Ok(())
     }
@@ -283,16 +283,16 @@ impl Roster {
             return;
         }
         let system = rustix::system::uname();
-        let own = system.nodename().to_str().ok();
-        let names = own.into_iter().chain(["localhost", "this-machine"]);
+        let host_name = system.nodename().to_str().ok();
+        let names = host_name.into_iter().chain(["localhost", "this-machine"]);
         let name = names.filter_map(|name| NodeName::new(name).ok());
         let name = name.into_iter().find(|name| self.names.insert(name.clone()));
         self.targets.extend(name.map(|name| Target { name, reach: Reach::Local }));
     }
 
     fn expand(&self, text: &str, location: &str) -> Result<Vec<String>, InventoryError> {
-        let wrong = |source| InventoryError::NodeSet { location: location.to_owned(), source };
-        nodeset::expand_with(text, &self.groups).map_err(wrong)
+        let to_error = |source| InventoryError::NodeSet { location: location.to_owned(), source };
+        nodeset::expand_with(text, &self.groups).map_err(to_error)
     }
 
     fn add(&mut self, text: &str, location: &str) -> Result<(), InventoryError> {
@@ -373,9 +373,9 @@ fn parse_target(text: &str, location: &str) -> Result<Target, InventoryError> {
 /// Parses `ssh://[user@]host[:port]`. The node's name is the host with its port, and with its user
 /// if that is allowed in a name.
 fn parse_uri(text: &str, location: &str) -> Result<Target, InventoryError> {
-    let (location, whole) = (location.to_owned(), text.to_owned());
+    let (location, target) = (location.to_owned(), text.to_owned());
     let Some(ssh) = SshTarget::from_uri(text) else {
-        return Err(InventoryError::NoHost { location, target: whole });
+        return Err(InventoryError::NoHost { location, target });
     };
     let host = match (ssh.host.contains(':'), ssh.port) {
         (true, Some(port)) => format!("[{}]:{port}", ssh.host),
@@ -465,7 +465,7 @@ mod tests {
     }
 
     #[test]
-    fn each_name_is_watched_once_in_the_order_given() {
+    fn names_keep_their_order_without_duplicates() {
         let roster = roster(&["gpu[02,01]", "gpu01", "login,gpu03"]).unwrap();
         let names: Vec<_> =
             roster.targets.iter().map(|target| target.name.as_str().to_owned()).collect();
@@ -473,7 +473,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_is_watched_once_however_it_is_written() {
+    fn a_machine_is_a_target_once_however_it_is_written() {
         let roster =
             roster(&["::1", "[::1]", "gpu01", "gpu01:22", "gpu01:022", "ada@gpu01"]).unwrap();
         let names: Vec<_> = roster.targets.iter().map(|target| target.name.as_str()).collect();
@@ -481,7 +481,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_excluded_is_left_out_by_name_or_host() {
+    fn nodes_are_excluded_by_name_or_host() {
         let mut roster = roster(&["gpu[01-06]", "ada@gpu07:22"]).unwrap();
         roster.exclude(&["gpu[02-03]".to_owned(), "gpu05,gpu07,other".to_owned()]).unwrap();
         let names: Vec<_> = roster.targets.iter().map(|target| target.name.as_str()).collect();
@@ -491,7 +491,7 @@ mod tests {
     }
 
     #[test]
-    fn this_machine_has_a_name_of_its_own() {
+    fn this_machine_has_its_own_name_even_if_its_host_name_is_taken() {
         let mut roster = Roster::default();
         roster.add_local();
         let own = roster.targets[0].name.as_str().to_owned();
@@ -503,7 +503,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_a_target_is_named() {
+    fn invalid_targets_have_a_reason() {
         for (bad, words) in [
             ("gpu01:", "port"),
             ("gpu01:0", "port"),
@@ -523,7 +523,7 @@ mod tests {
     }
 
     #[test]
-    fn an_mpi_host_file_names_nodes_and_not_ports() {
+    fn numbers_in_an_mpi_host_file_are_slots_and_not_ports() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("hosts");
         let text =
@@ -543,7 +543,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_of_the_ssh_configuration_are_those_that_fit() {
+    fn hosts_of_the_ssh_configuration_are_matched_by_pattern() {
         let all = || Ok(["gpu01", "gpu02", "login", "a/b"].map(str::to_owned).to_vec());
         let mut roster = Roster::default();
         roster.add_ssh_config_hosts(all(), "gpu*").unwrap();
@@ -555,7 +555,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_holds_as_many_nodes_as_a_set_and_no_more() {
+    fn a_file_is_limited_to_as_many_nodes_as_a_set() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("hosts");
         let lines: Vec<String> =
@@ -576,7 +576,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_holds_one_target_a_line_and_comments() {
+    fn a_file_has_one_target_per_line_and_comments() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("hosts");
         std::fs::write(&path, "# my nodes\ngpu[01-02]  # two\n\n  ada@gpu03 \r\n").unwrap();

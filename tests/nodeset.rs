@@ -1,8 +1,8 @@
 //! Compares gtop's node sets with those of `ClusterShell` and Slurm.
 //!
-//! `ClusterShell` is asked through the Python that `GTOP_CLUSTERSHELL` names, or `python3`; Slurm by
-//! `scontrol show hostnames`, which needs no controller. Where one is missing its test says so and
-//! passes. The random sets are the same ones every time.
+//! `ClusterShell` is called with the Python in `GTOP_CLUSTERSHELL`, or `python3`; Slurm with
+//! `scontrol show hostnames`, which needs no controller. Tests are skipped without them. The random sets
+//! are the same in every run.
 #![expect(clippy::disallowed_methods, reason = "the other programs are run as they are")]
 #![expect(
     clippy::unwrap_used,
@@ -18,11 +18,11 @@ use std::process::{Command, Stdio};
 
 use gtop::nodeset::{Groups, expand, expand_with, fold};
 
-/// How many random sets each comparison takes.
+/// Number of random sets per comparison.
 const COUNT: usize = 1000;
 
-/// Answers `E set` with the names and `F names` with the folded set, a line each.
-const ASK: &str = r"
+/// A Python program that answers `E set` with the names and `F names` with the folded set, one line each.
+const NODESET_SERVER: &str = r"
 import sys
 from ClusterShell.NodeSet import NodeSet, NodeSetException
 for line in sys.stdin:
@@ -34,17 +34,17 @@ for line in sys.stdin:
         print('!', error)
 ";
 
-/// A small generator, always the same numbers.
-struct Dice(u64);
+/// A pseudo-random generator with a fixed seed.
+struct TestRng(u64);
 
-impl Dice {
+impl TestRng {
     fn below(&mut self, bound: usize) -> usize {
         self.0 =
             self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         usize::try_from(self.0 >> 33).unwrap() % bound
     }
 
-    fn of<'a>(&mut self, all: &[&'a str]) -> &'a str {
+    fn choose<'a>(&mut self, all: &[&'a str]) -> &'a str {
         all[self.below(all.len())]
     }
 
@@ -58,9 +58,9 @@ impl Dice {
                 return format!("{from:0width$}");
             }
             // Both ends have as many digits where one is padded.
-            let most = 10_usize.pow(u32::try_from(width).unwrap()) - 1;
+            let max = 10_usize.pow(u32::try_from(width).unwrap()) - 1;
             let to = from + self.below(30);
-            let to = if width == 1 { to } else { to.min(most) };
+            let to = if width == 1 { to } else { to.min(max) };
             let step = if has_steps && self.below(4) == 0 {
                 format!("/{}", 1 + self.below(4))
             } else {
@@ -73,20 +73,20 @@ impl Dice {
 
     /// One name or one set with brackets, as `ClusterShell` writes them.
     fn element(&mut self) -> String {
-        let mut text = self.of(&["n", "gpu", "gpu-", "r", "a.b-", "x"]).to_owned();
+        let mut text = self.choose(&["n", "gpu", "gpu-", "r", "a.b-", "x"]).to_owned();
         match self.below(4) {
             0 => {}
             1 => write!(text, "{}", self.below(30)).unwrap(),
             _ => {
                 text.push_str(&self.bracket(true));
                 if self.below(4) == 0 {
-                    text.push_str(self.of(&["n", "-c", "x"]));
+                    text.push_str(self.choose(&["n", "-c", "x"]));
                     text.push_str(&self.bracket(true));
                 }
             }
         }
         if self.below(5) == 0 {
-            text.push_str(self.of(&["-ib", ".site", "-mgmt.example.org"]));
+            text.push_str(self.choose(&["-ib", ".site", "-mgmt.example.org"]));
         }
         text
     }
@@ -95,7 +95,7 @@ impl Dice {
     fn set(&mut self) -> String {
         let mut text = self.element();
         for _ in 0..self.below(4) {
-            text.push_str(self.of(&[",", ",", "!", "&", "^", " ! ", ", "]));
+            text.push_str(self.choose(&[",", ",", "!", "&", "^", " ! ", ", "]));
             text.push_str(&self.element());
         }
         text
@@ -104,10 +104,10 @@ impl Dice {
     /// The same as Slurm reads it: no steps, no text after a bracket, no operations.
     fn slurm(&mut self) -> String {
         let elements = (0..=self.below(3)).map(|_| {
-            let mut text = self.of(&["n", "gpu", "gpu-", "r1n"]).to_owned();
+            let mut text = self.choose(&["n", "gpu", "gpu-", "r1n"]).to_owned();
             text.push_str(&self.bracket(false));
             if self.below(3) == 0 {
-                text.push_str(self.of(&["n", "-c", "x"]));
+                text.push_str(self.choose(&["n", "-c", "x"]));
                 text.push_str(&self.bracket(false));
             }
             text
@@ -124,14 +124,14 @@ fn words(line: &str) -> Vec<String> {
     line.split_whitespace().map(str::to_owned).collect()
 }
 
-/// Returns `ClusterShell`'s answers, or says why there are none.
+/// Returns `ClusterShell`'s answers; prints the reason if there are none.
 fn cluster_shell(questions: &[String], folder: Option<&std::path::Path>) -> Option<Vec<String>> {
     let python = std::env::var("GTOP_CLUSTERSHELL").unwrap_or_else(|_| "python3".to_owned());
     let mut command = Command::new(&python);
     if let Some(folder) = folder {
         command.env("CLUSTERSHELL_CFGDIR", folder);
     }
-    let command = command.args(["-c", ASK]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let command = command.args(["-c", NODESET_SERVER]).stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = match command.stderr(Stdio::null()).spawn() {
         Ok(child) => child,
         Err(error) => {
@@ -158,9 +158,9 @@ fn cluster_shell(questions: &[String], folder: Option<&std::path::Path>) -> Opti
 }
 
 #[test]
-fn random_sets_are_what_cluster_shell_makes_of_them() {
-    let mut dice = Dice(1);
-    let sets: Vec<String> = (0..COUNT).map(|_| dice.set()).collect();
+fn random_sets_expand_as_in_cluster_shell() {
+    let mut rng = TestRng(1);
+    let sets: Vec<String> = (0..COUNT).map(|_| rng.set()).collect();
     let questions: Vec<String> = sets.iter().map(|set| format!("E {set}")).collect();
     let Some(answers) = cluster_shell(&questions, None) else { return };
     let mut agreed = 0;
@@ -179,18 +179,18 @@ fn numbers(name: &str) -> Vec<&str> {
     name.split(|letter| !is_digit(letter)).filter(|digits| !digits.is_empty()).collect()
 }
 
-/// Says whether no number is padded, or all have the same width: otherwise `ClusterShell` may begin
-/// a new range where none is needed.
-fn is_even(names: &[String]) -> bool {
+/// Returns true if no number is padded or all have the same width; otherwise `ClusterShell` may split a range
+/// without need.
+fn has_uniform_width(names: &[String]) -> bool {
     let all = || names.iter().flat_map(|name| numbers(name));
     let widths: BTreeSet<usize> = all().map(str::len).collect();
     widths.len() <= 1 || !all().any(|digits| digits.len() > 1 && digits.starts_with('0'))
 }
 
 #[test]
-fn folded_names_are_what_cluster_shell_makes_of_them() {
-    let mut dice = Dice(2);
-    let lists = std::iter::repeat_with(|| expand(&dice.set()).unwrap());
+fn names_fold_as_in_cluster_shell() {
+    let mut rng = TestRng(2);
+    let lists = std::iter::repeat_with(|| expand(&rng.set()).unwrap());
     let lists: Vec<Vec<String>> = lists.filter(|names| !names.is_empty()).take(COUNT).collect();
     let folded: Vec<String> = lists.iter().map(fold).collect();
     let asked = lists.iter().zip(&folded);
@@ -204,7 +204,7 @@ fn folded_names_are_what_cluster_shell_makes_of_them() {
         assert_eq!(sorted(words(back)), sorted(names.clone()), "{folded}");
         assert_eq!(sorted(expand(theirs).unwrap()), sorted(names.clone()), "{theirs}");
         // Where names have one number, of one width if it is padded, there is one shortest way.
-        if names.iter().all(|name| numbers(name).len() <= 1) && is_even(names) {
+        if names.iter().all(|name| numbers(name).len() <= 1) && has_uniform_width(names) {
             assert_eq!(folded, theirs);
             same += 1;
         }
@@ -214,7 +214,7 @@ fn folded_names_are_what_cluster_shell_makes_of_them() {
 }
 
 #[test]
-fn what_cluster_shell_refuses_is_refused_but_for_what_slurm_takes() {
+fn cluster_shell_s_errors_are_errors_except_for_slurm_s_syntax() {
     let refused = [
         "n[1",
         "n1]",
@@ -245,7 +245,7 @@ fn what_cluster_shell_refuses_is_refused_but_for_what_slurm_takes() {
 }
 
 #[test]
-fn groups_are_what_cluster_shell_makes_of_them() {
+fn groups_expand_as_in_cluster_shell() {
     let folder = tempfile::tempdir().unwrap();
     let lists = folder.path().join("groups.d");
     std::fs::create_dir(&lists).unwrap();
@@ -297,7 +297,7 @@ fn groups_are_what_cluster_shell_makes_of_them() {
     }
 }
 
-/// Runs `scontrol show`, or says why not.
+/// Runs `scontrol show`; prints the reason if it cannot.
 fn slurm(what: &str, set: &str, configuration: &std::path::Path) -> Option<String> {
     let command = Command::new("scontrol")
         .args(["show", what, set])
@@ -316,22 +316,22 @@ fn slurm(what: &str, set: &str, configuration: &std::path::Path) -> Option<Strin
 }
 
 #[test]
-fn random_sets_are_what_slurm_makes_of_them() {
+fn random_sets_expand_as_in_slurm() {
     let folder = tempfile::tempdir().unwrap();
     let conf = folder.path().join("slurm.conf");
     let text = "ClusterName=x\nSlurmctldHost=localhost\nNodeName=n1\nPartitionName=p Nodes=n1\n";
     std::fs::write(&conf, text).unwrap();
-    let mut dice = Dice(3);
+    let mut rng = TestRng(3);
     let (mut agreed, mut folded_too) = (0, 0);
     for _ in 0..COUNT {
-        let set = dice.slurm();
+        let set = rng.slurm();
         let Some(names) = slurm("hostnames", &set, &conf) else { return };
         let mut seen = BTreeSet::new();
         let theirs: Vec<String> =
             words(&names).into_iter().filter(|name| seen.insert(name.clone())).collect();
         let ours = expand(&set).unwrap_or_else(|error| panic!("{error:#}"));
         assert_eq!(ours, theirs, "{set}");
-        // Back again, each with the other's: it reads what gtop writes, and the other way round.
+        // Slurm reads the sets that gtop writes, and the other way round.
         let set = fold(&ours);
         // Slurm reads no text after a bracket.
         if set.split(']').skip(1).all(|rest| rest.is_empty() || rest.starts_with(',')) {

@@ -33,8 +33,8 @@ for record in groups.split('== ')[1:]:
     print(title + ' ' + space['cgroup'](1))
 ";
 
-/// Returns (where it was recorded, the job it belongs to, the control group that the probe tells).
-fn told() -> Vec<(String, String, String)> {
+/// Returns the Slurm version and process, the expected job, and the control group that the probe reports.
+fn recorded_cgroups() -> Vec<(String, String, String)> {
     let source = include_str!("../probes/processes.py");
     let mut python = Command::new("python3")
         .args(["-c", READER])
@@ -53,7 +53,7 @@ fn told() -> Vec<(String, String, String)> {
     String::from_utf8(output.stdout).unwrap().lines().map(line).collect()
 }
 
-/// Returns the job we read from a process's control group.
+/// Returns the job that gtop derives from a control group.
 fn job(cgroup: &str) -> Option<String> {
     let mut reader = FrameReader::default();
     let process = format!(r#"{{"pid":7,"start":1,"cgroup":{cgroup:?},"command":"x"}}"#);
@@ -62,8 +62,8 @@ fn job(cgroup: &str) -> Option<String> {
     reader.push(format!("\u{1e}gtop1 {sample}\n").as_bytes());
     let Some(Received::Frame(frame)) = reader.next_frame() else { return None };
     let mut decoder = Decoder::default();
-    let lifted = decoder.decode(&frame.body, Timestamp::from_micros(2_000_000));
-    let Some(Decoded::Sample(sample)) = lifted else { return None };
+    let decoded = decoder.decode(&frame.body, Timestamp::from_micros(2_000_000));
+    let Some(Decoded::Sample(sample)) = decoded else { return None };
     let Sample { processes, .. } = *sample;
     let process = processes?.list.into_iter().next()?;
     let statics = process.statics?;
@@ -73,11 +73,11 @@ fn job(cgroup: &str) -> Option<String> {
 
 #[test]
 fn a_process_of_every_version_belongs_to_its_job() {
-    let told = told();
-    assert_eq!(told.len(), 40);
-    for (place, want, cgroup) in told {
-        let want = (want != "-").then_some(want);
-        assert_eq!(job(&cgroup), want, "{place}: {cgroup}");
+    let records = recorded_cgroups();
+    assert_eq!(records.len(), 40);
+    for (source, expected, cgroup) in records {
+        let expected = (expected != "-").then_some(expected);
+        assert_eq!(job(&cgroup), expected, "{source}: {cgroup}");
     }
 }
 
@@ -94,13 +94,13 @@ fn gtop(programs: &[(&str, &str)], words: &[&str]) -> (i32, String) {
 }
 
 fn run(path: &Path, words: &[&str]) -> (i32, String) {
-    let (status, out, complaint) = run_and_complain(path, words);
-    assert!(complaint.is_empty(), "{complaint}");
+    let (status, out, stderr) = run_with_stderr(path, words);
+    assert!(stderr.is_empty(), "{stderr}");
     (status, out)
 }
 
-/// The same, with what it complained about.
-fn run_and_complain(path: &Path, words: &[&str]) -> (i32, String, String) {
+/// The same, with stderr.
+fn run_with_stderr(path: &Path, words: &[&str]) -> (i32, String, String) {
     let done = Command::new(env!("CARGO_BIN_EXE_gtop"))
         .args(words)
         .env("PATH", path)
@@ -114,7 +114,7 @@ fn run_and_complain(path: &Path, words: &[&str]) -> (i32, String, String) {
     (done.status.code().unwrap(), text(done.stdout), text(done.stderr))
 }
 
-/// A `squeue` in Python whose `record` writes as it is asked to.
+/// A stub of `squeue` in Python; `record` prints a job.
 const SQUEUE: &str = r"#!/usr/bin/python3 -IS
 import os, sys
 here = os.path.dirname(os.path.abspath(__file__))
@@ -128,13 +128,13 @@ def record(number, state='PENDING', nodes='', name='x', reason='Resources'):
     put([number, number, 'alice', 'gpu', 'phys', state, 1795269430, 1795269440, 'N/A', '1:00:00', '0:07', 2, nodes, reason, name])
 ";
 
-/// The same that prints its titles and then does more.
+/// The same that prints the header and then runs more code.
 fn squeue(more: &str) -> String {
     format!("{SQUEUE}titles()\n{more}\n")
 }
 
 #[test]
-fn without_squeue_that_is_said() {
+fn a_missing_squeue_is_reported() {
     let (status, out) = gtop(&[], &["--slurm", "--once"]);
     assert_eq!(status, 1);
     assert!(
@@ -144,7 +144,7 @@ fn without_squeue_that_is_said() {
 }
 
 #[test]
-fn a_user_without_slurm_or_with_hosts_ends_with_the_right_spelling() {
+fn user_alone_without_slurm_or_with_hosts_names_the_alternatives() {
     let bare = tempfile::tempdir().unwrap();
     let with = tempfile::tempdir().unwrap();
     let path = with.path().join("squeue");
@@ -156,27 +156,27 @@ fn a_user_without_slurm_or_with_hosts_ends_with_the_right_spelling() {
         (&with, &["--user", "ada", "gpu01", "--once"], "hosts are named"),
         (&with, &["--user", "ada", "doctor", "gpu01"], "hosts are named"),
     ] {
-        let (status, _, complaint) = run_and_complain(folder.path(), words);
-        assert_eq!(status, 2, "{words:?}: {complaint}");
+        let (status, _, stderr) = run_with_stderr(folder.path(), words);
+        assert_eq!(status, 2, "{words:?}: {stderr}");
         for part in [why, "--slurm --user ada", "-l ada", "-u=ada"] {
-            assert!(complaint.contains(part), "{words:?}: {complaint}");
+            assert!(stderr.contains(part), "{words:?}: {stderr}");
         }
     }
-    // Whoever has a Slurm, or says that it is wanted, is taken at the word.
+    // With Slurm, or with --slurm, the option is accepted.
     for (folder, words) in [
         (&with, &["--user", "ada", "--once"][..]),
         (&with, &["--slurm", "--user", "ada", "--once"]),
         (&bare, &["--slurm", "--user", "ada", "--once"]),
         (&bare, &["--user", "ada", "--account", "phys", "--once"]),
     ] {
-        let (status, out, complaint) = run_and_complain(folder.path(), words);
-        assert_eq!((status, complaint.as_str()), (1, ""), "{words:?}");
+        let (status, out, stderr) = run_with_stderr(folder.path(), words);
+        assert_eq!((status, stderr.as_str()), (1, ""), "{words:?}");
         assert!(out.contains("no running job of ada") || out.contains("squeue is not"), "{out}");
     }
 }
 
 #[test]
-fn a_squeue_that_fails_is_told_in_our_words() {
+fn errors_of_squeue_have_a_message_of_gtop() {
     for (says, sentence) in [
         (
             "slurm_load_jobs error: Unable to contact slurm controller (connect failure)",
@@ -209,7 +209,7 @@ fn a_squeue_that_fails_is_told_in_our_words() {
 }
 
 #[test]
-fn a_job_that_is_over_is_no_failure() {
+fn a_job_that_has_ended_is_not_an_error() {
     let stub = "#!/bin/sh\necho 'slurm_load_jobs error: Invalid job id specified' >&2\nexit 1\n";
     let (_, out) = gtop(&[("squeue", stub)], &["--job", "7", "--once"]);
     assert!(
@@ -222,8 +222,8 @@ fn a_job_that_is_over_is_no_failure() {
     assert!(out.contains("Invalid user: bob; correct the options"), "{out}");
 }
 
-/// Answers as the real ones do of jobs that are not in the queue, by number: 4 was cancelled a moment
-/// ago, 5 ended so long ago that only the database knows it, 6 is not known any more.
+/// Stub commands for jobs that are not in the queue: 4 was cancelled a moment ago, 5 ended so long ago that
+/// only the database knows it, 6 is no longer known.
 const ABSENT: [(&str, &str); 3] = [
     ("squeue", "#!/bin/sh\necho 'slurm_load_jobs error: Invalid job id specified' >&2\nexit 1\n"),
     (
@@ -236,7 +236,7 @@ const ABSENT: [(&str, &str); 3] = [
 ];
 
 #[test]
-fn a_job_that_is_not_in_the_queue_has_ended_is_hidden_or_never_was() {
+fn a_job_that_is_not_in_the_queue_is_explained() {
     for (private, job, sentence) in [
         ("none", "4", "job 4 was cancelled"),
         ("none", "5", "job 5 reached its time limit"),
@@ -259,10 +259,10 @@ fn a_job_that_is_not_in_the_queue_has_ended_is_hidden_or_never_was() {
 }
 
 #[test]
-fn text_that_is_no_list_is_told_as_such() {
+fn output_that_is_not_a_list_is_reported() {
     for (printed, sentence) in [
-        ("echo '<html>'", "squeue printed no list of jobs, but \"<html>\"; run it by hand"),
-        ("true", "squeue printed nothing, not even titles; run it by hand"),
+        ("echo '<html>'", "squeue printed \"<html>\" instead of a list of jobs; run it by hand"),
+        ("true", "squeue printed nothing, not even a header; run it by hand"),
     ] {
         let stub = format!("#!/bin/sh\n{printed}\n");
         let (status, out) = gtop(&[("squeue", &stub)], &["--slurm", "--once"]);
@@ -274,7 +274,7 @@ fn text_that_is_no_list_is_told_as_such() {
 }
 
 #[test]
-fn a_squeue_that_hangs_holds_nobody_up_and_does_not_stay() {
+fn a_hanging_squeue_delays_nothing_and_is_killed() {
     let folder = tempfile::tempdir().unwrap();
     let pid = folder.path().join("pid");
     let stub = format!("#!/bin/sh\necho $$ > {}\n/bin/sleep 1000\n", pid.display());
@@ -292,7 +292,7 @@ fn a_squeue_that_hangs_holds_nobody_up_and_does_not_stay() {
 }
 
 #[test]
-fn a_squeue_that_chatters_is_heard_all_the_same() {
+fn warnings_of_squeue_are_skipped() {
     let stub = squeue(
         "print('warning: plugin'); record(1); print('warning: more'); record(2, name='a\\n\\x1e\\x1fb')\n\
          sys.stderr.write('squeue: warning: x\\n' * 100000)\nassert 'SQUEUE_FORMAT' not in os.environ\n\
@@ -301,16 +301,19 @@ fn a_squeue_that_chatters_is_heard_all_the_same() {
     let (_, out) = gtop(&[("squeue", &stub)], &["--slurm", "--json"]);
     let out: serde_json::Value = serde_json::from_str(&out).unwrap();
     let jobs = out["jobs"].as_array().unwrap();
-    let told: Vec<_> = jobs.iter().map(|job| (&job["id"], &job["name"])).collect();
-    assert_eq!(told.len(), 2, "{out}");
-    assert_eq!((told[0].1.as_str(), told[1].1.as_str()), (Some("x"), Some("a   b")));
+    let ids_and_names: Vec<_> = jobs.iter().map(|job| (&job["id"], &job["name"])).collect();
+    assert_eq!(ids_and_names.len(), 2, "{out}");
+    assert_eq!(
+        (ids_and_names[0].1.as_str(), ids_and_names[1].1.as_str()),
+        (Some("x"), Some("a   b"))
+    );
     assert_eq!(jobs[0]["starts_at"], "2026-11-21T13:57:20Z");
     assert_eq!((&jobs[0]["account"], &jobs[0]["reason"]), (&"phys".into(), &"Resources".into()));
     assert_eq!(out["roster"]["problem"], serde_json::Value::Null);
 }
 
 #[test]
-fn thousands_of_jobs_are_cut_with_a_sentence() {
+fn too_many_jobs_are_truncated_with_a_note() {
     let stub = squeue("for number in range(20100): record(number)");
     let (_, out) = gtop(&[("squeue", &stub)], &["--all-users", "--json"]);
     let out: serde_json::Value = serde_json::from_str(&out).unwrap();
@@ -322,7 +325,7 @@ fn thousands_of_jobs_are_cut_with_a_sentence() {
 }
 
 #[test]
-fn thousands_of_jobs_that_run_are_asked_for_once_and_about_in_detail_never() {
+fn thousands_of_running_jobs_take_one_squeue_and_no_scontrol() {
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("log");
@@ -341,8 +344,8 @@ fn thousands_of_jobs_that_run_are_asked_for_once_and_about_in_detail_never() {
     assert_eq!(std::fs::read_to_string(log).unwrap(), "squeue\n");
 }
 
-/// A `scontrol` in Python that tells where each job it is asked about is, and writes down what it
-/// was asked, a line for each time.
+/// A stub of `scontrol` in Python that prints the devices of each requested job, and appends the requested jobs
+/// to a file, one line per call.
 const SCONTROL: &str = r"#!/usr/bin/python3 -IS
 import os, sys
 asked = [line.split()[2] for line in sys.stdin]
@@ -352,21 +355,24 @@ for job in asked:
     print('   MinCPUsNode=1\n')
 ";
 
-/// Set in the process that watches jobs where the stand-ins for programs of Slurm are.
-const INSIDE: &str = "GTOP_TEST_INSIDE";
+/// Set in the child process whose `PATH` has only the stub commands.
+const IN_CHILD: &str = "GTOP_TEST_INSIDE";
 
-/// Runs this test once more, alone, where so many jobs run, and returns what `scontrol` was asked.
-fn once_more(test: &str, jobs: u32) -> Vec<String> {
-    inside(test, &format!("for number in range({jobs}): record(number, 'RUNNING', f'n{{number}}')"))
+/// Runs a test in a child process with this many running jobs; returns the jobs that `scontrol` was queried for.
+fn run_with_jobs(test: &str, jobs: u32) -> Vec<String> {
+    run_in_child(
+        test,
+        &format!("for number in range({jobs}): record(number, 'RUNNING', f'n{{number}}')"),
+    )
 }
 
-/// The same where `squeue` does this.
-fn inside(test: &str, answer: &str) -> Vec<String> {
-    inside_of(test, &[("squeue", &squeue(answer)), ("scontrol", SCONTROL)])
+/// The same with this code in the stub of `squeue`.
+fn run_in_child(test: &str, answer: &str) -> Vec<String> {
+    run_with_programs(test, &[("squeue", &squeue(answer)), ("scontrol", SCONTROL)])
 }
 
-/// The same with these programs.
-fn inside_of(test: &str, programs: &[(&str, &str)]) -> Vec<String> {
+/// The same with these stub commands.
+fn run_with_programs(test: &str, programs: &[(&str, &str)]) -> Vec<String> {
     let folder = tempfile::tempdir().unwrap();
     for (name, text) in programs {
         let path = folder.path().join(name);
@@ -376,7 +382,7 @@ fn inside_of(test: &str, programs: &[(&str, &str)]) -> Vec<String> {
     let done = Command::new(std::env::current_exe().unwrap())
         .args([test, "--exact", "--nocapture"])
         .env("PATH", folder.path())
-        .env(INSIDE, "1")
+        .env(IN_CHILD, "1")
         .output()
         .unwrap();
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
@@ -384,20 +390,20 @@ fn inside_of(test: &str, programs: &[(&str, &str)]) -> Vec<String> {
     asked.lines().map(str::to_owned).collect()
 }
 
-/// Jobs that are watched, and what somebody who looks at them wants.
-struct Looking {
-    wishes: watch::Sender<PollRequest>,
+/// A poller with its requests and its rosters.
+struct Watcher {
+    requests: watch::Sender<PollRequest>,
     rosters: watch::Receiver<Arc<Roster>>,
 }
 
-impl Looking {
-    /// Watches everybody's jobs; no further round comes by itself.
-    fn begin() -> Self {
+impl Watcher {
+    /// Polls the jobs of all users once; further rounds only on request.
+    fn start() -> Self {
         let slurm = SlurmPoller::new(JobFilter::default(), Duration::from_secs(3600), Vec::new());
-        let (wishes, followed) = watch::channel(PollRequest::default());
-        let (found, rosters) = watch::channel(Arc::new(slurm.initial_roster()));
-        tokio::spawn(slurm.run(Clock::system(), followed, found));
-        Self { wishes, rosters }
+        let (requests, receiver) = watch::channel(PollRequest::default());
+        let (sender, rosters) = watch::channel(Arc::new(slurm.initial_roster()));
+        tokio::spawn(slurm.run(Clock::system(), receiver, sender));
+        Self { requests, rosters }
     }
 
     /// Waits for the next list.
@@ -407,8 +413,8 @@ impl Looking {
         JobList::clone(roster.jobs.as_ref().unwrap())
     }
 
-    /// Waits for the next list with all that is told of its devices.
-    async fn whole(&mut self) -> JobList {
+    /// Waits for the next list whose devices have been queried.
+    async fn next_complete(&mut self) -> JobList {
         loop {
             let list = self.next().await;
             if list.is_answered() {
@@ -418,21 +424,21 @@ impl Looking {
     }
 
     /// Returns the jobs whose devices are known after the next round.
-    async fn known(&mut self) -> Vec<String> {
-        placed(&self.whole().await)
+    async fn next_known_jobs(&mut self) -> Vec<String> {
+        jobs_with_devices(&self.next_complete().await)
     }
 
     fn refresh(&self) {
-        self.wishes.send_modify(|wishes| wishes.refresh += 1);
+        self.requests.send_modify(|request| request.refresh += 1);
     }
 
-    fn look_at(&self, job: &str) {
-        self.wishes.send_modify(|wishes| wishes.job = JobId::new(job));
+    fn select_job(&self, job: &str) {
+        self.requests.send_modify(|request| request.job = JobId::new(job));
     }
 }
 
 /// Returns the jobs whose devices are known.
-fn placed(list: &JobList) -> Vec<String> {
+fn jobs_with_devices(list: &JobList) -> Vec<String> {
     let has_places = |job: &&Job| {
         matches!(job.allocations.first().unwrap().devices, DeviceAllocation::Indices(_))
     };
@@ -440,44 +446,44 @@ fn placed(list: &JobList) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn of_more_than_two_hundred_jobs_only_the_one_looked_at_is_asked_about() {
-    if std::env::var_os(INSIDE).is_none() {
-        let name = "of_more_than_two_hundred_jobs_only_the_one_looked_at_is_asked_about";
+async fn with_more_than_200_jobs_only_the_selected_job_is_queried() {
+    if std::env::var_os(IN_CHILD).is_none() {
+        let name = "with_more_than_200_jobs_only_the_selected_job_is_queried";
         let answer = "here = os.path.dirname(os.path.abspath(__file__))\n\
                       open(here + '/asked', 'a').write('squeue\\n')\n\
                       for number in range(201): record(number, 'RUNNING', f'n{number}')";
-        assert_eq!(inside(name, answer), ["squeue", "7", "200", "squeue"]);
+        assert_eq!(run_in_child(name, answer), ["squeue", "7", "200", "squeue"]);
         return;
     }
-    let mut looking = Looking::begin();
-    assert_eq!(looking.known().await, [""; 0]);
-    looking.look_at("7");
-    assert_eq!(looking.known().await, ["7"]);
-    looking.look_at("200");
-    assert_eq!(looking.known().await, ["7", "200"]);
-    // What is known is not asked for again, and of what is no job nothing is.
-    looking.look_at("7");
-    looking.look_at("999");
-    looking.refresh();
-    assert_eq!(looking.known().await, ["7", "200"]);
+    let mut watcher = Watcher::start();
+    assert_eq!(watcher.next_known_jobs().await, [""; 0]);
+    watcher.select_job("7");
+    assert_eq!(watcher.next_known_jobs().await, ["7"]);
+    watcher.select_job("200");
+    assert_eq!(watcher.next_known_jobs().await, ["7", "200"]);
+    // Known devices are not queried again, and unknown jobs not at all.
+    watcher.select_job("7");
+    watcher.select_job("999");
+    watcher.refresh();
+    assert_eq!(watcher.next_known_jobs().await, ["7", "200"]);
 }
 
 #[tokio::test]
-async fn while_squeue_hangs_the_last_list_stays_and_the_reason_is_told() {
-    if std::env::var_os(INSIDE).is_none() {
-        let name = "while_squeue_hangs_the_last_list_stays_and_the_reason_is_told";
+async fn while_squeue_hangs_the_last_list_stays_with_the_reason() {
+    if std::env::var_os(IN_CHILD).is_none() {
+        let name = "while_squeue_hangs_the_last_list_stays_with_the_reason";
         let hangs = "import time\nhere = os.path.dirname(os.path.abspath(__file__))\n\
                      if os.path.exists(here + '/asked'): time.sleep(1000)\n";
-        assert_eq!(inside(name, &format!("{hangs}record(7, 'RUNNING', 'n7')")), ["7"]);
+        assert_eq!(run_in_child(name, &format!("{hangs}record(7, 'RUNNING', 'n7')")), ["7"]);
         return;
     }
-    let mut looking = Looking::begin();
-    assert_eq!(looking.known().await, ["7"]);
-    // Nobody waits half a minute for it.
+    let mut watcher = Watcher::start();
+    assert_eq!(watcher.next_known_jobs().await, ["7"]);
+    // Skips the time limit of 30 s.
     tokio::time::pause();
-    looking.refresh();
-    assert_eq!(looking.known().await, ["7"]);
-    let roster = Arc::clone(&looking.rosters.borrow());
+    watcher.refresh();
+    assert_eq!(watcher.next_known_jobs().await, ["7"]);
+    let roster = Arc::clone(&watcher.rosters.borrow());
     let list = roster.jobs.as_ref().unwrap();
     let problem = list.error.as_ref().unwrap();
     assert_eq!(&*problem.message, "squeue did not answer within 30 s");
@@ -486,10 +492,10 @@ async fn while_squeue_hangs_the_last_list_stays_and_the_reason_is_told() {
 }
 
 #[tokio::test]
-async fn what_is_no_answer_leaves_the_last_list_with_its_age_and_the_reason() {
-    if std::env::var_os(INSIDE).is_none() {
-        let name = "what_is_no_answer_leaves_the_last_list_with_its_age_and_the_reason";
-        // At first an answer, then a notice, one that breaks off, nothing, and an empty queue.
+async fn invalid_output_leaves_the_last_list_with_its_age_and_the_reason() {
+    if std::env::var_os(IN_CHILD).is_none() {
+        let name = "invalid_output_leaves_the_last_list_with_its_age_and_the_reason";
+        // A list, then a notice, a truncated list, nothing, and an empty queue.
         let stub = format!(
             "{SQUEUE}count = len(open(here + '/count', 'a+').read()) if not os.path.exists(here + '/count') else \
              os.path.getsize(here + '/count')\nopen(here + '/count', 'a').write('x')\n\
@@ -498,54 +504,54 @@ async fn what_is_no_answer_leaves_the_last_list_with_its_age_and_the_reason() {
              if count == 2: titles(); record(8, 'RUNNING', 'n8'); sys.stdout.write(mark + '\\x1f9\\x1f9\\x1fali')\n\
              if count == 4: titles()\n"
         );
-        inside_of(name, &[("squeue", &stub), ("scontrol", SCONTROL)]);
+        run_with_programs(name, &[("squeue", &stub), ("scontrol", SCONTROL)]);
         return;
     }
-    let mut looking = Looking::begin();
-    let first = looking.whole().await;
+    let mut watcher = Watcher::start();
+    let first = watcher.next_complete().await;
     for sentence in [
-        "squeue printed no list of jobs, but \"System maintenance until 18:00\"",
+        "squeue printed \"System maintenance until 18:00\" instead of a list of jobs",
         "the output of squeue ends in the middle of a job",
-        "squeue printed nothing, not even titles",
+        "squeue printed nothing, not even a header",
     ] {
-        looking.refresh();
-        let list = looking.whole().await;
+        watcher.refresh();
+        let list = watcher.next_complete().await;
         assert_eq!(&*list.error.as_ref().unwrap().message, sentence);
         assert_eq!((&list.jobs, list.at), (&first.jobs, first.at));
-        assert_eq!(looking.rosters.borrow().targets.len(), 1);
+        assert_eq!(watcher.rosters.borrow().targets.len(), 1);
     }
-    looking.refresh();
-    let list = looking.next().await;
+    watcher.refresh();
+    let list = watcher.next().await;
     assert_eq!((list.jobs.len(), &list.error), (0, &None));
     assert!(list.at > first.at);
 }
 
 #[tokio::test]
-async fn while_scontrol_hangs_jobs_and_nodes_are_told_and_new_ones_too() {
-    if std::env::var_os(INSIDE).is_none() {
-        let name = "while_scontrol_hangs_jobs_and_nodes_are_told_and_new_ones_too";
+async fn while_scontrol_hangs_jobs_and_nodes_are_still_published() {
+    if std::env::var_os(IN_CHILD).is_none() {
+        let name = "while_scontrol_hangs_jobs_and_nodes_are_still_published";
         let answer = "record(7, 'RUNNING', 'n7')\nif os.path.exists(here + '/asked'): record(8, 'RUNNING', 'n8')\n";
         let scontrol = "#!/bin/sh\necho x >>${0%/*}/asked\nexec /bin/sleep 1000\n";
-        inside_of(name, &[("squeue", &squeue(answer)), ("scontrol", scontrol)]);
+        run_with_programs(name, &[("squeue", &squeue(answer)), ("scontrol", scontrol)]);
         return;
     }
-    let mut looking = Looking::begin();
-    let nodes = |looking: &Looking| -> Vec<String> {
-        let roster = Arc::clone(&looking.rosters.borrow());
+    let mut watcher = Watcher::start();
+    let nodes = |watcher: &Watcher| -> Vec<String> {
+        let roster = Arc::clone(&watcher.rosters.borrow());
         roster.targets.iter().map(|target| target.name.to_string()).collect()
     };
-    let list = looking.next().await;
+    let list = watcher.next().await;
     assert!(list.awaits_devices && list.at.is_some() && list.error.is_none());
-    assert_eq!(nodes(&looking), ["n7"]);
-    // A new one is told while the first question still hangs.
-    while nodes(&looking).len() < 2 {
-        looking.refresh();
-        assert!(looking.next().await.awaits_devices);
+    assert_eq!(nodes(&watcher), ["n7"]);
+    // A new job is published while the first query still hangs.
+    while nodes(&watcher).len() < 2 {
+        watcher.refresh();
+        assert!(watcher.next().await.awaits_devices);
     }
-    assert_eq!(nodes(&looking), ["n7", "n8"]);
-    // Nobody waits half a minute for it.
+    assert_eq!(nodes(&watcher), ["n7", "n8"]);
+    // Skips the time limit of 30 s.
     tokio::time::pause();
-    let list = looking.whole().await;
+    let list = watcher.next_complete().await;
     let note =
         "scontrol did not answer within 30 s; devices of jobs are inferred from their processes";
     assert_eq!(list.notes.iter().map(|note| &**note).collect::<Vec<_>>(), [note]);
@@ -553,50 +559,49 @@ async fn while_scontrol_hangs_jobs_and_nodes_are_told_and_new_ones_too() {
 }
 
 #[tokio::test]
-async fn devices_that_scontrol_told_by_half_are_asked_for_again() {
-    if std::env::var_os(INSIDE).is_none() {
-        let name = "devices_that_scontrol_told_by_half_are_asked_for_again";
+async fn a_truncated_record_of_scontrol_is_queried_again() {
+    if std::env::var_os(IN_CHILD).is_none() {
+        let name = "a_truncated_record_of_scontrol_is_queried_again";
         let scontrol = SCONTROL.replace(
             "    print('   MinCPUs",
             "    if os.path.getsize(os.path.dirname(os.path.abspath(__file__)) + '/asked') < 3: sys.exit()\n    print('   MinCPUs",
         );
-        let asked = inside_of(
+        let asked = run_with_programs(
             name,
             &[("squeue", &squeue("record(7, 'RUNNING', 'n7')")), ("scontrol", &scontrol)],
         );
         assert_eq!(asked, ["7", "7"]);
         return;
     }
-    let mut looking = Looking::begin();
-    assert_eq!(looking.known().await, [""; 0]);
-    looking.refresh();
-    assert_eq!(looking.known().await, ["7"]);
-    looking.refresh();
-    assert_eq!(looking.known().await, ["7"]);
+    let mut watcher = Watcher::start();
+    assert_eq!(watcher.next_known_jobs().await, [""; 0]);
+    watcher.refresh();
+    assert_eq!(watcher.next_known_jobs().await, ["7"]);
+    watcher.refresh();
+    assert_eq!(watcher.next_known_jobs().await, ["7"]);
 }
 
 #[tokio::test]
-async fn a_scontrol_that_prints_something_else_is_told_as_such_and_no_job_has_ended_by_it() {
-    if std::env::var_os(INSIDE).is_none() {
-        let name =
-            "a_scontrol_that_prints_something_else_is_told_as_such_and_no_job_has_ended_by_it";
+async fn unexpected_output_of_scontrol_is_reported_and_ends_no_job() {
+    if std::env::var_os(IN_CHILD).is_none() {
+        let name = "unexpected_output_of_scontrol_is_reported_and_ends_no_job";
         let answer = "if not os.path.exists(here + '/asked'): record(7, 'RUNNING', 'n7')\n";
         let scontrol = "#!/bin/sh\necho x >>${0%/*}/asked\necho 'System maintenance until 18:00'\n";
-        inside_of(name, &[("squeue", &squeue(answer)), ("scontrol", scontrol)]);
+        run_with_programs(name, &[("squeue", &squeue(answer)), ("scontrol", scontrol)]);
         return;
     }
-    let mut looking = Looking::begin();
-    let note = "scontrol printed no job, but \"System maintenance until 18:00\"; devices of jobs \
+    let mut watcher = Watcher::start();
+    let note = "scontrol printed \"System maintenance until 18:00\" instead of a job; devices of jobs \
                 are inferred from their processes";
-    let list = looking.whole().await;
+    let list = watcher.next_complete().await;
     assert_eq!((list.jobs.len(), &*list.notes), (1, &[note.into()][..]));
-    looking.refresh();
-    let list = looking.whole().await;
+    watcher.refresh();
+    let list = watcher.next_complete().await;
     assert_eq!((list.jobs.len(), list.ended.len(), &*list.notes), (0, 0, &[note.into()][..]));
 }
 
-/// A `scontrol` that forgets job 8 when it is over, and says of job 7 at the second look that it is
-/// being ended, and then how.
+/// A stub of `scontrol` that has purged job 8 at the second call; job 7 is completing at the second call and
+/// cancelled at the third.
 const ENDING: &str = r"#!/usr/bin/python3 -IS
 import os, sys
 path = os.path.dirname(os.path.abspath(__file__)) + '/asked'
@@ -611,48 +616,50 @@ for job in asked:
 ";
 
 #[tokio::test]
-async fn how_a_job_ended_is_asked_until_it_is_told() {
-    if std::env::var_os(INSIDE).is_none() {
-        let name = "how_a_job_ended_is_asked_until_it_is_told";
+async fn the_outcome_of_a_job_is_queried_until_it_is_known() {
+    if std::env::var_os(IN_CHILD).is_none() {
+        let name = "the_outcome_of_a_job_is_queried_until_it_is_known";
         let answer = "if not os.path.exists(here + '/asked'):\n    for number in (7, 8): record(number, 'RUNNING', f'n{number}')\n";
-        let asked = inside_of(name, &[("squeue", &squeue(answer)), ("scontrol", ENDING)]);
+        let asked = run_with_programs(name, &[("squeue", &squeue(answer)), ("scontrol", ENDING)]);
         assert_eq!(asked, ["7 8", "7 8", "7"]);
         return;
     }
     let id = |text: &str| JobId::new(text).unwrap();
-    let mut looking = Looking::begin();
-    assert_eq!(looking.known().await, ["7", "8"]);
-    looking.refresh();
-    // Until that is known they are neither there nor over.
-    let list = looking.next().await;
+    let mut watcher = Watcher::start();
+    assert_eq!(watcher.next_known_jobs().await, ["7", "8"]);
+    watcher.refresh();
+    // Until then they are neither listed nor ended.
+    let list = watcher.next().await;
     let leaving: Vec<&str> = list.awaiting_outcome.iter().map(|job| job.id.as_str()).collect();
     assert_eq!((list.jobs.len(), list.ended.len(), leaving), (0, 0, vec!["7", "8"]));
-    let list = looking.whole().await;
+    let list = watcher.next_complete().await;
     assert_eq!((list.jobs.len(), list.ended.len()), (0, 1), "{:?}", list.ended);
     assert_eq!(list.awaiting_outcome, []);
     assert_eq!(list.outcome(&id("8")), JobOutcome::Unknown);
-    looking.refresh();
-    assert_eq!(looking.whole().await.outcome(&id("7")), JobOutcome::Cancelled);
-    looking.refresh();
-    assert_eq!(looking.whole().await.outcome(&id("7")), JobOutcome::Cancelled);
+    watcher.refresh();
+    assert_eq!(watcher.next_complete().await.outcome(&id("7")), JobOutcome::Cancelled);
+    watcher.refresh();
+    assert_eq!(watcher.next_complete().await.outcome(&id("7")), JobOutcome::Cancelled);
 }
 
 #[tokio::test]
-async fn a_node_is_asked_about_once_and_has_the_address_that_is_not_its_name() {
-    if std::env::var_os(INSIDE).is_none() {
-        let name = "a_node_is_asked_about_once_and_has_the_address_that_is_not_its_name";
+async fn the_address_of_a_node_is_queried_once() {
+    if std::env::var_os(IN_CHILD).is_none() {
+        let name = "the_address_of_a_node_is_queried_once";
         let sinfo = "#!/bin/sh\necho sinfo >>${0%/*}/asked\nprintf '%s\\n' 'n1|10.0.0.1|n1' 'n2|n2|host2' 'n3|n3|n3' \
                      'n4|-oProxyCommand=x|n4' 'n5|root@n5|n5' 'other|10.0.0.9|other'\n";
         let squeue = squeue("record(7, 'RUNNING', 'n[1-6]')");
-        let asked =
-            inside_of(name, &[("squeue", &squeue), ("scontrol", SCONTROL), ("sinfo", sinfo)]);
+        let asked = run_with_programs(
+            name,
+            &[("squeue", &squeue), ("scontrol", SCONTROL), ("sinfo", sinfo)],
+        );
         assert_eq!(asked, ["sinfo", "7"]);
         return;
     }
-    let mut looking = Looking::begin();
+    let mut watcher = Watcher::start();
     for _ in 0..2 {
-        looking.whole().await;
-        let roster = Arc::clone(&looking.rosters.borrow());
+        watcher.next_complete().await;
+        let roster = Arc::clone(&watcher.rosters.borrow());
         let known: Vec<(&str, Option<&str>)> = roster
             .addresses
             .known
@@ -662,26 +669,26 @@ async fn a_node_is_asked_about_once_and_has_the_address_that_is_not_its_name() {
         let wanted = [("n1", Some("10.0.0.1")), ("n2", Some("host2"))];
         let without = ["n3", "n4", "n5", "n6"].map(|node| (node, None));
         assert_eq!(known, [&wanted[..], &without].concat());
-        looking.refresh();
+        watcher.refresh();
     }
 }
 
 #[tokio::test]
-async fn two_hundred_jobs_are_asked_about_at_once_and_once() {
-    if std::env::var_os(INSIDE).is_none() {
-        let asked = once_more("two_hundred_jobs_are_asked_about_at_once_and_once", 200);
+async fn details_of_200_jobs_are_queried_once_in_one_command() {
+    if std::env::var_os(IN_CHILD).is_none() {
+        let asked = run_with_jobs("details_of_200_jobs_are_queried_once_in_one_command", 200);
         assert_eq!(asked.len(), 1, "{asked:?}");
         assert_eq!(asked.first().unwrap().split(' ').count(), 200);
         return;
     }
-    let mut looking = Looking::begin();
-    assert_eq!(looking.known().await.len(), 200);
-    looking.refresh();
-    assert_eq!(looking.known().await.len(), 200);
+    let mut watcher = Watcher::start();
+    assert_eq!(watcher.next_known_jobs().await.len(), 200);
+    watcher.refresh();
+    assert_eq!(watcher.next_known_jobs().await.len(), 200);
 }
 
 #[test]
-fn nodes_with_hostile_names_are_never_reached() {
+fn nodes_with_hostile_names_are_never_connected_to() {
     let stub = squeue(
         "record(1, 'RUNNING', '-oProxyCommand=touch')\nrecord(2, 'RUNNING', 'gpu[01')\nrecord(3, 'RUNNING', '$(reboot)')",
     );
@@ -693,7 +700,7 @@ fn nodes_with_hostile_names_are_never_reached() {
 }
 
 #[test]
-fn without_scontrol_devices_are_told_from_processes() {
+fn without_scontrol_devices_are_inferred_from_processes() {
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let stub = squeue(&format!("record(1, 'RUNNING', '{host}')"));
     let (_, out) = gtop(&[("squeue", &stub)], &["--slurm", "--json", "--deadline", "0.5"]);
@@ -712,7 +719,7 @@ fn without_scontrol_devices_are_told_from_processes() {
 }
 
 #[test]
-fn an_allocation_without_programs_of_slurm_is_known_by_its_environment() {
+fn an_allocation_without_slurm_commands_is_known_from_the_environment() {
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let done = Command::new(env!("CARGO_BIN_EXE_gtop"))
         .args(["--json", "--deadline", "0.5"])
@@ -730,7 +737,7 @@ fn an_allocation_without_programs_of_slurm_is_known_by_its_environment() {
 }
 
 #[test]
-fn the_doctor_takes_no_other_text_for_an_answer() {
+fn doctor_reports_unexpected_output_of_slurm_commands() {
     const WELL: [(&str, &str); 3] = [
         ("munge", "#!/bin/sh\necho MUNGE:x:\n"),
         (
@@ -751,7 +758,7 @@ fn the_doctor_takes_no_other_text_for_an_answer() {
         ),
         (
             "squeue",
-            "  FAILED  jobs        squeue printed no list of jobs, but \"Maintenance until 18:00\"",
+            "  FAILED  jobs        squeue printed \"Maintenance until 18:00\" instead of a list of jobs",
         ),
         ("sinfo", "  note    nodes       sinfo does not list HOST"),
     ] {
@@ -763,7 +770,7 @@ fn the_doctor_takes_no_other_text_for_an_answer() {
         let programs: Vec<(&str, &str)> =
             stubs.iter().chain([&queue]).map(|(name, text)| (*name, text.as_str())).collect();
         let (_, out) = gtop(&programs, &["doctor", "--slurm"]);
-        // How long it took stands between the step and what was found.
+        // The duration is between the step and the finding.
         let (mark, rest) = line.split_at(10);
         let (step, words) = rest.split_at(12);
         let (step, words) = (step.trim(), words.replace("HOST", &host));
@@ -775,7 +782,7 @@ fn the_doctor_takes_no_other_text_for_an_answer() {
 }
 
 #[test]
-fn the_doctor_says_when_a_slurm_is_too_old_for_steps_and_tries_none() {
+fn doctor_reports_a_slurm_too_old_for_steps_and_starts_none() {
     const PING: &str =
         "#!/bin/sh\ncase $1 in ping) echo 'Slurmctld(primary) at login is UP' ;; esac\n";
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
@@ -802,7 +809,7 @@ fn the_doctor_says_when_a_slurm_is_too_old_for_steps_and_tries_none() {
 }
 
 #[test]
-fn the_doctor_tries_the_other_job_of_a_node_where_one_takes_no_step() {
+fn doctor_tries_the_next_job_of_a_node_if_one_refuses_steps() {
     const PING: &str =
         "#!/bin/sh\ncase $1 in ping) echo 'Slurmctld(primary) at login is UP' ;; esac\n";
     const SRUN: &str = "#!/bin/sh\ncase $* in\n--version) echo 'slurm 23.02.1' ;;\n--jobid=8*) ;;\n\
@@ -821,7 +828,7 @@ fn the_doctor_tries_the_other_job_of_a_node_where_one_takes_no_step() {
         let steps: Vec<&str> = out.lines().filter(|line| line.contains("  step ")).collect();
         assert!(steps.len() == 1 && steps[0].starts_with(mark), "{out}");
         assert!(steps[0].contains(found), "{out}");
-        // What was tried before is told, too.
+        // Earlier attempts are reported too.
         assert!(out.contains("no step in job 7: "), "{out}");
     }
 }

@@ -75,17 +75,17 @@ impl MetadataServer {
         &self.address
     }
 
-    /// Returns the value of a path below `instance/`, before the deadline `latest`.
+    /// Returns the value of a path below `instance/`, before the deadline.
     pub(super) async fn get(
         &self,
-        what: &'static str,
-        latest: Instant,
+        path: &'static str,
+        deadline: Instant,
     ) -> Result<String, MetadataError> {
         let address = || self.address.clone();
-        let mut stream = self.connect(latest).await?;
-        let asking = async {
+        let mut stream = self.connect(deadline).await?;
+        let exchange = async {
             let request = format!(
-                "GET {INSTANCE_PATH}{what} HTTP/1.1\r\nHost: {address}\r\nMetadata-Flavor: Google\r\n\
+                "GET {INSTANCE_PATH}{path} HTTP/1.1\r\nHost: {address}\r\nMetadata-Flavor: Google\r\n\
                  Accept: */*\r\nConnection: close\r\n\r\n",
                 address = self.address
             );
@@ -93,19 +93,19 @@ impl MetadataServer {
             stream.write_all(request.as_bytes()).await.ok();
             self.read_response(&mut stream).await
         };
-        let answered = timeout_at(latest, asking).await;
+        let response = timeout_at(deadline, exchange).await;
         let Response { status, text } =
-            answered.map_err(|_elapsed| MetadataError::TimedOut(self.address.clone()))??;
+            response.map_err(|_elapsed| MetadataError::TimedOut(self.address.clone()))??;
         match status {
             200 => Ok(String::from_utf8_lossy(&text).trim().to_owned()),
-            404 => Err(MetadataError::NotFound(address(), last_segment(what))),
-            status => Err(MetadataError::Status(address(), status, last_segment(what))),
+            404 => Err(MetadataError::NotFound(address(), last_segment(path))),
+            status => Err(MetadataError::Status(address(), status, last_segment(path))),
         }
     }
 
-    async fn connect(&self, latest: Instant) -> Result<TcpStream, MetadataError> {
+    async fn connect(&self, deadline: Instant) -> Result<TcpStream, MetadataError> {
         let failed = |why: String| MetadataError::Unreachable(self.address.clone(), why);
-        let late = || failed(format!("nothing within {} s", CONNECT_TIMEOUT.as_secs()));
+        let timed_out = || failed(format!("nothing within {} s", CONNECT_TIMEOUT.as_secs()));
         let connecting = async {
             let addresses = self.addresses().await.map_err(|error| failed(reason(&error)))?;
             let mut last = failed("the name has no address".to_owned());
@@ -117,8 +117,8 @@ impl MetadataServer {
             }
             Err(last)
         };
-        let limit = CONNECT_TIMEOUT.min(latest.saturating_duration_since(Instant::now()));
-        timeout(limit, connecting).await.map_err(|_elapsed| late())?
+        let limit = CONNECT_TIMEOUT.min(deadline.saturating_duration_since(Instant::now()));
+        timeout(limit, connecting).await.map_err(|_elapsed| timed_out())?
     }
 
     async fn addresses(&self) -> std::io::Result<Vec<SocketAddr>> {
@@ -135,39 +135,39 @@ impl MetadataServer {
     }
 
     async fn read_response(&self, stream: &mut TcpStream) -> Result<Response, MetadataError> {
-        let no_http = || MetadataError::NotHttp(self.address.clone());
+        let not_http = || MetadataError::NotHttp(self.address.clone());
         let mut bytes = Vec::new();
         let head = loop {
             if let Some(end) = bytes.windows(4).position(|window| window == b"\r\n\r\n") {
                 break end;
             }
             if bytes.len() > MAX_HEAD_SIZE || !read_more(stream, &mut bytes).await {
-                return Err(no_http());
+                return Err(not_http());
             }
         };
         let mut text = bytes.split_off(head + 4);
-        let head = ResponseHead::parse(&bytes).ok_or_else(no_http)?;
+        let head = ResponseHead::parse(&bytes).ok_or_else(not_http)?;
         if !head.is_google {
             return Err(MetadataError::NotMetadataServer(self.address.clone()));
         }
-        let too_long = || MetadataError::TooLarge(self.address.clone());
+        let too_large = || MetadataError::TooLarge(self.address.clone());
         if head.length.is_some_and(|length| length > MAX_BODY_SIZE) {
-            return Err(too_long());
+            return Err(too_large());
         }
         while head.length.is_none_or(|length| text.len() < length) {
             if text.len() > MAX_BODY_SIZE {
-                return Err(too_long());
+                return Err(too_large());
             }
             if !read_more(stream, &mut text).await {
                 // Without Content-Length the body ends with the connection.
                 if head.length.is_some() {
-                    return Err(no_http());
+                    return Err(not_http());
                 }
                 break;
             }
         }
         if head.is_chunked {
-            text = join_chunks(&text).ok_or_else(no_http)?;
+            text = join_chunks(&text).ok_or_else(not_http)?;
         }
         text.truncate(head.length.unwrap_or(text.len()));
         Ok(Response { status: head.status, text })
@@ -234,8 +234,8 @@ fn join_chunks(mut bytes: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// Returns the last segment of a path.
-fn last_segment(what: &'static str) -> &'static str {
-    what.rsplit('/').next().unwrap_or(what)
+fn last_segment(path: &'static str) -> &'static str {
+    path.rsplit('/').next().unwrap_or(path)
 }
 
 /// Returns the operating system's message without the error number.

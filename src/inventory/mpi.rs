@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_launchers_lines_name_their_host() {
+    fn lines_of_every_launcher_have_a_host() {
         for (line, name) in [
             ("gpu01", Some("gpu01")),
             ("gpu01 slots=8", Some("gpu01")),
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_host_file_is_told() {
+    fn invalid_lines_have_a_reason() {
         for (line, words) in [
             ("gpu01 gpu02", "\"gpu02\" is neither"),
             ("gpu01 8", "\"8\" is neither"),

@@ -93,12 +93,12 @@ pub async fn find_pod(env: &PodEnv) -> Result<Pod, PodError> {
         return from_worker_hostnames(names, env);
     }
     let server = MetadataServer::new(env.metadata.as_deref())?;
-    let latest = Instant::now() + METADATA_TIMEOUT;
+    let deadline = Instant::now() + METADATA_TIMEOUT;
     let (endpoints, number, accelerator, environment) = tokio::join!(
-        server.get("attributes/worker-network-endpoints", latest),
-        server.get("attributes/agent-worker-number", latest),
-        server.get("attributes/accelerator-type", latest),
-        server.get("attributes/tpu-env", latest),
+        server.get("attributes/worker-network-endpoints", deadline),
+        server.get("attributes/agent-worker-number", deadline),
+        server.get("attributes/accelerator-type", deadline),
+        server.get("attributes/tpu-env", deadline),
     );
     let source = format!("the metadata server {}", server.address());
     let workers = parse_endpoints(&endpoints?, &source)?;
@@ -106,12 +106,15 @@ pub async fn find_pod(env: &PodEnv) -> Result<Pod, PodError> {
     let environment = environment.unwrap_or_default();
     let accelerator = accelerator.ok().or_else(|| env_value(&environment, "ACCELERATOR_TYPE"));
     let number = number.ok().or_else(|| env_value(&environment, "WORKER_ID"));
-    let own = number.and_then(|number| number.parse().ok()).filter(|own| *own < workers.len());
-    let own = own.or_else(|| workers.iter().position(|worker| is_own_address(worker)));
+    let this_worker = number
+        .and_then(|number| number.parse().ok())
+        .filter(|this_worker| *this_worker < workers.len());
+    let this_worker =
+        this_worker.or_else(|| workers.iter().position(|worker| is_own_address(worker)));
     Ok(Pod {
         source,
         accelerator: accelerator.and_then(|text| single_word(&text)),
-        this_worker: own,
+        this_worker,
         workers,
     })
 }
@@ -128,10 +131,10 @@ fn from_worker_hostnames(names: &str, env: &PodEnv) -> Result<Pod, PodError> {
         let entry = workers.get(number).map(|entry| shorten(entry)).unwrap_or_default();
         return Err(PodError::BadEntry { number, source_name: source, entry });
     }
-    let own = env.worker.as_ref().and_then(|number| number.trim().parse().ok());
-    let own = own.filter(|own| *own < workers.len());
+    let this_worker = env.worker.as_ref().and_then(|number| number.trim().parse().ok());
+    let this_worker = this_worker.filter(|this_worker| *this_worker < workers.len());
     let accelerator = env.accelerator.as_deref().and_then(single_word);
-    Ok(Pod { source, accelerator, this_worker: own, workers })
+    Ok(Pod { source, accelerator, this_worker, workers })
 }
 
 /// Parses the addresses of `x:y:ADDRESS,…`.
@@ -143,12 +146,12 @@ fn parse_endpoints(endpoints: &str, source: &str) -> Result<Vec<String>, PodErro
         }
         // An IPv6 address has colons itself.
         let address = entry.splitn(3, ':').nth(2).and_then(|third| third.parse::<IpAddr>().ok());
-        let wrong = || PodError::BadEntry {
+        let bad_entry = || PodError::BadEntry {
             number,
             source_name: format!("the workers listed by {source}"),
             entry: shorten(entry),
         };
-        address.map(|address| address.to_string()).ok_or_else(wrong)
+        address.map(|address| address.to_string()).ok_or_else(bad_entry)
     };
     entries.map(address).collect()
 }

@@ -64,7 +64,7 @@ impl JobFilter {
     /// Returns the words that follow `jobs` on the screen, such as `of ada in gpu`.
     pub fn describe(&self) -> String {
         let list = |list: &[String]| {
-            list.iter().map(|one| sanitize(one, 40)).collect::<Vec<_>>().join(",")
+            list.iter().map(|word| sanitize(word, 40)).collect::<Vec<_>>().join(",")
         };
         let mut words = match (self.jobs.as_slice(), self.users.as_slice()) {
             ([], []) => "of all users".to_owned(),
@@ -188,16 +188,16 @@ impl DetailQuery {
 }
 
 /// Waits for the running query; for ever if there is none.
-async fn await_query(asking: &mut Option<PendingQuery>) -> DetailResult {
-    match asking {
-        Some(asking) => asking.await,
+async fn await_query(query: &mut Option<PendingQuery>) -> DetailResult {
+    match query {
+        Some(query) => query.await,
         None => std::future::pending().await,
     }
 }
 
 /// Returns the note for jobs whose devices are not known.
-fn missing_devices_note(trouble: &SlurmError) -> String {
-    format!("{}; devices of jobs are inferred from their processes", trouble.message)
+fn missing_devices_note(error: &SlurmError) -> String {
+    format!("{}; devices of jobs are inferred from their processes", error.message)
 }
 
 /// A job's devices, and the values that show whether they are still valid.
@@ -209,12 +209,12 @@ struct KnownDetail {
 }
 
 impl SlurmPoller {
-    /// Returns a poller; the targets in `fixed` are watched as well.
-    pub fn new(filter: JobFilter, interval: Duration, fixed: Vec<Target>) -> Self {
+    /// Returns a poller; the targets in `static_targets` are watched as well.
+    pub fn new(filter: JobFilter, interval: Duration, static_targets: Vec<Target>) -> Self {
         Self {
             interval,
-            targets: fixed.clone(),
-            static_targets: fixed,
+            targets: static_targets.clone(),
+            static_targets,
             known_details: BTreeMap::new(),
             list: JobList {
                 whose: filter.describe().into(),
@@ -254,18 +254,18 @@ impl SlurmPoller {
     pub async fn run(
         mut self,
         clock: Clock,
-        mut wishes: watch::Receiver<PollRequest>,
+        mut requests: watch::Receiver<PollRequest>,
         rosters: watch::Sender<Arc<Roster>>,
     ) {
         let mut due = Instant::now();
-        let mut rested = due;
-        let mut refresh = wishes.borrow().refresh;
-        let mut asking: Option<PendingQuery> = None;
+        let mut not_before = due;
+        let mut refresh = requests.borrow().refresh;
+        let mut pending_query: Option<PendingQuery> = None;
         loop {
-            let wanted = wishes.borrow_and_update().clone();
+            let request = requests.borrow_and_update().clone();
             let began = Instant::now();
-            let is_refreshed = wanted.refresh != refresh;
-            refresh = wanted.refresh;
+            let is_refreshed = request.refresh != refresh;
+            refresh = request.refresh;
             if is_refreshed {
                 self.details.not_before = began;
             }
@@ -276,36 +276,36 @@ impl SlurmPoller {
                 log::debug!("slurm: {} jobs in {took:?}, again in {wait:?}", self.list.jobs.len());
                 due = Instant::now() + wait;
                 // Bounds the load of the controller, however often a refresh is requested.
-                rested = Instant::now() + took.max(MIN_QUERY_GAP);
+                not_before = Instant::now() + took.max(MIN_QUERY_GAP);
             }
-            if asking.is_none() {
-                asking = self
-                    .next_query(wanted.job.as_ref())
-                    .map(|inquiry| -> PendingQuery { Box::pin(inquiry.run()) });
+            if pending_query.is_none() {
+                pending_query = self
+                    .next_query(request.job.as_ref())
+                    .map(|query| -> PendingQuery { Box::pin(query.run()) });
             }
-            self.list.awaits_devices = asking.is_some();
-            if asking.is_none() {
+            self.list.awaits_devices = pending_query.is_some();
+            if pending_query.is_none() {
                 self.list.awaiting_outcome.clear();
             }
-            self.addresses.is_query_running = asking.is_some();
+            self.addresses.is_query_running = pending_query.is_some();
             if rosters.send(Arc::new(self.roster())).is_err() {
                 return;
             }
-            let again = async {
-                self.wait_for_request(&mut wishes, &wanted).await;
-                sleep_until(rested).await;
+            let requested = async {
+                self.wait_for_request(&mut requests, &request).await;
+                sleep_until(not_before).await;
             };
             tokio::select! {
                 () = sleep_until(due) => {}
-                () = again => self.details.is_due = true,
-                told = await_query(&mut asking) => {
-                    asking = None;
+                () = requested => self.details.is_due = true,
+                result = await_query(&mut pending_query) => {
+                    pending_query = None;
                     let now = Instant::now();
-                    if matches!(told.answer, Some(Ok(_))) {
-                        due = due.max(now + told.took.saturating_mul(WAIT_PER_QUERY_TIME));
+                    if matches!(result.answer, Some(Ok(_))) {
+                        due = due.max(now + result.took.saturating_mul(WAIT_PER_QUERY_TIME));
                     }
-                    rested = rested.max(now + told.took.max(MIN_QUERY_GAP));
-                    self.apply_result(told);
+                    not_before = not_before.max(now + result.took.max(MIN_QUERY_GAP));
+                    self.apply_result(result);
                 }
             }
         }
@@ -314,14 +314,14 @@ impl SlurmPoller {
     /// Waits until a refresh, or unknown devices of a job, are requested.
     async fn wait_for_request(
         &self,
-        wishes: &mut watch::Receiver<PollRequest>,
+        requests: &mut watch::Receiver<PollRequest>,
         before: &PollRequest,
     ) {
         loop {
-            if wishes.changed().await.is_err() {
+            if requests.changed().await.is_err() {
                 return std::future::pending().await;
             }
-            let now = wishes.borrow_and_update();
+            let now = requests.borrow_and_update();
             let is_unknown = |job: &JobId| {
                 let on_nodes = self.list.on_nodes().any(|one| one.id == *job);
                 on_nodes && !self.known_details.contains_key(job)
@@ -344,9 +344,9 @@ impl SlurmPoller {
     async fn poll_queue(&mut self, clock: &Clock) {
         let queue = match fetch_queue(&self.filter).await {
             Ok(queue) => queue,
-            Err(trouble) if trouble.kind == SlurmErrorKind::NoSuchJob => Queue::default(),
-            Err(trouble) => {
-                self.record_failure(trouble, clock);
+            Err(error) if error.kind == SlurmErrorKind::NoSuchJob => Queue::default(),
+            Err(error) => {
+                self.record_failure(error, clock);
                 return;
             }
         };
@@ -363,15 +363,15 @@ impl SlurmPoller {
         self.list.error = None;
     }
 
-    fn record_failure(&mut self, trouble: SlurmError, clock: &Clock) {
+    fn record_failure(&mut self, error: SlurmError, clock: &Clock) {
         self.failures = self.failures.saturating_add(1);
-        let is_same = |known: &JobListError| *known.message == *trouble.message;
+        let is_same = |known: &JobListError| *known.message == *error.message;
         let since = self.list.error.as_ref().filter(|known| is_same(known));
         let since = since.map_or_else(|| clock.now(), |known| known.since);
-        log::info!("slurm: {}", trouble.message);
+        log::info!("slurm: {}", error.message);
         self.list.error = Some(JobListError {
-            message: trouble.message.into(),
-            remedy: trouble.remedy.into(),
+            message: error.message.into(),
+            remedy: error.remedy.into(),
             since,
         });
     }
@@ -380,8 +380,8 @@ impl SlurmPoller {
     fn track_departed(&mut self, queue: &Queue) {
         let names = std::mem::take(&mut self.names);
         self.departed.extend(names);
-        let there: BTreeSet<&JobId> = queue.jobs.iter().map(|job| &job.id).collect();
-        self.departed.retain(|id, _| !there.contains(id));
+        let listed: BTreeSet<&JobId> = queue.jobs.iter().map(|job| &job.id).collect();
+        self.departed.retain(|id, _| !listed.contains(id));
         while self.departed.len() > MAX_ENDED_JOBS {
             self.departed.pop_first();
         }
@@ -397,17 +397,17 @@ impl SlurmPoller {
     }
 
     /// Returns the queries that are due, or `None`.
-    fn next_query(&mut self, wanted: Option<&JobId>) -> Option<DetailQuery> {
+    fn next_query(&mut self, selected_job: Option<&JobId>) -> Option<DetailQuery> {
         let is_due = self.details.is_due && Instant::now() >= self.details.not_before;
         if !is_due {
             return None;
         }
         self.details.is_due = false;
-        let is_many = self.list.on_nodes().count() > MAX_DETAILED_JOBS;
+        let is_over_limit = self.list.on_nodes().count() > MAX_DETAILED_JOBS;
         let jobs = self.list.on_nodes();
         let jobs = jobs
             .filter(|job| !self.known_details.contains_key(&job.id))
-            .filter(|job| !is_many || wanted == Some(&job.id))
+            .filter(|job| !is_over_limit || selected_job == Some(&job.id))
             .filter_map(|job| Some((job.id.clone(), self.names.get(&job.id)?.clone())))
             .chain(self.departed.clone())
             .collect();
@@ -420,35 +420,35 @@ impl SlurmPoller {
         let is_new = |job: &&&str| !self.missing_reasons.contains_key(**job);
         let absent = missing.iter().filter(is_new).map(|job| (*job).to_owned()).collect();
         let nodes = self.list.on_nodes().flat_map(|job| job.allocations.iter());
-        let nodes = nodes.map(|one| &one.node);
+        let nodes = nodes.map(|allocation| &allocation.node);
         let nodes = nodes.filter(|node| !self.addresses.known.contains_key(*node)).cloned();
-        let inquiry = DetailQuery { jobs, missing_jobs: absent, nodes: nodes.collect() };
-        (!inquiry.is_empty()).then_some(inquiry)
+        let query = DetailQuery { jobs, missing_jobs: absent, nodes: nodes.collect() };
+        (!query.is_empty()).then_some(query)
     }
 
     /// Applies the answers about devices, outcomes and missing jobs.
-    fn apply_result(&mut self, told: DetailResult) {
-        self.missing_reasons.extend(told.missing_reasons);
-        if !told.addresses.is_empty() {
-            Arc::make_mut(&mut self.addresses.known).extend(told.addresses);
+    fn apply_result(&mut self, result: DetailResult) {
+        self.missing_reasons.extend(result.missing_reasons);
+        if !result.addresses.is_empty() {
+            Arc::make_mut(&mut self.addresses.known).extend(result.addresses);
         }
-        let answer = match told.answer {
+        let answer = match result.answer {
             None => return,
             Some(Ok(answer)) => {
                 self.details.failures = 0;
                 self.details.note = None;
                 answer
             }
-            Some(Err(trouble)) => {
+            Some(Err(error)) => {
                 let details = &mut self.details;
                 details.failures = details.failures.saturating_add(1);
-                let wait = next_wait(self.interval, told.took, details.failures, random_byte());
+                let wait = next_wait(self.interval, result.took, details.failures, random_byte());
                 details.not_before = Instant::now() + wait;
-                details.note = Some(missing_devices_note(&trouble));
+                details.note = Some(missing_devices_note(&error));
                 return;
             }
         };
-        let mut details = job_detail::parse(&answer.stdout, &told.query.jobs);
+        let mut details = job_detail::parse(&answer.stdout, &result.query.jobs);
         for job in self.list.on_nodes() {
             let Some(detail) = details.remove(&job.id) else { continue };
             // A job that is starting or ending may have no devices yet, or no more.
@@ -459,21 +459,21 @@ impl SlurmPoller {
                 KnownDetail { starts_at: job.starts_at, nodes: job.allocations.len(), detail };
             self.known_details.insert(job.id.clone(), known);
         }
-        self.apply_outcomes(&told.query.jobs, &details);
+        self.apply_outcomes(&result.query.jobs, &details);
         self.apply_known_details();
     }
 
     /// Stores the outcomes of departed jobs; those without an outcome are queried again.
     fn apply_outcomes(
         &mut self,
-        asked: &BTreeMap<JobId, String>,
-        told: &BTreeMap<JobId, JobDetail>,
+        queried: &BTreeMap<JobId, String>,
+        details: &BTreeMap<JobId, JobDetail>,
     ) {
         let gone: Vec<JobId> =
-            asked.keys().filter(|id| self.departed.contains_key(*id)).cloned().collect();
+            queried.keys().filter(|id| self.departed.contains_key(*id)).cloned().collect();
         let mut ended = self.list.ended.to_vec();
         for id in gone {
-            let outcome = match told.get(&id) {
+            let outcome = match details.get(&id) {
                 Some(detail) => detail.outcome,
                 None => Some(JobOutcome::Unknown),
             };
@@ -504,11 +504,12 @@ impl SlurmPoller {
         for job in &mut self.list.jobs {
             let Some(known) = self.known_details.get(&job.id) else { continue };
             job.sluid.clone_from(&known.detail.sluid);
-            let told =
+            let devices_on =
                 |node: &NodeName| known.detail.devices.get(node).cloned().unwrap_or_default();
-            let nodes = job.allocations.iter().map(|one| &one.node);
-            job.allocations =
-                nodes.map(|node| Allocation { node: node.clone(), devices: told(node) }).collect();
+            let nodes = job.allocations.iter().map(|allocation| &allocation.node);
+            job.allocations = nodes
+                .map(|node| Allocation { node: node.clone(), devices: devices_on(node) })
+                .collect();
         }
     }
 }

@@ -27,15 +27,15 @@ pub async fn fetch_jobs(filter: &JobFilter) -> Result<Vec<Job>, SlurmError> {
 
 /// Runs `squeue` and parses its output.
 pub(super) async fn fetch_queue(filter: &JobFilter) -> Result<Queue, SlurmError> {
-    let mark = random_boundary();
-    let answer = run_command("squeue", &queue::arguments(filter, &mark), "").await?;
+    let boundary = random_boundary();
+    let answer = run_command("squeue", &queue::arguments(filter, &boundary), "").await?;
     let is_refused = !answer.succeeded || answer.stderr.contains("Invalid user");
     if is_refused {
         return Err(SlurmError::from_stderr("squeue", &answer.stderr));
     }
-    let mut queue = queue::parse(&answer.stdout, &mark, answer.is_truncated);
+    let mut queue = queue::parse(&answer.stdout, &boundary, answer.is_truncated);
     match queue.error.take() {
-        Some(sentence) => Err(SlurmError::unexpected_output("squeue", &sentence)),
+        Some(message) => Err(SlurmError::unexpected_output("squeue", &message)),
         None => Ok(queue),
     }
 }
@@ -53,17 +53,17 @@ pub(super) async fn fetch_details(
     if answer.stdout.contains("JobId=") {
         return Ok(answer);
     }
-    let trouble = SlurmError::from_stderr("scontrol", &answer.stderr);
+    let error = SlurmError::from_stderr("scontrol", &answer.stderr);
     // The jobs have ended and were purged.
-    let is_forgotten = trouble.kind == SlurmErrorKind::NoSuchJob;
-    if is_forgotten || (answer.succeeded && answer.stdout.trim().is_empty()) {
+    let is_purged = error.kind == SlurmErrorKind::NoSuchJob;
+    if is_purged || (answer.succeeded && answer.stdout.trim().is_empty()) {
         return Ok(answer);
     }
     if answer.succeeded {
-        let sentence = queue::unexpected_output("scontrol", "job", &answer.stdout);
-        return Err(SlurmError::unexpected_output("scontrol", &sentence));
+        let message = queue::unexpected_output("scontrol", "job", &answer.stdout);
+        return Err(SlurmError::unexpected_output("scontrol", &message));
     }
-    Err(trouble)
+    Err(error)
 }
 
 /// Runs `sinfo` for the addresses of nodes; `None` for a node that is reached by its name.
@@ -87,12 +87,12 @@ fn parse_addresses(output: &str, nodes: &BTreeSet<NodeName>) -> BTreeMap<NodeNam
         let mut fields = line.split('|').map(str::trim);
         let node = NodeName::new(fields.next()?).ok().filter(|node| nodes.contains(node))?;
         let address =
-            fields.find(|other| !other.eq_ignore_ascii_case(node.as_str()) && is_address(other));
+            fields.find(|field| !field.eq_ignore_ascii_case(node.as_str()) && is_address(field));
         Some((node, address.map(str::to_owned)))
     });
-    let told: BTreeMap<NodeName, Option<String>> = lines.collect();
+    let addresses: BTreeMap<NodeName, Option<String>> = lines.collect();
     // Nodes without a line get `None`, so that they are not queried again.
-    nodes.iter().map(|node| (node.clone(), told.get(node).cloned().flatten())).collect()
+    nodes.iter().map(|node| (node.clone(), addresses.get(node).cloned().flatten())).collect()
 }
 
 /// Returns true if the text can be a host name or an address.
@@ -115,7 +115,7 @@ pub async fn run_command_within(
     words: &[OsString],
     input: &str,
 ) -> Result<ProgramOutput, SlurmError> {
-    let asked = ProgramCall {
+    let call = ProgramCall {
         program,
         args: words,
         input,
@@ -126,7 +126,7 @@ pub async fn run_command_within(
         timeout: limit,
         max_stdout: MAX_OUTPUT_SIZE,
     };
-    run_program(asked)
+    run_program(call)
         .await
         .map_err(|fault| SlurmError::from_run_error(program, &fault, limit.as_secs()))
 }
@@ -147,18 +147,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_node_is_reached_where_slurm_says_if_that_may_be_an_address() {
+    fn node_addresses_of_sinfo_are_used_if_they_are_valid() {
         let node = |name: &str| NodeName::new(name).unwrap();
-        let names = ["named", "cased", "at", "host", "hostile", "user", "untold"];
+        let names = ["named", "cased", "at", "host", "hostile", "user", "unlisted"];
         let nodes: BTreeSet<NodeName> = names.map(node).into();
         let output = "named|named|named\ncased|Cased|CASED\nat | 10.0.0.1 | at\nhost|host|host-ib\n\
             hostile|-oProxyCommand=x|a b\nuser|root@10.0.0.9|10.0.0.8/24\nother|10.0.0.7|x\nbad line\n";
-        let told: Vec<_> = parse_addresses(output, &nodes)
+        let addresses: Vec<_> = parse_addresses(output, &nodes)
             .into_iter()
             .filter_map(|(node, address)| Some((node.to_string(), address?)))
             .collect();
         let pair = |node: &str, address: &str| (node.to_owned(), address.to_owned());
-        assert_eq!(told, [pair("at", "10.0.0.1"), pair("host", "host-ib")]);
+        assert_eq!(addresses, [pair("at", "10.0.0.1"), pair("host", "host-ib")]);
         assert_eq!(parse_addresses(output, &nodes).len(), names.len());
     }
 }

@@ -70,19 +70,19 @@ const PATTERNS: &[(&str, SlurmErrorKind)] = &[
 
 impl SlurmError {
     /// Classifies the stderr of a command.
-    pub fn from_stderr(program: &str, complaint: &str) -> Self {
-        let words = complaint.to_ascii_lowercase();
-        let kind = PATTERNS.iter().find(|(sign, _)| words.contains(sign));
+    pub fn from_stderr(program: &str, stderr: &str) -> Self {
+        let lower = stderr.to_ascii_lowercase();
+        let kind = PATTERNS.iter().find(|(pattern, _)| lower.contains(pattern));
         let kind = kind.map_or(SlurmErrorKind::Other, |(_, kind)| *kind);
         // The last line only says that there is an error.
-        let names_it_first = kind == SlurmErrorKind::BadConfiguration;
-        let line = if names_it_first { first_error_line(complaint) } else { last_line(complaint) };
+        let is_first_line_best = kind == SlurmErrorKind::BadConfiguration;
+        let line = if is_first_line_best { first_error_line(stderr) } else { last_line(stderr) };
         Self::new(kind, program, &line)
     }
 
     /// Returns an error for output that is not what was requested.
-    pub(super) fn unexpected_output(program: &str, sentence: &str) -> Self {
-        Self::new(SlurmErrorKind::UnexpectedOutput, program, sentence)
+    pub(super) fn unexpected_output(program: &str, message: &str) -> Self {
+        Self::new(SlurmErrorKind::UnexpectedOutput, program, message)
     }
 
     /// Classifies why a command could not be run to its end.
@@ -90,20 +90,20 @@ impl SlurmError {
         match fault {
             ProgramError::NotFound => Self::new(SlurmErrorKind::NotInstalled, program, ""),
             ProgramError::NotStarted(why) => Self::new(SlurmErrorKind::Other, program, why),
-            ProgramError::TimedOut(complaint) => {
-                let known = Self::from_stderr(program, complaint);
-                if known.kind == SlurmErrorKind::Other {
+            ProgramError::TimedOut(stderr) => {
+                let error = Self::from_stderr(program, stderr);
+                if error.kind == SlurmErrorKind::Other {
                     let line = format!("{program} did not answer within {seconds} s");
                     return Self::new(SlurmErrorKind::TimedOut, program, &line);
                 }
-                known
+                error
             }
         }
     }
 
     fn new(kind: SlurmErrorKind, program: &str, line: &str) -> Self {
         use SlurmErrorKind as Kind;
-        let (sentence, remedy) = match kind {
+        let (message, remedy) = match kind {
             Kind::NotInstalled => (
                 format!("{program} is not on the PATH of this machine"),
                 "start gtop on a login node of the cluster, or load its Slurm module",
@@ -142,32 +142,32 @@ impl SlurmError {
             Kind::PermissionDenied => (line.to_owned(), "ask the administrator what you may see"),
             Kind::Other => (format!("{program} failed: {line}"), "run it by hand"),
         };
-        Self { kind, message: sentence, remedy }
+        Self { kind, message, remedy }
     }
 }
 
 /// Returns the last line that is not empty.
-fn last_line(complaint: &str) -> String {
-    let lines = complaint.lines().map(|line| sanitize(line, 300));
+fn last_line(stderr: &str) -> String {
+    let lines = stderr.lines().map(|line| sanitize(line, 300));
     strip_program(&lines.rev().find(|line| !line.is_empty()).unwrap_or_default())
 }
 
 /// Returns the first line with an error.
-fn first_error_line(complaint: &str) -> String {
-    let mut lines = complaint.lines().map(|line| sanitize(line, 300));
+fn first_error_line(stderr: &str) -> String {
+    let mut lines = stderr.lines().map(|line| sanitize(line, 300));
     lines
         .find(|line| line.contains("error: "))
-        .map_or_else(|| last_line(complaint), |line| strip_program(&line))
+        .map_or_else(|| last_line(stderr), |line| strip_program(&line))
 }
 
 /// Removes the name of the program.
 fn strip_program(line: &str) -> String {
-    let said = match line.split_once("error: ") {
-        Some((program, said)) if program.split(' ').count() <= 2 => said,
+    let message = match line.split_once("error: ") {
+        Some((program, message)) if program.split(' ').count() <= 2 => message,
         _ => line,
     };
-    let said = said.strip_prefix("_parse_next_key: ").unwrap_or(said);
-    if said.is_empty() { "it printed nothing".to_owned() } else { said.to_owned() }
+    let message = message.strip_prefix("_parse_next_key: ").unwrap_or(message);
+    if message.is_empty() { "it printed nothing".to_owned() } else { message.to_owned() }
 }
 
 #[cfg(test)]
@@ -175,8 +175,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_slurm_complains_about_has_a_cause() {
-        for (complaint, kind) in [
+    fn errors_of_slurm_are_classified() {
+        for (stderr, kind) in [
             (
                 "slurm_load_jobs error: Unable to contact slurm controller (connect failure)\n",
                 SlurmErrorKind::ControllerDown,
@@ -214,27 +214,28 @@ mod tests {
             ("\u{1b}[31mSegmentation fault", SlurmErrorKind::Other),
             ("", SlurmErrorKind::Other),
         ] {
-            let trouble = SlurmError::from_stderr("squeue", complaint);
-            assert_eq!(trouble.kind, kind, "{complaint}");
-            assert!(!trouble.message.is_empty() && !trouble.message.contains('\u{1b}'));
+            let error = SlurmError::from_stderr("squeue", stderr);
+            assert_eq!(error.kind, kind, "{stderr}");
+            assert!(!error.message.is_empty() && !error.message.contains('\u{1b}'));
         }
     }
 
     #[test]
-    fn a_mistake_in_the_configuration_is_named() {
-        let said = "squeue: error: _parse_next_key: Parsing error at unrecognized key: Foo\n\
+    fn an_error_in_the_configuration_is_quoted() {
+        let stderr = "squeue: error: _parse_next_key: Parsing error at unrecognized key: Foo\n\
                     squeue: fatal: Unable to process configuration file\n";
-        let trouble = SlurmError::from_stderr("squeue", said);
+        let error = SlurmError::from_stderr("squeue", stderr);
         assert_eq!(
-            trouble.message,
+            error.message,
             "Slurm's configuration on this machine has an error: Parsing error at unrecognized key: Foo"
         );
     }
 
     #[test]
-    fn what_came_too_late_is_told_by_what_it_had_said() {
-        let late = |said: &str| {
-            SlurmError::from_run_error("squeue", &ProgramError::TimedOut(said.to_owned()), 30).kind
+    fn a_timed_out_command_is_classified_by_its_stderr() {
+        let late = |stderr: &str| {
+            SlurmError::from_run_error("squeue", &ProgramError::TimedOut(stderr.to_owned()), 30)
+                .kind
         };
         assert_eq!(late("squeue: error: Munge encode failed"), SlurmErrorKind::Munge);
         assert_eq!(late(""), SlurmErrorKind::TimedOut);

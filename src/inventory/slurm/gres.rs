@@ -12,23 +12,25 @@ const MAX_DEVICES: u32 = 4096;
 
 /// Returns the devices of a job on a node from its resources there.
 pub(super) fn parse_device_allocation(text: &str) -> DeviceAllocation {
-    let mut places = BTreeSet::new();
-    let mut unplaced = 0_u32;
+    let mut indices = BTreeSet::new();
+    let mut without_indices = 0_u32;
     for part in split_resources(text).filter(|part| is_accelerator(part)) {
         match parse_indices(part) {
-            Some(list) => places.extend(list),
-            None => unplaced = unplaced.saturating_add(resource_count(part)),
+            Some(list) => indices.extend(list),
+            None => without_indices = without_indices.saturating_add(resource_count(part)),
         }
     }
-    if unplaced > 0 {
+    if without_indices > 0 {
         // Not all indices are known, so only the count is certain.
-        let known = u32::try_from(places.len()).unwrap_or(MAX_DEVICES);
-        return DeviceAllocation::Count(unplaced.saturating_add(known).min(MAX_DEVICES));
+        let with_indices = u32::try_from(indices.len()).unwrap_or(MAX_DEVICES);
+        return DeviceAllocation::Count(
+            without_indices.saturating_add(with_indices).min(MAX_DEVICES),
+        );
     }
-    if places.is_empty() {
+    if indices.is_empty() {
         return DeviceAllocation::None;
     }
-    DeviceAllocation::Indices(places.into_iter().collect())
+    DeviceAllocation::Indices(indices.into_iter().collect())
 }
 
 /// Returns true if the resources include an accelerator.
@@ -71,40 +73,40 @@ fn resource_count(part: &str) -> u32 {
 fn parse_indices(part: &str) -> Option<Vec<u32>> {
     let (_, rest) = part.split_once("(IDX:")?;
     let (inside, _) = rest.split_once(')')?;
-    let mut places = Vec::new();
+    let mut indices = Vec::new();
     for range in inside.split(',') {
         let (first, last) = range.split_once('-').unwrap_or((range, range));
         let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
         if first > last || last >= MAX_DEVICES {
             return None;
         }
-        places.extend(first..=last);
+        indices.extend(first..=last);
     }
-    let is_of_parts = ["shard", "mps"].contains(&resource_name(part));
-    let is_all = u32::try_from(places.len()) == Ok(resource_count(part));
-    (is_of_parts || is_all).then_some(places)
+    let is_share = ["shard", "mps"].contains(&resource_name(part));
+    let is_complete = u32::try_from(indices.len()) == Ok(resource_count(part));
+    (is_share || is_complete).then_some(indices)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn places(list: &[u32]) -> DeviceAllocation {
+    fn indices(list: &[u32]) -> DeviceAllocation {
         DeviceAllocation::Indices(list.into())
     }
 
     #[test]
-    fn places_are_read_in_every_form() {
-        for (text, want) in [
-            ("gpu:h100:4(IDX:1,4-6)", places(&[1, 4, 5, 6])),
-            ("gpu:8(IDX:0-7)", places(&[0, 1, 2, 3, 4, 5, 6, 7])),
-            ("gpu:a100:2(IDX:0-1),gpu:v100:1(IDX:4)", places(&[0, 1, 4])),
-            ("gpu:a100_1g.5gb:2(IDX:9,11)", places(&[9, 11])),
-            ("gpu:3g.20gb:1(IDX:1)", places(&[1])),
-            ("shard:3(IDX:5)", places(&[5])),
-            ("gpu:1(IDX:5),shard:h100:3(IDX:5)", places(&[5])),
-            ("gpu:(null):2(IDX:0-1)", places(&[0, 1])),
-            ("craynetwork:1,gpu:1(IDX:2)", places(&[2])),
+    fn devices_are_parsed_in_every_form() {
+        for (text, expected) in [
+            ("gpu:h100:4(IDX:1,4-6)", indices(&[1, 4, 5, 6])),
+            ("gpu:8(IDX:0-7)", indices(&[0, 1, 2, 3, 4, 5, 6, 7])),
+            ("gpu:a100:2(IDX:0-1),gpu:v100:1(IDX:4)", indices(&[0, 1, 4])),
+            ("gpu:a100_1g.5gb:2(IDX:9,11)", indices(&[9, 11])),
+            ("gpu:3g.20gb:1(IDX:1)", indices(&[1])),
+            ("shard:3(IDX:5)", indices(&[5])),
+            ("gpu:1(IDX:5),shard:h100:3(IDX:5)", indices(&[5])),
+            ("gpu:(null):2(IDX:0-1)", indices(&[0, 1])),
+            ("craynetwork:1,gpu:1(IDX:2)", indices(&[2])),
             ("", DeviceAllocation::None),
             ("(null)", DeviceAllocation::None),
             ("nic:2(IDX:0-1)", DeviceAllocation::None),
@@ -120,12 +122,12 @@ mod tests {
             ("gpu:1(IDX:0-4294967295)", DeviceAllocation::Count(1)),
             ("gpu", DeviceAllocation::Count(1)),
         ] {
-            assert_eq!(parse_device_allocation(text), want, "{text}");
+            assert_eq!(parse_device_allocation(text), expected, "{text}");
         }
     }
 
     #[test]
-    fn requests_name_accelerators_in_each_version_s_way() {
+    fn accelerators_are_recognised_in_the_syntax_of_every_version() {
         for text in ["gres:gpu:1", "gres/gpu:1", "gres/gpu=8", "gpu:1", "gpu:h100:3", "shard:2"] {
             assert!(names_accelerators(text), "{text}");
         }

@@ -39,8 +39,8 @@ pub(super) fn parse(output: &str, names: &BTreeMap<JobId, String>) -> BTreeMap<J
 
 /// Splits before each `JobId=` at the start of a line.
 fn records(output: &str) -> impl Iterator<Item = &str> {
-    output.split("\nJobId=").enumerate().filter_map(|(place, record)| {
-        if place == 0 { record.strip_prefix("JobId=") } else { Some(record) }
+    output.split("\nJobId=").enumerate().filter_map(|(index, record)| {
+        if index == 0 { record.strip_prefix("JobId=") } else { Some(record) }
     })
 }
 
@@ -58,30 +58,30 @@ fn match_header<'a>(record: &'a str, names: &BTreeMap<JobId, String>) -> Option<
 }
 
 fn parse_record(text: &str) -> Option<JobDetail> {
-    let mut is_whole = false;
+    let mut is_complete = false;
     let mut detail = JobDetail::default();
     let mut wants_devices = false;
     for line in text.lines() {
         let line = line.trim_start();
         if let Some(id) = line.strip_prefix("SLUID=") {
             detail.sluid = JobId::new(id.trim());
-        } else if let Some(total) = line.strip_prefix("JOB_GRES=") {
-            wants_devices = names_accelerators(total);
+        } else if let Some(gres) = line.strip_prefix("JOB_GRES=") {
+            wants_devices = names_accelerators(gres);
         } else if let Some(rest) = line.strip_prefix("Nodes=") {
             parse_node_line(rest, &mut detail.devices);
         } else if let Some(rest) = line.strip_prefix("JobState=") {
             detail.outcome = JobOutcome::from_slurm(rest);
         } else if line.starts_with("Command=") || line.starts_with("MinCPUsNode=") {
-            is_whole = true;
+            is_complete = true;
             break;
         }
     }
     // A job that has ended, or is starting, has resources but no device indices.
-    let is_nowhere = detail.devices.values().all(|devices| *devices == DeviceAllocation::None);
-    if wants_devices && is_nowhere {
+    let has_no_device = detail.devices.values().all(|devices| *devices == DeviceAllocation::None);
+    if wants_devices && has_no_device {
         detail.devices.clear();
     }
-    is_whole.then_some(detail)
+    is_complete.then_some(detail)
 }
 
 /// Parses `gpu[01-02] CPU_IDs=0-7 Mem=0 GRES=gpu:h100:8(IDX:0-7)`.
@@ -92,8 +92,8 @@ fn parse_node_line(line: &str, devices: &mut BTreeMap<NodeName, DeviceAllocation
     if devices.len().saturating_add(nodes.len()) > queue::MAX_NODES {
         return;
     }
-    let allotment = parse_device_allocation(gres.trim());
-    devices.extend(nodes.into_iter().map(|node| (node, allotment.clone())));
+    let allocation = parse_device_allocation(gres.trim());
+    devices.extend(nodes.into_iter().map(|node| (node, allocation.clone())));
 }
 
 #[cfg(test)]
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn the_places_of_each_node_are_read_up_to_where_free_texts_begin() {
+    fn devices_are_read_up_to_the_first_line_that_the_user_controls() {
         let output = "scontrol: show job 5\n".to_owned() + &text("5", "a b", "gpu:h100:2(IDX:1,4)");
         let details = parse(&output, &names(&[("5", "a b")]));
         assert_eq!(devices(&details, "5"), Some(DeviceAllocation::Indices([1, 4].into())));
@@ -130,14 +130,14 @@ mod tests {
                     CPU_IDs=0 Mem=0 GRES=gpu:1";
         let details = parse(&text("5", "a", more), &names(&[("5", "a")]));
         let detail = details.get(&JobId::new("5").unwrap()).unwrap();
-        let told: Vec<_> =
+        let allocations: Vec<_> =
             detail.devices.iter().map(|(node, devices)| (node.as_str(), devices.clone())).collect();
-        let places = DeviceAllocation::Indices([0, 1].into());
+        let indices = DeviceAllocation::Indices([0, 1].into());
         let one = DeviceAllocation::Count(1);
         assert_eq!(
-            told,
+            allocations,
             [
-                ("gpu01", places),
+                ("gpu01", indices),
                 ("gpu02", DeviceAllocation::Count(3)),
                 ("gpu03", one.clone()),
                 ("gpu04", one)
@@ -146,12 +146,12 @@ mod tests {
     }
 
     #[test]
-    fn records_that_were_not_asked_for_or_contradict_each_other_say_nothing() {
+    fn records_that_were_not_requested_or_contradict_each_other_are_dropped() {
         let name = "x\nJobId=6 JobName=y\n     Nodes=gpu01 CPU_IDs=0 Mem=0 GRES=gpu:1(IDX:3)";
         let both = text("5", name, "gpu:1(IDX:1)") + &text("6", "y", "gpu:1(IDX:2)");
         let details = parse(&both, &names(&[("5", name), ("6", "y")]));
-        assert_eq!(devices(&details, "5"), None, "its own name was cut by what it holds");
-        assert_eq!(devices(&details, "6"), None, "told twice, and differently");
+        assert_eq!(devices(&details, "5"), None, "the name contains a fake record");
+        assert_eq!(devices(&details, "6"), None, "two different records");
         for name in ["other", "x2", "x y"] {
             let wrong = parse(&text("5", name, "gpu:1(IDX:1)"), &names(&[("5", "x")]));
             assert!(wrong.is_empty(), "{name}");
@@ -161,21 +161,21 @@ mod tests {
     }
 
     #[test]
-    fn a_record_that_was_cut_says_nothing_wherever_it_was() {
+    fn a_truncated_record_is_dropped_wherever_it_ends() {
         let two = "gpu:h100:2(IDX:1,4)\n     Nodes=gpu02 CPU_IDs=0 Mem=0 GRES=gpu:h100:2(IDX:0-1)";
         let whole = text("5", "x", two);
-        let told = |text: &str| parse(text, &names(&[("5", "x")]));
-        let all = told(&whole)[&JobId::new("5").unwrap()].devices.len();
+        let parse_text = |text: &str| parse(text, &names(&[("5", "x")]));
+        let all = parse_text(&whole)[&JobId::new("5").unwrap()].devices.len();
         assert_eq!(all, 2);
         let end = whole.find("MinCPUsNode=").unwrap() + "MinCPUsNode=".len();
         for cut in 0..end {
-            assert!(told(whole.split_at(cut).0).is_empty(), "{cut}");
+            assert!(parse_text(whole.split_at(cut).0).is_empty(), "{cut}");
         }
-        assert_eq!(told(whole.split_at(end).0).len(), 1);
+        assert_eq!(parse_text(whole.split_at(end).0).len(), 1);
     }
 
     #[test]
-    fn how_a_job_ended_is_read_and_only_of_itself() {
+    fn the_outcome_is_read_from_the_job_s_own_record() {
         for (state, outcome) in [
             ("CANCELLED Reason=None", Some(JobOutcome::Cancelled)),
             ("TIMEOUT Reason=TimeLimit", Some(JobOutcome::TimeLimit)),
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn devices_that_are_nowhere_are_not_none() {
+    fn missing_device_indices_do_not_mean_no_devices() {
         let details = parse(&text("5", "x", ""), &names(&[("5", "x")]));
         assert_eq!(devices(&details, "5"), None);
         let none = text("5", "x", "").replace("JOB_GRES=gpu:h100:12", "JOB_GRES=(null)");
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_makes_it_fall_over() {
+    fn malformed_output_never_panics() {
         for text in [
             "",
             "JobId=",

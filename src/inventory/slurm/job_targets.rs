@@ -13,27 +13,28 @@ pub fn targets_of_jobs(jobs: &[Job]) -> Vec<Target> {
 
 /// Returns the targets of a Slurm node list; none if it is malformed.
 pub fn targets_of_nodelist(list: &str) -> Vec<Target> {
-    let own = own_names();
+    let names = own_names();
     let nodes = queue::parse_nodelist(list).unwrap_or_default();
-    nodes.iter().map(|node| target(node, &own)).collect()
+    nodes.iter().map(|node| target(node, &names)).collect()
 }
 
-/// Returns `fixed` and the nodes of all jobs, without duplicates, in natural order.
-pub(super) fn merge_targets(fixed: &[Target], jobs: &[Job]) -> Vec<Target> {
-    let own = own_names();
-    let mut targets = fixed.to_vec();
-    let mut seen: BTreeSet<NodeName> = fixed.iter().map(|target| target.name.clone()).collect();
+/// Returns the static targets and the nodes of all jobs, without duplicates, in natural order.
+pub(super) fn merge_targets(static_targets: &[Target], jobs: &[Job]) -> Vec<Target> {
+    let names = own_names();
+    let mut targets = static_targets.to_vec();
+    let mut seen: BTreeSet<NodeName> =
+        static_targets.iter().map(|target| target.name.clone()).collect();
     for allocation in jobs.iter().flat_map(|job| job.allocations.iter()) {
         if seen.insert(allocation.node.clone()) {
-            targets.push(target(&allocation.node, &own));
+            targets.push(target(&allocation.node, &names));
         }
     }
     targets.sort_by_cached_key(|target| natural_key(target.name.as_str()));
     targets
 }
 
-fn target(node: &NodeName, own: &[String]) -> Target {
-    if own.iter().any(|name| name == node.as_str()) {
+fn target(node: &NodeName, own_names: &[String]) -> Target {
+    if own_names.iter().any(|name| name == node.as_str()) {
         return Target { name: node.clone(), reach: Reach::Local };
     }
     let host = node.as_str().to_owned();
@@ -74,13 +75,13 @@ mod tests {
     use crate::model::{Allocation, DeviceAllocation};
 
     #[test]
-    fn nodes_stand_once_in_the_order_of_their_numbers() {
+    fn nodes_are_in_natural_order_without_duplicates() {
         let names = |list: &[&str]| -> Vec<String> {
             let allocations = list.iter().map(|name| Allocation {
                 node: NodeName::new(name).unwrap(),
                 devices: DeviceAllocation::Unknown,
             });
-            let mut queue = queue::parse(&example(), "m", false);
+            let mut queue = queue::parse(&sample_output(), "m", false);
             queue.jobs[0].allocations = allocations.collect();
             let jobs = [queue.jobs[0].clone(), queue.jobs[0].clone()];
             merge_targets(&[], &jobs).iter().map(|target| target.name.to_string()).collect()
@@ -88,7 +89,7 @@ mod tests {
         assert_eq!(names(&["gpu10", "gpu9", "gpu9", "a"]), ["a", "gpu9", "gpu10"]);
     }
 
-    fn example() -> String {
+    fn sample_output() -> String {
         let fields =
             ["1", "1", "a", "p", "", "RUNNING", "1", "1", "1", "1:00", "0:01", "1", "n1", "", "x"];
         format!("\u{1e}m\u{1f}{}\u{1e}m", fields.join("\u{1f}"))

@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn jobs_are_missed_only_where_nothing_of_them_is_listed() {
+    fn a_job_is_missing_if_neither_it_nor_a_part_of_it_is_listed() {
         let list = ["7", "2_0", "2_[3-5%3]", "12+0", "12+1"]
             .map(|shown| Job { shown_id: shown.into(), ..Job::example("99") });
         for (wanted, is_missing) in [

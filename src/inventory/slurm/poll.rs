@@ -11,13 +11,13 @@ const MAX_BACKOFF: Duration = Duration::from_secs(300);
 pub(super) const WAIT_PER_QUERY_TIME: u32 = 10;
 
 /// Returns the wait after a round: the interval, doubled per failure from the second on, at least
-/// [`WAIT_PER_QUERY_TIME`] times the query's time, with jitter from the random byte `chance`.
-pub(super) fn next_wait(interval: Duration, took: Duration, failures: u32, chance: u8) -> Duration {
+/// [`WAIT_PER_QUERY_TIME`] times the query's time, with jitter from the random byte.
+pub(super) fn next_wait(interval: Duration, took: Duration, failures: u32, random: u8) -> Duration {
     let doubled = interval.saturating_mul(1 << failures.saturating_sub(1).min(8));
-    let patience = if failures == 0 { WAIT_PER_QUERY_TIME } else { 1 };
-    let wait = doubled.min(MAX_BACKOFF.max(interval)).max(took.saturating_mul(patience));
+    let factor = if failures == 0 { WAIT_PER_QUERY_TIME } else { 1 };
+    let wait = doubled.min(MAX_BACKOFF.max(interval)).max(took.saturating_mul(factor));
     // Jitter: 0.9 to 1.1.
-    wait / 10 * 9 + wait / 5 * u32::from(chance) / u32::from(u8::MAX)
+    wait / 10 * 9 + wait / 5 * u32::from(random) / u32::from(u8::MAX)
 }
 
 pub(super) fn random_byte() -> u8 {
@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waits_grow_with_failures_and_with_the_time_a_round_takes() {
+    fn waits_grow_with_failures_and_with_query_time() {
         let wait = |took, failures| {
             next_wait(Duration::from_secs(30), Duration::from_secs(took), failures, 128).as_secs()
         };

@@ -33,8 +33,8 @@ const FIELDS: [&str; 15] =
 /// The header of the first field.
 const FIRST_HEADER: &str = "JOBID";
 
-/// Returns the arguments; `mark` is the random boundary.
-pub(super) fn arguments(filter: &JobFilter, mark: &str) -> Vec<OsString> {
+/// Returns the arguments; `boundary` is random.
+pub(super) fn arguments(filter: &JobFilter, boundary: &str) -> Vec<OsString> {
     let mut words: Vec<OsString> = vec!["--all".into()];
     let lists = [
         ("--user", &filter.users),
@@ -47,13 +47,13 @@ pub(super) fn arguments(filter: &JobFilter, mark: &str) -> Vec<OsString> {
             words.push(format!("{option}={}", list.join(",")).into());
         }
     }
-    let mut format = format!("--format=\u{1e}{mark}");
+    let mut format = format!("--format=\u{1e}{boundary}");
     for field in FIELDS {
         format.push(FIELD_SEPARATOR);
         format.push_str(field);
     }
     format.push('\u{1e}');
-    format.push_str(mark);
+    format.push_str(boundary);
     words.push(format.into());
     words
 }
@@ -71,24 +71,24 @@ pub(super) struct Queue {
 }
 
 /// Parses the output, ignoring anything between the records.
-pub(super) fn parse(output: &str, mark: &str, is_cut: bool) -> Queue {
+pub(super) fn parse(output: &str, boundary: &str, is_cut: bool) -> Queue {
     let mut queue = Queue::default();
-    let border = format!("\u{1e}{mark}");
-    let mut records = output.split(border.as_str()).skip(1);
-    let (mut unread, mut nodes) = (0_usize, 0_usize);
+    let separator = format!("\u{1e}{boundary}");
+    let mut records = output.split(separator.as_str()).skip(1);
+    let (mut unparsed, mut nodes) = (0_usize, 0_usize);
     let mut rejected = Vec::new();
-    let (mut has_titles, mut is_whole) = (false, true);
+    let (mut has_header, mut is_complete) = (false, true);
     // Records and the text between them alternate.
     while let Some(record) = records.next() {
         let Some(between) = records.next() else {
             // Truncated inside a record.
-            is_whole = is_cut;
+            is_complete = is_cut;
             break;
         };
         // Truncated inside the next boundary.
-        is_whole = is_whole && (is_cut || !between.contains('\u{1e}'));
+        is_complete = is_complete && (is_cut || !between.contains('\u{1e}'));
         if is_header(record) {
-            has_titles = true;
+            has_header = true;
             continue;
         }
         if queue.jobs.len() >= MAX_JOBS {
@@ -105,7 +105,7 @@ pub(super) fn parse(output: &str, mark: &str, is_cut: bool) -> Queue {
                 }
                 queue.jobs.push(job);
             }
-            None => unread += 1,
+            None => unparsed += 1,
         }
     }
     let is_more = is_cut || nodes > MAX_NODES || records.next().is_some();
@@ -115,17 +115,17 @@ pub(super) fn parse(output: &str, mark: &str, is_cut: bool) -> Queue {
             "only the first {kept} jobs are shown; narrow the list with --partition or --account"
         ));
     }
-    if unread > 0 {
-        queue.notes.push(format!("{unread} lines of squeue could not be parsed"));
+    if unparsed > 0 {
+        queue.notes.push(format!("{unparsed} lines of squeue could not be parsed"));
     }
     if let Some(first) = rejected.first() {
         let others = rejected.len() - 1;
         let rest = if others > 0 { format!(" (and {others} more)") } else { String::new() };
         queue.notes.push(format!("{first}{rest}"));
     }
-    queue.error = if !is_whole {
+    queue.error = if !is_complete {
         Some("the output of squeue ends in the middle of a job".to_owned())
-    } else if has_titles || !queue.jobs.is_empty() {
+    } else if has_header || !queue.jobs.is_empty() {
         None
     } else {
         Some(unexpected_output("squeue", "list of jobs", output))
@@ -140,8 +140,8 @@ pub(super) fn parse(output: &str, mark: &str, is_cut: bool) -> Queue {
 pub(super) fn unexpected_output(program: &str, wanted: &str, output: &str) -> String {
     let lines = output.lines().map(|line| sanitize(line, 80));
     match lines.map(|line| line.trim().to_owned()).find(|line| !line.is_empty()) {
-        Some(line) => format!("{program} printed no {wanted}, but {line:?}"),
-        None => format!("{program} printed nothing, not even titles"),
+        Some(line) => format!("{program} printed {line:?} instead of a {wanted}"),
+        None => format!("{program} printed nothing, not even a header"),
     }
 }
 
@@ -165,7 +165,7 @@ fn parse_job<'a>(record: &'a str, rejected: &mut Vec<String>) -> Option<(Job, &'
         return None;
     }
     let text = |text: &str| sanitize_shared(text, MAX_TEXT_CHARS);
-    let told = |word: &str| (!is_empty_value(word)).then(|| text(word));
+    let non_empty = |word: &str| (!is_empty_value(word)).then(|| text(word));
     let state = parse_state(state);
     let nodes = if state == JobState::Pending { Ok(Vec::new()) } else { parse_nodelist(list) };
     let nodes = nodes.unwrap_or_else(|why| {
@@ -179,9 +179,9 @@ fn parse_job<'a>(record: &'a str, rejected: &mut Vec<String>) -> Option<(Job, &'
         name: text(name),
         user: text(user),
         partition: text(partition),
-        account: told(account),
+        account: non_empty(account),
         state,
-        reason: told(reason),
+        reason: non_empty(reason),
         submitted_at: parse_time(submitted),
         starts_at: parse_time(starts),
         ends_at: parse_time(ends),
@@ -218,8 +218,9 @@ pub(super) fn parse_nodelist(list: &str) -> Result<Vec<NodeName>, String> {
     if is_empty_value(list) {
         return Ok(Vec::new());
     }
-    let bad = |letter: &char| !letter.is_ascii_alphanumeric() && !"._-[],/".contains(*letter);
-    if let Some(letter) = list.chars().find(bad) {
+    let is_invalid =
+        |letter: &char| !letter.is_ascii_alphanumeric() && !"._-[],/".contains(*letter);
+    if let Some(letter) = list.chars().find(is_invalid) {
         return Err(format!(
             "{:?} contains {letter:?}, which is not allowed in a node name",
             sanitize_shared(list, 60)
@@ -268,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn jobs_stand_in_order_and_once() {
+    fn jobs_are_sorted_without_duplicates() {
         let part = |shown: &str| {
             let shown = format!("\u{1f}4\u{1f}{shown}\u{1f}");
             running("4", "gpu01", "x").replace("\u{1f}4\u{1f}4\u{1f}", &shown)
@@ -281,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn each_state_of_slurm_is_one_of_ours() {
+    fn every_slurm_state_maps_to_a_job_state() {
         for (words, state) in [
             (&["RUNNING"][..], JobState::Running),
             (
@@ -303,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_may_hold_anything() {
+    fn a_name_may_contain_anything() {
         let hostile = "a\u{1f}b\u{1e}99\u{1f}\u{1f}\nJobId=7 |\t'\"$(x)";
         let noise = "squeue: warning: something\n";
         let text = [noise, &running("1", "gpu[01-02]", hostile), noise, &running("2", "", "b")];
@@ -317,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_is_read_with_everything_that_is_said_of_it() {
+    fn all_fields_of_a_job_are_parsed() {
         let waiting = record([
             "2",
             "2_[3-5%3]",
@@ -349,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_node_is_called_is_rejected_with_a_reason() {
+    fn invalid_node_names_are_rejected_with_a_reason() {
         for (list, words) in [
             ("gpu[01", "'[' without ']'"),
             ("gpu01,-oProxyCommand=x", "contains '='"),
@@ -369,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn too_many_jobs_are_cut_with_a_sentence() {
+    fn too_many_jobs_are_truncated_with_a_note() {
         let all: String = (0..20_010).map(|id| running(&id.to_string(), "gpu01", "x")).collect();
         let queue = parse(&all, MARK, false);
         assert_eq!(queue.jobs.len(), MAX_JOBS);
@@ -379,22 +380,22 @@ mod tests {
         assert!(queue.jobs.len() > 600 && queue.notes.len() == 1, "{:?}", queue.notes);
     }
 
-    fn titles() -> String {
+    fn header() -> String {
         let mut titles = ["X"; 15];
         titles[0] = "JOBID";
         record(titles)
     }
 
     #[test]
-    fn an_empty_queue_is_told_by_its_titles_and_nothing_else_is_one() {
-        let queue = parse(&titles(), MARK, false);
+    fn only_the_header_shows_an_empty_queue() {
+        let queue = parse(&header(), MARK, false);
         assert_eq!(queue, Queue::default());
         for (text, says) in [
-            ("", "squeue printed nothing, not even titles"),
-            ("\n \n", "squeue printed nothing, not even titles"),
-            ("\n<html><body>\n", "squeue printed no list of jobs, but \"<html><body>\""),
-            ("Maintenance \u{1b}[31muntil 18:00", "printed no list of jobs, but \"Maintenance "),
-            ("JOBID\u{1f}X", "printed no list of jobs, but \"JOBID X\""),
+            ("", "squeue printed nothing, not even a header"),
+            ("\n \n", "squeue printed nothing, not even a header"),
+            ("\n<html><body>\n", "squeue printed \"<html><body>\" instead of a list of jobs"),
+            ("Maintenance \u{1b}[31muntil 18:00", "until 18:00\" instead of a list of jobs"),
+            ("JOBID\u{1f}X", "printed \"JOBID X\" instead of a list of jobs"),
             ("\u{1e}0123456789abcdef\u{1f}JOBI", "ends in the middle of a job"),
         ] {
             let queue = parse(text, MARK, false);
@@ -404,8 +405,8 @@ mod tests {
     }
 
     #[test]
-    fn wherever_an_answer_is_cut_within_a_job_that_is_noticed() {
-        let whole = titles() + &running("1", "gpu01", "a") + &running("2", "gpu02", "b");
+    fn truncation_inside_a_job_is_detected_anywhere() {
+        let whole = header() + &running("1", "gpu01", "a") + &running("2", "gpu02", "b");
         let queue = |end: usize| parse(whole.split_at(end).0, MARK, false);
         assert_eq!((queue(whole.len()).error, queue(whole.len()).jobs.len()), (None, 2));
         let ends: Vec<usize> = whole.match_indices('\n').map(|(at, _)| at).collect();
@@ -422,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_counted_and_never_a_job() {
+    fn malformed_records_are_counted_and_never_a_job() {
         for text in ["", "slurm_load_jobs error", "\u{1e}", &"\u{1e}0123456789abcdef".repeat(9)] {
             assert!(parse(text, MARK, false).jobs.is_empty(), "{text:?}");
         }
@@ -431,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn the_question_names_whose_jobs() {
+    fn the_arguments_have_the_filter() {
         let filter = JobFilter {
             users: vec!["2001".into()],
             jobs: vec!["2_1".into()],

@@ -18,7 +18,7 @@ const NAMES: [&str; 8] =
     ["llama-70b", "sweep", "het", "pendbig", "we ird;name $(x)|é", "cpuonly", "held", "bobjob"];
 
 /// Returns the ids of the jobs with this name.
-fn named<'a>(text: &'a str, name: &str) -> Vec<&'a str> {
+fn ids_of<'a>(text: &'a str, name: &str) -> Vec<&'a str> {
     let of = |record: &'a str| {
         let (id, rest) = record.split_once(' ')?;
         let rest = rest.split_once("JobName=")?.1;
@@ -30,9 +30,9 @@ fn named<'a>(text: &'a str, name: &str) -> Vec<&'a str> {
         .collect()
 }
 
-/// Returns the allotments of each job with this name, per node.
-fn told(text: &str, name: &str) -> Vec<Vec<(String, DeviceAllocation)>> {
-    let ids = named(text, name);
+/// Returns the devices of each job with this name, per node.
+fn allocations(text: &str, name: &str) -> Vec<Vec<(String, DeviceAllocation)>> {
+    let ids = ids_of(text, name);
     let names: BTreeMap<JobId, String> =
         ids.iter().map(|id| (JobId::new(id).unwrap(), name.to_owned())).collect();
     let details = job_detail::parse(text, &names);
@@ -43,30 +43,34 @@ fn told(text: &str, name: &str) -> Vec<Vec<(String, DeviceAllocation)>> {
     ids.iter().map(of).collect()
 }
 
-fn places(list: &[u32]) -> DeviceAllocation {
+fn indices(list: &[u32]) -> DeviceAllocation {
     DeviceAllocation::Indices(list.into())
 }
 
-fn node(number: u32, devices: DeviceAllocation) -> (String, DeviceAllocation) {
+fn on_node(number: u32, devices: DeviceAllocation) -> (String, DeviceAllocation) {
     (format!("gpu-node-{number:02}"), devices)
 }
 
 #[test]
-fn every_version_tells_the_devices_of_every_kind_of_job() {
-    let whole = places(&[0, 1, 2, 3, 4, 5, 6, 7]);
+fn every_version_reports_the_devices_of_every_kind_of_job() {
+    let all_eight = indices(&[0, 1, 2, 3, 4, 5, 6, 7]);
     for (version, text) in VERSIONS {
-        let four: Vec<_> = (1..=4).map(|number| node(number, whole.clone())).collect();
-        assert_eq!(told(text, "llama-70b"), [four], "{version}");
-        let mut tasks = told(text, "sweep");
-        let waiting = tasks.iter().position(Vec::is_empty).map(|place| tasks.remove(place));
+        let four: Vec<_> = (1..=4).map(|number| on_node(number, all_eight.clone())).collect();
+        assert_eq!(allocations(text, "llama-70b"), [four], "{version}");
+        let mut tasks = allocations(text, "sweep");
+        let waiting = tasks.iter().position(Vec::is_empty).map(|index| tasks.remove(index));
         assert!(waiting.is_some(), "{version}: tasks of the array wait");
-        let want: Vec<_> = (0..3).map(|place| vec![node(5, places(&[place]))]).collect();
-        assert_eq!(tasks, want, "{version}");
-        let odd = vec![node(7, places(&[0, 1, 2]))];
-        assert_eq!(told(text, "we ird;name $(x)|é"), [odd], "{version}");
-        assert_eq!(told(text, "cpuonly"), [vec![node(7, DeviceAllocation::None)]], "{version}");
+        let expected: Vec<_> = (0..3).map(|place| vec![on_node(5, indices(&[place]))]).collect();
+        assert_eq!(tasks, expected, "{version}");
+        let special = vec![on_node(7, indices(&[0, 1, 2]))];
+        assert_eq!(allocations(text, "we ird;name $(x)|é"), [special], "{version}");
+        assert_eq!(
+            allocations(text, "cpuonly"),
+            [vec![on_node(7, DeviceAllocation::None)]],
+            "{version}"
+        );
         for name in ["pendbig", "held"] {
-            assert_eq!(told(text, name), [vec![]], "{version} {name}");
+            assert_eq!(allocations(text, name), [vec![]], "{version} {name}");
         }
     }
 }
@@ -75,24 +79,24 @@ fn every_version_tells_the_devices_of_every_kind_of_job() {
 fn each_part_of_a_heterogeneous_job_has_its_own_devices() {
     let het = |version: &str| {
         let (_, text) = VERSIONS.into_iter().find(|(known, _)| *known == version).unwrap();
-        told(text, "het")
+        allocations(text, "het")
     };
     // The job had failed on this version: its components have resources but no indices.
     assert_eq!(het("20.11.4"), [vec![], vec![]]);
-    assert_eq!(het("22.05.8"), [[node(5, places(&[3, 4]))], [node(7, places(&[5]))]]);
-    assert_eq!(het("24.11.5"), [[node(5, places(&[3, 4]))], [node(7, places(&[5]))]]);
-    assert_eq!(het("26.05.5"), [[node(5, places(&[3, 4]))], [node(6, places(&[0]))]]);
+    assert_eq!(het("22.05.8"), [[on_node(5, indices(&[3, 4]))], [on_node(7, indices(&[5]))]]);
+    assert_eq!(het("24.11.5"), [[on_node(5, indices(&[3, 4]))], [on_node(7, indices(&[5]))]]);
+    assert_eq!(het("26.05.5"), [[on_node(5, indices(&[3, 4]))], [on_node(6, indices(&[0]))]]);
 }
 
 #[test]
-fn the_lasting_id_is_known_where_there_is_one() {
+fn the_sluid_is_known_where_there_is_one() {
     for (version, text) in VERSIONS {
-        let id = named(text, "llama-70b")[0];
+        let id = ids_of(text, "llama-70b")[0];
         let id = JobId::new(id).unwrap();
         let names = BTreeMap::from([(id.clone(), "llama-70b".to_owned())]);
-        let lasting = job_detail::parse(text, &names)[&id].sluid.clone();
-        let want = (version == "26.05.5").then(|| JobId::new("s1MXM7XYD0DV00").unwrap());
-        assert_eq!(lasting, want, "{version}");
+        let sluid = job_detail::parse(text, &names)[&id].sluid.clone();
+        let expected = (version == "26.05.5").then(|| JobId::new("s1MXM7XYD0DV00").unwrap());
+        assert_eq!(sluid, expected, "{version}");
     }
 }
 
@@ -100,19 +104,19 @@ fn the_lasting_id_is_known_where_there_is_one() {
 fn every_record_is_found_under_its_name() {
     for (version, text) in VERSIONS {
         let all = text.matches("\nJobId=").count() + 1;
-        let found: usize = NAMES.iter().chain(&["dep"]).map(|name| named(text, name).len()).sum();
+        let found: usize = NAMES.iter().chain(&["dep"]).map(|name| ids_of(text, name).len()).sum();
         assert_eq!(found, all, "{version}");
     }
 }
 
 #[test]
-fn the_queue_of_a_real_slurm_is_read() {
+fn the_queue_of_a_real_slurm_is_parsed() {
     let text = include_str!("../../../tests/fixtures/slurm/squeue-22.05.8.txt");
     let queue = queue::parse(text, "mark", false);
     assert_eq!((queue.notes, queue.error), (Vec::new(), None));
     let shown: Vec<&str> = queue.jobs.iter().map(|job| &*job.shown_id).collect();
-    let want = ["1", "2_0", "2_1", "2_2", "6+0", "6+1", "8", "10", "12", "2_[3-5%3]", "11"];
-    assert_eq!(shown, want);
+    let expected = ["1", "2_0", "2_1", "2_2", "6+0", "6+1", "8", "10", "12", "2_[3-5%3]", "11"];
+    assert_eq!(shown, expected);
     let job = |shown: &str| queue.jobs.iter().find(|job| &*job.shown_id == shown).unwrap();
     assert_eq!(job("2_1").id.as_str(), "4");
     assert_eq!(&*job("8").name, "we ird;name $(x)|é line tab");

@@ -14,11 +14,11 @@ pub fn step_job(job: &Job) -> StepJob {
 }
 
 /// Chooses a job for each node, keeping earlier choices if possible.
-pub fn choose_step_jobs(list: &JobList, before: &NodeJobs) -> NodeJobs {
-    let names = [own_user_name(), own_uid()];
+pub fn choose_step_jobs(list: &JobList, previous: &NodeJobs) -> NodeJobs {
+    let user_names = [own_user_name(), own_uid()];
     let is_own_and_running = |job: &&Job| {
         matches!(job.state, JobState::Running | JobState::Configuring)
-            && names.iter().any(|name| **name == *job.user)
+            && user_names.iter().any(|name| **name == *job.user)
     };
     let pairs: Vec<_> = list
         .jobs
@@ -26,12 +26,12 @@ pub fn choose_step_jobs(list: &JobList, before: &NodeJobs) -> NodeJobs {
         .filter(is_own_and_running)
         .flat_map(|job| {
             let has_devices = |devices: &DeviceAllocation| *devices != DeviceAllocation::None;
-            job.allocations
-                .iter()
-                .map(move |one| (step_job(job), one.node.clone(), has_devices(&one.devices)))
+            job.allocations.iter().map(move |allocation| {
+                (step_job(job), allocation.node.clone(), has_devices(&allocation.devices))
+            })
         })
         .collect();
-    before.with_running_jobs(&pairs)
+    previous.with_running_jobs(&pairs)
 }
 
 #[cfg(test)]
@@ -40,7 +40,7 @@ mod tests {
     use crate::model::{Allocation, NodeName};
 
     #[test]
-    fn a_step_runs_in_a_job_of_ones_own_that_runs_and_rather_in_one_with_devices() {
+    fn a_step_runs_in_the_user_s_own_running_job_preferably_with_devices() {
         let node = NodeName::new("gpu01").unwrap();
         let job = |id: &str, user: &str, state, devices| Job {
             user: user.into(),
@@ -67,11 +67,11 @@ mod tests {
     }
 
     #[test]
-    fn a_part_of_a_heterogeneous_job_is_begun_by_its_leader() {
-        let begun =
+    fn a_component_of_a_heterogeneous_job_has_the_id_of_its_leader() {
+        let step_of =
             |shown_id: &str| step_job(&Job { shown_id: shown_id.into(), ..Job::example("13") });
-        let (leader, part) = (begun("12+1"), Some((JobId::new("12").unwrap(), 1)));
+        let (leader, part) = (step_of("12+1"), Some((JobId::new("12").unwrap(), 1)));
         assert_eq!((leader.id.as_str(), leader.component), ("13", part));
-        assert_eq!(begun("12_1").component, None);
+        assert_eq!(step_of("12_1").component, None);
     }
 }

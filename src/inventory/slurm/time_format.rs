@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn spans_are_read_and_words_are_none() {
+    fn durations_are_parsed_and_words_are_none() {
         for (text, seconds) in [
             ("30:00", Some(1800)),
             ("1:00:00", Some(3600)),
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn moments_are_read_and_words_are_none() {
+    fn times_are_parsed_and_words_are_none() {
         assert_eq!(parse_time("1795269440"), Some(Timestamp::from_micros(1_795_269_440_000_000)));
         assert!(parse_time("2026-11-21T13:57:20").is_some());
         for text in ["N/A", "Unknown", "0", "4294967295", "-5", "", "9223372036854775807"] {
