@@ -479,7 +479,7 @@ pub const SETTINGS: &[Setting] = &[
             choice("pmembw", "by memory bandwidth"),
             choice("penc", "by video encoder"),
             choice("pdec", "by video decoder"),
-            choice("pcpu", "by processor"),
+            choice("pcpu", "by CPU"),
             choice("prss", "by share of host memory"),
             choice("rss", "by host memory"),
             choice("time", "by running time"),

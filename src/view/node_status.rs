@@ -136,7 +136,7 @@ pub(crate) fn source_fault(source: &Source, fault: &SourceFault, now: Timestamp)
 }
 
 /// Returns the full remedy for the fault of a node.
-pub(crate) fn whole_story(node: &Node) -> Option<&str> {
+pub(crate) fn full_remedy(node: &Node) -> Option<&str> {
     let fault = node.fault().map(Fault::remedy);
     fault.or_else(|| node.source_fault().map(|(_, fault)| fault.kind.remedy()))
 }
@@ -329,7 +329,7 @@ mod tests {
     fn a_fault_has_a_full_and_a_short_remedy() {
         let fault = Fault::new(FaultKind::HostKeyChanged, "").with_remedy("eavesdropping");
         let node = node(Link::Down { fault, retry_at: None });
-        assert_eq!(whole_story(&node), Some("eavesdropping"));
+        assert_eq!(full_remedy(&node), Some("eavesdropping"));
         assert_eq!(remedy(&node), Some(FaultKind::HostKeyChanged.remedy()));
     }
 

@@ -51,7 +51,7 @@ class ForeignKeys(Journey):
         screen = self.demo()
         self.press_each(screen, [
             ("4", r"by node and device$"), ("o p", r"by pid$"), ("o u", r"by user$"), ("o s", r"by device load$"),
-            ("o b", r"by memory bandwidth$"), ("o c", r"by processor$"), ("o t", r"by running time$"),
+            ("o b", r"by memory bandwidth$"), ("o c", r"by CPU$"), ("o t", r"by running time$"),
             ("o h", r"by share of host memory$"), ("o m", r"by device memory$"), ("o M", r"by device memory, reversed$"),
             ("o n", r"by node and device$"), (".", r"by device$"), (">", r"by pid$"), (",", r"by device$"),
             ("<", r"by node and device$"), ("\\", r"by node and device, reversed$"),

@@ -35,7 +35,7 @@ pub(crate) struct EventSummary {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Severity {
-    /// Something is broken.
+    /// A failure.
     Error,
     /// Something needs attention.
     Warning,

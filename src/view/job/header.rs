@@ -74,8 +74,8 @@ fn title_line(summary: &JobSummary, position: Position, width: u16) -> Line {
 
 /// Counts nodes and devices, and names the evidence for the devices.
 fn size_line(summary: &JobSummary) -> Line {
-    let count = |count: usize, word: &str| {
-        if count == 1 { format!("1 {word}") } else { format!("{count} {word}s") }
+    let count = |count: usize, noun: &str| {
+        if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
     };
     let nodes = count(summary.rows.len() + summary.hidden, "node");
     let mut line = Line::styled(nodes, Tone::Plain);
@@ -170,8 +170,8 @@ fn distribution_lines(
     }
     if points > 0 {
         let minutes = (usize::from(points) * seconds_per_point).min(KEPT_SECONDS) / 60;
-        let words = format!("mean, last {minutes} min");
-        title = title.gap(2).left_aligned(&words, points, Tone::Faint);
+        let caption = format!("mean, last {minutes} min");
+        title = title.gap(2).left_aligned(&caption, points, Tone::Faint);
     }
     let mut lines = vec![title.truncated(width)];
     for metric in [JobMetric::Utilization, JobMetric::Memory, JobMetric::Power] {
@@ -310,7 +310,7 @@ mod tests {
 
     #[test]
     fn a_job_reaches_its_time_limit_only_by_its_elapsed_time() {
-        for (state, run_time, ends_after, passed, words) in [
+        for (state, run_time, ends_after, passed, ending) in [
             (JobState::Running, 0, 3600, 600, "50m00s left"),
             (JobState::Running, 0, 3600, 3600, "time limit reached"),
             // Cancelled after ten minutes: Slurm moves the end of the job.
@@ -320,7 +320,7 @@ mod tests {
             (JobState::Suspended, 900, 3600, 9000, "45m00s left"),
         ] {
             let time_text = time_text(state, run_time, ends_after, passed);
-            assert!(time_text.ends_with(words), "{state:?} {passed}: {time_text}");
+            assert!(time_text.ends_with(ending), "{state:?} {passed}: {time_text}");
         }
     }
 

@@ -235,13 +235,13 @@ impl JobSummary {
     pub(crate) fn distribution(&self, metric: JobMetric) -> Option<&Distribution> {
         self.distributions
             .iter()
-            .find(|(own, _)| *own == metric)
+            .find(|(known, _)| *known == metric)
             .map(|(_, distribution)| distribution)
     }
 
     /// Names the outliers, furthest first.
     pub(crate) fn outliers(&self, metric: JobMetric) -> Option<&[String]> {
-        self.outliers.iter().find(|(own, _)| *own == metric).map(|(_, names)| names.as_slice())
+        self.outliers.iter().find(|(known, _)| *known == metric).map(|(_, names)| names.as_slice())
     }
 
     /// Names the device of a (row, cell) as `gpu02:3`; the node name gets at most `most` columns.

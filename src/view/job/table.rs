@@ -89,19 +89,20 @@ impl Columns {
                 *column = wanted_width;
             }
         };
-        let wanted = u16::try_from(summary.columns.len()).unwrap_or(u16::MAX);
+        let wanted_devices = u16::try_from(summary.columns.len()).unwrap_or(u16::MAX);
         let text_width = if summary.has_text_rows { TEXT_WIDTH } else { 0 };
-        let devices = columns.device.saturating_mul(wanted).max(text_width);
+        let devices = columns.device.saturating_mul(wanted_devices).max(text_width);
         reserve(&mut columns.age, 6, columns.device);
         reserve(&mut columns.cpu, 4, devices);
         reserve(&mut columns.network, 5, devices);
         reserve(&mut columns.memory, 4, devices);
         let fitting = room / columns.device;
         // The last column counts the devices that do not fit.
-        let shown = if fitting < wanted { fitting.saturating_sub(1) } else { wanted };
+        let shown =
+            if fitting < wanted_devices { fitting.saturating_sub(1) } else { wanted_devices };
         columns.devices = usize::from(shown);
         columns.numbers =
-            columns.device.saturating_mul(fitting.min(wanted)).max(text_width).min(room);
+            columns.device.saturating_mul(fitting.min(wanted_devices)).max(text_width).min(room);
         columns
     }
 }
@@ -116,14 +117,14 @@ fn titles(context: TableContext<'_>, columns: &Columns) -> Line {
     let more = if hidden > 0 { format!("+{hidden}") } else { String::new() };
     line = line.right_aligned(&more, rest.min(columns.device - 1), Tone::Faint);
     line = line.gap(rest.saturating_sub(columns.device - 1));
-    for (word, width) in [
+    for (title, width) in [
         ("CPU", columns.cpu),
         ("MEM", columns.memory),
         ("NET/s", columns.network),
         ("AGE", columns.age),
     ] {
         if width > 0 {
-            line = line.gap(1).right_aligned(word, width, Tone::Faint);
+            line = line.gap(1).right_aligned(title, width, Tone::Faint);
         }
     }
     line

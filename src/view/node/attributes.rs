@@ -100,7 +100,7 @@ pub(super) fn unavailable(
         // No source reports this value at all, so its absence is not worth a word.
         let Some(reason) = reason.filter(|reason| *reason != Reason::NotSampled) else { continue };
         match grouped.iter_mut().find(|(_, known)| *known == reason.text()) {
-            Some((words, _)) => *words = format!("{words}, {label}"),
+            Some((labels, _)) => *labels = format!("{labels}, {label}"),
             None => grouped.push((label.to_owned(), reason.text())),
         }
     }

@@ -223,11 +223,11 @@ impl ChartState {
         selected: Option<ChartMetric>,
     ) -> Menu<ChartMetric> {
         let metrics = self.metrics(display);
-        let empty = Menu::new("chart up to four metrics of each device");
-        let menu = ChartMetric::ALL.into_iter().fold(empty, |menu, metric| {
-            let (word, letter, help) = metric.labels();
+        let empty_menu = Menu::new("chart up to four metrics of each device");
+        let menu = ChartMetric::ALL.into_iter().fold(empty_menu, |menu, metric| {
+            let (alias, letter, help) = metric.labels();
             let sign = if metrics.contains(&metric) { "*" } else { " " };
-            menu.with_item(metric, Some(letter), format!("{sign} {word}"), help)
+            menu.with_item(metric, Some(letter), format!("{sign} {alias}"), help)
         });
         menu.with_selected(|metric| Some(*metric) == selected.or(metrics.first().copied()))
     }
@@ -305,10 +305,10 @@ pub(super) fn lines(
         }
     }
     if !lines.is_empty() {
-        let note =
+        let shown_text =
             Line::styled(format!("{} of {} metrics", grid.metrics, metrics.len()), Tone::Faint);
-        let note = if grid.metrics < metrics.len() { note } else { Line::new() };
-        let ticks = (0..columns).fold(note, |line, column| {
+        let shown_text = if grid.metrics < metrics.len() { shown_text } else { Line::new() };
+        let ticks = (0..columns).fold(shown_text, |line, column| {
             let gap = (column_width * column + LABEL_WIDTH).saturating_sub(line.width());
             line.gap(gap).append(graph.ticks())
         });

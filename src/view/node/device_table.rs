@@ -27,17 +27,17 @@ const SECOND_LINE_BAR_WIDTH: u16 = 8;
 pub(crate) const COLUMN_SPECS: [ColumnSpec; 36] = [
     ColumnSpec::new("uuid", "UUID", "", "the UUID"),
     ColumnSpec::new("name", "NAME", "", "the model"),
-    ColumnSpec::new("temp", "TEMP", "", "the temperature"),
+    ColumnSpec::new("temp", "TEMP", "", "device temperature"),
     ColumnSpec::new("util", "UTIL", "", "utilization as a bar and in percent"),
     ColumnSpec::new("membar", "MEM", "", "memory as a bar"),
-    ColumnSpec::new("mem", "GiB", "", "memory in use and all of it"),
+    ColumnSpec::new("mem", "GiB", "", "memory in use and total"),
     ColumnSpec::new("power", "W", "", "power and its limit"),
-    ColumnSpec::new("clocks", "MHz", "", "clocks, that of memory too where there is room"),
+    ColumnSpec::new("clocks", "MHz", "", "SM clock, and memory clock if there is room"),
     ColumnSpec::new("owner", "OWNER", "", "the user of a TPU chip"),
     ColumnSpec::new("throttled", "THROTTLED", "", "why clocks are throttled"),
     ColumnSpec::new("membw", "MEMBW", "", "memory bandwidth in use"),
-    ColumnSpec::new("memtemp", "MEMTEMP", "", "the temperature of memory"),
-    ColumnSpec::new("junction", "JUNCTION", "", "the hottest spot"),
+    ColumnSpec::new("memtemp", "MEMTEMP", "", "memory temperature"),
+    ColumnSpec::new("junction", "JUNCTION", "", "junction (hotspot) temperature"),
     ColumnSpec::new("pcie", "PCIe", "", "traffic over PCIe"),
     ColumnSpec::new("nvlink", "NVLINK", "", "traffic over NVLink"),
     ColumnSpec::new("fan", "FAN", "", "fan speed"),
@@ -48,14 +48,14 @@ pub(crate) const COLUMN_SPECS: [ColumnSpec; 36] = [
     ColumnSpec::new("occupancy", "OCC", "", "SM occupancy"),
     ColumnSpec::new("ecc", "ECC", "", "ECC errors, corrected/uncorrected"),
     ColumnSpec::new("remap", "REMAP", "", "remapped memory rows"),
-    ColumnSpec::new("link", "LINK", "", "the PCIe link"),
+    ColumnSpec::new("link", "LINK", "", "PCIe generation and lanes"),
     ColumnSpec::new("persistence", "PERS", "", "persistence mode"),
     ColumnSpec::new("mode", "MODE", "", "the compute mode"),
     ColumnSpec::new("hloq", "HLOQ", "", "programs queued for a chip"),
     ColumnSpec::new("cores", "CORES", "", "the cores of a chip"),
-    ColumnSpec::new("gi-ci", "GI/CI", "", "the instances of a slice"),
+    ColumnSpec::new("gi-ci", "GI/CI", "", "GPU and compute instance of a slice"),
     ColumnSpec::new("bar1", "BAR1", "", "the BAR1 window in use"),
-    ColumnSpec::new("partitions", "PART", "", "the partition"),
+    ColumnSpec::new("partitions", "PART", "", "compute and memory partition"),
     ColumnSpec::new("mig", "MIG", "", "MIG mode"),
     ColumnSpec::new("display", "DISP", "", "display attached"),
     ColumnSpec::new("pci", "PCI", "", "PCI address"),
@@ -158,9 +158,9 @@ pub(crate) fn lines(
     let columns = Columns::of(node, context.options, width, is_full);
     let cursor = navigation.cursor(node);
     let has_cursor = |device: &Device| cursor == Some(RowId::Device(Arc::clone(&device.uuid)));
-    let wanted = node.devices.iter().position(has_cursor);
+    let cursor_index = node.devices.iter().position(has_cursor);
     let rows = if is_full { room / 2 } else { room };
-    navigation.devices.scroll_to(rows, node.devices.len(), wanted);
+    navigation.devices.scroll_to(rows, node.devices.len(), cursor_index);
     let count = node.devices.len();
     let mut lines = vec![navigation.devices.with_position(columns.titles(), count, width)];
     for index in navigation.devices.range(node.devices.len()) {
@@ -190,11 +190,11 @@ struct WidthBudget {
 }
 
 impl WidthBudget {
-    fn reserve(&mut self, column: &mut u16, wanted: u16) -> bool {
-        let fits = self.left >= wanted + self.gap;
+    fn reserve(&mut self, column: &mut u16, width: u16) -> bool {
+        let fits = self.left >= width + self.gap;
         if fits {
-            self.left -= wanted + self.gap;
-            *column = wanted;
+            self.left -= width + self.gap;
+            *column = width;
         }
         fits
     }
@@ -452,8 +452,8 @@ impl Columns {
         let line = Line::new().right_aligned(sign, self.label, Tone::Faint);
         self.shown().fold(line, |line, column| {
             let (line, width) = (line.gap(self.gap), self.width(column));
-            let left = |word: &str| Line::new().left_aligned(word, width, Tone::Faint);
-            let right = |word: &str| Line::new().right_aligned(word, width, Tone::Faint);
+            let left = |title: &str| Line::new().left_aligned(title, width, Tone::Faint);
+            let right = |title: &str| Line::new().right_aligned(title, width, Tone::Faint);
             line.append(match column {
                 DeviceColumn::Uuid => left("UUID"),
                 DeviceColumn::Name => left("NAME"),
@@ -667,8 +667,8 @@ impl Columns {
 
     fn flags_line(&self, flags: &[Note]) -> Line {
         let mut line = Line::new().gap(self.gap);
-        for (word, tone) in flags {
-            line = line.text(word.as_str(), *tone).gap(1);
+        for (flag, tone) in flags {
+            line = line.text(flag.as_str(), *tone).gap(1);
         }
         line
     }
@@ -722,9 +722,9 @@ pub(crate) fn detail(
     let mut line = Line::styled(format!("{} ", label(node, device)), Tone::Strong)
         .text(format!(" {}", name(device, false)), Tone::Plain);
     let tpu = device.tpu.as_deref();
-    let throttle = device.throttle.get().map(Throttle::text).filter(|words| words != "none");
-    if let Some(words) = throttle {
-        line = line.text(format!("  throttled by {words}"), Tone::Warn);
+    let throttle = device.throttle.get().map(Throttle::text).filter(|text| text != "none");
+    if let Some(text) = throttle {
+        line = line.text(format!("  throttled by {text}"), Tone::Warn);
     }
     if let Some(share) = throttled.filter(|share| *share >= 0.5) {
         line = line.text(format!("  throttled {share:.0}% of the last minute"), Tone::Warn);
@@ -749,15 +749,15 @@ pub(crate) fn detail(
         device.pcie.get().map(|(generation, lanes)| format!("PCIe {generation}x{lanes}")),
         tpu.and_then(|tpu| tpu.nodes.known()).map(ToString::to_string),
         tpu.and_then(|tpu| tpu.metrics_fault.known())
-            .filter(|words| &***words != "none")
+            .filter(|text| &***text != "none")
             .map(ToString::to_string),
     ];
     for item in items.into_iter().flatten() {
         line = line.text(format!("  {item}"), Tone::Faint);
     }
     let context = AttributeContext { node, device, units };
-    for (words, reason) in attributes::unavailable(context, &first) {
-        line = line.text(format!("  {words}: {reason}"), Tone::Faint);
+    for (text, reason) in attributes::unavailable(context, &first) {
+        line = line.text(format!("  {text}: {reason}"), Tone::Faint);
     }
     line
 }

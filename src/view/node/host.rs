@@ -297,10 +297,10 @@ fn traffic_item(label: &str, list: &[Traffic], signs: [&str; 2]) -> Option<Line>
 fn pressure_item(node: &Node) -> Option<Line> {
     let pressure = node.host.fast.pressure;
     let parts = [("cpu", pressure.cpu), ("mem", pressure.memory), ("io", pressure.io)];
-    let known: Vec<_> = parts.iter().filter(|(_, part)| part.get().is_some()).collect();
+    let known: Vec<_> = parts.iter().filter(|(_, pressure)| pressure.get().is_some()).collect();
     (!known.is_empty()).then(|| {
-        known.iter().fold(labelled("PSI"), |line, (word, part)| {
-            line.text(format!("{word}{:>3}% ", percent(share(*part))), Tone::Plain)
+        known.iter().fold(labelled("PSI"), |line, (label, pressure)| {
+            line.text(format!("{label}{:>3}% ", percent(share(*pressure))), Tone::Plain)
         })
     })
 }
@@ -341,7 +341,7 @@ pub(crate) fn history_points(
     let hold = usize::try_from(stale_after(interval).as_secs()).unwrap_or(3).min(MAX_HOLD_SECONDS);
     let points = node.history.last(subject, metric, now, count + hold);
     let mut last: Option<(f32, usize)> = None;
-    let held: Vec<_> = points
+    let repeated: Vec<_> = points
         .into_iter()
         .map(|point| {
             last = match (point, last) {
@@ -352,5 +352,5 @@ pub(crate) fn history_points(
             last.map(|(value, _)| value)
         })
         .collect();
-    held.into_iter().skip(hold).collect()
+    repeated.into_iter().skip(hold).collect()
 }

@@ -13,7 +13,7 @@ use crate::view::line::{Line, Tone, truncate, width_of};
 use crate::view::navigation::{Navigation, RowId, uses};
 use crate::view::node::series::SeriesId;
 use crate::view::node::{ChartMetric, State, chart, device_table, host, process_table};
-use crate::view::node_status::{NodeStatus, own_notes, whole_story};
+use crate::view::node_status::{NodeStatus, full_remedy, own_notes};
 
 /// Minimum height of the process table, titles included.
 const MIN_PROCESS_ROWS: usize = 4;
@@ -164,7 +164,7 @@ impl Heights {
         let lines_per_device = 1 + usize::from(detail.is_device_full);
         let device_lines = node.devices.len() * lines_per_device;
         let is_shown = navigation.shows_processes && (device_lines > 0 || !node.uses.is_empty());
-        let wanted = if is_shown { uses(node).len() + 1 } else { 0 };
+        let wanted_processes = if is_shown { uses(node).len() + 1 } else { 0 };
         // If lines are scarce, the host shrinks before the devices do, but keeps one line.
         let spare =
             room.saturating_sub(frame_lines + device_lines.min(MIN_DEVICE_ROWS * lines_per_device));
@@ -176,14 +176,14 @@ impl Heights {
         let rest = room.saturating_sub(frame_lines + host);
         let min_chart = if detail.has_chart { MIN_CHART_HEIGHT } else { 0 };
         let max_reserved = MIN_PROCESS_ROWS + min_chart;
-        let reserved = (wanted.min(MIN_PROCESS_ROWS) + min_chart)
+        let reserved = (wanted_processes.min(MIN_PROCESS_ROWS) + min_chart)
             .min(max_reserved)
             .min(rest.saturating_sub(device_lines.min(MIN_DEVICE_ROWS * lines_per_device)));
         let devices = device_lines.min(rest.saturating_sub(reserved));
         let rest = rest.saturating_sub(devices);
         // The chart gets what the first processes leave, or everything if that is almost nothing.
         let chart = if detail.has_chart {
-            let process_rows = wanted.min(MIN_PROCESS_ROWS.max(rest / 3));
+            let process_rows = wanted_processes.min(MIN_PROCESS_ROWS.max(rest / 3));
             let process_rows =
                 if rest < process_rows + MIN_CHART_HEIGHT { 0 } else { process_rows };
             rest.saturating_sub(
@@ -194,8 +194,8 @@ impl Heights {
         };
         let rest = rest.saturating_sub(chart);
         let has_gap = rest > MIN_PROCESS_ROWS;
-        let processes = wanted.min(rest.saturating_sub(usize::from(has_gap)));
-        let is_short = devices < device_lines || processes < wanted;
+        let processes = wanted_processes.min(rest.saturating_sub(usize::from(has_gap)));
+        let is_short = devices < device_lines || processes < wanted_processes;
         Self { devices, host, chart, processes, has_gap, is_short }
     }
 }
@@ -274,7 +274,7 @@ fn problem_lines(fleet_view: &FleetView, node: &Node, width: u16) -> Vec<Line> {
 
 /// Draws the remedy.
 fn remedy_lines(node: &Node, width: u16) -> Vec<Line> {
-    let text = whole_story(node).map(|remedy| wrap(remedy, width.saturating_sub(2)));
+    let text = full_remedy(node).map(|remedy| wrap(remedy, width.saturating_sub(2)));
     let lines = text.into_iter().flatten().enumerate().map(|(index, text)| {
         Line::styled(if index == 0 { "→ " } else { "  " }, Tone::Faint).text(text, Tone::Plain)
     });

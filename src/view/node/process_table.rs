@@ -24,8 +24,9 @@ pub(crate) fn lines(
     let rows_by_device = uses(node);
     let rows = height.saturating_sub(1);
     let cursor = navigation.cursor(node);
-    let wanted = rows_by_device.iter().position(|(_, row_id)| cursor.as_ref() == Some(row_id));
-    navigation.uses.scroll_to(rows, rows_by_device.len(), wanted);
+    let cursor_index =
+        rows_by_device.iter().position(|(_, row_id)| cursor.as_ref() == Some(row_id));
+    navigation.uses.scroll_to(rows, rows_by_device.len(), cursor_index);
     if rows_by_device.is_empty() {
         return vec![empty_line(node, &context.options.selection).truncated(width)];
     }

@@ -22,22 +22,22 @@ const MARK_WIDTH: u16 = 1;
 
 /// All columns; the command is always last.
 pub(crate) const COLUMN_SPECS: [ColumnSpec; 16] = [
-    ColumnSpec::new("node", "NODE", "node", "the node, unless all are of one"),
+    ColumnSpec::new("node", "NODE", "node", "the node, if there are several"),
     ColumnSpec::new("gpu", "GPU", "gpu", "the device"),
     ColumnSpec::new("pid", "PID", "pid", "the process id"),
-    ColumnSpec::new("type", "TYPE", "type", "whether it computes, draws, or both"),
-    ColumnSpec::new("user", "USER", "user", "whose it is"),
-    ColumnSpec::new("gpumem", "GPU-MEM", "gpumem", "device memory it holds"),
-    ColumnSpec::new("psm", "%SM", "psm", "how much of the device it uses"),
-    ColumnSpec::new("pmembw", "%GMBW", "pmembw", "memory bandwidth of the device it uses"),
-    ColumnSpec::new("penc", "%ENC", "penc", "how much of the video encoder it uses"),
-    ColumnSpec::new("pdec", "%DEC", "pdec", "how much of the video decoder it uses"),
-    ColumnSpec::new("pcpu", "%CPU", "pcpu", "processors it uses"),
-    ColumnSpec::new("prss", "%MEM", "prss", "its share of host memory"),
-    ColumnSpec::new("rss", "RSS", "rss", "host memory it uses"),
-    ColumnSpec::new("time", "TIME", "time", "for how long it runs"),
-    ColumnSpec::new("job", "JOB", "job", "its job"),
-    ColumnSpec::new("command", "COMMAND", "command", "its command line, always there and last")
+    ColumnSpec::new("type", "TYPE", "type", "compute, graphics, or both"),
+    ColumnSpec::new("user", "USER", "user", "the owner"),
+    ColumnSpec::new("gpumem", "GPU-MEM", "gpumem", "device memory in use"),
+    ColumnSpec::new("psm", "%SM", "psm", "device load"),
+    ColumnSpec::new("pmembw", "%GMBW", "pmembw", "device memory bandwidth in use"),
+    ColumnSpec::new("penc", "%ENC", "penc", "video encoder load"),
+    ColumnSpec::new("pdec", "%DEC", "pdec", "video decoder load"),
+    ColumnSpec::new("pcpu", "%CPU", "pcpu", "CPU in use, 100% per core"),
+    ColumnSpec::new("prss", "%MEM", "prss", "share of host memory"),
+    ColumnSpec::new("rss", "RSS", "rss", "host memory in use"),
+    ColumnSpec::new("time", "TIME", "time", "running time"),
+    ColumnSpec::new("job", "JOB", "job", "the job"),
+    ColumnSpec::new("command", "COMMAND", "command", "the command line; always shown last")
         .always(),
 ];
 
@@ -285,8 +285,8 @@ impl Columns {
         if is_stale {
             line = line.dimmed();
         }
-        if let Some(RowStatus { text: words, tone, .. }) = status {
-            line = line.text(words, tone).gap(1);
+        if let Some(RowStatus { text, tone, .. }) = status {
+            line = line.text(text, tone).gap(1);
         }
         let command = short_command(entry.command(), self.is_full);
         line.text(skip_columns(&command, options.shift), if is_stale { Tone::Faint } else { plain })
@@ -338,27 +338,26 @@ pub(super) struct RowStatus {
 
 /// Describes what is unusual about a process, if anything.
 pub(super) fn row_status(entry: ProcessEntry<'_>, now: Timestamp) -> Option<RowStatus> {
-    let state = |words: &str, tone, is_old| {
-        Some(RowStatus { text: words.to_owned(), tone, is_stale: is_old })
-    };
+    let status =
+        |text: &str, tone, is_stale| Some(RowStatus { text: text.to_owned(), tone, is_stale });
     if entry.has_ended {
-        return state("gone", Tone::Bad, true);
+        return status("gone", Tone::Bad, true);
     }
     if let Some(age) = staleness(entry, now) {
-        return state(&age, Tone::Warn, true);
+        return status(&age, Tone::Warn, true);
     }
     if let Some(unseen) = entry.unseen {
         return match unseen.why {
-            UnseenReason::Gone => state("gone", Tone::Bad, true),
-            UnseenReason::Hidden => state("no permission", Tone::Warn, false),
-            UnseenReason::OtherNamespace => state("in another PID namespace", Tone::Warn, false),
+            UnseenReason::Gone => status("gone", Tone::Bad, true),
+            UnseenReason::Hidden => status("no permission", Tone::Warn, false),
+            UnseenReason::OtherNamespace => status("in another PID namespace", Tone::Warn, false),
         };
     }
     match entry.process.and_then(|process| process.state.get())? {
-        ProcessState::Zombie => state("zombie", Tone::Warn, false),
-        ProcessState::Dead => state("ending", Tone::Warn, false),
-        ProcessState::Stopped => state("stopped", Tone::Warn, false),
-        ProcessState::Traced => state("traced", Tone::Warn, false),
+        ProcessState::Zombie => status("zombie", Tone::Warn, false),
+        ProcessState::Dead => status("ending", Tone::Warn, false),
+        ProcessState::Stopped => status("stopped", Tone::Warn, false),
+        ProcessState::Traced => status("traced", Tone::Warn, false),
         ProcessState::Running
         | ProcessState::Sleeping
         | ProcessState::Waiting

@@ -129,11 +129,11 @@ impl DetailPage {
             lines.push(line.truncated(width));
         };
         if let Some(error) = &self.error {
-            add("asked", error.to_string(), Tone::Warn);
+            add("request", error.to_string(), Tone::Warn);
         }
         let Some(detail) = &self.detail else {
             if self.error.is_none() {
-                add("asked", "waiting for the node".to_owned(), Tone::Faint);
+                add("request", "waiting for the node".to_owned(), Tone::Faint);
             }
             add("command", self.target.command.to_string(), Tone::Plain);
             return lines;

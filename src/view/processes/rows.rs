@@ -38,7 +38,7 @@ pub(crate) const COLUMNS: [SortColumn; 16] = [
     SortColumn { name: "pmembw", key: 'b', label: "memory bandwidth" },
     SortColumn { name: "penc", key: 'e', label: "video encoder" },
     SortColumn { name: "pdec", key: 'd', label: "video decoder" },
-    SortColumn { name: "pcpu", key: 'c', label: "processor" },
+    SortColumn { name: "pcpu", key: 'c', label: "CPU" },
     SortColumn { name: "prss", key: 'h', label: "share of host memory" },
     SortColumn { name: "rss", key: 'r', label: "host memory" },
     SortColumn { name: "time", key: 't', label: "running time" },

@@ -28,7 +28,7 @@ pub(super) struct Columns {
 
 /// All columns of the table; `user` always comes first.
 pub(crate) const COLUMN_SPECS: [ColumnSpec; 10] = [
-    ColumnSpec::new("user", "USER", "user", "the user, always there and in front").always(),
+    ColumnSpec::new("user", "USER", "user", "the user; always shown first").always(),
     ColumnSpec::new("devices", "DEVICES", "devices", "devices held"),
     ColumnSpec::new("bar", "FLEET", "devices", "the share of all devices as a bar"),
     ColumnSpec::new("share", "%", "devices", "the share of all devices in percent"),
@@ -36,7 +36,7 @@ pub(crate) const COLUMN_SPECS: [ColumnSpec; 10] = [
     ColumnSpec::new("idle-held", "IDLE-HELD", "idle-held", "idle-held devices"),
     ColumnSpec::new("mem", "MEM", "mem", "device memory"),
     ColumnSpec::new("power", "POWER", "power", "power"),
-    ColumnSpec::new("nodes", "NODES", "nodes", "nodes; fresh ones of all where some are not"),
+    ColumnSpec::new("nodes", "NODES", "nodes", "nodes, as fresh/all if some are stale"),
     ColumnSpec::new("jobs", "JOBS", "jobs", "jobs"),
 ];
 /// Widths of the columns after the name.

@@ -258,11 +258,11 @@ fn owner(node: &Node, used: &DeviceUse) -> Option<User> {
         return None;
     }
     let statics = visible.or_else(|| unseen.map(|process| &process.statics));
-    let user = statics.and_then(|statics| {
+    let owner = statics.and_then(|statics| {
         let name = statics.user.known().map(|name| User::Named(Arc::clone(name)));
         name.or_else(|| statics.uid.get().map(User::Number))
     });
-    Some(user.unwrap_or(if unseen.is_some() { User::Hidden } else { User::Unknown }))
+    Some(owner.unwrap_or(if unseen.is_some() { User::Hidden } else { User::Unknown }))
 }
 
 /// Returns true if the driver reports a TPU chip as held, without the process that holds it.
