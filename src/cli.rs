@@ -200,7 +200,7 @@ pub struct NodeOptions {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Slurm")]
 pub struct SlurmOptions {
-    /// Watch the nodes of your running jobs; jobs that start or end are followed
+    /// Watch the nodes of your running jobs, updated as jobs start and end
     #[arg(long, conflicts_with = "demo")]
     pub slurm: bool,
     /// Watch jobs of these users instead of yours
@@ -648,7 +648,7 @@ mod tests {
 
     #[test]
     fn usage_errors_name_the_remedy() {
-        for (line, words) in [
+        for (line, expected) in [
             ("gtop -i 0", "between 0.05 and 3600"),
             ("gtop -i x", "between 0.05 and 3600"),
             ("gtop -i NaN", "between 0.05 and 3600"),
@@ -684,7 +684,7 @@ mod tests {
             ("gtop --hsots-file x", "--hosts-file"),
         ] {
             let error = parse(line).expect_err(line);
-            assert!(error.to_string().contains(words), "{line}: {error}");
+            assert!(error.to_string().contains(expected), "{line}: {error}");
             assert_eq!(error.exit_code(), 2, "{line}");
         }
     }

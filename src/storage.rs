@@ -530,7 +530,7 @@ mod tests {
             symlink("/dev/full", at("device")).unwrap();
             symlink("nowhere", at("dangling")).unwrap();
             create_with_mode(&at("readonly"), "old", 0o444);
-            for (what, words) in [
+            for (what, expected) in [
                 ("folder", "folder is a folder; gtop writes only regular files: "),
                 ("socket", "socket is a socket; gtop writes only regular files: "),
                 ("pipe", "pipe is a pipe"),
@@ -543,7 +543,7 @@ mod tests {
             ] {
                 let before = fs::symlink_metadata(at(what)).unwrap();
                 let error = write(&at(what)).unwrap_err().to_string();
-                assert!(error.contains(words), "{name} {what}: {error}");
+                assert!(error.contains(expected), "{name} {what}: {error}");
                 let after = fs::symlink_metadata(at(what)).unwrap();
                 assert_eq!((before.ino(), before.mode()), (after.ino(), after.mode()), "{what}");
             }
@@ -644,8 +644,8 @@ mod tests {
         program.args(["sh", "-euc", &script, "sh"]).arg(folder.path());
         program.arg(std::env::current_exe().unwrap());
         let done = program.env(CASE_VARIABLE, case).current_dir(folder.path()).output().unwrap();
-        let words = String::from_utf8_lossy(&done.stdout);
-        assert!(done.status.success() && words.contains("1 passed"), "{done:?}");
+        let output = String::from_utf8_lossy(&done.stdout);
+        assert!(done.status.success() && output.contains("1 passed"), "{done:?}");
     }
 
     /// The test cases that run in a mount namespace.

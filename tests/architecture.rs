@@ -1,9 +1,7 @@
-//! The rooms of gtop and the doors between them.
-//!
-//! Reads the sources; knows the table of modules, bottom up, and which crates belong to whom. A
-//! module that imports upward, or a crate that is used outside its room, fails here.
+//! The layers of the crate: reads the sources and checks which modules may import which, which crates each module
+//! may use, and that only `storage` writes files.
 
-#![expect(clippy::unwrap_used, reason = "a test ends where it goes wrong")]
+#![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
 
 #[path = "architecture/imports.rs"]
 mod imports;
@@ -14,7 +12,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Bottom up: a module may import only what stands before it.
+/// The modules, bottom up: a module may import only those before it.
 #[rustfmt::skip]
 const MODULES: &[&str] = &[
     "time", "storage", "model", "nodeset", "wire", "probe", "transport", "inventory", "collect",
@@ -22,8 +20,8 @@ const MODULES: &[&str] = &[
     "sim", "doctor", "config", "cli", "app",
 ];
 
-/// What a module must not import although it stands below.
-const APART: &[(&str, &[&str])] = &[
+/// Modules that a module must not import although they are below it.
+const FORBIDDEN_IMPORTS: &[(&str, &[&str])] = &[
     ("transport", &["wire", "probe", "fields"]),
     ("inventory", &["wire", "probe", "fields"]),
     ("probe", &["wire"]),
@@ -37,8 +35,8 @@ const APART: &[(&str, &[&str])] = &[
     ("cli", &["tui", "view", "fleet", "transport", "wire", "collect", "sim"]),
 ];
 
-/// Crates that only these modules may use.
-const OWNERS: &[(&str, &[&str])] = &[
+/// Crates, and the only modules that may use them.
+const CRATE_USERS: &[(&str, &[&str])] = &[
     ("russh", &["transport", "sim"]),
     ("ratatui", &["tui"]),
     ("crossterm", &["tui"]),
@@ -48,7 +46,7 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("serde", &["wire", "record", "export", "serve", "doctor", "progress", "inventory", "config"]),
 ];
 
-/// What writes files or takes their place; only `storage` does that.
+/// Names of functions that write, replace or remove files; only `storage` may use them.
 const WRITERS: &[&str] = &[
     "OpenOptions",
     "File::create",
@@ -94,19 +92,19 @@ fn sources() -> Vec<Source> {
     found
 }
 
-/// Lines that are code: no comments, no docs.
+/// Returns the lines that are not comments.
 fn code_lines(code: &str) -> impl Iterator<Item = (usize, &str)> {
     code.lines().enumerate().filter(|(_, line)| !line.trim_start().starts_with("//"))
 }
 
-/// Lines of code that are no test.
+/// Returns the lines of code before the tests.
 fn program_lines(code: &str) -> impl Iterator<Item = (usize, &str)> {
     code_lines(code).take_while(|(_, line)| *line != "#[cfg(test)]")
 }
 
-/// Whether a line names something of a crate.
-fn uses(line: &str, owned: &str) -> bool {
-    line.match_indices(&format!("{owned}::")).any(|(at, _)| {
+/// Returns true if a line uses a path of a crate.
+fn uses(line: &str, krate: &str) -> bool {
+    line.match_indices(&format!("{krate}::")).any(|(at, _)| {
         let before = line.split_at(at).0.chars().next_back();
         !before.is_some_and(|letter| letter.is_alphanumeric() || letter == '_')
     })
@@ -131,8 +129,10 @@ fn no_module_imports_upward() {
             continue;
         }
         let own = position(&module).unwrap_or_else(|| panic!("{module} is not in MODULES"));
-        let apart =
-            APART.iter().find(|(name, _)| *name == module).map_or(&[][..], |(_, list)| list);
+        let apart = FORBIDDEN_IMPORTS
+            .iter()
+            .find(|(name, _)| *name == module)
+            .map_or(&[][..], |(_, list)| list);
         for used in files.iter().filter(|used| module_of(used) != module) {
             let name = module_of(used);
             let is_upward = position(&name).is_none_or(|there| there > own);
@@ -146,15 +146,15 @@ fn no_module_imports_upward() {
 }
 
 #[test]
-fn each_crate_stays_in_its_room() {
+fn each_crate_is_used_only_by_its_modules() {
     let mut wrong = String::new();
     for source in sources() {
         for (number, line) in code_lines(&source.code) {
-            for (owned, rooms) in OWNERS {
-                if uses(line, owned) && !rooms.contains(&&*source.module) {
+            for (krate, users) in CRATE_USERS {
+                if uses(line, krate) && !users.contains(&&*source.module) {
                     writeln!(
                         wrong,
-                        "{}:{}: {owned} belongs to {rooms:?}",
+                        "{}:{}: only {users:?} may use {krate}",
                         source.path.display(),
                         number + 1
                     )
@@ -167,13 +167,13 @@ fn each_crate_stays_in_its_room() {
 }
 
 #[test]
-fn files_are_written_in_one_place() {
+fn only_storage_writes_files() {
     let mut wrong = String::new();
     for source in sources().iter().filter(|source| source.module != "storage") {
         for (number, line) in program_lines(&source.code) {
             for writer in WRITERS.iter().filter(|writer| line.contains(*writer)) {
                 let place = source.path.display();
-                writeln!(wrong, "{place}:{}: {writer} belongs to storage", number + 1).unwrap();
+                writeln!(wrong, "{place}:{}: only storage may use {writer}", number + 1).unwrap();
             }
         }
     }
@@ -192,7 +192,7 @@ fn every_file_says_what_it_is_for() {
 }
 
 #[test]
-fn every_module_stands_on_the_map() {
+fn every_module_is_on_the_map_in_lib() {
     let map = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/lib.rs")).unwrap();
     for source in sources().iter().filter(|source| !["lib", "main"].contains(&&*source.module)) {
         assert!(
@@ -204,8 +204,8 @@ fn every_module_stands_on_the_map() {
 }
 
 #[test]
-fn the_rules_themselves_are_enforced() {
-    // What the checks above look for is really found.
+fn the_checks_find_violations() {
+    // The helpers of the checks find what they look for.
     assert!(position("tui") > position("fleet"));
     assert!(uses("use russh::client;", "russh") && uses("(russh::client)", "russh"));
     assert!(!uses("use not_russh::client;", "russh") && !uses("serde_json::x", "serde"));

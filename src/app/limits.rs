@@ -50,20 +50,20 @@ pub(super) fn forbid_core_dumps() {
 /// Raises the limit of open files to the hard limit. Returns the new limit; `None` if unlimited.
 pub(super) fn raise_open_files() -> Option<u64> {
     let limit = getrlimit(Resource::Nofile);
-    let wanted = Rlimit { current: limit.maximum, maximum: limit.maximum };
-    if setrlimit(Resource::Nofile, wanted).is_ok() { limit.maximum } else { limit.current }
+    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
+    if setrlimit(Resource::Nofile, raised).is_ok() { limit.maximum } else { limit.current }
 }
 
 /// Returns a warning, with the remedy, if not all nodes fit below the limit.
 pub(super) fn open_files_warning(limit: Option<u64>, nodes: usize, cost: FdCost) -> Option<String> {
     let nodes = u64::try_from(nodes).unwrap_or(u64::MAX);
-    let wanted = nodes.saturating_mul(cost.files_per_node()).saturating_add(BASE_FILES);
-    let limit = limit.filter(|limit| *limit < wanted)?;
+    let needed = nodes.saturating_mul(cost.files_per_node()).saturating_add(BASE_FILES);
+    let limit = limit.filter(|limit| *limit < needed)?;
     let fit = limit.saturating_sub(BASE_FILES) / cost.files_per_node();
     Some(format!(
         "the limit of {limit} open files is enough for about {fit} of {nodes} nodes; watch fewer, or raise \
          the hard limit to {} (ulimit -Hn shows it; nofile in /etc/security/limits.conf sets it)",
-        wanted.next_power_of_two()
+        needed.next_power_of_two()
     ))
 }
 

@@ -256,7 +256,7 @@ mod tests {
     #[test]
     fn theme_and_background_are_set_independently() {
         let colourless = |_: &str| None;
-        for (words, palette, is_open) in [
+        for (values, palette, detects_background) in [
             (vec![], Palette::Dark, true),
             (vec![("theme", "hot")], Palette::Hot, true),
             (vec![("theme", "hot"), ("background", "light")], Palette::HotLight, false),
@@ -271,19 +271,23 @@ mod tests {
             (vec![("theme", "light"), ("background", "auto")], Palette::Light, false),
             (vec![("theme", "light"), ("background", "dark")], Palette::Dark, false),
         ] {
-            let settings = settings_with(&words);
-            assert_eq!(theme(&settings, colourless).palette, palette, "{words:?}");
-            assert_eq!(theme_options(&settings).background().is_none(), is_open, "{words:?}");
+            let settings = settings_with(&values);
+            assert_eq!(theme(&settings, colourless).palette, palette, "{values:?}");
+            assert_eq!(
+                theme_options(&settings).background().is_none(),
+                detects_background,
+                "{values:?}"
+            );
         }
     }
 
     #[test]
     fn each_theme_of_the_table_has_its_own_palette() {
-        let Kind::Choice(words) = setting("theme").unwrap().kind else { panic!() };
+        let Kind::Choice(choices) = setting("theme").unwrap().kind else { panic!() };
         let mut seen = Vec::new();
-        for word in words.iter().filter(|word| word.name != "auto") {
-            let theme = theme(&settings_with(&[("theme", word.name)]), |_| None).palette;
-            assert!(!seen.contains(&theme), "{}", word.name);
+        for choice in choices.iter().filter(|choice| choice.name != "auto") {
+            let theme = theme(&settings_with(&[("theme", choice.name)]), |_| None).palette;
+            assert!(!seen.contains(&theme), "{}", choice.name);
             seen.push(theme);
         }
     }
@@ -348,8 +352,8 @@ mod tests {
 
     #[test]
     fn filters_become_the_display_selection() {
-        let selected = |words: &[(&str, &str)], variables: &[(&str, &str)]| {
-            display_options(&settings_with(words), |name| {
+        let selected = |values: &[(&str, &str)], variables: &[(&str, &str)]| {
+            display_options(&settings_with(values), |name| {
                 let found = variables.iter().find(|(known, _)| *known == name);
                 found.map(|(_, value)| (*value).to_owned())
             })
@@ -400,21 +404,21 @@ mod tests {
         let Some(SettingsEvent::Changed(config, _)) = published.recv().await else { panic!() };
         assert_eq!(config.interval.as_secs(), 2);
         controller.change("interval", "0").await;
-        let Some(SettingsEvent::Rejected(name, text, words)) = published.recv().await else {
+        let Some(SettingsEvent::Rejected(name, text, error)) = published.recv().await else {
             panic!()
         };
         assert_eq!((name.as_str(), text.as_str()), ("interval", "0"));
-        assert!(words.starts_with("interval: expected seconds"), "{words}");
+        assert!(error.starts_with("interval: expected seconds"), "{error}");
         assert!(
             matches!(published.recv().await, Some(SettingsEvent::Changed(config, _)) if config.interval.as_secs() == 2)
         );
         controller
             .save(vec![("fleet-form", "map".to_owned()), ("reverse-users", "true".to_owned())])
             .await;
-        let Some(SettingsEvent::Message(words)) = published.recv().await else { panic!() };
+        let Some(SettingsEvent::Message(message)) = published.recv().await else { panic!() };
         let path = home.path().join("gtop/setup.toml");
         let names = "interval, fleet-form, reverse-users";
-        assert_eq!(words, format!("saved to {}: {names}", path.display()));
+        assert_eq!(message, format!("saved to {}: {names}", path.display()));
         let written = std::fs::read_to_string(path).unwrap();
         let expected = "\ninterval = 2\nfleet-form = \"map\"\nreverse-users = true\n";
         assert!(written.ends_with(expected), "{written}");

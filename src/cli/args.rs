@@ -70,10 +70,12 @@ fn option(setting: &'static Setting) -> Arg {
     };
     let arg = match setting.kind {
         Kind::Switch => return arg.action(ArgAction::SetTrue).hide(setting.is_on_by_default()),
-        Kind::Choice(words) => {
-            let values = words.iter().map(|word| {
-                let value = PossibleValue::new(word.name).help(word.help);
-                value.aliases([word.alias, word.former].into_iter().filter(|name| !name.is_empty()))
+        Kind::Choice(choices) => {
+            let values = choices.iter().map(|choice| {
+                let value = PossibleValue::new(choice.name).help(choice.help);
+                value.aliases(
+                    [choice.alias, choice.former].into_iter().filter(|name| !name.is_empty()),
+                )
             });
             arg.value_parser(PossibleValuesParser::new(values))
         }
@@ -155,10 +157,10 @@ fn parser(kind: Kind) -> ValueParser {
 
 /// Returns a hint for each old name among the values of an option.
 fn rename_hints(setting: &Setting, matches: &ArgMatches) -> Vec<Problem> {
-    let words = matches.try_get_many::<String>(setting.name).ok().flatten();
-    let words: Vec<&str> = words.into_iter().flatten().map(String::as_str).collect();
+    let values = matches.try_get_many::<String>(setting.name).ok().flatten();
+    let values: Vec<&str> = values.into_iter().flatten().map(String::as_str).collect();
     let hint = |(old, new)| Problem::renamed(&format!("--{}", setting.name), old, new);
-    setting.kind.former_names(&words).into_iter().map(hint).collect()
+    setting.kind.former_names(&values).into_iter().map(hint).collect()
 }
 
 /// Returns the value given for a setting; `None` if there is none.
@@ -178,8 +180,8 @@ fn parsed_value(setting: &Setting, matches: &ArgMatches) -> Result<Option<Value>
             return Ok(None);
         }
     } else if is_given(setting.name) {
-        let words = matches.get_many::<String>(setting.name).into_iter().flatten();
-        words.map(String::as_str).collect::<Vec<_>>().join(",")
+        let values = matches.get_many::<String>(setting.name).into_iter().flatten();
+        values.map(String::as_str).collect::<Vec<_>>().join(",")
     } else {
         return Ok(None);
     };

@@ -175,7 +175,7 @@ mod tests {
 
     #[test]
     fn likely_mistakes_are_not_taken_as_hosts() {
-        for (line, words) in [
+        for (line, expected) in [
             (
                 "gtop -o 0 1",
                 "1 is a number, not a host; use -o 0,1; for a host of that name use --: gtop -- 1",
@@ -209,7 +209,7 @@ mod tests {
         ] {
             let error = error_text(line).unwrap_or_else(|| panic!("{line} is accepted"));
             let flat = error.split_whitespace().collect::<Vec<_>>().join(" ");
-            assert!(flat.contains(words) && !flat.contains("--theme"), "{line}: {error}");
+            assert!(flat.contains(expected) && !flat.contains("--theme"), "{line}: {error}");
         }
     }
 

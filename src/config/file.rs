@@ -311,7 +311,7 @@ mod tests {
 
     #[test]
     fn an_error_has_a_line_and_a_remedy() {
-        for (text, words) in [
+        for (text, expected) in [
             ("\ninterval = ", "config.toml:2: invalid TOML"),
             ("[groups\n", "config.toml:1: invalid TOML"),
             ("a = 1\na = 2\n", "config.toml:2: invalid TOML"),
@@ -340,7 +340,7 @@ mod tests {
             ("\"\\u001b[2J\" = 1", "config.toml:1: unknown setting"),
         ] {
             let found = problems(text);
-            assert!(found[0].contains(words), "{text}: {found:?}");
+            assert!(found[0].contains(expected), "{text}: {found:?}");
             assert!(!found.concat().contains('\u{1b}'), "{found:?}");
         }
         assert_eq!(problems(&"[a]\nb=1\n".repeat(9)).len(), 1);

@@ -97,11 +97,11 @@ impl Kind {
                 "0" | "false" | "no" | "off" => Ok(Value::Switch(false)),
                 _ => Err("expected true or false".to_owned()),
             },
-            Self::Choice(words) => words
+            Self::Choice(choices) => choices
                 .iter()
-                .find(|word| word.is_called(text))
-                .map(|word| Value::Choice(word.name))
-                .ok_or_else(|| choices_help(words)),
+                .find(|choice| choice.is_called(text))
+                .map(|choice| Value::Choice(choice.name))
+                .ok_or_else(|| choices_help(choices)),
             Self::Seconds { min, max } => {
                 check_seconds(text.parse().ok(), min, max).map(Value::Seconds)
             }
@@ -133,8 +133,8 @@ impl Kind {
             Self::Switch => {
                 item.as_bool().map(Value::Switch).ok_or_else(|| "expected true or false".to_owned())
             }
-            Self::Choice(words) => {
-                item.as_str().map_or_else(|| Err(choices_help(words)), |text| self.parse(text))
+            Self::Choice(choices) => {
+                item.as_str().map_or_else(|| Err(choices_help(choices)), |text| self.parse(text))
             }
             Self::Seconds { min, max } => check_seconds(number(), min, max).map(Value::Seconds),
             Self::Count { min, max } => {
@@ -214,8 +214,8 @@ impl Kind {
 const PERCENT_PAIR_HELP: &str =
     "expected two percentages between 1 and 99, the smaller first, such as 10 75";
 
-fn choices_help(words: &[ChoiceValue]) -> String {
-    let names: Vec<&str> = words.iter().map(|word| word.name).collect();
+fn choices_help(choices: &[ChoiceValue]) -> String {
+    let names: Vec<&str> = choices.iter().map(|choice| choice.name).collect();
     format!("expected one of {}", names.join(", "))
 }
 
@@ -380,12 +380,12 @@ mod tests {
     use super::*;
     use crate::config::check;
 
-    const WORDS: &[ChoiceValue] = &[choice("auto", ""), choice("full", "")];
+    const CHOICES: &[ChoiceValue] = &[choice("auto", ""), choice("full", "")];
 
     fn kinds() -> [(Kind, Vec<&'static str>, Vec<&'static str>); 8] {
         [
             (Kind::Switch, vec!["true", "0", "yes", "OFF"], vec!["", "2", "maybe"]),
-            (Kind::Choice(WORDS), vec!["auto", "full"], vec!["", "Auto", "compact"]),
+            (Kind::Choice(CHOICES), vec!["auto", "full"], vec!["", "Auto", "compact"]),
             (
                 Kind::Seconds { min: 0.05, max: 3600.0 },
                 vec!["0.05", "3600", "1e1"],
@@ -426,10 +426,10 @@ mod tests {
 
     #[test]
     fn a_wrong_type_in_a_file_names_the_expected_one() {
-        for (kind, file, words) in [
+        for (kind, file, expected) in [
             (Kind::Switch, "x = 1", "true or false"),
-            (Kind::Choice(WORDS), "x = true", "one of auto, full"),
-            (Kind::Choice(WORDS), "x = 'ful'", "one of auto, full"),
+            (Kind::Choice(CHOICES), "x = true", "one of auto, full"),
+            (Kind::Choice(CHOICES), "x = 'ful'", "one of auto, full"),
             (Kind::Seconds { min: 1.0, max: 2.0 }, "x = '1'", "between 1 and 2"),
             (Kind::Seconds { min: 1.0, max: 2.0 }, "x = nan", "between 1 and 2"),
             (Kind::Count { min: 1, max: 2 }, "x = 1.0", "whole number"),
@@ -442,7 +442,7 @@ mod tests {
         ] {
             let table = toml::de::DeTable::parse(file).unwrap();
             let error = kind.parse_toml(table.get_ref().get("x").unwrap().get_ref()).unwrap_err();
-            assert!(error.contains(words), "{file}: {error}");
+            assert!(error.contains(expected), "{file}: {error}");
         }
     }
 }

@@ -30,9 +30,12 @@ pub fn init_text() -> String {
         }
         text.push('\n');
         push_comment(&mut text, setting.help);
-        if let Kind::Choice(words) = setting.kind {
-            for word in words {
-                push_comment(&mut text, &format!("  {}: {}", toml_string(word.name), word.help));
+        if let Kind::Choice(choices) = setting.kind {
+            for choice in choices {
+                push_comment(
+                    &mut text,
+                    &format!("  {}: {}", toml_string(choice.name), choice.help),
+                );
             }
         }
         if let Kind::Columns(headings) = setting.kind {
@@ -72,9 +75,9 @@ fn example_value(setting: &Setting) -> Value {
     })
 }
 
-fn push_comment(text: &mut String, words: &str) {
+fn push_comment(text: &mut String, comment: &str) {
     let mut line = String::from("#");
-    for word in words.split(' ') {
+    for word in comment.split(' ') {
         if line.len() + 1 + word.len() > WIDTH {
             writeln!(text, "{line}").ok();
             line = String::from("#");

@@ -27,7 +27,7 @@ fn entry(settings: &Settings, setting: &'static Setting) -> SetupEntry {
     let value = settings.value(setting.name).map(|value| value.to_string()).unwrap_or_default();
     let steps = match setting.kind {
         Kind::Switch => vec!["false", "true"],
-        Kind::Choice(words) => words.iter().map(|word| word.name).collect(),
+        Kind::Choice(choices) => choices.iter().map(|choice| choice.name).collect(),
         Kind::Seconds { .. }
         | Kind::Count { .. }
         | Kind::PercentPair
@@ -37,9 +37,12 @@ fn entry(settings: &Settings, setting: &'static Setting) -> SetupEntry {
         | Kind::Columns(_) => setting.steps.to_vec(),
     };
     let help = match setting.kind {
-        Kind::Choice(words) => {
-            let word = words.iter().find(|word| word.name == value);
-            word.map_or_else(|| setting.help.to_owned(), |word| format!("{value}: {}", word.help))
+        Kind::Choice(choices) => {
+            let choice = choices.iter().find(|choice| choice.name == value);
+            choice.map_or_else(
+                || setting.help.to_owned(),
+                |choice| format!("{value}: {}", choice.help),
+            )
         }
         Kind::Switch
         | Kind::Seconds { .. }

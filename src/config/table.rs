@@ -644,7 +644,7 @@ pub const SETTINGS: &[Setting] = &[
         kind: Kind::List(check::name),
         value_name: "USER",
         default_missing_value: Some(CURRENT_USER),
-        help: "Show only processes of these users; default: you",
+        help: "Show only processes of these users; without USER, your own",
         page: PROCESSES,
         ..FILTERS
     },
@@ -720,9 +720,13 @@ mod tests {
             ("sort-processes", &processes::COLUMNS[..]),
             ("sort-users", &users::COLUMNS[..]),
         ] {
-            let Kind::Choice(words) = setting(name).unwrap().kind else { panic!() };
+            let Kind::Choice(choices) = setting(name).unwrap().kind else { panic!() };
             let names: Vec<_> = columns.iter().map(|column| column.name).collect();
-            assert_eq!(words.iter().map(|word| word.name).collect::<Vec<_>>(), names, "{name}");
+            assert_eq!(
+                choices.iter().map(|choice| choice.name).collect::<Vec<_>>(),
+                names,
+                "{name}"
+            );
         }
     }
 

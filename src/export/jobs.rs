@@ -83,8 +83,8 @@ mod tests {
             write_jobs(&mut out, fleet, Timestamp::default()).unwrap();
             String::from_utf8(out).unwrap()
         };
-        let own = text(&Fleet::used_by("11"));
-        assert!(own.ends_with("gpu01: devices 0\n"), "{own}");
+        let matching = text(&Fleet::used_by("11"));
+        assert!(matching.ends_with("gpu01: devices 0\n"), "{matching}");
         let others = text(&Fleet::used_by("7"));
         assert!(others.ends_with("gpu01: devices 0, contradicted by processes\n"), "{others}");
     }

@@ -31,11 +31,11 @@ impl Usage {
         })
     }
 
-    fn from_process(&self, read: impl Fn(&Process) -> Value) -> Value {
+    fn process_value(&self, read: impl Fn(&Process) -> Value) -> Value {
         self.process.as_ref().map_or(Value::Unknown(self.absence_reason()), read)
     }
 
-    fn from_statics(&self, read: impl Fn(&ProcessStatics) -> Value) -> Value {
+    fn statics_value(&self, read: impl Fn(&ProcessStatics) -> Value) -> Value {
         match (&self.process, &self.unseen) {
             (Some(process), _) => read(&process.statics),
             (None, Some(unseen)) => read(&unseen.statics),
@@ -62,7 +62,7 @@ impl Usage {
 
     /// Returns the command line, or else the name known to the driver.
     fn command(&self) -> Value {
-        match (self.from_statics(|statics| text(&statics.command)), &self.used.driver_name) {
+        match (self.statics_value(|statics| text(&statics.command)), &self.used.driver_name) {
             (Value::Unknown(_), Some(name)) => Value::Text(Arc::clone(name)),
             (known, _) => known,
         }
@@ -77,7 +77,7 @@ pub const PROCESS: &[Field<Usage>] = &[
         title: "USER",
         alias: "user",
         help: "owner",
-        read: |usage| usage.from_statics(|statics| text(&statics.user)),
+        read: |usage| usage.statics_value(|statics| text(&statics.user)),
     },
     Field {
         id: "uid",
@@ -85,7 +85,7 @@ pub const PROCESS: &[Field<Usage>] = &[
         title: "UID",
         alias: "uid",
         help: "user id of the owner",
-        read: |usage| usage.from_statics(|statics| integer(statics.uid)),
+        read: |usage| usage.statics_value(|statics| integer(statics.uid)),
     },
     Field {
         id: "memory_used_bytes",
@@ -149,7 +149,7 @@ pub const PROCESS: &[Field<Usage>] = &[
         title: "CPU",
         alias: "pcpu",
         help: "CPU utilization; 100 is one core",
-        read: |usage| usage.from_process(|process| number(process.cpu_percent)),
+        read: |usage| usage.process_value(|process| number(process.cpu_percent)),
     },
     Field {
         id: "resident_bytes",
@@ -157,7 +157,7 @@ pub const PROCESS: &[Field<Usage>] = &[
         title: "RSS",
         alias: "rss",
         help: "resident host memory",
-        read: |usage| usage.from_process(|process| bytes(process.resident)),
+        read: |usage| usage.process_value(|process| bytes(process.resident)),
     },
     Field {
         id: "resident_percent",
@@ -165,7 +165,7 @@ pub const PROCESS: &[Field<Usage>] = &[
         title: "RSS%",
         alias: "prss",
         help: "resident host memory as a share of the node's memory",
-        read: |usage| usage.from_process(|process| percent(process.resident_share)),
+        read: |usage| usage.process_value(|process| percent(process.resident_share)),
     },
     Field {
         id: "state",
@@ -173,7 +173,7 @@ pub const PROCESS: &[Field<Usage>] = &[
         title: "S",
         alias: "state",
         help: "process state: R running, S sleeping, D in uninterruptible sleep, T stopped, t traced, Z zombie",
-        read: |usage| usage.from_process(|process| enum_text(process.state, ProcessState::letter)),
+        read: |usage| usage.process_value(|process| enum_text(process.state, ProcessState::letter)),
     },
     Field {
         id: "threads",
@@ -181,7 +181,7 @@ pub const PROCESS: &[Field<Usage>] = &[
         title: "THR",
         alias: "threads",
         help: "number of threads",
-        read: |usage| usage.from_process(|process| integer(process.threads)),
+        read: |usage| usage.process_value(|process| integer(process.threads)),
     },
     Field {
         id: "started_at",
@@ -189,7 +189,7 @@ pub const PROCESS: &[Field<Usage>] = &[
         title: "STARTED",
         alias: "started",
         help: "start time, by the local clock",
-        read: |usage| usage.from_process(|process| timestamp(process.started_at)),
+        read: |usage| usage.process_value(|process| timestamp(process.started_at)),
     },
     Field {
         id: "running_seconds",
@@ -197,7 +197,7 @@ pub const PROCESS: &[Field<Usage>] = &[
         title: "TIME",
         alias: "time",
         help: "elapsed time since the start",
-        read: |usage| usage.from_process(|process| integer(process.running_seconds)),
+        read: |usage| usage.process_value(|process| integer(process.running_seconds)),
     },
     Field {
         id: "parent_pid",
@@ -205,7 +205,7 @@ pub const PROCESS: &[Field<Usage>] = &[
         title: "PPID",
         alias: "ppid",
         help: "parent process",
-        read: |usage| usage.from_statics(|statics| integer(statics.parent_pid)),
+        read: |usage| usage.statics_value(|statics| integer(statics.parent_pid)),
     },
     Field {
         id: "job",
@@ -261,7 +261,7 @@ pub const PROCESS: &[Field<Usage>] = &[
         title: "CWD",
         alias: "cwd",
         help: "working directory; known for your own processes only",
-        read: |usage| usage.from_statics(|statics| text(&statics.directory)),
+        read: |usage| usage.statics_value(|statics| text(&statics.directory)),
     },
     Field {
         id: "command",

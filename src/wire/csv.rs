@@ -123,7 +123,7 @@ fn fault(columns: &[String], cells: &[&str]) -> Option<DeviceFault> {
     let is_error = |cell: &str| missing_reason(cell) == Some(Reason::DriverError);
     let word = told.map(|(_, cell)| *cell).find(|cell| is_deaf && is_error(cell))?;
     let word = word.trim_matches(['[', ']']);
-    Some(DeviceFault::Other(sanitize_shared(&format!("tells nothing: {word}"), 160)))
+    Some(DeviceFault::Other(sanitize_shared(&format!("no values: {word}"), 160)))
 }
 
 /// Splits a row at commas; `None` if it does not fit the columns.
@@ -614,7 +614,7 @@ mod tests {
                 "[Insufficient Permissions], [Insufficient Permissions]",
                 Some(DeviceFault::NoPermission),
             ),
-            ("[Unknown Error], [N/A]", other("tells nothing: Unknown Error")),
+            ("[Unknown Error], [N/A]", other("no values: Unknown Error")),
         ] {
             assert_eq!(fault(cells), expected, "{cells}");
         }

@@ -157,7 +157,7 @@ pub(super) use object;
 
 /// A type whose metrics are in the field table.
 pub(super) trait HasMetrics: Clone + 'static {
-    /// Keys unknown_extra the fields that may be unknown with a reason.
+    /// Keys that are not fields and can be null with a reason.
     const EXTRA_KEYS: &[&str] = &[];
 
     fn fields() -> impl Iterator<Item = &'static Field<Self>>;
