@@ -61,7 +61,7 @@ mod tests {
         table.set(addresses(true, &[("n1", Some("10.0.0.1")), ("n2", None)]));
         assert_eq!(table.get("n1").await.as_deref(), Some("10.0.0.1"));
         assert_eq!(table.get("n2").await, None);
-        assert_eq!(table.get("n3").await, None, "in the end");
+        assert_eq!(table.get("n3").await, None, "after the timeout");
         let answering = async {
             tokio::time::sleep(Duration::from_secs(2)).await;
             table.set(addresses(false, &[("n3", Some("10.0.0.3"))]));

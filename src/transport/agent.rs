@@ -1,7 +1,7 @@
 //! The ssh agent, with a timeout on every request: an agent that hangs must not hang a node.
 //!
-//! After a timeout the agent is not asked for a while, so that a thousand nodes do not each wait for one that
-//! hangs. Few requests run at once, because some agents serve one at a time.
+//! After a timeout the agent is not used for a while, so that a thousand nodes do not each wait for it. Few
+//! requests run at once, because some agents serve one at a time.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -190,7 +190,7 @@ mod tests {
         assert_eq!(began.elapsed(), LIST_TIMEOUT);
         assert!(agent.connect(None).await.is_err());
         assert_eq!(began.elapsed(), LIST_TIMEOUT);
-        // It gets another chance.
+        // After the backoff it is tried again.
         tokio::time::advance(HANG_BACKOFF).await;
         assert!(agent.connect(None).await.is_err());
         assert!(began.elapsed() > LIST_TIMEOUT + HANG_BACKOFF);

@@ -9,7 +9,7 @@ use crate::transport::fault::{self, ConnectPhase, Fault};
 use crate::transport::host_key_algorithms::HostKeyAlgorithms;
 use crate::transport::ssh_config::{HostSettings, KeepAlive};
 
-/// Not russh's defaults, which prefer key exchanges that cost 600 ms of CPU each.
+/// The default key exchanges. Those russh prefers cost 600 ms of CPU each.
 const KEY_EXCHANGES: &[kex::Name] = &[
     kex::MLKEM768X25519_SHA256,
     kex::CURVE25519,

@@ -198,9 +198,12 @@ impl Channel {
         }
     }
 
-    /// Waits until the loader is overdue: for `alone`, or in a shared step until the step has waited for the node or
-    /// took too long to start. The time counts from the first poll.
-    pub fn wait_until_overdue(&self, alone: Duration) -> impl Future<Output = ()> + use<> {
+    /// Waits until the loader is overdue: after `default_timeout`, or in a shared step until the step has waited for
+    /// the node or took too long to start. The time counts from the first poll.
+    pub fn wait_until_overdue(
+        &self,
+        default_timeout: Duration,
+    ) -> impl Future<Output = ()> + use<> {
         let step_overdue = match &self.0 {
             Inner::Step(channel) => Some(channel.wait_until_overdue()),
             Inner::Ssh(_) | Inner::Local(_) | Inner::Program(_) => None,
@@ -208,7 +211,7 @@ impl Channel {
         async move {
             match step_overdue {
                 Some(overdue) => overdue.await,
-                None => sleep(alone).await,
+                None => sleep(default_timeout).await,
             }
         }
     }

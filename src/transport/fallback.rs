@@ -307,7 +307,7 @@ mod tests {
         assert_eq!(
             ssh_program_methods(&refused("publickey"), &all, true),
             Some(vec!["publickey".to_owned()]),
-            "a key on a token"
+            "a key on a security key"
         );
     }
 

@@ -54,7 +54,7 @@ impl Gateways {
     /// Returns the gateway with these settings and this route; the same one for each alias.
     pub(super) fn get(
         &self,
-        asked: HostQuery,
+        query: HostQuery,
         settings: Arc<HostSettings>,
         route: ResolvedRoute,
     ) -> Arc<Gateway> {
@@ -67,8 +67,8 @@ impl Gateways {
         // An edited configuration leaves unused entries.
         known.retain(|gateway| Arc::strong_count(gateway) > 1);
         let gateway = Arc::new(Gateway {
-            name: asked.host.clone(),
-            query: asked,
+            name: query.host.clone(),
+            query,
             settings,
             route,
             open_permit: Semaphore::new(1),
@@ -132,13 +132,13 @@ impl Gateway {
     ///
     /// Fails if an attempt failed since then, or at the maximum of sessions: one attempt serves all who asked before
     /// it.
-    pub(super) fn backoff_until(&self, asked: Instant) -> Result<Option<Instant>, Fault> {
+    pub(super) fn backoff_until(&self, asked_at: Instant) -> Result<Option<Instant>, Fault> {
         let state = lock(&self.state);
         if let Some(Failure { fault, failed_at, backoff }) = &state.failure {
             let until = *failed_at + *backoff;
             let is_over = until <= Instant::now();
             let is_transient = fault.is_retryable() && !is_account_refusal(fault);
-            if *failed_at >= asked || !(is_over || is_transient) {
+            if *failed_at >= asked_at || !(is_over || is_transient) {
                 return Err(fault.clone());
             }
             if !is_over {

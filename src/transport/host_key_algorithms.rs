@@ -57,7 +57,7 @@ impl HostKeyAlgorithms {
         };
         // If the most preferred key is known, the order is kept.
         let keeps_order = is_user_ordered(&wanted)
-            || wanted.first().is_some_and(|best| known.has_algorithm(&best.algorithm));
+            || wanted.first().is_some_and(|first| known.has_algorithm(&first.algorithm));
         let goes_first = |wanted: &ListedAlgorithm| {
             keeps_order
                 || known.has_algorithm(&wanted.algorithm)
@@ -87,8 +87,8 @@ impl HostKeyAlgorithms {
         let is_plain_too = |algorithm: &Algorithm| {
             order.iter().any(|other| !other.is_certificate && other.algorithm == *algorithm)
         };
-        let certificates = order.iter().enumerate().filter(|(at, wanted)| {
-            wanted.is_certificate && (*at < plain || !is_plain_too(&wanted.algorithm))
+        let certificates = order.iter().enumerate().filter(|(index, wanted)| {
+            wanted.is_certificate && (*index < plain || !is_plain_too(&wanted.algorithm))
         });
         let certificates = certificates.map(|(_, wanted)| wanted.algorithm.clone()).collect();
         let keys = order.iter().filter(|wanted| !wanted.is_certificate);

@@ -8,7 +8,7 @@
 //! - With `NoHostAuthenticationForLocalhost` and without `HostKeyAlias` any other key is accepted from a host at a
 //!   loopback address, even one marked `@revoked`.
 //! - A known key, or one with a valid certificate, is accepted.
-//! - An unknown key is refused with `yes` and `ask`; `gtop trust` takes the place of ssh's question. With
+//! - An unknown key is refused with `yes` and `ask`; `gtop trust` replaces ssh's question. With
 //!   `accept-new` and `no` it is accepted and written to the first `UserKnownHostsFile`; if that fails, the log has
 //!   a warning, so `UserKnownHostsFile /dev/null` works as with `ssh`.
 //! - A changed key is refused, except with `no`: `ssh` then connects without sending a password. gtop never sends
@@ -137,8 +137,8 @@ impl HostKeyVerifier {
         known: HostKeyEntries,
         revoked: Option<(PathBuf, Arc<RevokedKeys>)>,
     ) -> Self {
-        let offer = HostKeyAlgorithms::new(&settings.algorithms.host_keys, &known);
-        Self { settings, known, revoked, host_key_algorithms: offer }
+        let host_key_algorithms = HostKeyAlgorithms::new(&settings.algorithms.host_keys, &known);
+        Self { settings, known, revoked, host_key_algorithms }
     }
 
     fn verify(
@@ -323,7 +323,7 @@ mod tests {
     use crate::transport::known_hosts::{KnownHostName, KnownHosts};
     use crate::transport::ssh_config::{HostQuery, LocalEnv};
 
-    /// The moment of every judgement, in seconds.
+    /// The time of every check, in seconds.
     const NOW: u64 = 1_000_000;
 
     fn private_key(seed: u8) -> PrivateKey {
@@ -341,7 +341,7 @@ mod tests {
     const CA: u8 = 3;
     const CA2: u8 = 4;
 
-    /// What sets a certificate apart from a good one.
+    /// How a certificate differs from a valid one.
     #[derive(Clone, Copy, Default)]
     struct CertificateSpec {
         is_for_users: bool,
@@ -374,7 +374,7 @@ mod tests {
                 text.replace(mark, &public_key(*seed).to_openssh().unwrap())
             })
         };
-        let host_certificate = LocalEnv {
+        let env = LocalEnv {
             home: "/none".into(),
             include_home: "/none".into(),
             user: "ada".to_owned(),
@@ -382,9 +382,8 @@ mod tests {
             agent: None,
         };
         let query = HostQuery { host: "n1".to_owned(), user: None, port: None };
-        let mut settings = query
-            .settings_from_ssh_g("hostname n1\nuser ada\nport 22\n", &host_certificate)
-            .unwrap();
+        let mut settings =
+            query.settings_from_ssh_g("hostname n1\nuser ada\nport 22\n", &env).unwrap();
         change(&mut settings);
         let file = Arc::new(KnownHosts::parse(Path::new("/k"), &expand(lines)));
         let known = HostKeyEntries::collect_for(&[file], KnownHostName::new("n1", 22, None));
@@ -446,7 +445,7 @@ mod tests {
             let offered = certificate(spec).into();
             let of = |lines| status_name(&verifier(lines, "", |_| ()), &offered);
             assert_eq!(of("@cert-authority n1 <CA>"), want, "case {at}");
-            // The key itself may be known all the same, and nothing else is.
+            // The plain key is then checked instead.
             if want == "unknown" {
                 assert_eq!(of("@cert-authority n1 <CA>\nn1 <A>"), "known", "case {at}");
                 assert_eq!(of("@cert-authority n1 <CA>\nn1 <B>"), "changed", "case {at}");

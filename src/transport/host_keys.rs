@@ -286,7 +286,7 @@ mod tests {
         };
         assert_eq!(of("[n1]:2222 <E>\n@revoked [n1]:2222 <A>"), [false, true, false]);
         assert_eq!(of("[n1]:2222 <A>\n@revoked [n1]:2222 <A>"), [false, false, false]);
-        // As in OpenSSH, the name without its port decides no order.
+        // As in OpenSSH, entries without the port do not affect the order.
         assert_eq!(of("n1 <E>"), [false, false, false]);
         assert_eq!(of("@cert-authority [*]:2222 <A>"), [false, false, true]);
     }

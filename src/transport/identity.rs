@@ -100,9 +100,9 @@ impl KeyCache {
                 certificate: Some(certificate),
             };
         }
-        let (file, certificate) =
+        let (key_file, certificate) =
             (self.keys.get(&path, read), self.load_certificate(&with_suffix(&path, "-cert")));
-        IdentityFile { path, key_file: file, certificate }
+        IdentityFile { path, key_file, certificate }
     }
 
     /// Reads files with certificates. Blocks.

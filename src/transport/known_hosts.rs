@@ -87,9 +87,9 @@ impl KnownHosts {
     /// Parses a file; skips invalid lines.
     pub(super) fn parse(path: &Path, text: &str) -> Self {
         let mut file = Self { path: path.to_owned(), ..Self::default() };
-        for (at, line) in text.lines().enumerate() {
+        for (index, line) in text.lines().enumerate() {
             // `None` is a comment or an invalid line.
-            let _: Option<()> = file.add_line(at + 1, line);
+            let _: Option<()> = file.add_line(index + 1, line);
         }
         file
     }
@@ -111,14 +111,14 @@ impl KnownHosts {
             names = words.next()?;
         }
         let (kind, key) = (words.next()?, words.next()?);
-        let at = self.lines.len();
+        let index = self.lines.len();
         if names.starts_with('|') {
-            self.hashes.push((HashedName::parse(names)?, at));
+            self.hashes.push((HashedName::parse(names)?, index));
         } else if names.contains(['*', '?', '!']) {
-            self.patterns.push((names.into(), at));
+            self.patterns.push((names.into(), index));
         } else {
             for name in names.split(',') {
-                self.by_name.entry(name.to_ascii_lowercase().into()).or_default().push(at);
+                self.by_name.entry(name.to_ascii_lowercase().into()).or_default().push(index);
             }
         }
         let key = format!("{kind} {key}").into_boxed_str();
@@ -130,14 +130,14 @@ impl KnownHosts {
     pub(super) fn lookup(&self, name: &str) -> Vec<HostEntry> {
         let mut found = self.by_name.get(name).cloned().unwrap_or_default();
         let matching = self.patterns.iter().filter(|(names, _)| matches_list(names, name));
-        found.extend(matching.map(|(_, at)| *at));
+        found.extend(matching.map(|(_, index)| *index));
         found.extend(
-            self.hashes.iter().filter(|(hashed, _)| hashed.matches(name)).map(|(_, at)| *at),
+            self.hashes.iter().filter(|(hashed, _)| hashed.matches(name)).map(|(_, index)| *index),
         );
         found.sort_unstable();
         // A line may list the host twice.
         found.dedup();
-        let lines = found.into_iter().filter_map(|at| self.lines.get(at));
+        let lines = found.into_iter().filter_map(|index| self.lines.get(index));
         lines.filter_map(|line| self.entry(line)).collect()
     }
 
@@ -290,8 +290,8 @@ mod tests {
         assert_eq!(hash_host(*b"12345678901234567890", "n1").unwrap().len(), "|1||".len() + 56);
         assert_eq!(lines(line, "closenet"), [1]);
         assert!(lines(line, "opennet").is_empty());
-        for broken in ["|1|bad|bad <A>", "|1|bad <A>", "|2|a|b <A>", "|1|AAAA|AAAA <A>"] {
-            assert!(lines(broken, "n1").is_empty(), "{broken}");
+        for invalid in ["|1|bad|bad <A>", "|1|bad <A>", "|2|a|b <A>", "|1|AAAA|AAAA <A>"] {
+            assert!(lines(invalid, "n1").is_empty(), "{invalid}");
         }
     }
 
@@ -329,7 +329,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("known_hosts");
         assert!(KnownHosts::read(&path).unwrap().lookup("n1").is_empty(), "there is none");
-        // What is too large is a hole in the file, and costs nothing.
+        // The file is sparse, so it needs no space.
         std::fs::write(&path, format!("@revoked n1 {KEY}\n")).unwrap();
         assert_eq!(KnownHosts::read(&path).unwrap().lookup("n1").len(), 1);
         let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();

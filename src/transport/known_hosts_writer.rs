@@ -60,13 +60,14 @@ pub(super) fn describe_key(
 ) -> Result<OfferedKey, Fault> {
     let host = settings.known_hosts_name.full.clone();
     let fault = verification.fault(&host);
-    let Verification { key, status, certificate_problem: problem } = verification;
+    let Verification { key, status, certificate_problem } = verification;
     Ok(OfferedKey {
         algorithm: key.algorithm().to_string(),
         fingerprint: known_hosts::fingerprint(&key),
         refusal: fault.filter(|_| status != HostKeyStatus::Unknown),
         status,
-        certificate_problem: problem.map(|problem| problem.to_string()),
+        certificate_problem: certificate_problem
+            .map(|certificate_problem| certificate_problem.to_string()),
         entry: entry(settings, &key)?,
         host,
     })
@@ -127,10 +128,10 @@ pub(super) fn store_new_key(settings: &HostSettings, key: &KeyData) -> Result<()
 fn append_line(
     file: &Path,
     line: &str,
-    is_there: impl Fn(&str) -> bool,
+    is_present: impl Fn(&str) -> bool,
 ) -> Result<bool, WriteError> {
     storage::append(file, FILE_MODES, |content| {
-        if is_there(&String::from_utf8_lossy(content)) {
+        if is_present(&String::from_utf8_lossy(content)) {
             return None;
         }
         let is_open = content.last().is_some_and(|last| *last != b'\n');
@@ -165,8 +166,8 @@ pub fn write_known_hosts(entries: &[KnownHostEntry]) -> Result<usize, WriteError
 fn add_missing_lines(mut content: Vec<u8>, lines: &[&str]) -> (Vec<u8>, usize) {
     let mut added = 0;
     for line in lines {
-        let is_there = content.split(|byte| *byte == b'\n').any(|have| have == line.as_bytes());
-        if is_there {
+        let is_present = content.split(|byte| *byte == b'\n').any(|have| have == line.as_bytes());
+        if is_present {
             continue;
         }
         if content.last().is_some_and(|last| *last != b'\n') {

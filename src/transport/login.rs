@@ -504,7 +504,7 @@ fn trace_untried(skipped: &[String], locked: &[PathBuf], agent: Option<&Fault>) 
     }
 }
 
-/// Lists the first few keys that were offered and skipped, and counts the others: an agent may hold hundreds.
+/// Lists the first few offered and skipped keys and counts the rest: an agent may hold hundreds.
 fn summarise_tried(tried: &[String]) -> Vec<String> {
     let (mut offered, mut unshown) = (0, 0);
     let mut named = tried.to_vec();

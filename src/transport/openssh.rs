@@ -174,7 +174,7 @@ impl ProgramSession {
         }
     }
 
-    /// Waits for what comes next. Nothing is lost when the wait is given up.
+    /// Waits for the next event. Cancel-safe.
     pub(super) async fn next(&mut self) -> Output {
         match self.buffered.pop_front() {
             Some(output) => output,
@@ -239,7 +239,8 @@ impl ProgramSession {
         }
     }
 
-    /// The exit status of such a command may be that of what it ran; only the output tells.
+    /// Returns the fault of a `--exec` command. Its exit status may be that of the remote command, so the output
+    /// decides.
     fn exec_fault(&self, program: &str, exit: &Exit) -> Option<Fault> {
         let stderr = self.stderr_text();
         let last_line = stderr.lines().rev().map(str::trim).find(|line| !line.is_empty());
@@ -259,7 +260,7 @@ impl ProgramSession {
         String::from_utf8_lossy(&self.stderr).into_owned()
     }
 
-    /// The parent guard could not execute the program.
+    /// Returns the fault if the parent guard could not execute the program.
     fn not_started_fault(&self) -> Option<Fault> {
         let stderr = self.stderr_text();
         let line = stderr.lines().find_map(|line| line.strip_prefix("gtop: cannot start "))?;

@@ -188,8 +188,8 @@ impl<'a> SshStderr<'a> {
         lines.find(|line| !line.is_empty() && !line.starts_with("Warning: "))
     }
 
-    fn timeout_fault(&self, step: ConnectPhase) -> Fault {
-        Fault::TimedOut { phase: step, after: self.connect_timeout }
+    fn timeout_fault(&self, phase: ConnectPhase) -> Fault {
+        Fault::TimedOut { phase, after: self.connect_timeout }
     }
 
     fn other_fault(&self) -> Fault {

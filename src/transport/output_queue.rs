@@ -125,7 +125,7 @@ mod tests {
             writer.close();
         });
         tokio::time::sleep(MOMENT).await;
-        assert!(!writing.is_finished(), "nobody has read");
+        assert!(!writing.is_finished(), "nothing was read");
         timeout(MOMENT, output_queue.push(OTHER, chunk(99))).await.unwrap();
         for count in 0..=CAPACITY {
             assert_eq!(output_queue.next().await, Some(chunk(count)));

@@ -311,7 +311,7 @@ impl LocalProcess {
         }
     }
 
-    /// Waits for what comes next. Nothing is lost when the wait is given up.
+    /// Waits for the next event. Cancel-safe.
     pub(super) async fn next(&mut self) -> Output {
         loop {
             if self.is_over {

@@ -28,8 +28,8 @@ const STDERR_GRACE: Duration = Duration::from_millis(300);
 
 /// A running command as a stream. Dropping it kills the command.
 pub(super) struct ProxyCommandStream {
-    input: ChildStdin,
-    output: ChildStdout,
+    stdin: ChildStdin,
+    stdout: ChildStdout,
     _group: ProcessGroup,
 }
 
@@ -66,9 +66,9 @@ impl ProgramStderr {
 }
 
 impl StderrBuffer {
-    async fn read_from(&self, mut errors: ChildStderr) {
+    async fn read_from(&self, mut stderr_pipe: ChildStderr) {
         let mut chunk = [0; 512];
-        while let Ok(count @ 1..) = errors.read(&mut chunk).await {
+        while let Ok(count @ 1..) = stderr_pipe.read(&mut chunk).await {
             let mut bytes = lock(&self.bytes);
             bytes.extend(chunk.iter().take(count));
             let surplus = bytes.len().saturating_sub(MAX_STDERR);
@@ -97,15 +97,15 @@ pub(super) fn start_program(
 }
 
 fn split_stream(piped: PipedProgram, command: String) -> (ProxyCommandStream, Arc<ProgramStderr>) {
-    let PipedProgram { stdin: input, stdout: output, stderr: errors, group } = piped;
+    let PipedProgram { stdin, stdout, stderr: stderr_pipe, group } = piped;
     let buffer =
         Arc::new(StderrBuffer { bytes: Mutex::default(), is_over: watch::Sender::new(false) });
     let reader = Arc::clone(&buffer);
     // It outlives the stream: the last lines come after that has ended.
     let mut reading = JoinSet::new();
-    reading.spawn(async move { reader.read_from(errors).await });
+    reading.spawn(async move { reader.read_from(stderr_pipe).await });
     let stderr = Arc::new(ProgramStderr { command, buffer, _reading: reading });
-    (ProxyCommandStream { input, output, _group: group }, stderr)
+    (ProxyCommandStream { stdin, stdout, _group: group }, stderr)
 }
 
 impl AsyncRead for ProxyCommandStream {
@@ -114,7 +114,7 @@ impl AsyncRead for ProxyCommandStream {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.output).poll_read(context, buffer)
+        Pin::new(&mut self.stdout).poll_read(context, buffer)
     }
 }
 
@@ -124,14 +124,14 @@ impl AsyncWrite for ProxyCommandStream {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.input).poll_write(context, bytes)
+        Pin::new(&mut self.stdin).poll_write(context, bytes)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.input).poll_flush(context)
+        Pin::new(&mut self.stdin).poll_flush(context)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.input).poll_shutdown(context)
+        Pin::new(&mut self.stdin).poll_shutdown(context)
     }
 }

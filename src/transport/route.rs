@@ -93,11 +93,11 @@ impl Transport {
     /// list, since the list defines the route to the others.
     pub(super) async fn resolve_route(
         &self,
-        asked: &HostQuery,
+        query: &HostQuery,
         settings: &Arc<HostSettings>,
     ) -> Result<ResolvedRoute, Fault> {
         let mut gateways: Vec<(JumpHost, Arc<HostSettings>)> = Vec::new();
-        let mut names = vec![asked.host.to_ascii_lowercase()];
+        let mut names = vec![query.host.to_ascii_lowercase()];
         let mut first = Arc::clone(settings);
         while let Route::Jumps(hops) = &first.route {
             let Some(nearest) = hops.first() else { break };
@@ -121,8 +121,8 @@ impl Transport {
         }))
     }
 
-    /// Returns the settings of a target and its gateways, without those that have an open `ControlMaster` connection: they
-    /// need no login.
+    /// Returns the settings of a target and its gateways, without those that have an open `ControlMaster` connection:
+    /// they need no login.
     pub(super) async fn settings_needing_login(
         &self,
         ssh: &SshTarget,
@@ -136,8 +136,8 @@ impl Transport {
             route = gateway.route.clone();
         }
         let mut without_master = Vec::new();
-        for (asked, settings) in all {
-            if self.find_master(&asked, &settings).await.is_none() {
+        for (query, settings) in all {
+            if self.find_master(&query, &settings).await.is_none() {
                 without_master.push(settings);
             }
         }
@@ -169,8 +169,9 @@ impl Transport {
         };
         on_phase(ConnectPhase::Name);
         let deadline = Deadline::after(plan.connect_timeout);
-        let place = Endpoint { host: &plan.host, port: plan.port, family: plan.family, typed_name };
-        let addresses = deadline.timeout(ConnectPhase::Name, self.look_up(place)).await??;
+        let endpoint =
+            Endpoint { host: &plan.host, port: plan.port, family: plan.family, typed_name };
+        let addresses = deadline.timeout(ConnectPhase::Name, self.look_up(endpoint)).await??;
         trace::record(|| ConnectEvent::Resolved(addresses.clone()));
         on_phase(ConnectPhase::Connection);
         let bind_options =
@@ -182,15 +183,15 @@ impl Transport {
     }
 
     /// Looks up a name; if it does not resolve, the scheduler's address of the node.
-    async fn look_up(&self, place: Endpoint<'_>) -> Result<Vec<SocketAddr>, Fault> {
-        let unknown = match self.0.resolver.look_up(place).await {
+    async fn look_up(&self, endpoint: Endpoint<'_>) -> Result<Vec<SocketAddr>, Fault> {
+        let unknown = match self.0.resolver.look_up(endpoint).await {
             Err(fault @ Fault::NameNotFound { .. }) => fault,
             ended => return ended,
         };
-        let Some(host) = self.scheduler_address(place.typed_name, place.host).await else {
+        let Some(host) = self.scheduler_address(endpoint.typed_name, endpoint.host).await else {
             return Err(unknown);
         };
-        let alternative = Endpoint { host: &host, ..place };
+        let alternative = Endpoint { host: &host, ..endpoint };
         self.0.resolver.look_up(alternative).await.map_err(|_as_unknown| unknown)
     }
 
@@ -211,11 +212,11 @@ impl Transport {
         if settings.route != Route::Direct {
             return None;
         }
-        let place =
+        let endpoint =
             Endpoint { host: typed_name, port: settings.port, family: settings.family, typed_name };
         // Checked first: few nodes have such an address, and the others need no second lookup.
         let address = self.scheduler_address(typed_name, &settings.host).await?;
-        self.0.resolver.look_up(place).await.is_err().then_some(address)
+        self.0.resolver.look_up(endpoint).await.is_err().then_some(address)
     }
 
     /// Sets the scheduler's addresses of its nodes.
@@ -230,7 +231,7 @@ impl Transport {
         typed_name: &str,
         plan: &ConnectPlan,
     ) -> Result<(Connection, Deadline), Fault> {
-        let mut place = (plan.host.clone(), plan.port);
+        let mut destination = (plan.host.clone(), plan.port);
         if gateway.has_master.load(Ordering::Relaxed)
             && let Some(opened) = self.connect_over_master(gateway, plan).await
         {
@@ -252,8 +253,9 @@ impl Transport {
             let mux = Arc::clone(&permit.mux);
             sessions.push(Arc::clone(&mux));
             let deadline = Deadline::after(plan.connect_timeout);
-            let asked = deadline.timeout(ConnectPhase::Connection, gateway.connect(permit, &place));
-            let refusal = match asked.await? {
+            let opening =
+                deadline.timeout(ConnectPhase::Connection, gateway.connect(permit, &destination));
+            let refusal = match opening.await? {
                 Ok(tunnel) => {
                     trace::record(|| ConnectEvent::GatewayConnected(gateway.name.clone()));
                     let connection =
@@ -262,9 +264,11 @@ impl Transport {
                 }
                 Err(ChannelRefusal::Unreachable(why)) => {
                     // The gateway may not resolve the name either.
-                    let other = self.scheduler_address(typed_name, &place.0).await;
-                    if let Some(host) = other.filter(|host| !host.eq_ignore_ascii_case(&place.0)) {
-                        place.0 = host;
+                    let other = self.scheduler_address(typed_name, &destination.0).await;
+                    if let Some(host) =
+                        other.filter(|host| !host.eq_ignore_ascii_case(&destination.0))
+                    {
+                        destination.0 = host;
                         continue;
                     }
                     let gateway = gateway.name.clone();
@@ -277,7 +281,7 @@ impl Transport {
                     };
                     return Err(mux.end_fault().unwrap_or_else(lost));
                 }
-                Err(ChannelRefusal::Forbidden(why)) if gateway.is_forbidden(&place) => {
+                Err(ChannelRefusal::Forbidden(why)) if gateway.is_forbidden(&destination) => {
                     return Err(forbidden(why));
                 }
                 Err(refusal) => refusal,
@@ -291,7 +295,7 @@ impl Transport {
                 continue;
             }
             if matches!(refusal, ChannelRefusal::Forbidden(_)) {
-                gateway.mark_forbidden(&place);
+                gateway.mark_forbidden(&destination);
                 return Err(forbidden(refusal.message()));
             }
             // A transient refusal.
@@ -306,15 +310,15 @@ impl Transport {
         gateway: &Gateway,
         plan: &ConnectPlan,
     ) -> Option<Result<(Connection, Deadline), Fault>> {
-        let Gateway { name, query: asked, settings, .. } = gateway;
-        let master = self.find_master(asked, settings).await;
+        let Gateway { name, query, settings, .. } = gateway;
+        let master = self.find_master(query, settings).await;
         gateway.has_master.store(master.is_some(), Ordering::Relaxed);
         let master = master?;
         let socket = || master.0.clone();
         trace::record(|| ConnectEvent::GatewayMaster { gateway: name.clone(), socket: socket() });
         let options = &self.0.options;
         let args = master.forward_args(
-            (asked, settings),
+            (query, settings),
             options.config_file.as_deref(),
             &plan.host,
             plan.port,
@@ -335,7 +339,7 @@ impl Transport {
         gateway: &Arc<Gateway>,
         has_open_permit: bool,
     ) -> Result<ChannelPermit, Fault> {
-        let asked = Instant::now();
+        let asked_at = Instant::now();
         loop {
             if let Some(permit) = gateway.try_permit() {
                 return Ok(permit);
@@ -346,7 +350,7 @@ impl Transport {
             if let Some(permit) = gateway.try_permit() {
                 return Ok(permit);
             }
-            let Some(until) = gateway.backoff_until(asked)? else {
+            let Some(until) = gateway.backoff_until(asked_at)? else {
                 return self.open_session_and_permit(gateway).await;
             };
             drop(open_permit);
@@ -373,9 +377,9 @@ impl Transport {
         gateway: &'a Arc<Gateway>,
     ) -> Pin<Box<dyn Future<Output = Result<session::Session, Fault>> + Send + 'a>> {
         Box::pin(async move {
-            let Gateway { name, query: asked, settings, route, .. } = gateway.as_ref();
+            let Gateway { name, query, settings, route, .. } = gateway.as_ref();
             let mut plan = self.plan_for_route(name, settings, route.clone()).await?;
-            plan.login.has_master = self.find_master(asked, settings).await.is_some();
+            plan.login.has_master = self.find_master(query, settings).await.is_some();
             self.log_in(&gateway.name, plan, &mut |_| ()).await.map(|(session, _)| session)
         })
     }

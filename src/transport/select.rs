@@ -24,8 +24,8 @@ pub(super) struct ProbeCall<'a> {
 impl Transport {
     /// Updates the user's running jobs by node.
     pub fn update_jobs(&self, update: impl FnOnce(&NodeJobs) -> NodeJobs) {
-        let mut places = lock(&self.0.srun_steps.node_jobs);
-        *places = Arc::new(update(&places));
+        let mut node_jobs = lock(&self.0.srun_steps.node_jobs);
+        *node_jobs = Arc::new(update(&node_jobs));
     }
 
     pub(super) async fn open_probe_via(
@@ -119,8 +119,8 @@ pub(super) fn refuses_login(fault: &Fault) -> bool {
         |phase: &ConnectPhase| matches!(phase, ConnectPhase::Login | ConnectPhase::Command);
     let root = fault.root();
     // Some nodes that admit only users with a job close the connection without a message.
-    let hangs_up = matches!(root, Fault::ConnectionLost { phase, .. } if is_of_login(phase));
-    hangs_up
+    let disconnects = matches!(root, Fault::ConnectionLost { phase, .. } if is_of_login(phase));
+    disconnects
         || matches!(
             root,
             Fault::AuthenticationRefused { .. }

@@ -142,7 +142,7 @@ pub(super) async fn fetch_host_key(
         (None, Err(fault)) => Err(fault),
         (None, Ok(_session)) => Err(Fault::ConnectionLost {
             phase: ConnectPhase::KeyExchange,
-            why: "no host key shown".to_owned(),
+            why: "no host key received".to_owned(),
         }),
     }
 }

@@ -137,7 +137,7 @@ impl SrunSteps {
     ) -> Result<StepChannel, Fault> {
         let slot = self.job_slot(&call.step.job.id);
         let asked_at = Instant::now();
-        let Ok(_turn) = slot.start_permit.acquire().await else {
+        let Ok(_permit) = slot.start_permit.acquire().await else {
             return Err(super::shutting_down());
         };
         let running = lock(&slot.state).step.upgrade().filter(|step| step.router.end().is_none());
@@ -268,7 +268,7 @@ impl StepChannel {
         async move { router.wait_until_overdue().await }
     }
 
-    /// Waits for what comes next. Nothing is lost when the wait is given up.
+    /// Waits for the next event. Cancel-safe.
     pub(super) async fn next(&mut self) -> Output {
         match self.outputs.recv().await {
             Some(output) => output,
@@ -302,8 +302,8 @@ impl StepChannel {
     }
 }
 
-fn mark_job_failed(known: &SharedNodeJobs, node: &NodeName, job: &JobId) -> bool {
-    Arc::make_mut(&mut lock(known)).mark_failed(node, job)
+fn mark_job_failed(node_jobs: &SharedNodeJobs, node: &NodeName, job: &JobId) -> bool {
+    Arc::make_mut(&mut lock(node_jobs)).mark_failed(node, job)
 }
 
 /// Returns the arguments of `srun`.

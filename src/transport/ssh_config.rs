@@ -246,9 +246,9 @@ const NO_HOME_DIR: &str = "/nonexistent";
 /// OpenSSH takes the home of the password database before `HOME`. `getpwuid` is not called: a
 /// directory service behind it can hang.
 fn passwd_entry(text: &str, uid: u32) -> (Option<String>, Option<PathBuf>) {
-    let own = uid.to_string();
+    let uid_field = uid.to_string();
     let entry = text.lines().map(|line| line.split(':').collect::<Vec<_>>());
-    let entry = entry.into_iter().find(|fields| fields.get(2).is_some_and(|uid| *uid == own));
+    let entry = entry.into_iter().find(|fields| fields.get(2).is_some_and(|uid| *uid == uid_field));
     let field =
         |at: usize| Some((*entry.as_ref()?.get(at)?).to_owned()).filter(|text| !text.is_empty());
     (field(0), field(5).map(PathBuf::from))
@@ -469,9 +469,9 @@ mod tests {
 
     #[test]
     fn ssh_arguments_end_options_before_the_host() {
-        let asked =
+        let query =
             HostQuery { host: "n1".to_owned(), user: Some("ada".to_owned()), port: Some(7) };
-        let args = asked.ssh_g_args(Some(Path::new("/c")));
+        let args = query.ssh_g_args(Some(Path::new("/c")));
         let args: Vec<_> = args.iter().map(|word| word.to_str().unwrap()).collect();
         assert_eq!(args, ["-T", "-G", "-F", "/c", "-l", "ada", "-p", "7", "--", "n1"]);
     }

@@ -294,7 +294,7 @@ mod tests {
 
     #[tokio::test]
     async fn events_are_recorded_only_when_traced_and_bounded() {
-        record(|| panic!("nobody asked"));
+        record(|| panic!("not traced"));
         assert!(current().is_none() && VersionTap::if_traced().is_none());
         let trace = Trace::default();
         with_trace(&trace, async {

@@ -107,9 +107,9 @@ impl Attempt<'_> {
             let began = Instant::now();
             let login = format!("{}@{}", self.login.user, self.login.node_name);
             let prompts = prompts.iter().map(convert_prompt).collect();
-            let asked = prompt_queue.ask(login, std::mem::take(message_lines), prompts).await;
+            let result = prompt_queue.ask(login, std::mem::take(message_lines), prompts).await;
             self.deadline.extend(began.elapsed());
-            answers = asked.map_err(|why| {
+            answers = result.map_err(|why| {
                 self.unanswered_fault(match why {
                     PromptError::Closed => UnansweredReason::PromptsClosed,
                     PromptError::Skipped => UnansweredReason::Skipped,
@@ -124,9 +124,9 @@ impl Attempt<'_> {
     }
 }
 
-fn convert_prompt(asked: &ServerPrompt) -> Prompt {
-    let text = fault::sanitize(asked.prompt.trim(), MAX_PROMPT_LENGTH).trim().to_owned();
-    Prompt { text, is_echoed: asked.echo }
+fn convert_prompt(prompt: &ServerPrompt) -> Prompt {
+    let text = fault::sanitize(prompt.prompt.trim(), MAX_PROMPT_LENGTH).trim().to_owned();
+    Prompt { text, is_echoed: prompt.echo }
 }
 
 /// Returns the name and instructions of a request, by line.
@@ -144,8 +144,8 @@ mod tests {
 
     #[test]
     fn prompt_text_is_bounded_and_sanitized() {
-        let asked = ServerPrompt { prompt: "\x1b[2JCode:\r\n \u{202e}".to_owned(), echo: true };
-        assert_eq!(convert_prompt(&asked).text, "[2JCode:");
+        let prompt = ServerPrompt { prompt: "\x1b[2JCode:\r\n \u{202e}".to_owned(), echo: true };
+        assert_eq!(convert_prompt(&prompt).text, "[2JCode:");
         let long = ServerPrompt { prompt: "x".repeat(10_000), echo: false };
         assert!(convert_prompt(&long).text.chars().count() <= MAX_PROMPT_LENGTH + 1);
         let message_lines = instruction_lines("Duo\x07", &"again \n\n".repeat(1000));

@@ -1,7 +1,7 @@
 //! Parses OpenSSH key revocation lists (`ssh-keygen -k`), as specified in `PROTOCOL.krl`.
 //!
 //! ```text
-//! "SSHKRL\n\0"  u32 format = 1  u64 version  u64 made at  u64 flags  string  string comment
+//! "SSHKRL\n\0"  u32 format = 1  u64 version  u64 created  u64 flags  string  string comment
 //! then sections: u8 kind, string content
 //! ```
 
@@ -211,7 +211,7 @@ mod tests {
         [&u32::try_from(content.len()).unwrap().to_be_bytes()[..], content].concat()
     }
 
-    /// A section about the certificates of every authority, with one part.
+    /// A list with one section about the certificates of any authority.
     fn revoked(kind: u8, part: &[u8]) -> Vec<u8> {
         list(1, &[&[0; 8][..], &[kind], &string(part)].concat())
     }

@@ -109,14 +109,16 @@ impl Cluster {
         if !matches!(*lock(&self.state), SshStatus::Unknown) {
             return Ok(());
         }
-        let [seen, read] = [folder.to_owned(), folder.to_owned()];
-        let found = match blocking_with_timeout(move || cluster_cache::is_empty(&seen)).await {
+        let [for_check, for_load] = [folder.to_owned(), folder.to_owned()];
+        let found = match blocking_with_timeout(move || cluster_cache::is_empty(&for_check)).await {
             Some(true) => return Err(EmptyCache),
             // Slurm is queried only if the cache has entries.
             Some(false) => match self.name().await {
-                Some(name) => blocking_with_timeout(move || cluster_cache::load(&read, &name, now))
-                    .await
-                    .flatten(),
+                Some(name) => {
+                    blocking_with_timeout(move || cluster_cache::load(&for_load, &name, now))
+                        .await
+                        .flatten()
+                }
                 None => None,
             },
             None => None,
@@ -206,7 +208,7 @@ async fn job_outcome(job: &JobId) -> Option<JobOutcome> {
 
 /// Returns the stdout of a successful command.
 async fn stdout_of(program: &str, args: &[OsString]) -> Option<String> {
-    let asked = ProgramCall {
+    let call = ProgramCall {
         program,
         args,
         input: "",
@@ -215,7 +217,7 @@ async fn stdout_of(program: &str, args: &[OsString]) -> Option<String> {
         timeout: COMMAND_TIMEOUT,
         max_stdout: MAX_STDOUT,
     };
-    run_program(asked).await.ok().filter(|answer| answer.succeeded).map(|answer| answer.stdout)
+    run_program(call).await.ok().filter(|answer| answer.succeeded).map(|answer| answer.stdout)
 }
 
 /// Runs blocking work off the sessions' thread. `None` on timeout; the work continues in the background.
@@ -246,9 +248,9 @@ mod tests {
         // Opening a FIFO blocks until there is a writer.
         let made = tokio::process::Command::new("mkfifo").arg(&path).status().await.unwrap();
         assert!(made.success());
-        let (release_sender, heard) = mpsc::channel();
+        let (release_sender, released) = mpsc::channel();
         let release = std::thread::spawn(move || {
-            let is_free = heard.recv_timeout(Duration::from_secs(20)).is_ok();
+            let is_free = released.recv_timeout(Duration::from_secs(20)).is_ok();
             // Unblocks every reader, and lets no further one block.
             let writer = OpenOptions::new().write(true).open(&path).unwrap();
             std::fs::remove_file(path).unwrap();
@@ -256,16 +258,16 @@ mod tests {
             is_free
         });
         let cluster = Arc::new(Cluster::default());
-        let run_program = || {
+        let refused_at = || {
             let (cluster, folder) = (Arc::clone(&cluster), folder.path().to_owned());
             tokio::spawn(async move { cluster.refused_at(Some(&folder)).await })
         };
-        let asked = [run_program(), run_program(), run_program()];
+        let lookups = [refused_at(), refused_at(), refused_at()];
         yield_now().await;
-        assert!(asked.iter().all(|asked| !asked.is_finished()));
+        assert!(lookups.iter().all(|lookup| !lookup.is_finished()));
         advance(FILE_TIMEOUT).await;
-        for asked in asked {
-            assert_eq!(asked.await.unwrap(), None);
+        for lookup in lookups {
+            assert_eq!(lookup.await.unwrap(), None);
         }
         release_sender.send(()).ok();
         assert!(release.join().unwrap(), "the thread of the sessions was blocked");

@@ -94,7 +94,7 @@ mod tests {
         assert_eq!(load(&state, "two", now()), Some(now()));
         store(&state, "three", Some(now().plus(DAY * 40)), now().plus(DAY * 40)).unwrap();
         let text = std::fs::read_to_string(state.join(FILE_NAME)).unwrap();
-        assert_eq!(text, "three 1803456000\n", "what has lapsed goes");
+        assert_eq!(text, "three 1803456000\n", "expired entries are removed");
     }
 
     #[test]

@@ -57,12 +57,7 @@ impl Demux {
     }
 
     fn parse_line(&mut self, line: Vec<u8>) -> Option<DemuxedLine> {
-        let bare = line
-            .strip_suffix(
-                b"
-",
-            )
-            .unwrap_or(&line);
+        let bare = line.strip_suffix(b"\n").unwrap_or(&line);
         if let Some((name, number, is_first)) = (self.address_of)(bare) {
             let node = NodeName::new(name).ok()?;
             let hello = hello_position(self.hellos.get_mut(&node)?, number, is_first);

@@ -155,7 +155,7 @@ mod tests {
             (describe(&node_jobs, "a"), describe(&node_jobs, "b")),
             ("2: a".into(), "1: b".into())
         );
-        // What was chosen stays, as long as it runs there.
+        // The current job is kept while it runs.
         node_jobs = node_jobs.with_running_jobs(&list);
         assert_eq!(describe(&node_jobs, "a"), "2: a");
         assert!(!node_jobs.mark_failed(&a, &two));
@@ -163,10 +163,10 @@ mod tests {
         assert!(node_jobs.mark_failed(&a, &two));
         assert_eq!(describe(&node_jobs, "a"), "1: a b");
         let only = node_jobs.with_running_jobs(&jobs(&[("2", "a", false)]));
-        assert_eq!(describe(&only, "a"), "2: a", "it alone is left");
+        assert_eq!(describe(&only, "a"), "2: a", "the only job left");
         let other = node_jobs.with_running_jobs(&jobs(&[("3", "a", false)]));
         assert_eq!(describe(&other, "a"), "3: a");
-        assert_eq!(other.failed.len(), 0, "of jobs that are over nothing is kept");
+        assert_eq!(other.failed.len(), 0, "entries of ended jobs are removed");
     }
 
     #[test]

@@ -270,7 +270,7 @@ impl<'a> TokenExpander<'a> {
         }
     }
 
-    /// Expands `%` tokens and `${HIDDEN_VARIABLES}`; `None` when one of them means nothing here.
+    /// Expands `%` tokens and `${VARIABLE}`; `None` if one of them is unknown or not set.
     pub(super) fn expand(&self, raw: &str) -> Option<String> {
         let mut text = String::new();
         let mut rest = raw.chars();
@@ -404,7 +404,7 @@ mod tests {
         HostQuery { host: host.to_owned(), user: None, port: None }
     }
 
-    /// Reads no file at all.
+    /// Returns the settings without any file.
     fn defaults(host: &str) -> HostSettings {
         let (query, env) = (query(host), env());
         let chosen = Some(Path::new("none"));
@@ -446,7 +446,7 @@ mod tests {
         let plain = "/run/m-acafe191d78f8cf6d6cf2874150c6659cf9e5b82";
         assert_eq!(paths("controlpath /run/m-%C\n"), [PathBuf::from(plain)]);
         let both = paths("proxyjump a@far,b@gate:7\ncontrolpath /run/m-%C\n");
-        // The same with gate behind it.
+        // The same with gate appended.
         let later = "/run/m-521a7f7c854f159bf855579c849598b93d7aafc6";
         assert_eq!(both, [PathBuf::from(plain), PathBuf::from(later)]);
         assert_eq!(paths("proxyjump gate\ncontrolpath /%j\n"), [PathBuf::from("/gate")]);
@@ -545,7 +545,7 @@ mod tests {
                 &["PKCS11Provider", "SecurityKeyProvider"],
             ),
             ("verifyhostkeydns true\n", &["VerifyHostKeyDNS"]),
-            // No tunnel is wanted from a node that is watched.
+            // gtop opens no tunnel.
             ("verifyhostkeydns ask\ntunnel point-to-point\n", &[]),
             ("proxyusefdpass yes\n", &[]),
             ("proxyusefdpass yes\nproxycommand x\n", &["ProxyUseFdpass"]),
@@ -580,8 +580,7 @@ mod tests {
         assert_eq!(route, Route::Command("nc ${PROXY:-gate} n1.site %".to_owned()));
     }
 
-    /// Options with a value that makes a difference. Those that decide what else holds, and the one
-    /// that takes away what gtop never has, are missing.
+    /// Followed options with a value that changes the settings.
     #[rustfmt::skip]
     const EFFECTIVE_LINES: [&str; 42] = [
         "AddressFamily inet6", "BatchMode yes", "BindAddress 10.0.0.1", "BindInterface lo",

@@ -17,22 +17,22 @@ impl JumpHost {
 
     fn parse_unchecked(text: &str) -> Option<Self> {
         match text.strip_prefix(SCHEME) {
-            Some(place) => Self::parse_uri(place),
+            Some(address) => Self::parse_uri(address),
             None => Self::parse_address(text),
         }
     }
 
     /// Parses a typed `ssh://[user@]host[:port]`; unlike `ssh`, also with a bracketed IPv6 address.
     fn parse_typed_uri(text: &str) -> Option<Self> {
-        let place = text.strip_prefix(SCHEME)?;
-        let hop = Self::parse_uri(place).or_else(|| {
+        let address = text.strip_prefix(SCHEME)?;
+        let hop = Self::parse_uri(address).or_else(|| {
             let (user, rest) =
-                place.rsplit_once('@').map_or(("", place), |(user, rest)| (user, rest));
+                address.rsplit_once('@').map_or(("", address), |(user, rest)| (user, rest));
             let (inside, after) = rest.strip_prefix('[')?.split_once(']')?;
             inside.parse::<std::net::Ipv6Addr>().ok()?;
             (after.is_empty() || after.starts_with([':', '/'])).then_some(())?;
             // The rest is parsed with a name in place of the address.
-            let at = if place.contains('@') { "@" } else { "" };
+            let at = if address.contains('@') { "@" } else { "" };
             let named = format!("{user}{at}{}", rest.replace(&format!("[{inside}]"), "x"));
             Some(Self { host: inside.to_owned(), ..Self::parse_uri(&named)? })
         })?;
@@ -42,14 +42,14 @@ impl JumpHost {
     }
 
     fn parse_address(text: &str) -> Option<Self> {
-        let (user, place) = match text.rsplit_once('@') {
-            Some((user, place)) => (Some(user.to_owned()), place),
+        let (user, address) = match text.rsplit_once('@') {
+            Some((user, address)) => (Some(user.to_owned()), address),
             None => (None, text),
         };
         if user.as_deref() == Some("") {
             return None;
         }
-        let (host, port) = split_host_and_port(place)?;
+        let (host, port) = split_host_and_port(address)?;
         let port = match port {
             None | Some("") => None,
             Some(port) => Some(values::parse_port(port)?),
@@ -57,17 +57,17 @@ impl JumpHost {
         Some(Self { host: host.to_owned(), user, port })
     }
 
-    fn parse_uri(place: &str) -> Option<Self> {
-        let (user, place) = match place.split_once('@') {
+    fn parse_uri(address: &str) -> Option<Self> {
+        let (user, address) = match address.split_once('@') {
             // Connection parameters after a semicolon are ignored.
-            Some((user, place)) => (Some(percent_decode(user.split(';').next()?)?), place),
-            None => (None, place),
+            Some((user, address)) => (Some(percent_decode(user.split(';').next()?)?), address),
+            None => (None, address),
         };
         if user.as_deref() == Some("") {
             return None;
         }
-        let place = place.strip_suffix('/').unwrap_or(place);
-        let (host, port) = split_host_and_port(place)?;
+        let address = address.strip_suffix('/').unwrap_or(address);
+        let (host, port) = split_host_and_port(address)?;
         values::parse_domain(host).ok()?;
         let port = match port {
             None | Some("") => None,
@@ -90,8 +90,8 @@ impl SshTarget {
 }
 
 /// Splits `host:port` or `[host]:port`; `None` without a host.
-fn split_host_and_port(place: &str) -> Option<(&str, Option<&str>)> {
-    let (host, port) = match place.strip_prefix('[') {
+fn split_host_and_port(address: &str) -> Option<(&str, Option<&str>)> {
+    let (host, port) = match address.strip_prefix('[') {
         Some(rest) => {
             let (host, after) = rest.split_once(']')?;
             match after {
@@ -99,9 +99,9 @@ fn split_host_and_port(place: &str) -> Option<(&str, Option<&str>)> {
                 after => (host, Some(after.strip_prefix(':')?)),
             }
         }
-        None => place.split_once(':').map_or((place, None), |(host, port)| (host, Some(port))),
+        None => address.split_once(':').map_or((address, None), |(host, port)| (host, Some(port))),
     };
-    let has_slash = place.starts_with('[') && port.is_none() || !host.contains('/');
+    let has_slash = address.starts_with('[') && port.is_none() || !host.contains('/');
     (!host.is_empty() && has_slash).then_some((host, port))
 }
 

@@ -123,12 +123,13 @@ struct IncludeContext {
 
 impl Reader<'_> {
     fn read_all(&mut self, paths: ConfigPaths<'_>) -> Result<Vec<ConfigFile>, ConfigError> {
-        let own = IncludeContext { is_user_file: true, is_checked: true, depth: 0 };
+        let user_context = IncludeContext { is_user_file: true, is_checked: true, depth: 0 };
         if let Some(config_file) = paths.config_file {
             if config_file.as_os_str().eq_ignore_ascii_case("none") {
                 return Ok(Vec::new());
             }
-            let file = self.read_file(config_file, IncludeContext { is_checked: false, ..own })?;
+            let file =
+                self.read_file(config_file, IncludeContext { is_checked: false, ..user_context })?;
             return file.map(|file| vec![file]).map_err(|error| {
                 let why = fault::io_error_text(&error);
                 let path = fault::sanitize_line(&config_file.to_string_lossy());
@@ -138,7 +139,7 @@ impl Reader<'_> {
         }
         // As with ssh, a file that cannot be opened is skipped.
         let mut files: Vec<ConfigFile> =
-            self.read_file(&self.env.home.join(".ssh/config"), own)?.into_iter().collect();
+            self.read_file(&self.env.home.join(".ssh/config"), user_context)?.into_iter().collect();
         for path in paths.system_files {
             let context = IncludeContext { is_user_file: false, is_checked: false, depth: 0 };
             if let Ok(file) = self.read_file(Path::new(path), context)? {
@@ -315,8 +316,8 @@ fn is_null(metadata: &Metadata) -> bool {
 
 /// Refuses files that others can write.
 fn check_owner(path: &Path, metadata: &Metadata) -> Result<(), ConfigError> {
-    let own = rustix::process::getuid().as_raw();
-    let is_owned = metadata.uid() == 0 || metadata.uid() == own;
+    let uid = rustix::process::getuid().as_raw();
+    let is_owned = metadata.uid() == 0 || metadata.uid() == uid;
     if !is_owned || metadata.mode() & 0o002 != 0 {
         return Err(ConfigError::at_file(path, "bad owner or permissions on"));
     }
