@@ -1,7 +1,7 @@
-"""What the doctor says to do about a refused login, done as printed: real sshd with PAM, and the node comes up.
+"""The remedies of `gtop doctor` for a refused login, run as printed: real sshd with PAM, and the node comes up.
 
-Servers and clients run in namespaces of their own, with a copy of /etc and homes of their own: nothing of
-this machine is changed, and nothing is left. What asks for systemctl has one that knows but the sshd of the node, by the name of Debian and Ubuntu.
+Servers and clients run in their own namespaces, with a copy of /etc and their own homes: this machine is not
+changed. A stub of systemctl knows only the sshd of the node, under its name on Debian and Ubuntu.
 """
 
 import json
@@ -41,7 +41,7 @@ PasswordAuthentication no
 LogLevel VERBOSE
 """
 PORT = 23200
-# That a node would ask something besides is never told where the reason is known.
+# A login prompt of the node is never reported if the cause is known.
 ASKS = "KbdInteractiveAuthentication yes"
 
 SYSTEMCTL = """\
@@ -75,8 +75,8 @@ exec sleep infinity
 """
 
 
-def why_not():
-    """Says why these tests cannot run here, if they cannot."""
+def skip_reason():
+    """Returns why these tests cannot run here, or None."""
     if os.geteuid() != 0:
         return "only root can make users of its own"
     if subprocess.run(["unshare", "-m", "-p", "-f", "true"], check=False, capture_output=True).returncode != 0:
@@ -84,7 +84,7 @@ def why_not():
     return None
 
 
-@unittest.skipIf(why_not(), why_not())
+@unittest.skipIf(skip_reason(), skip_reason())
 class Remedies(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.mkdtemp(prefix="gtop-remedies.")
@@ -111,26 +111,26 @@ class Remedies(unittest.TestCase):
         self.sshd("", "start")
 
     def sshd(self, wants, verb="reload"):
-        """Gives the node's sshd another configuration."""
+        """Changes the configuration of the node's sshd."""
         text = SSHD_CONFIG.format(folder=self.folder, address=ADDRESS, port=PORT, wants=wants)
         self.root(f"cat >/etc/ssh/sshd_config && systemctl {verb} ssh", text)
 
     def home(self, options):
-        """Gives the user here a home with an ssh_config, which leads to the node and to another behind it."""
+        """Creates the local user's home with an ssh_config for the node and for another one behind it."""
         self.root(f"install -d -m 700 -o ada -g ada /home/here && chown ada: /home/here && install -d -m 700 -o ada -g ada /home/here/.ssh")
-        self.put("/home/here/.ssh/config", f"HostName {ADDRESS}\nPort {PORT}\nUser ada\n{options}\nHost inner\n  ProxyJump plain\n")
-        self.put("/home/here/.ssh/known_hosts", f"[{ADDRESS}]:{PORT} {self.read('hostkey.pub')}")
+        self.write_as_user("/home/here/.ssh/config", f"HostName {ADDRESS}\nPort {PORT}\nUser ada\n{options}\nHost inner\n  ProxyJump plain\n")
+        self.write_as_user("/home/here/.ssh/known_hosts", f"[{ADDRESS}]:{PORT} {self.read('hostkey.pub')}")
         # The programs of OpenSSH take the home of the user database.
         self.root("usermod -d /home/here ada")
 
-    def put(self, path, text):
+    def write_as_user(self, path, text):
         self.root(f"cat >{path} && chown ada: {path}", text)
 
     def key(self, name="id_ed25519", *words, authorized=True):
         words = words or ("-t", "ed25519", "-N", "")
-        self.do("ssh-keygen", "-q", "-f", f"/home/here/.ssh/{name}", *words)
+        self.run_ok("ssh-keygen", "-q", "-f", f"/home/here/.ssh/{name}", *words)
         if authorized:
-            self.do("sh", "-c", f"cat /home/here/.ssh/{name}.pub >>/home/here/.ssh/authorized_keys")
+            self.run_ok("sh", "-c", f"cat /home/here/.ssh/{name}.pub >>/home/here/.ssh/authorized_keys")
 
     def write(self, name, text, mode=0o644):
         with open(f"{self.folder}/{name}", "w", encoding="utf-8") as file:
@@ -145,7 +145,7 @@ class Remedies(unittest.TestCase):
             return ""
 
     def root(self, line, text=""):
-        """Does something as the administrator of the nodes."""
+        """Runs a shell line as root on the nodes."""
         command = ["nsenter", "-t", self.inside, "-m", "-p", "env", f"PATH={self.folder}:{os.environ['PATH']}", "sh", "-ec", line]
         done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=60, check=False)
         self.assertEqual(done.returncode, 0, f"{line}: {done.stdout}{done.stderr}")
@@ -159,16 +159,16 @@ class Remedies(unittest.TestCase):
         ]  # fmt: skip
 
     def run_here(self, *words, text="", **variables):
-        """Runs a command as the user here, with no terminal."""
+        """Runs a command as the local user, without a terminal."""
         return subprocess.run(self.command(*words, **variables), input=text, capture_output=True, text=True, timeout=60, check=False, start_new_session=True)
 
-    def do(self, *words, text="", **variables):
+    def run_ok(self, *words, text="", **variables):
         done = self.run_here(*words, text=text, **variables)
         self.assertEqual(done.returncode, 0, f"{words}: {done.stdout}{done.stderr}")
         return done.stdout
 
     def remedies(self, node, by=(), **variables):
-        """Returns what the doctor says to do about a node that is not up, each as [how, literal]."""
+        """Returns the remedies of gtop doctor for a node that is not up, each as [description, literal text]."""
         done = self.run_here("gtop", *by, "doctor", node, **variables)
         self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
         remedies, margin = [], None
@@ -181,96 +181,96 @@ class Remedies(unittest.TestCase):
                 remedies[-1][1] += line[len(margin) + 6 :] + "\n"
         return remedies
 
-    def advice(self, node, words, **variables):
-        """Returns the one of them with these words in it."""
+    def remedy(self, node, words, **variables):
+        """Returns the only remedy that contains this text."""
         remedies = self.remedies(node, **variables)
         meant = [remedy for remedy in remedies if words in ": ".join(remedy)]
         self.assertEqual(len(meant), 1, f"{words!r} in {remedies}")
         return meant[0]
 
-    def follow(self, node, words, answers="", file="", **variables):
-        """Does as printed what the doctor says, and the node is up."""
-        how, literal = self.advice(node, words, **variables)
-        does = self.root if "as root on plain" in how else lambda line, text="": self.do("sh", "-ec", line, text=text, **variables)
+    def apply_remedy(self, node, words, answers="", file="", **variables):
+        """Applies a remedy as printed; afterwards the node is up."""
+        how, literal = self.remedy(node, words, **variables)
+        does = self.root if "as root on plain" in how else lambda line, text="": self.run_ok("sh", "-ec", line, text=text, **variables)
         if found := re.search(r"add at the top of ([^ ,]+)(?:.*, then run (.*))?", how):
             place, then = found.groups()
-            others = self.do("ssh", "-G", "another")
+            others = self.run_ok("ssh", "-G", "another")
             does(f"cat - {place} >~/new && cat ~/new >{place}", literal.replace("FILE", file))
-            self.assertEqual(self.do("ssh", "-G", "another"), others, "it is meant for this node alone")
+            self.assertEqual(self.run_ok("ssh", "-G", "another"), others, "it is meant for this node alone")
             literal = then or "true"
         elif found := re.search(r"add (\S+) to (\w+) in (\S+), then$", how):
             kind, option, place = found.groups()
             does(f"sed -i 's/^{option} .*/&,{kind}/' {place} && grep -q '^{option} .*,{kind}$' {place}")
         does(literal, answers)
-        self.is_up(node, **variables)
+        self.assert_up(node, **variables)
 
-    def is_up(self, node, **variables):
-        fleet = json.loads(self.do("gtop", "--json", node, **variables))
+    def assert_up(self, node, **variables):
+        fleet = json.loads(self.run_ok("gtop", "--json", node, **variables))
         self.assertEqual(fleet["nodes"][0]["link"], "up", fleet["nodes"][0]["fault"])
 
-    def asking(self, word, answer):
-        """Returns what lets programs of OpenSSH have an answer without a terminal."""
+    def askpass(self, word, answer):
+        """Returns the environment in which OpenSSH gets this answer from an askpass program."""
         self.write("askpass", f"#!/bin/sh\ncase $1 in *{word}*) echo '{answer}' ;; *) echo ;; esac\n", 0o755)
         return {"SSH_ASKPASS": f"{self.folder}/askpass", "SSH_ASKPASS_REQUIRE": "force", "DISPLAY": ":0"}
 
     def test_a_key_that_others_can_read(self):
         self.key()
-        self.is_up("plain")
+        self.assert_up("plain")
         for wants in "", ASKS:
             self.sshd(wants)
             self.root("chmod 644 /home/here/.ssh/id_ed25519")
-            self.follow("plain", "chmod 600")
+            self.apply_remedy("plain", "chmod 600")
 
-    def test_a_key_of_a_kind_that_the_configuration_leaves_out(self):
+    def test_a_key_algorithm_that_the_configuration_excludes(self):
         self.home("PubkeyAcceptedAlgorithms rsa-sha2-512")
         self.key()
         self.sshd(ASKS)
-        self.follow("plain", "PubkeyAcceptedAlgorithms")
+        self.apply_remedy("plain", "PubkeyAcceptedAlgorithms")
 
     def test_an_encrypted_key_without_an_agent(self):
         self.key("id_ed25519", "-t", "ed25519", "-N", "sesame", "-a", "1")
         self.sshd(ASKS)
         for variables in {}, {"SSH_AUTH_SOCK": "/nonexistent"}:
-            _, command = self.advice("plain", "ssh-add", **variables)
-        self.is_up_after(command, **self.asking("passphrase", "sesame"))
-        # Where an agent listens, the key alone is missing.
-        said = self.do("sh", "-ec", "eval $(ssh-agent) >&2; gtop doctor plain || true; ssh-agent -k >&2")
+            _, command = self.remedy("plain", "ssh-add", **variables)
+        self.assert_up_after(command, **self.askpass("passphrase", "sesame"))
+        # If an agent runs, only the key is missing.
+        said = self.run_ok("sh", "-ec", "eval $(ssh-agent) >&2; gtop doctor plain || true; ssh-agent -k >&2")
         self.assertRegex(said, r"> .*: ssh-add /home/here/.ssh/id_ed25519\n")
 
-    def is_up_after(self, command, **variables):
-        """The same for a command whose variables matter: that of an agent, which ends here."""
-        shown = self.do("sh", "-ec", f"{{ {command}; }} >&2; gtop --json plain; ssh-agent -k >&2", **variables)
+    def assert_up_after(self, command, **variables):
+        """The same for a command that starts an agent; the agent is ended here."""
+        shown = self.run_ok("sh", "-ec", f"{{ {command}; }} >&2; gtop --json plain; ssh-agent -k >&2", **variables)
         self.assertEqual(json.loads(shown)["nodes"][0]["link"], "up", shown)
 
-    def test_an_agent_that_is_dead(self):
+    def test_an_agent_that_does_not_run(self):
         self.key("kept")
-        _, command = self.advice("plain", "ssh-add", SSH_AUTH_SOCK="/nonexistent")
-        self.is_up_after(command.replace("FILE", "~/.ssh/kept"))
+        _, command = self.remedy("plain", "ssh-add", SSH_AUTH_SOCK="/nonexistent")
+        self.assert_up_after(command.replace("FILE", "~/.ssh/kept"))
 
     def test_no_common_algorithm(self):
         self.key()
         self.sshd("KexAlgorithms diffie-hellman-group18-sha512")
-        self.follow("plain", "gtop --transport ssh", by=("--transport", "native"))
+        self.apply_remedy("plain", "gtop --transport ssh", by=("--transport", "native"))
 
     def test_no_key_at_all(self):
         self.sshd("PasswordAuthentication yes")
-        self.follow("plain", "ssh-keygen", "\n\n\n", **self.asking("password:", PASSWORD))
+        self.apply_remedy("plain", "ssh-keygen", "\n\n\n", **self.askpass("password:", PASSWORD))
 
     def test_a_key_that_the_node_does_not_know(self):
         self.key(authorized=False)
         self.sshd("PasswordAuthentication yes")
-        self.follow("plain", "ssh-copy-id", **self.asking("password:", PASSWORD))
+        self.apply_remedy("plain", "ssh-copy-id", **self.askpass("password:", PASSWORD))
 
-    def test_a_node_that_takes_nothing_but_keys(self):
-        for make in (lambda command: self.do("sh", "-ec", command, text="\n\n\n"), lambda _: None):
-            how, command = self.advice("plain", "ask the administrator")
+    def test_a_node_that_accepts_only_keys(self):
+        for make in (lambda command: self.run_ok("sh", "-ec", command, text="\n\n\n"), lambda _: None):
+            how, command = self.remedy("plain", "ask the administrator")
             file, place = re.match(r"ask the administrator to add (\S+) to (\S+) on ", how).groups()
             make(command)
             self.root(f"install -d -o ada {os.path.dirname(place)}; cat {file.replace('~/', '~ada/')} >>{place}")
-            self.is_up("plain")
+            self.assert_up("plain")
             self.root(f"rm {place}")
 
-    def test_a_key_that_the_node_does_not_take(self):
+    def test_a_key_that_the_node_rejects(self):
         for words, wants, spoil in (
             ("not in PubkeyAcceptedAlgorithms", "PubkeyAcceptedAlgorithms rsa-sha2-512", "true"),
             ("bad ownership or modes", "StrictModes yes", "chmod o+w ~ada/.ssh/authorized_keys"),
@@ -283,22 +283,22 @@ class Remedies(unittest.TestCase):
                 self.sshd(wants)
                 self.root(spoil)
                 self.write("log", "")
-                self.follow("plain", f'if its sshd logs "{words}"')
+                self.apply_remedy("plain", f'if its sshd logs "{words}"')
                 self.assertIn(words, self.read("log"))
 
-    def test_a_node_that_takes_only_passwords(self):
+    def test_a_node_that_accepts_only_passwords(self):
         self.key()
         only = "PubkeyAuthentication no\nPasswordAuthentication yes"
         self.sshd(only)
-        self.follow("plain", "PubkeyAuthentication")
+        self.apply_remedy("plain", "PubkeyAuthentication")
         self.sshd(only)
-        self.follow("plain", "ssh -fNM", **self.asking("password:", PASSWORD))
+        self.apply_remedy("plain", "ssh -fNM", **self.askpass("password:", PASSWORD))
 
     def test_too_many_keys(self):
         for number in range(9):
             self.key(f"key{number}", authorized=number == 8)
         self.home("\n".join(f"IdentityFile ~/.ssh/key{number}" for number in range(9)))
-        self.follow("plain", "IdentitiesOnly", file="~/.ssh/key8")
+        self.apply_remedy("plain", "IdentitiesOnly", file="~/.ssh/key8")
 
     def test_an_account_without_a_shell(self):
         self.key()
@@ -306,50 +306,50 @@ class Remedies(unittest.TestCase):
         for shell in "/usr/sbin/nologin", "/bin/false":
             with self.subTest(shell):
                 self.root(f"usermod -s {shell} ada")
-                self.follow("plain", "usermod")
+                self.apply_remedy("plain", "usermod")
 
-    def test_a_host_key_that_nobody_knows(self):
+    def test_a_host_key_that_is_not_known(self):
         self.key()
         self.root("rm ~ada/.ssh/known_hosts")
-        self.follow("plain", "gtop trust", "yes\n")
+        self.apply_remedy("plain", "gtop trust", "yes\n")
 
     def test_a_host_key_that_has_changed(self):
         self.key()
         self.root(f"rm {self.folder}/hostkey && ssh-keygen -q -t ed25519 -N '' -f {self.folder}/hostkey && systemctl reload ssh")
-        self.follow("plain", "gtop trust", "yes\n")
+        self.apply_remedy("plain", "gtop trust", "yes\n")
 
     def test_a_server_that_does_not_run(self):
         self.key()
         self.root("kill $(cat /run/sshd.pid) && while [ -e /run/sshd.pid ]; do sleep 0.1; done")
-        self.follow("plain", "systemctl start sshd")
+        self.apply_remedy("plain", "systemctl start sshd")
 
     def test_a_server_that_allows_no_sessions(self):
         self.key()
         self.sshd("MaxSessions 0")
-        self.follow("plain", "MaxSessions")
+        self.apply_remedy("plain", "MaxSessions")
 
     def test_a_gateway_that_forwards_nothing(self):
         self.key()
         self.sshd("AllowTcpForwarding no")
-        self.follow("inner", "AllowTcpForwarding")
+        self.apply_remedy("inner", "AllowTcpForwarding")
 
-    def test_a_node_that_lets_nobody_in(self):
+    def test_a_node_with_a_nologin_file(self):
         self.key()
         self.sshd(ASKS)
         self.root("echo Down for repairs >/etc/nologin")
-        self.follow("plain", "nologin")
+        self.apply_remedy("plain", "nologin")
 
     def test_an_account_that_has_expired(self):
         self.key()
         self.sshd(ASKS)
         self.root("chage -E 1 ada")
-        self.follow("plain", "chage")
+        self.apply_remedy("plain", "chage")
 
     def test_a_password_that_has_expired(self):
         self.key()
         self.sshd(ASKS)
         self.root("chage -d 0 ada")
-        _, command = self.advice("plain", "new password")
+        _, command = self.remedy("plain", "new password")
         pid, master = pty.fork()
         if pid == 0:
             words = self.command(*command.split())
@@ -367,7 +367,7 @@ class Remedies(unittest.TestCase):
         except OSError:
             pass  # the terminal is gone with its last user
         os.waitpid(pid, 0)
-        self.is_up("plain")
+        self.assert_up("plain")
 
 
 if __name__ == "__main__":
