@@ -17,16 +17,26 @@ mod commit;
 
 /// The files of the Python probe; each uses only those before it.
 const PYTHON_FILES: &[&str] =
-    &["wire.py", "child.py", "host.py", "processes.py", "questions.py", "rare.py", "main.py"];
+    &["wire.py", "child.py", "host.py", "processes.py", "requests.py", "lazy.py", "main.py"];
 
 /// Parts that the Python probe compiles on demand: backends if the node has such devices, answers at the first request.
 const LAZY_PARTS: &[(&str, &[&str])] = &[
     ("answers", &["answers.py"]),
     ("hidden", &["hidden.py"]),
-    ("nvml", &["part.py", "nvml_library.py", "nvml_device.py", "nvml.py"]),
+    ("nvml", &["device_values.py", "nvml_library.py", "nvml_device.py", "nvml.py"]),
     ("nvidia-smi", &["nvidia_smi.py"]),
-    ("amdgpu", &["part.py", "amd_card.py", "amd.py"]),
-    ("tpu", &["part.py", "grpc.py", "tpu_chips.py", "tpu_runtime.py", "tpu_library.py", "tpu.py"]),
+    ("amdgpu", &["device_values.py", "amd_card.py", "amd.py"]),
+    (
+        "tpu",
+        &[
+            "device_values.py",
+            "grpc.py",
+            "tpu_chips.py",
+            "tpu_runtime.py",
+            "tpu_library.py",
+            "tpu.py",
+        ],
+    ),
 ];
 
 /// The files of the sh probe, in the same order.

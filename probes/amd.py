@@ -10,7 +10,7 @@ AMD_MAX_USES = 4096
 class Kfd:
     """Compute processes of all users, from the kernel's compute driver (KFD)."""
 
-    place = '/sys/class/kfd/kfd/'
+    root = '/sys/class/kfd/kfd/'
 
     def __init__(self):
         self.gpus = {}  # gpu_id -> (PCI id, compute units)
@@ -19,40 +19,41 @@ class Kfd:
     def find_devices(self):
         """Reads the devices; the partitions of a card count as one."""
         self.gpus = {}
-        nodes = ROOT + self.place + 'topology/nodes/'
-        for node in listing(nodes)[:256]:
-            gpu = number(nodes + node + '/gpu_id')
+        nodes = ROOT + self.root + 'topology/nodes/'
+        for node in list_folder(nodes)[:256]:
+            gpu = read_number(nodes + node + '/gpu_id')
             if not gpu:
                 continue
             pairs = [line.split() for line in read(nodes + node + '/properties').split(b'\n')]
             facts = {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2 and pair[1].isdigit()}
-            where, width = facts.get(b'location_id', 0), facts.get(b'simd_per_cu') or 1
-            pci = '%04x:%02x:%02x.%x' % (facts.get(b'domain', 0), where >> 8 & 255, where >> 3 & 31, where & 7)
-            self.gpus[gpu] = pci, facts.get(b'simd_count', 0) // width
+            location, simds_per_unit = facts.get(b'location_id', 0), facts.get(b'simd_per_cu') or 1
+            pci = '%04x:%02x:%02x.%x' % (facts.get(b'domain', 0), location >> 8 & 255, location >> 3 & 31, location & 7)
+            self.gpus[gpu] = pci, facts.get(b'simd_count', 0) // simds_per_unit
 
     def uses(self, awake, is_slow):
         """Returns {(PCI id, pid): [bytes, busy compute units]} of each process with memory or a queue on a device."""
         found, known = {}, {}
-        folder = ROOT + self.place + 'proc/'
-        for name in [name for name in listing(folder) if name.isdigit() and len(name) < 10][:AMD_MAX_PROCESSES]:
-            own = folder + name + '/'
-            for place in [own] + [own + part + '/' for part in listing(own) if part.startswith('context_')][:16]:
+        folder = ROOT + self.root + 'proc/'
+        for name in [name for name in list_folder(folder) if name.isdigit() and len(name) < 10][:AMD_MAX_PROCESSES]:
+            process_folder = folder + name + '/'
+            contexts = [context for context in list_folder(process_folder) if context.startswith('context_')]
+            for path in [process_folder] + [process_folder + context + '/' for context in contexts[:16]]:
                 # A queue's device never changes; devices that the process does not use are checked with the slow group only.
-                queues, used = self.known.get(place, ({}, None))
-                queues = {queue: queues.get(queue) or number(place + 'queues/' + queue + '/gpuid')
-                          for queue in listing(place + 'queues')[:64]}
+                queues, used = self.known.get(path, ({}, None))
+                queues = {queue: queues.get(queue) or read_number(path + 'queues/' + queue + '/gpuid')
+                          for queue in list_folder(path + 'queues')[:64]}
                 busy = set(queues.values())
-                asked = self.gpus if is_slow or used is None else busy | used
-                known[place] = queues, set()
-                for gpu in asked:
+                checked = self.gpus if is_slow or used is None else busy | used
+                known[path] = queues, set()
+                for gpu in checked:
                     pci = self.gpus.get(gpu, (None, 0))[0]
-                    held = parse_int(try_read(place + 'vram_%d' % gpu)) if pci else None
-                    if held.__class__ is not int or not (held or gpu in busy):
+                    vram = parse_int(try_read(path + 'vram_%d' % gpu)) if pci else None
+                    if vram.__class__ is not int or not (vram or gpu in busy):
                         continue
-                    known[place][1].add(gpu)
+                    known[path][1].add(gpu)
                     use = found.setdefault((pci, int(name)), [0, None])
-                    use[0] += max(0, held)
-                    units = number(place + 'stats_%d/cu_occupancy' % gpu) if pci in awake else None
+                    use[0] += max(0, vram)
+                    units = read_number(path + 'stats_%d/cu_occupancy' % gpu) if pci in awake else None
                     if units is not None:
                         use[1] = (use[1] or 0) + units
         self.known = known
@@ -64,14 +65,14 @@ class Kfd:
 
 def drm_files():
     """Returns (pid, fdinfo path) of open device files of this user's processes; the kernel hides those of others."""
-    me, place, found = os.geteuid(), ROOT + '/proc/', []
-    for name in [name for name in listing(place) if name.isdigit()]:
+    own_uid, proc, found = os.geteuid(), ROOT + '/proc/', []
+    for name in [name for name in list_folder(proc) if name.isdigit()]:
         try:
-            if me and os.stat(place + name).st_uid != me:
+            if own_uid and os.stat(proc + name).st_uid != own_uid:
                 continue
-            for fd in os.listdir(place + name + '/fd')[:256]:
-                if os.readlink(place + name + '/fd/' + fd).startswith('/dev/dri/'):
-                    found.append((int(name), place + name + '/fdinfo/' + fd))
+            for fd in os.listdir(proc + name + '/fd')[:256]:
+                if os.readlink(proc + name + '/fd/' + fd).startswith('/dev/dri/'):
+                    found.append((int(name), proc + name + '/fdinfo/' + fd))
         except OSError:
             continue
         if len(found) >= AMD_MAX_FILES:
@@ -92,10 +93,10 @@ def drm_use(data):
         words = facts.get(key, ())
         unit = {b'KiB': 1024, b'MiB': 1 << 20}.get(words[1], 1) if len(words) == 2 else 1
         return int(words[0]) * unit if words and words[0].isdigit() and len(words[0]) < 20 else 0
-    letters = [letter for letter, key in (('C', b'drm-engine-compute'), ('G', b'drm-engine-gfx')) if amount(key)]
-    held = amount(b'drm-resident-vram') or amount(b'drm-memory-vram')
+    kinds = [kind for kind, key in (('C', b'drm-engine-compute'), ('G', b'drm-engine-gfx')) if amount(key)]
+    vram = amount(b'drm-resident-vram') or amount(b'drm-memory-vram')
     client = facts.get(b'drm-client-id') or [None]
-    return facts[b'drm-pdev'][0].decode('ascii', 'replace'), client[0], held, letters
+    return facts[b'drm-pdev'][0].decode('ascii', 'replace'), client[0], vram, kinds
 
 
 class Amd:
@@ -120,23 +121,23 @@ class Amd:
 
     def find_cards(self):
         """Finds the cards in the order of the PCI bus, keeping the known ones; returns true if any changed."""
-        before, places = {card.folder: card for card in self.cards}, {}
-        folders = list(before)
-        for name in listing(ROOT + '/sys/class/drm')[:4096]:
+        known, found = {card.folder: card for card in self.cards}, {}
+        folders = list(known)
+        for name in list_folder(ROOT + '/sys/class/drm')[:4096]:
             folder = ROOT + '/sys/class/drm/' + name + '/device'
-            if name[:4] != 'card' or not name[4:].isdigit() or text(folder + '/vendor') != '0x1002':
+            if name[:4] != 'card' or not name[4:].isdigit() or read_text(folder + '/vendor') != '0x1002':
                 continue
             pci = os.path.basename(os.path.realpath(folder))
-            if len(pci) < 32 and pci.isprintable() and text(folder + '/class')[:4] in ('0x03', '0x12'):
-                places[pci] = folder + '/'
-        version = text(ROOT + '/sys/module/amdgpu/version')[:64]
+            if len(pci) < 32 and pci.isprintable() and read_text(folder + '/class')[:4] in ('0x03', '0x12'):
+                found[pci] = folder + '/'
+        version = read_text(ROOT + '/sys/module/amdgpu/version')[:64]
         driver = version if version.isprintable() and version else os.uname().release
-        self.cards = [before.get(places[pci]) or AmdCard(places[pci], pci, index, self.child.page.memory, driver)
-                      for index, pci in enumerate(sorted(places)[:AMD_MAX_CARDS])]
+        self.cards = [known.get(found[pci]) or AmdCard(found[pci], pci, index, self.child.page.memory, driver)
+                      for index, pci in enumerate(sorted(found)[:AMD_MAX_CARDS])]
         for index, card in enumerate(self.cards):
             card.index = index
-            before.pop(card.folder, None)
-        for card in before.values():
+            known.pop(card.folder, None)
+        for card in known.values():
             card.close()
         self.facts = {'driver': driver, 'devices': len(self.cards), 'experimental': True}
         return [card.folder for card in self.cards] != folders
@@ -177,31 +178,31 @@ class Amd:
         """Returns the pids, and the uses as JSON."""
         cards = {card.pci: card for card in self.cards}
         found = self.kfd.uses([pci for pci, card in cards.items() if card.is_awake], is_slow)
-        rows = {key: [held, units, 'C'] for key, (held, units) in found.items()}
+        rows = {key: [vram, units, 'C'] for key, (vram, units) in found.items()}
         clients = set()
         for pid, path in self.files:
             use = drm_use(read(path, 8192))
             if use is None or use[:2] in clients:
                 continue
-            pci, client, held, letters = use
+            pci, client, vram, kinds = use
             if client:  # the same client may have several files
                 clients.add((pci, client))
             row = rows.get((pci, pid))
-            if row is None and (held or letters):
-                rows[pci, pid] = [held, None, '+'.join(letters) or 'G']
+            if row is None and (vram or kinds):
+                rows[pci, pid] = [vram, None, '+'.join(kinds) or 'G']
             elif row is not None:
-                row[2] = '+'.join(sorted(set(row[2].split('+') + letters)))
+                row[2] = '+'.join(sorted(set(row[2].split('+') + kinds)))
                 if (pci, pid) not in found:
-                    row[0] += held
+                    row[0] += vram
         out = []
-        for (pci, pid), (held, units, letters) in sorted(rows.items()):
+        for (pci, pid), (vram, units, kinds) in sorted(rows.items()):
             card = cards.get(pci)
             if card is None:
                 continue
-            use = {'device': card.uuid, 'pid': pid, 'memory': min(held, BYTES[1]), 'kind': letters}
-            whole_card = self.kfd.units(pci)
-            if units is not None and whole_card:
-                use['occupancy'] = min(100.0, 100.0 * units / whole_card)
+            use = {'device': card.uuid, 'pid': pid, 'memory': min(vram, BYTES[1]), 'kind': kinds}
+            total_units = self.kfd.units(pci)
+            if units is not None and total_units:
+                use['occupancy'] = min(100.0, 100.0 * units / total_units)
             out.append(use)
         for card in self.cards:
             card.is_used = any(use['device'] == card.uuid for use in out)

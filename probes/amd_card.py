@@ -1,7 +1,7 @@
 # One AMD card in sysfs (amdgpu driver): its own files and those of its hwmon. Names, units and layouts are the kernel's
 # (Documentation/gpu/amdgpu, drivers/gpu/drm/amd). Reading never wakes a suspended card and never prevents one from
 # suspending; pcie_bw, which sleeps for a second in the driver, is never opened.
-AMD_REST_TIME = 10.0  # seconds an idle card is not read, or twice its autosuspend delay
+AMD_MIN_PAUSE = 10.0  # seconds an idle card is not read, or twice its autosuspend delay
 BYTES, CELSIUS, MICROWATTS, HERTZ = (0, 1 << 53), (-100000, 300000), (0, 10 ** 11), (0, 10 ** 11)
 
 # errno of a failed read and the reason that is reported. During a reset it is EPERM or EBUSY.
@@ -39,28 +39,28 @@ AMD_STATIC = (
     ('memory_slowdown', ('@temp3_crit',), 1000.0, (1, 300000)),
     ('pcie_lanes_max', ('max_link_width',), 1, (1, 32)))
 AMD_SPEEDS = {2.5: 1, 5.0: 2, 8.0: 3, 16.0: 4, 32.0: 5, 64.0: 6}
-AMD_WORDS = (('performance_level', 'power_dpm_force_performance_level'),
+AMD_TEXTS = (('performance_level', 'power_dpm_force_performance_level'),
              ('compute_partition', 'current_compute_partition'), ('memory_partition', 'current_memory_partition'))
 
 # Offsets in gpu_metrics (kgd_pp_interface.h) by format and content revision: the device-independent throttle bits,
 # those of the MI300, the residency counters that replaced them, and the energy.
 METRICS_BITS = {(1, 3): 112, (2, 2): 120, (2, 3): 120, (2, 4): 120}
 METRICS_MI300 = {(1, 4): 40, (1, 5): 104}
-METRICS_HELD = {(1, 6): 32, (1, 7): 40, (1, 8): 40}
+METRICS_RESIDENCIES = {(1, 6): 32, (1, 7): 40, (1, 8): 40}
 METRICS_ENERGY = {(1, 4): 24, (1, 5): 88, (1, 6): 16, (1, 7): 24, (1, 8): 24}
 # NVML's throttle reasons: power cap, hardware slowdown, software thermal, hardware thermal.
-CAPPED, SLOWED, HOT, HARDWARE_HOT = 0x4, 0x8, 0x20, 0x40
+POWER_CAP, HW_SLOWDOWN, SW_THERMAL, HW_THERMAL = 0x4, 0x8, 0x20, 0x40
 # SMU_THROTTLER_*_BIT: below 32 power and current, up to 43 temperatures, up to 47 overheating signalled by pins.
-SMU_MASKS = ((CAPPED, 0xffffffff), (HOT, 0xfff << 32), (HARDWARE_HOT, 0xf << 44), (SLOWED, 0x3 << 56))
-MI300_MASKS = ((HARDWARE_HOT, 1), (CAPPED, 2), (HOT, 28))
+SMU_MASKS = ((POWER_CAP, 0xffffffff), (SW_THERMAL, 0xfff << 32), (HW_THERMAL, 0xf << 44), (HW_SLOWDOWN, 0x3 << 56))
+MI300_MASKS = ((HW_THERMAL, 1), (POWER_CAP, 2), (SW_THERMAL, 28))
 
 
-def try_read(path, most=4096):
+def try_read(path, max_bytes=4096):
     """Returns the content of a file, or why it cannot be read."""
     try:
         fd = os.open(path, os.O_RDONLY)
         try:
-            return os.read(fd, most)
+            return os.read(fd, max_bytes)
         finally:
             os.close(fd)
     except OSError as error:
@@ -79,7 +79,7 @@ def parse_int(data):
 
 def parse_levels(data):
     """Returns the current and the highest clock, in MHz, of a list of levels such as `1: 2100Mhz *`."""
-    present, highest = None, None
+    current, highest = None, None
     for line in data.split(b'\n')[:64]:
         line = line.strip()
         words = line.rstrip(b'*').split()
@@ -87,8 +87,8 @@ def parse_levels(data):
         if digits.isdigit() and len(digits) < 6:
             highest = max(highest or 0, int(digits))
             if line.endswith(b'*'):
-                present = int(digits)
-    return present, highest
+                current = int(digits)
+    return current, highest
 
 
 def parse_generation(data):
@@ -105,7 +105,7 @@ class AmdCard(DeviceValues):
     def __init__(self, folder, pci, index, memory, driver):
         self.folder, self.pci, self.index, self.memory = folder, pci, index, memory
         self.sent = {}
-        self.values = {'name': self.name(), 'pci': pci, 'driver': driver}
+        self.values = {'name': self.product_name(), 'pci': pci, 'driver': driver}
         unique = read(folder + 'unique_id', 64).strip()
         is_unique = len(unique) == 16 and not unique.strip(b'0123456789abcdef') and unique.strip(b'0')
         self.uuid = 'GPU-' + unique.decode('ascii') if is_unique else pci  # as in rocminfo
@@ -114,15 +114,15 @@ class AmdCard(DeviceValues):
         self.hwmon = folder
         self.plan = ()
         self.is_awake = self.is_used = self.has_metrics = False
-        self.delay, self.rest_until, self.held = 0.0, 0.0, None
-        self.residency, self.spent = None, [0, 0, 0]
+        self.autosuspend_delay, self.paused_until, self.idle_vram = 0.0, 0.0, None
+        self.residency, self.throttle_times = None, [0, 0, 0]
         self.open = {}
 
-    def name(self):
+    def product_name(self):
         """Returns the product name, or else the PCI device id."""
-        name = printable(text(self.folder + 'product_name'))[:80].strip()
-        number = text(self.folder + 'device')[:8]
-        return name or 'AMD ' + (number if number.isalnum() else 'device')
+        name = printable(read_text(self.folder + 'product_name'))[:80].strip()
+        device_id = read_text(self.folder + 'device')[:8]
+        return name or 'AMD ' + (device_id if device_id.isalnum() else 'device')
 
     def path(self, name):
         return self.hwmon + name[1:] if name[:1] == '@' else self.folder + name
@@ -131,10 +131,10 @@ class AmdCard(DeviceValues):
         """Records the file to be read, so that the probe can name it if the read hangs."""
         self.memory[:96] = CALL_RECORD.pack(time.monotonic(), ('%s of %s' % (name, self.pci)).encode('ascii'))
 
-    def try_read(self, name, most=4096):
+    def try_read(self, name, max_bytes=4096):
         """Reads a file of the card once."""
         self.record_call(name)
-        return try_read(self.path(name), most)
+        return try_read(self.path(name), max_bytes)
 
     def read_open(self, name):
         """Reads a file that stays open, because it is read at each sample; sysfs regenerates it at offset 0."""
@@ -159,24 +159,25 @@ class AmdCard(DeviceValues):
 
     def is_asleep(self):
         """Returns true if the card is suspended or changing state: reading most files would wake it."""
-        return text(self.folder + 'power/runtime_status') in ('suspended', 'suspending', 'resuming')
+        return read_text(self.folder + 'power/runtime_status') in ('suspended', 'suspending', 'resuming')
 
     def mark_asleep(self):
         """Marks the changing values as unavailable; the static ones stay."""
         self.is_awake = False
         asleep = Unavailable('asleep')
-        for key in [row[0] for row in AMD_FAST + AMD_SLOW] + [word[0] for word in AMD_WORDS] + [
+        for key in [row[0] for row in AMD_FAST + AMD_SLOW] + [word[0] for word in AMD_TEXTS] + [
                 'memory_free', 'pcie_generation', 'throttle', 'ecc_corrected', 'ecc_uncorrected']:
             self.values[key] = asleep
         for key in [row[0] for row in AMD_STATIC] + ['pcie_generation_max', 'clock_sm_max', 'clock_memory_max']:
             if self.values.get(key, asleep).__class__ is Unavailable:
                 self.values[key] = asleep
 
-    def is_resting(self, now):
+    def is_paused(self, now):
         """Returns true if an idle card must not be read: each read restarts its autosuspend delay."""
-        if now >= self.rest_until or self.is_used:
+        if now >= self.paused_until or self.is_used:
             return False
-        return number(self.folder + 'mem_info_vram_used') == self.held  # the driver answers this without the card
+        # The driver answers this without waking the card.
+        return read_number(self.folder + 'mem_info_vram_used') == self.idle_vram
 
     # -- values
 
@@ -184,15 +185,15 @@ class AmdCard(DeviceValues):
         if self.is_asleep():
             return self.mark_asleep()
         is_slow = is_slow or not self.is_awake
-        if self.is_awake and self.is_resting(now):
+        if self.is_awake and self.is_paused(now):
             return None
         self.is_awake = True
-        seen = {}
+        contents = {}
         if is_slow:
-            self.read_slow(seen)
+            self.read_slow(contents)
         kept = []
         for row in self.plan:
-            value = self.values[row[0]] = self.value(row, seen, self.read_open)
+            value = self.values[row[0]] = self.value(row, contents, self.read_open)
             if value.__class__ is not Unavailable or value == 'not available':
                 kept.append(row)
         self.plan = kept  # refused values are not read again before the next slow sample
@@ -201,37 +202,38 @@ class AmdCard(DeviceValues):
         self.values['memory_free'] = max(0, total - used) if is_known else Unavailable('not available')
         if self.has_metrics:
             self.values['throttle'] = self.metrics(time.monotonic(), self.read_open('gpu_metrics'))
-        if self.delay and self.values['util'] == 0 and not self.is_used:
-            self.rest_until, self.held = now + max(AMD_REST_TIME, 2 * self.delay), self.values['memory_used']
+        if self.autosuspend_delay and self.values['util'] == 0 and not self.is_used:
+            self.paused_until = now + max(AMD_MIN_PAUSE, 2 * self.autosuspend_delay)
+            self.idle_vram = self.values['memory_used']
 
-    def value(self, row, seen, ask):
+    def value(self, row, contents, read_file):
         """Returns the value of the first file that exists."""
-        _, names, divisor, (least, most) = row
+        _, names, divisor, (minimum, maximum) = row
         for name in names:
-            found = seen.get(name)
+            found = contents.get(name)
             if found is None:
-                found = seen[name] = ask(name)
+                found = contents[name] = read_file(name)
             if found != 'not supported':
                 break
         if found.__class__ is Unavailable:
             return found
         if name[:6] == 'pp_dpm':
-            present = parse_levels(found)[0]
-            found = -1 if present is None else present * 10 ** 6
+            current = parse_levels(found)[0]
+            found = -1 if current is None else current * 10 ** 6
         else:
             found = parse_int(found)
         if found.__class__ is Unavailable:
             return found
-        if not least <= found <= most:
-            return Unavailable('malformed' if found > most else 'not available')
+        if not minimum <= found <= maximum:
+            return Unavailable('malformed' if found > maximum else 'not available')
         return found / divisor if divisor.__class__ is float else found // divisor
 
-    def read_slow(self, seen):
+    def read_slow(self, contents):
         """Reads the values that change rarely, and resets the plan of fast values."""
-        self.hwmon = self.folder + 'hwmon/' + (listing(self.folder + 'hwmon') + ['none'])[0] + '/'
+        self.hwmon = self.folder + 'hwmon/' + (list_folder(self.folder + 'hwmon') + ['none'])[0] + '/'
         self.plan = list(AMD_FAST)
         for row in AMD_SLOW + AMD_STATIC:
-            self.values[row[0]] = self.value(row, seen, self.try_read)
+            self.values[row[0]] = self.value(row, contents, self.try_read)
         for key, name in (('pcie_generation', 'current_link_speed'), ('pcie_generation_max', 'max_link_speed')):
             data = self.try_read(name)
             self.values[key] = data if data.__class__ is Unavailable else parse_generation(data)
@@ -239,19 +241,19 @@ class AmdCard(DeviceValues):
             data = self.try_read(name)
             highest = data if data.__class__ is Unavailable else parse_levels(data)[1]
             self.values[key] = Unavailable('not available') if highest is None else highest
-        for key, name in AMD_WORDS:
+        for key, name in AMD_TEXTS:
             data = self.try_read(name)
             if data.__class__ is not Unavailable:
                 word = data.strip()[:32].decode('ascii', 'replace')
                 data = word if word.isprintable() and word else Unavailable('not available')
             self.values[key] = data
-        self.errors()
+        self.read_errors()
         data = self.values['throttle'] = self.try_read('gpu_metrics')
         self.has_metrics = data.__class__ is not Unavailable or data == 'not available'
-        auto = text(self.folder + 'power/control') == 'auto'
-        self.delay = (number(self.folder + 'power/autosuspend_delay_ms') or 5000) / 1000 if auto else 0.0
+        auto = read_text(self.folder + 'power/control') == 'auto'
+        self.autosuspend_delay = (read_number(self.folder + 'power/autosuspend_delay_ms') or 5000) / 1000 if auto else 0.0
 
-    def errors(self):
+    def read_errors(self):
         """Reads memory errors and retired pages (RAS)."""
         data = self.try_read('ras/umc_err_count')
         if data.__class__ is Unavailable:
@@ -274,26 +276,26 @@ class AmdCard(DeviceValues):
         size, form, content = struct.unpack_from('<HBB', data) if len(data) >= 4 else (0, 0, 0)
         version, data = (form, content), data[:size]
 
-        def field(places, kind, most):
+        def field(offsets, kind, unset):
             """Returns the numbers at an offset of this version's layout, or None if absent or not set."""
-            place = places.get(version)
-            if place is None or place + struct.calcsize(kind) > len(data):
+            offset = offsets.get(version)
+            if offset is None or offset + struct.calcsize(kind) > len(data):
                 return None
-            found = struct.unpack_from(kind, data, place)
-            return None if max(found) == most else found
+            found = struct.unpack_from(kind, data, offset)
+            return None if max(found) == unset else found
         energy = field(METRICS_ENERGY, '<Q', (1 << 64) - 1)
         if energy:
             self.values['energy'] = energy[0] * 1000 >> 16      # in 2^-16 J
-        residency = field(METRICS_HELD, '<6I', (1 << 32) - 1)
+        residency = field(METRICS_RESIDENCIES, '<6I', (1 << 32) - 1)
         if residency:
-            return self.residencies(now, residency)
-        for places, kind, masks in ((METRICS_BITS, '<Q', SMU_MASKS), (METRICS_MI300, '<I', MI300_MASKS)):
-            bits = field(places, kind, (1 << (8 * struct.calcsize(kind))) - 1)
+            return self.update_throttle_times(now, residency)
+        for offsets, kind, masks in ((METRICS_BITS, '<Q', SMU_MASKS), (METRICS_MI300, '<I', MI300_MASKS)):
+            bits = field(offsets, kind, (1 << (8 * struct.calcsize(kind))) - 1)
             if bits:
                 return sum(reason for reason, mask in masks if bits[0] & mask)
         return Unavailable('not supported')
 
-    def residencies(self, now, counts):
+    def update_throttle_times(self, now, counts):
         """Adds the throttle residencies up as nanoseconds; returns the reasons since the last call."""
         before, self.residency = self.residency, (now, counts)
         keys = ('held_power', 'held_thermal', 'held_hw_thermal')
@@ -302,10 +304,10 @@ class AmdCard(DeviceValues):
             cycles, hot, power, socket, regulators, memory = [
                 (new - old) & 0xffffffff for new, old in zip(counts, before[1])]
             reasons, elapsed = 0, (now - before[0]) * 1e9
-            for place, (reason, part) in enumerate(((CAPPED, power), (HOT, max(socket, regulators, memory)),
-                                                    (HARDWARE_HOT, hot))):
-                if part and cycles:
+            for i, (reason, count) in enumerate(((POWER_CAP, power), (SW_THERMAL, max(socket, regulators, memory)),
+                                                    (HW_THERMAL, hot))):
+                if count and cycles:
                     reasons |= reason
-                    self.spent[place] += int(elapsed * min(1.0, part / cycles))
-        self.values.update(zip(keys, self.spent))
+                    self.throttle_times[i] += int(elapsed * min(1.0, count / cycles))
+        self.values.update(zip(keys, self.throttle_times))
         return reasons

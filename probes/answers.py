@@ -12,7 +12,7 @@ class Refused(Exception):
     """There is no answer: (result, reason)."""
 
 
-def answer_text(verb, values, pids, ours, names):
+def answer_text(verb, values, pids, own_groups, names):
     """Returns one answer as JSON without its braces."""
     try:
         if verb == 'tree':
@@ -21,7 +21,7 @@ def answer_text(verb, values, pids, ours, names):
         if pid.__class__ is not int or start.__class__ is not int or not 0 < pid < 1 << 22:
             raise Refused('bad', 'no pid and start time')
         if verb == 'signal':
-            return answer_signal(pid, start, values.get('signal'), ours)
+            return answer_signal(pid, start, values.get('signal'), own_groups)
         f = check_same(pid, start)
         return environ(pid, f, start) if verb == 'environ' else detail(pid, f, start, names)
     except Refused as refused:
@@ -39,28 +39,28 @@ def failure(error):
 
 def check_same(pid, start):
     """Returns the stat fields of a process, after checking its start time."""
-    seen = stat(pid)
-    if seen is None:
-        if why_unseen(pid, False) == 'gone':
+    found = read_stat(pid)
+    if found is None:
+        if unseen_reason(pid, False) == 'gone':
             raise Refused('gone', 'no such process')
         raise Refused('refused', 'the node hides this process (hidepid)')
-    if int(seen[1][19]) != start:
+    if int(found[1][19]) != start:
         raise Refused('reused', 'another process has this pid now')
-    return seen[1]
+    return found[1]
 
 
 def is_ours(pid):
     """Returns true if the process belongs to this user or this user is root; the kernel has the last word."""
-    us = os.geteuid()
+    own_uid = os.geteuid()
     for line in read('/proc/%d/status' % pid, 8192).split(b'\n'):
         if line.startswith(b'Uid:'):
-            return us == 0 or b'%d' % us in line.split()[1:4:2]
+            return own_uid == 0 or b'%d' % own_uid in line.split()[1:4:2]
     return False
 
 
 # -- signals
 
-def answer_signal(pid, start, number, ours):
+def answer_signal(pid, start, number, own_groups):
     if number.__class__ is not int or number not in SIGNALS:
         raise Refused('bad', 'not a signal that may be sent')
     if pid <= 1:
@@ -74,7 +74,7 @@ def answer_signal(pid, start, number, ours):
             raise Refused('zombie', 'it is a zombie: it has exited and waits to be reaped')
         if int(f[6]) & PF_KTHREAD:
             raise Refused('refused', 'it is a kernel thread')
-        if int(f[2]) in ours or pid == os.getpid():
+        if int(f[2]) in own_groups or pid == os.getpid():
             raise Refused('refused', 'it is the probe itself')
         if not is_ours(pid):
             raise Refused('refused', 'it belongs to another user')
@@ -97,7 +97,7 @@ def system_call(*arguments):
     try:
         import ctypes
         library = ctypes.CDLL(None, use_errno=True)
-        result = library.syscall(*[ctypes.c_long(one) for one in arguments])
+        result = library.syscall(*[ctypes.c_long(argument) for argument in arguments])
     except (ImportError, OSError, AttributeError):
         return None
     if result < 0:
@@ -128,18 +128,18 @@ def send_signal(fd, number):
 # -- what only the owner may read
 
 def environ(pid, f, start):
-    fd = open_own('/proc/%d/environ' % pid)
+    fd = open_owned('/proc/%d/environ' % pid)
     try:
         data = os.read(fd, MAX_ENVIRON + 1)
     finally:
         os.close(fd)
     check_same(pid, start)
     is_cut = len(data) > MAX_ENVIRON
-    list_ = [decode(one) for one in data[:MAX_ENVIRON].split(b'\0') if one]
-    return '"result":"ok"%s,"environ":%s' % (',"cut":true' if is_cut else '', encode(list_))
+    variables = [decode(variable) for variable in data[:MAX_ENVIRON].split(b'\0') if variable]
+    return '"result":"ok"%s,"environ":%s' % (',"cut":true' if is_cut else '', encode(variables))
 
 
-def open_own(path):
+def open_owned(path):
     try:
         return os.open(path, os.O_RDONLY)
     except PermissionError:
@@ -155,15 +155,15 @@ def detail(pid, f, start, names):
         except OSError:
             return None
 
-    out = row(pid, (None, f), names, MAX_DETAIL_COMMAND)
+    out = process_row(pid, (None, f), names, MAX_DETAIL_COMMAND)
     out.update(threads=int(f[17]), nice=int(f[16]), vsize=int(f[20]), cwd=link('cwd'), exe=link('exe'),
-               cgroup=cgroup(pid), wchan=text(base + 'wchan')[:64] or None, io=None)
+               cgroup=cgroup(pid), wchan=read_text(base + 'wchan')[:64] or None, io=None)
     status = parse_pairs(base + 'status', b':')
     for key, name in (('swap', b'VmSwap'), ('peak', b'VmHWM'), ('voluntary', b'voluntary_ctxt_switches'),
                       ('involuntary', b'nonvoluntary_ctxt_switches')):
-        words_of = status.get(name, b'').split()
-        if words_of and words_of[0].isdigit():
-            out[key] = int(words_of[0]) * (1024 if words_of[1:] == [b'kB'] else 1)
+        words = status.get(name, b'').split()
+        if words and words[0].isdigit():
+            out[key] = int(words[0]) * (1024 if words[1:] == [b'kB'] else 1)
     counters = parse_pairs(base + 'io', b':')
     if counters:
         out['io'] = [int(counters.get(name, b'0')) for name in (b'rchar', b'wchar', b'read_bytes', b'write_bytes')]
@@ -190,60 +190,60 @@ def limits(data):
 
 def tree(values, pids, names):
     """Returns the processes, their ancestors and their descendants, parents first."""
-    everyone = {}
+    processes = {}
     for name in os.listdir('/proc'):
         if name.isdigit():
-            seen = stat(int(name))
-            if seen is not None:
-                everyone[int(name)] = seen
+            found = read_stat(int(name))
+            if found is not None:
+                processes[int(name)] = found
     if 'pid' in values:
         pid, start = values['pid'], values.get('start')
-        if pid not in everyone:
+        if pid not in processes:
             raise Refused('gone', 'no such process')
-        if start is not None and int(everyone[pid][1][19]) != start:
+        if start is not None and int(processes[pid][1][19]) != start:
             raise Refused('reused', 'another process has this pid now')
         pids = [pid]
     children = {}
-    for pid, (_, f) in everyone.items():
+    for pid, (_, f) in processes.items():
         children.setdefault(int(f[1]), []).append(pid)
     # Ancestors come first, so that only descendants are cut off.
-    wanted, above = [], set()
+    selected, ancestors = [], set()
     for pid in pids:
         chain = []
-        while pid in everyone and pid not in above and len(chain) < 64:
-            above.add(pid)
+        while pid in processes and pid not in ancestors and len(chain) < 64:
+            ancestors.add(pid)
             chain.append(pid)
-            pid = int(everyone[pid][1][1])
-        wanted += reversed(chain)
-    below = [pid for pid in pids if pid in everyone]
-    done = set(wanted)
-    while below and len(wanted) <= MAX_ROWS:
-        fresh = [pid for pid in sorted(children.get(below.pop(0), ())) if pid not in done]
-        done.update(fresh)
-        wanted += fresh
-        below += fresh
+            pid = int(processes[pid][1][1])
+        selected += reversed(chain)
+    unvisited = [pid for pid in pids if pid in processes]
+    done = set(selected)
+    while unvisited and len(selected) <= MAX_ROWS:
+        new = [pid for pid in sorted(children.get(unvisited.pop(0), ())) if pid not in done]
+        done.update(new)
+        selected += new
+        unvisited += new
     out, size = [], 0
-    for pid in wanted[:MAX_ROWS]:
-        one = encode(row(pid, everyone[pid], names, MAX_COMMAND))
-        size += len(one) + 1
+    for pid in selected[:MAX_ROWS]:
+        row = encode(process_row(pid, processes[pid], names, MAX_COMMAND))
+        size += len(row) + 1
         if size > MAX_ANSWER:
             break
-        out.append(one)
-    return '"result":"ok"%s,"tree":[%s]' % (',"cut":true' if len(out) < len(wanted) else '', ','.join(out))
+        out.append(row)
+    return '"result":"ok"%s,"tree":[%s]' % (',"cut":true' if len(out) < len(selected) else '', ','.join(out))
 
 
-def row(pid, seen, names, longest):
-    comm, f = seen
+def process_row(pid, found, names, max_length):
+    comm, f = found
     uid = owner(pid)
-    line = decode(read('/proc/%d/cmdline' % pid, MAX_DETAIL_COMMAND).rstrip(b'\0').replace(b'\0', b' '))[:longest]
+    line = decode(read('/proc/%d/cmdline' % pid, MAX_DETAIL_COMMAND).rstrip(b'\0').replace(b'\0', b' '))[:max_length]
     if not line:
-        line = '[' + decode((stat(pid) or (b'',))[0] if comm is None else comm) + ']'
-    return {'pid': pid, 'ppid': int(f[1]), 'start': int(f[19]), 'uid': uid, 'user': None if uid is None else name_of(uid, names),
+        line = '[' + decode((read_stat(pid) or (b'',))[0] if comm is None else comm) + ']'
+    return {'pid': pid, 'ppid': int(f[1]), 'start': int(f[19]), 'uid': uid, 'user': None if uid is None else user_name(uid, names),
             'state': decode(f[0]), 'cpu': int(f[11]) + int(f[12]), 'rss': int(f[21]) * os.sysconf('SC_PAGE_SIZE'),
             'command': line}
 
 
-def name_of(uid, names):
+def user_name(uid, names):
     """Returns the user's name from /etc/passwd; a name service might be slow."""
     if uid not in names and '' not in names:
         names[''] = None

@@ -18,7 +18,7 @@ export LC_ALL
 exec 2>/dev/null
 unset IFS
 # The login's environment may have variables of these names: their pids must not be killed.
-dead='' asleep='' timer='' wait_timer=''
+dead_man='' sleep_pid='' timer='' wait_timer=''
 
 locate_process() {   # pid: sets its number in /proc and its process group
     IFS= read -r stat <"/proc/$1/stat" || stat=''
@@ -32,8 +32,8 @@ locate_process() {   # pid: sets its number in /proc and its process group
 locate_process self
 leader=''
 [ "$known" != "$$" ] || leader=$group
-again='' other=''
-if [ -n "$leader" ] && [ "$leader" != "$$" ] && command -v setsid >/dev/null; then again=setsid; fi
+setsid_program='' other=''
+if [ -n "$leader" ] && [ "$leader" != "$$" ] && command -v setsid >/dev/null; then setsid_program=setsid; fi
 # A sh without kill (posh), or whose pipes are sockets that cannot be opened (ksh93), is replaced by another one.
 sockets=''
 true | true >/proc/self/fd/0 || sockets=1
@@ -42,11 +42,11 @@ kill) ;;
 *) for name in dash bash busybox mksh yash; do [ -n "$other" ] || other=$(command -v $name); done ;;
 esac
 case $other in */busybox) other="$other sh" ;; esac
-if [ -n "$again$other" ] && [ -n "$s" ] && [ -z "$GTOP_SETSID" ]; then
+if [ -n "$setsid_program$other" ] && [ -n "$s" ] && [ -z "$GTOP_SETSID" ]; then
     GTOP_SETSID=1
     export GTOP_SETSID
     # shellcheck disable=SC2086
-    exec $again ${other:-/bin/sh} -c "$s"
+    exec $setsid_program ${other:-/bin/sh} -c "$s"
 fi
 
 finish() {  # kills all processes of the probe, and no others
@@ -63,7 +63,7 @@ finish() {  # kills all processes of the probe, and no others
     exit
 }
 
-end_one() { # pid, signal: signals a process of the probe; not another process that now has this pid
+signal_own() { # pid, signal: signals a process of the probe; not another process that now has this pid
     case $1 in '' | *[!0-9]* | 0* | 1) return ;; esac
     locate_process "$1"
     case $leader in '' | "$group") kill -s "$2" "$1" ;; esac
@@ -93,10 +93,10 @@ case $SHORT in
     sent=0
     send() {
         sent=$((sent + 1))
-        print_line "$1" | awk -v head="${rs}gtop1+ $NODE $sent " -v end=" $NODE" -v most="$SHORT" '{
-            m = int((length($0) + most - 1) / most)
+        print_line "$1" | awk -v head="${rs}gtop1+ $NODE $sent " -v end=" $NODE" -v max="$SHORT" '{
+            m = int((length($0) + max - 1) / max)
             for (k = 1; k <= m; k++) {
-                text = substr($0, (k - 1) * most + 1, most)
+                text = substr($0, (k - 1) * max + 1, max)
                 print head k "/" m " " length(text) " " text end
             }
         }' || finish

@@ -15,18 +15,18 @@ GRACE = 3  # seconds that a child outlives its parent's alarm, so that the paren
 CALL_RECORD = struct.Struct('d88s')
 
 
-def end_group(leader):
+def kill_group(leader):
     """Kills a child's process group, or the child alone if it does not lead a group."""
-    for end in (os.killpg, os.kill):
+    for kill in (os.killpg, os.kill):
         try:
             if leader > 1:
-                end(leader, signal.SIGKILL)
+                kill(leader, signal.SIGKILL)
             return
         except OSError:
             pass
 
 
-def end_self():
+def kill_own_group():
     """Ends this child, and its process group if this child leads it."""
     if os.getpgid(0) == os.getpid() > 1:
         os.killpg(0, signal.SIGKILL)
@@ -102,24 +102,24 @@ class ChildEnd:
         finally:
             if other is not None:
                 self.poll.unregister(other)
-        seen = [fd for fd, _ in ready]
-        if self.link.source in seen:
+        readable = [fd for fd, _ in ready]
+        if self.link.source in readable:
             try:
                 for request in self.link.receive():
-                    if request[0] == 'beat':
+                    if request[0] == 'heartbeat':
                         signal.alarm(DEADMAN + GRACE)
                     else:
                         self.requests.append(request)
             except EOFError:
                 self.end()
-        return other in seen
+        return other in readable
 
     def end(self):
         if self.on_exit is not None:
             self.on_exit()
-        end_self()
+        kill_own_group()
 
-    def next(self):
+    def next_request(self):
         while not self.requests:
             self.wait(None)
         return self.requests.pop(0)
@@ -130,7 +130,7 @@ class ChildEnd:
         except OSError:
             self.end()
 
-    def call(self, name, *starting):
+    def report_call(self, name, *starting):
         """Reports the next call, so that the probe can name it if it hangs."""
         self.report('call', name, *starting)
 
@@ -212,7 +212,7 @@ class Worker:
         except OSError:
             pass
 
-    def ask(self, now, *value):
+    def request(self, now, *value):
         """Sends a request; returns false if the child is still busy."""
         if self.link is None or self.busy:
             return False
@@ -247,13 +247,13 @@ class Worker:
     def kill(self):
         """Kills the child's process group."""
         if self.pid:
-            end_group(self.pid)
+            kill_group(self.pid)
 
-    def end(self, gently=False):
+    def end(self, graceful=False):
         """Ends the child; with `gently` its exit handler may still close the driver."""
         if self.link is None:
             return
-        if not gently:
+        if not graceful:
             self.kill()
         self.link.close()
         self.link = None

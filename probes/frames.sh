@@ -54,7 +54,7 @@ hello() {
     # Not with -v, which interprets the backslash of DOMAIN\name.
     frame=$(user=$user awk -v time="$(date +%s.%N)" -v uid="$uid" -v arch="$arch" -v tick="$tick" -v page="$page" \
         -v version="$version" -v state="$state" -v contained="$contained" -v intervals="$intervals" -v lacks="$lacks" "$quote"'
-        function first(file,  line) { line = ""; getline line < file; close(file); return line }
+        function first_line(file,  line) { line = ""; getline line < file; close(file); return line }
         BEGIN {
             while ((getline line < "/proc/stat") > 0 && line ~ /^cpu/) cpus++
             while ((getline line < "/proc/mounts") > 0) {
@@ -66,9 +66,9 @@ hello() {
                 else if (hide == "ptraceable") hide = 4; else if (hide == "off") hide = 0
             }
             if (time !~ /^[0-9]+\.[0-9]+$/) sub(/[^0-9].*/, "", time); else sub(/\..*/, substr(time, index(time, "."), 4), time)
-            split(first("/proc/uptime"), f, " ")
-            printf "{\"t\":\"hello\",\"v\":1,\"probe\":\"sh\",\"at\":%s,\"time\":%s,\"host\":%s", f[1], time, q(first("/proc/sys/kernel/hostname"))
-            printf ",\"boot\":%s,\"kernel\":%s,\"arch\":%s", q(substr(first("/proc/sys/kernel/random/boot_id"), 1, 64)), q(first("/proc/sys/kernel/osrelease")), q(arch)
+            split(first_line("/proc/uptime"), f, " ")
+            printf "{\"t\":\"hello\",\"v\":1,\"probe\":\"sh\",\"at\":%s,\"time\":%s,\"host\":%s", f[1], time, q(first_line("/proc/sys/kernel/hostname"))
+            printf ",\"boot\":%s,\"kernel\":%s,\"arch\":%s", q(substr(first_line("/proc/sys/kernel/random/boot_id"), 1, 64)), q(first_line("/proc/sys/kernel/osrelease")), q(arch)
             printf ",\"cpus\":%d,\"tick\":%d,\"page\":%d,\"uid\":%d,\"user\":%s,\"hidepid\":%d,\"version\":%s", (cpus > 1 ? cpus - 1 : 1), tick, page, uid, q(ENVIRON["user"]), hide + 0, q(version)
             printf ",\"commands\":[\"heartbeat\",\"interval\",\"focus\",\"full\",\"signal\"],\"intervals\":{%s}", intervals
             printf "%s", contained == "" ? "" : ",\"contained\":true"
@@ -83,7 +83,7 @@ hello() {
 # Sets `unseen` to the pids that /proc does not show, with the reasons, as JSON. `absent` caches the reasons in the order
 # of the pids and is read from its front, because shells search a long string slowly.
 list_unseen() {
-    found='' unseen='' known=$absent spare=32
+    found='' unseen='' known=$absent lookups_left=32
     for pid in $pids; do
         [ ! -e "/proc/$pid/stat" ] || continue
         case $known in
@@ -94,9 +94,9 @@ list_unseen() {
             ;;
         *)
             # Each costs a process or two; the others follow with later samples.
-            [ $spare -gt 0 ] || continue
-            spare=$((spare - 1))
-            why=$(why_unseen "$pid")
+            [ $lookups_left -gt 0 ] || continue
+            lookups_left=$((lookups_left - 1))
+            why=$(unseen_reason "$pid")
             ;;
         esac
         found="$found $pid:$why"
@@ -108,8 +108,8 @@ list_unseen() {
     absent=$found
 }
 
-why_unseen() { # pid
-    case "$told " in *" $1:"*) echo gone; return ;; esac
+unseen_reason() { # pid
+    case "$sent_facts " in *" $1:"*) echo gone; return ;; esac
     case $(kill -0 "$1" 2>&1) in
     '' | *ermitted*)
         # shellcheck disable=SC2046,SC2012
@@ -123,49 +123,49 @@ why_unseen() { # pid
 # Prints the pid:start of each process it found on the first line, then the frame. Replaces the shell (exec).
 sample() {
     exec awk -v n="$n" -v began="$began" -v full="$full" -v nets="$nets " -v disks="$disks " -v ports="$ports" -v page="$page" "$quote"'
-        function first(file,  line) { line = ""; getline line < file; close(file); return line }
-        function member(list, name) { return index(list, " " name " ") > 0 }
-        function add(list, one) { return list == "" ? one : list "," one }
+        function first_line(file,  line) { line = ""; getline line < file; close(file); return line }
+        function contains(list, name) { return index(list, " " name " ") > 0 }
+        function append(list, one) { return list == "" ? one : list "," one }
         # /proc of a container may be malformed.
-        function whole(v) { return v ~ /^[0-9]+$/ && length(v) < 19 }
-        function real(v) { return v ~ /^[0-9]+(\.[0-9]+)?$/ && length(v) < 10 }
+        function is_integer(v) { return v ~ /^[0-9]+$/ && length(v) < 19 }
+        function is_number(v) { return v ~ /^[0-9]+(\.[0-9]+)?$/ && length(v) < 10 }
         function host(  out, line, f, i, k, v, list, count) {
-            split(first("/proc/uptime"), f, " ")
+            split(first_line("/proc/uptime"), f, " ")
             out = "\"at\":" f[1] ",\"uptime\":" f[1]
-            if (split(first("/proc/stat"), f, " ") >= 9) {
-                list = ""; for (i = 2; i <= 9 && whole(f[i]); i++) list = add(list, f[i])
+            if (split(first_line("/proc/stat"), f, " ") >= 9) {
+                list = ""; for (i = 2; i <= 9 && is_integer(f[i]); i++) list = append(list, f[i])
                 if (i == 10) out = out ",\"cpu\":[" list "]"
             }
-            if (split(first("/proc/loadavg"), f, " ") >= 3 && real(f[1]) && real(f[2]) && real(f[3])) out = out ",\"load\":[" f[1] "," f[2] "," f[3] "]"
+            if (split(first_line("/proc/loadavg"), f, " ") >= 3 && is_number(f[1]) && is_number(f[2]) && is_number(f[3])) out = out ",\"load\":[" f[1] "," f[2] "," f[3] "]"
             count = 0
             while (count < 4 && (getline line < "/proc/meminfo") > 0) {
                 split(line, f, " ")
                 k = f[1] == "MemTotal:" ? "memory_total" : f[1] == "MemAvailable:" ? "memory_available" : f[1] == "SwapTotal:" ? "swap_total" : f[1] == "SwapFree:" ? "swap_free" : ""
-                if (k != "" && whole(f[2]) && length(f[2]) < 14) { count++; out = out ",\"" k "\":" sprintf("%.0f", f[2] * 1024) }
+                if (k != "" && is_integer(f[2]) && length(f[2]) < 14) { count++; out = out ",\"" k "\":" sprintf("%.0f", f[2] * 1024) }
             }
             close("/proc/meminfo")
             list = ""
             for (i = split("cpu memory io", v, " "); i > 0; i--)
-                if (split(first("/proc/pressure/" v[i]), f, " ") > 1 && f[1] == "some" && real(substr(f[2], 7)) && substr(f[2], 7) + 0 <= 100) list = add(list, "\"" v[i] "\":" substr(f[2], 7))
+                if (split(first_line("/proc/pressure/" v[i]), f, " ") > 1 && f[1] == "some" && is_number(substr(f[2], 7)) && substr(f[2], 7) + 0 <= 100) list = append(list, "\"" v[i] "\":" substr(f[2], 7))
             if (list != "") out = out ",\"pressure\":{" list "}"
             list = ""; count = 0
             while ((getline line < "/proc/net/dev") > 0) {
                 if (!match(line, /:[^:]*$/)) continue
                 k = substr(line, 1, RSTART - 1); sub(/^ +/, "", k)
-                if (member(nets, k) && split(substr(line, RSTART + 1), f, " ") > 8 && whole(f[1]) && whole(f[9]) && count++ < 16) list = add(list, "{\"name\":" q(k) ",\"rx\":" f[1] ",\"tx\":" f[9] "}")
+                if (contains(nets, k) && split(substr(line, RSTART + 1), f, " ") > 8 && is_integer(f[1]) && is_integer(f[9]) && count++ < 16) list = append(list, "{\"name\":" q(k) ",\"rx\":" f[1] ",\"tx\":" f[9] "}")
             }
             close("/proc/net/dev")
             out = out ",\"net\":[" list "]"; list = ""
             count = split(ports, v, " ")
             for (i = 1; i <= count && i <= 16; i++) {
                 k = v[i]; sub(/\//, "/ports/", k); k = "/sys/class/infiniband/" k "/counters/port_"
-                line = first(k "rcv_data"); k = first(k "xmit_data")
-                if (line ~ /^[0-9]+$/ && k ~ /^[0-9]+$/) list = add(list, "{\"name\":" q(v[i]) sprintf(",\"rx\":%.0f,\"tx\":%.0f}", line * 4, k * 4))
+                line = first_line(k "rcv_data"); k = first_line(k "xmit_data")
+                if (line ~ /^[0-9]+$/ && k ~ /^[0-9]+$/) list = append(list, "{\"name\":" q(v[i]) sprintf(",\"rx\":%.0f,\"tx\":%.0f}", line * 4, k * 4))
             }
             if (list != "") out = out ",\"infiniband\":[" list "]"
             list = ""; count = 0
             while ((getline line < "/proc/diskstats") > 0)
-                if (split(line, f, " ") > 9 && member(disks, f[3]) && whole(f[6]) && whole(f[10]) && count++ < 16) list = add(list, "{\"name\":" q(f[3]) sprintf(",\"read\":%.0f,\"write\":%.0f}", f[6] * 512, f[10] * 512))
+                if (split(line, f, " ") > 9 && contains(disks, f[3]) && is_integer(f[6]) && is_integer(f[10]) && count++ < 16) list = append(list, "{\"name\":" q(f[3]) sprintf(",\"read\":%.0f,\"write\":%.0f}", f[6] * 512, f[10] * 512))
             close("/proc/diskstats")
             return out ",\"disk\":[" list "]"
         }
@@ -182,7 +182,7 @@ sample() {
                 key = pid[i] ":" f[20]; keys = keys " " key
                 line = "{\"pid\":" pid[i] ",\"start\":" f[20] sprintf(",\"cpu\":%.0f,\"rss\":%.0f", f[12] + f[13], f[22] * page)
                 line = line ",\"state\":\"" f[1] "\",\"threads\":" f[18]
-                list = add(list, line (key in fact ? "," fact[key] : "}"))
+                list = append(list, line (key in fact ? "," fact[key] : "}"))
             }
             return list
         }
@@ -193,10 +193,10 @@ sample() {
                 body = body ",\"backends\":[{\"kind\":\"nvidia-smi\",\"at\":" ENVIRON["csv_at"] ",\"csv\":" ENVIRON["csv"] ENVIRON["details"]
                 if (ENVIRON["apps"] != "") body = body ",\"apps\":{\"at\":" ENVIRON["apps_at"] ",\"rows\":[" substr(ENVIRON["apps"], 2) "]}"
                 list = processes(ENVIRON["pids"])
-                split(first("/proc/uptime"), f, " ")
+                split(first_line("/proc/uptime"), f, " ")
                 body = body "}],\"processes\":{\"at\":" f[1] ",\"list\":[" list "]" (ENVIRON["unseen"] == "" ? "" : ",\"unseen\":[" substr(ENVIRON["unseen"], 2) "]") "}"
             }
-            split(first("/proc/uptime"), f, " ")
+            split(first_line("/proc/uptime"), f, " ")
             printf "%s\n{\"t\":\"sample\",\"n\":%d,\"at\":%s,\"took\":%d%s%s}\n", keys, n, f[1], (f[1] - began) * 1000, full == "" ? "" : ",\"full\":true", body
         }' </dev/null
 }

@@ -36,8 +36,8 @@ def h2_status(block):
 class Refusal:
     """Why a call has no reply; `is_unknown` if the server does not have the metric or the method."""
 
-    def __init__(self, words, is_unknown=False):
-        self.words, self.is_unknown = words, is_unknown
+    def __init__(self, message, is_unknown=False):
+        self.message, self.is_unknown = message, is_unknown
 
 
 class H2Error(Exception):
@@ -48,11 +48,11 @@ class GrpcCall:
     def __init__(self, key):
         self.key = key
         self.body = b''
-        self.block = b''
+        self.header_block = b''
 
-    def outcome(self):
+    def reply(self):
         """Returns the message, or a Refusal."""
-        status = h2_status(self.block)
+        status = h2_status(self.header_block)
         if status:
             return Refusal(GRPC_STATUSES.get(status, 'status %d' % status), status in GRPC_UNKNOWN)
         body = self.body
@@ -74,21 +74,21 @@ class Grpc:
         """Connects; returns the OSError if that fails, else None."""
         why = None
         for family, host in ((_socket.AF_INET, '127.0.0.1'), (_socket.AF_INET6, '::1')):
-            one = None
+            candidate = None
             try:
-                one = _socket.socket(family, _socket.SOCK_STREAM)
-                one.settimeout(0.2)
-                one.connect((host, self.port))
-                one.settimeout(0)
-                one.setsockopt(_socket.IPPROTO_TCP, _socket.TCP_NODELAY, 1)
+                candidate = _socket.socket(family, _socket.SOCK_STREAM)
+                candidate.settimeout(0.2)
+                candidate.connect((host, self.port))
+                candidate.settimeout(0)
+                candidate.setsockopt(_socket.IPPROTO_TCP, _socket.TCP_NODELAY, 1)
             except OSError as error:
                 why = why or error
-                if one is not None:
-                    one.close()
+                if candidate is not None:
+                    candidate.close()
                 continue
-            self.socket, self.why = one, None
+            self.socket, self.why = candidate, None
             self.data, self.stream, self.calls, self.replies = b'', -1, {}, {}
-            self.credit, self.most, self.is_greeted, self.is_leaving = 65535, 100, False, False
+            self.send_window, self.max_calls, self.has_settings, self.is_going_away = 65535, 100, False, False
             self.write(H2_PREFACE)
             return None
         return why
@@ -108,7 +108,7 @@ class Grpc:
             self.close(why)
         for stream in list(self.calls):
             self.write(h2_frame(H2_RESET, 0, stream, b'\0\0\0\x08'))
-            self.end(stream, Refusal(why))
+            self.finish_call(stream, Refusal(why))
 
     def write(self, data):
         try:
@@ -129,17 +129,17 @@ class Grpc:
                 b'\x00' + h2_text('grpc-timeout') + h2_text('1S') + b'\x0f\x2b' + h2_text('gtop'))
         return self.headers[path]
 
-    def begin(self, requests):
+    def start_calls(self, requests):
         """Sends a round of calls (key, path, message)."""
         self.calls, self.replies, self.frames, out = {}, {}, 0, []
-        for key, path, message in requests[:self.most]:
+        for key, path, message in requests[:self.max_calls]:
             self.stream += 2
             body = b'\0' + len(message).to_bytes(4, 'big') + message
-            self.credit -= len(body)
+            self.send_window -= len(body)
             self.calls[self.stream] = GrpcCall(key)
             out.append(h2_frame(H2_HEADERS, H2_END_HEADERS, self.stream, self.headers_for(path)))
             out.append(h2_frame(0, H2_END, self.stream, body))
-        if self.credit < 0 or self.stream >= 1 << 30:
+        if self.send_window < 0 or self.stream >= 1 << 30:
             self.close('has closed its flow-control window')
         elif out:
             self.write(b''.join(out))
@@ -165,7 +165,7 @@ class Grpc:
         data, at = self.data, 0
         while len(data) - at >= 9 and self.socket is not None:
             size, kind, flags = int.from_bytes(data[at:at + 3], 'big'), data[at + 3], data[at + 4]
-            if not self.is_greeted and (kind != H2_SETTINGS or size > H2_MAX_FRAME):
+            if not self.has_settings and (kind != H2_SETTINGS or size > H2_MAX_FRAME):
                 raise H2Error('does not speak gRPC')
             if size > H2_MAX_FRAME:
                 raise H2Error('sent a frame of %d bytes' % size)
@@ -174,34 +174,34 @@ class Grpc:
             self.frames += 1
             if self.frames > H2_MAX_FRAMES:
                 raise H2Error('never stops sending')
-            self.is_greeted = True
+            self.has_settings = True
             stream = int.from_bytes(data[at + 5:at + 9], 'big') & 0x7fffffff
             body = data[at + 9:at + 9 + size]
             at += 9 + size
             if stream:
-                self.frame(kind, flags, stream, body)
+                self.on_call_frame(kind, flags, stream, body)
             else:
-                self.control(kind, flags, body)
+                self.on_connection_frame(kind, flags, body)
         self.data = data[at:]
 
-    def control(self, kind, flags, body):
+    def on_connection_frame(self, kind, flags, body):
         """Handles a frame about the connection."""
         if kind == H2_SETTINGS and not flags & 1:
-            for place in range(0, len(body) - 5, 6):
-                if body[place:place + 2] == b'\0\3':
-                    self.most = min(100, int.from_bytes(body[place + 2:place + 6], 'big'))
+            for at in range(0, len(body) - 5, 6):
+                if body[at:at + 2] == b'\0\3':
+                    self.max_calls = min(100, int.from_bytes(body[at + 2:at + 6], 'big'))
             self.write(h2_frame(H2_SETTINGS, 1, 0, b''))
         elif kind == H2_PING and not flags & 1:
             self.write(h2_frame(H2_PING, 1, 0, body[:8]))
         elif kind == H2_WINDOW:
-            self.credit += int.from_bytes(body[:4], 'big') & 0x7fffffff
+            self.send_window += int.from_bytes(body[:4], 'big') & 0x7fffffff
         elif kind == H2_GOAWAY:
             last = int.from_bytes(body[:4], 'big') & 0x7fffffff
-            self.is_leaving = True
-            for stream in [one for one in self.calls if one > last]:
-                self.end(stream, Refusal('the server is going away'))
+            self.is_going_away = True
+            for stream in [number for number in self.calls if number > last]:
+                self.finish_call(stream, Refusal('the server is going away'))
 
-    def frame(self, kind, flags, stream, body):
+    def on_call_frame(self, kind, flags, stream, body):
         """Handles a frame of one call."""
         if kind == 0 and body:
             # Keeps the connection's window open, for cancelled calls too.
@@ -217,22 +217,22 @@ class Grpc:
             call.body += body
             if max(len(call.body), int.from_bytes(call.body[1:5], 'big')) >= H2_MAX_MESSAGE:
                 self.write(h2_frame(H2_RESET, 0, stream, b'\0\0\0\x08'))
-                self.end(stream, Refusal('a reply of %d bytes or more' % H2_MAX_MESSAGE))
+                self.finish_call(stream, Refusal('a reply of %d bytes or more' % H2_MAX_MESSAGE))
                 return
         elif kind in (H2_HEADERS, H2_CONTINUATION):
-            call.block = (call.block + body)[-H2_MAX_FRAME:]
+            call.header_block = (call.header_block + body)[-H2_MAX_FRAME:]
         elif kind == H2_RESET:
-            self.end(stream, Refusal('the server reset the call'))
+            self.finish_call(stream, Refusal('the server reset the call'))
             return
         if kind in (0, H2_HEADERS) and flags & H2_END:
-            self.end(stream, call.outcome())
+            self.finish_call(stream, call.reply())
 
-    def end(self, stream, outcome):
+    def finish_call(self, stream, reply):
         call = self.calls.pop(stream, None)
         if call is None:
             return  # the connection was closed meanwhile
-        self.replies[call.key] = outcome
-        if not self.calls and self.is_leaving:
+        self.replies[call.key] = reply
+        if not self.calls and self.is_going_away:
             self.close('the server is going away')
 
 
@@ -240,7 +240,7 @@ def grpc_round(child, rounds, seconds):
     """Sends each server its calls and waits for replies until a timeout; returns {server: {key: message or Refusal}}."""
     poll, waiting = select.poll(), {}
     for server, requests in rounds:
-        server.begin(requests)
+        server.start_calls(requests)
         if server.calls:
             waiting[server.socket.fileno()] = server
     for fd in waiting:

@@ -6,10 +6,10 @@ V1_HIERARCHIES = ('/unified', '/freezer', '/memory', '/devices', '/pids', '/cpus
 
 def uid_of_cgroup(group):
     """Returns the uid in a path such as /user.slice/user-1000.slice or /slurm/uid_1000, or None."""
-    for part in group.split('/'):
-        for head, tail in (('user-', '.slice'), ('uid_', '')):
-            digits = part[len(head):len(part) - len(tail)]
-            if part.startswith(head) and part.endswith(tail) and digits.isdigit() and len(digits) < 11:
+    for component in group.split('/'):
+        for prefix, suffix in (('user-', '.slice'), ('uid_', '')):
+            digits = component[len(prefix):len(component) - len(suffix)]
+            if component.startswith(prefix) and component.endswith(suffix) and digits.isdigit() and len(digits) < 11:
                 return int(digits)
     return None
 
@@ -17,12 +17,12 @@ def uid_of_cgroup(group):
 def find_hidden(pids):
     """Returns {pid: (cgroup, uid or None)} of the pids that a control group lists; a group that names a job wins."""
     wanted = {b'%d' % pid: pid for pid in pids}
-    found, seen = {}, 0
+    found, group_count = {}, 0
     top = ROOT + '/sys/fs/cgroup'
     for root in [top] if os.path.exists(top + '/cgroup.controllers') else [top + root for root in V1_HIERARCHIES]:
         for path, folders, files in os.walk(root):
-            seen += 1
-            if seen > MAX_GROUPS:
+            group_count += 1
+            if group_count > MAX_GROUPS:
                 return found
             if 'cgroup.procs' not in files:
                 continue

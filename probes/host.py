@@ -4,50 +4,50 @@ MAX_HOST_DEVICES = 16  # interfaces, ports, disks
 LOCAL_FILE_SYSTEMS = ('ext2', 'ext3', 'ext4', 'xfs', 'btrfs', 'zfs', 'f2fs', 'jfs', 'reiserfs', 'bcachefs')
 
 
-def read(path, most=65536):
+def read(path, max_bytes=65536):
     """Returns the beginning of a small file, or b'' if it cannot be read."""
     try:
         fd = os.open(path, os.O_RDONLY)
     except OSError:
         return b''
     try:
-        return os.read(fd, most)
+        return os.read(fd, max_bytes)
     except OSError:
         return b''
     finally:
         os.close(fd)
 
 
-def text(path):
+def read_text(path):
     return read(path).decode('utf-8', 'replace').strip()
 
 
-def listing(path):
+def list_folder(path):
     try:
         return sorted(os.listdir(path))
     except OSError:
         return []
 
 
-def number(path):
+def read_number(path):
     data = read(path, 64).strip()
     return int(data) if data.isdigit() else None
 
 
 def parse_counter(word):
     """Parses an unsigned 64-bit integer; raises ValueError otherwise."""
-    found = int(word)
-    if found >> 64:
+    value = int(word)
+    if value >> 64:
         raise ValueError
-    return found
+    return value
 
 
-def parse_amount(word, most):
+def parse_amount(word, maximum):
     """Parses a number from 0 to `most`; raises ValueError otherwise."""
-    found = float(word)
-    if not 0 <= found <= most:
+    value = float(word)
+    if not 0 <= value <= maximum:
         raise ValueError
-    return found
+    return value
 
 
 def mounts():
@@ -66,21 +66,21 @@ def mounts():
 
 def hidepid():
     names = {b'off': 0, b'noaccess': 1, b'invisible': 2, b'ptraceable': 4}
-    found = 0
+    mode = 0
     for kind, _, path, options in mounts():
         if kind == 'proc' and path == b'/proc':
-            found = 0
+            mode = 0
             for option in options.split(b','):
                 if option.startswith(b'hidepid='):
                     value = option[8:]
-                    found = names.get(value, int(value) if value.isdigit() else 0)
-    return found
+                    mode = names.get(value, int(value) if value.isdigit() else 0)
+    return mode
 
 
 def identity():
     """Returns the keys of hello that never change."""
     name = os.uname()
-    return {'host': name.nodename, 'boot': text('/proc/sys/kernel/random/boot_id')[:64], 'kernel': name.release,
+    return {'host': name.nodename, 'boot': read_text('/proc/sys/kernel/random/boot_id')[:64], 'kernel': name.release,
             'arch': name.machine, 'cpus': os.cpu_count() or 1, 'tick': os.sysconf('SC_CLK_TCK'),
             'page': os.sysconf('SC_PAGE_SIZE'), 'uid': os.getuid(), 'hidepid': hidepid(),
             'version': '%d.%d.%d' % sys.version_info[:3], 'path': (sys.executable or '')[:255]}
@@ -96,11 +96,11 @@ class Host:
         self.disks = []
 
     def find_devices(self):
-        self.nets = [n for n in listing('/sys/class/net') if os.path.exists('/sys/class/net/%s/device' % n)][:MAX_HOST_DEVICES]
-        self.disks = [n for n in listing('/sys/block') if os.path.exists('/sys/block/%s/device' % n)
+        self.nets = [n for n in list_folder('/sys/class/net') if os.path.exists('/sys/class/net/%s/device' % n)][:MAX_HOST_DEVICES]
+        self.disks = [n for n in list_folder('/sys/block') if os.path.exists('/sys/block/%s/device' % n)
                       and not n.startswith(('sr', 'fd', 'mtd'))][:MAX_HOST_DEVICES]
-        self.ports = [(d, p) for d in listing('/sys/class/infiniband')
-                      for p in listing('/sys/class/infiniband/%s/ports' % d)][:MAX_HOST_DEVICES]
+        self.ports = [(d, p) for d in list_folder('/sys/class/infiniband')
+                      for p in list_folder('/sys/class/infiniband/%s/ports' % d)][:MAX_HOST_DEVICES]
 
     def sample(self, now):
         if self.found_at is None or now - self.found_at >= 10.0:
@@ -109,11 +109,11 @@ class Host:
         out = {'at': now}
         for name in ('cpu', 'load', 'uptime', 'pressure', 'net', 'infiniband', 'disk'):
             try:
-                found = getattr(self, name)()
+                value = getattr(self, name)()
             except (ValueError, IndexError):
                 continue  # /proc of a container may be malformed
-            if found or name in ('net', 'disk'):
-                out[name] = found
+            if value or name in ('net', 'disk'):
+                out[name] = value
         self.memory(out)
         return out
 
@@ -159,7 +159,7 @@ class Host:
         out = []
         for device, port in self.ports:
             folder = '/sys/class/infiniband/%s/ports/%s/counters/port_' % (device, port)
-            received, sent = number(folder + 'rcv_data'), number(folder + 'xmit_data')
+            received, sent = read_number(folder + 'rcv_data'), read_number(folder + 'xmit_data')
             if received is not None and sent is not None:
                 out.append({'name': device + '/' + port, 'rx': received * 4, 'tx': sent * 4})
         return out
@@ -175,29 +175,29 @@ class Host:
 
 def temperature():
     """Returns the temperature of the hottest processor package in °C, or None without a sensor."""
-    found = []
-    for name in listing('/sys/class/hwmon'):
+    temperatures = []
+    for name in list_folder('/sys/class/hwmon'):
         folder = '/sys/class/hwmon/' + name
-        if text(folder + '/name') in ('coretemp', 'k10temp', 'zenpower'):
-            value = number(folder + '/temp1_input')
+        if read_text(folder + '/name') in ('coretemp', 'k10temp', 'zenpower'):
+            value = read_number(folder + '/temp1_input')
             if value is not None:
-                found.append(value / 1000.0)
-    return max(found) if found else None
+                temperatures.append(value / 1000.0)
+    return max(temperatures) if temperatures else None
 
 
 def mount_points():
     """Returns up to 8 mount points of local file systems, the usual ones first."""
-    first = [b'/', b'/tmp', b'/dev/shm', b'/scratch', b'/local', b'/var/tmp', b'/home', b'/data']
-    seen = {}
+    preferred = [b'/', b'/tmp', b'/dev/shm', b'/scratch', b'/local', b'/var/tmp', b'/home', b'/data']
+    by_path = {}
     for kind, device, path, _ in mounts():
         if kind in LOCAL_FILE_SYSTEMS or (kind == 'tmpfs' and path in (b'/tmp', b'/dev/shm')) or path == b'/':
             # A later mount on the same path hides the earlier one.
-            seen[path] = (kind, device)
+            by_path[path] = (kind, device)
         else:
-            seen.pop(path, None)
+            by_path.pop(path, None)
     devices = {}
-    for path in sorted(seen, key=lambda p: (p not in first, first.index(p) if p in first else len(p), p)):
-        kind, device = seen[path]
+    for path in sorted(by_path, key=lambda p: (p not in preferred, preferred.index(p) if p in preferred else len(p), p)):
+        kind, device = by_path[path]
         if kind in LOCAL_FILE_SYSTEMS + ('tmpfs', 'overlay') and not path.startswith((b'/boot', b'/snap', b'/var/lib/')):
             devices.setdefault(path if kind == 'tmpfs' else device, path)
     return list(devices.values())[:8]
@@ -207,12 +207,12 @@ def slow_facts(child):
     """Reads the values that may wait for a disk or a sensor bus."""
     space = []
     for path in mount_points():
-        child.call('statvfs ' + path.decode('utf-8', 'replace'))
+        child.report_call('statvfs ' + path.decode('utf-8', 'replace'))
         try:
-            s = os.statvfs(path)
+            stats = os.statvfs(path)
         except OSError:
             continue
-        space.append({'path': path.decode('utf-8', 'replace')[:256], 'total': s.f_blocks * s.f_frsize,
-                      'free': s.f_bavail * s.f_frsize})
-    child.call('hwmon')
+        space.append({'path': path.decode('utf-8', 'replace')[:256], 'total': stats.f_blocks * stats.f_frsize,
+                      'free': stats.f_bavail * stats.f_frsize})
+    child.report_call('hwmon')
     return {'at': time.monotonic(), 'temperature': temperature(), 'space': space}

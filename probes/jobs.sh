@@ -26,10 +26,10 @@ more=$more,ecc.errors.uncorrected.aggregate.sram.thresholdExceeded
 
 find_smi() {
     smi=$(command -v nvidia-smi)
-    for place in /usr/bin /usr/local/bin /usr/local/nvidia/bin /usr/lib/wsl/lib /run/current-system/sw/bin /opt/bin \
+    for folder in /usr/bin /usr/local/bin /usr/local/nvidia/bin /usr/lib/wsl/lib /run/current-system/sw/bin /opt/bin \
         /home/kubernetes/bin/nvidia/bin; do
         case $smi in /*) break ;; esac
-        [ ! -x $place/nvidia-smi ] || smi=$place/nvidia-smi
+        [ ! -x $folder/nvidia-smi ] || smi=$folder/nvidia-smi
     done
     case $smi in /*) ;; *) smi= ;; esac
 }
@@ -43,12 +43,12 @@ run_smi() {     # query|apps|more|help|files|list|table, option or none, option 
         echo "pid $!" >&4
         wait $!
         echo "status $?" >&4
-    } | { $room; exec awk -v what="$what" -v option="$1" "$quote"'
+    } | { $limit_memory; exec awk -v what="$what" -v option="$1" "$quote"'
         BEGIN {
-            commas = what == "apps" ? 3 : gsub(/,/, ",", option); left = 100000
-            most = what == "query" || what == "more" ? 64 : 1024
+            commas = what == "apps" ? 3 : gsub(/,/, ",", option); bytes_left = 100000
+            max_rows = what == "query" || what == "more" ? 64 : 1024
             # A process name can be of any length and must not crowd out other rows.
-            width = what == "apps" ? 240 : 1024
+            max_length = what == "apps" ? 240 : 1024
         }
         {
             bytes += length($0) + 1
@@ -61,15 +61,15 @@ run_smi() {     # query|apps|more|help|files|list|table, option or none, option 
                 next
             }
             if (what == "files") {
-                if (/^GPU [0-9A-Fa-f:.]+$/) place = $2
-                else if (place != "" && /^Minor Number +: [0-9]+$/ && rows++ < 64) { printf "row \"%s\":%d\n", place, $NF; fflush() }
+                if (/^GPU [0-9A-Fa-f:.]+$/) pci = $2
+                else if (pci != "" && /^Minor Number +: [0-9]+$/ && rows++ < 64) { printf "row \"%s\":%d\n", pci, $NF; fflush() }
                 next
             }
             if (what == "list" || what == "table") {
                 if (/MIG devices:/) within = 1
                 if (what == "list" ? /^(GPU|MIG) / : within && /^\| *[0-9]/) {
-                    row = q(substr($0, 1, 200)); left -= length(row) + 1
-                    if (rows < most && left > 0) { rows++; printf "row %s\n", row; fflush() }
+                    row = q(substr($0, 1, 200)); bytes_left -= length(row) + 1
+                    if (rows < max_rows && bytes_left > 0) { rows++; printf "row %s\n", row; fflush() }
                 }
                 next
             }
@@ -77,8 +77,8 @@ run_smi() {     # query|apps|more|help|files|list|table, option or none, option 
             if (/^Field "[a-zA-Z0-9_.]+" is not a valid/) { split($0, part, "\""); printf "drop %s\n", part[2]; fflush() }
             found = gsub(/,/, ",")
             if (found >= commas) {
-                row = q(substr($0, 1, width)); left -= length(row) + 1
-                if (rows < most && left > 0) { rows++; printf "row %s\n", row; fflush() }
+                row = q(substr($0, 1, max_length)); bytes_left -= length(row) + 1
+                if (rows < max_rows && bytes_left > 0) { rows++; printf "row %s\n", row; fflush() }
             } else if (noise++ < 8) { printf "noise %s\n", q(substr($0, 1, 200)); fflush() }
         }
         '; }
@@ -96,7 +96,7 @@ slow_facts() {
     done
     case $temperature in null) ;; *) temperature=$((temperature / 1000)).$((temperature / 100 % 10)) ;; esac
     read -r at line </proc/uptime
-    places=$(awk '
+    mount_points=$(awk '
         function rank(p) { return index(" / /tmp /dev/shm /scratch /local /var/tmp /home /data ", " " p " ") }
         { delete kind[$2]; kind[$2] = $3; device[$2] = $1 }
         END {
@@ -108,7 +108,7 @@ slow_facts() {
             }
         }' /proc/mounts | sort -k1n -k2 | awk '!seen[$3]++ { print $2 }' | head -n 8)
     # shellcheck disable=SC2086
-    [ -z "$places" ] || df -P -k $places | awk -v at="$at" -v temperature="$temperature" "$quote"'
+    [ -z "$mount_points" ] || df -P -k $mount_points | awk -v at="$at" -v temperature="$temperature" "$quote"'
         NR > 1 && NF >= 6 {
             out = out (out ? "," : "") "{\"path\":" q($NF) ",\"total\":" sprintf("%.0f", $(NF - 4) * 1024) ",\"free\":" sprintf("%.0f", $(NF - 2) * 1024) "}"
         }
@@ -116,7 +116,7 @@ slow_facts() {
     echo 'end slow'
 }
 
-# Writes `who PID:START {static facts}` for each pid, and `unnamed UID` for uids that are not in /etc/passwd.
+# Writes `facts PID:START {static facts}` for each pid, and `unnamed UID` for uids that are not in /etc/passwd.
 static_facts() {     # pids
     for pid in "$@"; do
         echo "$pid"
@@ -132,8 +132,8 @@ static_facts() {     # pids
         fi
         echo
     done | names=$names awk "$quote"'
-        function tell(pid) {
-            printf "who %s:%s {\"ppid\":%s,\"uid\":%s,\"user\":%s,\"command\":%s,\"cgroup\":%s,\"cwd\":%s%s}\n", pid, start[pid], ppid[pid],
+        function print_facts(pid) {
+            printf "facts %s:%s {\"ppid\":%s,\"uid\":%s,\"user\":%s,\"command\":%s,\"cgroup\":%s,\"cwd\":%s%s}\n", pid, start[pid], ppid[pid],
                 uid[pid], q(uid[pid] in name ? name[uid[pid]] : uid[pid]), q(substr(command[pid], 1, 512)), q(substr(cgroup[pid], 1, 512)),
                 folder[pid] == "" ? "null" : q(substr(folder[pid], 1, 512)), job[pid]
             fflush()
@@ -144,13 +144,13 @@ static_facts() {     # pids
             while ((getline line < "/etc/passwd") > 0 && ++read < 5000) { split(line, part, ":"); if (!(part[3] in name)) name[part[3]] = part[1] }
         }
         # For each process: pid, command line, working directory, lines of its environment, an empty line.
-        ++place == 1 { pid = $0; inside = ""; step = ""; next }
-        place == 2 { sub(/ +$/, ""); command[pid] = $0; next }
-        place == 3 { folder[pid] = $0; next }
-        /^SLURM_JOB/ { inside = substr($0, 14); next }
+        ++field == 1 { pid = $0; job_id = ""; step = ""; next }
+        field == 2 { sub(/ +$/, ""); command[pid] = $0; next }
+        field == 3 { folder[pid] = $0; next }
+        /^SLURM_JOB/ { job_id = substr($0, 14); next }
         /^SLURM_STEP/ { step = substr($0, 15); next }
         {
-            place = 0
+            field = 0
             file = "/proc/" pid "/stat"; stat = ""
             while ((getline line < file) > 0) stat = stat line
             close(file)
@@ -160,20 +160,20 @@ static_facts() {     # pids
             file = "/proc/" pid "/status"; uid[pid] = "null"
             while ((getline line < file) > 0) if (line ~ /^Uid:/) { split(line, f, /[ \t]+/); uid[pid] = f[2]; break }
             close(file)
-            file = "/proc/" pid "/cgroup"; most = 0; cgroup[pid] = "/"
+            file = "/proc/" pid "/cgroup"; best = 0; cgroup[pid] = "/"
             while ((getline line < file) > 0) {
                 p = line; sub(/^[^:]*:[^:]*:/, "", p); split(line, part, ":")
                 if (p == "/") continue
-                worth = 1 + (part[2] == "" || part[2] == "memory") + 2 * (p ~ /docker|libpod|kubepods|containerd|crio-|lxc|machine\.slice/)
-                if (p ~ /slurm/) worth = 5 + (p ~ /\/job_|slurmstepd\.scope\//) + (p ~ /\/step_/)
-                if (worth > most) { most = worth; cgroup[pid] = p }
+                score = 1 + (part[2] == "" || part[2] == "memory") + 2 * (p ~ /docker|libpod|kubepods|containerd|crio-|lxc|machine\.slice/)
+                if (p ~ /slurm/) score = 5 + (p ~ /\/job_|slurmstepd\.scope\//) + (p ~ /\/step_/)
+                if (score > best) { best = score; cgroup[pid] = p }
             }
             close(file)
-            if (cgroup[pid] !~ /\/job_/ && inside != "") job[pid] = ",\"job\":\"" inside "\"" (step == "" ? "" : ",\"step\":\"" step "\"")
-            tell(pid)
+            if (cgroup[pid] !~ /\/job_/ && job_id != "") job[pid] = ",\"job\":\"" job_id "\"" (step == "" ? "" : ",\"step\":\"" step "\"")
+            print_facts(pid)
             if (uid[pid] != "null" && !(uid[pid] in name)) { name[uid[pid]] = uid[pid]; printf "unnamed %s\n", uid[pid]; fflush() }
         }'
-    echo 'end who'
+    echo 'end facts'
 }
 
 # Writes `user UID:NAME` for each uid; a job of its own, because a name service may be slow.

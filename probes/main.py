@@ -1,7 +1,7 @@
 # The probe's main loop over stdin, the children and the clock.
 # To add a kind of device, write a class like NvidiaSmi in its own file and add an entry here or to LAZY_BACKENDS. An entry
 # is a family of backends: the first one that works is used, the next is tried if it is absent.
-BACKENDS = ((LazyBackend('nvml', 'Nvml', None, (0.5, 2.0, 10.0), 0.1, True, why_no_nvml),
+BACKENDS = ((LazyBackend('nvml', 'Nvml', None, (0.5, 2.0, 10.0), 0.1, True, nvml_absent_reason),
              LazyBackend('nvidia-smi', 'NvidiaSmi', None, (1.0, 2.0, 10.0))),) + tuple((kind,) for kind in present_backends(LAZY_BACKENDS))
 SLOW_INTERVAL = 10.0
 FULL_INTERVAL = 60.0
@@ -12,11 +12,11 @@ PROCESSES_SUFFIX = '.processes'  # suffix of the source of errors that concern p
 STARTING_TIMEOUT = 60.0  # seconds that loading a driver may take; after that it is stuck
 
 
-def backend_child(backend):
+def backend_main(backend):
     """Returns the main loop of the child of one backend."""
     def run(child):
         try:
-            why = backend.why_absent()
+            why = backend.absent_reason()
             if why:
                 child.report('state', why, None)
                 return
@@ -28,7 +28,7 @@ def backend_child(backend):
         child.on_exit = driver.on_exit
         child.report('state', why, driver.facts)
         while why is None:
-            why = driver.sample(*child.next()[1:])
+            why = driver.sample(*child.next_request()[1:])
             child.report('idle')
         child.report('state', why, None)
     return run
@@ -38,14 +38,14 @@ class Backend:
     """The probe's state of one backend."""
 
     def __init__(self, kind):
-        self.worker = Worker(kind.kind, backend_child(kind), CallPage() if kind.sends_full else None)
+        self.worker = Worker(kind.kind, backend_main(kind), CallPage() if kind.sends_full else None)
         self.kind = kind.kind
         self.why = None
         self.facts = None  # what it reports about itself once it works
         self.min_intervals = kind.min_intervals
         self.focused = kind.focused
         self.sends_full = kind.sends_full
-        self.is_behind = False  # a part was not sent, so a full sample is requested
+        self.needs_full = False  # a part was not sent, so a full sample is requested
         self.unsent = {}  # sections received and not sent yet
         self.last = {}  # the last of each section, for full samples; empty after an error
 
@@ -60,7 +60,7 @@ class Probe:
         self.host = Host()
         self.lookup = Worker('host.slow', serve_lookup)
         self.processes = Processes(self.lookup)
-        self.questions = Questions(self.processes)
+        self.requests = Requests(self.processes)
         self.families = [[Backend(kind) for kind in kinds] for kinds in BACKENDS]
         self.backends = [backend for family in self.families for backend in family]
         self.interval, self.focus = max(MIN_INTERVAL, INTERVAL), 0.0
@@ -70,7 +70,7 @@ class Probe:
         self.hello_due = True
         self.announced = None
         self.full = True
-        self.slow, self.slow_last, self.slow_due = None, None, 0.0
+        self.slow_unsent, self.slow_last, self.slow_due = None, None, 0.0
         self.identity = identity()
         self.poll = select.poll()
         self.poll.register(0, select.POLLIN)
@@ -89,27 +89,27 @@ class Probe:
         return [self.lookup] + [b.worker for b in self.active_backends()]
 
     def all_workers(self):
-        return self.workers() + [self.questions.worker, self.processes.namer]
+        return self.workers() + [self.requests.worker, self.processes.name_worker]
 
     def run(self):
         now = time.monotonic()
         for worker in self.workers():
             self.start_worker(worker, now)
         self.wait_for(now + 0.2)
-        self.lookup.ask(time.monotonic(), 'who', [], [os.getuid()], [])
+        self.lookup.request(time.monotonic(), 'facts', [], [os.getuid()], [])
         self.wait_for(time.monotonic() + 0.2, [self.lookup])
         for _ in 'start', 'ask':
             self.processes.resolve_names(time.monotonic(), self)
-            self.wait_for(time.monotonic() + 0.2, [self.processes.namer])
+            self.wait_for(time.monotonic() + 0.2, [self.processes.name_worker])
         self.request_slow(time.monotonic())
         self.wait_for(time.monotonic() + 0.05, [self.lookup])
         self.started = time.monotonic()
         self.full_at = self.started + 1 + sum(ord(c) * (i + 1) for i, c in enumerate(NODE)) % FULL_INTERVAL
         self.send_pending()
-        self.next = self.started
+        self.next_tick_at = self.started
         while True:
             now = time.monotonic()
-            if now >= self.next:
+            if now >= self.next_tick_at:
                 self.tick(now)
                 self.schedule_next(now)
             self.check_workers(time.monotonic())
@@ -123,21 +123,21 @@ class Probe:
     def schedule_next(self, now):
         """Schedules the next tick: soon after the first one, to have rates early, then on a fixed grid."""
         if self.n == 1:
-            self.next = self.started + min(0.3, self.tick_interval())
+            self.next_tick_at = self.started + min(0.3, self.tick_interval())
             return
         interval = self.tick_interval()
-        self.next = self.started + ((now - self.started) // interval + 1) * interval
-        if self.next - now < 0.3 * interval:
-            self.next += interval
+        self.next_tick_at = self.started + ((now - self.started) // interval + 1) * interval
+        if self.next_tick_at - now < 0.3 * interval:
+            self.next_tick_at += interval
 
     def next_wake(self):
-        times = [self.next, self.questions.next_wake()]
+        times = [self.next_tick_at, self.requests.next_wake()]
         for worker in self.workers():
             if worker.link is None:
                 times.append(worker.retry)
             elif worker.busy:
                 times.append(worker.stuck_at())
-        if self.errors or self.questions.answers:
+        if self.errors or self.requests.answers:
             times.append(time.monotonic() + 0.2)
         return min(times)
 
@@ -181,7 +181,7 @@ class Probe:
             if verb == 'heartbeat':
                 signal.alarm(DEADMAN)
                 for worker in self.all_workers():
-                    worker.send('beat')
+                    worker.send('heartbeat')
             elif verb == 'full':
                 self.full = True
             elif verb in ('interval', 'focus') and seconds is not None:
@@ -190,9 +190,9 @@ class Probe:
                     self.focus = seconds
                 else:
                     self.interval = seconds or self.interval
-                self.next = min(self.next, time.monotonic() + self.tick_interval())
+                self.next_tick_at = min(self.next_tick_at, time.monotonic() + self.tick_interval())
             else:
-                self.questions.ask(number, verb, values)
+                self.requests.add(number, verb, values)
 
     def read_worker(self, worker):
         try:
@@ -200,16 +200,16 @@ class Probe:
                 self.on_report(worker, report)
         except EOFError:
             self.poll.unregister(worker.link.source)
-            if worker is self.questions.worker:
-                self.questions.on_child_lost('the probe\'s child process ended')
+            if worker is self.requests.worker:
+                self.requests.on_child_lost('the probe\'s child process ended')
                 return
-            if worker is self.processes.namer:
-                self.processes.on_namer_lost(time.monotonic())
+            if worker is self.processes.name_worker:
+                self.processes.on_name_worker_lost(time.monotonic())
                 return
             backend = self.backend(worker)
             worker.refresh_call()
             if backend is not None and backend.why is None and not worker.is_ready:
-                self.give_up(backend, 'crashed or exited in %s' % worker.call)
+                self.mark_absent(backend, 'crashed or exited in %s' % worker.call)
             absent = backend is not None and backend.why is not None
             # It may have reported the reason itself.
             if not absent and (worker.source, worker.call) not in self.errors:
@@ -217,9 +217,9 @@ class Probe:
             worker.end()
             worker.retry = time.monotonic() + (RETRY_ABSENT if absent else SLOW_INTERVAL)
 
-    def give_up(self, backend, what):
+    def mark_absent(self, backend, what):
         """Marks a backend that never reported its state as absent, if another one of its family can take over."""
-        family = [one for one in self.families if backend in one][0]
+        family = [members for members in self.families if backend in members][0]
         if backend is not family[-1]:
             self.set_state(backend, '%s: its library %s' % (backend.kind, what), None)
 
@@ -245,7 +245,7 @@ class Probe:
             self.error(worker.source + ''.join(report[5:]), report[1], report[2], report[3], report[4])
         elif what == 'event':
             self.events = self.events[1 - MAX_EVENTS:] + [encode(report[1])]
-        elif what == 'floors':
+        elif what == 'intervals':
             backend.min_intervals = report[1:]
         elif what == 'part':
             part, pids = report[1], report[2]
@@ -258,8 +258,8 @@ class Probe:
             for key in [k for k in self.errors if k[0] == worker.source]:
                 del self.errors[key]
         elif what == 'slow':
-            self.slow = self.slow_last = report[1]
-        elif what == 'who':
+            self.slow_unsent = self.slow_last = report[1]
+        elif what == 'facts':
             self.processes.on_facts(*report[1:])
         elif what == 'name':
             self.processes.on_name(report[1], report[2])
@@ -267,7 +267,7 @@ class Probe:
         elif what == 'hidden':
             self.processes.on_hidden(report[1])
         elif what == 'answer':
-            self.questions.on_answer(report[1])
+            self.requests.on_answer(report[1])
 
     def set_state(self, backend, why, facts):
         """Stores a backend's state, starts the next of its family if it is absent, and ends those no longer needed."""
@@ -311,25 +311,25 @@ class Probe:
                 self.error(worker.source, 'starting' if is_starting else 'stuck', worker.call, seconds, None)
                 backend = self.backend(worker)
                 if backend is not None and backend.why is None and not worker.is_ready and not is_starting:
-                    self.give_up(backend, 'hangs in %s' % worker.call)
+                    self.mark_absent(backend, 'hangs in %s' % worker.call)
             if worker.link is None and worker.pid == 0 and now >= worker.retry:
                 self.start_worker(worker, now)
             elif worker.link is None and now >= worker.retry:
                 worker.retry = now + SLOW_INTERVAL
-        self.questions.advance(now, self)
+        self.requests.advance(now, self)
         self.processes.resolve_names(now, self)
 
     def intervals(self):
         """Returns the effective seconds of each source: its minimum interval, rounded up to the grid of ticks."""
         interval = self.tick_interval()
 
-        def grid(floor):
+        def whole_ticks(floor):
             return interval * max(1, -int(-(floor / interval - 0.05) // 1))
-        out = {'host': interval, 'host.slow': grid(SLOW_INTERVAL)}
+        out = {'host': interval, 'host.slow': whole_ticks(SLOW_INTERVAL)}
         for backend in self.active_backends():
-            out[backend.kind] = grid(backend.min_interval(self.focus))
+            out[backend.kind] = whole_ticks(backend.min_interval(self.focus))
             for floor, group in zip(backend.min_intervals[1:], ('.processes', '.slow')):
-                out[backend.kind + group] = grid(floor)
+                out[backend.kind + group] = whole_ticks(floor)
         return out
 
     def send_pending(self):
@@ -343,20 +343,20 @@ class Probe:
         while self.errors and self.announced and self.out.ready():
             key = min(self.errors)
             self.out.send(self.errors.pop(key))
-        while self.questions.answers and self.announced and self.out.ready():
-            self.out.send(self.questions.answers.pop(0))
+        while self.requests.answers and self.announced and self.out.ready():
+            self.out.send(self.requests.answers.pop(0))
 
     def hello(self, intervals):
-        me = self.identity
+        identity = self.identity
         frame = {'t': 'hello', 'v': 1, 'probe': 'python', 'at': time.monotonic(), 'time': time.time()}
-        frame.update(me)
-        frame['user'] = (self.processes.names.get(me['uid']) or os.environ.get('LOGNAME') or str(me['uid']))[:255]
-        frame['commands'] = ['heartbeat', 'interval', 'focus', 'full'] + list(QUESTIONS)
+        frame.update(identity)
+        frame['user'] = (self.processes.names.get(identity['uid']) or os.environ.get('LOGNAME') or str(identity['uid']))[:255]
+        frame['commands'] = ['heartbeat', 'interval', 'focus', 'full'] + list(REQUEST_COMMANDS)
         if self.processes.contained:
             frame['contained'] = True
-        place = cgroup(os.getpid())
-        if 'slurm' in place:
-            frame['cgroup'] = place
+        group = cgroup(os.getpid())
+        if 'slurm' in group:
+            frame['cgroup'] = group
         frame['intervals'] = intervals
         frame['backends'] = [self.backend_state(backend) for backend in self.active_backends()]
         return frame
@@ -367,7 +367,7 @@ class Probe:
         return dict(backend.facts or {}, kind=backend.kind, state='ready' if backend.facts else 'starting')
 
     def request_slow(self, now):
-        if now >= self.slow_due and self.lookup.ask(now, 'slow'):
+        if now >= self.slow_due and self.lookup.request(now, 'slow'):
             self.slow_due = now + SLOW_INTERVAL
 
     def tick(self, now):
@@ -379,18 +379,18 @@ class Probe:
         if not self.out.ready() or self.announced is None:
             return
         interval = self.tick_interval()
-        asked = []
+        sampled = []
         for backend in self.active_backends():
-            full = self.full or backend.is_behind
+            full = self.full or backend.needs_full
             if backend.unsent and backend.sends_full:
-                backend.is_behind = full  # a part that came too late for the last sample goes with this one
-            elif backend.worker.ask(now, 'tick', interval, backend.min_interval(self.focus), full):
-                backend.is_behind = False
-                asked.append(backend.worker)
+                backend.needs_full = full  # a part that came too late for the last sample goes with this one
+            elif backend.worker.request(now, 'tick', interval, backend.min_interval(self.focus), full):
+                backend.needs_full = False
+                sampled.append(backend.worker)
         host = self.host.sample(now)
         self.request_slow(now)
-        self.wait_for(now + min(0.25 * interval, 0.3), asked)
-        parts = self.take_parts()
+        self.wait_for(now + min(0.25 * interval, 0.3), sampled)
+        parts = self.collect_parts()
         is_due = 0.0 < self.processes.resample_at <= now or (self.full and self.processes.pids)
         if is_due or any('uses' in part or 'apps' in part for part in parts):
             if self.processes.read(self.full):
@@ -400,17 +400,17 @@ class Probe:
             processes = None
         self.send_pending()
         if not self.out.ready():
-            self.mark_behind()
+            self.request_full()
             return
         self.out.send(self.frame(now, host, parts, processes))
         self.full = False
-        self.slow = None
+        self.slow_unsent = None
 
-    def mark_behind(self):
+    def request_full(self):
         for backend in self.backends:
-            backend.is_behind = True
+            backend.needs_full = True
 
-    def take_parts(self):
+    def collect_parts(self):
         out = []
         for backend in self.backends:
             part = dict(backend.last, **backend.unsent) if self.full and backend.last else backend.unsent
@@ -426,7 +426,7 @@ class Probe:
         if self.full:
             out['full'] = True
         out['host'] = host
-        slow = self.slow_last if self.full else self.slow
+        slow = self.slow_last if self.full else self.slow_unsent
         if slow:
             out['host_slow'] = slow
         if parts:
@@ -434,24 +434,24 @@ class Probe:
         if processes:
             out['processes'] = processes
         frame = encode(out)
-        for shed in ('processes', 'backends'):
+        for section in ('processes', 'backends'):
             if len(frame) >= MAX_FRAME - 64:
-                out.pop(shed, None)
-                self.mark_behind()
+                out.pop(section, None)
+                self.request_full()
                 frame = encode(out)
         return frame
 
     def end(self, why):
         """Sends bye if stdout accepts it soon, ends all children, and exits."""
         for worker in self.all_workers():
-            worker.end(gently=not worker.reported_at and worker is not self.processes.namer)
+            worker.end(graceful=not worker.reported_at and worker is not self.processes.name_worker)
         deadline = time.monotonic() + 0.3
-        said = False
+        is_sent = False
         try:
-            while time.monotonic() < deadline and not said:
+            while time.monotonic() < deadline and not is_sent:
                 if self.out.ready():
                     self.out.send(encode({'t': 'bye', 'at': time.monotonic(), 'why': why}))
-                    said = True
+                    is_sent = True
                 else:
                     time.sleep(0.01)
         except ReaderGone:

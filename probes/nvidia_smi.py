@@ -18,7 +18,7 @@ SMI_NEWER = (
     'power.draw.instant,memory.reserved,remapped_rows.correctable,remapped_rows.uncorrectable,remapped_rows.pending,'
     'remapped_rows.failure,gpu_recovery_action,fabric.state,fabric.health.summary,temperature.gpu.tlimit,'
     'ecc.errors.uncorrected.aggregate.sram.thresholdExceeded').split(',')
-SMI_PLACES = ('/usr/bin', '/usr/local/bin', '/usr/local/nvidia/bin', '/usr/lib/wsl/lib', '/run/current-system/sw/bin',
+SMI_FOLDERS = ('/usr/bin', '/usr/local/bin', '/usr/local/nvidia/bin', '/usr/lib/wsl/lib', '/run/current-system/sw/bin',
               '/opt/bin', '/home/kubernetes/bin/nvidia/bin')
 SMI_FILES = '/proc/driver/nvidia/gpus/'
 SMI_GOOD_EXITS = (0, 14)  # 14 only warns of a corrupted infoROM
@@ -43,17 +43,17 @@ SMI_MESSAGES = (('mismatch', 'version mismatch'), ('nodriver', "couldn't communi
 SMI_EXITS = {4: 'perm', 9: 'nodriver', 12: 'nolib', 15: 'lost', 18: 'mismatch', 126: 'perm'}
 
 
-def smi_error(status, lines):
-    said = ' '.join(lines).lower()
+def smi_error_code(status, lines):
+    text = ' '.join(lines).lower()
     for code, words in SMI_MESSAGES:
-        if words in said:
+        if words in text:
             return code
     return SMI_EXITS.get(status, 'failed' if status else 'parse')
 
 
-def cut(line, most):
+def truncate_line(line, max_bytes):
     """Shortens a line until its JSON fits into `most` bytes; a character may take twelve."""
-    while len(quote(line)) > most:
+    while len(quote(line)) > max_bytes:
         line = line[:len(line) // 2]
     return line
 
@@ -72,15 +72,15 @@ class NvidiaSmi:
         self.more = SMI_MORE + SMI_NEWER
         self.known = None  # the fields that its help lists, read after a refusal
         self.minors = None  # device file numbers by PCI id
-        self.worked = False
-        self.took = 0.0
-        self.every = self.min_intervals[0]
+        self.has_worked = False
+        self.last_duration = 0.0
+        self.interval = self.min_intervals[0]
         self.due = self.apps_due = self.slow_due = 0.0
         self.part = {}  # the last reported part of the devices
 
     def absent(self):
         """Returns why this backend cannot be used here, or None if it can."""
-        for folder in os.environ.get('PATH', '').split(':') + list(SMI_PLACES):
+        for folder in os.environ.get('PATH', '').split(':') + list(SMI_FOLDERS):
             path = folder + '/nvidia-smi'
             if folder.startswith('/') and os.path.isfile(path) and os.access(path, os.X_OK):
                 self.path = path
@@ -95,11 +95,11 @@ class NvidiaSmi:
         slack = min(0.1 * interval, 0.05)  # ticks are never exactly on time
         if now < self.due - slack:
             return None
-        self.due = now + self.every
+        self.due = now + self.interval
         if not self.devices():
             self.due = time.monotonic() + SMI_RETRY
             return None
-        self.due = max(self.due, time.monotonic() + min(self.took, SMI_FIRST_TIMEOUT))
+        self.due = max(self.due, time.monotonic() + min(self.last_duration, SMI_FIRST_TIMEOUT))
         if now >= self.slow_due - slack:
             self.slow_due = now + self.min_intervals[2]
             self.slow()
@@ -111,7 +111,7 @@ class NvidiaSmi:
     def query(self, fields):
         """Returns (exit status, lines, supported fields) of a device query, or None if it was killed."""
         while True:
-            status, lines, ended = self.ask('--query-gpu=' + ','.join(fields))
+            status, lines, ended = self.run_smi('--query-gpu=' + ','.join(fields))
             if ended:
                 return None
             refused = [f for f in fields if any('Field "%s" is not a valid' % f in line for line in lines)]
@@ -124,60 +124,60 @@ class NvidiaSmi:
 
     def help(self):
         """Returns the fields that the help of this version lists."""
-        lines = self.ask('--help-query-gpu')[1]
+        lines = self.run_smi('--help-query-gpu')[1]
         return set(word for line in lines if line[:1] == '"' for word in line.split('"')[1::2])
 
     def rows(self, lines, fields):
-        return [cut(line, SMI_LINE) for line in lines if line.count(',') >= len(fields) - 1
+        return [truncate_line(line, SMI_LINE) for line in lines if line.count(',') >= len(fields) - 1
                 and not line.startswith(fields[0] + ',')][:SMI_ROWS]
 
     def devices(self):
         """Queries the devices; returns true if there was any row."""
-        begun = time.monotonic()
-        found = self.query(self.fields)
-        if found is None:
+        began = time.monotonic()
+        result = self.query(self.fields)
+        if result is None:
             return False
-        status, lines, self.fields = found
+        status, lines, self.fields = result
         rows = self.rows(lines, self.fields)
         noise = [line[:SMI_NOISE_LINE] for line in lines if line.count(',') < len(self.fields) - 1][:SMI_NOISE]
         if not rows:
             self.report_failure(status, lines, '--query-gpu', '')
             return False
-        self.worked = True
-        self.took = time.monotonic() - begun
+        self.has_worked = True
+        self.last_duration = time.monotonic() - began
         self.adapt_interval(rows)
         self.part = {'at': time.monotonic(), 'csv': {'columns': self.fields, 'rows': rows, 'noise': noise}}
         self.child.report('part', self.part, None, {})
         return True
 
-    def report_failure(self, status, lines, option, of):
-        said = lines[0][:SMI_NOISE_LINE] if lines else 'exited with %d and printed nothing' % status
-        self.child.report('error', smi_error(status, lines), ('nvidia-smi ' + option).strip(), 0.0, said, of)
+    def report_failure(self, status, lines, option, suffix):
+        message = lines[0][:SMI_NOISE_LINE] if lines else 'exited with %d and printed nothing' % status
+        self.child.report('error', smi_error_code(status, lines), ('nvidia-smi ' + option).strip(), 0.0, message, suffix)
 
     def column(self, rows, field):
-        place = self.fields.index(field) if field in self.fields else -1
-        return set(row.split(',')[place].strip() for row in rows if place >= 0)
+        column = self.fields.index(field) if field in self.fields else -1
+        return set(row.split(',')[column].strip() for row in rows if column >= 0)
 
     def adapt_interval(self, rows):
         """Queries less often without persistence mode, where each query loads the driver, or if a query is slow."""
-        every = SMI_INTERVALS[0] if 'Disabled' in self.column(rows, 'persistence_mode') else self.min_intervals[0]
-        if self.took > 2.0:
-            every = min([one for one in SMI_INTERVALS if one >= 2 * self.took] or SMI_INTERVALS[-1:])
-        if every != self.every:
-            self.due += every - self.every
-            self.every = every
-            self.child.report('floors', *[max(every, floor) for floor in self.min_intervals])
+        interval = SMI_INTERVALS[0] if 'Disabled' in self.column(rows, 'persistence_mode') else self.min_intervals[0]
+        if self.last_duration > 2.0:
+            interval = min([choice for choice in SMI_INTERVALS if choice >= 2 * self.last_duration] or SMI_INTERVALS[-1:])
+        if interval != self.interval:
+            self.due += interval - self.interval
+            self.interval = interval
+            self.child.report('intervals', *[max(interval, floor) for floor in self.min_intervals])
 
     def apps(self):
-        status, lines, ended = self.ask('--query-compute-apps=' + SMI_APPS, PROCESSES_SUFFIX)
+        status, lines, ended = self.run_smi('--query-compute-apps=' + SMI_APPS, PROCESSES_SUFFIX)
         if ended:
             return
         rows = [line for line in lines if line.count(',') >= 3 and not line.startswith('gpu_uuid,')][:SMI_APP_ROWS]
         if status not in SMI_GOOD_EXITS and not rows:
             self.report_failure(status, lines, '--query-compute-apps', PROCESSES_SUFFIX)
             return
-        longest = min(SMI_LINE, SMI_APP_BYTES // max(1, len(rows)))
-        rows = [cut(line, longest) for line in rows]
+        max_length = min(SMI_LINE, SMI_APP_BYTES // max(1, len(rows)))
+        rows = [truncate_line(line, max_length) for line in rows]
         pids = [word for word in (row.split(',')[1].strip() for row in rows) if word.isdigit() and len(word) < 10]
         at = time.monotonic()
         pids = sorted(set(int(pid) for pid in pids) - {0})
@@ -204,30 +204,30 @@ class NvidiaSmi:
 
     def device_files(self):
         """Returns device file numbers by PCI id from /proc, or else from nvidia-smi -q."""
-        found = {}
-        for folder in listing(SMI_FILES)[:SMI_ROWS]:
+        minors = {}
+        for folder in list_folder(SMI_FILES)[:SMI_ROWS]:
             pairs = [line.partition(b':')[::2] for line in read(SMI_FILES + folder + '/information').split(b'\n')]
             minor = dict(pairs).get(b'Device Minor', b'').strip()
             if minor.isdigit():
-                found[folder] = int(minor)
-        if found:
-            return found
-        place = ''
-        for line in self.ask('-q', '.slow')[1]:
+                minors[folder] = int(minor)
+        if minors:
+            return minors
+        pci = ''
+        for line in self.run_smi('-q', '.slow')[1]:
             key, _, value = [word.strip() for word in line.partition(' : ')]
             if line.startswith('GPU ') and set(line[4:]) <= set('0123456789abcdefABCDEF:.'):
-                place = line[4:]
-            elif key == 'Minor Number' and value.isdigit() and place and len(found) < SMI_ROWS:
-                found[cut(place, 32)] = int(value[:9])
-        return found
+                pci = line[4:]
+            elif key == 'Minor Number' and value.isdigit() and pci and len(minors) < SMI_ROWS:
+                minors[truncate_line(pci, 32)] = int(value[:9])
+        return minors
 
     def details(self):
         """Queries the values that change slowly; returns None if there are none."""
         while self.more:
-            found = self.query(self.more)
-            if found is None:
+            result = self.query(self.more)
+            if result is None:
                 return None
-            status, lines, known = found
+            status, lines, known = result
             rows = self.rows(lines, known)
             if rows and len(known) > 1:
                 self.more = known
@@ -243,17 +243,17 @@ class NvidiaSmi:
         """Returns the lines about slices: from -L their names, from the table for people their memory.
 
         Returns None without names, which would mean that the slices are gone."""
-        def named(lines):
+        def name_lines(lines):
             return [line[:SMI_NOISE_LINE] for line in lines if line.startswith(('GPU ', 'MIG '))]
 
-        def held(lines):
+        def memory_lines(lines):
             start = min([i for i, line in enumerate(lines) if 'MIG devices:' in line] or [len(lines)])
             return [line[:SMI_NOISE_LINE] for line in lines[start:]
                     if line[:1] == '|' and (line.split() + ['', ''])[1].isdigit()]
 
         part = {}
-        for key, option, pick in ('list', '-L', named), ('table', '', held):
-            status, lines, ended = self.ask(option, '.slow')
+        for key, option, pick in ('list', '-L', name_lines), ('table', '', memory_lines):
+            status, lines, ended = self.run_smi(option, '.slow')
             part[key] = pick(lines)[:SMI_SLICES]
             # A non-zero status may be a warning only.
             if not ended and status and not part[key]:
@@ -262,31 +262,31 @@ class NvidiaSmi:
                 return None
         return part
 
-    def ask(self, option, of=''):
+    def run_smi(self, option, suffix=''):
         """Returns (exit status, lines, why it was killed or None), and reports a kill as an error."""
         name = ('nvidia-smi ' + option.split('=')[0]).strip()
-        begun = time.monotonic()
-        if self.worked:
-            self.child.call(name)
-            limit = min(SMI_FIRST_TIMEOUT, max(SMI_MIN_TIMEOUT, 3 * self.took))
+        began = time.monotonic()
+        if self.has_worked:
+            self.child.report_call(name)
+            limit = min(SMI_FIRST_TIMEOUT, max(SMI_MIN_TIMEOUT, 3 * self.last_duration))
         else:
-            self.child.call(name, 'starting')
+            self.child.report_call(name, 'starting')
             limit = SMI_FIRST_TIMEOUT
         argv = [self.path] + [option] * bool(option) + ['--format=csv,noheader,nounits'] * ('=' in option)
-        status, data, ended = self.run(argv, begun + limit)
-        if ended == 'flood':
-            self.child.report('error', 'parse', name, 0.0, 'printed more than %d bytes' % SMI_OUTPUT, of)
+        status, data, ended = self.run(argv, began + limit)
+        if ended == 'overflow':
+            self.child.report('error', 'parse', name, 0.0, 'printed more than %d bytes' % SMI_OUTPUT, suffix)
         elif ended:
-            took = time.monotonic() - begun
-            self.child.report('error', 'stuck', name, took, 'killed after %.0f s' % took, of)
+            took = time.monotonic() - began
+            self.child.report('error', 'stuck', name, took, 'killed after %.0f s' % took, suffix)
         lines = [printable(line).strip() for line in data.decode('utf-8', 'replace').split('\n')]
         return status, [line for line in lines if line], ended
 
     def run(self, argv, deadline):
-        """Runs a program; returns (status, output, None | 'flood' | 'late')."""
+        """Runs a program; returns (status, output, None | 'overflow' | 'late')."""
         source, sink = os.pipe()
         # While a program runs, the alarm must kill it too.
-        signal.signal(signal.SIGALRM, lambda number, frame: end_self())
+        signal.signal(signal.SIGALRM, lambda number, frame: kill_own_group())
         pid = os.fork()
         if pid == 0:
             exec_program(argv, sink)
@@ -304,7 +304,7 @@ class NvidiaSmi:
                 output.append(piece)
                 size += len(piece)
                 if size > SMI_OUTPUT:
-                    ended = 'flood'
+                    ended = 'overflow'
         os.close(source)
         status, late = self.wait_for_exit(pid, ended, deadline)
         signal.signal(signal.SIGALRM, signal.SIG_DFL)

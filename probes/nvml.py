@@ -58,8 +58,8 @@ class Nvml:
         return len(self.gpus) if count is None else min(count, NVML_MAX_DEVICES)
 
     def query_count(self):
-        count = self.library.number('nvmlDeviceGetCount_v2')
-        return self.library.number('nvmlDeviceGetCount') if count is None else count
+        count = self.library.unsigned('nvmlDeviceGetCount_v2')
+        return self.library.unsigned('nvmlDeviceGetCount') if count is None else count
 
     def find_devices(self):
         """Opens all devices again and forgets which queries they refused."""
@@ -72,9 +72,9 @@ class Nvml:
         self.facts['devices'] = len(self.gpus)
         self.facts['slices'] = sum([len(gpu.slices) for gpu in self.gpus])
         self.facts.pop('events', None)
-        told = [gpu.values['xids'] for gpu in self.gpus if gpu.__class__ is Gpu]
-        if told and all([count.__class__ is Unavailable for count in told]):
-            self.facts['events'] = str(told[0])  # why events are unavailable
+        xid_counts = [gpu.values['xids'] for gpu in self.gpus if gpu.__class__ is Gpu]
+        if xid_counts and all([count.__class__ is Unavailable for count in xid_counts]):
+            self.facts['events'] = str(xid_counts[0])  # why events are unavailable
 
     def open(self, index, before):
         c = self.library.c
@@ -91,7 +91,7 @@ class Nvml:
             return self.unreadable(index, error.code, before)
         if before is not None:
             if before.uuid == gpu.uuid:
-                gpu.past = before.past
+                gpu.event_history = before.event_history
             before.close()
         self.register(gpu)
         return gpu
@@ -109,7 +109,7 @@ class Nvml:
         if gpu.values['mig'] != 1:
             return
         c = self.library.c
-        for number in range(min(MAX_SLICES, self.library.number('nvmlDeviceGetMaxMigDeviceCount', gpu.handle) or 0)):
+        for number in range(min(MAX_SLICES, self.library.unsigned('nvmlDeviceGetMaxMigDeviceCount', gpu.handle) or 0)):
             handle = c.c_void_p()
             if self.library.call('nvmlDeviceGetMigDeviceHandleByIndex', gpu.handle, c.c_uint(number),
                                  c.byref(handle)) == OK:
@@ -119,9 +119,9 @@ class Nvml:
         return [Slice(self.library, handle, number, gpu) for number, handle in self.slice_handles(gpu)]
 
     def is_repartitioned(self, gpu):
-        gpu.query(gpu.mode)
-        now = [self.library.words('nvmlDeviceGetUUID', handle) for _, handle in self.slice_handles(gpu)]
-        return now != [part.uuid for part in gpu.slices]
+        gpu.query(gpu.mig_query)
+        now = [self.library.string('nvmlDeviceGetUUID', handle) for _, handle in self.slice_handles(gpu)]
+        return now != [slice_.uuid for slice_ in gpu.slices]
 
     # -- a sample
 
@@ -134,7 +134,7 @@ class Nvml:
             return None
         self.samples_taken += 1
         self.due = now + floor
-        is_torn = self.read_events()
+        must_recreate = self.read_events()
         is_slow = now >= self.slow_due - slack
         if is_slow:
             self.slow_due, self.slow_at = now + self.min_intervals[2], now
@@ -145,7 +145,7 @@ class Nvml:
             if is_slow and self.count() != len(self.gpus):
                 self.publish()
             rows = self.sample_all(now, is_slow, is_listing)
-            if is_torn and now >= self.recreate_due:
+            if must_recreate and now >= self.recreate_due:
                 self.recreate_due = now + LOST_RETRY
                 self.recreate_event_set()
         except NvmlError:
@@ -172,64 +172,64 @@ class Nvml:
         """Samples each device; one that fails does not affect the others. Returns the uses if `is_listing`."""
         rows = []
         is_changed = False
-        for place, gpu in enumerate(self.gpus):
+        for index, gpu in enumerate(self.gpus):
             try:
                 if gpu.__class__ is UnreadableDevice:
                     if now < gpu.retry_at:
                         continue
-                    gpu = self.gpus[place] = self.open(gpu.index, gpu)
+                    gpu = self.gpus[index] = self.open(gpu.index, gpu)
                     if gpu.__class__ is UnreadableDevice:
                         continue
                     is_changed = True
-                had = gpu.values.get('util')
+                util_before = gpu.values.get('util')
                 gpu.sample(now, is_slow)
                 if is_slow:
                     self.report_recovery(gpu)
-                lost_util = had.__class__ is int and gpu.values['util'].__class__ is Unavailable
-                if (is_slow or lost_util) and self.is_repartitioned(gpu):
-                    gpu, is_changed = self.reopen(place), True
-                rows += self.sample_slices(place, now, is_listing)
+                has_lost_util = util_before.__class__ is int and gpu.values['util'].__class__ is Unavailable
+                if (is_slow or has_lost_util) and self.is_repartitioned(gpu):
+                    gpu, is_changed = self.reopen(index), True
+                rows += self.sample_slices(index, now, is_listing)
             except NvmlError as error:
                 if error.code == UNINITIALIZED:
                     raise
-                self.gpus[place] = self.unreadable(gpu.index, error.code, gpu)
+                self.gpus[index] = self.unreadable(gpu.index, error.code, gpu)
                 is_changed = True
         if is_changed:
             self.publish(False)
         return rows if is_listing else None
 
-    def sample_slices(self, place, now, is_listing):
+    def sample_slices(self, index, now, is_listing):
         """Samples the slices of a device; returns the uses of the slices or of the device."""
-        gpu, rows = self.gpus[place], []
+        gpu, rows = self.gpus[index], []
         if gpu.__class__ is UnreadableDevice:
             return rows
         try:
-            for part in gpu.slices:
-                part.sample(now)
+            for slice_ in gpu.slices:
+                slice_.sample(now)
             if is_listing:
-                for part in gpu.slices or [gpu]:
-                    rows += self.uses_of(part)
+                for slice_ in gpu.slices or [gpu]:
+                    rows += self.uses_of(slice_)
         except NvmlError as error:
             if not gpu.slices or error.code == UNINITIALIZED:
                 raise
-            self.reopen(place)
+            self.reopen(index)
             self.publish(False)
         return rows
 
-    def reopen(self, place):
+    def reopen(self, index):
         """Opens a device again because its slices have changed."""
-        before = self.gpus[place]
-        gpu = self.gpus[place] = self.open(before.index, before)
+        before = self.gpus[index]
+        gpu = self.gpus[index] = self.open(before.index, before)
         if gpu.__class__ is Gpu:
             now = time.monotonic()
             gpu.sample(now, True)
-            for part in gpu.slices:
-                part.sample(now)
+            for slice_ in gpu.slices:
+                slice_.sample(now)
         return gpu
 
-    def publish(self, look=True):
+    def publish(self, rediscover=True):
         """Reports the state again, after finding the devices again if `look`."""
-        if look:
+        if rediscover:
             self.find_devices()
         self.update_facts()
         self.child.report('state', None, self.facts)
@@ -246,82 +246,82 @@ class Nvml:
 
     # -- processes
 
-    def uses_of(self, part):
+    def uses_of(self, device):
         """Returns (device, pid, (memory, kind, SM, memory, encoder, decoder)) of each process that uses the part."""
         found = {}
-        for kind, letter, quiet in (('Compute', 'C', None), ('Graphics', 'G', 'has_quiet_graphics'),
+        for kind, letter, quiet_flag in (('Compute', 'C', None), ('Graphics', 'G', 'has_quiet_graphics'),
                                     ('MPSCompute', 'C', 'has_quiet_mps')):
             # The graphics list takes milliseconds, and is mostly empty without a display: after an empty one
             # it is read with the slow group only.
-            if quiet and getattr(part, quiet):
+            if quiet_flag and getattr(device, quiet_flag):
                 continue
-            code, rows = self.lists.read(kind, part.handle, part.place)
-            if code in part.fatal_codes:
+            code, rows = self.lists.read(kind, device.handle, device.label)
+            if code in device.fatal_codes:
                 raise NvmlError(code)
             if kind == 'Compute':
-                part.values['users'] = Unavailable(REFUSALS.get(code, 'driver error')) if code else True
-            if quiet and not rows and part.values.get('display') != 1:
-                setattr(part, quiet, True)
+                device.values['users'] = Unavailable(REFUSALS.get(code, 'driver error')) if code else True
+            if quiet_flag and not rows and device.values.get('display') != 1:
+                setattr(device, quiet_flag, True)
             for pid, memory in rows:
                 if pid:
-                    held, letters = found.get(pid, (None, ()))
-                    held = memory if held is None else held if memory is None else max(held, memory)
-                    found[pid] = held, letters if letter in letters else letters + (letter,)
-        shares = self.shares(part, found)
-        return [(part.uuid, pid, (memory, '+'.join(sorted(letters))) + (
-            (None,) * 4 if shares is None else shares.get(pid, (0, 0, 0, 0))))
+                    known_memory, letters = found.get(pid, (None, ()))
+                    known_memory = memory if known_memory is None else known_memory if memory is None else max(known_memory, memory)
+                    found[pid] = known_memory, letters if letter in letters else letters + (letter,)
+        utilization = self.process_utilization(device, found)
+        return [(device.uuid, pid, (memory, '+'.join(sorted(letters))) + (
+            (None,) * 4 if utilization is None else utilization.get(pid, (0, 0, 0, 0))))
                 for pid, (memory, letters) in found.items()]
 
     def uses_text(self, rows, full):
         """Returns the uses as JSON: only changed values, and the device only where it differs from the row before."""
         if rows is None:
             rows = [key + (values,) for key, values in self.uses.items()]
-        told, out, device = {}, [], None
+        sent, out, device = {}, [], None
         for uuid, pid, values in rows:
             before = None if full else self.uses.get((uuid, pid))
-            told[uuid, pid] = values
+            sent[uuid, pid] = values
             text = '{"pid":%d' % pid if uuid == device else '{"device":%s,"pid":%d' % (quote(uuid), pid)
             device = uuid
-            for place, key in enumerate(USE_KEYS):
-                if before is None or before[place] != values[place]:
-                    text += ',"%s":%s' % (key, encode(values[place]))
+            for i, key in enumerate(USE_KEYS):
+                if before is None or before[i] != values[i]:
+                    text += ',"%s":%s' % (key, encode(values[i]))
             out.append(text + '}')
-        self.uses = told
+        self.uses = sent
         return '{"at":%.3f,"list":[%s]}' % (self.uses_at, ','.join(out))
 
-    def shares(self, part, found):
+    def process_utilization(self, device, found):
         """Returns {pid: (sm, memory, encoder, decoder)} of recent samples, or None if the device has none."""
-        if not part.has_process_use or part.__class__ is Slice:
+        if not device.has_process_use or device.__class__ is Slice:
             return None
         library, c = self.library, self.library.c
         name = 'nvmlDeviceGetProcessUtilization'
         function = library.function(name)
-        label = library.label(name, part.place)
+        label = library.call_label(name, device.label)
         for _ in range(3):
             count = c.c_uint(len(self.samples) // 32)
             code = NO_FUNCTION
             if function is not None:
                 library.record_call(label)
-                code = function(part.handle, self.samples, c.byref(count), c.c_ulonglong(part.last_seen))
+                code = function(device.handle, self.samples, c.byref(count), c.c_ulonglong(device.last_seen))
             if code != TOO_SMALL:
                 break
             self.samples = c.create_string_buffer(32 * min(65536, count.value * 2 + 5))
-        if code in part.fatal_codes:
+        if code in device.fatal_codes:
             raise NvmlError(code)
         if code in REFUSALS:
-            part.has_process_use = False
+            device.has_process_use = False
             return None
-        out, last = {}, part.last_seen
+        out, last = {}, device.last_seen
         if code != OK:
             return out if code == NOT_FOUND else None
         data = self.samples.raw[:32 * min(count.value, len(self.samples) // 32)]
         for pid, stamp, sm, memory, encoder, decoder in struct.iter_unpack('=IxxxxQIIII', data):
             # Drivers return rows of processes that exited long ago, and percentages over 100.
-            if pid in found and stamp > part.last_seen and max(sm, memory, encoder, decoder) <= 100:
+            if pid in found and stamp > device.last_seen and max(sm, memory, encoder, decoder) <= 100:
                 if stamp >= last or pid not in out:
                     out[pid] = sm, memory, encoder, decoder
                 last = max(last, stamp)
-        part.last_seen = last
+        device.last_seen = last
         return out
 
     # -- events
@@ -334,9 +334,9 @@ class Nvml:
         """Reports an event if the recovery action of a device has changed."""
         action = gpu.values.get('recovery')
         if action.__class__ is int:
-            if gpu.past.setdefault('recovery', action) != action:
+            if gpu.event_history.setdefault('recovery', action) != action:
                 self.report_event('recovery', gpu.uuid, action)
-            gpu.past['recovery'] = action
+            gpu.event_history['recovery'] = action
 
     def create_event_set(self):
         """Creates an empty event set."""
@@ -374,8 +374,8 @@ class Nvml:
             gpu.values['xids'] = gpu.values['xid'] = Unavailable(self.why_no_events or REFUSALS.get(code, 'driver error'))
 
     def count_xids(self, gpu):
-        gpu.values['xids'] = gpu.past.setdefault('xids', 0)
-        gpu.values['xid'] = gpu.past.get('xid', Unavailable('not available'))
+        gpu.values['xids'] = gpu.event_history.setdefault('xids', 0)
+        gpu.values['xid'] = gpu.event_history.get('xid', Unavailable('not available'))
 
     def disable_events(self, why):
         """Stops using events, because the driver refuses them."""
@@ -387,7 +387,7 @@ class Nvml:
         """Reports the events that have arrived, without waiting; returns true if the event set must be created again."""
         if self.events is None:
             return False
-        library, told = self.library, set()
+        library, found = self.library, set()
         wait = library.function('nvmlEventSetWait_v2') or library.function('nvmlEventSetWait')
         for _ in range(MAX_EVENTS):
             library.record_call(b'nvmlEventSetWait_v2')
@@ -401,22 +401,22 @@ class Nvml:
             handle, bits, data, instance, part = struct.unpack_from('=QQQII', self.event)
             for gpu in self.gpus:
                 if gpu.__class__ is Gpu and gpu.handle.value == handle:
-                    told.update(self.decode_event(gpu, bits, data, instance, part))
+                    found.update(self.decode_event(gpu, bits, data, instance, part))
                     self.slow_due = 0.0  # the slow group shows what else has changed
-        for kind, device, code in sorted(told):
+        for kind, device, code in sorted(found):
             self.report_event(kind, device, code)
         return False
 
     def decode_event(self, gpu, bits, data, instance, part):
         """Returns the [(kind, device, number)] of an event; the device is a slice if the driver names one."""
         if bits & XID:
-            gpu.past['xids'] += 1
-            gpu.past['xid'] = data
+            gpu.event_history['xids'] += 1
+            gpu.event_history['xid'] = data
             self.count_xids(gpu)
         elif bits & ACTION and gpu.values.get('recovery').__class__ is int:
             return []  # reported by report_recovery, with its number
-        hit = [one for one in gpu.slices if one.values.get('gpu_instance') == instance
-               and part in (NO_INSTANCE, one.values.get('compute_instance'))]
-        device = hit[0].uuid if len(hit) == 1 else gpu.uuid
+        matches = [candidate for candidate in gpu.slices if candidate.values.get('gpu_instance') == instance
+               and part in (NO_INSTANCE, candidate.values.get('compute_instance'))]
+        device = matches[0].uuid if len(matches) == 1 else gpu.uuid
         kinds = [kind for mask, kind in EVENT_KINDS if bits & mask]
         return [(kind, device, data if bits & XID else -1) for kind in kinds]

@@ -24,9 +24,9 @@ MAX_LINKS = 64
 EVENTS = 0xfc0a
 
 
-def version(word):
+def major_version(text):
     """Returns the major version, a large number if there is none."""
-    digits = (word or '').split('.')[0]
+    digits = (text or '').split('.')[0]
     return int(digits) if digits.isdigit() else 10000
 
 
@@ -35,9 +35,9 @@ class NvmlDevice(DeviceValues):
 
     fatal_codes = (GPU_IS_LOST, NEEDS_RESET, UNINITIALIZED)
 
-    def __init__(self, library, handle, index, place):
-        self.library, self.handle, self.index, self.place = library, handle, index, place
-        self.uuid = library.words('nvmlDeviceGetUUID', handle) or 'index-%s' % place
+    def __init__(self, library, handle, index, label):
+        self.library, self.handle, self.index, self.label = library, handle, index, label
+        self.uuid = library.string('nvmlDeviceGetUUID', handle) or 'index-%s' % label
         self.values = {}
         self.sent = {}
         self.gpm = None
@@ -45,19 +45,19 @@ class NvmlDevice(DeviceValues):
         self.has_process_use = True
         self.has_quiet_graphics = self.has_quiet_mps = False
 
-    def ask(self, keys, name, out, *before, **more):
+    def make_query(self, keys, name, out, *before, **more):
         """Builds a query; `out` is a number, or an array for several keys."""
         keys = (keys,) if keys.__class__ is str else keys
         c = self.library.c
         arguments = (self.handle,) + before + (c.byref(out),) + more.get('after', ())
-        return Query(self.library, self.place, keys, name, out, arguments, more.get('fallback'), more.get('word', 0))
+        return Query(self.library, self.label, keys, name, out, arguments, more.get('fallback'), more.get('struct_version', 0))
 
-    def memory(self):
+    def memory_query(self):
         c = self.library.c
         # nvmlMemory_v2_t: version, total, reserved, free, used; before it total, free, used with the reserved in it.
-        old = self.ask(('memory_total', 'memory_free', 'memory_used'), 'nvmlDeviceGetMemoryInfo', (c.c_ulonglong * 3)())
-        return self.ask((None, 'memory_total', 'memory_reserved', 'memory_free', 'memory_used'),
-                        'nvmlDeviceGetMemoryInfo_v2', (c.c_ulonglong * 5)(), fallback=old, word=0x02000028)
+        old = self.make_query(('memory_total', 'memory_free', 'memory_used'), 'nvmlDeviceGetMemoryInfo', (c.c_ulonglong * 3)())
+        return self.make_query((None, 'memory_total', 'memory_reserved', 'memory_free', 'memory_used'),
+                        'nvmlDeviceGetMemoryInfo_v2', (c.c_ulonglong * 5)(), fallback=old, struct_version=0x02000028)
 
     def query(self, query):
         """Runs a query; returns the query for the next time: the same, its fallback, or None."""
@@ -65,13 +65,13 @@ class NvmlDevice(DeviceValues):
         while query is not None:
             out, code = query.out, NO_FUNCTION
             if query.function is not None:
-                if query.word:
-                    out[0] = query.word
+                if query.struct_version:
+                    out[0] = query.struct_version
                 self.library.record_call(query.label)
                 code = query.function(*query.arguments)
             if code == OK:
-                if query.single:
-                    values[query.single] = out.value
+                if query.single_key:
+                    values[query.single_key] = out.value
                 else:
                     for key, value in zip(query.keys, out):
                         if key:
@@ -111,8 +111,8 @@ class NvmlDevice(DeviceValues):
             if self.values.get('pcie_tx').__class__ is not int and found[8:] != [None] * 4:
                 self.values['flow'] = found[8:]
 
-    def start_gpm(self, place, handle, instance=None):
-        gpm = Gpm(self.library, handle, place, instance)
+    def start_gpm(self, label, handle, instance=None):
+        gpm = Gpm(self.library, handle, label, instance)
         why = gpm.start()
         if why is None:
             self.gpm = gpm
@@ -133,10 +133,10 @@ class UnreadableDevice:
 
     slices = ()
 
-    def __init__(self, index, fault, again, before):
-        self.index, self.fault, self.retry_at = index, fault, again
+    def __init__(self, index, fault, retry_at, before):
+        self.index, self.fault, self.retry_at = index, fault, retry_at
         self.uuid = before.uuid if before else 'index-%d' % index
-        self.past = before.past if before else {}
+        self.event_history = before.event_history if before else {}
         self.values = {key: before.values[key] for key in ('name', 'pci', 'minor', 'driver')
                        if before and key in before.values}
 
@@ -157,18 +157,18 @@ class Slice(NvmlDevice):
     def __init__(self, library, handle, index, device):
         NvmlDevice.__init__(self, library, handle, index, '%d.%d' % (device.index, index))
         self.parent = device.uuid
-        self.fast = [self.memory()]
+        self.fast_queries = [self.memory_query()]
         self.values.update((key, Unavailable('not supported')) for key in DEVICE_ONLY)
-        name = library.words('nvmlDeviceGetName', handle)
+        name = library.string('nvmlDeviceGetName', handle)
         self.values['name'] = name if name and 'MIG' in name else self.describe(name or 'GPU')
-        instance = library.number('nvmlDeviceGetGpuInstanceId', handle)
+        instance = library.unsigned('nvmlDeviceGetGpuInstanceId', handle)
         if instance is not None:
             self.values['gpu_instance'] = instance
-        compute = library.number('nvmlDeviceGetComputeInstanceId', handle)
+        compute = library.unsigned('nvmlDeviceGetComputeInstanceId', handle)
         if compute is not None:
             self.values['compute_instance'] = compute
         if device.has_gpm and instance is not None:
-            self.start_gpm(self.place, device.handle, instance)
+            self.start_gpm(self.label, device.handle, instance)
 
     def describe(self, name):
         """Returns a name such as `MIG 3g.40gb`, as nvidia-smi does."""
@@ -182,7 +182,7 @@ class Slice(NvmlDevice):
         return NvmlDevice.header(self, full) + ',"parent":' + quote(self.parent)
 
     def sample(self, now):
-        self.query_all(self.fast)
+        self.query_all(self.fast_queries)
         self.read_activity(now)
 
 
@@ -191,20 +191,20 @@ class Gpu(NvmlDevice):
 
     def __init__(self, library, handle, index, driver):
         NvmlDevice.__init__(self, library, handle, index, index)
-        self.driver = version(driver)
+        self.driver = major_version(driver)
         if driver:
             self.values['driver'] = driver
         self.has_gpm = False
         self.slices = []
         self.links = None
-        self.past = {}  # events and actions already reported
+        self.event_history = {}  # the recovery action and the Xids reported so far
         spare = library.c.c_uint()
-        self.mode = self.ask('mig', 'nvmlDeviceGetMigMode', library.c.c_uint(), after=(library.c.byref(spare),))
-        self.query(self.mode)
+        self.mig_query = self.make_query('mig', 'nvmlDeviceGetMigMode', library.c.c_uint(), after=(library.c.byref(spare),))
+        self.query(self.mig_query)
         self.query_static()
-        self.fast = self.fast_plan()
-        self.slow = self.slow_plan()
-        self.batches = {'fast': self.batch(FAST_FIELDS), 'slow': self.batch(SLOW_FIELDS)}
+        self.fast_queries = self.make_fast_queries()
+        self.slow_queries = self.make_slow_queries()
+        self.batches = {'fast': self.make_batch(FAST_FIELDS), 'slow': self.make_batch(SLOW_FIELDS)}
 
     def close(self):
         for part in [self] + self.slices:
@@ -214,105 +214,105 @@ class Gpu(NvmlDevice):
     def query_static(self):
         """Reads the values that never change."""
         library, c, values = self.library, self.library.c, self.values
-        name = library.words('nvmlDeviceGetName', self.handle)
+        name = library.string('nvmlDeviceGetName', self.handle)
         if name:
             values['name'] = name
         pci = c.create_string_buffer(68)
         if library.call('nvmlDeviceGetPciInfo_v3', self.handle, pci) == OK:
-            place = clean(pci.raw[36:68].split(b'\0')[0])
-            values['pci'] = place
-            node = number('/sys/bus/pci/devices/%s/numa_node' % place[-12:].lower())
+            pci_id = printable_bytes(pci.raw[36:68].split(b'\0')[0])
+            values['pci'] = pci_id
+            node = read_number('/sys/bus/pci/devices/%s/numa_node' % pci_id[-12:].lower())
             if node is not None:
                 values['numa_node'] = node
-        minor = library.number('nvmlDeviceGetMinorNumber', self.handle)
+        minor = library.unsigned('nvmlDeviceGetMinorNumber', self.handle)
         if minor is not None:
             values['minor'] = minor
-        once = [self.ask('clock_%s_max' % key, 'nvmlDeviceGetMaxClockInfo', c.c_uint(), c.c_uint(which))
-                for which, key in enumerate(('graphics', 'sm', 'memory', 'video'))]
-        once += [
-            self.ask('pcie_generation_max', 'nvmlDeviceGetMaxPcieLinkGeneration', c.c_uint()),
-            self.ask('pcie_lanes_max', 'nvmlDeviceGetMaxPcieLinkWidth', c.c_uint()),
-            self.ask('temperature_shutdown', 'nvmlDeviceGetTemperatureThreshold', c.c_uint(), c.c_uint(0)),
-            self.ask('temperature_slowdown', 'nvmlDeviceGetTemperatureThreshold', c.c_uint(), c.c_uint(1)),
-            self.ask('power_limit_default', 'nvmlDeviceGetPowerManagementDefaultLimit', c.c_uint()),
+        queries = [self.make_query('clock_%s_max' % key, 'nvmlDeviceGetMaxClockInfo', c.c_uint(), c.c_uint(number))
+                for number, key in enumerate(('graphics', 'sm', 'memory', 'video'))]
+        queries += [
+            self.make_query('pcie_generation_max', 'nvmlDeviceGetMaxPcieLinkGeneration', c.c_uint()),
+            self.make_query('pcie_lanes_max', 'nvmlDeviceGetMaxPcieLinkWidth', c.c_uint()),
+            self.make_query('temperature_shutdown', 'nvmlDeviceGetTemperatureThreshold', c.c_uint(), c.c_uint(0)),
+            self.make_query('temperature_slowdown', 'nvmlDeviceGetTemperatureThreshold', c.c_uint(), c.c_uint(1)),
+            self.make_query('power_limit_default', 'nvmlDeviceGetPowerManagementDefaultLimit', c.c_uint()),
         ]
-        least, most = c.c_uint(), c.c_uint()
-        once.append(self.ask('power_limit_min', 'nvmlDeviceGetPowerManagementLimitConstraints', least,
-                             after=(c.byref(most),)))
-        self.query_all(once)
+        minimum, maximum = c.c_uint(), c.c_uint()
+        queries.append(self.make_query('power_limit_min', 'nvmlDeviceGetPowerManagementLimitConstraints', minimum,
+                             after=(c.byref(maximum),)))
+        self.query_all(queries)
         if values['power_limit_min'].__class__ is int:
-            values['power_limit_max'] = most.value
+            values['power_limit_max'] = maximum.value
         else:
             values['power_limit_max'] = values['power_limit_min']
         major, minor = c.c_int(), c.c_int()
         if library.call('nvmlDeviceGetCudaComputeCapability', self.handle, c.byref(major), c.byref(minor)) == OK:
             values['capability'] = '%d.%d' % (major.value, minor.value)
         # The library answers at once if the chip has no such counters.
-        self.start_gpm(self.place, self.handle)
+        self.start_gpm(self.label, self.handle)
         self.has_gpm = self.gpm is not None
 
-    def fast_plan(self):
+    def make_fast_queries(self):
         c = self.library.c
         spare = c.c_uint()
         return [
-            self.ask(('util', 'memory_util'), 'nvmlDeviceGetUtilizationRates', (c.c_uint * 2)()),
-            self.memory(),
-            self.ask('temperature', 'nvmlDeviceGetTemperature', c.c_uint(), c.c_uint(0), fallback=self.ask(
-                (None, None, 'temperature'), 'nvmlDeviceGetTemperatureV', (c.c_int * 3)(), word=0x0100000c)),
-            self.ask('power', 'nvmlDeviceGetPowerUsage', c.c_uint()),
-            self.ask('clock_sm', 'nvmlDeviceGetClockInfo', c.c_uint(), c.c_uint(1)),
-            self.ask('clock_memory', 'nvmlDeviceGetClockInfo', c.c_uint(), c.c_uint(2)),
-            self.ask('pstate', 'nvmlDeviceGetPerformanceState', c.c_uint()),
-            self.ask('throttle', 'nvmlDeviceGetCurrentClocksThrottleReasons', c.c_ulonglong(), fallback=self.ask(
+            self.make_query(('util', 'memory_util'), 'nvmlDeviceGetUtilizationRates', (c.c_uint * 2)()),
+            self.memory_query(),
+            self.make_query('temperature', 'nvmlDeviceGetTemperature', c.c_uint(), c.c_uint(0), fallback=self.make_query(
+                (None, None, 'temperature'), 'nvmlDeviceGetTemperatureV', (c.c_int * 3)(), struct_version=0x0100000c)),
+            self.make_query('power', 'nvmlDeviceGetPowerUsage', c.c_uint()),
+            self.make_query('clock_sm', 'nvmlDeviceGetClockInfo', c.c_uint(), c.c_uint(1)),
+            self.make_query('clock_memory', 'nvmlDeviceGetClockInfo', c.c_uint(), c.c_uint(2)),
+            self.make_query('pstate', 'nvmlDeviceGetPerformanceState', c.c_uint()),
+            self.make_query('throttle', 'nvmlDeviceGetCurrentClocksThrottleReasons', c.c_ulonglong(), fallback=self.make_query(
                 'throttle', 'nvmlDeviceGetCurrentClocksEventReasons', c.c_ulonglong())),
-            self.ask('encoder', 'nvmlDeviceGetEncoderUtilization', c.c_uint(), after=(c.byref(spare),)),
-            self.ask('decoder', 'nvmlDeviceGetDecoderUtilization', c.c_uint(), after=(c.byref(spare),)),
+            self.make_query('encoder', 'nvmlDeviceGetEncoderUtilization', c.c_uint(), after=(c.byref(spare),)),
+            self.make_query('decoder', 'nvmlDeviceGetDecoderUtilization', c.c_uint(), after=(c.byref(spare),)),
         ]
 
-    def slow_plan(self):
+    def make_slow_queries(self):
         c = self.library.c
         spare = c.c_uint()
-        fabric = self.ask((None,) * 6 + ('fabric',), 'nvmlDeviceGetGpuFabricInfo', (c.c_uint * 7)())
-        fabric = self.ask((None,) * 7 + ('fabric', 'fabric_health'), 'nvmlDeviceGetGpuFabricInfoV', (c.c_uint * 9)(),
-                          word=0x02000024, fallback=fabric)
-        errors = [self.ask(key, 'nvmlDeviceGetTotalEccErrors', c.c_ulonglong(), c.c_uint(kind), c.c_uint(since))
+        fabric = self.make_query((None,) * 6 + ('fabric',), 'nvmlDeviceGetGpuFabricInfo', (c.c_uint * 7)())
+        fabric = self.make_query((None,) * 7 + ('fabric', 'fabric_health'), 'nvmlDeviceGetGpuFabricInfoV', (c.c_uint * 9)(),
+                          struct_version=0x02000024, fallback=fabric)
+        errors = [self.make_query(key, 'nvmlDeviceGetTotalEccErrors', c.c_ulonglong(), c.c_uint(kind), c.c_uint(since))
                   for key, kind, since in (('ecc_corrected', 0, 0), ('ecc_uncorrected', 1, 0),
                                            ('ecc_corrected_total', 0, 1), ('ecc_uncorrected_total', 1, 1))]
         return errors + [
-            self.ask('clock_graphics', 'nvmlDeviceGetClockInfo', c.c_uint(), c.c_uint(0)),
-            self.ask('clock_video', 'nvmlDeviceGetClockInfo', c.c_uint(), c.c_uint(3)),
-            self.ask('fan', 'nvmlDeviceGetFanSpeed', c.c_uint()),
-            self.ask('power_limit', 'nvmlDeviceGetEnforcedPowerLimit', c.c_uint(), fallback=self.ask(
+            self.make_query('clock_graphics', 'nvmlDeviceGetClockInfo', c.c_uint(), c.c_uint(0)),
+            self.make_query('clock_video', 'nvmlDeviceGetClockInfo', c.c_uint(), c.c_uint(3)),
+            self.make_query('fan', 'nvmlDeviceGetFanSpeed', c.c_uint()),
+            self.make_query('power_limit', 'nvmlDeviceGetEnforcedPowerLimit', c.c_uint(), fallback=self.make_query(
                 'power_limit', 'nvmlDeviceGetPowerManagementLimit', c.c_uint())),
-            self.ask('power_limit_requested', 'nvmlDeviceGetPowerManagementLimit', c.c_uint()),
-            self.ask((None, 'temperature_margin'), 'nvmlDeviceGetMarginTemperature', (c.c_int * 2)(), word=0x01000008),
-            self.ask('jpeg', 'nvmlDeviceGetJpgUtilization', c.c_uint(), after=(c.byref(spare),)),
-            self.ask('ofa', 'nvmlDeviceGetOfaUtilization', c.c_uint(), after=(c.byref(spare),)),
-            self.ask((None,) * 24 + ('sram_threshold',), 'nvmlDeviceGetSramEccErrorStatus', (c.c_uint * 26)(),
-                     word=0x01000068),
-            self.ask('display', 'nvmlDeviceGetDisplayActive', c.c_uint()),
-            self.ask('persistence', 'nvmlDeviceGetPersistenceMode', c.c_uint()),
-            self.ask('compute_mode', 'nvmlDeviceGetComputeMode', c.c_uint()),
-            self.ask('ecc_mode', 'nvmlDeviceGetEccMode', c.c_uint(), after=(c.byref(spare),)),
-            self.mode,
-            self.ask(('bar1_total', 'bar1_free', 'bar1_used'), 'nvmlDeviceGetBAR1MemoryInfo', (c.c_ulonglong * 3)()),
-            self.ask('pcie_generation', 'nvmlDeviceGetCurrPcieLinkGeneration', c.c_uint()),
-            self.ask('pcie_lanes', 'nvmlDeviceGetCurrPcieLinkWidth', c.c_uint()),
+            self.make_query('power_limit_requested', 'nvmlDeviceGetPowerManagementLimit', c.c_uint()),
+            self.make_query((None, 'temperature_margin'), 'nvmlDeviceGetMarginTemperature', (c.c_int * 2)(), struct_version=0x01000008),
+            self.make_query('jpeg', 'nvmlDeviceGetJpgUtilization', c.c_uint(), after=(c.byref(spare),)),
+            self.make_query('ofa', 'nvmlDeviceGetOfaUtilization', c.c_uint(), after=(c.byref(spare),)),
+            self.make_query((None,) * 24 + ('sram_threshold',), 'nvmlDeviceGetSramEccErrorStatus', (c.c_uint * 26)(),
+                     struct_version=0x01000068),
+            self.make_query('display', 'nvmlDeviceGetDisplayActive', c.c_uint()),
+            self.make_query('persistence', 'nvmlDeviceGetPersistenceMode', c.c_uint()),
+            self.make_query('compute_mode', 'nvmlDeviceGetComputeMode', c.c_uint()),
+            self.make_query('ecc_mode', 'nvmlDeviceGetEccMode', c.c_uint(), after=(c.byref(spare),)),
+            self.mig_query,
+            self.make_query(('bar1_total', 'bar1_free', 'bar1_used'), 'nvmlDeviceGetBAR1MemoryInfo', (c.c_ulonglong * 3)()),
+            self.make_query('pcie_generation', 'nvmlDeviceGetCurrPcieLinkGeneration', c.c_uint()),
+            self.make_query('pcie_lanes', 'nvmlDeviceGetCurrPcieLinkWidth', c.c_uint()),
             fabric,
         ]
 
-    def batch(self, fields):
+    def make_batch(self, fields):
         """Returns a batch of the fields that this driver version has; the others become unavailable."""
         known = []
         for field in fields:
-            other = FALLBACK_FIELDS.get(field[0])
+            fallback = FALLBACK_FIELDS.get(field[0])
             if field[4] <= self.driver:
                 known.append(field[:4])
-            elif other and other[4] <= self.driver:
-                known.append(other[:4])
+            elif fallback and fallback[4] <= self.driver:
+                known.append(fallback[:4])
             else:
                 self.values[field[0]] = Unavailable('not supported')
-        return FieldBatch(self.library, self.place, known)
+        return FieldBatch(self.library, self.label, known)
 
     def read_fields(self, name):
         """Reads a batch and removes the refused fields from it."""
@@ -325,19 +325,19 @@ class Gpu(NvmlDevice):
         if code:
             found = [(code, None)] * len(batch.fields)
         kept = []
-        for field, (answer, value) in zip(batch.fields, found):
-            key, refused = field[0], REFUSALS.get(answer)
-            if answer in self.fatal_codes:
-                raise NvmlError(answer)
-            other = FALLBACK_FIELDS.get(key)
-            if refused and other and other[:4] != field and other[4] <= self.driver:
-                kept.append(other[:4])
+        for field, (field_code, value) in zip(batch.fields, found):
+            key, refused = field[0], REFUSALS.get(field_code)
+            if field_code in self.fatal_codes:
+                raise NvmlError(field_code)
+            fallback = FALLBACK_FIELDS.get(key)
+            if refused and fallback and fallback[:4] != field and fallback[4] <= self.driver:
+                kept.append(fallback[:4])
                 continue
-            self.values[key] = Unavailable(refused or 'driver error') if answer else value * field[3]
+            self.values[key] = Unavailable(refused or 'driver error') if field_code else value * field[3]
             if not refused:
                 kept.append(field)
         if kept != batch.fields:
-            self.batches[name] = FieldBatch(self.library, self.place, kept)
+            self.batches[name] = FieldBatch(self.library, self.label, kept)
             if any(field not in batch.fields for field in kept):
                 self.read_fields(name)  # reads the fallbacks at once
 
@@ -348,20 +348,20 @@ class Gpu(NvmlDevice):
             return
         if self.links is None:
             ids = [field[1:] for field in self.batches['fast'].fields if field[0] in ('nvlink_tx', 'nvlink_rx')]
-            self.links = FieldBatch(self.library, self.place, [
+            self.links = FieldBatch(self.library, self.label, [
                 (None, number, link, factor) for link in range(min(MAX_LINKS, count)) for number, _, factor in ids[:2]])
         found = self.links.read(self.handle, self.library)[1]
-        counts = [None if answer else value * field[3] for field, (answer, value) in zip(self.links.fields, found)]
+        counts = [None if field_code else value * field[3] for field, (field_code, value) in zip(self.links.fields, found)]
         if counts:
             self.values['links'] = [counts[i:i + 2] for i in range(0, len(counts), 2)]
 
     def sample(self, now, is_slow):
         if is_slow:
-            self.query_all(self.slow)
+            self.query_all(self.slow_queries)
             self.read_fields('slow')
             if self.values['fabric'].__class__ is int:
                 self.values['fabric'] &= 0xff  # the field is one byte; the bytes after it are not set
-        self.query_all(self.fast)
+        self.query_all(self.fast_queries)
         if self.values['pstate'] == 32:
             self.values['pstate'] = Unavailable('not available')
         if self.values['memory_total'] == 0:  # integrated: it uses the host's memory

@@ -29,9 +29,9 @@ def ctypes_subset():
         _flags_ = c.FUNCFLAG_CDECL
         _restype_ = names['c_int']
 
-    class Loaded:
-        def __init__(self, place):
-            self._handle = c.dlopen(place, 0)
+    class SharedLibrary:
+        def __init__(self, path):
+            self._handle = c.dlopen(path, 0)
 
         def __getattr__(self, name):
             return Function((name, self))
@@ -42,7 +42,7 @@ def ctypes_subset():
             buffer.raw = value
         return buffer
 
-    return type('foreign', (), dict(names, byref=c.byref, CDLL=Loaded,
+    return type('ctypes_subset', (), dict(names, byref=c.byref, CDLL=SharedLibrary,
                                     create_string_buffer=staticmethod(create_string_buffer)))
 
 
@@ -57,14 +57,14 @@ class Library:
             self.c = ctypes
         self.memory = page.memory
         self.lib = None
-        self.known = {}
-        self.last_refusal = NO_FUNCTION  # the last error of `number`
+        self.functions = {}
+        self.last_refusal = NO_FUNCTION  # the last error of `unsigned`
 
     def open(self):
         """Loads the library; returns why that failed, or None."""
-        for place in NVML_PATHS:
+        for path in NVML_PATHS:
             try:
-                self.lib = self.c.CDLL(place)
+                self.lib = self.c.CDLL(path)
                 return None
             except OSError:
                 pass
@@ -79,15 +79,15 @@ class Library:
 
     def function(self, name):
         """Returns the function, or None if this version does not have it."""
-        if name not in self.known:
+        if name not in self.functions:
             try:
-                self.known[name] = getattr(self.lib, name)
+                self.functions[name] = getattr(self.lib, name)
             except AttributeError:
-                self.known[name] = None
-        return self.known[name]
+                self.functions[name] = None
+        return self.functions[name]
 
-    def label(self, name, place):
-        return (name if place is None else '%s of device %s' % (name, place)).encode('ascii')
+    def call_label(self, name, device):
+        return (name if device is None else '%s of device %s' % (name, device)).encode('ascii')
 
     def record_call(self, label):
         self.memory[:96] = CALL_RECORD.pack(time.monotonic(), label)
@@ -96,10 +96,10 @@ class Library:
         function = self.function(name)
         if function is None:
             return NO_FUNCTION
-        self.record_call(self.label(name, None))
+        self.record_call(self.call_label(name, None))
         return function(*arguments)
 
-    def number(self, name, *before):
+    def unsigned(self, name, *before):
         """Returns an unsigned integer, or None."""
         out = self.c.c_uint()
         code = self.call(name, *(before + (self.c.byref(out),)))
@@ -107,53 +107,53 @@ class Library:
             self.last_refusal = code
         return out.value if code == OK else None
 
-    def words(self, name, *before):
+    def string(self, name, *before):
         """Returns a short string, or None."""
         out = self.c.create_string_buffer(96)
         if self.call(name, *(before + (out, self.c.c_uint(96)))) != OK:
             return None
-        return clean(out.value)
+        return printable_bytes(out.value)
 
     def driver(self):
         """Returns the facts about the driver for hello."""
         out, cuda = {}, self.c.c_int()
         for key, name in (('driver', 'nvmlSystemGetDriverVersion'), ('library', 'nvmlSystemGetNVMLVersion')):
-            words = self.words(name)
-            if words:
-                out[key] = words
+            value = self.string(name)
+            if value:
+                out[key] = value
         if self.call('nvmlSystemGetCudaDriverVersion_v2', self.c.byref(cuda)) == OK:
             out['cuda'] = '%d.%d' % (cuda.value // 1000, cuda.value % 1000 // 10)
         return out
 
 
-def clean(data):
+def printable_bytes(data):
     return printable(data.decode('utf-8', 'replace'))[:96]
 
 
 class Query:
     """A call that returns one value of a device, or several at once."""
 
-    def __init__(self, library, place, keys, name, out, arguments, fallback=None, word=0):
+    def __init__(self, library, device, keys, name, out, arguments, fallback=None, struct_version=0):
         self.keys = keys  # the key of each number of `out`, None to skip it
         self.function = library.function(name)
-        self.label = library.label(name, place)
+        self.label = library.call_label(name, device)
         self.out = out
         self.arguments = arguments
         self.fallback = fallback  # the query to use if this one is refused
-        self.word = word  # the struct's version, which some drivers overwrite
-        self.single = keys[0] if len(keys) == 1 else None
+        self.struct_version = struct_version  # the struct's version, which some drivers overwrite
+        self.single_key = keys[0] if len(keys) == 1 else None
 
 
 class FieldBatch:
     """Reads many values of a device in one call (nvmlDeviceGetFieldValues)."""
 
     entry = struct.Struct('=IIqqIIQ')
-    label = 'nvmlDeviceGetFieldValues'
+    function_name = 'nvmlDeviceGetFieldValues'
 
-    def __init__(self, library, place, fields):
+    def __init__(self, library, device, fields):
         self.fields = fields        # (key, field id, scope id, factor)
-        self.function = library.function(self.label)
-        self.announced = library.label(self.label, place)
+        self.function = library.function(self.function_name)
+        self.call_label = library.call_label(self.function_name, device)
         self.buffer = library.c.create_string_buffer(40 * max(1, len(fields)))
         for i, (_, number, scope, _) in enumerate(fields):
             self.entry.pack_into(self.buffer, 40 * i, number, scope, 0, 0, 0, 0, 0)
@@ -162,11 +162,11 @@ class FieldBatch:
         """Returns the code of the call, and the code and value of each field."""
         if self.function is None:
             return NO_FUNCTION, []
-        library.record_call(self.announced)
+        library.record_call(self.call_label)
         code = self.function(handle, len(self.fields), self.buffer)
         if code != OK:
             return code, []
-        return OK, [(answer, None if answer else field_value(kind, bits)) for _, _, _, _, kind, answer, bits
+        return OK, [(field_code, None if field_code else field_value(kind, bits)) for _, _, _, _, kind, field_code, bits
                     in self.entry.iter_unpack(self.buffer.raw[:40 * len(self.fields)])]
 
 
@@ -192,14 +192,14 @@ class ProcessList:
 
     def __init__(self, library):
         self.library = library
-        self.make(INITIAL_ENTRIES)
+        self.allocate(INITIAL_ENTRIES)
 
-    def make(self, entries):
+    def allocate(self, entries):
         self.entries = entries
         self.buffer = self.library.c.create_string_buffer(32 * entries)
         self.count = self.library.c.c_uint()
 
-    def read(self, kind, handle, place):
+    def read(self, kind, handle, device):
         """Returns (code, [(pid, bytes or None)]) for the kind Compute, Graphics or MPSCompute."""
         library = self.library
         for version in ('_v3', '_v2', ''):
@@ -209,7 +209,7 @@ class ProcessList:
                 break
         else:
             return NO_FUNCTION, []
-        label = library.label(name, place)
+        label = library.call_label(name, device)
         for _ in range(4):
             self.count.value = self.entries
             self.buffer.raw = self.pattern * self.entries
@@ -217,7 +217,7 @@ class ProcessList:
             code = function(handle, library.c.byref(self.count), self.buffer)
             if code != TOO_SMALL:
                 break
-            self.make(min(65536, self.count.value * 2 + 5))
+            self.allocate(min(65536, self.count.value * 2 + 5))
         count = min(self.count.value, self.entries)
         if code != OK or not count:
             return (OK if code == NOT_FOUND else code), []
@@ -226,9 +226,9 @@ class ProcessList:
     def parse(self, count):
         data = self.buffer.raw
         size = 16
-        for longer in (24, 32):
-            if data[count * longer - 4:count * longer] != self.pattern[:4]:
-                size = longer
+        for candidate in (24, 32):
+            if data[count * candidate - 4:count * candidate] != self.pattern[:4]:
+                size = candidate
         found = []
         for i in range(count):
             pid, memory = struct.unpack_from('=IxxxxQ', data, i * size)
@@ -245,11 +245,11 @@ class Gpm:
     head = struct.Struct('=IIQQ')
     entry = struct.Struct('=IId')
 
-    def __init__(self, library, handle, place, instance=None):
+    def __init__(self, library, handle, device, instance=None):
         c = library.c
-        self.library, self.handle, self.place, self.instance = library, handle, place, instance
+        self.library, self.handle, self.device, self.instance = library, handle, device, instance
         self.samples = [c.c_void_p(), c.c_void_p()]
-        self.taken = None
+        self.sampled_at = None
         self.refused = None
         self.buffer = None
 
@@ -271,7 +271,7 @@ class Gpm:
 
     def read(self, now):
         """Returns (code, [value or None]); an empty list until two snapshots are more than 0.1 s apart."""
-        if self.taken is not None and now - self.taken < 0.11:
+        if self.sampled_at is not None and now - self.sampled_at < 0.11:
             return OK, []
         library, (before, last) = self.library, self.samples
         if self.instance is None:
@@ -281,12 +281,12 @@ class Gpm:
         function = library.function(name)
         if function is None:
             return NO_FUNCTION, []
-        library.record_call(library.label(name, self.place))
+        library.record_call(library.call_label(name, self.device))
         code = function(*arguments)
         if code:
             return code, []
         self.samples = [last, before]
-        is_first, self.taken = self.taken is None, now
+        is_first, self.sampled_at = self.sampled_at is None, now
         return (OK, []) if is_first else self.compute(last, before)
 
     def compute(self, first, second):
@@ -294,12 +294,12 @@ class Gpm:
         self.head.pack_into(self.buffer, 0, 1, len(self.metrics), first.value, second.value)
         for i, number in enumerate(self.metrics):
             self.entry.pack_into(self.buffer, 24 + 40 * i, number, 0, 0.0)
-        library.record_call(library.label('nvmlGpmMetricsGet', self.place))
+        library.record_call(library.call_label('nvmlGpmMetricsGet', self.device))
         code = library.function('nvmlGpmMetricsGet')(self.buffer)
         if code:
             return code, []
         found = [self.entry.unpack_from(self.buffer, 24 + 40 * i) for i in range(len(self.metrics))]
-        return OK, [None if answer else round(value, 1) for _, answer, value in found]
+        return OK, [None if field_code else round(value, 1) for _, field_code, value in found]
 
     def free(self):
         for sample in self.samples:

@@ -12,10 +12,10 @@ send_sample() {    # sends one sample with the sections that are there
     send "${out#*"$nl"}"
     if [ -n "$csv" ]; then
         # Facts already sent are kept; new processes, and pids that were reused, are looked up.
-        before=$told told=' ' new='' facts=''
+        before=$sent_facts sent_facts=' ' new='' facts=''
         for key in ${out%%"$nl"*}; do
-            case "$before " in *" $key "*) told="$told$key " ;; *)
-                case " $asked " in *" ${key%:*} "*) ;; *) new="$new ${key%:*}" ;; esac
+            case "$before " in *" $key "*) sent_facts="$sent_facts$key " ;; *)
+                case " $requested " in *" ${key%:*} "*) ;; *) new="$new ${key%:*}" ;; esac
                 ;;
             esac
         done
@@ -41,7 +41,7 @@ schedule_next() {    # schedules the next tick; ticks missed meanwhile count as 
 set_timer() {  # starts the timer; it fires every second while a job is running
     sequence=$((sequence + 1))
     left=$((due - now))
-    if [ $left -gt 100 ] && [ -n "$smi_job$slow_job$who_job" ]; then left=100; fi
+    if [ $left -gt 100 ] && [ -n "$smi_job$slow_job$facts_job" ]; then left=100; fi
     after $left "tick $sequence"
     timer=$!
 }
@@ -52,9 +52,9 @@ start_job() {     # kind, command
     "$@" >&4 </dev/null &
     clock
     case $kind in
-    smi) smi_job=$! smi_since=$now smi_told=0 rows='' noise='' drops='' flood='' late='' smi_pid='' status='' ;;
-    slow) slow_job=$! slow_since=$now slow_told=0 ;;
-    who) who_job=$! who_since=$now who_told=0 ;;
+    smi) smi_job=$! smi_since=$now smi_reported_at=0 rows='' noise='' drops='' flood='' late='' smi_pid='' status='' ;;
+    slow) slow_job=$! slow_since=$now slow_reported_at=0 ;;
+    facts) facts_job=$! facts_since=$now facts_reported_at=0 ;;
     name) name_job=$! ;;
     esac
 }
@@ -78,11 +78,11 @@ report_if_stuck() {   # source, call, since, last report: reports a stuck job if
 check_jobs() {  # reports stuck jobs and kills nvidia-smi at its time limit
     clock
     if [ -n "$smi_job" ]; then
-        if report_if_stuck nvidia-smi "$smi_call" "$smi_since" "$smi_told"; then smi_told=$now csv_last='' csv=''; fi
-        if [ $((now - smi_since)) -gt $smi_limit ] && [ -n "$smi_pid" ]; then late=1; end_one "$smi_pid" KILL; fi
+        if report_if_stuck nvidia-smi "$smi_call" "$smi_since" "$smi_reported_at"; then smi_reported_at=$now csv_last='' csv=''; fi
+        if [ $((now - smi_since)) -gt $smi_limit ] && [ -n "$smi_pid" ]; then late=1; signal_own "$smi_pid" KILL; fi
     fi
-    if [ -n "$slow_job" ] && report_if_stuck host.slow df "$slow_since" "$slow_told"; then slow_told=$now; fi
-    if [ -n "$who_job" ] && report_if_stuck host.slow cmdline "$who_since" "$who_told"; then who_told=$now; fi
+    if [ -n "$slow_job" ] && report_if_stuck host.slow df "$slow_since" "$slow_reported_at"; then slow_reported_at=$now; fi
+    if [ -n "$facts_job" ] && report_if_stuck host.slow cmdline "$facts_since" "$facts_reported_at"; then facts_reported_at=$now; fi
 }
 
 start_smi() {     # kind, name of the call, options
@@ -201,7 +201,7 @@ on_query_end() {    # after the device query
 }
 
 query_help() {   # query|details: nvidia-smi names one unknown field at a time, its help lists all known ones
-    known=, learning=$1
+    known=, help_for=$1
     start_smi help 'nvidia-smi --help-query-gpu' --help-query-gpu
 }
 
@@ -214,7 +214,7 @@ on_help_end() { # after the help; without help, fields are removed one by one
         keep_known "$more"
         [ -z "$list" ] || more=$list
     fi
-    if [ "$learning" = query ]; then query_devices; else query_more; fi
+    if [ "$help_for" = query ]; then query_devices; else query_more; fi
 }
 
 keep_known() {    # list of fields: sets `list` to the known ones
@@ -226,17 +226,17 @@ keep_known() {    # list of fields: sets `list` to the known ones
     list=${list#,}
 }
 
-device_files() {    # sets `minors` to the device file numbers by PCI id, from /proc
+find_minors() {    # sets `minors` to the device file numbers by PCI id, from /proc
     list=''
-    for place in /proc/driver/nvidia/gpus/*; do
-        id=${place##*/}
+    for folder in /proc/driver/nvidia/gpus/*; do
+        id=${folder##*/}
         case $id in *[!0-9a-fA-F:.]*) continue ;; esac
         while read -r key word value; do
             case $key$word$value in
             DeviceMinor:*[!0-9]* | DeviceMinor:0?*) ;;
             DeviceMinor:[0-9]*) list="$list,\"$id\":$value" ;;
             esac
-        done <"$place/information"
+        done <"$folder/information"
     done
     [ -z "$list" ] || minors=",\"minors\":{${list#,}}"
 }
@@ -247,12 +247,12 @@ on_files_end() {    # after nvidia-smi -q, used if /proc has no device file numb
     if [ -n "$more" ]; then query_more; else query_slices; fi
 }
 
-next_smi_query() {  # starts the next query that is due; the slow group first, which tells the slices
+next_smi_query() {  # starts the next query that is due; the slow group first, which has the slices
     clock
     if [ "$now" -ge "$more_due" ]; then
         more_due=$((now + 990))
         more_json=''
-        [ -n "$minors" ] || device_files
+        [ -n "$minors" ] || find_minors
         if [ -z "$minors" ]; then start_smi files 'nvidia-smi -q' -q; elif [ -n "$more" ]; then query_more; else query_slices; fi
     elif [ "$now" -ge "$apps_due" ]; then
         apps_due=$((now + 190))
@@ -343,7 +343,7 @@ on_apps_end() {   # after the process query
             *" $pid "*) ;;
             *)
                 pids="$pids $pid"
-                case "$told $new $asked " in *" $pid:"* | *" $pid "*) ;; *) new="$new $pid" ;; esac
+                case "$sent_facts $new $requested " in *" $pid:"* | *" $pid "*) ;; *) new="$new $pid" ;; esac
                 ;;
             esac
             ;;
@@ -356,25 +356,25 @@ on_apps_end() {   # after the process query
 }
 
 start_due_jobs() { # starts the jobs that are due, and sends the waiting sample once its jobs have ended
-    if [ -z "$who_job" ] && [ -n "$new" ] && [ ${#facts} -lt 40000 ]; then
+    if [ -z "$facts_job" ] && [ -n "$new" ] && [ ${#facts} -lt 40000 ]; then
         # shellcheck disable=SC2086
         set -- $new
         count=$#
         [ $count -le 32 ] || count=32
-        turn='' new=''
+        batch='' new=''
         for pid in "$@"; do
-            if [ $count -gt 0 ]; then turn="$turn $pid" count=$((count - 1)); else new="$new $pid"; fi
+            if [ $count -gt 0 ]; then batch="$batch $pid" count=$((count - 1)); else new="$new $pid"; fi
         done
-        asked=$turn
+        requested=$batch
         # shellcheck disable=SC2086
-        start_job who static_facts $turn
+        start_job facts static_facts $batch
     fi
     if [ -z "$name_job" ] && [ -n "$unnamed" ]; then
-        turn=$unnamed unnamed=''
+        batch=$unnamed unnamed=''
         # shellcheck disable=SC2086
-        start_job name resolve_names $turn
+        start_job name resolve_names $batch
     fi
-    if [ -n "$pending" ] && [ -z "$smi_job$who_job" ]; then send_sample; schedule_next; fi
+    if [ -n "$pending" ] && [ -z "$smi_job$facts_job" ]; then send_sample; schedule_next; fi
 }
 
 tick() {
@@ -387,7 +387,7 @@ tick() {
         full_at=$((full_at + ((now - full_at) / 6000 + 1) * 6000))
     fi
     # A full sample has the static facts of all processes.
-    [ -z "$full" ] || { new=$pids told=''; slow=$slow_last; }
+    [ -z "$full" ] || { new=$pids sent_facts=''; slow=$slow_last; }
     if [ "$now" -ge "$slow_due" ] && [ -z "$slow_job" ]; then
         slow_due=$((now + 1000 - period / 20))
         find_host_devices
@@ -407,7 +407,7 @@ tick() {
         [ $wait_for -le 30 ] || wait_for=30
         after $wait_for "late $n"
         wait_timer=$!
-    elif [ -n "$smi_job" ] || [ -n "$who_job" ]; then
+    elif [ -n "$smi_job" ] || [ -n "$facts_job" ]; then
         # The last query is still running: do not wait for it.
         send_sample
         schedule_next
@@ -422,15 +422,15 @@ answer() {  # id, result, why
 send_signal() { # "id pid start signal": signals the process if pid and start time match
     # shellcheck disable=SC2086
     set -- $1
-    id=$1 pid=$2 born=$3 number=$4 line=''
+    id=$1 pid=$2 expected_start=$3 number=$4 line=''
     case $number in
     [1-9] | [12][0-9] | 3[01]) ;;
     *) answer "$id" bad 'not a signal that may be sent'; return ;;
     esac
     if [ -z "$leader" ]; then answer "$id" refused '/proc belongs to another PID namespace'; return; fi
     if [ "$pid" -le 1 ]; then answer "$id" refused 'pid 1 is never signalled'; return; fi
-    whose="$uid"
-    [ "$uid" = 0 ] || whose=$(real_or_saved_uid "$pid")
+    owner="$uid"
+    [ "$uid" = 0 ] || owner=$(real_or_saved_uid "$pid")
     # A process name may contain a newline. From here on no process is started.
     while IFS= read -r part || [ -n "$part" ]; do line="$line $part"; done <"/proc/$pid/stat"
     if [ -z "$line" ]; then
@@ -442,11 +442,11 @@ send_signal() { # "id pid start signal": signals the process if pid and start ti
     fi
     # shellcheck disable=SC2086
     set -- ${line##*\) }
-    if [ "${20}" != "$born" ]; then answer "$id" reused 'another process has this pid now'
+    if [ "${20}" != "$expected_start" ]; then answer "$id" reused 'another process has this pid now'
     elif [ "$1" = Z ] || [ "$1" = X ]; then answer "$id" zombie 'it is a zombie: it has exited and waits to be reaped'
     elif [ $(($7 & 2097152)) != 0 ]; then answer "$id" refused 'it is a kernel thread'
     elif [ "$3" = "$leader" ]; then answer "$id" refused 'it is the probe itself'
-    elif [ "$whose" != "$uid" ]; then answer "$id" refused 'it belongs to another user'
+    elif [ "$owner" != "$uid" ]; then answer "$id" refused 'it belongs to another user'
     elif kill "-$number" "$pid"; then answer "$id" sent
     elif [ -d "/proc/$pid" ]; then answer "$id" refused 'it belongs to another user'
     else answer "$id" gone 'no such process'
@@ -467,7 +467,7 @@ real_or_saved_uid() {     # pid: prints this user's uid if it is the real or sav
 
 apply_interval() {  # applies a new period: sends hello and restarts the timer
     hello
-    end_one "$timer" TERM
+    signal_own "$timer" TERM
     [ -z "$timer" ] || wait "$timer"
     [ -z "$pending" ] || return
     clock
@@ -489,9 +489,9 @@ main() {
     fi
     trap finish PIPE
     # Limits the memory of the awk that reads nvidia-smi, whose output might never end.
-    room=:
+    limit_memory=:
     # shellcheck disable=SC3045  # not all shells have ulimit -v
-    if (ulimit -v 262144); then room='ulimit -v 262144'; fi
+    if (ulimit -v 262144); then limit_memory='ulimit -v 262144'; fi
     nl='
 '
     contained=$(readlink /proc/self/ns/pid) absent=''
@@ -505,9 +505,9 @@ main() {
     version=${version##*/}
     names=" $uid:$user"
     n=0 sequence=0 every=100 tries=0 smi_limit=6000 smi_due=0 apps_due=0 more_due=0 slow_due=0 focus=0
-    smi_job='' who_job='' slow_job='' name_job='' csv='' csv_last='' apps='' apps_last='' slow='' slow_last=''
+    smi_job='' facts_job='' slow_job='' name_job='' csv='' csv_last='' apps='' apps_last='' slow='' slow_last=''
     details='' details_last='' details_new='' smi_worked='' has_mig='' newer=1 known='' minors=''
-    csv_new='' apps_new='' pids='' told='' asked='' new='' facts='' pending='' full=1
+    csv_new='' apps_new='' pids='' sent_facts='' requested='' new='' facts='' pending='' full=1
     # shellcheck disable=SC2153
     hundredths "$INTERVAL"
     [ $cs != 0 ] || cs=100
@@ -543,9 +543,9 @@ main() {
         pid) smi_pid=$rest ;;
         status) status=$rest smi_pid='' ;;
         slow) slow=$rest slow_last=$rest ;;
-        who)
+        facts)
             # An environment string holds 128 kB; the facts of one job stay below that.
-            [ ${#facts} -gt 120000 ] || { facts="$facts$rest$nl" told="$told ${rest%% *} "; }
+            [ ${#facts} -gt 120000 ] || { facts="$facts$rest$nl" sent_facts="$sent_facts ${rest%% *} "; }
             ;;
         unnamed) names="$names $rest:$rest" unnamed="$unnamed $rest" ;;
         user) on_user_name "$rest" ;;
@@ -559,7 +559,7 @@ main() {
             list) on_list_end ;;
             table) on_table_end ;;
             slow) wait "$slow_job"; slow_job='' ;;
-            who) wait "$who_job"; who_job='' asked='' ;;
+            facts) wait "$facts_job"; facts_job='' requested='' ;;
             name) wait "$name_job"; name_job='' ;;
             esac
             ;;
@@ -575,7 +575,7 @@ main() {
             ;;
         esac
         start_due_jobs
-        [ -z "$smi_job$slow_job$who_job" ] || check_jobs
+        [ -z "$smi_job$slow_job$facts_job" ] || check_jobs
     done
     finish
 }

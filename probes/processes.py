@@ -11,7 +11,7 @@ MAX_ENVIRON = 131072
 CONTAINERS = ('docker', 'libpod', 'kubepods', 'containerd', 'crio-', 'lxc', 'machine.slice')
 
 
-def stat(pid):
+def read_stat(pid):
     """Returns (comm, fields after it) of /proc/PID/stat, or None if the process is gone or hidden."""
     data = read('/proc/%d/stat' % pid, 2048)
     end = data.rfind(b')')
@@ -28,7 +28,7 @@ def owner(pid):
         return None
 
 
-def why_unseen(pid, contained):
+def unseen_reason(pid, contained):
     """Returns why /proc does not show a process."""
     try:
         os.kill(pid, 0)
@@ -53,17 +53,17 @@ def decode(data):
 
 def cgroup(pid):
     """Returns the most telling control group of a process: of a job, a container, the memory controller, or any."""
-    best, most = '/', 0
+    best, best_score = '/', 0
     for line in decode(read('/proc/%d/cgroup' % pid, 16384)).split('\n'):
         parts = line.split(':', 2)
         if len(parts) < 3 or parts[2] == '/':
             continue
         path = parts[2]
-        worth = 1 + (parts[1] in ('', 'memory')) + 2 * any(name in path for name in CONTAINERS)
+        score = 1 + (parts[1] in ('', 'memory')) + 2 * any(name in path for name in CONTAINERS)
         if 'slurm' in path:
-            worth = 5 + ('/job_' in path or 'slurmstepd.scope/' in path)
-        if worth > most:
-            best, most = path, worth
+            score = 5 + ('/job_' in path or 'slurmstepd.scope/' in path)
+        if score > best_score:
+            best, best_score = path, score
     return best[:MAX_COMMAND]
 
 
@@ -78,11 +78,11 @@ def parents(pid):
     """Returns [pid, start, comm] of the ancestors of a process, the nearest first, without init."""
     out = []
     while pid > 1 and len(out) < MAX_PARENTS:
-        seen = stat(pid)
-        if seen is None:
+        found = read_stat(pid)
+        if found is None:
             break
-        out.append([pid, int(seen[1][19]), decode(seen[0])])
-        pid = int(seen[1][1])
+        out.append([pid, int(found[1][19]), decode(found[0])])
+        pid = int(found[1][1])
     return out
 
 
@@ -101,21 +101,21 @@ def static_facts(pid, ppid, is_ours):
 def serve_lookup(child):
     """Main loop of the child for slow lookups: slow host values, command lines, local user names."""
     child.report('state', None)
-    us = os.getuid()
+    own_uid = os.getuid()
     while True:
-        request = child.next()
+        request = child.next_request()
         if request[0] == 'slow':
             child.report('slow', slow_facts(child))
-        elif request[0] == 'who':
+        elif request[0] == 'facts':
             for pid, start, uid, ppid in request[1]:
-                child.call('cmdline of %d' % pid)
-                child.report('who', pid, start, static_facts(pid, ppid, uid == us))
+                child.report_call('cmdline of %d' % pid)
+                child.report('facts', pid, start, static_facts(pid, ppid, uid == own_uid))
             known = local_names() if request[2] else {}
             for uid in request[2]:
                 child.report('name', uid, known.get(uid))
             if request[3]:
-                child.call('cgroups')
-                unpack('hidden')
+                child.report_call('cgroups')
+                load_part('hidden')
                 child.report('hidden', find_hidden(request[3]))
         child.report('idle')
 
@@ -135,7 +135,7 @@ def serve_names(child):
     import pwd
     child.report('state', None)
     while True:
-        for uid in child.next()[1]:
+        for uid in child.next_request()[1]:
             try:
                 name = pwd.getpwuid(uid).pw_name[:255]
             except (KeyError, OverflowError):
@@ -149,7 +149,7 @@ class Processes:
 
     def __init__(self, lookup):
         self.lookup = lookup
-        self.namer = Worker('names', serve_names)  # lives only while names are missing
+        self.name_worker = Worker('names', serve_names)  # lives only while names are missing
         self.unnamed = []  # uids to ask the name service for, in order
         self.page = os.sysconf('SC_PAGE_SIZE')
         self.pids = {}          # pids by backend
@@ -163,13 +163,13 @@ class Processes:
 
     def read(self, full):
         """Reads the counters of each process; returns true if the child was asked for missing facts."""
-        pids = sorted(set(p for some in self.pids.values() for p in some))[:MAX_PROCESSES]
+        pids = sorted(set(p for backend_pids in self.pids.values() for p in backend_pids))[:MAX_PROCESSES]
         rows, self.unseen, new, users, hidden = {}, {}, [], [], []
         self.resample_at = 0.0
         for pid in pids:
             row = self.update_row(pid, full)
             if row is None:
-                hidden += self.note_unseen(pid)
+                hidden += self.record_unseen(pid)
                 continue
             rows[pid] = row
             if not row['known']:
@@ -182,16 +182,16 @@ class Processes:
         users += [u for _, u in self.hidden.values() if self.is_new(u) and u not in users]
         if not new and not users and not hidden:
             return False
-        return self.lookup.ask(time.monotonic(), 'who', new[:128], users[:NAMES_PER_QUERY], hidden)
+        return self.lookup.request(time.monotonic(), 'facts', new[:128], users[:NAMES_PER_QUERY], hidden)
 
     def is_new(self, uid):
         return uid is not None and uid not in self.names and uid not in self.unnamed
 
     def update_row(self, pid, full):
-        seen = stat(pid)
-        if seen is None:
+        found = read_stat(pid)
+        if found is None:
             return None         # gone, or hidden from us
-        comm, f = seen
+        comm, f = found
         start, ppid = int(f[19]), int(f[1])
         row = self.rows.get(pid)
         if row is None or row['start'] != start:
@@ -205,11 +205,11 @@ class Processes:
         row.update(cpu=int(f[11]) + int(f[12]), rss=int(f[21]) * self.page, state=f[0], threads=f[17])
         return row
 
-    def note_unseen(self, pid):
+    def record_unseen(self, pid):
         """Records why /proc does not show a process; returns [pid] if control groups are to be searched for it."""
         if pid in self.rows:
             self.gone.add(pid)
-        why = self.unseen[pid] = 'gone' if pid in self.gone else why_unseen(pid, self.contained)
+        why = self.unseen[pid] = 'gone' if pid in self.gone else unseen_reason(pid, self.contained)
         if why != 'hidden' or pid in self.hidden:
             return []
         self.hidden[pid] = None, owner(pid)
@@ -234,46 +234,46 @@ class Processes:
 
     def resolve_names(self, now, probe):
         """Starts, uses or ends the child that asks the name service."""
-        worker = self.namer
+        worker = self.name_worker
         is_gone = worker.reap()
         if worker.link is None:
             if self.unnamed and is_gone and now >= worker.retry:
                 probe.start_worker(worker, now)
         elif not worker.busy and self.unnamed:
-            worker.ask(now, 'names', self.unnamed[:NAMES_PER_QUERY])
+            worker.request(now, 'names', self.unnamed[:NAMES_PER_QUERY])
         elif not worker.busy:
             probe.poll.unregister(worker.link.source)
             worker.end()
 
-    def on_namer_lost(self, now):
+    def on_name_worker_lost(self, now):
         """Ends the child, whose lookup crashed or hung, and moves the first name to the end of the queue."""
-        self.namer.end()
-        self.namer.retry = now + 10.0
+        self.name_worker.end()
+        self.name_worker.retry = now + 10.0
         self.unnamed = self.unnamed[1:] + self.unnamed[:1]
 
-    def on_hidden(self, places):
+    def on_hidden(self, found):
         """Stores (cgroup, uid) of hidden processes by pid, as found in control groups."""
-        for pid, (group, uid) in places.items():
+        for pid, (group, uid) in found.items():
             if pid in self.hidden:
                 self.hidden[pid] = group, uid if self.hidden[pid][1] is None else self.hidden[pid][1]
 
     def section(self, now, full):
         """Returns the section, with the static facts not sent yet, or with all of them if `full`."""
-        out, spent = [], 0
+        out, size = [], 0
         for pid, row in self.rows.items():
-            one = {'pid': pid, 'start': row['start'], 'cpu': row['cpu'], 'rss': row['rss']}
-            out.append(one)
+            process = {'pid': pid, 'start': row['start'], 'cpu': row['cpu'], 'rss': row['rss']}
+            out.append(process)
             state = row['state'], row['threads']
             if full or state != row['sent_state']:
                 row['sent_state'] = state
-                one['state'], one['threads'] = decode(state[0]), int(state[1])
+                process['state'], process['threads'] = decode(state[0]), int(state[1])
             row['due'] = row['due'] or full  # facts that do not fit into this frame follow in the next
-            if row['due'] and spent < MAX_STATICS:
+            if row['due'] and size < MAX_STATICS:
                 row['due'] = False
                 facts = row['facts']
-                one.update(facts, ppid=row['ppid'], uid=row['uid'], user=self.user_name(row['uid']),
+                process.update(facts, ppid=row['ppid'], uid=row['uid'], user=self.user_name(row['uid']),
                            command=facts.get('command') or '[' + decode(row['comm']) + ']')
-                spent += len(encode(one))
+                size += len(encode(process))
         section = {'at': now, 'list': out}
         if self.unseen:
             section['unseen'] = [self.unseen_row(pid, why) for pid, why in self.unseen.items()]

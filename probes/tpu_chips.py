@@ -4,26 +4,26 @@ GIB = 1 << 30
 TPU_KINDS = {'0x0027 0x004e': ('v2', 16 * GIB, 2), '0x0027 0x004f': ('v3', 32 * GIB, 2), '0x005e': ('v4', 32 * GIB, 1),
              '0x0063': ('v5e', 16 * GIB, 1), '0x0062': ('v5p', 95 * GIB, 1), '0x006f': ('v6e', 32 * GIB, 1),
              '0x0076': ('v7x', 192 * GIB, 2)}
-TPU_LINKS_PER_ROUND = 1024  # links of /proc read in one round; a machine has tens of thousands
-TPU_YOUNG_AGE = 60.0  # seconds that a new process is scanned each round: it opens its chips some time after its start
+TPU_LINKS_PER_SCAN = 1024  # links of /proc read in one round; a machine has tens of thousands
+TPU_NEW_PROCESS_AGE = 60.0  # seconds that a new process is scanned each round: it opens its chips some time after its start
 TPU_ENVIRONMENT = '/home/tpu-runtime/tpu-env'
 TPU_PORTS = b'TPU_RUNTIME_METRICS_PORTS'
 TPU_DEFAULT_PORTS = list(range(8431, 8439))
 TPU_MAX_CHIPS = 64
 
 
-def tpu_names(path):
+def tpu_list(path):
     try:
         return sorted(os.listdir(ROOT + path))
     except OSError:
         return []
 
 
-def tpu_word(path):
+def tpu_read_word(path):
     return read(ROOT + path, 64).strip().decode('ascii', 'replace')
 
 
-def tpu_link(path):
+def tpu_link_name(path):
     """Returns the last component of a link's target."""
     try:
         return os.path.basename(os.readlink(ROOT + path))
@@ -31,17 +31,17 @@ def tpu_link(path):
         return ''
 
 
-def tpu_text(path):
+def tpu_read_all(path):
     """Returns the first 64 KiB of a file that the kernel returns page by page."""
     try:
         fd = os.open(ROOT + path, os.O_RDONLY)
     except OSError:
         return b''
-    out, piece = b'', b' '
+    out, data = b'', b' '
     try:
-        while piece and len(out) < 65536:
-            piece = os.read(fd, 65536)
-            out += piece
+        while data and len(out) < 65536:
+            data = os.read(fd, 65536)
+            out += data
     except OSError:
         pass
     os.close(fd)
@@ -57,19 +57,19 @@ class Chip:
         self.nodes = []
         self.values, self.sent, self.pids = {}, {}, []
 
-    def place(self):
-        """Where it stands among the others: the numbers of nodes are numbers, not text."""
+    def sort_key(self):
+        """Returns the number of the first device node, compared as a number, and the PCI address."""
         digits = [''.join(filter(str.isdigit, node)) for node in self.nodes]
         return int(digits[0]) if digits else 1 << 30, self.address
 
 
 def tpu_chips():
-    """Every chip, in the order in which runtimes count them."""
-    found, place = {}, '/sys/bus/pci/devices/'
-    accels = {tpu_link('/sys/class/accel/%s/device' % name): '/dev/' + name for name in tpu_names('/sys/class/accel')}
-    for address in tpu_names(place):
-        path = place + address
-        words = [tpu_word(path + '/' + word) for word in ('vendor', 'device', 'subsystem_device', 'class')]
+    """Returns all chips in the order in which runtimes count them."""
+    found, folder = {}, '/sys/bus/pci/devices/'
+    accels = {tpu_link_name('/sys/class/accel/%s/device' % name): '/dev/' + name for name in tpu_list('/sys/class/accel')}
+    for address in tpu_list(folder):
+        path = folder + address
+        words = [tpu_read_word(path + '/' + word) for word in ('vendor', 'device', 'subsystem_device', 'class')]
         if not is_tpu(*words):
             continue
         device = words[1]
@@ -77,18 +77,18 @@ def tpu_chips():
         # The two cores of a v7x are functions of the same slot.
         slot = address.rpartition('.')[0] if kind[0] == 'v7x' else address
         chip = found.setdefault(slot, Chip(address, kind))
-        group = tpu_link(path + '/iommu_group')
+        group = tpu_link_name(path + '/iommu_group')
         for node in ('/dev/vfio/' + group if group.isdigit() else '', accels.get(address, '')):
             if node and os.path.exists(ROOT + node):
                 chip.nodes.append(node)
                 break
-        chip.numa = tpu_word(path + '/numa_node')
-    chips = sorted(found.values(), key=Chip.place)[:TPU_MAX_CHIPS]
-    loose = sorted((name for name in tpu_names('/dev') if name[:5] == 'accel' and name[5:].isdigit()),
+        chip.numa = tpu_read_word(path + '/numa_node')
+    chips = sorted(found.values(), key=Chip.sort_key)[:TPU_MAX_CHIPS]
+    unlinked = sorted((name for name in tpu_list('/dev') if name[:5] == 'accel' and name[5:].isdigit()),
                    key=lambda name: int(name[5:]))
-    if len(loose) == len(chips) and not any(chip.nodes for chip in chips):
+    if len(unlinked) == len(chips) and not any(chip.nodes for chip in chips):
         # An older driver has no links between them; both are in the order of the bus.
-        for chip, name in zip(chips, loose):
+        for chip, name in zip(chips, unlinked):
             chip.nodes.append('/dev/' + name)
     return chips
 
@@ -100,7 +100,7 @@ def tpu_ports(text):
     return [number for number in numbers if 0 < number < 65536][:16]
 
 
-def tpu_assigned(lines):
+def tpu_ports_in(lines):
     """Returns the ports in the lines `KEY=value` or `KEY: value`."""
     for line in lines:
         if line.startswith(TPU_PORTS) and line[len(TPU_PORTS):len(TPU_PORTS) + 1] in (b'=', b':'):
@@ -112,36 +112,37 @@ class ChipHolders:
     """The processes that have the chips' device nodes open, as far as /proc shows them."""
 
     def __init__(self):
-        self.places = {}        # chip by node
-        self.held = {}          # {pid: {chip}}
+        self.chip_by_node = {}  # {device node: chip}
+        self.chips_by_pid = {}  # {pid: {chip}}
         self.sockets = {}  # {pid: {inode as text}} of these processes
         self.ports = {}  # {pid: [port]} from their environment
         self.denied = set()  # pids whose files cannot be read
-        self.seen = None  # {pid: when it was first seen}
-        self.next = 0
+        self.first_seen = None  # {pid: when it was first seen}
+        self.next_pid = 0
         self.is_urgent = True  # scan more in the next round
 
     def scan(self, now):
         """Scans the known holders, new processes, and some of the others in turn."""
-        pids = sorted(int(name) for name in tpu_names('/proc') if name.isdigit())
-        left, self.is_urgent = 32 * TPU_LINKS_PER_ROUND if self.is_urgent else TPU_LINKS_PER_ROUND, False
+        pids = sorted(int(name) for name in tpu_list('/proc') if name.isdigit())
+        links_left, self.is_urgent = 32 * TPU_LINKS_PER_SCAN if self.is_urgent else TPU_LINKS_PER_SCAN, False
         # Processes older than the probe are not new.
-        self.seen = {pid: now - TPU_YOUNG_AGE if self.seen is None else self.seen.get(pid, now) for pid in pids}
-        first = set(pid for pid in pids if pid in self.held or now - self.seen[pid] < TPU_YOUNG_AGE)
-        turn = [pid for pid in pids if pid > self.next] + [pid for pid in pids if pid <= self.next]
-        for facts in (self.held, self.sockets, self.ports):
-            for pid in [pid for pid in facts if pid not in self.seen]:
-                del facts[pid]
+        unknown_at = now - TPU_NEW_PROCESS_AGE if self.first_seen is None else now
+        self.first_seen = {pid: (self.first_seen or {}).get(pid, unknown_at) for pid in pids}
+        urgent = set(pid for pid in pids if pid in self.chips_by_pid or now - self.first_seen[pid] < TPU_NEW_PROCESS_AGE)
+        rotation = [pid for pid in pids if pid > self.next_pid] + [pid for pid in pids if pid <= self.next_pid]
+        for by_pid in (self.chips_by_pid, self.sockets, self.ports):
+            for pid in [pid for pid in by_pid if pid not in self.first_seen]:
+                del by_pid[pid]
         self.denied.intersection_update(pids)
-        for pid in sorted(first, key=lambda pid: (pid not in self.held, pid)):
-            if left > 0 or pid in self.held:
-                left -= self.read(pid)
-        for pid in turn:
-            if left <= 0:
+        for pid in sorted(urgent, key=lambda pid: (pid not in self.chips_by_pid, pid)):
+            if links_left > 0 or pid in self.chips_by_pid:
+                links_left -= self.read(pid)
+        for pid in rotation:
+            if links_left <= 0:
                 break
-            if pid not in first:
-                left -= self.read(pid)
-            self.next = pid
+            if pid not in urgent:
+                links_left -= self.read(pid)
+            self.next_pid = pid
 
     def read(self, pid):
         """Reads the open files of one process; returns how many links were read."""
@@ -150,7 +151,7 @@ class ChipHolders:
             names = os.listdir(ROOT + path)
         except OSError as error:
             (self.denied.add if error.errno in (1, 13) else self.denied.discard)(pid)
-            self.held.pop(pid, None)
+            self.chips_by_pid.pop(pid, None)
             return 1
         self.denied.discard(pid)
         chips, sockets = set(), set()
@@ -159,37 +160,37 @@ class ChipHolders:
                 target = os.readlink(ROOT + path + name)
             except OSError:
                 continue
-            if target in self.places:
-                chips.add(self.places[target])
+            if target in self.chip_by_node:
+                chips.add(self.chip_by_node[target])
             elif target.startswith('socket:['):
                 sockets.add(target[8:-1])
         if chips:
-            self.held[pid], self.sockets[pid] = chips, sockets
+            self.chips_by_pid[pid], self.sockets[pid] = chips, sockets
             if pid not in self.ports:
-                self.ports[pid] = tpu_assigned(tpu_text('/proc/%d/environ' % pid).split(b'\0'))
+                self.ports[pid] = tpu_ports_in(tpu_read_all('/proc/%d/environ' % pid).split(b'\0'))
         else:
-            self.held.pop(pid, None)
+            self.chips_by_pid.pop(pid, None)
         return 1 + len(names)
 
-    def of(self, chip):
-        return sorted(pid for pid, chips in self.held.items() if chip in chips)
+    def holders_of(self, chip):
+        return sorted(pid for pid, chips in self.chips_by_pid.items() if chip in chips)
 
     def all_ports(self):
         """Returns the ports on which runtimes may serve metrics."""
-        told = [self.ports.get(pid, []) for pid in self.held]
-        found = set(port for ports in told for port in ports)
-        if not all(told) or not told or self.denied:
-            own = tpu_ports(os.environ.get(TPU_PORTS.decode(), '').encode('ascii', 'replace'))
-            found.update(own or tpu_assigned(read(ROOT + TPU_ENVIRONMENT, 65536).split(b'\n')) or TPU_DEFAULT_PORTS)
+        port_lists = [self.ports.get(pid, []) for pid in self.chips_by_pid]
+        found = set(port for ports in port_lists for port in ports)
+        if not all(port_lists) or not port_lists or self.denied:
+            own_ports = tpu_ports(os.environ.get(TPU_PORTS.decode(), '').encode('ascii', 'replace'))
+            found.update(own_ports or tpu_ports_in(read(ROOT + TPU_ENVIRONMENT, 65536).split(b'\n')) or TPU_DEFAULT_PORTS)
         return sorted(found)[:32]
 
     def servers(self):
         """Returns {port: pids} of the holders that listen on a port."""
         out = {}
-        for pid in self.held:
+        for pid in self.chips_by_pid:
             for name in ('tcp', 'tcp6'):
                 # Listening sockets come first.
-                for line in tpu_text('/proc/%d/net/%s' % (pid, name)).split(b'\n')[1:]:
+                for line in tpu_read_all('/proc/%d/net/%s' % (pid, name)).split(b'\n')[1:]:
                     words = line.split()
                     if len(words) > 9 and words[3] == b'0A' and words[9].decode('ascii', 'replace') in self.sockets[pid]:
                         out.setdefault(int(words[1].rpartition(b':')[2], 16), set()).add(pid)

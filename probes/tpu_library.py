@@ -29,13 +29,13 @@ class TpuLibrary:
     def read(self, port, counts):
         """Returns ({rank: (used, total, load)}, None), or (None, why not)."""
         c = self.c
-        self.child.call('libtpuinfo tpu_chip_count')
+        self.child.report_call('libtpuinfo tpu_chip_count')
         count = self.library.tpu_chip_count()
         if count not in counts:
             return None, 'libtpuinfo counts %d devices' % count
         ids, used, total = [(c.c_longlong * count)() for _ in range(3)]
         load = (c.c_double * count)()
-        self.child.call('libtpuinfo tpu_metrics')
+        self.child.report_call('libtpuinfo tpu_metrics')
         code = self.library.tpu_metrics(c.c_int(port), ids, used, total, load, c.c_int(count))
         if code:
             return None, 'libtpuinfo: tpu_metrics returned %d, %s' % (code, TPU_CODES.get(code, 'an error'))

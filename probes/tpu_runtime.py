@@ -26,8 +26,8 @@ def tpu_attribute(data, out, depth=0):
                 elif kind == 3 and inner.__class__ is int:
                     value = pb_signed(inner)
                 elif kind == 6 and inner.__class__ is bytes and depth < 4:
-                    for place, nested in pb_fields(inner):
-                        if place == 1 and nested.__class__ is bytes:
+                    for field, nested in pb_fields(inner):
+                        if field == 1 and nested.__class__ is bytes:
                             tpu_attribute(nested, out, depth + 1)
     if key:
         out[key] = value
@@ -40,12 +40,12 @@ def tpu_reading(data):
         if kind == 1 and part.__class__ is bytes:
             tpu_attribute(part, attributes)
         elif kind in (3, 4) and part.__class__ is bytes:
-            for place, value in pb_fields(part):
-                if place == 1 and value.__class__ is bytes:
+            for field, value in pb_fields(part):
+                if field == 1 and value.__class__ is bytes:
                     number = pb_double(value)
-                elif place == 2 and value.__class__ is int:
+                elif field == 2 and value.__class__ is int:
                     number = pb_signed(value) if kind == 3 else value
-                elif place == 4 and kind == 3 and value.__class__ is int:
+                elif field == 4 and kind == 3 and value.__class__ is int:
                     number = value
     return attributes, number
 
@@ -82,32 +82,32 @@ def tpu_process_values(key, readings):
     return {key: 'none'}
 
 
-def tpu_assign(rows, chips, cores, held):
+def tpu_assign(rows, chips, cores, chips_by_port):
     """Returns {chip: ({core: number}, port)} from {port: {device: number}}. Devices are numbered through the whole slice,
-    so only their order tells the chip; `held` has the chips of a port's process, if known."""
+    so only their order tells the chip; `chips_by_port` has the chips of a port's process, if known."""
     out = {}
 
-    def fits(count, among):
-        return count and count in (among, among * cores)
+    def is_multiple(count, chip_count):
+        return count and count in (chip_count, chip_count * cores)
 
-    def deal(entries, places):
-        each = len(entries) // len(places)
+    def assign(entries, chip_list):
+        per_chip = len(entries) // len(chip_list)
         for rank, (port, number) in enumerate(entries):
-            out.setdefault(places[rank // each], ({}, port))[0].setdefault(rank % each, number)
-    if rows and all(fits(len(rows[port]), len(held.get(port, ()))) for port in rows):
+            out.setdefault(chip_list[rank // per_chip], ({}, port))[0].setdefault(rank % per_chip, number)
+    if rows and all(is_multiple(len(rows[port]), len(chips_by_port.get(port, ()))) for port in rows):
         for port in sorted(rows):
-            deal([(port, rows[port][device]) for device in sorted(rows[port])], sorted(held[port]))
+            assign([(port, rows[port][device]) for device in sorted(rows[port])], sorted(chips_by_port[port]))
         return out
     merged = {}
     for port in sorted(rows):
         for device, number in rows[port].items():
             merged.setdefault(device, (port, number))
-    every = [(port, rows[port][device]) for port in sorted(rows) for device in sorted(rows[port])]
-    holding = sorted(set(chip for places in held.values() for chip in places))
-    for entries, places in (([merged[device] for device in sorted(merged)], list(range(chips))),
-                            ([merged[device] for device in sorted(merged)], holding), (every, list(range(chips)))):
-        if fits(len(entries), len(places)):
-            deal(entries, places)
+    all_entries = [(port, rows[port][device]) for port in sorted(rows) for device in sorted(rows[port])]
+    held_chips = sorted(set(chip for chip_list in chips_by_port.values() for chip in chip_list))
+    for entries, chip_list in (([merged[device] for device in sorted(merged)], list(range(chips))),
+                            ([merged[device] for device in sorted(merged)], held_chips), (all_entries, list(range(chips)))):
+        if is_multiple(len(entries), len(chip_list)):
+            assign(entries, chip_list)
             break
     return out
 
@@ -120,7 +120,7 @@ class Runtime:
         self.server = Grpc(port)
         self.retry = self.slow_due = 0.0
         self.supported = None  # metric names; None until known
-        self.skip = {}  # {key: until when} of metrics that timed out
+        self.skip_until = {}  # {key: time} of metrics that timed out
         self.process_values = {}  # values of the process
         self.rows = {}  # {key: {device: number} or Unavailable}
 
@@ -130,7 +130,7 @@ class Runtime:
             return True
         if now < self.retry:
             return False
-        self.process_values, self.rows, self.skip, self.supported, self.slow_due = {}, {}, {}, None, 0.0
+        self.process_values, self.rows, self.skip_until, self.supported, self.slow_due = {}, {}, {}, None, 0.0
         error = self.server.open()
         refused = error is not None and error.errno == 111
         self.retry = now + (TPU_CLOSED_RETRY if error is None or refused else TPU_RETRY)
@@ -138,15 +138,15 @@ class Runtime:
             self.server.why = None if refused else error.strerror or 'does not accept'
         return self.server.socket is not None
 
-    def has(self, name):
+    def supports(self, name):
         return self.supported is None or name in self.supported
 
     def requests(self, now):
-        wanted = dict(TPU_FAST)
+        metrics = dict(TPU_FAST)
         if now >= self.slow_due:
-            wanted.update(TPU_SLOW)
+            metrics.update(TPU_SLOW)
         calls = [(key, TPU_SERVICE + 'GetRuntimeMetric', b'\x0a' + h2_text(name))
-                 for key, name in wanted.items() if self.has(name) and now >= self.skip.get(key, 0.0)]
+                 for key, name in metrics.items() if self.supports(name) and now >= self.skip_until.get(key, 0.0)]
         return ([('names', TPU_SERVICE + 'ListSupportedMetrics', b'')] if now >= self.slow_due else []) + calls
 
     def on_replies(self, replies, now, slack):
@@ -154,26 +154,26 @@ class Runtime:
         if now >= self.slow_due:
             self.slow_due = now + TPU_RETRY - slack
         self.rows = {key: row for key, row in self.rows.items() if key in TPU_SLOW}
-        self.rows.update((key, Unavailable('not available')) for key, until in self.skip.items() if now < until)
+        self.rows.update((key, Unavailable('not available')) for key, until in self.skip_until.items() if now < until)
         for key, reply in replies.items():
             try:
                 if key == 'names':
                     self.set_supported(reply)
                     continue
                 if reply.__class__ is Refusal:
-                    said = Unavailable('not supported' if reply.is_unknown else 'driver error')
-                    if reply.words.startswith('no answer'):
-                        said, self.skip[key] = Unavailable('not available'), now + TPU_RETRY
+                    result = Unavailable('not supported' if reply.is_unknown else 'driver error')
+                    if reply.message.startswith('no answer'):
+                        result, self.skip_until[key] = Unavailable('not available'), now + TPU_RETRY
                 else:
-                    said = tpu_readings(reply)
+                    result = tpu_readings(reply)
             except ValueError:
-                said = Unavailable('malformed')
+                result = Unavailable('malformed')
             if key not in TPU_PROCESS_KEYS:
-                self.rows[key] = said if said.__class__ is Unavailable else tpu_devices(said)
-            elif said.__class__ is Unavailable:
-                self.process_values.update({key: said, 'framework': said} if key == 'uptime' else {key: said})
+                self.rows[key] = result if result.__class__ is Unavailable else tpu_devices(result)
+            elif result.__class__ is Unavailable:
+                self.process_values.update({key: result, 'framework': result} if key == 'uptime' else {key: result})
             else:
-                self.process_values.update(tpu_process_values(key, said))
+                self.process_values.update(tpu_process_values(key, result))
         if self.server.socket is None:
             self.rows, self.process_values = {}, {}
             self.retry = now + (TPU_CLOSED_RETRY if 'closed' in self.server.why or 'away' in self.server.why else TPU_RETRY)

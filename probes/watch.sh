@@ -1,16 +1,16 @@
 # shellcheck shell=sh
 # Reads commands from stdin; each heartbeat re-arms the dead-man timer.
 arm_dead_man() {
-    old=$dead
+    old=$dead_man
     (
-        trap 'end_one "$asleep" TERM; exit' TERM
+        trap 'signal_own "$sleep_pid" TERM; exit' TERM
         sleep "$DEADMAN" &
-        asleep=$!
-        wait $asleep
+        sleep_pid=$!
+        wait $sleep_pid
         finish
     ) >/dev/null </dev/null &
-    dead=$!
-    if [ -n "$old" ]; then end_one "$old" TERM; wait "$old"; fi
+    dead_man=$!
+    if [ -n "$old" ]; then signal_own "$old" TERM; wait "$old"; fi
 }
 
 read_commands() {

@@ -138,7 +138,7 @@ class Commands:
 
     def feed(self, data):
         """Returns (id, verb, numbers by name) of each complete line for this node; the verb is empty if it is malformed."""
-        found = []
+        commands = []
         lines = (self.text + data).split(b'\n')
         self.text = lines.pop()
         for line in lines:
@@ -147,11 +147,11 @@ class Commands:
                 continue
             command = self.parse(line.decode('ascii', 'replace').rstrip('\r'))
             if command:
-                found.append(command)
+                commands.append(command)
         if self.skipping or len(self.text) > MAX_LINE:
             self.skipping = True
             self.text = b''
-        return found
+        return commands
 
     def parse(self, line):
         number, node, rest = line.partition(self.node)

@@ -64,7 +64,7 @@ pub struct Collector {
     config: watch::Receiver<CollectorConfig>,
     /// Connections being opened.
     permits: Arc<Semaphore>,
-    /// Who must not wait for the end of a rest.
+    /// Tasks that prevent or shorten parks.
     no_delay: Arc<NoDelay>,
     /// How long the session of a removed node is kept.
     grace: Duration,
@@ -106,17 +106,17 @@ impl Collector {
         NodeClient::new(Arc::clone(&self.queue), Arc::clone(&self.no_delay))
     }
 
-    /// Returns the transport.
     pub fn transport(&self) -> Transport {
         self.transport.clone()
     }
 
-    /// Makes the runtime for the one thread that holds all sessions: SSH work is many small
-    /// pieces, and one thread does it with less than two would.
+    /// Makes the single-threaded runtime of all sessions: SSH work comes in many small pieces, which one thread handles
+    /// with less overhead than two.
     pub fn runtime(&self) -> io::Result<Runtime> {
-        let rest = ParkPolicy { config: self.config.clone(), no_delay: Arc::clone(&self.no_delay) };
+        let policy =
+            ParkPolicy { config: self.config.clone(), no_delay: Arc::clone(&self.no_delay) };
         let mut builder = runtime::Builder::new_current_thread();
-        builder.enable_all().on_thread_park(move || rest.park()).build()
+        builder.enable_all().on_thread_park(move || policy.park()).build()
     }
 
     /// Monitors nodes until `is_stopping` is set and all sessions have ended.

@@ -511,11 +511,11 @@ mod tests {
             ("gpu01:ssh", "port"),
             ("@gpu01", "no node groups are defined"),
             ("ada@", "has no host"),
-            ("ada@-oProxyCommand=x", "holds '='"),
+            ("ada@-oProxyCommand=x", "contains '='"),
             ("ada@-x", "has no host"),
             ("-x", "begins with '-'"),
             ("gpu[1", "'[' without ']'"),
-            ("a;b", "holds ';'"),
+            ("a;b", "contains ';'"),
         ] {
             let error = roster(&[bad]).expect_err(bad).to_string();
             assert!(error.contains(words), "{bad}: {error}");

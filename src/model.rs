@@ -56,34 +56,34 @@ mod vendor;
 mod tests {
     use super::*;
 
-    // These words are part of `--json` and of filters.
+    // These names are part of `--json` and of filters.
 
     fn joined<const N: usize>(words: [&str; N]) -> String {
         words.join(", ")
     }
 
     #[test]
-    fn names_of_devices_and_processes_stay() {
+    fn names_of_devices_and_processes_are_stable() {
         let vendors = ["nvml", "nvidia-smi", "amdgpu", "tpu"].map(Vendor::from_backend);
         assert_eq!(
-            joined(vendors.map(|vendor| vendor.unwrap().text())),
+            joined(vendors.map(|vendor| vendor.unwrap().as_str())),
             "nvidia, nvidia, amd, google"
         );
         assert_eq!(Vendor::from_backend("host"), None);
-        let ways = [
+        let transports = [
             TransportKind::Native,
             TransportKind::SshProgram,
             TransportKind::Exec,
             TransportKind::Step,
             TransportKind::Local,
         ];
-        assert_eq!(joined(ways.map(TransportKind::as_str)), "native, ssh, exec, srun, local");
+        assert_eq!(joined(transports.map(TransportKind::as_str)), "native, ssh, exec, srun, local");
         let letters = ["R", "S", "D", "T", "t", "Z", "X", "I"];
         let read = |letter| ProcessState::new(letter).unwrap().letter();
         assert_eq!(letters.map(read), letters);
         assert_eq!(["x", "P", "W", "K"].map(read), ["X", "I", "I", "I"]);
         let uses = ["C", "G", "C+G"];
-        assert_eq!(uses.map(|letters| UseKind::new(letters).unwrap().text()), uses);
+        assert_eq!(uses.map(|letters| UseKind::new(letters).unwrap().as_str()), uses);
         let containers = [
             ContainerKind::Docker,
             ContainerKind::Podman,
@@ -94,7 +94,7 @@ mod tests {
             ContainerKind::Machine,
         ];
         assert_eq!(
-            joined(containers.map(ContainerKind::text)),
+            joined(containers.map(ContainerKind::as_str)),
             "docker, podman, containerd, cri-o, kubernetes, lxc, machine"
         );
         let modes = [0, 1, 2, 3].map(|number| ComputeMode::new(number).unwrap().text());
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_jobs_and_reasons_stay() {
+    fn names_of_jobs_and_reasons_are_stable() {
         let jobs = [
             JobState::Running,
             JobState::Configuring,
@@ -125,7 +125,7 @@ mod tests {
             joined(jobs.map(JobState::as_str)),
             "running, starting, suspended, ending, pending, other"
         );
-        let ends = [
+        let outcomes = [
             JobOutcome::Completed,
             JobOutcome::Unknown,
             JobOutcome::Cancelled,
@@ -136,7 +136,7 @@ mod tests {
             JobOutcome::Preempted,
         ];
         assert_eq!(
-            joined(ends.map(JobOutcome::text)),
+            joined(outcomes.map(JobOutcome::text)),
             "has ended, has ended, was cancelled, reached its time limit, has failed, \
              was ended by a node failure, ran out of memory, was preempted"
         );
@@ -159,12 +159,12 @@ mod tests {
              needs two samples, gone, in another PID namespace, asleep"
         );
         let key = ProcessKey { pid: 1, start_ticks: 2 };
-        let questions = [
+        let requests = [
             ProcessRequest::Signal(key, Signal::Terminate),
             ProcessRequest::Environment(key),
             ProcessRequest::Tree(None),
             ProcessRequest::Detail(key),
         ];
-        assert_eq!(questions.map(ProcessRequest::command), ProcessRequest::COMMANDS);
+        assert_eq!(requests.map(ProcessRequest::command), ProcessRequest::COMMANDS);
     }
 }

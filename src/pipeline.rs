@@ -9,7 +9,7 @@ use crate::fleet::{FleetStore, NodeBuilder};
 use crate::model::{Link, NodeName};
 use crate::wire::{Decoded, Decoder, Delivery, EventSink, NodeEvent};
 
-/// The way from sessions to a store.
+/// Passes deliveries of sessions to a store.
 #[derive(Debug)]
 pub struct Pipeline {
     store: Arc<FleetStore>,
@@ -22,7 +22,7 @@ impl Pipeline {
         Self { store, keep }
     }
 
-    /// Returns what takes the deliveries of one node.
+    /// Returns the sink for the deliveries of one node.
     pub fn sink(&self, node: NodeName) -> EventSink {
         let store = Arc::clone(&self.store);
         let mut builder = NodeBuilder::new(node, self.keep);
@@ -35,12 +35,12 @@ impl Pipeline {
     }
 }
 
-/// Folds one delivery, and says whether there is anything new.
+/// Applies one delivery; returns true if the node has changed.
 fn apply_delivery(builder: &mut NodeBuilder, decoder: &mut Decoder, delivery: Delivery) -> bool {
     match delivery.event {
         NodeEvent::Link(link) => {
             if matches!(link, Link::Opening { .. }) {
-                // Another session, another way: its delays say nothing of the last one's.
+                // The clock offset of the last session does not apply to the next one.
                 *decoder = Decoder::default();
             }
             builder.on_link(link);

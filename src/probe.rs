@@ -12,14 +12,14 @@ use std::time::Duration;
 
 pub use command::{Command, encode};
 pub use greeting::{Greeting, Progress};
-pub use missing_python::{REASON, why_no_python};
-pub use shared::{Shared, shared};
+pub use missing_python::{REASON_PREFIX, why_no_python};
+pub use shared::{SharedProbe, shared_probe};
 
 /// A probe exits after this time without a heartbeat.
 pub const HEARTBEAT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How often to send [`Command::Heartbeat`].
-pub const HEARTBEAT: Duration = Duration::from_secs(10);
+pub const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Minimum sampling interval; shorter ones are raised to it.
 pub const MIN_INTERVAL: Duration = Duration::from_millis(50);
@@ -27,15 +27,15 @@ pub const MIN_INTERVAL: Duration = Duration::from_millis(50);
 /// The Pythons the loader tries, in order.
 const PYTHONS: &str = "/usr/bin/python3 /usr/libexec/platform-python python3";
 
-/// Keeps glibc from holding on to memory that was freed; others do not know these words.
-const MALLOC: &str = "MALLOC_TRIM_THRESHOLD_=65536 MALLOC_TOP_PAD_=0";
+/// Makes glibc return freed memory; other C libraries ignore these variables.
+const MALLOC_SETTINGS: &str = "MALLOC_TRIM_THRESHOLD_=65536 MALLOC_TOP_PAD_=0";
 
-/// The Python probe without its comments and docstrings, packed: what travels is a quarter of it, and a session that
-/// has to queue it on its way out holds no more than that. `build.rs` makes both.
-const PACKED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/probe.py.z"));
+/// The Python probe without comments and docstrings, compressed to a quarter, which also bounds what a session queues for
+/// sending. `build.rs` makes both sources.
+const PYTHON_SOURCE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/probe.py.z"));
 
 /// The sh probe without its comments.
-const BARE_SHELL: &str = include_str!(concat!(env!("OUT_DIR"), "/probe.sh"));
+const SHELL_SOURCE: &str = include_str!(concat!(env!("OUT_DIR"), "/probe.sh"));
 
 /// The interpreter of a probe, as its loader announced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,29 +75,29 @@ pub fn launch_line(nonce: &str, python_len: usize) -> String {
     format!("exec /bin/sh -c '{}'", loader(nonce, python_len, "", ""))
 }
 
-/// Returns what `/bin/sh -c` runs; `said` is what the announcement says besides, and `skip` a
-/// command of the loop that reads lines.
-fn loader(nonce: &str, python_len: usize, said: &str, skip: &str) -> String {
-    let nonce = plain(nonce);
+/// Returns the script for `/bin/sh -c`; `suffix` is appended to the announcement, and `skip` is a command in the loop that
+/// reads lines.
+fn loader(nonce: &str, python_len: usize, suffix: &str, skip: &str) -> String {
+    let nonce = strip_unsafe(nonce);
     let check = "import sys,_signal,binascii,zlib;sys.exit(sys.version_info<(3,6))";
     let load = "import os,sys,_signal;_signal.alarm(30);n=int(sys.argv[1]);\
                 os.write(1,(chr(10)+sys.argv[2]+chr(10)).encode());b=os.read(0,n);\
                 exec(\\\"while len(b)<n:b+=os.read(0,n-len(b))or os._exit(3)\\\");exec(b[:b.index(0)]);b=0;load(_p)";
     format!(
-        "export {MALLOC};for p in {PYTHONS};do \
+        "export {MALLOC_SETTINGS};for p in {PYTHONS};do \
          if $p -IS -c \"{check}\" </dev/null >/dev/null 2>&1;then \
-         exec $p -ISu -c \"{load}\" {python_len} \"{nonce}{said}\";fi;done;\
-         s=;n=$(printf \"\\012_\");n=${{n%_}};echo \"${{n}}{nonce} NOPY{said}\";\
+         exec $p -ISu -c \"{load}\" {python_len} \"{nonce}{suffix}\";fi;done;\
+         s=;n=$(printf \"\\012_\");n=${{n%_}};echo \"${{n}}{nonce} NOPY{suffix}\";\
          while IFS= read -r l||exit 3;do [ \"$l\" = {nonce} ]&&break;{skip}s=\"$s$l$n\";done;eval \"$s\""
     )
 }
 
-/// Defines `load`, which compiles pieces of source in a child that hands over the code, and runs them; and `_p`, the
-/// pieces of the probe, which the loader gives it in the end.
+/// Defines `load`, which compiles pieces of source in a child process and then runs them, and `_p`, the pieces of the
+/// probe, which the loader passes to it.
 ///
-/// Compiling leaves a third of the probe's memory behind for good, so another process does it; where that fails, the
-/// pieces are run as they are. They stand packed behind a zero byte, which ends what the loader runs at once.
-const COMPILE: &str = r#"import os,marshal,zlib
+/// Compiling would grow the probe's memory by a third for good, so a child does it; if that fails, the pieces are compiled
+/// in the probe. They follow compressed after a zero byte, which ends the part that the loader runs first.
+const BOOTSTRAP: &str = r#"import os,marshal,zlib
 def load(pieces):
  r,w=os.pipe()
  try:k=os.fork()
@@ -122,7 +122,7 @@ def load(pieces):
 _p=zlib.decompress(b[b.index(0)+1:]).split(b"\f")
 "#;
 
-/// The script to send to one node. Nearly all of it is the same for every node and held once.
+/// The script for one node. Nearly all of it is the same for every node and stored once.
 #[derive(Debug, Clone)]
 pub struct Source {
     head: String,
@@ -137,7 +137,7 @@ impl Source {
         self.parts().iter().map(|part| part.len()).sum()
     }
 
-    /// Returns what to send, in order.
+    /// Returns the parts to send, in order.
     pub fn parts(&self) -> [&[u8]; 3] {
         [self.head.as_bytes(), self.body, self.tail.as_bytes()]
     }
@@ -145,24 +145,29 @@ impl Source {
 
 /// Returns the script to send once the loader has announced `interpreter`, with its end mark for sh.
 pub fn source(interpreter: Interpreter, settings: &Settings<'_>) -> Source {
-    let node = plain(settings.node);
+    let node = strip_unsafe(settings.node);
     match interpreter {
-        Interpreter::Python => written(interpreter, settings, &format!("\"{node}\""), 0),
-        Interpreter::Shell => written(interpreter, settings, &node, 0),
+        Interpreter::Python => build_source(interpreter, settings, &format!("\"{node}\""), 0),
+        Interpreter::Shell => build_source(interpreter, settings, &node, 0),
     }
 }
 
-/// Writes the script for a node whose name is this expression, with frames in pieces of `short`
-/// bytes unless that is 0.
-fn written(interpreter: Interpreter, settings: &Settings<'_>, node: &str, short: usize) -> Source {
+/// Returns the script for a node whose name is the expression `node`. Frames are cut into pieces of `short` bytes; 0 means
+/// whole frames.
+fn build_source(
+    interpreter: Interpreter,
+    settings: &Settings<'_>,
+    node: &str,
+    short: usize,
+) -> Source {
     let interval = seconds(settings.interval.max(MIN_INTERVAL));
     let deadman = settings.deadman.as_secs().max(1);
     match interpreter {
         Interpreter::Python => Source {
             head: format!(
-                "NODE={node}\nINTERVAL={interval}\nDEADMAN={deadman}\nSHORT={short}\n{COMPILE}\0"
+                "NODE={node}\nINTERVAL={interval}\nDEADMAN={deadman}\nSHORT={short}\n{BOOTSTRAP}\0"
             ),
-            body: PACKED,
+            body: PYTHON_SOURCE,
             tail: String::new(),
         },
         Interpreter::Shell => Source {
@@ -170,18 +175,18 @@ fn written(interpreter: Interpreter, settings: &Settings<'_>, node: &str, short:
                 "NODE={node} INTERVAL={interval} DEADMAN={deadman} SHORT={}\n",
                 if short == 0 { String::new() } else { short.to_string() }
             ),
-            body: BARE_SHELL.as_bytes(),
-            tail: format!("{}\n", plain(settings.nonce)),
+            body: SHELL_SOURCE.as_bytes(),
+            tail: format!("{}\n", strip_unsafe(settings.nonce)),
         },
     }
 }
 
-/// Leaves of a name only what means nothing to Python, sh and JSON; a validated name stays as it is.
-fn plain(name: &str) -> String {
+/// Removes the characters that have a meaning in Python, sh or JSON; a validated name stays unchanged.
+fn strip_unsafe(name: &str) -> String {
     name.chars().filter(|c| c.is_ascii_alphanumeric() || "._:@[]+-".contains(*c)).collect()
 }
 
-/// Returns a number of seconds as all readers take it: digits, a point, digits.
+/// Formats seconds so that Python, sh and JSON accept them: digits, a point, digits.
 fn seconds(time: Duration) -> String {
     let millis = time.as_millis();
     let fraction = format!("{:03}", millis % 1000);
@@ -193,8 +198,8 @@ fn seconds(time: Duration) -> String {
 mod tests {
     use super::*;
 
-    /// What is to be read as text of a script.
-    fn text(interpreter: Interpreter, settings: &Settings<'_>) -> String {
+    /// Returns the uncompressed text of a script.
+    fn script_text(interpreter: Interpreter, settings: &Settings<'_>) -> String {
         let source = source(interpreter, settings);
         let bytes = source.parts().concat();
         assert_eq!(bytes.len(), source.len());
@@ -213,8 +218,8 @@ mod tests {
     #[test]
     fn sources_are_ascii_and_begin_with_their_settings() {
         let settings = Settings::new("gpu[01]:22", "n0nce");
-        let python = text(Interpreter::Python, &settings);
-        let shell = text(Interpreter::Shell, &settings);
+        let python = script_text(Interpreter::Python, &settings);
+        let shell = script_text(Interpreter::Shell, &settings);
         assert!(python.is_ascii() && shell.is_ascii());
         assert!(python.starts_with("NODE=\"gpu[01]:22\"\nINTERVAL=1.0\nDEADMAN=30\nSHORT=0\n"));
         assert!(shell.starts_with("NODE=gpu[01]:22 INTERVAL=1.0 DEADMAN=30 SHORT=\n"));
@@ -224,8 +229,8 @@ mod tests {
     #[test]
     fn a_name_cannot_become_code() {
         let settings = Settings::new("a\";import os#$(id)`id`\n'", "n;id");
-        let python = text(Interpreter::Python, &settings);
-        let shell = text(Interpreter::Shell, &settings);
+        let python = script_text(Interpreter::Python, &settings);
+        let shell = script_text(Interpreter::Shell, &settings);
         assert!(python.starts_with("NODE=\"aimportosidid\"\n"));
         assert!(shell.starts_with("NODE=aimportosidid INTERVAL"));
         assert!(shell.ends_with("\nnid\n"));

@@ -1,8 +1,7 @@
-//! Time as an argument: timestamps, the clock that hands them out, the offset of a node's clock, and how
-//! spans are written.
+//! Timestamps, the clock that returns them, the offset of a node's clock, and the format of durations.
 //!
-//! Everything below the wiring takes a [`Timestamp`] instead of asking for one, so that live, replay
-//! and tests are the same code.
+//! Functions take a [`Timestamp`] as an argument instead of reading a clock, so that live data, replay and tests use the
+//! same code.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -73,12 +72,11 @@ pub enum Clock {
 }
 
 impl Clock {
-    /// Takes the system's clock.
+    /// Makes a clock that follows the system's clock.
     ///
-    /// The monotonic part counts time spent in suspend: what was sampled before a laptop slept is
-    /// old when it wakes.
+    /// The monotonic part includes time spent suspended: samples from before a laptop slept are old when it wakes.
     pub fn system() -> Self {
-        Self::System { wall_offset: read(ClockId::Realtime) - read(ClockId::Boottime) }
+        Self::System { wall_offset: read_clock(ClockId::Realtime) - read_clock(ClockId::Boottime) }
     }
 
     /// Makes a clock that stands at `at` until [`Clock::advance`] moves it.
@@ -86,10 +84,10 @@ impl Clock {
         Self::Fixed(Arc::new(AtomicI64::new(at.0)))
     }
 
-    /// Returns the present moment.
+    /// Returns the current time.
     pub fn now(&self) -> Timestamp {
         match self {
-            Self::System { wall_offset } => Timestamp(read(ClockId::Boottime) + wall_offset),
+            Self::System { wall_offset } => Timestamp(read_clock(ClockId::Boottime) + wall_offset),
             Self::Fixed(at) => Timestamp(at.load(Ordering::Relaxed)),
         }
     }
@@ -102,54 +100,54 @@ impl Clock {
     }
 }
 
-fn read(clock: ClockId) -> i64 {
+fn read_clock(clock: ClockId) -> i64 {
     let time = clock_gettime(clock);
     time.tv_sec * 1_000_000 + time.tv_nsec / 1_000
 }
 
 /// Offset between a node's probe clock and the local clock, estimated from arriving frames.
 ///
-/// The smallest arrival − probe time seen in a session is the best estimate: a frame can be late,
-/// never early. Two clocks drift apart by up to some 50 parts per million, so the minimum is let
-/// up by twice that; without it a session of some days would call everything stale.
+/// The smallest difference between arrival and probe time in a session is the best estimate: a frame can be late, never
+/// early. Two clocks drift apart by up to about 50 ppm, so the minimum rises by twice that; otherwise all values would be
+/// stale after a session of some days.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ClockOffset(Option<Learned>);
+pub struct ClockOffset(Option<OffsetEstimate>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Learned {
+struct OffsetEstimate {
     micros: i64,
     at: Timestamp,
 }
 
-/// Parts of ten thousand: 1/10 000 = 100 ppm.
+/// The allowed drift: 1/10 000 = 100 ppm.
 const DRIFT_DIVISOR: i64 = 10_000;
 
 impl ClockOffset {
-    /// Learns from a frame stamped `probe_seconds` that arrived at `arrival`.
-    pub fn learn(&mut self, probe_seconds: f64, arrival: Timestamp) {
-        let seen = arrival.0.saturating_sub(probe_micros(probe_seconds));
+    /// Updates the estimate with a frame stamped `probe_seconds` that arrived at `arrival`.
+    pub fn update(&mut self, probe_seconds: f64, arrival: Timestamp) {
+        let observed = arrival.0.saturating_sub(probe_micros(probe_seconds));
         let micros = match self.0 {
-            None => seen,
+            None => observed,
             Some(known) => {
                 let passed = arrival.0.saturating_sub(known.at.0).max(0);
-                seen.min(known.micros.saturating_add(passed / DRIFT_DIVISOR))
+                observed.min(known.micros.saturating_add(passed / DRIFT_DIVISOR))
             }
         };
-        self.0 = Some(Learned { micros, at: arrival });
+        self.0 = Some(OffsetEstimate { micros, at: arrival });
     }
 
     /// Returns the local time at which the probe's clock showed `probe_seconds`.
     ///
     /// `None` before the first frame. Never later than `not_after`.
-    pub fn moment(&self, probe_seconds: f64, not_after: Timestamp) -> Option<Timestamp> {
-        let learned = self.0?;
-        let moment = Timestamp(probe_micros(probe_seconds).saturating_add(learned.micros));
-        Some(moment.min(not_after))
+    pub fn local_time(&self, probe_seconds: f64, not_after: Timestamp) -> Option<Timestamp> {
+        let estimate = self.0?;
+        let time = Timestamp(probe_micros(probe_seconds).saturating_add(estimate.micros));
+        Some(time.min(not_after))
     }
 
     /// Returns the node's time at a local time; the same time before the first frame.
-    pub fn on_node(&self, moment: Timestamp) -> NodeTime {
-        NodeTime(moment.0.saturating_sub(self.0.map_or(0, |learned| learned.micros)))
+    pub fn node_time(&self, local: Timestamp) -> NodeTime {
+        NodeTime(local.0.saturating_sub(self.0.map_or(0, |estimate| estimate.micros)))
     }
 }
 
@@ -162,19 +160,20 @@ fn probe_micros(seconds: f64) -> i64 {
 }
 
 /// Formats an age: accurate to a second, at least `1s`.
-pub fn age(span: Duration) -> String {
+pub fn format_age(span: Duration) -> String {
     let rounded = span.saturating_add(Duration::from_millis(500)).as_secs();
-    seconds(rounded.max(1))
+    format_seconds(rounded.max(1))
 }
 
 /// Formats a duration, `0s` included.
 pub fn format_duration(span: Duration) -> String {
-    seconds(span.saturating_add(Duration::from_millis(500)).as_secs())
+    format_seconds(span.saturating_add(Duration::from_millis(500)).as_secs())
 }
 
-fn seconds(all: u64) -> String {
-    let (days, hours, minutes, rest) = (all / 86_400, all / 3_600 % 24, all / 60 % 60, all % 60);
-    match all {
+fn format_seconds(total: u64) -> String {
+    let (days, hours, minutes, rest) =
+        (total / 86_400, total / 3_600 % 24, total / 60 % 60, total % 60);
+    match total {
         0..60 => format!("{rest}s"),
         60..3_600 => format!("{minutes}m{rest:02}s"),
         3_600..86_400 => format!("{hours}h{minutes:02}m"),
@@ -191,13 +190,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_later_is_no_time_ago() {
+    fn the_time_since_a_later_moment_is_zero() {
         assert_eq!(at(1).since(at(5)), Duration::ZERO);
         assert_eq!(at(5).since(at(1)), Duration::from_secs(4));
     }
 
     #[test]
-    fn a_fixed_clock_moves_only_when_told() {
+    fn a_fixed_clock_moves_only_by_advance() {
         let clock = Clock::fixed(at(10));
         assert_eq!(clock.now(), at(10));
         clock.advance(Duration::from_secs(3));
@@ -215,49 +214,49 @@ mod tests {
     #[test]
     fn a_frame_delayed_in_a_pipe_does_not_look_new() {
         let mut offset = ClockOffset::default();
-        offset.learn(100.0, at(1000));
-        offset.learn(101.0, at(1009));
+        offset.update(100.0, at(1000));
+        offset.update(101.0, at(1009));
         assert_eq!(
-            offset.moment(101.0, at(1009)),
+            offset.local_time(101.0, at(1009)),
             Some(at(1001)).map(|t| t.plus(Duration::from_micros(900)))
         );
     }
 
     #[test]
-    fn clocks_that_drift_apart_stay_in_step() {
+    fn the_offset_follows_the_drift_of_clocks() {
         let mut offset = ClockOffset::default();
         let mut arrival = at(0);
         for second in 0..200_000_i32 {
             // our clock runs 50 ppm faster than the node's
             arrival = Timestamp::from_micros(i64::from(second) * 1_000_050);
-            offset.learn(f64::from(second), arrival);
+            offset.update(f64::from(second), arrival);
         }
-        let sampled = offset.moment(199_999.0, arrival).unwrap();
+        let sampled = offset.local_time(199_999.0, arrival).unwrap();
         assert!(arrival.since(sampled) < Duration::from_millis(10));
     }
 
     #[test]
     fn nothing_is_sampled_in_the_future() {
         let mut offset = ClockOffset::default();
-        offset.learn(100.0, at(1000));
-        assert_eq!(offset.moment(500.0, at(1001)), Some(at(1001)));
-        assert_eq!(ClockOffset::default().moment(1.0, at(1)), None);
+        offset.update(100.0, at(1000));
+        assert_eq!(offset.local_time(500.0, at(1001)), Some(at(1001)));
+        assert_eq!(ClockOffset::default().local_time(1.0, at(1)), None);
     }
 
     #[test]
-    fn what_lies_between_two_samples_is_counted_on_the_node_s_own_clock() {
+    fn spans_between_samples_are_measured_by_the_clock_of_the_node() {
         let mut offset = ClockOffset::default();
         let taken = [(100.0, at(1000)), (101.0, at(1001).minus(Duration::from_millis(400)))];
         let [first, second] = taken.map(|(probe, arrival)| {
-            offset.learn(probe, arrival);
-            offset.on_node(offset.moment(probe, arrival).unwrap())
+            offset.update(probe, arrival);
+            offset.node_time(offset.local_time(probe, arrival).unwrap())
         });
         assert_eq!(second.since(first), Some(Duration::from_secs(1)));
         assert_eq!(first.since(second), None);
     }
 
     #[test]
-    fn ages_are_true_within_a_second_and_calm_when_new() {
+    fn ages_are_accurate_to_a_second_and_at_least_one_second() {
         for (millis, text) in [
             (0, "1s"),
             (999, "1s"),
@@ -268,7 +267,7 @@ mod tests {
             (3_725_000, "1h02m"),
             (273_600_000, "3d04h"),
         ] {
-            assert_eq!(age(Duration::from_millis(millis)), text);
+            assert_eq!(format_age(Duration::from_millis(millis)), text);
         }
         assert_eq!(format_duration(Duration::from_millis(100)), "0s");
     }

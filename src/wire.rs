@@ -5,17 +5,17 @@
 //! body into a [`crate::model::Sample`] in which every value is known, or unknown with a reason.
 //! Knows nothing of where the bytes came from.
 //!
-//! Where what carries them cuts and mixes long lines, a frame travels as numbered short lines; the
-//! reader takes both.
+//! Over a transport that cuts or interleaves long lines, a frame is sent as numbered short lines; the reader accepts
+//! both.
 //!
 //! # Schema, version 1
 //!
 //! Times `at` are seconds of the probe's own monotonic clock. Bytes, ticks and milliwatts are
-//! integers. An absent key was not sampled this time; `null` was asked for and is not available;
+//! integers. An absent key was not sampled this time; `null` was sampled and is not available;
 //! unknown keys are skipped. The structs of [`body`] are the schema.
 
 pub use body::Body;
-pub use decode::{Decoded, Decoder, answer, job_of_group};
+pub use decode::{Decoded, Decoder, decode_response, job_of_cgroup};
 pub use delivery::{Delivery, EventSink, NodeEvent};
 pub use frame::{Frame, FrameReader, MalformedFrame, Received, encode};
 pub use reassemble::address_of;

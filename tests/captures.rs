@@ -1,4 +1,4 @@
-//! What real nvidia-smis printed, and what drivers of other generations print, judged: nothing is dropped and
+//! Output of real nvidia-smis, and of drivers of other generations, is checked: nothing is dropped and
 //! nothing is invented.
 #![expect(
     clippy::unwrap_used,
@@ -30,7 +30,7 @@ enum Show {
 
 use Show::{Hexadecimal, Mib, Mode, Number, State, Switch, Text, Word};
 
-/// What gtop asks for, and the field each column becomes; `index` and `uuid` are no fields.
+/// The queried columns and their fields; `index` and `uuid` are not fields.
 const COLUMNS: &[(&str, &str, Show)] = &[
     ("index", "", Number),
     ("uuid", "", Text),
@@ -69,8 +69,8 @@ const COLUMNS: &[(&str, &str, Show)] = &[
     ("pcie.link.width.max", "pcie_lanes_max", Number),
 ];
 
-/// What it asks for in the second query, likewise.
-const MORE: &[(&str, &str, Show)] = &[
+/// The columns of the second query.
+const SLOW_COLUMNS: &[(&str, &str, Show)] = &[
     ("uuid", "", Text),
     ("display_active", "display_active", Switch),
     ("clocks.current.graphics", "graphics_clock_megahertz", Number),
@@ -101,9 +101,9 @@ const MORE: &[(&str, &str, Show)] = &[
 ];
 
 fn files(folder: &str, ending: &str) -> Vec<PathBuf> {
-    let place =
+    let folder =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/nvidia-smi").join(folder);
-    let mut found: Vec<PathBuf> = place
+    let mut found: Vec<PathBuf> = folder
         .read_dir()
         .unwrap()
         .map(|entry| entry.unwrap().path())
@@ -127,8 +127,8 @@ fn table(path: &Path) -> (Vec<String>, Vec<Vec<String>>) {
     (named.collect(), lines.map(cells).collect())
 }
 
-/// A cell as `nounits` prints it.
-fn bare(cell: &str) -> String {
+/// A cell without its unit, as `nounits` prints it.
+fn without_unit(cell: &str) -> String {
     let units = [" MiB", " MHz", " %", " W"];
     units.iter().find_map(|unit| cell.strip_suffix(unit)).unwrap_or(cell).to_owned()
 }
@@ -148,8 +148,8 @@ fn devices(csv: Csv, more: Csv) -> Vec<Device> {
     decoded(backend).backends.remove(0).devices.unwrap().list
 }
 
-/// The value of a cell, or why it holds none.
-fn meant(cell: &str, show: Show) -> Result<Value, Reason> {
+/// The value of a cell, or why it is unknown.
+fn expected_value(cell: &str, show: Show) -> Result<Value, Reason> {
     match cell {
         "[N/A]"
         | "N/A"
@@ -158,7 +158,7 @@ fn meant(cell: &str, show: Show) -> Result<Value, Reason> {
         | "[Requested functionality has been deprecated]" => return Err(Reason::NotSupported),
         "[Unknown Error]" | "[GPU is lost]" => return Err(Reason::DriverError),
         "[Insufficient Permissions]" => return Err(Reason::NoPermission),
-        _ => assert!(!cell.is_empty() && !cell.starts_with('['), "a new word: {cell}"),
+        _ => assert!(!cell.is_empty() && !cell.starts_with('['), "unknown word: {cell}"),
     }
     Ok(match show {
         Text => Value::Text(cell.into()),
@@ -176,7 +176,7 @@ fn meant(cell: &str, show: Show) -> Result<Value, Reason> {
     })
 }
 
-/// Whole numbers and measured ones are the same to us here.
+/// Formats integers and floats alike.
 fn number(value: &Value) -> Option<String> {
     match value {
         Value::Number(number) => Some(format!("{number:.2}")),
@@ -185,22 +185,23 @@ fn number(value: &Value) -> Option<String> {
     }
 }
 
-/// The columns of a table that are asked for, with their places in it.
-fn asked<'a>(header: &[String], columns: &'a [(&str, &str, Show)]) -> Vec<Asked<'a>> {
-    let place = |name| header.iter().position(|other| other == name);
-    columns.iter().filter_map(|column| Some((place(column.0)?, column))).collect()
+/// The queried columns of a table, with their indices.
+fn queried<'a>(header: &[String], columns: &'a [(&str, &str, Show)]) -> Vec<Queried<'a>> {
+    let index = |name| header.iter().position(|other| other == name);
+    columns.iter().filter_map(|column| Some((index(column.0)?, column))).collect()
 }
 
-type Asked<'a> = (usize, &'a (&'a str, &'a str, Show));
+type Queried<'a> = (usize, &'a (&'a str, &'a str, Show));
 
-fn query(asked: &[Asked<'_>], rows: &[Vec<String>]) -> Csv {
-    let cells = |row: &Vec<String>| asked.iter().map(|(place, _)| bare(&row[*place])).collect();
+fn query(queried: &[Queried<'_>], rows: &[Vec<String>]) -> Csv {
+    let cells =
+        |row: &Vec<String>| queried.iter().map(|(index, _)| without_unit(&row[*index])).collect();
     let rows = rows.iter().map(|row| {
         let cells: Vec<String> = cells(row);
         cells.join(", ")
     });
     Csv {
-        columns: asked.iter().map(|(_, column)| column.0.to_owned()).collect(),
+        columns: queried.iter().map(|(_, column)| column.0.to_owned()).collect(),
         rows: rows.collect(),
         noise: Vec::new(),
     }
@@ -209,18 +210,17 @@ fn query(asked: &[Asked<'_>], rows: &[Vec<String>]) -> Csv {
 /// Compares every device of a table; returns how many of its columns there are.
 fn check(path: &Path) -> usize {
     let (header, rows) = table(path);
-    let (fast, slow) = (asked(&header, COLUMNS), asked(&header, MORE));
+    let (fast, slow) = (queried(&header, COLUMNS), queried(&header, SLOW_COLUMNS));
     assert!(fast.len() >= 34, "{}: {} columns", path.display(), fast.len());
     let found = devices(query(&fast, &rows), query(&slow, &rows));
     assert_eq!(found.len(), rows.len(), "{}", path.display());
     for (device, row) in found.iter().zip(&rows) {
         for field in device_fields() {
-            let told = fast.iter().chain(&slow).find(|(_, column)| column.1 == field.id);
-            let expected = match (told, field.id) {
-                (Some((place, column)), _) => {
-                    meant(&bare(&row[*place]), column.2).unwrap_or_else(Value::Unknown)
-                }
-                // In words what `throttle_bits` are in bits.
+            let queried_column = fast.iter().chain(&slow).find(|(_, column)| column.1 == field.id);
+            let expected = match (queried_column, field.id) {
+                (Some((index, column)), _) => expected_value(&without_unit(&row[*index]), column.2)
+                    .unwrap_or_else(Value::Unknown),
+                // The names of `throttle_bits`.
                 (None, "throttle_reasons") => continue,
                 (None, "vendor") => Value::Text("nvidia".into()),
                 (None, _) => Value::Unknown(Reason::NotSampled),
@@ -230,7 +230,7 @@ fn check(path: &Path) -> usize {
                 || number(&shown).is_some_and(|shown| Some(shown) == number(&expected));
             assert!(is_same, "{}: {} is {shown:?}, not {expected:?}", path.display(), field.id);
         }
-        // One that was lost while it was asked has told something, and is lost.
+        // A device lost during the query has some values, and is lost.
         let is_lost = row.iter().any(|cell| cell.contains("GPU is lost"));
         assert_eq!(device.fault, is_lost.then_some(DeviceFault::Lost));
     }
@@ -238,9 +238,9 @@ fn check(path: &Path) -> usize {
 }
 
 #[test]
-fn what_real_machines_printed_is_read_field_by_field() {
+fn the_captured_output_of_real_machines_is_read_field_by_field() {
     let columns: Vec<usize> = files("", ".query-gpu.csv").iter().map(|path| check(path)).collect();
-    assert!(columns.contains(&(COLUMNS.len() + MORE.len())), "{columns:?}");
+    assert!(columns.contains(&(COLUMNS.len() + SLOW_COLUMNS.len())), "{columns:?}");
 }
 
 #[test]
@@ -251,14 +251,14 @@ fn every_generation_of_drivers_is_read_field_by_field() {
 }
 
 #[test]
-fn the_processes_of_real_machines_are_all_there() {
+fn all_captured_processes_of_real_machines_are_read() {
     for path in files("", ".compute-apps.csv") {
         let (header, rows) = table(&path);
-        let asked = ["gpu_uuid", "pid", "used_gpu_memory", "process_name"];
-        let places = asked.map(|name| header.iter().position(|other| other == name).unwrap());
+        let queried = ["gpu_uuid", "pid", "used_gpu_memory", "process_name"];
+        let indices = queried.map(|name| header.iter().position(|other| other == name).unwrap());
         let cells: Vec<Vec<String>> = rows
             .iter()
-            .map(|row| places.iter().map(|place| bare(&row[*place])).collect())
+            .map(|row| indices.iter().map(|index| without_unit(&row[*index])).collect())
             .collect();
         let apps = Apps { at: 0.0, rows: cells.iter().map(|cells| cells.join(", ")).collect() };
         let backend = Backend { kind: "nvidia-smi".into(), apps: Some(apps), ..Backend::default() };

@@ -20,11 +20,11 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-/// How long anything may take on a busy machine before the test gives up.
+/// Limit for any wait on a busy machine.
 const TIMEOUT: Duration = Duration::from_secs(90);
 
-/// A watch over a simulated fleet, in this runtime.
-struct Watched {
+/// A simulated fleet with a collector in this runtime.
+struct WatchedFleet {
     fleet: FleetReader,
     config: watch::Sender<CollectorConfig>,
     clock: Clock,
@@ -43,32 +43,32 @@ fn target(node: &SimNode) -> Target {
     Target { name: node.name.clone(), reach }
 }
 
-async fn watch_fleet(population: &FleetSpec, interval: Duration) -> Watched {
+async fn watch_fleet(population: &FleetSpec, interval: Duration) -> WatchedFleet {
     let served = sim::serve(population).await.unwrap();
     let clock = Clock::system();
     let names: Vec<NodeName> = served.nodes.iter().map(|node| node.name.clone()).collect();
     let keep = Duration::from_secs(60);
     let store = FleetStore::new(names, keep);
     let pipeline = Pipeline::new(Arc::clone(&store), keep);
-    let intakes = served.nodes.iter().map(|node| (target(node), pipeline.sink(node.name.clone())));
-    let intakes: Vec<(Target, EventSink)> = intakes.collect();
-    let (config, followed) = watch::channel(CollectorConfig::every(interval));
+    let targets = served.nodes.iter().map(|node| (target(node), pipeline.sink(node.name.clone())));
+    let targets: Vec<(Target, EventSink)> = targets.collect();
+    let (config, config_updates) = watch::channel(CollectorConfig::every(interval));
     let options =
         Options { connect_timeout: Some(Duration::from_secs(10)), ..Options::of_this_process() };
-    let collector = Collector::new(Transport::new(options), clock.clone(), followed, 64);
+    let collector = Collector::new(Transport::new(options), clock.clone(), config_updates, 64);
     let fleet = store.reader();
     let mut tasks = JoinSet::new();
     tasks.spawn(async move {
         tokio::select! {
-            () = collector.run(intakes) => {}
+            () = collector.run(targets) => {}
             () = store.publish(PublishRate { default_interval: Duration::ZERO, focus_interval: Duration::ZERO }) => {}
         }
     });
-    Watched { fleet, config, clock, served, tasks }
+    WatchedFleet { fleet, config, clock, served, tasks }
 }
 
-impl Watched {
-    /// Waits until the fleet looks as wanted.
+impl WatchedFleet {
+    /// Waits until the fleet satisfies `is_so`.
     async fn until(&mut self, what: &str, is_so: impl FnMut(&Fleet) -> bool) -> Fleet {
         if let Ok(fleet) = timeout(TIMEOUT, self.fleet.wait_for(is_so)).await {
             return fleet.unwrap().clone();
@@ -80,15 +80,15 @@ impl Watched {
 
     async fn until_node(
         &mut self,
-        place: usize,
+        index: usize,
         what: &str,
         mut is_so: impl FnMut(&Node) -> bool,
     ) -> Arc<Node> {
-        let fleet = self.until(what, |fleet| is_so(fleet.nodes.get(place).unwrap())).await;
-        Arc::clone(fleet.nodes.get(place).unwrap())
+        let fleet = self.until(what, |fleet| is_so(fleet.nodes.get(index).unwrap())).await;
+        Arc::clone(fleet.nodes.get(index).unwrap())
     }
 
-    async fn end(mut self) {
+    async fn stop(mut self) {
         self.config.send_modify(|config| config.is_stopping = true);
         timeout(TIMEOUT, self.tasks.join_next()).await.unwrap();
         self.served.stop().await;
@@ -108,7 +108,7 @@ fn busy(nodes: u32) -> FleetSpec {
 }
 
 #[tokio::test]
-async fn healthy_nodes_are_watched_and_let_go() {
+async fn healthy_nodes_are_watched_until_the_collector_stops() {
     let mut watched = watch_fleet(&busy(8), Duration::from_secs(1)).await;
     let fleet =
         watched.until("all nodes", |fleet| fleet.nodes.iter().all(|node| is_settled(node))).await;
@@ -117,30 +117,30 @@ async fn healthy_nodes_are_watched_and_let_go() {
         assert!(node.freshness(watched.clock.now()).is_fresh());
         assert!(node.host.cpu.get().is_some());
     }
-    watched.end().await;
+    watched.stop().await;
 }
 
 #[tokio::test]
-async fn a_session_outlives_the_patience_of_its_probe() {
+async fn heartbeats_keep_a_session_up_past_the_heartbeat_timeout() {
     let is_up = |fleet: &Fleet| fleet.nodes.iter().all(|node| node.link == Link::Up);
-    let mut often = watch_fleet(&busy(1), Duration::from_secs(1)).await;
-    // Says so little that heartbeats cannot wait for it.
-    let mut seldom = watch_fleet(&busy(1), Duration::from_secs(12)).await;
-    for watched in [&mut often, &mut seldom] {
+    let mut fast = watch_fleet(&busy(1), Duration::from_secs(1)).await;
+    // Its interval is longer than that of heartbeats.
+    let mut slow = watch_fleet(&busy(1), Duration::from_secs(12)).await;
+    for watched in [&mut fast, &mut slow] {
         watched.until("the session", is_up).await;
     }
-    let a_loss = async {
+    let loss = async {
         tokio::select! {
-            fleet = often.until("a loss", |fleet| !is_up(fleet)) => fleet,
-            fleet = seldom.until("a loss", |fleet| !is_up(fleet)) => fleet,
+            fleet = fast.until("a loss", |fleet| !is_up(fleet)) => fleet,
+            fleet = slow.until("a loss", |fleet| !is_up(fleet)) => fleet,
         }
     };
-    let patience = gtop::probe::HEARTBEAT_TIMEOUT + Duration::from_secs(5);
-    if let Ok(fleet) = timeout(patience, a_loss).await {
+    let timeout_limit = gtop::probe::HEARTBEAT_TIMEOUT + Duration::from_secs(5);
+    if let Ok(fleet) = timeout(timeout_limit, loss).await {
         panic!("{:?}", fleet.nodes.iter().map(|node| node.fault()).collect::<Vec<_>>());
     }
-    often.end().await;
-    seldom.end().await;
+    fast.stop().await;
+    slow.stop().await;
 }
 
 /// Faults that end or prevent a session, what they are called, and a word of the detail.
@@ -159,7 +159,7 @@ const FATAL: &[(sim::InjectedFault, FaultKind, &str)] = &[
 
 /// Each fault on its own node of one fleet, with healthy nodes between.
 #[tokio::test]
-async fn every_fault_shows_on_its_node_and_on_no_other() {
+async fn every_fault_shows_only_on_its_own_node() {
     let count = u32::try_from(FATAL.len()).unwrap();
     let mut population = busy(count * 2);
     for (place, (fault, _, _)) in (0..).zip(FATAL) {
@@ -183,12 +183,12 @@ async fn every_fault_shows_on_its_node_and_on_no_other() {
     }
     let fleet = watched.fleet.borrow().clone();
     assert!(healthy(&fleet), "a fault reached another node");
-    watched.end().await;
+    watched.stop().await;
 }
 
 /// What 15 nodes do is the same whether the sixteenth answers or accepts and says nothing.
 #[tokio::test]
-async fn a_node_that_never_answers_changes_nothing_for_the_others() {
+async fn an_unresponsive_node_does_not_affect_the_others() {
     let mut settled = BTreeMap::new();
     for is_silent in [false, true] {
         let population = if is_silent {
@@ -211,7 +211,7 @@ async fn a_node_that_never_answers_changes_nothing_for_the_others() {
             let now = watched.clock.now();
             assert!(fleet.nodes.iter().take(15).all(|node| node.freshness(now).is_fresh()));
         }
-        watched.end().await;
+        watched.stop().await;
     }
     println!(
         "15 nodes complete after {:?}, and after {:?} beside a silent one",
@@ -220,7 +220,7 @@ async fn a_node_that_never_answers_changes_nothing_for_the_others() {
 }
 
 #[tokio::test]
-async fn what_is_no_frame_is_skipped_and_the_session_goes_on() {
+async fn invalid_frames_are_skipped_and_the_session_continues() {
     let population = busy(4)
         .with_fault(0, sim::InjectedFault::CutFrame { number: 3 })
         .with_fault(1, sim::InjectedFault::Garbage)
@@ -228,9 +228,9 @@ async fn what_is_no_frame_is_skipped_and_the_session_goes_on() {
         .with_fault(3, sim::InjectedFault::BannerNoise);
     let mut watched = watch_fleet(&population, Duration::from_millis(100)).await;
     watched.until("all nodes", |fleet| fleet.nodes.iter().all(|node| is_settled(node))).await;
-    let first = taken(&watched.fleet.borrow());
+    let first = sample_times(&watched.fleet.borrow());
     let is_later = |fleet: &Fleet| {
-        let now = taken(fleet);
+        let now = sample_times(fleet);
         first.iter().zip(&now).all(|(then, now)| now.since(*then) > Duration::from_secs(2))
     };
     let fleet = watched.until("two more seconds of every node", is_later).await;
@@ -238,10 +238,10 @@ async fn what_is_no_frame_is_skipped_and_the_session_goes_on() {
         assert_eq!(node.link, Link::Up, "{}", node.name);
         assert_eq!(node.devices.len(), 2, "{}", node.name);
     }
-    watched.end().await;
+    watched.stop().await;
 }
 
-fn taken(fleet: &Fleet) -> Vec<Timestamp> {
+fn sample_times(fleet: &Fleet) -> Vec<Timestamp> {
     fleet.nodes.iter().map(|node| node.taken_at().unwrap_or_default()).collect()
 }
 
@@ -251,7 +251,7 @@ async fn a_node_without_python_is_watched_by_the_shell_probe() {
         watch_fleet(&busy(1).with_fault(0, sim::InjectedFault::NoPython), Duration::from_secs(1))
             .await;
     watched.until_node(0, "the node", is_settled).await;
-    watched.end().await;
+    watched.stop().await;
 }
 
 #[tokio::test]
@@ -265,13 +265,13 @@ async fn a_lost_session_is_opened_again() {
     watched.until_node(0, "the first session", is_settled).await;
     let lost = watched.until_node(0, "the loss", |node| fault_of(node).is_some()).await;
     assert_eq!(fault_of(&lost).unwrap().kind, FaultKind::SessionLost);
-    assert!(!lost.devices.is_empty(), "what was known is kept, and grows old");
+    assert!(!lost.devices.is_empty(), "known devices are kept and become stale");
     watched.until_node(0, "the second session", is_settled).await;
-    watched.end().await;
+    watched.stop().await;
 }
 
 #[tokio::test]
-async fn another_boot_is_another_machine() {
+async fn a_reboot_is_noticed() {
     let after = Duration::from_millis(1500);
     let mut watched = watch_fleet(
         &busy(1).with_fault(0, sim::InjectedFault::Reboot { after }),
@@ -283,7 +283,7 @@ async fn another_boot_is_another_machine() {
     let is_other =
         |node: &Node| is_settled(node) && node.hello.as_ref().unwrap().host.boot_id != boot;
     watched.until_node(0, "the second boot", is_other).await;
-    watched.end().await;
+    watched.stop().await;
 }
 
 #[tokio::test]
@@ -296,7 +296,7 @@ async fn a_refused_login_is_tried_again_only_when_asked() {
     watched.config.send_modify(|config| config.refresh += 1);
     watched.until_node(0, "another try", |node| node.link == Link::Opening { attempt: 2 }).await;
     watched.until_node(0, "the second refusal", |node| fault_of(node).is_some()).await;
-    watched.end().await;
+    watched.stop().await;
 }
 
 #[tokio::test]
@@ -318,12 +318,12 @@ async fn a_stuck_driver_is_shown_while_the_host_is_fresh() {
             && matches!(node.device_freshness(0, now), Freshness::Stale(_))
     };
     watched.until_node(0, "stale devices beside a fresh host", is_split).await;
-    watched.end().await;
+    watched.stop().await;
 }
 
 /// Data that waits on its way is as old as it is, within a second.
 #[tokio::test]
-async fn data_that_comes_late_is_shown_as_old_as_it_is() {
+async fn late_data_is_shown_with_its_real_age() {
     let (after, by) = (Duration::from_secs(2), Duration::from_secs(6));
     let population = busy(2).with_fault(0, sim::InjectedFault::Lag { after, by });
     let mut watched = watch_fleet(&population, Duration::from_millis(200)).await;
@@ -343,11 +343,11 @@ async fn data_that_comes_late_is_shown_as_old_as_it_is() {
     watched.until_node(0, "late frames", is_late).await;
     let other = Arc::clone(watched.fleet.borrow().nodes.last().unwrap());
     assert!(other.freshness(clock.now()).is_fresh());
-    watched.end().await;
+    watched.stop().await;
 }
 
 #[tokio::test]
-async fn a_probe_that_goes_quiet_grows_stale_and_comes_back() {
+async fn a_probe_that_stalls_becomes_stale_and_recovers() {
     let (after, lasting) = (Duration::from_secs(1), Duration::from_secs(5));
     let population = busy(1).with_fault(0, sim::InjectedFault::Stall { after, lasting });
     let mut watched = watch_fleet(&population, Duration::from_millis(200)).await;
@@ -361,73 +361,73 @@ async fn a_probe_that_goes_quiet_grows_stale_and_comes_back() {
         .await;
     assert_eq!(node.link, Link::Up);
     assert!(node.freshness(clock.now()).is_fresh());
-    watched.end().await;
+    watched.stop().await;
 }
 
 #[tokio::test]
-async fn a_quiet_of_four_intervals_is_no_silence() {
-    // What would come after 20, 30 and 40 s does not.
+async fn a_stall_of_four_intervals_does_not_end_the_session() {
+    // The samples due after 20, 30 and 40 s are missing.
     let (after, lasting) = (Duration::from_secs(15), Duration::from_secs(30));
     let fault = sim::InjectedFault::Stall { after, lasting };
     let mut watched = watch_fleet(&busy(1).with_fault(0, fault), Duration::from_secs(10)).await;
     watched.until_node(0, "a sample", |node| node.taken_at().is_some()).await;
     let mut last = None;
-    let is_over = |node: &Node| {
+    let is_after_stall = |node: &Node| {
         let before = last.replace(node.taken_at().unwrap_or_default());
-        let quiet = node
+        let gap = node
             .taken_at()
             .unwrap_or_default()
             .since(before.unwrap_or(Timestamp::from_micros(i64::MAX)));
-        node.link != Link::Up || quiet > lasting
+        node.link != Link::Up || gap > lasting
     };
-    let node = watched.until_node(0, "the sample after the quiet", is_over).await;
-    assert_eq!(node.link, Link::Up, "40 s are quiet, and five intervals are 50 s");
-    watched.end().await;
+    let node = watched.until_node(0, "the sample after the quiet", is_after_stall).await;
+    assert_eq!(node.link, Link::Up, "the stall takes 40 s, five intervals take 50 s");
+    watched.stop().await;
 }
 
-/// Watches one node with a fault, and returns what is delivered of it; `see` sees it first.
-async fn deliveries(
+/// Watches one node with a fault, and returns its events; `on_event` gets them first.
+async fn collect_events(
     fault: sim::InjectedFault,
     clock: &Clock,
     every: Duration,
-    mut see: impl FnMut(&gtop::wire::NodeEvent) + Send + 'static,
+    mut on_event: impl FnMut(&gtop::wire::NodeEvent) + Send + 'static,
 ) -> (mpsc::Receiver<gtop::wire::NodeEvent>, watch::Sender<CollectorConfig>, impl AsyncFnOnce()) {
     let served = sim::serve(&busy(1).with_fault(0, fault)).await.unwrap();
-    let (config, followed) = watch::channel(CollectorConfig::every(every));
-    let (tell, told) = mpsc::channel(4096);
+    let (config, config_updates) = watch::channel(CollectorConfig::every(every));
+    let (sender, events) = mpsc::channel(4096);
     let sink: EventSink = Box::new(move |delivery| {
-        see(&delivery.event);
-        tell.try_send(delivery.event).unwrap();
+        on_event(&delivery.event);
+        sender.try_send(delivery.event).unwrap();
     });
     let transport = Transport::new(Options::of_this_process());
-    let collector = Collector::new(transport, clock.clone(), followed, 1);
-    let intakes = vec![(target(served.nodes.first().unwrap()), sink)];
+    let collector = Collector::new(transport, clock.clone(), config_updates, 1);
+    let targets = vec![(target(served.nodes.first().unwrap()), sink)];
     let mut tasks = JoinSet::new();
-    tasks.spawn(collector.run(intakes));
+    tasks.spawn(collector.run(targets));
     let given = config.clone();
-    let end = async move || {
+    let stop = async move || {
         config.send_modify(|config| config.is_stopping = true);
         timeout(TIMEOUT, tasks.join_next()).await.unwrap();
         served.stop().await;
     };
-    (told, given, end)
+    (events, given, stop)
 }
 
 #[tokio::test]
-async fn how_often_a_node_is_to_talk_is_known_before_it_says_so_and_with_each_order() {
+async fn the_interval_is_delivered_before_the_first_frame_and_on_each_change() {
     let (clock, every) = (Clock::system(), Duration::from_millis(200));
     let fault = sim::InjectedFault::LostFrame { number: u64::MAX };
-    let (mut told, config, end) = deliveries(fault, &clock, every, |_| {}).await;
-    let mut next = async || timeout(TIMEOUT, told.recv()).await.unwrap().unwrap();
-    let mut ordered = None;
+    let (mut events, config, stop) = collect_events(fault, &clock, every, |_| {}).await;
+    let mut next = async || timeout(TIMEOUT, events.recv()).await.unwrap().unwrap();
+    let mut delivered = None;
     loop {
         match next().await {
-            gtop::wire::NodeEvent::Interval(interval) => ordered = Some(interval),
+            gtop::wire::NodeEvent::Interval(interval) => delivered = Some(interval),
             gtop::wire::NodeEvent::Frame(_) => break,
             gtop::wire::NodeEvent::Link(_) | gtop::wire::NodeEvent::Transport(_) => {}
         }
     }
-    assert_eq!(ordered, Some(every));
+    assert_eq!(delivered, Some(every));
     let other = Duration::from_secs(7);
     config.send_modify(|config| config.interval = other);
     loop {
@@ -435,27 +435,27 @@ async fn how_often_a_node_is_to_talk_is_known_before_it_says_so_and_with_each_or
             break assert_eq!(interval, other);
         }
     }
-    end().await;
+    stop().await;
 }
 
 #[tokio::test]
-async fn a_good_session_makes_the_next_wait_a_short_one() {
+async fn a_good_session_shortens_the_next_wait() {
     let clock = Clock::fixed(Timestamp::from_micros(1_000_000_000));
     let fault = sim::InjectedFault::DropSession { after: Duration::from_millis(200) };
     // Three sessions last no time on this clock, which makes waits longer, and the fourth does.
     let (own, mut sessions) = (clock.clone(), 0);
-    let lengthen = move |news: &gtop::wire::NodeEvent| {
-        if matches!(news, gtop::wire::NodeEvent::Link(Link::Up)) {
+    let lengthen = move |event: &gtop::wire::NodeEvent| {
+        if matches!(event, gtop::wire::NodeEvent::Link(Link::Up)) {
             sessions += 1;
             own.advance(Duration::from_secs(if sessions == 4 { 60 } else { 0 }));
         }
     };
     let every = Duration::from_millis(100);
-    let (mut told, _orders, end) = deliveries(fault, &clock, every, lengthen).await;
+    let (mut events, _config, stop) = collect_events(fault, &clock, every, lengthen).await;
     let (mut waits, mut was_up, mut ended_at) = (Vec::new(), false, clock.now());
     while waits.len() < 4 {
-        let news = timeout(TIMEOUT, told.recv()).await.unwrap().unwrap();
-        let gtop::wire::NodeEvent::Link(link) = news else { continue };
+        let event = timeout(TIMEOUT, events.recv()).await.unwrap().unwrap();
+        let gtop::wire::NodeEvent::Link(link) = event else { continue };
         if let (Link::Down { retry_at, .. }, true) = (&link, was_up) {
             ended_at = if waits.len() == 3 { clock.now() } else { ended_at };
             waits.push(retry_at.unwrap().since(ended_at));
@@ -465,20 +465,20 @@ async fn a_good_session_makes_the_next_wait_a_short_one() {
     let longest = |wait: u64| Duration::from_secs(wait);
     assert!(waits[2] >= longest(2), "each wait is twice the one before, less a half: {waits:?}");
     assert!(waits[3] <= longest(1), "after a good session it is the first again: {waits:?}");
-    end().await;
+    stop().await;
 }
 
 #[tokio::test]
-async fn a_sample_that_is_lost_brings_a_complete_one() {
+async fn a_lost_sample_is_followed_by_a_complete_one() {
     let fault = sim::InjectedFault::LostFrame { number: 5 };
     let (clock, every) = (Clock::system(), Duration::from_millis(200));
-    let (mut told, _orders, end) = deliveries(fault, &clock, every, |_| {}).await;
+    let (mut events, _config, stop) = collect_events(fault, &clock, every, |_| {}).await;
     // Unasked this probe sends its next complete sample after 20 s.
     let unasked = 15_000 / 200;
     let mut numbers = Vec::new();
     loop {
-        let news = timeout(TIMEOUT, told.recv()).await.unwrap().unwrap();
-        let gtop::wire::NodeEvent::Frame(frame) = news else { continue };
+        let event = timeout(TIMEOUT, events.recv()).await.unwrap().unwrap();
+        let gtop::wire::NodeEvent::Frame(frame) = event else { continue };
         let gtop::wire::Body::Sample(sample) = frame.body else { continue };
         numbers.push(sample.n);
         if sample.n > 5 && sample.full {
@@ -487,41 +487,41 @@ async fn a_sample_that_is_lost_brings_a_complete_one() {
         }
     }
     assert!(!numbers.contains(&5), "{numbers:?}");
-    end().await;
+    stop().await;
 }
 
 #[tokio::test]
-async fn nodes_come_and_go_with_the_list_and_those_that_stay_are_left_alone() {
+async fn nodes_follow_the_list_and_unchanged_ones_keep_their_session() {
     let served = sim::serve(&busy(3)).await.unwrap();
-    let (config, followed) = watch::channel(CollectorConfig::every(Duration::from_secs(1)));
+    let (config, config_updates) = watch::channel(CollectorConfig::every(Duration::from_secs(1)));
     let all: Vec<Target> = served.nodes.iter().map(target).collect();
     let some =
         |places: &[usize]| places.iter().map(|at| all[*at].clone()).collect::<Arc<[Target]>>();
     let (list, listed) = watch::channel(some(&[0, 1]));
-    let (tell, mut told) = mpsc::channel(1024);
+    let (sender, mut events) = mpsc::channel(1024);
     // What a node's task holds is let go when it ends.
     let lives = Arc::new(std::sync::Mutex::new(BTreeMap::new()));
     let held = Arc::clone(&lives);
     let sink = move |name: &NodeName| -> EventSink {
         let life = Arc::new(());
         held.lock().unwrap().insert(name.clone(), Arc::downgrade(&life));
-        let tell = tell.clone();
+        let sender = sender.clone();
         Box::new(move |delivery| {
             assert!(Arc::strong_count(&life) > 0);
             if let gtop::wire::NodeEvent::Link(link) = delivery.event {
-                tell.try_send((delivery.node, link)).unwrap();
+                sender.try_send((delivery.node, link)).unwrap();
             }
         })
     };
     let transport = Transport::new(Options::of_this_process());
-    let collector = Collector::new(transport, Clock::system(), followed, 8);
+    let collector = Collector::new(transport, Clock::system(), config_updates, 8);
     let mut tasks = JoinSet::new();
     tasks.spawn(collector.with_grace(Duration::from_millis(300)).follow(listed, sink));
     let mut seen: BTreeMap<NodeName, Vec<Link>> = BTreeMap::new();
     let mut until_up = async |count: usize| {
         let up = |links: &Vec<Link>| links.last() == Some(&Link::Up);
         while seen.values().filter(|links| up(links)).count() < count {
-            let (node, link) = timeout(TIMEOUT, told.recv()).await.unwrap().unwrap();
+            let (node, link) = timeout(TIMEOUT, events.recv()).await.unwrap().unwrap();
             seen.entry(node).or_default().push(link);
         }
         seen.clone()
@@ -561,21 +561,21 @@ async fn nodes_come_and_go_with_the_list_and_those_that_stay_are_left_alone() {
 }
 
 #[tokio::test]
-async fn one_place_for_connecting_is_enough_for_many_nodes() {
+async fn one_connecting_slot_is_enough_for_many_nodes() {
     // The silent node gives its place away instead of keeping the others waiting.
     let population = busy(6).with_fault(0, sim::InjectedFault::NoNonce);
     let served = sim::serve(&population).await.unwrap();
     let clock = Clock::system();
-    let (config, followed) = watch::channel(CollectorConfig::every(Duration::from_secs(1)));
+    let (config, config_updates) = watch::channel(CollectorConfig::every(Duration::from_secs(1)));
     let (sink, mut deliveries) = mpsc::channel(1024);
-    let intakes = served.nodes.iter().map(|node| {
+    let targets = served.nodes.iter().map(|node| {
         let sink = sink.clone();
         let take: EventSink = Box::new(move |delivery| sink.try_send(delivery).unwrap());
         (target(node), take)
     });
-    let targets = intakes.collect();
+    let targets = targets.collect();
     let transport = Transport::new(Options::of_this_process());
-    let collector = Collector::new(transport, clock, followed, 1);
+    let collector = Collector::new(transport, clock, config_updates, 1);
     let mut tasks = JoinSet::new();
     tasks.spawn(collector.run(targets));
     let mut up = 0;

@@ -34,8 +34,8 @@ mod parity;
 mod portability;
 #[path = "probe/processes.rs"]
 mod processes;
-#[path = "probe/questions.rs"]
-mod questions;
+#[path = "probe/requests.rs"]
+mod requests;
 #[path = "probe/sampling.rs"]
 mod sampling;
 #[path = "probe/termination.rs"]

@@ -27,7 +27,7 @@ fn machines(population: &FleetSpec) -> Vec<Machine> {
     (0..).zip(&names).map(|(node, name)| Machine::new(population, node, name)).collect()
 }
 
-fn everything(number: u64) -> SampleRequest {
+fn full_request(number: u64) -> SampleRequest {
     SampleRequest {
         number,
         full: true,
@@ -37,24 +37,24 @@ fn everything(number: u64) -> SampleRequest {
     }
 }
 
-fn known<T>(given: Raw<T>) -> Option<T> {
+fn value_of<T>(given: Raw<T>) -> Option<T> {
     if let Raw::Value(value) = given { Some(value) } else { None }
 }
 
-/// Seconds of a fleet's life: the start in detail, then far ahead.
-fn moments() -> impl Iterator<Item = f64> {
+/// Seconds since the start: densely at first, then over days.
+fn sample_times() -> impl Iterator<Item = f64> {
     (0..240_u32)
         .map(|step| f64::from(step) * 0.7)
         .chain((1..40).map(|hour| f64::from(hour) * 1801.3))
 }
 
 #[test]
-fn one_seed_gives_the_same_frames_and_another_seed_others() {
+fn frames_depend_only_on_the_seed() {
     let frames = |seed| -> Vec<Vec<u8>> {
         let all = machines(&FleetSpec::demo(12, seed));
         let hello = all.iter().map(|machine| encode(&Body::Hello(machine.hello(3.0, 1.0))));
         let samples = all.iter().flat_map(|machine| {
-            moments().map(|t| encode(&Body::Sample(machine.sample(t, everything(1)))))
+            sample_times().map(|t| encode(&Body::Sample(machine.sample(t, full_request(1)))))
         });
         hello.chain(samples).collect()
     };
@@ -64,7 +64,7 @@ fn one_seed_gives_the_same_frames_and_another_seed_others() {
 }
 
 #[test]
-fn what_happens_to_failing_devices_is_told_once() {
+fn events_of_failing_devices_are_reported_once() {
     let mut codes = Vec::new();
     for machine in machines(&FleetSpec::demo(12, 3)) {
         let ticks = (0..200_u32).map(f64::from);
@@ -75,7 +75,7 @@ fn what_happens_to_failing_devices_is_told_once() {
 }
 
 #[test]
-fn every_frame_obeys_the_schema() {
+fn every_frame_matches_the_schema() {
     for machine in machines(&FleetSpec::demo(80, 3)) {
         let check = |body| {
             let frame = encode(&body);
@@ -88,7 +88,7 @@ fn every_frame_obeys_the_schema() {
         for event in machine.events(0.0, 60.0) {
             check(Body::Event(event));
         }
-        check(Body::Sample(machine.sample(0.0, everything(1))));
+        check(Body::Sample(machine.sample(0.0, full_request(1))));
         for driver in [DriverState::Hangs, DriverState::Devices, DriverState::DevicesAndUses] {
             let ask = SampleRequest { number: 2, since: 0.0, driver, ..SampleRequest::default() };
             check(Body::Sample(machine.sample(100.0, ask)));
@@ -97,7 +97,7 @@ fn every_frame_obeys_the_schema() {
 }
 
 #[test]
-fn the_schema_test_finds_what_is_wrong() {
+fn the_schema_test_finds_errors() {
     let sample = r#"{"t":"sample","n":1,"at":1.5,"took":1.0"#;
     let check = |json: &str| schema::line(format!("\x1egtop1 {json}").as_bytes());
     assert!(check(&format!("{sample}}}")).is_ok());
@@ -114,8 +114,8 @@ fn the_schema_test_finds_what_is_wrong() {
     assert!(check("{\"t\":\"bye\",\"at\":1,\"why\":\"ü\"}").is_err());
 }
 
-/// Lifts a frame as the client does: through its bytes.
-fn lifted(body: &Body) -> gtop::model::Sample {
+/// Decodes a frame from its bytes, as the client does.
+fn decode(body: &Body) -> gtop::model::Sample {
     let mut reader = FrameReader::default();
     reader.push(&encode(body));
     let Some(Received::Frame(frame)) = reader.next_frame() else { panic!("no frame") };
@@ -127,9 +127,9 @@ fn lifted(body: &Body) -> gtop::model::Sample {
 #[test]
 fn every_value_is_known_or_has_a_reason_and_none_is_malformed() {
     for machine in machines(&FleetSpec::demo(60, 11)) {
-        for t in moments().step_by(9) {
-            let sample = lifted(&Body::Sample(machine.sample(t, everything(1))));
-            // Readings say why they are unknown; a value that was judged wrong shows here.
+        for t in sample_times().step_by(9) {
+            let sample = decode(&Body::Sample(machine.sample(t, full_request(1))));
+            // A malformed value would appear as a reason.
             let text = format!("{sample:?}");
             assert!(!text.contains(&format!("{:?}", Reason::Malformed)), "{text}");
             let (_, host) = sample.host.unwrap();
@@ -140,10 +140,10 @@ fn every_value_is_known_or_has_a_reason_and_none_is_malformed() {
 }
 
 #[test]
-fn devices_read_what_devices_read() {
+fn readings_of_devices_are_plausible() {
     for machine in machines(&FleetSpec::demo(60, 2)) {
-        for t in moments().step_by(5) {
-            let sample = lifted(&Body::Sample(machine.sample(t, everything(1))));
+        for t in sample_times().step_by(5) {
+            let sample = decode(&Body::Sample(machine.sample(t, full_request(1))));
             let backend = &sample.backends[0];
             assert_eq!(backend.source.as_str(), BACKEND);
             let devices = &backend.devices.as_ref().unwrap().list;
@@ -161,7 +161,7 @@ fn devices_read_what_devices_read() {
                 assert!((25.0..=98.0).contains(&device.temperature.get().unwrap().get()));
                 assert!(
                     device.sm_clock.get().unwrap()
-                        <= device.fact(|known| known.sm_clock_max).get().unwrap()
+                        <= device.static_value(|known| known.sm_clock_max).get().unwrap()
                 );
                 let Some(load) = device.utilization.get() else { continue };
                 assert!(load.get() < 90.0 || power > 20.0, "{device:?}");
@@ -187,7 +187,7 @@ fn rows(list: &Value, names: &[&str]) -> BTreeMap<String, Map<String, Value>> {
 }
 
 #[test]
-fn what_is_told_of_changes_adds_up_to_the_whole_and_repeats_nothing() {
+fn changes_add_up_to_a_full_sample_without_repetition() {
     const PARTS: [(&str, &[&str]); 3] = [
         ("/backends/0/devices", &["uuid"]),
         ("/backends/0/uses/list", &["device", "pid"]),
@@ -197,14 +197,14 @@ fn what_is_told_of_changes_adds_up_to_the_whole_and_repeats_nothing() {
     for machine in machines(&FleetSpec::demo(24, 5)) {
         let mut known: [BTreeMap<String, Map<String, Value>>; 3] = Default::default();
         let mut before = f64::NEG_INFINITY;
-        for (number, t) in (1..).zip(moments().step_by(3)) {
+        for (number, t) in (1..).zip(sample_times().step_by(3)) {
             let ask = SampleRequest {
                 full: number == 1,
                 since: before,
                 uses_since: before,
-                ..everything(number)
+                ..full_request(number)
             };
-            let [whole, part] = [everything(number), ask]
+            let [whole, part] = [full_request(number), ask]
                 .map(|ask| serde_json::to_value(machine.sample(t, ask)).unwrap());
             before = t;
             for ((place, names), known) in PARTS.iter().zip(&mut known) {
@@ -227,7 +227,7 @@ fn what_is_told_of_changes_adds_up_to_the_whole_and_repeats_nothing() {
 fn a_demo_shows_every_kind_of_device_and_owner() {
     let mut text = String::new();
     for machine in machines(&FleetSpec::demo(12, 1)) {
-        let frame = encode(&Body::Sample(machine.sample(30.0, everything(1))));
+        let frame = encode(&Body::Sample(machine.sample(30.0, full_request(1))));
         text.push_str(std::str::from_utf8(&frame).unwrap());
     }
     for sign in [
@@ -256,9 +256,9 @@ fn the_load_of_a_day_is_mixed_and_a_busy_fleet_is_busy() {
     let mean = |population: &FleetSpec| {
         let loads: Vec<f64> = machines(population)
             .iter()
-            .flat_map(|machine| machine.sample(50.0, everything(1)).backends)
+            .flat_map(|machine| machine.sample(50.0, full_request(1)).backends)
             .flat_map(|backend| backend.devices.unwrap())
-            .filter_map(|device| known(device.util))
+            .filter_map(|device| value_of(device.util))
             .collect();
         let count = u32::try_from(loads.len()).unwrap();
         loads.iter().sum::<f64>() / f64::from(count)
@@ -268,10 +268,10 @@ fn the_load_of_a_day_is_mixed_and_a_busy_fleet_is_busy() {
 }
 
 #[test]
-fn a_population_has_the_devices_and_processes_it_was_asked_for() {
+fn a_fleet_has_the_requested_devices_and_processes() {
     for (devices, processes) in [(8, 5), (8, 8), (8, 20), (1, 1), (3, 0), (0, 4)] {
         let machine = &machines(&FleetSpec::busy(2, devices, processes, 1))[1];
-        let sample = machine.sample(1.0, everything(1));
+        let sample = machine.sample(1.0, full_request(1));
         assert_eq!(sample.backends[0].devices.as_ref().unwrap().len(), devices as usize);
         let expected = if devices == 0 { 0 } else { processes.max(1) as usize };
         let pids: std::collections::BTreeSet<u32> =
@@ -298,11 +298,11 @@ fn counters(sample: &Sample) -> BTreeMap<String, u64> {
         all.insert(format!("{} write", disk.name), disk.write);
     }
     for process in sample.processes.iter().flat_map(|processes| &processes.list) {
-        let spent = known(process.cpu).unwrap();
+        let spent = value_of(process.cpu).unwrap();
         all.insert(format!("pid {} {}", process.pid, process.start), spent);
     }
     for device in sample.backends.iter().flat_map(|backend| backend.devices.iter().flatten()) {
-        if let Some(errors) = known(device.ecc_corrected) {
+        if let Some(errors) = value_of(device.ecc_corrected) {
             all.insert(format!("ecc {}", device.uuid), errors);
         }
     }
@@ -310,13 +310,13 @@ fn counters(sample: &Sample) -> BTreeMap<String, u64> {
 }
 
 #[test]
-fn no_counter_runs_backwards() {
+fn no_counter_decreases() {
     for machine in machines(&FleetSpec::demo(12, 9)) {
         let soon = (1..400_u32).map(|step| f64::from(step) * 0.05);
         let later = (20..600_u32).map(f64::from);
-        let mut before = counters(&machine.sample(0.0, everything(1)));
+        let mut before = counters(&machine.sample(0.0, full_request(1)));
         for t in soon.chain(later) {
-            let now = counters(&machine.sample(t, everything(1)));
+            let now = counters(&machine.sample(t, full_request(1)));
             for (name, value) in &now {
                 assert!(before.get(name).is_none_or(|then| then <= value), "{name}");
             }
@@ -325,12 +325,12 @@ fn no_counter_runs_backwards() {
     }
 }
 
-// From here on: real sessions.
+// Real sessions.
 
-/// Checks the host key as `SimNode` says.
-struct Trust(Option<PublicKey>);
+/// Accepts the host key of a `SimNode`.
+struct HostKeyCheck(Option<PublicKey>);
 
-impl client::Handler for Trust {
+impl client::Handler for HostKeyCheck {
     type Error = russh::Error;
 
     async fn check_server_key(
@@ -348,11 +348,11 @@ enum Refused {
     Authentication(client::AuthResult),
 }
 
-async fn login(node: &SimNode) -> Result<client::Handle<Trust>, Refused> {
+async fn login(node: &SimNode) -> Result<client::Handle<HostKeyCheck>, Refused> {
     let known = node.host_key.as_deref().map(|line| PublicKey::from_openssh(line).unwrap());
     let config = Arc::new(client::Config { nodelay: true, ..client::Config::default() });
     let mut session =
-        client::connect(config, node.address, Trust(known)).await.map_err(Refused::Ssh)?;
+        client::connect(config, node.address, HostKeyCheck(known)).await.map_err(Refused::Ssh)?;
     let key = Arc::new(PrivateKey::from_openssh(&node.client_key).unwrap());
     let answer = session
         .authenticate_publickey("anybody", PrivateKeyWithHashAlg::new(key, None))
@@ -361,9 +361,9 @@ async fn login(node: &SimNode) -> Result<client::Handle<Trust>, Refused> {
     if answer.success() { Ok(session) } else { Err(Refused::Authentication(answer)) }
 }
 
-/// A session whose probe was asked to start.
-struct Live {
-    session: client::Handle<Trust>,
+/// A session with a started probe.
+struct LiveSession {
+    session: client::Handle<HostKeyCheck>,
     channel: Channel<client::Msg>,
     reader: FrameReader,
     before: Vec<u8>,
@@ -371,7 +371,7 @@ struct Live {
 
 const NONCE: &str = "5e1f9a0c77d24b61";
 
-impl Live {
+impl LiveSession {
     async fn exec(node: &SimNode, line: &str) -> Self {
         let session = login(node).await.unwrap();
         let channel = session.channel_open_session().await.unwrap();
@@ -381,18 +381,18 @@ impl Live {
 
     async fn start(node: &SimNode) -> Self {
         let source = format!("NODE=\"{}\"\nINTERVAL=0.05\nimport os\n", node.name);
-        let mut live = Self::exec(node, &launch(source.len())).await;
-        assert!(live.announced().await, "{:?}", String::from_utf8_lossy(&live.before));
-        live.say(source).await;
+        let mut live = Self::exec(node, &launch_line(source.len())).await;
+        assert!(live.read_nonce().await, "{:?}", String::from_utf8_lossy(&live.before));
+        live.send_text(source).await;
         live
     }
 
-    async fn say(&self, text: String) {
+    async fn send_text(&self, text: String) {
         self.channel.data_bytes(text.into_bytes()).await.unwrap();
     }
 
-    /// The next bytes of standard output; `None` when there come no more.
-    async fn bytes(&mut self) -> Option<bytes::Bytes> {
+    /// The next bytes of standard output; `None` at the end.
+    async fn read_bytes(&mut self) -> Option<bytes::Bytes> {
         loop {
             let message = tokio::time::timeout(TIMEOUT, self.channel.wait()).await.unwrap()?;
             if matches!(message, ChannelMsg::Close) {
@@ -404,10 +404,10 @@ impl Live {
         }
     }
 
-    /// Reads up to the nonce; what comes behind it goes to the reader.
-    async fn announced(&mut self) -> bool {
+    /// Reads up to the nonce; later bytes go to the reader.
+    async fn read_nonce(&mut self) -> bool {
         let mark = format!("\n{NONCE}");
-        while let Some(data) = self.bytes().await {
+        while let Some(data) = self.read_bytes().await {
             self.before.extend_from_slice(&data);
             let text = String::from_utf8_lossy(&self.before);
             if text.contains(&mark) && text.ends_with('\n') {
@@ -422,13 +422,13 @@ impl Live {
             if let Some(received) = self.reader.next_frame() {
                 return Some(received);
             }
-            let data = self.bytes().await?;
+            let data = self.read_bytes().await?;
             self.reader.push(&data);
         }
     }
 
-    /// The next `count` things, fewer when the session ends.
-    async fn take(&mut self, count: usize) -> Vec<Received> {
+    /// The next `count` frames, fewer if the session ends.
+    async fn read_frames(&mut self, count: usize) -> Vec<Received> {
         let mut all = Vec::new();
         while all.len() < count {
             let Some(received) = self.next().await else { break };
@@ -438,7 +438,7 @@ impl Live {
     }
 }
 
-fn launch(length: usize) -> String {
+fn launch_line(length: usize) -> String {
     format!(
         "exec /bin/sh -c 'for p in /usr/bin/python3 python3;do if $p -c \"import sys;sys.exit(sys.version_info<(3,6))\";then \
          exec $p -ISu -c \"n=int(sys.argv[1])\" {length} {NONCE};fi;done;echo \"{NONCE} NOPY\"'"
@@ -457,7 +457,7 @@ fn numbers(received: &[Received]) -> Vec<u64> {
     received.iter().filter_map(|received| number(body(received)?)).collect()
 }
 
-async fn one(fault: Option<InjectedFault>) -> (SimFleet, SimNode) {
+async fn serve_one(fault: Option<InjectedFault>) -> (SimFleet, SimNode) {
     let mut population = FleetSpec::busy(1, 2, 2, 5);
     if let Some(fault) = fault {
         population = population.with_fault(0, fault);
@@ -469,21 +469,21 @@ async fn one(fault: Option<InjectedFault>) -> (SimFleet, SimNode) {
 
 #[tokio::test]
 async fn a_real_client_gets_hello_and_samples_and_a_goodbye() {
-    let (served, node) = one(None).await;
+    let (served, node) = serve_one(None).await;
     assert_eq!(node.name, NodeName::new("gpu01").unwrap());
-    let mut live = Live::start(&node).await;
-    let received = live.take(6).await;
+    let mut live = LiveSession::start(&node).await;
+    let received = live.read_frames(6).await;
     assert!(matches!(body(&received[0]), Some(Body::Hello(hello)) if hello.host == "gpu01"));
     assert_eq!(numbers(&received), [1, 2, 3, 4, 5]);
     live.channel.eof().await.unwrap();
-    let rest = live.take(100).await;
+    let rest = live.read_frames(100).await;
     assert!(matches!(body(rest.last().unwrap()), Some(Body::Bye(_))));
     served.stop().await;
     assert!(login(&node).await.is_err());
 }
 
 #[tokio::test]
-async fn every_node_of_a_demo_answers_as_its_part_says() {
+async fn every_demo_node_answers_according_to_its_role() {
     let served = serve(&FleetSpec::demo(12, 1)).await.unwrap();
     let mut answers = Vec::new();
     for node in &served.nodes {
@@ -503,18 +503,18 @@ async fn every_node_of_a_demo_answers_as_its_part_says() {
 
 #[tokio::test]
 async fn only_the_demo_key_is_let_in_and_only_a_launch_line_runs() {
-    let (_served, node) = one(None).await;
+    let (_served, node) = serve_one(None).await;
     let other = serve(&FleetSpec::busy(1, 1, 1, 6)).await.unwrap();
     let stranger = SimNode { client_key: other.nodes[0].client_key.clone(), ..node.clone() };
     assert!(matches!(login(&stranger).await, Err(Refused::Authentication(_))));
-    let mut live = Live::exec(&node, "rm -rf /").await;
-    assert!(!live.announced().await);
+    let mut live = LiveSession::exec(&node, "rm -rf /").await;
+    assert!(!live.read_nonce().await);
     assert_eq!(live.before, b"sh: 1: not found\n");
 }
 
 #[tokio::test]
 async fn a_node_that_refuses_says_what_it_offers() {
-    let (_served, node) = one(Some(InjectedFault::RefuseAuth)).await;
+    let (_served, node) = serve_one(Some(InjectedFault::RefuseAuth)).await;
     let Err(Refused::Authentication(client::AuthResult::Failure { remaining_methods, .. })) =
         login(&node).await
     else {
@@ -525,94 +525,94 @@ async fn a_node_that_refuses_says_what_it_offers() {
 
 #[tokio::test]
 async fn host_keys_are_unknown_or_changed_on_demand() {
-    let (_served, node) = one(Some(InjectedFault::UnknownHostKey)).await;
+    let (_served, node) = serve_one(Some(InjectedFault::UnknownHostKey)).await;
     assert_eq!(node.host_key, None);
     assert!(matches!(login(&node).await, Err(Refused::Ssh(russh::Error::UnknownKey))));
-    let (_served, node) = one(Some(InjectedFault::ChangedHostKey)).await;
+    let (_served, node) = serve_one(Some(InjectedFault::ChangedHostKey)).await;
     assert!(node.host_key.is_some());
     assert!(matches!(login(&node).await, Err(Refused::Ssh(russh::Error::UnknownKey))));
 }
 
 #[tokio::test]
 async fn a_login_shell_can_end_before_the_probe() {
-    let (_served, node) = one(Some(InjectedFault::LoginExits)).await;
-    let mut live = Live::exec(&node, &launch(10)).await;
-    assert!(!live.announced().await);
+    let (_served, node) = serve_one(Some(InjectedFault::LoginExits)).await;
+    let mut live = LiveSession::exec(&node, &launch_line(10)).await;
+    assert!(!live.read_nonce().await);
     assert!(live.before.starts_with(b"This account is closed"));
 }
 
 #[tokio::test]
 async fn without_python_the_node_reads_sh() {
-    let (_served, node) = one(Some(InjectedFault::NoPython)).await;
-    let mut live = Live::exec(&node, &launch(10)).await;
-    assert!(live.announced().await);
+    let (_served, node) = serve_one(Some(InjectedFault::NoPython)).await;
+    let mut live = LiveSession::exec(&node, &launch_line(10)).await;
+    assert!(live.read_nonce().await);
     assert!(live.before.ends_with(b" NOPY\n"));
-    live.say(format!("NODE=gpu01 INTERVAL=0.05\nx=1\n{NONCE}\n")).await;
-    let received = live.take(3).await;
+    live.send_text(format!("NODE=gpu01 INTERVAL=0.05\nx=1\n{NONCE}\n")).await;
+    let received = live.read_frames(3).await;
     assert!(matches!(body(&received[0]), Some(Body::Hello(hello)) if hello.probe == "sh"));
     assert_eq!(numbers(&received), [1, 2]);
 }
 
 #[tokio::test]
 async fn noise_stands_around_the_nonce_and_between_frames() {
-    let (_served, node) = one(Some(InjectedFault::BannerNoise)).await;
-    let mut live = Live::start(&node).await;
+    let (_served, node) = serve_one(Some(InjectedFault::BannerNoise)).await;
+    let mut live = LiveSession::start(&node).await;
     assert!(live.before.len() > NONCE.len() + 40);
-    let received = live.take(5).await;
+    let received = live.read_frames(5).await;
     assert_eq!(numbers(&received), [1, 2, 3, 4]);
     assert!(live.reader.noise().contains("Broadcast message"));
 }
 
 #[tokio::test]
-async fn frames_are_cut_spoiled_or_endless_on_demand() {
-    let (_served, node) = one(Some(InjectedFault::CutFrame { number: 3 })).await;
-    assert_eq!(numbers(&Live::start(&node).await.take(5).await), [1, 2, 4, 5]);
+async fn frames_are_cut_corrupted_or_endless_on_demand() {
+    let (_served, node) = serve_one(Some(InjectedFault::CutFrame { number: 3 })).await;
+    assert_eq!(numbers(&LiveSession::start(&node).await.read_frames(5).await), [1, 2, 4, 5]);
 
-    let (_served, node) = one(Some(InjectedFault::Garbage)).await;
-    let received = Live::start(&node).await.take(10).await;
+    let (_served, node) = serve_one(Some(InjectedFault::Garbage)).await;
+    let received = LiveSession::start(&node).await.read_frames(10).await;
     assert_eq!(numbers(&received), [1, 2, 4, 5, 7, 8]);
     assert_eq!(received.iter().filter(|received| body(received).is_none()).count(), 3);
 
-    let (_served, node) = one(Some(InjectedFault::HugeLine { number: 2 })).await;
-    let received = Live::start(&node).await.take(6).await;
+    let (_served, node) = serve_one(Some(InjectedFault::HugeLine { number: 2 })).await;
+    let received = LiveSession::start(&node).await.read_frames(6).await;
     assert!(received.contains(&Received::Malformed(MalformedFrame::TooLong)));
     assert_eq!(numbers(&received)[..2], [1, 2]);
 
-    let (_served, node) = one(Some(InjectedFault::WrongVersion)).await;
-    let received = Live::start(&node).await.next().await;
+    let (_served, node) = serve_one(Some(InjectedFault::WrongVersion)).await;
+    let received = LiveSession::start(&node).await.next().await;
     assert_eq!(received, Some(Received::Malformed(MalformedFrame::Version(2))));
 
-    let (_served, node) = one(Some(InjectedFault::SlowFrames)).await;
-    assert_eq!(numbers(&Live::start(&node).await.take(2).await), [1]);
+    let (_served, node) = serve_one(Some(InjectedFault::SlowFrames)).await;
+    assert_eq!(numbers(&LiveSession::start(&node).await.read_frames(2).await), [1]);
 }
 
 #[tokio::test]
 async fn a_dropped_session_ends_without_a_goodbye_and_the_next_one_works() {
     let after = Duration::from_millis(200);
-    let (_served, node) = one(Some(InjectedFault::DropSession { after })).await;
+    let (_served, node) = serve_one(Some(InjectedFault::DropSession { after })).await;
     for _ in 0..2 {
-        let mut live = Live::start(&node).await;
-        let received = live.take(1000).await;
+        let mut live = LiveSession::start(&node).await;
+        let received = live.read_frames(1000).await;
         assert!(numbers(&received).len() >= 2);
         assert!(!received.iter().any(|received| matches!(body(received), Some(Body::Bye(_)))));
         assert!(live.session.is_closed() || live.session.channel_open_session().await.is_err());
     }
 }
 
-/// What never comes is waited for a moment; what should come within it would fail the test.
-async fn comes_soon(mut live: Live) -> bool {
-    tokio::time::timeout(Duration::from_millis(300), live.bytes()).await.is_ok()
+/// Returns true if bytes arrive within a short time.
+async fn responds_soon(mut live: LiveSession) -> bool {
+    tokio::time::timeout(Duration::from_millis(300), live.read_bytes()).await.is_ok()
 }
 
 #[tokio::test]
-async fn silence_is_kept_where_it_is_asked_for() {
-    let (_served, node) = one(Some(InjectedFault::NeverAnswerExec)).await;
-    assert!(!comes_soon(Live::exec(&node, &launch(10)).await).await);
-    let (_served, node) = one(Some(InjectedFault::NoNonce)).await;
-    assert!(!comes_soon(Live::exec(&node, &launch(10)).await).await);
-    let (_served, node) = one(Some(InjectedFault::Silent)).await;
-    assert!(!comes_soon(Live::start(&node).await).await);
-    let (_served, node) = one(Some(InjectedFault::SilentPort)).await;
+async fn silent_faults_send_nothing() {
+    let (_served, node) = serve_one(Some(InjectedFault::NeverAnswerExec)).await;
+    assert!(!responds_soon(LiveSession::exec(&node, &launch_line(10)).await).await);
+    let (_served, node) = serve_one(Some(InjectedFault::NoNonce)).await;
+    assert!(!responds_soon(LiveSession::exec(&node, &launch_line(10)).await).await);
+    let (_served, node) = serve_one(Some(InjectedFault::Silent)).await;
+    assert!(!responds_soon(LiveSession::start(&node).await).await);
+    let (_served, node) = serve_one(Some(InjectedFault::SilentPort)).await;
     let connecting = tokio::time::timeout(Duration::from_millis(300), login(&node));
     assert!(connecting.await.is_err());
 }
@@ -623,6 +623,6 @@ async fn hundreds_of_nodes_are_served_by_one_process() {
     let ports: std::collections::BTreeSet<u16> =
         served.nodes.iter().map(|node| node.address.port()).collect();
     assert_eq!(ports.len(), 300);
-    let mut live = Live::start(&served.nodes[250]).await;
-    assert_eq!(numbers(&live.take(3).await), [1, 2]);
+    let mut live = LiveSession::start(&served.nodes[250]).await;
+    assert_eq!(numbers(&live.read_frames(3).await), [1, 2]);
 }

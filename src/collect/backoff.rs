@@ -25,8 +25,8 @@ impl Backoff {
     }
 
     /// Resets the wait after a session of at least [`STABLE_SESSION`].
-    pub(crate) fn after_session(&mut self, lasted: Duration) {
-        if lasted >= STABLE_SESSION {
+    pub(crate) fn after_session(&mut self, duration: Duration) {
+        if duration >= STABLE_SESSION {
             self.next = INITIAL_WAIT;
         }
     }
@@ -46,9 +46,9 @@ impl Backoff {
     /// Returns the next wait, shortened by up to a half so that nodes that failed together do not reconnect
     /// together. `jitter` is a random number.
     pub(crate) fn next_wait(&mut self, jitter: u8) -> Duration {
-        let whole = self.next;
-        self.next = (whole * 2).min(MAX_WAIT);
-        whole.saturating_sub(whole / 2 * u32::from(jitter) / u32::from(u8::MAX))
+        let wait = self.next;
+        self.next = (wait * 2).min(MAX_WAIT);
+        wait.saturating_sub(wait / 2 * u32::from(jitter) / u32::from(u8::MAX))
     }
 }
 

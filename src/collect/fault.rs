@@ -5,22 +5,22 @@ use crate::transport::{self, SshProgramCause, StepCause};
 
 /// Turns a fault of the transport into one of the model.
 ///
-/// The detail holds what nodes with the same fault share, so that they fold into one line; the
-/// particulars hold the whole sentence.
+/// The detail is what nodes with the same fault have in common, so that they fold into one line; the remedy has the
+/// full message.
 pub fn from_transport(fault: &transport::Fault) -> Fault {
     let (kind, detail) = kind_and_detail(fault);
-    let told = fault.to_string();
-    let told = if let transport::Fault::KeyUnusable { file, problem: flaw, .. } = fault.root() {
-        format!("{told}; {}", flaw.remedy(file))
+    let message = fault.to_string();
+    let message = if let transport::Fault::KeyUnusable { file, problem: flaw, .. } = fault.root() {
+        format!("{message}; {}", flaw.remedy(file))
     } else if has_remedy(fault) {
-        told
+        message
     } else {
-        format!("{told}; {}", kind.remedy())
+        format!("{message}; {}", kind.remedy())
     };
-    Fault::new(kind, detail).with_remedy(told)
+    Fault::new(kind, detail).with_remedy(message)
 }
 
-/// Whether the sentence holds a remedy already; those of the rest are the same wherever they happen.
+/// Returns true if the fault's message contains a remedy; for other faults the kind's remedy applies.
 fn has_remedy(fault: &transport::Fault) -> bool {
     if let transport::Fault::AtGateway { fault, .. } = fault {
         return has_remedy(fault);
@@ -142,8 +142,8 @@ const fn step_fault_kind(cause: StepCause) -> FaultKind {
     }
 }
 
-fn join_or_nothing(words: &[String]) -> String {
-    if words.is_empty() { "nothing".to_owned() } else { words.join(", ") }
+fn join_or_nothing(names: &[String]) -> String {
+    if names.is_empty() { "nothing".to_owned() } else { names.join(", ") }
 }
 
 #[cfg(test)]
@@ -171,13 +171,16 @@ mod tests {
             tried: vec![],
         };
         let refused = refused.at_gateway("bastion");
-        let sentence = from_transport(&refused).message();
-        assert_eq!(sentence, "authentication refused: via bastion, node offers: password");
-        let told = from_transport(&refused).remedy().to_owned();
-        assert!(told.ends_with("; check the login name, and load your key with ssh-add"), "{told}");
+        let message = from_transport(&refused).message();
+        assert_eq!(message, "authentication refused: via bastion, node offers: password");
+        let remedy = from_transport(&refused).remedy().to_owned();
+        assert!(
+            remedy.ends_with("; check the login name, and load your key with ssh-add"),
+            "{remedy}"
+        );
         let unknown = transport::Fault::NameNotFound { host: None, why: String::new() };
-        let sentence = from_transport(&unknown.at_gateway("bastion")).message();
-        assert_eq!(sentence, "name not found: via bastion");
+        let message = from_transport(&unknown.at_gateway("bastion")).message();
+        assert_eq!(message, "name not found: via bastion");
     }
 
     #[test]

@@ -25,8 +25,8 @@ struct NodeTask {
 }
 
 impl Collector {
-    /// Watches the nodes that `targets` lists at each moment, until the configuration says that sessions are
-    /// to end, and until they have. `sink` says where to send what happens at a node.
+    /// Monitors the nodes that `targets` currently lists, until the configuration sets `is_stopping` and all sessions have
+    /// ended. `sink` returns the sink for the events of a node.
     pub async fn follow(
         mut self,
         mut targets: watch::Receiver<Arc<[Target]>>,
@@ -49,9 +49,9 @@ impl Collector {
                             task.set_jobs(jobs);
                             continue;
                         }
-                        let (config, followed) = watch::channel(self.config.borrow().clone());
-                        let own = Self { config: followed, ..self.clone() };
-                        tasks.spawn(node::supervise(own, target.clone(), sink(&target.name)));
+                        let (config, config_receiver) = watch::channel(self.config.borrow().clone());
+                        let collector = Self { config: config_receiver, ..self.clone() };
+                        tasks.spawn(node::supervise(collector, target.clone(), sink(&target.name)));
                         let target = target.clone();
                         let task = NodeTask { target, config, stops_at: None, jobs };
                         nodes.insert(task.target.name.clone(), task);
@@ -60,8 +60,8 @@ impl Collector {
                 changed = self.config.changed() => {
                     let config = self.config.borrow_and_update().clone();
                     for task in nodes.values() {
-                        task.config.send_modify(|own| {
-                            *own = CollectorConfig { job_starts: own.job_starts, ..config.clone() };
+                        task.config.send_modify(|known| {
+                            *known = CollectorConfig { job_starts: known.job_starts, ..config.clone() };
                         });
                     }
                     if changed.is_err() || config.is_stopping {
@@ -85,7 +85,7 @@ fn schedule_removals(nodes: &mut BTreeMap<NodeName, NodeTask>, listed: &[Target]
     nodes.retain(|name, task| {
         match listed.get(name) {
             Some(target) if **target == task.target => task.stops_at = None,
-            // It is reached differently now.
+            // The target has changed: end the session, and start a new one.
             Some(_) => {
                 task.stop();
                 return false;
@@ -138,14 +138,14 @@ mod tests {
     #[test]
     fn a_job_that_starts_on_a_node_triggers_a_retry_and_one_that_ends_does_not() {
         let target = Target { name: NodeName::new("gpu01").unwrap(), reach: Reach::Local };
-        let (config, followed) = watch::channel(CollectorConfig::every(Duration::from_secs(1)));
+        let (config, receiver) = watch::channel(CollectorConfig::every(Duration::from_secs(1)));
         let mut task = NodeTask { target, config, stops_at: None, jobs: Vec::new() };
         let jobs = |list: &[&str]| list.iter().map(|id| JobId::new(id).unwrap()).collect();
         for (list, starts) in
             [(&["7"][..], 1), (&["7"], 1), (&["7", "8"], 2), (&["8"], 2), (&[], 2), (&["7"], 3)]
         {
             task.set_jobs(jobs(list));
-            assert_eq!(followed.borrow().job_starts, starts, "{list:?}");
+            assert_eq!(receiver.borrow().job_starts, starts, "{list:?}");
         }
     }
 }

@@ -49,9 +49,9 @@ pub struct Handshake {
 }
 
 /// Returns how long to wait for the loader: at least the connect timeout, doubled each time the shell was too slow.
-pub(super) fn loader_timeout(transport: &Transport, too_slow: u32) -> Duration {
-    let least = transport.connect_timeout().unwrap_or_default().max(LOADER_TIMEOUT);
-    least.saturating_mul(1 << too_slow.min(8)).min(MAX_LOADER_TIMEOUT.max(least))
+pub(super) fn loader_timeout(transport: &Transport, slow_starts: u32) -> Duration {
+    let minimum = transport.connect_timeout().unwrap_or_default().max(LOADER_TIMEOUT);
+    minimum.saturating_mul(1 << slow_starts.min(8)).min(MAX_LOADER_TIMEOUT.max(minimum))
 }
 
 impl Handshake {
@@ -72,11 +72,11 @@ impl Handshake {
         let line = probe::launch_line(&nonce, probe::source(Interpreter::Python, &settings).len());
         let step = |step| log::debug!("{node}: {step}");
         let shared = || {
-            let probe::Shared { nonce, script, input } = probe::shared(&nonce, interval);
+            let probe::SharedProbe { nonce, script, input } = probe::shared_probe(&nonce, interval);
             transport::StepScript { nonce, script, input, address_of }
         };
         let channel = transport.open_probe(target, &line, &shared, step).await?;
-        // Whoever began the step has said how its loaders announce themselves.
+        // The loaders of a shared step announce themselves with the nonce of the step.
         let nonce = channel.step_nonce().map_or_else(|| nonce.clone(), str::to_owned);
         Ok(Self {
             node: target.name.clone(),
@@ -89,24 +89,24 @@ impl Handshake {
         })
     }
 
-    /// Waits until the loader announces itself, for so long, and says what will run the probe.
+    /// Waits until the loader announces itself, at most for `limit`; returns the interpreter that will run the probe.
     pub async fn await_loader(&mut self, limit: Duration) -> Result<Interpreter, Fault> {
         let mut greeting = Greeting::new(&self.nonce);
-        let late = self.channel.wait_until_overdue(limit);
-        let greeted = tokio::select! {
+        let timeout = self.channel.wait_until_overdue(limit);
+        let announced = tokio::select! {
             biased;
-            greeted = await_loader(&mut self.channel, &mut greeting) => Some(greeted),
-            () = late => None,
+            announced = await_loader(&mut self.channel, &mut greeting) => Some(announced),
+            () = timeout => None,
         };
         self.noise = greeting.noise().to_vec();
         let is_shared = self.channel.step_nonce().is_some();
-        let Some(greeted) = greeted else {
+        let Some(announced) = announced else {
             if is_shared {
                 return Err(from_transport(&transport::Fault::not_joined()));
             }
             return Err(self.loader_timeout_fault(greeting, limit).await);
         };
-        let (interpreter, rest) = greeted?;
+        let (interpreter, rest) = announced?;
         self.reader.push(&rest);
         Ok(interpreter)
     }
@@ -114,29 +114,29 @@ impl Handshake {
     /// Closes the shell's input to find out why it is late: one that was reading input continues or ends, any other is
     /// slow.
     async fn loader_timeout_fault(&mut self, mut greeting: Greeting, limit: Duration) -> Fault {
-        let how = format!("the login shell did not start it within {} s", limit.as_secs());
-        // Where that fails, nothing comes any more, which is told below.
+        let message = format!("the login shell did not start it within {} s", limit.as_secs());
+        // If that fails, nothing arrives, which is handled below.
         self.channel.close_stdin().await.ok();
-        let heard =
+        let announced =
             timeout(STDIN_CLOSE_TIMEOUT, await_loader(&mut self.channel, &mut greeting)).await;
         self.noise = greeting.noise().to_vec();
-        let (kind, how, remedy) = match heard {
+        let (kind, message, remedy) = match announced {
             Ok(Ok(_)) => (
                 FaultKind::NoInterpreter,
-                format!("{how}: a login file reads its input"),
+                format!("{message}: a login file reads its input"),
                 READS_INPUT_REMEDY,
             ),
             Ok(Err(_)) => (
                 FaultKind::NoInterpreter,
-                format!("{how}, and ended with its input"),
+                format!("{message}, and ended with its input"),
                 OTHER_PROGRAM_REMEDY,
             ),
             Err(_elapsed) => {
                 self.is_shell_slow = true;
-                (FaultKind::TimedOut, how, SLOW_SHELL_REMEDY)
+                (FaultKind::TimedOut, message, SLOW_SHELL_REMEDY)
             }
         };
-        Fault::new(kind, append_output(how, &self.noise)).with_remedy(remedy)
+        Fault::new(kind, append_output(message, &self.noise)).with_remedy(remedy)
     }
 
     /// Returns true if the login shell has not run gtop's command yet.
@@ -151,8 +151,8 @@ impl Handshake {
 
     /// Sends the probe and waits for its hello.
     pub async fn start_probe(&mut self, interpreter: Interpreter) -> Result<Box<Frame>, Fault> {
-        // Only now: what answers is our loader, not a shell that would run the source as commands.
-        // Where what is written goes to many nodes, their step does it for all of them.
+        // Not before the announcement: a shell would run the source as commands. A shared step sends the source to all
+        // of its nodes itself.
         if self.channel.step_nonce().is_none() {
             let settings = Settings {
                 interval: self.interval,
@@ -172,7 +172,7 @@ impl Handshake {
         }
     }
 
-    /// Waits for what the probe sends after its hello.
+    /// Waits for the next frame after the hello.
     pub async fn next_frame(&mut self) -> Result<Box<Frame>, Fault> {
         loop {
             match self.reader.next_frame() {
@@ -221,15 +221,15 @@ async fn await_loader(
     loop {
         match channel.next().await {
             Output::Stdout(bytes) => {
-                if let Progress::Ready { interpreter, rest } = greeting.feed(&bytes) {
+                if let Progress::Ready { interpreter, rest } = greeting.push(&bytes) {
                     return Ok((interpreter, rest));
                 }
             }
             Output::Stderr(bytes) => stderr.push(&bytes),
             Output::Exit(exit) => {
                 stderr.drain(channel).await;
-                let how = format!("the login shell ended first, {}", exit_text(&exit));
-                let why = stderr.append_to_message(how, greeting.noise());
+                let message = format!("the login shell ended first, {}", exit_text(&exit));
+                let why = stderr.append_to_message(message, greeting.noise());
                 let remedy = if why.contains("restricted") { RESTRICTED_SHELL_REMEDY } else { "" };
                 return Err(Fault::new(FaultKind::NoInterpreter, why).with_remedy(remedy));
             }
@@ -244,8 +244,8 @@ pub(super) fn exit_fault(exit: &Exit) -> Fault {
 }
 
 pub(super) fn close_fault(fault: Option<Box<transport::Fault>>) -> Fault {
-    let unsaid = || Fault::new(FaultKind::SessionLost, "the node closed it");
-    fault.map_or_else(unsaid, |fault| from_transport(&fault))
+    let default = || Fault::new(FaultKind::SessionLost, "the node closed it");
+    fault.map_or_else(default, |fault| from_transport(&fault))
 }
 
 fn exit_text(exit: &Exit) -> String {
@@ -264,8 +264,8 @@ async fn await_hello(channel: &mut Channel, reader: &mut FrameReader) -> Result<
             Output::Stderr(bytes) => stderr.push(&bytes),
             Output::Exit(exit) => {
                 stderr.drain(channel).await;
-                let how = format!("the probe ended at once, {}", exit_text(&exit));
-                let why = stderr.append_to_message(how, reader.noise().as_bytes());
+                let message = format!("the probe ended at once, {}", exit_text(&exit));
+                let why = stderr.append_to_message(message, reader.noise().as_bytes());
                 return Err(Fault::new(FaultKind::BadReply, why));
             }
             Output::Closed(fault) => return Err(close_fault(fault)),
@@ -283,10 +283,10 @@ async fn await_hello(channel: &mut Channel, reader: &mut FrameReader) -> Result<
     }
 }
 
-/// Returns the fault of a first frame that is no hello.
+/// Returns the fault of a first frame that is not a hello.
 fn missing_hello_fault(body: &Body) -> Fault {
     let Body::Error(error) = body else {
-        return Fault::new(FaultKind::BadReply, "the first frame is no hello");
+        return Fault::new(FaultKind::BadReply, "the first frame is not a hello");
     };
     // The probe cannot run on this node, and says why.
     let why = sanitize(error.message.as_deref().unwrap_or(&error.call), 200);

@@ -18,18 +18,18 @@ use crate::wire::{Delivery, EventSink, NodeEvent};
 /// block those that would.
 const SLOW_OPENING: Duration = Duration::from_secs(2);
 
-/// Watches one node until the configuration says that sessions are to end.
+/// Monitors one node until the configuration sets `is_stopping`.
 pub(super) async fn supervise(mut collector: Collector, target: Target, sink: EventSink) {
     let mut supervisor = Supervisor { target, sink, slow_starts: 0, shell: None };
     let mut backoff = Backoff::new();
     let mut attempt = 1;
     loop {
-        let tried = RetryTrigger::of(&collector.config.borrow_and_update());
-        let Some((fault, lasted)) = supervisor.run_session(&mut collector, attempt).await else {
+        let last_trigger = RetryTrigger::of(&collector.config.borrow_and_update());
+        let Some((fault, duration)) = supervisor.run_session(&mut collector, attempt).await else {
             return;
         };
-        if !lasted.is_zero() {
-            backoff.after_session(lasted);
+        if !duration.is_zero() {
+            backoff.after_session(duration);
             attempt = 0;
         }
         log::info!("{}: {}", supervisor.target.name, fault.message());
@@ -44,7 +44,7 @@ pub(super) async fn supervise(mut collector: Collector, target: Target, sink: Ev
         let retry_at = wait.map(|wait| collector.clock.now().plus(wait));
         supervisor.send_link(&collector, Link::Down { fault, retry_at });
         let shell = supervisor.shell.take();
-        if wait_for_retry(&mut collector, wait, tried, shell).await.is_none() {
+        if wait_for_retry(&mut collector, wait, last_trigger, shell).await.is_none() {
             return;
         }
     }
@@ -87,8 +87,8 @@ impl Supervisor {
         match session.run(collector, &mut self.sink).await {
             SessionEnd::Stopped => None,
             SessionEnd::Fault(fault) => {
-                let lasted = collector.clock.now().since(began);
-                Some((fault, lasted.max(Duration::from_millis(1))))
+                let duration = collector.clock.now().since(began);
+                Some((fault, duration.max(Duration::from_millis(1))))
             }
         }
     }
@@ -98,14 +98,14 @@ impl Supervisor {
         collector: &Collector,
         attempt: u32,
     ) -> Result<Box<Session>, OpenError> {
-        let place = (collector.permits.acquire().await, collector.no_delay.hold_until_reply());
+        let permits = (collector.permits.acquire().await, collector.no_delay.hold_until_reply());
         self.send_link(collector, Link::Opening { attempt });
         let interval = collector.config.borrow().interval;
         let mut opening =
             Box::pin(Session::open(&collector.transport, &self.target, interval, self.slow_starts));
         tokio::select! {
             opened = &mut opening => return opened,
-            () = sleep(SLOW_OPENING) => drop(place),
+            () = sleep(SLOW_OPENING) => drop(permits),
         }
         let _no_delay = collector.no_delay.hold_for_slow_opening();
         opening.await
@@ -134,12 +134,12 @@ impl RetryTrigger {
     }
 }
 
-/// Waits for the moment of the next try, and for the end of a login shell that is still at the last one; or for an
-/// trigger. Returns `None` when all is to end.
+/// Waits until the next attempt is due and the login shell of the last one has ended, or until a retry is triggered.
+/// Returns `None` if gtop stops.
 async fn wait_for_retry(
     collector: &mut Collector,
     wait: Option<Duration>,
-    tried: RetryTrigger,
+    last_trigger: RetryTrigger,
     shell: Option<Box<Handshake>>,
 ) -> Option<()> {
     let mut due = pin!(async {
@@ -159,7 +159,7 @@ async fn wait_for_retry(
         if is_stopping {
             return None;
         }
-        if trigger != tried {
+        if trigger != last_trigger {
             return Some(());
         }
         tokio::select! {

@@ -121,8 +121,8 @@ mod tests {
     use crate::model::NodeName;
 
     fn policy() -> (watch::Sender<CollectorConfig>, ParkPolicy) {
-        let (config, followed) = watch::channel(CollectorConfig::every(Duration::from_secs(1)));
-        (config, ParkPolicy { config: followed, no_delay: Arc::default() })
+        let (config, receiver) = watch::channel(CollectorConfig::every(Duration::from_secs(1)));
+        (config, ParkPolicy { config: receiver, no_delay: Arc::default() })
     }
 
     #[test]
@@ -155,27 +155,27 @@ mod tests {
     }
 
     /// Returns true if `act`, called again and again, ended a park before its time.
-    fn is_cut_short(tell: fn(&Arc<NoDelay>)) -> bool {
+    fn is_cut_short(act: fn(&Arc<NoDelay>)) -> bool {
         let (_config, policy) = policy();
         let no_delay = Arc::clone(&policy.no_delay);
         thread::scope(|scope| {
-            let resting = scope.spawn(move || {
+            let parked = scope.spawn(move || {
                 let began = Instant::now();
                 policy.park();
                 began.elapsed() < MAX_PARK
             });
-            while !resting.is_finished() {
-                tell(&no_delay);
+            while !parked.is_finished() {
+                act(&no_delay);
                 thread::yield_now();
             }
-            resting.join().unwrap()
+            parked.join().unwrap()
         })
     }
 
     #[test]
     fn a_park_ends_when_a_reply_is_awaited_or_the_thread_is_woken() {
         // A busy machine may delay one park; a park that nothing ends always lasts its whole length.
-        let is_cut_short = |tell| (0..5).any(|_| is_cut_short(tell));
+        let is_cut_short = |act| (0..5).any(|_| is_cut_short(act));
         assert!(is_cut_short(|no_delay| drop(no_delay.hold_until_reply())));
         assert!(is_cut_short(|no_delay| no_delay.wake()));
         assert!(!is_cut_short(|_| {}));

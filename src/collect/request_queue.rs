@@ -22,8 +22,8 @@ pub(super) struct PendingRequest {
 
 impl PendingRequest {
     /// Sends the response, if the caller still waits.
-    pub(super) fn respond(self, answer: Result<ProcessResponse, RequestError>) {
-        self.reply.send(answer).ok();
+    pub(super) fn respond(self, response: Result<ProcessResponse, RequestError>) {
+        self.reply.send(response).ok();
     }
 
     /// Returns true if the caller has stopped waiting.
@@ -91,10 +91,10 @@ impl RequestQueue {
         if queue.waiting.len() >= MAX_OPEN_REQUESTS {
             return Err(RequestError::QueueFull);
         }
-        let (reply, answered) = oneshot::channel();
+        let (reply, response) = oneshot::channel();
         queue.waiting.push(PendingRequest { request, reply });
         queue.notify.notify_one();
-        Ok(answered)
+        Ok(response)
     }
 }
 
@@ -135,10 +135,10 @@ impl NodeClient {
         if self.is_readonly && matches!(request, ProcessRequest::Signal(..)) {
             return Err(RequestError::ReadOnly);
         }
-        let answered = self.queue.enqueue(node, request)?;
+        let receiver = self.queue.enqueue(node, request)?;
         let _no_delay = self.no_delay.hold_until_reply();
-        match timeout(deadline, answered).await {
-            Ok(Ok(answer)) => answer,
+        match timeout(deadline, receiver).await {
+            Ok(Ok(response)) => response,
             Ok(Err(_dropped)) => Err(RequestError::SessionLost),
             Err(_elapsed) => Err(RequestError::TimedOut(deadline)),
         }
@@ -177,10 +177,10 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn queued_requests_are_bounded() {
         let (queue, client, node) = queue_with(Some(&["signal"]));
-        let mut asking = tokio::task::JoinSet::new();
+        let mut callers = tokio::task::JoinSet::new();
         for _ in 0..MAX_OPEN_REQUESTS {
             let (client, node) = (client.clone(), node.clone());
-            asking.spawn(async move { client.request(&node, TERM, SOON).await });
+            callers.spawn(async move { client.request(&node, TERM, SOON).await });
         }
         tokio::task::yield_now().await;
         assert_eq!(client.request(&node, TERM, SOON).await, Err(RequestError::QueueFull));
@@ -192,7 +192,7 @@ mod tests {
         drop(requests);
         let mut sent = 0;
         let mut lost = 0;
-        while let Some(answer) = asking.join_next().await {
+        while let Some(answer) = callers.join_next().await {
             sent += u32::from(answer.as_ref().unwrap() == &Ok(ProcessResponse::Sent));
             lost += u32::from(answer.unwrap() == Err(RequestError::SessionLost));
         }
@@ -205,12 +205,12 @@ mod tests {
         let late = client.request(&node, TERM, SOON).await;
         assert_eq!(late, Err(RequestError::TimedOut(SOON)));
         assert!(queue.take_waiting(&node).iter().all(PendingRequest::is_cancelled));
-        let asking = tokio::spawn({
+        let caller = tokio::spawn({
             let node = node.clone();
             async move { client.request(&node, TERM, SOON).await }
         });
         tokio::task::yield_now().await;
         queue.set_commands(&node, None);
-        assert_eq!(asking.await.unwrap(), Err(RequestError::Down));
+        assert_eq!(caller.await.unwrap(), Err(RequestError::Down));
     }
 }

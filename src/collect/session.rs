@@ -37,16 +37,19 @@ pub(super) struct Session {
     interval: Duration,
     in_focus: bool,
     refresh: Option<u64>,
-    commands: u64,
+    /// The id of the last command.
+    commands_sent: u64,
     /// Counts ticks; there are two per heartbeat.
     heartbeat_ticks: u8,
-    expected: Option<u64>,
-    malformed: u32,
-    /// The probe may have been there before, and has another configuration, and told much already.
+    /// Number of the next sample.
+    expected_sample: Option<u64>,
+    /// Malformed frames in a row.
+    malformed_frames: u32,
+    /// The probe may already be running, with another interval, and may have sent its static values before.
     joins_running_probe: bool,
     /// Requests without response, by command id.
     pending: BTreeMap<u64, PendingRequest>,
-    /// While and until when the session is young.
+    /// Prevents parks until the warm-up ends.
     warm_up: Option<(NoDelayGuard, Instant)>,
 }
 
@@ -77,12 +80,12 @@ impl Session {
         transport: &Transport,
         target: &Target,
         interval: Duration,
-        too_slow: u32,
+        slow_starts: u32,
     ) -> Result<Box<Self>, OpenError> {
         let handshake = Handshake::start(transport, target, interval).await;
         let mut handshake = handshake.map_err(|fault| from_transport(&fault))?;
         let interpreter =
-            match handshake.await_loader(handshake::loader_timeout(transport, too_slow)).await {
+            match handshake.await_loader(handshake::loader_timeout(transport, slow_starts)).await {
                 Ok(interpreter) => interpreter,
                 Err(fault) => {
                     let shell = handshake.is_shell_slow().then(|| Box::new(handshake));
@@ -100,10 +103,10 @@ impl Session {
             interval,
             in_focus: false,
             refresh: None,
-            commands: 0,
+            commands_sent: 0,
             heartbeat_ticks: 0,
-            expected: None,
-            malformed: 0,
+            expected_sample: None,
+            malformed_frames: 0,
             joins_running_probe,
             pending: BTreeMap::new(),
             warm_up: None,
@@ -119,25 +122,25 @@ impl Session {
         let Collector { config, clock, queue, no_delay, .. } = collector;
         self.warm_up = Some((no_delay.hold_until_reply(), Instant::now() + WARM_UP));
         let hello = self.hello.take().map(NodeEvent::Frame);
-        // What a probe can answer is noted where its node is known.
+        // Commands can be set only for a node that has a queue.
         queue.open(&self.node);
         if let Some(NodeEvent::Frame(frame)) = &hello {
             self.on_hello(queue, frame);
         }
         let via = NodeEvent::Transport(self.channel.via());
-        let ordered = NodeEvent::Interval(self.interval);
-        let first = [Some(via), Some(NodeEvent::Link(Link::Up)), Some(ordered), hello];
-        for news in first.into_iter().flatten() {
-            sink(self.delivery(news, clock));
+        let interval = NodeEvent::Interval(self.interval);
+        let events = [Some(via), Some(NodeEvent::Link(Link::Up)), Some(interval), hello];
+        for event in events.into_iter().flatten() {
+            sink(self.delivery(event, clock));
         }
-        let ended = self.event_loop(config, clock, queue, sink).await;
+        let end = self.event_loop(config, clock, queue, sink).await;
         queue.set_commands(&self.node, None);
         for pending in std::mem::take(&mut self.pending).into_values() {
             pending.respond(Err(RequestError::SessionLost));
         }
-        // The end of its input is what ends a probe at once. Taking leave needs a large future.
+        // The end of its input ends a probe at once. The future of the shutdown is large.
         Box::pin(self.channel.shutdown()).await;
-        ended
+        end
     }
 
     async fn event_loop(
@@ -152,9 +155,9 @@ impl Session {
             self.send_command(Command::Focus(None)).await;
             self.send_command(Command::Full).await;
         }
-        let requested = queue.open(&self.node);
+        let queued = queue.open(&self.node);
         let mut heartbeat = heartbeat_timer();
-        let mut heard = Instant::now();
+        let mut last_frame_at = Instant::now();
         config.mark_changed();
         loop {
             self.warm_up.take_if(|(_, until)| *until < Instant::now());
@@ -172,24 +175,24 @@ impl Session {
                             Ok(None) => continue,
                             Err(fault) => return SessionEnd::Fault(fault),
                         };
-                        heard = Instant::now();
+                        last_frame_at = Instant::now();
                         self.on_hello(queue, &frame);
                         sink(self.delivery(NodeEvent::Frame(frame), clock));
                     }
                 }
                 _ = heartbeat.tick() => self.on_heartbeat_tick().await,
-                () = requested.notified() => self.send_requests(queue.take_waiting(&self.node)).await,
+                () = queued.notified() => self.send_requests(queue.take_waiting(&self.node)).await,
                 changed = config.changed() => {
-                    let now = config.borrow_and_update().clone();
-                    if changed.is_err() || now.is_stopping {
+                    let new = config.borrow_and_update().clone();
+                    if changed.is_err() || new.is_stopping {
                         return SessionEnd::Stopped;
                     }
-                    if now.interval != self.interval {
-                        sink(self.delivery(NodeEvent::Interval(now.interval), clock));
+                    if new.interval != self.interval {
+                        sink(self.delivery(NodeEvent::Interval(new.interval), clock));
                     }
-                    self.apply_config(&now).await;
+                    self.apply_config(&new).await;
                 }
-                () = sleep_until(heard + silence) => {
+                () = sleep_until(last_frame_at + silence) => {
                     return SessionEnd::Fault(Fault::new(FaultKind::Silent, format!("nothing for {} s", silence.as_secs())));
                 }
             }
@@ -223,23 +226,23 @@ impl Session {
             }
             Received::Malformed(malformed) => {
                 log::warn!("{}: {malformed}", self.node);
-                self.malformed += 1;
-                if self.malformed >= MAX_MALFORMED_FRAMES {
+                self.malformed_frames += 1;
+                if self.malformed_frames >= MAX_MALFORMED_FRAMES {
                     return Err(Fault::new(FaultKind::BadReply, malformed.to_string()));
                 }
                 self.send_command(Command::Full).await;
                 return Ok(None);
             }
         };
-        self.malformed = 0;
+        self.malformed_frames = 0;
         if let Body::Answer(answer) = &frame.body {
-            // Not news of the node: it goes to who asked, and nowhere else.
+            // A response goes only to the caller of the request.
             self.on_response(answer);
             return Ok(None);
         }
         if let Body::Sample(sample) = &frame.body {
-            let is_gap = self.expected.is_some_and(|expected| expected != sample.n);
-            self.expected = sample.n.checked_add(1);
+            let is_gap = self.expected_sample.is_some_and(|expected| expected != sample.n);
+            self.expected_sample = sample.n.checked_add(1);
             if is_gap && !sample.full {
                 log::debug!("{}: samples were dropped before {}", self.node, sample.n);
                 self.send_command(Command::Full).await;
@@ -248,7 +251,7 @@ impl Session {
         Ok(Some(frame))
     }
 
-    /// Tells the probe what has changed in the config.
+    /// Sends the probe the commands for what has changed in the configuration.
     async fn apply_config(&mut self, config: &CollectorConfig) {
         if config.interval != self.interval {
             self.interval = config.interval;
@@ -259,7 +262,7 @@ impl Session {
             self.in_focus = in_focus;
             self.send_command(Command::Focus(in_focus.then_some(FOCUS_INTERVAL))).await;
         }
-        // The first sample of a session is complete anyhow.
+        // The first sample of a session is always complete.
         if self.refresh.replace(config.refresh).is_some_and(|before| before != config.refresh) {
             self.send_command(Command::Full).await;
         }
@@ -286,18 +289,18 @@ impl Session {
                 continue;
             }
             self.send_command(Command::Request(pending.request)).await;
-            self.pending.insert(self.commands, pending);
+            self.pending.insert(self.commands_sent, pending);
         }
     }
 
     /// Passes a response to its caller; one without a pending request is dropped.
     fn on_response(&mut self, answer: &body::Answer) {
         let Some(pending) = self.pending.remove(&answer.id) else {
-            log::debug!("{}: an answer to no open question, number {}", self.node, answer.id);
+            log::debug!("{}: a response to no pending request, id {}", self.node, answer.id);
             return;
         };
-        let judged = wire::answer(pending.request, answer);
-        pending.respond(judged);
+        let response = wire::decode_response(pending.request, answer);
+        pending.respond(response);
     }
 
     async fn send_command(&mut self, command: Command) {
@@ -306,22 +309,22 @@ impl Session {
     }
 
     fn encode_command(&mut self, command: &Command) -> String {
-        self.commands += 1;
-        probe::encode(self.commands, self.node.as_str(), command)
+        self.commands_sent += 1;
+        probe::encode(self.commands_sent, self.node.as_str(), command)
     }
 
     async fn send_line(&mut self, line: &str) {
         if let Err(fault) = self.channel.send(line.as_bytes()).await {
-            // A session that cannot be written to ends by its own signs: silence or a close.
+            // The session then ends by silence or by a close.
             log::debug!("{}: not sent: {fault}: {}", self.node, line.trim_end());
         }
     }
 
-    /// Every second time a heartbeat is due: it goes as soon as the node says something. Where that is not so
-    /// until the next time, it goes by itself.
+    /// Queues a heartbeat at every second tick, to be sent together with the next incoming data; if none arrives until
+    /// the next tick, the heartbeat is sent then.
     async fn on_heartbeat_tick(&mut self) {
-        if let Some(late) = self.channel.take_queued_line() {
-            return self.send_line(&late).await;
+        if let Some(unsent) = self.channel.take_queued_line() {
+            return self.send_line(&unsent).await;
         }
         self.heartbeat_ticks = self.heartbeat_ticks.wrapping_add(1);
         if self.heartbeat_ticks.is_multiple_of(2) {
@@ -334,7 +337,7 @@ impl Session {
 }
 
 fn heartbeat_timer() -> Interval {
-    let half = probe::HEARTBEAT / 2;
+    let half = probe::HEARTBEAT_INTERVAL / 2;
     let mut heartbeat = interval_at(Instant::now() + half, half);
     heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
     heartbeat

@@ -42,27 +42,27 @@ impl StderrTail {
     }
 
     /// Appends the last lines printed on standard output (`noise`) and standard error.
-    pub(super) fn append_to_message(&self, how: String, noise: &[u8]) -> String {
-        append_output(how, &[noise, b"\n", &self.bytes].concat())
+    pub(super) fn append_to_message(&self, message: String, noise: &[u8]) -> String {
+        append_output(message, &[noise, b"\n", &self.bytes].concat())
     }
 }
 
 /// Appends the last printed lines, if any.
-pub(super) fn append_output(how: String, said: &[u8]) -> String {
-    let said = String::from_utf8_lossy(said);
-    let mut told = String::new();
-    for line in said.lines().rev() {
+pub(super) fn append_output(message: String, output: &[u8]) -> String {
+    let output = String::from_utf8_lossy(output);
+    let mut tail = String::new();
+    for line in output.lines().rev() {
         let line = sanitize(line, MAX_TAIL_BYTES);
-        let longer = if told.is_empty() { line } else { format!("{line} {told}") };
-        if !told.is_empty() && longer.chars().count() > MAX_SHOWN_CHARS {
+        let longer = if tail.is_empty() { line } else { format!("{line} {tail}") };
+        if !tail.is_empty() && longer.chars().count() > MAX_SHOWN_CHARS {
             break;
         }
-        longer.trim_start().clone_into(&mut told);
+        longer.trim_start().clone_into(&mut tail);
     }
-    if told.is_empty() {
-        how
+    if tail.is_empty() {
+        message
     } else {
-        format!("{how}, after: {}", sanitize(&told, MAX_SHOWN_CHARS))
+        format!("{message}, after: {}", sanitize(&tail, MAX_SHOWN_CHARS))
     }
 }
 
@@ -70,8 +70,8 @@ pub(super) fn append_output(how: String, said: &[u8]) -> String {
 mod tests {
     use super::*;
 
-    fn message_after(said: &str) -> String {
-        append_output("it ended".to_owned(), said.as_bytes())
+    fn message_after(output: &str) -> String {
+        append_output("it ended".to_owned(), output.as_bytes())
     }
 
     #[test]
@@ -80,9 +80,9 @@ mod tests {
         assert_eq!(message_after(" \r\n\n"), "it ended");
         assert_eq!(message_after("a\nb\r\n"), "it ended, after: a b");
         let trace = format!("Traceback:\n{}ModuleNotFoundError: mmap\n", "  a line\n".repeat(40));
-        let sentence = message_after(&trace);
-        assert!(sentence.ends_with("a line ModuleNotFoundError: mmap"), "{sentence}");
-        assert!(!sentence.contains("Traceback") && sentence.chars().count() <= 220, "{sentence}");
+        let message = message_after(&trace);
+        assert!(message.ends_with("a line ModuleNotFoundError: mmap"), "{message}");
+        assert!(!message.contains("Traceback") && message.chars().count() <= 220, "{message}");
         assert!(!message_after("a\x1b[2J\u{202e}b").contains(['\u{1b}', '\u{202e}']));
         let long = message_after(&format!("first\n{}", "x".repeat(5000)));
         assert!(long.contains("after: xxx") && long.chars().count() <= 220, "{long}");
@@ -96,7 +96,7 @@ mod tests {
         }
         stderr.push(b"the end\n");
         assert!(stderr.bytes.len() <= MAX_TAIL_BYTES);
-        let said = stderr.append_to_message("it ended".to_owned(), b"hello\n");
-        assert!(said.ends_with("yes, but the end"), "{said}");
+        let message = stderr.append_to_message("it ended".to_owned(), b"hello\n");
+        assert!(message.ends_with("yes, but the end"), "{message}");
     }
 }

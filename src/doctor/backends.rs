@@ -144,7 +144,7 @@ fn summarize_devices(devices: &[Device]) -> String {
             .known()
             .map_or_else(|| "unknown model".to_owned(), |name| sanitize(name, 60));
         *models.entry(model).or_default() += 1;
-        let driver = device.fact(|known| known.driver.clone());
+        let driver = device.static_value(|known| known.driver.clone());
         drivers.extend(driver.known().map(|driver| sanitize(driver, 40)));
     }
     if physical.is_empty() {

@@ -10,7 +10,7 @@ use crate::probe::{self, Interpreter};
 use crate::time::{Clock, Timestamp};
 use crate::transport::{Output, Target, Transport};
 use crate::wire::body::{Body, Hello, Raw};
-use crate::wire::job_of_group;
+use crate::wire::job_of_cgroup;
 
 /// Maximum time to find out why the node does not run Python.
 const REASONS_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(10);
@@ -119,7 +119,7 @@ fn interpreter_text(interpreter: Interpreter, hello: &Hello) -> String {
 
 /// Reports the Slurm job that the probe runs in without the user's request, and the consequences.
 fn enclosing_job_step(hello: &Hello, via: TransportKind) -> Option<StepResult> {
-    let job = job_of_group(hello.cgroup.as_deref()).filter(|_| via != TransportKind::Step)?;
+    let job = job_of_cgroup(hello.cgroup.as_deref()).filter(|_| via != TransportKind::Step)?;
     let finding = format!("the probe runs inside job {job}; pam_slurm_adopt does this with logins");
     let detail =
         "if jobs are confined to their devices, devices of other jobs on this node are hidden";
@@ -197,7 +197,7 @@ impl PythonSearch<'_> {
 /// names.
 fn parse_reasons(output: &str) -> Vec<String> {
     let mut reasons = Vec::new();
-    for (_, reason) in output.lines().filter_map(|line| line.split_once(probe::REASON)) {
+    for (_, reason) in output.lines().filter_map(|line| line.split_once(probe::REASON_PREFIX)) {
         let reason = sanitize(reason, 200);
         if reasons.len() < MAX_REASONS && !reasons.contains(&reason) {
             reasons.push(reason);

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use crate::fleet::{Evidence, Fleet, JobDevices};
 use crate::model::{Allocation, DeviceAllocation, Job, JobState};
 use crate::nodeset;
-use crate::time::{Timestamp, age, format_duration};
+use crate::time::{Timestamp, format_age, format_duration};
 
 /// A job on more nodes than this prints a node set instead of its devices per node.
 const MAX_LISTED_NODES: usize = 8;
@@ -18,7 +18,7 @@ pub fn write_jobs(out: &mut impl Write, fleet: &Fleet, now: Timestamp) -> io::Re
         writeln!(out, "{sentence}")?;
     }
     if let (Some(problem), Some(at)) = (&list.error, list.at) {
-        let age = age(now.since(at));
+        let age = format_age(now.since(at));
         writeln!(out, "the job list is {age} old: {}; {}", problem.message, problem.remedy)?;
     }
     for note in &list.notes {
@@ -83,9 +83,9 @@ mod tests {
             write_jobs(&mut out, fleet, Timestamp::default()).unwrap();
             String::from_utf8(out).unwrap()
         };
-        let matching = text(&Fleet::used_by("11"));
+        let matching = text(&Fleet::example_used_by("11"));
         assert!(matching.ends_with("gpu01: devices 0\n"), "{matching}");
-        let others = text(&Fleet::used_by("7"));
+        let others = text(&Fleet::example_used_by("7"));
         assert!(others.ends_with("gpu01: devices 0, contradicted by processes\n"), "{others}");
     }
 }

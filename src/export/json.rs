@@ -435,7 +435,7 @@ object! {
 }
 
 fn device<'a>(node: &'a Node, index: usize, device: &'a Device, now: Timestamp) -> DeviceJson<'a> {
-    let unknown_extra = node.why_users_unknown(index).map(|why| ("processes", why));
+    let unknown_extra = node.users_unknown_reason(index).map(|why| ("processes", why));
     let links = device.details.as_ref().and_then(|details| details.links.known());
     let cores = device.tpu.as_ref().and_then(|tpu| tpu.by_core.known());
     DeviceJson {
@@ -611,7 +611,7 @@ mod tests {
             [("11", serde_json::json!(["a"]), false), ("7", serde_json::Value::Null, true)]
         {
             let mut out = Vec::new();
-            write_json(&mut out, &Fleet::used_by(job), Timestamp::default(), "").unwrap();
+            write_json(&mut out, &Fleet::example_used_by(job), Timestamp::default(), "").unwrap();
             let snapshot: serde_json::Value = serde_json::from_slice(&out).unwrap();
             let allocation = &snapshot["jobs"][0]["allocations"][0];
             assert_eq!(allocation["disputed"], is_disputed, "{allocation}");

@@ -20,7 +20,7 @@ pub const DEVICE_AMD: &[Field<Device>] = &[
         title: "GTTTOTAL",
         alias: "gtttotal",
         help: "total GTT memory",
-        read: |device| bytes(device.fact(|known| known.host_memory_total)),
+        read: |device| bytes(device.static_value(|known| known.host_memory_total)),
     },
     Field {
         id: "junction_temperature_celsius",
@@ -36,7 +36,7 @@ pub const DEVICE_AMD: &[Field<Device>] = &[
         title: "JSLOWAT",
         alias: "jslowat",
         help: "junction slowdown temperature",
-        read: |device| celsius(device.fact(|known| known.junction_slowdown_temperature)),
+        read: |device| celsius(device.static_value(|known| known.junction_slowdown_temperature)),
     },
     Field {
         id: "memory_slowdown_temperature_celsius",
@@ -44,7 +44,7 @@ pub const DEVICE_AMD: &[Field<Device>] = &[
         title: "MSLOWAT",
         alias: "mslowat",
         help: "memory slowdown temperature",
-        read: |device| celsius(device.fact(|known| known.memory_slowdown_temperature)),
+        read: |device| celsius(device.static_value(|known| known.memory_slowdown_temperature)),
     },
     Field {
         id: "fan_rpm",

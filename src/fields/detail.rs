@@ -73,7 +73,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         title: "LDEF",
         alias: "limitdefault",
         help: "default power limit",
-        read: |device| watts(device.fact(|known| known.power_limit_default)),
+        read: |device| watts(device.static_value(|known| known.power_limit_default)),
     },
     Field {
         id: "power_limit_min_watts",
@@ -81,7 +81,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         title: "LMIN",
         alias: "limitmin",
         help: "minimum power limit",
-        read: |device| watts(device.fact(|known| known.power_limit_min)),
+        read: |device| watts(device.static_value(|known| known.power_limit_min)),
     },
     Field {
         id: "power_limit_max_watts",
@@ -89,7 +89,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         title: "LMAX",
         alias: "limitmax",
         help: "maximum power limit",
-        read: |device| watts(device.fact(|known| known.power_limit_max)),
+        read: |device| watts(device.static_value(|known| known.power_limit_max)),
     },
     Field {
         id: "energy_joules",
@@ -123,7 +123,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         title: "GRCLKMAX",
         alias: "grclockmax",
         help: "maximum graphics clock",
-        read: |device| megahertz(device.fact(|known| known.graphics_clock_max)),
+        read: |device| megahertz(device.static_value(|known| known.graphics_clock_max)),
     },
     Field {
         id: "video_clock_max_megahertz",
@@ -131,7 +131,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         title: "VIDCLKMAX",
         alias: "videoclockmax",
         help: "maximum video clock",
-        read: |device| megahertz(device.fact(|known| known.video_clock_max)),
+        read: |device| megahertz(device.static_value(|known| known.video_clock_max)),
     },
     Field {
         id: "temperature_margin_celsius",
@@ -147,7 +147,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         title: "SLOWAT",
         alias: "slowat",
         help: "slowdown temperature",
-        read: |device| celsius(device.fact(|known| known.slowdown_temperature)),
+        read: |device| celsius(device.static_value(|known| known.slowdown_temperature)),
     },
     Field {
         id: "shutdown_temperature_celsius",
@@ -155,7 +155,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         title: "OFFAT",
         alias: "offat",
         help: "shutdown temperature",
-        read: |device| celsius(device.fact(|known| known.shutdown_temperature)),
+        read: |device| celsius(device.static_value(|known| known.shutdown_temperature)),
     },
     Field {
         id: "throttle_reasons",
@@ -341,7 +341,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         alias: "pciegenmax",
         help: "maximum PCIe generation",
         read: |device| {
-            integer(device.fact(|known| known.pcie_max.map(|(generation, _)| generation)))
+            integer(device.static_value(|known| known.pcie_max.map(|(generation, _)| generation)))
         },
     },
     Field {
@@ -350,7 +350,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         title: "LANESMAX",
         alias: "pciewidthmax",
         help: "maximum PCIe link width, in lanes",
-        read: |device| integer(device.fact(|known| known.pcie_max.map(|(_, lanes)| lanes))),
+        read: |device| integer(device.static_value(|known| known.pcie_max.map(|(_, lanes)| lanes))),
     },
     Field {
         id: "pcie_receive_bytes_per_second",
@@ -392,7 +392,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         title: "LINKS",
         alias: "nvlinks",
         help: "number of NVLinks",
-        read: |device| integer(device.fact(|known| known.nvlinks)),
+        read: |device| integer(device.static_value(|known| known.nvlinks)),
     },
     Field {
         id: "nvlink_receive_bytes_per_second",
@@ -466,7 +466,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         title: "CC",
         alias: "cc",
         help: "CUDA compute capability",
-        read: |device| text(&device.fact(|known| known.capability.clone())),
+        read: |device| text(&device.static_value(|known| known.capability.clone())),
     },
     Field {
         id: "numa_node",
@@ -474,7 +474,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         title: "NUMA",
         alias: "numa",
         help: "nearest NUMA node",
-        read: |device| integer(device.fact(|known| known.numa_node)),
+        read: |device| integer(device.static_value(|known| known.numa_node)),
     },
     Field {
         id: "device_minor",
@@ -482,7 +482,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         title: "MINOR",
         alias: "minor",
         help: "minor number of the device file, by which Slurm counts devices: 3 of /dev/nvidia3",
-        read: |device| integer(device.fact(|known| known.minor)),
+        read: |device| integer(device.static_value(|known| known.minor)),
     },
     Field {
         id: "fabric_state",
@@ -574,7 +574,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         title: "GI",
         alias: "gi",
         help: "GPU instance id of a MIG slice",
-        read: |device| integer(device.fact(|known| known.gpu_instance)),
+        read: |device| integer(device.static_value(|known| known.gpu_instance)),
     },
     Field {
         id: "compute_instance",
@@ -582,7 +582,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         title: "CI",
         alias: "ci",
         help: "compute instance id of a MIG slice",
-        read: |device| integer(device.fact(|known| known.compute_instance)),
+        read: |device| integer(device.static_value(|known| known.compute_instance)),
     },
 ];
 

@@ -13,7 +13,7 @@ pub const DEVICE: &[Field<Device>] = &[
         title: "VENDOR",
         alias: "vendor",
         help: "vendor: nvidia, amd or google",
-        read: |device| enum_text(device.vendor, Vendor::text),
+        read: |device| enum_text(device.vendor, Vendor::as_str),
     },
     Field {
         id: "name",
@@ -37,7 +37,7 @@ pub const DEVICE: &[Field<Device>] = &[
         title: "DRIVER",
         alias: "driver",
         help: "driver version",
-        read: |device| text(&device.fact(|known| known.driver.clone())),
+        read: |device| text(&device.static_value(|known| known.driver.clone())),
     },
     Field {
         id: "utilization_percent",
@@ -157,7 +157,7 @@ pub const DEVICE: &[Field<Device>] = &[
         title: "SMCLKMAX",
         alias: "smclockmax",
         help: "maximum SM clock",
-        read: |device| megahertz(device.fact(|known| known.sm_clock_max)),
+        read: |device| megahertz(device.static_value(|known| known.sm_clock_max)),
     },
     Field {
         id: "memory_clock_max_megahertz",
@@ -165,7 +165,7 @@ pub const DEVICE: &[Field<Device>] = &[
         title: "MEMCLKMAX",
         alias: "memclockmax",
         help: "maximum memory clock",
-        read: |device| megahertz(device.fact(|known| known.memory_clock_max)),
+        read: |device| megahertz(device.static_value(|known| known.memory_clock_max)),
     },
     Field {
         id: "fan_percent",

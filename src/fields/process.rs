@@ -27,7 +27,7 @@ impl Usage {
         node.uses_of(&device.uuid).map(|used| Self {
             used: used.clone(),
             process: node.process(used.pid).cloned(),
-            unseen: node.unseen(used.pid).cloned(),
+            unseen: node.unseen_process(used.pid).cloned(),
         })
     }
 
@@ -141,7 +141,7 @@ pub const PROCESS: &[Field<Usage>] = &[
         title: "TYPE",
         alias: "type",
         help: "type: C for compute, G for graphics, C+G for both",
-        read: |usage| enum_text(usage.used.kind, UseKind::text),
+        read: |usage| enum_text(usage.used.kind, UseKind::as_str),
     },
     Field {
         id: "cpu_percent",
@@ -245,7 +245,9 @@ pub const PROCESS: &[Field<Usage>] = &[
         title: "BY",
         alias: "containerkind",
         help: "container runtime: docker, podman, containerd, cri-o, kubernetes, lxc or machine",
-        read: |usage| usage.optional_text(|statics| Some(statics.container.as_ref()?.kind.text())),
+        read: |usage| {
+            usage.optional_text(|statics| Some(statics.container.as_ref()?.kind.as_str()))
+        },
     },
     Field {
         id: "pod",

@@ -33,15 +33,15 @@ pub(super) fn apply_backend(node: &mut Node, backend: BackendReading, clock: Clo
 }
 
 fn apply_devices(node: &mut Node, source: &Source, reading: DevicesReading, clock: ClockOffset) {
-    let at = clock.on_node(reading.at);
+    let at = clock.node_time(reading.at);
     let before = HealthStates::of(node, source);
-    if is_same_list(node, source, &reading.list) {
+    if has_same_devices(node, source, &reading.list) {
         for (device, newer) in node.devices.iter_mut().zip(reading.list) {
             device.update_from(newer);
             update_rates(device, at);
         }
     } else {
-        rebuild_list(node, source, at, reading.list);
+        rebuild_devices(node, source, at, reading.list);
     }
     for event in before.events(node, source, reading.at) {
         node.record_event(event);
@@ -70,7 +70,12 @@ impl HealthStates {
         if source.as_str() != "nvidia-smi" {
             return Self(BTreeMap::new());
         }
-        Self(node.devices.iter().map(|one| (Arc::clone(&one.uuid), health_state(one))).collect())
+        Self(
+            node.devices
+                .iter()
+                .map(|device| (Arc::clone(&device.uuid), health_state(device)))
+                .collect(),
+        )
     }
 
     /// Returns an event for each known device whose health has changed.
@@ -102,24 +107,24 @@ fn health_state(device: &Device) -> HealthState {
 fn apply_host_memory(node: &mut Node) {
     let host = &node.host.fast;
     let (total, free) = (host.memory_total, host.memory_available);
-    let (Some(all), Some(left)) = (total.get(), free.get()) else { return };
-    let mut without = node.devices.iter_mut().filter(|device| {
-        let is_without =
+    let (Some(total_bytes), Some(free_bytes)) = (total.get(), free.get()) else { return };
+    let mut without_memory = node.devices.iter_mut().filter(|device| {
+        let has_no_memory =
             device.has_host_memory || device.memory_total == Reading::Unknown(Reason::NotSupported);
         device.vendor.get() == Some(Vendor::Nvidia)
             && device.parent.is_none()
             && device.fault.is_none()
-            && is_without
+            && has_no_memory
     });
-    let (Some(device), None) = (without.next(), without.next()) else { return };
+    let (Some(device), None) = (without_memory.next(), without_memory.next()) else { return };
     device.has_host_memory = true;
     device.memory_total = total;
     device.memory_free = free;
-    device.memory_used = Reading::Known(Bytes(all.0.saturating_sub(left.0)));
+    device.memory_used = Reading::Known(Bytes(total_bytes.0.saturating_sub(free_bytes.0)));
 }
 
 /// Returns true if the devices are the same as before, in the same order and none lost: the usual case.
-fn is_same_list(node: &Node, source: &Source, list: &[Device]) -> bool {
+fn has_same_devices(node: &Node, source: &Source, list: &[Device]) -> bool {
     let is_in_place = |(known, newer): (&Device, &Device)| {
         known.uuid == newer.uuid
             && newer.fault.is_none()
@@ -132,42 +137,42 @@ fn is_same_list(node: &Node, source: &Source, list: &[Device]) -> bool {
 }
 
 /// Merges new devices with those of other sources, in order, and drops the history of removed ones.
-fn rebuild_list(node: &mut Node, source: &Source, at: NodeTime, list: Vec<Device>) {
+fn rebuild_devices(node: &mut Node, source: &Source, at: NodeTime, list: Vec<Device>) {
     let known = std::mem::take(&mut node.devices);
     let sources = std::mem::take(&mut node.device_sources);
-    let (mine, others): (Vec<_>, Vec<_>) =
+    let (own_devices, others): (Vec<_>, Vec<_>) =
         known.into_iter().zip(sources.iter().cloned()).partition(|(_, owner)| owner == source);
-    let mut mine: Vec<Device> = mine.into_iter().map(|(device, _)| device).collect();
-    let mut all = others;
+    let mut own_devices: Vec<Device> = own_devices.into_iter().map(|(device, _)| device).collect();
+    let mut merged = others;
     for newer in list {
-        let before = mine
+        let before = own_devices
             .iter()
-            .position(|known| is_same(known, &newer))
-            .map(|place| mine.swap_remove(place));
-        let mut device = merged(before, newer);
+            .position(|known| is_same_device(known, &newer))
+            .map(|index| own_devices.swap_remove(index));
+        let mut device = merge_device(before, newer);
         update_rates(&mut device, at);
-        all.push((device, source.clone()));
+        merged.push((device, source.clone()));
     }
-    let surplus = all.split_off(all.len().min(MAX_DEVICES));
-    let mut gone = mine;
+    let surplus = merged.split_off(merged.len().min(MAX_DEVICES));
+    let mut gone = own_devices;
     gone.extend(surplus.into_iter().map(|(device, _)| device));
-    node.history.forget(|uuid| gone.iter().any(|device| &*device.uuid == uuid));
-    sort_devices(&mut all);
-    let (devices, sources): (_, Vec<_>) = all.into_iter().unzip();
+    node.history.drop_series(|uuid| gone.iter().any(|device| &*device.uuid == uuid));
+    sort_devices(&mut merged);
+    let (devices, sources): (_, Vec<_>) = merged.into_iter().unzip();
     (node.devices, node.device_sources) = (devices, sources.into());
 }
 
 /// Returns true if `newer` is the device `known`. A lost device may have no UUID; its PCI id or index then
 /// decides.
-fn is_same(known: &Device, newer: &Device) -> bool {
-    let is_there = || match newer.pci.known() {
-        Some(pci) => known.is_at(pci),
+fn is_same_device(known: &Device, newer: &Device) -> bool {
+    let is_same_place = || match newer.pci.known() {
+        Some(pci) => known.has_pci_id(pci),
         None => newer.uuid.starts_with(Device::INDEX_PREFIX) && known.index == newer.index,
     };
-    known.uuid == newer.uuid || (newer.fault.is_some() && known.parent.is_none() && is_there())
+    known.uuid == newer.uuid || (newer.fault.is_some() && known.parent.is_none() && is_same_place())
 }
 
-fn merged(before: Option<Device>, newer: Device) -> Device {
+fn merge_device(before: Option<Device>, newer: Device) -> Device {
     let Some(mut device) = before else { return newer };
     if newer.fault.is_some() {
         // The readings of a lost device no longer hold; its identity stays.
@@ -188,16 +193,17 @@ fn merged(before: Option<Device>, newer: Device) -> Device {
 
 /// Sorts devices in the driver's order, each slice after its device.
 fn sort_devices(devices: &mut [(Device, Source)]) {
-    let places: BTreeMap<Arc<str>, u32> = devices
+    let parent_indices: BTreeMap<Arc<str>, u32> = devices
         .iter()
         .filter(|(device, _)| device.parent.is_none())
         .map(|(device, _)| (Arc::clone(&device.uuid), device.index.get().unwrap_or(u32::MAX)))
         .collect();
     devices.sort_by_cached_key(|(device, source)| {
-        let own = device.index.get().unwrap_or(u32::MAX);
+        let own_index = device.index.get().unwrap_or(u32::MAX);
         let parent = device.parent.as_ref();
-        let place = parent.map_or(own, |parent| places.get(parent).copied().unwrap_or(u32::MAX));
-        (source.clone(), place, parent.cloned(), own, Arc::clone(&device.uuid))
+        let parent_index = parent
+            .map_or(own_index, |parent| parent_indices.get(parent).copied().unwrap_or(u32::MAX));
+        (source.clone(), parent_index, parent.cloned(), own_index, Arc::clone(&device.uuid))
     });
 }
 
@@ -208,28 +214,30 @@ fn apply_uses(node: &mut Node, source: &Source, reading: UsesReading) {
         let mut owned = devices.iter().zip(device_sources.iter());
         has_others && owned.any(|(device, owner)| device.uuid == *uuid && owner != source)
     };
-    let (others, mine): (Vec<&DeviceUse>, Vec<&DeviceUse>) =
+    let (others, own_uses): (Vec<&DeviceUse>, Vec<&DeviceUse>) =
         uses.iter().partition(|used| is_others(&used.device));
     let key = |used: &DeviceUse| (Arc::clone(&used.device), used.pid);
-    let by_key =
-        LazyCell::new(|| mine.iter().map(|used| (key(used), *used)).collect::<BTreeMap<_, _>>());
-    let merged = |(place, newer): (usize, DeviceUse)| {
+    let by_key = LazyCell::new(|| {
+        own_uses.iter().map(|used| (key(used), *used)).collect::<BTreeMap<_, _>>()
+    });
+    let merge_use = |(index, newer): (usize, DeviceUse)| {
         // Fast path: nearly always the same uses in the same order.
-        let is_it = |known: &&&DeviceUse| known.pid == newer.pid && known.device == newer.device;
-        let here = mine.get(place).filter(is_it);
-        if let Some(known) = here.or_else(|| by_key.get(&key(&newer))) {
+        let is_same_use =
+            |known: &&&DeviceUse| known.pid == newer.pid && known.device == newer.device;
+        let at_same_index = own_uses.get(index).filter(is_same_use);
+        if let Some(known) = at_same_index.or_else(|| by_key.get(&key(&newer))) {
             let mut used = (*known).clone();
             used.update_from(newer);
             return used;
         }
-        let own = devices.iter().find(|device| device.uuid == newer.device);
-        let device = own.map_or(newer.device, |device| Arc::clone(&device.uuid));
+        let known_device = devices.iter().find(|device| device.uuid == newer.device);
+        let device = known_device.map_or(newer.device, |device| Arc::clone(&device.uuid));
         DeviceUse { device, ..newer }
     };
     *uses = others
         .into_iter()
         .cloned()
-        .chain(reading.list.into_iter().enumerate().map(merged))
+        .chain(reading.list.into_iter().enumerate().map(merge_use))
         .collect();
 }
 
@@ -273,7 +281,7 @@ mod tests {
         builder
     }
 
-    fn said(source: &Source, uuid: &str, list: Vec<DeviceUse>) -> Sample {
+    fn sample_with(source: &Source, uuid: &str, list: Vec<DeviceUse>) -> Sample {
         let at = Timestamp::from_micros(1_000_000);
         let device = Device { uuid: uuid.into(), ..Device::default() };
         Sample {
@@ -288,27 +296,33 @@ mod tests {
     }
 
     #[test]
-    fn who_uses_the_devices_of_one_backend_is_not_told_by_another() {
+    fn uses_of_one_backend_do_not_replace_those_of_another() {
         let amd = Source::new("amdgpu");
         let mut builder = builder(hello(&[(&nvml(), None), (&amd, None)]));
-        let used =
+        let device_use =
             |device: &str, pid| DeviceUse { device: device.into(), pid, ..DeviceUse::default() };
-        let mut told = |sample| {
+        let mut uses_after = |sample| {
             builder.on_sample(sample);
             let node = builder.node();
-            node.uses.iter().map(|used| (used.device.to_string(), used.pid)).collect::<Vec<_>>()
+            node.uses
+                .iter()
+                .map(|device_use| (device_use.device.to_string(), device_use.pid))
+                .collect::<Vec<_>>()
         };
         let (a, b) = (("GPU-a".to_owned(), 7), ("GPU-b".to_owned(), 8));
-        told(said(&nvml(), "GPU-a", vec![used("GPU-a", 7)]));
-        assert_eq!(told(said(&amd, "GPU-b", vec![used("GPU-b", 8)])), [a, b.clone()]);
-        assert_eq!(told(said(&nvml(), "GPU-a", vec![])), [b]);
-        assert_eq!(told(said(&amd, "GPU-b", vec![])), []);
+        uses_after(sample_with(&nvml(), "GPU-a", vec![device_use("GPU-a", 7)]));
+        assert_eq!(
+            uses_after(sample_with(&amd, "GPU-b", vec![device_use("GPU-b", 8)])),
+            [a, b.clone()]
+        );
+        assert_eq!(uses_after(sample_with(&nvml(), "GPU-a", vec![])), [b]);
+        assert_eq!(uses_after(sample_with(&amd, "GPU-b", vec![])), []);
     }
 
     #[test]
-    fn a_use_keeps_what_the_next_list_leaves_out() {
+    fn a_use_keeps_the_values_that_the_next_list_leaves_out() {
         let mut builder = builder(hello(&[(&nvml(), None)]));
-        let told = DeviceUse {
+        let first = DeviceUse {
             device: "GPU-a".into(),
             pid: 7,
             kind: Reading::Known(UseKind::Compute),
@@ -321,32 +335,32 @@ mod tests {
             sm: Reading::checked(Percent::new(9.0)),
             ..DeviceUse::default()
         };
-        builder.on_sample(said(&nvml(), "GPU-a", vec![told.clone()]));
-        builder.on_sample(said(&nvml(), "GPU-a", vec![next.clone()]));
-        assert_eq!(*builder.node().uses, [DeviceUse { sm: next.sm, ..told }]);
-        builder.on_sample(said(&nvml(), "GPU-a", vec![]));
-        builder.on_sample(said(&nvml(), "GPU-a", vec![next.clone()]));
+        builder.on_sample(sample_with(&nvml(), "GPU-a", vec![first.clone()]));
+        builder.on_sample(sample_with(&nvml(), "GPU-a", vec![next.clone()]));
+        assert_eq!(*builder.node().uses, [DeviceUse { sm: next.sm, ..first }]);
+        builder.on_sample(sample_with(&nvml(), "GPU-a", vec![]));
+        builder.on_sample(sample_with(&nvml(), "GPU-a", vec![next.clone()]));
         assert_eq!(*builder.node().uses, [next]);
     }
 
     #[test]
-    fn a_backend_that_takes_over_leaves_nothing_of_the_one_before() {
+    fn a_backend_that_takes_over_removes_the_data_of_the_previous_one() {
         let smi = Source::new("nvidia-smi");
         let mut builder = builder(hello(&[(&nvml(), Some("not found")), (&smi, None)]));
         let used = DeviceUse { device: "GPU-a".into(), pid: 7, ..DeviceUse::default() };
-        builder.on_sample(said(&smi, "GPU-a", vec![used]));
+        builder.on_sample(sample_with(&smi, "GPU-a", vec![used]));
         assert_eq!(builder.node().devices.len(), 1);
         builder.on_hello(hello(&[(&nvml(), None)]));
         let node = builder.node();
         assert!(node.devices.is_empty() && node.device_sources.is_empty() && node.uses.is_empty());
         assert!(node.source(&smi).is_none());
-        builder.on_sample(said(&nvml(), "GPU-a", vec![]));
+        builder.on_sample(sample_with(&nvml(), "GPU-a", vec![]));
         assert_eq!(*builder.node().device_sources, [nvml()]);
         assert!(builder.node().source(&nvml().slow()).is_some());
     }
 
     #[test]
-    fn a_driver_that_hangs_from_the_start_is_told_while_nvidia_smi_tells_the_devices() {
+    fn a_hanging_driver_is_reported_while_nvidia_smi_reports_the_devices() {
         let smi = Source::new("nvidia-smi");
         let why = "nvml: its library hangs in nvmlInit_v2";
         let hangs = SourceFault {
@@ -359,16 +373,16 @@ mod tests {
         let mut builder = builder(hello(&[(&nvml(), None)]));
         builder.on_sample(Sample { faults: vec![(nvml(), hangs)], ..Sample::default() });
         builder.on_hello(hello(&[(&nvml(), Some(why)), (&smi, None)]));
-        builder.on_sample(said(&smi, "GPU-a", vec![]));
+        builder.on_sample(sample_with(&smi, "GPU-a", vec![]));
         let node = builder.node();
         assert_eq!(node.devices.len(), 1);
-        let told = node.source_fault().map(|(source, fault)| (source.clone(), fault.kind));
-        assert_eq!(told, Some((nvml(), SourceFaultKind::Stuck)));
+        let found = node.source_fault().map(|(source, fault)| (source.clone(), fault.kind));
+        assert_eq!(found, Some((nvml(), SourceFaultKind::Stuck)));
     }
 
     #[test]
-    fn a_driver_that_is_being_loaded_has_not_answered() {
-        let trouble = |kind| {
+    fn a_node_is_not_settled_while_its_driver_loads() {
+        let fault_of = |kind| {
             let fault = SourceFault {
                 kind,
                 call: "nvmlInit_v2".into(),
@@ -388,41 +402,41 @@ mod tests {
         let mut builder = builder(hello(&[(&nvml(), None)]));
         builder.on_sample(host(1));
         builder.on_sample(host(2));
-        builder.on_sample(trouble(SourceFaultKind::Starting));
+        builder.on_sample(fault_of(SourceFaultKind::Starting));
         assert!(!builder.node().is_settled);
-        builder.on_sample(trouble(SourceFaultKind::Stuck));
+        builder.on_sample(fault_of(SourceFaultKind::Stuck));
         assert!(builder.node().is_settled);
     }
 
     #[test]
-    fn parts_of_the_memory_are_not_more_than_all_of_it() {
+    fn used_memory_above_the_total_is_malformed() {
         let mut builder = builder(hello(&[(&nvml(), None)]));
         let mib = |mib: u64| Reading::Known(Bytes(mib << 20));
-        let said = |total, used| {
-            let mut sample = said(&nvml(), "GPU-a", vec![]);
+        let memory_sample = |total, used| {
+            let mut sample = sample_with(&nvml(), "GPU-a", vec![]);
             let list = &mut sample.backends[0].devices.as_mut().unwrap().list;
             (list[0].memory_total, list[0].memory_used) = (total, used);
             sample
         };
-        builder.on_sample(said(mib(80), mib(80)));
+        builder.on_sample(memory_sample(mib(80), mib(80)));
         assert_eq!(builder.node().devices[0].memory_used, mib(80));
         // The total is known from the earlier sample.
-        builder.on_sample(said(Reading::default(), mib(81)));
+        builder.on_sample(memory_sample(Reading::default(), mib(81)));
         assert_eq!(builder.node().devices[0].memory_used, Reading::Unknown(Reason::Malformed));
         assert_eq!(builder.node().devices[0].memory_total, mib(80));
     }
 
     #[test]
-    fn a_device_without_memory_of_its_own_has_the_machines() {
+    fn a_device_without_own_memory_shows_the_host_memory() {
         let mut builder = builder(hello(&[(&nvml(), None)]));
-        let of_host = |available: u64, list: &[&str]| {
+        let host_sample = |available: u64, list: &[&str]| {
             let known = |bytes| Reading::Known(Bytes(bytes));
             let host = crate::model::HostReading {
                 memory_total: known(128 << 30),
                 memory_available: known(available << 30),
                 ..crate::model::HostReading::default()
             };
-            let mut sample = said(&nvml(), "GPU-a", vec![]);
+            let mut sample = sample_with(&nvml(), "GPU-a", vec![]);
             let devices = &mut sample.backends[0].devices.as_mut().unwrap().list;
             *devices = list
                 .iter()
@@ -436,27 +450,27 @@ mod tests {
                 .collect();
             Sample { host: Some((Timestamp::from_micros(1_000_000), host)), ..sample }
         };
-        let shown = |node: &Node| {
+        let memory_of = |node: &Node| {
             let device = &node.devices[0];
             (device.memory_total.get(), device.memory_used.get().map(|used| used.0 >> 30))
         };
-        builder.on_sample(of_host(100, &["GPU-a"]));
-        assert_eq!(shown(&builder.node()), (Some(Bytes(128 << 30)), Some(28)));
-        builder.on_sample(of_host(60, &["GPU-a"]));
-        assert_eq!(shown(&builder.node()).1, Some(68));
+        builder.on_sample(host_sample(100, &["GPU-a"]));
+        assert_eq!(memory_of(&builder.node()), (Some(Bytes(128 << 30)), Some(28)));
+        builder.on_sample(host_sample(60, &["GPU-a"]));
+        assert_eq!(memory_of(&builder.node()).1, Some(68));
         // Two devices lack memory: the host's memory cannot be attributed to one of them.
         builder.on_hello(hello(&[]));
-        builder.on_sample(of_host(60, &["GPU-a", "GPU-b"]));
-        assert_eq!(shown(&builder.node()), (None, None));
+        builder.on_sample(host_sample(60, &["GPU-a", "GPU-b"]));
+        assert_eq!(memory_of(&builder.node()), (None, None));
     }
 
     #[test]
-    fn what_happens_to_a_device_of_nvidia_smi_is_told_once() {
+    fn health_changes_of_nvidia_smi_devices_are_recorded_once() {
         let smi = Source::new("nvidia-smi");
         let mut builder = builder(hello(&[(&smi, None)]));
-        let mut say =
+        let mut apply =
             |source: &Source, action: Option<RecoveryAction>, fault: Option<DeviceFault>| {
-                let mut sample = said(source, "GPU-a", vec![]);
+                let mut sample = sample_with(source, "GPU-a", vec![]);
                 let list = &mut sample.backends[0].devices.as_mut().unwrap().list;
                 let recovery = action.map_or_else(Reading::default, Reading::Known);
                 list[0].details = DeviceDetails { recovery, ..DeviceDetails::default() }.shared();
@@ -468,19 +482,19 @@ mod tests {
                     .map(|one| (one.event.kind.clone(), one.event.code, one.count))
                     .collect::<Vec<_>>()
             };
-        assert_eq!(say(&smi, Some(RecoveryAction::None), None), []);
+        assert_eq!(apply(&smi, Some(RecoveryAction::None), None), []);
         let reset = (EventKind::Recovery, Some(1), 1);
-        assert_eq!(say(&smi, Some(RecoveryAction::Reset), None), std::slice::from_ref(&reset));
+        assert_eq!(apply(&smi, Some(RecoveryAction::Reset), None), std::slice::from_ref(&reset));
         // The slow group is not in every sample.
-        assert_eq!(say(&smi, None, None), std::slice::from_ref(&reset));
-        assert_eq!(say(&smi, Some(RecoveryAction::Reset), None), std::slice::from_ref(&reset));
+        assert_eq!(apply(&smi, None, None), std::slice::from_ref(&reset));
+        assert_eq!(apply(&smi, Some(RecoveryAction::Reset), None), std::slice::from_ref(&reset));
         let lost = (EventKind::Lost, None, 1);
-        assert_eq!(say(&smi, None, Some(DeviceFault::Lost)), [reset.clone(), lost.clone()]);
-        assert_eq!(say(&smi, None, Some(DeviceFault::Lost)), [reset.clone(), lost.clone()]);
+        assert_eq!(apply(&smi, None, Some(DeviceFault::Lost)), [reset.clone(), lost.clone()]);
+        assert_eq!(apply(&smi, None, Some(DeviceFault::Lost)), [reset.clone(), lost.clone()]);
         // The device works again, then needs a reset.
-        say(&smi, None, None);
-        let mut needs = || say(&smi, None, Some(DeviceFault::NeedsReset)).last().cloned();
+        apply(&smi, None, None);
+        let mut needs_reset = || apply(&smi, None, Some(DeviceFault::NeedsReset)).last().cloned();
         let once = Some((EventKind::NeedsReset, None, 1));
-        assert_eq!([needs(), needs()], [once.clone(), once]);
+        assert_eq!([needs_reset(), needs_reset()], [once.clone(), once]);
     }
 }

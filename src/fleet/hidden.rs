@@ -11,19 +11,19 @@ use crate::model::{Bytes, Device, Reading, Reason, Source, UnseenReason};
 #[derive(Clone, Copy)]
 struct DeviceUsers {
     /// Device memory of processes that are visible or have ended.
-    held: Reading<Bytes>,
+    visible_memory: Reading<Bytes>,
     hidden: Reading<u32>,
 }
 
 impl Default for DeviceUsers {
     fn default() -> Self {
-        Self { held: Reading::Known(Bytes(0)), hidden: Reading::Known(0) }
+        Self { visible_memory: Reading::Known(Bytes(0)), hidden: Reading::Known(0) }
     }
 }
 
 impl DeviceUsers {
     fn add_memory(&mut self, memory: Reading<Bytes>) {
-        self.held = match (self.held, memory) {
+        self.visible_memory = match (self.visible_memory, memory) {
             (Reading::Known(sum), Reading::Known(more)) => {
                 Reading::Known(Bytes(sum.0.saturating_add(more.0)))
             }
@@ -36,44 +36,45 @@ impl DeviceUsers {
 
 /// Sets the hidden counts, once both the driver's list of processes and the kernel's are known.
 pub(super) fn count_hidden(node: &mut Node) {
-    let mut seen: Vec<u32> = node.processes.iter().map(|process| process.key.pid).collect();
-    seen.sort_unstable();
+    let mut visible_pids: Vec<u32> = node.processes.iter().map(|process| process.key.pid).collect();
+    visible_pids.sort_unstable();
     let unseen: BTreeMap<u32, UnseenReason> =
         node.unseen.iter().map(|process| (process.pid, process.why)).collect();
     let mut sums = vec![DeviceUsers::default(); node.devices.len()];
-    let mut own = None;
+    let mut index = None;
     for used in node.uses.iter() {
         // Uses of one device are adjacent.
-        own = position(&node.devices, &used.device, own);
-        let slice = own.and_then(|own| node.devices.get(own));
-        let parent = slice.and_then(|slice| position(&node.devices, slice.parent.as_ref()?, None));
-        for place in [own, parent].into_iter().flatten() {
-            let Some(sum) = sums.get_mut(place) else { continue };
+        index = device_index(&node.devices, &used.device, index);
+        let slice = index.and_then(|index| node.devices.get(index));
+        let parent =
+            slice.and_then(|slice| device_index(&node.devices, slice.parent.as_ref()?, None));
+        for position in [index, parent].into_iter().flatten() {
+            let Some(sum) = sums.get_mut(position) else { continue };
             match unseen.get(&used.pid) {
-                _ if seen.binary_search(&used.pid).is_ok() => sum.add_memory(used.memory),
+                _ if visible_pids.binary_search(&used.pid).is_ok() => sum.add_memory(used.memory),
                 Some(UnseenReason::Gone) => sum.add_memory(used.memory),
                 Some(UnseenReason::Hidden | UnseenReason::OtherNamespace) => {
                     sum.hidden = sum.hidden.map(|count| count.saturating_add(1));
                 }
                 // The node did not report whether the process has ended or is hidden.
                 None => {
-                    sum.held = Reading::Unknown(Reason::NotAvailable);
+                    sum.visible_memory = Reading::Unknown(Reason::NotAvailable);
                     sum.hidden = Reading::Unknown(Reason::NotAvailable);
                 }
             }
         }
     }
-    let told: Vec<bool> =
-        node.device_sources.iter().map(|source| reports_users(node, source)).collect();
-    let devices = node.devices.iter_mut().zip(sums).zip(told);
-    for ((device, sum), _) in devices.filter(|(_, is_told)| *is_told) {
+    let has_list: Vec<bool> =
+        node.device_sources.iter().map(|source| has_process_list(node, source)).collect();
+    let devices = node.devices.iter_mut().zip(sums).zip(has_list);
+    for ((device, sum), _) in devices.filter(|(_, has_list)| *has_list) {
         device.hidden_processes = sum.hidden;
         if device.has_host_memory {
             continue; // most of it belongs to processes that use no device
         }
-        device.hidden_memory = match (device.memory_used, sum.held) {
-            (Reading::Known(used), Reading::Known(held)) => {
-                Reading::Known(Bytes(used.0.saturating_sub(held.0)))
+        device.hidden_memory = match (device.memory_used, sum.visible_memory) {
+            (Reading::Known(used), Reading::Known(visible)) => {
+                Reading::Known(Bytes(used.0.saturating_sub(visible.0)))
             }
             (Reading::Unknown(reason), _) | (_, Reading::Unknown(reason)) => {
                 Reading::Unknown(reason)
@@ -83,13 +84,13 @@ pub(super) fn count_hidden(node: &mut Node) {
 }
 
 /// Returns the position of a device, trying `near` first.
-fn position(devices: &[Device], uuid: &Arc<str>, near: Option<usize>) -> Option<usize> {
-    let is_it = |place: &usize| devices.get(*place).is_some_and(|device| device.uuid == *uuid);
-    near.filter(is_it).or_else(|| (0..devices.len()).find(is_it))
+fn device_index(devices: &[Device], uuid: &Arc<str>, near: Option<usize>) -> Option<usize> {
+    let is_same = |index: &usize| devices.get(*index).is_some_and(|device| device.uuid == *uuid);
+    near.filter(is_same).or_else(|| (0..devices.len()).find(is_same))
 }
 
 /// Returns true if a backend has reported its process list; without it no device is known to be unused.
-fn reports_users(node: &Node, source: &Source) -> bool {
+fn has_process_list(node: &Node, source: &Source) -> bool {
     node.process_list(source).is_some_and(|state| state.taken_at.is_some())
 }
 
@@ -105,16 +106,16 @@ mod tests {
     };
     use crate::time::Timestamp;
 
-    fn used(device: &str, pid: u32, memory: Reading<Bytes>) -> DeviceUse {
+    fn device_use(device: &str, pid: u32, memory: Reading<Bytes>) -> DeviceUse {
         DeviceUse { device: device.into(), pid, memory, ..DeviceUse::default() }
     }
 
-    fn known(memory: u64) -> Reading<Bytes> {
+    fn bytes(memory: u64) -> Reading<Bytes> {
         Reading::Known(Bytes(memory))
     }
 
     /// Returns the hidden counts of a device and its slice, each with 100 bytes in use.
-    fn counted(
+    fn hidden_counts(
         uses: Option<Vec<DeviceUse>>,
         seen: &[u32],
         unseen: &[(u32, UnseenReason)],
@@ -123,7 +124,7 @@ mod tests {
         let device = |uuid: &str, parent: Option<&str>| Device {
             uuid: uuid.into(),
             parent: parent.map(Into::into),
-            memory_used: known(100),
+            memory_used: bytes(100),
             ..Device::default()
         };
         let list = vec![device("GPU", None), device("MIG", Some("GPU"))];
@@ -135,7 +136,7 @@ mod tests {
             threads: Reading::default(),
             statics: None,
         };
-        let absent = |(pid, why): &(u32, UnseenReason)| UnseenProcess {
+        let unseen_process = |(pid, why): &(u32, UnseenReason)| UnseenProcess {
             pid: *pid,
             why: *why,
             statics: ProcessStatics::default(),
@@ -152,39 +153,42 @@ mod tests {
             processes: Some(ProcessesReading {
                 at,
                 list: seen.iter().map(process).collect(),
-                unseen: unseen.iter().map(absent).collect(),
+                unseen: unseen.iter().map(unseen_process).collect(),
             }),
             ..Sample::default()
         });
         let node = builder.node();
-        node.devices.iter().map(|one| (one.hidden_processes, one.hidden_memory)).collect()
+        node.devices.iter().map(|device| (device.hidden_processes, device.hidden_memory)).collect()
     }
 
     #[test]
-    fn what_nobody_we_see_holds_is_the_remainder() {
-        let uses =
-            vec![used("GPU", 1, known(30)), used("MIG", 2, known(20)), used("MIG", 3, known(9))];
-        let found = counted(Some(uses), &[1, 2], &[(3, UnseenReason::OtherNamespace)]);
-        assert_eq!(found, [(Reading::Known(1), known(50)), (Reading::Known(1), known(80))]);
+    fn hidden_memory_is_what_no_visible_process_holds() {
+        let uses = vec![
+            device_use("GPU", 1, bytes(30)),
+            device_use("MIG", 2, bytes(20)),
+            device_use("MIG", 3, bytes(9)),
+        ];
+        let found = hidden_counts(Some(uses), &[1, 2], &[(3, UnseenReason::OtherNamespace)]);
+        assert_eq!(found, [(Reading::Known(1), bytes(50)), (Reading::Known(1), bytes(80))]);
     }
 
     #[test]
-    fn one_that_has_ended_is_not_hidden() {
-        let uses = vec![used("MIG", 2, known(20)), used("MIG", 3, known(30))];
-        let found = counted(Some(uses), &[2], &[(3, UnseenReason::Gone)]);
-        assert_eq!(found[1], (Reading::Known(0), known(50)));
+    fn an_ended_process_is_not_hidden() {
+        let uses = vec![device_use("MIG", 2, bytes(20)), device_use("MIG", 3, bytes(30))];
+        let found = hidden_counts(Some(uses), &[2], &[(3, UnseenReason::Gone)]);
+        assert_eq!(found[1], (Reading::Known(0), bytes(50)));
     }
 
     #[test]
-    fn nothing_is_made_up() {
+    fn missing_data_leaves_the_counts_unknown() {
         // Unknown in turn: the list of processes, what became of a process, and its memory.
-        assert_eq!(counted(None, &[], &[])[0], (Reading::default(), Reading::default()));
+        assert_eq!(hidden_counts(None, &[], &[])[0], (Reading::default(), Reading::default()));
         let unknown = Reading::Unknown(Reason::NotAvailable);
-        let found = counted(Some(vec![used("GPU", 1, known(5))]), &[], &[]);
+        let found = hidden_counts(Some(vec![device_use("GPU", 1, bytes(5))]), &[], &[]);
         assert_eq!(found[0], (Reading::Unknown(Reason::NotAvailable), unknown));
-        let silent = Reading::Unknown(Reason::NotSupported);
-        let found = counted(Some(vec![used("GPU", 1, silent)]), &[1], &[]);
-        assert_eq!(found[0], (Reading::Known(0), silent));
-        assert_eq!(counted(Some(vec![]), &[], &[])[0], (Reading::Known(0), known(100)));
+        let unsupported = Reading::Unknown(Reason::NotSupported);
+        let found = hidden_counts(Some(vec![device_use("GPU", 1, unsupported)]), &[1], &[]);
+        assert_eq!(found[0], (Reading::Known(0), unsupported));
+        assert_eq!(hidden_counts(Some(vec![]), &[], &[])[0], (Reading::Known(0), bytes(100)));
     }
 }

@@ -58,10 +58,10 @@ struct SeriesKey {
 }
 
 impl History {
-    /// Makes an empty history that keeps at least `max_chunks`.
-    pub fn new(max_chunks: Duration) -> Self {
+    /// Makes an empty history that keeps at least `keep`.
+    pub fn new(keep: Duration) -> Self {
         let max_chunks =
-            usize::try_from(max_chunks.as_secs()).unwrap_or(usize::MAX).div_ceil(CHUNK_POINTS);
+            usize::try_from(keep.as_secs()).unwrap_or(usize::MAX).div_ceil(CHUNK_POINTS);
         let (series, frozen, open) = Default::default();
         Self { max_chunks, base: 0, series, last: 0, frozen, open }
     }
@@ -69,29 +69,29 @@ impl History {
     /// Records a value for the second of `at`; points older than the open chunk are ignored.
     pub fn record(&mut self, subject: &Arc<str>, metric: Metric, at: Timestamp, share: Percent) {
         let second = at.as_micros().div_euclid(1_000_000);
-        self.advance(second);
+        self.advance_to(second);
         let Some(point) =
             usize::try_from(second - self.base).ok().filter(|point| *point < CHUNK_POINTS)
         else {
             return;
         };
-        let place = self.place(subject, metric).unwrap_or(self.series.len());
-        if place >= MAX_SERIES {
+        let index = self.series_index(subject, metric).unwrap_or(self.series.len());
+        if index >= MAX_SERIES {
             return;
         }
-        self.last = place;
-        if place == self.series.len() {
+        self.last = index;
+        if index == self.series.len() {
             let series = Arc::make_mut(&mut self.series);
             // Rare and permanent, so reserve exactly.
             series.reserve_exact(1);
             series.push(SeriesKey { subject: Arc::clone(subject), metric });
         }
-        let room = self.series.len() * CHUNK_POINTS;
-        if self.open.len() < room {
-            let missing = std::iter::repeat_n(NO_POINT, room - self.open.len());
+        let length = self.series.len() * CHUNK_POINTS;
+        if self.open.len() < length {
+            let missing = std::iter::repeat_n(NO_POINT, length - self.open.len());
             self.open = self.open.iter().copied().chain(missing).collect();
         }
-        if let Some(slot) = Arc::make_mut(&mut self.open).get_mut(place * CHUNK_POINTS + point) {
+        if let Some(slot) = Arc::make_mut(&mut self.open).get_mut(index * CHUNK_POINTS + point) {
             *slot = half_percents(share);
         }
     }
@@ -103,14 +103,14 @@ impl History {
     }
 
     /// Drops the series of devices for which `is_gone` returns true.
-    pub fn forget(&mut self, is_gone: impl Fn(&str) -> bool) {
+    pub fn drop_series(&mut self, is_gone: impl Fn(&str) -> bool) {
         let is_kept = |key: &SeriesKey| key.subject.is_empty() || !is_gone(&key.subject);
         if self.series.iter().all(is_kept) {
             return;
         }
         let kept: Vec<bool> = self.series.iter().map(is_kept).collect();
         for chunk in Arc::make_mut(&mut self.frozen) {
-            *chunk = retain_series(&kept, series(chunk));
+            *chunk = retain_series(&kept, split_series(chunk));
         }
         self.open = retain_series(&kept, self.open.chunks(CHUNK_POINTS));
         self.series = Arc::new(self.series.iter().filter(|key| is_kept(key)).cloned().collect());
@@ -124,18 +124,18 @@ impl History {
         now: Timestamp,
         count: usize,
     ) -> Vec<Option<f32>> {
-        let Some(place) = self.place(subject, metric) else { return vec![None; count] };
+        let Some(index) = self.series_index(subject, metric) else { return vec![None; count] };
         let now = now.as_micros().div_euclid(1_000_000);
         let first = now - i64::try_from(count).unwrap_or(0) + 1;
-        let mut at_hand: (usize, &[u8]) = (usize::MAX, &[]);
+        let mut cached: (usize, &[u8]) = (usize::MAX, &[]);
         let point = |second: i64| {
             let start = self.base - i64::try_from(self.frozen.len() * CHUNK_POINTS).ok()?;
             let point = usize::try_from(second - start).ok()?;
             let chunk = point / CHUNK_POINTS;
-            if at_hand.0 != chunk {
-                at_hand = (chunk, self.points(chunk, place));
+            if cached.0 != chunk {
+                cached = (chunk, self.points(chunk, index));
             }
-            let point = match at_hand.1 {
+            let point = match cached.1 {
                 [CONSTANT, all] => *all,
                 points => *points.get(point % CHUNK_POINTS)?,
             };
@@ -144,32 +144,32 @@ impl History {
         (first..=now).map(point).collect()
     }
 
-    fn place(&self, subject: &str, metric: Metric) -> Option<usize> {
-        let is_it = |place: &usize| {
-            let key = self.series.get(*place);
+    fn series_index(&self, subject: &str, metric: Metric) -> Option<usize> {
+        let is_same = |index: &usize| {
+            let key = self.series.get(*index);
             key.is_some_and(|key| key.metric == metric && *key.subject == *subject)
         };
         let all = 0..self.series.len();
-        all.clone().skip(self.last).chain(all.take(self.last)).find(is_it)
+        all.clone().skip(self.last).chain(all.take(self.last)).find(is_same)
     }
 
     /// Returns the points of a series in a chunk; empty if it has none there.
-    fn points(&self, chunk: usize, place: usize) -> &[u8] {
+    fn points(&self, chunk: usize, index: usize) -> &[u8] {
         let points = match self.frozen.get(chunk) {
-            Some(frozen) => series(frozen).nth(place),
-            None if chunk == self.frozen.len() => self.open.chunks(CHUNK_POINTS).nth(place),
+            Some(frozen) => split_series(frozen).nth(index),
+            None if chunk == self.frozen.len() => self.open.chunks(CHUNK_POINTS).nth(index),
             None => None,
         };
         points.unwrap_or_default()
     }
 
-    /// Moves the open chunk to the one that holds `second`.
-    fn advance(&mut self, second: i64) {
+    /// Starts new chunks until the open one holds `second`.
+    fn advance_to(&mut self, second: i64) {
         let chunk = i64::try_from(CHUNK_POINTS).unwrap_or(i64::MAX);
         let remembered = chunk
             .saturating_mul(i64::try_from(self.max_chunks.saturating_add(1)).unwrap_or(i64::MAX));
         if self.series.is_empty() || second - self.base > remembered {
-            // No point is left that would still be kept: start over.
+            // All points are older than what is kept.
             *self = Self { max_chunks: self.max_chunks, base: second, ..Self::new(Duration::ZERO) };
         }
         while second - self.base >= chunk {
@@ -198,7 +198,7 @@ fn freeze(open: &[u8]) -> Arc<[u8]> {
 }
 
 /// Iterates over the series of a frozen chunk.
-fn series(mut frozen: &[u8]) -> impl Iterator<Item = &[u8]> {
+fn split_series(mut frozen: &[u8]) -> impl Iterator<Item = &[u8]> {
     std::iter::from_fn(move || {
         let length = if *frozen.first()? == CONSTANT { 2 } else { CHUNK_POINTS };
         let (points, rest) = frozen.split_at_checked(length)?;
@@ -236,8 +236,8 @@ mod tests {
         Percent::of(u64::try_from(second % 100).unwrap(), 100).unwrap()
     }
 
-    fn filled(seconds: std::ops::Range<i64>, max_chunks: u64) -> History {
-        let mut history = History::new(Duration::from_secs(max_chunks));
+    fn history_with(seconds: std::ops::Range<i64>, keep: u64) -> History {
+        let mut history = History::new(Duration::from_secs(keep));
         let subject: Arc<str> = "GPU-1".into();
         for second in seconds {
             history.record(&subject, Metric::Utilization, at(second), percent(second));
@@ -246,15 +246,15 @@ mod tests {
     }
 
     #[test]
-    fn one_point_a_second_however_often_it_is_asked() {
-        let history = filled(1000..1010, 300);
+    fn one_point_is_kept_per_second() {
+        let history = history_with(1000..1010, 300);
         let last = history.last("GPU-1", Metric::Utilization, at(1009), 3);
         assert_eq!(last, [Some(7.0), Some(8.0), Some(9.0)]);
         assert_eq!(history.last("GPU-1", Metric::Utilization, at(1009), 3), last);
     }
 
     #[test]
-    fn a_share_is_kept_to_the_half_and_never_as_more() {
+    fn shares_are_rounded_down_to_half_percents() {
         for (share, expected) in [
             (0.0, 0.0),
             (0.3, 0.0),
@@ -273,7 +273,7 @@ mod tests {
 
     #[test]
     fn a_gap_stays_a_gap() {
-        let mut history = filled(1000..1003, 300);
+        let mut history = history_with(1000..1003, 300);
         history.record(&"GPU-1".into(), Metric::Utilization, at(1100), percent(7));
         let last = history.last("GPU-1", Metric::Utilization, at(1101), 101);
         assert_eq!(last[..3], [Some(1.0), Some(2.0), None]);
@@ -281,8 +281,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_older_than_kept_is_dropped_in_whole_chunks() {
-        let history = filled(0..1000, 300);
+    fn old_points_are_dropped_in_whole_chunks() {
+        let history = history_with(0..1000, 300);
         let last = history.last("GPU-1", Metric::Utilization, at(999), 1000);
         let known = last.iter().flatten().count();
         assert!((300..=420).contains(&known), "{known}");
@@ -290,29 +290,29 @@ mod tests {
     }
 
     #[test]
-    fn a_device_that_was_never_seen_has_no_points() {
-        assert_eq!(filled(0..9, 60).last("GPU-2", Metric::Memory, at(9), 2), [None, None]);
+    fn an_unknown_device_has_no_points() {
+        assert_eq!(history_with(0..9, 60).last("GPU-2", Metric::Memory, at(9), 2), [None, None]);
     }
 
     #[test]
-    fn a_device_that_is_gone_takes_only_its_own_points_along() {
-        let mut history = filled(0..100, 300);
+    fn removing_a_device_drops_only_its_own_points() {
+        let mut history = history_with(0..100, 300);
         history.record(&"GPU-2".into(), Metric::Utilization, at(99), percent(2));
         history.record(&"".into(), Metric::Cpu, at(99), percent(3));
-        history.forget(|device| device == "GPU-1");
+        history.drop_series(|device| device == "GPU-1");
         assert_eq!(history.last("GPU-1", Metric::Utilization, at(99), 1), [None]);
         assert_eq!(history.last("GPU-2", Metric::Utilization, at(99), 2), [None, Some(2.0)]);
         assert_eq!(history.last("", Metric::Cpu, at(99), 1), [Some(3.0)]);
     }
 
     #[test]
-    fn what_stays_alike_takes_little_room_and_nothing_else_is_shifted_by_it() {
+    fn constant_points_are_compressed_without_shifting_other_series() {
         let mut history = History::new(Duration::from_secs(90));
         let subjects: [Arc<str>; 3] = ["GPU-1".into(), "GPU-2".into(), "GPU-3".into()];
         for second in 0..80 {
-            for (place, subject) in (0_i64..).zip(&subjects) {
+            for (index, subject) in (0_i64..).zip(&subjects) {
                 // The second series changes all the time, the last one only once.
-                let share = match place {
+                let share = match index {
                     1 => second,
                     2 if second == 30 => 7,
                     _ => 50,
@@ -334,14 +334,14 @@ mod tests {
         assert_eq!(known(&history, "GPU-1"), expected(|_| 50));
         assert_eq!(known(&history, "GPU-2"), expected(|second| second));
         assert_eq!(known(&history, "GPU-3"), last);
-        history.forget(|device| device == "GPU-1");
+        history.drop_series(|device| device == "GPU-1");
         assert_eq!(known(&history, "GPU-2"), expected(|second| second));
         assert_eq!(known(&history, "GPU-3"), last);
     }
 
     #[test]
-    fn a_long_absence_begins_anew() {
-        let mut history = filled(0..100, 60);
+    fn a_long_absence_resets_the_history() {
+        let mut history = history_with(0..100, 60);
         history.record(&"GPU-1".into(), Metric::Utilization, at(1_000_000), percent(1));
         let last = history.last("GPU-1", Metric::Utilization, at(1_000_000), 60);
         assert_eq!(last.iter().flatten().count(), 1);

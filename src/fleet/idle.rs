@@ -24,25 +24,25 @@ pub struct AllocatedDevices(BTreeMap<NodeName, BTreeSet<Arc<str>>>);
 impl AllocatedDevices {
     /// Collects the allocated devices; a device with slices is allocated when one of its slices is.
     pub fn of(fleet: &Fleet) -> Self {
-        let mut given = Self::default();
-        let mut places: BTreeMap<&NodeName, Vec<JobAllocation<'_>>> = BTreeMap::new();
+        let mut allocated = Self::default();
+        let mut allocations: BTreeMap<&NodeName, Vec<JobAllocation<'_>>> = BTreeMap::new();
         for job in fleet.jobs.iter().flat_map(|jobs| &jobs.jobs) {
             for allocation in job.allocations.iter() {
-                places.entry(&allocation.node).or_default().push((job, allocation));
+                allocations.entry(&allocation.node).or_default().push((job, allocation));
             }
         }
-        if places.is_empty() {
-            return given;
+        if allocations.is_empty() {
+            return allocated;
         }
         for node in fleet.nodes.iter() {
-            let Some(own) = places.get(&node.name) else { continue };
-            for (_, uuid) in allocated_on(node, own) {
+            let Some(node_allocations) = allocations.get(&node.name) else { continue };
+            for (_, uuid) in allocated_on(node, node_allocations) {
                 let slice = node.devices.iter().find(|device| device.uuid == uuid);
-                let whole = slice.and_then(|slice| slice.parent.clone()).unwrap_or(uuid);
-                given.0.entry(node.name.clone()).or_default().insert(whole);
+                let device = slice.and_then(|slice| slice.parent.clone()).unwrap_or(uuid);
+                allocated.0.entry(node.name.clone()).or_default().insert(device);
             }
         }
-        given
+        allocated
     }
 
     /// Returns true if a device is allocated to a job.
@@ -85,12 +85,12 @@ pub fn is_free(node: &Node, position: usize) -> bool {
     device.fault.is_none()
         && (is_idle(device) || is_asleep || is_closed)
         && !is_in_use(node, device)
-        && node.why_users_unknown(position).is_none()
+        && node.users_unknown_reason(position).is_none()
 }
 
 /// Returns true if a device is idle and allocated or in use.
-pub fn is_idle_held(node: &Node, device: &Device, is_given: bool) -> bool {
-    is_idle(device) && (is_given || is_in_use(node, device))
+pub fn is_idle_held(node: &Node, device: &Device, is_allocated: bool) -> bool {
+    is_idle(device) && (is_allocated || is_in_use(node, device))
 }
 
 #[cfg(test)]
@@ -121,8 +121,8 @@ mod tests {
     }
 
     #[test]
-    fn a_device_is_idle_held_when_it_is_held_and_known_to_do_nothing() {
-        for (share, memory, is_given, expected) in [
+    fn a_device_is_idle_held_when_held_and_known_to_be_idle() {
+        for (share, memory, is_allocated, expected) in [
             (Some(0.0), Some(900), false, true),
             (Some(4.9), Some(256), false, true),
             (Some(5.0), Some(900), false, false),
@@ -133,13 +133,13 @@ mod tests {
             (None, None, true, false),
         ] {
             let node = node(share, memory);
-            let told = is_idle_held(&node, &node.devices[0], is_given);
-            assert_eq!(told, expected, "{share:?} {memory:?} {is_given}");
+            let found = is_idle_held(&node, &node.devices[0], is_allocated);
+            assert_eq!(found, expected, "{share:?} {memory:?} {is_allocated}");
         }
     }
 
     #[test]
-    fn what_a_scheduler_gave_is_held_and_not_free() {
+    fn an_allocated_device_is_held_and_not_free() {
         let mut node = node(Some(0.0), None);
         node.link = Link::Up;
         node.mark_sampled(&Source::host(), Timestamp::default());

@@ -58,7 +58,7 @@ struct NodeJobs<'a> {
     /// Jobs that the scheduler placed there.
     listed: Vec<JobAllocation<'a>>,
     /// The devices of each of `listed`, by position.
-    held: Vec<Assigned>,
+    assigned: Vec<Assigned>,
     /// Jobs of its processes, with the devices they use.
     used: BTreeMap<JobId, Vec<Arc<str>>>,
 }
@@ -67,8 +67,8 @@ impl<'a> JobDevices<'a> {
     /// Computes the devices of each job.
     pub fn of(fleet: &'a Fleet) -> Self {
         let entry = |node: &'a Arc<Node>| {
-            let used = used_by(node);
-            (&node.name, NodeJobs { node, listed: Vec::new(), held: Vec::new(), used })
+            let used = devices_by_job(node);
+            (&node.name, NodeJobs { node, listed: Vec::new(), assigned: Vec::new(), used })
         };
         let mut nodes: BTreeMap<_, _> = fleet.nodes.iter().map(entry).collect();
         for job in fleet.jobs.iter().flat_map(|jobs| &jobs.jobs) {
@@ -79,7 +79,7 @@ impl<'a> JobDevices<'a> {
             }
         }
         for entry in nodes.values_mut() {
-            entry.held = assign(entry.node, &entry.listed, &entry.used);
+            entry.assigned = assign_devices(entry.node, &entry.listed, &entry.used);
         }
         Self { fleet, nodes }
     }
@@ -87,11 +87,11 @@ impl<'a> JobDevices<'a> {
     /// Returns the devices a job has on a node.
     pub fn assigned(&self, job: &Job, allocation: &Allocation) -> Assigned {
         let Some(entry) = self.nodes.get(&allocation.node) else {
-            return from_scheduler(&allocation.devices, None);
+            return assigned_by_scheduler(&allocation.devices, None);
         };
-        let place = entry.listed.iter().position(|(listed, _)| listed.id == job.id);
-        let held = place.and_then(|place| entry.held.get(place)).cloned();
-        held.unwrap_or_else(|| from_processes(entry.used.get(&job.id)))
+        let index = entry.listed.iter().position(|(listed, _)| listed.id == job.id);
+        let assigned = index.and_then(|index| entry.assigned.get(index)).cloned();
+        assigned.unwrap_or_else(|| assigned_by_processes(entry.used.get(&job.id)))
     }
 
     /// Returns the ids of the jobs on a node, from the scheduler and from processes, sorted by number.
@@ -122,7 +122,7 @@ impl<'a> JobDevices<'a> {
 }
 
 /// Returns the jobs of a node's processes, with the devices each uses.
-fn used_by(node: &Node) -> BTreeMap<JobId, Vec<Arc<str>>> {
+fn devices_by_job(node: &Node) -> BTreeMap<JobId, Vec<Arc<str>>> {
     let mut jobs: BTreeMap<JobId, Vec<Arc<str>>> = BTreeMap::new();
     for used in node.uses.iter() {
         let Some(job) = node.job_of(used.pid).cloned() else { continue };
@@ -136,10 +136,10 @@ fn used_by(node: &Node) -> BTreeMap<JobId, Vec<Arc<str>>> {
 
 /// Returns the device indices of a job on a node whose probe runs inside that job, if known.
 fn probe_job_indices<'a>(node: &Node, job: &Job, allocation: &'a Allocation) -> Option<&'a [u32]> {
-    let around = node.hello.as_ref()?.host.job.as_ref()?;
-    let is_it = *around == job.id || job.sluid.as_ref() == Some(around);
+    let probe_job = node.hello.as_ref()?.host.job.as_ref()?;
+    let is_same_job = *probe_job == job.id || job.sluid.as_ref() == Some(probe_job);
     match &allocation.devices {
-        DeviceAllocation::Indices(places) if is_it => Some(places),
+        DeviceAllocation::Indices(indices) if is_same_job => Some(indices),
         DeviceAllocation::Indices(_)
         | DeviceAllocation::Count(_)
         | DeviceAllocation::None
@@ -155,76 +155,84 @@ pub fn allocated_on<'a>(node: &Node, listed: &[JobAllocation<'a>]) -> Vec<(&'a J
     if !listed.iter().any(|(_, allocation)| by_index(allocation)) {
         return Vec::new();
     }
-    let held = assign(node, listed, &used_by(node));
-    let given = listed.iter().zip(held).filter(|((_, allocation), _)| by_index(allocation));
-    given
-        .flat_map(|((job, _), held)| held.devices.into_iter().flatten().map(|uuid| (*job, uuid)))
+    let assigned = assign_devices(node, listed, &devices_by_job(node));
+    let allocated = listed.iter().zip(assigned).filter(|((_, allocation), _)| by_index(allocation));
+    allocated
+        .flat_map(|((job, _), assigned)| {
+            assigned.devices.into_iter().flatten().map(|uuid| (*job, uuid))
+        })
         .collect()
 }
 
 type DevicesByJob = BTreeMap<JobId, Vec<Arc<str>>>;
 
-fn assign(node: &Node, listed: &[JobAllocation<'_>], used: &DevicesByJob) -> Vec<Assigned> {
-    let around =
+fn assign_devices(node: &Node, listed: &[JobAllocation<'_>], used: &DevicesByJob) -> Vec<Assigned> {
+    let probe_indices =
         listed.iter().find_map(|(job, allocation)| probe_job_indices(node, job, allocation));
-    let told: Vec<Assigned> = listed
+    let scheduled: Vec<Assigned> = listed
         .iter()
         .map(|(_, allocation)| {
-            let at = |places: &[u32]| devices_at(node, places, around);
-            from_scheduler(&allocation.devices, Some(&at))
+            let at = |indices: &[u32]| devices_at(node, indices, probe_indices);
+            assigned_by_scheduler(&allocation.devices, Some(&at))
         })
         .collect();
     let parents = Parents::of(node);
     let lists = node.sources.iter().filter(|state| state.source.is_processes());
     let listed_at = lists.filter_map(|state| state.taken_at).min();
-    let disputed = |place: usize| {
-        let job = listed.get(place)?.0;
+    let disputed = |index: usize| {
+        let job = listed.get(index)?.0;
         // A process list from before the job's start says nothing about the job. Slurm reports whole seconds.
-        let began = job.starts_at.map(|at| at.plus(Duration::from_secs(1)));
-        if began.zip(listed_at).is_some_and(|(began, listed_at)| listed_at < began) {
+        let start = job.starts_at.map(|at| at.plus(Duration::from_secs(1)));
+        if start.zip(listed_at).is_some_and(|(start, listed_at)| listed_at < start) {
             return None;
         }
-        let devices = told.get(place)?.devices.as_ref()?;
-        let own = uses_of(used, job);
-        let is_foreign =
-            own.is_some_and(|own| own.iter().any(|one| !parents.touches(devices, one)));
-        let is_taken = |device: &Arc<str>| {
-            let is_own_device = own.is_some_and(|own| parents.touches(own, device));
-            !is_own_device
-                && used.iter().any(|(other, uses)| {
-                    let theirs = listed.iter().position(|(job, _)| is_called(job, other));
-                    let given = theirs.and_then(|theirs| told.get(theirs)?.devices.as_ref());
-                    theirs != Some(place)
-                        && parents.touches(uses, device)
-                        && !given.is_some_and(|given| parents.touches(given, device))
+        let devices = scheduled.get(index)?.devices.as_ref()?;
+        let own_devices = used_devices(used, job);
+        let is_foreign = own_devices.is_some_and(|own_devices| {
+            own_devices.iter().any(|device| !parents.overlaps(devices, device))
+        });
+        let is_used_by_other = |device: &Arc<str>| {
+            let is_own =
+                own_devices.is_some_and(|own_devices| parents.overlaps(own_devices, device));
+            !is_own
+                && used.iter().any(|(other, other_uses)| {
+                    let other_index = listed.iter().position(|(job, _)| has_id(job, other));
+                    let other_devices = other_index
+                        .and_then(|other_index| scheduled.get(other_index)?.devices.as_ref());
+                    other_index != Some(index)
+                        && parents.overlaps(other_uses, device)
+                        && !other_devices
+                            .is_some_and(|other_devices| parents.overlaps(other_devices, device))
                 })
         };
-        (is_foreign || devices.iter().any(is_taken)).then_some(own)
+        (is_foreign || devices.iter().any(is_used_by_other)).then_some(own_devices)
     };
-    let held = |(place, (job, _)): (usize, &JobAllocation<'_>)| match told.get(place) {
-        Some(told) if told.evidence.is_some() => match disputed(place) {
-            Some(own) => Assigned { is_disputed: true, ..from_processes(own) },
-            None if told.devices.is_some() => told.clone(),
+    let resolve = |(index, (job, _)): (usize, &JobAllocation<'_>)| match scheduled.get(index) {
+        Some(assigned) if assigned.evidence.is_some() => match disputed(index) {
+            Some(own_devices) => {
+                Assigned { is_disputed: true, ..assigned_by_processes(own_devices) }
+            }
+            None if assigned.devices.is_some() => assigned.clone(),
             // The scheduler's indices cannot be resolved on this node.
-            None => match uses_of(used, job) {
-                Some(own) => from_processes(Some(own)),
-                None => told.clone(),
+            None => match used_devices(used, job) {
+                Some(own_devices) => assigned_by_processes(Some(own_devices)),
+                None => assigned.clone(),
             },
         },
-        _ => from_processes(uses_of(used, job)),
+        _ => assigned_by_processes(used_devices(used, job)),
     };
-    listed.iter().enumerate().map(held).collect()
+    listed.iter().enumerate().map(resolve).collect()
 }
 
-fn is_called(job: &Job, id: &JobId) -> bool {
+fn has_id(job: &Job, id: &JobId) -> bool {
     job.id == *id || job.sluid.as_ref() == Some(id)
 }
 
-fn uses_of<'a>(used: &'a DevicesByJob, job: &Job) -> Option<&'a Vec<Arc<str>>> {
+fn used_devices<'a>(used: &'a DevicesByJob, job: &Job) -> Option<&'a Vec<Arc<str>>> {
     used.get(&job.id).or_else(|| used.get(job.sluid.as_ref()?))
 }
 
-fn from_processes(used: Option<&Vec<Arc<str>>>) -> Assigned {
+fn assigned_by_processes(used: Option<&Vec<Arc<str>>>) -> Assigned {
     let evidence = used.map(|_| Evidence::Processes);
     Assigned { devices: used.cloned(), evidence, is_disputed: false }
 }
@@ -233,10 +241,10 @@ fn from_processes(used: Option<&Vec<Arc<str>>>) -> Assigned {
 type DevicesAt<'a> = &'a dyn Fn(&[u32]) -> Option<Vec<Arc<str>>>;
 
 /// Returns the devices as the scheduler reports them, as far as its indices can be resolved.
-fn from_scheduler(allotment: &DeviceAllocation, at: Option<DevicesAt<'_>>) -> Assigned {
-    let devices = match allotment {
+fn assigned_by_scheduler(allocation: &DeviceAllocation, at: Option<DevicesAt<'_>>) -> Assigned {
+    let devices = match allocation {
         DeviceAllocation::None => Some(Vec::new()),
-        DeviceAllocation::Indices(places) => at.and_then(|at| at(places)),
+        DeviceAllocation::Indices(indices) => at.and_then(|at| at(indices)),
         DeviceAllocation::Count(_) | DeviceAllocation::Unknown => return Assigned::default(),
     };
     Assigned { devices, evidence: Some(Evidence::Scheduler), is_disputed: false }
@@ -251,11 +259,11 @@ impl<'a> Parents<'a> {
         Self(node.devices.iter().filter_map(pair).collect())
     }
 
-    /// Returns true if a device is one of these, or a slice or the parent of one of them.
-    fn touches(&self, devices: &[Arc<str>], one: &Arc<str>) -> bool {
+    /// Returns true if `other` is one of `devices`, or a slice or the parent of one of them.
+    fn overlaps(&self, devices: &[Arc<str>], other: &Arc<str>) -> bool {
         let parent = |device: &Arc<str>| self.0.get(device).copied();
         devices.iter().any(|device| {
-            device == one || parent(one) == Some(device) || parent(device) == Some(one)
+            device == other || parent(other) == Some(device) || parent(device) == Some(other)
         })
     }
 }
@@ -263,25 +271,30 @@ impl<'a> Parents<'a> {
 /// Returns the devices at indices of the scheduler's list, in which a device with MIG slices is listed by its
 /// slices. `None` when none of them is known.
 ///
-/// `around` are the indices of the job that the probe runs in. If devices have no minor numbers and as many are
+/// `probe_indices` are the indices of the job that the probe runs in. If devices have no minor numbers and as many are
 /// visible as that job has, they are taken to be those of the job.
-pub fn devices_at(node: &Node, places: &[u32], around: Option<&[u32]>) -> Option<Vec<Arc<str>>> {
+pub fn devices_at(
+    node: &Node,
+    indices: &[u32],
+    probe_indices: Option<&[u32]>,
+) -> Option<Vec<Arc<str>>> {
     let device_numbering = node.numbering.clone().unwrap_or_else(|| device_numbering(node).into());
     let DeviceNumbering { by_index, is_by_minor } = &*device_numbering;
-    let around = around.filter(|around| !is_by_minor && around.len() == by_index.len());
-    let at = |place: &u32| match around {
-        Some(around) => {
-            let place = around.iter().position(|one| one == place)?;
-            by_index.get(&u32::try_from(place).ok()?)
+    let probe_indices =
+        probe_indices.filter(|probe_indices| !is_by_minor && probe_indices.len() == by_index.len());
+    let at = |index: &u32| match probe_indices {
+        Some(probe_indices) => {
+            let index = probe_indices.iter().position(|probe_index| probe_index == index)?;
+            by_index.get(&u32::try_from(index).ok()?)
         }
-        None => by_index.get(place),
+        None => by_index.get(index),
     };
-    let mut found: Vec<_> = places.iter().filter_map(at).map(Arc::clone).collect();
-    let is_told = !found.is_empty() || (places.is_empty() && !by_index.is_empty());
+    let mut found: Vec<_> = indices.iter().filter_map(at).map(Arc::clone).collect();
+    let is_known = !found.is_empty() || (indices.is_empty() && !by_index.is_empty());
     if node.numbering.is_some() {
         found.retain(|uuid| node.devices.iter().any(|device| device.uuid == *uuid));
     }
-    is_told.then_some(found)
+    is_known.then_some(found)
 }
 
 /// The devices of a node in the scheduler's numbering; a device with MIG slices is listed by its slices.
@@ -296,40 +309,43 @@ pub struct DeviceNumbering {
 /// Returns the scheduler's numbering of a node's devices: NVIDIA's by minor number, and none where that is
 /// unknown; others in the driver's order.
 pub fn device_numbering(node: &Node) -> DeviceNumbering {
-    let minor = |device: &Device| device.fact(|known| known.minor).get();
-    let whole = || node.devices.iter().filter(|device| device.parent.is_none());
-    let is_by_minor = whole()
+    let minor = |device: &Device| device.static_value(|known| known.minor).get();
+    let unsliced = || node.devices.iter().filter(|device| device.parent.is_none());
+    let is_by_minor = unsliced()
         .any(|device| minor(device).is_some() || device.vendor.get() == Some(Vendor::Nvidia));
     // Sorted; `None` where two devices have the same number.
     let mut ordered: BTreeMap<u32, Option<&Device>> = BTreeMap::new();
-    for (place, device) in (0..).zip(whole()) {
-        let Some(number) = (if is_by_minor { minor(device) } else { Some(place) }) else {
+    for (index, device) in (0..).zip(unsliced()) {
+        let Some(number) = (if is_by_minor { minor(device) } else { Some(index) }) else {
             continue;
         };
         ordered.entry(number).and_modify(|known| *known = None).or_insert(Some(device));
     }
     let by_index = if node.devices.iter().any(|device| device.parent.is_some()) {
-        count_slices(node, ordered)
+        number_by_slice(node, ordered)
     } else {
         let uuid = |device: &Device| Arc::clone(&device.uuid);
-        ordered.into_iter().filter_map(|(at, device)| Some((at, uuid(device?)))).collect()
+        ordered.into_iter().filter_map(|(number, device)| Some((number, uuid(device?)))).collect()
     };
     DeviceNumbering { by_index, is_by_minor }
 }
 
 /// Assigns indices to devices, counting slices one by one. After a missing device, whose number of slices is
 /// unknown, no index can be assigned.
-fn count_slices(node: &Node, ordered: BTreeMap<u32, Option<&Device>>) -> BTreeMap<u32, Arc<str>> {
-    let unbroken = (0..).zip(ordered).map_while(
-        |(wanted, (number, device))| {
-            if number == wanted { device } else { None }
+fn number_by_slice(
+    node: &Node,
+    ordered: BTreeMap<u32, Option<&Device>>,
+) -> BTreeMap<u32, Arc<str>> {
+    let contiguous = (0..).zip(ordered).map_while(
+        |(expected, (number, device))| {
+            if number == expected { device } else { None }
         },
     );
-    let units = unbroken.flat_map(|whole| {
-        let is_slice_of_it = |device: &&Device| device.parent.as_ref() == Some(&whole.uuid);
-        let mut slices = node.devices.iter().filter(is_slice_of_it).peekable();
-        let itself = slices.peek().is_none().then_some(whole);
-        slices.chain(itself)
+    let units = contiguous.flat_map(|device| {
+        let is_slice = |slice: &&Device| slice.parent.as_ref() == Some(&device.uuid);
+        let mut slices = node.devices.iter().filter(is_slice).peekable();
+        let unsliced = slices.peek().is_none().then_some(device);
+        slices.chain(unsliced)
     });
     (0..).zip(units.map(|device| Arc::clone(&device.uuid))).collect()
 }
@@ -338,9 +354,9 @@ fn count_slices(node: &Node, ordered: BTreeMap<u32, Option<&Device>>) -> BTreeMa
 impl Fleet {
     /// A fleet of one node: the scheduler allocated its only device to job 11, and a process of `job` uses
     /// it. For the tests of other modules.
-    pub(crate) fn used_by(job: &str) -> Self {
-        let node = tests::using(tests::numbered(&[("a", Some(0))]), "a", job);
-        tests::fleet(node, DeviceAllocation::Indices([0].into())).0
+    pub(crate) fn example_used_by(job: &str) -> Self {
+        let node = tests::node_used_by(tests::nvidia_node(&[("a", Some(0))]), "a", job);
+        tests::fleet_with(node, DeviceAllocation::Indices([0].into())).0
     }
 }
 
@@ -364,14 +380,14 @@ mod tests {
         node
     }
 
-    pub(super) fn using(mut node: Node, device: &str, job: &str) -> Node {
+    pub(super) fn node_used_by(mut node: Node, device: &str, job: &str) -> Node {
         let statics = ProcessStatics { job: JobId::new(job), ..ProcessStatics::default() };
         node.uses = [DeviceUse { device: device.into(), pid: 7, ..DeviceUse::default() }].into();
         node.unseen = [UnseenProcess { pid: 7, why: UnseenReason::Hidden, statics }].into();
         node
     }
 
-    pub(super) fn fleet(node: Node, devices: DeviceAllocation) -> (Fleet, Job) {
+    pub(super) fn fleet_with(node: Node, devices: DeviceAllocation) -> (Fleet, Job) {
         let allocation = Allocation { node: node.name.clone(), devices };
         let job = Job {
             shown_id: "2_1".into(),
@@ -383,15 +399,18 @@ mod tests {
         (Fleet { jobs: Some(Arc::new(jobs)), ..Fleet::new(vec![Arc::new(node)].into()) }, job)
     }
 
-    fn held(node: Node, devices: DeviceAllocation) -> (Option<Vec<String>>, Option<Evidence>) {
-        let (fleet, job) = fleet(node, devices);
-        let held = JobDevices::of(&fleet).assigned(&job, &job.allocations[0]);
-        let names = held.devices.map(|list| list.iter().map(ToString::to_string).collect());
-        (names, held.evidence)
+    fn assigned_to(
+        node: Node,
+        devices: DeviceAllocation,
+    ) -> (Option<Vec<String>>, Option<Evidence>) {
+        let (fleet, job) = fleet_with(node, devices);
+        let assigned = JobDevices::of(&fleet).assigned(&job, &job.allocations[0]);
+        let names = assigned.devices.map(|list| list.iter().map(ToString::to_string).collect());
+        (names, assigned.evidence)
     }
 
     /// Returns a node with NVIDIA devices, each with its minor number.
-    pub(super) fn numbered(devices: &[(&str, Option<u32>)]) -> Node {
+    pub(super) fn nvidia_node(devices: &[(&str, Option<u32>)]) -> Node {
         let names: Vec<_> = devices.iter().map(|(uuid, _)| (*uuid, None)).collect();
         let mut node = node(&names);
         for (device, (_, minor)) in node.devices.iter_mut().zip(devices) {
@@ -402,57 +421,57 @@ mod tests {
         node
     }
 
-    fn names(devices: Option<Vec<Arc<str>>>) -> Option<String> {
+    fn joined(devices: Option<Vec<Arc<str>>>) -> Option<String> {
         devices.map(|list| list.iter().map(|uuid| &**uuid).collect())
     }
 
     #[test]
-    fn a_place_is_the_number_of_a_device_file_not_of_the_driver() {
-        let at = |node: &Node, places: &[u32]| names(devices_at(node, places, None));
+    fn scheduler_indices_are_minor_numbers() {
+        let at = |node: &Node, indices: &[u32]| joined(devices_at(node, indices, None));
         let some = |text: &str| Some(text.to_owned());
         // The driver's order differs from that of the minor numbers.
-        let turned = numbered(&[("a", Some(2)), ("b", Some(0)), ("c", Some(1))]);
-        assert_eq!(at(&turned, &[0, 2]), some("ba"));
+        let reordered = nvidia_node(&[("a", Some(2)), ("b", Some(0)), ("c", Some(1))]);
+        assert_eq!(at(&reordered, &[0, 2]), some("ba"));
         // The device with minor number 1 is missing: those after it keep their indices.
-        let short = numbered(&[("a", Some(0)), ("c", Some(2)), ("d", Some(3))]);
+        let short = nvidia_node(&[("a", Some(0)), ("c", Some(2)), ("d", Some(3))]);
         assert_eq!(at(&short, &[0, 1, 3]), some("ad"));
         assert_eq!(at(&short, &[1]), None);
         // A device that was lost from the start has no known number.
-        let lost = numbered(&[("a", Some(0)), ("b", None), ("c", Some(2))]);
+        let lost = nvidia_node(&[("a", Some(0)), ("b", None), ("c", Some(2))]);
         assert_eq!((at(&lost, &[1]), at(&lost, &[2])), (None, some("c")));
         // Missing and duplicate minor numbers are not resolved by guessing.
-        assert_eq!(at(&numbered(&[("a", None), ("b", None)]), &[0]), None);
-        let double = numbered(&[("a", Some(0)), ("b", Some(0)), ("c", Some(4_000_000_000))]);
-        assert_eq!((at(&double, &[0]), at(&double, &[4_000_000_000])), (None, some("c")));
+        assert_eq!(at(&nvidia_node(&[("a", None), ("b", None)]), &[0]), None);
+        let duplicate = nvidia_node(&[("a", Some(0)), ("b", Some(0)), ("c", Some(4_000_000_000))]);
+        assert_eq!((at(&duplicate, &[0]), at(&duplicate, &[4_000_000_000])), (None, some("c")));
         // A job that sees only some devices still sees their real minor numbers.
-        let confined = numbered(&[("c", Some(2)), ("d", Some(3))]);
-        assert_eq!(names(devices_at(&confined, &[3], Some(&[2, 3]))), some("d"));
-        assert_eq!(names(devices_at(&confined, &[0], Some(&[2, 3]))), None);
+        let confined = nvidia_node(&[("c", Some(2)), ("d", Some(3))]);
+        assert_eq!(joined(devices_at(&confined, &[3], Some(&[2, 3]))), some("d"));
+        assert_eq!(joined(devices_at(&confined, &[0], Some(&[2, 3]))), None);
         // Other vendors have no minor numbers: the driver's order counts.
         assert_eq!(at(&node(&[("a", None), ("b", None)]), &[1]), some("b"));
     }
 
     #[test]
-    fn slices_are_counted_as_far_as_no_device_before_them_is_missing() {
-        let cut = |minors: [Option<u32>; 3]| {
+    fn slices_are_numbered_up_to_the_first_missing_device() {
+        let numbering = |minors: [Option<u32>; 3]| {
             let [a, b, c] = minors;
-            let mut node = numbered(&[("c", c), ("b", b), ("a", a)]);
+            let mut node = nvidia_node(&[("c", c), ("b", b), ("a", a)]);
             for slice in ["x", "y"] {
                 let parent = Some("b".into());
                 node.devices.push(Device { uuid: slice.into(), parent, ..Device::default() });
             }
-            names(devices_at(&node, &[0, 1, 2, 3], None))
+            joined(devices_at(&node, &[0, 1, 2, 3], None))
         };
-        assert_eq!(cut([Some(0), Some(1), Some(2)]).as_deref(), Some("axyc"));
-        assert_eq!(cut([Some(0), Some(2), Some(3)]).as_deref(), Some("a"));
-        assert_eq!(cut([None, Some(1), Some(2)]), None);
+        assert_eq!(numbering([Some(0), Some(1), Some(2)]).as_deref(), Some("axyc"));
+        assert_eq!(numbering([Some(0), Some(2), Some(3)]).as_deref(), Some("a"));
+        assert_eq!(numbering([None, Some(1), Some(2)]), None);
     }
 
     #[test]
-    fn where_processes_contradict_the_scheduler_they_are_believed() {
-        let two = || numbered(&[("a", Some(0)), ("b", Some(1))]);
-        let told = |node: Node, own: DeviceAllocation, other: Option<DeviceAllocation>| {
-            let (mut fleet, job) = fleet(node, own);
+    fn processes_override_the_scheduler_where_they_contradict_it() {
+        let two = || nvidia_node(&[("a", Some(0)), ("b", Some(1))]);
+        let resolve = |node: Node, devices: DeviceAllocation, other: Option<DeviceAllocation>| {
+            let (mut fleet, job) = fleet_with(node, devices);
             let name = job.allocations[0].node.clone();
             let mut jobs = vec![job.clone()];
             jobs.extend(other.map(|devices| Job {
@@ -464,103 +483,120 @@ mod tests {
                 JobDevices::of(&fleet).assigned(&job, &job.allocations[0]);
             let listed: Vec<JobAllocation<'_>> = jobs
                 .iter()
-                .flat_map(|job| job.allocations.iter().map(move |one| (job, one)))
+                .flat_map(|job| job.allocations.iter().map(move |allocation| (job, allocation)))
                 .collect();
-            let given: String = allocated_on(&fleet.nodes[0], &listed)
+            let allocated: String = allocated_on(&fleet.nodes[0], &listed)
                 .iter()
-                .filter(|(given, _)| given.id == job.id)
+                .filter(|(listed, _)| listed.id == job.id)
                 .map(|(_, uuid)| &**uuid)
                 .collect();
-            let devices = names(devices).unwrap_or_else(|| "?".to_owned());
-            (devices, evidence.map_or("nobody", Evidence::as_str), is_disputed, given)
+            let devices = joined(devices).unwrap_or_else(|| "?".to_owned());
+            (devices, evidence.map_or("nobody", Evidence::as_str), is_disputed, allocated)
         };
-        let places = |list: &[u32]| DeviceAllocation::Indices(list.into());
-        let is = |devices: &str, evidence, is_disputed, given: &str| {
-            (devices.to_owned(), evidence, is_disputed, given.to_owned())
+        let indices = |list: &[u32]| DeviceAllocation::Indices(list.into());
+        let expected = |devices: &str, evidence, is_disputed, allocated: &str| {
+            (devices.to_owned(), evidence, is_disputed, allocated.to_owned())
         };
         // The job's process uses the allocated device.
-        let agreed = is("ab", "scheduler", false, "ab");
-        assert_eq!(told(using(two(), "a", "11"), places(&[0, 1]), None), agreed);
+        let agreed = expected("ab", "scheduler", false, "ab");
+        assert_eq!(resolve(node_used_by(two(), "a", "11"), indices(&[0, 1]), None), agreed);
         // The job's process uses another device; also with a SLUID, and with nothing allocated.
-        let own = is("b", "processes", true, "b");
-        assert_eq!(told(using(two(), "b", "11"), places(&[0]), None), own);
-        assert_eq!(told(using(two(), "b", "s1MXM7XYD0DV00"), places(&[0]), None), own);
-        let nothing = is("b", "processes", true, "");
-        assert_eq!(told(using(two(), "b", "11"), DeviceAllocation::None, None), nothing);
+        let own = expected("b", "processes", true, "b");
+        assert_eq!(resolve(node_used_by(two(), "b", "11"), indices(&[0]), None), own);
+        assert_eq!(resolve(node_used_by(two(), "b", "s1MXM7XYD0DV00"), indices(&[0]), None), own);
+        let nothing = expected("b", "processes", true, "");
+        assert_eq!(resolve(node_used_by(two(), "b", "11"), DeviceAllocation::None, None), nothing);
         // A process of another job uses the allocated device.
-        let taken = is("?", "nobody", true, "");
-        assert_eq!(told(using(two(), "a", "7"), places(&[0]), None), taken);
-        assert_eq!(told(using(two(), "a", "12"), places(&[0]), Some(places(&[1]))), taken);
+        let taken = expected("?", "nobody", true, "");
+        assert_eq!(resolve(node_used_by(two(), "a", "7"), indices(&[0]), None), taken);
+        assert_eq!(
+            resolve(node_used_by(two(), "a", "12"), indices(&[0]), Some(indices(&[1]))),
+            taken
+        );
         // Both jobs were allocated the device.
-        let shared = is("a", "scheduler", false, "a");
-        assert_eq!(told(using(two(), "a", "12"), places(&[0]), Some(places(&[0, 1]))), shared);
+        let shared = expected("a", "scheduler", false, "a");
+        assert_eq!(
+            resolve(node_used_by(two(), "a", "12"), indices(&[0]), Some(indices(&[0, 1]))),
+            shared
+        );
         // Without minor numbers only processes show the devices.
-        let blind = || numbered(&[("a", None), ("b", None)]);
-        let used = is("b", "processes", false, "b");
-        assert_eq!(told(using(blind(), "b", "11"), places(&[0]), None), used);
-        assert_eq!(told(blind(), places(&[0]), None), is("?", "scheduler", false, ""));
+        let unnumbered = || nvidia_node(&[("a", None), ("b", None)]);
+        let used = expected("b", "processes", false, "b");
+        assert_eq!(resolve(node_used_by(unnumbered(), "b", "11"), indices(&[0]), None), used);
+        assert_eq!(
+            resolve(unnumbered(), indices(&[0]), None),
+            expected("?", "scheduler", false, "")
+        );
     }
 
     #[test]
-    fn processes_that_were_listed_before_a_job_began_do_not_contradict_it() {
+    fn process_lists_from_before_a_job_do_not_contradict_it() {
         let began = Timestamp::from_micros(1_795_269_440_000_000);
         let disputed = |after: i64| {
-            let mut node = using(numbered(&[("a", Some(0))]), "a", "7");
+            let mut node = node_used_by(nvidia_node(&[("a", Some(0))]), "a", "7");
             let listed_at = Timestamp::from_micros(began.as_micros() + after * 1_000);
             node.mark_sampled(&Source::new("nvml").processes(), listed_at);
-            let (mut fleet, mut job) = fleet(node, DeviceAllocation::Indices([0].into()));
+            let (mut fleet, mut job) = fleet_with(node, DeviceAllocation::Indices([0].into()));
             job.starts_at = Some(began);
             fleet.jobs = Some(Arc::new(JobList { jobs: vec![job.clone()], ..JobList::default() }));
-            let held = JobDevices::of(&fleet).assigned(&job, &job.allocations[0]);
-            assert_eq!(names(held.devices), (!held.is_disputed).then(|| "a".to_owned()));
-            held.is_disputed
+            let assigned = JobDevices::of(&fleet).assigned(&job, &job.allocations[0]);
+            assert_eq!(joined(assigned.devices), (!assigned.is_disputed).then(|| "a".to_owned()));
+            assigned.is_disputed
         };
         assert_eq!([-2_000, 999, 1_000].map(disputed), [false, false, true]);
     }
 
     #[test]
-    fn a_process_on_a_slice_is_on_its_device_too() {
-        let mut cut = numbered(&[("a", Some(0)), ("b", Some(1))]);
-        cut.devices.push(Device {
+    fn a_process_on_a_slice_counts_on_its_parent_device() {
+        let mut sliced = nvidia_node(&[("a", Some(0)), ("b", Some(1))]);
+        sliced.devices.push(Device {
             uuid: "x".into(),
             parent: Some("b".into()),
             ..Device::default()
         });
         // nvidia-smi reports only the parent device of a slice's process.
         for used in ["b", "x"] {
-            let (fleet, job) =
-                fleet(using(cut.clone(), used, "11"), DeviceAllocation::Indices([1].into()));
-            let held = JobDevices::of(&fleet).assigned(&job, &job.allocations[0]);
-            assert_eq!((names(held.devices).as_deref(), held.is_disputed), (Some("x"), false));
+            let (fleet, job) = fleet_with(
+                node_used_by(sliced.clone(), used, "11"),
+                DeviceAllocation::Indices([1].into()),
+            );
+            let assigned = JobDevices::of(&fleet).assigned(&job, &job.allocations[0]);
+            assert_eq!(
+                (joined(assigned.devices).as_deref(), assigned.is_disputed),
+                (Some("x"), false)
+            );
         }
     }
 
     #[test]
-    fn what_the_scheduler_says_counts_and_else_what_processes_use() {
-        let two = || using(node(&[("a", None), ("b", None)]), "b", "11");
+    fn devices_come_from_the_scheduler_or_else_from_processes() {
+        let two = || node_used_by(node(&[("a", None), ("b", None)]), "b", "11");
         let names = |list: &[&str]| Some(list.iter().map(|one| (*one).to_owned()).collect());
-        let places = |list: &[u32]| DeviceAllocation::Indices(list.into());
+        let indices = |list: &[u32]| DeviceAllocation::Indices(list.into());
         let (scheduler, processes) = (Some(Evidence::Scheduler), Some(Evidence::Processes));
-        assert_eq!(held(two(), places(&[0, 1])), (names(&["a", "b"]), scheduler));
-        assert_eq!(held(two(), places(&[1, 9])), (names(&["b"]), scheduler));
-        assert_eq!(held(node(&[("a", None)]), DeviceAllocation::None), (names(&[]), scheduler));
-        assert_eq!(held(two(), DeviceAllocation::Unknown), (names(&["b"]), processes));
-        assert_eq!(held(two(), DeviceAllocation::Count(2)), (names(&["b"]), processes));
-        assert_eq!(held(node(&[("a", None)]), DeviceAllocation::Unknown), (None, None));
-        assert_eq!(held(node(&[]), places(&[0])), (None, scheduler));
+        assert_eq!(assigned_to(two(), indices(&[0, 1])), (names(&["a", "b"]), scheduler));
+        assert_eq!(assigned_to(two(), indices(&[1, 9])), (names(&["b"]), scheduler));
+        assert_eq!(
+            assigned_to(node(&[("a", None)]), DeviceAllocation::None),
+            (names(&[]), scheduler)
+        );
+        assert_eq!(assigned_to(two(), DeviceAllocation::Unknown), (names(&["b"]), processes));
+        assert_eq!(assigned_to(two(), DeviceAllocation::Count(2)), (names(&["b"]), processes));
+        assert_eq!(assigned_to(node(&[("a", None)]), DeviceAllocation::Unknown), (None, None));
+        assert_eq!(assigned_to(node(&[]), indices(&[0])), (None, scheduler));
     }
 
     #[test]
-    fn a_probe_within_a_job_may_see_the_devices_of_that_job_only() {
-        let within = |devices: &[(&str, Option<&str>)], job: &str| {
+    fn a_probe_inside_a_job_may_see_only_its_devices() {
+        let node_inside = |devices: &[(&str, Option<&str>)], job: &str| {
             let host = HostFacts { job: JobId::new(job), ..HostFacts::default() };
             let hello = Hello { host, ..Hello::default() };
             Node { hello: Some(Arc::new(hello)), ..node(devices) }
         };
-        let other = |node: Node, places: &[u32], others: &[u32]| {
-            let (mut fleet, job) = fleet(node, DeviceAllocation::Indices(places.into()));
+        let devices_of_both = |node: Node, indices: &[u32], other_indices: &[u32]| {
+            let (mut fleet, job) = fleet_with(node, DeviceAllocation::Indices(indices.into()));
             let name = job.allocations[0].node.clone();
-            let devices = DeviceAllocation::Indices(others.into());
+            let devices = DeviceAllocation::Indices(other_indices.into());
             let other = Job {
                 allocations: [Allocation { node: name, devices }].into(),
                 ..Job::example("12")
@@ -576,28 +612,42 @@ mod tests {
         let two = [("a", None), ("b", None)];
         // Two of the job's devices are visible as its own; those of the other job are not visible.
         for name in ["11", "s1MXM7XYD0DV00"] {
-            assert_eq!(other(within(&two, name), &[3, 4], &[0, 1]), [found("ab"), None], "{name}");
+            assert_eq!(
+                devices_of_both(node_inside(&two, name), &[3, 4], &[0, 1]),
+                [found("ab"), None],
+                "{name}"
+            );
         }
-        assert_eq!(other(within(&two, "11"), &[1, 4], &[4, 5]), [found("ab"), found("b")]);
+        assert_eq!(
+            devices_of_both(node_inside(&two, "11"), &[1, 4], &[4, 5]),
+            [found("ab"), found("b")]
+        );
         // All devices are visible, so the probe is not confined; neither is one in a job with all devices.
         let four = [("a", None), ("b", None), ("c", None), ("d", None)];
-        assert_eq!(other(within(&four, "11"), &[2, 3], &[0, 1]), [found("cd"), found("ab")]);
-        assert_eq!(other(within(&two, "11"), &[0, 1], &[1]), [found("ab"), found("b")]);
+        assert_eq!(
+            devices_of_both(node_inside(&four, "11"), &[2, 3], &[0, 1]),
+            [found("cd"), found("ab")]
+        );
+        assert_eq!(
+            devices_of_both(node_inside(&two, "11"), &[0, 1], &[1]),
+            [found("ab"), found("b")]
+        );
         // The probe runs in a third job.
-        assert_eq!(other(within(&two, "7"), &[0], &[1]), [found("a"), found("b")]);
+        assert_eq!(devices_of_both(node_inside(&two, "7"), &[0], &[1]), [found("a"), found("b")]);
     }
 
     #[test]
-    fn slices_stand_in_place_of_the_device_they_are_cut_from() {
+    fn slices_replace_their_parent_in_the_numbering() {
         let cut =
             node(&[("a", None), ("b", None), ("b1", Some("b")), ("b2", Some("b")), ("c", None)]);
-        let (names, _) = held(cut, DeviceAllocation::Indices([0, 2, 3].into()));
+        let (names, _) = assigned_to(cut, DeviceAllocation::Indices([0, 2, 3].into()));
         assert_eq!(names.unwrap(), ["a", "b2", "c"]);
     }
 
     #[test]
-    fn a_node_has_the_jobs_of_the_list_and_those_of_its_processes() {
-        let (fleet, _) = fleet(using(node(&[("a", None)]), "a", "9"), DeviceAllocation::None);
+    fn jobs_of_a_node_come_from_the_list_and_its_processes() {
+        let (fleet, _) =
+            fleet_with(node_used_by(node(&[("a", None)]), "a", "9"), DeviceAllocation::None);
         let job_devices = JobDevices::of(&fleet);
         let on: Vec<_> =
             job_devices.jobs_on(&fleet.nodes[0].name).into_iter().map(JobId::as_str).collect();

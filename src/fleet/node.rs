@@ -168,9 +168,9 @@ impl Node {
 
     /// Records an event; a repeated event is counted, and the oldest beyond [`MAX_EVENTS`] is dropped.
     pub(super) fn record_event(&mut self, event: Event) {
-        let before = self.events.iter().find(|known| known.event.is_like(&event));
+        let before = self.events.iter().find(|known| known.event.is_same_event(&event));
         let (first_at, count) = before.map_or((event.at, 0), |known| (known.first_at, known.count));
-        let others = self.events.iter().filter(|known| !known.event.is_like(&event));
+        let others = self.events.iter().filter(|known| !known.event.is_same_event(&event));
         let mut events: Vec<EventRecord> = others.cloned().collect();
         events.push(EventRecord { event, first_at, count: count.saturating_add(1) });
         let surplus = events.len().saturating_sub(MAX_EVENTS);
@@ -199,7 +199,7 @@ impl Node {
     /// Returns the state of a source for writing, adding the source if it is new.
     pub(super) fn source_mut(&mut self, source: &Source) -> &mut SourceState {
         let known = self.sources.iter().position(|state| state.source == *source);
-        let place = known.unwrap_or_else(|| {
+        let index = known.unwrap_or_else(|| {
             self.sources.truncate(MAX_SOURCES - 1);
             self.sources.push(SourceState {
                 source: source.clone(),
@@ -210,8 +210,8 @@ impl Node {
             });
             self.sources.len() - 1
         });
-        #[expect(clippy::indexing_slicing, reason = "the place was found or made just now")]
-        &mut self.sources[place]
+        #[expect(clippy::indexing_slicing, reason = "the index was just found or pushed")]
+        &mut self.sources[index]
     }
 
     /// Records that a source was sampled, which clears its fault.
@@ -278,7 +278,7 @@ impl Node {
     }
 
     /// Returns why the users of the device at this position are unknown; `None` when they are known.
-    pub fn why_users_unknown(&self, position: usize) -> Option<Reason> {
+    pub fn users_unknown_reason(&self, position: usize) -> Option<Reason> {
         let device = self.devices.get(position)?;
         if device.fault.is_some() {
             return Some(Reason::NotAvailable);
@@ -294,8 +294,9 @@ impl Node {
                 Reading::Unknown(reason) => return Some(reason),
             }
         }
-        let told = device.details.as_ref().and_then(|details| details.reports_users.reason());
-        if let Some(reason) = told.filter(|reason| *reason != Reason::NotSampled) {
+        let driver_reason =
+            device.details.as_ref().and_then(|details| details.reports_users.reason());
+        if let Some(reason) = driver_reason.filter(|reason| *reason != Reason::NotSampled) {
             return Some(reason);
         }
         let users = self.process_list(self.device_sources.get(position)?)?;
@@ -314,7 +315,7 @@ impl Node {
     }
 
     /// Returns a process that the node does not show.
-    pub fn unseen(&self, pid: u32) -> Option<&UnseenProcess> {
+    pub fn unseen_process(&self, pid: u32) -> Option<&UnseenProcess> {
         self.unseen.iter().find(|process| process.pid == pid)
     }
 
@@ -322,7 +323,7 @@ impl Node {
     pub fn job_of(&self, pid: u32) -> Option<&JobId> {
         match self.process(pid) {
             Some(process) => process.statics.job.as_ref(),
-            None => self.unseen(pid)?.statics.job.as_ref(),
+            None => self.unseen_process(pid)?.statics.job.as_ref(),
         }
     }
 }
@@ -348,18 +349,18 @@ mod tests {
     }
 
     #[test]
-    fn what_happens_again_is_counted_and_comes_last() {
+    fn a_repeated_event_is_counted_and_comes_last() {
         let events = node_with([79, 31, 79]).events;
-        let said: Vec<_> = events
+        let records: Vec<_> = events
             .iter()
             .map(|known| (known.event.code, known.count, known.event.at.since(known.first_at)))
             .collect();
         let none = Duration::ZERO;
-        assert_eq!(said, [(Some(31), 1, none), (Some(79), 2, Duration::from_secs(2))]);
+        assert_eq!(records, [(Some(31), 1, none), (Some(79), 2, Duration::from_secs(2))]);
     }
 
     #[test]
-    fn only_the_latest_are_kept() {
+    fn only_the_latest_events_are_kept() {
         let events = node_with(0..1000).events;
         assert_eq!(events.len(), MAX_EVENTS);
         assert_eq!(events.last().unwrap().event.code, Some(999));
@@ -369,7 +370,7 @@ mod tests {
 
     /// Returns a node with a device of each of these sources, sampled this many seconds after the start, if
     /// ever.
-    fn sampled(sources: &[(&str, Option<u64>)]) -> Node {
+    fn node_sampled(sources: &[(&str, Option<u64>)]) -> Node {
         let mut node = node_with([]);
         for (name, after) in sources {
             let source = Source::new(name);
@@ -385,27 +386,27 @@ mod tests {
     }
 
     #[test]
-    fn a_device_whose_source_never_spoke_is_not_fresh_nor_is_its_node() {
-        let node = sampled(&[("host", Some(0)), ("nvml", None), ("amdgpu", Some(0))]);
+    fn a_device_without_samples_is_not_fresh_nor_is_its_node() {
+        let node = node_sampled(&[("host", Some(0)), ("nvml", None), ("amdgpu", Some(0))]);
         assert_eq!(node.device_freshness(0, START), Freshness::Missing);
         assert_eq!(node.device_freshness(1, START), Freshness::Fresh);
         assert_eq!(node.device_freshness(2, START), Freshness::Missing);
         assert_eq!(node.freshness(START), Freshness::Missing);
-        assert_eq!(sampled(&[("nvml", Some(0))]).freshness(START), Freshness::Missing);
-        let both = sampled(&[("host", Some(0)), ("nvml", Some(0))]);
+        assert_eq!(node_sampled(&[("nvml", Some(0))]).freshness(START), Freshness::Missing);
+        let both = node_sampled(&[("host", Some(0)), ("nvml", Some(0))]);
         assert_eq!(both.freshness(START), Freshness::Fresh);
     }
 
     #[test]
-    fn of_stale_sources_the_oldest_counts() {
+    fn freshness_is_that_of_the_oldest_source() {
         let now = START.plus(Duration::from_secs(600));
         let aged = |seconds| Freshness::Stale(Duration::from_secs(seconds));
         for (host, nvml, amd, age) in [(0, 100, 200, 600), (200, 0, 100, 600), (200, 100, 0, 600)] {
             let sources = [("host", Some(host)), ("nvml", Some(nvml)), ("amdgpu", Some(amd))];
-            assert_eq!(sampled(&sources).freshness(now), aged(age), "{sources:?}");
+            assert_eq!(node_sampled(&sources).freshness(now), aged(age), "{sources:?}");
         }
         // A fresh source does not make another one fresh.
-        let node = sampled(&[("host", Some(600)), ("nvml", Some(600)), ("amdgpu", Some(100))]);
+        let node = node_sampled(&[("host", Some(600)), ("nvml", Some(600)), ("amdgpu", Some(100))]);
         assert_eq!(node.freshness(now), aged(500));
         assert_eq!(node.taken_at(), Some(START.plus(Duration::from_secs(100))));
     }

@@ -7,7 +7,7 @@ use crate::fleet::devices::apply_backend;
 use crate::fleet::hidden::count_hidden;
 use crate::fleet::history::Metric;
 use crate::fleet::node::{Node, Process};
-use crate::fleet::rates::{MIN_RATE_SPAN, cpu_share, rates};
+use crate::fleet::rates::{MIN_RATE_SPAN, cpu_utilization, rates};
 use crate::model::{
     Bytes, Counter, CpuTicks, DeviceUse, Event, Hello, HostReading, Link, NodeName, Percent,
     ProcessKey, ProcessState, ProcessStatics, ProcessesReading, Reading, Reason, Sample, Source,
@@ -19,12 +19,12 @@ use crate::time::{ClockOffset, NodeTime, Timestamp};
 #[derive(Debug)]
 pub struct NodeBuilder {
     node: Arc<Node>,
-    before: Option<HostCounters>,
+    previous_counters: Option<HostCounters>,
     /// The processes of the last sample, in order of their keys.
-    seen: Vec<TrackedProcess>,
+    processes: Vec<TrackedProcess>,
     has_two_samples: bool,
     /// The subject of the host's own history series: empty.
-    host: Arc<str>,
+    host_subject: Arc<str>,
     /// The requested sampling interval.
     interval: Duration,
 }
@@ -63,10 +63,10 @@ impl NodeBuilder {
     pub fn new(name: NodeName, keep: Duration) -> Self {
         Self {
             node: Arc::new(Node::new(name, keep)),
-            before: None,
-            seen: Vec::new(),
+            previous_counters: None,
+            processes: Vec::new(),
             has_two_samples: false,
-            host: "".into(),
+            host_subject: "".into(),
             interval: Duration::MAX,
         }
     }
@@ -80,8 +80,8 @@ impl NodeBuilder {
     pub fn on_link(&mut self, link: Link) {
         if link != Link::Up {
             // The counters of the next session start from new values.
-            self.before = None;
-            self.seen.clear();
+            self.previous_counters = None;
+            self.processes.clear();
             self.has_two_samples = false;
         }
         let node = Arc::make_mut(&mut self.node);
@@ -123,10 +123,10 @@ impl NodeBuilder {
                 ..Node::new(node.name.clone(), Duration::ZERO)
             };
         }
-        forget_sources(node, &hello);
+        remove_sources(node, &hello);
         for (source, interval) in &hello.intervals {
-            let longest = max_interval(source, self.interval);
-            node.source_mut(source).interval = longest.min(*interval);
+            let maximum = max_interval(source, self.interval);
+            node.source_mut(source).interval = maximum.min(*interval);
         }
         for backend in &hello.backends {
             let state = node.source_mut(&backend.source);
@@ -143,7 +143,7 @@ impl NodeBuilder {
     /// Applies one sample.
     pub fn on_sample(&mut self, sample: Sample) {
         if let Some((at, host)) = sample.host {
-            self.host(at, sample.clock.on_node(at), host);
+            self.apply_host(at, sample.clock.node_time(at), host);
         }
         let node = Arc::make_mut(&mut self.node);
         if let Some((at, slow)) = sample.host_slow {
@@ -162,7 +162,7 @@ impl NodeBuilder {
         }
         let has_processes = sample.processes.is_some();
         if let Some(processes) = sample.processes {
-            self.processes(processes, sample.clock);
+            self.apply_processes(processes, sample.clock);
         }
         if has_processes || has_users {
             count_hidden(Arc::make_mut(&mut self.node));
@@ -170,26 +170,26 @@ impl NodeBuilder {
         self.update_settled();
     }
 
-    fn host(&mut self, at: Timestamp, told_at: NodeTime, host: HostReading) {
+    fn apply_host(&mut self, at: Timestamp, node_time: NodeTime, host: HostReading) {
         let node = Arc::make_mut(&mut self.node);
         node.mark_sampled(&Source::host(), at);
         let now = HostCounters {
-            at: told_at,
+            at: node_time,
             cpu: host.cpu.get(),
             network: Arc::clone(&host.network),
             infiniband: Arc::clone(&host.infiniband),
             disks: Arc::clone(&host.disks),
         };
-        let before = self.before.as_ref();
-        match before.and_then(|before| Some((before, told_at.since(before.at)?))) {
+        let before = self.previous_counters.as_ref();
+        match before.and_then(|before| Some((before, node_time.since(before.at)?))) {
             Some((_, span)) if span < MIN_RATE_SPAN => {}
             Some((before, span)) => {
                 self.has_two_samples = true;
-                node.host.cpu = cpu_share(before.cpu, now.cpu);
+                node.host.cpu = cpu_utilization(before.cpu, now.cpu);
                 node.host.network = rates(&before.network, &now.network, span);
                 node.host.infiniband = rates(&before.infiniband, &now.infiniband, span);
                 node.host.disks = rates(&before.disks, &now.disks, span);
-                self.before = Some(now);
+                self.previous_counters = Some(now);
             }
             None => {
                 // Rates from the counters of an earlier session no longer apply.
@@ -197,59 +197,58 @@ impl NodeBuilder {
                 node.host.network = Arc::default();
                 node.host.infiniband = Arc::default();
                 node.host.disks = Arc::default();
-                self.before = Some(now);
+                self.previous_counters = Some(now);
             }
         }
         if let Some(share) = node.host.cpu.get() {
-            node.history.record(&self.host, Metric::Cpu, at, share);
+            node.history.record(&self.host_subject, Metric::Cpu, at, share);
         }
-        update_from(&mut node.host.fast, host);
+        update_host(&mut node.host.fast, host);
     }
 
-    fn processes(&mut self, reading: ProcessesReading, clock: ClockOffset) {
-        let at = clock.on_node(reading.at);
+    fn apply_processes(&mut self, reading: ProcessesReading, clock: ClockOffset) {
+        let at = clock.node_time(reading.at);
         let per_second = self.node.hello.as_ref().map_or(100, |hello| hello.host.ticks_per_second);
         let fast = &self.node.host.fast;
-        let mut seen = Vec::with_capacity(reading.list.len());
+        let mut tracked = Vec::with_capacity(reading.list.len());
         let mut list = Vec::with_capacity(reading.list.len());
         for process in reading.list {
-            let before = self.seen(process.key);
+            let before = self.tracked_process(process.key);
             let known = before.map(|before| Arc::clone(&before.statics));
             let statics = process.statics.or(known).unwrap_or_default();
             let mut state = before.map_or_else(Reading::default, |before| before.state);
             state.update_from(process.state);
             let mut threads = before.map_or_else(Reading::default, |before| before.threads);
             threads.update_from(process.threads);
-            let age = since_boot(process.key, per_second);
-            let load = process
-                .cpu_ticks
-                .get()
-                .map(|ticks| load(before.and_then(|before| before.load), ticks, at, per_second));
-            let waiting =
+            let age = start_since_boot(process.key, per_second);
+            let load = process.cpu_ticks.get().map(|ticks| {
+                cpu_load(before.and_then(|before| before.load), ticks, at, per_second)
+            });
+            let unknown =
                 Reading::Unknown(process.cpu_ticks.reason().unwrap_or(Reason::NeedsTwoSamples));
             list.push(Process {
                 key: process.key,
                 statics: Arc::clone(&statics),
-                cpu_percent: load.map_or(waiting, |load| load.percent),
+                cpu_percent: load.map_or(unknown, |load| load.percent),
                 resident: process.resident,
-                resident_share: share_of(process.resident, fast.memory_total),
+                resident_share: share_reading(process.resident, fast.memory_total),
                 state,
                 threads,
                 started_at: fast.booted_at.map(|booted| booted.plus(age)),
                 running_seconds: fast.uptime_seconds.map(|up| up.saturating_sub(age.as_secs())),
             });
-            seen.push(TrackedProcess { key: process.key, statics, state, threads, load });
+            tracked.push(TrackedProcess { key: process.key, statics, state, threads, load });
         }
-        seen.sort_unstable_by_key(|process| process.key);
-        self.seen = seen;
+        tracked.sort_unstable_by_key(|process| process.key);
+        self.processes = tracked;
         let node = Arc::make_mut(&mut self.node);
         node.processes = list.into();
         node.unseen = reading.unseen.into();
     }
 
-    fn seen(&self, key: ProcessKey) -> Option<&TrackedProcess> {
-        let place = self.seen.binary_search_by_key(&key, |process| process.key).ok()?;
-        self.seen.get(place)
+    fn tracked_process(&self, key: ProcessKey) -> Option<&TrackedProcess> {
+        let index = self.processes.binary_search_by_key(&key, |process| process.key).ok()?;
+        self.processes.get(index)
     }
 
     /// Sets `is_settled` once rates are known and each source has reported values or a fault.
@@ -270,16 +269,17 @@ impl NodeBuilder {
 }
 
 /// Removes sources that the probe no longer announces, with their devices: another backend reports these now.
-fn forget_sources(node: &mut Node, hello: &Hello) {
-    let is_told = |source: &Source| hello.intervals.iter().any(|(told, _)| told == source);
-    node.sources.retain(|state| is_told(&state.source));
-    if node.device_sources.iter().all(is_told) {
+fn remove_sources(node: &mut Node, hello: &Hello) {
+    let is_announced =
+        |source: &Source| hello.intervals.iter().any(|(announced, _)| announced == source);
+    node.sources.retain(|state| is_announced(&state.source));
+    if node.device_sources.iter().all(is_announced) {
         return;
     }
     let mut sources = node.device_sources.iter();
-    node.devices.retain(|_| sources.next().is_none_or(is_told));
+    node.devices.retain(|_| sources.next().is_none_or(is_announced));
     node.device_sources =
-        node.device_sources.iter().filter(|source| is_told(source)).cloned().collect();
+        node.device_sources.iter().filter(|source| is_announced(source)).cloned().collect();
     let devices = &node.devices;
     let is_known = |used: &&DeviceUse| devices.iter().any(|device| device.uuid == used.device);
     node.uses = node.uses.iter().filter(is_known).cloned().collect();
@@ -291,7 +291,7 @@ fn forget_sources(node: &mut Node, hello: &Hello) {
     clippy::cast_possible_truncation,
     reason = "a share for the screen"
 )]
-fn load(before: Option<CpuLoad>, ticks: u64, at: NodeTime, per_second: u32) -> CpuLoad {
+fn cpu_load(before: Option<CpuLoad>, ticks: u64, at: NodeTime, per_second: u32) -> CpuLoad {
     let Some((before, span)) = before.and_then(|before| Some((before, at.since(before.at)?)))
     else {
         return CpuLoad { at, spent: ticks, percent: Reading::Unknown(Reason::NeedsTwoSamples) };
@@ -305,13 +305,13 @@ fn load(before: Option<CpuLoad>, ticks: u64, at: NodeTime, per_second: u32) -> C
 }
 
 /// Returns the time between boot and the start of a process.
-fn since_boot(key: ProcessKey, per_second: u32) -> Duration {
+fn start_since_boot(key: ProcessKey, per_second: u32) -> Duration {
     let per_second = u64::from(per_second.max(1));
     let rest = key.start_ticks % per_second * 1_000 / per_second;
     Duration::from_secs(key.start_ticks / per_second) + Duration::from_millis(rest)
 }
 
-fn share_of(part: Reading<Bytes>, whole: Reading<Bytes>) -> Reading<Percent> {
+fn share_reading(part: Reading<Bytes>, whole: Reading<Bytes>) -> Reading<Percent> {
     match (part, whole) {
         (Reading::Known(part), Reading::Known(whole)) => Percent::of(part.0, whole.0)
             .map_or(Reading::Unknown(Reason::NotAvailable), Reading::Known),
@@ -338,7 +338,7 @@ fn has_reported(node: &Node, source: &Source) -> bool {
     node.source(source).is_none_or(|state| state.taken_at.is_some() || state.fault.is_some())
 }
 
-fn update_from(host: &mut HostReading, newer: HostReading) {
+fn update_host(host: &mut HostReading, newer: HostReading) {
     host.cpu.update_from(newer.cpu);
     host.load.update_from(newer.load);
     host.memory_total.update_from(newer.memory_total);
@@ -358,8 +358,8 @@ fn update_from(host: &mut HostReading, newer: HostReading) {
 /// The boot time is computed anew from each sample and jitters; only a step of 2 s or more is a change.
 fn update_boot_time(known: &mut Reading<Timestamp>, newer: Reading<Timestamp>) {
     const CLOCK_STEP: Duration = Duration::from_secs(2);
-    if let (Some(one), Some(other)) = (known.get(), newer.get())
-        && one.since(other).max(other.since(one)) < CLOCK_STEP
+    if let (Some(known_at), Some(newer_at)) = (known.get(), newer.get())
+        && known_at.since(newer_at).max(newer_at.since(known_at)) < CLOCK_STEP
     {
         return;
     }
@@ -402,7 +402,7 @@ mod tests {
         Source::new("nvidia-smi")
     }
 
-    fn host_at(millis: i64, busy: u64, idle: u64, received: u64) -> Sample {
+    fn host_sample(millis: i64, busy: u64, idle: u64, received: u64) -> Sample {
         let counter = Counter { name: "eth0".into(), inward: received, outward: 0 };
         let host = HostReading {
             cpu: Reading::Known(CpuTicks { busy, idle }),
@@ -412,7 +412,7 @@ mod tests {
         Sample { host: Some((at(millis), host)), ..Sample::default() }
     }
 
-    fn devices_at(millis: i64, list: Vec<Device>) -> Sample {
+    fn devices_sample(millis: i64, list: Vec<Device>) -> Sample {
         let devices = Some(DevicesReading { at: at(millis), list });
         Sample {
             backends: vec![BackendReading { source: smi(), slow_at: None, devices, uses: None }],
@@ -431,39 +431,39 @@ mod tests {
     }
 
     #[test]
-    fn rates_need_two_samples_and_a_while_between() {
+    fn rates_need_two_samples_a_minimum_time_apart() {
         let mut builder = builder();
-        builder.on_sample(host_at(0, 100, 100, 1_000));
+        builder.on_sample(host_sample(0, 100, 100, 1_000));
         assert_eq!(builder.node().host.cpu, Reading::Unknown(Reason::NeedsTwoSamples));
-        builder.on_sample(host_at(100, 110, 100, 1_500));
+        builder.on_sample(host_sample(100, 110, 100, 1_500));
         assert_eq!(builder.node().host.cpu, Reading::Unknown(Reason::NeedsTwoSamples));
-        builder.on_sample(host_at(500, 130, 110, 2_000));
+        builder.on_sample(host_sample(500, 130, 110, 2_000));
         let node = builder.node();
         assert_eq!(node.host.cpu.get().map(Percent::get), Some(75.0));
         assert_eq!(node.host.network[0].inward, Bytes(2_000));
     }
 
     #[test]
-    fn rates_of_the_session_before_are_not_those_of_now() {
+    fn rates_of_the_previous_session_are_dropped() {
         let mut builder = builder();
-        builder.on_sample(host_at(0, 100, 100, 1_000));
-        builder.on_sample(host_at(1_000, 110, 110, 2_000));
+        builder.on_sample(host_sample(0, 100, 100, 1_000));
+        builder.on_sample(host_sample(1_000, 110, 110, 2_000));
         assert_eq!(builder.node().host.network.len(), 1);
         builder.on_link(Link::Opening { attempt: 1 });
         builder.on_link(Link::Up);
-        assert_eq!(builder.node().host.network.len(), 1, "it has its age");
-        builder.on_sample(host_at(9_000, 120, 120, 3_000));
+        assert_eq!(builder.node().host.network.len(), 1, "the last rates stay until a new sample");
+        builder.on_sample(host_sample(9_000, 120, 120, 3_000));
         assert!(builder.node().host.network.is_empty());
-        builder.on_sample(host_at(10_000, 130, 130, 4_000));
+        builder.on_sample(host_sample(10_000, 130, 130, 4_000));
         assert_eq!(builder.node().host.network[0].inward, Bytes(1_000));
     }
 
     #[test]
-    fn a_node_that_never_says_the_same_takes_no_more_room_than_a_large_one() {
+    fn a_node_with_ever_new_names_uses_bounded_memory() {
         let mut builder = builder();
         for round in 0..150_u32 {
             let devices = (0..64).map(|index| device(&format!("GPU-{round}-{index}"), index, 7.0));
-            let mut sample = devices_at(i64::from(round) * 1_000, devices.collect());
+            let mut sample = devices_sample(i64::from(round) * 1_000, devices.collect());
             sample.backends[0].source = Source::new(&format!("s{round}"));
             builder.on_sample(sample);
             if round % 70 == 0 {
@@ -476,16 +476,16 @@ mod tests {
     }
 
     #[test]
-    fn counters_that_run_backwards_give_no_rate() {
+    fn decreasing_counters_give_no_rate() {
         let mut builder = builder();
-        builder.on_sample(host_at(0, 100, 100, 9_000));
-        builder.on_sample(host_at(1_000, 50, 200, 10));
+        builder.on_sample(host_sample(0, 100, 100, 9_000));
+        builder.on_sample(host_sample(1_000, 50, 200, 10));
         assert_eq!(builder.node().host.cpu, Reading::Unknown(Reason::NeedsTwoSamples));
         assert!(builder.node().host.network.is_empty());
     }
 
     #[test]
-    fn a_node_cannot_have_old_values_shown_as_fresh() {
+    fn announced_intervals_cannot_make_old_values_fresh() {
         let mut builder = builder();
         let mut hello = hello("boot-1");
         let slow = smi().slow();
@@ -499,7 +499,7 @@ mod tests {
         builder.set_interval(Duration::from_secs(1));
         builder.on_hello(hello.clone());
         assert_eq!(intervals(&builder), [1, 21, 21]);
-        builder.on_sample(host_at(0, 1, 1, 0));
+        builder.on_sample(host_sample(0, 1, 1, 0));
         let host = builder.node().source(&Source::host()).unwrap().clone();
         assert_eq!(host.freshness(at(3_000)), Freshness::Fresh);
         assert!(!host.freshness(at(3_001)).is_fresh());
@@ -512,34 +512,34 @@ mod tests {
     }
 
     #[test]
-    fn a_node_is_settled_when_rates_and_every_backend_are_there() {
+    fn a_node_is_settled_once_rates_and_all_backends_have_reported() {
         let mut builder = builder();
-        builder.on_sample(host_at(0, 1, 1, 0));
-        builder.on_sample(host_at(300, 2, 2, 0));
+        builder.on_sample(host_sample(0, 1, 1, 0));
+        builder.on_sample(host_sample(300, 2, 2, 0));
         assert!(!builder.node().is_settled);
-        builder.on_sample(devices_at(300, vec![]));
+        builder.on_sample(devices_sample(300, vec![]));
         assert!(builder.node().is_settled);
         builder.on_link(Link::Opening { attempt: 1 });
         assert!(!builder.node().is_settled);
     }
 
     #[test]
-    fn a_node_is_settled_when_what_changes_slowly_is_there_or_why_it_is_not() {
-        let settled = |slow: &Source, sample: Sample| {
+    fn a_node_is_settled_once_slow_groups_have_reported_or_failed() {
+        let is_settled_after = |slow: &Source, sample: Sample| {
             let mut builder = builder();
             let mut hello = hello("boot-1");
             hello.intervals.push((slow.clone(), Duration::from_secs(10)));
             builder.on_hello(hello);
-            builder.on_sample(devices_at(0, vec![]));
-            builder.on_sample(host_at(0, 1, 1, 0));
-            builder.on_sample(host_at(300, 2, 2, 0));
+            builder.on_sample(devices_sample(0, vec![]));
+            builder.on_sample(host_sample(0, 1, 1, 0));
+            builder.on_sample(host_sample(300, 2, 2, 0));
             assert!(!builder.node().is_settled, "{slow}");
             builder.on_sample(sample);
             builder.node().is_settled
         };
-        let mut told = devices_at(300, vec![]);
-        told.backends[0].slow_at = Some(at(300));
-        assert!(settled(&smi().slow(), told));
+        let mut slow_sample = devices_sample(300, vec![]);
+        slow_sample.backends[0].slow_at = Some(at(300));
+        assert!(is_settled_after(&smi().slow(), slow_sample));
         let fault = SourceFault {
             kind: SourceFaultKind::Stuck,
             call: "df".into(),
@@ -549,16 +549,16 @@ mod tests {
         };
         for slow in [smi().slow(), smi().processes(), Source::host_slow()] {
             let faults = vec![(slow.clone(), fault.clone())];
-            assert!(settled(&slow, Sample { faults, ..Sample::default() }), "{slow}");
+            assert!(is_settled_after(&slow, Sample { faults, ..Sample::default() }), "{slow}");
         }
     }
 
     #[test]
-    fn a_stuck_backend_settles_too_and_ages_while_the_host_is_fresh() {
+    fn a_stuck_backend_settles_and_goes_stale_while_the_host_is_fresh() {
         let mut builder = builder();
-        builder.on_sample(devices_at(0, vec![device("GPU-1", 0, 50.0)]));
+        builder.on_sample(devices_sample(0, vec![device("GPU-1", 0, 50.0)]));
         for second in 0..9 {
-            builder.on_sample(host_at(second * 1_000, 10, 10, 0));
+            builder.on_sample(host_sample(second * 1_000, 10, 10, 0));
         }
         let fault = SourceFault {
             kind: SourceFaultKind::Stuck,
@@ -572,14 +572,15 @@ mod tests {
         assert_eq!(node.host_freshness(at(8_000)), Freshness::Fresh);
         assert_eq!(node.freshness(at(8_000)), Freshness::Stale(Duration::from_secs(8)));
         assert!(node.source_fault().is_some());
-        builder.on_sample(devices_at(9_000, vec![device("GPU-1", 0, 51.0)]));
+        builder.on_sample(devices_sample(9_000, vec![device("GPU-1", 0, 51.0)]));
         assert!(builder.node().source_fault().is_none());
     }
 
     #[test]
-    fn a_device_that_is_missing_is_gone_and_a_lost_one_keeps_its_name() {
+    fn a_missing_device_is_removed_and_a_lost_one_keeps_its_identity() {
         let mut builder = builder();
-        builder.on_sample(devices_at(0, vec![device("GPU-b", 1, 5.0), device("GPU-a", 0, 5.0)]));
+        builder
+            .on_sample(devices_sample(0, vec![device("GPU-b", 1, 5.0), device("GPU-a", 0, 5.0)]));
         let uuids = |builder: &NodeBuilder| {
             builder.node().devices.iter().map(|device| device.uuid.to_string()).collect::<Vec<_>>()
         };
@@ -590,15 +591,15 @@ mod tests {
             fault: Some(DeviceFault::Lost),
             ..Device::default()
         };
-        builder.on_sample(devices_at(1_000, vec![device("GPU-a", 0, 5.0), lost]));
+        builder.on_sample(devices_sample(1_000, vec![device("GPU-a", 0, 5.0), lost]));
         assert_eq!(uuids(&builder), ["GPU-a", "GPU-b"]);
         assert_eq!(builder.node().devices[1].utilization.get(), None);
-        builder.on_sample(devices_at(2_000, vec![device("GPU-a", 0, 5.0)]));
+        builder.on_sample(devices_sample(2_000, vec![device("GPU-a", 0, 5.0)]));
         assert_eq!(uuids(&builder), ["GPU-a"]);
     }
 
     #[test]
-    fn what_a_process_is_comes_once_and_its_load_comes_from_ticks() {
+    fn process_statics_are_kept_and_cpu_load_comes_from_ticks() {
         let mut builder = builder();
         let key = ProcessKey { pid: 42, start_ticks: 7 };
         let statics =
@@ -631,7 +632,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_has_an_age_a_share_of_memory_and_the_state_last_told() {
+    fn a_process_has_an_age_a_memory_share_and_its_last_state() {
         let mut builder = builder();
         let host = |millis: i64| HostReading {
             memory_total: Reading::Known(Bytes(1_000)),
@@ -670,16 +671,16 @@ mod tests {
     }
 
     #[test]
-    fn another_boot_forgets_the_devices() {
+    fn a_reboot_removes_the_devices() {
         let mut builder = builder();
-        builder.on_sample(devices_at(0, vec![device("GPU-a", 0, 5.0)]));
+        builder.on_sample(devices_sample(0, vec![device("GPU-a", 0, 5.0)]));
         builder.on_hello(hello("boot-2"));
         assert_eq!(builder.node().devices, []);
         assert_eq!(builder.node().link, Link::Up);
     }
 
     #[test]
-    fn a_node_tells_how_it_is_reached() {
+    fn a_node_records_its_transport() {
         let mut builder = builder();
         assert_eq!(builder.node().via, None);
         builder.on_transport(TransportKind::Step);
@@ -700,7 +701,7 @@ mod tests {
     #[test]
     fn uses_are_replaced_as_a_whole() {
         let mut builder = builder();
-        builder.on_sample(devices_at(0, vec![device("GPU-a", 0, 5.0)]));
+        builder.on_sample(devices_sample(0, vec![device("GPU-a", 0, 5.0)]));
         let uses = |pids: &[u32]| {
             let list = pids
                 .iter()

@@ -15,7 +15,7 @@ pub(super) const MIN_RATE_SPAN: Duration = Duration::from_millis(250);
 const MAX_RATE_SPAN: Duration = Duration::from_secs(90);
 
 /// Returns CPU utilization between two samples.
-pub(super) fn cpu_share(before: Option<CpuTicks>, now: Option<CpuTicks>) -> Reading<Percent> {
+pub(super) fn cpu_utilization(before: Option<CpuTicks>, now: Option<CpuTicks>) -> Reading<Percent> {
     let (Some(before), Some(now)) = (before, now) else {
         return Reading::Unknown(Reason::NotAvailable);
     };
@@ -30,11 +30,11 @@ pub(super) fn cpu_share(before: Option<CpuTicks>, now: Option<CpuTicks>) -> Read
 
 /// Returns bytes per second of each counter that is in both samples and did not decrease.
 pub(super) fn rates(before: &[Counter], now: &[Counter], span: Duration) -> Arc<[Traffic]> {
-    let per_second = |bytes: u64| per_second_over(bytes, span);
-    let rate = |(place, counter): (usize, &Counter)| {
-        let is_it = |earlier: &&Counter| earlier.name == counter.name;
-        let here = before.get(place).filter(is_it);
-        let earlier = here.or_else(|| before.iter().find(is_it))?;
+    let per_second = |bytes: u64| bytes_per_second(bytes, span);
+    let rate = |(index, counter): (usize, &Counter)| {
+        let is_same = |earlier: &&Counter| earlier.name == counter.name;
+        let at_same_index = before.get(index).filter(is_same);
+        let earlier = at_same_index.or_else(|| before.iter().find(is_same))?;
         Some(Traffic {
             name: Arc::clone(&counter.name),
             inward: per_second(counter.inward.checked_sub(earlier.inward)?),
@@ -66,14 +66,14 @@ fn device_rates(
     span: Duration,
     at: NodeTime,
 ) -> DeviceRates {
-    let moved = |read: fn(&DeviceCounters) -> Reading<u64>| {
-        let waiting = Reading::Unknown(Reason::NeedsTwoSamples);
+    let difference = |read: fn(&DeviceCounters) -> Reading<u64>| {
+        let unknown = Reading::Unknown(Reason::NeedsTwoSamples);
         let Some(now) = read(now).get() else { return read(now) };
         let earlier = base.and_then(|base| read(base).get());
-        earlier.and_then(|earlier| now.checked_sub(earlier)).map_or(waiting, Reading::Known)
+        earlier.and_then(|earlier| now.checked_sub(earlier)).map_or(unknown, Reading::Known)
     };
-    let per_second = |read| moved(read).map(|bytes| per_second_over(bytes, span));
-    let share = |read| moved(read).map(|held| share_of(held, span));
+    let per_second = |read| difference(read).map(|bytes| bytes_per_second(bytes, span));
+    let share = |read| difference(read).map(|nanoseconds| throttled_share(nanoseconds, span));
     DeviceRates {
         at,
         pcie_received: per_second(|counters| counters.pcie_received),
@@ -90,7 +90,7 @@ fn device_rates(
 }
 
 /// Returns nanoseconds as a share of a span.
-fn share_of(nanoseconds: u64, span: Duration) -> Percent {
+fn throttled_share(nanoseconds: u64, span: Duration) -> Percent {
     let whole = u64::try_from(span.as_nanos()).unwrap_or(u64::MAX).max(1);
     Percent::of(nanoseconds, whole).unwrap_or_default()
 }
@@ -101,7 +101,7 @@ fn share_of(nanoseconds: u64, span: Duration) -> Percent {
     clippy::cast_sign_loss,
     reason = "bytes per second stay far below 2^53 and are not negative"
 )]
-fn per_second_over(bytes: u64, span: Duration) -> Bytes {
+fn bytes_per_second(bytes: u64, span: Duration) -> Bytes {
     Bytes((bytes as f64 / span.as_secs_f64()) as u64)
 }
 
@@ -111,13 +111,13 @@ mod tests {
     use crate::time::{ClockOffset, Timestamp};
 
     fn at(millis: i64) -> NodeTime {
-        ClockOffset::default().on_node(Timestamp::from_micros(millis * 1_000))
+        ClockOffset::default().node_time(Timestamp::from_micros(millis * 1_000))
     }
 
-    fn counted(received: u64, held: u64) -> Option<Arc<DeviceCounters>> {
+    fn counters_with(received: u64, throttled: u64) -> Option<Arc<DeviceCounters>> {
         DeviceCounters {
             pcie_received: Reading::Known(received),
-            power_throttled: Reading::Known(held),
+            power_throttled: Reading::Known(throttled),
             thermal_throttled: Reading::Unknown(Reason::NotSupported),
             ..DeviceCounters::default()
         }
@@ -125,9 +125,9 @@ mod tests {
     }
 
     #[test]
-    fn processor_time_that_runs_backwards_says_nothing() {
+    fn decreasing_cpu_ticks_give_no_utilization() {
         let ticks = |busy, idle| Some(CpuTicks { busy, idle });
-        let share = |before, now| cpu_share(before, now).get().map(Percent::get);
+        let share = |before, now| cpu_utilization(before, now).get().map(Percent::get);
         assert_eq!(share(ticks(100, 100), ticks(150, 150)), Some(50.0));
         // The idle counter may decrease on a busy machine (proc(5)); utilization must not become 100 %.
         assert_eq!(share(ticks(100, 100), ticks(150, 99)), None);
@@ -137,16 +137,16 @@ mod tests {
     }
 
     #[test]
-    fn counters_become_rates_once_enough_time_lies_between_them() {
-        let mut device = Device { counters: counted(1_000, 0), ..Device::default() };
+    fn counters_become_rates_after_the_minimum_time() {
+        let mut device = Device { counters: counters_with(1_000, 0), ..Device::default() };
         update_rates(&mut device, at(0));
         let first = device.rates.clone().unwrap();
         assert_eq!(first.pcie_received, Reading::Unknown(Reason::NeedsTwoSamples));
         assert_eq!(first.thermal_throttled, Reading::Unknown(Reason::NotSupported));
-        device.counters = counted(1_500, 50_000_000);
+        device.counters = counters_with(1_500, 50_000_000);
         update_rates(&mut device, at(100));
         assert_eq!(device.rates.as_ref(), Some(&first));
-        device.counters = counted(3_000, 250_000_000);
+        device.counters = counters_with(3_000, 250_000_000);
         update_rates(&mut device, at(500));
         let rates = device.rates.clone().unwrap();
         assert_eq!(rates.pcie_received, Reading::Known(Bytes(4_000)));
@@ -154,21 +154,21 @@ mod tests {
     }
 
     #[test]
-    fn a_counter_that_was_left_out_stands_still_and_one_that_began_anew_is_not_known() {
-        let mut device = Device { counters: counted(1_000, 10), ..Device::default() };
+    fn an_unchanged_counter_has_rate_zero_and_a_reset_one_is_unknown() {
+        let mut device = Device { counters: counters_with(1_000, 10), ..Device::default() };
         update_rates(&mut device, at(0));
         update_rates(&mut device, at(1_000));
         let rates = device.rates.clone().unwrap();
         assert_eq!(rates.pcie_received, Reading::Known(Bytes(0)));
-        device.counters = counted(0, 10);
+        device.counters = counters_with(0, 10);
         update_rates(&mut device, at(2_000));
         let rates = device.rates.clone().unwrap();
         assert_eq!(rates.pcie_received, Reading::Unknown(Reason::NeedsTwoSamples));
     }
 
     #[test]
-    fn rates_begin_anew_with_a_clock_that_did() {
-        let mut device = Device { counters: counted(1_000, 10), ..Device::default() };
+    fn rates_restart_when_the_clock_of_the_node_restarts() {
+        let mut device = Device { counters: counters_with(1_000, 10), ..Device::default() };
         update_rates(&mut device, at(5_000));
         for (seconds, rate) in [(1, None), (2, Some(Bytes(0)))] {
             update_rates(&mut device, at(seconds * 1_000));
@@ -177,10 +177,10 @@ mod tests {
     }
 
     #[test]
-    fn a_long_silence_is_no_rate() {
-        let mut device = Device { counters: counted(1_000, 10), ..Device::default() };
+    fn a_long_gap_gives_no_rate() {
+        let mut device = Device { counters: counters_with(1_000, 10), ..Device::default() };
         update_rates(&mut device, at(0));
-        device.counters = counted(9_000, 10);
+        device.counters = counters_with(9_000, 10);
         update_rates(&mut device, at(600_000));
         let rates = device.rates.clone().unwrap();
         assert_eq!(rates.pcie_received, Reading::Unknown(Reason::NeedsTwoSamples));

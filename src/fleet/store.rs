@@ -128,10 +128,10 @@ impl FleetStore {
         if inner.focus.as_ref() == Some(&node.name) {
             inner.is_urgent = true;
         }
-        let place = inner.positions.get(&node.name).and_then(|place| inner.nodes.get_mut(*place));
-        if let Some(place) = place {
-            inner.has_new_hello |= !is_same(place.hello.as_ref(), node.hello.as_ref());
-            *place = resolve_job_ids(node, &inner.job_ids);
+        let entry = inner.positions.get(&node.name).and_then(|entry| inner.nodes.get_mut(*entry));
+        if let Some(entry) = entry {
+            inner.has_new_hello |= !is_same_hello(entry.hello.as_ref(), node.hello.as_ref());
+            *entry = resolve_job_ids(node, &inner.job_ids);
         } else if let Some((known, _)) = inner.removed.get_mut(&node.name) {
             *known = node;
         }
@@ -173,8 +173,9 @@ impl FleetStore {
     }
 
     fn next_publish_at(&self, last: Option<Instant>, rate: PublishRate) -> Option<Instant> {
-        let gap = if self.lock().is_urgent { rate.focus_interval } else { rate.default_interval };
-        last.map(|last| last + gap)
+        let interval =
+            if self.lock().is_urgent { rate.focus_interval } else { rate.default_interval };
+        last.map(|last| last + interval)
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Inner> {
@@ -184,7 +185,7 @@ impl FleetStore {
 }
 
 fn positions(nodes: &[Arc<Node>]) -> BTreeMap<NodeName, usize> {
-    nodes.iter().enumerate().map(|(place, node)| (node.name.clone(), place)).collect()
+    nodes.iter().enumerate().map(|(index, node)| (node.name.clone(), index)).collect()
 }
 
 fn sluid_to_id(job: &crate::model::Job) -> Option<(JobId, JobId)> {
@@ -193,7 +194,7 @@ fn sluid_to_id(job: &crate::model::Job) -> Option<(JobId, JobId)> {
 
 /// Sets the job id of processes whose control group names the job only by its SLUID.
 fn resolve_job_ids(mut node: Arc<Node>, job_ids: &BTreeMap<JobId, JobId>) -> Arc<Node> {
-    let number = |statics: &ProcessStatics| {
+    let job_id = |statics: &ProcessStatics| {
         if statics.job.is_some() {
             return None;
         }
@@ -201,27 +202,27 @@ fn resolve_job_ids(mut node: Arc<Node>, job_ids: &BTreeMap<JobId, JobId>) -> Arc
     };
     let seen = node.processes.iter().map(|process| &*process.statics);
     let mut all = seen.chain(node.unseen.iter().map(|process| &process.statics));
-    if job_ids.is_empty() || !all.any(|statics| number(statics).is_some()) {
+    if job_ids.is_empty() || !all.any(|statics| job_id(statics).is_some()) {
         return node;
     }
     let processes = node.processes.iter().cloned().map(|mut process| {
-        if let Some(job) = number(&process.statics) {
+        if let Some(job) = job_id(&process.statics) {
             Arc::make_mut(&mut process.statics).job = Some(job);
         }
         process
     });
     let processes = processes.collect();
     let unseen = node.unseen.iter().cloned().map(|mut process| {
-        process.statics.job = number(&process.statics).or(process.statics.job);
+        process.statics.job = job_id(&process.statics).or(process.statics.job);
         process
     });
     let unseen = unseen.collect();
-    let node_now = Arc::make_mut(&mut node);
-    (node_now.processes, node_now.unseen) = (processes, unseen);
+    let changed = Arc::make_mut(&mut node);
+    (changed.processes, changed.unseen) = (processes, unseen);
     node
 }
 
-fn is_same(one: Option<&Arc<Hello>>, other: Option<&Arc<Hello>>) -> bool {
+fn is_same_hello(one: Option<&Arc<Hello>>, other: Option<&Arc<Hello>>) -> bool {
     match (one, other) {
         (Some(one), Some(other)) => Arc::ptr_eq(one, other),
         (None, None) => true,
@@ -238,7 +239,7 @@ mod tests {
         NodeName::new(name).unwrap()
     }
 
-    fn opening(node: &str, attempt: u32) -> Arc<Node> {
+    fn node_opening(node: &str, attempt: u32) -> Arc<Node> {
         let mut node = Node::new(name(node), Duration::ZERO);
         node.link = Link::Opening { attempt };
         Arc::new(node)
@@ -249,13 +250,13 @@ mod tests {
     }
 
     #[test]
-    fn another_list_keeps_what_is_known_of_nodes_that_stay() {
+    fn set_nodes_keeps_the_state_of_nodes_that_stay() {
         let store = FleetStore::new([name("a"), name("b")], Duration::ZERO);
-        store.update(opening("b", 7));
+        store.update(node_opening("b", 7));
         store.set_nodes([name("c"), name("b")], None);
         assert_eq!(names(&store), ["c", "b"]);
-        store.update(opening("a", 1));
-        store.update(opening("c", 2));
+        store.update(node_opening("a", 1));
+        store.update(node_opening("c", 2));
         store.set_nodes([name("b"), name("c")], None);
         let fleet = store.reader().borrow().clone();
         assert_eq!(names(&store), ["b", "c"]);
@@ -264,24 +265,24 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_node_that_is_listed_again_is_as_it_said_meanwhile_and_forgotten_after_a_while() {
+    async fn a_removed_node_is_updated_and_restored_until_its_retention_ends() {
         let store = FleetStore::new([name("a"), name("b")], Duration::ZERO);
         let link = |store: &FleetStore| store.snapshot().node(&name("a")).unwrap().link.clone();
         store.set_nodes([name("b")], None);
-        store.update(opening("a", 3));
+        store.update(node_opening("a", 3));
         tokio::time::advance(REMOVED_RETENTION / 2).await;
         store.set_nodes([name("b"), name("a")], None);
         assert_eq!(link(&store), Link::Opening { attempt: 3 });
         store.set_nodes([name("b")], None);
         tokio::time::advance(REMOVED_RETENTION).await;
         store.set_nodes([name("b")], None);
-        store.update(opening("a", 4));
+        store.update(node_opening("a", 4));
         store.set_nodes([name("a")], None);
         assert_eq!(link(&store), Link::Idle);
     }
 
     #[test]
-    fn a_process_is_of_the_job_that_people_know_whichever_comes_first() {
+    fn a_sluid_resolves_to_the_job_id_whichever_comes_first() {
         use crate::model::{Job, UnseenProcess, UnseenReason};
         let statics =
             ProcessStatics { sluid: Some("s1MXM7XYD0DV00".into()), ..ProcessStatics::default() };
@@ -306,35 +307,35 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_that_presents_itself_under_a_second_name_is_known_at_once() {
+    fn a_machine_with_two_names_is_detected_at_once() {
         let store = FleetStore::new([name("a"), name("b")], Duration::ZERO);
-        let presented = |node: &str, boot: &str| {
+        let node_with = |node: &str, boot: &str| {
             let mut node = Node::new(name(node), Duration::ZERO);
             let host =
                 HostFacts { boot_id: boot.into(), host_name: "a".into(), ..HostFacts::default() };
             node.hello = Some(Arc::new(Hello { host, ..Hello::default() }));
             Arc::new(node)
         };
-        let twice = |store: &FleetStore| store.snapshot().same_as.len();
-        store.update(presented("a", "boot-1"));
-        store.update(presented("b", "boot-2"));
-        assert_eq!(twice(&store), 0);
-        store.update(presented("b", "boot-1"));
-        assert_eq!(twice(&store), 1);
+        let duplicates = |store: &FleetStore| store.snapshot().same_as.len();
+        store.update(node_with("a", "boot-1"));
+        store.update(node_with("b", "boot-2"));
+        assert_eq!(duplicates(&store), 0);
+        store.update(node_with("b", "boot-1"));
+        assert_eq!(duplicates(&store), 1);
         // The result is cached until the next hello.
         let same_as = Arc::clone(&store.snapshot().same_as);
         store.update(Arc::clone(&store.snapshot().nodes[0]));
         assert!(Arc::ptr_eq(&same_as, &store.snapshot().same_as));
     }
 
-    async fn publications(focus: Option<NodeName>) -> usize {
+    async fn count_publications(focus: Option<NodeName>) -> usize {
         let store = FleetStore::new([name("a"), name("b")], Duration::ZERO);
         store.set_focus(focus);
         let mut reader = store.reader();
         let mut count = 0;
         let writing = async {
             for attempt in 0..100 {
-                store.update(opening("a", attempt));
+                store.update(node_opening("a", attempt));
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
         };
@@ -352,12 +353,12 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_hundred_changes_a_second_are_published_four_times() {
-        assert!((4..=6).contains(&publications(None).await));
+    async fn frequent_changes_are_published_at_the_default_rate() {
+        assert!((4..=6).contains(&count_publications(None).await));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_node_in_focus_is_published_twenty_times() {
-        assert!((18..=22).contains(&publications(Some(name("a"))).await));
+    async fn the_focused_node_is_published_at_the_focus_rate() {
+        assert!((18..=22).contains(&count_publications(Some(name("a"))).await));
     }
 }

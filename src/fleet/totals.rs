@@ -55,16 +55,16 @@ impl Totals {
     pub fn of_nodes<'a>(
         nodes: impl IntoIterator<Item = &'a Node>,
         now: Timestamp,
-        given: &AllocatedDevices,
+        allocated: &AllocatedDevices,
     ) -> Self {
-        Self::of_node_parts(nodes.into_iter().map(|node| (node, None)), now, given)
+        Self::of_node_parts(nodes.into_iter().map(|node| (node, None)), now, allocated)
     }
 
     /// Returns the totals of parts of nodes: the devices at these positions, or all.
     pub fn of_node_parts<'a>(
         parts: impl IntoIterator<Item = (&'a Node, Option<&'a [usize]>)>,
         now: Timestamp,
-        given: &AllocatedDevices,
+        allocated: &AllocatedDevices,
     ) -> Self {
         let mut totals = Self::default();
         let mut sums = Sums::default();
@@ -74,7 +74,7 @@ impl Totals {
                 totals.down += 1;
             } else if node.freshness(now).is_fresh() {
                 totals.fresh += 1;
-                totals.add(node, part, given, &mut sums);
+                totals.add(node, part, allocated, &mut sums);
             } else if node.taken_at().is_some() {
                 totals.stale += 1;
             }
@@ -106,22 +106,22 @@ impl Totals {
         &mut self,
         node: &Node,
         part: Option<&[usize]>,
-        given: &AllocatedDevices,
+        allocated: &AllocatedDevices,
         sums: &mut Sums,
     ) {
-        for (place, device) in whole_devices(node, part) {
+        for (index, device) in whole_devices(node, part) {
             self.devices += 1;
             if device.fault.is_some() {
                 self.faulty += 1;
                 continue;
             }
             sums.add(device);
-            let is_given = given.contains(node, device);
+            let is_allocated = allocated.contains(node, device);
             if is_busy(device) {
                 self.busy += 1;
-            } else if is_idle_held(node, device, is_given) {
+            } else if is_idle_held(node, device, is_allocated) {
                 self.idle_held += 1;
-            } else if !is_given && is_free(node, place) {
+            } else if !is_allocated && is_free(node, index) {
                 self.free += 1;
             } else {
                 self.unknown_devices += 1;
@@ -135,8 +135,8 @@ fn whole_devices<'a>(
     node: &'a Node,
     part: Option<&'a [usize]>,
 ) -> impl Iterator<Item = (usize, &'a Device)> {
-    let is_meant = move |place: &usize| part.is_none_or(|part| part.contains(place));
-    let all = node.devices.iter().enumerate().filter(move |(place, _)| is_meant(place));
+    let is_included = move |index: &usize| part.is_none_or(|part| part.contains(index));
+    let all = node.devices.iter().enumerate().filter(move |(index, _)| is_included(index));
     all.filter(|(_, device)| device.parent.is_none())
 }
 
@@ -196,7 +196,7 @@ mod tests {
     };
 
     #[test]
-    fn a_chip_whose_holder_cannot_be_seen_is_not_counted_as_free() {
+    fn a_chip_with_unknown_users_is_not_counted_as_free() {
         let chip = |is_held| Device {
             uuid: "tpu-1".into(),
             tpu: Some(Arc::new(TpuDetails { is_held, ..TpuDetails::default() })),
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn all_known_devices_are_counted_once_and_stay_when_a_node_grows_old() {
+    fn each_device_is_counted_once_also_on_stale_nodes() {
         let start = Timestamp::from_micros(1_000_000_000);
         let device = |uuid: &str, share: Option<f32>, fault| Device {
             uuid: uuid.into(),

@@ -217,7 +217,7 @@ impl SlurmPoller {
             static_targets,
             known_details: BTreeMap::new(),
             list: JobList {
-                whose: filter.describe().into(),
+                filter_text: filter.describe().into(),
                 is_by_id: !filter.jobs.is_empty(),
                 ..JobList::default()
             },
@@ -323,7 +323,7 @@ impl SlurmPoller {
             }
             let now = requests.borrow_and_update();
             let is_unknown = |job: &JobId| {
-                let on_nodes = self.list.on_nodes().any(|one| one.id == *job);
+                let on_nodes = self.list.with_nodes().any(|one| one.id == *job);
                 on_nodes && !self.known_details.contains_key(job)
             };
             if now.refresh != before.refresh || now.job.as_ref().is_some_and(is_unknown) {
@@ -386,7 +386,7 @@ impl SlurmPoller {
             self.departed.pop_first();
         }
         // Bounded by MAX_ENDED_JOBS, however long Slurm takes to answer.
-        let known = self.list.on_nodes().chain(&self.list.awaiting_outcome);
+        let known = self.list.with_nodes().chain(&self.list.awaiting_outcome);
         let left = known.filter(|job| self.departed.contains_key(&job.id)).cloned().collect();
         self.list.awaiting_outcome = left;
         let is_back = |id: &JobId| queue.names.contains_key(id);
@@ -403,8 +403,8 @@ impl SlurmPoller {
             return None;
         }
         self.details.is_due = false;
-        let is_over_limit = self.list.on_nodes().count() > MAX_DETAILED_JOBS;
-        let jobs = self.list.on_nodes();
+        let is_over_limit = self.list.with_nodes().count() > MAX_DETAILED_JOBS;
+        let jobs = self.list.with_nodes();
         let jobs = jobs
             .filter(|job| !self.known_details.contains_key(&job.id))
             .filter(|job| !is_over_limit || selected_job == Some(&job.id))
@@ -419,7 +419,7 @@ impl SlurmPoller {
         self.missing_reasons.retain(|job, _| missing.contains(&job.as_str()));
         let is_new = |job: &&&str| !self.missing_reasons.contains_key(**job);
         let absent = missing.iter().filter(is_new).map(|job| (*job).to_owned()).collect();
-        let nodes = self.list.on_nodes().flat_map(|job| job.allocations.iter());
+        let nodes = self.list.with_nodes().flat_map(|job| job.allocations.iter());
         let nodes = nodes.map(|allocation| &allocation.node);
         let nodes = nodes.filter(|node| !self.addresses.known.contains_key(*node)).cloned();
         let query = DetailQuery { jobs, missing_jobs: absent, nodes: nodes.collect() };
@@ -449,7 +449,7 @@ impl SlurmPoller {
             }
         };
         let mut details = job_detail::parse(&answer.stdout, &result.query.jobs);
-        for job in self.list.on_nodes() {
+        for job in self.list.with_nodes() {
             let Some(detail) = details.remove(&job.id) else { continue };
             // A job that is starting or ending may have no devices yet, or no more.
             if detail.devices.is_empty() {

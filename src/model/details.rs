@@ -25,7 +25,7 @@ macro_rules! readings {
                 $(self.$field.update_from(newer.$field);)*
             }
 
-            /// Returns the group, shared, unless nothing of it was sampled.
+            /// Returns the group in an `Arc`; `None` if nothing of it was sampled.
             pub fn shared(self) -> Option<Arc<Self>> {
                 (self != Self::default()).then(|| Arc::new(self))
             }
@@ -33,7 +33,7 @@ macro_rules! readings {
             /// Updates the values of a newer group, if there is one.
             pub(super) fn merge(known: &mut Option<Arc<Self>>, newer: Option<Arc<Self>>) {
                 match (known.as_mut(), newer) {
-                    // What says nothing new stays shared with whoever holds it.
+                    // An equal group stays shared with earlier snapshots.
                     (Some(known), Some(newer)) if *known == newer => {}
                     (Some(known), Some(newer)) => {
                         Arc::make_mut(known).update_from(Arc::unwrap_or_clone(newer));
@@ -57,11 +57,11 @@ readings! {
         sm_clock_max: Megahertz,
         /// Highest clock of the memory.
         memory_clock_max: Megahertz,
-        /// `PCIe` generation and lanes at most.
+        /// Maximum `PCIe` generation and lanes.
         pcie_max: (u8, u8),
         /// CUDA compute capability, such as `9.0`.
         capability: Arc<str>,
-        /// NUMA node of the host it is attached to.
+        /// NUMA node of the host that the device is attached to.
         numa_node: u32,
         /// Minor number of its device file: `3` of `/dev/nvidia3`.
         minor: u32,
@@ -85,9 +85,9 @@ readings! {
         power_limit_max: Watts,
         /// Number of `NVLinks`.
         nvlinks: u32,
-        /// The junction is too hot from here.
+        /// Junction temperature at which the device throttles.
         junction_slowdown_temperature: Celsius,
-        /// The memory is too hot from here.
+        /// Memory temperature at which the device throttles.
         memory_slowdown_temperature: Celsius,
         /// Host memory the device may use (GTT).
         host_memory_total: Bytes,
@@ -95,100 +95,99 @@ readings! {
 }
 
 readings! {
-    /// What moves all the time while a device works, beyond what every screen shows: of this, each sample has
-    /// something.
+    /// Values that change all the time while a device is busy, beyond those of [`Device`](super::Device).
     DeviceActivity {
-        /// Power at the moment.
+        /// Instantaneous power.
         power_instant: Watts,
-        /// Share of time anything ran; with those below, measured by the hardware.
+        /// Share of time the graphics or compute engine was active; like those below, from hardware counters.
         graphics_active: Percent,
         /// Share of multiprocessors busy.
         sm_active: Percent,
-        /// Share of the warps there could be.
+        /// Active warps, as a share of the maximum.
         sm_occupancy: Percent,
-        /// Share of time the tensor cores worked.
+        /// Share of time the tensor cores were active.
         tensor_active: Percent,
-        /// Share of the memory's bandwidth.
+        /// Share of time the device memory was read or written.
         dram_active: Percent,
-        /// Share of time spent in double precision.
+        /// Share of time the FP64 pipe was active.
         fp64_active: Percent,
-        /// Share of time spent in single precision.
+        /// Share of time the FP32 pipe was active.
         fp32_active: Percent,
-        /// Share of time spent in half precision.
+        /// Share of time the FP16 pipe was active.
         fp16_active: Percent,
-        /// Bytes received over `PCIe` each second, measured by the hardware where there are no counters.
+        /// Bytes per second received over `PCIe`; from hardware counters, for devices without byte counters.
         pcie_received: Bytes,
-        /// Bytes sent over `PCIe` each second, likewise.
+        /// Bytes per second sent over `PCIe`, likewise.
         pcie_sent: Bytes,
-        /// Bytes received over all `NVLinks` each second, likewise.
+        /// Bytes per second received over all `NVLinks`, likewise.
         nvlink_received: Bytes,
-        /// Bytes sent over all `NVLinks` each second, likewise.
+        /// Bytes per second sent over all `NVLinks`, likewise.
         nvlink_sent: Bytes,
     }
 }
 
 readings! {
-    /// What changes now and then while a device works, beyond what every screen shows.
+    /// Values that change occasionally while a device is busy.
     DeviceDetails {
         /// The driver reports its processes.
         reports_users: bool,
-        /// Load of the video encoder.
+        /// Utilization of the video encoder.
         encoder: Percent,
-        /// Load of the video decoder.
+        /// Utilization of the video decoder.
         decoder: Percent,
-        /// Load of the JPEG engine.
+        /// Utilization of the JPEG engine.
         jpeg: Percent,
-        /// Load of the optical flow engine.
+        /// Utilization of the optical flow engine.
         optical_flow: Percent,
-        /// Power averaged over a second.
+        /// Power, averaged over one second.
         power_average: Watts,
-        /// Power limit somebody asked for.
+        /// Requested power limit.
         power_limit_requested: Watts,
-        /// Energy spent since the driver was loaded, in millijoules.
+        /// Energy used since the driver was loaded, in millijoules.
         energy_millijoules: u64,
         /// Clock of the graphics engine.
         graphics_clock: Megahertz,
         /// Clock of the video engines.
         video_clock: Megahertz,
-        /// Degrees left before clocks are held down.
+        /// Degrees below the throttling temperature.
         temperature_margin: Celsius,
-        /// A display is attached and drawn on.
+        /// A display is attached and active.
         display_active: bool,
-        /// Who may use it.
+        /// Which processes may use the device.
         compute_mode: ComputeMode,
-        /// Memory errors are corrected.
+        /// ECC is enabled.
         ecc_enabled: bool,
-        /// Corrected memory errors in its whole life.
+        /// Corrected memory errors over the lifetime of the device.
         ecc_corrected_total: u64,
-        /// Uncorrected memory errors in its whole life.
+        /// Uncorrected memory errors over the lifetime of the device.
         ecc_uncorrected_total: u64,
-        /// Memory pages given up for single bit errors.
+        /// Memory pages retired for single-bit errors.
         retired_single: u64,
-        /// Memory pages given up for double bit errors.
+        /// Memory pages retired for double-bit errors.
         retired_double: u64,
-        /// Pages wait for a reboot to be given up.
+        /// Pages will be retired at the next reboot.
         retirement_pending: bool,
-        /// Memory rows replaced for corrected errors.
+        /// Memory rows remapped for corrected errors.
         remapped_corrected: u64,
-        /// Memory rows replaced for uncorrected errors.
+        /// Memory rows remapped for uncorrected errors.
         remapped_uncorrected: u64,
-        /// Rows wait for a reset to be replaced.
+        /// Rows will be remapped at the next reset.
         remapping_pending: bool,
-        /// A row could not be replaced.
+        /// A row could not be remapped.
         remapping_failed: bool,
-        /// So many errors in the on-chip memory that the device should be replaced.
+        /// The SRAM error count has reached the threshold for replacing the device.
         sram_threshold_exceeded: bool,
-        /// `PCIe` packets sent again.
+        /// `PCIe` replays.
         pcie_replays: u64,
-        /// Memory that can be mapped by the host.
+        /// Memory that the host can map (BAR1).
         bar1_total: Bytes,
-        /// Of it, mapped.
+        /// Mapped BAR1 memory.
         bar1_used: Bytes,
-        /// Of it, free.
+        /// Unmapped BAR1 memory.
         bar1_free: Bytes,
-        /// State of its registration with the fabric of `NVLinks`.
+        /// State of its registration with the `NVLink` fabric.
         fabric: FabricState,
-        /// What the fabric suffers from.
+        /// Problems of the fabric.
         fabric_health: FabricHealth,
         /// Recovery action that the driver recommends.
         recovery: RecoveryAction,
@@ -204,19 +203,19 @@ readings! {
         junction_temperature: Celsius,
         /// Fan speed, in revolutions per minute.
         fan_rpm: u32,
-        /// Load of the engine that encodes and decodes.
+        /// Utilization of the engine that encodes and decodes.
         video: Percent,
-        /// How its clocks are chosen, in the driver's word.
+        /// The driver's performance level, such as `auto`.
         performance_level: Arc<str>,
-        /// How its compute units are shared out, in the driver's word.
+        /// The driver's compute partition, such as `SPX`.
         compute_partition: Arc<str>,
-        /// How its memory is shared out, in the driver's word.
+        /// The driver's memory partition, such as `NPS1`.
         memory_partition: Arc<str>,
     }
 }
 
 readings! {
-    /// Ever growing counters, from which [`DeviceRates`] are made.
+    /// Monotonic counters, from which [`DeviceRates`] are computed.
     DeviceCounters {
         /// Bytes received over `PCIe`.
         pcie_received: u64,
@@ -226,9 +225,9 @@ readings! {
         nvlink_received: u64,
         /// Bytes sent over all `NVLinks`.
         nvlink_sent: u64,
-        /// Nanoseconds of clocks held down by the power limit.
+        /// Nanoseconds throttled by the power limit.
         power_throttled: u64,
-        /// Nanoseconds of clocks held down by the driver for heat.
+        /// Nanoseconds throttled by the driver for temperature.
         thermal_throttled: u64,
         /// Nanoseconds throttled for sync boost.
         sync_boost_throttled: u64,
@@ -255,13 +254,13 @@ pub struct DeviceRates {
     pub at: NodeTime,
     /// The counters the next rates are computed against.
     pub base: Arc<DeviceCounters>,
-    /// Bytes received over `PCIe` each second.
+    /// Bytes per second received over `PCIe`.
     pub pcie_received: Reading<Bytes>,
-    /// Bytes sent over `PCIe` each second.
+    /// Bytes per second sent over `PCIe`.
     pub pcie_sent: Reading<Bytes>,
-    /// Bytes received over all `NVLinks` each second.
+    /// Bytes per second received over all `NVLinks`.
     pub nvlink_received: Reading<Bytes>,
-    /// Bytes sent over all `NVLinks` each second.
+    /// Bytes per second sent over all `NVLinks`.
     pub nvlink_sent: Reading<Bytes>,
     /// Share of time throttled by the power limit.
     pub power_throttled: Reading<Percent>,
@@ -280,7 +279,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_group_keeps_what_the_next_sample_leaves_out() {
+    fn a_group_keeps_values_absent_from_the_next_sample() {
         let group = |encoder: Option<f32>, xids| DeviceDetails {
             encoder: encoder.and_then(Percent::new).map_or_else(Reading::default, Reading::Known),
             xids: Reading::Known(xids),

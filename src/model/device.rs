@@ -10,7 +10,7 @@ use crate::model::tpu::TpuDetails;
 use crate::model::unit::{Bytes, Celsius, FanSpeed, Megahertz, Percent, Watts};
 use crate::model::vendor::Vendor;
 
-/// Why clocks are held down; bits as NVML defines them (`nvmlClocksEventReasons*` in `nvml.h`).
+/// Why a device throttles; bits as NVML defines them (`nvmlClocksEventReasons*` in `nvml.h`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Throttle(pub u64);
 
@@ -33,7 +33,7 @@ impl Throttle {
         (0x100, "display clock"),
     ];
 
-    /// Returns the reasons in words, `none` when there is none.
+    /// Returns the reasons as text; `none` if there is none.
     pub fn text(self) -> String {
         let words: Vec<&str> = Self::REASONS
             .into_iter()
@@ -69,7 +69,7 @@ impl Throttle {
 pub enum DeviceFault {
     /// The driver lost it: "fallen off the bus".
     Lost,
-    /// It needs a reset before it works again.
+    /// It needs a reset.
     NeedsReset,
     /// Permission denied.
     NoPermission,
@@ -80,7 +80,7 @@ pub enum DeviceFault {
 /// One device. Every value may be unknown.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Device {
-    /// Identity: the UUID, or the PCI id where the driver gives no UUID.
+    /// Identity: the UUID, or the PCI id if the driver reports no UUID.
     pub uuid: Arc<str>,
     /// The device this one is a slice of.
     pub parent: Option<Arc<str>>,
@@ -92,9 +92,9 @@ pub struct Device {
     pub name: Reading<Arc<str>>,
     /// PCI bus id.
     pub pci: Reading<Arc<str>>,
-    /// Share of time the device ran anything.
+    /// Share of time the device was busy.
     pub utilization: Reading<Percent>,
-    /// Share of time its memory was read or written.
+    /// Share of time the device memory was read or written.
     pub memory_utilization: Reading<Percent>,
     /// It has no memory of its own; its memory values are the host's.
     pub has_host_memory: bool,
@@ -104,7 +104,7 @@ pub struct Device {
     pub memory_used: Reading<Bytes>,
     /// Memory free.
     pub memory_free: Reading<Bytes>,
-    /// Memory the driver keeps for itself.
+    /// Memory reserved by the driver.
     pub memory_reserved: Reading<Bytes>,
     /// Temperature of the core.
     pub temperature: Reading<Celsius>,
@@ -112,7 +112,7 @@ pub struct Device {
     pub memory_temperature: Reading<Celsius>,
     /// Power drawn.
     pub power: Reading<Watts>,
-    /// Power it may draw.
+    /// Power limit in effect.
     pub power_limit: Reading<Watts>,
     /// Clock of the multiprocessors.
     pub sm_clock: Reading<Megahertz>,
@@ -122,7 +122,7 @@ pub struct Device {
     pub fan: Reading<FanSpeed>,
     /// Performance state, 0 (fastest) to 15.
     pub performance_state: Reading<u8>,
-    /// Why clocks are held down.
+    /// Why the device throttles.
     pub throttle: Reading<Throttle>,
     /// Corrected memory errors since the driver was loaded.
     pub ecc_corrected: Reading<u64>,
@@ -130,9 +130,9 @@ pub struct Device {
     pub ecc_uncorrected: Reading<u64>,
     /// Persistence mode: the driver stays loaded when the device is unused.
     pub persistence: Reading<bool>,
-    /// The device is split into MIG slices.
+    /// The device is in MIG mode.
     pub mig: Reading<bool>,
-    /// `PCIe` generation and lanes now.
+    /// Current `PCIe` generation and lanes.
     pub pcie: Reading<(u8, u8)>,
     /// Further static properties.
     pub statics: Option<Arc<DeviceStatics>>,
@@ -148,7 +148,7 @@ pub struct Device {
     pub hidden_processes: Reading<u32>,
     /// Memory in use that no visible process holds: of hidden processes and of the driver.
     pub hidden_memory: Reading<Bytes>,
-    /// Values only a TPU chip has.
+    /// Values that only TPU chips have.
     pub tpu: Option<Arc<TpuDetails>>,
     /// Why it has no values.
     pub fault: Option<DeviceFault>,
@@ -235,17 +235,17 @@ impl Device {
     }
 
     /// Returns a static property; not sampled if there are none.
-    pub fn fact<T>(&self, read: impl FnOnce(&DeviceStatics) -> Reading<T>) -> Reading<T> {
+    pub fn static_value<T>(&self, read: impl FnOnce(&DeviceStatics) -> Reading<T>) -> Reading<T> {
         self.statics.as_deref().map_or_else(Reading::default, read)
     }
 
     /// Returns true if the device has this PCI id; drivers write the domain with 4 or 8 digits.
-    pub fn is_at(&self, pci: &str) -> bool {
+    pub fn has_pci_id(&self, pci: &str) -> bool {
         let parts = |id: &str| {
             let (domain, tail) = id.split_once(':')?;
             Some((u32::from_str_radix(domain, 16).ok()?, tail.to_ascii_uppercase()))
         };
-        self.pci.known().is_some_and(|own| parts(own).is_some() && parts(own) == parts(pci))
+        self.pci.known().is_some_and(|known| parts(known).is_some() && parts(known) == parts(pci))
     }
 
     /// Marks memory values above the total as malformed.
@@ -275,20 +275,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_reason_for_less_speed_is_a_bit_of_its_own() {
+    fn each_throttle_reason_has_its_own_bit() {
         // The bits of `nvmlClocksThrottleReasons`.
-        let judged = |bit: u32| {
+        let reasons_of = |bit: u32| {
             let one = Throttle(1 << bit);
-            let of = [
+            let kinds = [
                 one.is_thermal(),
                 one.is_power_brake(),
                 one.is_hardware_slowdown(),
                 one.is_power_capped(),
             ];
-            (of, one.text())
+            (kinds, one.text())
         };
         for bit in 0..64 {
-            let (of, words) = match bit {
+            let (kinds, text) = match bit {
                 1 => ([false, false, false, false], "clock setting"),
                 2 => ([false, false, false, true], "power cap"),
                 3 => ([false, false, true, false], "hardware slowdown"),
@@ -299,13 +299,13 @@ mod tests {
                 8 => ([false, false, false, false], "display clock"),
                 _ => ([false, false, false, false], "none"),
             };
-            assert_eq!(judged(bit), (of, words.to_owned()), "bit {bit}");
+            assert_eq!(reasons_of(bit), (kinds, text.to_owned()), "bit {bit}");
         }
         assert_eq!(Throttle(0x84).text(), "power cap, power brake");
     }
 
     #[test]
-    fn a_share_is_of_all_there_is_and_of_nothing_unknown() {
+    fn shares_need_a_known_total() {
         let share = |power: f32, limit: f32| {
             let (power, power_limit) =
                 (Reading::checked(Watts::new(power)), Reading::checked(Watts::new(limit)));

@@ -9,7 +9,7 @@ use crate::time::Timestamp;
 /// A device event as reported by its driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// When.
+    /// Time of the event.
     pub at: Timestamp,
     /// Source that reported it.
     pub source: Source,
@@ -26,7 +26,7 @@ pub struct Event {
 /// The kinds of events on the wire.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EventKind {
-    /// An error report of NVIDIA's driver.
+    /// An Xid: an error reported by NVIDIA's driver.
     Xid,
     /// A memory error that could not be corrected.
     MemoryError,
@@ -38,11 +38,11 @@ pub enum EventKind {
     Unavailable,
     /// The recommended recovery action has changed.
     Recovery,
-    /// The driver lost it.
+    /// The driver lost the device.
     Lost,
-    /// It needs a reset.
+    /// The device needs a reset.
     NeedsReset,
-    /// A kind of a newer probe.
+    /// A kind that this version does not know.
     Other(Arc<str>),
 }
 
@@ -64,8 +64,8 @@ impl EventKind {
 }
 
 impl Event {
-    /// Returns true if both are the same event, at any time.
-    pub fn is_like(&self, other: &Self) -> bool {
+    /// Returns true if both are the same event, whenever they occurred.
+    pub fn is_same_event(&self, other: &Self) -> bool {
         (&self.source, &self.kind, &self.device, self.code)
             == (&other.source, &other.kind, &other.device, other.code)
     }
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_has_words_and_its_number() {
+    fn an_event_has_a_text_with_its_number() {
         assert_eq!(text(EventKind::Xid, Some(79)), "Xid 79: the device has fallen off the bus");
         assert_eq!(text(EventKind::Xid, Some(12_345)), "Xid 12345: unknown");
         assert_eq!(text(EventKind::Recovery, Some(2)), "recovery action: reboot the node");

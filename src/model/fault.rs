@@ -38,7 +38,7 @@ pub enum TransportKind {
     Exec,
     /// By a step of a Slurm job (`srun`).
     Step,
-    /// It is this machine.
+    /// Locally, without SSH.
     Local,
 }
 
@@ -58,12 +58,12 @@ impl TransportKind {
 /// Why a node is not connected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// Which kind.
+    /// Kind of fault.
     pub kind: FaultKind,
     /// Details, such as the methods a node offers; may be empty. Equal faults of many nodes are shown once, so it
     /// must not name the node.
     pub detail: Arc<str>,
-    /// The full explanation and remedy for this node, with such as its fingerprint; empty where the kind's remedy
+    /// The explanation and remedy for this node, with details such as its fingerprint; empty if the kind's remedy
     /// applies.
     pub node_remedy: Arc<str>,
 }
@@ -244,15 +244,15 @@ impl FaultKind {
 /// Why one source of a node has no values while the node is up.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SourceFault {
-    /// Which kind.
+    /// Kind of fault.
     pub kind: SourceFaultKind,
     /// The call that failed.
     pub call: Arc<str>,
-    /// What the driver said, in its words; may be empty.
+    /// The driver's message; may be empty.
     pub message: Arc<str>,
-    /// For how long, as the probe counted.
+    /// How long the call has taken.
     pub duration: Duration,
-    /// When the probe said so.
+    /// When the probe reported it.
     pub at: Timestamp,
 }
 
@@ -359,13 +359,13 @@ mod tests {
     ];
 
     #[test]
-    fn each_fault_has_words_and_a_remedy_of_its_own() {
+    fn each_fault_has_its_own_label_and_remedy() {
         let labels: BTreeSet<_> = KINDS.into_iter().map(FaultKind::label).collect();
         let remedies: BTreeSet<_> = KINDS.into_iter().map(FaultKind::remedy).collect();
         assert_eq!((labels.len(), remedies.len()), (KINDS.len(), KINDS.len()));
         let labels: BTreeSet<_> = SOURCE_KINDS.into_iter().map(SourceFaultKind::label).collect();
         let remedies: BTreeSet<_> = SOURCE_KINDS.into_iter().map(SourceFaultKind::remedy).collect();
-        // Of two that hang, the remedy tells which; of two that cannot be told apart, the words.
+        // The two kinds that hang share a label; two kinds share a remedy.
         assert_eq!(
             (labels.len(), remedies.len()),
             (SOURCE_KINDS.len() - 1, SOURCE_KINDS.len() - 1)
@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn the_remedy_speaks_of_the_node() {
+    fn a_remedy_names_the_node() {
         let remedy = |fault: Fault| fault.for_node("gpu07").remedy().to_owned();
         let unknown = || Fault::new(FaultKind::HostKeyUnknown, "");
         assert_eq!(remedy(unknown()), "check the fingerprint and run: gtop trust gpu07");
@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn a_login_that_was_refused_is_not_tried_again_by_itself() {
+    fn a_refused_login_is_not_retried_automatically() {
         let never: Vec<_> = KINDS.into_iter().filter(|kind| !kind.is_retryable()).collect();
         assert_eq!(
             never,

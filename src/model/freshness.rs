@@ -1,4 +1,4 @@
-//! Freshness: how old a value may be before it is called stale.
+//! Freshness: how old a value may be before it is stale.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::time::Timestamp;
 /// Freshness of one source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Freshness {
-    /// Sampled within its time.
+    /// Sampled recently enough.
     Fresh,
     /// Sampled this long ago, which is too long.
     Stale(Duration),
@@ -24,7 +24,7 @@ impl Freshness {
         if age <= stale_after { Self::Fresh } else { Self::Stale(age) }
     }
 
-    /// Says whether it is fresh.
+    /// Returns true if the source is fresh.
     pub const fn is_fresh(self) -> bool {
         matches!(self, Self::Fresh)
     }
@@ -42,15 +42,15 @@ pub fn stale_after(interval: Duration) -> Duration {
 /// having old values shown as fresh.
 pub fn max_interval(source: &Source, requested: Duration) -> Duration {
     let name = source.as_str();
-    let floor = Duration::from_secs(match name.split_once('.').unwrap_or((name, "")) {
+    let minimum = Duration::from_secs(match name.split_once('.').unwrap_or((name, "")) {
         ("host", "") => 0,
-        // Where nvidia-smi takes long it rests as long as it works; beyond this it is stale.
+        // A slow nvidia-smi pauses for as long as it runs; beyond this limit its values are stale.
         ("nvidia-smi", _) => 20,
         (_, "slow") => 10,
         (_, "processes") => 2,
         _ => 1,
     });
-    if requested < floor { floor.saturating_add(requested) } else { requested }
+    if requested < minimum { minimum.saturating_add(requested) } else { requested }
 }
 
 #[cfg(test)]
@@ -58,22 +58,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn three_intervals_make_stale_but_never_less_than_three_seconds() {
+    fn a_source_is_stale_after_three_intervals_and_at_least_three_seconds() {
         let taken = Timestamp::from_micros(0);
-        let judge = |interval, age| {
+        let freshness = |interval, age| {
             let now = taken.plus(Duration::from_millis(age));
             Freshness::of(Some(taken), now, stale_after(Duration::from_millis(interval)))
         };
-        assert_eq!(judge(100, 3_000), Freshness::Fresh);
-        assert_eq!(judge(100, 3_001), Freshness::Stale(Duration::from_millis(3_001)));
-        assert_eq!(judge(5_000, 15_000), Freshness::Fresh);
-        assert!(!judge(5_000, 15_001).is_fresh());
+        assert_eq!(freshness(100, 3_000), Freshness::Fresh);
+        assert_eq!(freshness(100, 3_001), Freshness::Stale(Duration::from_millis(3_001)));
+        assert_eq!(freshness(5_000, 15_000), Freshness::Fresh);
+        assert!(!freshness(5_000, 15_001).is_fresh());
         assert_eq!(Freshness::of(None, taken, Duration::ZERO), Freshness::Missing);
     }
 
     #[test]
-    fn what_is_asked_less_often_may_take_its_time_and_the_host_may_not() {
-        for (source, requested, longest) in [
+    fn rarely_polled_sources_may_have_longer_intervals() {
+        for (source, requested, maximum) in [
             ("host", 1, 1),
             ("host", 60, 60),
             ("host.slow", 1, 11),
@@ -85,7 +85,7 @@ mod tests {
             ("anything", 2, 2),
         ] {
             let found = max_interval(&Source::new(source), Duration::from_secs(requested));
-            assert_eq!(found.as_secs(), longest, "{source} {requested}");
+            assert_eq!(found.as_secs(), maximum, "{source} {requested}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! States of a device that drivers number, as words.
+//! Device states that drivers report as numbers.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ pub enum ComputeMode {
     Shared,
     /// One thread.
     ExclusiveThread,
-    /// Nobody.
+    /// None.
     Prohibited,
     /// One process.
     ExclusiveProcess,
@@ -27,7 +27,7 @@ impl ComputeMode {
         })
     }
 
-    /// Returns the mode in a word or two.
+    /// Returns the mode as text.
     pub const fn text(self) -> &'static str {
         match self {
             Self::Shared => "default",
@@ -38,16 +38,16 @@ impl ComputeMode {
     }
 }
 
-/// How far a device's registration with the fabric of `NVLinks` has come (`nvmlGpuFabricState_t`).
+/// State of a device's registration with the `NVLink` fabric (`nvmlGpuFabricState_t`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FabricState {
     /// There is no fabric.
     None,
-    /// Not begun.
+    /// Not started.
     NotStarted,
-    /// Under way.
+    /// In progress.
     InProgress,
-    /// Done.
+    /// Completed.
     Completed,
 }
 
@@ -63,7 +63,7 @@ impl FabricState {
         })
     }
 
-    /// Returns the state in a word or two.
+    /// Returns the state as text.
     pub const fn text(self) -> &'static str {
         match self {
             Self::None => "no fabric",
@@ -74,15 +74,14 @@ impl FabricState {
     }
 }
 
-/// What the fabric of `NVLinks` suffers from: two bits a matter, 1 is yes
-/// (`NVML_GPU_FABRIC_HEALTH_MASK_*`).
+/// Problems of the `NVLink` fabric: two bits per problem, 1 means yes (`NVML_GPU_FABRIC_HEALTH_MASK_*`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FabricHealth(pub u32);
 
 impl FabricHealth {
-    /// `nvidia-smi` sums it up so; no bit of NVML's.
+    /// `Limited Capacity` in `nvidia-smi`; not a bit of NVML.
     pub const LIMITED: u32 = 1 << 28;
-    /// Likewise.
+    /// `Unhealthy` in `nvidia-smi`; not a bit of NVML.
     pub const UNHEALTHY: u32 = 1 << 30;
 
     const FLAGS: [(u32, &'static str); 6] = [
@@ -109,20 +108,20 @@ impl fmt::Display for FabricHealth {
     }
 }
 
-/// What would bring a device back to health (`NVML_GPU_RECOVERY_ACTION_*`).
+/// The recovery action that the driver recommends (`NVML_GPU_RECOVERY_ACTION_*`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecoveryAction {
-    /// It is well.
+    /// None is needed.
     None,
-    /// A reset of the device.
+    /// Reset the device.
     Reset,
-    /// A reboot of the node.
+    /// Reboot the node.
     Reboot,
-    /// Draining its traffic to other devices.
+    /// Drain its peer-to-peer traffic.
     DrainPeers,
-    /// Draining it and a reset.
+    /// Drain and reset the device.
     DrainAndReset,
-    /// Something that drivers number differently.
+    /// An action whose number differs between drivers.
     Other,
 }
 
@@ -140,7 +139,7 @@ impl RecoveryAction {
         })
     }
 
-    /// Returns its number; `None` where drivers number it differently.
+    /// Returns its number; `None` if the number differs between drivers.
     pub const fn number(self) -> Option<u64> {
         Some(match self {
             Self::None => 0,
@@ -152,7 +151,7 @@ impl RecoveryAction {
         })
     }
 
-    /// Returns the action in a few words.
+    /// Returns the action as text.
     pub const fn text(self) -> &'static str {
         match self {
             Self::None => "none",
@@ -170,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_nobody_knows_are_no_state() {
+    fn unknown_numbers_are_no_state() {
         assert_eq!(ComputeMode::new(3), Some(ComputeMode::ExclusiveProcess));
         assert_eq!(ComputeMode::new(4), None);
         assert_eq!(FabricState::new(4), None);
@@ -179,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn health_names_what_is_wrong_and_nothing_else() {
+    fn fabric_health_lists_only_the_problems() {
         assert_eq!(FabricHealth(0).to_string(), "good");
         assert_eq!(FabricHealth(0b10_10_10_10).to_string(), "good");
         assert_eq!(FabricHealth(0b01_00_00_01).to_string(), "degraded bandwidth, access timeout");

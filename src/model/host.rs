@@ -1,4 +1,4 @@
-//! What is known of a machine itself: processors, memory, network, storage.
+//! Values of a host: processors, memory, network, storage.
 
 use std::sync::Arc;
 
@@ -7,10 +7,10 @@ use crate::model::reading::Reading;
 use crate::model::unit::{Bytes, Celsius, Percent};
 use crate::time::Timestamp;
 
-/// What does not change while a machine runs.
+/// Static properties of a host.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HostFacts {
-    /// The machine's own host name.
+    /// Host name, as the machine reports it.
     pub host_name: Arc<str>,
     /// Boot id of the kernel: with the host name, the identity of a running machine.
     pub boot_id: Arc<str>,
@@ -20,29 +20,29 @@ pub struct HostFacts {
     pub architecture: Arc<str>,
     /// Logical processors.
     pub cpus: u32,
-    /// Clock ticks a second, the unit of CPU time and start times.
+    /// Clock ticks per second, the unit of CPU times and start times.
     pub ticks_per_second: u32,
     /// `hidepid` of `/proc`: above 0, other users' processes may be hidden.
     pub hidepid: u8,
-    /// The probe is in a PID namespace of its own: it sees no processes outside.
+    /// The probe runs in its own PID namespace and sees no processes outside of it.
     pub is_contained: bool,
-    /// The login the probe runs as.
+    /// User name of the probe.
     pub user: Arc<str>,
-    /// The job whose control group the probe is in: what lets in only who has a job there puts it
-    /// into one, and so does a step. Where jobs are confined to their devices, it sees only those.
+    /// The job whose control group the probe runs in, because `pam_slurm_adopt` or a job step put it there. If jobs are
+    /// confined to their devices, the probe sees only those.
     pub job: Option<JobId>,
 }
 
 /// CPU time of all processors since boot, in clock ticks (first line of `/proc/stat`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CpuTicks {
-    /// Doing work: user, nice, system, irq, softirq, steal.
+    /// Busy: user, nice, system, irq, softirq, steal.
     pub busy: u64,
-    /// Waiting: idle and iowait.
+    /// Idle: idle and iowait.
     pub idle: u64,
 }
 
-/// A pair of ever growing byte counters with a name: a network interface, a port, a disk.
+/// Monotonic byte counters of a network interface, a port or a disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Counter {
     /// Name of the interface, port or disk.
@@ -56,22 +56,22 @@ pub struct Counter {
 /// Share of the last 10 s in which some task waited (`/proc/pressure`, `some avg10`).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Pressure {
-    /// Waited for a processor.
+    /// For a processor.
     pub cpu: Reading<Percent>,
-    /// Waited for memory.
+    /// For memory.
     pub memory: Reading<Percent>,
-    /// Waited for storage.
+    /// For storage.
     pub io: Reading<Percent>,
 }
 
-/// Room on one local file system.
+/// Space on one local file system.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Space {
-    /// Where it is mounted.
+    /// Mount point.
     pub path: Arc<str>,
-    /// Size.
+    /// Total size.
     pub total: Bytes,
-    /// Room for an ordinary user.
+    /// Space available to ordinary users.
     pub free: Bytes,
 }
 
@@ -82,9 +82,9 @@ pub struct HostReading {
     pub cpu: Reading<CpuTicks>,
     /// Load averages over 1, 5 and 15 minutes.
     pub load: Reading<[f32; 3]>,
-    /// Memory of the machine.
+    /// Total memory.
     pub memory_total: Reading<Bytes>,
-    /// Memory that programs can still get.
+    /// Memory available to programs (`MemAvailable`).
     pub memory_available: Reading<Bytes>,
     /// Swap space.
     pub swap_total: Reading<Bytes>,
@@ -94,7 +94,7 @@ pub struct HostReading {
     pub pressure: Pressure,
     /// Seconds since boot.
     pub uptime_seconds: Reading<u64>,
-    /// When it booted, by our clock.
+    /// Boot time by the local clock.
     pub booted_at: Reading<Timestamp>,
     /// Physical network interfaces.
     pub network: Arc<[Counter]>,

@@ -1,42 +1,41 @@
-//! What a thing is called: nodes, sources, processes, jobs.
+//! Identifiers of nodes, sources, processes and jobs.
 
 use std::fmt;
 use std::sync::{Arc, LazyLock};
 
-/// The name of a node as the user gave it, or, where hosts have numbers, a label before the host:
-/// `w3 10.130.0.25`.
+/// The name of a node as given by the user, or a label and a host if hosts are addresses: `w3 10.130.0.25`.
 ///
-/// Holds only letters, digits and `. _ - : @ + [ ]`, at most 255 bytes, and does not begin with
-/// `-`: it may stand in a command line, a file and on the screen as it is.
+/// Contains only letters, digits and `. _ - : @ + [ ]`, at most 255 bytes, and does not begin with `-`, so it is safe in a
+/// command line, a file and on the screen.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeName(Arc<str>);
 
-/// Why a text cannot name a node.
+/// Why a text is not a valid node name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NodeNameError {
-    /// Nothing there.
+    /// The name is empty.
     #[error("an empty host name; give a host such as gpu01 or ada@gpu01:22")]
     Empty,
-    /// Longer than a host name can be.
+    /// The name is too long.
     #[error("the host name {0:?}… is longer than 255 bytes")]
     TooLong(String),
-    /// It would be read as an option by `ssh`.
+    /// `ssh` would take the name for an option.
     #[error("the host name {0:?} begins with '-'; options go before hosts")]
     Option(String),
-    /// It holds something no host name holds.
+    /// The name contains an invalid character.
     #[error(
-        "the host name {name:?} holds {letter:?}; a host is letters, digits and . _ - and may be written user@host:port"
+        "the host name {name:?} contains {letter:?}; a host is letters, digits and . _ - and may be written user@host:port"
     )]
     Letter {
-        /// The text.
+        /// The name.
         name: String,
-        /// The first letter that is not allowed.
+        /// The first invalid character.
         letter: char,
     },
 }
 
 impl NodeName {
-    /// Judges a name.
+    /// Validates a name.
     pub fn new(name: &str) -> Result<Self, NodeNameError> {
         if name.is_empty() {
             return Err(NodeNameError::Empty);
@@ -55,7 +54,7 @@ impl NodeName {
         Ok(Self(name.into()))
     }
 
-    /// Puts a label before a host; both are judged.
+    /// Makes a name of a label and a host, after validating both.
     pub fn labelled(label: &str, host: &str) -> Result<Self, NodeNameError> {
         let (label, host) = (Self::new(label)?, Self::new(host)?);
         Ok(Self(format!("{label} {host}").into()))
@@ -66,12 +65,12 @@ impl NodeName {
         &self.0
     }
 
-    /// Returns the label, or the whole name where there is none.
+    /// Returns the label, or the whole name if it has none.
     pub fn label(&self) -> &str {
         self.0.split_once(' ').map_or(&self.0, |(label, _)| label)
     }
 
-    /// Returns what to type to reach the node: the name without its label.
+    /// Returns the host: the name without its label.
     pub fn host(&self) -> &str {
         self.0.split_once(' ').map_or(&self.0, |(_, host)| host)
     }
@@ -83,27 +82,27 @@ impl fmt::Display for NodeName {
     }
 }
 
-/// What freshness belongs to: the host, one backend, or a slower group of either.
+/// A source of values, which has its own freshness: the host, a backend, or a slower group of either.
 ///
 /// `host`, `host.slow`, `nvidia-smi`, `nvidia-smi.processes`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Source(Arc<str>);
 
-/// What the source of a backend's process list adds to its name.
+/// Suffix of the source of a backend's process list.
 const PROCESSES: &str = ".processes";
 
 impl Source {
-    /// Makes a source of a name; what is not `a-z 0-9 . -` is left out, and the rest beyond 40 bytes.
+    /// Makes a source with this name; characters other than `a-z 0-9 . -`, and those after the 40th, are dropped.
     pub fn new(name: &str) -> Self {
         let allowed = |letter: &char| matches!(letter, 'a'..='z' | '0'..='9' | '.' | '-');
-        // Nearly every name is right as it stands: one look, one copy.
+        // Fast path: nearly every name is valid.
         if name.len() <= 40 && name.chars().all(|letter| allowed(&letter)) {
             return Self(name.into());
         }
         Self(name.chars().filter(allowed).take(40).collect::<String>().into())
     }
 
-    /// Returns the source of the host's fast group; asked for many times a second.
+    /// Returns the source of the host's fast group; cached, because it is used many times per second.
     pub fn host() -> Self {
         static HOST: LazyLock<Source> = LazyLock::new(|| Source::new("host"));
         HOST.clone()
@@ -120,12 +119,12 @@ impl Source {
         Self::new(&[&self.0, PROCESSES].concat())
     }
 
-    /// Says whether this is the source of the process list of a backend.
+    /// Returns true if this is the source of a process list.
     pub fn is_processes(&self) -> bool {
         self.0.ends_with(PROCESSES)
     }
 
-    /// Says whether this is the source of the process list of `backend`.
+    /// Returns true if this is the source of the process list of `backend`.
     pub fn is_processes_of(&self, backend: &Self) -> bool {
         self.0.strip_suffix(PROCESSES) == Some(&backend.0)
     }
@@ -148,7 +147,7 @@ impl fmt::Display for Source {
     }
 }
 
-/// One OS process of one node, for as long as it lives: a pid alone is used again.
+/// Identity of a process on a node: a pid alone may be reused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ProcessKey {
     /// Process id on the node.
@@ -157,7 +156,7 @@ pub struct ProcessKey {
     pub start_ticks: u64,
 }
 
-/// A scheduler's name for a unit of work, such as `8421`.
+/// A job id of a scheduler, such as `8421`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct JobId(Arc<str>);
 
@@ -185,7 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_that_could_harm_are_refused_and_named() {
+    fn invalid_node_names_are_refused() {
         for good in ["gpu01", "ada@gpu01:2222", "10.0.0.1", "[::1]:22", "n_1.cluster-a"] {
             assert_eq!(NodeName::new(good).unwrap().as_str(), good);
         }
@@ -198,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_label_stands_before_a_host() {
+    fn a_label_precedes_the_host() {
         let name = NodeName::labelled("w3", "10.130.0.25").unwrap();
         assert_eq!(
             (name.as_str(), name.label(), name.host()),

@@ -46,7 +46,7 @@ pub struct Job {
 
 #[cfg(test)]
 impl Job {
-    /// A job of alice's that runs, has no nodes yet, and is told nothing more of; for the tests of other rooms.
+    /// Returns a running job of alice without nodes, for tests.
     pub(crate) fn example(id: &str) -> Self {
         let words = |text: &str| Arc::<str>::from(text);
         Self {
@@ -84,21 +84,21 @@ impl Job {
 
     /// Returns how long it has run, without time suspended.
     pub fn elapsed(&self, now: Timestamp) -> Option<Duration> {
-        let stands_still = self.run_time.filter(|_| self.state == JobState::Suspended);
-        stands_still.or_else(|| self.starts_at.map(|began| now.since(began)))
+        let suspended = self.run_time.filter(|_| self.state == JobState::Suspended);
+        suspended.or_else(|| self.starts_at.map(|start| now.since(start)))
     }
 }
 
 /// The state of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum JobState {
-    /// It runs.
+    /// Running.
     Running,
     /// Its nodes are being prepared (Slurm: CONFIGURING).
     Configuring,
     /// Suspended, with its nodes still allocated.
     Suspended,
-    /// It is completing.
+    /// Completing.
     Completing,
     /// Pending.
     Pending,
@@ -125,13 +125,13 @@ impl JobState {
 pub enum JobOutcome {
     /// Completed with exit code 0.
     Completed,
-    /// Somebody cancelled it.
+    /// Cancelled.
     Cancelled,
     /// Reached its time limit or deadline.
     TimeLimit,
-    /// Its program failed.
+    /// Failed.
     Failed,
-    /// A node of it failed.
+    /// A node failed.
     NodeFailed,
     /// Ran out of memory.
     OutOfMemory,
@@ -158,7 +158,7 @@ impl JobOutcome {
 
     /// Parses a Slurm job state; `None` while the job has not ended.
     pub fn from_slurm(word: &str) -> Option<Self> {
-        // It may go on: `CANCELLED by 2001`.
+        // There may be more: `CANCELLED by 2001`.
         match word.split([' ', '+']).next()? {
             "COMPLETED" => Some(Self::Completed),
             "CANCELLED" | "REVOKED" => Some(Self::Cancelled),
@@ -206,8 +206,8 @@ pub struct JobList {
     pub error: Option<JobListError>,
     /// Notes about the list, one sentence each.
     pub notes: Vec<Arc<str>>,
-    /// Which jobs are listed, to follow `job`: `of alice`, `numbered 11`.
-    pub whose: Arc<str>,
+    /// Which jobs are listed, to follow `job` in a sentence: `of alice`, `numbered 11`.
+    pub filter_text: Arc<str>,
     /// The jobs were requested by id.
     pub is_by_id: bool,
     /// The scheduler has not answered yet which devices the jobs have.
@@ -252,31 +252,31 @@ impl JobList {
     }
 
     /// Returns the jobs that have nodes.
-    pub fn on_nodes(&self) -> impl Iterator<Item = &Job> {
+    pub fn with_nodes(&self) -> impl Iterator<Item = &Job> {
         self.jobs.iter().filter(|job| !job.allocations.is_empty())
     }
 
     /// Returns the pending jobs.
-    pub fn waiting(&self) -> impl Iterator<Item = &Job> {
+    pub fn pending(&self) -> impl Iterator<Item = &Job> {
         self.jobs.iter().filter(|job| job.state == JobState::Pending)
     }
 
     /// Returns why there is nothing to monitor; `None` when a job has nodes.
     pub fn empty_reason(&self) -> Option<String> {
-        if self.on_nodes().next().is_some() {
+        if self.with_nodes().next().is_some() {
             return None;
         }
         Some(match (self.at, &self.error) {
             (None, None) => "asking Slurm which jobs run".to_owned(),
             (None, Some(error)) => format!("{}; {}", error.message, error.remedy),
             (Some(_), _) => {
-                let waiting = self.waiting().count();
-                let none = format!("no running job {}", self.whose);
+                let pending = self.pending().count();
+                let none = format!("no running job {}", self.filter_text);
                 // A job requested by id has its outcome shown elsewhere.
                 if self.is_by_id {
                     return Some(none);
                 }
-                match waiting {
+                match pending {
                     0 => format!("{none}; submit one with sbatch or salloc and it appears here"),
                     1 => format!("{none}; one waits for its turn, and appears here"),
                     count => format!("{none}; {count} wait for their turn, and appear here"),
@@ -299,31 +299,31 @@ mod tests {
             };
             Job { state, allocations: nodes.iter().map(one).collect(), ..Job::example("7") }
         };
-        let said = |jobs: Vec<Job>, at: Option<Timestamp>, is_by_id| {
-            JobList { jobs, at, is_by_id, whose: "of yours".into(), ..JobList::default() }
+        let reason = |jobs: Vec<Job>, at: Option<Timestamp>, is_by_id| {
+            JobList { jobs, at, is_by_id, filter_text: "of yours".into(), ..JobList::default() }
                 .empty_reason()
         };
         let (now, waiting) = (Some(Timestamp::default()), || job(JobState::Pending, &[]));
-        let some = |words: &str| Some(words.to_owned());
-        assert_eq!(said(vec![], None, false), some("asking Slurm which jobs run"));
+        let text = |words: &str| Some(words.to_owned());
+        assert_eq!(reason(vec![], None, false), text("asking Slurm which jobs run"));
         assert_eq!(
-            said(vec![], now, false),
-            some("no running job of yours; submit one with sbatch or salloc and it appears here")
+            reason(vec![], now, false),
+            text("no running job of yours; submit one with sbatch or salloc and it appears here")
         );
         assert_eq!(
-            said(vec![waiting()], now, false),
-            some("no running job of yours; one waits for its turn, and appears here")
+            reason(vec![waiting()], now, false),
+            text("no running job of yours; one waits for its turn, and appears here")
         );
         assert_eq!(
-            said(vec![waiting(), waiting()], now, false),
-            some("no running job of yours; 2 wait for their turn, and appear here")
+            reason(vec![waiting(), waiting()], now, false),
+            text("no running job of yours; 2 wait for their turn, and appear here")
         );
-        assert_eq!(said(vec![waiting()], now, true), some("no running job of yours"));
-        assert_eq!(said(vec![waiting(), job(JobState::Running, &["gpu01"])], now, false), None);
+        assert_eq!(reason(vec![waiting()], now, true), text("no running job of yours"));
+        assert_eq!(reason(vec![waiting(), job(JobState::Running, &["gpu01"])], now, false), None);
     }
 
     #[test]
-    fn the_time_of_a_suspended_job_stands_still() {
+    fn the_run_time_of_a_suspended_job_is_constant() {
         let at = |second: i64| Timestamp::from_micros(second * 1_000_000);
         let seconds = |count| Some(Duration::from_secs(count));
         let job = |state| Job {

@@ -15,9 +15,9 @@ pub struct ProcessReading {
     pub cpu_ticks: Reading<u64>,
     /// Memory in use on the host.
     pub resident: Reading<Bytes>,
-    /// What it is doing.
+    /// The kernel's process state.
     pub state: Reading<ProcessState>,
-    /// Threads it has.
+    /// Number of threads.
     pub threads: Reading<u32>,
     /// Static properties; sent once.
     pub statics: Option<Arc<ProcessStatics>>,
@@ -28,15 +28,15 @@ pub struct ProcessReading {
 pub struct ProcessStatics {
     /// Parent process.
     pub parent_pid: Reading<u32>,
-    /// Owner's number.
+    /// Owner's uid.
     pub uid: Reading<u32>,
-    /// Owner's name.
+    /// Owner's user name.
     pub user: Reading<Arc<str>>,
     /// Command line, without control characters.
     pub command: Reading<Arc<str>>,
-    /// Working directory; only the owner may know.
+    /// Working directory; only the owner may read it.
     pub directory: Reading<Arc<str>>,
-    /// The scheduler's job it belongs to, read from its control group or else from its environment.
+    /// The scheduler's job, from the control group or else from the environment.
     pub job: Option<JobId>,
     /// The step of that job: a number, or `batch`, `extern`, `interactive`.
     pub step: Option<Arc<str>>,
@@ -60,7 +60,7 @@ pub struct Ancestor {
 /// The kernel's state of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProcessState {
-    /// It runs or could.
+    /// Running or runnable.
     Running,
     /// Interruptible sleep.
     Sleeping,
@@ -68,18 +68,18 @@ pub enum ProcessState {
     Waiting,
     /// Stopped by a signal.
     Stopped,
-    /// A debugger stopped it.
+    /// Stopped by a debugger.
     Traced,
-    /// Ended and not reaped by its parent.
+    /// Exited and not reaped by its parent.
     Zombie,
-    /// It is being removed.
+    /// Being removed.
     Dead,
     /// A kernel thread with nothing to do.
     Idle,
 }
 
 impl ProcessState {
-    /// Reads the kernel's letter.
+    /// Parses the kernel's letter.
     pub fn new(letter: &str) -> Option<Self> {
         Some(match letter {
             "R" => Self::Running,
@@ -114,7 +114,7 @@ impl ProcessState {
 pub struct Container {
     /// Runtime.
     pub kind: ContainerKind,
-    /// Its id, the first 12 digits of it, or its name.
+    /// The first 12 digits of its id, or its name.
     pub id: Arc<str>,
     /// The pod it is part of.
     pub pod: Option<Arc<str>>,
@@ -125,13 +125,13 @@ pub struct Container {
 pub enum ContainerKind {
     /// Docker.
     Docker,
-    /// Podman and its like.
+    /// Podman, or another user of libpod.
     Podman,
     /// containerd, mostly under Kubernetes.
     Containerd,
     /// CRI-O, under Kubernetes.
     Crio,
-    /// Kubernetes, by whatever means.
+    /// Kubernetes, with an unknown runtime.
     Kubernetes,
     /// LXC.
     Lxc,
@@ -140,8 +140,8 @@ pub enum ContainerKind {
 }
 
 impl ContainerKind {
-    /// Returns its name.
-    pub const fn text(self) -> &'static str {
+    /// Returns the name used in JSON and on the screen.
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Docker => "docker",
             Self::Podman => "podman",
@@ -168,11 +168,11 @@ pub struct UnseenProcess {
 /// Why `/proc` does not show a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnseenReason {
-    /// It has ended.
+    /// The process has ended.
     Gone,
-    /// It runs, and the node hides it.
+    /// The node hides the process.
     Hidden,
-    /// It is in another PID namespace, or the driver's pid is not valid here.
+    /// The process is in another PID namespace, or the driver's pid is not valid here.
     OtherNamespace,
 }
 
@@ -190,16 +190,16 @@ impl UnseenReason {
 /// What a process uses a device for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UseKind {
-    /// It computes.
+    /// Compute.
     Compute,
-    /// It draws.
+    /// Graphics.
     Graphics,
-    /// It does both.
+    /// Both.
     Both,
 }
 
 impl UseKind {
-    /// Reads the letters that `nvidia-smi` shows.
+    /// Parses the letters of `nvidia-smi`.
     pub fn new(letters: &str) -> Option<Self> {
         Some(match letters {
             "C" => Self::Compute,
@@ -209,8 +209,8 @@ impl UseKind {
         })
     }
 
-    /// Returns the letters that `nvidia-smi` shows.
-    pub const fn text(self) -> &'static str {
+    /// Returns the letters of `nvidia-smi`.
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Compute => "C",
             Self::Graphics => "G",
@@ -226,21 +226,21 @@ pub struct DeviceUse {
     pub device: Arc<str>,
     /// Process id.
     pub pid: u32,
-    /// Device memory it holds.
+    /// Device memory in use.
     pub memory: Reading<Bytes>,
-    /// Share of time its kernels ran.
+    /// SM utilization by the process.
     pub sm: Reading<Percent>,
-    /// Share of time its kernels used the memory.
+    /// Memory utilization by the process.
     pub memory_utilization: Reading<Percent>,
-    /// Share of the video encoder.
+    /// Encoder utilization by the process.
     pub encoder: Reading<Percent>,
-    /// Share of the video decoder.
+    /// Decoder utilization by the process.
     pub decoder: Reading<Percent>,
-    /// Share of the compute units it keeps busy.
+    /// Share of the compute units in use by the process.
     pub occupancy: Reading<Percent>,
     /// Compute or graphics.
     pub kind: Reading<UseKind>,
-    /// The driver's name for it; shown where the node hides the command line.
+    /// The driver's name of the process; shown if the node hides the command line.
     pub driver_name: Option<Arc<str>>,
 }
 

@@ -16,7 +16,7 @@ pub enum Reason {
     NotSampled,
     /// The device or driver does not have it.
     NotSupported,
-    /// It exists but was not available when asked.
+    /// It exists, but was not available when it was sampled.
     NotAvailable,
     /// The driver reported an error for it.
     DriverError,
@@ -37,7 +37,7 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// Returns the reason in a few words.
+    /// Returns the reason as text.
     pub const fn text(self) -> &'static str {
         match self {
             Self::NotSampled => "not sampled",
@@ -62,12 +62,12 @@ impl<T> Default for Reading<T> {
 }
 
 impl<T> Reading<T> {
-    /// Takes a checked value: `None` means it came and made no sense.
+    /// Makes a reading of a checked value; `None` means it is malformed.
     pub fn checked(value: Option<T>) -> Self {
         value.map_or(Self::Unknown(Reason::Malformed), Self::Known)
     }
 
-    /// Returns the value when it is known.
+    /// Returns the value, if known.
     pub fn known(&self) -> Option<&T> {
         match self {
             Self::Known(value) => Some(value),
@@ -75,7 +75,7 @@ impl<T> Reading<T> {
         }
     }
 
-    /// Takes the value out when it is known.
+    /// Returns the value by move, if known.
     pub fn into_known(self) -> Option<T> {
         match self {
             Self::Known(value) => Some(value),
@@ -91,14 +91,14 @@ impl<T> Reading<T> {
         }
     }
 
-    /// Replaces this by `newer`, unless that was not sampled.
+    /// Replaces this by `newer`, if that was sampled.
     pub fn update_from(&mut self, newer: Self) {
         if !matches!(newer, Self::Unknown(Reason::NotSampled)) {
             *self = newer;
         }
     }
 
-    /// Returns this when it is known, else the other unless that was not sampled.
+    /// Returns this if known, else the other if that was sampled.
     #[must_use]
     pub fn or(self, other: impl FnOnce() -> Self) -> Self {
         if matches!(self, Self::Known(_)) {
@@ -110,25 +110,25 @@ impl<T> Reading<T> {
         }
     }
 
-    /// Applies `change` to a known value.
-    pub fn map<U>(self, change: impl FnOnce(T) -> U) -> Reading<U> {
+    /// Applies `convert` to a known value.
+    pub fn map<U>(self, convert: impl FnOnce(T) -> U) -> Reading<U> {
         match self {
-            Self::Known(value) => Reading::Known(change(value)),
+            Self::Known(value) => Reading::Known(convert(value)),
             Self::Unknown(reason) => Reading::Unknown(reason),
         }
     }
 
-    /// Applies `judge` to a known value; `None` makes it malformed.
-    pub fn and_then<U>(self, judge: impl FnOnce(T) -> Option<U>) -> Reading<U> {
+    /// Applies `convert` to a known value; `None` makes it malformed.
+    pub fn and_then<U>(self, convert: impl FnOnce(T) -> Option<U>) -> Reading<U> {
         match self {
-            Self::Known(value) => Reading::checked(judge(value)),
+            Self::Known(value) => Reading::checked(convert(value)),
             Self::Unknown(reason) => Reading::Unknown(reason),
         }
     }
 }
 
 impl<T: Copy> Reading<T> {
-    /// Returns the value when it is known, by value.
+    /// Returns a copy of the value, if known.
     pub fn get(&self) -> Option<T> {
         self.known().copied()
     }
@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_not_sampled_keeps_the_last_and_null_does_not() {
+    fn an_unsampled_value_keeps_the_last_one_and_an_unavailable_one_does_not() {
         let mut value = Reading::Known(3);
         value.update_from(Reading::default());
         assert_eq!(value, Reading::Known(3));

@@ -99,11 +99,11 @@ pub struct TreeProcess {
     pub key: ProcessKey,
     /// Parent process; 0 for none.
     pub parent_pid: u32,
-    /// Owner's number.
+    /// Owner's uid.
     pub uid: Reading<u32>,
-    /// Owner's name.
+    /// Owner's user name.
     pub user: Reading<Arc<str>>,
-    /// What it is doing.
+    /// The kernel's process state.
     pub state: Reading<ProcessState>,
     /// CPU time so far, in clock ticks.
     pub cpu_ticks: Reading<u64>,
@@ -118,7 +118,7 @@ pub struct TreeProcess {
 pub struct ProcessDetail {
     /// The values of a tree row, with a longer command line.
     pub process: TreeProcess,
-    /// Threads it has.
+    /// Number of threads.
     pub threads: Reading<u32>,
     /// Niceness, -20 to 19.
     pub niceness: Reading<i8>,
@@ -229,7 +229,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_environment_keeps_its_values_out_of_every_log() {
+    fn debug_output_omits_environment_values() {
         let variable = Variable { name: "API_KEY".into(), value: "hunter2".into() };
         let shown = format!("{variable:?}");
         let environment = Environment { variables: vec![variable], is_truncated: false };
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_read_as_sentences() {
+    fn errors_name_the_reason_and_the_remedy() {
         let late = RequestError::TimedOut(Duration::from_millis(1500));
         assert_eq!(late.to_string(), "the node did not answer within 1.5 s; try again");
         let refused = RequestError::from(Refusal::NotAllowed("it belongs to another user".into()));

@@ -10,7 +10,7 @@ use crate::model::id::Source;
 use crate::model::process::{DeviceUse, ProcessReading, UnseenProcess};
 use crate::time::{ClockOffset, Timestamp};
 
-/// The first frame of a probe: itself and its machine.
+/// The first frame of a probe, about itself and its host.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Hello {
     /// Interpreter of the probe: `python 3.11.2`, `sh`.
@@ -21,7 +21,7 @@ pub struct Hello {
     pub intervals: Vec<(Source, Duration)>,
     /// Each backend, and why it is absent.
     pub backends: Vec<BackendState>,
-    /// Commands the probe understands.
+    /// Commands the probe supports.
     pub commands: Vec<Arc<str>>,
 }
 
@@ -43,15 +43,15 @@ pub struct DriverFacts {
     pub version: Option<Arc<str>>,
     /// Version of its library.
     pub library: Option<Arc<str>>,
-    /// Highest version of CUDA it knows.
+    /// Highest CUDA version it supports.
     pub cuda: Option<Arc<str>>,
-    /// Why it reports no events; `None` when it does, or has not said.
+    /// Why it reports no events; `None` if it does, or if unknown.
     pub no_events: Option<Arc<str>>,
-    /// The backend was written without such a device at hand.
+    /// The backend was written without access to such a device.
     pub is_experimental: bool,
 }
 
-/// One sample. What is `None` or empty was not sampled this time.
+/// One sample. Values that are `None` or empty were not sampled this time.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sample {
     /// Sequence number; a gap means dropped frames.
@@ -90,7 +90,7 @@ pub struct BackendReading {
 /// All devices of a backend at one moment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DevicesReading {
-    /// When.
+    /// Time of the sample.
     pub at: Timestamp,
     /// The devices; one that is missing is gone.
     pub list: Vec<Device>,
@@ -99,7 +99,7 @@ pub struct DevicesReading {
 /// All uses of a backend's devices at one moment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct UsesReading {
-    /// When.
+    /// Time of the sample.
     pub at: Timestamp,
     /// The uses; one that is missing has ended.
     pub list: Vec<DeviceUse>,
@@ -108,7 +108,7 @@ pub struct UsesReading {
 /// All processes that use a device at one moment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProcessesReading {
-    /// When.
+    /// Time of the sample.
     pub at: Timestamp,
     /// The processes; one that is missing has ended.
     pub list: Vec<ProcessReading>,

@@ -1,6 +1,6 @@
 //! Signals.
 
-/// The signals that may be sent: all of Linux but those of real time.
+/// The signals that may be sent: those of Linux without the real-time signals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Signal {
     /// `SIGHUP`
@@ -68,7 +68,7 @@ pub enum Signal {
 }
 
 impl Signal {
-    /// All of them, in the order of their numbers.
+    /// All signals, by number.
     pub const ALL: [Self; 31] = [
         Self::HangUp,
         Self::Interrupt,
@@ -103,7 +103,7 @@ impl Signal {
         Self::System,
     ];
 
-    /// Returns its number on Linux, the same on every architecture that has accelerators.
+    /// Returns its number on Linux, which is the same on every architecture with accelerators.
     pub const fn number(self) -> u8 {
         match self {
             Self::HangUp => 1,
@@ -183,7 +183,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_signals_up_to_31_are_told_apart() {
+    fn all_signals_up_to_31_are_distinct() {
         let numbers = Signal::ALL.map(Signal::number);
         assert!(numbers.into_iter().eq(1..=31));
         let names: std::collections::BTreeSet<_> = Signal::ALL.map(Signal::name).into();

@@ -15,7 +15,7 @@ pub fn sanitize(text: &str, limit: usize) -> String {
 
 /// Same as [`sanitize`], as a shared string.
 pub fn sanitize_shared(text: &str, limit: usize) -> Arc<str> {
-    // Nearly all text needs no change: one pass, one copy.
+    // Fast path: nearly every text is printable ASCII.
     let is_safe = |byte: u8| (0x21..0x7f).contains(&byte);
     if text.len() <= limit && text.bytes().all(is_safe) {
         return text.into();

@@ -1,4 +1,4 @@
-//! What is known of a TPU chip beyond what every device has.
+//! Values that only TPU chips have.
 
 use std::sync::Arc;
 
@@ -7,33 +7,33 @@ use crate::model::reading::Reading;
 use crate::model::unit::{Bytes, Percent};
 
 readings! {
-    /// What only a TPU chip tells. A chip is one device, however many cores it has.
+    /// Values that only TPU chips have. A chip is one device, whatever its number of cores.
     TpuDetails {
-        /// Its device nodes, a space between two.
+        /// The device files, separated by spaces.
         nodes: Arc<str>,
-        /// Cores that the runtime counts on it.
+        /// Number of cores, as reported by the runtime.
         cores: u32,
-        /// A process has its device node open, or serves its numbers.
+        /// A process has the device file open or exports metrics of the chip.
         is_held: bool,
-        /// Share of the memory's bandwidth.
+        /// HBM bandwidth in use.
         bandwidth: Percent,
-        /// Seconds since one of its cores last worked.
+        /// Seconds since one of the cores was last active.
         idle_seconds: f32,
-        /// Programs that wait for it.
+        /// Number of queued programs.
         queue: u64,
-        /// Where the numbers come from.
+        /// Source of the metrics: `port 8431` or `libtpuinfo`.
         metrics_source: Arc<str>,
-        /// Why there are none although there should be; `none`.
+        /// Why expected metrics are missing; `none` if they are not.
         metrics_fault: Arc<str>,
-        /// Its cores one by one, where there are several and each has numbers.
+        /// The cores, if there are several and each has metrics.
         by_core: Arc<[TpuCore]>,
-        /// Seconds since its runtime has started.
+        /// Seconds since the runtime started.
         uptime_seconds: u64,
-        /// What uses that runtime: name and version.
+        /// Name and version of the framework that uses the runtime.
         framework: Arc<str>,
-        /// What is wrong with its slice, in the runtime's words; `none`.
+        /// The runtime's error message about the slice; `none` without error.
         slice_error: Arc<str>,
-        /// What is wrong between slices, in the runtime's words; `none`.
+        /// The runtime's error message about the connections between slices; `none` without error.
         megascale_error: Arc<str>,
     }
 }
@@ -43,8 +43,8 @@ readings! {
 pub struct TpuCore {
     /// Memory in use.
     pub memory_used: Option<Bytes>,
-    /// Memory.
+    /// Total memory.
     pub memory_total: Option<Bytes>,
-    /// Share of time it ran anything.
+    /// Share of time it was busy.
     pub utilization: Option<Percent>,
 }

@@ -1,6 +1,6 @@
-//! Units as types: a number that passed its check once is right everywhere below.
+//! Units as types: a number is checked once, and its type guarantees the check.
 
-/// A share, 0 to 100.
+/// A percentage, 0 to 100.
 #[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd)]
 pub struct Percent(f32);
 
@@ -10,7 +10,7 @@ impl Percent {
         (0.0..=100.0).contains(&value).then_some(Self(value))
     }
 
-    /// Returns `part` of `whole`, at most 100; `None` when there is no whole.
+    /// Returns `part` as a percentage of `whole`, at most 100; `None` if `whole` is 0.
     #[expect(
         clippy::cast_precision_loss,
         clippy::cast_possible_truncation,
@@ -20,13 +20,13 @@ impl Percent {
         (whole > 0).then(|| Self((part as f64 / whole as f64 * 100.0).min(100.0) as f32))
     }
 
-    /// Returns the share, 0 to 100.
+    /// Returns the percentage, 0 to 100.
     pub const fn get(self) -> f32 {
         self.0
     }
 }
 
-/// The speed a fan should have, in percent of its full speed; drivers may ask for more than that.
+/// The intended speed of a fan, in percent of its maximum; drivers may request more than 100.
 #[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd)]
 pub struct FanSpeed(f32);
 
@@ -50,14 +50,14 @@ impl Bytes {
     /// Bytes in one MiB.
     pub const MIB: u64 = 1 << 20;
 
-    /// Returns `None` when nothing has so much memory: more than a PiB.
-    pub fn of_memory(bytes: u64) -> Option<Self> {
+    /// Returns an amount of memory; `None` above one PiB.
+    pub fn from_memory(bytes: u64) -> Option<Self> {
         (bytes <= 1 << 50).then_some(Self(bytes))
     }
 
-    /// Returns an amount of memory in MiB, under the same limit.
+    /// Returns an amount of memory given in MiB, with the same limit.
     pub fn from_mib(mib: u64) -> Option<Self> {
-        mib.checked_mul(Self::MIB).and_then(Self::of_memory)
+        mib.checked_mul(Self::MIB).and_then(Self::from_memory)
     }
 
     /// Returns whole MiB, rounded down.
@@ -76,7 +76,7 @@ impl Watts {
         (0.0..=100_000.0).contains(&value).then_some(Self(value))
     }
 
-    /// Takes a sum over devices; `None` when it is no number.
+    /// Makes a sum over devices, which may exceed the limit; `None` if it is negative or not finite.
     pub fn total(value: f32) -> Option<Self> {
         (value.is_finite() && value >= 0.0).then_some(Self(value))
     }
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_outside_their_range_are_not_taken() {
+    fn numbers_outside_their_range_are_refused() {
         assert_eq!(Percent::new(100.1), None);
         assert_eq!(Percent::new(f32::NAN), None);
         assert_eq!(Percent::new(55.5).map(Percent::get), Some(55.5));
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_within_its_range_stays_as_it_is() {
+    fn numbers_within_their_range_are_kept() {
         assert_eq!(FanSpeed::new(140.5).map(FanSpeed::get), Some(140.5));
         assert_eq!(Watts::new(701.25).map(Watts::get), Some(701.25));
         assert_eq!(Celsius::new(-12.5).map(Celsius::get), Some(-12.5));
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_share_of_nothing_is_no_share() {
+    fn a_percentage_needs_a_total() {
         assert_eq!(Percent::of(3, 0), None);
         assert_eq!(Percent::of(1, 4).map(Percent::get), Some(25.0));
         assert_eq!(Percent::of(5, 4).map(Percent::get), Some(100.0));

@@ -1,6 +1,6 @@
-//! Who makes a device.
+//! Vendors of devices.
 
-/// The maker of a device.
+/// The vendor of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Vendor {
     /// NVIDIA.
@@ -12,7 +12,7 @@ pub enum Vendor {
 }
 
 impl Vendor {
-    /// Returns whose devices a backend of this kind tells of.
+    /// Returns the vendor of a backend's devices.
     pub fn from_backend(kind: &str) -> Option<Self> {
         Some(match kind {
             "nvml" | "nvidia-smi" => Self::Nvidia,
@@ -22,8 +22,8 @@ impl Vendor {
         })
     }
 
-    /// Returns the name programs see.
-    pub const fn text(self) -> &'static str {
+    /// Returns the name used in JSON.
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Nvidia => "nvidia",
             Self::Amd => "amd",

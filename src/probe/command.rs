@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use super::{plain, seconds};
+use super::{seconds, strip_unsafe};
 use crate::model::{ProcessKey, ProcessRequest};
 
 /// A command to a running probe.
@@ -22,23 +22,25 @@ pub enum Command {
     Request(ProcessRequest),
 }
 
-/// Returns the line to write, newline included; a probe ignores it unless `node` is its own name.
+/// Returns the line to send, with its newline; a probe ignores it if `node` is not its own name.
 pub fn encode(id: u64, node: &str, command: &Command) -> String {
-    let node = plain(node);
+    let node = strip_unsafe(node);
     let verb = match command {
         Command::Heartbeat => "\"heartbeat\"".to_owned(),
         Command::Interval(time) => format!("\"interval\",\"seconds\":{}", seconds(*time)),
         Command::Focus(Some(time)) => format!("\"focus\",\"seconds\":{}", seconds(*time)),
         Command::Focus(None) => "\"focus\",\"seconds\":0".to_owned(),
         Command::Full => "\"full\"".to_owned(),
-        Command::Request(question) => format!("\"{}\"{}", question.command(), numbers(*question)),
+        Command::Request(request) => {
+            format!("\"{}\"{}", request.command(), encode_arguments(*request))
+        }
     };
     format!("{{\"id\":{id},\"node\":\"{node}\",\"verb\":{verb}}}\n")
 }
 
-fn numbers(question: ProcessRequest) -> String {
+fn encode_arguments(request: ProcessRequest) -> String {
     let process = |key: ProcessKey| format!(",\"pid\":{},\"start\":{}", key.pid, key.start_ticks);
-    match question {
+    match request {
         ProcessRequest::Signal(key, signal) => {
             format!("{},\"signal\":{}", process(key), signal.number())
         }

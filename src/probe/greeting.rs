@@ -3,12 +3,12 @@
 //! Nothing may be sent to a node before it: a login file that reads stdin, or starts another shell, would
 //! swallow the script or run it line by line.
 
-use super::{Interpreter, plain};
+use super::{Interpreter, strip_unsafe};
 
-/// How much of what came before the announcement is kept, for error messages.
-const NOISE: usize = 4096;
+/// How much output before the announcement is kept for error messages.
+const MAX_NOISE_BYTES: usize = 4096;
 
-/// What is known of the loader so far.
+/// The state of the search.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Progress {
     /// It has not announced itself.
@@ -22,46 +22,46 @@ pub enum Progress {
     },
 }
 
-/// Takes a session's first bytes until the loader has announced itself.
+/// Searches the first bytes of a session for the loader's announcement.
 #[derive(Debug)]
 pub struct Greeting {
     mark: Vec<u8>,
-    seen: Vec<u8>,
+    received: Vec<u8>,
 }
 
 impl Greeting {
-    /// Waits for a loader started with this nonce.
+    /// Expects a loader with this nonce.
     pub fn new(nonce: &str) -> Self {
-        Self { mark: format!("\n{}", plain(nonce)).into_bytes(), seen: Vec::new() }
+        Self { mark: format!("\n{}", strip_unsafe(nonce)).into_bytes(), received: Vec::new() }
     }
 
-    /// Takes the next bytes; not to be called again once it has returned [`Progress::Ready`].
-    pub fn feed(&mut self, bytes: &[u8]) -> Progress {
-        self.seen.extend_from_slice(bytes);
-        let found = self.announcement();
+    /// Adds received bytes; must not be called again after it has returned [`Progress::Ready`].
+    pub fn push(&mut self, bytes: &[u8]) -> Progress {
+        self.received.extend_from_slice(bytes);
+        let found = self.find_announcement();
         let Some((start, end, interpreter)) = found else {
-            // A mark may be under way at the end, so more than the noise is kept until then.
-            self.keep_last(NOISE + self.mark.len() + 8);
+            // The end may be the start of a mark, so more than the noise is kept.
+            self.truncate_to_last(MAX_NOISE_BYTES + self.mark.len() + 8);
             return Progress::NotYet;
         };
-        let rest = self.seen.split_off(end);
-        self.seen.truncate(start);
-        self.keep_last(NOISE);
+        let rest = self.received.split_off(end);
+        self.received.truncate(start);
+        self.truncate_to_last(MAX_NOISE_BYTES);
         Progress::Ready { interpreter, rest }
     }
 
     /// Returns the last 4 kB of what came before the announcement, or of everything without one.
     pub fn noise(&self) -> &[u8] {
-        let start = self.seen.len().saturating_sub(NOISE);
-        self.seen.get(start..).unwrap_or_default()
+        let start = self.received.len().saturating_sub(MAX_NOISE_BYTES);
+        self.received.get(start..).unwrap_or_default()
     }
 
-    /// Where the announcement starts and ends.
-    fn announcement(&self) -> Option<(usize, usize, Interpreter)> {
-        let starts = self.seen.windows(self.mark.len()).enumerate();
+    /// Returns where the announcement starts and ends, and its interpreter.
+    fn find_announcement(&self) -> Option<(usize, usize, Interpreter)> {
+        let starts = self.received.windows(self.mark.len()).enumerate();
         starts.filter(|(_, window)| *window == self.mark).find_map(|(start, _)| {
             let after = start + self.mark.len();
-            let tail = self.seen.get(after..)?;
+            let tail = self.received.get(after..)?;
             if tail.starts_with(b"\n") {
                 return Some((start, after + 1, Interpreter::Python));
             }
@@ -70,9 +70,9 @@ impl Greeting {
         })
     }
 
-    fn keep_last(&mut self, most: usize) {
-        let excess = self.seen.len().saturating_sub(most);
-        self.seen.drain(..excess);
+    fn truncate_to_last(&mut self, length: usize) {
+        let excess = self.received.len().saturating_sub(length);
+        self.received.drain(..excess);
     }
 }
 
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn an_announcement_is_found_after_noise_and_in_any_pieces() {
+    fn an_announcement_is_found_after_noise_and_in_pieces() {
         for (text, interpreter, rest) in [
             ("\nn0nce\n", Interpreter::Python, ""),
             ("Welcome!\nno newline\x1b[0m\nn0nce\n\x1e", Interpreter::Python, "\x1e"),
@@ -94,35 +94,35 @@ mod tests {
         ] {
             let mut whole = Greeting::new("n0nce");
             assert_eq!(
-                whole.feed(text.as_bytes()),
+                whole.push(text.as_bytes()),
                 ready(interpreter, rest.as_bytes()),
                 "{text:?}"
             );
             let mut pieces = Greeting::new("n0nce");
             let last =
-                text.bytes().map(|byte| pieces.feed(&[byte])).find(|p| *p != Progress::NotYet);
+                text.bytes().map(|byte| pieces.push(&[byte])).find(|p| *p != Progress::NotYet);
             assert_eq!(last, Some(ready(interpreter, b"")), "{text:?}");
             assert_eq!(pieces.noise(), whole.noise());
         }
     }
 
     #[test]
-    fn noise_is_what_came_before_and_is_bounded() {
+    fn noise_is_the_output_before_the_announcement_and_bounded() {
         let mut greeting = Greeting::new("n0nce");
-        assert_eq!(greeting.feed(b"bash: no such thing\n"), Progress::NotYet);
+        assert_eq!(greeting.push(b"bash: no such thing\n"), Progress::NotYet);
         assert_eq!(greeting.noise(), b"bash: no such thing\n");
-        assert_eq!(greeting.feed(&vec![b'x'; 100_000]), Progress::NotYet);
-        assert_eq!(greeting.noise().len(), NOISE);
-        assert_eq!(greeting.feed(b"end\nn0nce\n"), ready(Interpreter::Python, b""));
+        assert_eq!(greeting.push(&vec![b'x'; 100_000]), Progress::NotYet);
+        assert_eq!(greeting.noise().len(), MAX_NOISE_BYTES);
+        assert_eq!(greeting.push(b"end\nn0nce\n"), ready(Interpreter::Python, b""));
         assert!(greeting.noise().ends_with(b"xend"));
-        assert_eq!(greeting.noise().len(), NOISE);
+        assert_eq!(greeting.noise().len(), MAX_NOISE_BYTES);
     }
 
     #[test]
     fn another_word_is_not_the_announcement() {
         let mut greeting = Greeting::new("n0nce");
         assert_eq!(
-            greeting.feed(b"n0nce\n n0nce\n\nn0nceX\n\nn0nce NOP\n\nn0nc"),
+            greeting.push(b"n0nce\n n0nce\n\nn0nceX\n\nn0nce NOP\n\nn0nc"),
             Progress::NotYet
         );
     }

@@ -1,44 +1,47 @@
-//! One step for many nodes: what runs on each is the same, and what is written to one is written to
-//! all.
+//! The probe for a Slurm step over many nodes: all run the same script and receive the same input.
 
 use std::time::Duration;
 
-use super::{Interpreter, Settings, loader, plain, written};
+use super::{Interpreter, Settings, build_source, loader, strip_unsafe};
 
-/// The longest piece of a frame: with the longest name of a node, twice, a line stays below 900 bytes.
-const PIECE: usize = 340;
+/// Maximum bytes of a piece of a frame: with the longest node name twice, a line stays below 900 bytes.
+const MAX_PIECE_BYTES: usize = 340;
 
-/// Where Slurm says what the node is called.
-const NAME: &str = "SLURMD_NODENAME";
+/// Environment variable in which Slurm sets the node's name.
+const NODE_NAME_VARIABLE: &str = "SLURMD_NODENAME";
 
-/// A probe for all nodes of a step of Slurm.
+/// A probe for all nodes of a Slurm step.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Shared {
-    /// The word by which loaders announce themselves: a line of it and the node, with `NOPY`
-    /// between where there is no Python.
+pub struct SharedProbe {
+    /// The nonce of the announcements; a loader prints it and the node, with `NOPY` between them if it has no Python.
     pub nonce: String,
-    /// What `/bin/sh -c` is to run on each node.
+    /// The script for `/bin/sh -c` on each node.
     pub script: String,
-    /// What is to be written once to all of them: both scripts, of which each loader takes its own.
+    /// The input for all nodes: both scripts, of which each loader takes its own.
     pub input: Vec<u8>,
 }
 
 /// Returns the probe for all nodes of a step.
 ///
-/// A Python loader takes the first bytes, exactly as many as its script has, and the probe then
-/// skips lines that are no commands; an sh loader forgets what it read when the line comes that is
-/// the nonce with a dash, and its script begins.
-pub fn shared(nonce: &str, interval: Duration) -> Shared {
+/// A Python loader reads exactly the bytes of its script, and its probe skips lines that are no commands. An sh loader
+/// discards what it has read at the line that is the nonce with a dash, after which its script begins.
+pub fn shared_probe(nonce: &str, interval: Duration) -> SharedProbe {
     let settings = Settings { interval, ..Settings::new("", nonce) };
-    let name = format!("os.environ[\"{NAME}\"]");
-    let mut input = written(Interpreter::Python, &settings, &name, PIECE).parts().concat();
-    let nonce = plain(nonce);
+    let name = format!("os.environ[\"{NODE_NAME_VARIABLE}\"]");
+    let mut input =
+        build_source(Interpreter::Python, &settings, &name, MAX_PIECE_BYTES).parts().concat();
+    let nonce = strip_unsafe(nonce);
     let skip = format!("[ \"$l\" = {nonce}- ]&&{{ s=;continue;}};");
-    let script = loader(&nonce, input.len(), &format!(" ${NAME}"), &skip);
+    let script = loader(&nonce, input.len(), &format!(" ${NODE_NAME_VARIABLE}"), &skip);
     input.extend_from_slice(format!("\n{nonce}-\n").as_bytes());
-    let shell = written(Interpreter::Shell, &settings, &format!("${NAME}"), PIECE);
+    let shell = build_source(
+        Interpreter::Shell,
+        &settings,
+        &format!("${NODE_NAME_VARIABLE}"),
+        MAX_PIECE_BYTES,
+    );
     input.extend(shell.parts().concat());
-    Shared { nonce, script, input }
+    SharedProbe { nonce, script, input }
 }
 
 #[cfg(test)]
@@ -47,7 +50,7 @@ mod tests {
 
     #[test]
     fn both_scripts_know_their_node_and_write_short_lines() {
-        let shared = shared("n0nce", Duration::from_secs(2));
+        let shared = shared_probe("n0nce", Duration::from_secs(2));
         let mark = b"\nn0nce-\n";
         let at = shared.input.windows(mark.len()).position(|bytes| bytes == mark).unwrap();
         let (python, shell) = shared.input.split_at(at);
@@ -57,6 +60,6 @@ mod tests {
         assert!(shell.starts_with("NODE=$SLURMD_NODENAME INTERVAL=2.0 DEADMAN=30 SHORT=340\n"));
         assert!(shell.ends_with("\nn0nce\n"));
         assert!(shared.script.contains(&format!(" {at} ")));
-        const { assert!(PIECE + 2 * 255 + 50 <= 900) };
+        const { assert!(MAX_PIECE_BYTES + 2 * 255 + 50 <= 900) };
     }
 }

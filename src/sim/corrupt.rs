@@ -12,7 +12,7 @@ pub(crate) const BANNER: &str = "\x1b[1;31m*** gpu cluster: maintenance on Frida
 /// Returns the frames that are sent for an answer.
 pub(crate) fn corrupt_answers(
     fault: Option<InjectedFault>,
-    question: ProcessRequest,
+    request: ProcessRequest,
     answer: Answer,
 ) -> Vec<Vec<u8>> {
     let frame = |answer: Answer| encode(&Body::Answer(Box::new(answer)));
@@ -22,16 +22,16 @@ pub(crate) fn corrupt_answers(
             let id = answer.id;
             let stranger = Answer { id: id + 1_000, ..answer.clone() };
             let huge = Answer { why: Some("x".repeat(900_000)), ..stranger.clone() };
-            let environ = matches!(question, ProcessRequest::Environment(_))
+            let environ = matches!(request, ProcessRequest::Environment(_))
                 .then(|| vec!["EVIL=\u{1b}]52;c;aGk=\u{7}\u{9b}2J\u{202e}".to_owned()]);
-            let odd = Answer {
+            let hostile = Answer {
                 why: Some("\u{1b}[2J\u{7}no".to_owned()),
                 environ: environ.or_else(|| answer.environ.clone()),
                 ..answer.clone()
             };
             let broken =
                 format!("\u{1e}gtop1 {{\"t\":\"answer\",\"id\":{id},\"environ\":\"SECRET=1\"}}\n");
-            vec![frame(stranger), frame(huge), broken.into_bytes(), frame(odd), frame(answer)]
+            vec![frame(stranger), frame(huge), broken.into_bytes(), frame(hostile), frame(answer)]
         }
         _ => vec![frame(answer)],
     }

@@ -106,12 +106,12 @@ pub(crate) struct Gpu {
 
 impl Gpu {
     /// Returns the device with this index.
-    pub(crate) fn new(model: &'static Model, node: Rng, index: u32, work: usize) -> Self {
+    pub(crate) fn new(model: &'static Model, node: Rng, index: u32, workload_index: usize) -> Self {
         let rng = node.branch(100 + u64::from(index));
         Self {
             uuid: format!("GPU-{}", random_uuid(rng)),
             rng,
-            workload: work,
+            workload: workload_index,
             model,
             memory_mib: model.memory_mib,
             index,
@@ -158,8 +158,8 @@ impl Gpu {
             Some(DeviceFault::MemoryErrors) => (9.0, 45.0, 63),
             Some(DeviceFault::Hot | DeviceFault::Lagging) | None => return None,
         };
-        let told = ((since - first) / every).floor() + 1.0;
-        let at = if since < first { first } else { first + told * every };
+        let count = ((since - first) / every).floor() + 1.0;
+        let at = if since < first { first } else { first + count * every };
         (at <= t).then_some((at, code))
     }
 
@@ -174,13 +174,13 @@ impl Gpu {
 
     /// Returns the memory used by processes at `t`, in MiB.
     pub(crate) fn used_mib(&self, work: &Workload, t: f64) -> u64 {
-        let of = |mib: u64, rng| to_u64(float(mib) * work.memory(rng, t));
+        let used_share = |mib: u64, rng| to_u64(to_f64(mib) * work.memory_share(rng, t));
         match self.role {
-            Role::Whole | Role::Slice { .. } => of(self.memory_mib, self.rng),
+            Role::Whole | Role::Slice { .. } => used_share(self.memory_mib, self.rng),
             Role::Split => (0..)
                 .zip(&MIG_SLICES)
                 .map(|(index, (_, mib))| {
-                    of(*mib, self.rng.branch(200 + index)) + DRIVER_OVERHEAD_MIB
+                    used_share(*mib, self.rng.branch(200 + index)) + DRIVER_OVERHEAD_MIB
                 })
                 .sum(),
         }
@@ -292,12 +292,12 @@ impl Gpu {
     }
 
     fn watts(&self, work: &Workload, t: f64) -> f64 {
-        let most = match self.fault {
+        let factor = match self.fault {
             Some(DeviceFault::Hot) => 0.62,
             Some(DeviceFault::Lagging) => 0.9,
             Some(DeviceFault::Lost | DeviceFault::MemoryErrors) | None => 1.0,
         };
-        let share = (self.load(work, t) / 100.0).powf(0.8) * most;
+        let share = (self.load(work, t) / 100.0).powf(0.8) * factor;
         let ripple = 1.0 + 0.012 * self.rng.branch(5).noise(t, 0.8);
         let span = self.model.limit_watts - self.model.idle_watts;
         (self.model.idle_watts + span * share * 0.985) * ripple
@@ -307,9 +307,9 @@ impl Gpu {
     fn temperature(&self, work: &Workload, t: f64) -> f64 {
         let lags = [(0.0, 0.1), (6.0, 0.3), (14.0, 0.35), (26.0, 0.25)];
         let mean: f64 = lags.iter().map(|(ago, part)| part * self.watts(work, t - ago)).sum();
-        let own = self.rng.branch(6).range(28.0, 34.0);
+        let idle_temperature = self.rng.branch(6).range(28.0, 34.0);
         let hot = if self.fault == Some(DeviceFault::Hot) { 34.0 } else { 0.0 };
-        own + 34.0 * mean / self.model.limit_watts + hot
+        idle_temperature + 34.0 * mean / self.model.limit_watts + hot
     }
 
     fn clock(&self, is_busy: bool, t: f64) -> f64 {
@@ -355,9 +355,9 @@ fn omit_unchanged(device: &mut Device, before: &Device) {
 }
 
 /// Removes a value if it equals the one before.
-pub(crate) fn omit_if_equal<T: PartialEq>(given: &mut Raw<T>, before: &Raw<T>) {
-    if given == before {
-        *given = Raw::Absent;
+pub(crate) fn omit_if_equal<T: PartialEq>(value: &mut Raw<T>, before: &Raw<T>) {
+    if value == before {
+        *value = Raw::Absent;
     }
 }
 
@@ -399,6 +399,6 @@ pub(crate) fn random_uuid(rng: Rng) -> String {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "MiB of one device are far below 2^53")]
-const fn float(mib: u64) -> f64 {
+const fn to_f64(mib: u64) -> f64 {
     mib as f64
 }

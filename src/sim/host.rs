@@ -30,19 +30,19 @@ impl SimHost {
         let rng = rng.branch(50);
         let cpus = if is_small { 64 } else { 192 };
         let never = Pulse { period: 60.0, width: 0.0, phase: 0.0 };
-        let save = work.map_or(never, |work| work.checkpoint);
+        let checkpoints = work.map_or(never, |work| work.checkpoint);
         let flow = |name: u64, mean: f64, burst: f64| Flow {
             mean: mean * rng.branch(name).range(0.8, 1.2),
             swing: 0.3,
             period: rng.branch(name + 1).range(40.0, 160.0),
             burst,
-            pulse: save,
+            pulse: checkpoints,
         };
         let load = |busy: f64, idle: f64| if is_busy { busy } else { idle };
         let ticks = f64::from(cpus) * TICK;
         let fabric = if is_busy { 21e9 } else { 2e3 };
-        let port = |name, place: u64| {
-            (name, flow(10 + 4 * place, fabric, 0.0), flow(12 + 4 * place, fabric, 0.0))
+        let port = |name, index: u64| {
+            (name, flow(10 + 4 * index, fabric, 0.0), flow(12 + 4 * index, fabric, 0.0))
         };
         Self {
             cpus,
@@ -56,7 +56,7 @@ impl SimHost {
                 vec![]
             } else {
                 let names = ["mlx5_0/1", "mlx5_1/1", "mlx5_2/1", "mlx5_3/1"];
-                (0..).zip(names).map(|(place, name)| port(name, place)).collect()
+                (0..).zip(names).map(|(index, name)| port(name, index)).collect()
             },
             disks: vec![
                 ("nvme0n1", flow(34, load(2e6, 2e4), 0.0), flow(36, load(4e6, 9e4), 0.0)),
@@ -77,8 +77,8 @@ impl SimHost {
         let total = self.memory_gib * GIB;
         let used = total * (self.memory_share + 0.01 * self.rng.branch(60).noise(t, 45.0));
         let busy = (self.user.rate(t) + self.system.rate(t)) / TICK;
-        let load = |span: f64, place: u64| {
-            round_milli((busy + 0.06 * busy * self.rng.branch(place).noise(t, span)).max(0.0))
+        let load = |span: f64, branch: u64| {
+            round_milli((busy + 0.06 * busy * self.rng.branch(branch).noise(t, span)).max(0.0))
         };
         let traffic = |(name, rx, tx): &(&str, Flow, Flow)| Traffic {
             name: (*name).to_owned(),
@@ -114,15 +114,15 @@ impl SimHost {
             total: to_u64(gib * GIB),
             free: to_u64(gib * GIB * (1.0 - used) - t.max(0.0) * 1e5),
         };
-        let mut places = vec![space("/", 438.0, 0.37), space("/tmp", 126.0, 0.02)];
+        let mut file_systems = vec![space("/", 438.0, 0.37), space("/tmp", 126.0, 0.02)];
         if self.has_scratch {
-            places.push(space("/scratch", 6_983.0, self.rng.branch(64).range(0.3, 0.95)));
+            file_systems.push(space("/scratch", 6_983.0, self.rng.branch(64).range(0.3, 0.95)));
         }
         HostSlow {
             at,
             temperature: round_milli(38.0 + 60.0 * busy + self.rng.branch(65).noise(t, 20.0))
                 .into(),
-            space: Some(places),
+            space: Some(file_systems),
         }
     }
 
@@ -137,12 +137,12 @@ impl SimHost {
     }
 
     fn pressure(&self, t: f64) -> Pressure {
-        let some = |name: u64, mean: f64| {
+        let share = |name: u64, mean: f64| {
             round_milli((mean * (1.0 + self.rng.branch(name).noise(t, 15.0))).clamp(0.0, 100.0))
         };
         let waits = 100.0 * self.iowait.rate(t) / (f64::from(self.cpus) * TICK);
         Pressure {
-            cpu: some(66, 0.4).into(),
+            cpu: share(66, 0.4).into(),
             memory: 0.0.into(),
             io: round_milli(waits.clamp(0.0, 100.0)).into(),
         }
@@ -158,11 +158,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn processors_are_never_busier_than_there_is_time() {
-        let metal = SimHost::new(Rng::new(1), false, true, None);
-        let mut before = metal.ticks(200_000.0, 0.0);
+    fn cpu_ticks_add_up_to_the_elapsed_time() {
+        let host = SimHost::new(Rng::new(1), false, true, None);
+        let mut before = host.ticks(200_000.0, 0.0);
         for second in 1..600_u32 {
-            let now = metal.ticks(200_000.0 + f64::from(second), f64::from(second));
+            let now = host.ticks(200_000.0 + f64::from(second), f64::from(second));
             let spent: Vec<u64> = now.iter().zip(&before).map(|(now, then)| now - then).collect();
             let all: u64 = spent.iter().sum();
             assert!((19_195..=19_205).contains(&all), "{spent:?}");

@@ -40,71 +40,73 @@ impl FleetSpec {
     /// short one, and one that stays pending.
     pub fn jobs(&self, began: Timestamp, now: Timestamp) -> JobList {
         let names = self.names();
-        let mut makings: BTreeMap<u32, JobBuilder<'_>> = BTreeMap::new();
-        let mut spare = None;
+        let mut builders: BTreeMap<u32, JobBuilder<'_>> = BTreeMap::new();
+        let mut free_devices = None;
         for (node, name) in (0..).zip(&names) {
             let mut first = 0;
-            for (work, devices) in node_workloads(self, node) {
-                let places: Arc<[u32]> = (first..first + devices).collect();
+            for (workload, devices) in node_workloads(self, node) {
+                let indices: Arc<[u32]> = (first..first + devices).collect();
                 first += devices;
-                if work.kind == WorkloadKind::Free && !self.faults.contains_key(&node) {
-                    spare.get_or_insert_with(|| (name, Arc::clone(&places)));
+                if workload.kind == WorkloadKind::Free && !self.faults.contains_key(&node) {
+                    free_devices.get_or_insert_with(|| (name, Arc::clone(&indices)));
                 }
-                let Some(number) = work.job else { continue };
+                let Some(number) = workload.job else { continue };
                 // Slices shift the indices after them, so these are left unknown.
-                let is_split = self.role(node) == NodeRole::Mig;
-                let own = if is_split {
+                let is_mig = self.role(node) == NodeRole::Mig;
+                let allocated = if is_mig {
                     DeviceAllocation::Unknown
                 } else {
-                    DeviceAllocation::Indices(places)
+                    DeviceAllocation::Indices(indices)
                 };
-                let making = JobBuilder { workload: work, allocations: Vec::new() };
-                makings.entry(number).or_insert(making).allocations.push((name, own));
+                let builder = JobBuilder { workload, allocations: Vec::new() };
+                builders.entry(number).or_insert(builder).allocations.push((name, allocated));
             }
         }
-        let running =
-            makings.into_iter().filter_map(|(number, making)| running_job(number, making, began));
+        let running = builders
+            .into_iter()
+            .filter_map(|(number, builder)| running_job(number, builder, began));
         let mut jobs: Vec<Job> = running.collect();
-        jobs.extend(short_job(spare, began, now));
+        jobs.extend(short_job(free_devices, began, now));
         jobs.extend(pending_job(self.nodes));
         jobs.sort_by_key(|job| job.state == JobState::Pending);
-        JobList { jobs, at: Some(now), whose: "of all users".into(), ..JobList::default() }
+        JobList { jobs, at: Some(now), filter_text: "of all users".into(), ..JobList::default() }
     }
 }
 
 /// Returns the recurring short job, on unused devices.
 fn short_job(
-    spare: Option<(&NodeName, Arc<[u32]>)>,
+    free_devices: Option<(&NodeName, Arc<[u32]>)>,
     began: Timestamp,
     now: Timestamp,
 ) -> Option<Job> {
-    let (every, begins, lasts) = SHORT_JOB_CYCLE;
+    let (every, start, length) = SHORT_JOB_CYCLE;
     let passed = now.since(began).as_secs();
     let (round, second) = (passed / every, passed % every);
-    let (node, places) = spare?;
-    let is_over = second >= begins + lasts;
+    let (node, indices) = free_devices?;
+    let is_over = second >= start + length;
     let round = round + u64::from(is_over);
-    let starts_at = began.plus(Duration::from_secs(round * every + begins));
+    let starts_at = began.plus(Duration::from_secs(round * every + start));
     let job = Job {
         name: "notebook".into(),
         user: "barbara".into(),
         partition: "interactive".into(),
         starts_at: Some(starts_at),
-        ends_at: Some(starts_at.plus(Duration::from_secs(lasts))),
-        limit: Some(Duration::from_secs(lasts)),
+        ends_at: Some(starts_at.plus(Duration::from_secs(length))),
+        limit: Some(Duration::from_secs(length)),
         ..blank_job(&(FIRST_SHORT_JOB + round).to_string())?
     };
-    if is_over || second < begins {
+    if is_over || second < start {
         return Some(job);
     }
-    let own: Arc<[u32]> = places.iter().copied().take(2).collect();
-    let allocation = Allocation { node: node.clone(), devices: DeviceAllocation::Indices(own) };
+    let first_two: Arc<[u32]> = indices.iter().copied().take(2).collect();
+    let allocation =
+        Allocation { node: node.clone(), devices: DeviceAllocation::Indices(first_two) };
     Some(Job { state: JobState::Running, reason: None, allocations: [allocation].into(), ..job })
 }
 
-fn running_job(number: u32, making: JobBuilder<'_>, began: Timestamp) -> Option<Job> {
-    let JobBuilder { workload: work, allocations } = making;
-    let named = JOB_NAMES.iter().find(|(word, _)| work.command.contains(word));
+fn running_job(number: u32, builder: JobBuilder<'_>, began: Timestamp) -> Option<Job> {
+    let JobBuilder { workload: work, allocations } = builder;
+    let job_name = JOB_NAMES.iter().find(|(word, _)| work.command.contains(word));
     // Its processes start a little later than the job.
     let age = match work.kind {
         WorkloadKind::Sweep => work.rng.branch(12).range(3_000.0, 20_000.0),
@@ -120,7 +122,7 @@ fn running_job(number: u32, making: JobBuilder<'_>, began: Timestamp) -> Option<
     let allocation =
         |(node, devices): (&NodeName, DeviceAllocation)| Allocation { node: node.clone(), devices };
     Some(Job {
-        name: named.map_or("batch", |(_, name)| *name).into(),
+        name: job_name.map_or("batch", |(_, name)| *name).into(),
         user: work.owner.name.into(),
         partition: if work.kind == WorkloadKind::Serving { "serve" } else { "gpu" }.into(),
         state: JobState::Running,
@@ -173,20 +175,20 @@ mod tests {
 
     const BEGAN: Timestamp = Timestamp::from_micros(1_700_000_000_000_000);
 
-    fn at(second: u64) -> JobList {
+    fn jobs_at(second: u64) -> JobList {
         FleetSpec::demo(12, 1).jobs(BEGAN, BEGAN.plus(Duration::from_secs(second)))
     }
 
     #[test]
-    fn jobs_are_those_of_the_nodes_and_depend_on_the_seed_alone() {
-        assert_eq!(at(3), at(3));
-        let list = at(3);
-        assert!(list.on_nodes().any(|job| job.allocations.len() >= 3));
-        assert!(list.waiting().any(|job| job.reason.as_deref() == Some("Priority")));
+    fn jobs_match_the_nodes_and_depend_only_on_the_seed() {
+        assert_eq!(jobs_at(3), jobs_at(3));
+        let list = jobs_at(3);
+        assert!(list.with_nodes().any(|job| job.allocations.len() >= 3));
+        assert!(list.pending().any(|job| job.reason.as_deref() == Some("Priority")));
         let owners: std::collections::BTreeSet<&str> =
-            list.on_nodes().map(|job| &*job.user).collect();
+            list.with_nodes().map(|job| &*job.user).collect();
         assert!(owners.len() >= 2, "{owners:?}");
-        for job in list.on_nodes() {
+        for job in list.with_nodes() {
             let (start, end) = (job.starts_at.unwrap(), job.ends_at.unwrap());
             assert!(start < BEGAN && end > BEGAN, "{job:?}");
         }
@@ -202,9 +204,9 @@ mod tests {
     }
 
     #[test]
-    fn a_short_job_waits_then_runs_then_is_over() {
+    fn a_short_job_is_pending_then_runs_then_ends() {
         let short = |second| {
-            let list = at(second);
+            let list = jobs_at(second);
             let found = list.jobs.into_iter().find(|job| &*job.name == "notebook").unwrap();
             (found.id.to_string(), found.state)
         };
@@ -217,6 +219,6 @@ mod tests {
     #[test]
     fn a_fleet_of_one_node_has_jobs_too() {
         let list = FleetSpec::demo(1, 1).jobs(BEGAN, BEGAN);
-        assert_eq!(list.on_nodes().count(), 1);
+        assert_eq!(list.with_nodes().count(), 1);
     }
 }

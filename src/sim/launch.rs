@@ -81,7 +81,7 @@ pub(crate) enum Command {
     /// Make the next sample a full one.
     Full,
     /// A process request with its id.
-    Ask(u64, ProcessRequest),
+    Request(u64, ProcessRequest),
 }
 
 impl Command {
@@ -98,16 +98,16 @@ impl Command {
             "full" => Some(Self::Full),
             "interval" => seconds().filter(|s| *s > 0.0).map(|s| Self::Interval(clamp_interval(s))),
             "focus" => seconds().map(|s: f64| Self::Focus((s > 0.0).then(|| clamp_interval(s)))),
-            _ => parse_question(verb, rest).map(|question| Self::Ask(id, question)),
+            _ => parse_request(verb, rest).map(|request| Self::Request(id, request)),
         }
     }
 }
 
 /// Parses the arguments of a process request.
-fn parse_question(verb: &str, rest: &str) -> Option<ProcessRequest> {
+fn parse_request(verb: &str, rest: &str) -> Option<ProcessRequest> {
     let number = |name: &str| -> Option<u64> {
-        let (_, behind) = rest.split_once(&format!(",\"{name}\":"))?;
-        behind.split(',').next()?.parse().ok()
+        let (_, after) = rest.split_once(&format!(",\"{name}\":"))?;
+        after.split(',').next()?.parse().ok()
     };
     let key = || {
         let pid = u32::try_from(number("pid")?).ok()?;
@@ -115,8 +115,8 @@ fn parse_question(verb: &str, rest: &str) -> Option<ProcessRequest> {
     };
     match verb {
         "signal" => {
-            let wanted = number("signal")?;
-            let signal = Signal::ALL.into_iter().find(|one| u64::from(one.number()) == wanted)?;
+            let number_ = number("signal")?;
+            let signal = Signal::ALL.into_iter().find(|one| u64::from(one.number()) == number_)?;
             Some(ProcessRequest::Signal(key()?, signal))
         }
         "environ" => key().map(ProcessRequest::Environment),
@@ -141,9 +141,9 @@ impl LineBuffer {
             return Vec::new();
         };
         let rest = self.buffer.split_off(end + 1);
-        let whole = std::mem::replace(&mut self.buffer, rest);
+        let complete = std::mem::replace(&mut self.buffer, rest);
         let fits = |line: &&[u8]| (1..=MAX_LINE).contains(&line.len());
-        let lines = whole.split(|byte| *byte == b'\n').filter(fits);
+        let lines = complete.split(|byte| *byte == b'\n').filter(fits);
         lines.map(|line| String::from_utf8_lossy(line).into_owned()).collect()
     }
 }
@@ -156,13 +156,13 @@ mod tests {
 
     #[test]
     fn length_and_nonce_are_found_however_the_line_is_quoted() {
-        let wanted = Some(LaunchLine { length: 20_481, nonce: NONCE.to_owned() });
+        let expected = Some(LaunchLine { length: 20_481, nonce: NONCE.to_owned() });
         for line in [
             "exec /bin/sh -c 'for p in /usr/bin/python3 python;do exec $p -EsSu -c \"import sys;n=int(sys.argv[1]);os.write(1,(chr(10)+sys.argv[2]))\" 20481 NONCE;fi;done;n=$(printf \"\\012_\");echo \"${n}NONCE NOPY\";while IFS= read -r l;do [ \"$l\" = NONCE ]&&break;done'",
             "python3 -c x 20481 NONCE",
             "sh -c 'set -- 20481 \"NONCE\"; x'",
         ] {
-            assert_eq!(LaunchLine::parse(&line.replace("NONCE", NONCE)), wanted, "{line}");
+            assert_eq!(LaunchLine::parse(&line.replace("NONCE", NONCE)), expected, "{line}");
         }
         assert_eq!(LaunchLine::parse("uname -a"), None);
         assert_eq!(LaunchLine::parse(&format!("x 99999999999 {NONCE}")), None);
@@ -175,19 +175,19 @@ mod tests {
             interval,
             dead_man: Duration::from_secs(dead_man),
         };
-        let wanted = header("ada@gpu01:22", 0.25, 7);
+        let expected = header("ada@gpu01:22", 0.25, 7);
         for source in [
             "NODE=\"ada@gpu01:22\"\nINTERVAL=0.25\nDEADMAN=7\nimport os\n",
             "NODE=ada@gpu01:22 INTERVAL=0.25 DEADMAN=7\n. x\n",
             "NODE='ada@gpu01:22'; INTERVAL=0.25; DEADMAN=7\n",
         ] {
-            assert_eq!(SourceHeader::parse(source), wanted, "{source}");
+            assert_eq!(SourceHeader::parse(source), expected, "{source}");
         }
         assert_eq!(SourceHeader::parse("import os\n"), header("", 1.0, 30));
     }
 
     #[test]
-    fn a_command_is_for_its_node_alone() {
+    fn commands_for_other_nodes_are_ignored() {
         let parse = |line: &str| Command::parse(line, "gpu01");
         let line = |rest: &str| format!("{{\"id\":7,\"node\":\"gpu01\",\"verb\":{rest}}}");
         assert_eq!(parse(&line("\"heartbeat\"")), Some(Command::Heartbeat));
@@ -197,15 +197,15 @@ mod tests {
         assert_eq!(parse(&line("\"focus\",\"seconds\":0")), Some(Command::Focus(None)));
         assert_eq!(parse(&line("\"full\"")), Some(Command::Full));
         let key = ProcessKey { pid: 42, start_ticks: 99 };
-        for question in [
+        for request in [
             ProcessRequest::Signal(key, Signal::Interrupt),
             ProcessRequest::Environment(key),
             ProcessRequest::Tree(None),
             ProcessRequest::Tree(Some(key)),
             ProcessRequest::Detail(key),
         ] {
-            let line = crate::probe::encode(7, "gpu01", &crate::probe::Command::Request(question));
-            assert_eq!(parse(line.trim_end()), Some(Command::Ask(7, question)));
+            let line = crate::probe::encode(7, "gpu01", &crate::probe::Command::Request(request));
+            assert_eq!(parse(line.trim_end()), Some(Command::Request(7, request)));
         }
         assert_eq!(parse(&line("\"signal\",\"pid\":42,\"start\":99,\"signal\":32")), None);
         for other in
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_come_whole_however_they_are_cut() {
+    fn lines_are_complete_wherever_the_stream_is_split() {
         let mut lines = LineBuffer::default();
         assert!(lines.push(b"on").is_empty());
         assert_eq!(lines.push(b"e\ntwo\nthr"), ["one", "two"]);

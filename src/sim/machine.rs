@@ -18,7 +18,7 @@ mod answers;
 /// The name of the simulated driver interface.
 pub const BACKEND: &str = "nvml";
 /// The verbs that the probe supports.
-const VERBS: [&str; 8] =
+const COMMANDS: [&str; 8] =
     ["heartbeat", "interval", "focus", "full", "signal", "environ", "tree", "detail"];
 const MIB: u64 = 1 << 20;
 /// Clock ticks per second.
@@ -82,10 +82,10 @@ pub enum DriverState {
 
 impl Machine {
     /// Returns the node with this index.
-    pub fn new(population: &FleetSpec, node: u32, name: &NodeName) -> Self {
-        let rng = Rng::new(population.seed).branch(1_000).branch(u64::from(node));
-        let part = population.role(node);
-        let model = match part {
+    pub fn new(spec: &FleetSpec, node: u32, name: &NodeName) -> Self {
+        let rng = Rng::new(spec.seed).branch(1_000).branch(u64::from(node));
+        let role = spec.role(node);
+        let model = match role {
             NodeRole::Mig => &A100,
             NodeRole::IdleHeld | NodeRole::Free => &A6000,
             NodeRole::Sweep | NodeRole::Serving if rng.branch(1).below(2) == 0 => &A100,
@@ -96,26 +96,26 @@ impl Machine {
             | NodeRole::Serving
             | NodeRole::Sweep => &H100,
         };
-        let plan = node_workloads(population, node);
-        let works: Vec<Workload> = plan.iter().map(|(work, _)| work.clone()).collect();
-        let owners = plan
+        let plan = node_workloads(spec, node);
+        let workloads: Vec<Workload> = plan.iter().map(|(work, _)| work.clone()).collect();
+        let workload_indices = plan
             .iter()
             .enumerate()
             .flat_map(|(work, (_, devices))| (0..*devices).map(move |_| work));
-        let split = population.devices.div_ceil(4);
+        let mig_devices = spec.devices.div_ceil(4);
         let gpus: Vec<Gpu> = (0..)
-            .zip(owners)
+            .zip(workload_indices)
             .flat_map(|(index, work)| {
                 let gpu = Gpu::new(model, rng, index, work).with_fault(device_fault(
-                    part,
+                    role,
                     index,
-                    population.devices,
+                    spec.devices,
                 ));
-                if part == NodeRole::Mig && index < split { gpu.split() } else { vec![gpu] }
+                if role == NodeRole::Mig && index < mig_devices { gpu.split() } else { vec![gpu] }
             })
             .collect();
-        let slots = assign_slots(rng, population.processes, &works, &gpus);
-        let busy = works
+        let slots = assign_slots(rng, spec.processes, &workloads, &gpus);
+        let busy = workloads
             .iter()
             .any(|work| !matches!(work.kind, WorkloadKind::Free | WorkloadKind::IdleHeld));
         Self {
@@ -123,8 +123,8 @@ impl Machine {
             rng,
             boot: random_uuid(rng.branch(2)),
             uptime: rng.branch(3).range(2.0 * 86_400.0, 60.0 * 86_400.0).round(),
-            sim_host: SimHost::new(rng, model.name == A6000.name, busy, works.first()),
-            workloads: works,
+            sim_host: SimHost::new(rng, model.name == A6000.name, busy, workloads.first()),
+            workloads,
             gpus,
             slots,
             ended: BTreeSet::new(),
@@ -143,8 +143,8 @@ impl Machine {
     }
 
     /// Returns the probe's hello for an interval of `pace` seconds.
-    pub fn hello(&self, t: f64, pace: f64) -> Hello {
-        let grid = |floor: f64| pace * (floor / pace - 0.05).ceil().max(1.0);
+    pub fn hello(&self, t: f64, interval: f64) -> Hello {
+        let whole_ticks = |floor: f64| interval * (floor / interval - 0.05).ceil().max(1.0);
         let processes = format!("{BACKEND}.processes");
         Hello {
             v: 1,
@@ -165,12 +165,12 @@ impl Machine {
             hidepid: 0,
             contained: false,
             cgroup: None,
-            commands: VERBS.map(str::to_owned).to_vec(),
+            commands: COMMANDS.map(str::to_owned).to_vec(),
             intervals: BTreeMap::from([
-                ("host".to_owned(), pace),
-                ("host.slow".to_owned(), grid(10.0)),
-                (BACKEND.to_owned(), pace),
-                (processes, grid(2.0)),
+                ("host".to_owned(), interval),
+                ("host.slow".to_owned(), whole_ticks(10.0)),
+                (BACKEND.to_owned(), interval),
+                (processes, whole_ticks(2.0)),
             ]),
             backends: vec![BackendState {
                 kind: BACKEND.to_owned(),
@@ -181,21 +181,21 @@ impl Machine {
     }
 
     /// Returns the sample of a tick.
-    pub fn sample(&self, t: f64, ask: SampleRequest) -> Sample {
+    pub fn sample(&self, t: f64, request: SampleRequest) -> Sample {
         let at = self.clock(t);
-        let answers = ask.driver != DriverState::Hangs;
-        let uses = ask.full || ask.driver == DriverState::DevicesAndUses;
+        let answers = request.driver != DriverState::Hangs;
+        let uses = request.full || request.driver == DriverState::DevicesAndUses;
         Sample {
-            n: ask.number,
+            n: request.number,
             at,
             took: round_milli(1.4 + 0.6 * self.rng.branch(5).noise(t, 0.7)).into(),
-            full: ask.full,
+            full: request.full,
             host: Some(self.sim_host.fast_group(at, t)),
-            host_slow: (ask.slow || ask.full).then(|| self.sim_host.slow_group(at, t)),
-            backends: if answers { vec![self.backend(at, t, &ask, uses)] } else { vec![] },
+            host_slow: (request.slow || request.full).then(|| self.sim_host.slow_group(at, t)),
+            backends: if answers { vec![self.backend(at, t, &request, uses)] } else { vec![] },
             processes: (answers && uses).then(|| Processes {
                 at,
-                list: self.live_slots(t).map(|slot| self.process(slot, t, &ask)).collect(),
+                list: self.live_slots(t).map(|slot| self.process(slot, t, &request)).collect(),
                 unseen: Vec::new(),
             }),
         }
@@ -231,16 +231,16 @@ impl Machine {
         self.gpus.iter().filter_map(event).collect()
     }
 
-    fn backend(&self, at: f64, t: f64, ask: &SampleRequest, uses: bool) -> Backend {
-        let since = (!ask.full).then_some(ask.since);
-        let tell = |gpu: &Gpu| Some(gpu.report(self.workloads.get(gpu.workload)?, t, since));
+    fn backend(&self, at: f64, t: f64, request: &SampleRequest, uses: bool) -> Backend {
+        let since = (!request.full).then_some(request.since);
+        let report = |gpu: &Gpu| Some(gpu.report(self.workloads.get(gpu.workload)?, t, since));
         Backend {
             kind: BACKEND.to_owned(),
             at,
-            devices: Some(self.gpus.iter().filter_map(tell).collect()),
+            devices: Some(self.gpus.iter().filter_map(report).collect()),
             uses: uses.then(|| Uses {
                 at,
-                list: self.live_slots(t).flat_map(|slot| self.uses(slot, t, ask)).collect(),
+                list: self.live_slots(t).flat_map(|slot| self.uses(slot, t, request)).collect(),
             }),
             ..Backend::default()
         }
@@ -258,17 +258,18 @@ impl Machine {
         &'a self,
         slot: &'a ProcessSlot,
         t: f64,
-        ask: &SampleRequest,
+        request: &SampleRequest,
     ) -> impl Iterator<Item = Use> + 'a {
         let life = self.process_life(slot, t);
         let pid = self.pid(slot, life);
-        let listed = (!ask.full && life.began <= ask.uses_since).then_some(ask.uses_since);
-        slot.gpus.iter().filter_map(move |(place, sharing)| {
-            let gpu = self.gpus.get(*place)?;
+        let listed =
+            (!request.full && life.began <= request.uses_since).then_some(request.uses_since);
+        slot.gpus.iter().filter_map(move |(index, sharing)| {
+            let gpu = self.gpus.get(*index)?;
             let work = self.workloads.get(slot.workload)?;
             let read = |t| -> (Raw<u64>, Raw<f64>) {
-                let held = gpu.used_mib(work, t) / sharing * MIB;
-                (held.into(), (gpu.load(work, t) / float(*sharing)).round().into())
+                let memory = gpu.used_mib(work, t) / sharing * MIB;
+                (memory.into(), (gpu.load(work, t) / to_f64(*sharing)).round().into())
             };
             let (mut memory, mut sm) = read(t);
             if let Some((memory_before, sm_before)) = listed.map(read) {
@@ -279,7 +280,7 @@ impl Machine {
         })
     }
 
-    fn process(&self, slot: &ProcessSlot, t: f64, ask: &SampleRequest) -> Process {
+    fn process(&self, slot: &ProcessSlot, t: f64, request: &SampleRequest) -> Process {
         let life = self.process_life(slot, t);
         let age = (t - life.began).max(0.0);
         let start = to_u64(((self.uptime + life.began) * TICK).max(3_000.0));
@@ -293,7 +294,7 @@ impl Machine {
             ..Process::default()
         };
         let Some(work) = self.workloads.get(slot.workload) else { return process };
-        if ask.full || life.began > ask.uses_since {
+        if request.full || life.began > request.uses_since {
             let parent = self.first_pid() - 7;
             process.state = Some("R".to_owned());
             process.threads = 112.into();
@@ -325,13 +326,13 @@ impl Machine {
 
     /// Returns a pid that grows with the generation and is unique among slots.
     fn pid(&self, slot: &ProcessSlot, life: Lifetime) -> u32 {
-        let steps = slot.number + life.generation % 10_000 * (count(self.slots.len()) + 3);
+        let steps = slot.number + life.generation % 10_000 * (count_u64(self.slots.len()) + 3);
         self.first_pid().saturating_add(u32::try_from(steps).unwrap_or(0))
     }
 }
 
-fn device_fault(part: NodeRole, index: u32, devices: u32) -> Option<DeviceFault> {
-    let (place, trouble) = match part {
+fn device_fault(role: NodeRole, index: u32, devices: u32) -> Option<DeviceFault> {
+    let (faulty_index, fault) = match role {
         NodeRole::Throttled => (devices / 2, DeviceFault::Hot),
         NodeRole::Straggler => (devices / 3, DeviceFault::Lagging),
         NodeRole::Failing if index == devices / 4 => (index, DeviceFault::MemoryErrors),
@@ -345,35 +346,40 @@ fn device_fault(part: NodeRole, index: u32, devices: u32) -> Option<DeviceFault>
             return None;
         }
     };
-    (index == place).then_some(trouble)
+    (index == faulty_index).then_some(fault)
 }
 
 /// Distributes processes: at least one per workload, on its devices in turn.
-fn assign_slots(rng: Rng, processes: u32, works: &[Workload], gpus: &[Gpu]) -> Vec<ProcessSlot> {
+fn assign_slots(
+    rng: Rng,
+    processes: u32,
+    workloads: &[Workload],
+    gpus: &[Gpu],
+) -> Vec<ProcessSlot> {
     let processes = usize::try_from(processes).unwrap_or(usize::MAX);
     let is_used = |gpu: &Gpu| {
         gpu.is_usable()
-            && works.get(gpu.workload).is_some_and(|work| work.kind != WorkloadKind::Free)
+            && workloads.get(gpu.workload).is_some_and(|work| work.kind != WorkloadKind::Free)
     };
     let all = gpus.iter().filter(|gpu| is_used(gpu)).count();
     let mut slots = Vec::new();
-    for work in 0..works.len() {
-        let own: Vec<(usize, &Gpu)> = gpus
+    for work in 0..workloads.len() {
+        let usable: Vec<(usize, &Gpu)> = gpus
             .iter()
             .enumerate()
             .filter(|(_, gpu)| gpu.workload == work && is_used(gpu))
             .collect();
-        for (place, held) in distribute(processes * own.len() / all.max(1), own.len()) {
-            let number = count(slots.len());
-            let first = own.get(place).map_or(rng, |(_, gpu)| gpu.rng);
-            let gpus = held
+        for (index, devices) in distribute(processes * usable.len() / all.max(1), usable.len()) {
+            let number = count_u64(slots.len());
+            let gpu_rng = usable.get(index).map_or(rng, |(_, gpu)| gpu.rng);
+            let gpus = devices
                 .into_iter()
-                .filter_map(|(place, sharing)| Some((own.get(place)?.0, sharing)))
+                .filter_map(|(index, sharing)| Some((usable.get(index)?.0, sharing)))
                 .collect();
             slots.push(ProcessSlot {
                 workload: work,
                 number,
-                rng: if place < own.len() { first } else { rng.branch(900 + number) },
+                rng: if index < usable.len() { gpu_rng } else { rng.branch(900 + number) },
                 gpus,
             });
         }
@@ -385,19 +391,19 @@ fn assign_slots(rng: Rng, processes: u32, works: &[Workload], gpus: &[Gpu]) -> V
 /// the number of processes that share it.
 fn distribute(processes: usize, devices: usize) -> Vec<(usize, Vec<(usize, u64)>)> {
     let processes = if devices == 0 { 0 } else { processes.max(1) };
-    let deals = processes.max(devices);
-    let held = |process: usize| {
-        let mine = (process..deals).step_by(processes.max(1)).map(|deal| deal % devices);
-        mine.map(|device| (device, count((deals - device).div_ceil(devices)))).collect()
+    let shares = processes.max(devices);
+    let devices_of = |process: usize| {
+        let assigned = (process..shares).step_by(processes.max(1)).map(|share| share % devices);
+        assigned.map(|device| (device, count_u64((shares - device).div_ceil(devices)))).collect()
     };
-    (0..processes).map(|process| (process, held(process))).collect()
+    (0..processes).map(|process| (process, devices_of(process))).collect()
 }
 
-fn count(things: usize) -> u64 {
+fn count_u64(things: usize) -> u64 {
     u64::try_from(things).unwrap_or(u64::MAX)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a handful of processes")]
-const fn float(count: u64) -> f64 {
+const fn to_f64(count: u64) -> f64 {
     count as f64
 }

@@ -23,8 +23,8 @@ impl Rng {
     /// Returns 32 bytes, for a key.
     pub(crate) fn key_bytes(self) -> [u8; 32] {
         let mut key = [0; 32];
-        for (place, chunk) in (0..).zip(key.chunks_exact_mut(8)) {
-            chunk.copy_from_slice(&self.branch(place).bits().to_le_bytes());
+        for (index, chunk) in (0..).zip(key.chunks_exact_mut(8)) {
+            chunk.copy_from_slice(&self.branch(index).bits().to_le_bytes());
         }
         key
     }
@@ -53,11 +53,11 @@ impl Rng {
 
     /// Returns smooth noise in [-1, 1] at `t`, uncorrelated after `span` seconds.
     pub(crate) fn noise(self, t: f64, span: f64) -> f64 {
-        let place = t / span;
-        let knot = to_u64(place);
+        let position = t / span;
+        let knot = to_u64(position);
         let knots = |step: u64| self.branch(knot.wrapping_add(step)).range(-1.0, 1.0);
-        let way = place - place.floor();
-        let eased = way * way * (3.0 - 2.0 * way);
+        let fraction = position - position.floor();
+        let eased = fraction * fraction * (3.0 - 2.0 * fraction);
         knots(0) + (knots(1) - knots(0)) * eased
     }
 }
@@ -101,11 +101,11 @@ impl Pulse {
 
     /// Returns the seconds that the pulse was on from 0 to `t`.
     pub(crate) fn on_seconds(self, t: f64) -> f64 {
-        let until = |moment: f64| {
+        let seconds_before = |moment: f64| {
             (moment / self.period).floor() * self.width
                 + moment.rem_euclid(self.period).min(self.width)
         };
-        until(t + self.phase) - until(self.phase)
+        seconds_before(t + self.phase) - seconds_before(self.phase)
     }
 }
 
@@ -127,15 +127,15 @@ pub(crate) struct Flow {
 impl Flow {
     /// Returns the rate at `t`.
     pub(crate) fn rate(&self, t: f64) -> f64 {
-        let turn = std::f64::consts::TAU * t / self.period;
+        let phase = std::f64::consts::TAU * t / self.period;
         let burst = if self.pulse.is_on(t) { self.burst } else { 0.0 };
-        self.mean * (1.0 + self.swing * turn.cos()) + burst
+        self.mean * (1.0 + self.swing * phase.cos()) + burst
     }
 
     /// Returns the integral at `t`, which starts with `before` seconds of the mean at 0.
     pub(crate) fn total(&self, before: f64, t: f64) -> f64 {
-        let turn = std::f64::consts::TAU / self.period;
-        self.mean * (before + t + self.swing * (turn * t).sin() / turn)
+        let angular_rate = std::f64::consts::TAU / self.period;
+        self.mean * (before + t + self.swing * (angular_rate * t).sin() / angular_rate)
             + self.burst * self.pulse.on_seconds(t)
     }
 }
@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn branches_differ_and_come_back() {
+    fn branches_are_distinct_and_reproducible() {
         let tree = Rng::new(7);
         assert_eq!(tree.branch(1).bits(), Rng::new(7).branch(1).bits());
         assert_ne!(tree.branch(1).bits(), tree.branch(2).bits());
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sum_is_the_integral_of_its_rate() {
+    fn a_total_is_the_integral_of_its_rate() {
         let flow = Flow {
             mean: 10.0,
             swing: 0.9,

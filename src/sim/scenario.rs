@@ -63,8 +63,8 @@ struct ScriptedNode {
     rank: u32,
 }
 
-const fn scripted(rank: u32, part: NodeRole, fault: Option<InjectedFault>) -> ScriptedNode {
-    ScriptedNode { role: part, fault, rank }
+const fn scripted(rank: u32, role: NodeRole, fault: Option<InjectedFault>) -> ScriptedNode {
+    ScriptedNode { role, fault, rank }
 }
 
 const STALLING: InjectedFault =
@@ -131,7 +131,7 @@ impl FleetSpec {
         match self.scenario {
             Scenario::Busy => NodeRole::Training,
             Scenario::Mixed => scripted_node(node, self.nodes)
-                .map_or_else(|| generated_role(node), |cast| cast.role),
+                .map_or_else(|| generated_role(node), |scripted| scripted.role),
         }
     }
 
@@ -148,8 +148,8 @@ impl FleetSpec {
 
 /// Returns the scripted node with this index; a small fleet leaves out the highest ranks.
 fn scripted_node(node: u32, nodes: u32) -> Option<&'static ScriptedNode> {
-    let place = usize::try_from(node).ok()?;
-    SCRIPTED_NODES.iter().filter(|cast| cast.rank < nodes).nth(place)
+    let index = usize::try_from(node).ok()?;
+    SCRIPTED_NODES.iter().filter(|scripted| scripted.rank < nodes).nth(index)
 }
 
 /// Returns the role of a node after the scripted ones.
@@ -170,29 +170,29 @@ fn generated_role(node: u32) -> NodeRole {
 mod tests {
     use super::*;
 
-    fn parts(nodes: u32) -> Vec<NodeRole> {
+    fn roles(nodes: u32) -> Vec<NodeRole> {
         let fleet = FleetSpec::demo(nodes, 1);
         (0..nodes).map(|node| fleet.role(node)).collect()
     }
 
     #[test]
-    fn six_nodes_show_what_matters_and_one_is_healthy() {
+    fn six_nodes_have_the_main_roles_and_faults_and_one_is_healthy() {
         for nodes in 6..40 {
-            let (parts, faults) = (parts(nodes), FleetSpec::demo(nodes, 1).faults);
-            for part in [NodeRole::Training, NodeRole::Throttled, NodeRole::Failing, NodeRole::Mig]
+            let (roles, faults) = (roles(nodes), FleetSpec::demo(nodes, 1).faults);
+            for role in [NodeRole::Training, NodeRole::Throttled, NodeRole::Failing, NodeRole::Mig]
             {
-                assert!(parts.contains(&part), "{nodes}: {part:?}");
+                assert!(roles.contains(&role), "{nodes}: {role:?}");
             }
             for fault in [STALLING, InjectedFault::RefusedPort] {
                 assert!(faults.values().any(|known| *known == fault), "{nodes}: {fault:?}");
             }
         }
-        assert_eq!(parts(1), [NodeRole::Training]);
+        assert_eq!(roles(1), [NodeRole::Training]);
         assert!(FleetSpec::demo(1, 1).faults.is_empty());
     }
 
     #[test]
-    fn twelve_nodes_have_one_of_each_trouble() {
+    fn twelve_nodes_have_one_of_each_fault() {
         let faults: Vec<InjectedFault> = FleetSpec::demo(12, 1).faults.into_values().collect();
         assert_eq!(
             faults,
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn names_sort_as_they_count() {
+    fn names_sort_by_number() {
         let names = FleetSpec::busy(100, 1, 1, 0).names();
         assert_eq!(names.first().map(NodeName::as_str), Some("gpu001"));
         assert!(names.is_sorted());

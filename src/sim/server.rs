@@ -53,16 +53,16 @@ pub(crate) struct SshServer {
 }
 
 /// Serves a fleet until the result is dropped.
-pub async fn serve(population: &FleetSpec) -> io::Result<SimFleet> {
-    let seed = Rng::new(population.seed);
+pub async fn serve(spec: &FleetSpec) -> io::Result<SimFleet> {
+    let seed = Rng::new(spec.seed);
     let client = generate_key(seed.branch(3))?;
     let client_text = private_text(&client)?;
-    let mut served = SimFleet { nodes: Vec::new(), servers: JoinSet::new(), closed: Vec::new() };
+    let mut fleet = SimFleet { nodes: Vec::new(), servers: JoinSet::new(), closed: Vec::new() };
     let began = Instant::now();
-    for (node, name) in (0..).zip(population.names()) {
-        let fault = population.faults.get(&node).copied();
+    for (node, name) in (0..).zip(spec.names()) {
+        let fault = spec.faults.get(&node).copied();
         let host_key = generate_key(seed.branch(4).branch(u64::from(node)))?;
-        let known = match fault {
+        let known_key = match fault {
             Some(InjectedFault::UnknownHostKey) => None,
             Some(InjectedFault::ChangedHostKey) => {
                 Some(generate_key(seed.branch(5).branch(u64::from(node)))?)
@@ -70,11 +70,11 @@ pub async fn serve(population: &FleetSpec) -> io::Result<SimFleet> {
             _ => Some(host_key.clone()),
         };
         let address = if fault == Some(InjectedFault::RefusedPort) {
-            served.reserve_port()?
+            fleet.reserve_port()?
         } else {
-            let site = Arc::new(SshServer {
+            let server = Arc::new(SshServer {
                 node: ProbedNode {
-                    machine: Machine::new(population, node, &name),
+                    machine: Machine::new(spec, node, &name),
                     fault,
                     began,
                     rng: seed.branch(6).branch(u64::from(node)),
@@ -82,16 +82,16 @@ pub async fn serve(population: &FleetSpec) -> io::Result<SimFleet> {
                 config: Arc::new(config(host_key, fault)),
                 client_key: client.public_key().key_data().clone(),
             });
-            served.listen(site).await?
+            fleet.listen(server).await?
         };
-        served.nodes.push(SimNode {
+        fleet.nodes.push(SimNode {
             name,
             address,
             client_key: client_text.clone(),
-            host_key: known.map(|key| public_text(key.public_key())).transpose()?,
+            host_key: known_key.map(|key| public_text(key.public_key())).transpose()?,
         });
     }
-    Ok(served)
+    Ok(fleet)
 }
 
 impl SimFleet {
@@ -101,10 +101,10 @@ impl SimFleet {
         self.servers.shutdown().await;
     }
 
-    async fn listen(&mut self, site: Arc<SshServer>) -> io::Result<SocketAddr> {
+    async fn listen(&mut self, server: Arc<SshServer>) -> io::Result<SocketAddr> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
-        self.servers.spawn(accept_loop(listener, site));
+        self.servers.spawn(accept_loop(listener, server));
         Ok(address)
     }
 
@@ -117,16 +117,16 @@ impl SimFleet {
     }
 }
 
-async fn accept_loop(listener: TcpListener, site: Arc<SshServer>) {
+async fn accept_loop(listener: TcpListener, server: Arc<SshServer>) {
     let mut sessions = JoinSet::new();
     loop {
         tokio::select! {
             accepted = listener.accept() => match accepted {
-                Ok((stream, _)) if site.node.fault == Some(InjectedFault::SilentPort) => {
+                Ok((stream, _)) if server.node.fault == Some(InjectedFault::SilentPort) => {
                     sessions.spawn(stay_silent(stream));
                 }
                 Ok((stream, _)) => {
-                    sessions.spawn(session::run(Arc::clone(&site), stream));
+                    sessions.spawn(session::run(Arc::clone(&server), stream));
                 }
                 // Out of descriptors: wait until some are closed.
                 Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
@@ -138,9 +138,9 @@ async fn accept_loop(listener: TcpListener, site: Arc<SshServer>) {
 
 /// Reads until the client disconnects, without sending.
 async fn stay_silent(stream: TcpStream) {
-    let mut dustbin = [0; 256];
+    let mut buffer = [0; 256];
     while stream.readable().await.is_ok() {
-        match stream.try_read(&mut dustbin) {
+        match stream.try_read(&mut buffer) {
             Ok(0) => return,
             Err(error) if error.kind() != io::ErrorKind::WouldBlock => return,
             Ok(_) | Err(_) => {}
@@ -150,13 +150,13 @@ async fn stay_silent(stream: TcpStream) {
 
 /// Returns a configuration with cheap handshakes: one curve, two fast ciphers, no delay.
 fn config(host_key: PrivateKey, fault: Option<InjectedFault>) -> Config {
-    let offered = if fault == Some(InjectedFault::RefuseAuth) {
+    let method = if fault == Some(InjectedFault::RefuseAuth) {
         MethodKind::HostBased
     } else {
         MethodKind::PublicKey
     };
     Config {
-        methods: MethodSet::from(&[offered][..]),
+        methods: MethodSet::from(&[method][..]),
         auth_rejection_time: Duration::ZERO,
         keys: vec![host_key],
         channel_buffer_size: 8,

@@ -26,26 +26,29 @@ use crate::sim::sim_probe::ProbeExit;
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Serves one connection until it ends. Dropping the future cuts the connection.
-pub(crate) async fn run(site: Arc<SshServer>, stream: TcpStream) {
+pub(crate) async fn run(server: Arc<SshServer>, stream: TcpStream) {
     if stream.set_nodelay(true).is_err() {
         return;
     }
-    // russh owns the stream in its own task; dropping the cutter ends the stream there.
-    let (_cutter, cut) = oneshot::channel();
-    let (calls, mut called) = mpsc::channel(4);
-    let door = SshHandler { server: Arc::clone(&site), channels: Vec::new(), requests: calls };
-    let line = CuttableStream { stream, cut, is_cut: false };
-    let Ok(mut session) = run_stream(Arc::clone(&site.config), line, door).await else { return };
+    // russh owns the stream in its own task; dropping the guard ends the stream there.
+    let (_cut_guard, cut) = oneshot::channel();
+    let (request_sender, mut requests) = mpsc::channel(4);
+    let handler =
+        SshHandler { server: Arc::clone(&server), channels: Vec::new(), requests: request_sender };
+    let stream = CuttableStream { stream, cut, is_cut: false };
+    let Ok(mut session) = run_stream(Arc::clone(&server.config), stream, handler).await else {
+        return;
+    };
     let handle = session.handle();
     let mut commands = JoinSet::new();
     loop {
         tokio::select! {
             _ = &mut session => return,
-            Some(call) = called.recv() => {
-                commands.spawn(run_command(Arc::clone(&site), call, handle.clone()));
+            Some(request) = requests.recv() => {
+                commands.spawn(run_command(Arc::clone(&server), request, handle.clone()));
             }
-            Some(ending) = commands.join_next() => {
-                if matches!(ending, Ok(ProbeExit::Disconnected)) {
+            Some(exit) = commands.join_next() => {
+                if matches!(exit, Ok(ProbeExit::Disconnected)) {
                     return;
                 }
             }
@@ -59,57 +62,58 @@ struct ExecRequest {
     line: String,
 }
 
-async fn run_command(site: Arc<SshServer>, call: ExecRequest, handle: Handle) -> ProbeExit {
-    let id = call.channel.id();
-    let (ears, mouth) = call.channel.split();
-    let (heard, input) = mpsc::channel(8);
+async fn run_command(server: Arc<SshServer>, request: ExecRequest, handle: Handle) -> ProbeExit {
+    let id = request.channel.id();
+    let (reader, writer) = request.channel.split();
+    let (input_sender, input) = mpsc::channel(8);
     // Room for hello, an error and a sample; if the client does not read, new frames are dropped.
-    let (output, spoken) = mpsc::channel(4);
-    let (hear, speak) = (pump_input(ears, heard), pump_output(&mouth, spoken));
-    let play = site.node.run_command(&call.line, input, output);
-    tokio::pin!(hear, speak, play);
-    let (mut is_hearing, mut is_speaking) = (true, true);
-    let ending = loop {
+    let (output, output_receiver) = mpsc::channel(4);
+    let (reading, writing) =
+        (pump_input(reader, input_sender), pump_output(&writer, output_receiver));
+    let command = server.node.run_command(&request.line, input, output);
+    tokio::pin!(reading, writing, command);
+    let (mut is_reading, mut is_writing) = (true, true);
+    let exit = loop {
         tokio::select! {
-            ending = &mut play => break ending,
-            () = &mut hear, if is_hearing => is_hearing = false,
-            () = &mut speak, if is_speaking => is_speaking = false,
+            exit = &mut command => break exit,
+            () = &mut reading, if is_reading => is_reading = false,
+            () = &mut writing, if is_writing => is_writing = false,
         }
     };
-    match ending {
+    match exit {
         ProbeExit::Exited(status) => {
-            if is_speaking {
-                drop(timeout(FLUSH_TIMEOUT, speak).await);
+            if is_writing {
+                drop(timeout(FLUSH_TIMEOUT, writing).await);
             }
-            drop(mouth.exit_status(status).await);
+            drop(writer.exit_status(status).await);
         }
         ProbeExit::Killed => {
             let none = String::new();
             let _ = handle.exit_signal_request(id, Sig::ALRM, false, none.clone(), none).await;
         }
-        ProbeExit::Disconnected => return ending,
+        ProbeExit::Disconnected => return exit,
     }
-    drop(mouth.eof().await);
-    drop(mouth.close().await);
-    ending
+    drop(writer.eof().await);
+    drop(writer.close().await);
+    exit
 }
 
 /// Forwards input until the client closes it.
-async fn pump_input(mut ears: ChannelReadHalf, heard: mpsc::Sender<Bytes>) {
-    while let Some(message) = ears.wait().await {
+async fn pump_input(mut reader: ChannelReadHalf, sender: mpsc::Sender<Bytes>) {
+    while let Some(message) = reader.wait().await {
         if matches!(message, ChannelMsg::Eof | ChannelMsg::Close) {
             return;
         }
         let ChannelMsg::Data { data } = message else { continue };
-        if heard.send(data).await.is_err() {
+        if sender.send(data).await.is_err() {
             return;
         }
     }
 }
 
-async fn pump_output(mouth: &ChannelWriteHalf<Msg>, mut spoken: mpsc::Receiver<Bytes>) {
-    while let Some(bytes) = spoken.recv().await {
-        if mouth.data_bytes(bytes).await.is_err() {
+async fn pump_output(writer: &ChannelWriteHalf<Msg>, mut receiver: mpsc::Receiver<Bytes>) {
+    while let Some(bytes) = receiver.recv().await {
+        if writer.data_bytes(bytes).await.is_err() {
             return;
         }
     }
@@ -175,11 +179,11 @@ impl Handler for SshHandler {
         if self.server.node.fault == Some(InjectedFault::NeverAnswerExec) {
             return Ok(());
         }
-        let Some(place) = self.channels.iter().position(|channel| channel.id() == id) else {
+        let Some(index) = self.channels.iter().position(|channel| channel.id() == id) else {
             return session.channel_failure(id);
         };
         session.channel_success(id)?;
-        let channel = self.channels.swap_remove(place);
+        let channel = self.channels.swap_remove(index);
         let line = String::from_utf8_lossy(command).into_owned();
         if self.requests.send(ExecRequest { channel, line }).await.is_err() {
             return Err(russh::Error::SendError);
@@ -188,7 +192,7 @@ impl Handler for SshHandler {
     }
 }
 
-/// A TCP stream that ends when its cutter is dropped.
+/// A TCP stream that ends when its guard is dropped.
 struct CuttableStream {
     stream: TcpStream,
     cut: oneshot::Receiver<()>,

@@ -79,12 +79,12 @@ impl ProbedNode {
         let is_shell = self.fault == Some(InjectedFault::NoPython);
         let announcement = if is_shell { " NOPY\n" } else { "\n" };
         send_text(&output, &format!("\n{}{announcement}", launch.nonce)).await;
-        let taken = if is_shell {
+        let source_and_rest = if is_shell {
             read_shell_source(&mut input, &launch).await
         } else {
             read_python_source(&mut input, &launch).await
         };
-        let Some((source, rest)) = taken else { return ProbeExit::Exited(3) };
+        let Some((source, rest)) = source_and_rest else { return ProbeExit::Exited(3) };
         if self.fault == Some(InjectedFault::Silent) {
             return wait_for_eof(&mut input).await;
         }
@@ -160,23 +160,23 @@ struct SimProbe<'a> {
     full_at: f64,
     slow_at: f64,
     uses_at: f64,
-    stuck_told_at: f64,
+    stuck_reported_at: f64,
     /// Answers to send at once.
     answers: Vec<Vec<u8>>,
     events_at: f64,
 }
 
 impl<'a> SimProbe<'a> {
-    fn new(stage: &'a ProbedNode, header: SourceHeader, output: mpsc::Sender<Bytes>) -> Self {
-        let began = stage.now();
-        let machine = match stage.fault {
+    fn new(node: &'a ProbedNode, header: SourceHeader, output: mpsc::Sender<Bytes>) -> Self {
+        let began = node.now();
+        let machine = match node.fault {
             Some(InjectedFault::Reboot { after }) if began >= after.as_secs_f64() => {
-                Cow::Owned(stage.machine.rebooted(after.as_secs_f64()))
+                Cow::Owned(node.machine.rebooted(after.as_secs_f64()))
             }
-            _ => Cow::Borrowed(&stage.machine),
+            _ => Cow::Borrowed(&node.machine),
         };
         Self {
-            node: stage,
+            node,
             machine,
             node_name: header.node,
             output,
@@ -192,10 +192,10 @@ impl<'a> SimProbe<'a> {
             since: f64::NEG_INFINITY,
             uses_since: f64::NEG_INFINITY,
             is_full_due: true,
-            full_at: began + 1.0 + stage.rng.branch(1).range(0.0, FULL_INTERVAL),
+            full_at: began + 1.0 + node.rng.branch(1).range(0.0, FULL_INTERVAL),
             slow_at: began,
             uses_at: began,
-            stuck_told_at: f64::NEG_INFINITY,
+            stuck_reported_at: f64::NEG_INFINITY,
             answers: Vec::new(),
             events_at: began,
         }
@@ -224,8 +224,8 @@ impl<'a> SimProbe<'a> {
                     if Instant::now() >= self.dies_at {
                         return ProbeExit::Killed;
                     }
-                    if let Some(ending) = self.tick().await {
-                        return ending;
+                    if let Some(exit) = self.tick().await {
+                        return exit;
                     }
                     self.schedule_next();
                 }
@@ -241,18 +241,18 @@ impl<'a> SimProbe<'a> {
                 Some(Command::Interval(seconds)) => self.interval = seconds,
                 Some(Command::Focus(seconds)) => self.focus = seconds,
                 Some(Command::Full) => self.is_full_due = true,
-                Some(Command::Ask(id, question)) => {
+                Some(Command::Request(id, request)) => {
                     let t = self.node.now();
-                    let answer = self.machine.answer(t, id, question);
+                    let answer = self.machine.answer(t, id, request);
                     if let ProcessRequest::Signal(
                         key,
                         Signal::Kill | Signal::Terminate | Signal::Interrupt,
-                    ) = question
+                    ) = request
                         && answer.result == "sent"
                     {
                         self.machine.to_mut().end_process(t, key);
                     }
-                    self.answers.extend(corrupt_answers(self.node.fault, question, answer));
+                    self.answers.extend(corrupt_answers(self.node.fault, request, answer));
                 }
                 None => {}
             }
@@ -262,15 +262,15 @@ impl<'a> SimProbe<'a> {
 
     /// Schedules the next tick: the second one early, to have rates, then on the node's own grid.
     fn schedule_next(&mut self) {
-        let (now, pace) = (self.node.now(), self.tick_interval());
+        let (now, interval) = (self.node.now(), self.tick_interval());
         if self.number == 1 {
-            self.next = self.began + pace.min(0.3);
+            self.next = self.began + interval.min(0.3);
             return;
         }
-        let phase = self.node.rng.branch(2).unit() * pace;
-        self.next = (((now - phase) / pace).floor() + 1.0) * pace + phase;
-        if self.next - now < 0.3 * pace {
-            self.next += pace;
+        let phase = self.node.rng.branch(2).unit() * interval;
+        self.next = (((now - phase) / interval).floor() + 1.0) * interval + phase;
+        if self.next - now < 0.3 * interval {
+            self.next += interval;
         }
     }
 
@@ -290,8 +290,8 @@ impl<'a> SimProbe<'a> {
                 return Some(ProbeExit::Disconnected);
             }
             Some(InjectedFault::Stall { after, lasting }) => {
-                let (talks, round) = (after.as_secs_f64(), (after + lasting).as_secs_f64());
-                if age.rem_euclid(round) >= talks {
+                let (sending, period) = (after.as_secs_f64(), (after + lasting).as_secs_f64());
+                if age.rem_euclid(period) >= sending {
                     return None;
                 }
             }
@@ -311,12 +311,12 @@ impl<'a> SimProbe<'a> {
 
     /// Sends a hello if there was none or the interval has changed.
     async fn send_hello(&mut self, t: f64) {
-        let pace = self.tick_interval();
-        if self.announced == Some(pace) {
+        let interval = self.tick_interval();
+        if self.announced == Some(interval) {
             return;
         }
-        self.announced = Some(pace);
-        let mut hello = self.machine.hello(t, pace);
+        self.announced = Some(interval);
+        let mut hello = self.machine.hello(t, interval);
         match self.node.fault {
             Some(InjectedFault::WrongVersion) => hello.v = 2,
             Some(InjectedFault::NoPython) => {
@@ -335,8 +335,8 @@ impl<'a> SimProbe<'a> {
     async fn report_stuck(&mut self, t: f64) -> bool {
         let Some(InjectedFault::StuckBackend { after }) = self.node.fault else { return false };
         let lasting = t - self.began - after.as_secs_f64();
-        if lasting >= STUCK_AFTER && t - self.stuck_told_at >= STUCK_REPEAT {
-            self.stuck_told_at = t;
+        if lasting >= STUCK_AFTER && t - self.stuck_reported_at >= STUCK_REPEAT {
+            self.stuck_reported_at = t;
             let error = self.machine.stuck_error(t, lasting);
             drop(self.output.send(encode(&Body::Error(error)).into()).await);
         }
@@ -357,7 +357,7 @@ impl<'a> SimProbe<'a> {
             self.is_full_due = true;
             self.full_at += FULL_INTERVAL;
         }
-        let ask = SampleRequest {
+        let request = SampleRequest {
             number: self.number,
             since: self.since,
             uses_since: self.uses_since,
@@ -369,7 +369,7 @@ impl<'a> SimProbe<'a> {
                 (false, false) => DriverState::Devices,
             },
         };
-        let frame = encode(&Body::Sample(self.machine.sample(sampled_at, ask)));
+        let frame = encode(&Body::Sample(self.machine.sample(sampled_at, request)));
         let sent = if self.node.fault == Some(InjectedFault::SlowFrames) {
             self.send_slowly(&frame).await
         } else {
@@ -379,12 +379,12 @@ impl<'a> SimProbe<'a> {
         match sent {
             Ok(()) => {
                 self.is_full_due = false;
-                if ask.slow || ask.full {
+                if request.slow || request.full {
                     self.slow_at = t + SLOW_INTERVAL - 0.05;
                 }
                 if !is_stuck {
                     self.since = sampled_at;
-                    if ask.full || ask.driver == DriverState::DevicesAndUses {
+                    if request.full || request.driver == DriverState::DevicesAndUses {
                         self.uses_since = sampled_at;
                         self.uses_at = t + USES_INTERVAL - 0.05;
                     }
@@ -397,9 +397,9 @@ impl<'a> SimProbe<'a> {
     }
 
     async fn send_slowly(&self, frame: &[u8]) -> Result<(), TrySendError<Bytes>> {
-        for piece in frame.chunks(frame.len().div_ceil(20).max(1)) {
-            let piece = Bytes::copy_from_slice(piece);
-            self.output.send(piece).await.map_err(|unsent| TrySendError::Closed(unsent.0))?;
+        for chunk in frame.chunks(frame.len().div_ceil(20).max(1)) {
+            let chunk = Bytes::copy_from_slice(chunk);
+            self.output.send(chunk).await.map_err(|unsent| TrySendError::Closed(unsent.0))?;
             sleep(Duration::from_millis(50)).await;
         }
         Ok(())
@@ -422,32 +422,32 @@ mod tests {
 
     const NONCE: &str = "0123456789abcdef";
 
-    struct Listener {
+    struct TestClient {
         frames: mpsc::Receiver<Bytes>,
-        voice: Option<mpsc::Sender<Bytes>>,
+        input: Option<mpsc::Sender<Bytes>>,
         reader: FrameReader,
         began: Instant,
     }
 
-    fn at(stage: &ProbedNode) -> Listener {
-        let (voice, input) = mpsc::channel(8);
+    fn start_probe(node: &ProbedNode) -> TestClient {
+        let (input, receiver) = mpsc::channel(8);
         let (output, frames) = mpsc::channel(4);
         let source = "NODE=\"gpu01\"\nINTERVAL=1.0\n";
         let line = format!("sh -c 'x {} {NONCE}'", source.len());
         let began = Instant::now();
-        voice.try_send(Bytes::from_static(source.as_bytes())).unwrap();
-        let stage = stage.clone();
-        tokio::spawn(async move { stage.run_command(&line, input, output).await });
-        Listener { frames, voice: Some(voice), reader: FrameReader::default(), began }
+        input.try_send(Bytes::from_static(source.as_bytes())).unwrap();
+        let node = node.clone();
+        tokio::spawn(async move { node.run_command(&line, receiver, output).await });
+        TestClient { frames, input: Some(input), reader: FrameReader::default(), began }
     }
 
-    fn stage(fault: Option<InjectedFault>) -> ProbedNode {
-        let population = FleetSpec::busy(1, 2, 2, 3);
-        let machine = Machine::new(&population, 0, &NodeName::new("gpu01").unwrap());
+    fn node_with(fault: Option<InjectedFault>) -> ProbedNode {
+        let spec = FleetSpec::busy(1, 2, 2, 3);
+        let machine = Machine::new(&spec, 0, &NodeName::new("gpu01").unwrap());
         ProbedNode { machine, fault, began: Instant::now(), rng: Rng::new(1) }
     }
 
-    impl Listener {
+    impl TestClient {
         async fn next(&mut self) -> Option<Body> {
             loop {
                 match self.reader.next_frame() {
@@ -458,24 +458,24 @@ mod tests {
             }
         }
 
-        fn tell(&self, rest: &str) {
+        fn send_command(&self, rest: &str) {
             let line = format!("{{\"id\":1,\"node\":\"gpu01\",\"verb\":{rest}}}\n");
-            self.voice.as_ref().unwrap().try_send(line.into()).unwrap();
+            self.input.as_ref().unwrap().try_send(line.into()).unwrap();
         }
 
         /// Returns the frames received within this time, each with its second.
-        async fn until(&mut self, seconds: f64) -> Vec<(f64, Body)> {
-            let mut heard = Vec::new();
+        async fn frames_until(&mut self, seconds: f64) -> Vec<(f64, Body)> {
+            let mut received = Vec::new();
             let end = self.began + Duration::from_secs_f64(seconds);
             while let Ok(Some(body)) = tokio::time::timeout_at(end, self.next()).await {
-                heard.push((self.began.elapsed().as_secs_f64(), body));
+                received.push((self.began.elapsed().as_secs_f64(), body));
             }
-            heard
+            received
         }
     }
 
-    fn samples(heard: &[(f64, Body)]) -> Vec<(f64, &crate::wire::body::Sample)> {
-        heard
+    fn samples(frames: &[(f64, Body)]) -> Vec<(f64, &crate::wire::body::Sample)> {
+        frames
             .iter()
             .filter_map(
                 |(at, body)| {
@@ -486,11 +486,11 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_first_comes_at_once_the_second_soon_and_the_rest_on_a_grid() {
-        let mut probe = at(&stage(None));
-        let heard = probe.until(12.0).await;
-        assert!(matches!(heard[0].1, Body::Hello(_)));
-        let samples = samples(&heard);
+    async fn the_first_sample_is_sent_at_once_the_second_soon_and_the_rest_on_a_grid() {
+        let mut probe = start_probe(&node_with(None));
+        let frames = probe.frames_until(12.0).await;
+        assert!(matches!(frames[0].1, Body::Hello(_)));
+        let samples = samples(&frames);
         let times: Vec<f64> = samples.iter().map(|(at, _)| *at).collect();
         assert!(times[0] < 0.01 && (times[1] - 0.3).abs() < 0.01, "{times:?}");
         assert!(times.windows(2).skip(2).all(|two| (two[1] - two[0] - 1.0).abs() < 0.01));
@@ -501,112 +501,112 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_minute_without_a_heartbeat_is_not_survived() {
-        let mut probe = at(&stage(None));
-        let last = probe.until(60.0).await.last().unwrap().0;
+    async fn the_probe_exits_without_heartbeats() {
+        let mut probe = start_probe(&node_with(None));
+        let last = probe.frames_until(60.0).await.last().unwrap().0;
         assert!((28.0..30.01).contains(&last), "{last}");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn heartbeats_keep_it_alive_and_every_minute_is_complete() {
-        let mut probe = at(&stage(None));
+    async fn heartbeats_keep_the_probe_alive_and_each_minute_has_a_full_sample() {
+        let mut probe = start_probe(&node_with(None));
         let mut full = 0;
         for beat in 1..=24 {
-            probe.tell("\"heartbeat\"");
-            let heard = probe.until(f64::from(beat) * 10.0).await;
-            full += samples(&heard).iter().filter(|(_, sample)| sample.full).count();
+            probe.send_command("\"heartbeat\"");
+            let frames = probe.frames_until(f64::from(beat) * 10.0).await;
+            full += samples(&frames).iter().filter(|(_, sample)| sample.full).count();
         }
         assert!((4..=5).contains(&full), "{full}");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn it_obeys_and_says_its_new_pace() {
-        let mut probe = at(&stage(None));
-        probe.until(3.0).await;
-        probe.tell("\"focus\",\"seconds\":0.25");
-        let heard = probe.until(5.0).await;
-        let told =
+    async fn the_probe_follows_commands_and_announces_its_interval() {
+        let mut probe = start_probe(&node_with(None));
+        probe.frames_until(3.0).await;
+        probe.send_command("\"focus\",\"seconds\":0.25");
+        let frames = probe.frames_until(5.0).await;
+        let is_focused =
             |body: &Body| matches!(body, Body::Hello(hello) if hello.intervals["host"] < 0.3);
-        assert!(heard.iter().any(|(_, body)| told(body)));
-        assert!((7..=9).contains(&samples(&heard).len()));
-        probe.tell("\"focus\",\"seconds\":0");
-        probe.tell("\"interval\",\"seconds\":2.0");
-        probe.tell("\"full\"");
-        let heard = probe.until(11.0).await;
-        assert!((3..=4).contains(&samples(&heard).len()));
-        assert!(samples(&heard)[0].1.full);
+        assert!(frames.iter().any(|(_, body)| is_focused(body)));
+        assert!((7..=9).contains(&samples(&frames).len()));
+        probe.send_command("\"focus\",\"seconds\":0");
+        probe.send_command("\"interval\",\"seconds\":2.0");
+        probe.send_command("\"full\"");
+        let frames = probe.frames_until(11.0).await;
+        assert!((3..=4).contains(&samples(&frames).len()));
+        assert!(samples(&frames)[0].1.full);
         // A command for another node is ignored.
-        let voice = probe.voice.as_ref().unwrap();
-        voice.try_send("{\"id\":1,\"node\":\"gpu02\",\"verb\":\"full\"}\n".into()).unwrap();
-        let heard = probe.until(16.0).await;
-        assert!(samples(&heard).iter().all(|(_, sample)| !sample.full));
+        let input = probe.input.as_ref().unwrap();
+        input.try_send("{\"id\":1,\"node\":\"gpu02\",\"verb\":\"full\"}\n".into()).unwrap();
+        let frames = probe.frames_until(16.0).await;
+        assert!(samples(&frames).iter().all(|(_, sample)| !sample.full));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn it_says_goodbye_when_its_input_closes() {
-        let mut probe = at(&stage(None));
-        probe.until(2.0).await;
-        probe.voice = None;
-        let heard = probe.until(3.0).await;
-        assert!(matches!(&heard.last().unwrap().1, Body::Bye(bye) if bye.why == "stdin closed"));
+    async fn the_probe_sends_bye_when_its_input_closes() {
+        let mut probe = start_probe(&node_with(None));
+        probe.frames_until(2.0).await;
+        probe.input = None;
+        let frames = probe.frames_until(3.0).await;
+        assert!(matches!(&frames.last().unwrap().1, Body::Bye(bye) if bye.why == "stdin closed"));
         assert_eq!(probe.next().await, None);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn ticks_nobody_reads_are_dropped_and_counted() {
-        let mut probe = at(&stage(None));
-        probe.until(2.0).await;
+    async fn samples_that_are_not_read_are_dropped_and_counted() {
+        let mut probe = start_probe(&node_with(None));
+        probe.frames_until(2.0).await;
         sleep(Duration::from_secs(10)).await;
-        let heard = probe.until(15.0).await;
-        let numbers: Vec<u64> = samples(&heard).iter().map(|(_, sample)| sample.n).collect();
+        let frames = probe.frames_until(15.0).await;
+        let numbers: Vec<u64> = samples(&frames).iter().map(|(_, sample)| sample.n).collect();
         assert!(numbers.windows(2).any(|two| two[1] - two[0] >= 5), "{numbers:?}");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_stuck_driver_is_told_while_the_host_goes_on() {
+    async fn a_stuck_driver_is_reported_while_host_metrics_continue() {
         let fault = InjectedFault::StuckBackend { after: Duration::from_secs(5) };
-        let mut probe = at(&stage(Some(fault)));
-        let heard = probe.until(15.0).await;
-        let errors: Vec<f64> = heard
+        let mut probe = start_probe(&node_with(Some(fault)));
+        let frames = probe.frames_until(15.0).await;
+        let errors: Vec<f64> = frames
             .iter()
             .filter(|(_, body)| matches!(body, Body::Error(error) if error.code == "stuck"))
             .map(|(at, _)| *at)
             .collect();
         assert!((8.0..9.1).contains(&errors[0]) && errors.len() >= 3, "{errors:?}");
-        for (at, sample) in samples(&heard) {
+        for (at, sample) in samples(&frames) {
             assert_eq!(sample.backends.is_empty(), at > 5.0);
             assert!(sample.host.is_some());
         }
     }
 
     #[tokio::test(start_paused = true)]
-    async fn it_stops_talking_and_comes_back() {
+    async fn a_stalling_probe_resumes() {
         let (after, lasting) = (Duration::from_secs(4), Duration::from_secs(6));
-        let mut probe = at(&stage(Some(InjectedFault::Stall { after, lasting })));
-        let heard = probe.until(16.0).await;
-        assert!(heard.iter().all(|(at, _)| at % 10.0 < 4.01));
-        assert!(heard.iter().any(|(at, _)| *at > 10.0));
+        let mut probe = start_probe(&node_with(Some(InjectedFault::Stall { after, lasting })));
+        let frames = probe.frames_until(16.0).await;
+        assert!(frames.iter().all(|(at, _)| at % 10.0 < 4.01));
+        assert!(frames.iter().any(|(at, _)| *at > 10.0));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_is_late_is_as_old_as_its_clock_says() {
+    async fn late_samples_have_their_true_age() {
         let (after, by) = (Duration::from_secs(3), Duration::from_secs(4));
-        let stage = stage(Some(InjectedFault::Lag { after, by }));
-        let mut probe = at(&stage);
-        for (at, sample) in samples(&probe.until(15.0).await) {
-            let age = stage.machine.clock(at) - sample.at;
+        let node = node_with(Some(InjectedFault::Lag { after, by }));
+        let mut probe = start_probe(&node);
+        for (at, sample) in samples(&probe.frames_until(15.0).await) {
+            let age = node.machine.clock(at) - sample.at;
             assert!((age - if at < 3.0 { 0.0 } else { 4.0 }).abs() < 0.01, "{at}: {age}");
         }
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_node_that_booted_has_another_boot_id_and_counts_from_zero() {
-        let stage = stage(Some(InjectedFault::Reboot { after: Duration::from_secs(5) }));
-        let mut before = at(&stage);
-        let heard = before.until(60.0).await;
-        assert!(heard.last().unwrap().0 < 6.0);
-        let Body::Hello(first) = &heard[0].1 else { panic!() };
-        let Some(Body::Hello(second)) = at(&stage).next().await else { panic!() };
+    async fn a_rebooted_node_has_another_boot_id_and_a_small_uptime() {
+        let node = node_with(Some(InjectedFault::Reboot { after: Duration::from_secs(5) }));
+        let mut before = start_probe(&node);
+        let frames = before.frames_until(60.0).await;
+        assert!(frames.last().unwrap().0 < 6.0);
+        let Body::Hello(first) = &frames[0].1 else { panic!() };
+        let Some(Body::Hello(second)) = start_probe(&node).next().await else { panic!() };
         assert_ne!(first.boot, second.boot);
         assert!(first.at > 86_400.0 && second.at < 120.0);
     }

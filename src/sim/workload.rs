@@ -77,46 +77,52 @@ pub(crate) struct Lifetime {
 }
 
 /// Returns the workloads of a node, in order, each with its number of devices.
-pub(crate) fn node_workloads(population: &FleetSpec, node: u32) -> Vec<(Workload, u32)> {
-    let all = population.devices;
-    let half = all.div_ceil(2);
-    let part = population.role(node);
-    let work = |kind, place| Workload::new(kind, population, node, place);
-    let groups = match part {
+pub(crate) fn node_workloads(spec: &FleetSpec, node: u32) -> Vec<(Workload, u32)> {
+    let total = spec.devices;
+    let half = total.div_ceil(2);
+    let role = spec.role(node);
+    let workload = |kind, index| Workload::new(kind, spec, node, index);
+    let groups = match role {
         NodeRole::Training | NodeRole::Throttled | NodeRole::Straggler | NodeRole::Failing => {
-            vec![(work(WorkloadKind::Training, 0), all)]
+            vec![(workload(WorkloadKind::Training, 0), total)]
         }
-        NodeRole::Mig => vec![(work(WorkloadKind::Sweep, 0), all)],
+        NodeRole::Mig => vec![(workload(WorkloadKind::Sweep, 0), total)],
         NodeRole::Serving => {
-            vec![(work(WorkloadKind::Serving, 0), half), (work(WorkloadKind::Free, 1), all - half)]
+            vec![
+                (workload(WorkloadKind::Serving, 0), half),
+                (workload(WorkloadKind::Free, 1), total - half),
+            ]
         }
         NodeRole::Sweep => {
-            let quarter = all / 4;
+            let quarter = total / 4;
             vec![
-                (work(WorkloadKind::Sweep, 0), all - quarter),
-                (work(WorkloadKind::Free, 1), quarter),
+                (workload(WorkloadKind::Sweep, 0), total - quarter),
+                (workload(WorkloadKind::Free, 1), quarter),
             ]
         }
         NodeRole::IdleHeld => {
-            vec![(work(WorkloadKind::IdleHeld, 0), half), (work(WorkloadKind::Free, 1), all - half)]
+            vec![
+                (workload(WorkloadKind::IdleHeld, 0), half),
+                (workload(WorkloadKind::Free, 1), total - half),
+            ]
         }
-        NodeRole::Free => vec![(work(WorkloadKind::Free, 0), all)],
+        NodeRole::Free => vec![(workload(WorkloadKind::Free, 0), total)],
     };
     groups.into_iter().filter(|(_, devices)| *devices > 0).collect()
 }
 
 impl Workload {
-    fn new(kind: WorkloadKind, population: &FleetSpec, node: u32, place: u32) -> Self {
-        let seed = Rng::new(population.seed);
-        let block = population.job_block(node);
+    fn new(kind: WorkloadKind, spec: &FleetSpec, node: u32, index: u32) -> Self {
+        let seed = Rng::new(spec.seed);
+        let block = spec.job_block(node);
         let (rng, number) = match kind {
             WorkloadKind::Training => (seed.branch(1).branch(u64::from(block)), 8421 + block * 9),
             WorkloadKind::Serving
             | WorkloadKind::Sweep
             | WorkloadKind::IdleHeld
             | WorkloadKind::Free => (
-                seed.branch(2).branch(u64::from(node)).branch(u64::from(place)),
-                20_000 + node * 4 + place,
+                seed.branch(2).branch(u64::from(node)).branch(u64::from(index)),
+                20_000 + node * 4 + index,
             ),
         };
         let commands: &[&'static str] = match kind {
@@ -149,8 +155,8 @@ impl Workload {
             WorkloadKind::Training if self.checkpoint.is_on(t) => 4.0 + 3.0 * device.noise(t, 1.5),
             WorkloadKind::Training => {
                 let plateau = 97.0 + 1.5 * self.rng.branch(7).noise(t, 90.0);
-                let data_runs_dry = 5.0 * ((t + self.checkpoint.phase) / 22.0).rem_euclid(1.0);
-                plateau - data_runs_dry + 1.6 * device.noise(t, 1.2)
+                let data_shortage = 5.0 * ((t + self.checkpoint.phase) / 22.0).rem_euclid(1.0);
+                plateau - data_shortage + 1.6 * device.noise(t, 1.2)
             }
             WorkloadKind::Serving => {
                 let day = (TAU * (t / 300.0 + self.rng.branch(8).unit())).sin();
@@ -170,7 +176,7 @@ impl Workload {
     }
 
     /// Returns the used share of a device's memory at `t`, 0 to 1.
-    pub(crate) fn memory(&self, device: Rng, t: f64) -> f64 {
+    pub(crate) fn memory_share(&self, device: Rng, t: f64) -> f64 {
         match self.kind {
             WorkloadKind::Training => {
                 device.branch(2).range(0.88, 0.92) + 0.004 * device.noise(t, 4.0)
@@ -224,21 +230,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nodes_of_one_job_save_their_checkpoints_together() {
+    fn nodes_of_one_job_write_checkpoints_together() {
         let fleet = FleetSpec::busy(16, 8, 8, 5);
-        let of = |node| node_workloads(&fleet, node).remove(0).0;
-        assert_eq!((of(0).job, of(0).rng), (of(7).job, of(7).rng));
-        assert_ne!(of(0).job, of(8).job);
+        let workload_of = |node| node_workloads(&fleet, node).remove(0).0;
+        assert_eq!(
+            (workload_of(0).job, workload_of(0).rng),
+            (workload_of(7).job, workload_of(7).rng)
+        );
+        assert_ne!(workload_of(0).job, workload_of(8).job);
         let low = (0..4000_u32)
             .map(|step| f64::from(step) * 0.1)
-            .filter(|t| of(0).load(Rng::new(1), *t) < 10.0)
-            .inspect(|t| assert!(of(3).load(Rng::new(2), *t) < 10.0))
+            .filter(|t| workload_of(0).load(Rng::new(1), *t) < 10.0)
+            .inspect(|t| assert!(workload_of(3).load(Rng::new(2), *t) < 10.0))
             .count();
         assert!((80..400).contains(&low));
     }
 
     #[test]
-    fn a_sweep_starts_new_processes_and_the_others_do_not() {
+    fn only_a_sweep_starts_new_processes() {
         let fleet = FleetSpec::demo(12, 5);
         for node in 0..12 {
             for (work, _) in node_workloads(&fleet, node) {
@@ -251,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn jobs_of_an_ordinary_day_have_different_numbers() {
+    fn jobs_have_distinct_ids() {
         let fleet = FleetSpec::demo(200, 5);
         let mut seen = std::collections::BTreeMap::new();
         for node in 0..200 {

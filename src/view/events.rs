@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::model::NodeName;
-use crate::time::{Timestamp, age};
+use crate::time::{Timestamp, format_age};
 use crate::view::RenderContext;
 use crate::view::action::{CommonAction, ViewEffect};
 use crate::view::fleet_view::FleetView;
@@ -270,7 +270,7 @@ impl Columns {
             line = line.left_aligned(&time_text(context, row.at), self.time, Tone::Plain).gap(1);
         }
         if self.age > 0 {
-            let age = age(context.view.now.since(row.at));
+            let age = format_age(context.view.now.since(row.at));
             line = line.right_aligned(&age, self.age, Tone::Faint).gap(1);
         }
         let inset = if row.is_detail { 2 } else { 0 };

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::fleet::{Node, Totals};
 use crate::model::Watts;
-use crate::time::age;
+use crate::time::format_age;
 use crate::view::fleet_view::FleetView;
 use crate::view::input::Click;
 use crate::view::job::pending::{list_age, list_error};
@@ -260,7 +260,7 @@ fn notices(fleet_view: &FleetView, screen: &ScreenState<'_>) -> Line {
             .text(shown, Tone::Faint)
     });
     let focus = screen.focus.map(|node| format!("FOCUS {}", node.as_str()));
-    let frozen = screen.frozen.map(|span| format!("FROZEN {}", age(span)));
+    let frozen = screen.frozen.map(|span| format!("FROZEN {}", format_age(span)));
     let all = [
         problem.map(|text| Line::styled(text, Tone::Bad)),
         fleet_view.selection.summary().map(|text| Line::styled(text, Tone::Accent)),

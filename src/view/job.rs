@@ -250,7 +250,7 @@ impl Heights {
 }
 
 fn pending_count(context: RenderContext<'_>) -> usize {
-    context.view.fleet.jobs.as_ref().map_or(0, |list| list.waiting().count())
+    context.view.fleet.jobs.as_ref().map_or(0, |list| list.pending().count())
 }
 
 /// Draws the view when no job is selected.

@@ -6,7 +6,7 @@ use crate::fleet::{Node, SourceState, is_idle};
 use crate::model::{
     Device, Fault, Freshness, JobId, JobList, Link, Source, SourceFault, SourceFaultKind,
 };
-use crate::time::{Timestamp, age, format_duration};
+use crate::time::{Timestamp, format_age, format_duration};
 use crate::view::fleet_view::{FleetView, device_fault};
 use crate::view::line::{Tone, UNKNOWN};
 
@@ -89,7 +89,7 @@ pub(crate) fn own_notes(fleet_view: &FleetView, node: &Node) -> Vec<Note> {
     if let NodeStatus::Stale(span) = status
         && faults.is_empty()
     {
-        notes.push((format!("stale {}", age(span)), Tone::Warn));
+        notes.push((format!("stale {}", format_age(span)), Tone::Warn));
     }
     notes.extend(faults);
     notes.extend(backend_notes(node));
@@ -125,7 +125,7 @@ fn source_faults(node: &Node, now: Timestamp) -> Vec<Note> {
 
 /// Describes the fault of a source: `stuck 12s: nvidia-smi`.
 pub(crate) fn source_fault(source: &Source, fault: &SourceFault, now: Timestamp) -> String {
-    let span = age(fault.duration.saturating_add(now.since(fault.at)));
+    let span = format_age(fault.duration.saturating_add(now.since(fault.at)));
     if matches!(fault.kind, SourceFaultKind::Stuck | SourceFaultKind::HostStuck) {
         return format!("stuck {span}: {source}");
     }

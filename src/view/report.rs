@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::fleet::{AllocatedDevices, Node, Totals};
 use crate::model::{Link, Percent};
 use crate::nodeset;
-use crate::time::age;
+use crate::time::format_age;
 use crate::view::RenderContext;
 use crate::view::fleet_view::FleetView;
 use crate::view::header;
@@ -147,9 +147,10 @@ impl Columns {
         let cpu =
             share(node.host.cpu).map_or_else(|| UNKNOWN.to_owned(), |cpu| format!("{cpu:.0}%"));
         line = right(line, &cpu, self.cpu);
-        let age_text = node
-            .taken_at()
-            .map_or_else(|| UNKNOWN.to_owned(), |taken_at| age(fleet_view.now.since(taken_at)));
+        let age_text = node.taken_at().map_or_else(
+            || UNKNOWN.to_owned(),
+            |taken_at| format_age(fleet_view.now.since(taken_at)),
+        );
         line = right(line, &age_text, self.age);
         if self.users > 0 {
             line = line.gap(2).left_aligned(&users(node), self.users, Tone::Plain);

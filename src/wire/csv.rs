@@ -13,8 +13,8 @@ use crate::model::{
 };
 use crate::wire::body::{Apps, Csv};
 use crate::wire::csv::cell::{
-    compute_mode, fabric, fabric_health, fill, missing_reason, number, pair, performance_state,
-    prefer, recovery, switch, text, throttle,
+    compute_mode, fabric, fabric_health, missing_reason, number, pair, performance_state, recovery,
+    set_if_unknown, set_preferred, switch, text, throttle,
 };
 
 pub(crate) use slices::Slices;
@@ -30,9 +30,9 @@ pub(crate) const MAX_USES: usize = 4096;
 pub(crate) const MAX_NAME_LENGTH: usize = 96;
 
 /// Decodes the rows of both queries and the messages between them.
-pub(crate) fn devices(csv: &Csv, more: Option<&Csv>) -> Vec<Device> {
-    let mut devices = rows(csv);
-    for added in more.into_iter().flat_map(rows) {
+pub(crate) fn decode_devices(csv: &Csv, more: Option<&Csv>) -> Vec<Device> {
+    let mut devices = parse_rows(csv);
+    for added in more.into_iter().flat_map(parse_rows) {
         let known = devices.iter_mut().find(|device| device.uuid == added.uuid);
         if let Some(known) = known {
             let fault = known.fault.take();
@@ -46,14 +46,16 @@ pub(crate) fn devices(csv: &Csv, more: Option<&Csv>) -> Vec<Device> {
     devices
 }
 
-fn rows(csv: &Csv) -> Vec<Device> {
-    csv.rows.iter().take(MAX_DEVICES).filter_map(|row| device(&csv.columns, row)).collect()
+fn parse_rows(csv: &Csv) -> Vec<Device> {
+    csv.rows.iter().take(MAX_DEVICES).filter_map(|row| parse_device(&csv.columns, row)).collect()
 }
 
 /// Sets the minor numbers of devices, looked up by PCI id.
 pub(crate) fn set_device_minors(devices: &mut [Device], minors: &BTreeMap<String, u32>) {
     for (pci, minor) in minors.iter().take(MAX_DEVICES) {
-        let Some(device) = devices.iter_mut().find(|device| device.is_at(pci)) else { continue };
+        let Some(device) = devices.iter_mut().find(|device| device.has_pci_id(pci)) else {
+            continue;
+        };
         let minor = Reading::Known(*minor);
         let known = device.statics.take().map_or_else(DeviceStatics::default, Arc::unwrap_or_clone);
         device.statics = DeviceStatics { minor, ..known }.shared();
@@ -61,8 +63,8 @@ pub(crate) fn set_device_minors(devices: &mut [Device], minors: &BTreeMap<String
 }
 
 /// Decodes one row; `None` if it does not fit the columns or identifies no device.
-fn device(columns: &[String], row: &str) -> Option<Device> {
-    let cells = cells(columns, row)?;
+fn parse_device(columns: &[String], row: &str) -> Option<Device> {
+    let cells = split_cells(columns, row)?;
     let mut device = Device::default();
     let (mut statics, mut details) = (DeviceStatics::default(), DeviceDetails::default());
     let mut uuid = None;
@@ -90,7 +92,7 @@ fn device(columns: &[String], row: &str) -> Option<Device> {
     device.statics = statics.shared();
     device.details = details.shared();
     device.pcie = pair(pcie);
-    device.fault = fault(columns, &cells);
+    device.fault = row_fault(columns, &cells);
     // Without a UUID the PCI id identifies the device; if that is lost too, the index.
     let number = || device.index.get().filter(|_| device.fault.is_some());
     device.uuid = uuid
@@ -100,39 +102,42 @@ fn device(columns: &[String], row: &str) -> Option<Device> {
 }
 
 /// Columns that identify a device; the others describe its state.
-const IDENTITY: [&str; 5] = ["index", "uuid", "name", "pci.bus_id", "driver_version"];
+const IDENTITY_COLUMNS: [&str; 5] = ["index", "uuid", "name", "pci.bus_id", "driver_version"];
 
 /// Returns the fault that `nvidia-smi` writes into cells instead of numbers.
-fn fault(columns: &[String], cells: &[&str]) -> Option<DeviceFault> {
-    let said: Vec<String> =
+fn row_fault(columns: &[String], cells: &[&str]) -> Option<DeviceFault> {
+    let bracketed: Vec<String> =
         cells.iter().filter(|cell| cell.starts_with('[')).map(|cell| cell.to_lowercase()).collect();
-    let any = |words: &str| said.iter().any(|cell| cell.contains(words));
-    if any("gpu is lost") {
+    let has = |words: &str| bracketed.iter().any(|cell| cell.contains(words));
+    if has("gpu is lost") {
         return Some(DeviceFault::Lost);
     }
-    if any("requires reset") || any("reset required") {
+    if has("requires reset") || has("reset required") {
         return Some(DeviceFault::NeedsReset);
     }
     // A single unsupported value is no fault; a row without any value, but with an error in it, is one.
-    let told = columns.iter().zip(cells).filter(|(column, _)| !IDENTITY.contains(&column.as_str()));
-    let is_deaf = columns.iter().any(|column| column == "utilization.gpu")
-        && told.clone().all(|(_, cell)| missing_reason(cell).is_some());
-    if is_deaf && any("permission") {
+    let state = columns
+        .iter()
+        .zip(cells)
+        .filter(|(column, _)| !IDENTITY_COLUMNS.contains(&column.as_str()));
+    let has_no_value = columns.iter().any(|column| column == "utilization.gpu")
+        && state.clone().all(|(_, cell)| missing_reason(cell).is_some());
+    if has_no_value && has("permission") {
         return Some(DeviceFault::NoPermission);
     }
     let is_error = |cell: &str| missing_reason(cell) == Some(Reason::DriverError);
-    let word = told.map(|(_, cell)| *cell).find(|cell| is_deaf && is_error(cell))?;
-    let word = word.trim_matches(['[', ']']);
-    Some(DeviceFault::Other(sanitize_shared(&format!("no values: {word}"), 160)))
+    let error = state.map(|(_, cell)| *cell).find(|cell| has_no_value && is_error(cell))?;
+    let error = error.trim_matches(['[', ']']);
+    Some(DeviceFault::Other(sanitize_shared(&format!("no values: {error}"), 160)))
 }
 
 /// Splits a row at commas; `None` if it does not fit the columns.
 ///
 /// A name may contain commas, so cells before it are counted from the start and those after it from the end.
-fn cells<'a>(columns: &[String], row: &'a str) -> Option<Vec<&'a str>> {
+fn split_cells<'a>(columns: &[String], row: &'a str) -> Option<Vec<&'a str>> {
     let commas = row.matches(',').count();
     let before = match columns.iter().position(|column| column == "name") {
-        Some(place) => place,
+        Some(index) => index,
         None if commas < columns.len() => 0,
         None => return None,
     };
@@ -157,8 +162,8 @@ fn set_reading(device: &mut Device, column: &str, cell: &str) {
         "temperature.memory" => device.memory_temperature = number(cell, Celsius::new),
         "power.draw" => device.power = number(cell, Watts::new),
         // The enforced limit applies; the requested one replaces it only where it is unknown.
-        "enforced.power.limit" => prefer(&mut device.power_limit, number(cell, Watts::new)),
-        "power.limit" => fill(&mut device.power_limit, number(cell, Watts::new)),
+        "enforced.power.limit" => set_preferred(&mut device.power_limit, number(cell, Watts::new)),
+        "power.limit" => set_if_unknown(&mut device.power_limit, number(cell, Watts::new)),
         "clocks.current.sm" => device.sm_clock = number(cell, Megahertz::new),
         "clocks.current.memory" => device.memory_clock = number(cell, Megahertz::new),
         "fan.speed" => device.fan = number(cell, FanSpeed::new),
@@ -225,29 +230,29 @@ fn set_static(statics: &mut DeviceStatics, column: &str, cell: &str) {
 /// marks the device as faulty, adding it if it has no row. A message about a device with readings is only a
 /// warning, such as `WARNING: infoROM is corrupted at gpu 0000:0B:00.0`.
 fn apply_message(devices: &mut Vec<Device>, line: &str) {
-    let Some(place) = pci_id(line) else { return };
-    let said = line.to_ascii_lowercase();
-    let fault = if said.contains("lost") || said.contains("fallen off") {
+    let Some(pci) = pci_id(line) else { return };
+    let message = line.to_ascii_lowercase();
+    let fault = if message.contains("lost") || message.contains("fallen off") {
         DeviceFault::Lost
-    } else if said.contains("reset") {
+    } else if message.contains("reset") {
         DeviceFault::NeedsReset
     } else {
         DeviceFault::Other(sanitize_shared(line, 160))
     };
-    let known = devices.iter_mut().find(|device| device.is_at(&place));
+    let known = devices.iter_mut().find(|device| device.has_pci_id(&pci));
     let is_warning = matches!(fault, DeviceFault::Other(_));
     if let Some(device) = known {
-        let tells = device.utilization.get().is_some() || device.temperature.get().is_some();
-        if !(is_warning && tells) {
+        let has_readings = device.utilization.get().is_some() || device.temperature.get().is_some();
+        if !(is_warning && has_readings) {
             device.fault.get_or_insert(fault);
         }
         return;
     }
-    let is_no_fault = is_warning && said.trim_start().starts_with("warning");
-    if is_no_fault || devices.len() >= MAX_DEVICES {
+    let is_harmless = is_warning && message.trim_start().starts_with("warning");
+    if is_harmless || devices.len() >= MAX_DEVICES {
         return;
     }
-    let pci: Arc<str> = place.into();
+    let pci: Arc<str> = pci.into();
     devices.push(Device {
         uuid: Arc::clone(&pci),
         pci: Reading::Known(pci),
@@ -266,11 +271,11 @@ fn pci_id(line: &str) -> Option<String> {
 }
 
 /// Parses `gpu_uuid, pid, used_memory, process_name`; the name comes last and may contain commas.
-pub(crate) fn uses(apps: &Apps) -> Vec<DeviceUse> {
-    apps.rows.iter().take(MAX_USES).filter_map(|row| device_use(row)).collect()
+pub(crate) fn decode_uses(apps: &Apps) -> Vec<DeviceUse> {
+    apps.rows.iter().take(MAX_USES).filter_map(|row| parse_use(row)).collect()
 }
 
-fn device_use(row: &str) -> Option<DeviceUse> {
+fn parse_use(row: &str) -> Option<DeviceUse> {
     let mut cells = row.splitn(4, ',').map(str::trim);
     let device = text(cells.next()?).into_known()?;
     let pid = cells.next()?.parse().ok()?;
@@ -284,17 +289,17 @@ mod tests {
     use super::*;
     use crate::model::{ComputeMode, FabricHealth, FabricState, RecoveryAction, Throttle};
 
-    fn one(columns: &str, row: &str) -> Device {
+    fn device_of(columns: &str, row: &str) -> Device {
         let csv = Csv {
             columns: columns.split(',').map(str::to_owned).collect(),
             rows: vec![row.to_owned()],
             noise: Vec::new(),
         };
-        devices(&csv, None).pop().expect("a device")
+        decode_devices(&csv, None).pop().expect("a device")
     }
 
     #[test]
-    fn every_word_for_nothing_is_unknown_with_its_reason() {
+    fn every_cell_without_a_value_is_unknown_with_its_reason() {
         for (cell, reason) in [
             ("[N/A]", Reason::NotSupported),
             ("N/A", Reason::NotSupported),
@@ -314,13 +319,13 @@ mod tests {
             ("inf", Reason::Malformed),
             ("a[$(reboot)0]", Reason::Malformed),
         ] {
-            let device = one("uuid,utilization.gpu", &format!("GPU-1, {cell}"));
+            let device = device_of("uuid,utilization.gpu", &format!("GPU-1, {cell}"));
             assert_eq!(device.utilization, Reading::Unknown(reason), "{cell:?}");
         }
     }
 
     #[test]
-    fn a_name_may_hold_commas_and_nothing_else_may() {
+    fn only_a_name_may_contain_commas() {
         for (columns, row, fits) in [
             ("uuid,name,fan.speed", "GPU-1, a, b,, c , 7", true),
             ("name,uuid,fan.speed", "a,b, GPU-1, 7", true),
@@ -330,7 +335,7 @@ mod tests {
             ("uuid,fan.speed", "GPU-1", false),
         ] {
             let columns: Vec<String> = columns.split(',').map(str::to_owned).collect();
-            let device = device(&columns, row);
+            let device = parse_device(&columns, row);
             assert_eq!(device.is_some(), fits, "{row}");
             if let Some(device) = device {
                 assert_eq!(
@@ -344,8 +349,8 @@ mod tests {
     }
 
     #[test]
-    fn a_row_is_read_by_position() {
-        let device = one(
+    fn cells_are_read_by_position() {
+        let device = device_of(
             "index,uuid,name,pci.bus_id,memory.used,power.draw,power.limit,enforced.power.limit,clocks_throttle_reasons.active,pstate,mig.mode.current,pcie.link.gen.current,pcie.link.width.current",
             "3, GPU-ab, NVIDIA H100 80GB HBM3, 00000000:1A:00.0, 69000, 655.25, 700.00, 650.00, 0x0000000000000040, P0, Enabled, 5, 16",
         );
@@ -362,15 +367,15 @@ mod tests {
     }
 
     #[test]
-    fn each_column_is_told_in_its_own_place() {
+    fn each_column_is_decoded_into_its_own_field() {
         fn debug(reading: &dyn std::fmt::Debug) -> String {
             format!("{reading:?}")
         }
-        type Told = fn(&Device, &DeviceDetails, &DeviceStatics) -> String;
-        let told_of = |told: &Told, device: &Device| {
-            told(device, device.details.as_deref().unwrap(), device.statics.as_deref().unwrap())
+        type Getter = fn(&Device, &DeviceDetails, &DeviceStatics) -> String;
+        let read = |getter: &Getter, device: &Device| {
+            getter(device, device.details.as_deref().unwrap(), device.statics.as_deref().unwrap())
         };
-        let numbers: &[(&str, Told)] = &[
+        let numbers: &[(&str, Getter)] = &[
             ("index", |device, _, _| debug(&device.index)),
             ("utilization.gpu", |device, _, _| debug(&device.utilization)),
             ("utilization.memory", |device, _, _| debug(&device.memory_utilization)),
@@ -418,19 +423,21 @@ mod tests {
             ("power.max_limit", |_, _, statics| debug(&statics.power_limit_max)),
         ];
         // A distinct number for each column, also as the name.
-        let cell = |place: usize| 11 + u32::try_from(place).unwrap();
+        let cell = |index: usize| 11 + u32::try_from(index).unwrap();
         let columns: Vec<&str> = numbers.iter().map(|(column, _)| *column).collect();
-        let cells: Vec<String> = (0..numbers.len()).map(|place| cell(place).to_string()).collect();
-        let device =
-            one(&format!("uuid,{}", columns.join(",")), &format!("GPU-1, {}", cells.join(", ")));
-        for (place, (column, told)) in numbers.iter().enumerate() {
-            let told = told_of(told, &device);
-            let digits: String = told.chars().filter(|c| c.is_ascii_digit() || *c == '.').collect();
+        let cells: Vec<String> = (0..numbers.len()).map(|index| cell(index).to_string()).collect();
+        let device = device_of(
+            &format!("uuid,{}", columns.join(",")),
+            &format!("GPU-1, {}", cells.join(", ")),
+        );
+        for (index, (column, getter)) in numbers.iter().enumerate() {
+            let text = read(getter, &device);
+            let digits: String = text.chars().filter(|c| c.is_ascii_digit() || *c == '.').collect();
             let shift = if column.starts_with("memory.") { 20 } else { 0 };
             let number: Option<f64> = digits.parse().ok();
-            assert_eq!(number, Some(f64::from(cell(place) << shift)), "{column}: {told}");
+            assert_eq!(number, Some(f64::from(cell(index) << shift)), "{column}: {text}");
         }
-        let switches: &[(&str, Told)] = &[
+        let switches: &[(&str, Getter)] = &[
             ("persistence_mode", |device, _, _| debug(&device.persistence)),
             ("mig.mode.current", |device, _, _| debug(&device.mig)),
             ("ecc.mode.current", |_, details, _| debug(&details.ecc_enabled)),
@@ -442,22 +449,22 @@ mod tests {
             ("remapped_rows.pending", |_, details, _| debug(&details.remapping_pending)),
             ("remapped_rows.failure", |_, details, _| debug(&details.remapping_failed)),
         ];
-        for (column, told) in switches {
+        for (column, getter) in switches {
             for (cell, is_on) in
                 [("Enabled", true), ("Yes", true), ("Disabled", false), ("No", false)]
             {
-                let device = one(
+                let device = device_of(
                     &format!("uuid,driver_version,display_active,{column}"),
                     &format!("GPU-1, 570, No, {cell}"),
                 );
-                assert_eq!(told_of(told, &device), format!("Known({is_on})"), "{column} {cell}");
+                assert_eq!(read(getter, &device), format!("Known({is_on})"), "{column} {cell}");
             }
         }
-        let activity = one("uuid,power.draw.instant", "GPU-1, 7").activity.unwrap();
+        let activity = device_of("uuid,power.draw.instant", "GPU-1, 7").activity.unwrap();
         assert_eq!(activity.power_instant.get().map(Watts::get), Some(7.0));
         // The requested limit is used if the enforced one is unknown.
         let limit = |columns: &str, cells: &str| {
-            one(&format!("uuid,{columns}"), &format!("GPU-1, {cells}"))
+            device_of(&format!("uuid,{columns}"), &format!("GPU-1, {cells}"))
                 .power_limit
                 .get()
                 .map(Watts::get)
@@ -468,9 +475,9 @@ mod tests {
     }
 
     #[test]
-    fn words_have_their_meanings() {
-        let more = |column: &str, cell: &str| {
-            one(&format!("uuid,{column}"), &format!("GPU-1, {cell}")).details.unwrap()
+    fn texts_become_states() {
+        let details_with = |column: &str, cell: &str| {
+            device_of(&format!("uuid,{column}"), &format!("GPU-1, {cell}")).details.unwrap()
         };
         for (cell, state) in [
             ("Not Started", FabricState::NotStarted),
@@ -478,15 +485,15 @@ mod tests {
             ("Completed", FabricState::Completed),
             ("Not Supported", FabricState::None),
         ] {
-            assert_eq!(more("fabric.state", cell).fabric, Reading::Known(state), "{cell}");
+            assert_eq!(details_with("fabric.state", cell).fabric, Reading::Known(state), "{cell}");
         }
         for (cell, health) in [
             ("Healthy", 0),
             ("Limited Capacity", FabricHealth::LIMITED),
             ("Unhealthy", FabricHealth::UNHEALTHY),
         ] {
-            let told = more("fabric.health.summary", cell).fabric_health;
-            assert_eq!(told, Reading::Known(FabricHealth(health)), "{cell}");
+            let found = details_with("fabric.health.summary", cell).fabric_health;
+            assert_eq!(found, Reading::Known(FabricHealth(health)), "{cell}");
         }
         for (cell, action) in [
             ("None", RecoveryAction::None),
@@ -498,7 +505,7 @@ mod tests {
             ("Something new", RecoveryAction::Other),
         ] {
             assert_eq!(
-                more("gpu_recovery_action", cell).recovery,
+                details_with("gpu_recovery_action", cell).recovery,
                 Reading::Known(action),
                 "{cell}"
             );
@@ -508,24 +515,31 @@ mod tests {
             ("Prohibited", ComputeMode::Prohibited),
             ("Exclusive_Process", ComputeMode::ExclusiveProcess),
         ] {
-            assert_eq!(more("compute_mode", cell).compute_mode, Reading::Known(mode), "{cell}");
+            assert_eq!(
+                details_with("compute_mode", cell).compute_mode,
+                Reading::Known(mode),
+                "{cell}"
+            );
         }
         for cell in ["perhaps", "P16"] {
-            assert_eq!(more("fabric.state", cell).fabric, Reading::Unknown(Reason::Malformed));
             assert_eq!(
-                more("fabric.health.summary", cell).fabric_health,
+                details_with("fabric.state", cell).fabric,
                 Reading::Unknown(Reason::Malformed)
             );
             assert_eq!(
-                more("compute_mode", cell).compute_mode,
+                details_with("fabric.health.summary", cell).fabric_health,
                 Reading::Unknown(Reason::Malformed)
             );
-            let device = one("uuid,pstate", &format!("GPU-1, {cell}"));
+            assert_eq!(
+                details_with("compute_mode", cell).compute_mode,
+                Reading::Unknown(Reason::Malformed)
+            );
+            let device = device_of("uuid,pstate", &format!("GPU-1, {cell}"));
             assert_eq!(device.performance_state, Reading::Unknown(Reason::Malformed));
         }
-        assert_eq!(one("uuid,pstate", "GPU-1, P15").performance_state, Reading::Known(15));
+        assert_eq!(device_of("uuid,pstate", "GPU-1, P15").performance_state, Reading::Known(15));
         let throttle = |cell: &str| {
-            one("uuid,clocks_throttle_reasons.active", &format!("GPU-1, {cell}")).throttle
+            device_of("uuid,clocks_throttle_reasons.active", &format!("GPU-1, {cell}")).throttle
         };
         assert_eq!(throttle("0x0000000000000024"), Reading::Known(Throttle(0x24)));
         assert_eq!(throttle("24"), Reading::Unknown(Reason::Malformed));
@@ -533,8 +547,8 @@ mod tests {
         let link = |generation: &str, width: &str| {
             let cells = format!("GPU-1, {generation}, {width}, {width}, {generation}");
             let columns = "uuid,pcie.link.gen.current,pcie.link.width.current,pcie.link.gen.max,pcie.link.width.max";
-            let device = one(columns, &cells);
-            (device.pcie, device.fact(|known| known.pcie_max))
+            let device = device_of(columns, &cells);
+            (device.pcie, device.static_value(|known| known.pcie_max))
         };
         assert_eq!(link("4", "8"), (Reading::Known((4, 8)), Reading::Known((8, 4))));
         let unknown = Reading::Unknown(Reason::NotSupported);
@@ -554,16 +568,19 @@ mod tests {
             ],
             noise: Vec::new(),
         };
-        assert_eq!(devices(&csv, None), []);
+        assert_eq!(decode_devices(&csv, None), []);
     }
 
     #[test]
-    fn a_device_without_uuid_is_known_by_its_place() {
-        assert_eq!(&*one("uuid,pci.bus_id", "[N/A], 00000000:1A:00.0").uuid, "00000000:1A:00.0");
+    fn a_device_without_uuid_is_identified_by_its_pci_id() {
+        assert_eq!(
+            &*device_of("uuid,pci.bus_id", "[N/A], 00000000:1A:00.0").uuid,
+            "00000000:1A:00.0"
+        );
     }
 
     #[test]
-    fn a_lost_device_is_marked_whether_it_has_a_row_or_not() {
+    fn a_lost_device_is_marked_with_and_without_a_row() {
         let csv = Csv {
             columns: vec!["uuid".into(), "pci.bus_id".into()],
             rows: vec!["GPU-1, 00000000:0B:00.0".into()],
@@ -573,7 +590,7 @@ mod tests {
                 "nothing about a device".into(),
             ],
         };
-        let found = devices(&csv, None);
+        let found = decode_devices(&csv, None);
         assert_eq!(found.len(), 2);
         assert_eq!(found[0].fault, Some(DeviceFault::Lost));
         assert_eq!(&*found[1].uuid, "0000:1C:00.0");
@@ -581,7 +598,7 @@ mod tests {
     }
 
     #[test]
-    fn a_warning_about_a_device_that_works_takes_nothing_from_it() {
+    fn a_warning_about_a_working_device_is_no_fault() {
         let csv = Csv {
             columns: ["uuid", "pci.bus_id", "utilization.gpu"].map(str::to_owned).into(),
             rows: vec!["GPU-1, 00000001:0B:00.0, 7".into(), "GPU-2, 00000002:0B:00.0, 8".into()],
@@ -591,17 +608,17 @@ mod tests {
                 "Unable to determine the device handle for GPU 0002:0B:00.0: GPU is lost.".into(),
             ],
         };
-        let found = devices(&csv, None);
+        let found = decode_devices(&csv, None);
         let faults: Vec<_> = found.iter().map(|device| device.fault.clone()).collect();
         // Two devices differ only in their PCI domain: the right one is marked.
         assert_eq!(faults, [None, Some(DeviceFault::Lost)]);
     }
 
     #[test]
-    fn a_device_that_refuses_every_cell_is_broken() {
+    fn a_device_with_only_errors_is_faulty() {
         let columns = "index,uuid,name,pci.bus_id,driver_version,utilization.gpu,temperature.gpu";
         let fault = |cells: &str| {
-            one(columns, &format!("3, GPU-1, H100, 0000:0B:00.0, 570, {cells}")).fault
+            device_of(columns, &format!("3, GPU-1, H100, 0000:0B:00.0, 570, {cells}")).fault
         };
         let other = |words: &str| Some(DeviceFault::Other(words.into()));
         for (cells, expected) in [
@@ -628,19 +645,19 @@ mod tests {
         let more = csv(&["uuid", "display_active"], "GPU-1, [Unknown Error]");
         let found = |row: &str| {
             let first = Csv { columns: columns.clone(), rows: vec![row.into()], noise: Vec::new() };
-            devices(&first, Some(&more))[0].fault.clone()
+            decode_devices(&first, Some(&more))[0].fault.clone()
         };
         assert_eq!(found("GPU-1, 7"), None);
         assert_eq!(found("GPU-1, [GPU is lost]"), Some(DeviceFault::Lost));
         // Only its index is left.
         let row = "3, [GPU is lost], [GPU is lost], [GPU is lost], [GPU is lost]";
-        let lost = one("index,uuid,name,pci.bus_id,utilization.gpu", row);
+        let lost = device_of("index,uuid,name,pci.bus_id,utilization.gpu", row);
         assert_eq!((&*lost.uuid, lost.fault), ("index-3", Some(DeviceFault::Lost)));
     }
 
     #[test]
-    fn memory_beyond_all_measure_is_malformed_and_a_fast_fan_is_not() {
-        let device = one(
+    fn impossible_memory_is_malformed_and_a_fast_fan_is_not() {
+        let device = device_of(
             "uuid,memory.total,memory.used,memory.free,fan.speed",
             "GPU-1, 18446744073709551615, 2147483648, 81559, 140",
         );
@@ -651,18 +668,18 @@ mod tests {
     }
 
     #[test]
-    fn ten_thousand_rows_are_no_more_devices_than_a_node_can_have() {
+    fn the_number_of_devices_is_bounded() {
         let columns: Vec<String> = ["uuid", "utilization.gpu"].map(str::to_owned).into();
         let rows = (0..10_000).map(|number| format!("GPU-{number}, 7")).collect();
         let noise = (0..10_000).map(|number| format!("GPU {number:04x}:0B:00.0: GPU is lost."));
         let csv = Csv { columns, rows, noise: noise.collect() };
-        assert_eq!(devices(&csv, Some(&csv)).len(), MAX_DEVICES);
+        assert_eq!(decode_devices(&csv, Some(&csv)).len(), MAX_DEVICES);
         let only_noise = Csv { rows: Vec::new(), ..csv };
-        assert_eq!(devices(&only_noise, None).len(), MAX_DEVICES);
+        assert_eq!(decode_devices(&only_noise, None).len(), MAX_DEVICES);
     }
 
     #[test]
-    fn a_process_name_may_hold_anything() {
+    fn a_process_name_may_contain_anything() {
         let apps = Apps {
             at: 0.0,
             rows: vec![
@@ -672,7 +689,7 @@ mod tests {
                 "junk".into(),
             ],
         };
-        let found = uses(&apps);
+        let found = decode_uses(&apps);
         assert_eq!(found.len(), 2);
         assert_eq!(found[0].driver_name.as_deref(), Some("python, -c  [2J, x"));
         assert_eq!(found[1].memory, Reading::Unknown(Reason::NotSupported));

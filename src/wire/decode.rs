@@ -15,8 +15,8 @@ use crate::wire::body::{self, Body, Raw};
 use crate::wire::csv::{self, MAX_DEVICES, MAX_NAME_LENGTH, MAX_USES, Slices};
 use crate::wire::decode::names::NameInterner;
 
-pub use answer::answer;
-pub use process::job_of_group;
+pub use answer::decode_response;
+pub use process::job_of_cgroup;
 
 mod answer;
 mod device;
@@ -54,21 +54,21 @@ impl Decoder {
     pub fn decode(&mut self, body: &Body, arrival: Timestamp) -> Option<Decoded> {
         Some(match body {
             Body::Hello(sent) => {
-                self.offset.learn(sent.at, arrival);
+                self.offset.update(sent.at, arrival);
                 Decoded::Hello(hello(sent))
             }
             Body::Sample(sent) => {
-                self.offset.learn(sent.at, arrival);
+                self.offset.update(sent.at, arrival);
                 Decoded::Sample(Box::new(self.sample(sent, arrival)))
             }
             Body::Error(sent) => {
-                self.offset.learn(sent.at, arrival);
+                self.offset.update(sent.at, arrival);
                 let fault = self.source_fault(sent, arrival);
                 let faults = vec![(Source::new(&sent.source), fault)];
                 Decoded::Sample(Box::new(Sample { faults, ..Sample::default() }))
             }
             Body::Event(sent) => {
-                self.offset.learn(sent.at, arrival);
+                self.offset.update(sent.at, arrival);
                 Decoded::Event(self.event(sent, arrival))
             }
             Body::Bye(sent) => Decoded::Bye(sanitize_shared(&sent.why, 120)),
@@ -77,8 +77,8 @@ impl Decoder {
         })
     }
 
-    fn moment(&self, probe_seconds: f64, arrival: Timestamp) -> Timestamp {
-        self.offset.moment(probe_seconds, arrival).unwrap_or(arrival)
+    fn local_time(&self, probe_seconds: f64, arrival: Timestamp) -> Timestamp {
+        self.offset.local_time(probe_seconds, arrival).unwrap_or(arrival)
     }
 
     fn sample(&mut self, sent: &body::Sample, arrival: Timestamp) -> Sample {
@@ -94,13 +94,13 @@ impl Decoder {
             took,
             clock: self.offset,
             host: sent.host.as_ref().map(|sent| {
-                let at = self.moment(sent.at, arrival);
+                let at = self.local_time(sent.at, arrival);
                 (at, host(sent, at, &mut self.names))
             }),
             host_slow: sent
                 .host_slow
                 .as_ref()
-                .map(|sent| (self.moment(sent.at, arrival), host_slow(sent))),
+                .map(|sent| (self.local_time(sent.at, arrival), host_slow(sent))),
             backends: sent
                 .backends
                 .iter()
@@ -108,9 +108,14 @@ impl Decoder {
                 .map(|sent| self.backend(sent, arrival))
                 .collect(),
             processes: sent.processes.as_ref().map(|sent| ProcessesReading {
-                at: self.moment(sent.at, arrival),
+                at: self.local_time(sent.at, arrival),
                 list: sent.list.iter().take(MAX_USES).map(process::process).collect(),
-                unseen: sent.unseen.iter().take(MAX_USES).filter_map(process::unseen).collect(),
+                unseen: sent
+                    .unseen
+                    .iter()
+                    .take(MAX_USES)
+                    .filter_map(process::unseen_process)
+                    .collect(),
             }),
             faults: Vec::new(),
         }
@@ -119,11 +124,11 @@ impl Decoder {
     fn backend(&mut self, sent: &body::Backend, arrival: Timestamp) -> BackendReading {
         let list = match (&sent.csv, &sent.devices) {
             (Some(text), _) => {
-                let mut devices = csv::devices(text, sent.more.as_ref());
+                let mut devices = csv::decode_devices(text, sent.more.as_ref());
                 if let Some(mig) = &sent.mig {
-                    self.slices = Slices::read(mig);
+                    self.slices = Slices::parse(mig);
                 }
-                self.slices.join(&mut devices, sent.mig.is_some());
+                self.slices.add_to(&mut devices, sent.mig.is_some());
                 csv::set_device_minors(&mut devices, &sent.minors);
                 Some(devices)
             }
@@ -143,22 +148,22 @@ impl Decoder {
             for device in &mut list {
                 device.vendor = vendor;
             }
-            device::share_common(&mut list);
-            DevicesReading { at: self.moment(sent.at, arrival), list }
+            device::share_equal_values(&mut list);
+            DevicesReading { at: self.local_time(sent.at, arrival), list }
         });
         let uses = match (&sent.apps, &sent.uses) {
             (Some(text), _) => {
-                let list = self.slices.share_out(csv::uses(text));
-                Some(UsesReading { at: self.moment(text.at, arrival), list })
+                let list = self.slices.assign_uses(csv::decode_uses(text));
+                Some(UsesReading { at: self.local_time(text.at, arrival), list })
             }
             (None, Some(typed)) => Some(UsesReading {
-                at: self.moment(typed.at, arrival),
+                at: self.local_time(typed.at, arrival),
                 list: device::uses(&typed.list, &mut self.names),
             }),
             (None, None) => None,
         };
         let slow_at = match sent.slow {
-            Raw::Value(at) => Some(self.moment(at, arrival)),
+            Raw::Value(at) => Some(self.local_time(at, arrival)),
             Raw::Absent | Raw::Null | Raw::Wrong => None,
         };
         BackendReading { source: Source::new(&sent.kind), slow_at, devices, uses }
@@ -177,7 +182,7 @@ impl Decoder {
             other => EventKind::Other(sanitize_shared(other, 32)),
         };
         Event {
-            at: self.moment(sent.at, arrival),
+            at: self.local_time(sent.at, arrival),
             source: Source::new(&sent.source),
             kind,
             device: sanitize_shared(&sent.device, MAX_NAME_LENGTH),
@@ -208,7 +213,7 @@ impl Decoder {
                 Raw::Absent | Raw::Null | Raw::Wrong => 0.0,
             })
             .unwrap_or_default(),
-            at: self.moment(sent.at, arrival),
+            at: self.local_time(sent.at, arrival),
         }
     }
 }
@@ -231,7 +236,7 @@ fn hello(sent: &body::Hello) -> Hello {
             hidepid: sent.hidepid,
             is_contained: sent.contained,
             user: name(&sent.user),
-            job: job_of_group(sent.cgroup.as_deref()),
+            job: job_of_cgroup(sent.cgroup.as_deref()),
         },
         intervals: sent
             .intervals
@@ -270,8 +275,8 @@ fn driver_facts(sent: &body::BackendState) -> Option<Arc<DriverFacts>> {
 fn host(sent: &body::Host, at: Timestamp, names: &mut NameInterner) -> HostReading {
     let uptime = sent.uptime.reading(Reason::NotAvailable).and_then(seconds);
     HostReading {
-        cpu: checked(sent.cpu.as_deref(), cpu_ticks),
-        load: checked(sent.load.as_deref(), load),
+        cpu: parse_list(sent.cpu.as_deref(), cpu_ticks),
+        load: parse_list(sent.load.as_deref(), load),
         memory_total: bytes(sent.memory_total),
         memory_available: bytes(sent.memory_available),
         swap_total: bytes(sent.swap_total),
@@ -290,7 +295,7 @@ fn host(sent: &body::Host, at: Timestamp, names: &mut NameInterner) -> HostReadi
 }
 
 /// Parses a list that encodes one value; an absent key was not sampled.
-fn checked<S, T>(sent: Option<&[S]>, parse: impl FnOnce(&[S]) -> Option<T>) -> Reading<T> {
+fn parse_list<S, T>(sent: Option<&[S]>, parse: impl FnOnce(&[S]) -> Option<T>) -> Reading<T> {
     sent.map_or_else(Reading::default, |list| Reading::checked(parse(list)))
 }
 
@@ -306,8 +311,8 @@ fn cpu_ticks(ticks: &[u64]) -> Option<CpuTicks> {
 #[expect(clippy::cast_possible_truncation, reason = "checked to be small")]
 fn load(averages: &[f64]) -> Option<[f32; 3]> {
     let &[one, five, fifteen] = averages else { return None };
-    let sane = [one, five, fifteen].iter().all(|load| (0.0..1e7).contains(load));
-    sane.then_some([one as f32, five as f32, fifteen as f32])
+    let is_sane = [one, five, fifteen].iter().all(|load| (0.0..1e7).contains(load));
+    is_sane.then_some([one as f32, five as f32, fifteen as f32])
 }
 
 fn traffic(sent: &[body::Traffic], names: &mut NameInterner) -> Arc<[Counter]> {
@@ -340,20 +345,20 @@ fn host_slow(sent: &body::HostSlow) -> HostSlowReading {
     }
 }
 
-fn bytes(given: Raw<u64>) -> Reading<Bytes> {
-    given.reading(Reason::NotAvailable).map(Bytes)
+fn bytes(raw: Raw<u64>) -> Reading<Bytes> {
+    raw.reading(Reason::NotAvailable).map(Bytes)
 }
 
-fn percent(given: Raw<f64>) -> Reading<Percent> {
-    given.reading(Reason::NotAvailable).and_then(|share| Percent::new(single(share)))
+fn percent(raw: Raw<f64>) -> Reading<Percent> {
+    raw.reading(Reason::NotAvailable).and_then(|share| Percent::new(to_f32(share)))
 }
 
-fn celsius(given: Raw<f64>, lacking: Reason) -> Reading<Celsius> {
-    given.reading(lacking).and_then(|degrees| Celsius::new(single(degrees)))
+fn celsius(raw: Raw<f64>, null_reason: Reason) -> Reading<Celsius> {
+    raw.reading(null_reason).and_then(|degrees| Celsius::new(to_f32(degrees)))
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "units are judged after the cast")]
-fn single(value: f64) -> f32 {
+#[expect(clippy::cast_possible_truncation, reason = "units are checked after the cast")]
+fn to_f32(value: f64) -> f32 {
     value as f32
 }
 
@@ -362,9 +367,9 @@ mod tests {
     use super::*;
     use crate::wire::{FrameReader, Received};
 
-    /// `BLESS=1 cargo test` writes what is expected anew.
+    /// `BLESS=1 cargo test` rewrites the expected file.
     #[test]
-    fn every_value_of_a_node_is_told_under_its_own_name() {
+    fn every_value_of_a_node_is_decoded_under_its_own_name() {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/wire");
         let mut reader = FrameReader::default();
         for line in std::fs::read_to_string(format!("{folder}/complete.jsonl")).unwrap().lines() {
@@ -373,21 +378,23 @@ mod tests {
         let (mut decoder, mut lines) = (Decoder::default(), String::new());
         while let Some(Received::Frame(frame)) = reader.next_frame() {
             let arrival = Timestamp::from_micros(1_700_000_000_000_000);
-            let told = format!("{:?}\n", decoder.decode(&frame.body, arrival).unwrap());
-            // A line a value; what was not told is left out.
-            let told = told.replace(", ", ",\n");
-            lines.extend(told.split_inclusive('\n').filter(|line| !line.contains("(NotSampled)")));
+            let decoded = format!("{:?}\n", decoder.decode(&frame.body, arrival).unwrap());
+            // One line per value, without those that were not sampled.
+            let decoded = decoded.replace(", ", ",\n");
+            lines.extend(
+                decoded.split_inclusive('\n').filter(|line| !line.contains("(NotSampled)")),
+            );
         }
         let expected = format!("{folder}/complete.txt");
         if std::env::var_os("BLESS").is_some() {
             std::fs::write(&expected, &lines).unwrap();
         }
         let known = std::fs::read_to_string(expected).unwrap();
-        assert!(lines == known, "it differs from complete.txt; BLESS=1 writes it");
+        assert!(lines == known, "the decoded values differ from complete.txt; BLESS=1 rewrites it");
     }
 
     #[test]
-    fn impossible_values_spoil_only_themselves() {
+    fn impossible_values_do_not_affect_others() {
         let sent = body::Host {
             cpu: Some(vec![1, 2, 3]),
             load: Some(vec![1.0, f64::MAX, 0.0]),
@@ -404,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_is_bounded_and_its_words_are_safe() {
+    fn the_texts_of_an_event_are_bounded_and_sanitized() {
         let sent = body::Event {
             at: f64::MAX,
             source: "nvml".into(),
@@ -424,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn ten_thousand_devices_of_a_frame_are_no_more_than_a_node_can_have() {
+    fn the_number_of_devices_and_uses_is_bounded() {
         let device =
             |number| body::Device { uuid: format!("GPU-{number}"), ..body::Device::default() };
         let used = |pid| body::Use { device: "GPU-1".into(), pid, ..body::Use::default() };
@@ -452,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn the_number_of_a_device_file_is_read_typed_and_beside_a_table() {
+    fn minor_numbers_are_decoded_from_typed_devices_and_csv() {
         let minors = |sent: &str| {
             let body: Body = serde_json::from_str::<body::Sample>(sent).map(Body::Sample).unwrap();
             let arrival = Timestamp::from_micros(7);
@@ -460,7 +467,9 @@ mod tests {
                 panic!()
             };
             let list = sample.backends.into_iter().next().unwrap().devices.unwrap().list;
-            list.iter().map(|device| device.fact(|known| known.minor).get()).collect::<Vec<_>>()
+            list.iter()
+                .map(|device| device.static_value(|known| known.minor).get())
+                .collect::<Vec<_>>()
         };
         let typed = r#"{"at":1,"backends":[{"kind":"nvml","at":1,"devices":[
             {"uuid":"GPU-a","minor":3},{"uuid":"GPU-b"},{"uuid":"GPU-c","minor":-1}]}]}"#;
@@ -473,7 +482,7 @@ mod tests {
     }
 
     #[test]
-    fn data_that_waited_in_a_pipe_is_as_old_as_it_is() {
+    fn delayed_data_keeps_its_age() {
         let at = |second: i64| Timestamp::from_micros(second * 1_000_000);
         let mut decoder = Decoder::default();
         decoder.decode(

@@ -11,7 +11,7 @@ use crate::wire::reassemble::{self, Fragment, Reassembler};
 
 /// Prefix of a frame's JSON.
 const SENTINEL: &[u8] = b"\x1egtop1 ";
-/// How nearly every frame begins.
+/// Start of nearly every frame.
 const SAMPLE: &str = "{\"t\":\"sample\",";
 /// Maximum length of a line.
 const MAX_LINE_BYTES: usize = 1 << 20;
@@ -23,7 +23,7 @@ const MAX_NOISE_BYTES: usize = 4096;
 pub struct Frame {
     /// The JSON, as sent; empty for a response.
     pub text: Bytes,
-    /// What it says.
+    /// The decoded body.
     pub body: Body,
 }
 
@@ -31,16 +31,16 @@ pub struct Frame {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MalformedFrame {
     /// Not valid JSON of this schema.
-    #[error("a frame that is no JSON of gtop's: {0}")]
+    #[error("invalid frame: {0}")]
     NotJson(String),
     /// A line longer than the limit.
     #[error("a line of more than 1 MiB")]
     TooLong,
     /// Fragments that do not make a frame.
-    #[error("a frame in pieces: {0}")]
+    #[error("incomplete frame: {0}")]
     Pieces(&'static str),
     /// A frame of another schema version.
-    #[error("schema version {0}, where this gtop reads version 1")]
+    #[error("schema version {0}; this gtop reads version 1")]
     Version(u32),
 }
 
@@ -59,77 +59,77 @@ pub enum Received {
 /// 4 kB of such noise are kept. A line beyond 1 MiB is dropped to its end.
 #[derive(Debug, Default)]
 pub struct FrameReader {
-    waiting: BytesMut,
-    /// Bytes of `waiting` known to hold no newline.
+    buffer: BytesMut,
+    /// Bytes of `buffer` known to hold no newline.
     scanned: usize,
     /// Inside a line that was too long.
     is_skipping: bool,
     noise: Vec<u8>,
-    puzzle: Reassembler,
+    reassembler: Reassembler,
 }
 
 impl FrameReader {
     /// Adds received bytes.
     pub fn push(&mut self, bytes: &[u8]) {
-        self.waiting.extend_from_slice(bytes);
+        self.buffer.extend_from_slice(bytes);
     }
 
-    /// Takes the next frame, or `None` when more bytes are needed.
+    /// Returns the next frame; `None` when more bytes are needed.
     pub fn next_frame(&mut self) -> Option<Received> {
         loop {
             let Some(end) = self.end_of_line() else {
                 return self.drop_endless_line();
             };
-            let line = self.waiting.split_to(end + 1).freeze();
+            let line = self.buffer.split_to(end + 1).freeze();
             self.scanned = 0;
-            if self.waiting.is_empty() {
+            if self.buffer.is_empty() {
                 // Between frames a node holds no buffer; the longest frame would set its size.
-                self.waiting = BytesMut::new();
+                self.buffer = BytesMut::new();
             }
             let line = line.slice(..end);
             if std::mem::take(&mut self.is_skipping) {
                 continue;
             }
-            let whole = rfind(&line, SENTINEL);
-            if let Some(at) = rfind(&line, reassemble::SENTINEL).filter(|at| whole < Some(*at)) {
+            let frame_at = rfind(&line, SENTINEL);
+            if let Some(at) = rfind(&line, reassemble::SENTINEL).filter(|at| frame_at < Some(*at)) {
                 self.keep_noise(line.get(..at).unwrap_or_default());
-                let piece = line.get(at + reassemble::SENTINEL.len()..).unwrap_or_default();
-                match self.puzzle.on_line(piece) {
+                let fragment = line.get(at + reassemble::SENTINEL.len()..).unwrap_or_default();
+                match self.reassembler.on_line(fragment) {
                     Fragment::Part => continue,
-                    Fragment::Frame(text) => return Some(read(text)),
+                    Fragment::Frame(text) => return Some(parse_frame(text)),
                     Fragment::Malformed(malformed) => return Some(Received::Malformed(malformed)),
                 }
             }
-            match whole {
+            match frame_at {
                 Some(at) => {
                     self.keep_noise(line.get(..at).unwrap_or_default());
-                    return Some(read(line.slice(at + SENTINEL.len()..)));
+                    return Some(parse_frame(line.slice(at + SENTINEL.len()..)));
                 }
                 None => self.keep_noise(&line),
             }
         }
     }
 
-    /// Returns the last noise as one clean line, empty when there was none.
+    /// Returns the last noise as one sanitized line; empty if there was none.
     pub fn noise(&self) -> String {
         sanitize(&String::from_utf8_lossy(&self.noise), MAX_NOISE_BYTES)
     }
 
     fn end_of_line(&mut self) -> Option<usize> {
-        let fresh = self.waiting.get(self.scanned..)?;
+        let fresh = self.buffer.get(self.scanned..)?;
         let end = memchr(b'\n', fresh).map(|at| self.scanned + at);
-        self.scanned = end.unwrap_or(self.waiting.len());
+        self.scanned = end.unwrap_or(self.buffer.len());
         end
     }
 
     fn drop_endless_line(&mut self) -> Option<Received> {
-        if self.waiting.len() <= MAX_LINE_BYTES {
+        if self.buffer.len() <= MAX_LINE_BYTES {
             return None;
         }
-        self.waiting.clear();
+        self.buffer.clear();
         self.scanned = 0;
-        let is_news = !std::mem::replace(&mut self.is_skipping, true);
-        is_news.then_some(Received::Malformed(MalformedFrame::TooLong))
+        let is_first = !std::mem::replace(&mut self.is_skipping, true);
+        is_first.then_some(Received::Malformed(MalformedFrame::TooLong))
     }
 
     fn keep_noise(&mut self, bytes: &[u8]) {
@@ -162,9 +162,9 @@ struct Kind<'a> {
     t: Cow<'a, str>,
 }
 
-fn read(text: Bytes) -> Received {
+fn parse_frame(text: Bytes) -> Received {
     match decode(&text) {
-        // What it says may be secret: it goes to who asked, and nobody keeps it as sent.
+        // A response may contain secrets, so its text is not kept.
         Ok(body @ Body::Answer(_)) => Received::Frame(Box::new(Frame { text: Bytes::new(), body })),
         Ok(body) => Received::Frame(Box::new(Frame { text, body })),
         Err(malformed) => Received::Malformed(malformed),
@@ -174,11 +174,11 @@ fn read(text: Bytes) -> Received {
 fn decode(text: &[u8]) -> Result<Body, MalformedFrame> {
     let not_json =
         |error: serde_json::Error| MalformedFrame::NotJson(sanitize(&error.to_string(), 120));
-    // Judged once as a whole, and not text by text.
+    // Checked once for the whole frame, not per string.
     let text =
         std::str::from_utf8(text).map_err(|error| MalformedFrame::NotJson(error.to_string()))?;
-    // The kind is looked up first, so that the rest is read straight into its struct. Probes write
-    // it first, and samples are nearly all there is.
+    // The kind is parsed first, so that the rest is parsed straight into its struct. Probes write it first, and nearly
+    // all frames are samples.
     let kind = if text.starts_with(SAMPLE) {
         Kind { t: Cow::Borrowed("sample") }
     } else {
@@ -195,9 +195,9 @@ fn decode(text: &[u8]) -> Result<Body, MalformedFrame> {
         "sample" => Body::Sample(serde_json::from_str(text).map_err(not_json)?),
         "error" => Body::Error(serde_json::from_str(text).map_err(not_json)?),
         "answer" => Body::Answer(serde_json::from_str(text).map_err(|error| {
-            // Not in the words of the error, which may hold what was sent.
-            let place = error.column();
-            MalformedFrame::NotJson(format!("an answer that is none, at its byte {place}"))
+            // Without the message of the error, which may contain what was sent.
+            let column = error.column();
+            MalformedFrame::NotJson(format!("an invalid answer, at byte {column}"))
         })?),
         "event" => Body::Event(serde_json::from_str(text).map_err(not_json)?),
         "bye" => Body::Bye(serde_json::from_str(text).map_err(not_json)?),
@@ -216,7 +216,7 @@ pub fn encode(body: &Body) -> Vec<u8> {
         Body::Bye(bye) => ("bye", serde_json::to_string(bye)),
         Body::Other => return Vec::new(),
     };
-    // Structs of strings and finite numbers always become JSON; were one not to, nothing is sent.
+    // Structs of strings and finite numbers can always be serialized.
     let Ok(json) = json else { return Vec::new() };
     let rest = json.strip_prefix('{').unwrap_or_default();
     let mut frame = SENTINEL.to_vec();
@@ -244,7 +244,7 @@ mod tests {
         String::from_utf8(encode(&Body::Bye(Bye { at: 1.0, why: why.to_owned() }))).unwrap()
     }
 
-    fn whys(chunks: &[&[u8]]) -> (Vec<String>, FrameReader) {
+    fn reasons_of(chunks: &[&[u8]]) -> (Vec<String>, FrameReader) {
         let mut reader = FrameReader::default();
         let mut found = Vec::new();
         for chunk in chunks {
@@ -263,71 +263,71 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_frame_a_probe_sends_is_taken() {
+    fn the_longest_frame_of_a_probe_is_accepted() {
         let source = include_str!("../../probes/wire.py");
-        let written =
+        let exponent =
             source.lines().find_map(|line| line.strip_prefix("MAX_FRAME = 1 << ")).unwrap();
-        let most = 1 << written.split_whitespace().next().unwrap().parse::<u32>().unwrap();
-        // What stands around the words, and the end of the line that the limit leaves out.
-        let words = "x".repeat(most - bye("").len());
-        // No connection brings it in one piece.
-        let frame = bye(&words);
+        let maximum = 1 << exponent.split_whitespace().next().unwrap().parse::<u32>().unwrap();
+        // The frame of an empty text has the newline, which the limit does not count.
+        let text = "x".repeat(maximum - bye("").len());
+        // It arrives in several reads.
+        let frame = bye(&text);
         let pieces: Vec<&[u8]> = frame.as_bytes().chunks(16 * 1024).collect();
-        let (found, _) = whys(&pieces);
-        assert_eq!(found, [words]);
+        let (found, _) = reasons_of(&pieces);
+        assert_eq!(found, [text]);
     }
 
     #[test]
-    fn frames_are_found_wherever_the_bytes_are_cut() {
+    fn frames_are_found_wherever_the_stream_is_split() {
         let text = format!("Welcome\n{}{}", bye("a"), bye("ü"));
         for cut in 0..text.len() {
             let (front, back) = text.as_bytes().split_at(cut);
-            assert_eq!(whys(&[front, back]).0, ["a", "ü"]);
+            assert_eq!(reasons_of(&[front, back]).0, ["a", "ü"]);
         }
     }
 
     #[test]
     fn a_banner_before_the_frame_is_noise() {
         let glued = format!("\x1b[31mno newline{}", bye("a"));
-        let (found, reader) = whys(&[glued.as_bytes()]);
+        let (found, reader) = reasons_of(&[glued.as_bytes()]);
         assert_eq!(found, ["a"]);
         assert_eq!(reader.noise(), "[31mno newline");
     }
 
     #[test]
-    fn a_frame_cut_by_another_one_yields_the_other() {
+    fn a_frame_truncated_by_another_one_yields_the_other() {
         let cut = format!("\x1egtop1 {{\"t\":\"sam{}", bye("b"));
-        assert_eq!(whys(&[cut.as_bytes()]).0, ["b"]);
+        assert_eq!(reasons_of(&[cut.as_bytes()]).0, ["b"]);
     }
 
     #[test]
-    fn what_is_no_json_is_said_and_the_next_frame_is_read() {
+    fn invalid_json_is_reported_and_the_next_frame_is_read() {
         for broken in ["{", "{}", "[]", "{\"t\":5}", "null", "{\"t\":\"sample\",\"n\":-1}", "\u{0}"]
         {
             let text = format!("\x1egtop1 {broken}\n{}", bye("next"));
-            let (found, _) = whys(&[text.as_bytes()]);
+            let (found, _) = reasons_of(&[text.as_bytes()]);
             assert!(found[0].starts_with("Malformed("), "{broken}: {found:?}");
             assert_eq!(found[1], "next");
         }
     }
 
     #[test]
-    fn a_line_without_end_costs_bounded_memory_and_is_said_once() {
+    fn an_endless_line_uses_bounded_memory_and_is_reported_once() {
         let mut reader = FrameReader::default();
-        let mut said = 0;
+        let mut reported = 0;
         let endless = vec![b'x'; 100_000];
         for _ in 0..64 {
             reader.push(&endless);
-            said += usize::from(reader.next_frame().is_some());
-            assert!(reader.waiting.len() <= MAX_LINE_BYTES + 100_000);
+            reported += usize::from(reader.next_frame().is_some());
+            assert!(reader.buffer.len() <= MAX_LINE_BYTES + 100_000);
         }
-        assert_eq!(said, 1);
+        assert_eq!(reported, 1);
         reader.push(format!("\n{}", bye("after")).as_bytes());
         assert!(matches!(reader.next_frame(), Some(Received::Frame(_))));
     }
 
     #[test]
-    fn a_probe_of_another_age_is_refused_and_an_unknown_kind_is_not() {
+    fn another_schema_version_is_refused_and_an_unknown_kind_is_not() {
         let text = "\x1egtop1 {\"t\":\"hello\",\"v\":2}\n\x1egtop1 {\"t\":\"weather\"}\n";
         let mut reader = FrameReader::default();
         reader.push(text.as_bytes());
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_in_short_lines_is_one_frame_wherever_the_bytes_are_cut() {
+    fn a_frame_in_short_lines_is_reassembled_wherever_the_stream_is_split() {
         let whole = bye(&"long ".repeat(300));
         let json = whole.trim_start_matches("\x1egtop1 ").trim_end();
         let pieces: Vec<&[u8]> = json.as_bytes().chunks(700).collect();
@@ -351,7 +351,7 @@ mod tests {
         text += &bye("whole");
         for cut in (0..text.len()).step_by(7) {
             let (front, back) = text.as_bytes().split_at(cut);
-            let (found, reader) = whys(&[front, back]);
+            let (found, reader) = reasons_of(&[front, back]);
             assert_eq!(found.len(), 2, "{cut}");
             assert_eq!(found[0].len(), 5 * 300);
             assert_eq!((found[1].as_str(), reader.noise().as_str()), ("whole", "banner"));
@@ -359,14 +359,14 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_answer_gives_away_nothing() {
+    fn an_invalid_answer_discloses_nothing() {
         for environ in ["\"API_KEY=hunter2\"", "[5]", "{\"hunter2\":1}", "[\"hunter2\","] {
             let text = format!("\x1egtop1 {{\"t\":\"answer\",\"id\":1,\"environ\":{environ}}}\n");
             let mut reader = FrameReader::default();
             reader.push(text.as_bytes());
             let Some(Received::Malformed(malformed)) = reader.next_frame() else { panic!() };
-            let said = format!("{malformed} {malformed:?} {}", reader.noise());
-            assert!(!said.contains("hunter2"), "{said}");
+            let shown = format!("{malformed} {malformed:?} {}", reader.noise());
+            assert!(!shown.contains("hunter2"), "{shown}");
         }
     }
 

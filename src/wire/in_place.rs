@@ -32,8 +32,8 @@ impl Visitor<'_> for KeyPosition<'_> {
     }
 
     fn visit_str<E: Error>(self, key: &str) -> Result<Self::Value, E> {
-        let mut places = (self.next..self.names.len()).chain(0..self.next);
-        Ok(places.find(|place| self.names.get(*place) == Some(&key)))
+        let mut indices = (self.next..self.names.len()).chain(0..self.next);
+        Ok(indices.find(|index| self.names.get(*index) == Some(&key)))
     }
 }
 
@@ -92,21 +92,21 @@ macro_rules! in_place {
                             &[$(stringify!($field),)* $($(stringify!($group_field),)*)*];
                         const FIELDS: &[Field] =
                             &[$(Field::$field,)* $($(Field::$group_field,)*)*];
-                        let mut made = $name::default();
+                        let mut value = $name::default();
                         let mut next = 0;
-                        let place = |next| $crate::wire::in_place::KeyPosition { names: NAMES, next };
-                        while let Some(found) = map.next_key_seed(place(next))? {
-                            next = found.map_or(next, |found| found + 1);
-                            match found.and_then(|found| FIELDS.get(found)) {
-                                $(Some(Field::$field) => made.$field = map.next_value()?,)*
+                        let key_seed = |next| $crate::wire::in_place::KeyPosition { names: NAMES, next };
+                        while let Some(index) = map.next_key_seed(key_seed(next))? {
+                            next = index.map_or(next, |index| index + 1);
+                            match index.and_then(|index| FIELDS.get(index)) {
+                                $(Some(Field::$field) => value.$field = map.next_value()?,)*
                                 $($(Some(Field::$group_field) => {
-                                    let group = made.$place.get_or_insert_default();
+                                    let group = value.$place.get_or_insert_default();
                                     group.$group_field = map.next_value()?;
                                 })*)*
                                 None => drop(map.next_value::<serde::de::IgnoredAny>()?),
                             }
                         }
-                        Ok(made)
+                        Ok(value)
                     }
                 }
 
@@ -131,20 +131,20 @@ mod tests {
             three: u32,
         }
 
-        /// Two that many lack.
-        struct Rare in rare {
+        /// Two optional keys.
+        struct Optional in optional {
             four: u32,
             five: u32,
         }
     }
 
     #[test]
-    fn keys_are_read_in_any_order_and_what_is_strange_is_passed_over() {
+    fn keys_are_read_in_any_order_and_unknown_ones_are_skipped() {
         let three = |one, two: Option<&str>, three| Numbers {
             one,
             two: two.map(str::to_owned),
             three,
-            rare: None,
+            optional: None,
         };
         for (text, expected) in [
             ("{}", three(0, None, 0)),
@@ -155,11 +155,11 @@ mod tests {
         ] {
             assert_eq!(serde_json::from_str::<Numbers>(text).unwrap(), expected, "{text}");
         }
-        let rare = Some(Box::new(Rare { four: 0, five: 5 }));
-        let with_rare = Numbers { rare, ..three(1, None, 3) };
+        let optional = Some(Box::new(Optional { four: 0, five: 5 }));
+        let with_group = Numbers { optional, ..three(1, None, 3) };
         let text = r#"{"one":1,"five":5,"three":3}"#;
-        assert_eq!(serde_json::from_str::<Numbers>(text).unwrap(), with_rare);
-        let written = serde_json::to_string(&with_rare).unwrap();
+        assert_eq!(serde_json::from_str::<Numbers>(text).unwrap(), with_group);
+        let written = serde_json::to_string(&with_group).unwrap();
         assert_eq!(written, r#"{"one":1,"two":null,"three":3,"four":0,"five":5}"#);
         for wrong in ["[1,null,3]", "3", r#"{"one":"1"}"#, r#"{"one":1"#] {
             assert!(serde_json::from_str::<Numbers>(wrong).is_err(), "{wrong}");

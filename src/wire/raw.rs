@@ -1,4 +1,4 @@
-//! One value as a frame gives it: absent, `null`, a number or a flag, or something that is none.
+//! A value as it is in a frame: absent, `null`, a number, a flag, or of the wrong type.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -10,17 +10,17 @@ use crate::model::{Reading, Reason};
 
 /// A number or a flag in a frame.
 ///
-/// A value of the wrong kind spoils only itself, never the frame around it.
+/// A value of the wrong type does not invalidate the frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Raw<T> {
-    /// The key is not there.
+    /// The key is absent.
     #[default]
     Absent,
-    /// The key is there and says `null`.
+    /// The value is `null`.
     Null,
-    /// A value that fits.
+    /// A value of the right type.
     Value(T),
-    /// Something else.
+    /// A value of the wrong type.
     Wrong,
 }
 
@@ -30,11 +30,11 @@ impl<T> Raw<T> {
         matches!(self, Self::Absent)
     }
 
-    /// Returns what is known; `lacking` is the reason behind a `null`.
-    pub(crate) fn reading(self, lacking: Reason) -> Reading<T> {
+    /// Returns the reading; `null_reason` is the reason if the value is `null`.
+    pub(crate) fn reading(self, null_reason: Reason) -> Reading<T> {
         match self {
             Self::Absent => Reading::Unknown(Reason::NotSampled),
-            Self::Null => Reading::Unknown(lacking),
+            Self::Null => Reading::Unknown(null_reason),
             Self::Value(value) => Reading::Known(value),
             Self::Wrong => Reading::Unknown(Reason::Malformed),
         }
@@ -47,13 +47,13 @@ impl<T> From<T> for Raw<T> {
     }
 }
 
-/// A text in a frame, where `null` says more than an absent key.
+/// A text in a frame, where `null` and an absent key differ.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum RawText {
-    /// The key is not there.
+    /// The key is absent.
     #[default]
     Absent,
-    /// The key is there and says `null`.
+    /// The value is `null`.
     Null,
     /// A text.
     Text(String),
@@ -84,41 +84,41 @@ impl<'de> Deserialize<'de> for RawText {
 /// Longest list of numbers that is one value.
 const MAX_LIST_LENGTH: usize = 8;
 
-/// The plain types frames hold.
-pub trait Plain: Sized {
+/// The types of values in frames.
+pub trait RawValue: Sized {
     /// From a whole number that is not negative.
-    fn of_u64(_: u64) -> Option<Self> {
+    fn from_u64(_: u64) -> Option<Self> {
         None
     }
     /// From any other number.
-    fn of_f64(_: f64) -> Option<Self> {
+    fn from_f64(_: f64) -> Option<Self> {
         None
     }
     /// From `true` or `false`.
-    fn of_bool(_: bool) -> Option<Self> {
+    fn from_bool(_: bool) -> Option<Self> {
         None
     }
     /// From a list of numbers.
-    fn of_list(_: &[Raw<f64>]) -> Option<Self> {
+    fn from_list(_: &[Raw<f64>]) -> Option<Self> {
         None
     }
 }
 
-/// So many numbers that come together.
-impl<const N: usize> Plain for [Raw<f64>; N] {
-    fn of_list(list: &[Raw<f64>]) -> Option<Self> {
+/// A list of exactly `N` numbers.
+impl<const N: usize> RawValue for [Raw<f64>; N] {
+    fn from_list(list: &[Raw<f64>]) -> Option<Self> {
         list.try_into().ok()
     }
 }
 
-impl Plain for bool {
-    fn of_bool(value: bool) -> Option<Self> {
+impl RawValue for bool {
+    fn from_bool(value: bool) -> Option<Self> {
         Some(value)
     }
 }
 
-impl Plain for u64 {
-    fn of_u64(value: u64) -> Option<Self> {
+impl RawValue for u64 {
+    fn from_u64(value: u64) -> Option<Self> {
         Some(value)
     }
 
@@ -127,19 +127,19 @@ impl Plain for u64 {
         clippy::cast_sign_loss,
         reason = "checked to be whole and in range"
     )]
-    fn of_f64(value: f64) -> Option<Self> {
-        let whole = value.fract() == 0.0 && (0.0..9e15).contains(&value);
-        whole.then_some(value as Self)
+    fn from_f64(value: f64) -> Option<Self> {
+        let is_whole = value.fract() == 0.0 && (0.0..9e15).contains(&value);
+        is_whole.then_some(value as Self)
     }
 }
 
-impl Plain for f64 {
+impl RawValue for f64 {
     #[expect(clippy::cast_precision_loss, reason = "percentages and seconds are far below 2^53")]
-    fn of_u64(value: u64) -> Option<Self> {
+    fn from_u64(value: u64) -> Option<Self> {
         Some(value as Self)
     }
 
-    fn of_f64(value: f64) -> Option<Self> {
+    fn from_f64(value: f64) -> Option<Self> {
         value.is_finite().then_some(value)
     }
 }
@@ -153,15 +153,15 @@ impl<T: Serialize> Serialize for Raw<T> {
     }
 }
 
-impl<'de, T: Plain> Deserialize<'de> for Raw<T> {
+impl<'de, T: RawValue> Deserialize<'de> for Raw<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(GivenVisitor(PhantomData))
+        deserializer.deserialize_any(RawVisitor(PhantomData))
     }
 }
 
-struct GivenVisitor<T>(PhantomData<T>);
+struct RawVisitor<T>(PhantomData<T>);
 
-impl<'de, T: Plain> Visitor<'de> for GivenVisitor<T> {
+impl<'de, T: RawValue> Visitor<'de> for RawVisitor<T> {
     type Value = Raw<T>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -169,16 +169,16 @@ impl<'de, T: Plain> Visitor<'de> for GivenVisitor<T> {
     }
 
     fn visit_u64<E>(self, value: u64) -> Result<Self::Value, E> {
-        Ok(T::of_u64(value).map_or(Raw::Wrong, Raw::Value))
+        Ok(T::from_u64(value).map_or(Raw::Wrong, Raw::Value))
     }
 
     #[expect(clippy::cast_precision_loss, reason = "negative whole numbers are small temperatures")]
     fn visit_i64<E>(self, value: i64) -> Result<Self::Value, E> {
-        Ok(T::of_f64(value as f64).map_or(Raw::Wrong, Raw::Value))
+        Ok(T::from_f64(value as f64).map_or(Raw::Wrong, Raw::Value))
     }
 
     fn visit_f64<E>(self, value: f64) -> Result<Self::Value, E> {
-        Ok(T::of_f64(value).map_or(Raw::Wrong, Raw::Value))
+        Ok(T::from_f64(value).map_or(Raw::Wrong, Raw::Value))
     }
 
     fn visit_unit<E>(self) -> Result<Self::Value, E> {
@@ -186,7 +186,7 @@ impl<'de, T: Plain> Visitor<'de> for GivenVisitor<T> {
     }
 
     fn visit_bool<E>(self, value: bool) -> Result<Self::Value, E> {
-        Ok(T::of_bool(value).map_or(Raw::Wrong, Raw::Value))
+        Ok(T::from_bool(value).map_or(Raw::Wrong, Raw::Value))
     }
 
     fn visit_str<E>(self, _: &str) -> Result<Self::Value, E> {
@@ -196,15 +196,15 @@ impl<'de, T: Plain> Visitor<'de> for GivenVisitor<T> {
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
         let mut list = [Raw::Absent; MAX_LIST_LENGTH];
         let mut length = 0;
-        while let Some(given) = seq.next_element::<Raw<f64>>()? {
-            // A longer list than anything holds is read to its end and forgotten.
-            if let Some(place) = list.get_mut(length) {
-                *place = given;
+        while let Some(raw) = seq.next_element::<Raw<f64>>()? {
+            // Elements beyond the longest list are read and dropped.
+            if let Some(slot) = list.get_mut(length) {
+                *slot = raw;
             }
             length += 1;
         }
         let list = list.get(..length);
-        Ok(list.and_then(T::of_list).map_or(Raw::Wrong, Raw::Value))
+        Ok(list.and_then(T::from_list).map_or(Raw::Wrong, Raw::Value))
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
@@ -218,7 +218,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_value_of_the_wrong_kind_spoils_only_itself() {
+    fn a_value_of_the_wrong_type_does_not_affect_others() {
         let read = |text: &str| serde_json::from_str::<Vec<Raw<u64>>>(text).unwrap();
         assert_eq!(
             read(r#"[1, null, "x", -1, 1.5, 2.0, {"a":[1]}, [1], true, 18446744073709551615]"#),

@@ -46,17 +46,17 @@ fn parse_line(text: &[u8]) -> Option<ShortLine<'_>> {
     }
     let mut words = text.splitn(5, |byte| *byte == b' ');
     let mut word = || std::str::from_utf8(words.next()?).ok();
-    let (node, sequence, place, length) =
+    let (node, sequence, position, length) =
         (word()?, parse_number(word()?)?, word()?, parse_number(word()?)?);
-    let (piece, pieces) = place.split_once('/')?;
+    let (piece, pieces) = position.split_once('/')?;
     let (piece, pieces) = (parse_number(piece)?, parse_number(pieces)?);
     let (text, end) = words.next()?.split_at_checked(usize::try_from(length).ok()?)?;
     if end.strip_prefix(b" ")? != node.as_bytes() {
         return None;
     }
-    let is_right = !node.is_empty() && 0 < piece && piece <= pieces && !text.is_empty();
+    let is_valid = !node.is_empty() && 0 < piece && piece <= pieces && !text.is_empty();
     let (piece, pieces) = (u32::try_from(piece).ok()?, u32::try_from(pieces).ok()?);
-    is_right.then_some(ShortLine { node, sequence, piece, pieces, text })
+    is_valid.then_some(ShortLine { node, sequence, piece, pieces, text })
 }
 
 /// Parses a number of digits only.
@@ -106,36 +106,36 @@ impl Reassembler {
             let is_old = self.last.is_some_and(|last| line.sequence <= last);
             let lost = self.frame.take().map(|lost| lost.sequence);
             if is_old || lost == Some(line.sequence) {
-                return self.malformed(lost, "a frame that has come before");
+                return self.malformed(lost, "a duplicate frame");
             }
             self.last = self.last.max(lost);
             return match (self.begin(line), lost) {
                 (Fragment::Part, Some(_)) => {
                     Fragment::Malformed(MalformedFrame::Pieces("the end of a frame is missing"))
                 }
-                // Of a whole sample the number tells that one is missing.
-                (made, _) => made,
+                // The sequence number of the next sample shows that one is missing.
+                (fragment, _) => fragment,
             };
         }
-        let Some(begun) = &mut self.frame else {
-            let is_said = self.last.is_some_and(|last| line.sequence <= last);
-            if is_said {
+        let Some(partial) = &mut self.frame else {
+            let is_reported = self.last.is_some_and(|last| line.sequence <= last);
+            if is_reported {
                 return Fragment::Part;
             }
             return self.malformed(Some(line.sequence), "the beginning of a frame is missing");
         };
-        let is_next = line.sequence == begun.sequence
-            && line.pieces == begun.pieces
-            && line.piece == begun.count + 1;
+        let is_next = line.sequence == partial.sequence
+            && line.pieces == partial.pieces
+            && line.piece == partial.count + 1;
         let is_last = line.piece == line.pieces;
         let is_right_length =
-            line.text.len() == begun.length || (is_last && line.text.len() < begun.length);
+            line.text.len() == partial.length || (is_last && line.text.len() < partial.length);
         if !is_next || !is_right_length {
-            let both = begun.sequence.max(line.sequence);
-            return self.malformed(Some(both), "pieces of a frame are missing");
+            let last = partial.sequence.max(line.sequence);
+            return self.malformed(Some(last), "pieces of a frame are missing");
         }
-        begun.text.extend_from_slice(line.text);
-        begun.count += 1;
+        partial.text.extend_from_slice(line.text);
+        partial.count += 1;
         if is_last { self.finish() } else { Fragment::Part }
     }
 
@@ -154,14 +154,14 @@ impl Reassembler {
     }
 
     fn finish(&mut self) -> Fragment {
-        let Some(begun) = self.frame.take() else { return Fragment::Part };
-        self.last = Some(begun.sequence);
-        Fragment::Frame(begun.text.freeze())
+        let Some(partial) = self.frame.take() else { return Fragment::Part };
+        self.last = Some(partial.sequence);
+        Fragment::Frame(partial.text.freeze())
     }
 
     fn malformed(&mut self, sequence: Option<u64>, why: &'static str) -> Fragment {
         self.frame = None;
-        // A node cannot silence itself for ever by one high number: what is too far off is not kept.
+        // Numbers that are too high are ignored, or one of them would make all later frames old.
         let near = self.last.unwrap_or_default().saturating_add(1000);
         self.last = self.last.max(sequence.filter(|sequence| *sequence <= near));
         Fragment::Malformed(MalformedFrame::Pieces(why))
@@ -172,34 +172,34 @@ impl Reassembler {
 mod tests {
     use super::*;
 
-    fn made(lines: &[&str]) -> Vec<String> {
-        let mut puzzle = Reassembler::default();
-        let words = |made| match made {
+    fn reassemble(lines: &[&str]) -> Vec<String> {
+        let mut reassembler = Reassembler::default();
+        let text_of = |fragment| match fragment {
             Fragment::Part => "-".to_owned(),
             Fragment::Frame(text) => String::from_utf8(text.to_vec()).unwrap(),
             Fragment::Malformed(_) => "!".to_owned(),
         };
-        lines.iter().map(|line| words(puzzle.on_line(&whole(line)))).collect()
+        lines.iter().map(|line| text_of(reassembler.on_line(&short_line(line)))).collect()
     }
 
     /// Adds the length and the end to `NODE SEQ k/m TEXT`.
-    fn whole(line: &str) -> Vec<u8> {
+    fn short_line(line: &str) -> Vec<u8> {
         let parts: Vec<_> = line.splitn(4, ' ').collect();
-        let [node, sequence, place, text] = parts.as_slice() else { return line.into() };
-        format!("{node} {sequence} {place} {} {text} {node}", text.len()).into()
+        let [node, sequence, position, text] = parts.as_slice() else { return line.into() };
+        format!("{node} {sequence} {position} {} {text} {node}", text.len()).into()
     }
 
     #[test]
-    fn pieces_in_order_make_frames() {
-        assert_eq!(made(&["n 1 1/1 {}"]), ["{}"]);
+    fn pieces_in_order_become_frames() {
+        assert_eq!(reassemble(&["n 1 1/1 {}"]), ["{}"]);
         assert_eq!(
-            made(&["n 1 1/3 {\"a", "n 1 2/3 \":1", "n 1 3/3 }", "n 2 1/1 {}"])[2..],
+            reassemble(&["n 1 1/3 {\"a", "n 1 2/3 \":1", "n 1 3/3 }", "n 2 1/1 {}"])[2..],
             ["{\"a\":1}", "{}"]
         );
     }
 
     #[test]
-    fn whatever_is_missing_doubled_or_out_of_order_is_said_once_and_the_next_frame_is_read() {
+    fn missing_repeated_or_reordered_pieces_are_reported_once_and_the_next_frame_is_read() {
         for (lines, wanted) in [
             (&["n 1 1/2 ab", "n 2 1/1 y", "n 3 1/1 z"][..], "-yz"),
             (&["n 1 1/2 ab", "n 2 1/2 y", "n 2 2/2 y", "n 3 1/1 z"], "-!yyz"),
@@ -219,14 +219,14 @@ mod tests {
             (&["n 1 1/4000000000 z", "n 2 1/1 z"], "!z"),
             (&["n 18446744073709551615 2/3 z", "n 1 1/1 z"], "!z"),
         ] {
-            assert_eq!(made(lines).concat(), wanted, "{lines:?}");
+            assert_eq!(reassemble(lines).concat(), wanted, "{lines:?}");
         }
     }
 
     #[test]
-    fn lines_of_two_nodes_cut_at_the_same_place_are_of_neither() {
+    fn interleaved_lines_of_two_nodes_are_rejected() {
         let lines = ["a", "b"].map(|node| {
-            let line = whole(&format!("{node} 7 1/1 {{\"of\":\"{node}\",\"b\":1,\"a\":2}}"));
+            let line = short_line(&format!("{node} 7 1/1 {{\"of\":\"{node}\",\"b\":1,\"a\":2}}"));
             String::from_utf8([SENTINEL, &line].concat()).unwrap()
         });
         let [one, other] = &lines;
@@ -244,21 +244,30 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_is_bounded_whatever_its_lines_promise() {
-        let mut puzzle = Reassembler::default();
+    fn the_size_of_a_frame_is_bounded() {
+        let mut reassembler = Reassembler::default();
         let text = "x".repeat(800);
-        let most = MAX_FRAME_BYTES / 800 + 1;
-        for piece in 1..=most {
-            let line = format!("n 1 {piece}/{most} {text}");
-            assert!(!matches!(puzzle.on_line(&whole(&line)), Fragment::Malformed(_)), "{piece}");
+        let pieces = MAX_FRAME_BYTES / 800 + 1;
+        for piece in 1..=pieces {
+            let line = format!("n 1 {piece}/{pieces} {text}");
+            assert!(
+                !matches!(reassembler.on_line(&short_line(&line)), Fragment::Malformed(_)),
+                "{piece}"
+            );
         }
-        let line = format!("n 2 1/{} {text}", most + 2);
-        assert_eq!(puzzle.on_line(&whole(&line)), Fragment::Malformed(MalformedFrame::TooLong));
-        assert!(matches!(puzzle.on_line("x".repeat(1 << 20).as_bytes()), Fragment::Malformed(_)));
+        let line = format!("n 2 1/{} {text}", pieces + 2);
+        assert_eq!(
+            reassembler.on_line(&short_line(&line)),
+            Fragment::Malformed(MalformedFrame::TooLong)
+        );
+        assert!(matches!(
+            reassembler.on_line("x".repeat(1 << 20).as_bytes()),
+            Fragment::Malformed(_)
+        ));
     }
 
     #[test]
-    fn a_line_says_whose_it_is() {
+    fn a_short_line_names_its_node() {
         for (line, node) in [
             (&b"\x1egtop1+ gpu01 7 1/2 4 {\"t\" gpu01"[..], Some("gpu01")),
             (b"noise\x1egtop1+ gpu02 7 1/2 1 x\x1egtop1+ gpu01 7 1/2 1 x gpu01", Some("gpu01")),

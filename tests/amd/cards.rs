@@ -11,7 +11,7 @@ use gtop::wire::body::{Body, Sample};
 use gtop::wire::{Decoded, Decoder};
 use serde_json::{Value, json};
 
-use crate::machine::{can_refuse, check, devices, lack, node, probe, pythons, source};
+use crate::machine::{can_preload, check, devices, node, probe, pythons, source, unknown};
 use crate::sysfs::Tree;
 
 const GIB: u64 = 1 << 30;
@@ -89,8 +89,8 @@ fn bits(version: [u8; 2], place: usize, bits: u64) -> Vec<u8> {
 }
 
 /// What a snapshot must say of the first of them.
-fn as_mi300x() -> Vec<(&'static str, Value)> {
-    let unsupported = || lack("not supported");
+fn expected_mi300x() -> Vec<(&'static str, Value)> {
+    let unsupported = || unknown("not supported");
     vec![
         ("uuid", json!("GPU-a1b2c3d4e5f60710")),
         ("index", json!(0)),
@@ -157,7 +157,7 @@ fn sleeper(uid: Option<u32>) -> Child {
 }
 
 #[test]
-fn eight_mi300x_with_processes_of_several_users_are_told_value_by_value() {
+fn eight_mi300x_with_several_users_are_reported_value_by_value() {
     let tree = Tree::new();
     for place in 0..8 {
         mi300x(&tree, place);
@@ -168,12 +168,12 @@ fn eight_mi300x_with_processes_of_several_users_are_told_value_by_value() {
     let mut other = sleeper(is_root.then_some(65534));
     let gone = 4_000_001;
     for gpu in 4000..4008 {
-        tree.computes(ours.id(), gpu, if gpu < 4002 { 96 * GIB } else { 0 }, Some(152));
-        tree.computes(other.id(), gpu, if gpu == 4000 { 32 * GIB } else { 0 }, Some(0));
-        tree.computes(gone, gpu, 0, None);
+        tree.add_kfd_process(ours.id(), gpu, if gpu < 4002 { 96 * GIB } else { 0 }, Some(152));
+        tree.add_kfd_process(other.id(), gpu, if gpu == 4000 { 32 * GIB } else { 0 }, Some(0));
+        tree.add_kfd_process(gone, gpu, 0, None);
     }
     // A queue without memory is a use; memory of a further context of the process adds up.
-    tree.queue(gone, 1, 4007);
+    tree.add_queue(gone, 1, 4007);
     let context = format!("{}/context_1", ours.id());
     tree.file(&format!("sys/class/kfd/kfd/proc/{context}/vram_4000"), (2 * GIB).to_string());
     let node = node(&tree);
@@ -182,7 +182,7 @@ fn eight_mi300x_with_processes_of_several_users_are_told_value_by_value() {
     assert_eq!(source(&node)["driver"]["version"], "6.10.5");
     let shown = node["devices"].as_array().unwrap();
     assert_eq!(shown.len(), 8);
-    check(&shown[0], &as_mi300x());
+    check(&shown[0], &expected_mi300x());
     for (place, device) in shown.iter().enumerate() {
         assert_eq!(device["index"], place);
         assert_eq!(device["uuid"], format!("GPU-a1b2c3d4e5f6071{place:x}"));
@@ -240,21 +240,21 @@ const RADEON: [(&str, &str); 29] = [
 ];
 
 #[test]
-fn a_radeon_has_a_fan_and_shows_who_draws() {
+fn a_radeon_has_a_fan_and_graphics_processes() {
     let tree = Tree::new();
     tree.card(0, "0000:0a:00.0", &[&BUS[..], &RADEON[..]].concat());
     let own = "sys/devices/pci0000:00/0000:0a:00.0";
     // Power and junction; in version 1.3 the bits lie at the very end.
     tree.file(&format!("{own}/gpu_metrics"), bits([1, 3], 112, 1 << 2 | 1 << 36));
-    let draws = "pos:\t0\ndrm-driver:\tamdgpu\ndrm-client-id:\t9\ndrm-pdev:\t0000:0a:00.0\n\
+    let fdinfo = "pos:\t0\ndrm-driver:\tamdgpu\ndrm-client-id:\t9\ndrm-pdev:\t0000:0a:00.0\n\
         drm-memory-vram:\t2048 KiB\ndrm-engine-gfx:\t987654 ns\n";
-    tree.draws(4_000_050, 7, draws);
-    tree.draws(4_000_050, 8, draws);
-    tree.draws(4_000_051, 3, &draws.replace("9\n", "10\n").replace("gfx", "compute"));
-    tree.draws(4_000_052, 3, &draws.replace("amdgpu", "i915"));
+    tree.add_drm_client(4_000_050, 7, fdinfo);
+    tree.add_drm_client(4_000_050, 8, fdinfo);
+    tree.add_drm_client(4_000_051, 3, &fdinfo.replace("9\n", "10\n").replace("gfx", "compute"));
+    tree.add_drm_client(4_000_052, 3, &fdinfo.replace("amdgpu", "i915"));
     let node = node(&tree);
     let shown = &node["devices"][0];
-    let unsupported = || lack("not supported");
+    let unsupported = || unknown("not supported");
     check(
         shown,
         &[
@@ -262,7 +262,7 @@ fn a_radeon_has_a_fan_and_shows_who_draws() {
             ("name", json!("Radeon RX, \"7900\"  [31mXTX")),
             ("pci_bus", json!("0000:0a:00.0")),
             ("driver_version", json!("6.10.5")),
-            ("numa_node", lack("not available")),
+            ("numa_node", unknown("not available")),
             ("utilization_percent", json!(12)),
             ("memory_utilization_percent", json!(3)),
             ("video_percent", json!(55)),
@@ -310,7 +310,7 @@ fn a_radeon_has_a_fan_and_shows_who_draws() {
 }
 
 #[test]
-fn an_apu_tells_the_memory_it_borrows() {
+fn an_apu_reports_its_shared_memory() {
     let tree = Tree::new();
     let files = [
         ("class", "0x038000"),
@@ -329,11 +329,11 @@ fn an_apu_tells_the_memory_it_borrows() {
     let own = "sys/devices/pci0000:00/0000:c4:00.0";
     tree.file(&format!("{own}/gpu_metrics"), bits([2, 3], 120, 1 << 46));
     tree.node(1, 77, "0000:c4:00.0", 12);
-    tree.computes(4_000_060, 77, 0, None);
-    tree.queue(4_000_060, 0, 77);
+    tree.add_kfd_process(4_000_060, 77, 0, None);
+    tree.add_queue(4_000_060, 0, 77);
     let node = node(&tree);
     let shown = &node["devices"][0];
-    let unsupported = || lack("not supported");
+    let unsupported = || unknown("not supported");
     check(
         shown,
         &[
@@ -363,8 +363,8 @@ fn an_apu_tells_the_memory_it_borrows() {
 }
 
 #[test]
-fn a_card_in_a_reset_refuses_and_keeps_its_place() {
-    if !can_refuse() {
+fn a_card_in_a_reset_gives_errors_and_keeps_its_index() {
+    if !can_preload() {
         return;
     }
     let tree = Tree::new();
@@ -384,24 +384,24 @@ fn a_card_in_a_reset_refuses_and_keeps_its_place() {
     tree.file(&format!("{own}/hwmon/hwmon3/freq1_input"), "!13");
     let node = node(&tree);
     let shown = &node["devices"][0];
-    let mut expected = as_mi300x();
+    let mut expected = expected_mi300x();
     for (field, value) in [
-        ("utilization_percent", lack("not available")),
-        ("memory_utilization_percent", lack("not available")),
-        ("temperature_celsius", lack("not available")),
-        ("junction_temperature_celsius", lack("not available")),
-        ("memory_temperature_celsius", lack("driver error")),
-        ("power_watts", lack("not available")),
-        ("power_instant_watts", lack("not available")),
-        ("sm_clock_megahertz", lack("no permission")),
-        ("memory_clock_megahertz", lack("not supported")),
-        ("memory_clock_max_megahertz", lack("not supported")),
-        ("throttle_bits", lack("not available")),
-        ("throttle_reasons", lack("not available")),
-        ("energy_joules", lack("not sampled")),
-        ("throttled_power_percent", lack("not sampled")),
-        ("throttled_thermal_percent", lack("not sampled")),
-        ("throttled_hardware_thermal_percent", lack("not sampled")),
+        ("utilization_percent", unknown("not available")),
+        ("memory_utilization_percent", unknown("not available")),
+        ("temperature_celsius", unknown("not available")),
+        ("junction_temperature_celsius", unknown("not available")),
+        ("memory_temperature_celsius", unknown("driver error")),
+        ("power_watts", unknown("not available")),
+        ("power_instant_watts", unknown("not available")),
+        ("sm_clock_megahertz", unknown("no permission")),
+        ("memory_clock_megahertz", unknown("not supported")),
+        ("memory_clock_max_megahertz", unknown("not supported")),
+        ("throttle_bits", unknown("not available")),
+        ("throttle_reasons", unknown("not available")),
+        ("energy_joules", unknown("not sampled")),
+        ("throttled_power_percent", unknown("not sampled")),
+        ("throttled_thermal_percent", unknown("not sampled")),
+        ("throttled_hardware_thermal_percent", unknown("not sampled")),
     ] {
         let place = expected.iter().position(|(id, _)| *id == field).unwrap();
         expected[place] = (field, value);
@@ -411,7 +411,7 @@ fn a_card_in_a_reset_refuses_and_keeps_its_place() {
 }
 
 #[test]
-fn garbage_spoils_only_itself() {
+fn malformed_files_affect_only_their_own_values() {
     let tree = Tree::new();
     let pci = mi300x(&tree, 0);
     let own = format!("sys/devices/pci0000:00/{pci}");
@@ -436,39 +436,39 @@ fn garbage_spoils_only_itself() {
         tree.file(&format!("{own}/{name}"), contents);
     }
     tree.file("sys/class/kfd/kfd/proc/x/vram_4000", "7");
-    tree.computes(1, 4000, 0, None);
+    tree.add_kfd_process(1, 4000, 0, None);
     tree.file("sys/class/kfd/kfd/proc/1/vram_4000", "many");
     tree.file("sys/class/kfd/kfd/topology/nodes/9/gpu_id", "9");
     tree.file("sys/class/kfd/kfd/topology/nodes/9/properties", b"\xff\xff\nsimd_count\n");
     let node = node(&tree);
     let shown = &node["devices"][0];
-    let mut expected = as_mi300x();
+    let mut expected = expected_mi300x();
     for (field, value) in [
         ("uuid", json!(pci)),
-        ("numa_node", lack("not available")),
-        ("utilization_percent", lack("malformed")),
-        ("memory_utilization_percent", lack("malformed")),
-        ("memory_used_bytes", lack("malformed")),
-        ("memory_free_bytes", lack("not available")),
-        ("gtt_used_bytes", lack("not available")),
-        ("temperature_celsius", lack("malformed")),
-        ("junction_temperature_celsius", lack("malformed")),
-        ("power_watts", lack("not available")),
-        ("power_instant_watts", lack("not available")),
-        ("power_limit_watts", lack("malformed")),
-        ("sm_clock_megahertz", lack("malformed")),
-        ("sm_clock_max_megahertz", lack("not available")),
-        ("pcie_generation", lack("not available")),
-        ("pcie_lanes", lack("not available")),
-        ("ecc_corrected_errors", lack("malformed")),
-        ("ecc_uncorrected_errors", lack("malformed")),
-        ("compute_partition", lack("not available")),
-        ("throttle_bits", lack("not supported")),
-        ("throttle_reasons", lack("not supported")),
-        ("energy_joules", lack("not sampled")),
-        ("throttled_power_percent", lack("not sampled")),
-        ("throttled_thermal_percent", lack("not sampled")),
-        ("throttled_hardware_thermal_percent", lack("not sampled")),
+        ("numa_node", unknown("not available")),
+        ("utilization_percent", unknown("malformed")),
+        ("memory_utilization_percent", unknown("malformed")),
+        ("memory_used_bytes", unknown("malformed")),
+        ("memory_free_bytes", unknown("not available")),
+        ("gtt_used_bytes", unknown("not available")),
+        ("temperature_celsius", unknown("malformed")),
+        ("junction_temperature_celsius", unknown("malformed")),
+        ("power_watts", unknown("not available")),
+        ("power_instant_watts", unknown("not available")),
+        ("power_limit_watts", unknown("malformed")),
+        ("sm_clock_megahertz", unknown("malformed")),
+        ("sm_clock_max_megahertz", unknown("not available")),
+        ("pcie_generation", unknown("not available")),
+        ("pcie_lanes", unknown("not available")),
+        ("ecc_corrected_errors", unknown("malformed")),
+        ("ecc_uncorrected_errors", unknown("malformed")),
+        ("compute_partition", unknown("not available")),
+        ("throttle_bits", unknown("not supported")),
+        ("throttle_reasons", unknown("not supported")),
+        ("energy_joules", unknown("not sampled")),
+        ("throttled_power_percent", unknown("not sampled")),
+        ("throttled_thermal_percent", unknown("not sampled")),
+        ("throttled_hardware_thermal_percent", unknown("not sampled")),
     ] {
         let place = expected.iter().position(|(id, _)| *id == field).unwrap();
         expected[place] = (field, value);
@@ -478,7 +478,7 @@ fn garbage_spoils_only_itself() {
 }
 
 #[test]
-fn sixteen_cards_are_all_there_and_those_of_others_are_left_to_others() {
+fn sixteen_cards_are_reported_and_other_vendors_are_ignored() {
     let tree = Tree::new();
     for place in 0..16 {
         mi300x(&tree, place);
@@ -502,7 +502,7 @@ fn sixteen_cards_are_all_there_and_those_of_others_are_left_to_others() {
 }
 
 #[test]
-fn without_the_driver_that_is_said() {
+fn a_missing_driver_is_reported() {
     let tree = Tree::new();
     tree.function("0000:05:00.0", &[&BUS[..], &MI300X[..]].concat());
     let node = node(&tree);
@@ -512,7 +512,7 @@ fn without_the_driver_that_is_said() {
 }
 
 #[test]
-fn a_machine_without_such_devices_has_no_such_source() {
+fn a_machine_without_amd_devices_has_no_amd_source() {
     let tree = Tree::new();
     tree.function("0000:00:01.0", &[("class", "0x060400"), ("vendor", "0x1002")]);
     let node = node(&tree);
@@ -533,11 +533,11 @@ fn decoded(frame: &Value) -> Vec<Device> {
 }
 
 #[test]
-fn every_python_tells_the_same() {
+fn every_python_reports_the_same() {
     let tree = Tree::new();
     mi300x(&tree, 0);
     tree.card(0, "0000:0a:00.0", &[&BUS[..], &RADEON[..]].concat());
-    tree.computes(4_000_001, 4000, GIB, Some(30));
+    tree.add_kfd_process(4_000_001, 4000, GIB, Some(30));
     let mut all = Vec::new();
     for python in pythons() {
         eprintln!("{}", python.display());
@@ -561,7 +561,7 @@ fn every_python_tells_the_same() {
 }
 
 #[test]
-fn counted_cycles_become_shares_of_time() {
+fn cycle_counters_become_time_shares() {
     let tree = Tree::new();
     let pci = mi300x(&tree, 0);
     let path = format!("sys/devices/pci0000:00/{pci}/gpu_metrics");

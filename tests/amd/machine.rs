@@ -25,7 +25,7 @@ pub(crate) fn run(tree: &Tree, mut command: Command) -> Value {
         .args(["--local", "--json", "--deadline", "60"])
         .env("GTOP_ROOT", tree.root())
         .env("HOME", home.path())
-        .envs(refusing())
+        .envs(preload())
         .output()
         .unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -36,13 +36,13 @@ pub(crate) fn run(tree: &Tree, mut command: Command) -> Value {
 /// A probe under this Python on a machine like this.
 pub(crate) fn probe(tree: &Tree, python: &Path, interval: Duration) -> Rig {
     let mut environment = vec![("GTOP_ROOT".to_owned(), tree.root().as_os_str().to_owned())];
-    environment.extend(refusing());
+    environment.extend(preload());
     let pythons = Some(python.display().to_string());
     let setup = Setup::new(Interpreter::Python);
     Setup { environment, pythons, interval, state: None, ..setup }.start()
 }
 
-/// The oldest and the newest Python here, of those that the probe runs under.
+/// The oldest and the newest supported Python, and the default one.
 pub(crate) fn pythons() -> Vec<PathBuf> {
     let mut found = vec![PathBuf::from("/usr/bin/python3")];
     let versions =
@@ -57,8 +57,8 @@ pub(crate) fn pythons() -> Vec<PathBuf> {
     found
 }
 
-/// What makes reading fail where a file begins with `!`; nothing where it cannot be built.
-fn refusing() -> Option<(String, OsString)> {
+/// The preloaded library that makes reads of files starting with `!` fail; `None` without a compiler.
+fn preload() -> Option<(String, OsString)> {
     static LIBRARY: OnceLock<Option<PathBuf>> = OnceLock::new();
     let library = LIBRARY.get_or_init(|| {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/stubs/refusals.c");
@@ -76,45 +76,45 @@ fn refusing() -> Option<(String, OsString)> {
     library.as_ref().map(|library| ("LD_PRELOAD".to_owned(), library.clone().into()))
 }
 
-/// Whether files can be made to refuse here.
-pub(crate) fn can_refuse() -> bool {
-    let can = refusing().is_some();
+/// Returns true if reads can be made to fail.
+pub(crate) fn can_preload() -> bool {
+    let can = preload().is_some();
     if !can {
         eprintln!("skipped: no C compiler");
     }
     can
 }
 
-/// Why a value is not known, where an expected value stands.
-pub(crate) fn lack(reason: &str) -> Value {
+/// An expected value that is unknown for this reason.
+pub(crate) fn unknown(reason: &str) -> Value {
     json!({ "lack": reason })
 }
 
-/// What is worked out of processes, whatever the card tells.
-const WORKED_OUT: [&str; 2] = ["hidden_processes", "hidden_memory_bytes"];
+/// Fields derived from processes.
+const DERIVED_FIELDS: [&str; 2] = ["hidden_processes", "hidden_memory_bytes"];
 
-/// Compares a device of a snapshot with what it must say; every other field must not be known.
+/// Compares a device of a snapshot with the expected fields; all others must be unknown.
 pub(crate) fn check(shown: &Value, expected: &[(&str, Value)]) {
     let mut rest: BTreeSet<&str> = device_fields().map(|field| field.id).collect();
     for (field, value) in expected {
         let reason = value.get("lack").cloned().unwrap_or_default();
         let value = if reason.is_null() { value } else { &Value::Null };
-        assert_eq!(same(&shown[field]), same(value), "{field} of {shown}");
+        assert_eq!(rounded(&shown[field]), rounded(value), "{field} of {shown}");
         assert_eq!(shown["unknown"][field], reason, "{field} of {shown}");
         assert!(rest.remove(field) || ["uuid", "index", "fault"].contains(field), "{field}");
     }
     assert!(rest.remove("vendor") && shown["vendor"] == "amd", "{shown}");
-    for field in rest.into_iter().filter(|field| !WORKED_OUT.contains(field)) {
+    for field in rest.into_iter().filter(|field| !DERIVED_FIELDS.contains(field)) {
         assert_eq!(shown[field], Value::Null, "{field} of {shown}");
     }
 }
 
 /// A number as it is printed with three decimals: floats are single precision on the way.
-fn same(value: &Value) -> String {
+fn rounded(value: &Value) -> String {
     value.as_f64().map_or_else(|| value.to_string(), |number| format!("{number:.3}"))
 }
 
-/// What the snapshot says of the backend.
+/// The entry of the backend in a snapshot.
 pub(crate) fn source(node: &Value) -> &Value {
     node["sources"].as_array().unwrap().iter().find(|source| source["id"] == "amdgpu").unwrap()
 }

@@ -5,18 +5,18 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::machine::{can_refuse, check, devices, lack, node, probe, run};
+use crate::machine::{can_preload, check, devices, node, probe, run, unknown};
 use crate::sysfs::Tree;
 
-const AWAKE: &str = "0000:0a:00.0";
-const ASLEEP: &str = "0000:03:00.0";
+const ACTIVE: &str = "0000:0a:00.0";
+const SUSPENDED: &str = "0000:03:00.0";
 
 fn card(tree: &Tree, number: u32, pci: &str, status: &str, control: &str) {
     let files = [
         ("vendor", "0x1002"),
         ("class", "0x030000"),
         ("device", "0x73ff"),
-        ("unique_id", if pci == AWAKE { "00000000000000aa" } else { "00000000000000bb" }),
+        ("unique_id", if pci == ACTIVE { "00000000000000aa" } else { "00000000000000bb" }),
         ("power/runtime_status", status),
         ("power/control", control),
         ("power/autosuspend_delay_ms", "5000"),
@@ -39,12 +39,12 @@ fn card(tree: &Tree, number: u32, pci: &str, status: &str, control: &str) {
 }
 
 #[test]
-fn a_card_that_sleeps_is_there_and_is_not_woken() {
+fn a_suspended_card_is_reported_and_not_woken() {
     let tree = Tree::new();
-    card(&tree, 0, ASLEEP, "suspended", "auto");
-    card(&tree, 1, AWAKE, "active", "auto");
+    card(&tree, 0, SUSPENDED, "suspended", "auto");
+    card(&tree, 1, ACTIVE, "active", "auto");
     let node = node(&tree);
-    let asleep = || lack("asleep");
+    let suspended = || unknown("asleep");
     let sleeping = [
         "utilization_percent",
         "memory_utilization_percent",
@@ -77,23 +77,23 @@ fn a_card_that_sleeps_is_there_and_is_not_woken() {
         ("index", json!(0)),
         ("fault", Value::Null),
         ("name", json!("AMD 0x73ff")),
-        ("pci_bus", json!(ASLEEP)),
+        ("pci_bus", json!(SUSPENDED)),
         ("driver_version", json!("6.10.5")),
     ];
-    expected.extend(sleeping.map(|field| (field, asleep())));
+    expected.extend(sleeping.map(|field| (field, suspended())));
     check(&node["devices"][0], &expected);
     assert_eq!(node["devices"][1]["utilization_percent"], 0.0);
     assert_eq!(node["devices"][1]["temperature_celsius"], 41.0);
 }
 
 #[test]
-fn what_it_knew_of_a_card_it_knows_while_that_sleeps() {
+fn values_of_a_card_are_kept_while_it_is_suspended() {
     let tree = Tree::new();
-    card(&tree, 0, ASLEEP, "active", "on");
+    card(&tree, 0, SUSPENDED, "active", "on");
     let mut rig = probe(&tree, "/usr/bin/python3".as_ref(), Duration::from_millis(100));
     let first = rig.until("devices", |frame| devices(frame).map(|devices| devices[0].clone()));
     assert_eq!(first["memory_total"], 8_573_157_376_u64);
-    let status = format!("sys/devices/pci0000:00/{ASLEEP}/power/runtime_status");
+    let status = format!("sys/devices/pci0000:00/{SUSPENDED}/power/runtime_status");
     tree.file(&status, "suspended");
     let device = rig.until("sleep", |frame| {
         let device = devices(frame)?.first()?;
@@ -128,10 +128,10 @@ fn opened(tree: &Tree) -> Option<Vec<String>> {
 }
 
 #[test]
-fn a_trace_shows_no_file_that_sleeps_or_wakes() {
+fn a_trace_shows_no_access_to_suspended_cards() {
     let tree = Tree::new();
-    card(&tree, 0, ASLEEP, "suspended", "auto");
-    card(&tree, 1, AWAKE, "active", "on");
+    card(&tree, 0, SUSPENDED, "suspended", "auto");
+    card(&tree, 1, ACTIVE, "active", "on");
     let Some(opened) = opened(&tree) else { return };
     let of = |card: &str| -> Vec<&str> {
         let mark = format!("/sys/class/drm/{card}/device/");
@@ -139,7 +139,7 @@ fn a_trace_shows_no_file_that_sleeps_or_wakes() {
     };
     assert!(of("card1").contains(&"gpu_busy_percent"), "{opened:?}");
     assert!(opened.iter().all(|path| !path.ends_with("pcie_bw") && !path.contains("/sdma_")));
-    let harmless = [
+    let allowed = [
         "vendor",
         "class",
         "device",
@@ -149,15 +149,15 @@ fn a_trace_shows_no_file_that_sleeps_or_wakes() {
         "power/runtime_status",
     ];
     for name in of("card0") {
-        assert!(harmless.contains(&name), "{name} of a card that sleeps");
+        assert!(allowed.contains(&name), "{name} of a suspended card");
     }
 }
 
 #[test]
-fn an_idle_card_that_would_fall_asleep_is_left_alone_until_somebody_uses_it() {
+fn a_card_about_to_suspend_is_not_read_until_it_is_used() {
     let tree = Tree::new();
-    card(&tree, 0, AWAKE, "active", "auto");
-    let own = format!("sys/devices/pci0000:00/{AWAKE}");
+    card(&tree, 0, ACTIVE, "active", "auto");
+    let own = format!("sys/devices/pci0000:00/{ACTIVE}");
     let mut rig = probe(&tree, "/usr/bin/python3".as_ref(), Duration::from_millis(100));
     let first = rig.until("devices", |frame| devices(frame).map(|devices| devices[0].clone()));
     assert_eq!(first["util"], 0);
@@ -172,13 +172,13 @@ fn an_idle_card_that_would_fall_asleep_is_left_alone_until_somebody_uses_it() {
 }
 
 #[test]
-fn what_was_refused_is_asked_for_again_with_the_slow_group_only() {
-    if !can_refuse() {
+fn refused_files_are_read_again_only_with_the_slow_group() {
+    if !can_preload() {
         return;
     }
     let tree = Tree::new();
-    card(&tree, 0, AWAKE, "active", "on");
-    let own = format!("sys/devices/pci0000:00/{AWAKE}");
+    card(&tree, 0, ACTIVE, "active", "on");
+    let own = format!("sys/devices/pci0000:00/{ACTIVE}");
     tree.file(&format!("{own}/mem_busy_percent"), "!22");
     tree.file(&format!("{own}/gpu_busy_percent"), "!16");
     let mut rig = probe(&tree, "/usr/bin/python3".as_ref(), Duration::from_millis(100));
@@ -204,10 +204,10 @@ fn what_was_refused_is_asked_for_again_with_the_slow_group_only() {
 }
 
 #[test]
-fn a_file_that_never_answers_is_named_and_holds_up_nothing_else() {
+fn a_file_that_hangs_is_named_and_delays_nothing_else() {
     let tree = Tree::new();
-    card(&tree, 0, AWAKE, "active", "on");
-    let path = tree.root().join(format!("sys/devices/pci0000:00/{AWAKE}/mem_busy_percent"));
+    card(&tree, 0, ACTIVE, "active", "on");
+    let path = tree.root().join(format!("sys/devices/pci0000:00/{ACTIVE}/mem_busy_percent"));
     std::fs::remove_file(&path).unwrap();
     // Opening it waits for a writer, who never comes.
     rustix::fs::mknodat(
@@ -221,7 +221,7 @@ fn a_file_that_never_answers_is_named_and_holds_up_nothing_else() {
     let mut rig = probe(&tree, "/usr/bin/python3".as_ref(), Duration::from_millis(500));
     let error = rig.error();
     assert_eq!((&error["source"], &error["code"]), (&json!("amdgpu"), &json!("stuck")));
-    assert_eq!(error["call"], format!("mem_busy_percent of {AWAKE}"));
+    assert_eq!(error["call"], format!("mem_busy_percent of {ACTIVE}"));
     assert!(rig.sample()["host"]["memory_total"].is_u64());
     rig.finish();
 }

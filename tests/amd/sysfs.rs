@@ -82,10 +82,10 @@ impl Tree {
         self.file(&format!("{own}/properties"), text);
     }
 
-    /// What a process holds of a device: bytes, and compute units where the device counts them.
-    pub(crate) fn computes(&self, pid: u32, gpu: u32, held: u64, units: Option<u32>) {
+    /// Adds a process with its memory in bytes, and compute units if the device counts them.
+    pub(crate) fn add_kfd_process(&self, pid: u32, gpu: u32, memory: u64, units: Option<u32>) {
         let own = format!("sys/class/kfd/kfd/proc/{pid}");
-        self.file(&format!("{own}/vram_{gpu}"), held.to_string());
+        self.file(&format!("{own}/vram_{gpu}"), memory.to_string());
         self.file(&format!("{own}/sdma_{gpu}"), "12345");
         self.file(&format!("{own}/pasid"), "32771");
         if let Some(units) = units {
@@ -94,13 +94,13 @@ impl Tree {
     }
 
     /// A queue of a process.
-    pub(crate) fn queue(&self, pid: u32, queue: u32, gpu: u32) {
+    pub(crate) fn add_queue(&self, pid: u32, queue: u32, gpu: u32) {
         let path = format!("sys/class/kfd/kfd/proc/{pid}/queues/{queue}/gpuid");
         self.file(&path, gpu.to_string());
     }
 
     /// An open file of a process that leads to a device.
-    pub(crate) fn draws(&self, pid: u32, fd: u32, fdinfo: &str) {
+    pub(crate) fn add_drm_client(&self, pid: u32, fd: u32, fdinfo: &str) {
         self.file(&format!("proc/{pid}/fdinfo/{fd}"), fdinfo);
         let fds = self.root().join(format!("proc/{pid}/fd"));
         fs::create_dir_all(&fds).unwrap();

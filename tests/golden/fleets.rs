@@ -738,7 +738,7 @@ fn waiting(id: &str, name: &str, reason: &str, starts_in: Option<u64>) -> Job {
 
 fn with_list(fleet: Fleet, jobs: Vec<Job>) -> Fleet {
     let whose = "of alice".into();
-    let list = JobList { jobs, at: Some(ago(12_000)), whose, ..JobList::default() };
+    let list = JobList { jobs, at: Some(ago(12_000)), filter_text: whose, ..JobList::default() };
     Fleet { jobs: Some(Arc::new(list)), ..fleet }
 }
 

@@ -11,20 +11,20 @@ use serde_json::{Value, json};
 
 use crate::expected;
 use crate::library;
-use crate::scenarios::{source, whole};
+use crate::scenarios::{source, whole_devices};
 
-/// Longer than anything takes here, however busy the machine is.
+/// Limit for any wait on a busy machine.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// `gtop --json --watch` on a machine like this.
-struct Watched {
+struct WatchedMachine {
     child: Child,
-    pictures: Receiver<Value>,
+    snapshots: Receiver<Value>,
     folder: tempfile::TempDir,
 }
 
-impl Watched {
-    /// `None` where the library cannot be built.
+impl WatchedMachine {
+    /// `None` if the library cannot be built.
     fn start(scenario: &str) -> Option<Self> {
         let library: PathBuf = library::folder(24)?;
         let folder = tempfile::tempdir().unwrap();
@@ -39,16 +39,16 @@ impl Watched {
             .spawn()
             .unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let (out, pictures) = channel();
+        let (out, snapshots) = channel();
         thread::spawn(move || {
             for line in lines.map_while(Result::ok) {
-                let picture: Value = serde_json::from_str(&line).unwrap();
-                if out.send(picture["nodes"][0].clone()).is_err() {
+                let snapshot: Value = serde_json::from_str(&line).unwrap();
+                if out.send(snapshot["nodes"][0].clone()).is_err() {
                     return;
                 }
             }
         });
-        Some(Self { child, pictures, folder })
+        Some(Self { child, snapshots, folder })
     }
 
     fn set(&self, scenario: &str) {
@@ -57,12 +57,12 @@ impl Watched {
         std::fs::rename(next, self.folder.path().join("state")).unwrap();
     }
 
-    /// The first picture of which this is true.
+    /// The first snapshot that satisfies `is_so`.
     fn until(&self, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
         let deadline = Instant::now() + TIMEOUT;
         let mut last = Value::Null;
         while Instant::now() < deadline {
-            last = self.pictures.recv_timeout(TIMEOUT).unwrap();
+            last = self.snapshots.recv_timeout(TIMEOUT).unwrap();
             if is_so(&last) {
                 return last;
             }
@@ -71,7 +71,7 @@ impl Watched {
     }
 }
 
-impl Drop for Watched {
+impl Drop for WatchedMachine {
     fn drop(&mut self) {
         let _gone = self.child.kill();
         let _status = self.child.wait();
@@ -91,8 +91,8 @@ const BUSY: &str = "driver 570.133.20 12080\n\
     proc 0 4000001 900 sm=80\nproc 1 4000002 1900 sm=81\n";
 
 #[test]
-fn a_device_that_is_lost_meanwhile_has_no_numbers_left() {
-    let Some(watched) = Watched::start(BUSY) else { return };
+fn a_device_that_is_lost_at_runtime_has_no_readings() {
+    let Some(watched) = WatchedMachine::start(BUSY) else { return };
     let before = watched.until("devices", has_devices(2));
     watched.set(&(BUSY.to_owned() + "gpu 1 lost\n"));
     let lost = watched.until("a loss", |node| node["devices"][1]["fault"] == "lost");
@@ -115,8 +115,8 @@ fn a_device_that_is_lost_meanwhile_has_no_numbers_left() {
 }
 
 #[test]
-fn slices_come_and_go_while_it_watches() {
-    let Some(watched) = Watched::start(BUSY) else { return };
+fn slices_appear_and_disappear_at_runtime() {
+    let Some(watched) = WatchedMachine::start(BUSY) else { return };
     watched.until("devices", has_devices(2));
     let split = BUSY.replace("proc 1 4000002 1900 sm=81\n", "")
         + "gpu 1 mig=1\nslice 1 0 total_mib=40192 used_mib=10 gi=1 gi_slices=3 name=3g.40gb\n\
@@ -145,8 +145,8 @@ fn slices_come_and_go_while_it_watches() {
 }
 
 #[test]
-fn a_call_that_hangs_makes_devices_stale_and_nothing_else() {
-    let Some(watched) = Watched::start(BUSY) else { return };
+fn a_hanging_call_makes_only_the_devices_stale() {
+    let Some(watched) = WatchedMachine::start(BUSY) else { return };
     watched.until("devices", has_devices(2));
     watched.set(&(BUSY.to_owned() + "fault nvmlDeviceGetMemoryInfo_v2@1 hang\n"));
     let stuck = watched.until("a stuck driver", |node| {
@@ -162,8 +162,8 @@ fn a_call_that_hangs_makes_devices_stale_and_nothing_else() {
 }
 
 #[test]
-fn what_begins_to_hold_clocks_down_is_told_with_its_share() {
-    let Some(watched) = Watched::start(BUSY) else { return };
+fn a_new_throttle_reason_is_reported_with_its_share() {
+    let Some(watched) = WatchedMachine::start(BUSY) else { return };
     let before = watched.until("devices", has_devices(2));
     assert_eq!(before["devices"][0]["throttle_reasons"], "none");
     let hot = BUSY.to_owned() + "gpu 0 throttle=0x60 held_thermal=0+500000000\n";
@@ -177,8 +177,8 @@ fn what_begins_to_hold_clocks_down_is_told_with_its_share() {
 }
 
 #[test]
-fn an_xid_is_told_counted_and_grows_old() {
-    let Some(watched) = Watched::start(BUSY) else { return };
+fn an_xid_is_reported_counted_and_ages() {
+    let Some(watched) = WatchedMachine::start(BUSY) else { return };
     let before = watched.until("devices", has_devices(2));
     assert_eq!(before["events"], json!([]));
     watched.set(&(BUSY.to_owned() + "xid 1 31\n"));
@@ -193,7 +193,7 @@ fn an_xid_is_told_counted_and_grows_old() {
     });
     assert_ne!(two["events"][0]["at"], two["events"][0]["first_at"]);
     assert_eq!(two["events"].as_array().unwrap().len(), 1);
-    let shown = whole(&two)[1];
+    let shown = whole_devices(&two)[1];
     assert_eq!((&shown["xid"], &shown["xid_events"]), (&json!(31), &json!(2)));
     watched.until("age", |node| node["events"][0]["age_seconds"].as_f64().unwrap() > 1.0);
 }

@@ -98,8 +98,8 @@ const FIELDS: &[(&str, &str, Show)] = &[
     ("fp16_active_percent", "gpm_fp16", Percent),
 ];
 
-/// Fields that follow from two samples, from the machine, or from several keys; judged one by one.
-const OTHERS: [&str; 26] = [
+/// Fields that follow from two samples, from the machine, or from several keys; each is checked separately.
+const SEPARATE_FIELDS: [&str; 26] = [
     "vendor",
     "name",
     "pci_bus",
@@ -129,7 +129,7 @@ const OTHERS: [&str; 26] = [
 ];
 
 /// Fields that only devices of other makers tell.
-const OF_AMD: [&str; 10] = [
+const AMD_FIELDS: [&str; 10] = [
     "gtt_used_bytes",
     "gtt_total_bytes",
     "junction_temperature_celsius",
@@ -207,19 +207,19 @@ impl Device {
         let digits = text.strip_prefix("0x");
         let number = digits.map_or_else(|| text.parse(), |digits| i64::from_str_radix(digits, 16));
         let number = number.unwrap_or_else(|_| panic!("{key}={text}"));
-        let whole = || u64::try_from(number).unwrap();
+        let whole_devices = || u64::try_from(number).unwrap();
         Ok(match show {
-            Plain => json!(whole()),
+            Plain => json!(whole_devices()),
             Percent => json!(number as f64),
-            Mib => json!(whole() << 20),
-            Thousandth if key == "energy_mj" => json!(whole() / 1000),
-            Thousandth => json!(f64::from((whole() as f64 / 1000.0) as f32)),
+            Mib => json!(whole_devices() << 20),
+            Thousandth if key == "energy_mj" => json!(whole_devices() / 1000),
+            Thousandth => json!(f64::from((whole_devices() as f64 / 1000.0) as f32)),
             Flag => json!(number == 1),
-            Word(words) => json!(words(whole())),
+            Word(words) => json!(words(whole_devices())),
         })
     }
 
-    /// Compares a device of the snapshot with this one, field by field; `except` for those judged elsewhere.
+    /// Compares a device of the snapshot with this one, field by field; `except` for those checked elsewhere.
     pub(crate) fn check(&self, shown: &Value, except: &[&str]) {
         for (field, key, show) in FIELDS {
             if except.contains(field) {
@@ -229,7 +229,7 @@ impl Device {
                 Ok(value) => (value, Value::Null),
                 Err(reason) => (Value::Null, json!(reason)),
             };
-            assert_eq!(same(&shown[field]), same(&value), "{field} of {shown}");
+            assert_eq!(rounded(&shown[field]), rounded(&value), "{field} of {shown}");
             assert_eq!(shown["unknown"][field], reason, "{field} of {shown}");
         }
         assert_eq!(shown["name"], self.name);
@@ -239,18 +239,18 @@ impl Device {
 }
 
 /// A number as it is printed with three decimals: floats are single precision on the way.
-fn same(value: &Value) -> String {
+fn rounded(value: &Value) -> String {
     value.as_f64().map_or_else(|| value.to_string(), |number| format!("{number:.3}"))
 }
 
 #[test]
-fn every_field_of_a_device_is_judged() {
+fn every_device_field_is_checked() {
     for field in gtop::fields::device_fields() {
         let is_tpu = gtop::fields::DEVICE_TPU.iter().any(|own| own.id == field.id);
-        let is_judged = is_tpu
+        let is_checked = is_tpu
             || FIELDS.iter().any(|(id, ..)| *id == field.id)
-            || OTHERS.contains(&field.id)
-            || OF_AMD.contains(&field.id);
-        assert!(is_judged, "{}", field.id);
+            || SEPARATE_FIELDS.contains(&field.id)
+            || AMD_FIELDS.contains(&field.id);
+        assert!(is_checked, "{}", field.id);
     }
 }

@@ -43,7 +43,7 @@ fn process(device: &Value, pid: u32) -> Value {
 }
 
 #[test]
-fn a_process_is_told_as_the_kernel_knows_it_and_the_rest_of_the_memory_is_nobodys() {
+fn a_process_has_its_kernel_facts_and_the_remaining_memory_is_hidden() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path().canonicalize().unwrap();
     let sleeper = Command::new("sleep")
@@ -93,7 +93,7 @@ fn mib(device: &Value) -> Option<u64> {
 }
 
 #[test]
-fn inside_a_container_those_outside_are_counted_and_not_made_up() {
+fn inside_a_container_outside_processes_are_only_counted() {
     if !rustix::process::getuid().is_root() {
         eprintln!("skipped: only root can make a PID namespace");
         return;

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::expected;
 use crate::library;
 
-/// Where nvidia-smi is to be found, too.
+/// Where nvidia-smi is found.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Smi {
     Nowhere,
@@ -42,17 +42,17 @@ fn run(library: &Path, smi: Smi, scenario: impl AsRef<[u8]>) -> Value {
     snapshot["nodes"][0].clone()
 }
 
-fn usual(scenario: &str) -> Option<Value> {
+fn run_with_library(scenario: &str) -> Option<Value> {
     node(24, Smi::Nowhere, scenario)
 }
 
 /// The whole devices of a snapshot.
-pub(crate) fn whole(node: &Value) -> Vec<&Value> {
+pub(crate) fn whole_devices(node: &Value) -> Vec<&Value> {
     let devices = node["devices"].as_array().unwrap();
     devices.iter().filter(|device| device["parent"].is_null()).collect()
 }
 
-/// What the snapshot says of a source.
+/// The entry of a source in a snapshot.
 pub(crate) fn source<'a>(node: &'a Value, id: &str) -> &'a Value {
     node["sources"].as_array().unwrap().iter().find(|source| source["id"] == id).unwrap()
 }
@@ -60,7 +60,7 @@ pub(crate) fn source<'a>(node: &'a Value, id: &str) -> &'a Value {
 /// Compares every device with the scenario.
 fn check(scenario: &str, node: &Value) {
     let devices = expected::devices(scenario);
-    let shown = whole(node);
+    let shown = whole_devices(node);
     assert_eq!(shown.len(), devices.len(), "{node}");
     for (device, shown) in devices.iter().zip(shown) {
         device.check(shown, &[]);
@@ -90,7 +90,7 @@ fn check_uses(scenario: &str, node: &Value) {
         said.insert((gpu.parse().unwrap(), pid.parse().unwrap()), facts);
     }
     let mut shown = BTreeMap::new();
-    for device in whole(node) {
+    for device in whole_devices(node) {
         for used in device["processes"].as_array().unwrap() {
             let facts: serde_json::Map<String, Value> = said
                 .values()
@@ -135,14 +135,14 @@ fn a100s() -> String {
 }
 
 #[test]
-fn eight_a100_at_work_are_told_field_by_field() {
+fn eight_busy_a100_are_reported_field_by_field() {
     let scenario = a100s();
-    let Some(node) = usual(&scenario) else { return };
+    let Some(node) = run_with_library(&scenario) else { return };
     check(&scenario, &node);
     let driver = &source(&node, "nvml")["driver"];
     assert_eq!(driver["version"], "570.133.20");
     assert_eq!(driver["cuda"], "12.8");
-    let first = whole(&node)[0];
+    let first = whole_devices(&node)[0];
     // Two samples of counters that stand still.
     assert_eq!(first["throttled_power_percent"], 0.0);
     assert_eq!(first["throttled_thermal_percent"], 0.0);
@@ -163,8 +163,8 @@ fn counters_become_rates() {
     let scenario = "driver 580.65.06 13000\n\
         gpu 0 pcie_rx=5+1000000 pcie_tx=6+2000000 nvlinks=18 nvlink_tx_kib=7+3000 nvlink_rx_kib=8+4000 \
         held_power=9+250000000 held_thermal=0+100000000 held_hw_thermal=0 held_power_brake=0+1000000000\n";
-    let Some(node) = usual(scenario) else { return };
-    let device = whole(&node)[0];
+    let Some(node) = run_with_library(scenario) else { return };
+    let device = whole_devices(&node)[0];
     let close = |field: &str, rate: f64| {
         let shown = device[field].as_f64().unwrap();
         // A busy machine may take its time between a reading and its neighbour.
@@ -182,12 +182,12 @@ fn counters_become_rates() {
 }
 
 #[test]
-fn where_there_are_no_counters_the_hardware_measures_what_flows() {
+fn without_counters_the_driver_measures_the_rates() {
     let scenario = "driver 535.183.01 12020\n\
         gpu 0 gpm_sm=1 gpm_pcie_tx=20 gpm_pcie_rx=30 gpm_nvlink_rx=40 gpm_nvlink_tx=50 sram_threshold=1\n\
         gpu 1 gpm_sm=1\n";
-    let Some(node) = usual(scenario) else { return };
-    let shown = whole(&node);
+    let Some(node) = run_with_library(scenario) else { return };
+    let shown = whole_devices(&node);
     for (field, mib) in [
         ("pcie_transmit_bytes_per_second", 20),
         ("pcie_receive_bytes_per_second", 30),
@@ -222,11 +222,11 @@ fn slices() -> String {
 }
 
 #[test]
-fn an_h100_in_seven_slices_shows_each_of_them() {
+fn an_h100_with_seven_slices_shows_each_of_them() {
     let scenario = slices();
-    let Some(node) = usual(&scenario) else { return };
+    let Some(node) = run_with_library(&scenario) else { return };
     let device = &expected::devices(&scenario)[0];
-    let parent = whole(&node)[0];
+    let parent = whole_devices(&node)[0];
     device.check(parent, &["utilization_percent", "memory_utilization_percent"].map(|field| field));
     let parts: Vec<&Value> = node["devices"]
         .as_array()
@@ -255,25 +255,25 @@ fn an_h100_in_seven_slices_shows_each_of_them() {
 }
 
 #[test]
-fn what_is_refused_has_its_reason_and_is_never_zero() {
+fn refused_values_have_a_reason_and_are_never_zero() {
     let scenario = "driver 570.133.20 12080\n\
         gpu 0 power_mw=~ temp=!4 util=!999 limit_mw=~ limit_requested_mw=~ ecc_cv=!4 fan=31 clk_sm=!999\n\
         gpu 1 used_mib=10\n";
-    let Some(node) = usual(scenario) else { return };
+    let Some(node) = run_with_library(scenario) else { return };
     let devices = expected::devices(scenario);
-    let shown = whole(&node);
+    let shown = whole_devices(&node);
     devices[0].check(shown[0], &["memory_utilization_percent"]);
     assert_eq!(shown[0]["unknown"]["memory_utilization_percent"], "driver error");
     devices[1].check(shown[1], &[]);
 }
 
 #[test]
-fn a_device_that_may_not_be_opened_keeps_its_place() {
+fn a_device_without_permission_keeps_its_index() {
     let scenario = "driver 570.133.20 12080\ngpu 0\ngpu 1\ngpu 2 lost\ngpu 3\n\
         fault nvmlDeviceGetHandleByIndex_v2@1 4\nfault nvmlDeviceGetHandleByIndex_v2@3 17\n";
-    let Some(node) = usual(scenario) else { return };
+    let Some(node) = run_with_library(scenario) else { return };
     let said: Vec<(&Value, &Value)> =
-        whole(&node).iter().map(|device| (&device["index"], &device["fault"])).collect();
+        whole_devices(&node).iter().map(|device| (&device["index"], &device["fault"])).collect();
     let words = [
         (0, Value::Null),
         (1, json!("no permission")),
@@ -290,7 +290,7 @@ fn a_device_that_may_not_be_opened_keeps_its_place() {
 const HOSTILE: &[u8] = b"A, 9, [N/A] \"x\\ \x1b]0;owned\x07\x1egtop1 {} \xff\xfe $(reboot) 'z";
 
 #[test]
-fn a_hostile_name_of_a_device_is_one_harmless_value_on_every_way() {
+fn a_hostile_device_name_is_sanitized_on_every_path() {
     let mut scenario = b"driver 570.133.20 12080\ngpu 0 util=7 name=".to_vec();
     scenario.extend(HOSTILE);
     scenario.extend(b"\ngpu 1 util=8 name=");
@@ -299,7 +299,7 @@ fn a_hostile_name_of_a_device_is_one_harmless_value_on_every_way() {
     let Some(library) = library::folder(24) else { return };
     for (library, how) in [(&*library, "nvml"), (Path::new("/nonexistent"), "nvidia-smi")] {
         let node = run(library, Smi::InPath, &scenario);
-        let shown = whole(&node);
+        let shown = whole_devices(&node);
         assert_eq!(source(&node, how)["fault"], Value::Null);
         assert_eq!(shown.len(), 2, "{how}: {node}");
         let name = shown[0]["name"].as_str().unwrap();
@@ -311,12 +311,12 @@ fn a_hostile_name_of_a_device_is_one_harmless_value_on_every_way() {
 }
 
 #[test]
-fn three_hundred_processes_are_all_there() {
+fn all_of_three_hundred_processes_are_reported() {
     let mut scenario = "driver 570.133.20 12080\ngpu 0 used_mib=70000\n".to_owned();
     for i in 0..300 {
         writeln!(scenario, "proc 0 {} {} sm={}", 4_000_000 + i, 100 + i, i % 100).unwrap();
     }
-    let Some(node) = usual(&scenario) else { return };
+    let Some(node) = run_with_library(&scenario) else { return };
     check(&scenario, &node);
 }
 
@@ -335,7 +335,7 @@ fn mixed() -> String {
 }
 
 #[test]
-fn every_length_of_a_process_entry_is_read_right() {
+fn every_size_of_a_process_entry_is_decoded() {
     for entry in [16, 24, 32] {
         let scenario = mixed();
         let Some(node) = node(entry, Smi::Nowhere, &scenario) else { return };
@@ -345,14 +345,14 @@ fn every_length_of_a_process_entry_is_read_right() {
 }
 
 #[test]
-fn unified_memory_is_the_machines_and_its_users_are_known() {
+fn unified_memory_is_host_memory_with_known_users() {
     let scenario = "driver 580.95.05 13000\n\
         gpu 0 capability=12.1 total_mib=~ used_mib=~ reserved_mib=~ limit_mw=~ limit_requested_mw=~ \
         clk_mem=~ clk_mem_max=~ memtemp=~ ecc_mode=~ ecc_cv=~ ecc_uv=~ ecc_ca=~ ecc_ua=~ mig=~ \
         pcie_gen=~ pcie_width=~ pcie_gen_max=~ pcie_width_max=~ name=NVIDIA GB10\n\
         proc 0 4000001 51200 sm=97\n";
-    let Some(node) = usual(scenario) else { return };
-    let device = whole(&node)[0];
+    let Some(node) = run_with_library(scenario) else { return };
+    let device = whole_devices(&node)[0];
     let memory = ["memory_total_bytes", "memory_used_bytes", "memory_free_bytes"];
     expected::devices(scenario)[0].check(device, &memory);
     let [total, used, free] = memory.map(|field| device[field].as_u64().unwrap());
@@ -363,15 +363,15 @@ fn unified_memory_is_the_machines_and_its_users_are_known() {
 }
 
 #[test]
-fn a_device_in_trouble_says_all_of_it() {
+fn a_failing_device_reports_all_its_problems() {
     let scenario = "driver 580.95.05 13000\n\
         gpu 0 util=99 throttle=0x48 margin=-3 temp=91 held_hw_thermal=1+500000000 ecc_cv=3 ecc_uv=2 \
         ecc_ca=412 ecc_ua=7 remap_corrected=1 remap_uncorrected=6 remap_pending=1 remap_failed=1 \
         retired_sbe=5 retired_dbe=2 retired_pending=1 recovery=1 fabric=3 fabric_health=0x41\n\
         xid 0 63\nxid 0 79\nxid 0 63\nevent 0 2 0\nevent 0 0x8000 1\n";
-    let Some(node) = usual(scenario) else { return };
+    let Some(node) = run_with_library(scenario) else { return };
     check(scenario, &node);
-    let device = whole(&node)[0];
+    let device = whole_devices(&node)[0];
     assert_eq!((&device["xid"], &device["xid_events"]), (&json!(63), &json!(3)));
     assert_eq!(device["xid_meaning"], "row remapping or page retirement recorded");
     assert_eq!(device["fabric_health"], "degraded bandwidth, access timeout");
@@ -399,16 +399,16 @@ fn a_device_in_trouble_says_all_of_it() {
 }
 
 #[test]
-fn a_driver_that_tells_no_events_says_so() {
+fn a_driver_without_events_is_reported() {
     for (fault, why) in [
         ("nvmlDeviceRegisterEvents 3", "not supported"),
         ("nvmlEventSetCreate 4", "no permission"),
         ("nvmlEventSetWait_v2 4", "no permission"),
     ] {
         let scenario = format!("driver 570.133.20 12080\ngpu 0\nxid 0 79\nfault {fault}\n");
-        let Some(node) = usual(&scenario) else { return };
+        let Some(node) = run_with_library(&scenario) else { return };
         assert_eq!(source(&node, "nvml")["driver"]["no_events"], why, "{fault}");
-        let device = whole(&node)[0];
+        let device = whole_devices(&node)[0];
         for field in ["xid", "xid_events", "xid_meaning"] {
             assert_eq!((&device[field], &device["unknown"][field]), (&Value::Null, &json!(why)));
         }
@@ -417,14 +417,14 @@ fn a_driver_that_tells_no_events_says_so() {
 }
 
 #[test]
-fn a_refused_list_of_processes_is_unknown_and_not_empty() {
+fn a_refused_process_list_is_unknown_and_not_empty() {
     for (code, why) in [(4, "no permission"), (3, "not supported"), (999, "driver error")] {
         let scenario = format!(
             "driver 570.133.20 12080\ngpu 0 used_mib=500\ngpu 1 used_mib=500\nproc 0 4000001 400\n\
              proc 1 4000002 400\nfault nvmlDeviceGetComputeRunningProcesses_v3@1 {code}\n"
         );
-        let Some(node) = usual(&scenario) else { return };
-        let shown = whole(&node);
+        let Some(node) = run_with_library(&scenario) else { return };
+        let shown = whole_devices(&node);
         assert_eq!(shown[0]["processes"][0]["pid"], 4_000_001);
         assert_eq!(shown[1]["processes"], Value::Null, "{code}");
         assert_eq!(shown[1]["unknown"]["processes"], why);
@@ -433,11 +433,11 @@ fn a_refused_list_of_processes_is_unknown_and_not_empty() {
 }
 
 #[test]
-fn nvidia_smi_that_tells_no_processes_leaves_them_unknown() {
+fn without_a_process_list_from_nvidia_smi_processes_are_unknown() {
     let scenario = "driver 570.133.20 12080\ngpu 0 used_mib=500\nproc 0 4000001 400\nset 0 power.draw [N/A]\n\
         fault apps 4\n";
     let node = run(Path::new("/nonexistent"), Smi::InPath, scenario);
-    let shown = whole(&node)[0];
+    let shown = whole_devices(&node)[0];
     assert_eq!(
         (&shown["processes"], &shown["unknown"]["processes"]),
         (&Value::Null, &json!("no permission"))
@@ -452,9 +452,9 @@ fn nvidia_smi_that_tells_no_processes_leaves_them_unknown() {
 }
 
 #[test]
-fn a_first_call_that_hangs_is_named_and_the_host_is_there() {
+fn a_hanging_first_call_is_named_and_the_host_is_reported() {
     let scenario = "driver 570.133.20 12080\ngpu 0\nfault nvmlDeviceGetPowerUsage hang\n";
-    let Some(node) = usual(scenario) else { return };
+    let Some(node) = run_with_library(scenario) else { return };
     assert_eq!(node["devices"], json!([]));
     let fault = &source(&node, "nvml")["fault"];
     assert_eq!(
@@ -465,14 +465,14 @@ fn a_first_call_that_hangs_is_named_and_the_host_is_there() {
 }
 
 #[test]
-fn a_driver_that_does_not_run_is_told_and_the_host_is_there() {
+fn a_driver_that_is_not_running_is_reported_with_the_host() {
     for (code, words) in [
         ("9", "NVML: the driver is not running"),
         ("18", "NVML: driver and library versions differ"),
         ("999", "NVML: error 999 at the start"),
     ] {
         let scenario = format!("gpu 0\nfault nvmlInit_v2 {code}\n");
-        let Some(node) = usual(&scenario) else { return };
+        let Some(node) = run_with_library(&scenario) else { return };
         assert_eq!(node["devices"], json!([]));
         assert_eq!(source(&node, "nvml")["absent"], words);
         assert!(node["host"]["memory_total_bytes"].is_u64());
@@ -480,7 +480,7 @@ fn a_driver_that_does_not_run_is_told_and_the_host_is_there() {
 }
 
 #[test]
-fn without_the_library_nvidia_smi_tells_the_same() {
+fn without_the_library_nvidia_smi_reports_the_same() {
     let mut scenario = "driver 570.133.20 12080\n".to_owned();
     for i in 0..4 {
         writeln!(
@@ -499,7 +499,7 @@ fn without_the_library_nvidia_smi_tells_the_same() {
     assert_eq!(source(&by_program, "nvml")["absent"], "NVML: libnvidia-ml.so.1 not found");
     assert_eq!(source(&by_program, "nvidia-smi")["absent"], Value::Null);
     let mut compared = BTreeSet::new();
-    for (one, other) in whole(&by_library).into_iter().zip(whole(&by_program)) {
+    for (one, other) in whole_devices(&by_library).into_iter().zip(whole_devices(&by_program)) {
         for field in gtop::fields::device_fields().map(|field| field.id) {
             if !other[field].is_null() {
                 assert_eq!(one[field], other[field], "{field}");

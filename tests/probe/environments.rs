@@ -1,5 +1,5 @@
-//! The probes in hostile worlds: nothing can be written, little can be read, `/proc` lies, names are weapons, and
-//! there is nothing but `BusyBox`. Most worlds are mount namespaces and need root.
+//! The probes in hostile environments: read-only file systems, unreadable or malformed `/proc` files, hostile names,
+//! and `BusyBox` alone. Most are mount namespaces and need root.
 
 use std::fmt::Write as _;
 use std::os::unix::process::CommandExt as _;
@@ -13,13 +13,13 @@ use serde_json::Value;
 use crate::harness::{BOTH, Rig, Setup, TIMEOUT, gpus, installed};
 use crate::launching::pythons;
 use crate::library;
-use crate::processes::is_told;
+use crate::processes::has_static_facts;
 
-/// Somebody without rights.
+/// An unprivileged user.
 const NOBODY: u32 = 65534;
 
-/// Whether worlds can be made here, in words where not.
-pub(crate) fn can_make_worlds() -> bool {
+/// Returns true if mount namespaces can be made, and prints why not.
+pub(crate) fn can_unshare_mounts() -> bool {
     let can = rustix::process::geteuid().is_root()
         && Program::new("unshare")
             .args(["-m", "true"])
@@ -31,12 +31,12 @@ pub(crate) fn can_make_worlds() -> bool {
     can
 }
 
-/// The same, started in a mount namespace of its own that the script has furnished, as root or as somebody else.
-pub(crate) fn within(setup: Setup, script: &str, uid: Option<u32>) -> Setup {
-    let who = uid.map_or_else(String::new, |uid| {
+/// Starts the probe in a mount namespace prepared by the script, as root or as another user.
+pub(crate) fn in_namespace(setup: Setup, script: &str, uid: Option<u32>) -> Setup {
+    let setpriv = uid.map_or_else(String::new, |uid| {
         format!("setpriv --reuid {uid} --regid {uid} --clear-groups ")
     });
-    let script = format!("set -e\n{script}\nexec {who}/bin/sh -c \"$0\"");
+    let script = format!("set -e\n{script}\nexec {setpriv}/bin/sh -c \"$0\"");
     let shell = ["unshare", "-m", "--propagation", "private", "/bin/sh", "-c", &script];
     Setup { shell: shell.map(str::to_owned).to_vec(), ..setup }
 }
@@ -53,7 +53,7 @@ impl Sleeper {
             program.uid(uid).gid(uid);
         }
         let sleeper = Self(program.spawn().unwrap());
-        // It has a command line of its own a moment after it was started.
+        // Its command line appears shortly after the start.
         let cmdline = format!("/proc/{}/cmdline", sleeper.0.id());
         let deadline = Instant::now() + TIMEOUT;
         while !std::fs::read(&cmdline).unwrap().ends_with(b"\x001000\0") {
@@ -79,14 +79,16 @@ fn used_by(sleepers: &[Sleeper]) -> String {
     })
 }
 
-/// What samples say of these processes once all of them have their static facts.
+/// Returns the rows of these processes once all have their static facts.
 fn rows(rig: &mut Rig, sleepers: &[Sleeper]) -> Vec<Value> {
     let mut told = vec![Value::Null; sleepers.len()];
     while !told.iter().all(Value::is_object) {
-        // Each wait is for another one: how long all of them take is up to the machine.
-        rig.until("one that was not told yet", |frame| {
+        // One wait per process: the total time depends on the machine.
+        rig.until("another process", |frame| {
             let before = told.iter().filter(|row| row.is_object()).count();
-            for row in frame["processes"]["list"].as_array()?.iter().filter(|row| is_told(row)) {
+            for row in
+                frame["processes"]["list"].as_array()?.iter().filter(|row| has_static_facts(row))
+            {
                 if let Some(place) = sleepers.iter().position(|one| row["pid"] == one.0.id()) {
                     told[place] = row.clone();
                 }
@@ -97,8 +99,8 @@ fn rows(rig: &mut Rig, sleepers: &[Sleeper]) -> Vec<Value> {
     told
 }
 
-/// Three samples, the host and the devices in them, and a clean end.
-fn works(mut rig: Rig, how: &str) {
+/// Asserts three samples with host and devices, and a clean end.
+fn check_samples(mut rig: Rig, how: &str) {
     eprintln!("{how}");
     let host = rig.until("the host", |frame| {
         (frame["t"] == "sample" && frame["n"].as_u64() >= Some(3)).then(|| frame["host"].clone())
@@ -110,11 +112,11 @@ fn works(mut rig: Rig, how: &str) {
 }
 
 #[test]
-fn where_nothing_can_be_written_nothing_is_missed() {
-    if !can_make_worlds() {
+fn the_probe_runs_on_a_read_only_file_system() {
+    if !can_unshare_mounts() {
         return;
     }
-    let worlds = [
+    let namespaces = [
         (
             "read-only",
             "mount -o remount,bind,ro /\nmount -t tmpfs -o ro none /dev/shm\nmount -t tmpfs -o ro none /var/tmp",
@@ -127,16 +129,16 @@ fn where_nothing_can_be_written_nothing_is_missed() {
         ),
     ];
     for interpreter in BOTH {
-        for (name, script) in worlds {
-            let setup = within(Setup::new(interpreter), script, None);
-            works(setup.start(), &format!("{interpreter:?}, {name}"));
+        for (name, script) in namespaces {
+            let setup = in_namespace(Setup::new(interpreter), script, None);
+            check_samples(setup.start(), &format!("{interpreter:?}, {name}"));
         }
     }
 }
 
 #[test]
-fn with_every_hidepid_the_host_is_there_and_ones_own_processes() {
-    if !can_make_worlds() {
+fn host_and_own_processes_are_reported_under_every_hidepid() {
+    if !can_unshare_mounts() {
         return;
     }
     for interpreter in BOTH {
@@ -145,7 +147,7 @@ fn with_every_hidepid_the_host_is_there_and_ones_own_processes() {
             let sleepers = [Sleeper::of(NOBODY, b"mine"), Sleeper::of(0, b"theirs")];
             let script = format!("mount -t proc -o hidepid={hidepid} proc /proc");
             let setup = Setup::new(interpreter).state(&used_by(&sleepers));
-            let mut rig = within(setup, &script, Some(NOBODY)).start();
+            let mut rig = in_namespace(setup, &script, Some(NOBODY)).start();
             assert_eq!(rig.next().unwrap()["hidepid"], hidepid);
             let own = &rows(&mut rig, &sleepers[..1])[0];
             assert_eq!((&own["uid"], &own["command"]), (&NOBODY.into(), &"mine 1000".into()));
@@ -157,15 +159,15 @@ fn with_every_hidepid_the_host_is_there_and_ones_own_processes() {
     }
 }
 
-/// Mounts this over files of `/proc` that may be hidden from or made up for a container.
-fn over_proc(source: &str, names: &[&str]) -> String {
+/// Mounts a file over `/proc` files that containers hide or fake.
+fn mount_over_proc(source: &str, names: &[&str]) -> String {
     names.iter().fold(String::new(), |mut script, name| {
         writeln!(script, "[ ! -e /proc/{name} ] || mount --bind {source} /proc/{name}").unwrap();
         script
     })
 }
 
-const PROC: [&str; 9] = [
+const PROC_FILES: [&str; 9] = [
     "stat",
     "meminfo",
     "loadavg",
@@ -178,22 +180,22 @@ const PROC: [&str; 9] = [
 ];
 
 #[test]
-fn what_cannot_be_read_is_left_out_and_the_rest_goes_on() {
-    if !can_make_worlds() {
+fn unreadable_proc_files_are_left_out() {
+    if !can_unshare_mounts() {
         return;
     }
     let empty = "mount -t tmpfs none /mnt\n: >/mnt/none\n".to_owned();
-    let sealed = empty.clone() + "chmod 0 /mnt/none\n" + &over_proc("/mnt/none", &PROC);
+    let sealed = empty.clone() + "chmod 0 /mnt/none\n" + &mount_over_proc("/mnt/none", &PROC_FILES);
     let folders = "mount -t tmpfs -o mode=0 none /sys\n";
-    let worlds = [
-        ("masked", over_proc("/dev/null", &PROC), None),
+    let namespaces = [
+        ("masked", mount_over_proc("/dev/null", &PROC_FILES), None),
         ("sealed", sealed + folders, Some(NOBODY)),
-        ("empty", empty + &over_proc("/mnt/none", &PROC) + folders, None),
+        ("empty", empty + &mount_over_proc("/mnt/none", &PROC_FILES) + folders, None),
     ];
     for interpreter in BOTH {
-        for (name, script, uid) in &worlds {
+        for (name, script, uid) in &namespaces {
             eprintln!("{interpreter:?}, {name}");
-            let mut rig = within(Setup::new(interpreter), script, *uid).start();
+            let mut rig = in_namespace(Setup::new(interpreter), script, *uid).start();
             let host = rig.until("the host", |frame| {
                 (frame["t"] == "sample" && frame["n"].as_u64() >= Some(3))
                     .then(|| frame["host"].clone())
@@ -207,24 +209,24 @@ fn what_cannot_be_read_is_left_out_and_the_rest_goes_on() {
 }
 
 #[test]
-fn a_proc_that_lies_spoils_only_what_it_lies_about() {
-    if !can_make_worlds() {
+fn malformed_proc_files_affect_only_their_own_values() {
+    if !can_unshare_mounts() {
         return;
     }
-    let lies = [
+    let contents = [
         r"\377\376{\n\n  : : :\n",
         r"cpu  1 2 three 4 5 6 7 8\nMemTotal: kB\nMemAvailable: -1 kB\nsome avg10=nan\neth0: a b c\n",
         r"cpu  99999999999999999999999999 1 1 1 1 1 1 1\nMemTotal:       99999999999999999999999 kB\nsome avg10=1e999 \n1e999 inf nan\n",
         r"some\nMemTotal:\nMemTotal\n1 2\n",
     ];
     for interpreter in BOTH {
-        for lie in lies {
-            eprintln!("{interpreter:?}: {lie}");
-            let script = format!("mount -t tmpfs none /mnt\nprintf '{lie}' >/mnt/lie\n")
-                + &over_proc("/mnt/lie", &PROC);
-            let mut rig = within(Setup::new(interpreter), &script, None).start();
+        for text in contents {
+            eprintln!("{interpreter:?}: {text}");
+            let script = format!("mount -t tmpfs none /mnt\nprintf '{text}' >/mnt/malformed\n")
+                + &mount_over_proc("/mnt/malformed", &PROC_FILES);
+            let mut rig = in_namespace(Setup::new(interpreter), &script, None).start();
             let mut seen = 0;
-            // The judge of every line takes no number that is none.
+            // The schema test rejects invalid numbers.
             rig.until("three samples with devices", |frame| {
                 seen += u32::from(frame["t"] == "sample" && frame["host"]["uptime"].is_number());
                 (seen >= 3 && frame["backends"].is_array()).then_some(())
@@ -235,8 +237,8 @@ fn a_proc_that_lies_spoils_only_what_it_lies_about() {
 }
 
 #[test]
-fn nothing_but_busybox_is_enough() {
-    if !can_make_worlds() || installed(&["busybox"]).is_empty() {
+fn busybox_alone_is_enough() {
+    if !can_unshare_mounts() || installed(&["busybox"]).is_empty() {
         return;
     }
     let script = "mount -t tmpfs none /mnt\ncd /mnt\nmkdir bin lib lib64 usr usr/lib proc sys dev etc tmp\n\
@@ -247,7 +249,7 @@ fn nothing_but_busybox_is_enough() {
         --query-gpu=index,*) echo '0, GPU-1, Tiny, 00000000:01:00.0, 570.1, Enabled, P0, 40' ;;\n\
         *) echo \"GPU-1, $PPID, 12, tiny\" ;;\nesac\nEND\n\
         chmod 755 bin/nvidia-smi\nset -- env PATH=/bin /usr/sbin/chroot /mnt";
-    let mut setup = within(Setup::new(Interpreter::Shell), script, None);
+    let mut setup = in_namespace(Setup::new(Interpreter::Shell), script, None);
     let last = setup.shell.last_mut().unwrap();
     *last = last.replace("exec /bin/sh", "exec \"$@\" /bin/sh");
     let mut rig = Setup { state: None, ..setup }.start();
@@ -263,8 +265,8 @@ fn nothing_but_busybox_is_enough() {
     rig.finish();
 }
 
-/// A file in the place of `/etc/passwd`, with names of all kinds.
-fn passwd(names: &[(u32, &str)]) -> String {
+/// Replaces `/etc/passwd` by one with these additional users.
+fn add_users(names: &[(u32, &str)]) -> String {
     let mut script = "mount -t tmpfs none /mnt\ncp /etc/passwd /mnt/passwd\n".to_owned();
     for (uid, name) in names {
         writeln!(script, "printf '%b:x:{uid}:{uid}::/:/bin/sh\\n' '{name}' >>/mnt/passwd").unwrap();
@@ -273,8 +275,8 @@ fn passwd(names: &[(u32, &str)]) -> String {
 }
 
 #[test]
-fn names_of_users_cannot_leave_their_quotes() {
-    if !can_make_worlds() {
+fn hostile_user_names_stay_inside_their_strings() {
+    if !can_unshare_mounts() {
         return;
     }
     let names = [
@@ -287,7 +289,7 @@ fn names_of_users_cannot_leave_their_quotes() {
     let sleepers: Vec<Sleeper> = names.iter().map(|(uid, _)| Sleeper::of(*uid, b"x")).collect();
     for interpreter in BOTH {
         let setup = Setup::new(interpreter).state(&used_by(&sleepers));
-        let mut rig = within(setup, &passwd(&names), None).start();
+        let mut rig = in_namespace(setup, &add_users(&names), None).start();
         // A name may come after the command line.
         let mut users = vec![String::new(); sleepers.len()];
         rig.until("every name", |frame| {
@@ -309,13 +311,13 @@ fn names_of_users_cannot_leave_their_quotes() {
 }
 
 #[test]
-fn the_probes_own_name_is_told_as_it_is() {
-    if !can_make_worlds() {
+fn the_user_of_the_probe_is_reported_unchanged() {
+    if !can_unshare_mounts() {
         return;
     }
     for interpreter in BOTH {
-        let script = passwd(&[(54325, r"CORP\\neil")]);
-        let mut rig = within(Setup::new(interpreter), &script, Some(54325)).start();
+        let script = add_users(&[(54325, r"CORP\\neil")]);
+        let mut rig = in_namespace(Setup::new(interpreter), &script, Some(54325)).start();
         let hello = rig
             .until("the name", |frame| (frame["user"].as_str()? != "54325").then(|| frame.clone()));
         assert_eq!((&hello["uid"], &hello["user"]), (&54325.into(), &r"CORP\neil".into()));
@@ -323,7 +325,7 @@ fn the_probes_own_name_is_told_as_it_is() {
         // Nobody knows the number; the environment says something, at length.
         let environment = vec![("LOGNAME".to_owned(), "n\n\u{1b}[31m\u{fc}".repeat(9999).into())];
         let setup = Setup { environment, ..Setup::new(interpreter) };
-        let mut rig = within(setup, "", Some(54399)).start();
+        let mut rig = in_namespace(setup, "", Some(54399)).start();
         assert_eq!(rig.next().unwrap()["uid"], 54399);
         rig.sample();
         rig.finish();
@@ -331,14 +333,14 @@ fn the_probes_own_name_is_told_as_it_is() {
 }
 
 #[test]
-fn many_processes_with_hostile_names_do_not_crowd_each_other_out() {
+fn many_processes_with_long_hostile_names_are_all_reported() {
     let names: Vec<Vec<u8>> = (0..320)
         .map(|i| format!("{i} ").into_bytes().into_iter().chain([0xff; 600]).collect())
         .collect();
     let me = rustix::process::geteuid().as_raw();
     for interpreter in BOTH {
         let sleepers: Vec<Sleeper> = names.iter().map(|name| Sleeper::of(me, name)).collect();
-        // The judge of every line takes none beyond a mebibyte.
+        // The schema test rejects lines above a mebibyte.
         let mut rig = Setup::new(interpreter).state(&used_by(&sleepers)).start();
         let told = rows(&mut rig, &sleepers);
         assert!(told[319]["command"].as_str().unwrap().starts_with("319 "));
@@ -397,7 +399,7 @@ fn the_largest_nodes_fit_into_a_frame_under_every_python() {
             let mut rig = setup.state(&scenario).start();
             rows(&mut rig, &sleepers);
             let count = |list: &Value| list.as_array().map(Vec::len);
-            rig.full("all of it in one frame", |full| {
+            rig.full_sample("all of it in one frame", |full| {
                 let backend = &full["backends"][0];
                 count(&backend["devices"]) == Some(if is_split { 64 } else { 16 })
                     && count(&backend["uses"]["list"]) == Some(300)
@@ -408,14 +410,14 @@ fn the_largest_nodes_fit_into_a_frame_under_every_python() {
     }
 }
 
-/// A Python that lacks modules.
-fn without(modules: &[&str], folder: &std::path::Path) -> PathBuf {
+/// A Python without these modules.
+fn python_without(modules: &[&str], folder: &std::path::Path) -> PathBuf {
     use std::os::unix::fs::PermissionsExt as _;
     let path = folder.join("python");
-    let lacking = modules.join("','");
+    let missing = modules.join("','");
     let script = format!(
         "#!/bin/sh\no=$1 c=$3\nshift 3\n\
-        exec /usr/bin/python3 \"$o\" -c \"import sys;sys.modules.update(dict.fromkeys(['{lacking}']));$c\" \"$@\"\n"
+        exec /usr/bin/python3 \"$o\" -c \"import sys;sys.modules.update(dict.fromkeys(['{missing}']));$c\" \"$@\"\n"
     );
     std::fs::write(&path, script).unwrap();
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
@@ -423,12 +425,12 @@ fn without(modules: &[&str], folder: &std::path::Path) -> PathBuf {
 }
 
 #[test]
-fn a_python_without_ctypes_leaves_the_field_to_nvidia_smi() {
+fn a_python_without_ctypes_falls_back_to_nvidia_smi() {
     let Some(library) = library::folder(24) else { return };
-    // As one is that was built where libffi was missing, and as Debian's smallest is.
+    // As built without libffi, and as in python3-minimal of Debian.
     for modules in [&["_ctypes"][..], &["_ctypes", "mmap", "json", "_socket"]] {
         let folder = tempfile::tempdir().unwrap();
-        let python = without(modules, folder.path());
+        let python = python_without(modules, folder.path());
         let environment = vec![("LD_LIBRARY_PATH".to_owned(), library.clone().into())];
         let pythons = Some(python.display().to_string());
         let mut rig = Setup {
@@ -446,8 +448,8 @@ fn a_python_without_ctypes_leaves_the_field_to_nvidia_smi() {
 }
 
 #[test]
-fn a_file_system_by_any_name_is_told() {
-    if !can_make_worlds() {
+fn file_systems_of_any_name_are_reported() {
+    if !can_unshare_mounts() {
         return;
     }
     let name = r#"/mnt/a,"b\033[31m\n\377 c"#;
@@ -463,7 +465,7 @@ fn a_file_system_by_any_name_is_told() {
         return;
     }
     for interpreter in BOTH {
-        let mut rig = within(Setup::new(interpreter), &script, None).start();
+        let mut rig = in_namespace(Setup::new(interpreter), &script, None).start();
         let space = rig.until("space", |frame| {
             let space = &frame["host_slow"]["space"];
             space.is_array().then(|| space.clone())
@@ -472,8 +474,8 @@ fn a_file_system_by_any_name_is_told() {
             space.as_array().unwrap().iter().map(|one| one["path"].as_str().unwrap()).collect();
         eprintln!("{interpreter:?}: {paths:?}");
         // sh asks df of plain names only.
-        let is_told = paths.contains(&"/mnt/a,\"b [31m \u{fffd} c");
-        assert_eq!(is_told, interpreter == Interpreter::Python, "{paths:?}");
+        let is_reported = paths.contains(&"/mnt/a,\"b [31m \u{fffd} c");
+        assert_eq!(is_reported, interpreter == Interpreter::Python, "{paths:?}");
         rig.finish();
     }
 }

@@ -40,7 +40,7 @@ fn a_hang_is_reported_as_stuck_while_the_host_goes_on() {
 }
 
 #[test]
-fn a_first_call_that_takes_half_a_minute_is_waited_for() {
+fn a_first_call_may_take_half_a_minute() {
     std::thread::scope(|scope| {
         for interpreter in BOTH {
             scope.spawn(move || wait_for_the_first_call(interpreter));
@@ -73,7 +73,7 @@ fn wait_for_the_first_call(interpreter: Interpreter) {
 }
 
 #[test]
-fn a_hang_of_the_process_query_leaves_the_devices_known() {
+fn a_hanging_process_query_leaves_the_devices_known() {
     for interpreter in BOTH {
         let mut rig = Setup::new(interpreter).state(&(gpus(2) + "fault apps hang\n")).start();
         assert_eq!(csv(&mut rig)["rows"].as_array().unwrap().len(), 2);
@@ -85,7 +85,7 @@ fn a_hang_of_the_process_query_leaves_the_devices_known() {
 }
 
 #[test]
-fn every_failure_has_its_code_and_the_words_of_nvidia_smi() {
+fn every_failure_has_its_code_and_the_message_of_nvidia_smi() {
     let cases = [
         (
             "9",
@@ -156,7 +156,7 @@ fn a_lost_device_does_not_hide_the_others() {
 }
 
 #[test]
-fn fields_a_version_does_not_know_are_left_out() {
+fn fields_unknown_to_a_version_are_left_out() {
     for interpreter in BOTH {
         let state =
             gpus(2) + "unknown index\nunknown mig.mode.current\nunknown pcie.link.width.max\n";
@@ -172,7 +172,7 @@ fn fields_a_version_does_not_know_are_left_out() {
 }
 
 /// The second query, which comes with the devices.
-fn more(rig: &mut Rig) -> Value {
+fn slow_values(rig: &mut Rig) -> Value {
     rig.until("details", |frame| {
         let backend = &frame["backends"][0];
         (backend["slow"].is_number() && backend["csv"].is_object()).then(|| backend.clone())
@@ -180,10 +180,10 @@ fn more(rig: &mut Rig) -> Value {
 }
 
 #[test]
-fn what_changes_slowly_is_asked_for_beside_the_devices() {
+fn slow_values_are_queried_separately_from_the_devices() {
     for interpreter in BOTH {
         let mut rig = Setup::new(interpreter).state(&gpus(2)).start();
-        let told = more(&mut rig);
+        let told = slow_values(&mut rig);
         assert_eq!(told["more"]["columns"].as_array().unwrap().len(), 27);
         let row = told["more"]["rows"][1].as_str().unwrap();
         assert_eq!(row.split(", ").count(), 27, "{row}");
@@ -193,19 +193,19 @@ fn what_changes_slowly_is_asked_for_beside_the_devices() {
 }
 
 #[test]
-fn an_old_version_is_asked_for_what_it_knows_and_not_again_for_more() {
+fn an_old_version_is_asked_only_once_for_fields_it_does_not_know() {
     for interpreter in BOTH {
         // A version that lacks some of it loses those, one that lacks most loses all that came later.
         let some = "unknown compute_cap\nunknown gpu_recovery_action\n".to_owned();
         for (lacking, count) in [(some, 25), ("old\n".to_owned(), 10)] {
             let mut rig = Setup::new(interpreter).state(&(gpus(1) + &lacking)).start();
-            let told = more(&mut rig);
+            let told = slow_values(&mut rig);
             assert_eq!(told["more"]["columns"].as_array().unwrap().len(), count, "{interpreter:?}");
             rig.finish();
         }
         let state = gpus(1) + "unknown display_active\nunknown clocks.max.graphics\n" + "old\n";
         let mut rig = Setup::new(interpreter).state(&state).start();
-        assert_eq!(more(&mut rig)["more"]["columns"].as_array().unwrap().len(), 8);
+        assert_eq!(slow_values(&mut rig)["more"]["columns"].as_array().unwrap().len(), 8);
         rig.finish();
     }
 }
@@ -222,7 +222,7 @@ fn a_failing_second_query_leaves_the_devices_alone() {
 }
 
 #[test]
-fn slices_are_listed_with_what_they_hold() {
+fn slices_are_listed_with_their_memory_and_processes() {
     for interpreter in BOTH {
         let state = gpus(2)
             + "gpu 1 mig=1\nslice 1 0 total_mib=9728 used_mib=10 gi=7\n\
@@ -246,7 +246,7 @@ fn slices_are_listed_with_what_they_hold() {
 }
 
 #[test]
-fn slices_that_cannot_be_listed_are_not_gone() {
+fn slices_stay_when_they_cannot_be_listed() {
     for (interpreter, what) in BOTH.into_iter().flat_map(|one| [(one, "list"), (one, "table")]) {
         let state = gpus(1) + "gpu 0 mig=1\nslice 0 0 total_mib=9728 used_mib=10 gi=7\n";
         let mut rig = Setup::new(interpreter).state(&format!("{state}fault {what} 9\n")).start();
@@ -261,7 +261,7 @@ fn slices_that_cannot_be_listed_are_not_gone() {
 }
 
 #[test]
-fn lines_may_end_as_in_windows_and_complaints_stand_between_rows() {
+fn windows_line_ends_and_messages_between_rows_are_tolerated() {
     for interpreter in BOTH {
         let state = gpus(3) + "gpu 1 lost\nfault query crlf\n";
         let mut rig = Setup::new(interpreter).state(&state).start();
@@ -275,7 +275,7 @@ fn lines_may_end_as_in_windows_and_complaints_stand_between_rows() {
 }
 
 #[test]
-fn a_header_in_spite_of_noheader_is_no_device() {
+fn a_header_despite_noheader_is_not_a_device() {
     for interpreter in BOTH {
         let mut rig = Setup::new(interpreter).state(&(gpus(2) + "fault query header\n")).start();
         assert_eq!(csv(&mut rig)["rows"].as_array().unwrap().len(), 2);
@@ -284,7 +284,7 @@ fn a_header_in_spite_of_noheader_is_no_device() {
 }
 
 #[test]
-fn without_persistence_the_driver_is_asked_less_often() {
+fn without_persistence_mode_the_driver_is_queried_less_often() {
     for interpreter in BOTH {
         let state = gpus(2) + "set 1 persistence_mode Disabled\n";
         let mut rig = Setup::new(interpreter).state(&state).start();
@@ -299,7 +299,7 @@ fn without_persistence_the_driver_is_asked_less_often() {
 }
 
 #[test]
-fn a_node_without_nvidia_smi_says_so_and_shows_its_host() {
+fn a_node_without_nvidia_smi_reports_that_and_its_host() {
     if ["/usr/bin", "/usr/local/bin"]
         .iter()
         .any(|folder| std::path::Path::new(folder).join("nvidia-smi").exists())
@@ -318,7 +318,7 @@ fn a_node_without_nvidia_smi_says_so_and_shows_its_host() {
 }
 
 /// The first section of the slow group.
-fn slow(rig: &mut Rig) -> Value {
+fn slow_group(rig: &mut Rig) -> Value {
     rig.until("the slow group", |frame| {
         let backend = &frame["backends"][0];
         backend["slow"].is_number().then(|| backend.clone())
@@ -326,7 +326,7 @@ fn slow(rig: &mut Rig) -> Value {
 }
 
 #[test]
-fn a_warning_of_a_corrupted_inforom_takes_neither_devices_nor_processes() {
+fn a_corrupted_inforom_warning_hides_neither_devices_nor_processes() {
     let state = gpus(2)
         + "noise WARNING: infoROM is corrupted at gpu 0000:18:00.0\nstatus 14\nproc 0 1 500\n";
     for interpreter in BOTH {
@@ -344,7 +344,7 @@ fn a_warning_of_a_corrupted_inforom_takes_neither_devices_nor_processes() {
 }
 
 #[test]
-fn of_many_unknown_fields_none_takes_a_known_one_with_it() {
+fn many_unknown_fields_hide_no_known_field() {
     let unknown = [
         "persistence_mode",
         "pstate",
@@ -388,7 +388,7 @@ fn of_many_unknown_fields_none_takes_a_known_one_with_it() {
             let first = columns(&section);
             assert_eq!(first.len(), 35 - 12, "{first:?}");
             assert!(first.iter().any(|column| column == "pcie.link.width.max"), "{first:?}");
-            let group = slow(&mut rig);
+            let group = slow_group(&mut rig);
             let more = columns(&group["more"]);
             assert_eq!(more.len(), 27 - 10, "{more:?}");
             assert!(more.iter().any(|column| column == "gpu_recovery_action"), "{more:?}");
@@ -398,7 +398,7 @@ fn of_many_unknown_fields_none_takes_a_known_one_with_it() {
 }
 
 #[test]
-fn a_table_that_fails_takes_nothing_else_of_the_slow_group() {
+fn a_failing_table_hides_nothing_else_of_the_slow_group() {
     let slices = "gpu 0 mig=1\nslice 0 0 gi=1 ci=0 total_mib=9728 used_mib=12\n";
     for interpreter in BOTH {
         for (what, has_list, has_more) in
@@ -406,7 +406,7 @@ fn a_table_that_fails_takes_nothing_else_of_the_slow_group() {
         {
             let state = gpus(2) + slices + "fault " + what + " 255\n";
             let mut rig = Setup::new(interpreter).state(&state).start();
-            let group = slow(&mut rig);
+            let group = slow_group(&mut rig);
             let list = group["mig"]["list"].as_array().map_or(0, Vec::len);
             assert_eq!(
                 (list > 0, group["more"].is_object()),
@@ -419,11 +419,11 @@ fn a_table_that_fails_takes_nothing_else_of_the_slow_group() {
 }
 
 #[test]
-fn nvidia_smi_tells_the_numbers_of_device_files_where_the_kernel_does_not() {
+fn device_file_numbers_come_from_nvidia_smi_where_the_kernel_has_none() {
     for interpreter in BOTH {
         let state = gpus(3) + "gpu 0 minor=2\ngpu 2 minor=0\n";
         let mut rig = Setup::new(interpreter).state(&state).start();
-        let minors = slow(&mut rig)["minors"].clone();
+        let minors = slow_group(&mut rig)["minors"].clone();
         let expected = serde_json::json!({"00000000:18:00.0": 2, "00000000:29:00.0": 1, "00000000:3A:00.0": 0});
         assert_eq!(minors, expected, "{interpreter:?}");
         rig.finish();
@@ -443,7 +443,7 @@ exec /bin/sh -c "$1"
 "#;
 
 #[test]
-fn the_kernel_tells_the_numbers_of_device_files() {
+fn device_file_numbers_come_from_the_kernel() {
     if !is_root() {
         return;
     }
@@ -452,7 +452,7 @@ fn the_kernel_tells_the_numbers_of_device_files() {
         // nvidia-smi would say something else.
         let setup = Setup { shell, ..Setup::new(interpreter) };
         let mut rig = setup.state(&(gpus(2) + "fault files 9\n")).start();
-        let minors = slow(&mut rig)["minors"].clone();
+        let minors = slow_group(&mut rig)["minors"].clone();
         let expected = serde_json::json!({"0000:18:00.0": 5, "0000:29:00.0": 0});
         assert_eq!(minors, expected, "{interpreter:?}");
         rig.finish();

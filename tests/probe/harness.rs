@@ -43,8 +43,8 @@ pub(crate) struct Setup {
     /// Replaces the list of Pythons in the launch line.
     pub(crate) pythons: Option<String>,
     pub(crate) path: Option<PathBuf>,
-    /// A replacement in the packed script, such as a shorter timeout: (old, new).
-    pub(crate) instead: Option<(&'static str, &'static str)>,
+    /// A replacement in the compressed script, such as a shorter timeout: (old, new).
+    pub(crate) replacement: Option<(&'static str, &'static str)>,
     pub(crate) environment: Vec<(String, OsString)>,
 }
 
@@ -60,7 +60,7 @@ impl Setup {
             shell: vec!["/bin/sh".into(), "-c".into()],
             pythons: (interpreter == Interpreter::Shell).then(|| "no-such-python".to_owned()),
             path: None,
-            instead: None,
+            replacement: None,
             environment: Vec::new(),
         }
     }
@@ -95,7 +95,7 @@ impl Setup {
         let source = probe::source(self.interpreter, &settings);
         let [head, body, tail] = source.parts();
         let mut head = String::from_utf8(head.to_vec()).unwrap();
-        if let Some((old, new)) = self.instead {
+        if let Some((old, new)) = self.replacement {
             let split = r#".split(b"\f")"#;
             assert!(head.contains(split));
             head = head.replace(split, &format!(".replace(b{old:?},b{new:?}){split}"));
@@ -201,7 +201,7 @@ impl Rig {
             if count == 0 {
                 return None;
             }
-            if let Progress::Ready { interpreter, rest } = greeting.feed(&buffer[..count]) {
+            if let Progress::Ready { interpreter, rest } = greeting.push(&buffer[..count]) {
                 assert!(rest.is_empty());
                 self.noise = greeting.noise().to_vec();
                 return Some(interpreter);
@@ -213,7 +213,7 @@ impl Rig {
     pub(crate) fn read(&mut self) {
         let (out, frames) = channel();
         let stdout = self.stdout.take().unwrap();
-        thread::spawn(move || pump(stdout, &out));
+        thread::spawn(move || read_frames(stdout, &out));
         self.frames = frames;
     }
 
@@ -228,13 +228,13 @@ impl Rig {
     }
 
     /// Sends a request and waits for its answer.
-    pub(crate) fn ask(&mut self, question: ProcessRequest) -> Value {
-        self.command(probe::Command::Request(question));
-        self.answer(self.commands)
+    pub(crate) fn request(&mut self, request: ProcessRequest) -> Value {
+        self.command(probe::Command::Request(request));
+        self.read_answer(self.commands)
     }
 
-    /// The answer to the command of this number.
-    pub(crate) fn answer(&mut self, number: u64) -> Value {
+    /// Waits for the answer to the command with this number.
+    pub(crate) fn read_answer(&mut self, number: u64) -> Value {
         let is_it = |frame: &Value| frame["t"] == "answer" && frame["id"] == number;
         self.until("answer", |frame| is_it(frame).then(|| frame.clone()))
     }
@@ -296,7 +296,7 @@ impl Rig {
     }
 
     /// Requests full samples until one satisfies `is_so`.
-    pub(crate) fn full(&mut self, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
+    pub(crate) fn full_sample(&mut self, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
         let deadline = Instant::now() + TIMEOUT;
         loop {
             self.command(probe::Command::Full);
@@ -315,19 +315,19 @@ impl Rig {
     }
 
     /// Number of unread bytes in the pipe.
-    pub(crate) fn unread(&self) -> u64 {
+    pub(crate) fn unread_bytes(&self) -> u64 {
         rustix::io::ioctl_fionread(self.stdout.as_ref().unwrap()).unwrap()
     }
 
     /// Waits until the pipe has been full for a while.
-    pub(crate) fn fill(&self) {
+    pub(crate) fn wait_until_full(&self) {
         let deadline = Instant::now() + TIMEOUT;
         let mut before = 0;
         let mut same = 0;
         while same < 20 {
-            assert!(Instant::now() < deadline, "only {} bytes", self.unread());
+            assert!(Instant::now() < deadline, "only {} bytes", self.unread_bytes());
             thread::park_timeout(Duration::from_millis(50));
-            let now = self.unread();
+            let now = self.unread_bytes();
             same = if now == before && now > 32_768 { same + 1 } else { 0 };
             before = now;
         }
@@ -389,13 +389,13 @@ impl Drop for Rig {
 }
 
 /// Reads lines to the end of the stream and validates them.
-fn pump(mut stdout: ChildStdout, out: &Sender<Result<Value, String>>) {
-    let mut waiting = Vec::new();
+fn read_frames(mut stdout: ChildStdout, out: &Sender<Result<Value, String>>) {
+    let mut pending = Vec::new();
     let mut buffer = vec![0; 65_536];
     while let Ok(count @ 1..) = stdout.read(&mut buffer) {
-        waiting.extend_from_slice(&buffer[..count]);
-        while let Some(end) = waiting.iter().position(|byte| *byte == b'\n') {
-            let line: Vec<u8> = waiting.drain(..=end).collect();
+        pending.extend_from_slice(&buffer[..count]);
+        while let Some(end) = pending.iter().position(|byte| *byte == b'\n') {
+            let line: Vec<u8> = pending.drain(..=end).collect();
             if out.send(schema::line(&line[..end])).is_err() {
                 return;
             }

@@ -1,25 +1,27 @@
-//! What ends a probe ends nothing else, whatever `/bin/sh` is: each in a PID and a mount namespace of its own, among
-//! processes of the same user and of others that write down every signal they get.
+//! An ending probe signals no other process, whatever `/bin/sh` is. Each probe runs in its own PID and mount namespace,
+//! among processes of the same and of other users that log every signal they get.
 
 use std::ffi::OsString;
 
 use gtop::probe::Interpreter;
 
-use crate::environments::can_make_worlds;
+use crate::environments::can_unshare_mounts;
 use crate::harness::{Rig, Setup, TIMEOUT, installed};
 
-/// Somebody without rights.
+/// An unprivileged user.
 const NOBODY: u32 = 65534;
 
 const SHELLS: [&str; 8] = ["dash", "bash", "busybox", "mksh", "zsh", "yash", "posh", "ksh93"];
 
-/// Makes the world. `SHELL_UNDER_TEST` becomes `/bin/sh`; bystanders of both users stand in groups of their own; then
+/// Sets up the namespace.
+///
+/// `SHELL_UNDER_TEST` becomes `/bin/sh`, and bystanders of both users run in their own groups. Then
 /// the probe runs as `RUN_BY`, in a session of its own or, where `SHARES` says so, in the group of the bystanders'
 /// parent. Once it has gone, `REPORT` gets a line for each signal that anybody else got, for each bystander that has
 /// gone; the last line is `end`. The probe's number begins with 1: procps 4.0 takes -9 -1234 for -9 -1.
 ///
 /// The first process of the namespace never gets a signal from within that it has no use for: so the bystanders tell.
-const WORLD: &str = r#"
+const NAMESPACE_SCRIPT: &str = r#"
 set -e
 mount -t tmpfs -o mode=755 none /mnt
 mkdir /mnt/real /mnt/bin
@@ -68,15 +70,15 @@ while left; do sleep 0.02; done
 /// How the probe is run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Mode {
-    /// As it comes.
+    /// As usual.
     Usual,
-    /// By the shell under test itself, though it may do badly.
+    /// By the shell under test itself, even if the probe would choose another one.
     Forced,
-    /// The same in a group that is not its own.
+    /// The same in a shared process group.
     Sharing,
 }
 
-/// Runs a probe in the world of a shell, lets `end` end it, and returns the report.
+/// Runs a probe in the namespace of a shell, ends it with `end`, and returns the report.
 fn report(shell: &str, mode: Mode, uid: u32, end: impl FnOnce(&mut Rig)) -> String {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("report");
@@ -85,19 +87,19 @@ fn report(shell: &str, mode: Mode, uid: u32, end: impl FnOnce(&mut Rig)) -> Stri
         set("SHELL_UNDER_TEST", shell),
         set("RUN_BY", &uid.to_string()),
         set("REPORT", file.to_str().unwrap()),
-        // What a login may call as it pleases is nobody to end.
-        set("dead", "-1"),
-        set("asleep", "-1"),
+        // Variables from the login environment must not name processes to signal.
+        set("dead_man", "-1"),
+        set("sleep_pid", "-1"),
         set("timer", "-1"),
         set("s", "kill -s TERM -- -1;"),
     ];
-    // This is how the probe knows that it has been started anew.
+    // The probe sets this when it restarts itself.
     environment.extend((mode != Mode::Usual).then(|| set("GTOP_SETSID", "1")));
     environment.extend((mode == Mode::Sharing).then(|| set("SHARES", "1")));
-    let world = ["unshare", "-pfm", "--mount-proc", "--kill-child", "--propagation", "private"];
-    let world = world.into_iter().chain(["/bin/bash", "-c", WORLD]);
+    let namespace = ["unshare", "-pfm", "--mount-proc", "--kill-child", "--propagation", "private"];
+    let namespace = namespace.into_iter().chain(["/bin/bash", "-c", NAMESPACE_SCRIPT]);
     let setup = Setup {
-        shell: world.map(str::to_owned).collect(),
+        shell: namespace.map(str::to_owned).collect(),
         environment,
         ..Setup::new(Interpreter::Shell)
     };
@@ -109,12 +111,13 @@ fn report(shell: &str, mode: Mode, uid: u32, end: impl FnOnce(&mut Rig)) -> Stri
     }
     end(&mut rig);
     assert!(rig.exits_within(TIMEOUT), "{shell} {mode:?}: {:?}", rig.leftover_pids());
-    std::fs::read_to_string(&file).unwrap_or_else(|_| "the world ended with the probe".to_owned())
+    std::fs::read_to_string(&file)
+        .unwrap_or_else(|_| "the namespace ended with the probe".to_owned())
 }
 
 #[test]
-fn the_end_of_an_sh_probe_reaches_nobody_else_whatever_sh_is() {
-    if !can_make_worlds() {
+fn an_ending_sh_probe_signals_no_other_process_under_any_shell() {
+    if !can_unshare_mounts() {
         return;
     }
     for shell in installed(&SHELLS) {
@@ -129,7 +132,7 @@ fn the_end_of_an_sh_probe_reaches_nobody_else_whatever_sh_is() {
 }
 
 #[test]
-fn a_shell_whose_pipes_nobody_else_can_open_says_what_it_needs() {
+fn a_shell_with_sockets_as_pipes_asks_for_python() {
     // By this name its pipes are sockets; as `sh` they are pipes.
     for shell in installed(&["ksh93"]) {
         let setup = Setup { program: Some(vec![shell]), ..Setup::new(Interpreter::Shell) };
@@ -141,8 +144,8 @@ fn a_shell_whose_pipes_nobody_else_can_open_says_what_it_needs() {
 }
 
 #[test]
-fn heartbeats_and_new_intervals_end_only_what_is_the_probes_own() {
-    if !can_make_worlds() {
+fn heartbeats_and_new_intervals_signal_only_own_processes() {
+    if !can_unshare_mounts() {
         return;
     }
     for shell in installed(&["dash", "posh"]) {
@@ -161,20 +164,20 @@ fn heartbeats_and_new_intervals_end_only_what_is_the_probes_own() {
 }
 
 #[test]
-fn where_proc_is_about_other_processes_nobody_is_signalled() {
-    if !can_make_worlds() {
+fn no_process_is_signalled_under_the_proc_of_another_namespace() {
+    if !can_unshare_mounts() {
         return;
     }
     for interpreter in crate::harness::BOTH {
         // Without --mount-proc: /proc goes on to show those outside.
-        let world = ["unshare", "-pf", "--kill-child", "/bin/bash", "-c"];
+        let namespace = ["unshare", "-pf", "--kill-child", "/bin/bash", "-c"];
         let script = "trap : USR1\nsetsid /bin/sh -c \"$0\" <&0 &\nwait\n";
-        let shell = world.into_iter().chain([script]).map(str::to_owned).collect();
+        let shell = namespace.into_iter().chain([script]).map(str::to_owned).collect();
         let mut rig = Setup { shell, ..Setup::new(interpreter) }.start();
         rig.sample();
         let mut bystander = crate::processes::Victim::new();
         let signal = gtop::model::Signal::User1;
-        let answer = rig.ask(gtop::model::ProcessRequest::Signal(bystander.key(), signal));
+        let answer = rig.request(gtop::model::ProcessRequest::Signal(bystander.key(), signal));
         assert_eq!(answer["result"], "refused", "{interpreter:?}: {answer}");
         rig.finish();
         assert!(bystander.0.try_wait().unwrap().is_none(), "{interpreter:?}");

@@ -26,7 +26,7 @@ fn samples(mut rig: Rig, how: &str) {
 }
 
 #[test]
-fn the_line_works_under_every_login_shell() {
+fn the_launch_line_works_under_every_login_shell() {
     for interpreter in BOTH {
         for shell in login_shells() {
             let how = format!("{shell:?} {interpreter:?}");
@@ -50,7 +50,7 @@ pub(crate) fn pythons() -> Vec<PathBuf> {
 }
 
 #[test]
-fn every_python_from_3_6_on_runs_the_probe_and_older_ones_are_passed_over() {
+fn every_python_from_3_6_on_runs_the_probe_and_older_ones_are_skipped() {
     for python in pythons() {
         let is_old = python.to_string_lossy().contains("/2.");
         let interpreter = if is_old { Interpreter::Shell } else { Interpreter::Python };
@@ -72,7 +72,7 @@ fn script(folder: &Path, name: &str, text: &str) -> String {
 }
 
 #[test]
-fn a_broken_python_is_passed_over_and_eats_nothing() {
+fn a_broken_python_is_skipped_and_reads_no_input() {
     let folder = tempfile::tempdir().unwrap();
     let broken = script(folder.path(), "broken", "#!/bin/sh\ncat\necho no encodings\nexit 1\n");
     let good = "#!/bin/sh\nexec /usr/bin/env python3 \"$@\"\n";

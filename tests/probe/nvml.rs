@@ -12,7 +12,7 @@ use crate::launching::pythons;
 use crate::library;
 
 /// A probe on a machine with this library; `None` where it cannot be built.
-fn started(state: &str) -> Option<Rig> {
+fn start(state: &str) -> Option<Rig> {
     Some(setup(state)?.start())
 }
 
@@ -23,7 +23,7 @@ fn setup(state: &str) -> Option<Setup> {
 }
 
 #[test]
-fn what_a_driver_refuses_is_not_asked_for_again() {
+fn refused_driver_calls_are_not_repeated() {
     let refusals = tempfile::NamedTempFile::new().unwrap();
     let state = gpus(1) + "fault nvmlDeviceGetTemperature 3\nfault nvmlDeviceGetPowerUsage 3\n";
     let Some(mut setup) = setup(&state) else { return };
@@ -38,7 +38,7 @@ fn what_a_driver_refuses_is_not_asked_for_again() {
         })
     };
     // Every group has been asked once when the slow one has told of itself.
-    when(&mut rig, "the slow group", |devices| {
+    wait_for_devices(&mut rig, "the slow group", |devices| {
         devices[0]["slow"].is_object() || devices[0]["pstate"].is_number()
     });
     for _ in 0..40 {
@@ -60,25 +60,27 @@ fn devices(frame: &Value) -> Option<&Vec<Value>> {
 }
 
 /// The first sample with devices of which this is true.
-fn when(rig: &mut Rig, what: &str, is_so: impl Fn(&[Value]) -> bool) -> Vec<Value> {
+fn wait_for_devices(rig: &mut Rig, what: &str, is_so: impl Fn(&[Value]) -> bool) -> Vec<Value> {
     rig.until(what, |frame| devices(frame).filter(|devices| is_so(devices)).cloned())
 }
 
 #[test]
-fn the_first_sample_tells_all_and_the_next_only_what_has_changed() {
-    let Some(mut rig) = started(&(gpus(2) + "gpu 0 pcie_tx=5+1000000\n")) else { return };
+fn the_first_sample_is_complete_and_later_ones_only_hold_changes() {
+    let Some(mut rig) = start(&(gpus(2) + "gpu 0 pcie_tx=5+1000000\n")) else { return };
     let ready = rig.backend("nvml", "ready");
     assert_eq!((&ready["driver"], &ready["devices"]), (&"570.86.15".into(), &2.into()));
-    let first = when(&mut rig, "devices", |_| true);
+    let first = wait_for_devices(&mut rig, "devices", |_| true);
     assert_eq!((&first[0]["util"], &first[0]["fan"]), (&90.into(), &Value::Null));
     assert_eq!(first[0]["lacks"]["fan"], "not supported");
-    let second = when(&mut rig, "devices", |_| true);
-    let third = when(&mut rig, "devices", |_| true);
+    let second = wait_for_devices(&mut rig, "devices", |_| true);
+    let third = wait_for_devices(&mut rig, "devices", |_| true);
     for device in [&second[0], &third[0]] {
         assert!(device["pcie_tx"].is_u64() && device["util"].is_null(), "{device}");
     }
     rig.set_state(&gpus(3));
-    when(&mut rig, "a change", |devices| devices.len() == 3 && devices[2]["util"] == 92);
+    wait_for_devices(&mut rig, "a change", |devices| {
+        devices.len() == 3 && devices[2]["util"] == 92
+    });
     rig.command(Command::Full);
     let full = rig.until("a full sample", |frame| {
         (frame["full"] == true).then(|| devices(frame).cloned().unwrap_or_default())
@@ -88,7 +90,7 @@ fn the_first_sample_tells_all_and_the_next_only_what_has_changed() {
 }
 
 #[test]
-fn the_pace_of_each_group_is_told_and_follows_the_focus() {
+fn the_interval_of_each_group_is_reported_and_follows_the_focus() {
     let Some(setup) = setup(&gpus(1)) else { return };
     let mut rig = Setup { interval: Duration::from_millis(200), ..setup }.start();
     let intervals = |rig: &mut Rig, host: f64| {
@@ -109,15 +111,15 @@ fn the_pace_of_each_group_is_told_and_follows_the_focus() {
 }
 
 #[test]
-fn a_device_that_is_lost_is_marked_and_the_others_go_on() {
-    let Some(mut rig) = started(&gpus(3)) else { return };
-    let first = when(&mut rig, "devices", |devices| devices.len() == 3);
+fn a_lost_device_is_marked_and_the_others_continue() {
+    let Some(mut rig) = start(&gpus(3)) else { return };
+    let first = wait_for_devices(&mut rig, "devices", |devices| devices.len() == 3);
     rig.set_state(&(gpus(3) + "gpu 1 lost\nxid 1 79\n"));
-    let lost = when(&mut rig, "a loss", |devices| devices[1]["fault"] == "lost");
+    let lost = wait_for_devices(&mut rig, "a loss", |devices| devices[1]["fault"] == "lost");
     assert_eq!(lost[1]["uuid"], first[1]["uuid"]);
     assert!(lost[0]["fault"].is_null() && lost[2]["fault"].is_null());
     rig.set_state(&(gpus(3) + "gpu 1 lost\ngpu 2 util=17\n"));
-    when(&mut rig, "the others", |devices| devices[2]["util"] == 17);
+    wait_for_devices(&mut rig, "the others", |devices| devices[2]["util"] == 17);
     rig.finish();
 }
 
@@ -136,9 +138,9 @@ fn events(rig: &mut Rig, count: usize) -> Vec<(String, String, Option<u64>)> {
 }
 
 #[test]
-fn what_happens_to_a_device_is_told_once_with_its_number() {
-    let Some(mut rig) = started(&(gpus(2) + "gpu 1 recovery=0\n")) else { return };
-    let first = when(&mut rig, "devices", |devices| devices.len() == 2);
+fn device_events_are_reported_once_with_their_number() {
+    let Some(mut rig) = start(&(gpus(2) + "gpu 1 recovery=0\n")) else { return };
+    let first = wait_for_devices(&mut rig, "devices", |devices| devices.len() == 2);
     let of = |place: usize| first[place]["uuid"].as_str().unwrap().to_owned();
     // An Xid comes in showers.
     let shower = "xid 0 31\n".repeat(5);
@@ -150,7 +152,7 @@ fn what_happens_to_a_device_is_told_once_with_its_number() {
         told,
         [event("poison", 1, None), event("recovery", 1, Some(2)), event("xid", 0, Some(31))]
     );
-    let counted = when(&mut rig, "a count", |devices| devices[0]["xids"].is_u64());
+    let counted = wait_for_devices(&mut rig, "a count", |devices| devices[0]["xids"].is_u64());
     assert_eq!((&counted[0]["xids"], &counted[0]["xid"]), (&5.into(), &31.into()));
     rig.finish();
 }
@@ -159,8 +161,8 @@ fn what_happens_to_a_device_is_told_once_with_its_number() {
 fn an_event_of_a_slice_names_the_slice() {
     let state = gpus(1)
         + "gpu 0 mig=1\nslice 0 0 total_mib=9 used_mib=1 gi=7\nslice 0 1 total_mib=9 used_mib=1 gi=8\n";
-    let Some(mut rig) = started(&state) else { return };
-    let first = when(&mut rig, "devices", |devices| devices.len() == 3);
+    let Some(mut rig) = start(&state) else { return };
+    let first = wait_for_devices(&mut rig, "devices", |devices| devices.len() == 3);
     rig.set_state(&(state + "xid 0 43 slice 1\n"));
     assert_eq!(
         events(&mut rig, 1),
@@ -170,11 +172,11 @@ fn an_event_of_a_slice_names_the_slice() {
 }
 
 #[test]
-fn events_are_told_of_devices_that_come_later_and_beside_one_that_is_lost() {
-    let Some(mut rig) = started(&gpus(1)) else { return };
-    when(&mut rig, "devices", |devices| devices.len() == 1);
+fn events_are_reported_for_later_devices_and_beside_a_lost_one() {
+    let Some(mut rig) = start(&gpus(1)) else { return };
+    wait_for_devices(&mut rig, "devices", |devices| devices.len() == 1);
     rig.set_state(&gpus(3));
-    let three = when(&mut rig, "more devices", |devices| devices.len() == 3);
+    let three = wait_for_devices(&mut rig, "more devices", |devices| devices.len() == 3);
     let of = |place: usize| three[place]["uuid"].as_str().unwrap().to_owned();
     let event = |kind: &str, place, code| (kind.to_owned(), of(place), code);
     rig.set_state(&(gpus(3) + "xid 2 45\n"));
@@ -185,9 +187,9 @@ fn events_are_told_of_devices_that_come_later_and_beside_one_that_is_lost() {
 }
 
 #[test]
-fn slices_that_come_and_go_are_told_with_a_new_hello() {
-    let Some(mut rig) = started(&gpus(2)) else { return };
-    when(&mut rig, "devices", |devices| devices.len() == 2);
+fn added_and_removed_slices_are_reported_with_a_new_hello() {
+    let Some(mut rig) = start(&gpus(2)) else { return };
+    wait_for_devices(&mut rig, "devices", |devices| devices.len() == 2);
     let split = gpus(2)
         + "gpu 1 mig=1\nslice 1 0 total_mib=9728 used_mib=10 gi=7\nslice 1 1 total_mib=9728 used_mib=11 gi=8\n\
            proc 1 4000001 5 slice=1\n";
@@ -198,7 +200,7 @@ fn slices_that_come_and_go_are_told_with_a_new_hello() {
         (backend["slices"] == 2).then(|| backend.clone())
     });
     assert_eq!(hello["devices"], 2);
-    let parts = when(&mut rig, "slices", |devices| devices.len() == 4);
+    let parts = wait_for_devices(&mut rig, "slices", |devices| devices.len() == 4);
     assert_eq!(parts[2]["parent"], parts[1]["uuid"]);
     assert_eq!(parts[3]["memory_used"], 11_u64 << 20);
     rig.until("the use of a slice", |frame| {
@@ -206,12 +208,14 @@ fn slices_that_come_and_go_are_told_with_a_new_hello() {
         (used["device"] == parts[3]["uuid"]).then_some(())
     });
     rig.set_state(&gpus(2));
-    when(&mut rig, "no slices", |devices| devices.len() == 2 && devices[1]["util"] == 91);
+    wait_for_devices(&mut rig, "no slices", |devices| {
+        devices.len() == 2 && devices[1]["util"] == 91
+    });
     rig.finish();
 }
 
 #[test]
-fn a_call_that_does_not_return_is_named_while_the_host_goes_on() {
+fn a_stuck_call_is_named_while_host_samples_continue() {
     let Some(setup) = setup(&gpus(2)) else { return };
     // An alarm that would end it does not ring during this test.
     let mut rig = setup.start();
@@ -254,23 +258,23 @@ fn a_call_that_does_not_return_is_named_while_the_host_goes_on() {
 }
 
 #[test]
-fn a_driver_that_is_being_loaded_is_starting_and_not_stuck() {
+fn a_loading_driver_is_starting_and_not_stuck() {
     let state = gpus(1) + "fault nvmlInit_v2 slow 4000000\n";
-    let Some(mut rig) = started(&state) else { return };
+    let Some(mut rig) = start(&state) else { return };
     rig.backend("nvml", "starting");
     let error = rig.until("starting", |frame| (frame["t"] == "error").then(|| frame.clone()));
     assert_eq!((&error["code"], &error["call"]), (&"starting".into(), &"nvmlInit_v2".into()));
     rig.set_state(&gpus(1));
     rig.backend("nvml", "ready");
-    when(&mut rig, "devices", |devices| devices.len() == 1);
+    wait_for_devices(&mut rig, "devices", |devices| devices.len() == 1);
     rig.finish();
 }
 
 #[test]
-fn many_slow_calls_are_not_one_that_is_stuck() {
+fn many_slow_calls_are_not_a_stuck_call() {
     // Some 60 calls of 0.1 s each: a round takes longer than any call may.
     let state = gpus(2) + "fault nvml slow 100000\n";
-    let Some(mut rig) = started(&state) else { return };
+    let Some(mut rig) = start(&state) else { return };
     let mut codes = BTreeSet::new();
     rig.until("devices", |frame| {
         codes.extend(frame["code"].as_str().map(str::to_owned));
@@ -281,25 +285,25 @@ fn many_slow_calls_are_not_one_that_is_stuck() {
 }
 
 #[test]
-fn a_refused_value_is_not_asked_for_again() {
+fn a_refused_value_is_not_queried_again() {
     let state = gpus(1) + "gpu 0 temp=~ power_mw=!4\n";
-    let Some(mut rig) = started(&state) else { return };
-    let first = when(&mut rig, "devices", |_| true);
+    let Some(mut rig) = start(&state) else { return };
+    let first = wait_for_devices(&mut rig, "devices", |_| true);
     assert_eq!(first[0]["lacks"]["temperature"], "not supported");
     assert_eq!(first[0]["lacks"]["power"], "no permission");
     // Were they asked for, the probe would be stuck.
     let hangs = "fault nvmlDeviceGetTemperature hang\nfault nvmlDeviceGetPowerUsage hang\n";
     rig.set_state(&(gpus(1) + "gpu 0 util=55\n" + hangs));
-    when(&mut rig, "a change", |devices| devices[0]["util"] == 55);
+    wait_for_devices(&mut rig, "a change", |devices| devices[0]["util"] == 55);
     rig.set_state(&(gpus(1) + "gpu 0 util=56\n" + hangs));
-    when(&mut rig, "another change", |devices| devices[0]["util"] == 56);
+    wait_for_devices(&mut rig, "another change", |devices| devices[0]["util"] == 56);
     rig.finish();
 }
 
 #[test]
-fn no_process_is_started_once_it_runs() {
-    let Some(mut rig) = started(&gpus(4)) else { return };
-    when(&mut rig, "devices", |_| true);
+fn no_process_is_started_after_startup() {
+    let Some(mut rig) = start(&gpus(4)) else { return };
+    wait_for_devices(&mut rig, "devices", |_| true);
     let children: Vec<u32> = rig.leftover_pids();
     for _ in 0..10 {
         rig.sample();
@@ -309,9 +313,9 @@ fn no_process_is_started_once_it_runs() {
 }
 
 #[test]
-fn a_library_that_cannot_be_used_leaves_the_field_to_nvidia_smi() {
+fn an_unusable_library_falls_back_to_nvidia_smi() {
     let state = gpus(2) + "fault nvmlInit_v2 12\n";
-    let Some(mut rig) = started(&state) else { return };
+    let Some(mut rig) = start(&state) else { return };
     let absent = rig.backend("nvml", "absent");
     assert_eq!(absent["why"], "NVML: libnvidia-ml.so.1 found, but not the driver library");
     rig.until("nvidia-smi", |frame| {
@@ -330,17 +334,17 @@ fn every_python_from_3_6_on_reads_the_library() {
              proc 0 4000001 5 sm=3\n";
         let Some(setup) = setup(&state) else { return };
         let mut rig = Setup { pythons: Some(python.display().to_string()), ..setup }.start();
-        let first = when(&mut rig, "devices", |_| true);
+        let first = wait_for_devices(&mut rig, "devices", |_| true);
         assert_eq!((&first[0]["util"], &first[0]["links"][1][0]), (&90.into(), &4096.into()));
-        when(&mut rig, "activity", |devices| devices[0]["activity"][1] == 7.0);
+        wait_for_devices(&mut rig, "activity", |devices| devices[0]["activity"][1] == 7.0);
         rig.finish();
     }
 }
 
 #[test]
-fn a_library_that_was_shut_down_is_begun_anew_and_not_for_ever() {
-    let Some(mut rig) = started(&gpus(1)) else { return };
-    when(&mut rig, "devices", |_| true);
+fn a_library_that_is_shut_down_repeatedly_falls_back_to_nvidia_smi() {
+    let Some(mut rig) = start(&gpus(1)) else { return };
+    wait_for_devices(&mut rig, "devices", |_| true);
     rig.set_state(&(gpus(1) + "fault nvmlDeviceGetPowerUsage 1\n"));
     let absent = rig.backend("nvml", "absent");
     assert_eq!(absent["why"], "NVML: repeatedly uninitialized");
@@ -349,9 +353,9 @@ fn a_library_that_was_shut_down_is_begun_anew_and_not_for_ever() {
 }
 
 #[test]
-fn a_library_that_does_not_say_how_many_devices_there_are_still_has_them() {
-    let Some(mut rig) = started(&gpus(2)) else { return };
-    when(&mut rig, "devices", |_| true);
+fn known_devices_stay_when_the_library_stops_counting_them() {
+    let Some(mut rig) = start(&gpus(2)) else { return };
+    wait_for_devices(&mut rig, "devices", |_| true);
     let silent = "fault nvmlDeviceGetCount_v2 999\nfault nvmlDeviceGetCount 999\n";
     rig.set_state(&(gpus(2) + silent));
     // How many there are is asked with the slow group.
@@ -361,12 +365,12 @@ fn a_library_that_does_not_say_how_many_devices_there_are_still_has_them() {
         (backend["slow"].is_number() && !frame["full"].is_boolean()).then_some(())
     });
     rig.set_state(&gpus(3));
-    when(&mut rig, "a third one", |devices| devices.len() == 3);
+    wait_for_devices(&mut rig, "a third one", |devices| devices.len() == 3);
     rig.finish();
 }
 
 /// Waits until nvidia-smi tells devices, and returns why NVML does not, and what it complained of.
-fn fallen_back(rig: &mut Rig) -> (String, Vec<Value>) {
+fn wait_for_fallback(rig: &mut Rig) -> (String, Vec<Value>) {
     let (mut why, mut errors) = (String::new(), Vec::new());
     rig.until("devices of nvidia-smi", |frame| {
         errors.extend((frame["t"] == "error" && frame["source"] == "nvml").then(|| frame.clone()));
@@ -382,23 +386,23 @@ fn fallen_back(rig: &mut Rig) -> (String, Vec<Value>) {
 }
 
 #[test]
-fn a_library_that_ends_its_process_leaves_the_devices_to_nvidia_smi() {
+fn a_crashing_library_falls_back_to_nvidia_smi() {
     for how in ["crash", "exit"] {
         let state = gpus(2) + "fault nvmlInit_v2 " + how + "\n";
-        let Some(mut rig) = started(&state) else { return };
-        let (why, _) = fallen_back(&mut rig);
+        let Some(mut rig) = start(&state) else { return };
+        let (why, _) = wait_for_fallback(&mut rig);
         assert_eq!(why, "nvml: its library crashed or exited in nvmlInit_v2", "{how}");
         rig.finish();
     }
 }
 
 #[test]
-fn a_driver_that_hangs_from_the_start_is_told_also_while_nvidia_smi_tells_the_devices() {
+fn a_driver_that_hangs_from_the_start_stays_reported_after_the_fallback() {
     let state = gpus(2) + "fault nvmlInit_v2 hang\n";
     let Some(setup) = setup(&state) else { return };
-    let instead = Some(("STARTING_TIMEOUT = 60.0", "STARTING_TIMEOUT = 5.0"));
-    let mut rig = Setup { instead, deadman: 10 * TIMEOUT, ..setup }.start();
-    let (why, errors) = fallen_back(&mut rig);
+    let replacement = Some(("STARTING_TIMEOUT = 60.0", "STARTING_TIMEOUT = 5.0"));
+    let mut rig = Setup { replacement, deadman: 10 * TIMEOUT, ..setup }.start();
+    let (why, errors) = wait_for_fallback(&mut rig);
     assert_eq!(why, "nvml: its library hangs in nvmlInit_v2");
     let codes: Vec<&str> = errors.iter().map(|error| error["code"].as_str().unwrap()).collect();
     assert!(codes.starts_with(&["starting"]) && codes.contains(&"stuck"), "{codes:?}");
@@ -416,10 +420,10 @@ fn a_driver_that_hangs_from_the_start_is_told_also_while_nvidia_smi_tells_the_de
 }
 
 #[test]
-fn a_library_that_does_not_count_its_devices_is_a_fault_and_nvidia_smi_tells_them() {
+fn a_library_that_cannot_count_devices_is_a_fault_and_falls_back() {
     let state = gpus(2) + "fault nvmlDeviceGetCount_v2 999\n";
-    let Some(mut rig) = started(&state) else { return };
-    let (why, errors) = fallen_back(&mut rig);
+    let Some(mut rig) = start(&state) else { return };
+    let (why, errors) = wait_for_fallback(&mut rig);
     assert_eq!(why, "NVML: nvmlDeviceGetCount_v2 fails with error 999");
     let told = |key: &str| errors[0][key].as_str().unwrap().to_owned();
     assert_eq!(
@@ -430,31 +434,31 @@ fn a_library_that_does_not_count_its_devices_is_a_fault_and_nvidia_smi_tells_the
 }
 
 #[test]
-fn a_device_has_the_number_of_its_file_and_keeps_it_when_it_is_lost() {
+fn a_device_has_its_file_number_and_keeps_it_when_lost() {
     let state = gpus(3) + "gpu 0 minor=2\ngpu 1 minor=7\ngpu 2 minor=~\n";
-    let Some(mut rig) = started(&state) else { return };
+    let Some(mut rig) = start(&state) else { return };
     let minors = |devices: &[Value]| -> Vec<Value> {
         devices.iter().map(|device| device["minor"].clone()).collect()
     };
-    let first = when(&mut rig, "devices", |devices| devices.len() == 3);
+    let first = wait_for_devices(&mut rig, "devices", |devices| devices.len() == 3);
     assert_eq!(minors(&first), [2.into(), 7.into(), Value::Null]);
     rig.set_state(&(state + "gpu 1 lost\n"));
-    let lost = when(&mut rig, "a loss", |devices| devices[1]["fault"] == "lost");
+    let lost = wait_for_devices(&mut rig, "a loss", |devices| devices[1]["fault"] == "lost");
     assert_eq!(lost[1]["minor"], 7);
     rig.finish();
 }
 
 #[test]
-fn a_device_in_the_place_of_another_begins_without_its_xids() {
-    let Some(mut rig) = started(&gpus(1)) else { return };
-    when(&mut rig, "devices", |devices| devices[0]["xids"] == 0);
+fn a_replaced_device_starts_without_xids() {
+    let Some(mut rig) = start(&gpus(1)) else { return };
+    wait_for_devices(&mut rig, "devices", |devices| devices[0]["xids"] == 0);
     rig.set_state(&(gpus(1) + "xid 0 79\n"));
-    when(&mut rig, "an Xid", |devices| devices[0]["xids"] == 1);
+    wait_for_devices(&mut rig, "an Xid", |devices| devices[0]["xids"] == 1);
     // Devices are looked at anew when their number changes.
     rig.set_state(&(gpus(2) + "gpu 0 uuid=GPU-another\n"));
     let is_new =
         |devices: &[Value]| devices[0]["uuid"] == "GPU-another" && devices[0]["xids"].is_u64();
-    let found = when(&mut rig, "another device", is_new);
+    let found = wait_for_devices(&mut rig, "another device", is_new);
     assert_eq!((&found[0]["xids"], &found[0]["xid"]), (&0.into(), &Value::Null));
     rig.finish();
 }

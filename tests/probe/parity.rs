@@ -17,7 +17,7 @@ use crate::harness::{BOTH, Setup};
 
 /// Says whether everything is known of a process that is there; a slow node tells of it later than
 /// `nvidia-smi`, which knows its name alone.
-fn is_told(node: &Node, pid: u32) -> bool {
+fn has_static_facts(node: &Node, pid: u32) -> bool {
     let known = node.processes.iter().find(|process| process.key.pid == pid);
     pid != std::process::id()
         || known.is_some_and(|process| process.statics.directory.known().is_some())
@@ -36,7 +36,7 @@ fn node(interpreter: Interpreter, state: &str) -> Arc<Node> {
         let host = Source::host_slow();
         node.is_settled
             && [smi.slow(), smi.processes(), host].iter().all(was_sampled)
-            && node.uses.iter().all(|used| is_told(node, used.pid))
+            && node.uses.iter().all(|used| has_static_facts(node, used.pid))
     };
     let node = rig.until("a whole picture", |frame| {
         let body = match frame["t"].as_str() {
@@ -61,10 +61,10 @@ fn read<T: serde::de::DeserializeOwned>(frame: &Value) -> T {
 }
 
 /// What follows from facts about processes, which come when they come.
-const OF_PROCESSES: [&str; 2] = ["hidden_processes", "hidden_memory_bytes"];
+const PROCESS_FIELDS: [&str; 2] = ["hidden_processes", "hidden_memory_bytes"];
 
 /// What two samples of a process need not have in common.
-const MOVING: [&str; 7] = [
+const CHANGING_FIELDS: [&str; 7] = [
     "cpu_percent",
     "resident_bytes",
     "resident_percent",
@@ -77,11 +77,11 @@ const MOVING: [&str; 7] = [
 /// Every field of every device and of who uses it.
 fn devices(node: &Node) -> Vec<BTreeMap<String, Told>> {
     let fields = |device| {
-        let own = device_fields().filter(|field| !OF_PROCESSES.contains(&field.id));
+        let own = device_fields().filter(|field| !PROCESS_FIELDS.contains(&field.id));
         let own = own.map(move |field| (field.id.to_owned(), (field.read)(device)));
         let used = Usage::of(node, device).flat_map(|usage| {
             let pid = usage.used.pid;
-            let fields = PROCESS.iter().filter(|field| !MOVING.contains(&field.id));
+            let fields = PROCESS.iter().filter(|field| !CHANGING_FIELDS.contains(&field.id));
             let one = |field: &gtop::fields::Field<Usage>| {
                 (format!("{pid}.{}", field.id), (field.read)(&usage))
             };
@@ -93,7 +93,7 @@ fn devices(node: &Node) -> Vec<BTreeMap<String, Told>> {
 }
 
 #[test]
-fn both_probes_tell_the_same_of_devices_slices_and_processes() {
+fn both_probes_report_the_same_devices_slices_and_processes() {
     let own = std::process::id();
     let state = format!(
         "driver 570.133.20 12080\n\
@@ -131,7 +131,7 @@ fn both_probes_tell_the_same_of_devices_slices_and_processes() {
 }
 
 #[test]
-fn both_probes_know_the_same_of_the_machine() {
+fn both_probes_report_the_same_machine_facts() {
     let [python, shell] = BOTH.map(|interpreter| node(interpreter, "gpu 0\n"));
     for field in HOST {
         let unknown = |node: &Node| match (field.read)(node) {

@@ -16,7 +16,7 @@ use serde_json::Value;
 use crate::harness::{BOTH, Rig, Setup, gpus, installed};
 use crate::launching::pythons;
 
-/// A process that waits; it ends with this.
+/// A sleeping process that is killed on drop.
 pub(crate) struct Victim(pub(crate) Child);
 
 impl Victim {
@@ -30,7 +30,7 @@ impl Victim {
         Self(change(&mut command).spawn().unwrap())
     }
 
-    /// One of another user.
+    /// A process of another user.
     pub(crate) fn of(uid: u32) -> Self {
         Self::with(|command| command.uid(uid).gid(uid).current_dir("/"))
     }
@@ -56,7 +56,7 @@ impl Drop for Victim {
     }
 }
 
-/// The fields of a process behind its name.
+/// The fields of `/proc/PID/stat` after the name.
 pub(crate) fn stat(pid: u32) -> Vec<String> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
     stat.rsplit_once(") ").unwrap().1.split(' ').map(str::to_owned).collect()
@@ -66,7 +66,7 @@ pub(crate) fn key(pid: u32) -> ProcessKey {
     ProcessKey { pid, start_ticks: stat(pid)[19].parse().unwrap() }
 }
 
-/// The oldest and the newest Python that serve, the usual one, and the shells.
+/// The probes under the oldest, newest and default Python, and under the shells.
 pub(crate) fn probes() -> Vec<(String, Setup)> {
     let mut found: Vec<(String, Setup)> = Vec::new();
     let all: Vec<String> = pythons()
@@ -94,30 +94,30 @@ pub(crate) fn is_root() -> bool {
     let is_root =
         rustix::process::getuid().is_root() && !installed(&["setpriv", "unshare"]).is_empty();
     if !is_root {
-        eprintln!("skipped: only root can be somebody else");
+        eprintln!("skipped: only root can change its user");
     }
     is_root
 }
 
-/// Whether this machine's processes are all to be seen from here.
+/// Returns true if all processes of this machine are visible.
 fn is_whole_machine() -> bool {
     std::fs::read_link("/proc/self/ns/pid").is_ok_and(|link| link == Path::new("pid:[4026531836]"))
 }
 
-/// Whether a row has the static facts of its process. On a busy node its name alone comes before them.
-pub(crate) fn is_told(row: &Value) -> bool {
+/// Returns true if a row has the static facts of its process. On a busy node its name comes first.
+pub(crate) fn has_static_facts(row: &Value) -> bool {
     row["cgroup"].is_string()
 }
 
-/// The first row of this process for which `is_so`.
-fn row(rig: &mut Rig, pid: u32, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
+/// Waits for a row of this process that satisfies `is_so`.
+fn process_row(rig: &mut Rig, pid: u32, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
     rig.until(what, |frame| {
         let list = frame["processes"]["list"].as_array()?;
         list.iter().find(|row| row["pid"] == pid && is_so(row)).cloned()
     })
 }
 
-fn unseen(rig: &mut Rig, pid: u32) -> Value {
+fn unseen_row(rig: &mut Rig, pid: u32) -> Value {
     rig.until("a process that is not there", |frame| {
         let list = frame["processes"]["unseen"].as_array()?;
         list.iter().find(|row| row["pid"] == pid).cloned()
@@ -125,7 +125,7 @@ fn unseen(rig: &mut Rig, pid: u32) -> Value {
 }
 
 #[test]
-fn a_process_tells_what_it_does_and_where_it_is_from() {
+fn a_process_reports_its_state_job_and_parents() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path().canonicalize().unwrap();
     for (how, setup) in probes() {
@@ -139,7 +139,7 @@ fn a_process_tells_what_it_does_and_where_it_is_from() {
         });
         let pid = victim.pid();
         let mut rig = setup.state(&(gpus(1) + &format!("proc 0 {pid} 9\n"))).start();
-        let told = row(&mut rig, pid, "static facts", is_told);
+        let told = process_row(&mut rig, pid, "static facts", has_static_facts);
         assert_eq!(told["cwd"], folder.to_str().unwrap(), "{how}");
         // What the control group says of a job is worth more.
         let group = told["cgroup"].as_str().unwrap();
@@ -155,28 +155,28 @@ fn a_process_tells_what_it_does_and_where_it_is_from() {
             assert_eq!(above[1].to_string(), stat(std::process::id())[19]);
         }
         victim.signal(Signal::STOP);
-        row(&mut rig, pid, "a stop", |row| row["state"] == "T");
+        process_row(&mut rig, pid, "a stop", |row| row["state"] == "T");
         victim.signal(Signal::KILL);
         // It is still there, and nobody looks.
-        row(&mut rig, pid, "a zombie", |row| row["state"] == "Z");
+        process_row(&mut rig, pid, "a zombie", |row| row["state"] == "Z");
         rig.finish();
     }
 }
 
 #[test]
-fn what_a_terminal_would_obey_in_a_command_line_parts_its_words() {
+fn control_characters_in_a_command_line_become_spaces() {
     for (how, setup) in probes() {
         let victim = Victim::with(|command| command.arg0("sle\tep\nwell\u{7f}\u{1b}[2J"));
         let pid = victim.pid();
         let mut rig = setup.state(&(gpus(1) + &format!("proc 0 {pid} 9\n"))).start();
-        let told = row(&mut rig, pid, "a command line", is_told);
+        let told = process_row(&mut rig, pid, "a command line", has_static_facts);
         assert_eq!(told["command"], "sle ep well  [2J 1000", "{how}");
         rig.finish();
     }
 }
 
 #[test]
-fn only_the_owner_is_told_where_a_process_works_and_in_which_job() {
+fn working_directory_and_job_are_reported_only_to_the_owner() {
     if !is_root() {
         return;
     }
@@ -187,7 +187,7 @@ fn only_the_owner_is_told_where_a_process_works_and_in_which_job() {
         let pid = theirs.pid();
         let state = gpus(1) + &format!("proc 0 {pid} 9\n");
         let mut rig = Setup::new(interpreter).state(&state).start();
-        let told = row(&mut rig, pid, "static facts", is_told);
+        let told = process_row(&mut rig, pid, "static facts", has_static_facts);
         assert_eq!((&told["cwd"], &told["uid"]), (&Value::Null, &65534.into()), "{told}");
         assert!(told["job"].is_null() && told["command"] == "sleep 1000", "{told}");
         rig.finish();
@@ -195,7 +195,7 @@ fn only_the_owner_is_told_where_a_process_works_and_in_which_job() {
 }
 
 #[test]
-fn what_a_driver_names_and_nobody_sees_is_told_with_its_reason() {
+fn unseen_processes_are_reported_with_a_reason() {
     for (how, setup) in probes() {
         eprintln!("{how}");
         let victim = Victim::new();
@@ -203,11 +203,11 @@ fn what_a_driver_names_and_nobody_sees_is_told_with_its_reason() {
         let state = gpus(1) + &format!("proc 0 {pid} 9\nproc 0 4000001 10\n");
         let mut rig = setup.state(&state).start();
         let why = if is_whole_machine() { "gone" } else { "elsewhere" };
-        assert_eq!(unseen(&mut rig, 4_000_001)["why"], why, "{how}");
-        row(&mut rig, pid, "the other one", |_| true);
+        assert_eq!(unseen_row(&mut rig, 4_000_001)["why"], why, "{how}");
+        process_row(&mut rig, pid, "the other one", |_| true);
         // One that was there has ended, wherever we are.
         drop(victim);
-        assert_eq!(unseen(&mut rig, pid)["why"], "gone", "{how}");
+        assert_eq!(unseen_row(&mut rig, pid)["why"], "gone", "{how}");
         rig.set_state(&gpus(1));
         rig.until("neither of them", |frame| {
             let processes = frame["processes"].as_object()?;
@@ -235,7 +235,7 @@ fn groups(root: &Path, is_v2: bool) {
 }
 
 #[test]
-fn processes_of_others_keep_their_row_where_the_node_hides_them() {
+fn hidden_processes_of_others_keep_their_row() {
     if !is_root() {
         return;
     }
@@ -275,13 +275,13 @@ fn processes_of_others_keep_their_row_where_the_node_hides_them() {
             assert!(row["uid"].is_null(), "{level} {row}");
         }
         // One in another namespace, or none at all: who could tell.
-        assert_eq!(unseen(&mut rig, 4_000_001)["why"], "elsewhere");
+        assert_eq!(unseen_row(&mut rig, 4_000_001)["why"], "elsewhere");
         rig.finish();
     }
 }
 
 #[test]
-fn the_sh_probe_tells_hidden_processes_from_those_that_are_gone() {
+fn the_sh_probe_distinguishes_hidden_from_ended_processes() {
     if !is_root() {
         return;
     }
@@ -296,16 +296,16 @@ fn the_sh_probe_tells_hidden_processes_from_those_that_are_gone() {
             Setup { shell: shell.map(str::to_owned).to_vec(), ..Setup::new(Interpreter::Shell) };
         let mut rig = setup.state(&(gpus(1) + "proc 0 2 9\nproc 0 4000001 10\n")).start();
         assert_eq!(rig.next().unwrap()["contained"], true);
-        let row = unseen(&mut rig, 2);
+        let row = unseen_row(&mut rig, 2);
         assert_eq!(row["why"], "hidden", "{level} {row}");
         assert_eq!(row["uid"], if level == "1" { 0.into() } else { Value::Null }, "{row}");
-        assert_eq!(unseen(&mut rig, 4_000_001)["why"], "elsewhere");
+        assert_eq!(unseen_row(&mut rig, 4_000_001)["why"], "elsewhere");
         rig.finish();
     }
 }
 
 #[test]
-fn the_owner_of_a_process_is_a_number_until_the_name_is_known() {
+fn an_owner_is_a_number_until_the_name_is_known() {
     if !is_root() {
         return;
     }
@@ -330,7 +330,7 @@ fn the_owner_of_a_process_is_a_number_until_the_name_is_known() {
 }
 
 /// What real nodes have in `/proc/PID/cgroup`, and the line that tells most.
-const GROUPS: &[(&str, &str)] = &[
+const CGROUP_FILES: &[(&str, &str)] = &[
     // Slurm 22.05 with version 1, beside a memory controller of somebody else's.
     (
         "9:name=systemd:/\n8:pids:/\n7:blkio:/\n6:freezer:/slurm_gpu-node-05/uid_2001/job_3/step_0\n\
@@ -360,7 +360,7 @@ const GROUPS: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn of_many_control_groups_the_one_that_tells_most_is_told() {
+fn the_most_informative_control_group_is_reported() {
     let python = pythons().into_iter().find(|python| !python.to_string_lossy().contains("/2."));
     let Some(python) = python else {
         eprintln!("skipped: no python3 here");
@@ -369,7 +369,7 @@ fn of_many_control_groups_the_one_that_tells_most_is_told() {
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/probes/processes.py");
     let script = "import sys\nexec(open(sys.argv[1]).read())\n\
                   read = lambda path, most: sys.argv[2].encode()\nsys.stdout.write(cgroup(1))";
-    for (text, wanted) in GROUPS {
+    for (text, wanted) in CGROUP_FILES {
         let output = Command::new(&python).args(["-c", script, source, text]).output().unwrap();
         assert_eq!(String::from_utf8_lossy(&output.stdout), *wanted, "{text}");
     }

@@ -11,10 +11,10 @@ use gtop::probe::Command;
 use serde_json::Value;
 
 use crate::harness::{BOTH, NODE, Rig, Setup, gpus};
-use crate::processes::is_told;
+use crate::processes::has_static_facts;
 
 #[test]
-fn an_sh_probe_names_what_only_python_could_read() {
+fn an_sh_probe_names_the_values_that_need_python() {
     let root = tempfile::tempdir().unwrap();
     // A card of AMD's, its network card, a TPU, and a network card of Google's.
     for (place, [vendor, class, device]) in [
@@ -71,15 +71,15 @@ impl Drop for Sleeper {
 }
 
 /// The first sample in which this process has its static facts.
-fn told(rig: &mut Rig, pid: u32) -> Value {
+fn row_with_facts(rig: &mut Rig, pid: u32) -> Value {
     rig.until("static facts", |frame| {
         let list = frame["processes"]["list"].as_array()?;
-        list.iter().find(|row| row["pid"] == pid && is_told(row)).cloned()
+        list.iter().find(|row| row["pid"] == pid && has_static_facts(row)).cloned()
     })
 }
 
 #[test]
-fn hello_tells_what_the_machine_is() {
+fn hello_describes_the_machine() {
     let name = |path: &str| std::fs::read_to_string(path).unwrap().trim().to_owned();
     for interpreter in BOTH {
         let mut rig = Setup::new(interpreter).start();
@@ -91,8 +91,8 @@ fn hello_tells_what_the_machine_is() {
         assert_eq!(hello["uid"], rustix::process::getuid().as_raw());
         assert_eq!(hello["intervals"]["host"], 0.5);
         let intervals = rig.until_or(&hello, "nvidia-smi", |frame| {
-            let is_told = frame["intervals"]["nvidia-smi"].is_number();
-            is_told.then(|| frame["intervals"].clone())
+            let is_known = frame["intervals"]["nvidia-smi"].is_number();
+            is_known.then(|| frame["intervals"].clone())
         });
         assert_eq!(intervals["nvidia-smi"], 1.0);
         assert_eq!(intervals["nvidia-smi.processes"], 2.0);
@@ -101,7 +101,7 @@ fn hello_tells_what_the_machine_is() {
 }
 
 #[test]
-fn samples_count_up_and_hold_the_host() {
+fn samples_are_numbered_and_contain_the_host() {
     for interpreter in BOTH {
         let mut rig = Setup::new(interpreter).start();
         let samples: Vec<Value> = (0..4).map(|_| rig.sample()).collect();
@@ -124,7 +124,7 @@ fn samples_count_up_and_hold_the_host() {
 }
 
 #[test]
-fn what_nvidia_smi_says_arrives_as_it_said_it() {
+fn the_output_of_nvidia_smi_arrives_unchanged() {
     for interpreter in BOTH {
         let first = Sleeper::named(b"first");
         let state = gpus(2)
@@ -170,13 +170,13 @@ fn what_nvidia_smi_says_arrives_as_it_said_it() {
 }
 
 #[test]
-fn processes_carry_their_facts_once_and_their_counters_always() {
+fn static_facts_of_processes_are_sent_once_and_counters_always() {
     for interpreter in BOTH {
         let sleeper = Sleeper::named(b"python train.py");
         let pid = sleeper.pid();
         let mut rig =
             Setup::new(interpreter).state(&(gpus(1) + &format!("proc 0 {pid} 9\n"))).start();
-        let row = told(&mut rig, pid);
+        let row = row_with_facts(&mut rig, pid);
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
         let fields: Vec<&str> = stat.rsplit_once(") ").unwrap().1.split(' ').collect();
         assert_eq!(row["start"].to_string(), fields[19]);
@@ -189,7 +189,7 @@ fn processes_carry_their_facts_once_and_their_counters_always() {
         let again = |frame: &Value| frame["processes"]["list"][0].as_object().cloned();
         let bare = rig.until("another sample", again);
         assert!(!bare.contains_key("command") && bare.contains_key("cpu"), "{bare:?}");
-        rig.full("everything in one sample", |full| {
+        rig.full_sample("everything in one sample", |full| {
             full["processes"]["list"][0]["command"] == "python train.py 1000"
                 && ["host", "host_slow", "backends"].iter().all(|key| !full[*key].is_null())
                 && !full["backends"][0]["apps"].is_null()
@@ -198,13 +198,13 @@ fn processes_carry_their_facts_once_and_their_counters_always() {
         let next = Sleeper::named(b"next");
         drop(sleeper);
         rig.set_state(&(gpus(1) + &format!("proc 0 {} 9\n", next.pid())));
-        assert_eq!(told(&mut rig, next.pid())["command"], "next 1000");
+        assert_eq!(row_with_facts(&mut rig, next.pid())["command"], "next 1000");
         rig.finish();
     }
 }
 
 #[test]
-fn hostile_command_lines_come_out_as_plain_json() {
+fn hostile_command_lines_become_valid_json() {
     let names: [&[u8]; 4] = [
         b"\"}\\\x1b]0;owned\x07\x1egtop1 {\"t\":\"bye\"}",
         b"gr\xc3\xbc\xc3\x9fe \xff\xfe \xf0\x9f\x92\xa9 \xc2\x9b31m",
@@ -216,12 +216,14 @@ fn hostile_command_lines_come_out_as_plain_json() {
         let state = sleepers
             .iter()
             .fold(gpus(1), |state, sleeper| state + &format!("proc 0 {} 9\n", sleeper.pid()));
-        // The judge of every line refuses raw controls, and keys that are not ours.
+        // The schema test rejects raw control characters and unknown keys.
         let mut rig = Setup::new(interpreter).state(&state).start();
         let mut commands: BTreeMap<u64, String> = BTreeMap::new();
         // A busy node may tell of some of them a sample later.
         rig.until("all of them", |frame| {
-            for row in frame["processes"]["list"].as_array()?.iter().filter(|row| is_told(row)) {
+            for row in
+                frame["processes"]["list"].as_array()?.iter().filter(|row| has_static_facts(row))
+            {
                 let told = row["pid"].as_u64().zip(row["command"].as_str().map(str::to_owned));
                 commands.extend(told);
             }
@@ -237,7 +239,7 @@ fn hostile_command_lines_come_out_as_plain_json() {
 }
 
 #[test]
-fn many_processes_are_all_told_sooner_or_later() {
+fn all_of_many_processes_are_eventually_reported() {
     for interpreter in BOTH {
         let name = [b'n'; 400];
         let sleepers: Vec<Sleeper> = (0..150).map(|_| Sleeper::named(&name)).collect();
@@ -248,7 +250,7 @@ fn many_processes_are_all_told_sooner_or_later() {
         let mut missing: Vec<u32> = sleepers.iter().map(Sleeper::pid).collect();
         rig.until("all of them", |frame| {
             for row in frame["processes"]["list"].as_array().into_iter().flatten() {
-                missing.retain(|pid| row["pid"] != *pid || !is_told(row));
+                missing.retain(|pid| row["pid"] != *pid || !has_static_facts(row));
             }
             missing.is_empty().then_some(())
         });
@@ -280,7 +282,7 @@ fn the_interval_and_the_focus_follow_commands() {
 }
 
 #[test]
-fn lines_that_are_no_command_for_this_node_are_ignored() {
+fn lines_that_are_not_commands_for_this_node_are_ignored() {
     let verb = "\"verb\":\"interval\",\"seconds\":0.25}\n";
     let lines = [
         format!("{{\"id\":1,\"node\":\"gpu02\",{verb}"),
@@ -311,7 +313,7 @@ fn lines_that_are_no_command_for_this_node_are_ignored() {
 }
 
 #[test]
-fn a_command_may_come_in_pieces() {
+fn a_command_may_arrive_in_several_reads() {
     for interpreter in BOTH {
         let mut rig = Setup::new(interpreter).start();
         rig.sample();

@@ -30,7 +30,7 @@ fn signal(pid: u32, signal: Signal) {
 }
 
 #[test]
-fn at_eof_nothing_is_left_even_with_nvidia_smi_hanging() {
+fn at_eof_no_process_remains_even_with_a_hanging_nvidia_smi() {
     for interpreter in BOTH {
         let mut rig = Setup::new(interpreter).state(&hanging()).start();
         rig.sample();
@@ -45,18 +45,18 @@ fn at_eof_nothing_is_left_even_with_nvidia_smi_hanging() {
 }
 
 #[test]
-fn at_eof_nothing_is_left_even_when_nobody_reads() {
+fn at_eof_no_process_remains_even_without_a_reader() {
     for interpreter in BOTH {
         let setup = Setup { interval: Duration::from_millis(50), ..Setup::new(interpreter) };
         let mut rig = setup.state(&gpus(32)).start_unread();
-        rig.fill();
+        rig.wait_until_full();
         rig.close();
         assert!(rig.exits_within(TIMEOUT), "{interpreter:?}: {:?}", rig.leftover_pids());
     }
 }
 
 #[test]
-fn without_heartbeats_it_ends_by_itself() {
+fn without_heartbeats_the_probe_ends() {
     for interpreter in BOTH {
         let deadman = Duration::from_secs(10);
         let mut rig = Setup { deadman, ..Setup::new(interpreter) }.state(&hanging()).start();
@@ -66,19 +66,19 @@ fn without_heartbeats_it_ends_by_itself() {
 }
 
 #[test]
-fn without_heartbeats_it_ends_even_when_nobody_reads() {
+fn without_heartbeats_the_probe_ends_even_without_a_reader() {
     for interpreter in BOTH {
         let deadman = Duration::from_secs(20);
         let interval = Duration::from_millis(50);
         let setup = Setup { interval, deadman, ..Setup::new(interpreter) };
         let mut rig = setup.state(&gpus(32)).start_unread();
-        rig.fill();
+        rig.wait_until_full();
         assert!(rig.exits_within(TIMEOUT), "{interpreter:?}: {:?}", rig.leftover_pids());
     }
 }
 
 #[test]
-fn heartbeats_keep_it_alive() {
+fn heartbeats_keep_the_probe_alive() {
     for interpreter in BOTH {
         let deadman = Duration::from_secs(8);
         let mut rig = Setup { deadman, ..Setup::new(interpreter) }.start();
@@ -92,7 +92,7 @@ fn heartbeats_keep_it_alive() {
 }
 
 #[test]
-fn a_signal_ends_all_of_it() {
+fn a_signal_ends_all_processes_of_the_probe() {
     for interpreter in BOTH {
         for end in [Signal::TERM, Signal::HUP, Signal::INT] {
             let mut rig = Setup::new(interpreter).state(&hanging()).start();
@@ -109,7 +109,7 @@ fn a_signal_ends_all_of_it() {
 }
 
 #[test]
-fn killed_outright_the_python_probe_still_takes_its_children_along() {
+fn the_children_of_a_killed_python_probe_end() {
     let mut rig = Setup::new(BOTH[0]).state(&hanging()).start();
     rig.sample();
     wait_for_smi(&rig);
@@ -118,7 +118,7 @@ fn killed_outright_the_python_probe_still_takes_its_children_along() {
 }
 
 #[test]
-fn killed_outright_with_a_child_stuck_in_the_driver_the_childs_own_alarm_ends_it() {
+fn an_alarm_ends_a_stuck_child_of_a_killed_probe() {
     let Some(library) = crate::library::folder(24) else { return };
     let environment = vec![("LD_LIBRARY_PATH".to_owned(), library.into())];
     let deadman = Duration::from_secs(10);
@@ -137,7 +137,7 @@ fn killed_outright_with_a_child_stuck_in_the_driver_the_childs_own_alarm_ends_it
 }
 
 #[test]
-fn a_closed_stdout_ends_it() {
+fn a_closed_stdout_ends_the_probe() {
     for interpreter in BOTH {
         let mut rig = Setup::new(interpreter).start_unread();
         rig.close_stdout();
@@ -146,7 +146,7 @@ fn a_closed_stdout_ends_it() {
 }
 
 #[test]
-fn an_sh_probe_that_shares_its_group_ends_itself_and_no_other() {
+fn an_sh_probe_in_a_shared_process_group_ends_only_itself() {
     for setsid in [true, false] {
         // This is how the probe knows that it has been through setsid(1).
         let environment =
@@ -161,15 +161,15 @@ fn an_sh_probe_that_shares_its_group_ends_itself_and_no_other() {
 }
 
 #[test]
-fn a_reader_that_stops_loses_ticks_and_never_part_of_a_frame() {
+fn a_paused_reader_misses_ticks_but_never_part_of_a_frame() {
     for interpreter in BOTH {
         let setup = Setup { interval: Duration::from_millis(50), ..Setup::new(interpreter) };
         let mut rig = setup.state(&gpus(32)).start_unread();
-        rig.fill();
+        rig.wait_until_full();
         rig.read();
         let mut numbers = Vec::new();
         let deadline = Instant::now() + TIMEOUT;
-        // Every line is judged as it is read. After the gap come frames of now.
+        // Every line is validated as it is read. After the gap come frames of now.
         while !numbers.windows(2).any(|pair: &[u64]| pair[1] > pair[0] + 1) {
             numbers.push(rig.sample()["n"].as_u64().unwrap());
             assert!(Instant::now() < deadline, "{interpreter:?}: {numbers:?}");

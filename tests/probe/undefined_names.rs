@@ -40,7 +40,7 @@ print('all', *sorted(read - known))
 ";
 
 #[test]
-fn no_piece_uses_what_another_process_has() {
+fn no_part_uses_names_of_another_process() {
     let mut python = Command::new("python3")
         .args(["-c", READER])
         .stdin(Stdio::piped())

@@ -7,7 +7,7 @@ use std::process::Command as Program;
 use gtop::probe::{Command, Interpreter};
 use serde_json::Value;
 
-use crate::environments::{can_make_worlds, within};
+use crate::environments::{can_unshare_mounts, in_namespace};
 use crate::harness::{BOTH, Rig, Setup, TIMEOUT, gpus};
 use crate::processes::Victim;
 
@@ -51,7 +51,7 @@ struct Users<'a> {
 }
 
 impl Users<'_> {
-    fn take(&mut self, frame: &Value) {
+    fn on_frame(&mut self, frame: &Value) {
         assert_ne!(frame["t"], "error", "{frame}");
         for row in frame["processes"]["list"].as_array().into_iter().flatten() {
             if let (Some(pid), Some(user)) = (row["pid"].as_u64(), row["user"].as_str()) {
@@ -74,7 +74,7 @@ impl Users<'_> {
     fn next(&mut self) -> f64 {
         self.rig.command(Command::Heartbeat);
         let frame = self.rig.next().unwrap();
-        self.take(&frame);
+        self.on_frame(&frame);
         frame["at"].as_f64().unwrap()
     }
 }
@@ -86,19 +86,24 @@ fn used_by(victims: &[&Victim]) -> String {
     })
 }
 
-fn slow_world(interpreter: Interpreter, state: &str, library: &Path, gate: PathBuf) -> Setup {
+fn with_slow_user_database(
+    interpreter: Interpreter,
+    state: &str,
+    library: &Path,
+    gate: PathBuf,
+) -> Setup {
     let environment =
         vec![("LD_LIBRARY_PATH".to_owned(), library.into()), ("SLOW_GATE".to_owned(), gate.into())];
     let script = "mount -t tmpfs none /mnt\nsed 's/^passwd:.*/passwd: files slow/' /etc/nsswitch.conf >/mnt/nsswitch.conf\n\
                   grep -q slow /mnt/nsswitch.conf\nmount --bind /mnt/nsswitch.conf /etc/nsswitch.conf";
     let setup = Setup { environment, ..Setup::new(interpreter) };
-    within(setup.state(state), script, None)
+    in_namespace(setup.state(state), script, None)
 }
 
 #[test]
-fn a_slow_user_database_is_no_driver_that_hangs_and_keeps_no_name_from_others() {
+fn a_slow_user_database_is_not_a_stuck_driver_and_delays_no_other_name() {
     let folder = tempfile::tempdir().unwrap();
-    if !can_make_worlds() || !build(folder.path()) {
+    if !can_unshare_mounts() || !build(folder.path()) {
         return;
     }
     for interpreter in BOTH {
@@ -106,7 +111,8 @@ fn a_slow_user_database_is_no_driver_that_hangs_and_keeps_no_name_from_others() 
         let gate = folder.path().join(format!("{interpreter:?}"));
         let (far, near) = (Victim::of(54321), Victim::of(65534));
         let state = used_by(&[&far, &near]);
-        let mut rig = slow_world(interpreter, &state, folder.path(), gate.clone()).start();
+        let mut rig =
+            with_slow_user_database(interpreter, &state, folder.path(), gate.clone()).start();
         let mut users = Users { rig: &mut rig, known: std::collections::BTreeMap::new() };
         users.until(&near, "nobody");
         let since = users.until(&far, "54321");

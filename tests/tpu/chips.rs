@@ -11,8 +11,8 @@ use crate::server::{free_ports, list};
 
 const GIB: u64 = 1 << 30;
 
-/// A machine whose runtimes, if any, would serve on ports where nobody listens.
-fn quiet(machine: &Machine) {
+/// Makes the runtimes use ports on which nobody listens.
+fn use_unused_ports(machine: &Machine) {
     let line = format!("TYPE=\"V5\"\nTPU_RUNTIME_METRICS_PORTS=\"{}\"\n", list(&free_ports(2)));
     machine.write("home/tpu-runtime/tpu-env", &line);
 }
@@ -30,7 +30,7 @@ fn every_generation_has_its_name_memory_and_cores() {
     ] {
         let machine = Machine::new();
         machine.accel("0000:00:05.0", device, subsystem, 0);
-        quiet(&machine);
+        use_unused_ports(&machine);
         let chips = machine.chips(1);
         let chip = &chips[0];
         assert_eq!(chip["name"], name);
@@ -45,10 +45,10 @@ fn every_generation_has_its_name_memory_and_cores() {
 }
 
 #[test]
-fn a_chip_that_is_not_known_is_there_without_its_memory() {
+fn an_unknown_chip_is_reported_without_memory() {
     let machine = Machine::new();
     machine.vfio("0000:00:05.0", "0x0099", 1);
-    quiet(&machine);
+    use_unused_ports(&machine);
     let chips = machine.chips(1);
     assert_eq!(chips[0]["name"], "TPU (0x0099)");
     assert_eq!(why(&chips[0], "memory_total_bytes"), "not available");
@@ -56,7 +56,7 @@ fn a_chip_that_is_not_known_is_there_without_its_memory() {
 }
 
 #[test]
-fn a_machine_with_other_devices_of_the_maker_has_no_chips() {
+fn other_google_devices_are_not_chips() {
     let machine = Machine::new();
     let node = machine.watch("host", |node| node["host"]["memory_total_bytes"].is_number());
     assert!(devices(&node).is_empty());
@@ -65,9 +65,9 @@ fn a_machine_with_other_devices_of_the_maker_has_no_chips() {
 }
 
 #[test]
-fn chips_nobody_holds_are_no_fault() {
+fn unused_chips_are_not_a_fault() {
     let machine = Machine::v5e(4);
-    quiet(&machine);
+    use_unused_ports(&machine);
     let node = machine.watch("chips", |node| devices(node).len() == 4);
     assert_eq!(source(&node, "tpu")["fault"], Value::Null);
     for chip in devices(&node) {
@@ -82,12 +82,12 @@ fn chips_nobody_holds_are_no_fault() {
 }
 
 #[test]
-fn nodes_are_counted_as_numbers() {
+fn device_files_are_sorted_as_numbers() {
     let machine = Machine::new();
     for (slot, group) in [(4, 10), (5, 2), (6, 11), (7, 9)] {
         machine.vfio(&format!("0000:00:0{slot}.0"), "0x006f", group);
     }
-    quiet(&machine);
+    use_unused_ports(&machine);
     let chips = machine.chips(4);
     let nodes = ["/dev/vfio/2", "/dev/vfio/9", "/dev/vfio/10", "/dev/vfio/11"];
     assert_eq!(column(&chips, "device_node"), nodes);
@@ -96,7 +96,7 @@ fn nodes_are_counted_as_numbers() {
 }
 
 #[test]
-fn nodes_the_driver_does_not_place_are_numbered_as_the_bus_is() {
+fn device_files_without_a_location_follow_the_bus_order() {
     let machine = Machine::new();
     for slot in 0..12 {
         machine.function(
@@ -108,19 +108,19 @@ fn nodes_the_driver_does_not_place_are_numbered_as_the_bus_is() {
         );
         machine.write(&format!("dev/accel{slot}"), "");
     }
-    quiet(&machine);
+    use_unused_ports(&machine);
     let chips = machine.chips(12);
     assert_eq!(chips[10]["device_node"], "/dev/accel10");
     assert_eq!(chips[10]["pci_bus"], "0000:00:0a.1");
 }
 
 #[test]
-fn two_functions_of_a_slot_are_one_v7x() {
+fn two_functions_in_a_slot_are_one_v7x() {
     let machine = Machine::new();
     for (function, group) in [("c0:02.0", 4), ("c0:02.1", 5), ("c0:03.0", 6), ("c0:03.1", 7)] {
         machine.vfio(&format!("0000:{function}"), "0x0076", group);
     }
-    quiet(&machine);
+    use_unused_ports(&machine);
     let chips = machine.chips(2);
     assert_eq!(column(&chips, "uuid"), ["tpu-0000:c0:02.0", "tpu-0000:c0:03.0"]);
     assert_eq!(
@@ -131,14 +131,14 @@ fn two_functions_of_a_slot_are_one_v7x() {
 }
 
 #[test]
-fn who_holds_a_chip_is_told_and_the_others_are_free() {
+fn holders_of_chips_are_reported_and_other_chips_are_free() {
     let mut machine = Machine::v5e(4);
     let ports = list(&free_ports(1));
     let pid = machine.holder(
         &["/dev/vfio/9", "/dev/vfio/9", "/dev/vfio/vfio", "/dev/vfio/10", "/dev/vfio/77"],
         &format!("TPU_RUNTIME_METRICS_PORTS='{ports}'"),
     );
-    quiet(&machine);
+    use_unused_ports(&machine);
     let node = machine.watch("processes", |node| {
         devices(node).len() == 4 && devices(node)[1]["processes"][0]["command"] == "sleep 100000"
     });
@@ -154,9 +154,9 @@ fn who_holds_a_chip_is_told_and_the_others_are_free() {
 }
 
 #[test]
-fn chips_whose_holders_cannot_be_seen_are_not_called_free() {
+fn chips_with_unseen_holders_are_not_called_free() {
     let mut machine = Machine::v5e(1);
-    quiet(&machine);
+    use_unused_ports(&machine);
     let pid = machine.holder(&["/dev/vfio/8"], "");
     let locked = machine.root().join(format!("proc/{pid}/fd"));
     std::fs::set_permissions(&locked, PermissionsExt::from_mode(0o000)).unwrap();

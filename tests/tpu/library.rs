@@ -26,9 +26,9 @@ fn machine(more: &[(&str, &str)]) -> Option<Machine> {
 }
 
 #[test]
-fn the_library_tells_what_no_port_does() {
+fn the_library_reports_values_without_a_port() {
     let Some(machine) = machine(&[]) else { return };
-    for (place, chip) in (0_u64..).zip(machine.at_work()) {
+    for (place, chip) in (0_u64..).zip(machine.busy_chips()) {
         assert_eq!(chip["metrics_source"], "libtpuinfo");
         assert_eq!(chip["memory_used_bytes"], (place + 1) * GIB);
         assert_eq!(chip["memory_total_bytes"], 16 * GIB);
@@ -44,16 +44,16 @@ fn the_library_tells_what_no_port_does() {
 }
 
 #[test]
-fn the_runtimes_own_service_goes_before_the_library() {
+fn the_runtime_service_is_preferred_over_the_library() {
     let Some(mut machine) = machine(&[]) else { return };
     let port = free_ports(1)[0];
     let Some(_server) = Server::start(&[port], &["--chips", "4"]) else { return };
     machine.workload(4, &port.to_string());
-    assert_eq!(machine.at_work()[0]["metrics_source"], format!("port {port}"));
+    assert_eq!(machine.busy_chips()[0]["metrics_source"], format!("port {port}"));
 }
 
 #[test]
-fn every_code_it_returns_is_told_and_nothing_is_taken_for_a_number() {
+fn every_error_code_of_the_library_is_reported() {
     for (key, value, words) in [
         (
             "TPUINFO_CODE",
@@ -80,7 +80,7 @@ fn every_code_it_returns_is_told_and_nothing_is_taken_for_a_number() {
 }
 
 #[test]
-fn a_count_that_fits_no_chips_is_not_given_to_any() {
+fn values_with_a_wrong_count_are_not_assigned_to_chips() {
     let Some(machine) = machine(&[("TPUINFO_COUNT", "3")]) else { return };
     let words = "libtpuinfo counts 3 devices";
     let node = machine.watch(words, |node| {
@@ -90,7 +90,7 @@ fn a_count_that_fits_no_chips_is_not_given_to_any() {
 }
 
 #[test]
-fn a_library_without_the_functions_is_passed_over() {
+fn a_library_without_the_functions_is_skipped() {
     let Some(machine) = machine(&[]) else { return };
     let source = machine.root().join("empty.c");
     std::fs::write(&source, "int nothing(void) { return 0; }\n").unwrap();
@@ -118,7 +118,7 @@ fn an_idle_machine_does_not_load_the_library() {
 }
 
 #[test]
-fn a_call_that_never_returns_leaves_the_chips_and_the_host_as_they_are() {
+fn a_hanging_call_affects_neither_chips_nor_host() {
     let Some(machine) = machine(&[("TPUINFO_HANG", "1")]) else { return };
     let mut setup = Setup::new(Interpreter::Python);
     setup.state = None;

@@ -142,15 +142,15 @@ impl Machine {
         self.write(&format!("proc/{pid}/net/tcp"), &format!("{head}\n{line}\n"));
     }
 
-    /// Watches the machine until this is so, and returns what the program then says of it.
+    /// Watches the machine until `is_so`, and returns that snapshot of it.
     pub(crate) fn watch(&self, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
         let mut program = Command::new(env!("CARGO_BIN_EXE_gtop"));
         program.args(WATCHING);
-        self.watch_by(program, what, is_so)
+        self.watch_with(program, what, is_so)
     }
 
-    /// The same by a program that starts gtop in the end.
-    pub(crate) fn watch_by(
+    /// The same with a program that starts gtop.
+    pub(crate) fn watch_with(
         &self,
         mut program: Command,
         what: &str,
@@ -166,7 +166,7 @@ impl Machine {
             .unwrap();
         let mut last = Value::Null;
         let mut found = None;
-        // Three hundred pictures are a minute or more.
+        // Three hundred snapshots take a minute or more.
         for line in BufReader::new(child.stdout.take().unwrap()).lines().take(300) {
             let snapshot: Value = serde_json::from_str(&line.unwrap()).unwrap();
             last = snapshot["nodes"][0].clone();
@@ -176,20 +176,20 @@ impl Machine {
             }
         }
         child.kill().unwrap();
-        let mut said = String::new();
-        child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        let mut stderr = String::new();
+        child.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
         child.wait().unwrap();
-        found.unwrap_or_else(|| panic!("no {what}; {said} the last was {}", brief(&last)))
+        found.unwrap_or_else(|| panic!("no {what}; {stderr} the last was {}", summary(&last)))
     }
 
-    /// Watches until every chip has been told of, with as many as there are.
+    /// Watches until this many chips are reported.
     pub(crate) fn chips(&self, count: usize) -> Vec<Value> {
         let node = self.watch("chips", |node| devices(node).len() == count);
         devices(&node).clone()
     }
 
-    /// Watches until every chip has numbers.
-    pub(crate) fn at_work(&self) -> Vec<Value> {
+    /// Watches until every chip has a utilization.
+    pub(crate) fn busy_chips(&self) -> Vec<Value> {
         let node = self.watch("numbers", |node| {
             let chips = devices(node);
             !chips.is_empty() && chips.iter().all(|chip| chip["utilization_percent"].is_number())
@@ -204,7 +204,7 @@ pub(crate) fn devices(node: &Value) -> &Vec<Value> {
     node["devices"].as_array().unwrap()
 }
 
-/// What a node says of a source.
+/// The entry of a source in a node.
 pub(crate) fn source<'a>(node: &'a Value, id: &str) -> &'a Value {
     let all = node["sources"].as_array().unwrap();
     all.iter().find(|source| source["id"] == id).unwrap()
@@ -215,7 +215,7 @@ pub(crate) fn column<'a>(chips: &'a [Value], field: &str) -> Vec<&'a Value> {
     chips.iter().map(|chip| &chip[field]).collect()
 }
 
-/// Why a field of a chip is not known.
+/// Why a field of a chip is unknown.
 pub(crate) fn why<'a>(chip: &'a Value, field: &str) -> &'a str {
     assert!(chip[field].is_null(), "{field} is {}", chip[field]);
     chip["unknown"][field].as_str().unwrap()
@@ -227,7 +227,7 @@ pub(crate) fn processes(chip: &Value) -> Vec<(u64, &Value)> {
     list.iter().map(|used| (used["pid"].as_u64().unwrap(), &used["memory_used_bytes"])).collect()
 }
 
-fn brief(node: &Value) -> String {
+fn summary(node: &Value) -> String {
     let known = |chip: &Value| {
         let fields = chip.as_object().unwrap().iter();
         let told: Vec<String> = fields

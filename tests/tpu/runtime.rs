@@ -21,12 +21,12 @@ fn numbers(chips: &[Value], field: &str) -> Vec<u64> {
 }
 
 #[test]
-fn chips_of_a_slice_are_told_by_the_order_of_their_numbers() {
+fn chips_of_a_slice_are_matched_in_numeric_order() {
     let ports = free_ports(1);
     let Some(_server) = Server::start(&ports, &SLICE) else { return };
     let mut machine = Machine::v5e(4);
     let pid = machine.workload(4, &list(&ports));
-    let chips = machine.at_work();
+    let chips = machine.busy_chips();
     assert_eq!(floats(&chips, "utilization_percent"), [50.0, 51.0, 52.0, 53.0]);
     assert_eq!(floats(&chips, "hbm_bandwidth_percent"), [20.0, 21.0, 22.0, 23.0]);
     assert_eq!(floats(&chips, "tensorcore_idle_seconds"), [0.5, 1.5, 2.5, 3.5]);
@@ -70,7 +70,7 @@ fn tpu_info(port: u16) -> Option<Vec<Value>> {
 }
 
 #[test]
-fn what_the_makers_own_client_says_is_said() {
+fn values_agree_with_tpu_info() {
     let ports = free_ports(1);
     for more in [&[][..], &["--new-ordinals"]] {
         let arguments: Vec<&str> = SLICE.iter().chain(more).copied().collect();
@@ -78,7 +78,7 @@ fn what_the_makers_own_client_says_is_said() {
         let Some(rows) = tpu_info(ports[0]) else { return };
         let mut machine = Machine::v5e(4);
         machine.workload(4, &list(&ports));
-        let chips = machine.at_work();
+        let chips = machine.busy_chips();
         let fields = [
             "memory_used_bytes",
             "memory_total_bytes",
@@ -97,7 +97,7 @@ fn what_the_makers_own_client_says_is_said() {
 }
 
 #[test]
-fn one_process_a_chip_is_put_together_over_all_ports() {
+fn one_process_per_chip_is_combined_over_all_ports() {
     let ports = free_ports(4);
     let Some(_server) = Server::start(&ports, &SLICE) else { return };
     let mut machine = Machine::v5e(4);
@@ -107,7 +107,7 @@ fn one_process_a_chip_is_put_together_over_all_ports() {
             machine.holder(&[&format!("/dev/vfio/{node}")], &environment)
         })
         .collect();
-    let chips = machine.at_work();
+    let chips = machine.busy_chips();
     assert_eq!(floats(&chips, "utilization_percent"), [50.0, 51.0, 52.0, 53.0]);
     let sources: Vec<String> = ports.iter().map(|port| format!("port {port}")).collect();
     assert_eq!(column(&chips, "metrics_source"), sources.iter().collect::<Vec<_>>());
@@ -118,25 +118,25 @@ fn one_process_a_chip_is_put_together_over_all_ports() {
 }
 
 #[test]
-fn ports_that_all_tell_of_all_chips_are_not_added_up() {
+fn ports_that_all_report_every_chip_are_not_added_up() {
     let ports = free_ports(2);
     let arguments = [&SLICE[..], &["--aggregate"]].concat();
     let Some(_server) = Server::start(&ports, &arguments) else { return };
     let mut machine = Machine::v5e(4);
     machine.workload(4, &list(&ports));
-    let chips = machine.at_work();
+    let chips = machine.busy_chips();
     assert_eq!(numbers(&chips, "memory_used_bytes"), [GIB, GIB + 1, GIB + 2, GIB + 3]);
     assert_eq!(numbers(&chips, "hlo_queue"), [0, 1, 2, 3]);
 }
 
 #[test]
-fn a_chip_with_two_cores_has_the_memory_of_both_and_one_load() {
+fn a_chip_with_two_cores_has_the_memory_of_both_and_one_utilization() {
     let ports = free_ports(1);
     let Some(_server) = Server::start(&ports, &["--chips", "4", "--cores", "2"]) else { return };
     let mut machine = Machine::v3(4);
     let nodes = ["/dev/accel0", "/dev/accel1", "/dev/accel2", "/dev/accel3"];
     machine.holder(&nodes, &format!("TPU_RUNTIME_METRICS_PORTS={}", ports[0]));
-    let chips = machine.at_work();
+    let chips = machine.busy_chips();
     assert_eq!(floats(&chips, "utilization_percent"), [50.0, 51.0, 52.0, 53.0]);
     let both: Vec<u64> = (0..4).map(|chip| 2 * GIB + 4 * chip + 1).collect();
     assert_eq!(numbers(&chips, "memory_used_bytes"), both);
@@ -154,7 +154,7 @@ fn a_chip_with_two_cores_has_the_memory_of_both_and_one_load() {
 }
 
 #[test]
-fn the_cores_of_a_v7x_have_their_own_load() {
+fn the_cores_of_a_v7x_have_their_own_utilization() {
     let ports = free_ports(1);
     let arguments = ["--chips", "2", "--cores", "2", "--load-by-core"];
     let Some(_server) = Server::start(&ports, &arguments) else { return };
@@ -164,7 +164,7 @@ fn the_cores_of_a_v7x_have_their_own_load() {
     }
     let nodes = ["/dev/vfio/0", "/dev/vfio/1", "/dev/vfio/2", "/dev/vfio/3"];
     let pid = machine.holder(&nodes, &format!("TPU_RUNTIME_METRICS_PORTS={}", ports[0]));
-    let chips = machine.at_work();
+    let chips = machine.busy_chips();
     assert_eq!(floats(&chips, "utilization_percent"), [50.5, 52.5]);
     assert_eq!(chips[1]["cores"][1]["utilization_percent"], 53.0);
     assert_eq!(chips[0]["cores"][1]["memory_used_bytes"], GIB + 1);
@@ -173,7 +173,7 @@ fn the_cores_of_a_v7x_have_their_own_load() {
 }
 
 #[test]
-fn a_process_with_some_of_the_chips_has_its_numbers_there() {
+fn a_process_on_some_chips_has_values_only_there() {
     let ports = free_ports(1);
     let Some(_server) = Server::start(&ports, &["--chips", "2"]) else { return };
     let mut machine = Machine::v5e(4);
@@ -192,7 +192,7 @@ fn a_process_with_some_of_the_chips_has_its_numbers_there() {
 }
 
 #[test]
-fn processes_that_know_nothing_of_each_other_keep_their_chips_apart() {
+fn independent_processes_keep_their_chips_apart() {
     let ports = free_ports(2);
     let one = ["--chips", "1", "--ids", "0"];
     let Some(_first) = Server::start(&ports[..1], &[&one[..], &["--load", "10"]].concat()) else {
@@ -206,12 +206,12 @@ fn processes_that_know_nothing_of_each_other_keep_their_chips_apart() {
         let pid = machine.holder(&[node], &format!("TPU_RUNTIME_METRICS_PORTS={port}"));
         machine.listens(pid, port);
     }
-    let chips = machine.at_work();
+    let chips = machine.busy_chips();
     assert_eq!(floats(&chips, "utilization_percent"), [90.0, 10.0]);
 }
 
 #[test]
-fn of_several_holders_the_one_that_serves_has_the_memory() {
+fn among_several_holders_the_serving_one_has_the_memory() {
     let ports = free_ports(1);
     let Some(_server) = Server::start(&ports, &["--chips", "1"]) else { return };
     let mut machine = Machine::v5e(1);
@@ -234,7 +234,7 @@ fn of_several_holders_the_one_that_serves_has_the_memory() {
 }
 
 #[test]
-fn the_machines_own_file_names_the_ports_where_no_process_does() {
+fn ports_come_from_the_machine_file_when_no_process_names_them() {
     let ports = free_ports(1);
     let Some(_server) = Server::start(&ports, &["--chips", "2"]) else { return };
     let mut machine = Machine::v5e(2);
@@ -243,11 +243,11 @@ fn the_machines_own_file_names_the_ports_where_no_process_does() {
         "home/tpu-runtime/tpu-env",
         &format!("TYPE=\"V5\"\nTPU_RUNTIME_METRICS_PORTS=\"{}\"\nZONE='x'\n", ports[0]),
     );
-    assert_eq!(floats(&machine.at_work(), "utilization_percent"), [50.0, 51.0]);
+    assert_eq!(floats(&machine.busy_chips(), "utilization_percent"), [50.0, 51.0]);
 }
 
 /// Runs a server on these ports and gtop, both on a machine of their own; `None` where that is not allowed.
-fn in_a_network_of_its_own(ports: &str) -> Option<Command> {
+fn in_network_namespace(ports: &str) -> Option<Command> {
     let python = python()?;
     let apart = ["-rnpf", "--mount-proc", "--kill-child"];
     let tried =
@@ -264,12 +264,12 @@ fn in_a_network_of_its_own(ports: &str) -> Option<Command> {
 }
 
 #[test]
-fn where_nothing_names_the_ports_the_usual_ones_are_tried() {
+fn default_ports_are_tried_when_nothing_names_them() {
     for ports in ["8431", "8433,8438"] {
-        let Some(program) = in_a_network_of_its_own(ports) else { return };
+        let Some(program) = in_network_namespace(ports) else { return };
         let mut machine = Machine::v5e(2);
         machine.holder(&["/dev/vfio/8", "/dev/vfio/9"], "PATH=/bin");
-        let node = machine.watch_by(program, "numbers", |node| {
+        let node = machine.watch_with(program, "numbers", |node| {
             let chips = devices(node);
             chips.len() == 2 && chips.iter().all(|chip| chip["utilization_percent"].is_number())
         });
@@ -278,7 +278,7 @@ fn where_nothing_names_the_ports_the_usual_ones_are_tried() {
 }
 
 #[test]
-fn a_metric_that_is_not_there_costs_itself() {
+fn a_missing_metric_affects_no_other() {
     let gone = "tpu.runtime.hbm.utilization.percent,hlo.queue.size.gauge";
     for more in [&["--without", gone][..], &["--without", gone, "--old"]] {
         let ports = free_ports(1);
@@ -286,7 +286,7 @@ fn a_metric_that_is_not_there_costs_itself() {
         let Some(_server) = Server::start(&ports, &arguments) else { return };
         let mut machine = Machine::v5e(4);
         machine.workload(4, &list(&ports));
-        for chip in machine.at_work() {
+        for chip in machine.busy_chips() {
             assert_eq!(why(&chip, "hbm_bandwidth_percent"), "not supported");
             assert_eq!(why(&chip, "hlo_queue"), "not supported");
             assert_eq!(chip["metrics_fault"], "none");
@@ -296,7 +296,7 @@ fn a_metric_that_is_not_there_costs_itself() {
 }
 
 #[test]
-fn memory_that_is_not_told_is_the_chips_own() {
+fn unreported_memory_is_the_nominal_memory_of_the_chip() {
     let ports = free_ports(1);
     let gone = "tpu.runtime.hbm.memory.total.bytes,tpu.runtime.tensorcore.dutycycle.percent";
     let arguments = [&SLICE[..], &["--without", gone]].concat();
@@ -312,20 +312,20 @@ fn memory_that_is_not_told_is_the_chips_own() {
 }
 
 #[test]
-fn errors_of_a_slice_are_told_in_the_runtimes_words() {
+fn errors_of_a_slice_have_the_message_of_the_runtime() {
     let ports = free_ports(1);
     let words =
         ["--slice-error", "ICI link 3 is down\u{1b}[31m", "--megascale-error", "HANG_DETECTED"];
     let Some(_server) = Server::start(&ports, &[&SLICE[..], &words].concat()) else { return };
     let mut machine = Machine::v5e(4);
     machine.workload(4, &list(&ports));
-    let chips = machine.at_work();
+    let chips = machine.busy_chips();
     assert_eq!(chips[0]["slice_error"], "ICI link 3 is down [31m");
     assert_eq!(chips[3]["megascale_error"], "HANG_DETECTED");
 }
 
 #[test]
-fn more_devices_than_chips_are_not_given_to_any() {
+fn more_devices_than_chips_are_not_assigned() {
     let ports = free_ports(1);
     let Some(_server) = Server::start(&ports, &["--chips", "3"]) else { return };
     let mut machine = Machine::v5e(4);
@@ -341,7 +341,7 @@ fn more_devices_than_chips_are_not_given_to_any() {
 }
 
 #[test]
-fn every_python_from_3_6_on_says_the_same() {
+fn every_python_from_3_6_on_reports_the_same() {
     let ports = free_ports(2);
     let Some(_server) = Server::start(&ports, &SLICE) else { return };
     let mut machine = Machine::v5e(4);
@@ -351,7 +351,7 @@ fn every_python_from_3_6_on_says_the_same() {
     for version in versions.read_dir().into_iter().flatten() {
         pythons.push(version.unwrap().path().join("bin/python").display().to_string());
     }
-    let mut said = None;
+    let mut stderr = None;
     for python in pythons.iter().filter(|path| !path.contains("/2.")) {
         if !std::path::Path::new(python).exists() {
             continue;
@@ -370,7 +370,7 @@ fn every_python_from_3_6_on_says_the_same() {
         for device in devices.as_array_mut().unwrap() {
             assert_eq!(device["tpu"]["queue"], device["index"]);
         }
-        let first = said.get_or_insert_with(|| devices.clone());
+        let first = stderr.get_or_insert_with(|| devices.clone());
         assert_eq!(*first, devices, "{python}");
         rig.finish();
     }

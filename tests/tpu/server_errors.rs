@@ -38,7 +38,7 @@ fn started(machine: &Machine) -> Rig {
 }
 
 #[test]
-fn whatever_a_server_does_is_a_reason_and_costs_nothing_else() {
+fn a_misbehaving_server_gives_a_reason_and_affects_nothing_else() {
     for (fault, words) in [
         ("html", "does not speak gRPC"),
         ("garbage", "does not speak gRPC"),
@@ -71,7 +71,7 @@ fn whatever_a_server_does_is_a_reason_and_costs_nothing_else() {
 }
 
 #[test]
-fn calls_that_are_refused_or_too_long_are_not_numbers() {
+fn refused_or_too_long_replies_give_no_values() {
     for fault in ["reset", "huge-reply"] {
         let port = free_ports(1)[0];
         let _server = Server::misbehaving(port, fault);
@@ -80,7 +80,7 @@ fn calls_that_are_refused_or_too_long_are_not_numbers() {
         let words = format!("port {port}: ");
         let node = machine.watch(fault, |node| {
             devices(node).first().is_some_and(|chip| {
-                chip["metrics_fault"].as_str().is_some_and(|said| said.starts_with(&words))
+                chip["metrics_fault"].as_str().is_some_and(|stderr| stderr.starts_with(&words))
             })
         });
         assert_eq!(why(&devices(&node)[0], "memory_used_bytes"), "not available");
@@ -88,7 +88,7 @@ fn calls_that_are_refused_or_too_long_are_not_numbers() {
 }
 
 #[test]
-fn another_program_on_the_port_of_an_idle_machine_is_nobodys_trouble() {
+fn another_program_on_the_port_of_an_idle_machine_is_ignored() {
     let port = free_ports(1)[0];
     let _server = Server::misbehaving(port, "html");
     let machine = Machine::v5e(2);
@@ -100,7 +100,7 @@ fn another_program_on_the_port_of_an_idle_machine_is_nobodys_trouble() {
 }
 
 #[test]
-fn a_server_that_dies_in_the_middle_of_an_answer_is_said_to_have_closed() {
+fn a_server_that_dies_during_a_reply_is_reported_as_closed() {
     let port = free_ports(1)[0];
     let server = Server::misbehaving(port, "dies");
     let mut machine = Machine::v5e(2);
@@ -123,7 +123,7 @@ fn a_server_that_dies_in_the_middle_of_an_answer_is_said_to_have_closed() {
 }
 
 #[test]
-fn a_runtime_that_ends_takes_its_numbers_along_and_the_next_one_brings_its_own() {
+fn values_of_an_ended_runtime_disappear_and_a_new_one_reports_its_own() {
     let ports = free_ports(2);
     let Some(first) = Server::start(&ports[..1], &["--chips", "1", "--ids", "4"]) else { return };
     let Some(_other) = Server::start(&ports[1..], &["--chips", "1", "--ids", "5", "--load", "70"])
@@ -148,13 +148,13 @@ fn a_runtime_that_ends_takes_its_numbers_along_and_the_next_one_brings_its_own()
 }
 
 #[test]
-fn a_metric_that_is_never_answered_holds_up_no_other() {
+fn an_unanswered_metric_delays_no_other() {
     let port = free_ports(1)[0];
     let hang = ["--chips", "2", "--hang", "hlo.queue.size.gauge"];
     let Some(_server) = Server::start(&[port], &hang) else { return };
     let mut machine = Machine::v5e(2);
     machine.workload(2, &port.to_string());
-    for chip in machine.at_work() {
+    for chip in machine.busy_chips() {
         // On a busy machine the call may have failed before it was given up.
         assert!(["not available", "driver error"].contains(&why(&chip, "hlo_queue")), "{chip}");
         assert!(chip["memory_used_bytes"].is_number() && chip["hbm_bandwidth_percent"].is_number());

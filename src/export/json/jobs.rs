@@ -42,7 +42,7 @@ object! {
 /// Describes the job list: its age, its error and notes.
 pub(super) fn roster(list: &JobList, now: Timestamp) -> RosterJson<'_> {
     RosterJson {
-        whose: &list.whose,
+        whose: &list.filter_text,
         age_seconds: list.at.map(|at| age(at, now)),
         problem: list.error.as_ref().map(|problem| ProblemJson {
             sentence: &problem.message,

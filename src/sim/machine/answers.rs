@@ -14,8 +14,8 @@ const CHILD_START_DELAY: u64 = 700;
 
 impl Machine {
     /// Answers a request at `t`.
-    pub fn answer(&self, t: f64, id: u64, question: ProcessRequest) -> Answer {
-        let answer = match question {
+    pub fn answer(&self, t: f64, id: u64, request: ProcessRequest) -> Answer {
+        let answer = match request {
             ProcessRequest::Tree(key) => self.tree(t, key),
             ProcessRequest::Signal(key, _) => {
                 self.find_own_slot(t, key).map(|_| answer_with("sent"))
@@ -37,21 +37,22 @@ impl Machine {
     /// Ends a process after a signal.
     pub fn end_process(&mut self, t: f64, key: ProcessKey) {
         let found = self.find_slot(t, key).ok().filter(|_| key.pid < FIRST_CHILD_PID);
-        if let Some(one) = found.map(|slot| (slot.number, self.process_life(slot, t).generation)) {
-            self.ended.insert(one);
+        if let Some(ended) = found.map(|slot| (slot.number, self.process_life(slot, t).generation))
+        {
+            self.ended.insert(ended);
         }
     }
 
     /// Returns the slot of a process or of one of its children.
     fn find_slot(&self, t: f64, key: ProcessKey) -> Result<&ProcessSlot, Refusal> {
-        let (pid, later) = match key.pid.checked_sub(FIRST_CHILD_PID) {
+        let (pid, delay) = match key.pid.checked_sub(FIRST_CHILD_PID) {
             Some(child) => (child / 2, CHILD_START_DELAY),
             None => (key.pid, 0),
         };
         let slot =
             self.live_slots(t).find(|slot| self.pid(slot, self.process_life(slot, t)) == pid);
         let slot = slot.ok_or(Refusal("gone", "no such process"))?;
-        if self.full_process(slot, t).start + later != key.start_ticks {
+        if self.full_process(slot, t).start + delay != key.start_ticks {
             return Err(Refusal("reused", "another process has this pid now"));
         }
         Ok(slot)
@@ -80,7 +81,7 @@ impl Machine {
     }
 
     fn tree(&self, t: f64, key: Option<ProcessKey>) -> Result<Answer, Refusal> {
-        let meant = match key {
+        let slots = match key {
             Some(key) => vec![self.find_slot(t, key)?],
             None => self.live_slots(t).collect(),
         };
@@ -89,7 +90,7 @@ impl Machine {
             system_row(1, 0, 1, "/usr/lib/systemd/systemd --system"),
             system_row(parent, 1, 2_900, "slurmstepd: [step.0]"),
         ];
-        for slot in meant {
+        for slot in slots {
             let row = tree_row(&self.full_process(slot, t));
             let is_training = self
                 .workloads
@@ -112,20 +113,20 @@ impl Machine {
     }
 
     fn detail(&self, slot: &ProcessSlot, t: f64, key: ProcessKey) -> Answer {
-        let told = self.full_process(slot, t);
+        let process = self.full_process(slot, t);
         let is_ours =
             self.workloads.get(slot.workload).is_some_and(|work| work.owner.uid == PROBE_UID);
-        let own = |text: &str| is_ours.then(|| text.to_owned());
+        let if_ours = |text: &str| is_ours.then(|| text.to_owned());
         let limit = |name: &str, soft: &str, hard: &str| [name, soft, hard].map(str::to_owned);
         let detail = Detail {
-            row: TreeRow { pid: key.pid, start: key.start_ticks, ..tree_row(&told) },
+            row: TreeRow { pid: key.pid, start: key.start_ticks, ..tree_row(&process) },
             threads: 112.into(),
             nice: 0.0.into(),
             vsize: (96_u64 << 30).into(),
             swap: 0.into(),
-            cwd: own("/scratch/ada/run"),
-            exe: own("/opt/conda/bin/python3.11"),
-            cgroup: told.statics.and_then(|statics| statics.cgroup),
+            cwd: if_ours("/scratch/ada/run"),
+            exe: if_ours("/opt/conda/bin/python3.11"),
+            cgroup: process.statics.and_then(|statics| statics.cgroup),
             wchan: Some("futex_wait_queue".to_owned()),
             io: is_ours.then_some([9_123_456_789, 1_234_567, 8_000_000_000, 1_200_000]),
             limits: vec![
@@ -152,17 +153,17 @@ impl Refusal {
     }
 }
 
-fn tree_row(told: &Process) -> TreeRow {
-    let statics = told.statics.as_deref().cloned().unwrap_or_default();
+fn tree_row(process: &Process) -> TreeRow {
+    let statics = process.statics.as_deref().cloned().unwrap_or_default();
     TreeRow {
-        pid: told.pid,
+        pid: process.pid,
         ppid: statics.parents.first().map_or(0, |(pid, ..)| *pid),
-        start: told.start,
+        start: process.start,
         uid: statics.uid,
         user: statics.user,
-        state: told.state.clone(),
-        cpu: told.cpu,
-        rss: told.rss,
+        state: process.state.clone(),
+        cpu: process.cpu,
+        rss: process.rss,
         command: statics.command,
     }
 }

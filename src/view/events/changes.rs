@@ -240,13 +240,14 @@ impl ChangeDetector {
             return;
         }
         let ids = |list: &JobList| -> BTreeSet<JobId> {
-            list.on_nodes().chain(&list.awaiting_outcome).map(|job| job.id.clone()).collect()
+            list.with_nodes().chain(&list.awaiting_outcome).map(|job| job.id.clone()).collect()
         };
         let (before, now) = (ids(old), ids(new));
-        for job in new.on_nodes().filter(|job| !before.contains(&job.id)) {
+        for job in new.with_nodes().filter(|job| !before.contains(&job.id)) {
             self.add_job(job, "started");
         }
-        for job in old.on_nodes().chain(&old.awaiting_outcome).filter(|job| !now.contains(&job.id))
+        for job in
+            old.with_nodes().chain(&old.awaiting_outcome).filter(|job| !now.contains(&job.id))
         {
             let outcome = new.outcome(&job.id);
             let is_plain = matches!(outcome, JobOutcome::Completed | JobOutcome::Unknown);

@@ -125,7 +125,7 @@ impl AllocationIndex {
             owner.is_held |= device.parent.is_none() && is_in_use(node, device);
             owner.is_used |= is_open;
             owner.is_unknown = owner.users.is_empty()
-                && (owner.is_used || node.why_users_unknown(index).is_some());
+                && (owner.is_used || node.users_unknown_reason(index).is_some());
         }
         owners
     }
@@ -144,7 +144,7 @@ impl DeviceOwner {
 
 fn statics(node: &Node, pid: u32) -> Option<&ProcessStatics> {
     let known = node.process(pid).map(|process| &*process.statics);
-    known.or_else(|| node.unseen(pid).map(|process| &process.statics))
+    known.or_else(|| node.unseen_process(pid).map(|process| &process.statics))
 }
 
 /// Returns the index of a device; for a slice, that of its parent.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::fleet::{Node, Totals};
 use crate::model::{JobId, NodeName, Percent, Watts};
-use crate::time::{Timestamp, age};
+use crate::time::{Timestamp, format_age};
 use crate::view::RenderContext;
 use crate::view::fleet::State;
 use crate::view::fleet::cells::{MapMetric, StaleStyle, is_due};
@@ -110,7 +110,7 @@ fn row(
         // Without values, the reason takes the whole line.
         return front.gap(columns.gap).append(join_notes(&notes));
     };
-    let span = age(fleet_view.now.since(taken_at));
+    let span = format_age(fleet_view.now.since(taken_at));
     if status == NodeStatus::Down && columns.note < WIDE_NOTE_WIDTH {
         let last = Line::styled(format!(" · last {span} ago"), Tone::Faint);
         let leading = columns.visible().take_while(|(column, _)| column.is_owner());

@@ -83,7 +83,7 @@ fn description(device: &Device, outliers: &[Outlier], units: Units) -> String {
     if let Some(throttle) = throttle.filter(|_| is_slowed) {
         texts.push(throttle.text());
     }
-    let clocks = device.sm_clock.get().zip(device.fact(|known| known.sm_clock_max).get());
+    let clocks = device.sm_clock.get().zip(device.static_value(|known| known.sm_clock_max).get());
     let clocks = clocks.map(|(now, max)| (now.get(), max.get()));
     if let Some((now, max)) = clocks.filter(|(now, max)| is_slow(*now, *max))
         && !texts.is_empty()

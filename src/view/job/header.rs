@@ -327,7 +327,7 @@ mod tests {
     #[test]
     fn nodes_whose_processes_contradict_slurm_are_named() {
         let is_disputed = |job: &str| {
-            let fleet_view = FleetView::new(Fleet::used_by(job), Timestamp::default());
+            let fleet_view = FleetView::new(Fleet::example_used_by(job), Timestamp::default());
             let index = JobIndex::build(&fleet_view);
             let entry = index.entry(&JobId::new("11").unwrap()).unwrap();
             let summary =

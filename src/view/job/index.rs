@@ -41,7 +41,7 @@ impl JobIndex {
         let fleet = &fleet_view.fleet;
         let job_devices = JobDevices::of(fleet);
         let lookup = NodeLookup::of(fleet_view);
-        let listed = fleet.jobs.iter().flat_map(|list| list.on_nodes()).cloned();
+        let listed = fleet.jobs.iter().flat_map(|list| list.with_nodes()).cloned();
         let unlisted = jobs_from_processes(fleet, &job_devices, &lookup);
         let listed = listed.map(|job| build_entry(job, true, &job_devices, &lookup));
         let unlisted =

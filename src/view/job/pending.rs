@@ -3,7 +3,7 @@
 use jiff::tz::TimeZone;
 
 use crate::model::{Job, JobList};
-use crate::time::{Timestamp, age};
+use crate::time::{Timestamp, format_age};
 use crate::view::fleet_view::FleetView;
 use crate::view::line::{Line, Tone};
 use crate::view::number_format::running;
@@ -22,7 +22,7 @@ pub(crate) fn lines_without_running_jobs(
         .into_iter()
         .collect();
     lines.extend(list.notes.iter().map(|note| Line::styled(&**note, Tone::Warn)));
-    if list.waiting().next().is_some() {
+    if list.pending().next().is_some() {
         lines.push(Line::new());
     }
     let room = height.saturating_sub(lines.len());
@@ -38,7 +38,7 @@ pub(crate) fn lines(
     width: u16,
     height: usize,
 ) -> Vec<Line> {
-    let pending = list.waiting().count();
+    let pending = list.pending().count();
     if pending == 0 {
         return Vec::new();
     }
@@ -54,7 +54,7 @@ pub(crate) fn lines(
     let room = height.saturating_sub(lines.len());
     let shown = if pending > room { room.saturating_sub(1) } else { pending };
     lines
-        .extend(list.waiting().take(shown).map(|job| job_line(job, columns, fleet_view.now, zone)));
+        .extend(list.pending().take(shown).map(|job| job_line(job, columns, fleet_view.now, zone)));
     if pending > shown && room > 0 {
         lines.push(Line::styled(format!("and {} more", pending - shown), Tone::Faint));
     }
@@ -102,7 +102,7 @@ fn expected_start(job: &Job, now: Timestamp, zone: &TimeZone) -> String {
 
 /// Returns the age of the job list.
 pub(crate) fn list_age(list: &JobList, now: Timestamp) -> Option<String> {
-    list.at.map(|at| format!("jobs {} old", age(now.since(at))))
+    list.at.map(|at| format!("jobs {} old", format_age(now.since(at))))
 }
 
 /// Returns the error of the last query of the scheduler.

@@ -2,7 +2,7 @@
 
 use crate::fleet::{Node, Traffic};
 use crate::model::{Bytes, Percent};
-use crate::time::age;
+use crate::time::format_age;
 use crate::view::display_options::DisplayOptions;
 use crate::view::fleet_view::FleetView;
 use crate::view::input::Click;
@@ -164,7 +164,7 @@ fn row(context: TableContext<'_>, row: &NodeRow, columns: &Columns) -> Line {
     }
     if columns.age > 0 {
         let tone = if row.is_fresh { Tone::Faint } else { Tone::Warn };
-        let span = age(context.fleet_view.now.since(taken_at));
+        let span = format_age(context.fleet_view.now.since(taken_at));
         line = line.gap(1).right_aligned(&span, columns.age, tone);
     }
     let line = name.append(line);

@@ -332,7 +332,8 @@ fn remapped_rows(context: AttributeContext<'_>) -> AttributeText {
 }
 
 fn link(context: AttributeContext<'_>) -> AttributeText {
-    let lanes_max = context.device.fact(|known| known.pcie_max).get().map(|(_, lanes)| lanes);
+    let lanes_max =
+        context.device.static_value(|known| known.pcie_max).get().map(|(_, lanes)| lanes);
     context.device.pcie.map(|(generation, lanes)| {
         // An idle device lowers its PCIe generation but keeps its lanes.
         let tone = if lanes_max.is_some_and(|lanes_max| lanes < lanes_max) {

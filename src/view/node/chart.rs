@@ -133,9 +133,11 @@ impl ChartMetric {
             Self::Power => device.power_share().map(Percent::get),
             Self::Temperature => device.temperature.get().map(Celsius::get),
             Self::Bandwidth => percent(bandwidth_share(device)),
-            Self::Clock => fraction(device.sm_clock, device.fact(|known| known.sm_clock_max)),
+            Self::Clock => {
+                fraction(device.sm_clock, device.static_value(|known| known.sm_clock_max))
+            }
             Self::MemoryClock => {
-                fraction(device.memory_clock, device.fact(|known| known.memory_clock_max))
+                fraction(device.memory_clock, device.static_value(|known| known.memory_clock_max))
             }
             Self::Fan => device.fan.get().map(|fan| fan.get().min(100.0)),
             Self::Encoder => percent(details?.encoder),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::fleet::Node;
 use crate::model::TransportKind;
-use crate::time::age;
+use crate::time::format_age;
 use crate::view::RenderContext;
 use crate::view::display_options::Density;
 use crate::view::fleet_view::FleetView;
@@ -206,7 +206,7 @@ fn title(fleet_view: &FleetView, node: &Node, width: u16) -> Line {
     let mut right = Line::new();
     if let Some(taken_at) = node.taken_at() {
         let tone = if status.is_fresh() { Tone::Faint } else { Tone::Warn };
-        right = right.right_aligned(&age(fleet_view.now.since(taken_at)), 6, tone);
+        right = right.right_aligned(&format_age(fleet_view.now.since(taken_at)), 6, tone);
     }
     let position = fleet_view.position(&node.name).map(|position| (position + 1).to_string());
     let position = position.unwrap_or_else(|| "hidden".to_owned());

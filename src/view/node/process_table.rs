@@ -54,7 +54,7 @@ fn has_fresh_process_lists(node: &Node, now: Timestamp) -> bool {
 fn empty_line(node: &Node, selection: &DisplaySelection) -> Line {
     let mut without_fault =
         node.devices.iter().enumerate().filter(|(_, device)| device.fault.is_none());
-    let unknown = without_fault.find_map(|(index, _)| node.why_users_unknown(index));
+    let unknown = without_fault.find_map(|(index, _)| node.users_unknown_reason(index));
     if let Some(reason) = unknown.filter(|reason| *reason != Reason::NotSampled) {
         return Line::styled(format!("device users unknown: {}", reason.text()), Tone::Faint);
     }
@@ -163,7 +163,7 @@ impl Columns {
             .gap(gap)
             .right_aligned(&device, self.label, plain);
         if self.kind > 0 {
-            let kind = used.kind.get().map_or(UNKNOWN, crate::model::UseKind::text);
+            let kind = used.kind.get().map_or(UNKNOWN, crate::model::UseKind::as_str);
             line = line.gap(gap).left_aligned(kind, self.kind, plain);
         }
         line = line.gap(gap).right_aligned(&memory, 7, plain).gap(gap).right_aligned(

@@ -6,7 +6,7 @@ use std::time::Duration;
 use unicode_width::UnicodeWidthChar;
 
 use crate::model::{Freshness, JobList, Link, ProcessState, Source, UnseenReason};
-use crate::time::{Timestamp, age};
+use crate::time::{Timestamp, format_age};
 use crate::view::column_spec::{self, ColumnSpec};
 use crate::view::display_options::Density;
 use crate::view::input::Click;
@@ -138,7 +138,7 @@ impl Columns {
         let jobs = rows.jobs().cloned();
         // Job ids such as `2000_17` and `12+1`.
         let has_long_ids =
-            jobs.iter().any(|list| list.on_nodes().any(|job| job.shown_id.len() > 8));
+            jobs.iter().any(|list| list.with_nodes().any(|job| job.shown_id.len() > 8));
         let width_of_column = |column| match column {
             ProcessColumn::Node if has_node => rows.name_width.clamp(4, (width / 8).clamp(4, 20)),
             ProcessColumn::Job if rows.has_jobs => {
@@ -251,7 +251,7 @@ impl Columns {
             line = match column {
                 ProcessColumn::Node => line.left_aligned(entry.node.name.label(), width, plain),
                 ProcessColumn::Kind => line.left_aligned(
-                    entry.used.kind.get().map_or(UNKNOWN, |kind| kind.text()),
+                    entry.used.kind.get().map_or(UNKNOWN, |kind| kind.as_str()),
                     width,
                     plain,
                 ),
@@ -375,7 +375,7 @@ fn staleness(entry: ProcessEntry<'_>, now: Timestamp) -> Option<String> {
         None => entry.node.device_freshness(device_index, now),
     };
     match freshness {
-        Freshness::Stale(age_span) => Some(format!("{} old", age(age_span))),
+        Freshness::Stale(age_span) => Some(format!("{} old", format_age(age_span))),
         Freshness::Fresh | Freshness::Missing if entry.node.link == Link::Up => None,
         Freshness::Fresh | Freshness::Missing => Some("old".to_owned()),
     }

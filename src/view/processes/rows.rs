@@ -102,7 +102,7 @@ impl ProcessRow {
             node,
             used,
             process,
-            unseen: if process.is_none() { node.unseen(used.pid) } else { None },
+            unseen: if process.is_none() { node.unseen_process(used.pid) } else { None },
             device: self.device.and_then(|index| node.devices.get(index)),
             device_index: self.device,
             has_ended: self.ended_at.is_some(),
@@ -416,7 +416,8 @@ impl ProcessRows {
             // A faulty device is not expected to report processes.
             let without_fault =
                 node.devices.iter().enumerate().filter(|(_, one)| one.fault.is_none());
-            let mut reasons = without_fault.filter_map(|(index, _)| node.why_users_unknown(index));
+            let mut reasons =
+                without_fault.filter_map(|(index, _)| node.users_unknown_reason(index));
             if let Some(reason) = reasons.find(|reason| *reason != Reason::NotSampled) {
                 let (count, first) = self.unknown_nodes.unwrap_or((0, reason));
                 self.unknown_nodes = Some((count + 1, first));
@@ -562,7 +563,9 @@ fn sort_key(entry: ProcessEntry<'_>, order: SortOrder) -> SortKey<'_> {
             .and_then(|device| device_sort_key(entry.node, device))
             .map_or(SortKey::Unknown, SortKey::Number),
         "pid" => SortKey::Number(f64::from(entry.used.pid)),
-        "type" => entry.used.kind.get().map_or(SortKey::Unknown, |kind| SortKey::Text(kind.text())),
+        "type" => {
+            entry.used.kind.get().map_or(SortKey::Unknown, |kind| SortKey::Text(kind.as_str()))
+        }
         "user" => entry.user().map_or(SortKey::Unknown, SortKey::Text),
         "gpumem" => bytes(entry.used.memory.get()),
         "psm" => number(entry.load()),

@@ -203,7 +203,7 @@ fn detail(context: RenderContext<'_>, entry: ProcessEntry<'_>) -> Line {
             );
         }
         if let Some(container) = &process.statics.container {
-            line = line.text(format!("  {} {}", container.kind.text(), container.id), faint);
+            line = line.text(format!("  {} {}", container.kind.as_str(), container.id), faint);
         }
     }
     if let Some(job) = entry.job() {

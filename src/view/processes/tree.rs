@@ -8,7 +8,7 @@ use crate::fleet::Node;
 use crate::model::{
     NodeName, ProcessKey, ProcessRequest, ProcessState, ProcessTree, RequestError, TreeProcess,
 };
-use crate::time::{Timestamp, age};
+use crate::time::{Timestamp, format_age};
 use crate::view::RenderContext;
 use crate::view::action::NodeRequest;
 use crate::view::input::Click;
@@ -240,7 +240,7 @@ impl Tree {
                 let line = Line::styled(format!("{prefix}{count} processes"), Tone::Faint);
                 let span = now.since(at);
                 if span > REPLY_TIMEOUT {
-                    line.text(format!("  {} old", age(span)), Tone::Warn)
+                    line.text(format!("  {} old", format_age(span)), Tone::Warn)
                 } else {
                     line
                 }

@@ -2,7 +2,7 @@
 
 use crate::fleet::Node;
 use crate::model::Device;
-use crate::time::age;
+use crate::time::format_age;
 use crate::view::RenderContext;
 use crate::view::column_spec::{self, ColumnSpec};
 use crate::view::input::Click;
@@ -256,7 +256,7 @@ fn node_row(
         return line;
     }
     let text = match node.taken_at() {
-        Some(at) => format!("  {} old, excluded", age(context.view.now.since(at))),
+        Some(at) => format!("  {} old, excluded", format_age(context.view.now.since(at))),
         None => "  no current data".to_owned(),
     };
     line.dimmed().text(text, Tone::Warn)

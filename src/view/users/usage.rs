@@ -253,7 +253,7 @@ fn parent_devices(node: &Node) -> BTreeMap<Arc<str>, Arc<str>> {
 /// Returns the owner of a process; `None` when the process has ended.
 fn owner(node: &Node, used: &DeviceUse) -> Option<User> {
     let visible = node.process(used.pid).map(|process| &*process.statics);
-    let unseen = node.unseen(used.pid);
+    let unseen = node.unseen_process(used.pid);
     if visible.is_none() && unseen.is_some_and(|process| process.why == UnseenReason::Gone) {
         return None;
     }

@@ -16,14 +16,14 @@ pub(super) fn missing_reason(cell: &str) -> Option<Reason> {
         "ERR!" => Some(Reason::DriverError),
         _ if !cell.starts_with('[') => None,
         _ => {
-            let said = cell.to_ascii_lowercase();
-            Some(if said.contains("unknown error") || said.contains("gpu is lost") {
+            let text = cell.to_ascii_lowercase();
+            Some(if text.contains("unknown error") || text.contains("gpu is lost") {
                 Reason::DriverError
-            } else if said.contains("permission") {
+            } else if text.contains("permission") {
                 Reason::NoPermission
-            } else if said.contains("not supported")
-                || said.contains("deprecated")
-                || said.contains("function not found")
+            } else if text.contains("not supported")
+                || text.contains("deprecated")
+                || text.contains("function not found")
             {
                 Reason::NotSupported
             } else {
@@ -40,10 +40,10 @@ pub(super) fn text(cell: &str) -> Reading<Arc<str>> {
 
 pub(super) fn number<N: std::str::FromStr, T>(
     cell: &str,
-    judge: impl FnOnce(N) -> Option<T>,
+    convert: impl FnOnce(N) -> Option<T>,
 ) -> Reading<T> {
     missing_reason(cell)
-        .map_or_else(|| Reading::checked(cell.parse().ok().and_then(judge)), Reading::Unknown)
+        .map_or_else(|| Reading::checked(cell.parse().ok().and_then(convert)), Reading::Unknown)
 }
 
 pub(super) fn switch(cell: &str) -> Reading<bool> {
@@ -85,15 +85,15 @@ pub(super) fn pair([first, second]: [Reading<u8>; 2]) -> Reading<(u8, u8)> {
     }
 }
 
-pub(super) fn prefer<T>(place: &mut Reading<T>, value: Reading<T>) {
-    if value.known().is_some() || place.known().is_none() {
-        *place = value;
+pub(super) fn set_preferred<T>(reading: &mut Reading<T>, value: Reading<T>) {
+    if value.known().is_some() || reading.known().is_none() {
+        *reading = value;
     }
 }
 
-pub(super) fn fill<T>(place: &mut Reading<T>, value: Reading<T>) {
-    if place.known().is_none() {
-        *place = value;
+pub(super) fn set_if_unknown<T>(reading: &mut Reading<T>, value: Reading<T>) {
+    if reading.known().is_none() {
+        *reading = value;
     }
 }
 
@@ -121,10 +121,10 @@ pub(super) fn recovery(cell: &str) -> Reading<RecoveryAction> {
     if let Some(reason) = missing_reason(cell) {
         return Reading::Unknown(reason);
     }
-    let said = cell.to_ascii_lowercase();
-    let has = |word: &str| said.contains(word);
+    let text = cell.to_ascii_lowercase();
+    let has = |word: &str| text.contains(word);
     Reading::Known(match (has("drain"), has("reset"), has("reboot")) {
-        _ if said == "none" => RecoveryAction::None,
+        _ if text == "none" => RecoveryAction::None,
         (true, true, _) => RecoveryAction::DrainAndReset,
         (true, false, _) => RecoveryAction::DrainPeers,
         (false, _, true) => RecoveryAction::Reboot,

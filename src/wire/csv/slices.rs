@@ -29,49 +29,50 @@ struct MigRow {
 
 impl Slices {
     /// Parses the list and the table.
-    pub(crate) fn read(sent: &Mig) -> Self {
+    pub(crate) fn parse(sent: &Mig) -> Self {
         let table = || sent.table.iter().take(MAX_USES);
-        let mig_row: Vec<MigRow> = table().filter_map(|line| mig_row(line)).collect();
-        let mut all = Self::default();
+        let rows: Vec<MigRow> = table().filter_map(|line| parse_memory_line(line)).collect();
+        let mut parsed = Self::default();
         // Device and slice, by device index, GPU instance and compute instance.
-        let mut places: BTreeMap<[u32; 3], (Arc<str>, Arc<str>)> = BTreeMap::new();
-        let mut whole = None;
+        let mut slices_by_instance: BTreeMap<[u32; 3], (Arc<str>, Arc<str>)> = BTreeMap::new();
+        let mut current = None;
         for line in sent.list.iter().take(MAX_USES) {
-            if let Some(device) = device(line) {
-                whole = Some(device);
+            if let Some(device) = parse_device_line(line) {
+                current = Some(device);
                 continue;
             }
-            let (Some((device, name, parent)), Some((kind, number, uuid))) = (&whole, slice(line))
+            let (Some((device, name, parent)), Some((kind, number, uuid))) =
+                (&current, parse_slice_line(line))
             else {
                 continue;
             };
-            let row = mig_row.iter().find(|row| row.device == *device && row.number == number);
+            let row = rows.iter().find(|row| row.device == *device && row.number == number);
             if let Some(row) = row {
-                let place = [*device, row.instance, row.part];
-                places.insert(place, (Arc::clone(parent), Arc::clone(&uuid)));
+                let instance = [*device, row.instance, row.part];
+                slices_by_instance.insert(instance, (Arc::clone(parent), Arc::clone(&uuid)));
             }
-            if all.slices.len() < MAX_DEVICES {
+            if parsed.slices.len() < MAX_DEVICES {
                 let name = sanitize_shared(&format!("{name} {kind}"), MAX_NAME_LENGTH);
-                all.slices.push(Device {
+                parsed.slices.push(Device {
                     parent: Some(Arc::clone(parent)),
                     name: Reading::Known(name),
-                    ..described(uuid, number, row)
+                    ..slice_device(uuid, number, row)
                 });
             }
         }
-        for (place, pid) in table().filter_map(|line| user(line)) {
-            if let Some((parent, uuid)) = places.get(&place) {
-                let slices = all.users.entry((Arc::clone(parent), pid)).or_default();
+        for (instance, pid) in table().filter_map(|line| parse_process_line(line)) {
+            if let Some((parent, uuid)) = slices_by_instance.get(&instance) {
+                let slices = parsed.users.entry((Arc::clone(parent), pid)).or_default();
                 slices.push(Arc::clone(uuid));
             }
         }
-        all
+        parsed
     }
 
     /// Adds the slices to the devices: all values if the sample is new, else only their identity.
-    pub(crate) fn join(&self, devices: &mut Vec<Device>, is_new: bool) {
+    pub(crate) fn add_to(&self, devices: &mut Vec<Device>, is_new: bool) {
         let slices: Vec<Device> =
-            self.slices.iter().filter(|slice| is_split(devices, slice)).cloned().collect();
+            self.slices.iter().filter(|slice| has_mig_parent(devices, slice)).cloned().collect();
         devices.extend(slices.into_iter().map(|slice| {
             if is_new {
                 return slice;
@@ -86,15 +87,15 @@ impl Slices {
     }
 
     /// Assigns uses of MIG devices to their slices, where the slice is known.
-    pub(crate) fn share_out(&self, mut uses: Vec<DeviceUse>) -> Vec<DeviceUse> {
-        let mut given: BTreeMap<(Arc<str>, u32), usize> = BTreeMap::new();
-        for used in &mut uses {
-            let key = (Arc::clone(&used.device), used.pid);
+    pub(crate) fn assign_uses(&self, mut uses: Vec<DeviceUse>) -> Vec<DeviceUse> {
+        let mut assigned: BTreeMap<(Arc<str>, u32), usize> = BTreeMap::new();
+        for device_use in &mut uses {
+            let key = (Arc::clone(&device_use.device), device_use.pid);
             let Some(slices) = self.users.get(&key) else { continue };
-            let place = given.entry(key).or_default();
-            if let Some(slice) = slices.get(*place) {
-                used.device = Arc::clone(slice);
-                *place += 1;
+            let next = assigned.entry(key).or_default();
+            if let Some(slice) = slices.get(*next) {
+                device_use.device = Arc::clone(slice);
+                *next += 1;
             }
         }
         uses
@@ -102,12 +103,12 @@ impl Slices {
 }
 
 /// Returns true if the parent of a slice is present and in MIG mode.
-fn is_split(devices: &[Device], slice: &Device) -> bool {
+fn has_mig_parent(devices: &[Device], slice: &Device) -> bool {
     let parent = devices.iter().find(|device| Some(&device.uuid) == slice.parent.as_ref());
     parent.is_some_and(|parent| parent.mig.get() == Some(true))
 }
 
-fn described(uuid: Arc<str>, number: u32, row: Option<&MigRow>) -> Device {
+fn slice_device(uuid: Arc<str>, number: u32, row: Option<&MigRow>) -> Device {
     let mib = |mib: fn(&MigRow) -> u64| {
         row.map_or(Reading::Unknown(Reason::NotAvailable), |row| {
             Reading::checked(Bytes::from_mib(mib(row)))
@@ -118,46 +119,46 @@ fn described(uuid: Arc<str>, number: u32, row: Option<&MigRow>) -> Device {
         compute_instance: Reading::Known(row.part),
         ..DeviceStatics::default()
     });
-    let missing_reason = Reason::NotSupported;
+    let unsupported = Reason::NotSupported;
     Device {
         uuid,
         index: Reading::Known(number),
         memory_used: mib(|row| row.used),
         memory_total: mib(|row| row.total),
-        utilization: Reading::Unknown(missing_reason),
-        memory_utilization: Reading::Unknown(missing_reason),
-        temperature: Reading::Unknown(missing_reason),
-        power: Reading::Unknown(missing_reason),
-        power_limit: Reading::Unknown(missing_reason),
-        sm_clock: Reading::Unknown(missing_reason),
+        utilization: Reading::Unknown(unsupported),
+        memory_utilization: Reading::Unknown(unsupported),
+        temperature: Reading::Unknown(unsupported),
+        power: Reading::Unknown(unsupported),
+        power_limit: Reading::Unknown(unsupported),
+        sm_clock: Reading::Unknown(unsupported),
         statics: statics.and_then(DeviceStatics::shared),
         ..Device::default()
     }
 }
 
 /// Parses `GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-…)` into index, name and UUID.
-fn device(line: &str) -> Option<(u32, String, Arc<str>)> {
+fn parse_device_line(line: &str) -> Option<(u32, String, Arc<str>)> {
     let (number, rest) = line.strip_prefix("GPU ")?.split_once(": ")?;
     let (name, uuid) = rest.split_once(" (UUID: ")?;
-    Some((number.parse().ok()?, name.to_owned(), identity(uuid)?))
+    Some((number.parse().ok()?, name.to_owned(), parse_uuid(uuid)?))
 }
 
 /// Parses `MIG 1g.10gb     Device  0: (UUID: MIG-…)` into profile, index and UUID.
-fn slice(line: &str) -> Option<(String, u32, Arc<str>)> {
+fn parse_slice_line(line: &str) -> Option<(String, u32, Arc<str>)> {
     let (kind, rest) = line.trim_start().split_once(" Device ")?;
     let (number, uuid) = rest.split_once(": (UUID: ")?;
     let kind = kind.trim_end();
     kind.starts_with("MIG ").then_some(())?;
-    Some((kind.to_owned(), number.trim().parse().ok()?, identity(uuid)?))
+    Some((kind.to_owned(), number.trim().parse().ok()?, parse_uuid(uuid)?))
 }
 
-fn identity(text: &str) -> Option<Arc<str>> {
+fn parse_uuid(text: &str) -> Option<Arc<str>> {
     let uuid = text.strip_suffix(')')?.trim();
     (!uuid.is_empty()).then(|| sanitize_shared(uuid, MAX_NAME_LENGTH))
 }
 
 /// Parses `|  0    1   0   0  |     19MiB / 40192MiB | 60      0 | …`: device, instances, index, memory.
-fn mig_row(line: &str) -> Option<MigRow> {
+fn parse_memory_line(line: &str) -> Option<MigRow> {
     let mut cells = line.trim_matches('|').split('|');
     let mut words = cells.next()?.split_whitespace().map(|word| word.parse().ok());
     let (device, instance, part, number) =
@@ -169,12 +170,12 @@ fn mig_row(line: &str) -> Option<MigRow> {
 
 /// Parses `|    0    7    0     12345      C   python     900MiB |`: device and both instances, then the
 /// process.
-fn user(line: &str) -> Option<([u32; 3], u32)> {
+fn parse_process_line(line: &str) -> Option<([u32; 3], u32)> {
     let mut words = line.trim_matches('|').split_whitespace();
     let mut next = || words.next()?.parse().ok();
-    let place = [next()?, next()?, next()?];
+    let instance = [next()?, next()?, next()?];
     let pid = next()?;
-    matches!(words.next(), Some("C" | "G" | "C+G" | "M+C")).then_some((place, pid))
+    matches!(words.next(), Some("C" | "G" | "C+G" | "M+C")).then_some((instance, pid))
 }
 
 #[cfg(test)]
@@ -204,15 +205,15 @@ mod tests {
         }
     }
 
-    fn whole(uuid: &str, mig: bool) -> Device {
+    fn parent_device(uuid: &str, mig: bool) -> Device {
         Device { uuid: uuid.into(), mig: Reading::Known(mig), ..Device::default() }
     }
 
     #[test]
-    fn list_and_table_together_tell_of_slices() {
-        let slices = Slices::read(&mig());
-        let mut devices = vec![whole("GPU-a", false), whole("GPU-b", true)];
-        slices.join(&mut devices, true);
+    fn slices_are_decoded_from_list_and_table() {
+        let slices = Slices::parse(&mig());
+        let mut devices = vec![parent_device("GPU-a", false), parent_device("GPU-b", true)];
+        slices.add_to(&mut devices, true);
         let [_, _, first, second] = &*devices else { panic!("{devices:?}") };
         assert_eq!(
             first.name.known().map(|name| &**name),
@@ -226,23 +227,28 @@ mod tests {
     }
 
     #[test]
-    fn between_two_tables_slices_stay_as_they_are() {
-        let mut devices = vec![whole("GPU-b", true)];
-        Slices::read(&mig()).join(&mut devices, false);
+    fn without_a_new_table_slices_have_only_their_identity() {
+        let mut devices = vec![parent_device("GPU-b", true)];
+        Slices::parse(&mig()).add_to(&mut devices, false);
         assert_eq!(devices.len(), 3);
         assert_eq!(devices[1].memory_used, Reading::default());
-        let mut devices = vec![whole("GPU-b", false)];
-        Slices::read(&mig()).join(&mut devices, false);
+        let mut devices = vec![parent_device("GPU-b", false)];
+        Slices::parse(&mig()).add_to(&mut devices, false);
         assert_eq!(devices.len(), 1);
     }
 
     #[test]
-    fn a_process_belongs_to_the_slices_the_table_names() {
-        let on =
+    fn a_process_is_assigned_to_the_slices_in_the_table() {
+        let device_use =
             |device: &str, pid| DeviceUse { device: device.into(), pid, ..DeviceUse::default() };
-        let uses = vec![on("GPU-a", 3999), on("GPU-b", 4000), on("GPU-b", 4000), on("GPU-b", 4001)];
-        let shared = Slices::read(&mig()).share_out(uses);
-        let devices: Vec<&str> = shared.iter().map(|used| &*used.device).collect();
+        let uses = vec![
+            device_use("GPU-a", 3999),
+            device_use("GPU-b", 4000),
+            device_use("GPU-b", 4000),
+            device_use("GPU-b", 4001),
+        ];
+        let assigned = Slices::parse(&mig()).assign_uses(uses);
+        let devices: Vec<&str> = assigned.iter().map(|used| &*used.device).collect();
         assert_eq!(devices, ["GPU-a", "MIG-1", "MIG-GPU-b/5/0", "GPU-b"]);
     }
 }

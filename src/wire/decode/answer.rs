@@ -8,7 +8,9 @@ use crate::model::{
     sanitize_shared, sanitized_chars,
 };
 use crate::wire::body::{self, Raw};
-use crate::wire::decode::process::{MAX_COMMAND_LENGTH, MAX_USER_LENGTH, name, small, state};
+use crate::wire::decode::process::{
+    MAX_COMMAND_LENGTH, MAX_USER_LENGTH, process_state, text_reading, to_u32,
+};
 
 /// Maximum number of environment variables.
 const MAX_VARIABLES: usize = 16_384;
@@ -22,15 +24,15 @@ const MAX_LONG_TEXT_LENGTH: usize = 4096;
 const MAX_MESSAGE_LENGTH: usize = 160;
 
 /// Decodes the answer to a request, checking that it fits.
-pub fn answer(
-    question: ProcessRequest,
+pub fn decode_response(
+    request: ProcessRequest,
     sent: &body::Answer,
 ) -> Result<ProcessResponse, RequestError> {
     let why =
         || sanitize_shared(sent.why.as_deref().unwrap_or("no reason given"), MAX_MESSAGE_LENGTH);
     match sent.result.as_str() {
-        "sent" if matches!(question, ProcessRequest::Signal(..)) => Ok(ProcessResponse::Sent),
-        "ok" => response(question, sent).ok_or(RequestError::Malformed),
+        "sent" if matches!(request, ProcessRequest::Signal(..)) => Ok(ProcessResponse::Sent),
+        "ok" => decode_success(request, sent).ok_or(RequestError::Malformed),
         "gone" => Err(Refusal::Gone.into()),
         "reused" => Err(Refusal::Reused.into()),
         "zombie" => Err(Refusal::Zombie.into()),
@@ -40,8 +42,8 @@ pub fn answer(
     }
 }
 
-fn response(question: ProcessRequest, sent: &body::Answer) -> Option<ProcessResponse> {
-    match question {
+fn decode_success(request: ProcessRequest, sent: &body::Answer) -> Option<ProcessResponse> {
+    match request {
         ProcessRequest::Signal(..) => None,
         ProcessRequest::Environment(_) => {
             let list = sent.environ.as_ref()?;
@@ -66,33 +68,34 @@ fn response(question: ProcessRequest, sent: &body::Answer) -> Option<ProcessResp
 fn variable(text: &str) -> Variable {
     let (name, value) = text.split_once('=').unwrap_or((text, ""));
     // Keeps a multi-line value on one line, with its line breaks visible.
-    let safe =
+    let sanitize =
         |text: &str| sanitized_chars(&text.replace('\n', "␤")).collect::<String>().into_boxed_str();
-    Variable { name: safe(name), value: safe(value) }
+    Variable { name: sanitize(name), value: sanitize(value) }
 }
 
-fn tree_process(sent: &body::TreeRow, longest: usize) -> TreeProcess {
+fn tree_process(sent: &body::TreeRow, max_length: usize) -> TreeProcess {
     TreeProcess {
         key: ProcessKey { pid: sent.pid, start_ticks: sent.start },
         parent_pid: sent.ppid,
-        uid: small(sent.uid),
-        user: name(sent.user.as_deref(), MAX_USER_LENGTH),
-        state: state(sent.state.as_deref()),
+        uid: to_u32(sent.uid),
+        user: text_reading(sent.user.as_deref(), MAX_USER_LENGTH),
+        state: process_state(sent.state.as_deref()),
         cpu_ticks: sent.cpu.reading(Reason::NotAvailable),
         resident: bytes(sent.rss),
-        command: name(sent.command.as_deref(), longest),
+        command: text_reading(sent.command.as_deref(), max_length),
     }
 }
 
 fn detail(sent: &body::Detail) -> ProcessDetail {
-    let count = |given: Raw<u64>| given.reading(Reason::NotAvailable);
-    let owned = |text: &Option<String>, lacking| {
-        text.as_deref()
-            .map_or(Reading::Unknown(lacking), |text| name(Some(text), MAX_LONG_TEXT_LENGTH))
+    let count = |raw: Raw<u64>| raw.reading(Reason::NotAvailable);
+    let owned = |text: &Option<String>, null_reason| {
+        text.as_deref().map_or(Reading::Unknown(null_reason), |text| {
+            text_reading(Some(text), MAX_LONG_TEXT_LENGTH)
+        })
     };
     ProcessDetail {
         process: tree_process(&sent.row, MAX_LONG_TEXT_LENGTH),
-        threads: small(sent.threads),
+        threads: to_u32(sent.threads),
         niceness: sent.nice.reading(Reason::NotAvailable).and_then(niceness),
         virtual_memory: bytes(sent.vsize),
         peak_resident: bytes(sent.peak),
@@ -112,17 +115,17 @@ fn detail(sent: &body::Detail) -> ProcessDetail {
 }
 
 fn limit([name, soft, hard]: &[String; 3]) -> ResourceLimit {
-    let word = |text: &String| -> Arc<str> { sanitize_shared(text, MAX_USER_LENGTH) };
-    ResourceLimit { name: word(name), soft: word(soft), hard: word(hard) }
+    let sanitize = |text: &String| -> Arc<str> { sanitize_shared(text, MAX_USER_LENGTH) };
+    ResourceLimit { name: sanitize(name), soft: sanitize(soft), hard: sanitize(hard) }
 }
 
-fn bytes(given: Raw<u64>) -> Reading<Bytes> {
-    given.reading(Reason::NotAvailable).map(Bytes)
+fn bytes(raw: Raw<u64>) -> Reading<Bytes> {
+    raw.reading(Reason::NotAvailable).map(Bytes)
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "checked to be small")]
-fn niceness(given: f64) -> Option<i8> {
-    (-20.0..=19.0).contains(&given).then_some(given as i8)
+fn niceness(raw: f64) -> Option<i8> {
+    (-20.0..=19.0).contains(&raw).then_some(raw as i8)
 }
 
 #[cfg(test)]
@@ -139,17 +142,19 @@ mod tests {
             format!("\x1egtop1 {{\"t\":\"answer\",\"id\":1,\"at\":1.0,{json}}}\n").as_bytes(),
         );
         let Some(Received::Frame(frame)) = reader.next_frame() else { panic!("{json}") };
-        assert!(frame.text.is_empty(), "an answer is kept nowhere");
+        assert!(frame.text.is_empty(), "the text of a response is not kept");
         let Body::Answer(answer) = frame.body else { panic!("{json}") };
         *answer
     }
 
     #[test]
-    fn a_list_is_cut_where_it_is_too_long_or_the_node_says_so() {
-        let cut = |question, list: &str, one: &str, count: usize, more: &str| {
+    fn a_list_is_truncated_if_too_long_or_marked_as_cut() {
+        let decode_list = |request, list: &str, one: &str, count: usize, more: &str| {
             let rows = vec![one; count].join(",");
-            let response =
-                answer(question, &sent(&format!(r#""result":"ok","{list}":[{rows}]{more}"#)));
+            let response = decode_response(
+                request,
+                &sent(&format!(r#""result":"ok","{list}":[{rows}]{more}"#)),
+            );
             match response.unwrap() {
                 ProcessResponse::Environment(list) => (list.variables.len(), list.is_truncated),
                 ProcessResponse::Tree(tree) => (tree.processes.len(), tree.is_truncated),
@@ -157,24 +162,24 @@ mod tests {
             }
         };
         let row = r#"{"pid":1,"ppid":0,"start":3}"#;
-        for (question, list, one, limit) in [
+        for (request, list, one, limit) in [
             (ProcessRequest::Environment(KEY), "environ", r#""A=1""#, MAX_VARIABLES),
             (ProcessRequest::Tree(Some(KEY)), "tree", row, MAX_TREE_PROCESSES),
         ] {
-            assert_eq!(cut(question, list, one, limit, ""), (limit, false));
-            assert_eq!(cut(question, list, one, limit + 1, ""), (limit, true));
-            assert_eq!(cut(question, list, one, 1, r#","cut":true"#), (1, true));
+            assert_eq!(decode_list(request, list, one, limit, ""), (limit, false));
+            assert_eq!(decode_list(request, list, one, limit + 1, ""), (limit, true));
+            assert_eq!(decode_list(request, list, one, 1, r#","cut":true"#), (1, true));
         }
     }
 
     #[test]
-    fn every_word_of_a_node_has_its_meaning() {
-        let ask = ProcessRequest::Signal(KEY, Signal::Terminate);
-        let judged = |result: &str| {
-            answer(ask, &sent(&format!(r#""result":"{result}","why":"a\u001b[2Jb""#)))
+    fn every_result_of_a_node_is_decoded() {
+        let request = ProcessRequest::Signal(KEY, Signal::Terminate);
+        let decode = |result: &str| {
+            decode_response(request, &sent(&format!(r#""result":"{result}","why":"a\u001b[2Jb""#)))
         };
-        assert_eq!(judged("sent"), Ok(ProcessResponse::Sent));
-        for (word, refusal) in [
+        assert_eq!(decode("sent"), Ok(ProcessResponse::Sent));
+        for (sanitize, refusal) in [
             ("gone", Refusal::Gone),
             ("reused", Refusal::Reused),
             ("zombie", Refusal::Zombie),
@@ -182,21 +187,21 @@ mod tests {
             ("failed", Refusal::Failed("a [2Jb".into())),
             ("bad", Refusal::Failed("a [2Jb".into())),
         ] {
-            assert_eq!(judged(word), Err(RequestError::Refused(refusal)), "{word}");
+            assert_eq!(decode(sanitize), Err(RequestError::Refused(refusal)), "{sanitize}");
         }
-        for word in ["ok", "done", ""] {
-            assert_eq!(judged(word), Err(RequestError::Malformed), "{word}");
+        for sanitize in ["ok", "done", ""] {
+            assert_eq!(decode(sanitize), Err(RequestError::Malformed), "{sanitize}");
         }
-        let other = answer(ProcessRequest::Environment(KEY), &sent(r#""result":"sent""#));
+        let other = decode_response(ProcessRequest::Environment(KEY), &sent(r#""result":"sent""#));
         assert_eq!(other, Err(RequestError::Malformed));
     }
 
     #[test]
-    fn an_environment_is_cut_at_its_first_equals_sign_and_cleaned() {
+    fn a_variable_is_split_at_its_first_equals_sign_and_sanitized() {
         let sent =
             sent(r#""result":"ok","environ":["A=b=c","B= x\u001b]0;y\u0007\n","odd"],"cut":true"#);
         let Ok(ProcessResponse::Environment(found)) =
-            answer(ProcessRequest::Environment(KEY), &sent)
+            decode_response(ProcessRequest::Environment(KEY), &sent)
         else {
             panic!()
         };
@@ -207,14 +212,15 @@ mod tests {
     }
 
     #[test]
-    fn a_tree_is_taken_row_by_row() {
+    fn a_tree_is_decoded_row_by_row() {
         let sent = sent(
             r#""result":"ok","tree":[{"pid":1,"ppid":0,"start":3,"state":"S","command":"init"},
                {"pid":42,"ppid":1,"start":99,"uid":5000000000,"user":"a\u0007da","state":"?"}]"#
                 .replace('\n', "")
                 .as_str(),
         );
-        let Ok(ProcessResponse::Tree(tree)) = answer(ProcessRequest::Tree(None), &sent) else {
+        let Ok(ProcessResponse::Tree(tree)) = decode_response(ProcessRequest::Tree(None), &sent)
+        else {
             panic!()
         };
         let [init, other] = tree.processes.as_slice() else { panic!() };
@@ -227,11 +233,13 @@ mod tests {
     }
 
     #[test]
-    fn details_of_another_process_are_no_answer() {
+    fn details_of_another_process_are_refused() {
         let json = r#""result":"ok","detail":{"pid":42,"start":99,"ppid":1,"nice":-5,"cwd":null,
             "exe":"/bin/x","io":[1,2,3,4],"limits":[["Max open files","1024","4096"]]}"#;
         let sent = sent(&json.replace('\n', ""));
-        let Ok(ProcessResponse::Detail(detail)) = answer(ProcessRequest::Detail(KEY), &sent) else {
+        let Ok(ProcessResponse::Detail(detail)) =
+            decode_response(ProcessRequest::Detail(KEY), &sent)
+        else {
             panic!()
         };
         assert_eq!(detail.niceness, Reading::Known(-5));
@@ -239,6 +247,9 @@ mod tests {
         assert_eq!(detail.io.get().map(|io| io.storage_read), Some(Bytes(3)));
         assert_eq!(&*detail.limits[0].hard, "4096");
         let key = ProcessKey { start_ticks: 98, ..KEY };
-        assert_eq!(answer(ProcessRequest::Detail(key), &sent), Err(RequestError::Malformed));
+        assert_eq!(
+            decode_response(ProcessRequest::Detail(key), &sent),
+            Err(RequestError::Malformed)
+        );
     }
 }

@@ -10,7 +10,7 @@ use crate::model::{
 use crate::wire::body::{self, Raw};
 use crate::wire::csv::{MAX_NAME_LENGTH, MAX_USES};
 use crate::wire::decode::names::NameInterner;
-use crate::wire::decode::{percent, single, tpu};
+use crate::wire::decode::{percent, to_f32, tpu};
 
 /// Maximum number of links per device.
 const MAX_LINKS: usize = 64;
@@ -19,99 +19,99 @@ const MAX_LINKS: usize = 64;
 pub(super) struct DeviceDecoder<'a>(pub(super) &'a body::Device);
 
 impl DeviceDecoder<'_> {
-    fn lack(&self, key: &str) -> Reason {
+    fn null_reason(&self, key: &str) -> Reason {
         self.0.lacks.get(key).map_or(Reason::NotAvailable, |why| missing_reason(why))
     }
 
     /// Returns a value, or the reason it is missing; looks the reason up only for `null`.
-    fn read<T>(&self, given: Raw<T>, key: &str) -> Reading<T> {
-        let is_lacking = matches!(given, Raw::Null);
-        given.reading(if is_lacking { self.lack(key) } else { Reason::NotAvailable })
+    fn read<T>(&self, raw: Raw<T>, key: &str) -> Reading<T> {
+        let is_null = matches!(raw, Raw::Null);
+        raw.reading(if is_null { self.null_reason(key) } else { Reason::NotAvailable })
     }
 
     /// Returns the unknown value of a key, with its reason.
     pub(super) fn unknown<T>(&self, key: &str) -> Reading<T> {
-        Reading::Unknown(self.lack(key))
+        Reading::Unknown(self.null_reason(key))
     }
 
-    pub(super) fn count(&self, given: Raw<u64>, key: &str) -> Reading<u64> {
-        self.read(given, key)
+    pub(super) fn count(&self, raw: Raw<u64>, key: &str) -> Reading<u64> {
+        self.read(raw, key)
     }
 
-    pub(super) fn small(&self, given: Raw<u64>, key: &str) -> Reading<u32> {
-        self.count(given, key).and_then(|number| u32::try_from(number).ok())
+    pub(super) fn count_u32(&self, raw: Raw<u64>, key: &str) -> Reading<u32> {
+        self.count(raw, key).and_then(|number| u32::try_from(number).ok())
     }
 
-    fn state<T>(&self, given: Raw<u64>, key: &str, parse: fn(u64) -> Option<T>) -> Reading<T> {
-        self.count(given, key).and_then(parse)
+    fn state<T>(&self, raw: Raw<u64>, key: &str, parse: fn(u64) -> Option<T>) -> Reading<T> {
+        self.count(raw, key).and_then(parse)
     }
 
-    pub(super) fn flag(&self, given: Raw<bool>, key: &str) -> Reading<bool> {
-        self.read(given, key)
+    pub(super) fn flag(&self, raw: Raw<bool>, key: &str) -> Reading<bool> {
+        self.read(raw, key)
     }
 
-    fn bytes(&self, given: Raw<u64>, key: &str) -> Reading<Bytes> {
-        self.count(given, key).and_then(Bytes::of_memory)
+    fn bytes(&self, raw: Raw<u64>, key: &str) -> Reading<Bytes> {
+        self.count(raw, key).and_then(Bytes::from_memory)
     }
 
-    pub(super) fn number(&self, given: Raw<f64>, key: &str) -> Reading<f64> {
-        self.read(given, key)
+    pub(super) fn number(&self, raw: Raw<f64>, key: &str) -> Reading<f64> {
+        self.read(raw, key)
     }
 
-    pub(super) fn share(&self, given: Raw<f64>, key: &str) -> Reading<Percent> {
-        self.number(given, key).and_then(|share| Percent::new(single(share)))
+    pub(super) fn percent(&self, raw: Raw<f64>, key: &str) -> Reading<Percent> {
+        self.number(raw, key).and_then(|share| Percent::new(to_f32(share)))
     }
 
-    fn degrees(&self, given: Raw<f64>, key: &str) -> Reading<Celsius> {
-        self.read(given, key).and_then(|degrees| Celsius::new(single(degrees)))
+    fn celsius(&self, raw: Raw<f64>, key: &str) -> Reading<Celsius> {
+        self.read(raw, key).and_then(|degrees| Celsius::new(to_f32(degrees)))
     }
 
     /// Returns a text of the driver. `null` and absent are both `None`, so `lacks` tells them apart.
-    fn word(&self, given: Option<&str>, key: &str) -> Reading<Arc<str>> {
-        match (given, self.0.lacks.get(key)) {
+    fn text(&self, raw: Option<&str>, key: &str) -> Reading<Arc<str>> {
+        match (raw, self.0.lacks.get(key)) {
             (Some(word), _) => Reading::Known(sanitize_shared(word, MAX_NAME_LENGTH)),
             (None, Some(why)) => Reading::Unknown(missing_reason(why)),
             (None, None) => Reading::default(),
         }
     }
 
-    fn clock(&self, given: Raw<u64>, key: &str) -> Reading<Megahertz> {
-        self.small(given, key).and_then(Megahertz::new)
+    fn clock(&self, raw: Raw<u64>, key: &str) -> Reading<Megahertz> {
+        self.count_u32(raw, key).and_then(Megahertz::new)
     }
 
-    fn power(&self, given: Raw<u64>, key: &str) -> Reading<Watts> {
-        let watts = |milliwatts: u32| Watts::new(single(f64::from(milliwatts) / 1000.0));
-        self.small(given, key).and_then(watts)
+    fn power(&self, raw: Raw<u64>, key: &str) -> Reading<Watts> {
+        let watts = |milliwatts: u32| Watts::new(to_f32(f64::from(milliwatts) / 1000.0));
+        self.count_u32(raw, key).and_then(watts)
     }
 
     /// Returns one of the hardware's activity counters; a device has nearly all of them or none.
-    fn activity(&self, given: Raw<[Raw<f64>; 8]>, place: usize) -> Reading<Percent> {
-        let list = match given {
+    fn activity(&self, raw: Raw<[Raw<f64>; 8]>, index: usize) -> Reading<Percent> {
+        let list = match raw {
             Raw::Value(list) => list,
             Raw::Absent => return Reading::default(),
-            Raw::Null => return Reading::Unknown(self.lack("activity")),
+            Raw::Null => return Reading::Unknown(self.null_reason("activity")),
             Raw::Wrong => return Reading::Unknown(Reason::Malformed),
         };
-        let given = list.get(place).copied().unwrap_or_default();
-        given.reading(Reason::NotSupported).and_then(|share| Percent::new(single(share)))
+        let raw = list.get(index).copied().unwrap_or_default();
+        raw.reading(Reason::NotSupported).and_then(|share| Percent::new(to_f32(share)))
     }
 
     /// Returns one of the hardware's throughput values, sent in MiB per second.
-    fn flow(given: Raw<[Raw<f64>; 4]>, place: usize) -> Reading<Bytes> {
-        let Raw::Value(list) = given else { return Reading::default() };
-        let given = list.get(place).copied().unwrap_or_default();
-        given.reading(Reason::NotSupported).and_then(|mib| {
+    fn throughput(raw: Raw<[Raw<f64>; 4]>, index: usize) -> Reading<Bytes> {
+        let Raw::Value(list) = raw else { return Reading::default() };
+        let raw = list.get(index).copied().unwrap_or_default();
+        raw.reading(Reason::NotSupported).and_then(|mib| {
             // No link is that fast (1e9 MiB/s): the value is invalid.
             let is_sane = (0.0..1e9).contains(&mib);
-            is_sane.then(|| Bytes(single_mib(mib)))
+            is_sane.then(|| Bytes(mib_to_bytes(mib)))
         })
     }
 
     /// Returns two numbers that are meaningful only together.
-    fn pair(&self, given: [Raw<u64>; 2], keys: [&str; 2]) -> Reading<(u8, u8)> {
-        let [first, second] = given;
+    fn pair(&self, raw: [Raw<u64>; 2], keys: [&str; 2]) -> Reading<(u8, u8)> {
+        let [first, second] = raw;
         let [first_key, second_key] = keys;
-        let byte = |given, key| self.count(given, key).and_then(|number| u8::try_from(number).ok());
+        let byte = |raw, key| self.count(raw, key).and_then(|number| u8::try_from(number).ok());
         match (byte(first, first_key), byte(second, second_key)) {
             (Reading::Known(first), Reading::Known(second)) => Reading::Known((first, second)),
             (Reading::Unknown(reason), _) | (_, Reading::Unknown(reason)) => {
@@ -123,28 +123,28 @@ impl DeviceDecoder<'_> {
 
 pub(super) fn device(sent: &body::Device, names: &mut NameInterner) -> Device {
     let device = DeviceDecoder(sent);
-    let name = |given: &Option<String>| text(given.as_deref(), MAX_NAME_LENGTH);
+    let name = |raw: &Option<String>| text(raw.as_deref(), MAX_NAME_LENGTH);
     Device {
         uuid: names.intern(&sent.uuid, MAX_NAME_LENGTH),
         parent: sent.parent.as_deref().map(|parent| names.intern(parent, MAX_NAME_LENGTH)),
-        index: device.small(sent.index, "index"),
+        index: device.count_u32(sent.index, "index"),
         vendor: Reading::default(),
         name: name(&sent.name),
         pci: name(&sent.pci),
-        utilization: device.share(sent.util, "util"),
-        memory_utilization: device.share(sent.memory_util, "memory_util"),
+        utilization: device.percent(sent.util, "util"),
+        memory_utilization: device.percent(sent.memory_util, "memory_util"),
         has_host_memory: false,
         memory_total: device.bytes(sent.memory_total, "memory_total"),
         memory_used: device.bytes(sent.memory_used, "memory_used"),
         memory_free: device.bytes(sent.memory_free, "memory_free"),
         memory_reserved: device.bytes(sent.memory_reserved, "memory_reserved"),
-        temperature: device.degrees(sent.temperature, "temperature"),
-        memory_temperature: device.degrees(sent.temperature_memory, "temperature_memory"),
+        temperature: device.celsius(sent.temperature, "temperature"),
+        memory_temperature: device.celsius(sent.temperature_memory, "temperature_memory"),
         power: device.power(sent.power, "power"),
         power_limit: device.power(sent.power_limit, "power_limit"),
         sm_clock: device.clock(sent.clock_sm, "clock_sm"),
         memory_clock: device.clock(sent.clock_memory, "clock_memory"),
-        fan: device.number(sent.fan, "fan").and_then(|share| FanSpeed::new(single(share))),
+        fan: device.number(sent.fan, "fan").and_then(|share| FanSpeed::new(to_f32(share))),
         performance_state: device.state(sent.pstate, "pstate", |state| {
             u8::try_from(state).ok().filter(|state| *state <= 15)
         }),
@@ -167,12 +167,12 @@ pub(super) fn device(sent: &body::Device, names: &mut NameInterner) -> Device {
     }
 }
 
-fn text(given: Option<&str>, limit: usize) -> Reading<Arc<str>> {
-    given.map_or_else(Reading::default, |text| Reading::Known(sanitize_shared(text, limit)))
+fn text(raw: Option<&str>, limit: usize) -> Reading<Arc<str>> {
+    raw.map_or_else(Reading::default, |text| Reading::Known(sanitize_shared(text, limit)))
 }
 
 /// Shares equal values of consecutive devices in memory: the devices of a node are mostly alike.
-pub(super) fn share_common(list: &mut [Device]) {
+pub(super) fn share_equal_values(list: &mut [Device]) {
     let mut rest = list.iter_mut();
     let Some(mut before) = rest.next() else { return };
     for device in rest {
@@ -196,27 +196,27 @@ fn statics(device: &DeviceDecoder<'_>, sent: &body::DeviceStatics) -> DeviceStat
             ["pcie_generation_max", "pcie_lanes_max"],
         ),
         capability: text(sent.capability.as_deref(), 16),
-        numa_node: device.small(sent.numa_node, "numa_node"),
-        minor: device.small(sent.minor, "minor"),
-        gpu_instance: device.small(sent.gpu_instance, "gpu_instance"),
-        compute_instance: device.small(sent.compute_instance, "compute_instance"),
+        numa_node: device.count_u32(sent.numa_node, "numa_node"),
+        minor: device.count_u32(sent.minor, "minor"),
+        gpu_instance: device.count_u32(sent.gpu_instance, "gpu_instance"),
+        compute_instance: device.count_u32(sent.compute_instance, "compute_instance"),
         graphics_clock_max: device.clock(sent.clock_graphics_max, "clock_graphics_max"),
         video_clock_max: device.clock(sent.clock_video_max, "clock_video_max"),
-        slowdown_temperature: device.degrees(sent.temperature_slowdown, "temperature_slowdown"),
-        shutdown_temperature: device.degrees(sent.temperature_shutdown, "temperature_shutdown"),
+        slowdown_temperature: device.celsius(sent.temperature_slowdown, "temperature_slowdown"),
+        shutdown_temperature: device.celsius(sent.temperature_shutdown, "temperature_shutdown"),
         power_limit_default: device.power(sent.power_limit_default, "power_limit_default"),
         power_limit_min: device.power(sent.power_limit_min, "power_limit_min"),
         power_limit_max: device.power(sent.power_limit_max, "power_limit_max"),
-        nvlinks: device.small(sent.nvlinks, "nvlinks"),
-        junction_slowdown_temperature: device.degrees(sent.junction_slowdown, "junction_slowdown"),
-        memory_slowdown_temperature: device.degrees(sent.memory_slowdown, "memory_slowdown"),
+        nvlinks: device.count_u32(sent.nvlinks, "nvlinks"),
+        junction_slowdown_temperature: device.celsius(sent.junction_slowdown, "junction_slowdown"),
+        memory_slowdown_temperature: device.celsius(sent.memory_slowdown, "memory_slowdown"),
         host_memory_total: device.bytes(sent.gtt_total, "gtt_total"),
     }
 }
 
 fn activity(device: &DeviceDecoder<'_>, sent: &body::DeviceActivity) -> DeviceActivity {
-    let active = |place: usize| device.activity(sent.activity, place);
-    let flow = |place: usize| DeviceDecoder::flow(sent.flow, place);
+    let active = |index: usize| device.activity(sent.activity, index);
+    let flow = |index: usize| DeviceDecoder::throughput(sent.flow, index);
     DeviceActivity {
         power_instant: device.power(sent.power_instant, "power_instant"),
         graphics_active: active(0),
@@ -237,16 +237,16 @@ fn activity(device: &DeviceDecoder<'_>, sent: &body::DeviceActivity) -> DeviceAc
 fn details(device: &DeviceDecoder<'_>, sent: &body::DeviceDetails) -> DeviceDetails {
     DeviceDetails {
         reports_users: device.flag(sent.users, "users"),
-        encoder: device.share(sent.encoder, "encoder"),
-        decoder: device.share(sent.decoder, "decoder"),
-        jpeg: device.share(sent.jpeg, "jpeg"),
-        optical_flow: device.share(sent.ofa, "ofa"),
+        encoder: device.percent(sent.encoder, "encoder"),
+        decoder: device.percent(sent.decoder, "decoder"),
+        jpeg: device.percent(sent.jpeg, "jpeg"),
+        optical_flow: device.percent(sent.ofa, "ofa"),
         power_average: device.power(sent.power_average, "power_average"),
         power_limit_requested: device.power(sent.power_limit_requested, "power_limit_requested"),
         energy_millijoules: device.count(sent.energy, "energy"),
         graphics_clock: device.clock(sent.clock_graphics, "clock_graphics"),
         video_clock: device.clock(sent.clock_video, "clock_video"),
-        temperature_margin: device.degrees(sent.temperature_margin, "temperature_margin"),
+        temperature_margin: device.celsius(sent.temperature_margin, "temperature_margin"),
         display_active: device.flag(sent.display, "display"),
         compute_mode: device.state(sent.compute_mode, "compute_mode", ComputeMode::new),
         ecc_enabled: device.flag(sent.ecc_mode, "ecc_mode"),
@@ -265,18 +265,18 @@ fn details(device: &DeviceDecoder<'_>, sent: &body::DeviceDetails) -> DeviceDeta
         bar1_used: device.bytes(sent.bar1_used, "bar1_used"),
         bar1_free: device.bytes(sent.bar1_free, "bar1_free"),
         fabric: device.state(sent.fabric, "fabric", FabricState::new),
-        fabric_health: device.small(sent.fabric_health, "fabric_health").map(FabricHealth),
+        fabric_health: device.count_u32(sent.fabric_health, "fabric_health").map(FabricHealth),
         recovery: device.state(sent.recovery, "recovery", RecoveryAction::new),
-        xid: device.small(sent.xid, "xid"),
+        xid: device.count_u32(sent.xid, "xid"),
         xids: device.count(sent.xids, "xids"),
         links: links(sent.links.as_deref()),
         host_memory_used: device.bytes(sent.gtt_used, "gtt_used"),
-        junction_temperature: device.degrees(sent.temperature_junction, "temperature_junction"),
-        fan_rpm: device.small(sent.fan_rpm, "fan_rpm"),
-        video: device.share(sent.video, "video"),
-        performance_level: device.word(sent.performance_level.as_deref(), "performance_level"),
-        compute_partition: device.word(sent.compute_partition.as_deref(), "compute_partition"),
-        memory_partition: device.word(sent.memory_partition.as_deref(), "memory_partition"),
+        junction_temperature: device.celsius(sent.temperature_junction, "temperature_junction"),
+        fan_rpm: device.count_u32(sent.fan_rpm, "fan_rpm"),
+        video: device.percent(sent.video, "video"),
+        performance_level: device.text(sent.performance_level.as_deref(), "performance_level"),
+        compute_partition: device.text(sent.compute_partition.as_deref(), "compute_partition"),
+        memory_partition: device.text(sent.memory_partition.as_deref(), "memory_partition"),
     }
 }
 
@@ -295,7 +295,7 @@ fn counters(device: &DeviceDecoder<'_>, sent: &body::DeviceCounters) -> DeviceCo
 }
 
 fn links(sent: Option<&[[Raw<u64>; 2]]>) -> Reading<Arc<[LinkCounters]>> {
-    let bytes = |given: Raw<u64>| given.reading(Reason::NotAvailable).get();
+    let bytes = |raw: Raw<u64>| raw.reading(Reason::NotAvailable).get();
     let link = |[sent, received]: &[Raw<u64>; 2]| LinkCounters {
         sent: bytes(*sent),
         received: bytes(*received),
@@ -308,9 +308,9 @@ fn links(sent: Option<&[[Raw<u64>; 2]]>) -> Reading<Arc<[LinkCounters]>> {
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
-    reason = "judged to be a small number that is not negative"
+    reason = "checked to be small and not negative"
 )]
-fn single_mib(mib: f64) -> u64 {
+fn mib_to_bytes(mib: f64) -> u64 {
     (mib * 1_048_576.0) as u64
 }
 
@@ -353,7 +353,7 @@ fn device_use(sent: &body::Use, device: Arc<str>) -> DeviceUse {
     DeviceUse {
         device,
         pid: sent.pid,
-        memory: sent.memory.reading(Reason::NotAvailable).and_then(Bytes::of_memory),
+        memory: sent.memory.reading(Reason::NotAvailable).and_then(Bytes::from_memory),
         sm: percent(sent.sm),
         memory_utilization: percent(sent.mem),
         encoder: percent(sent.enc),
@@ -369,16 +369,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_devices_have_in_common_is_held_once() {
-        let made = |name: &str, node| Device {
+    fn equal_values_of_devices_are_stored_once() {
+        let device_of = |name: &str, node| Device {
             name: Reading::Known(name.into()),
             statics: DeviceStatics { numa_node: Reading::Known(node), ..DeviceStatics::default() }
                 .shared(),
             ..Device::default()
         };
-        let sent = [made("H100", 0), made("H100", 0), made("H100", 1), made("L4", 1)];
+        let sent =
+            [device_of("H100", 0), device_of("H100", 0), device_of("H100", 1), device_of("L4", 1)];
         let mut list = sent.clone();
-        share_common(&mut list);
+        share_equal_values(&mut list);
         assert_eq!(list, sent);
         let is_shared = |(one, other): (&Device, &Device)| {
             let names = one.name.known().zip(other.name.known());
@@ -392,12 +393,12 @@ mod tests {
         assert_eq!(shared, [[true, true], [true, false], [false, true]]);
         // An equal newer sample keeps them shared.
         let before = list[0].statics.clone().unwrap();
-        list[0].update_from(made("H100", 0));
+        list[0].update_from(device_of("H100", 0));
         assert!(Arc::ptr_eq(&before, list[0].statics.as_ref().unwrap()));
     }
 
     #[test]
-    fn a_lack_has_the_reason_the_probe_gave() {
+    fn a_missing_value_has_the_reason_from_the_probe() {
         let sent = body::Device {
             uuid: "GPU-1".into(),
             fan: Raw::Null,
@@ -427,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn impossible_numbers_spoil_only_themselves() {
+    fn impossible_numbers_do_not_affect_others() {
         let sent: body::Device = serde_json::from_str(
             r#"{"uuid": "GPU-1", "util": 2147483632, "fan": 140, "power": 18446744073709551615,
                 "temperature": 1e308, "clock_sm": -5, "mig": 1, "links": [[1, null], ["x", 2]]}"#,
@@ -447,15 +448,15 @@ mod tests {
     }
 
     #[test]
-    fn a_use_without_a_device_is_of_the_one_before() {
+    fn a_use_without_a_device_belongs_to_the_previous_device() {
         let sent: Vec<body::Use> = serde_json::from_str(
             r#"[{"pid": 1}, {"device": "GPU-a", "pid": 2, "kind": "C"}, {"pid": 3, "kind": "Z"},
                 {"device": "GPU-b", "pid": 4}]"#,
         )
         .unwrap();
         let found = uses(&sent, &mut NameInterner::default());
-        let places: Vec<(&str, u32)> = found.iter().map(|used| (&*used.device, used.pid)).collect();
-        assert_eq!(places, [("GPU-a", 2), ("GPU-a", 3), ("GPU-b", 4)]);
+        let pairs: Vec<(&str, u32)> = found.iter().map(|used| (&*used.device, used.pid)).collect();
+        assert_eq!(pairs, [("GPU-a", 2), ("GPU-a", 3), ("GPU-b", 4)]);
         assert_eq!(found[0].kind, Reading::Known(UseKind::Compute));
         assert_eq!(found[1].kind, Reading::Unknown(Reason::Malformed));
     }

@@ -21,26 +21,26 @@ impl NameInterner {
         if name.len() > limit {
             return sanitize_shared(name, limit);
         }
-        let mut places =
+        let mut indices =
             (self.next..self.interned.len()).chain(0..self.next.min(self.interned.len()));
-        let known = places.find_map(|place| {
-            let interned = self.interned.get(place).filter(|interned| ***interned == *name)?;
-            Some((place, Arc::clone(interned)))
+        let known = indices.find_map(|index| {
+            let interned = self.interned.get(index).filter(|interned| ***interned == *name)?;
+            Some((index, Arc::clone(interned)))
         });
-        if let Some((place, interned)) = known {
-            self.next = place + 1;
+        if let Some((index, interned)) = known {
+            self.next = index + 1;
             return interned;
         }
-        let clean = sanitize_shared(name, limit);
+        let sanitized = sanitize_shared(name, limit);
         // Only names that needed no sanitizing can be found by their raw text again.
-        if *clean == *name {
+        if *sanitized == *name {
             if self.interned.len() >= MAX_NAMES {
                 self.interned.clear();
             }
-            self.interned.push(Arc::clone(&clean));
+            self.interned.push(Arc::clone(&sanitized));
             self.next = self.interned.len();
         }
-        clean
+        sanitized
     }
 }
 
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_that_comes_again_is_the_same_one() {
+    fn a_repeated_name_is_shared() {
         let mut names = NameInterner::default();
         let round = |names: &mut NameInterner| {
             ["eth0", "GPU-1", "GPU-2"].map(|name| names.intern(name, 32))
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_clean_each_time_and_a_node_cannot_fill_the_memory_with_them() {
+    fn names_are_sanitized_and_their_number_is_bounded() {
         let mut names = NameInterner::default();
         for _ in 0..2 {
             assert_eq!(&*names.intern("\u{1b}[2Jeth0", 32), "[2Jeth0");

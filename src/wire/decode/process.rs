@@ -25,70 +25,71 @@ pub(super) fn process(sent: &body::Process) -> ProcessReading {
         key: ProcessKey { pid: sent.pid, start_ticks: sent.start },
         cpu_ticks: sent.cpu.reading(Reason::NotAvailable),
         resident: sent.rss.reading(Reason::NotAvailable).map(Bytes),
-        state: state(sent.state.as_deref()),
-        threads: small(sent.threads),
+        state: process_state(sent.state.as_deref()),
+        threads: to_u32(sent.threads),
         statics: sent.statics.as_deref().filter(is_new).map(|sent| Arc::new(statics(sent))),
     }
 }
 
 fn statics(sent: &body::ProcessStatics) -> ProcessStatics {
-    let told = sent.job.as_deref().filter(|job| job.bytes().all(|byte| byte.is_ascii_digit()));
-    let step = sent.step.as_deref().filter(|_| told.is_some());
+    let environment_job =
+        sent.job.as_deref().filter(|job| job.bytes().all(|byte| byte.is_ascii_digit()));
+    let environment_step = sent.step.as_deref().filter(|_| environment_job.is_some());
     let mut statics = ProcessStatics {
-        parent_pid: small(sent.ppid),
-        uid: small(sent.uid),
-        user: name(sent.user.as_deref(), MAX_USER_LENGTH),
-        command: name(sent.command.as_deref(), MAX_COMMAND_LENGTH),
+        parent_pid: to_u32(sent.ppid),
+        uid: to_u32(sent.uid),
+        user: text_reading(sent.user.as_deref(), MAX_USER_LENGTH),
+        command: text_reading(sent.command.as_deref(), MAX_COMMAND_LENGTH),
         directory: match &sent.cwd {
             RawText::Absent => Reading::default(),
             RawText::Null => Reading::Unknown(Reason::NoPermission),
-            RawText::Text(cwd) => name(Some(cwd), MAX_COMMAND_LENGTH),
+            RawText::Text(cwd) => text_reading(Some(cwd), MAX_COMMAND_LENGTH),
         },
         parents: sent.parents.iter().take(MAX_PARENTS).map(ancestor).collect(),
-        ..place(sent.cgroup.as_deref())
+        ..parse_cgroup(sent.cgroup.as_deref())
     };
     if statics.job.is_none() {
-        statics.job = told.and_then(JobId::new);
-        statics.step = statics.step.or_else(|| step.and_then(step_word));
+        statics.job = environment_job.and_then(JobId::new);
+        statics.step = statics.step.or_else(|| environment_step.and_then(step_name));
     }
     statics
 }
 
-pub(super) fn unseen(sent: &body::Unseen) -> Option<UnseenProcess> {
+pub(super) fn unseen_process(sent: &body::Unseen) -> Option<UnseenProcess> {
     let why = match sent.why.as_str() {
         "gone" => UnseenReason::Gone,
         "hidden" => UnseenReason::Hidden,
         "elsewhere" => UnseenReason::OtherNamespace,
         _ => return None,
     };
-    let unknown = why.reason();
+    let reason = why.reason();
     let statics = ProcessStatics {
-        parent_pid: Reading::Unknown(unknown),
-        command: Reading::Unknown(unknown),
-        directory: Reading::Unknown(unknown),
-        uid: match small(sent.uid) {
+        parent_pid: Reading::Unknown(reason),
+        command: Reading::Unknown(reason),
+        directory: Reading::Unknown(reason),
+        uid: match to_u32(sent.uid) {
             Reading::Known(uid) => Reading::Known(uid),
-            Reading::Unknown(_) => Reading::Unknown(unknown),
+            Reading::Unknown(_) => Reading::Unknown(reason),
         },
         user: sent
             .user
             .as_deref()
-            .map_or(Reading::Unknown(unknown), |user| name(Some(user), MAX_USER_LENGTH)),
-        ..place(sent.cgroup.as_deref())
+            .map_or(Reading::Unknown(reason), |user| text_reading(Some(user), MAX_USER_LENGTH)),
+        ..parse_cgroup(sent.cgroup.as_deref())
     };
     Some(UnseenProcess { pid: sent.pid, why, statics })
 }
 
-pub(super) fn state(letter: Option<&str>) -> Reading<ProcessState> {
+pub(super) fn process_state(letter: Option<&str>) -> Reading<ProcessState> {
     letter.map_or_else(Reading::default, |letter| Reading::checked(ProcessState::new(letter)))
 }
 
-pub(super) fn name(sent: Option<&str>, limit: usize) -> Reading<Arc<str>> {
+pub(super) fn text_reading(sent: Option<&str>, limit: usize) -> Reading<Arc<str>> {
     sent.map_or_else(Reading::default, |text| Reading::Known(sanitize_shared(text, limit)))
 }
 
-pub(super) fn small(given: Raw<u64>) -> Reading<u32> {
-    given.reading(Reason::NotAvailable).and_then(|number| u32::try_from(number).ok())
+pub(super) fn to_u32(raw: Raw<u64>) -> Reading<u32> {
+    raw.reading(Reason::NotAvailable).and_then(|number| u32::try_from(number).ok())
 }
 
 fn ancestor((pid, start, name): &(u32, u64, String)) -> Ancestor {
@@ -97,17 +98,17 @@ fn ancestor((pid, start, name): &(u32, u64, String)) -> Ancestor {
 }
 
 /// Returns the job id in a control group's path, in whichever form the path has it.
-pub fn job_of_group(cgroup: Option<&str>) -> Option<JobId> {
-    let place = place(cgroup);
-    place.job.or_else(|| JobId::new(&place.sluid?))
+pub fn job_of_cgroup(cgroup: Option<&str>) -> Option<JobId> {
+    let found = parse_cgroup(cgroup);
+    found.job.or_else(|| JobId::new(&found.sluid?))
 }
 
 /// Returns job, step and container from a control group's path.
-fn place(cgroup: Option<&str>) -> ProcessStatics {
+fn parse_cgroup(cgroup: Option<&str>) -> ProcessStatics {
     let mut statics = ProcessStatics::default();
     let Some(cgroup) = cgroup else { return statics };
-    slurm(cgroup, &mut statics);
-    statics.container = container(cgroup);
+    parse_slurm_path(cgroup, &mut statics);
+    statics.container = parse_container(cgroup);
     statics
 }
 
@@ -115,7 +116,7 @@ fn place(cgroup: Option<&str>) -> ProcessStatics {
 /// or `/slurm_node/…` with several slurmd per machine; version 2 has
 /// `…/slurmstepd.scope/job_8421/step_batch/user/task_0` or `…/node_slurmstepd.scope/…`, and since Slurm 26.05
 /// `…/slurmstepd.scope/sFMSM7Y1PA2900/step_0/…`.
-fn slurm(cgroup: &str, statics: &mut ProcessStatics) {
+fn parse_slurm_path(cgroup: &str, statics: &mut ProcessStatics) {
     let mut parts = cgroup.split('/').filter(|part| !part.is_empty()).skip_while(|part| {
         !(part.ends_with("slurmstepd.scope") || *part == "slurm" || part.starts_with("slurm_"))
     });
@@ -129,7 +130,7 @@ fn slurm(cgroup: &str, statics: &mut ProcessStatics) {
     } else {
         return;
     }
-    statics.step = parts.next().and_then(|part| part.strip_prefix("step_")).and_then(step_word);
+    statics.step = parts.next().and_then(|part| part.strip_prefix("step_")).and_then(step_name);
 }
 
 /// Returns true if a path component is a SLUID: `s` and 13 digits in base 32.
@@ -141,7 +142,7 @@ fn is_sluid(part: &str) -> bool {
 }
 
 /// Returns a step's name; the environment has numbers for some of them.
-fn step_word(step: &str) -> Option<Arc<str>> {
+fn step_name(step: &str) -> Option<Arc<str>> {
     match step {
         "4294967291" | "-5" => Some("batch".into()),
         "4294967292" | "-4" => Some("extern".into()),
@@ -151,16 +152,16 @@ fn step_word(step: &str) -> Option<Arc<str>> {
 }
 
 /// Returns the innermost container of a path, with its pod.
-fn container(cgroup: &str) -> Option<Container> {
+fn parse_container(cgroup: &str) -> Option<Container> {
     let parts: Vec<&str> = cgroup.split(['/', ':']).filter(|part| !part.is_empty()).collect();
-    let pod = parts.iter().rev().find_map(|part| pod(part));
-    let above = |place: usize| place.checked_sub(1).and_then(|above| parts.get(above)).copied();
-    let found =
-        parts.iter().enumerate().rev().find_map(|(place, part)| {
-            named(part).or_else(|| bare(part, above(place), pod.is_some()))
-        });
+    let pod = parts.iter().rev().find_map(|part| parse_pod(part));
+    let parent = |index: usize| index.checked_sub(1).and_then(|parent| parts.get(parent)).copied();
+    let found = parts.iter().enumerate().rev().find_map(|(index, part)| {
+        parse_named_component(part)
+            .or_else(|| parse_bare_component(part, parent(index), pod.is_some()))
+    });
     match (found, pod) {
-        (Some((kind, id)), pod) => Some(Container { kind, id: short(id), pod }),
+        (Some((kind, id)), pod) => Some(Container { kind, id: short_id(id), pod }),
         (None, Some(pod)) => Some(Container {
             kind: ContainerKind::Kubernetes,
             id: Arc::clone(&pod),
@@ -171,8 +172,8 @@ fn container(cgroup: &str) -> Option<Container> {
 }
 
 /// Parses a component with a prefix of the container runtime, such as `docker-<id>.scope`.
-fn named(part: &str) -> Option<(ContainerKind, &str)> {
-    const HEADS: [(&str, ContainerKind); 7] = [
+fn parse_named_component(part: &str) -> Option<(ContainerKind, &str)> {
+    const PREFIXES: [(&str, ContainerKind); 7] = [
         ("cri-containerd-", ContainerKind::Containerd),
         ("nerdctl-", ContainerKind::Containerd),
         ("docker-", ContainerKind::Docker),
@@ -183,18 +184,18 @@ fn named(part: &str) -> Option<(ContainerKind, &str)> {
     ];
     let part = part.strip_suffix(".scope").unwrap_or(part);
     let (kind, id) =
-        HEADS.iter().find_map(|(head, kind)| Some((*kind, part.strip_prefix(head)?)))?;
+        PREFIXES.iter().find_map(|(prefix, kind)| Some((*kind, part.strip_prefix(prefix)?)))?;
     let is_name = matches!(kind, ContainerKind::Lxc | ContainerKind::Machine);
     (is_name || is_id(id)).then_some((kind, id))
 }
 
 /// Parses a component that is only an id or name, by its parent: `/docker/<id>`, `/lxc/<name>`.
-fn bare<'a>(
+fn parse_bare_component<'a>(
     part: &'a str,
-    above: Option<&str>,
+    parent: Option<&str>,
     is_in_pod: bool,
 ) -> Option<(ContainerKind, &'a str)> {
-    match above {
+    match parent {
         Some("docker") if is_id(part) => Some((ContainerKind::Docker, part)),
         Some("k8s.io" | "cri-containerd") if is_id(part) => Some((ContainerKind::Containerd, part)),
         Some("lxc" | "lxc.payload") => Some((ContainerKind::Lxc, part)),
@@ -207,7 +208,7 @@ fn is_id(part: &str) -> bool {
 }
 
 /// Returns the pod's UID from `pod<uid>` or `kubepods-burstable-pod<uid with _>.slice`.
-fn pod(part: &str) -> Option<Arc<str>> {
+fn parse_pod(part: &str) -> Option<Arc<str>> {
     let part = part.strip_suffix(".slice").unwrap_or(part);
     let uid = match part.strip_prefix("pod") {
         Some(uid) => uid,
@@ -220,7 +221,7 @@ fn pod(part: &str) -> Option<Arc<str>> {
 }
 
 /// Returns the first characters of an id, or a name without systemd's escapes.
-fn short(id: &str) -> Arc<str> {
+fn short_id(id: &str) -> Arc<str> {
     if is_id(id) {
         return id.get(..SHORT_ID).unwrap_or(id).into();
     }
@@ -234,7 +235,7 @@ mod tests {
     const HEX: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
     #[test]
-    fn a_job_is_read_from_every_shape_of_control_group() {
+    fn a_job_is_parsed_from_every_form_of_control_group() {
         for (cgroup, job, step) in [
             ("/slurm/uid_1000/job_8421/step_0/task_0", Some("8421"), Some("0")),
             ("/slurm_node05/uid_2001/job_12/step_batch", Some("12"), Some("batch")),
@@ -251,26 +252,26 @@ mod tests {
             ("/system.slice/slurmd.service", None, None),
             ("/slurm/uid_1/job_$(x)/step_0", None, Some("0")),
         ] {
-            let place = place(Some(cgroup));
-            assert_eq!(place.job.as_ref().map(JobId::as_str), job, "{cgroup}");
-            assert_eq!(place.step.as_deref(), step, "{cgroup}");
-            assert_eq!(place.sluid, None, "{cgroup}");
+            let found = parse_cgroup(Some(cgroup));
+            assert_eq!(found.job.as_ref().map(JobId::as_str), job, "{cgroup}");
+            assert_eq!(found.step.as_deref(), step, "{cgroup}");
+            assert_eq!(found.sluid, None, "{cgroup}");
         }
     }
 
     #[test]
-    fn a_job_without_a_number_keeps_its_new_name() {
+    fn a_job_without_a_number_has_its_sluid() {
         let group = "/system.slice/gpu-node-01_slurmstepd.scope/sFMSM7Y1PA2900/step_0/user";
-        let place = place(Some(group));
-        assert_eq!((place.job, place.sluid.as_deref()), (None, Some("sFMSM7Y1PA2900")));
-        assert_eq!(place.step.as_deref(), Some("0"));
+        let found = parse_cgroup(Some(group));
+        assert_eq!((found.job, found.sluid.as_deref()), (None, Some("sFMSM7Y1PA2900")));
+        assert_eq!(found.step.as_deref(), Some("0"));
         for other in ["/slurm/sFMSM7Y1PA2900/step_0", "/x/slurmstepd.scope/system/step_0"] {
-            assert_eq!(super::place(Some(other)), ProcessStatics::default(), "{other}");
+            assert_eq!(parse_cgroup(Some(other)), ProcessStatics::default(), "{other}");
         }
     }
 
     #[test]
-    fn the_environment_names_the_job_only_where_the_control_group_does_not() {
+    fn the_environment_names_the_job_only_if_the_control_group_does_not() {
         let sent = |cgroup: &str| body::ProcessStatics {
             command: Some("x".to_owned()),
             cgroup: Some(cgroup.to_owned()),
@@ -278,20 +279,20 @@ mod tests {
             step: Some("-5".to_owned()),
             ..body::ProcessStatics::default()
         };
-        let told = |cgroup: &str| {
+        let job_and_step = |cgroup: &str| {
             let statics = statics(&sent(cgroup));
             (statics.job.unwrap().to_string(), statics.step.unwrap().to_string())
         };
-        assert_eq!(told("/"), ("99".to_owned(), "batch".to_owned()));
-        assert_eq!(told("/slurm/uid_1/job_5/step_0"), ("5".to_owned(), "0".to_owned()));
+        assert_eq!(job_and_step("/"), ("99".to_owned(), "batch".to_owned()));
+        assert_eq!(job_and_step("/slurm/uid_1/job_5/step_0"), ("5".to_owned(), "0".to_owned()));
         let sluid = "/a/slurmstepd.scope/sFMSM7Y1PA2900/step_3/user";
-        assert_eq!(told(sluid), ("99".to_owned(), "3".to_owned()));
+        assert_eq!(job_and_step(sluid), ("99".to_owned(), "3".to_owned()));
         let hostile = body::ProcessStatics { job: Some("1;id".to_owned()), ..sent("/") };
         assert_eq!(statics(&hostile).job, None);
     }
 
     #[test]
-    fn containers_and_pods_are_known_by_their_control_group() {
+    fn containers_and_pods_are_parsed_from_the_control_group() {
         let pod = "1b4e28ba-2fa1-11d2-883f-0016d3cca427";
         let slice = format!("kubepods-burstable-pod{}.slice", pod.replace('-', "_"));
         for (cgroup, kind, id, in_pod) in [
@@ -346,7 +347,7 @@ mod tests {
                 None,
             ),
         ] {
-            let found = container(&cgroup).unwrap_or_else(|| panic!("nothing in {cgroup}"));
+            let found = parse_container(&cgroup).unwrap_or_else(|| panic!("nothing in {cgroup}"));
             assert_eq!((found.kind, &*found.id), (kind, id), "{cgroup}");
             assert_eq!(found.pod.as_deref(), in_pod, "{cgroup}");
         }
@@ -361,12 +362,12 @@ mod tests {
             "/user.slice/libpod-conmon-0123456789ab.scope",
             "/slurm/uid_1/job_2/step_0",
         ] {
-            assert_eq!(container(none), None, "{none}");
+            assert_eq!(parse_container(none), None, "{none}");
         }
     }
 
     #[test]
-    fn a_process_out_of_sight_says_why_and_keeps_its_owner() {
+    fn an_unseen_process_has_a_reason_and_its_owner() {
         let sent = body::Unseen {
             pid: 7,
             why: "hidden".to_owned(),
@@ -374,18 +375,18 @@ mod tests {
             user: Some("ada".to_owned()),
             cgroup: Some("/slurm/uid_1000/job_5/step_0".to_owned()),
         };
-        let found = unseen(&sent).unwrap();
+        let found = unseen_process(&sent).unwrap();
         assert_eq!((found.pid, found.why), (7, UnseenReason::Hidden));
         assert_eq!(found.statics.user, Reading::Known("ada".into()));
         assert_eq!(found.statics.job, JobId::new("5"));
         assert_eq!(found.statics.command, Reading::Unknown(Reason::NoPermission));
         let gone = body::Unseen { why: "gone".to_owned(), ..body::Unseen::default() };
-        assert_eq!(unseen(&gone).unwrap().statics.uid, Reading::Unknown(Reason::Gone));
-        assert_eq!(unseen(&body::Unseen::default()), None);
+        assert_eq!(unseen_process(&gone).unwrap().statics.uid, Reading::Unknown(Reason::Gone));
+        assert_eq!(unseen_process(&body::Unseen::default()), None);
     }
 
     #[test]
-    fn a_directory_that_was_not_told_is_not_one_that_was_refused() {
+    fn an_absent_directory_is_not_a_refused_one() {
         let read = |text: &str| {
             let sent: body::Process = serde_json::from_str(text).unwrap();
             process(&sent).statics.unwrap().directory.clone()

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::model::{Bytes, Percent, Reading, Reason, TpuCore, TpuDetails, sanitize_shared};
 use crate::wire::body::{self, Raw};
 use crate::wire::decode::device::DeviceDecoder;
-use crate::wire::decode::single;
+use crate::wire::decode::to_f32;
 
 /// Maximum number of cores per chip.
 const MAX_CORES: usize = 16;
@@ -19,24 +19,22 @@ pub(super) fn tpu(device: &DeviceDecoder<'_>) -> Option<Arc<TpuDetails>> {
         Some(text) => Reading::Known(sanitize_shared(text, MAX_TEXT_LENGTH)),
         None => device.0.lacks.get(key).map_or_else(Reading::default, |_| device.unknown(key)),
     };
-    let seconds = |given: Raw<f64>, key| {
-        device
-            .number(given, key)
-            .and_then(|seconds| (0.0..1e9).contains(&seconds).then_some(seconds))
+    let seconds = |raw: Raw<f64>, key| {
+        device.number(raw, key).and_then(|seconds| (0.0..1e9).contains(&seconds).then_some(seconds))
     };
     TpuDetails {
         nodes: text(&sent.nodes, "nodes"),
-        cores: device.small(sent.cores, "cores"),
+        cores: device.count_u32(sent.cores, "cores"),
         is_held: device.flag(sent.held, "held"),
-        bandwidth: device.share(sent.hbm_util, "hbm_util"),
-        idle_seconds: seconds(sent.idle, "idle").map(single),
+        bandwidth: device.percent(sent.hbm_util, "hbm_util"),
+        idle_seconds: seconds(sent.idle, "idle").map(to_f32),
         queue: device.count(sent.queue, "queue"),
         metrics_source: text(&sent.source, "source"),
         metrics_fault: text(&sent.trouble, "trouble"),
         by_core: sent.by_core.as_deref().map_or_else(Reading::default, |cores| {
             Reading::Known(cores.iter().take(MAX_CORES).map(core).collect())
         }),
-        uptime_seconds: seconds(sent.uptime, "uptime").map(whole),
+        uptime_seconds: seconds(sent.uptime, "uptime").map(to_u64),
         framework: text(&sent.framework, "framework"),
         slice_error: text(&sent.slice_error, "slice_error"),
         megascale_error: text(&sent.megascale_error, "megascale_error"),
@@ -49,17 +47,17 @@ pub(super) fn tpu(device: &DeviceDecoder<'_>) -> Option<Arc<TpuDetails>> {
     clippy::cast_sign_loss,
     reason = "checked to be neither negative nor large"
 )]
-fn whole(seconds: f64) -> u64 {
+fn to_u64(seconds: f64) -> u64 {
     seconds as u64
 }
 
 fn core(sent: &body::TpuCore) -> TpuCore {
-    let bytes = |given: Raw<u64>| given.reading(Reason::NotAvailable).get().map(Bytes);
+    let bytes = |raw: Raw<u64>| raw.reading(Reason::NotAvailable).get().map(Bytes);
     let share = sent.util.reading(Reason::NotAvailable);
     TpuCore {
         memory_used: bytes(sent.used),
         memory_total: bytes(sent.total),
-        utilization: share.and_then(|share| Percent::new(single(share))).get(),
+        utilization: share.and_then(|share| Percent::new(to_f32(share))).get(),
     }
 }
 
@@ -69,14 +67,14 @@ mod tests {
     use crate::wire::decode::device::device;
     use crate::wire::decode::names::NameInterner;
 
-    fn decoded(text: &str) -> TpuDetails {
+    fn decode(text: &str) -> TpuDetails {
         let sent: body::Device = serde_json::from_str(text).unwrap();
         Arc::unwrap_or_clone(device(&sent, &mut NameInterner::default()).tpu.unwrap())
     }
 
     #[test]
-    fn a_text_that_is_null_is_unknown_and_one_that_is_absent_was_not_sampled() {
-        let tpu = decoded(
+    fn a_null_text_is_unknown_and_an_absent_one_was_not_sampled() {
+        let tpu = decode(
             r#"{"uuid": "tpu-1", "tpu": {"source": null, "cores": 1},
                 "lacks": {"source": "no workload", "held": "no permission"}}"#,
         );
@@ -87,8 +85,8 @@ mod tests {
     }
 
     #[test]
-    fn impossible_numbers_of_a_chip_spoil_only_themselves() {
-        let tpu = decoded(
+    fn impossible_numbers_of_a_chip_do_not_affect_others() {
+        let tpu = decode(
             r#"{"uuid": "tpu-1", "tpu": {"hbm_util": 101, "idle": -1, "uptime": 1e300, "queue": -3,
                 "cores": 5000000000, "held": 1, "trouble": "a\u001b[31mb",
                 "by_core": [{"used": -1, "util": 50}, {"total": 7, "util": 1e9}]}}"#,

@@ -1,15 +1,15 @@
 # Requests about processes: environment, tree, details, signal. Answering may wait for a stuck process, so a child does
 # it, which lives only while there are requests. Each request gets exactly one answer.
-QUESTIONS = ('signal', 'environ', 'tree', 'detail')
-MAX_QUESTIONS = 64
+REQUEST_COMMANDS = ('signal', 'environ', 'tree', 'detail')
+MAX_REQUESTS = 64
 IDLE_TIMEOUT = 10.0  # seconds that the child waits for another request
 
 
-def serve_questions(child):
-    unpack('answers')
+def serve_requests(child):
+    load_part('answers')
     child.report('state', None)
     while True:
-        request = child.next()
+        request = child.next_request()
         child.report('answer', answer_text(*request[1:]))
         child.report('idle')
 
@@ -18,33 +18,33 @@ def refusal(result, why):
     return '"result":%s,"why":%s' % (quote(result), quote(why))
 
 
-class Questions:
+class Requests:
     """The waiting requests, the current one, and the answers to send."""
 
     def __init__(self, processes):
         self.processes = processes
-        self.worker = Worker('questions', serve_questions)
+        self.worker = Worker('requests', serve_requests)
         self.waiting = []       # (id, verb, numbers)
         self.current = None  # the id of the request being answered
         self.answers = []       # frames
-        self.idle = 0.0  # when the last answer came
+        self.idle_since = 0.0  # when the last answer came
 
-    def ask(self, number, verb, values):
-        if verb not in QUESTIONS:
-            self.answer(number, refusal('bad', 'no such command'))
-        elif len(self.waiting) >= MAX_QUESTIONS:
-            self.answer(number, refusal('failed', 'too many requests at once'))
+    def add(self, number, verb, values):
+        if verb not in REQUEST_COMMANDS:
+            self.add_answer(number, refusal('bad', 'no such command'))
+        elif len(self.waiting) >= MAX_REQUESTS:
+            self.add_answer(number, refusal('failed', 'too many requests at once'))
         else:
             self.waiting.append((number, verb, values))
 
-    def answer(self, number, text):
-        if len(self.answers) < 2 * MAX_QUESTIONS:
+    def add_answer(self, number, text):
+        if len(self.answers) < 2 * MAX_REQUESTS:
             self.answers.append('{"t":"answer","id":%d,"at":%.3f,%s}' % (number, time.monotonic(), text))
 
     def on_answer(self, text):
         if self.current is not None:
-            self.answer(self.current, text)
-        self.current, self.idle = None, time.monotonic()
+            self.add_answer(self.current, text)
+        self.current, self.idle_since = None, time.monotonic()
 
     def on_child_lost(self, why):
         """Answers the current request with a failure and kills the child."""
@@ -55,21 +55,21 @@ class Questions:
         self.worker.retry = time.monotonic() + 1.0  # a child that still exists then hangs
 
     def next_wake(self):
-        """Returns when to call `advance` next; infinity if nothing is asked."""
+        """Returns when to call `advance` next; infinity if no request is pending."""
         if self.worker.link is None:
             return self.worker.retry if self.waiting else float('inf')
-        return self.worker.stuck_at() if self.worker.busy else self.idle + IDLE_TIMEOUT
+        return self.worker.stuck_at() if self.worker.busy else self.idle_since + IDLE_TIMEOUT
 
     def advance(self, now, probe):
         """Starts the child, sends the next request, or ends the idle child."""
         worker = self.worker
         if worker.link is None:
             if self.waiting and worker.reap():
-                self.idle = now
+                self.idle_since = now
                 probe.start_worker(worker, now)
                 worker.retry = now + 1.0
             while self.waiting and worker.link is None and now >= worker.retry:
-                self.answer(self.waiting.pop(0)[0], refusal('failed', 'an earlier request still hangs on the node'))
+                self.add_answer(self.waiting.pop(0)[0], refusal('failed', 'an earlier request still hangs on the node'))
         elif worker.busy:
             if now >= worker.stuck_at():
                 probe.poll.unregister(worker.link.source)
@@ -78,10 +78,10 @@ class Questions:
                 self.on_child_lost('reading /proc hangs for this process')
         elif self.waiting:
             self.current, verb, values = self.waiting.pop(0)
-            pids = set(pid for some in self.processes.pids.values() for pid in some)
-            ours = [os.getpgid(0)] + [one.pid for one in probe.workers() if one.pid]
-            worker.ask(now, 'ask', verb, values, sorted(pids), ours, self.processes.names)
-        elif now >= self.idle + IDLE_TIMEOUT:
+            pids = set(pid for backend_pids in self.processes.pids.values() for pid in backend_pids)
+            own_groups = [os.getpgid(0)] + [other.pid for other in probe.workers() if other.pid]
+            worker.request(now, 'answer', verb, values, sorted(pids), own_groups, self.processes.names)
+        elif now >= self.idle_since + IDLE_TIMEOUT:
             probe.poll.unregister(worker.link.source)
             worker.kill()
             worker.end()

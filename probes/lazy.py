@@ -9,64 +9,64 @@ NVML_PATHS = ('libnvidia-ml.so.1', '/usr/lib64/libnvidia-ml.so.1', '/usr/lib/x86
 VENDORS = ('0x1002', '0x1ae0')  # AMD, Google
 
 
-def pci():
+def pci_functions():
     """Returns (vendor, device, subsystem device, class) of the PCI functions of known vendors, as written in sysfs."""
-    place = ROOT + '/sys/bus/pci/devices/'
+    folder = ROOT + '/sys/bus/pci/devices/'
     try:
-        names = sorted(os.listdir(place))
+        names = sorted(os.listdir(folder))
     except OSError:
         return []
 
-    def words(name, *which):
-        return tuple(read(place + name + '/' + word, 64).strip().decode('ascii', 'replace') for word in which)
+    def read_words(name, *files):
+        return tuple(read(folder + name + '/' + file, 64).strip().decode('ascii', 'replace') for file in files)
 
-    return [words(name, 'vendor', 'device', 'subsystem_device', 'class')
-            for name in names[:4096] if words(name, 'vendor')[0] in VENDORS]
+    return [read_words(name, 'vendor', 'device', 'subsystem_device', 'class')
+            for name in names[:4096] if read_words(name, 'vendor')[0] in VENDORS]
 
 
-def unpack(kind):
+def load_part(kind):
     """Compiles a lazily loaded part."""
     import binascii
     import zlib
     load(zlib.decompress(binascii.a2b_base64(PACKED[kind])).split(b'\f'))
 
 
-def why_no_nvml():
+def nvml_absent_reason():
     """Returns why NVML cannot be loaded, or None if it can."""
     import _ctypes
-    said = ''
-    for place in NVML_PATHS:
+    message = ''
+    for path in NVML_PATHS:
         try:
-            _ctypes.dlopen(place, 0)
+            _ctypes.dlopen(path, 0)
             return None
         except OSError as error:
             if 'cannot open shared object' not in str(error):
-                said = str(error)[:120]
+                message = str(error)[:120]
         except AttributeError:  # another Python implementation
             return None
-    return 'NVML: ' + (said or 'libnvidia-ml.so.1 not found')
+    return 'NVML: ' + (message or 'libnvidia-ml.so.1 not found')
 
 
 class LazyBackend:
     """A backend that is not compiled yet; calling it compiles it and returns an instance."""
 
-    def __init__(self, kind, name, matches, min_intervals, focused=None, sends_full=False, why_absent=None):
+    def __init__(self, kind, name, matches, min_intervals, focused=None, sends_full=False, absent_reason=None):
         self.kind = kind
         self.name = name  # class name in its source
         self.matches = matches  # returns true if a PCI function is such a device
         self.min_intervals = min_intervals  # seconds between samples of devices, of processes, of the slow group
         self.focused = focused  # the minimum interval of devices while a user looks closely
         self.sends_full = sends_full  # the child sends full samples; otherwise the probe merges the last parts
-        self.why_absent = why_absent or (lambda: None)  # why it is not worth compiling; called in the child
+        self.absent_reason = absent_reason or (lambda: None)  # why it is not worth compiling; called in the child
 
     def __call__(self, child):
-        unpack(self.kind)
+        load_part(self.kind)
         return globals()[self.name](child)
 
 
 def present_backends(kinds):
     """Returns the backends whose devices this node has, and drops the source of the others."""
-    functions = pci() if kinds else []
+    functions = pci_functions() if kinds else []
     found = tuple(kind for kind in kinds if any(kind.matches(*function) for function in functions))
     for kind in kinds:
         if kind not in found:

@@ -21,7 +21,7 @@ fn result(answer: &Value) -> &str {
 }
 
 /// A probe of nobody's.
-fn nobodys(interpreter: Interpreter) -> Setup {
+fn run_as_nobody(interpreter: Interpreter) -> Setup {
     let shell = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "/bin/sh", "-c"];
     let setup = Setup::new(interpreter);
     let pythons = setup.pythons.clone().or(Some("/usr/bin/python3".to_owned()));
@@ -33,7 +33,7 @@ fn is_alive(victim: &mut Victim) -> bool {
 }
 
 #[test]
-fn a_signal_reaches_the_process_that_is_meant_and_no_other() {
+fn a_signal_reaches_only_its_target() {
     for (how, setup) in probes() {
         eprintln!("{how}");
         let (mut victim, mut other) = (Victim::new(), Victim::new());
@@ -42,13 +42,13 @@ fn a_signal_reaches_the_process_that_is_meant_and_no_other() {
         let commands = hello["commands"].as_array().unwrap();
         assert!(commands.contains(&"signal".into()), "{how}: {hello}");
         let late = ProcessKey { start_ticks: victim.key().start_ticks + 1, ..victim.key() };
-        assert_eq!(result(&rig.ask(ProcessRequest::Signal(late, TERM))), "reused", "{how}");
+        assert_eq!(result(&rig.request(ProcessRequest::Signal(late, TERM))), "reused", "{how}");
         assert!(is_alive(&mut victim));
         // The one that is meant has gone, and its number is a later one's.
         let earlier = ProcessKey { start_ticks: victim.key().start_ticks - 1, ..victim.key() };
-        assert_eq!(result(&rig.ask(ProcessRequest::Signal(earlier, TERM))), "reused", "{how}");
+        assert_eq!(result(&rig.request(ProcessRequest::Signal(earlier, TERM))), "reused", "{how}");
         assert!(is_alive(&mut victim));
-        let sent = rig.ask(ProcessRequest::Signal(victim.key(), TERM));
+        let sent = rig.request(ProcessRequest::Signal(victim.key(), TERM));
         assert_eq!((result(&sent), &sent["why"]), ("sent", &Value::Null), "{how}");
         let status = victim.0.wait().unwrap();
         assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(15), "{how}");
@@ -56,7 +56,7 @@ fn a_signal_reaches_the_process_that_is_meant_and_no_other() {
         let gone = ProcessKey { pid: victim.pid(), start_ticks: 1 };
         // Were the pid in use again already, it would be another process.
         assert!(
-            ["gone", "reused"].contains(&result(&rig.ask(ProcessRequest::Signal(gone, TERM)))),
+            ["gone", "reused"].contains(&result(&rig.request(ProcessRequest::Signal(gone, TERM)))),
             "{how}"
         );
         rig.finish();
@@ -64,7 +64,7 @@ fn a_signal_reaches_the_process_that_is_meant_and_no_other() {
 }
 
 #[test]
-fn a_process_that_has_ended_and_is_still_there_is_a_zombie() {
+fn an_ended_process_that_is_not_reaped_is_a_zombie() {
     for (how, setup) in probes() {
         let victim = Victim::new();
         let key = victim.key();
@@ -73,13 +73,13 @@ fn a_process_that_has_ended_and_is_still_there_is_a_zombie() {
             std::thread::yield_now();
         }
         let mut rig = setup.start();
-        assert_eq!(result(&rig.ask(ProcessRequest::Signal(key, TERM))), "zombie", "{how}");
+        assert_eq!(result(&rig.request(ProcessRequest::Signal(key, TERM))), "zombie", "{how}");
         rig.finish();
     }
 }
 
 #[test]
-fn what_must_not_be_signalled_is_not() {
+fn protected_processes_are_not_signalled() {
     for (how, setup) in probes() {
         eprintln!("{how}");
         let mut rig = setup.start();
@@ -89,7 +89,7 @@ fn what_must_not_be_signalled_is_not() {
             std::fs::read_to_string("/proc/2/comm").is_ok_and(|name| name == "kthreadd\n");
         never.extend(is_kernel.then_some((2, "a kernel thread")));
         for (pid, why) in never {
-            let answer = rig.ask(ProcessRequest::Signal(key(pid), Signal::User1));
+            let answer = rig.request(ProcessRequest::Signal(key(pid), Signal::User1));
             let said = answer["why"].as_str().unwrap();
             assert!(result(&answer) == "refused" && said.contains(why), "{how}: {answer}");
         }
@@ -99,7 +99,7 @@ fn what_must_not_be_signalled_is_not() {
 }
 
 #[test]
-fn commands_that_make_no_sense_are_answered_so_and_do_nothing() {
+fn invalid_requests_are_answered_with_an_error_and_do_nothing() {
     let mut victim = Victim::new();
     let ProcessKey { pid, start_ticks } = victim.key();
     for (how, setup) in probes() {
@@ -124,7 +124,7 @@ fn commands_that_make_no_sense_are_answered_so_and_do_nothing() {
             rig.write(
                 format!("{{\"id\":{number},\"node\":\"{NODE}\",\"verb\":{rest}}}\n").as_bytes(),
             );
-            let answer = rig.answer(number);
+            let answer = rig.read_answer(number);
             assert_eq!(result(&answer), "bad", "{how}: {rest}: {answer}");
         }
         assert!(is_alive(&mut victim), "{how}");
@@ -133,27 +133,30 @@ fn commands_that_make_no_sense_are_answered_so_and_do_nothing() {
 }
 
 #[test]
-fn processes_of_others_are_left_alone() {
+fn processes_of_other_users_are_not_signalled() {
     if !is_root() {
         return;
     }
     for interpreter in crate::harness::BOTH {
         let (mut ours, theirs) = (Victim::new(), Victim::of(65534));
-        let mut rig = nobodys(interpreter).start();
+        let mut rig = run_as_nobody(interpreter).start();
         rig.sample();
-        let refused = rig.ask(ProcessRequest::Signal(ours.key(), Signal::Kill));
+        let refused = rig.request(ProcessRequest::Signal(ours.key(), Signal::Kill));
         assert_eq!(
             (result(&refused), &refused["why"]),
             ("refused", &"it belongs to another user".into())
         );
         assert!(is_alive(&mut ours));
-        assert_eq!(result(&rig.ask(ProcessRequest::Signal(theirs.key(), Signal::Kill))), "sent");
+        assert_eq!(
+            result(&rig.request(ProcessRequest::Signal(theirs.key(), Signal::Kill))),
+            "sent"
+        );
         rig.finish();
     }
 }
 
 #[test]
-fn a_setuid_process_is_whose_who_started_it_and_not_whose_rights_it_has() {
+fn a_setuid_process_belongs_to_the_user_who_started_it() {
     if !is_root() {
         return;
     }
@@ -169,30 +172,30 @@ fn a_setuid_process_is_whose_who_started_it_and_not_whose_rights_it_has() {
     };
     for interpreter in crate::harness::BOTH {
         let (theirs, mut lent) = (of("65534,0,0"), of("0,65534,0"));
-        let mut rig = nobodys(interpreter).start();
+        let mut rig = run_as_nobody(interpreter).start();
         rig.sample();
-        let refused = rig.ask(ProcessRequest::Signal(lent.key(), Signal::Kill));
+        let refused = rig.request(ProcessRequest::Signal(lent.key(), Signal::Kill));
         let why = "it belongs to another user".into();
         assert_eq!((result(&refused), &refused["why"]), ("refused", &why), "{interpreter:?}");
         assert!(is_alive(&mut lent));
-        let sent = rig.ask(ProcessRequest::Signal(theirs.key(), Signal::Kill));
+        let sent = rig.request(ProcessRequest::Signal(theirs.key(), Signal::Kill));
         assert_eq!(result(&sent), "sent", "{interpreter:?}: {sent}");
         rig.finish();
     }
 }
 
 #[test]
-fn what_only_the_owner_may_know_is_kept_from_others() {
+fn private_details_are_only_given_to_the_owner() {
     if !is_root() {
         return;
     }
     let ours = Victim::with(|command| command.env("TOKEN", "hunter2"));
-    let mut rig = nobodys(Interpreter::Python).start();
+    let mut rig = run_as_nobody(Interpreter::Python).start();
     rig.sample();
-    let refused = rig.ask(ProcessRequest::Environment(ours.key()));
+    let refused = rig.request(ProcessRequest::Environment(ours.key()));
     assert_eq!(result(&refused), "refused", "{refused}");
     assert!(!refused.to_string().contains("hunter2"));
-    let detail = &rig.ask(ProcessRequest::Detail(ours.key()))["detail"];
+    let detail = &rig.request(ProcessRequest::Detail(ours.key()))["detail"];
     for key in ["cwd", "exe", "io"] {
         assert!(detail[key].is_null(), "{key}: {detail}");
     }
@@ -201,7 +204,7 @@ fn what_only_the_owner_may_know_is_kept_from_others() {
 }
 
 #[test]
-fn an_environment_comes_whole_or_cut_and_never_with_controls() {
+fn an_environment_has_no_control_characters_and_may_be_cut() {
     for (how, setup) in probes().into_iter().filter(|(how, _)| how.contains("python")) {
         eprintln!("{how}");
         let small = Victim::with(|command| {
@@ -216,13 +219,13 @@ fn an_environment_comes_whole_or_cut_and_never_with_controls() {
         });
         let mut rig = setup.start();
         rig.sample();
-        let answer = rig.ask(ProcessRequest::Environment(small.key()));
+        let answer = rig.request(ProcessRequest::Environment(small.key()));
         assert_eq!((result(&answer), &answer["cut"]), ("ok", &Value::Null), "{answer}");
         let mut list: Vec<&str> =
             answer["environ"].as_array().unwrap().iter().map(|one| one.as_str().unwrap()).collect();
         list.sort_unstable();
         assert_eq!(list, ["A=b=c \"d\" \\", "LINES=one two [2J", "É=ü"], "{how}");
-        let answer = rig.ask(ProcessRequest::Environment(big.key()));
+        let answer = rig.request(ProcessRequest::Environment(big.key()));
         assert_eq!((result(&answer), &answer["cut"]), ("ok", &true.into()));
         let length: usize = answer["environ"]
             .as_array()
@@ -232,20 +235,20 @@ fn an_environment_comes_whole_or_cut_and_never_with_controls() {
             .sum();
         assert!((100_000..=131_072).contains(&length), "{length}");
         let late = ProcessKey { start_ticks: 1, ..small.key() };
-        assert_eq!(result(&rig.ask(ProcessRequest::Environment(late))), "reused");
+        assert_eq!(result(&rig.request(ProcessRequest::Environment(late))), "reused");
         rig.finish();
     }
 }
 
 #[test]
-fn details_are_those_of_the_process() {
+fn details_describe_the_requested_process() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path().canonicalize().unwrap();
     for (how, setup) in probes().into_iter().filter(|(how, _)| how.contains("python")) {
         let victim = Victim::with(|command| command.current_dir(&folder));
         let mut rig = setup.start();
         rig.sample();
-        let answer = rig.ask(ProcessRequest::Detail(victim.key()));
+        let answer = rig.request(ProcessRequest::Detail(victim.key()));
         let detail = &answer["detail"];
         assert_eq!(detail["cwd"], folder.to_str().unwrap(), "{how}: {answer}");
         assert!(
@@ -276,7 +279,7 @@ fn pids(answer: &Value) -> Vec<u64> {
 }
 
 #[test]
-fn a_tree_shows_all_above_and_all_below() {
+fn a_tree_contains_all_ancestors_and_descendants() {
     for (how, setup) in probes().into_iter().filter(|(how, _)| how.contains("python")) {
         eprintln!("{how}");
         let mut family = Program::new("sh");
@@ -293,7 +296,7 @@ fn a_tree_shows_all_above_and_all_below() {
         }
         let state = gpus(1) + &format!("proc 0 {} 9\n", family.pid());
         let mut rig = setup.state(&state).start();
-        let answer = rig.ask(ProcessRequest::Tree(Some(family.key())));
+        let answer = rig.request(ProcessRequest::Tree(Some(family.key())));
         let found = pids(&answer);
         let mut wanted = vec![u64::from(std::process::id()), family.pid().into()];
         wanted.extend(below().into_iter().map(u64::from));
@@ -303,11 +306,11 @@ fn a_tree_shows_all_above_and_all_below() {
         rig.until("the process", |frame| {
             (frame["processes"]["list"][0]["pid"] == family.pid()).then_some(())
         });
-        let answer = rig.ask(ProcessRequest::Tree(None));
+        let answer = rig.request(ProcessRequest::Tree(None));
         assert!(wanted.iter().all(|pid| pids(&answer).contains(pid)), "{how}: {answer}");
         assert!(!pids(&answer).contains(&other.pid().into()));
         let gone = ProcessKey { pid: family.pid(), start_ticks: 1 };
-        assert_eq!(result(&rig.ask(ProcessRequest::Tree(Some(gone)))), "reused");
+        assert_eq!(result(&rig.request(ProcessRequest::Tree(Some(gone)))), "reused");
         for pid in below() {
             let pid = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
             let _gone = rustix::process::kill_process(pid, Raw::KILL);
@@ -317,7 +320,7 @@ fn a_tree_shows_all_above_and_all_below() {
 }
 
 #[test]
-fn a_tree_that_is_too_large_is_cut_below() {
+fn a_tree_that_is_too_large_loses_descendants() {
     let mut crowd = Program::new("sh");
     let crowd =
         crowd.args(["-c", "i=0; while [ $i -lt 1100 ]; do sleep 1000 & i=$((i+1)); done; wait"]);
@@ -332,7 +335,7 @@ fn a_tree_that_is_too_large_is_cut_below() {
         std::thread::yield_now();
     }
     let mut rig = python().start();
-    let answer = rig.ask(ProcessRequest::Tree(Some(crowd.key())));
+    let answer = rig.request(ProcessRequest::Tree(Some(crowd.key())));
     assert_eq!((answer["tree"].as_array().unwrap().len(), &answer["cut"]), (1024, &true.into()));
     assert!(pids(&answer).contains(&std::process::id().into()));
     rig.finish();
@@ -341,7 +344,7 @@ fn a_tree_that_is_too_large_is_cut_below() {
 }
 
 #[test]
-fn many_questions_at_once_have_each_its_answer() {
+fn each_of_many_concurrent_requests_is_answered() {
     let victim = Victim::new();
     let mut rig = python().start();
     rig.sample();
@@ -365,37 +368,37 @@ fn many_questions_at_once_have_each_its_answer() {
 }
 
 /// The processes of a probe that stand in its answers' child: the youngest.
-fn youngest(rig: &Rig) -> u32 {
+fn answering_child(rig: &Rig) -> u32 {
     let start = |pid: &u32| stat(*pid)[19].parse::<u64>().unwrap();
     rig.leftover_pids().into_iter().max_by_key(|pid| (start(pid), *pid)).unwrap()
 }
 
 #[test]
-fn a_question_that_hangs_is_answered_all_the_same_and_the_next_one_too() {
+fn a_hanging_request_and_the_next_one_are_both_answered() {
     let victim = Victim::new();
     let mut rig = Setup { state: None, ..python() }.start();
     rig.sample();
     let before = rig.leftover_pids();
-    assert_eq!(result(&rig.ask(ProcessRequest::Detail(victim.key()))), "ok");
-    let child = youngest(&rig);
+    assert_eq!(result(&rig.request(ProcessRequest::Detail(victim.key()))), "ok");
+    let child = answering_child(&rig);
     assert!(!before.contains(&child));
     let child = rustix::process::Pid::from_raw(i32::try_from(child).unwrap()).unwrap();
     rustix::process::kill_process(child, Raw::STOP).unwrap();
-    let answer = rig.ask(ProcessRequest::Detail(victim.key()));
+    let answer = rig.request(ProcessRequest::Detail(victim.key()));
     assert_eq!(result(&answer), "failed", "{answer}");
     assert!(answer["why"].as_str().unwrap().contains("hangs"), "{answer}");
-    assert_eq!(result(&rig.ask(ProcessRequest::Detail(victim.key()))), "ok");
+    assert_eq!(result(&rig.request(ProcessRequest::Detail(victim.key()))), "ok");
     rig.finish();
 }
 
 #[test]
-fn the_child_that_answers_is_gone_once_nobody_asks() {
+fn the_answering_child_ends_when_idle() {
     let victim = Victim::new();
     let mut rig = Setup { state: None, ..python() }.start();
     rig.sample();
     rig.sample();
     let before = rig.leftover_pids().len();
-    assert_eq!(result(&rig.ask(ProcessRequest::Detail(victim.key()))), "ok");
+    assert_eq!(result(&rig.request(ProcessRequest::Detail(victim.key()))), "ok");
     assert_eq!(rig.leftover_pids().len(), before + 1);
     let deadline = std::time::Instant::now() + TIMEOUT;
     while rig.leftover_pids().len() > before {
