@@ -667,7 +667,7 @@ pub fn on_reply(
                 {
                     match &reply.result {
                         Ok(ProcessResponse::Environment(environment)) => {
-                            page.on_reply(Ok(environment))
+                            page.on_reply(Ok(environment));
                         }
                         Err(error) => page.on_reply(Err(error)),
                         Ok(
