@@ -125,6 +125,20 @@ impl StepBuilder<'_> {
         }
     }
 
+    fn on_host_key(&mut self, at: Instant, event: &ConnectEvent) {
+        let ConnectEvent::HostKey { algorithm, fingerprint, status, line, certificate_problem } =
+            event
+        else {
+            return;
+        };
+        self.push_step(at, StepResult::new("key exchange", StepStatus::Ok, "agreed"));
+        let (status, text) = host_key_text(status, line.as_ref());
+        let problem = certificate_problem.iter().map(|why| format!("its certificate {why}"));
+        let finding = format!("{algorithm} {fingerprint}, {text}");
+        let row = StepResult::new("host key", status, finding);
+        self.steps.push(row.with_details(problem.collect()));
+    }
+
     fn on_node_event(&mut self, at: Instant, event: &ConnectEvent) {
         match event {
             ConnectEvent::PhaseStarted(phase) => {
@@ -167,19 +181,7 @@ impl StepBuilder<'_> {
             ConnectEvent::Negotiated { exchange, cipher, mac } => {
                 self.set_algorithms(exchange, cipher, mac);
             }
-            ConnectEvent::HostKey {
-                algorithm,
-                fingerprint,
-                status: verdict,
-                line,
-                certificate_problem: flaw,
-            } => {
-                self.push_step(at, StepResult::new("key exchange", StepStatus::Ok, "agreed"));
-                let (status, verdict) = host_key_text(verdict, line.as_ref());
-                let flaw = flaw.iter().map(|flaw| format!("its certificate {flaw}")).collect();
-                let finding = format!("{algorithm} {fingerprint}, {verdict}");
-                self.steps.push(StepResult::new("host key", status, finding).with_details(flaw));
-            }
+            ConnectEvent::HostKey { .. } => self.on_host_key(at, event),
             ConnectEvent::OfferedMethods(methods) => self.offered_methods.clone_from(methods),
             ConnectEvent::CredentialTried { what, outcome: result } => {
                 self.attempts.push(attempt_text(what, result));
@@ -229,7 +231,7 @@ impl StepBuilder<'_> {
                 );
             }
             ConnectEvent::Exec(command) => {
-                self.delegate(at, "exec command", sanitize(command, 400))
+                self.delegate(at, "exec command", sanitize(command, 400));
             }
             ConnectEvent::GatewayStarted(_) | ConnectEvent::GatewayFinished => {}
         }

@@ -42,7 +42,7 @@ pub(super) fn resolve(
         resolved.set("port", vec![port.to_string()], None);
     }
     let asked = query.host.as_str();
-    let mut pass = Pass { query, env, host: asked, is_second_pass: false, resolved: &mut resolved };
+    let mut pass = Pass { query, env, host: asked, is_second: false, resolved: &mut resolved };
     pass.visit_files(files)?;
 
     let name = pass.host_name()?;
@@ -56,8 +56,7 @@ pub(super) fn resolve(
                 resolved.set(option, vec![default], None);
             }
         }
-        let mut pass =
-            Pass { query, env, host: &host, is_second_pass: true, resolved: &mut resolved };
+        let mut pass = Pass { query, env, host: &host, is_second: true, resolved: &mut resolved };
         pass.visit_files(files)?;
     }
     set_host_name(&mut resolved, &host);
@@ -76,7 +75,7 @@ struct Pass<'a> {
     env: &'a LocalEnv,
     /// The name that `Host` lines are matched against.
     host: &'a str,
-    is_second_pass: bool,
+    is_second: bool,
     resolved: &'a mut ResolvedOptions,
 }
 
@@ -143,7 +142,7 @@ impl Pass<'_> {
         for Criterion { attribute: test, is_negated } in criteria {
             let matches = match test {
                 MatchAttribute::All => Some(true),
-                MatchAttribute::SecondPass { .. } => Some(self.is_second_pass),
+                MatchAttribute::SecondPass { .. } => Some(self.is_second),
                 MatchAttribute::Host(list) => is(lexer::match_list_ignoring_case(&host, list)),
                 MatchAttribute::OriginalHost(list) => {
                     is(lexer::match_list_ignoring_case(&self.query.host, list))
@@ -184,7 +183,7 @@ impl Pass<'_> {
 
     /// Returns the host name as set so far.
     fn host_name(&self) -> Result<String, ConfigError> {
-        let Some(entry) = self.resolved.get("hostname").filter(|_| !self.is_second_pass) else {
+        let Some(entry) = self.resolved.get("hostname").filter(|_| !self.is_second) else {
             return Ok(self.host.to_owned());
         };
         let raw = entry.values.first().map_or("", String::as_str);
