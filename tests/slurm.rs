@@ -62,8 +62,11 @@ fn job(cgroup: &str) -> Option<String> {
     reader.push(format!("\u{1e}gtop1 {sample}\n").as_bytes());
     let Some(Received::Frame(frame)) = reader.next_frame() else { return None };
     let mut decoder = Decoder::default();
-    let decoded = decoder.decode(&frame.body, Timestamp::from_micros(2_000_000));
-    let Some(Decoded::Sample(sample)) = decoded else { return None };
+    let Some(Decoded::Sample(sample)) =
+        decoder.decode(&frame.body, Timestamp::from_micros(2_000_000))
+    else {
+        return None;
+    };
     let Sample { processes, .. } = *sample;
     let process = processes?.list.into_iter().next()?;
     let statics = process.statics?;

@@ -218,23 +218,24 @@ impl StepBuilder<'_> {
                 }
             }
             ConnectEvent::SlurmStep(job) => self.delegate(at, SRUN, format!("a step of job {job}")),
-            ConnectEvent::SlurmStepFailed(fault) => {
-                self.program = None;
-                let tried = self
-                    .steps
-                    .extract_if(.., |row| row.step == SRUN && row.status == StepStatus::Ok);
-                let tried = tried.map(|row| format!("tried: {}", row.finding)).collect();
-                self.push_step(
-                    at,
-                    StepResult::new(SRUN, StepStatus::Note, sanitize(fault, MAX_LINE_CHARS))
-                        .with_details(tried),
-                );
-            }
+            ConnectEvent::SlurmStepFailed(fault) => self.on_slurm_step_failed(at, fault),
             ConnectEvent::Exec(command) => {
                 self.delegate(at, "exec command", sanitize(command, 400));
             }
             ConnectEvent::GatewayStarted(_) | ConnectEvent::GatewayFinished => {}
         }
+    }
+
+    fn on_slurm_step_failed(&mut self, at: Instant, fault: &str) {
+        self.program = None;
+        let tried =
+            self.steps.extract_if(.., |row| row.step == SRUN && row.status == StepStatus::Ok);
+        let tried = tried.map(|row| format!("tried: {}", row.finding)).collect();
+        self.push_step(
+            at,
+            StepResult::new(SRUN, StepStatus::Note, sanitize(fault, MAX_LINE_CHARS))
+                .with_details(tried),
+        );
     }
 
     fn on_route(&mut self, at: Instant, route: &RouteSummary) {

@@ -224,7 +224,7 @@ fn split_operands(text: &str) -> Result<Vec<Operand<'_>>, NodeSetError> {
                 return error_at(at_operator, NodeSetErrorKind::NoOperand(operator));
             }
             ('!' | '&' | '^', None) if !operands.is_empty() => {
-                pending_operator = Some((letter, at))
+                pending_operator = Some((letter, at));
             }
             ('!' | '&' | '^', _) => return error_at(at, NodeSetErrorKind::NoOperand(letter)),
             _ => {}

@@ -27,7 +27,7 @@ const CONFIG_FILE: &str = "config.toml";
 #[derive(Debug, Default)]
 pub struct Groups {
     /// Groups of gtop's own settings, which take precedence.
-    config_groups: BTreeMap<String, String>,
+    configured: BTreeMap<String, String>,
     folders: Vec<PathBuf>,
     loaded_sources: OnceLock<Result<Sources, GroupError>>,
 }
@@ -162,7 +162,7 @@ impl Groups {
     /// Adds the groups of gtop's own settings, which take precedence over all others.
     #[must_use]
     pub fn with_config_groups(self, config_groups: BTreeMap<String, String>) -> Self {
-        Self { config_groups, ..self }
+        Self { configured: config_groups, ..self }
     }
 
     fn sources(&self) -> Result<&Sources, GroupError> {
@@ -178,7 +178,7 @@ impl Groups {
     ) -> Result<GroupDefinition, GroupError> {
         let is_config_group =
             source.is_none_or(|source| source.is_empty() || source == CONFIG_SOURCE);
-        if let Some(set) = self.config_groups.get(group).filter(|_| is_config_group) {
+        if let Some(set) = self.configured.get(group).filter(|_| is_config_group) {
             let id = GroupId { source: CONFIG_SOURCE.to_owned(), group: group.to_owned() };
             return Ok(GroupDefinition {
                 id,
@@ -188,13 +188,9 @@ impl Groups {
         }
         let sources = match self.sources() {
             // There are only gtop's own groups.
-            Ok(sources) if sources.all.is_empty() && !self.config_groups.is_empty() => {
+            Ok(sources) if sources.all.is_empty() && !self.configured.is_empty() => {
                 let known = KnownNames(
-                    self.config_groups
-                        .keys()
-                        .take(MAX_LISTED + 1)
-                        .map(|name| shorten(name))
-                        .collect(),
+                    self.configured.keys().take(MAX_LISTED + 1).map(|name| shorten(name)).collect(),
                 );
                 let (group, file) = (shorten(group), CONFIG_FILE.to_owned());
                 return Err(GroupError::NoGroup { group, file, known });
