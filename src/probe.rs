@@ -68,7 +68,7 @@ impl<'a> Settings<'a> {
 
 /// Returns the command that starts a loader on a node, for any login shell; less than 1 KiB.
 ///
-/// The loader takes the first Python that is new enough and has `zlib`, announces itself (see [`BannerExchange`]), and only
+/// The loader takes the first Python that is new enough and has `zlib`, announces itself (see [`Greeting`]), and only
 /// then reads what [`source`] returns: exactly `python_len` bytes when it is Python, otherwise lines up to
 /// one that is the nonce. The text between its single quotes is safe in every login shell.
 pub fn launch_line(nonce: &str, python_len: usize) -> String {
