@@ -378,11 +378,11 @@ mod tests {
         let (mut decoder, mut lines) = (Decoder::default(), String::new());
         while let Some(Received::Frame(frame)) = reader.next_frame() {
             let arrival = Timestamp::from_micros(1_700_000_000_000_000);
-            let decoded = format!("{:?}\n", decoder.decode(&frame.body, arrival).unwrap());
+            let sample_text = format!("{:?}\n", decoder.decode(&frame.body, arrival).unwrap());
             // One line per value, without those that were not sampled.
-            let decoded = decoded.replace(", ", ",\n");
+            let sample_text = sample_text.replace(", ", ",\n");
             lines.extend(
-                decoded.split_inclusive('\n').filter(|line| !line.contains("(NotSampled)")),
+                sample_text.split_inclusive('\n').filter(|line| !line.contains("(NotSampled)")),
             );
         }
         let expected = format!("{folder}/complete.txt");

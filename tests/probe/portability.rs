@@ -49,9 +49,9 @@ fn misread_lines(script: &str) -> Vec<(usize, &'static str)> {
                     found.push((line, "quotes in a sum"));
                 }
                 if is_quoted {
-                    stack.truncate(stack.len() - 1)
+                    stack.truncate(stack.len() - 1);
                 } else {
-                    stack.push(Context::Quotes)
+                    stack.push(Context::Quotes);
                 }
             }
             ('\'', Some(Context::Braces { quoted: true })) => {

@@ -116,7 +116,7 @@ impl Machine {
         let process = self.full_process(slot, t);
         let is_ours =
             self.workloads.get(slot.workload).is_some_and(|work| work.owner.uid == PROBE_UID);
-        let if_ours = |text: &str| is_ours.then(|| text.to_owned());
+        let own_text = |text: &str| is_ours.then(|| text.to_owned());
         let limit = |name: &str, soft: &str, hard: &str| [name, soft, hard].map(str::to_owned);
         let detail = Detail {
             row: TreeRow { pid: key.pid, start: key.start_ticks, ..tree_row(&process) },
@@ -124,8 +124,8 @@ impl Machine {
             nice: 0.0.into(),
             vsize: (96_u64 << 30).into(),
             swap: 0.into(),
-            cwd: if_ours("/scratch/ada/run"),
-            exe: if_ours("/opt/conda/bin/python3.11"),
+            cwd: own_text("/scratch/ada/run"),
+            exe: own_text("/opt/conda/bin/python3.11"),
             cgroup: process.statics.and_then(|statics| statics.cgroup),
             wchan: Some("futex_wait_queue".to_owned()),
             io: is_ours.then_some([9_123_456_789, 1_234_567, 8_000_000_000, 1_200_000]),
