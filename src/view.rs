@@ -21,7 +21,7 @@ pub use line_editor::LineEditor;
 pub use menu::{Menu, MenuEvent};
 pub use navigation::{JobSelection, Movement, Navigation, RowId, View, Viewport};
 pub use preferences::{PREFERENCES, UiPreference, preferences, restore_preference};
-pub use report::printed;
+pub use report::report;
 pub use setup::{Setup, SetupEntry, SetupEvent, SetupPage};
 pub use sort_order::{SortColumn, SortOrder};
 pub use suggest::nearest;

@@ -15,7 +15,7 @@ use gtop::pipeline::Pipeline;
 use gtop::sim::{DriverState, FleetSpec, Machine, SampleRequest};
 use gtop::time::Timestamp;
 use gtop::tui::{ColourDepth, GlyphSet, Palette, Theme, render_text};
-use gtop::view::{DisplayOptions, FleetView, RenderContext, printed};
+use gtop::view::{DisplayOptions, FleetView, RenderContext, report};
 use gtop::wire::body::Body;
 use gtop::wire::{Delivery, EventSink, FrameReader, NodeEvent, Received, encode};
 use jiff::tz::TimeZone;
@@ -141,7 +141,7 @@ fn once(fleet: &Fleet, now: Timestamp, width: u16) -> String {
     let fleet_view = FleetView::new(fleet.clone(), now);
     let (display, zone) = (DisplayOptions::default(), TimeZone::UTC);
     let context = RenderContext { view: &fleet_view, options: &display, zone: &zone };
-    let mut text = render_text(&printed(context, "demo", width), theme, width, false);
+    let mut text = render_text(&report(context, "demo", width), theme, width, false);
     let mut jobs = Vec::new();
     write_jobs(&mut jobs, fleet, now).unwrap();
     text.push('\n');

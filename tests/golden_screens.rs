@@ -37,14 +37,14 @@ mod fleets;
 mod harness;
 #[path = "golden/job.rs"]
 mod job;
-#[path = "golden/mash.rs"]
-mod mash;
 #[path = "golden/node.rs"]
 mod node;
-#[path = "golden/printed.rs"]
-mod printed;
 #[path = "golden/processes.rs"]
 mod processes;
+#[path = "golden/random_input.rs"]
+mod random_input;
+#[path = "golden/report.rs"]
+mod report;
 #[path = "golden/setup.rs"]
 mod setup;
 #[path = "golden/users.rs"]
@@ -62,8 +62,8 @@ fn the_fleet_in_every_state() {
 }
 
 /// Opens the node at this place of the list.
-fn open(place: usize) -> Vec<KeyCode> {
-    let mut keys = vec![KeyCode::Down; place];
+fn keys_to_open(index: usize) -> Vec<KeyCode> {
+    let mut keys = vec![KeyCode::Down; index];
     keys.push(KeyCode::Enter);
     keys
 }
@@ -71,7 +71,7 @@ fn open(place: usize) -> Vec<KeyCode> {
 #[test]
 fn a_node_in_every_state() {
     let fleet = fleets::every_state();
-    for (place, name) in [
+    for (index, name) in [
         (0, "busy"),
         (1, "throttled"),
         (3, "stale"),
@@ -86,53 +86,53 @@ fn a_node_in_every_state() {
         (12, "waiting"),
         (15, "twice"),
     ] {
-        check_sizes(&format!("node-{name}"), &fleet, &open(place), DARK);
+        check_sizes(&format!("node-{name}"), &fleet, &keys_to_open(index), DARK);
     }
     let rare = fleets::rare();
-    for (place, name) in [(0, "hostile"), (3, "no-driver"), (4, "empty"), (5, "many")] {
-        check_sizes(&format!("node-{name}"), &rare, &open(place), DARK);
+    for (index, name) in [(0, "hostile"), (3, "no-driver"), (4, "empty"), (5, "many")] {
+        check_sizes(&format!("node-{name}"), &rare, &keys_to_open(index), DARK);
     }
     check_sizes("node-single", &fleets::single(), &[], DARK);
 }
 
 #[test]
-fn the_row_under_the_cursor_tells_more() {
+fn the_row_under_the_cursor_has_details() {
     let fleet = fleets::every_state();
-    let mut slices = open(6);
+    let mut slices = keys_to_open(6);
     slices.extend([KeyCode::Enter, KeyCode::Down]);
     check_sizes("cursor-device", &fleet, &slices, DARK);
-    let mut process = open(0);
+    let mut process = keys_to_open(0);
     process.extend([KeyCode::Enter, KeyCode::End]);
     check_sizes("cursor-process", &fleet, &process, DARK);
 }
 
 #[test]
-fn help_and_what_is_out_of_the_ordinary() {
+fn help_and_frozen_screens() {
     let fleet = fleets::every_state();
     check_sizes("help", &fleet, &[KeyCode::Char('h')], DARK);
     check_sizes("help-ascii", &fleet, &[KeyCode::Char('?')], ASCII);
-    let mut stage = stage(fleet, DARK);
-    press(&mut stage, &[KeyCode::Char('w'), KeyCode::Char('z'), KeyCode::F(5)]);
+    let mut ui = new_ui(fleet, DARK);
+    press(&mut ui, &[KeyCode::Char('w'), KeyCode::Char('z'), KeyCode::F(5)]);
     let mut buffer = Buffer::empty(Rect::new(0, 0, 120, 40));
-    stage.draw(NOW.plus(Duration::from_secs(12)), &mut buffer);
+    ui.draw(NOW.plus(Duration::from_secs(12)), &mut buffer);
     check("frozen-120x40", &buffer);
 }
 
 #[test]
-fn no_size_is_too_small_or_too_large() {
+fn every_size_can_be_drawn() {
     let keys = [
         vec![],
-        open(1),
+        keys_to_open(1),
         vec![KeyCode::End, KeyCode::Enter, KeyCode::Enter, KeyCode::End],
         vec![KeyCode::Char('h')],
     ];
     for fleet in [fleets::every_state(), fleets::rare(), Fleet::default()] {
         for keys in &keys {
-            let mut stage = stage(fleet.clone(), DARK);
-            press(&mut stage, keys);
+            let mut ui = new_ui(fleet.clone(), DARK);
+            press(&mut ui, keys);
             for width in (1..30).chain([40, 59, 60, 79, 80, 99, 100, 131, 200, 333, 500]) {
                 for height in [1, 2, 3, 4, 5, 7, 8, 9, 11, 15, 24, 34, 50, 200] {
-                    draw(&mut stage, width, height);
+                    draw(&mut ui, width, height);
                 }
             }
         }
@@ -140,21 +140,21 @@ fn no_size_is_too_small_or_too_large() {
 }
 
 #[test]
-fn on_a_small_screen_what_matters_goes_first() {
-    let mut stage = stage(fleets::every_state(), DARK);
-    press(&mut stage, &open(0));
-    for (width, height, least) in [(40, 10, 3), (20, 5, 1), (80, 16, 7)] {
-        let screen = text(&draw(&mut stage, width, height));
+fn on_a_small_screen_devices_come_first() {
+    let mut ui = new_ui(fleets::every_state(), DARK);
+    press(&mut ui, &keys_to_open(0));
+    for (width, height, min_devices) in [(40, 10, 3), (20, 5, 1), (80, 16, 7)] {
+        let screen = text(&draw(&mut ui, width, height));
         let devices = screen.iter().filter(|line| line.contains("██") && !line.contains("SUM"));
-        assert!(devices.count() >= least, "{screen:#?}");
+        assert!(devices.count() >= min_devices, "{screen:#?}");
     }
-    press(&mut stage, &[KeyCode::Char('4')]);
-    let screen = text(&draw(&mut stage, 40, 10)).join("\n");
+    press(&mut ui, &[KeyCode::Char('4')]);
+    let screen = text(&draw(&mut ui, 40, 10)).join("\n");
     assert!(screen.contains("all nodes  34 processes"), "{screen}");
 }
 
 #[test]
-fn no_number_moves_when_it_changes() {
+fn columns_do_not_move_when_values_change() {
     let columns = |buffer: &Buffer| -> Vec<usize> {
         let titles = text(buffer).into_iter().find(|line| line.contains("NODE")).unwrap();
         ["NODE", "DEVICES", "UTIL", "GiB", "CPU", "AGE", "NOTE"]
@@ -162,34 +162,34 @@ fn no_number_moves_when_it_changes() {
             .map(|title| titles.find(title).unwrap())
             .collect()
     };
-    let mut early = stage(fleets::every_state(), DARK);
+    let mut early = new_ui(fleets::every_state(), DARK);
     let before = columns(&draw(&mut early, 120, 40));
     early.on_fleet(fleets::every_state(), NOW.plus(Duration::from_secs(4_000)));
     assert_eq!(columns(&draw(&mut early, 120, 40)), before);
 }
 
 #[test]
-fn what_is_unknown_is_never_zero() {
-    let mut stage = stage(fleets::every_state(), DARK);
-    press(&mut stage, &open(5));
-    let screen = text(&draw(&mut stage, 80, 24));
+fn unknown_values_are_never_zero() {
+    let mut ui = new_ui(fleets::every_state(), DARK);
+    press(&mut ui, &keys_to_open(5));
+    let screen = text(&draw(&mut ui, 80, 24));
     let lost = screen.iter().find(|line| line.contains("LOST")).unwrap();
     assert!(!lost.contains(" 0 ") && lost.contains('–'), "{lost}");
-    let mut login = self::stage(fleets::every_state(), DARK);
-    press(&mut login, &open(9));
+    let mut login = new_ui(fleets::every_state(), DARK);
+    press(&mut login, &keys_to_open(9));
     let screen = text(&draw(&mut login, 80, 24)).join("\n");
     assert!(screen.contains("no devices (nvidia-smi not found)"), "{screen}");
     assert!(screen.contains("CPU"), "{screen}");
 }
 
 #[test]
-fn ages_are_true_within_one_second() {
-    let mut stage = stage(fleets::every_state(), DARK);
+fn ages_are_exact_to_the_second() {
+    let mut ui = new_ui(fleets::every_state(), DARK);
     for seconds in [0, 1, 17, 100] {
         let now = NOW.plus(Duration::from_secs(seconds));
-        stage.on_fleet(fleets::every_state(), now);
+        ui.on_fleet(fleets::every_state(), now);
         let mut buffer = Buffer::empty(Rect::new(0, 0, 160, 24));
-        stage.draw(now, &mut buffer);
+        ui.draw(now, &mut buffer);
         let screen = text(&buffer);
         let aged = screen.iter().find(|line| line.contains("gpu04")).unwrap();
         let age = 42 + seconds;
@@ -200,54 +200,54 @@ fn ages_are_true_within_one_second() {
 }
 
 #[test]
-fn keys_lead_to_what_the_table_says() {
-    let mut stage = stage(fleets::every_state(), DARK);
-    let ask = |stage: &mut Ui, code| stage.on_key(key(code), NOW);
-    assert_eq!(ask(&mut stage, KeyCode::F(5)), UiEffect::Request(UiRequest::Refresh));
-    assert_eq!(ask(&mut stage, KeyCode::Char('q')), UiEffect::Exit(StopReason::Quit));
+fn keys_perform_their_bound_actions() {
+    let mut ui = new_ui(fleets::every_state(), DARK);
+    let press_key = |ui: &mut Ui, code| ui.on_key(key(code), NOW);
+    assert_eq!(press_key(&mut ui, KeyCode::F(5)), UiEffect::Request(UiRequest::Refresh));
+    assert_eq!(press_key(&mut ui, KeyCode::Char('q')), UiEffect::Exit(StopReason::Quit));
     let control = |letter| KeyEvent::new(KeyCode::Char(letter), KeyModifiers::CONTROL);
-    assert_eq!(stage.on_key(control('c'), NOW), UiEffect::Exit(StopReason::Interrupted));
-    assert_eq!(stage.on_key(control('z'), NOW), UiEffect::Suspend);
-    assert_eq!(stage.on_key(control('l'), NOW), UiEffect::Redraw);
-    assert_eq!(stage.focus(), None);
-    ask(&mut stage, KeyCode::Char('w'));
-    assert_eq!(stage.focus(), Some(NodeName::new("gpu01").unwrap()));
-    ask(&mut stage, KeyCode::Char('j'));
-    assert_eq!(stage.focus(), Some(NodeName::new("gpu02").unwrap()));
-    ask(&mut stage, KeyCode::Char('w'));
-    assert_eq!(stage.focus(), None);
+    assert_eq!(ui.on_key(control('c'), NOW), UiEffect::Exit(StopReason::Interrupted));
+    assert_eq!(ui.on_key(control('z'), NOW), UiEffect::Suspend);
+    assert_eq!(ui.on_key(control('l'), NOW), UiEffect::Redraw);
+    assert_eq!(ui.focus(), None);
+    press_key(&mut ui, KeyCode::Char('w'));
+    assert_eq!(ui.focus(), Some(NodeName::new("gpu01").unwrap()));
+    press_key(&mut ui, KeyCode::Char('j'));
+    assert_eq!(ui.focus(), Some(NodeName::new("gpu02").unwrap()));
+    press_key(&mut ui, KeyCode::Char('w'));
+    assert_eq!(ui.focus(), None);
 }
 
 #[test]
-fn nodes_sample_less_often_while_nobody_looks() {
-    let mut stage = stage(fleets::every_state(), DARK);
+fn nodes_sample_less_often_without_terminal_focus() {
+    let mut ui = new_ui(fleets::every_state(), DARK);
     let second = Duration::from_secs(1);
     let later = NOW.plus(Duration::from_secs(90));
-    assert_eq!(stage.interval(later), second);
-    stage.set_attended(false, NOW);
-    assert_eq!(stage.interval(NOW.plus(second * 30)), second);
-    assert_eq!(stage.interval(later), second * 5);
-    stage.set_attended(true, later);
-    assert_eq!(stage.interval(later), second);
+    assert_eq!(ui.interval(later), second);
+    ui.set_attended(false, NOW);
+    assert_eq!(ui.interval(NOW.plus(second * 30)), second);
+    assert_eq!(ui.interval(later), second * 5);
+    ui.set_attended(true, later);
+    assert_eq!(ui.interval(later), second);
 }
 
 #[test]
-fn help_closes_before_anything_else_happens() {
-    let mut stage = stage(fleets::every_state(), DARK);
-    stage.on_key(key(KeyCode::Char('h')), NOW);
-    assert!(text(&draw(&mut stage, 80, 24)).iter().any(|line| line.contains("Everywhere")));
-    assert_eq!(stage.on_key(key(KeyCode::Char('q')), NOW), UiEffect::Nothing);
-    assert!(!text(&draw(&mut stage, 80, 24)).iter().any(|line| line.contains("Everywhere")));
+fn quit_closes_help_first() {
+    let mut ui = new_ui(fleets::every_state(), DARK);
+    ui.on_key(key(KeyCode::Char('h')), NOW);
+    assert!(text(&draw(&mut ui, 80, 24)).iter().any(|line| line.contains("Everywhere")));
+    assert_eq!(ui.on_key(key(KeyCode::Char('q')), NOW), UiEffect::Nothing);
+    assert!(!text(&draw(&mut ui, 80, 24)).iter().any(|line| line.contains("Everywhere")));
 }
 
 #[test]
-fn a_frozen_picture_stands_while_the_fleet_goes_on() {
-    let mut stage = stage(fleets::every_state(), DARK);
-    stage.on_key(key(KeyCode::Char('z')), NOW);
-    stage.on_fleet(fleets::large(3), NOW.plus(Duration::from_secs(9)));
-    let screen = text(&draw(&mut stage, 120, 40)).join("\n");
+fn a_frozen_screen_does_not_change() {
+    let mut ui = new_ui(fleets::every_state(), DARK);
+    ui.on_key(key(KeyCode::Char('z')), NOW);
+    ui.on_fleet(fleets::large(3), NOW.plus(Duration::from_secs(9)));
+    let screen = text(&draw(&mut ui, 120, 40)).join("\n");
     assert!(screen.contains("FROZEN") && screen.contains("gpu05"), "{screen}");
-    stage.on_key(key(KeyCode::Char('z')), NOW);
-    let screen = text(&draw(&mut stage, 120, 40)).join("\n");
+    ui.on_key(key(KeyCode::Char('z')), NOW);
+    let screen = text(&draw(&mut ui, 120, 40)).join("\n");
     assert!(!screen.contains("FROZEN") && screen.contains("gpu0003"), "{screen}");
 }

@@ -22,7 +22,7 @@ use tokio::time::{sleep, timeout};
 const GTOP: &str = env!("CARGO_BIN_EXE_gtop");
 const TIMEOUT: Duration = Duration::from_secs(60);
 /// What a screen begins with.
-const OTHER_SCREEN: &str = "\x1b[?1049h";
+const ALTERNATE_SCREEN: &str = "\x1b[?1049h";
 
 /// A terminal of 100 x 30 in which a shell does this; `None` where there is no `script`.
 fn terminal(term: &str, line: &str) -> Option<Child> {
@@ -40,62 +40,62 @@ fn terminal(term: &str, line: &str) -> Option<Child> {
 }
 
 /// Reads until this appears, and returns all there was.
-async fn until(child: &mut Child, words: &str) -> String {
-    let mut seen = Vec::new();
+async fn read_until(child: &mut Child, words: &str) -> String {
+    let mut output = Vec::new();
     let reading = async {
         let out = child.stdout.as_mut().unwrap();
-        while !String::from_utf8_lossy(&seen).contains(words) {
-            if out.read_buf(&mut seen).await.unwrap() == 0 {
+        while !String::from_utf8_lossy(&output).contains(words) {
+            if out.read_buf(&mut output).await.unwrap() == 0 {
                 break;
             }
         }
     };
-    let came = timeout(TIMEOUT, reading).await;
-    let text = String::from_utf8_lossy(&seen).into_owned();
-    assert!(came.is_ok() && text.contains(words), "{words:?} never came: {text}");
+    let result = timeout(TIMEOUT, reading).await;
+    let text = String::from_utf8_lossy(&output).into_owned();
+    assert!(result.is_ok() && text.contains(words), "{words:?} never came: {text}");
     text
 }
 
 /// Reads to the end; returns what there was and the exit status.
-async fn to_the_end(mut child: Child) -> (String, Option<i32>) {
-    let mut seen = Vec::new();
+async fn read_to_end(mut child: Child) -> (String, Option<i32>) {
+    let mut output = Vec::new();
     let reading = async {
-        child.stdout.as_mut().unwrap().read_to_end(&mut seen).await.unwrap();
+        child.stdout.as_mut().unwrap().read_to_end(&mut output).await.unwrap();
         child.wait().await.unwrap().code()
     };
     let Ok(code) = timeout(TIMEOUT, reading).await else {
-        panic!("it goes on: {}", String::from_utf8_lossy(&seen))
+        panic!("it goes on: {}", String::from_utf8_lossy(&output))
     };
     // It may begin within a letter.
-    (String::from_utf8_lossy(&seen).into_owned(), code)
+    (String::from_utf8_lossy(&output).into_owned(), code)
 }
 
 #[tokio::test]
-async fn a_terminal_without_a_cursor_gets_one_picture_and_the_reason() {
+async fn a_dumb_terminal_gets_one_snapshot_and_the_reason() {
     let Some(child) = terminal("dumb", "exec $GTOP --demo=2") else { return };
-    let (text, code) = to_the_end(child).await;
+    let (text, code) = read_to_end(child).await;
     assert_eq!(code, Some(0), "{text}");
     assert!(text.starts_with("gtop: TERM is dumb, so one snapshot is printed"), "{text}");
     assert!(text.contains("nodes fresh"), "{text}");
     assert!(!text.contains('\x1b'), "{text:?}");
     // Who asked for printing need not be told.
     let Some(child) = terminal("dumb", "exec $GTOP --demo=2 --once") else { return };
-    let (text, code) = to_the_end(child).await;
+    let (text, code) = read_to_end(child).await;
     assert!(code == Some(0) && !text.contains("gtop:") && !text.contains('\x1b'), "{text:?}");
 }
 
 #[tokio::test]
-async fn a_terminal_without_keys_gets_one_picture_and_the_reason() {
+async fn without_a_keyboard_one_snapshot_and_the_reason_are_printed() {
     let line = "exec setsid -w $GTOP --demo=2 </dev/null";
     let Some(child) = terminal("xterm-256color", line) else { return };
-    let (text, code) = to_the_end(child).await;
+    let (text, code) = read_to_end(child).await;
     assert_eq!(code, Some(0), "{text}");
     assert!(text.starts_with("gtop: no keyboard (standard input is not a terminal"), "{text}");
-    assert!(text.contains("nodes fresh") && !text.contains(OTHER_SCREEN), "{text:?}");
+    assert!(text.contains("nodes fresh") && !text.contains(ALTERNATE_SCREEN), "{text:?}");
 }
 
 #[tokio::test]
-async fn hosts_may_come_by_standard_input_and_keys_from_the_terminal() {
+async fn hosts_are_read_from_standard_input_and_keys_from_the_terminal() {
     for (line, words) in [
         ("echo pod-1 | $GTOP -f - --exec 'env X={node} sh'", "pod-1"),
         ("$GTOP --demo=2 </dev/null", "gpu02"),
@@ -104,29 +104,29 @@ async fn hosts_may_come_by_standard_input_and_keys_from_the_terminal() {
         ("$GTOP --interval 2 --ascii", "machine"),
     ] {
         let Some(mut child) = terminal("xterm-256color", line) else { return };
-        let text = until(&mut child, words).await;
-        assert!(text.contains(OTHER_SCREEN), "{line}: {text:?}");
+        let text = read_until(&mut child, words).await;
+        assert!(text.contains(ALTERNATE_SCREEN), "{line}: {text:?}");
         child.stdin.as_mut().unwrap().write_all(b"q").await.unwrap();
-        let (text, code) = to_the_end(child).await;
+        let (text, code) = read_to_end(child).await;
         assert_eq!(code, Some(0), "{line}: {text:?}");
         assert!(text.ends_with("\x1b[?1049l"), "{line}: {text:?}");
     }
 }
 
 #[tokio::test]
-async fn a_terminal_of_no_size_and_one_without_bounds_are_drawn_on_all_the_same() {
+async fn terminals_of_zero_and_huge_size_are_drawn_on() {
     for size in ["rows 0 cols 0", "rows 65535 cols 65535", "rows 1 cols 1"] {
         let line = format!("stty {size}; exec $GTOP --demo=2");
         let Some(mut child) = terminal("xterm-256color", &line) else { return };
-        let words = if size.ends_with(" 1") { OTHER_SCREEN } else { "gpu02" };
-        until(&mut child, words).await;
+        let words = if size.ends_with(" 1") { ALTERNATE_SCREEN } else { "gpu02" };
+        read_until(&mut child, words).await;
         child.stdin.as_mut().unwrap().write_all(b"q").await.unwrap();
-        assert_eq!(to_the_end(child).await.1, Some(0), "{size}");
+        assert_eq!(read_to_end(child).await.1, Some(0), "{size}");
     }
 }
 
 #[tokio::test]
-async fn a_light_terminal_that_answers_late_and_in_pieces_gets_its_colours_and_presses_no_key() {
+async fn a_late_background_reply_in_pieces_changes_the_theme_and_presses_no_key() {
     /// What is faint is drawn so.
     const FAINT: [&str; 2] = ["\x1b[38;5;247m", "\x1b[38;5;241m"];
     for pieces in [
@@ -135,37 +135,37 @@ async fn a_light_terminal_that_answers_late_and_in_pieces_gets_its_colours_and_p
         &["\x1b]", "11;rgba:ff/", "ff/ff/", "ff\x1b\\"],
     ] {
         let Some(mut child) = terminal("xterm-256color", "exec $GTOP --demo=2") else { return };
-        let text = until(&mut child, FAINT[0]).await;
+        let text = read_until(&mut child, FAINT[0]).await;
         assert!(text.contains("\x1b]11;?") && !text.contains(FAINT[1]), "{text:?}");
         for piece in pieces {
             child.stdin.as_mut().unwrap().write_all(piece.as_bytes()).await.unwrap();
             // Most of the pieces are read one by one.
             sleep(Duration::from_millis(30)).await;
         }
-        until(&mut child, FAINT[1]).await;
+        read_until(&mut child, FAINT[1]).await;
         // Had a letter of it been a key, this one would be part of a filter.
         child.stdin.as_mut().unwrap().write_all(b"q").await.unwrap();
-        let (text, code) = to_the_end(child).await;
+        let (text, code) = read_to_end(child).await;
         assert_eq!(code, Some(0), "{pieces:?}: {text:?}");
     }
 }
 
 #[tokio::test]
-async fn a_light_terminal_that_answers_at_once_never_shows_the_colours_of_a_dark_one() {
+async fn an_immediate_background_reply_avoids_the_dark_theme() {
     // The answer waits already when the question comes.
     let line = "stty -echo; echo ready; sleep 1; exec $GTOP --demo=2 --theme hot";
     let Some(mut child) = terminal("xterm-256color", line) else { return };
-    until(&mut child, "ready").await;
+    read_until(&mut child, "ready").await;
     let answer = b"\x1b]11;rgb:ffff/ffff/ffff\x07";
     child.stdin.as_mut().unwrap().write_all(answer).await.unwrap();
-    let text = until(&mut child, "gpu02").await;
+    let text = read_until(&mut child, "gpu02").await;
     assert!(text.contains("38;5;241") && !text.contains("38;5;247"), "{text:?}");
     child.stdin.as_mut().unwrap().write_all(b"q").await.unwrap();
-    assert_eq!(to_the_end(child).await.1, Some(0));
+    assert_eq!(read_to_end(child).await.1, Some(0));
 }
 
 #[tokio::test]
-async fn a_configuration_that_is_broken_is_said_on_the_screen_and_keeps_nobody_out() {
+async fn an_invalid_configuration_is_reported_and_gtop_starts() {
     let home = tempfile::tempdir().unwrap();
     let folder = home.path().join("gtop");
     std::fs::create_dir(&folder).unwrap();
@@ -173,15 +173,15 @@ async fn a_configuration_that_is_broken_is_said_on_the_screen_and_keeps_nobody_o
         std::fs::write(folder.join("config.toml"), text).unwrap();
         let line = format!("XDG_CONFIG_HOME={} exec $GTOP --demo=2", home.path().display());
         let Some(mut child) = terminal("xterm-256color", &line) else { return };
-        let text = until(&mut child, "config.toml:1:").await;
-        assert!(text.contains(OTHER_SCREEN) && !text.contains("]0;x"), "{text:?}");
+        let text = read_until(&mut child, "config.toml:1:").await;
+        assert!(text.contains(ALTERNATE_SCREEN) && !text.contains("]0;x"), "{text:?}");
         child.stdin.as_mut().unwrap().write_all(b"q").await.unwrap();
-        assert_eq!(to_the_end(child).await.1, Some(0));
+        assert_eq!(read_to_end(child).await.1, Some(0));
     }
 }
 
 /// What turns modes of a terminal on for the screen, and off again.
-const SWITCHES: [(&str, &str); 7] = [
+const TERMINAL_MODES: [(&str, &str); 7] = [
     ("\x1b[?1049h", "\x1b[?1049l"),
     ("\x1b[?1000h", "\x1b[?1000l"),
     ("\x1b[?1006h", "\x1b[?1006l"),
@@ -192,32 +192,34 @@ const SWITCHES: [(&str, &str); 7] = [
 ];
 
 /// What a shell prints of the terminal's modes around a program.
-fn around(program: &str) -> String {
+fn with_modes(program: &str) -> String {
     format!("echo \"<$(stty -g)>\"; {program}; echo \"<$(stty -g)>\"")
 }
 
 /// Checks that each mode was turned on, and is off at the end.
-fn check_left(text: &str) {
+fn check_restored(text: &str) {
     let modes: Vec<_> =
         text.split('<').filter_map(|rest| rest.split_once(">\r\n")).map(|(m, _)| m).collect();
     assert!(modes.len() >= 2 && modes.first() == modes.last(), "modes {modes:?}: {text:?}");
-    for (on, off) in SWITCHES {
+    for (on, off) in TERMINAL_MODES {
         let (on, off) = (text.find(on), text.rfind(off));
         assert!(on.is_some() && off > on, "{on:?} {off:?}: {text:?}");
     }
     // Nothing turns any of them on afterwards.
     let last = text.rfind("\x1b[?1049l").unwrap();
     let rest = text.split_at(last).1;
-    assert!(SWITCHES.iter().all(|(on, _)| !rest.contains(on)), "{rest:?}");
+    assert!(TERMINAL_MODES.iter().all(|(on, _)| !rest.contains(on)), "{rest:?}");
 }
 
 #[tokio::test]
-async fn a_terminal_is_left_as_it_was_found() {
+async fn the_terminal_is_restored() {
     for end in ["q", "\x03"] {
-        let Some(mut child) = terminal("xterm-256color", &around("$GTOP --demo=2")) else { return };
-        let begun = until(&mut child, "gpu02").await;
+        let Some(mut child) = terminal("xterm-256color", &with_modes("$GTOP --demo=2")) else {
+            return;
+        };
+        let begun = read_until(&mut child, "gpu02").await;
         child.stdin.as_mut().unwrap().write_all(end.as_bytes()).await.unwrap();
-        check_left(&(begun + &to_the_end(child).await.0));
+        check_restored(&(begun + &read_to_end(child).await.0));
     }
     let folder = tempfile::tempdir().unwrap();
     let word = folder.path().join("word");
@@ -227,35 +229,35 @@ async fn a_terminal_is_left_as_it_was_found() {
             "mkfifo {0}; sh -c '(read _ <{0}; kill -{signal} $$) & exec $GTOP --demo=2'; rm {0}",
             word.display()
         );
-        let Some(mut child) = terminal("xterm-256color", &around(&program)) else { return };
-        let begun = until(&mut child, "gpu02").await;
+        let Some(mut child) = terminal("xterm-256color", &with_modes(&program)) else { return };
+        let begun = read_until(&mut child, "gpu02").await;
         std::fs::write(&word, "\n").unwrap();
-        check_left(&(begun + &to_the_end(child).await.0));
+        check_restored(&(begun + &read_to_end(child).await.0));
     }
 }
 
 /// Set where the test below is to be the program on the terminal, to how it panics: on the thread of the screen,
 /// there once more while it unwinds, which ends a program at once, or on another thread.
-const PANICS: &str = "GTOP_TEST_PANICS";
+const PANIC_VARIABLE: &str = "GTOP_TEST_PANICS";
 
 #[tokio::test]
-async fn a_panic_is_shown_on_a_terminal_that_is_whole_again() {
-    if let Ok(how) = std::env::var(PANICS) {
+async fn a_panic_is_shown_on_the_restored_terminal() {
+    if let Ok(how) = std::env::var(PANIC_VARIABLE) {
         return panic_on_the_screen(&how).await;
     }
-    let own = std::env::current_exe().unwrap();
+    let test_binary = std::env::current_exe().unwrap();
     for how in ["here", "twice", "elsewhere"] {
         let program = format!(
-            "ulimit -c 0; {PANICS}={how} {} --exact --nocapture \
+            "ulimit -c 0; {PANIC_VARIABLE}={how} {} --exact --nocapture \
              a_panic_is_shown_on_a_terminal_that_is_whole_again",
-            own.display()
+            test_binary.display()
         );
-        let Some(child) = terminal("xterm-256color", &around(&program)) else { return };
-        let (text, _) = to_the_end(child).await;
-        check_left(&text);
-        let said = text.find("something broke").unwrap_or_else(|| panic!("{how}: {text:?}"));
-        let left = text.find("\x1b[?1049l").unwrap();
-        assert!(said > left, "{how}: it is said on the other screen: {text:?}");
+        let Some(child) = terminal("xterm-256color", &with_modes(&program)) else { return };
+        let (text, _) = read_to_end(child).await;
+        check_restored(&text);
+        let shown_at = text.find("something broke").unwrap_or_else(|| panic!("{how}: {text:?}"));
+        let left_at = text.find("\x1b[?1049l").unwrap();
+        assert!(shown_at > left_at, "{how}: it is said on the other screen: {text:?}");
     }
 }
 
@@ -315,23 +317,23 @@ async fn panic_on_the_screen(how: &str) {
 }
 
 #[tokio::test]
-async fn a_terminal_that_is_closed_ends_it() {
+async fn a_closed_terminal_ends_gtop() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("pid");
-    let lives = |pid: &str| {
+    let is_alive = |pid: &str| {
         let stat = std::fs::read_to_string(Path::new("/proc").join(pid).join("stat"));
         stat.is_ok_and(|stat| !stat.rsplit(')').next().unwrap().starts_with(" Z"))
     };
     for input in ["", "</dev/null"] {
         let line = format!("echo $$ >{}; exec $GTOP --demo=2 {input}", file.display());
         let Some(mut child) = terminal("xterm-256color", &line) else { return };
-        until(&mut child, "gpu02").await;
+        read_until(&mut child, "gpu02").await;
         let pid = std::fs::read_to_string(&file).unwrap().trim().to_owned();
-        assert!(lives(&pid));
+        assert!(is_alive(&pid));
         child.start_kill().unwrap();
         child.wait().await.unwrap();
         let gone = async {
-            while lives(&pid) {
+            while is_alive(&pid) {
                 sleep(Duration::from_millis(50)).await;
             }
         };

@@ -14,7 +14,7 @@ use crate::fleet::{Fleet, FleetReader};
 use crate::model::{Fault, FaultKind};
 use crate::time::{Clock, Timestamp};
 use crate::tui::{StopSignals, Theme, render_text};
-use crate::view::{DisplayOptions, FleetView, RenderContext, printed};
+use crate::view::{DisplayOptions, FleetView, RenderContext, report};
 
 /// Prints snapshots of the fleet.
 #[derive(Debug)]
@@ -108,7 +108,7 @@ impl Printer<'_> {
         let fleet_view = FleetView::selected(fleet.clone(), now, &self.display.selection);
         let zone = TimeZone::system();
         let context = RenderContext { view: &fleet_view, options: &self.display, zone: &zone };
-        let lines = printed(context, self.source, page.width);
+        let lines = report(context, self.source, page.width);
         out.write_all(render_text(&lines, self.theme, page.width, page.has_styles).as_bytes())
     }
 }

@@ -193,7 +193,7 @@ impl FileParser<'_> {
         }
         rows.sort_unstable_by_key(|(_, at, _)| *at);
         for (name, at, item) in &rows {
-            if let Err(why) = self.bind(name, item) {
+            if let Err(why) = self.bind(name, *at, item) {
                 self.report(*at, &why);
             }
         }
@@ -202,7 +202,7 @@ impl FileParser<'_> {
         }
     }
 
-    fn bind(&mut self, name: &str, item: &DeValue<'_>) -> Result<(), String> {
+    fn bind(&mut self, name: &str, at: usize, item: &DeValue<'_>) -> Result<(), String> {
         let keys = strings(item).unwrap_or_default();
         if keys.is_empty() && item.as_array().is_none_or(|array| !array.is_empty()) {
             return Err(format!(
@@ -212,7 +212,11 @@ impl FileParser<'_> {
         }
         let keys: Result<Vec<Key>, _> = keys.iter().map(|text| text.parse()).collect();
         let keys = keys.map_err(|why| format!("{}: {why}", sanitized(name)))?;
-        self.file.keys.bind(name, keys).map_err(|why| why.to_string())
+        self.file.keys.bind(name, keys).map_err(|why| why.to_string())?;
+        if let Some(current) = Keymap::current_name(name) {
+            self.note(at, &format!("{name} is now called {current}"));
+        }
+        Ok(())
     }
 
     /// Reads `[groups]`: a name and one node set or a list of node sets.

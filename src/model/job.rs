@@ -278,8 +278,10 @@ impl JobList {
                 }
                 match pending {
                     0 => format!("{none}; submit one with sbatch or salloc and it appears here"),
-                    1 => format!("{none}; one waits for its turn, and appears here"),
-                    count => format!("{none}; {count} wait for their turn, and appear here"),
+                    1 => format!("{none}; 1 job is pending and appears here once it starts"),
+                    count => {
+                        format!("{none}; {count} jobs are pending and appear here once they start")
+                    }
                 }
             }
         })
@@ -312,11 +314,11 @@ mod tests {
         );
         assert_eq!(
             reason(vec![waiting()], now, false),
-            text("no running job of yours; one waits for its turn, and appears here")
+            text("no running job of yours; 1 job is pending and appears here once it starts")
         );
         assert_eq!(
             reason(vec![waiting(), waiting()], now, false),
-            text("no running job of yours; 2 wait for their turn, and appear here")
+            text("no running job of yours; 2 jobs are pending and appear here once they start")
         );
         assert_eq!(reason(vec![waiting()], now, true), text("no running job of yours"));
         assert_eq!(reason(vec![waiting(), job(JobState::Running, &["gpu01"])], now, false), None);

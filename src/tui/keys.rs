@@ -92,6 +92,18 @@ const TABLES: [(Option<View>, &[Binding]); 7] = [
     (None, everywhere::BINDINGS),
 ];
 
+/// Binding names of earlier versions, which config files may still use: former, current.
+const FORMER_NAMES: [(&str, &str); 8] = [
+    ("fleet.by", "fleet.next-metric"),
+    ("fleet.by-before", "fleet.previous-metric"),
+    ("fleet.group", "fleet.next-grouping"),
+    ("fleet.group-before", "fleet.previous-grouping"),
+    ("fleet.invert", "fleet.reverse"),
+    ("job.measure", "job.next-metric"),
+    ("processes.invert", "processes.reverse"),
+    ("users.invert", "users.reverse"),
+];
+
 /// The keys of each binding.
 #[derive(Clone, Debug)]
 pub struct Keymap {
@@ -142,8 +154,14 @@ impl Keymap {
         })
     }
 
-    /// Replaces the keys of a binding; an empty list unbinds it.
+    /// Returns the current name of a binding that has this name in earlier versions.
+    pub fn current_name(former: &str) -> Option<&'static str> {
+        FORMER_NAMES.iter().find(|(known, _)| *known == former).map(|(_, current)| *current)
+    }
+
+    /// Replaces the keys of a binding, called by its current or former name; an empty list unbinds it.
     pub fn bind(&mut self, name: &str, keys: Vec<Key>) -> Result<(), KeymapError> {
+        let name = Self::current_name(name).unwrap_or(name);
         let places = TABLES.iter().enumerate().flat_map(|(place, (_, table))| {
             table.iter().enumerate().map(move |(row, binding)| (place, row, binding.name))
         });
@@ -274,7 +292,7 @@ impl fmt::Display for Keymap {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::view::{CommonAction, Movement, NamedKey, node};
+    use crate::view::{CommonAction, Movement, NamedKey, fleet, node};
 
     fn first(key: Key, view: View) -> Option<&'static KeyAction> {
         let keys = Keymap::default();
@@ -285,6 +303,14 @@ mod tests {
     #[test]
     fn default_keys_do_not_conflict() {
         assert_eq!(Keymap::default().check(), Ok(()));
+    }
+
+    #[test]
+    fn former_names_lead_to_current_ones() {
+        for (former, current) in FORMER_NAMES {
+            let is_bound = |name: &str| Keymap::names().any(|(known, ..)| known == name);
+            assert!(!is_bound(former) && is_bound(current), "{former} {current}");
+        }
     }
 
     #[test]
@@ -328,6 +354,9 @@ mod tests {
         assert_eq!(keys.actions(Key::Letter('z'), View::Fleet).next(), None);
         let unknown = keys.bind("freze", Vec::new()).unwrap_err().to_string();
         assert_eq!(unknown, "unknown action \"freze\"; did you mean freeze?");
+        keys.bind("fleet.by", vec![Key::Letter('x')]).unwrap();
+        let next_metric = KeyAction::View(ViewAction::Fleet(fleet::Action::NextMetric));
+        assert_eq!(keys.actions(Key::Letter('x'), View::Fleet).next(), Some(&next_metric));
         keys.bind("help", vec![Key::Letter('F')]).unwrap();
         assert!(keys.check().unwrap_err().to_string().starts_with("F is bound to "));
         let mut keys = Keymap::default();

@@ -49,12 +49,12 @@ impl Palette {
     /// Returns the legend of the load colours for the help page.
     pub(crate) const fn legend(self) -> &'static str {
         match self {
-            Self::Dark | Self::Light => "load: busy is good, the busier the greener",
-            Self::Mono => "load: shown by the length of bars, not their colour",
+            Self::Dark | Self::Light => "load: greener is busier; high load is good",
+            Self::Mono => "load: shown by the length of bars, not by colour",
             Self::ColourBlind | Self::ColourBlindLight => {
-                "load: busy is good, the busier the bluer; orange is trouble"
+                "load: bluer is busier; high load is good; orange marks problems"
             }
-            Self::Hot | Self::HotLight => "load: busy is hot, from green through yellow to red",
+            Self::Hot | Self::HotLight => "load: green, yellow, red as load rises",
         }
     }
 

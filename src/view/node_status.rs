@@ -12,7 +12,7 @@ use crate::view::line::{Tone, UNKNOWN};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NodeStatus {
-    /// Waits for its turn to connect.
+    /// Queued to connect.
     Waiting,
     /// A connection is being opened; the number of the attempt, from 1.
     Opening(u32),

@@ -15,7 +15,7 @@ use crate::view::node_status::{NodeStatus, notes};
 use crate::view::number_format::{Units, percent, share};
 
 /// Returns the whole report; no line is wider than `width`.
-pub fn printed(context: RenderContext<'_>, title: &str, width: u16) -> Vec<Line> {
+pub fn report(context: RenderContext<'_>, title: &str, width: u16) -> Vec<Line> {
     let fleet_view = context.view;
     let mut lines = header::report_lines(context, title, width);
     let mut nodes = fleet_view.nodes();

@@ -123,7 +123,7 @@ fn hostile_text_of_a_node_moves_neither_cursor_nor_columns() {
     assert_eq!(node.devices[1].memory_used, Reading::Unknown(Reason::Malformed));
     for theme in [DARK, ASCII] {
         for keys in SCREENS {
-            let mut ui = stage(fleet.clone(), theme);
+            let mut ui = new_ui(fleet.clone(), theme);
             press(&mut ui, keys);
             for (width, height) in SIZES {
                 let buffer = draw(&mut ui, width, height);
@@ -143,7 +143,7 @@ fn hostile_text_of_a_node_moves_neither_cursor_nor_columns() {
             }
         }
     }
-    let mut ui = stage(fleet, DARK);
+    let mut ui = new_ui(fleet, DARK);
     press(&mut ui, &[KeyCode::Char('4')]);
     let buffer = draw(&mut ui, 120, 40);
     let column = |y: u16, word: &str| {
@@ -174,7 +174,7 @@ fn a_device_without_values_keeps_its_row_and_adds_no_zero() {
         device.ecc_uncorrected = Reading::Unknown(unknown);
         device.throttle = Reading::Unknown(unknown);
     });
-    let mut ui = stage(fleet_of(maker), DARK);
+    let mut ui = new_ui(fleet_of(maker), DARK);
     for (width, height) in SIZES {
         press(&mut ui, &[KeyCode::Char('1')]);
         let fleet = screen(&mut ui, (width, height));
@@ -201,7 +201,7 @@ fn a_device_without_values_keeps_its_row_and_adds_no_zero() {
 #[test]
 fn a_host_without_values_is_not_shown_as_idle() {
     let fleet = Fleet::new(vec![Maker::new("gpu01").hello(&[]).node()].into());
-    let mut ui = stage(fleet, DARK);
+    let mut ui = new_ui(fleet, DARK);
     for keys in [KeyCode::Char('1'), KeyCode::Char('3')] {
         press(&mut ui, &[keys]);
         let shown = screen(&mut ui, (200, 50));
@@ -221,7 +221,7 @@ fn means_are_over_fresh_devices_only() {
         Maker::new("gpu04").devices(&[0.0; 8]).up_to(42_000).down(FaultKind::SessionLost, "", None);
     let stale = Maker::new("gpu05").devices(&[0.0; 8]).up_to(42_000).node();
     let line = |nodes: Vec<Arc<Node>>| {
-        let mut ui = stage(Fleet::new(nodes.into()), DARK);
+        let mut ui = new_ui(Fleet::new(nodes.into()), DARK);
         text(&draw(&mut ui, 120, 40))[1].clone()
     };
     let means = |line: &str| line.split_once("UTIL").unwrap().1.to_owned();
@@ -237,7 +237,7 @@ fn means_are_over_fresh_devices_only() {
 #[test]
 fn a_list_longer_than_the_screen_keeps_its_titles_and_reaches_its_end() {
     for (count, width, height) in [(64, 80, 24), (64, 120, 50), (5_000, 80, 24), (5_000, 200, 50)] {
-        let mut ui = stage(fleets::large(count), DARK);
+        let mut ui = new_ui(fleets::large(count), DARK);
         press(&mut ui, &[KeyCode::End]);
         let lines = text(&draw(&mut ui, width, height));
         assert!(lines[0].contains(&format!("{count} of {count} nodes fresh")), "{}", lines[0]);
@@ -257,7 +257,7 @@ fn a_list_longer_than_the_screen_keeps_its_titles_and_reaches_its_end() {
 #[test]
 fn flags_stay_in_the_row_of_their_device_at_any_width() {
     for width in [60, 80, 96, 100, 119, 120, 154, 155, 200] {
-        let mut ui = stage(fleets::every_state(), DARK);
+        let mut ui = new_ui(fleets::every_state(), DARK);
         press(&mut ui, &[KeyCode::Down, KeyCode::Char('3')]);
         let lines = text(&draw(&mut ui, width, 40));
         let hot = lines.iter().filter(|line| line.contains("THERM")).collect::<Vec<_>>();
@@ -289,7 +289,7 @@ fn jobs_stay_when_the_scheduler_does_not_answer_and_the_error_is_shown() {
     let list = JobList { error: Some(error), ..list };
     let fleet = Fleet { jobs: Some(Arc::new(list)), ..before };
     for (width, height) in SIZES {
-        let mut ui = stage(fleet.clone(), DARK);
+        let mut ui = new_ui(fleet.clone(), DARK);
         for view in ['1', '2', '3', '4', '5', '6'] {
             press(&mut ui, &[KeyCode::Char(view)]);
             let shown = screen(&mut ui, (width, height));
@@ -308,7 +308,7 @@ fn the_same_pid_on_two_nodes_is_two_processes() {
     let maker = |(node, user, command): (&str, &str, &str)| {
         Maker::new(node).devices(&[50.0]).process(0, 4_121, user, "", command).up().node()
     };
-    let mut ui = stage(Fleet::new(nodes.map(maker).to_vec().into()), DARK);
+    let mut ui = new_ui(Fleet::new(nodes.map(maker).to_vec().into()), DARK);
     press(&mut ui, &[KeyCode::Char('4')]);
     let shown = screen(&mut ui, (120, 40));
     for (node, user, command) in nodes {
@@ -336,7 +336,7 @@ fn a_node_removed_while_shown_is_named_and_a_neighbour_is_selected() {
     let rest = before.nodes.iter().filter(|node| node.name.as_str() != "gpu02").cloned();
     after.nodes = rest.collect();
     for keys in SCREENS {
-        let mut ui = stage(before.clone(), DARK);
+        let mut ui = new_ui(before.clone(), DARK);
         press(&mut ui, &[KeyCode::Down]);
         press(&mut ui, keys);
         let later = NOW.plus(Duration::from_secs(1));
@@ -351,7 +351,7 @@ fn a_node_removed_while_shown_is_named_and_a_neighbour_is_selected() {
     }
     // A neighbour is selected without a cursor, and a message names the removed node.
     for is_frozen in [false, true] {
-        let mut ui = stage(before.clone(), DARK);
+        let mut ui = new_ui(before.clone(), DARK);
         press(&mut ui, &[KeyCode::Down, KeyCode::Char('3'), KeyCode::Enter, KeyCode::End]);
         if is_frozen {
             press(&mut ui, &[KeyCode::Char('z')]);
@@ -372,7 +372,7 @@ fn a_node_removed_while_shown_is_named_and_a_neighbour_is_selected() {
 #[test]
 fn a_hanging_source_extends_no_history() {
     // The same samples, drawn again while they become stale.
-    let mut ui = stage(fleets::every_state(), DARK);
+    let mut ui = new_ui(fleets::every_state(), DARK);
     press(&mut ui, &[KeyCode::Char('3')]);
     let strip = |ui: &mut Ui, now: Timestamp| {
         let mut buffer = Buffer::empty(Rect::new(0, 0, 120, 40));
@@ -403,7 +403,7 @@ fn pages_and_dialogs_say_when_their_node_is_no_longer_monitored() {
     let rest = before.nodes.iter().filter(|node| node.name.as_str() != "gpu01").cloned();
     let after = Fleet { nodes: rest.collect(), ..before.clone() };
     for page in [KeyCode::Enter, KeyCode::Char('t'), KeyCode::Char('T'), KeyCode::Char('s')] {
-        let mut ui = stage(before.clone(), DARK);
+        let mut ui = new_ui(before.clone(), DARK);
         press(&mut ui, &[KeyCode::Char('4'), KeyCode::Down, page]);
         ui.on_fleet(after.clone(), NOW.plus(Duration::from_secs(1)));
         for width in [80, 109, 110, 200] {
@@ -417,7 +417,7 @@ fn pages_and_dialogs_say_when_their_node_is_no_longer_monitored() {
         Arc::new(Node { link: Link::Down { fault, retry_at: None }, ..Node::clone(node) })
     });
     lost.nodes = nodes.collect();
-    let mut ui = stage(before, DARK);
+    let mut ui = new_ui(before, DARK);
     press(&mut ui, &[KeyCode::Char('4'), KeyCode::Down, KeyCode::Char('T')]);
     ui.on_fleet(lost, NOW.plus(Duration::from_secs(1)));
     let shown = screen(&mut ui, (80, 24));
@@ -426,7 +426,7 @@ fn pages_and_dialogs_say_when_their_node_is_no_longer_monitored() {
 
 #[test]
 fn pasted_text_never_acts_as_keys() {
-    let mut ui = stage(fleets::crowd(), DARK);
+    let mut ui = new_ui(fleets::crowd(), DARK);
     press(&mut ui, &[KeyCode::Char('4'), KeyCode::Down]);
     let before = screen(&mut ui, (80, 24));
     ui.on_paste("K\n\rqTq", NOW);
@@ -449,7 +449,7 @@ fn keys_before_the_first_frame_are_handled() {
     for fleet in [fleets::cluster(), fleets::rare(), Fleet::default()] {
         for keys in SCREENS {
             for first in moves {
-                let mut ui = stage(fleet.clone(), DARK);
+                let mut ui = new_ui(fleet.clone(), DARK);
                 for code in keys.iter().chain([&first]).chain(&moves) {
                     ui.on_key(key(*code), NOW);
                 }
@@ -463,7 +463,7 @@ fn keys_before_the_first_frame_are_handled() {
 fn units_hold_in_every_view() {
     for (unit, word) in [(MemoryUnit::Mb, "MB"), (MemoryUnit::Mib, "MiB"), (MemoryUnit::Gb, "GB")] {
         let display = DisplayOptions { unit, is_fahrenheit: true, ..DisplayOptions::default() };
-        let mut ui = stage(fleets::cluster(), DARK).with_options(display, Keymap::default());
+        let mut ui = new_ui(fleets::cluster(), DARK).with_options(display, Keymap::default());
         for keys in ["1", "m", "bbb", "gg", "2", "m", "mm", "3", "f", "4", "5", "6"] {
             press(&mut ui, &keys.chars().map(KeyCode::Char).collect::<Vec<_>>());
             for size in [(80, 24), (120, 40), (200, 50)] {

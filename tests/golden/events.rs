@@ -21,7 +21,7 @@ fn ui_with_events(theme: Theme) -> Ui {
     static FLEETS: LazyLock<(Fleet, Fleet)> =
         LazyLock::new(|| (fleets::with_jobs(), fleets::a_minute_later()));
     let (before, after) = &*FLEETS;
-    let mut ui = stage(before.clone(), theme);
+    let mut ui = new_ui(before.clone(), theme);
     ui.on_fleet(after.clone(), NOW.plus(LATER));
     ui.on_fleet(before.clone(), NOW.plus(LATER * 2));
     ui.on_fleet(after.clone(), NOW.plus(LATER * 3));
@@ -75,7 +75,7 @@ fn events_on_many_nodes_share_one_row_that_unfolds() {
 
 #[test]
 fn the_first_snapshot_is_no_event() {
-    let mut ui = stage(fleets::with_jobs(), DARK);
+    let mut ui = new_ui(fleets::with_jobs(), DARK);
     ui.on_fleet(fleets::with_jobs(), NOW);
     press(&mut ui, KEYS);
     let screen = text(&draw(&mut ui, 80, 24)).join("\n");

@@ -26,28 +26,28 @@ pub const ASCII: Theme = Theme { glyphs: GlyphSet::Ascii, ..MONO };
 
 pub const SIZES: [(u16, u16); 3] = [(80, 24), (120, 40), (200, 50)];
 
-pub fn stage(fleet: Fleet, look: Theme) -> Ui {
+pub fn new_ui(fleet: Fleet, theme: Theme) -> Ui {
     let zone = TimeZone::fixed(Offset::constant(1));
-    let mut stage = Ui::new("gpu[01-16]".to_owned(), Duration::from_secs(1), zone, look);
-    stage.on_fleet(fleet, NOW);
-    stage
+    let mut ui = Ui::new("gpu[01-16]".to_owned(), Duration::from_secs(1), zone, theme);
+    ui.on_fleet(fleet, NOW);
+    ui
 }
 
 pub fn key(code: KeyCode) -> KeyEvent {
     KeyEvent::new(code, KeyModifiers::NONE)
 }
 
-pub fn press(stage: &mut Ui, keys: &[KeyCode]) {
+pub fn press(ui: &mut Ui, keys: &[KeyCode]) {
     for code in keys {
-        stage.on_key(key(*code), NOW);
+        ui.on_key(key(*code), NOW);
         // Scrolling knows its page from the frame before.
-        draw(stage, 80, 24);
+        draw(ui, 80, 24);
     }
 }
 
-pub fn draw(stage: &mut Ui, width: u16, height: u16) -> Buffer {
+pub fn draw(ui: &mut Ui, width: u16, height: u16) -> Buffer {
     let mut buffer = Buffer::empty(Rect::new(0, 0, width, height));
-    stage.draw(NOW, &mut buffer);
+    ui.draw(NOW, &mut buffer);
     buffer
 }
 
@@ -88,10 +88,10 @@ pub fn styles(buffer: &Buffer) -> String {
         let mut line = String::new();
         let mut last = "-/-".to_owned();
         for x in 0..buffer.area.width {
-            let own = style(&buffer[(x, y)]);
-            if own != last {
-                write!(line, " {x}:{own}").unwrap();
-                last = own;
+            let current = style(&buffer[(x, y)]);
+            if current != last {
+                write!(line, " {x}:{current}").unwrap();
+                last = current;
             }
         }
         if !line.is_empty() {
@@ -111,27 +111,28 @@ pub fn check(golden: &str, buffer: &Buffer) {
         std::fs::write(&path, &found).unwrap();
         return;
     }
-    let known = std::fs::read_to_string(&path).unwrap_or_default();
-    let differs = known.lines().zip(found.lines()).find(|(known, found)| known != found);
+    let golden_text = std::fs::read_to_string(&path).unwrap_or_default();
+    let differs =
+        golden_text.lines().zip(found.lines()).find(|(golden_text, found)| golden_text != found);
     assert!(
-        known == found,
+        golden_text == found,
         "{} is another screen now; look at it, then BLESS=1. First difference:\n{differs:#?}\n\n{found}",
         path.display()
     );
 }
 
-pub fn check_sizes(name: &str, fleet: &Fleet, keys: &[KeyCode], look: Theme) {
+pub fn check_sizes(name: &str, fleet: &Fleet, keys: &[KeyCode], theme: Theme) {
     for (width, height) in SIZES {
-        let mut stage = stage(fleet.clone(), look);
-        press(&mut stage, keys);
-        check(&format!("{name}-{width}x{height}"), &draw(&mut stage, width, height));
+        let mut ui = new_ui(fleet.clone(), theme);
+        press(&mut ui, keys);
+        check(&format!("{name}-{width}x{height}"), &draw(&mut ui, width, height));
     }
 }
 
 /// Checks a view in each size and look, on the fleet that has every state.
 pub fn check_looks(view: &str, keys: &[KeyCode]) {
-    for (name, look) in [("dark", DARK), ("light", LIGHT), ("mono", MONO), ("ascii", ASCII)] {
-        check_sizes(&format!("{view}-look-{name}"), &fleets::every_state(), keys, look);
+    for (name, theme) in [("dark", DARK), ("light", LIGHT), ("mono", MONO), ("ascii", ASCII)] {
+        check_sizes(&format!("{view}-look-{name}"), &fleets::every_state(), keys, theme);
     }
 }
 
@@ -145,12 +146,12 @@ pub fn check_fleets(view: &str, keys: &[KeyCode]) {
         ("stale", fleets::every_state(), late),
         ("hostile", fleets::rare(), NOW),
     ] {
-        for (look, width, height) in [(DARK, 80, 24), (LIGHT, 200, 50)] {
-            let mut stage = stage(fleet.clone(), look);
-            stage.on_fleet(fleet.clone(), now);
-            press(&mut stage, keys);
+        for (theme, width, height) in [(DARK, 80, 24), (LIGHT, 200, 50)] {
+            let mut ui = new_ui(fleet.clone(), theme);
+            ui.on_fleet(fleet.clone(), now);
+            press(&mut ui, keys);
             let mut buffer = Buffer::empty(Rect::new(0, 0, width, height));
-            stage.draw(now, &mut buffer);
+            ui.draw(now, &mut buffer);
             check(&format!("{view}-on-{name}-{width}x{height}"), &buffer);
         }
     }

@@ -18,7 +18,7 @@ fn view_keys(keys: &[KeyCode]) -> Vec<KeyCode> {
 }
 
 fn screen(fleet: Fleet, keys: &[KeyCode], (width, height): (u16, u16)) -> String {
-    let mut ui = stage(fleet, DARK);
+    let mut ui = new_ui(fleet, DARK);
     press(&mut ui, keys);
     text(&draw(&mut ui, width, height)).join("\n")
 }
@@ -55,7 +55,7 @@ fn jobs_of_every_kind() {
 
 #[test]
 fn a_job_that_ends_while_shown_says_so() {
-    let mut ui = stage(fleets::with_jobs(), DARK);
+    let mut ui = new_ui(fleets::with_jobs(), DARK);
     press(&mut ui, &view_keys(&[KeyCode::Down]));
     let later = NOW.plus(Duration::from_secs(60));
     ui.on_fleet(fleets::a_minute_later(), later);
@@ -121,7 +121,7 @@ fn jobs_users_and_events_draw_at_any_size() {
     let open = [KeyCode::Enter, KeyCode::Down, KeyCode::End];
     for fleet in [fleets::with_jobs(), fleets::hostile_jobs(), fleets::only_waiting()] {
         for view in ['2', '5', '6'] {
-            let mut ui = stage(fleet.clone(), ASCII);
+            let mut ui = new_ui(fleet.clone(), ASCII);
             ui.on_fleet(fleets::a_minute_later(), NOW);
             ui.on_fleet(fleet.clone(), NOW);
             press(&mut ui, &[KeyCode::Char(view)]);

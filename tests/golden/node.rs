@@ -13,7 +13,7 @@ use ratatui::layout::Rect;
 
 use crate::fleets::{self, NOW};
 use crate::harness::{
-    ASCII, DARK, SIZES, check, check_fleets, check_looks, check_sizes, draw, press, row, stage,
+    ASCII, DARK, SIZES, check, check_fleets, check_looks, check_sizes, draw, new_ui, press, row,
     text,
 };
 
@@ -39,7 +39,7 @@ fn keys_on_node(index: usize, letters: &str) -> Vec<KeyCode> {
 
 #[test]
 fn clearing_a_filter_keeps_the_shown_node() {
-    let mut ui = stage(fleets::accelerators(), DARK);
+    let mut ui = new_ui(fleets::accelerators(), DARK);
     let rest = [KeyCode::Enter, KeyCode::Char('3'), KeyCode::Esc];
     let name = fleets::accelerators().nodes[2].name.to_string();
     let typed: Vec<KeyCode> =
@@ -64,7 +64,7 @@ fn slices_chips_and_cards_show_their_attributes() {
     let fleet = fleets::accelerators();
     for (index, name) in [(1, "slices"), (2, "chips"), (3, "cards")] {
         check_sizes(&format!("node-of-{name}"), &fleet, &keys_on_node(index, ""), DARK);
-        let mut full = stage(fleet.clone(), DARK);
+        let mut full = new_ui(fleet.clone(), DARK);
         press(&mut full, &keys_on_node(index, "f"));
         check(&format!("node-of-{name}-full-120x40"), &draw(&mut full, 120, 40));
     }
@@ -97,7 +97,7 @@ fn graphs_show_the_last_minutes() {
     for (name, theme) in [("dark", DARK), ("ascii", ASCII)] {
         for (width, height) in SIZES {
             for (what, letters) in [("graphs", "f"), ("chart", "g")] {
-                let mut ui = stage(Fleet::default(), theme);
+                let mut ui = new_ui(Fleet::default(), theme);
                 let buffer = after_two_minutes(&mut ui, width, height, letters);
                 check(&format!("node-{what}-{name}-{width}x{height}"), &buffer);
             }
@@ -107,7 +107,7 @@ fn graphs_show_the_last_minutes() {
 
 #[test]
 fn a_chart_of_many_devices_shows_all_of_them_first() {
-    let mut ui = stage(fleets::every_state(), DARK);
+    let mut ui = new_ui(fleets::every_state(), DARK);
     press(&mut ui, &keys_on_node(0, "g"));
     let screen = draw(&mut ui, 80, 24);
     check("node-chart-many-80x24", &screen);
@@ -119,7 +119,7 @@ fn a_chart_of_many_devices_shows_all_of_them_first() {
 
 #[test]
 fn charted_metrics_are_chosen_from_a_menu() {
-    let mut menu = stage(Fleet::default(), DARK);
+    let mut menu = new_ui(Fleet::default(), DARK);
     // Power and temperature are added to what is charted.
     check("node-chart-menu-120x40", &after_two_minutes(&mut menu, 120, 40, "Gpt"));
     menu.on_key(crossterm::event::KeyEvent::from(KeyCode::Esc), NOW);
@@ -135,7 +135,7 @@ fn a_chart_can_be_reversed() {
         chart: Chart { is_reversed: true, ..Chart::default() },
         ..DisplayOptions::default()
     };
-    let mut ui = stage(Fleet::default(), DARK).with_options(display, Keymap::default());
+    let mut ui = new_ui(Fleet::default(), DARK).with_options(display, Keymap::default());
     check("node-chart-reversed-120x40", &after_two_minutes(&mut ui, 120, 40, "g"));
 }
 
@@ -150,7 +150,7 @@ fn charted_metrics_can_be_configured() {
 }
 
 fn screen_lines(fleet: Fleet, display: DisplayOptions, keys: &[KeyCode]) -> Vec<String> {
-    let mut ui = stage(fleet, DARK).with_options(display, Keymap::default());
+    let mut ui = new_ui(fleet, DARK).with_options(display, Keymap::default());
     press(&mut ui, keys);
     text(&draw(&mut ui, 200, 50))
 }
@@ -192,7 +192,7 @@ fn missing_sums_are_explained() {
         ),
         (vec![stale_node()], DisplayOptions::default(), "DEVICES 8  stale 8  no fresh samples"),
     ] {
-        let mut ui = stage(Fleet::default(), DARK).with_options(display, Keymap::default());
+        let mut ui = new_ui(Fleet::default(), DARK).with_options(display, Keymap::default());
         ui.on_fleet(Fleet::new(nodes.into()), NOW);
         assert_eq!(row(&draw(&mut ui, 120, 40), 1).trim(), expected);
     }
@@ -220,7 +220,7 @@ fn only_selected_devices_and_processes_are_shown() {
 #[test]
 fn the_detail_line_lists_unknown_values_and_reasons() {
     let fleet = fleets::accelerators();
-    let mut chips = stage(fleet, DARK);
+    let mut chips = new_ui(fleet, DARK);
     let mut key_codes = keys_on_node(2, "");
     key_codes.extend([KeyCode::Enter, KeyCode::Down, KeyCode::Down]);
     press(&mut chips, &key_codes);
@@ -232,7 +232,7 @@ fn the_detail_line_lists_unknown_values_and_reasons() {
 
 #[test]
 fn names_in_any_script_keep_columns_aligned() {
-    let mut hostile = stage(fleets::rare(), DARK);
+    let mut hostile = new_ui(fleets::rare(), DARK);
     press(&mut hostile, &keys_on_node(0, ""));
     for width in [80, 120, 200] {
         let buffer = draw(&mut hostile, width, 50);
@@ -258,7 +258,7 @@ fn names_in_any_script_keep_columns_aligned() {
 #[test]
 fn graphs_draw_at_any_size() {
     for letters in ["f", "g", "fgG", "cp"] {
-        let mut ui = stage(fleets::accelerators(), DARK);
+        let mut ui = new_ui(fleets::accelerators(), DARK);
         for index in [0, 2] {
             press(&mut ui, &keys_on_node(index, letters));
             for width in [1, 2, 5, 9, 17, 33, 36, 39, 71, 72, 80, 99, 160, 333, 700] {

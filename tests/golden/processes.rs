@@ -18,7 +18,7 @@ use ratatui::layout::Rect;
 use crate::fleets::{self, NOW};
 use crate::harness::{
     ASCII, DARK, LIGHT, MONO, SIZES, check, check_fleets, check_looks, check_sizes, draw, key,
-    press, stage, text,
+    new_ui, press, text,
 };
 
 const KEYS: &[KeyCode] = &[KeyCode::Char('4')];
@@ -41,7 +41,7 @@ fn crowd_fleet() -> Fleet {
 
 /// The view on the fleet that has processes of every kind.
 fn crowd_ui(theme: Theme, keys: &[KeyCode]) -> Ui {
-    let mut ui = stage(crowd_fleet(), theme);
+    let mut ui = new_ui(crowd_fleet(), theme);
     press(&mut ui, KEYS);
     press(&mut ui, keys);
     ui
@@ -334,7 +334,7 @@ fn control_c_interrupts_the_selected_process_or_quits() {
 #[test]
 fn readonly_removes_signals_everywhere() {
     let display = DisplayOptions { is_readonly: true, ..DisplayOptions::default() };
-    let mut ui = stage(crowd_fleet(), DARK).with_options(display, Keymap::default());
+    let mut ui = new_ui(crowd_fleet(), DARK).with_options(display, Keymap::default());
     press(&mut ui, &[KeyCode::Char('4'), KeyCode::Down]);
     for code in [KeyCode::Char('T'), KeyCode::Char('K'), KeyCode::Char('I'), KeyCode::F(9)] {
         assert_eq!(ui.on_key(key(code), NOW), UiEffect::Nothing);
@@ -357,7 +357,7 @@ fn readonly_removes_signals_everywhere() {
 
 #[test]
 fn the_node_view_sends_signals_too() {
-    let mut ui = stage(crowd_fleet(), DARK);
+    let mut ui = new_ui(crowd_fleet(), DARK);
     press(&mut ui, &[KeyCode::Enter, KeyCode::Char('T')]);
     assert!(screen(&mut ui).contains("no process is under the cursor"));
     press(&mut ui, &[KeyCode::Enter, KeyCode::End, KeyCode::Char('T')]);
@@ -389,7 +389,7 @@ fn video_use_adds_columns() {
     let lines = text(&draw(&mut ui, 200, 50));
     let title = lines.iter().position(|line| line.contains("%ENC  %DEC")).unwrap();
     assert!(lines[title + 1].contains("   18     –  "), "{lines:#?}");
-    let mut ui = stage(fleets::single(), DARK);
+    let mut ui = new_ui(fleets::single(), DARK);
     press(&mut ui, KEYS);
     assert!(!text(&draw(&mut ui, 200, 50)).concat().contains("%ENC"));
 }

@@ -10,27 +10,27 @@ use crate::fleets::{self, NOW};
 use crate::harness::*;
 
 /// A stage whose setup pages are those of gtop.
-fn dressed(fleet: Fleet, look: Theme) -> Ui {
+fn ui_with_setup(fleet: Fleet, theme: Theme) -> Ui {
     let settings = Settings::merge(Sources::default(), |name| {
         (name == "GTOP_INTERVAL").then(|| "2".to_owned())
     });
-    let mut stage = stage(fleet, look);
-    stage.apply_config(UiConfig {
+    let mut ui = new_ui(fleet, theme);
+    ui.apply_config(UiConfig {
         detects_background: false,
-        theme: look,
+        theme,
         display: DisplayOptions::default(),
         interval: std::time::Duration::from_secs(2),
         preferences: Vec::new(),
         setup: config::setup(&settings),
     });
-    stage
+    ui
 }
 
-fn check_keys(name: &str, fleet: &Fleet, keys: &[KeyCode], look: Theme, sizes: &[(u16, u16)]) {
+fn check_keys(name: &str, fleet: &Fleet, keys: &[KeyCode], theme: Theme, sizes: &[(u16, u16)]) {
     for (width, height) in sizes {
-        let mut stage = dressed(fleet.clone(), look);
-        press(&mut stage, keys);
-        check(&format!("{name}-{width}x{height}"), &draw(&mut stage, *width, *height));
+        let mut ui = ui_with_setup(fleet.clone(), theme);
+        press(&mut ui, keys);
+        check(&format!("{name}-{width}x{height}"), &draw(&mut ui, *width, *height));
     }
 }
 
@@ -46,8 +46,8 @@ fn every_page_of_the_setup() {
 #[test]
 fn the_setup_in_every_look() {
     let keys = [KeyCode::F(2), KeyCode::Down, KeyCode::Right];
-    for (name, look) in [("dark", DARK), ("light", LIGHT), ("mono", MONO), ("ascii", ASCII)] {
-        check_keys(&format!("setup-look-{name}"), &fleets::every_state(), &keys, look, &SIZES);
+    for (name, theme) in [("dark", DARK), ("light", LIGHT), ("mono", MONO), ("ascii", ASCII)] {
+        check_keys(&format!("setup-look-{name}"), &fleets::every_state(), &keys, theme, &SIZES);
     }
     let typing = [KeyCode::F(2), KeyCode::Enter, KeyCode::Char('5')];
     check_keys("setup-typing", &fleets::every_state(), &typing, DARK, &[(80, 24)]);
@@ -59,43 +59,43 @@ fn the_setup_over_every_fleet() {
         let name = format!("setup-on-{name}");
         check_keys(&name, &fleet, &[KeyCode::F(2)], DARK, &[(80, 24)]);
     }
-    let mut stage = dressed(fleets::every_state(), DARK);
-    press(&mut stage, &[KeyCode::F(2), KeyCode::Char('2')]);
+    let mut ui = ui_with_setup(fleets::every_state(), DARK);
+    press(&mut ui, &[KeyCode::F(2), KeyCode::Char('2')]);
     for width in [1, 5, 20, 79, 333] {
         for height in 1..30 {
-            draw(&mut stage, width, height);
+            draw(&mut ui, width, height);
         }
     }
 }
 
 #[test]
-fn the_setup_asks_for_changes_and_for_saving() {
-    let mut stage = dressed(fleets::every_state(), DARK);
-    let mut ask = |code| stage.on_key(key(code), NOW);
+fn the_setup_requests_changes_and_saving() {
+    let mut ui = ui_with_setup(fleets::every_state(), DARK);
+    let mut press_key = |code| ui.on_key(key(code), NOW);
     let change =
         |name, text: &str| UiEffect::Request(UiRequest::ChangeSetting(name, text.to_owned()));
-    assert_eq!(ask(KeyCode::F(12)), UiEffect::Request(UiRequest::SaveSettings(Vec::new())));
-    assert_eq!(ask(KeyCode::F(2)), UiEffect::Nothing);
-    assert_eq!(ask(KeyCode::Right), change("interval", "5"));
-    assert_eq!(ask(KeyCode::Enter), UiEffect::Nothing);
+    assert_eq!(press_key(KeyCode::F(12)), UiEffect::Request(UiRequest::SaveSettings(Vec::new())));
+    assert_eq!(press_key(KeyCode::F(2)), UiEffect::Nothing);
+    assert_eq!(press_key(KeyCode::Right), change("interval", "5"));
+    assert_eq!(press_key(KeyCode::Enter), UiEffect::Nothing);
     // While a value is typed, every key is a letter of it.
-    assert_eq!(ask(KeyCode::F(12)), UiEffect::Nothing);
-    assert_eq!(ask(KeyCode::Backspace), UiEffect::Nothing);
-    assert_eq!(ask(KeyCode::Char('9')), UiEffect::Nothing);
-    assert_eq!(ask(KeyCode::Enter), change("interval", "9"));
-    assert_eq!(ask(KeyCode::F(12)), UiEffect::Request(UiRequest::SaveSettings(Vec::new())));
-    assert_eq!(ask(KeyCode::F(2)), UiEffect::Nothing);
-    let screen = text(&draw(&mut stage, 80, 24)).join("\n");
+    assert_eq!(press_key(KeyCode::F(12)), UiEffect::Nothing);
+    assert_eq!(press_key(KeyCode::Backspace), UiEffect::Nothing);
+    assert_eq!(press_key(KeyCode::Char('9')), UiEffect::Nothing);
+    assert_eq!(press_key(KeyCode::Enter), change("interval", "9"));
+    assert_eq!(press_key(KeyCode::F(12)), UiEffect::Request(UiRequest::SaveSettings(Vec::new())));
+    assert_eq!(press_key(KeyCode::F(2)), UiEffect::Nothing);
+    let screen = text(&draw(&mut ui, 80, 24)).join("\n");
     assert!(!screen.contains("Setup"), "{screen}");
 }
 
 #[test]
-fn what_is_worn_stays_worn_and_the_page_stays_open() {
-    let mut stage = dressed(fleets::every_state(), DARK);
-    press(&mut stage, &[KeyCode::F(2), KeyCode::Down, KeyCode::Right]);
+fn changed_settings_apply_and_the_page_stays_open() {
+    let mut ui = ui_with_setup(fleets::every_state(), DARK);
+    press(&mut ui, &[KeyCode::F(2), KeyCode::Down, KeyCode::Right]);
     let mut settings = Settings::default();
     settings.change("fahrenheit", "true").unwrap();
-    stage.apply_config(UiConfig {
+    ui.apply_config(UiConfig {
         detects_background: false,
         theme: ASCII,
         display: DisplayOptions { is_fahrenheit: true, ..DisplayOptions::default() },
@@ -103,16 +103,16 @@ fn what_is_worn_stays_worn_and_the_page_stays_open() {
         preferences: Vec::new(),
         setup: config::setup(&settings),
     });
-    let screen = text(&draw(&mut stage, 120, 40)).join("\n");
+    let screen = text(&draw(&mut ui, 120, 40)).join("\n");
     assert!(screen.is_ascii() && screen.contains("every 7s"), "{screen}");
     let row = screen.lines().find(|line| line.contains("fahrenheit")).unwrap();
     assert!(row.contains("yes") && row.contains("not saved"), "{row}");
 }
 
 #[test]
-fn orders_and_processes_are_as_they_are_set() {
-    let mut stage = dressed(fleets::every_state(), DARK);
-    stage.apply_config(UiConfig {
+fn preferences_are_restored_and_changed_ones_saved() {
+    let mut ui = ui_with_setup(fleets::every_state(), DARK);
+    ui.apply_config(UiConfig {
         detects_background: false,
         theme: DARK,
         display: DisplayOptions::default(),
@@ -127,18 +127,18 @@ fn orders_and_processes_are_as_they_are_set() {
         .into(),
         setup: config::setup(&Settings::default()),
     });
-    press(&mut stage, &[KeyCode::Char('4')]);
-    let screen = text(&draw(&mut stage, 120, 40)).join("\n");
+    press(&mut ui, &[KeyCode::Char('4')]);
+    let screen = text(&draw(&mut ui, 120, 40)).join("\n");
     assert!(screen.contains("by device memory, reversed"), "{screen}");
-    press(&mut stage, &[KeyCode::Char('3')]);
-    let screen = text(&draw(&mut stage, 120, 40)).join("\n");
+    press(&mut ui, &[KeyCode::Char('3')]);
+    let screen = text(&draw(&mut ui, 120, 40)).join("\n");
     assert!(!screen.contains("GPU-MEM"), "{screen}");
-    press(&mut stage, &[KeyCode::Char('p')]);
-    let screen = text(&draw(&mut stage, 120, 40)).join("\n");
+    press(&mut ui, &[KeyCode::Char('p')]);
+    let screen = text(&draw(&mut ui, 120, 40)).join("\n");
     assert!(screen.contains("GPU-MEM"), "{screen}");
     // What keys have changed since is saved, and nothing else.
-    press(&mut stage, &[KeyCode::Char('G'), KeyCode::Char('t'), KeyCode::Esc]);
-    let saved = stage.on_key(key(KeyCode::F(12)), NOW);
+    press(&mut ui, &[KeyCode::Char('G'), KeyCode::Char('t'), KeyCode::Esc]);
+    let saved = ui.on_key(key(KeyCode::F(12)), NOW);
     let changed = [("node-processes", "true"), ("charted", "util,mem,temp")];
     let changed = changed.map(|(name, value)| (name, value.to_owned())).into();
     assert_eq!(saved, UiEffect::Request(UiRequest::SaveSettings(changed)));
@@ -147,30 +147,30 @@ fn orders_and_processes_are_as_they_are_set() {
 #[test]
 fn every_theme_and_every_depth() {
     let fleet = fleets::every_state();
-    for theme in Palette::ALL {
-        let look = Theme { palette: theme, ..DARK };
-        check_keys(&format!("theme-{theme:?}"), &fleet, &[KeyCode::Enter], look, &[(120, 40)]);
+    for palette in Palette::ALL {
+        let theme = Theme { palette, ..DARK };
+        check_keys(&format!("theme-{palette:?}"), &fleet, &[KeyCode::Enter], theme, &[(120, 40)]);
         check_keys(
-            &format!("theme-help-{theme:?}"),
+            &format!("theme-help-{palette:?}"),
             &fleet,
             &[KeyCode::Char('h')],
-            look,
+            theme,
             &[(120, 40)],
         );
-        let basic = Theme { depth: ColourDepth::Ansi16, ..look };
+        let basic = Theme { depth: ColourDepth::Ansi16, ..theme };
         check_keys(
-            &format!("theme-basic-{theme:?}"),
+            &format!("theme-basic-{palette:?}"),
             &fleet,
             &[KeyCode::Enter],
             basic,
             &[(120, 40)],
         );
     }
-    for (name, theme) in [("dark", Palette::Dark), ("hot", Palette::Hot)] {
+    for (name, palette) in [("dark", Palette::Dark), ("hot", Palette::Hot)] {
         for depth in [ColourDepth::Ansi16, ColourDepth::Indexed256, ColourDepth::TrueColour] {
-            let look = Theme { palette: theme, depth, is_colorful: true, ..DARK };
+            let theme = Theme { palette, depth, is_colorful: true, ..DARK };
             let name = format!("colorful-{name}-{depth:?}");
-            check_keys(&name, &fleet, &[KeyCode::Enter], look, &[(120, 40)]);
+            check_keys(&name, &fleet, &[KeyCode::Enter], theme, &[(120, 40)]);
         }
     }
 }

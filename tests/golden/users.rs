@@ -39,7 +39,7 @@ fn users_unfolded_sorted_and_with_names_that_do_not_fit() {
 #[test]
 fn a_process_opens_on_its_node_with_the_cursor_on_it() {
     let down = KeyCode::Down;
-    let mut ui = stage(fleets::with_jobs(), DARK);
+    let mut ui = new_ui(fleets::with_jobs(), DARK);
     press(&mut ui, &view_keys(&[KeyCode::Enter, down, down, down, KeyCode::Enter]));
     let screen = text(&draw(&mut ui, 120, 40)).join("\n");
     assert!(screen.contains("gpu01  8× H100"), "{screen}");
@@ -49,7 +49,7 @@ fn a_process_opens_on_its_node_with_the_cursor_on_it() {
 
 #[test]
 fn stale_nodes_are_excluded_from_sums_and_never_shown_as_zero() {
-    let mut ui = stage(fleets::with_jobs(), DARK);
+    let mut ui = new_ui(fleets::with_jobs(), DARK);
     press(&mut ui, KEYS);
     let screen = text(&draw(&mut ui, 120, 40)).join("\n");
     // All processes of bob are on stale nodes.

@@ -7,6 +7,6 @@ pub(super) const BINDINGS: &[Binding] = &[Binding {
     name: "events.overview",
     keys: &[Key::Letter('o')],
     action: KeyAction::Show(View::Fleet),
-    help: "overview: the fleet",
+    help: "switch to the fleet view",
     hint: None,
 }];

@@ -141,7 +141,7 @@ pub(super) const BINDINGS: &[Binding] = &[
         name: "focus",
         keys: &[Key::Letter('w')],
         action: KeyAction::Focus,
-        help: "fast focus: sample the selected node faster",
+        help: "focus: sample the selected node faster",
         hint: Some(hint("focus")),
     },
     Binding {
@@ -190,7 +190,7 @@ pub(super) const BINDINGS: &[Binding] = &[
         name: "interrupt",
         keys: &[Key::Control('c')],
         action: KeyAction::Interrupt,
-        help: "quit like SIGINT",
+        help: "quit as on SIGINT",
         hint: None,
     },
     Binding {

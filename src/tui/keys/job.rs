@@ -40,7 +40,7 @@ pub(super) const BINDINGS: &[Binding] = &[
         hint: None,
     },
     Binding {
-        name: "job.measure",
+        name: "job.next-metric",
         keys: &[Key::Letter('m')],
         action: KeyAction::View(ViewAction::Job(job::Action::NextMetric)),
         help: "next metric: utilization, memory, power, temperature",
@@ -50,7 +50,7 @@ pub(super) const BINDINGS: &[Binding] = &[
         name: "job.overview",
         keys: &[Key::Letter('o')],
         action: KeyAction::Show(View::Fleet),
-        help: "overview: the fleet",
+        help: "switch to the fleet view",
         hint: None,
     },
 ];

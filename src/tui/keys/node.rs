@@ -65,7 +65,7 @@ pub(super) const BINDINGS: &[Binding] = &[
         name: "node.overview",
         keys: &[Key::Letter('o')],
         action: KeyAction::Show(View::Fleet),
-        help: "overview: the fleet",
+        help: "switch to the fleet view",
         hint: None,
     },
     Binding {

@@ -92,10 +92,10 @@ pub(super) const BINDINGS: &[Binding] = &[
         hint: None,
     },
     Binding {
-        name: "processes.invert",
+        name: "processes.reverse",
         keys: &[Key::Letter('\\')],
         action: in_any_view(CommonAction::Reverse),
-        help: "reverse the order",
+        help: "reverse the sort order",
         hint: None,
     },
     Binding {

@@ -19,17 +19,17 @@ pub(super) const BINDINGS: &[Binding] = &[
         hint: None,
     },
     Binding {
-        name: "users.invert",
+        name: "users.reverse",
         keys: &[Key::Letter('\\')],
         action: KeyAction::View(ViewAction::Common(CommonAction::Reverse)),
-        help: "reverse the order",
+        help: "reverse the sort order",
         hint: None,
     },
     Binding {
         name: "users.overview",
         keys: &[Key::Letter('o')],
         action: KeyAction::Show(View::Fleet),
-        help: "overview: the fleet",
+        help: "switch to the fleet view",
         hint: None,
     },
 ];

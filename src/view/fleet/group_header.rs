@@ -144,7 +144,7 @@ fn state_counts(totals: &Totals) -> Line {
         (totals.stale, "stale", Tone::Warn),
         (totals.faulty, "faulty", Tone::Bad),
         (totals.busy, "busy", Tone::Plain),
-        (totals.idle_held, "held", Tone::Plain),
+        (totals.idle_held, "idle-held", Tone::Plain),
         (totals.free, "free", Tone::Faint),
     ];
     let digits = totals.devices.to_string().len();

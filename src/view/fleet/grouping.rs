@@ -186,9 +186,9 @@ impl Grouping {
         if key.rank == u64::MAX {
             let title = match self {
                 Self::Job => "no job",
-                Self::User => "nobody",
-                Self::Partition => "no job's partition",
-                Self::Model => "no device known",
+                Self::User => "no user",
+                Self::Partition => "no partition",
+                Self::Model => "no devices",
                 Self::None | Self::Range => UNKNOWN,
             };
             return (title.to_owned(), String::new());
@@ -353,7 +353,7 @@ mod tests {
             .collect();
         assert_eq!(
             found,
-            [("A100", Some(&[0][..])), ("H100", Some(&[1, 2][..])), ("no device known", None)]
+            [("A100", Some(&[0][..])), ("H100", Some(&[1, 2][..])), ("no devices", None)]
         );
     }
 

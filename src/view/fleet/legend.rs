@@ -134,7 +134,7 @@ fn symbol_lines(context: RenderContext<'_>, state: &State) -> Vec<Line> {
     let mut entries = Vec::new();
     match state.metric {
         MapMetric::Owner | MapMetric::Job => {
-            let nothing = if state.metric == MapMetric::Owner { "nobody" } else { "no job" };
+            let nothing = if state.metric == MapMetric::Owner { "no user" } else { "no job" };
             entries.push(entry(UNUSED, nothing).gap(2).append(entry(MULTIPLE, "several")));
             if state.metric == MapMetric::Owner {
                 entries.push(entry(NOT_REPORTED, "unknown"));

@@ -27,9 +27,9 @@ use tokio::time::timeout;
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A process that waits; it ends with this.
-struct Victim(Child);
+struct SleepingProcess(Child);
 
-impl Victim {
+impl SleepingProcess {
     fn new() -> Self {
         let mut command = Command::new("sleep");
         command.arg("1000").env("TOKEN", "hunter2").stdin(Stdio::null()).stdout(Stdio::null());
@@ -44,7 +44,7 @@ impl Victim {
     }
 }
 
-impl Drop for Victim {
+impl Drop for SleepingProcess {
     fn drop(&mut self) {
         let _killed = self.0.kill();
         let _status = self.0.wait();
@@ -52,7 +52,7 @@ impl Drop for Victim {
 }
 
 /// Nodes that are watched, and what asks them.
-struct Watched {
+struct Monitor {
     fleet: FleetReader,
     config: watch::Sender<CollectorConfig>,
     client: NodeClient,
@@ -61,20 +61,20 @@ struct Watched {
     tasks: JoinSet<()>,
 }
 
-fn watch_targets(targets: Vec<Target>, served: Option<SimFleet>) -> Watched {
-    watch_every(Duration::from_millis(500), targets, served)
+fn monitor_targets(targets: Vec<Target>, served: Option<SimFleet>) -> Monitor {
+    monitor_every(Duration::from_millis(500), targets, served)
 }
 
-fn watch_every(interval: Duration, targets: Vec<Target>, served: Option<SimFleet>) -> Watched {
+fn monitor_every(interval: Duration, targets: Vec<Target>, served: Option<SimFleet>) -> Monitor {
     let names: Vec<NodeName> = targets.iter().map(|target| target.name.clone()).collect();
     let keep = Duration::from_secs(60);
     let store = FleetStore::new(names.clone(), keep);
     let pipeline = Pipeline::new(Arc::clone(&store), keep);
-    let take = |target: Target| {
+    let with_sink = |target: Target| {
         let sink = pipeline.sink(target.name.clone());
         (target, sink)
     };
-    let intakes = targets.into_iter().map(take).collect();
+    let intakes = targets.into_iter().map(with_sink).collect();
     let (config, followed) = watch::channel(CollectorConfig::every(interval));
     let transport = Transport::new(Options::of_this_process());
     let collector = Collector::new(transport, Clock::system(), followed, 64);
@@ -87,10 +87,10 @@ fn watch_every(interval: Duration, targets: Vec<Target>, served: Option<SimFleet
             () = store.publish(PublishRate { default_interval: Duration::ZERO, focus_interval: Duration::ZERO }) => {}
         }
     });
-    Watched { fleet, config, client, names, served, tasks }
+    Monitor { fleet, config, client, names, served, tasks }
 }
 
-async fn watch_sim(population: &FleetSpec) -> Watched {
+async fn monitor_sim(population: &FleetSpec) -> Monitor {
     let served = sim::serve(population).await.unwrap();
     let target = |node: &SimNode| {
         let profile = FixedProfile::new(node.address, &node.client_key, node.host_key.as_deref());
@@ -103,15 +103,15 @@ async fn watch_sim(population: &FleetSpec) -> Watched {
         Target { name: node.name.clone(), reach }
     };
     let targets = served.nodes.iter().map(target).collect();
-    watch_targets(targets, Some(served))
+    monitor_targets(targets, Some(served))
 }
 
-fn watch_here() -> Watched {
+fn monitor_local() -> Monitor {
     let name = NodeName::new("here").unwrap();
-    watch_targets(vec![Target { name, reach: Reach::Local }], None)
+    monitor_targets(vec![Target { name, reach: Reach::Local }], None)
 }
 
-impl Watched {
+impl Monitor {
     async fn until(&mut self, what: &str, is_so: impl FnMut(&Fleet) -> bool) -> Fleet {
         if let Ok(fleet) = timeout(TIMEOUT, self.fleet.wait_for(is_so)).await {
             return fleet.unwrap().clone();
@@ -120,20 +120,20 @@ impl Watched {
     }
 
     /// Waits until the node at this place is up and its processes are known.
-    async fn settled(&mut self, place: usize) -> Arc<Node> {
+    async fn wait_settled(&mut self, node_index: usize) -> Arc<Node> {
         let is_so = |fleet: &Fleet| {
-            let node = fleet.nodes.get(place).unwrap();
+            let node = fleet.nodes.get(node_index).unwrap();
             node.link == Link::Up && node.is_settled
         };
-        Arc::clone(self.until("the node", is_so).await.nodes.get(place).unwrap())
+        Arc::clone(self.until("the node", is_so).await.nodes.get(node_index).unwrap())
     }
 
     async fn ask(
         &self,
-        place: usize,
-        question: ProcessRequest,
+        node_index: usize,
+        request: ProcessRequest,
     ) -> Result<ProcessResponse, RequestError> {
-        self.client.request(self.names.get(place).unwrap(), question, TIMEOUT).await
+        self.client.request(self.names.get(node_index).unwrap(), request, TIMEOUT).await
     }
 
     async fn end(mut self) {
@@ -146,65 +146,65 @@ impl Watched {
 }
 
 /// A process of ada's, or of somebody else.
-fn process_of(node: &Node, is_ours: bool) -> Option<ProcessKey> {
+fn find_process(node: &Node, is_ours: bool) -> Option<ProcessKey> {
     let is_adas = |user: &Reading<Arc<str>>| user.known().is_some_and(|user| &**user == "ada");
     let mut all = node.processes.iter();
     all.find(|process| is_adas(&process.statics.user) == is_ours).map(|process| process.key)
 }
 
 #[tokio::test]
-async fn a_process_of_this_machine_is_asked_about_and_signalled() {
-    let mut watched = watch_here();
-    let (mut victim, mut other) = (Victim::new(), Victim::new());
-    watched.settled(0).await;
-    let key = victim.key();
+async fn a_local_process_is_queried_and_signalled() {
+    let mut monitor = monitor_local();
+    let (mut sleeper, mut other) = (SleepingProcess::new(), SleepingProcess::new());
+    monitor.wait_settled(0).await;
+    let key = sleeper.key();
     let Ok(ProcessResponse::Environment(found)) =
-        watched.ask(0, ProcessRequest::Environment(key)).await
+        monitor.ask(0, ProcessRequest::Environment(key)).await
     else {
         panic!("no environment")
     };
     let token = found.variables.iter().find(|variable| &*variable.name == "TOKEN");
     assert_eq!(token.map(|variable| &*variable.value), Some("hunter2"));
-    let Ok(ProcessResponse::Detail(detail)) = watched.ask(0, ProcessRequest::Detail(key)).await
+    let Ok(ProcessResponse::Detail(detail)) = monitor.ask(0, ProcessRequest::Detail(key)).await
     else {
         panic!("no detail")
     };
     let here = std::env::current_dir().unwrap();
     assert_eq!(detail.directory.known().map(|path| &**path), here.to_str());
     assert!(detail.io.get().is_some() && detail.limits.len() > 10);
-    let Ok(ProcessResponse::Tree(tree)) = watched.ask(0, ProcessRequest::Tree(Some(key))).await
+    let Ok(ProcessResponse::Tree(tree)) = monitor.ask(0, ProcessRequest::Tree(Some(key))).await
     else {
         panic!("no tree")
     };
     let own = tree.processes.iter().find(|process| process.key == key).unwrap();
     assert_eq!(own.parent_pid, std::process::id());
     let late = ProcessKey { start_ticks: key.start_ticks + 1, ..key };
-    let wrong = watched.ask(0, ProcessRequest::Signal(late, Signal::Kill)).await;
+    let wrong = monitor.ask(0, ProcessRequest::Signal(late, Signal::Kill)).await;
     assert_eq!(wrong, Err(RequestError::Refused(Refusal::Reused)));
-    let readonly = watched.client.clone().readonly();
+    let readonly = monitor.client.clone().readonly();
     let refused = readonly
-        .request(&watched.names[0], ProcessRequest::Signal(key, Signal::Kill), TIMEOUT)
+        .request(&monitor.names[0], ProcessRequest::Signal(key, Signal::Kill), TIMEOUT)
         .await;
     assert_eq!(refused, Err(RequestError::ReadOnly));
-    assert!(victim.0.try_wait().unwrap().is_none());
-    let sent = watched.ask(0, ProcessRequest::Signal(key, Signal::Terminate)).await;
+    assert!(sleeper.0.try_wait().unwrap().is_none());
+    let sent = monitor.ask(0, ProcessRequest::Signal(key, Signal::Terminate)).await;
     assert_eq!(sent, Ok(ProcessResponse::Sent));
-    assert!(!victim.0.wait().unwrap().success());
+    assert!(!sleeper.0.wait().unwrap().success());
     assert!(other.0.try_wait().unwrap().is_none(), "the other one lives");
     let init = ProcessKey { pid: 1, start_ticks: 0 };
-    let refused = watched.ask(0, ProcessRequest::Signal(init, Signal::Kill)).await;
+    let refused = monitor.ask(0, ProcessRequest::Signal(init, Signal::Kill)).await;
     assert!(matches!(refused, Err(RequestError::Refused(Refusal::NotAllowed(_)))), "{refused:?}");
-    watched.end().await;
+    monitor.end().await;
 }
 
 #[tokio::test]
-async fn many_questions_are_open_at_many_nodes() {
-    let mut watched = watch_sim(&FleetSpec::busy(6, 2, 4, 7)).await;
+async fn many_nodes_answer_many_requests_at_once() {
+    let mut monitor = monitor_sim(&FleetSpec::busy(6, 2, 4, 7)).await;
     let mut asking = JoinSet::new();
-    for place in 0..6 {
-        let node = watched.settled(place).await;
+    for node_index in 0..6 {
+        let node = monitor.wait_settled(node_index).await;
         for key in node.processes.iter().map(|process| process.key) {
-            let (client, name) = (watched.client.clone(), node.name.clone());
+            let (client, name) = (monitor.client.clone(), node.name.clone());
             asking.spawn(async move {
                 let detail = client.request(&name, ProcessRequest::Detail(key), TIMEOUT).await;
                 let Ok(ProcessResponse::Detail(detail)) = detail else { panic!("{detail:?}") };
@@ -221,102 +221,105 @@ async fn many_questions_are_open_at_many_nodes() {
         count += 1;
     }
     assert!(count >= 12, "{count}");
-    watched.end().await;
+    monitor.end().await;
 }
 
 #[tokio::test]
-async fn a_signal_goes_to_ones_own_processes_only() {
-    let mut watched = watch_sim(&FleetSpec::demo(12, 5)).await;
+async fn signals_reach_own_processes_only() {
+    let mut monitor = monitor_sim(&FleetSpec::demo(12, 5)).await;
     let (mut ours, mut theirs) = (None, None);
-    for place in 0..8 {
-        let node = watched.settled(place).await;
-        ours = ours.or(process_of(&node, true).map(|key| (place, key)));
-        theirs = theirs.or(process_of(&node, false).map(|key| (place, key)));
+    for node_index in 0..8 {
+        let node = monitor.wait_settled(node_index).await;
+        ours = ours.or(find_process(&node, true).map(|key| (node_index, key)));
+        theirs = theirs.or(find_process(&node, false).map(|key| (node_index, key)));
     }
-    let ((place, key), signal) = (ours.unwrap(), Signal::Interrupt);
+    let ((node_index, key), signal) = (ours.unwrap(), Signal::Interrupt);
     assert_eq!(
-        watched.ask(place, ProcessRequest::Signal(key, signal)).await,
+        monitor.ask(node_index, ProcessRequest::Signal(key, signal)).await,
         Ok(ProcessResponse::Sent)
     );
     let gone = ProcessKey { pid: 3, ..key };
-    let answer = watched.ask(place, ProcessRequest::Signal(gone, signal)).await;
-    assert_eq!(answer, Err(RequestError::Refused(Refusal::Gone)));
-    let (place, key) = theirs.unwrap();
-    for question in [ProcessRequest::Signal(key, signal), ProcessRequest::Environment(key)] {
-        let answer = watched.ask(place, question).await;
-        assert!(matches!(answer, Err(RequestError::Refused(Refusal::NotAllowed(_)))), "{answer:?}");
+    let response = monitor.ask(node_index, ProcessRequest::Signal(gone, signal)).await;
+    assert_eq!(response, Err(RequestError::Refused(Refusal::Gone)));
+    let (node_index, key) = theirs.unwrap();
+    for request in [ProcessRequest::Signal(key, signal), ProcessRequest::Environment(key)] {
+        let response = monitor.ask(node_index, request).await;
+        assert!(
+            matches!(response, Err(RequestError::Refused(Refusal::NotAllowed(_)))),
+            "{response:?}"
+        );
     }
-    watched.end().await;
+    monitor.end().await;
 }
 
 #[tokio::test]
-async fn what_cannot_be_asked_is_said_at_once() {
+async fn impossible_requests_fail_at_once() {
     let population = FleetSpec::busy(2, 1, 1, 1)
         .with_fault(0, InjectedFault::RefusedPort)
         .with_fault(1, InjectedFault::NoPython);
-    let mut watched = watch_sim(&population).await;
-    let node = watched.settled(1).await;
-    assert_eq!(watched.ask(0, ProcessRequest::Tree(None)).await, Err(RequestError::Down));
-    assert_eq!(watched.ask(1, ProcessRequest::Tree(None)).await, Err(RequestError::Unsupported));
+    let mut monitor = monitor_sim(&population).await;
+    let node = monitor.wait_settled(1).await;
+    assert_eq!(monitor.ask(0, ProcessRequest::Tree(None)).await, Err(RequestError::Down));
+    assert_eq!(monitor.ask(1, ProcessRequest::Tree(None)).await, Err(RequestError::Unsupported));
     let key = node.processes.first().unwrap().key;
-    let answer = watched.ask(1, ProcessRequest::Signal(key, Signal::Continue)).await;
+    let response = monitor.ask(1, ProcessRequest::Signal(key, Signal::Continue)).await;
     assert!(
-        matches!(answer, Ok(ProcessResponse::Sent) | Err(RequestError::Refused(_))),
-        "{answer:?}"
+        matches!(response, Ok(ProcessResponse::Sent) | Err(RequestError::Refused(_))),
+        "{response:?}"
     );
     let stranger = NodeName::new("nobody").unwrap();
-    let answer = watched.client.request(&stranger, ProcessRequest::Tree(None), TIMEOUT).await;
-    assert_eq!(answer, Err(RequestError::UnknownNode));
-    watched.end().await;
+    let response = monitor.client.request(&stranger, ProcessRequest::Tree(None), TIMEOUT).await;
+    assert_eq!(response, Err(RequestError::UnknownNode));
+    monitor.end().await;
 }
 
 #[tokio::test]
-async fn a_node_that_does_not_answer_keeps_nobody_waiting() {
+async fn requests_to_a_silent_node_time_out() {
     let population = FleetSpec::busy(1, 1, 1, 1).with_fault(0, InjectedFault::NoAnswers);
-    let mut watched = watch_sim(&population).await;
-    watched.settled(0).await;
-    let name = watched.names[0].clone();
+    let mut monitor = monitor_sim(&population).await;
+    monitor.wait_settled(0).await;
+    let name = monitor.names[0].clone();
     let deadline = Duration::from_millis(300);
     // More than may wait at once: those given up make room.
     for _ in 0..20 {
-        let answer = watched.client.request(&name, ProcessRequest::Tree(None), deadline).await;
-        assert_eq!(answer, Err(RequestError::TimedOut(deadline)));
+        let response = monitor.client.request(&name, ProcessRequest::Tree(None), deadline).await;
+        assert_eq!(response, Err(RequestError::TimedOut(deadline)));
     }
     // When the session is lost, so is what was asked in it.
-    let client = watched.client.clone();
+    let client = monitor.client.clone();
     let asking =
         tokio::spawn(
             async move { client.request(&name, ProcessRequest::Tree(None), TIMEOUT).await },
         );
     tokio::time::sleep(Duration::from_millis(300)).await;
-    watched.served.take().unwrap().stop().await;
+    monitor.served.take().unwrap().stop().await;
     assert_eq!(asking.await.unwrap(), Err(RequestError::SessionLost));
-    watched.until("the loss", |fleet| fleet.nodes.iter().all(|node| node.link != Link::Up)).await;
-    assert_eq!(watched.ask(0, ProcessRequest::Tree(None)).await, Err(RequestError::Down));
-    watched.end().await;
+    monitor.until("the loss", |fleet| fleet.nodes.iter().all(|node| node.link != Link::Up)).await;
+    assert_eq!(monitor.ask(0, ProcessRequest::Tree(None)).await, Err(RequestError::Down));
+    monitor.end().await;
 }
 
 /// Everything that was logged in this process.
-static LOGGED: Mutex<String> = Mutex::new(String::new());
+static LOG: Mutex<String> = Mutex::new(String::new());
 
-struct Keep;
+struct CapturingLogger;
 
-impl log::Log for Keep {
+impl log::Log for CapturingLogger {
     fn enabled(&self, _: &log::Metadata<'_>) -> bool {
         true
     }
 
     fn log(&self, record: &log::Record<'_>) {
         use std::fmt::Write as _;
-        writeln!(LOGGED.lock().unwrap(), "{}", record.args()).unwrap();
+        writeln!(LOG.lock().unwrap(), "{}", record.args()).unwrap();
     }
 
     fn flush(&self) {}
 }
 
 #[tokio::test]
-async fn odd_answers_change_nothing_and_secrets_stay_with_who_asked() {
-    log::set_logger(&Keep).unwrap();
+async fn corrupt_answers_are_dropped_and_secrets_are_not_exported() {
+    log::set_logger(&CapturingLogger).unwrap();
     log::set_max_level(log::LevelFilter::Trace);
     let of_adas = |seed: &u64| {
         let population = FleetSpec::busy(1, 2, 4, *seed);
@@ -328,40 +331,40 @@ async fn odd_answers_change_nothing_and_secrets_stay_with_who_asked() {
     };
     let seed = (0..1000).find(of_adas).unwrap();
     let population = FleetSpec::busy(1, 2, 4, seed).with_fault(0, InjectedFault::CorruptAnswers);
-    let mut watched = watch_sim(&population).await;
-    let node = watched.settled(0).await;
-    let key = process_of(&node, true).unwrap();
+    let mut monitor = monitor_sim(&population).await;
+    let node = monitor.wait_settled(0).await;
+    let key = find_process(&node, true).unwrap();
     for _ in 0..3 {
-        let answer = watched.ask(0, ProcessRequest::Environment(key)).await;
-        let Ok(ProcessResponse::Environment(found)) = &answer else { panic!("{answer:?}") };
+        let response = monitor.ask(0, ProcessRequest::Environment(key)).await;
+        let Ok(ProcessResponse::Environment(found)) = &response else { panic!("{response:?}") };
         // The first with the right id counts; the same once more is dropped.
         let shown: Vec<&str> = found.variables.iter().map(|one| &*one.value).collect();
         assert_eq!(shown, [" ]52;c;aGk=  2J "]);
     }
-    let signal = watched.ask(0, ProcessRequest::Signal(key, Signal::Continue)).await;
+    let signal = monitor.ask(0, ProcessRequest::Signal(key, Signal::Continue)).await;
     assert_eq!(signal, Ok(ProcessResponse::Sent));
-    let tree = watched.ask(0, ProcessRequest::Tree(None)).await;
+    let tree = monitor.ask(0, ProcessRequest::Tree(None)).await;
     assert!(matches!(tree, Ok(ProcessResponse::Tree(_))), "{tree:?}");
-    let fleet = watched.fleet.borrow().clone();
+    let fleet = monitor.fleet.borrow().clone();
     assert!(fleet.nodes.iter().all(|node| node.link == Link::Up), "a session ended");
     let mut json = Vec::new();
     write_json(&mut json, &fleet, Clock::system().now(), "test").unwrap();
     let everything =
-        format!("{}{}{fleet:?}", String::from_utf8(json).unwrap(), LOGGED.lock().unwrap());
-    assert!(LOGGED.lock().unwrap().contains("an answer"), "the odd ones were noted");
+        format!("{}{}{fleet:?}", String::from_utf8(json).unwrap(), LOG.lock().unwrap());
+    assert!(LOG.lock().unwrap().contains("an answer"), "the odd ones were noted");
     for secret in ["aGk=", "SECRET", "WANDB", "not-a-secret"] {
         assert!(!everything.contains(secret), "{secret} is written down");
     }
-    watched.end().await;
+    monitor.end().await;
 }
 
 #[tokio::test]
-async fn what_the_first_hello_says_can_be_asked_holds_without_a_second_one() {
+async fn the_first_hello_is_enough_for_requests() {
     // At any other interval a probe says hello again.
     let target = Target { name: NodeName::new("here").unwrap(), reach: Reach::Local };
-    let mut watched = watch_every(Duration::from_secs(1), vec![target], None);
-    watched.settled(0).await;
-    let answer = watched.ask(0, ProcessRequest::Tree(None)).await;
-    assert!(matches!(answer, Ok(ProcessResponse::Tree(_))), "{answer:?}");
-    watched.end().await;
+    let mut monitor = monitor_every(Duration::from_secs(1), vec![target], None);
+    monitor.wait_settled(0).await;
+    let response = monitor.ask(0, ProcessRequest::Tree(None)).await;
+    assert!(matches!(response, Ok(ProcessResponse::Tree(_))), "{response:?}");
+    monitor.end().await;
 }

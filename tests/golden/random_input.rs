@@ -12,11 +12,11 @@ use ratatui::layout::Rect;
 use unicode_width::UnicodeWidthStr;
 
 use crate::fleets::{self, NOW};
-use crate::harness::{ASCII, DARK, LIGHT, MONO, stage, text};
+use crate::harness::{ASCII, DARK, LIGHT, MONO, new_ui, text};
 use crate::processes::{detail, environment, tree};
 
 /// How many things happen to each fleet.
-const DEEDS: u64 = 300;
+const STEPS: u64 = 300;
 /// Keys that do something somewhere, so that most presses are not wasted.
 const LETTERS: &[u8] = b"123456mbBgGzwhjkKJpotesfcaTKI.,\\<>[]^$+-= /oqurdx?5nul";
 const SIZES: [(u16, u16); 14] = [
@@ -37,9 +37,9 @@ const SIZES: [(u16, u16); 14] = [
 ];
 
 /// Numbers as if by chance, the same ones every time.
-struct Chance(u64);
+struct Random(u64);
 
-impl Chance {
+impl Random {
     fn below(&mut self, bound: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -96,24 +96,24 @@ impl Chance {
             MouseEventKind::Up(MouseButton::Left),
         ];
         // A place before the first is the last there could be.
-        let place = |bound| u16::try_from(bound).unwrap().wrapping_sub(1);
+        let coordinate = |bound| u16::try_from(bound).unwrap().wrapping_sub(1);
         MouseEvent {
             kind: *self.of(&kinds),
-            column: place(self.below(210)),
-            row: place(self.below(55)),
+            column: coordinate(self.below(210)),
+            row: coordinate(self.below(55)),
             modifiers: KeyModifiers::NONE,
         }
     }
 }
 
 /// Says what is wrong with a line, if anything is.
-fn fault(line: &Line, width: u16) -> Option<String> {
+fn line_error(line: &Line, width: u16) -> Option<String> {
     if line.width() > width {
         return Some(format!("{} columns of {width}", line.width()));
     }
-    line.spans.iter().find_map(|piece| {
-        let own = usize::from(piece.width);
-        let taken = match &piece.content {
+    line.spans.iter().find_map(|span| {
+        let width = usize::from(span.width);
+        let used = match &span.content {
             SpanContent::Text(text) => {
                 if text.chars().any(char::is_control) {
                     return Some(format!("a control character in {text:?}"));
@@ -121,39 +121,39 @@ fn fault(line: &Line, width: u16) -> Option<String> {
                 text.width()
             }
             SpanContent::Spark(points) => points.len(),
-            SpanContent::Strip(marks) => {
-                let is_sound = |mark: &Symbol| {
-                    let (Symbol::Char(letter) | Symbol::Letter(letter, _)) = mark else {
+            SpanContent::Strip(symbols) => {
+                let is_one_column = |symbol: &Symbol| {
+                    let (Symbol::Char(letter) | Symbol::Letter(letter, _)) = symbol else {
                         return true;
                     };
                     letter.to_string().width() == 1
                 };
-                if !marks.iter().all(|(mark, _)| is_sound(mark)) {
+                if !symbols.iter().all(|(symbol, _)| is_one_column(symbol)) {
                     return Some("a mark that is not one column wide".to_owned());
                 }
                 0
             }
             SpanContent::Bar(_) | SpanContent::Graph { .. } | SpanContent::Rule => 0,
         };
-        (taken > own)
-            .then(|| format!("{taken} columns where {own} are kept, in {:?}", piece.content))
+        (used > width)
+            .then(|| format!("{used} columns where {width} are kept, in {:?}", span.content))
     })
 }
 
-fn answer(reply: NodeReply, chance: &mut Chance) -> NodeReply {
-    let own = match &reply.request.process_request {
+fn random_reply(reply: NodeReply, random: &mut Random) -> NodeReply {
+    let response = match &reply.request.process_request {
         ProcessRequest::Signal(..) => ProcessResponse::Sent,
         ProcessRequest::Environment(_) => environment().result.unwrap(),
         ProcessRequest::Tree(_) => tree().result.unwrap(),
         ProcessRequest::Detail(_) => detail().result.unwrap(),
     };
-    let answer = match chance.below(6) {
+    let random_reply = match random.below(6) {
         0 => Err(RequestError::Down),
         2 => Err(RequestError::TimedOut(Duration::from_secs(5))),
         1 => Err(RequestError::from(Refusal::Reused)),
-        _ => Ok(own),
+        _ => Ok(response),
     };
-    NodeReply { result: answer, ..reply }
+    NodeReply { result: random_reply, ..reply }
 }
 
 fn fleets() -> Vec<(&'static str, Fleet)> {
@@ -176,114 +176,113 @@ fn fleets() -> Vec<(&'static str, Fleet)> {
 }
 
 /// Mashes keys over one fleet, which sometimes turns into another.
-fn mash(stage: &mut Ui, all: &[(&str, Fleet)], chance: &mut Chance) {
+fn send_random_input(ui: &mut Ui, all: &[(&str, Fleet)], random: &mut Random) {
     let mut now = NOW;
     let mut size = (80, 24);
-    let mut told = Vec::new();
-    for deed in 0..DEEDS {
-        let what = match chance.below(100) {
+    let mut history = Vec::new();
+    for step in 0..STEPS {
+        let effect = match random.below(100) {
             0..78 => {
-                let key = chance.key();
-                told.push(format!("{key:?}"));
-                stage.on_key(key, now)
+                let key = random.key();
+                history.push(format!("{key:?}"));
+                ui.on_key(key, now)
             }
             78..80 => {
-                let pasted = *chance.of(&["", "K\r", "user=a", "名\u{301}\x1b[2J"]);
-                told.push(format!("{pasted:?}"));
-                stage.on_paste(pasted, now);
+                let pasted = *random.of(&["", "K\r", "user=a", "名\u{301}\x1b[2J"]);
+                history.push(format!("{pasted:?}"));
+                ui.on_paste(pasted, now);
                 UiEffect::Nothing
             }
             80..88 => {
-                let click = chance.click();
-                told.push(format!("{click:?}"));
-                stage.on_mouse(click, now)
+                let click = random.click();
+                history.push(format!("{click:?}"));
+                ui.on_mouse(click, now)
             }
             88..94 => {
-                size = *chance.of(&SIZES);
-                told.push(format!("{size:?}"));
+                size = *random.of(&SIZES);
+                history.push(format!("{size:?}"));
                 UiEffect::Nothing
             }
             94..98 => {
                 now = now.plus(Duration::from_secs(1));
-                let (name, fleet) = chance.of(all);
-                told.push((*name).to_owned());
-                stage.on_fleet(fleet.clone(), now);
+                let (name, fleet) = random.of(all);
+                history.push((*name).to_owned());
+                ui.on_fleet(fleet.clone(), now);
                 UiEffect::Nothing
             }
             _ => {
-                let later = [1, 60, 4_000][chance.below(3)];
+                let later = [1, 60, 4_000][random.below(3)];
                 now = now.plus(Duration::from_secs(later));
-                stage.set_attended(chance.below(2) == 0, now);
+                ui.set_attended(random.below(2) == 0, now);
                 UiEffect::Nothing
             }
         };
-        let mut asked = Vec::new();
-        if let UiEffect::Request(UiRequest::QueryNodes(errands)) = what {
-            asked.extend(errands);
+        let mut requests = Vec::new();
+        if let UiEffect::Request(UiRequest::QueryNodes(more)) = effect {
+            requests.extend(more);
         }
-        if let Some(UiRequest::QueryNodes(errands)) = stage.due() {
-            asked.extend(errands);
+        if let Some(UiRequest::QueryNodes(more)) = ui.due() {
+            requests.extend(more);
         }
-        for errand in asked {
-            if chance.below(3) > 0 {
-                let reply =
-                    NodeReply { request: errand, result: Ok(ProcessResponse::Sent), at: now };
-                stage.on_reply(&answer(reply, chance), now);
+        for request in requests {
+            if random.below(3) > 0 {
+                let reply = NodeReply { request, result: Ok(ProcessResponse::Sent), at: now };
+                ui.on_reply(&random_reply(reply, random), now);
             }
         }
-        if chance.below(4) == 0 {
+        if random.below(4) == 0 {
             // Keys that come together are taken before anything is drawn.
             continue;
         }
         let (width, height) = size;
         let mut buffer = Buffer::empty(Rect::new(0, 0, width, height));
-        stage.draw(now, &mut buffer);
-        let from = told.len().saturating_sub(40);
+        ui.draw(now, &mut buffer);
+        let from = history.len().saturating_sub(40);
         assert!(
-            stage.drawn().len() <= usize::from(height),
+            ui.drawn().len() <= usize::from(height),
             "{} lines of {height} after {:?}",
-            stage.drawn().len(),
-            &told[from..]
+            ui.drawn().len(),
+            &history[from..]
         );
-        for (y, line) in stage.drawn().iter().enumerate() {
-            let fault = fault(line, width);
+        for (y, line) in ui.drawn().iter().enumerate() {
+            let line_error = line_error(line, width);
             assert!(
-                fault.is_none(),
-                "row {y} of {width}x{height}, deed {deed}: {fault:?}\nafter {:?}\n{}",
-                &told[from..],
+                line_error.is_none(),
+                "row {y} of {width}x{height}, deed {step}: {line_error:?}\nafter {:?}\n{}",
+                &history[from..],
                 text(&buffer).join("\n")
             );
         }
     }
 }
 
-fn check(look: Theme, seed: u64) {
+fn check(theme: Theme, seed: u64) {
     let all = fleets();
-    for (place, (_, fleet)) in all.iter().enumerate() {
-        let mut chance = Chance(seed + place as u64 * 7_919);
+    for (index, (_, fleet)) in all.iter().enumerate() {
+        let mut random = Random(seed + index as u64 * 7_919);
         let display =
             DisplayOptions { is_readonly: seed.is_multiple_of(2), ..DisplayOptions::default() };
-        let mut stage = stage(fleet.clone(), look).with_options(display, Keymap::default());
-        mash(&mut stage, &all, &mut chance);
+        let mut ui = new_ui(fleet.clone(), theme).with_options(display, Keymap::default());
+        send_random_input(&mut ui, &all, &mut random);
     }
 }
 
 #[test]
-fn no_keys_and_no_size_do_harm() {
+fn random_input_never_breaks_the_screen() {
     check(DARK, 1);
 }
 
 #[test]
-fn no_keys_and_no_size_do_harm_in_ascii() {
+fn random_input_never_breaks_the_screen_in_ascii() {
     check(ASCII, 20_002);
 }
 
 #[test]
-fn no_keys_and_no_size_do_harm_by_day() {
+fn random_input_never_breaks_the_screen_in_light() {
     check(LIGHT, 300_003);
 }
 
 #[test]
-fn no_keys_and_no_size_do_harm_without_colours() {
+fn random_input_never_breaks_the_screen_in_mono() {
     check(MONO, 4_000_004);
 }

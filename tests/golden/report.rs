@@ -4,23 +4,23 @@ use std::path::Path;
 
 use gtop::fleet::Fleet;
 use gtop::tui::{Theme, render_text};
-use gtop::view::{DisplayOptions, FleetView, RenderContext, printed};
+use gtop::view::{DisplayOptions, FleetView, RenderContext, report};
 use jiff::tz::{Offset, TimeZone};
 
 use crate::fleets::{self, NOW};
 use crate::harness::{ASCII, DARK, LIGHT};
 
-fn paper(fleet: Fleet, look: Theme, width: u16, has_styles: bool) -> String {
+fn report_text(fleet: Fleet, theme: Theme, width: u16, has_styles: bool) -> String {
     let fleet_view = FleetView::new(fleet, NOW);
     let (display, zone) = (DisplayOptions::default(), TimeZone::fixed(Offset::constant(1)));
     let context = RenderContext { view: &fleet_view, options: &display, zone: &zone };
-    render_text(&printed(context, "gpu[01-16]", width), look, width, has_styles)
+    render_text(&report(context, "gpu[01-16]", width), theme, width, has_styles)
 }
 
 fn check(name: &str, found: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/golden/screens")
-        .join(format!("printed-{name}.txt"));
+        .join(format!("report-{name}.txt"));
     if std::env::var_os("BLESS").is_some() {
         std::fs::write(&path, found).unwrap();
         return;
@@ -30,12 +30,12 @@ fn check(name: &str, found: &str) {
 }
 
 /// The node at this place, alone.
-fn alone(fleet: &Fleet, place: usize) -> Fleet {
-    Fleet::new(vec![std::sync::Arc::clone(&fleet.nodes[place])].into())
+fn one_node(fleet: &Fleet, index: usize) -> Fleet {
+    Fleet::new(vec![std::sync::Arc::clone(&fleet.nodes[index])].into())
 }
 
 #[test]
-fn a_picture_for_paper_in_each_width() {
+fn the_report_in_each_width() {
     let special = fleets::accelerators();
     let rare = fleets::rare();
     for (name, fleet) in [
@@ -43,15 +43,15 @@ fn a_picture_for_paper_in_each_width() {
         ("rare", fleets::rare()),
         ("none", Fleet::default()),
         ("one", fleets::single()),
-        ("gpus", alone(&special, 0)),
-        ("slices", alone(&special, 1)),
-        ("chips", alone(&special, 2)),
-        ("cards", alone(&special, 3)),
-        ("hostile", alone(&rare, 0)),
-        ("down", alone(&fleets::every_state(), 4)),
+        ("gpus", one_node(&special, 0)),
+        ("slices", one_node(&special, 1)),
+        ("chips", one_node(&special, 2)),
+        ("cards", one_node(&special, 3)),
+        ("hostile", one_node(&rare, 0)),
+        ("down", one_node(&fleets::every_state(), 4)),
     ] {
         for width in [80, 120, 200] {
-            let text = paper(fleet.clone(), DARK, width, false);
+            let text = report_text(fleet.clone(), DARK, width, false);
             check(&format!("{name}-{width}"), &text);
             assert!(!text.contains('\u{1b}'));
             for line in text.lines() {
@@ -63,22 +63,22 @@ fn a_picture_for_paper_in_each_width() {
 }
 
 #[test]
-fn looks_and_narrow_paper() {
+fn the_report_in_each_theme_and_narrow() {
     let fleet = fleets::every_state();
-    let ascii = paper(fleet.clone(), ASCII, 80, false);
+    let ascii = report_text(fleet.clone(), ASCII, 80, false);
     assert!(ascii.is_ascii(), "{ascii}");
     check("many-ascii-80", &ascii);
-    check("many-styles-80", &paper(fleet.clone(), LIGHT, 80, true));
+    check("many-styles-80", &report_text(fleet.clone(), LIGHT, 80, true));
     for width in (1..80).step_by(6) {
         for fleet in [fleet.clone(), fleets::single(), fleets::rare()] {
-            paper(fleet, DARK, width, true);
+            report_text(fleet, DARK, width, true);
         }
     }
 }
 
 #[test]
-fn whatever_is_wrong_is_told_in_full() {
-    let text = paper(fleets::every_state(), DARK, 40, false);
+fn problems_are_printed_in_full() {
+    let text = report_text(fleets::every_state(), DARK, 40, false);
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
     for sentence in [
         "gpu05: authentication refused: offers hostbased, gssapi",

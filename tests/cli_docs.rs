@@ -21,7 +21,7 @@ fn gtop(words: &[&str]) -> String {
 }
 
 /// Runs a program with this input; `None` where it is not installed. It must not complain.
-fn told(program: &str, words: &[&str], input: &str) -> Option<String> {
+fn run_with_input(program: &str, words: &[&str], input: &str) -> Option<String> {
     let child = Command::new(program)
         .args(words)
         .stdin(Stdio::piped())
@@ -34,8 +34,8 @@ fn told(program: &str, words: &[&str], input: &str) -> Option<String> {
     };
     child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
     let output = child.wait_with_output().unwrap();
-    let complaint = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success() && complaint.is_empty(), "{program}: {output:?}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && stderr.is_empty(), "{program}: {output:?}");
     Some(String::from_utf8(output.stdout).unwrap())
 }
 
@@ -64,7 +64,7 @@ fn shells_load_the_completions_and_complete() {
         let file = folder.path().join(shell);
         std::fs::write(&file, gtop(&["completions", shell])).unwrap();
         let script = script.replace("FILE", file.to_str().unwrap());
-        if let Some(answer) = told(shell, &[words, &[&script]].concat(), "") {
+        if let Some(answer) = run_with_input(shell, &[words, &[&script]].concat(), "") {
             assert_eq!(answer.trim(), "--transport", "{shell}");
         }
     }
@@ -73,7 +73,9 @@ fn shells_load_the_completions_and_complete() {
 #[test]
 fn the_manual_page_formats_without_a_warning() {
     let page = gtop(&["man"]);
-    let Some(text) = told("groff", &["-man", "-Tutf8", "-ww", "-P-cbou"], &page) else { return };
+    let Some(text) = run_with_input("groff", &["-man", "-Tutf8", "-ww", "-P-cbou"], &page) else {
+        return;
+    };
     for words in ["NAME", "gtop - Watch every accelerator", "--interval", "GTOP DOCTOR", "EXAMPLES"]
     {
         assert!(text.contains(words), "{words} is not in {text}");
@@ -81,7 +83,7 @@ fn the_manual_page_formats_without_a_warning() {
 }
 
 #[test]
-fn a_closed_pipe_is_no_fault() {
+fn a_closed_pipe_does_not_panic() {
     for words in [["man"].as_slice(), &["completions", "zsh"], &["--version"]] {
         let mut child = Command::new(GTOP)
             .args(words)
@@ -91,7 +93,7 @@ fn a_closed_pipe_is_no_fault() {
             .unwrap();
         drop(child.stdout.take());
         let output = child.wait_with_output().unwrap();
-        let complaint = String::from_utf8_lossy(&output.stderr);
-        assert!(!complaint.contains("panicked"), "{words:?}: {complaint}");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(!stderr.contains("panicked"), "{words:?}: {stderr}");
     }
 }
