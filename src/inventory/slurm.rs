@@ -67,7 +67,7 @@ impl JobFilter {
             list.iter().map(|word| sanitize(word, 40)).collect::<Vec<_>>().join(",")
         };
         let mut words = match (self.jobs.as_slice(), self.users.as_slice()) {
-            ([], []) => "of all users".to_owned(),
+            ([], []) => "of anybody".to_owned(),
             ([], users) if *users == [own_uid()] => format!("of {}", own_user_name()),
             ([], users) => format!("of {}", list(users)),
             (jobs, _) => format!("numbered {}", list(jobs)),

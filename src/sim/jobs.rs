@@ -69,7 +69,7 @@ impl FleetSpec {
         jobs.extend(short_job(free_devices, began, now));
         jobs.extend(pending_job(self.nodes));
         jobs.sort_by_key(|job| job.state == JobState::Pending);
-        JobList { jobs, at: Some(now), filter_text: "of all users".into(), ..JobList::default() }
+        JobList { jobs, at: Some(now), filter_text: "of anybody".into(), ..JobList::default() }
     }
 }
 

@@ -462,7 +462,10 @@ mod tests {
         }
         let activity = device_of("uuid,power.draw.instant", "GPU-1, 7").activity.unwrap();
         assert_eq!(activity.power_instant.get().map(Watts::get), Some(7.0));
-        // The requested limit is used if the enforced one is unknown.
+    }
+
+    #[test]
+    fn the_requested_power_limit_is_used_if_the_enforced_one_is_unknown() {
         let limit = |columns: &str, cells: &str| {
             device_of(&format!("uuid,{columns}"), &format!("GPU-1, {cells}"))
                 .power_limit

@@ -15,7 +15,7 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::net::TcpListener;
 use tokio::process::{Child, Command};
 
-/// The address of the test servers; not 127.0.0.1, which real known_hosts files may list.
+/// The address of the test servers; not 127.0.0.1, which real `known_hosts` files may list.
 pub(crate) const ADDRESS: &str = "127.0.7.1";
 
 /// A timeout that no passing test comes near.
@@ -167,7 +167,7 @@ impl Lab {
         );
     }
 
-    /// Writes the server's host key to the user's known_hosts file.
+    /// Writes the server's host key to the user's `known_hosts` file.
     pub(crate) fn trust(&self, sshd: &Sshd) {
         let key = self.text("host_ed25519.pub");
         self.write("known", &format!("[{ADDRESS}]:{} {key}", sshd.port));

@@ -36,7 +36,7 @@ fn write_hosts(lab: &Lab, hosts: &[(&str, u16, &str)]) {
     lab.write("config", &text);
 }
 
-/// Writes the host keys of these servers to the user's known_hosts file.
+/// Writes the host keys of these servers to the user's `known_hosts` file.
 fn trust_all(lab: &Lab, servers: &[&Sshd]) {
     let key = lab.text("host_ed25519.pub");
     let lines = servers.iter().map(|sshd| format!("[{ADDRESS}]:{} {key}", sshd.port));
