@@ -34,12 +34,12 @@ pub(super) fn supports_query(term: &str) -> bool {
 #[derive(Debug)]
 pub(super) struct BackgroundDetector {
     clock: Clock,
-    /// When the query was sent; none if no reply is due.
+    /// When the query was sent; none if no reply is expected.
     queried_at: Option<Timestamp>,
     /// The possible reply so far.
     text: String,
-    /// Its events, not forwarded yet.
-    held: Vec<Event>,
+    /// The events of `text` that are not forwarded yet.
+    held_events: Vec<Event>,
 }
 
 /// How much of a text matches a reply.
@@ -52,7 +52,7 @@ enum Progress {
 
 impl BackgroundDetector {
     pub(super) const fn new(clock: Clock, queried_at: Option<Timestamp>) -> Self {
-        Self { clock, queried_at, text: String::new(), held: Vec::new() }
+        Self { clock, queried_at, text: String::new(), held_events: Vec::new() }
     }
 
     /// Adds an event. Events that are not part of the reply go to `events`. Returns true for a
@@ -63,17 +63,17 @@ impl BackgroundDetector {
             events.push(event);
             return None;
         };
-        let letters = letters(key).filter(|_| is_due);
-        let text = letters.map(|letters| format!("{}{letters}", self.text)).unwrap_or_default();
+        let more = reply_text(key).filter(|_| is_due);
+        let text = more.map(|more| format!("{}{more}", self.text)).unwrap_or_default();
         match progress(&text) {
             Progress::Partial => {
                 self.text = text;
-                self.held.push(event);
+                self.held_events.push(event);
                 None
             }
             Progress::Complete(is_light) => {
                 self.text.clear();
-                self.held.clear();
+                self.held_events.clear();
                 // Another reply is due only if this one could not be parsed.
                 self.queried_at = self.queried_at.filter(|_| is_light.is_none());
                 is_light
@@ -90,9 +90,9 @@ impl BackgroundDetector {
         }
     }
 
-    /// Returns how long to wait for more of a held sequence; none if nothing is held.
+    /// Returns how long to wait for more of a held sequence; none if no events are held.
     pub(super) fn hold_timeout(&self) -> Option<Duration> {
-        let queried_at = self.queried_at.filter(|_| !self.held.is_empty())?;
+        let queried_at = self.queried_at.filter(|_| !self.held_events.is_empty())?;
         let is_late = self.clock.now().since(queried_at) > USUAL_REPLY_TIME;
         Some(match self.text.len() {
             length if length >= REPLY_PREFIX.len() => MAX_REPLY_PAUSE,
@@ -101,7 +101,7 @@ impl BackgroundDetector {
         })
     }
 
-    /// Ends the wait. A short sequence is forwarded but remembered: a late rest still completes it.
+    /// Ends the wait. A short sequence is forwarded but remembered: if its rest arrives late, the reply is still recognised.
     pub(super) fn flush(&mut self, events: &mut Vec<Event>) {
         self.release(events);
         if self.text.len() >= REPLY_PREFIX.len() {
@@ -112,14 +112,14 @@ impl BackgroundDetector {
     /// Forwards the held events unless they certainly belong to a reply.
     fn release(&mut self, events: &mut Vec<Event>) {
         if self.text.len() < REPLY_PREFIX.len() {
-            events.append(&mut self.held);
+            events.append(&mut self.held_events);
         }
-        self.held.clear();
+        self.held_events.clear();
     }
 }
 
-/// Returns the bytes behind a key event; none if they cannot be part of a reply.
-fn letters(key: &KeyEvent) -> Option<String> {
+/// Returns what the terminal sent for a key event; none if it cannot be part of a reply.
+fn reply_text(key: &KeyEvent) -> Option<String> {
     match (key.code, key.modifiers.difference(KeyModifiers::SHIFT)) {
         (KeyCode::Esc, KeyModifiers::NONE) => Some("\x1b".to_owned()),
         (KeyCode::Char(letter), KeyModifiers::NONE) => Some(letter.to_string()),

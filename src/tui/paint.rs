@@ -15,7 +15,7 @@ const EIGHTHS_UP: [&str; 8] = ["▁", "▂", "▃", "▄", "▅", "▆", "▇", 
 const ASCII_UP: [&str; 8] = ["_", ".", ":", "-", "=", "+", "*", "#"];
 /// Graph levels without braille: one column shows the larger of two points.
 const ASCII_GRAPH: [&str; 5] = [" ", ".", ":", "|", "#"];
-const ASCII_GRAPH_HANGING: [&str; 5] = [" ", "'", "\"", "|", "#"];
+const ASCII_GRAPH_DOWN: [&str; 5] = [" ", "'", "\"", "|", "#"];
 /// Bits of the braille dots from bottom to top, for the left and the right column.
 const DOTS_UP: [[u32; 4]; 2] = [[0x40, 0x04, 0x02, 0x01], [0x80, 0x20, 0x10, 0x08]];
 const DIGITS: [&str; 10] = ["1", "1", "2", "3", "4", "5", "6", "7", "8", "9"];
@@ -75,9 +75,9 @@ impl LinePainter<'_> {
                     self.symbol(x, *symbol, style);
                 }
             }
-            SpanContent::Graph { points, hangs } => {
+            SpanContent::Graph { points, grows_down } => {
                 for (x, pair) in (x..x + width).zip(points.chunks(2)) {
-                    self.graph(x, pair, *hangs, self.bar_style(tone));
+                    self.graph(x, pair, *grows_down, self.bar_style(tone));
                 }
             }
             SpanContent::Rule => {
@@ -160,16 +160,16 @@ impl LinePainter<'_> {
         }
     }
 
-    fn graph(&mut self, x: u16, pair: &[u8], hangs: bool, style: Style) {
+    fn graph(&mut self, x: u16, pair: &[u8], grows_down: bool, style: Style) {
         if self.is_ascii() {
-            let glyphs = if hangs { &ASCII_GRAPH_HANGING } else { &ASCII_GRAPH };
+            let glyphs = if grows_down { &ASCII_GRAPH_DOWN } else { &ASCII_GRAPH };
             let fullest = pair.iter().copied().max().unwrap_or(0);
             self.glyph(x, glyphs.get(usize::from(fullest)).copied().unwrap_or("#"), style);
             return;
         }
         let dots = DOTS_UP.iter().zip(pair).fold(0, |dots, (column, filled)| {
             let filled = usize::from(*filled).min(column.len());
-            let skipped = if hangs { column.len() - filled } else { 0 };
+            let skipped = if grows_down { column.len() - filled } else { 0 };
             column.iter().skip(skipped).take(filled).fold(dots, |dots, dot| dots | dot)
         });
         // The empty braille pattern is not blank in every font.
@@ -317,8 +317,8 @@ mod tests {
     }
 
     #[test]
-    fn graphs_fill_from_the_bottom_or_hang_from_the_top() {
-        let line = |hangs| Line::new().graph(vec![0, 0, 1, 4, 2, 0, 9], hangs, Tone::Mid);
+    fn graphs_fill_from_the_bottom_or_from_the_top() {
+        let line = |grows_down| Line::new().graph(vec![0, 0, 1, 4, 2, 0, 9], grows_down, Tone::Mid);
         assert_eq!(paint_line(line(false), GlyphSet::Unicode, 4), " ⣸⡄⡇");
         assert_eq!(paint_line(line(true), GlyphSet::Unicode, 4), " ⢹⠃⡇");
         assert_eq!(paint_line(line(false), GlyphSet::Ascii, 4), " #:#");

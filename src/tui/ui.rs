@@ -293,10 +293,10 @@ impl Ui {
         let scrolled = match key {
             Key::Letter('j') => Some(Movement::Down),
             Key::Letter('k') => Some(Movement::Up),
-            other => Movement::of(other),
+            other => Movement::from_key(other),
         };
         if let Some(step) = scrolled {
-            self.help = Some(step.from(top, usize::MAX, HELP_PAGE_LINES));
+            self.help = Some(step.new_index(top, usize::MAX, HELP_PAGE_LINES));
             return UiEffect::Nothing;
         }
         let closes = matches!(action, Some(KeyAction::Help | KeyAction::Quit))
@@ -485,7 +485,7 @@ impl Ui {
             _ => return UiEffect::Nothing,
         };
         if let Some(top) = self.help {
-            self.help = Some((0..rows).fold(top, |top, _| step.from(top, usize::MAX, 1)));
+            self.help = Some((0..rows).fold(top, |top, _| step.new_index(top, usize::MAX, 1)));
             return UiEffect::Nothing;
         }
         if self.dialog.is_none() && self.filter_prompt.is_none() {
@@ -545,7 +545,7 @@ impl Ui {
     }
 
     fn switch_view(&mut self, view: View) {
-        self.navigation.go(self.frozen.as_ref().unwrap_or(&self.live), view);
+        self.navigation.show_view(self.frozen.as_ref().unwrap_or(&self.live), view);
     }
 
     fn cycle_view(&mut self, is_forward: bool) {

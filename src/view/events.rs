@@ -102,7 +102,7 @@ fn open(context: RenderContext<'_>, navigation: &mut Navigation) -> ViewEffect {
     if context.view.fleet.node(node).is_none() {
         return ViewEffect::Message(format!("{node} is no longer monitored"));
     }
-    navigation.point_at(node.clone(), device.clone().map(RowId::Device));
+    navigation.select_row(node.clone(), device.clone().map(RowId::Device));
     ViewEffect::SwitchView(View::Node)
 }
 
@@ -146,7 +146,7 @@ impl State {
 
     fn step(&mut self, context: RenderContext<'_>, step: Movement) {
         let (position, rows) = (self.position(context), self.refresh(context));
-        self.select(context, step.from(position, rows.list.len(), self.viewport.rows));
+        self.select(context, step.new_index(position, rows.list.len(), self.viewport.rows));
     }
 
     fn select(&mut self, context: RenderContext<'_>, row: usize) {

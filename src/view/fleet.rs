@@ -312,7 +312,7 @@ impl State {
                 match device {
                     Some(device) => {
                         let cursor = navigation::RowId::Device(Arc::clone(&device.uuid));
-                        navigation.point_at(node.name.clone(), Some(cursor));
+                        navigation.select_row(node.name.clone(), Some(cursor));
                     }
                     None => navigation.select(node.name.clone()),
                 }
@@ -422,10 +422,10 @@ impl State {
             Layout::Map => heat_map::lines(context, self, cursor, (width, list_height), height),
             Layout::Table => {
                 let at = self.row_of_cursor(cursor);
-                let mut viewport = navigation.list;
+                let mut viewport = navigation.node_list;
                 let lines =
                     node_table::lines(context, self, &mut viewport, at, (width, list_height));
-                navigation.list = viewport;
+                navigation.node_list = viewport;
                 lines
             }
         };

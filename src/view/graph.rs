@@ -15,8 +15,8 @@ const TICKS: [usize; 6] = [30, 60, 120, 180, 240, 300];
 pub(crate) struct Graph {
     pub(crate) width: u16,
     pub(crate) height: u16,
-    /// Hangs from the top row.
-    pub(crate) hangs: bool,
+    /// Fills from the top row down instead of from the bottom up.
+    pub(crate) grows_down: bool,
     /// Draws the newest point on the left.
     pub(crate) is_reversed: bool,
 }
@@ -24,13 +24,13 @@ pub(crate) struct Graph {
 /// Returns how many seconds a graph of this width shows, and whether its newest column is half full.
 ///
 /// Columns begin at even seconds, so a full column never changes again.
-pub(crate) fn span(width: u16, now: Timestamp) -> (usize, bool) {
+pub(crate) fn visible_seconds(width: u16, now: Timestamp) -> (usize, bool) {
     let is_half = now.as_micros().div_euclid(1_000_000).rem_euclid(2) == 0;
     (usize::from(width) * PER_COLUMN - usize::from(is_half && width > 0), is_half)
 }
 
 impl Graph {
-    /// Returns the rows from top to bottom. `points` has the length that [`span`] returns, values from 0 to
+    /// Returns the rows from top to bottom. `points` has the length that [`visible_seconds`] returns, values from 0 to
     /// 100, oldest first.
     pub(crate) fn rows(self, points: &[Option<f32>], tone: Tone) -> Vec<Line> {
         let columns = usize::from(self.width) * PER_COLUMN;
@@ -42,10 +42,10 @@ impl Graph {
         let row = |from_base: u16| {
             let below = from_base * STEPS;
             let part = |all: &u16| u8::try_from(all.saturating_sub(below).min(STEPS)).unwrap_or(0);
-            Line::new().graph(filled.iter().map(part).collect(), self.hangs, tone)
+            Line::new().graph(filled.iter().map(part).collect(), self.grows_down, tone)
         };
         let mut rows: Vec<Line> = (0..self.height).map(row).collect();
-        if !self.hangs {
+        if !self.grows_down {
             rows.reverse();
         }
         rows
@@ -63,7 +63,7 @@ impl Graph {
     }
 
     /// Returns the time axis.
-    pub(crate) fn ticks(self) -> Line {
+    pub(crate) fn time_axis(self) -> Line {
         let width = usize::from(self.width);
         let mut line = vec!['─'; width];
         for seconds in TICKS {
@@ -103,14 +103,14 @@ mod tests {
         graph.rows(points, Tone::Mid).into_iter().map(row).collect()
     }
 
-    const UP: Graph = Graph { width: 2, height: 2, hangs: false, is_reversed: false };
+    const UP: Graph = Graph { width: 2, height: 2, grows_down: false, is_reversed: false };
 
     #[test]
     fn a_graph_fills_from_its_base_and_only_gaps_are_empty() {
         let points = [None, Some(0.0), Some(50.0), Some(100.0)];
         assert_eq!(filled(UP, &points), [[0, 0, 0, 4], [0, 1, 4, 4]]);
-        let hanging = Graph { hangs: true, ..UP };
-        assert_eq!(filled(hanging, &points), [[0, 1, 4, 4], [0, 0, 0, 4]]);
+        let inverted = Graph { grows_down: true, ..UP };
+        assert_eq!(filled(inverted, &points), [[0, 1, 4, 4], [0, 0, 0, 4]]);
         let reversed = Graph { is_reversed: true, ..UP };
         assert_eq!(filled(reversed, &points)[1], [4, 4, 1, 0]);
         // The second that has not come yet is empty.
@@ -121,22 +121,23 @@ mod tests {
     #[test]
     fn columns_begin_at_even_seconds() {
         let at = |second: i64| Timestamp::from_micros(second * 1_000_000);
-        assert_eq!(span(5, at(10)), (9, true));
-        assert_eq!(span(5, at(11)), (10, false));
-        assert_eq!(span(0, at(10)), (0, true));
+        assert_eq!(visible_seconds(5, at(10)), (9, true));
+        assert_eq!(visible_seconds(5, at(11)), (10, false));
+        assert_eq!(visible_seconds(0, at(10)), (0, true));
     }
 
     #[test]
     fn tick_labels_are_at_their_age() {
-        let ticks = |width, is_reversed| Graph { width, is_reversed, ..UP }.ticks().plain_text();
+        let ticks =
+            |width, is_reversed| Graph { width, is_reversed, ..UP }.time_axis().plain_text();
         assert_eq!(ticks(40, false), "──────────├60s───────────├30s───────────");
         assert_eq!(ticks(40, true), "────────────30s┤───────────60s┤─────────");
         assert_eq!(ticks(10, false), "──────────");
         assert_eq!(ticks(0, false), "");
         let all = ticks(150, false);
         for seconds in TICKS {
-            let found = all.chars().collect::<Vec<_>>();
-            assert_eq!(found[150 - seconds / 2], '├', "{seconds}");
+            let axis = all.chars().collect::<Vec<_>>();
+            assert_eq!(axis[150 - seconds / 2], '├', "{seconds}");
         }
     }
 }

@@ -137,7 +137,7 @@ fn totals_line(context: RenderContext<'_>, width: u16) -> Line {
     let mut groups = vec![
         utilization,
         Line::styled("MEM ", Tone::Faint)
-            .text(units.with_unit(totals.memory_used, totals.memory_total), Tone::Plain),
+            .text(units.usage_with_unit(totals.memory_used, totals.memory_total), Tone::Plain),
         Line::styled("POWER ", Tone::Faint)
             .text(power_text(totals.power, totals.power_limit), Tone::Plain),
     ];

@@ -120,7 +120,7 @@ fn step(context: RenderContext<'_>, navigation: &mut Navigation, step: Movement)
 fn step_node(context: RenderContext<'_>, navigation: &mut Navigation, step: Movement) {
     let Some(summary) = refresh(context, navigation) else { return };
     let page = navigation.job_state.viewport.rows;
-    let to = step.from(selected_row(&summary, navigation, context), summary.rows.len(), page);
+    let to = step.new_index(selected_row(&summary, navigation, context), summary.rows.len(), page);
     select(&summary, navigation, to);
 }
 
@@ -177,7 +177,7 @@ pub(crate) fn lines(
     };
     let count = fleet_view.job_index().shown().count();
     let index = match navigation.job(fleet_view) {
-        Some(JobSelection::Listed { place, .. }) => place,
+        Some(JobSelection::Listed { index, .. }) => index,
         Some(JobSelection::Hidden(_) | JobSelection::Ended(_)) | None => 0,
     };
     let position = header::Position { index, count };

@@ -70,7 +70,7 @@ pub enum SpanContent {
         /// The filled quarters of the row per point, 0 to 4, from left to right.
         points: Vec<u8>,
         /// Fills the row from the top.
-        hangs: bool,
+        grows_down: bool,
     },
     /// A thin horizontal line.
     Rule,
@@ -190,9 +190,9 @@ impl Line {
 
     /// Adds one row of a graph, two points per column.
     #[must_use]
-    pub fn graph(self, points: Vec<u8>, hangs: bool, tone: Tone) -> Self {
+    pub fn graph(self, points: Vec<u8>, grows_down: bool, tone: Tone) -> Self {
         let width = u16::try_from(points.len().div_ceil(2)).unwrap_or(u16::MAX);
-        self.push_span(SpanContent::Graph { points, hangs }, tone, width)
+        self.push_span(SpanContent::Graph { points, grows_down }, tone, width)
     }
 
     /// Adds one symbol per device, padded to `width`.

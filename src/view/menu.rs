@@ -73,12 +73,12 @@ impl<T: Clone> Menu<T> {
                     _ => return MenuEvent::Pending,
                 }
             }
-            other => match Movement::of(other) {
+            other => match Movement::from_key(other) {
                 Some(movement) => movement,
                 None => return MenuEvent::Pending,
             },
         };
-        self.selected = movement.from(self.selected, self.items.len(), 8);
+        self.selected = movement.new_index(self.selected, self.items.len(), 8);
         MenuEvent::Pending
     }
 

@@ -55,9 +55,9 @@ pub enum Movement {
 }
 
 impl Movement {
-    #[expect(clippy::wildcard_enum_match_arm, reason = "most keys are no moves")]
+    #[expect(clippy::wildcard_enum_match_arm, reason = "most keys do not move")]
     /// Returns the move for a key; the same in every view.
-    pub const fn of(key: Key) -> Option<Self> {
+    pub const fn from_key(key: Key) -> Option<Self> {
         Some(match key {
             Key::Named(NamedKey::Up) => Self::Up,
             Key::Named(NamedKey::Down) => Self::Down,
@@ -69,8 +69,8 @@ impl Movement {
         })
     }
 
-    /// Returns the new index after a move from `place` in a list of `count` rows.
-    pub fn from(self, index: usize, count: usize, page: usize) -> usize {
+    /// Returns the new index after a move from `index` in a list of `count` rows.
+    pub fn new_index(self, index: usize, count: usize, page: usize) -> usize {
         let page = page.max(1);
         let to = match self {
             Self::Up => index.saturating_sub(1),
@@ -150,11 +150,11 @@ pub struct Navigation {
     /// Shows the process table in the node view.
     pub shows_processes: bool,
     /// The visible rows of the node list.
-    pub list: Viewport,
+    pub node_list: Viewport,
     /// The visible rows of the device table.
-    pub devices: Viewport,
+    pub device_table: Viewport,
     /// The visible rows of the process table.
-    pub uses: Viewport,
+    pub process_table: Viewport,
     pub(crate) fleet: fleet::State,
     pub(crate) job_state: job::State,
     pub(crate) node_state: node::State,
@@ -176,7 +176,7 @@ pub enum JobSelection<'a> {
     Listed {
         job: &'a Job,
         /// Its index among the jobs that have nodes.
-        place: usize,
+        index: usize,
     },
     /// The filter matches none of its nodes.
     Hidden(&'a Job),
@@ -189,9 +189,9 @@ impl Default for Navigation {
         Self {
             view: View::Fleet,
             shows_processes: true,
-            list: Viewport::default(),
-            devices: Viewport::default(),
-            uses: Viewport::default(),
+            node_list: Viewport::default(),
+            device_table: Viewport::default(),
+            process_table: Viewport::default(),
             fleet: fleet::State::default(),
             job_state: job::State::default(),
             node_state: node::State::default(),
@@ -219,7 +219,7 @@ impl Navigation {
 
     /// Switches to a view. A node marked in the fleet view becomes the selected node; the job view opens with
     /// a job of that node.
-    pub fn go(&mut self, fleet_view: &FleetView, view: View) {
+    pub fn show_view(&mut self, fleet_view: &FleetView, view: View) {
         if self.selected.is_some()
             && let Some(name) = self.node(fleet_view).map(|node| node.name.clone())
         {
@@ -234,7 +234,7 @@ impl Navigation {
     /// Opens a view; [`Self::back`] returns from it to the current one.
     pub fn open(&mut self, fleet_view: &FleetView, view: View) {
         let origin = self.view;
-        self.go(fleet_view, view);
+        self.show_view(fleet_view, view);
         self.origin = origin;
     }
 
@@ -242,7 +242,7 @@ impl Navigation {
     /// nodes were opened since.
     pub fn back(&mut self, fleet_view: &FleetView) {
         let job = self.job.clone();
-        self.go(fleet_view, self.origin);
+        self.show_view(fleet_view, self.origin);
         self.job = job;
     }
 
@@ -264,8 +264,8 @@ impl Navigation {
     pub fn select(&mut self, name: NodeName) {
         if self.selected.as_ref() != Some(&name) {
             self.cursor = None;
-            self.devices = Viewport::default();
-            self.uses = Viewport::default();
+            self.device_table = Viewport::default();
+            self.process_table = Viewport::default();
         }
         self.selected = Some(name);
     }
@@ -302,10 +302,11 @@ impl Navigation {
     }
 
     /// Moves the selection in the node list.
-    pub fn step_node(&mut self, fleet_view: &FleetView, step: Movement) {
+    pub fn step_node(&mut self, fleet_view: &FleetView, movement: Movement) {
         let position = self.node(fleet_view).and_then(|node| fleet_view.position(&node.name));
-        let to =
-            position.map_or(0, |position| step.from(position, fleet_view.count(), self.list.rows));
+        let to = position.map_or(0, |position| {
+            movement.new_index(position, fleet_view.count(), self.node_list.rows)
+        });
         if let Some(node) = fleet_view.node_at(to) {
             self.select(node.name.clone());
         }
@@ -316,10 +317,10 @@ impl Navigation {
         let job_index = fleet_view.job_index();
         let mut shown = job_index.shown().map(|entry| &entry.job).enumerate();
         let Some(last_listed) = &self.job else {
-            return shown.next().map(|(place, job)| JobSelection::Listed { job, place });
+            return shown.next().map(|(index, job)| JobSelection::Listed { job, index });
         };
         Some(match shown.find(|(_, job)| job.id == last_listed.id) {
-            Some((place, job)) => JobSelection::Listed { job, place },
+            Some((index, job)) => JobSelection::Listed { job, index },
             None => match job_index.entry(&last_listed.id) {
                 Some(entry) => JobSelection::Hidden(&entry.job),
                 None => JobSelection::Ended(last_listed),
@@ -343,10 +344,10 @@ impl Navigation {
     }
 
     /// Moves the selection among the jobs that have nodes.
-    pub fn step_job(&mut self, fleet_view: &FleetView, step: Movement) {
+    pub fn step_job(&mut self, fleet_view: &FleetView, movement: Movement) {
         let jobs: Vec<&Job> = fleet_view.job_index().shown().map(|entry| &entry.job).collect();
         let index = match self.job(fleet_view) {
-            Some(JobSelection::Listed { place: index, .. }) => step.from(index, jobs.len(), 10),
+            Some(JobSelection::Listed { index, .. }) => movement.new_index(index, jobs.len(), 10),
             Some(JobSelection::Hidden(_) | JobSelection::Ended(_)) | None => 0,
         };
         let Some(job) = jobs.get(index) else { return };
@@ -359,11 +360,11 @@ impl Navigation {
     }
 
     /// Moves the selection among the nodes of the selected job.
-    pub fn step_job_node(&mut self, fleet_view: &FleetView, step: Movement) {
+    pub fn step_job_node(&mut self, fleet_view: &FleetView, movement: Movement) {
         let Some(JobSelection::Listed { job, .. }) = self.job(fleet_view) else { return };
         let position = self.selected.as_ref();
         let index = job.allocations.iter().position(|one| Some(&one.node) == position).unwrap_or(0);
-        let to = step.from(index, job.allocations.len(), 10);
+        let to = movement.new_index(index, job.allocations.len(), 10);
         if let Some(name) = job.allocations.get(to).map(|one| one.node.clone()) {
             self.select(name);
         }
@@ -374,27 +375,28 @@ impl Navigation {
     }
 
     /// Moves the cursor in the tables of a node; without a cursor, scrolls the process table.
-    pub fn step_table(&mut self, node: &Node, step: Movement) {
+    pub fn step_table(&mut self, node: &Node, movement: Movement) {
         let Some(at) = self.cursor_index(node) else {
-            let count = uses(node).len();
-            let scrolled = step.from(self.uses.top, count, self.uses.rows);
-            self.uses.top = scrolled.min(count.saturating_sub(self.uses.rows));
+            let count = process_rows(node).len();
+            let scrolled =
+                movement.new_index(self.process_table.top, count, self.process_table.rows);
+            self.process_table.top = scrolled.min(count.saturating_sub(self.process_table.rows));
             return;
         };
-        let row_ids = self.rows(node);
-        let page = self.devices.rows.max(self.uses.rows);
-        self.cursor = row_ids.get(step.from(at, row_ids.len(), page)).cloned();
+        let row_ids = self.row_ids(node);
+        let page = self.device_table.rows.max(self.process_table.rows);
+        self.cursor = row_ids.get(movement.new_index(at, row_ids.len(), page)).cloned();
     }
 
-    /// Puts the cursor on the first row of the tables, unless it is in them already.
+    /// Moves the cursor to the first row of the tables, unless it is in them already.
     pub fn enter_table(&mut self, node: &Node) {
         if self.cursor.is_none() {
-            self.cursor = self.rows(node).first().cloned();
+            self.cursor = self.row_ids(node).first().cloned();
         }
     }
 
-    /// Selects a node, and puts the cursor on a row of its tables.
-    pub(crate) fn point_at(&mut self, name: NodeName, row_id: Option<RowId>) {
+    /// Selects a node, and moves the cursor to a row of its tables.
+    pub(crate) fn select_row(&mut self, name: NodeName, row_id: Option<RowId>) {
         self.select(name);
         if matches!(row_id, Some(RowId::Process { .. })) {
             self.shows_processes = true;
@@ -409,7 +411,7 @@ impl Navigation {
 
     /// Returns the row under the cursor.
     pub fn cursor(&self, node: &Node) -> Option<RowId> {
-        self.rows(node).get(self.cursor_index(node)?).cloned()
+        self.row_ids(node).get(self.cursor_index(node)?).cloned()
     }
 
     /// Finds the row under the cursor; the first row if it is gone. Only the tables of the selected node have
@@ -417,21 +419,21 @@ impl Navigation {
     fn cursor_index(&self, node: &Node) -> Option<usize> {
         let is_selected = self.selected.as_ref().is_none_or(|name| *name == node.name);
         let cursor = self.cursor.as_ref().filter(|_| is_selected)?;
-        let row_ids = self.rows(node);
+        let row_ids = self.row_ids(node);
         (!row_ids.is_empty())
             .then(|| row_ids.iter().position(|row_id| row_id == cursor).unwrap_or(0))
     }
 
-    fn rows(&self, node: &Node) -> Vec<RowId> {
+    fn row_ids(&self, node: &Node) -> Vec<RowId> {
         let devices = node.devices.iter().map(|device| RowId::Device(Arc::clone(&device.uuid)));
-        let uses = if self.shows_processes { uses(node) } else { Vec::new() };
+        let uses = if self.shows_processes { process_rows(node) } else { Vec::new() };
         devices.chain(uses.into_iter().map(|(_, row_id)| row_id)).collect()
     }
 }
 
 /// Returns the process rows of a node with their indices in `Node::uses`, in the order of the process table:
 /// by device, then by memory in descending order.
-pub(crate) fn uses(node: &Node) -> Vec<(usize, RowId)> {
+pub(crate) fn process_rows(node: &Node) -> Vec<(usize, RowId)> {
     let device = |uuid: &str| node.devices.iter().position(|device| *device.uuid == *uuid);
     let mut order: Vec<_> = node
         .uses
@@ -505,12 +507,12 @@ mod tests {
         navigation.step_node(&fleet_view, Movement::Down);
         assert_eq!(selected(&navigation, &filtered), "c");
         assert_eq!(selected(&navigation, &fleet_view), "b");
-        let mut looking = Navigation { view: View::Node, ..navigation.clone() };
-        assert_eq!(selected(&looking, &filtered), "b");
-        looking.back(&filtered);
-        assert_eq!(selected(&looking, &filtered), "c");
+        let mut opened = Navigation { view: View::Node, ..navigation.clone() };
+        assert_eq!(selected(&opened, &filtered), "b");
+        opened.back(&filtered);
+        assert_eq!(selected(&opened, &filtered), "c");
         // The marked node is the one that opens.
-        navigation.go(&filtered, View::Node);
+        navigation.show_view(&filtered, View::Node);
         assert_eq!(selected(&navigation, &filtered), "c");
         assert_eq!(selected(&navigation, &fleet_view), "c");
     }
@@ -541,7 +543,7 @@ mod tests {
         navigation.back(&fleet_view);
         assert_eq!(navigation.view, View::Fleet);
         navigation.open(&fleet_view, View::Job);
-        navigation.go(&fleet_view, View::Node);
+        navigation.show_view(&fleet_view, View::Node);
         navigation.back(&fleet_view);
         assert_eq!(navigation.view, View::Fleet);
     }
@@ -549,7 +551,7 @@ mod tests {
     #[test]
     fn a_removed_node_is_returned_and_a_neighbour_selected() {
         let before = fleet_view(&["a", "b", "c", "d"]);
-        for (steps, after, gone, beside) in [
+        for (steps, after, removed, neighbour) in [
             (1, vec!["a", "c", "d"], Some("b"), "c"),
             (3, vec!["a", "b"], Some("d"), "b"),
             (1, vec!["b"], None, "b"),
@@ -562,19 +564,19 @@ mod tests {
                 navigation.step_node(&before, Movement::Down);
             }
             let after = fleet_view(&after);
-            let named = navigation.on_update(&before, &after);
-            assert_eq!(named.as_ref().map(NodeName::as_str), gone, "{steps}");
-            assert_eq!(selected(&navigation, &after), beside);
+            let name = navigation.on_update(&before, &after);
+            assert_eq!(name.as_ref().map(NodeName::as_str), removed, "{steps}");
+            assert_eq!(selected(&navigation, &after), neighbour);
             assert_eq!(navigation.on_update(&after, &after), None);
         }
         let mut opened = Navigation { view: View::Node, ..Navigation::default() };
-        let gone = opened.on_update(&before, &fleet_view(&["d"]));
-        assert_eq!(gone.as_ref().map(NodeName::as_str), Some("a"));
+        let removed = opened.on_update(&before, &fleet_view(&["d"]));
+        assert_eq!(removed.as_ref().map(NodeName::as_str), Some("a"));
     }
 
     #[test]
     fn movements_stop_at_both_ends() {
-        for (step, index, to) in [
+        for (movement, index, to) in [
             (Movement::Up, 0, 0),
             (Movement::Down, 9, 9),
             (Movement::PageDown, 3, 8),
@@ -583,9 +585,9 @@ mod tests {
             (Movement::Home, 5, 0),
             (Movement::End, 5, 9),
         ] {
-            assert_eq!(step.from(index, 10, 5), to, "{step:?} {index}");
+            assert_eq!(movement.new_index(index, 10, 5), to, "{movement:?} {index}");
         }
-        assert_eq!(Movement::End.from(3, 0, 0), 0);
+        assert_eq!(Movement::End.new_index(3, 0, 0), 0);
     }
 
     #[test]
@@ -670,9 +672,9 @@ mod tests {
         let jobs = with_jobs(&nodes, &[("1", &["a"]), ("2", &["b", "c"]), ("3", &["c"])]);
         let mut navigation = Navigation::default();
         for (node, job) in [("c", "2"), ("b", "2"), ("a", "1"), ("c", "2")] {
-            navigation.go(&jobs, View::Fleet);
+            navigation.show_view(&jobs, View::Fleet);
             navigation.select(NodeName::new(node).unwrap());
-            navigation.go(&jobs, View::Job);
+            navigation.show_view(&jobs, View::Job);
             navigation.refresh_job(&jobs);
             let Some(JobSelection::Listed { job: shown, .. }) = navigation.job(&jobs) else {
                 panic!()
@@ -681,8 +683,8 @@ mod tests {
         }
         // The selected job stays if the node has several.
         navigation.step_job(&jobs, Movement::Down);
-        navigation.go(&jobs, View::Node);
-        navigation.go(&jobs, View::Job);
+        navigation.show_view(&jobs, View::Node);
+        navigation.show_view(&jobs, View::Job);
         let Some(JobSelection::Listed { job: shown, .. }) = navigation.job(&jobs) else { panic!() };
         assert_eq!(&*shown.shown_id, "3");
     }

@@ -52,7 +52,7 @@ pub(crate) type Note = (String, Tone);
 
 /// Returns the notes on a node and its devices, the most important first.
 pub(crate) fn notes(fleet_view: &FleetView, node: &Node) -> Vec<Note> {
-    let mut notes = own_notes(fleet_view, node);
+    let mut notes = status_notes(fleet_view, node);
     if node.link == Link::Up {
         notes.extend(device_notes(node));
     }
@@ -63,7 +63,7 @@ pub(crate) fn notes(fleet_view: &FleetView, node: &Node) -> Vec<Note> {
 }
 
 /// Returns the notes on a node without those on its devices.
-pub(crate) fn own_notes(fleet_view: &FleetView, node: &Node) -> Vec<Note> {
+pub(crate) fn status_notes(fleet_view: &FleetView, node: &Node) -> Vec<Note> {
     let now = fleet_view.now;
     let mut notes = Vec::new();
     if let Some(first) = fleet_view.fleet.same_as.get(&node.name) {
@@ -73,7 +73,7 @@ pub(crate) fn own_notes(fleet_view: &FleetView, node: &Node) -> Vec<Note> {
     match status {
         NodeStatus::Waiting => notes.push(("waiting to connect".to_owned(), Tone::Faint)),
         NodeStatus::Opening(attempt) => notes.push((connecting_text(attempt), Tone::Faint)),
-        NodeStatus::Down => notes.extend(down(node, now)),
+        NodeStatus::Down => notes.extend(down_notes(node, now)),
         NodeStatus::Starting if node.hello.is_none() => {
             notes.push(("starting the probe".to_owned(), Tone::Faint));
         }
@@ -85,7 +85,7 @@ pub(crate) fn own_notes(fleet_view: &FleetView, node: &Node) -> Vec<Note> {
     if node.link != Link::Up {
         return notes;
     }
-    let faults = source_faults(node, now);
+    let faults = source_fault_notes(node, now);
     if let NodeStatus::Stale(span) = status
         && faults.is_empty()
     {
@@ -101,7 +101,7 @@ fn connecting_text(attempt: u32) -> String {
 }
 
 /// Returns why a node is down, and when the next attempt is due.
-pub(crate) fn down(node: &Node, now: Timestamp) -> Vec<Note> {
+pub(crate) fn down_notes(node: &Node, now: Timestamp) -> Vec<Note> {
     let Some(fault) = node.fault() else { return Vec::new() };
     let next = match &node.link {
         Link::Opening { attempt } => connecting_text(*attempt),
@@ -114,17 +114,17 @@ pub(crate) fn down(node: &Node, now: Timestamp) -> Vec<Note> {
     vec![(fault.message(), Tone::Bad), (next, Tone::Faint)]
 }
 
-fn source_faults(node: &Node, now: Timestamp) -> Vec<Note> {
+fn source_fault_notes(node: &Node, now: Timestamp) -> Vec<Note> {
     let faulty = |state: &SourceState| {
         let fault = state.fault.as_ref()?;
         let tone = if fault.kind == SourceFaultKind::Starting { Tone::Faint } else { Tone::Bad };
-        Some((source_fault(&state.source, fault, now), tone))
+        Some((source_fault_text(&state.source, fault, now), tone))
     };
     node.sources.iter().filter_map(faulty).collect()
 }
 
 /// Describes the fault of a source: `stuck 12s: nvidia-smi`.
-pub(crate) fn source_fault(source: &Source, fault: &SourceFault, now: Timestamp) -> String {
+pub(crate) fn source_fault_text(source: &Source, fault: &SourceFault, now: Timestamp) -> String {
     let span = format_age(fault.duration.saturating_add(now.since(fault.at)));
     if matches!(fault.kind, SourceFaultKind::Stuck | SourceFaultKind::HostStuck) {
         return format!("stuck {span}: {source}");
@@ -142,13 +142,13 @@ pub(crate) fn full_remedy(node: &Node) -> Option<&str> {
 }
 
 /// Returns the remedy in a few words.
-pub(crate) fn remedy(node: &Node) -> Option<&'static str> {
+pub(crate) fn short_remedy(node: &Node) -> Option<&'static str> {
     let fault = node.fault().map(|fault| fault.kind.remedy());
     fault.or_else(|| node.source_fault().map(|(_, fault)| fault.kind.remedy()))
 }
 
 /// Returns the flags of one device; their tones override the colour of its load.
-pub(crate) fn flags(device: &Device) -> Vec<Note> {
+pub(crate) fn device_flags(device: &Device) -> Vec<Note> {
     let mut flags = Vec::new();
     if let Some(fault) = &device.fault {
         flags.push((device_fault(fault).to_uppercase(), Tone::Bad));
@@ -174,11 +174,11 @@ pub(crate) fn flags(device: &Device) -> Vec<Note> {
 fn device_notes(node: &Node) -> Vec<Note> {
     let mut grouped: Vec<(Note, Vec<String>)> = Vec::new();
     for device in &node.devices {
-        for (flag, tone) in flags(device) {
+        for (flag, tone) in device_flags(device) {
             // Error counts differ from device to device; that there are errors is what matters.
             let word = flag.split(':').next().unwrap_or_default().to_owned();
             let word = if device.fault.is_some() { word.to_lowercase() } else { word };
-            let label = label(node, device);
+            let label = device_label(node, device);
             match grouped.iter_mut().find(|((known, _), _)| *known == word) {
                 Some((_, labels)) => labels.push(label),
                 None => grouped.push(((word, tone), vec![label])),
@@ -198,7 +198,7 @@ pub(crate) fn shown_id<'a>(jobs: Option<&'a JobList>, id: &'a JobId) -> &'a str 
 }
 
 /// Returns the number of a device: `3`, or `3.1` for a slice.
-pub(crate) fn label(node: &Node, device: &Device) -> String {
+pub(crate) fn device_label(node: &Node, device: &Device) -> String {
     let number = |device: &Device| {
         device.index.get().map_or_else(|| UNKNOWN.to_owned(), |index| index.to_string())
     };
@@ -330,7 +330,7 @@ mod tests {
         let fault = Fault::new(FaultKind::HostKeyChanged, "").with_remedy("eavesdropping");
         let node = node(Link::Down { fault, retry_at: None });
         assert_eq!(full_remedy(&node), Some("eavesdropping"));
-        assert_eq!(remedy(&node), Some(FaultKind::HostKeyChanged.remedy()));
+        assert_eq!(short_remedy(&node), Some(FaultKind::HostKeyChanged.remedy()));
     }
 
     #[test]
@@ -369,7 +369,7 @@ mod tests {
     #[test]
     fn the_software_power_limit_is_no_flag() {
         let device = Device { throttle: Reading::Known(Throttle(0x04)), ..Device::default() };
-        assert_eq!(flags(&device), []);
+        assert_eq!(device_flags(&device), []);
     }
 
     #[test]

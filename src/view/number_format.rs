@@ -19,7 +19,7 @@ pub(crate) fn percent(share: Option<f32>) -> String {
 }
 
 /// Returns a percentage as a plain number.
-pub(crate) fn share(reading: Reading<Percent>) -> Option<f32> {
+pub(crate) fn percent_value(reading: Reading<Percent>) -> Option<f32> {
     reading.get().map(Percent::get)
 }
 
@@ -41,23 +41,23 @@ impl Units {
     }
 
     /// Formats a temperature in at most 5 columns: `61°`, `142F`.
-    pub(crate) fn degrees(self, heat: Celsius) -> String {
-        format!("{:.0}{}", self.heat(heat.get()), self.degree())
+    pub(crate) fn temperature(self, celsius: Celsius) -> String {
+        format!("{:.0}{}", self.convert_celsius(celsius.get()), self.temperature_unit())
     }
 
     /// Converts degrees Celsius to the display unit.
-    pub(crate) fn heat(self, celsius: f32) -> f32 {
+    pub(crate) fn convert_celsius(self, celsius: f32) -> f32 {
         if self.is_fahrenheit { celsius.mul_add(1.8, 32.0) } else { celsius }
     }
 
-    /// Returns the unit sign of temperatures.
-    pub(crate) const fn degree(self) -> &'static str {
+    /// Returns the unit of temperatures.
+    pub(crate) const fn temperature_unit(self) -> &'static str {
         if self.is_fahrenheit { "F" } else { "°" }
     }
 
     /// Converts GiB to the display unit.
-    pub(crate) fn of_gib(self, size: f64) -> f64 {
-        size * GIB / self.scale()
+    pub(crate) fn convert_gib(self, size: f64) -> f64 {
+        size * GIB / self.bytes_per_unit()
     }
 
     /// Returns the number of decimals for a column whose largest amount is `largest` GiB.
@@ -76,7 +76,7 @@ impl Units {
     }
 
     /// Returns the name of the unit, for titles.
-    pub(crate) const fn word(self) -> &'static str {
+    pub(crate) const fn unit_name(self) -> &'static str {
         match self.memory {
             MemoryUnit::Mb => "MB",
             MemoryUnit::Mib => "MiB",
@@ -86,7 +86,7 @@ impl Units {
     }
 
     /// Bytes per unit.
-    const fn scale(self) -> f64 {
+    const fn bytes_per_unit(self) -> f64 {
         match self.memory {
             MemoryUnit::Mb => 1e6,
             MemoryUnit::Mib => 1_048_576.0,
@@ -96,7 +96,7 @@ impl Units {
     }
 
     /// The factor to the next larger unit.
-    const fn step(self) -> f64 {
+    const fn next_unit_factor(self) -> f64 {
         match self.memory {
             MemoryUnit::Mb | MemoryUnit::Gb => 1000.0,
             MemoryUnit::Mib | MemoryUnit::Gib => 1024.0,
@@ -108,48 +108,50 @@ impl Units {
     }
 
     #[expect(clippy::cast_precision_loss, reason = "a few digits are shown")]
-    fn count(self, bytes: Bytes) -> f64 {
-        bytes.0 as f64 / self.scale()
+    fn value(self, bytes: Bytes) -> f64 {
+        bytes.0 as f64 / self.bytes_per_unit()
     }
 
     /// Formats `used/total` without the unit; `–` if both are unknown.
-    pub(crate) fn pair(self, used: Option<Bytes>, total: Option<Bytes>) -> String {
+    pub(crate) fn usage(self, used: Option<Bytes>, total: Option<Bytes>) -> String {
         if used.is_none() && total.is_none() {
             return UNKNOWN.to_owned();
         }
-        self.pair_with(used, total, usize::from(!self.is_small()))
+        self.usage_with_decimals(used, total, usize::from(!self.is_small()))
     }
 
     /// Same as [`Self::pair`], with a fixed number of decimals.
-    pub(crate) fn pair_with(
+    pub(crate) fn usage_with_decimals(
         self,
         used: Option<Bytes>,
         total: Option<Bytes>,
         decimals: usize,
     ) -> String {
         let format_amount =
-            |bytes| or_unknown(bytes, |bytes| format!("{:.decimals$}", self.count(bytes)));
+            |bytes| or_unknown(bytes, |bytes| format!("{:.decimals$}", self.value(bytes)));
         format!("{}/{}", format_amount(used), format_amount(total))
     }
 
     /// Formats `used/total` in the next larger unit; `None` if the display unit is a small one.
-    pub(crate) fn large_pair(self, used: Option<Bytes>, total: Bytes) -> Option<String> {
-        let format_amount = |bytes| format!("{:.1}", self.count(bytes) / self.step());
+    pub(crate) fn large_usage(self, used: Option<Bytes>, total: Bytes) -> Option<String> {
+        let format_amount = |bytes| format!("{:.1}", self.value(bytes) / self.next_unit_factor());
         let pair = || format!("{}/{}T", or_unknown(used, format_amount), format_amount(total));
         (!self.is_small()).then(pair)
     }
 
     /// Formats `used/total` with the unit; large amounts in the next larger unit.
-    pub(crate) fn with_unit(self, used: Option<Bytes>, total: Option<Bytes>) -> String {
+    pub(crate) fn usage_with_unit(self, used: Option<Bytes>, total: Option<Bytes>) -> String {
         let Some(total) = total else { return UNKNOWN.to_owned() };
-        let (scale, unit, decimals) = match self.count(total) {
-            _ if self.is_small() => (1.0, self.word(), 0),
-            size if size >= 10.0 * self.step() => {
-                (self.step(), if self.memory == MemoryUnit::Gb { "TB" } else { "TiB" }, 1)
-            }
-            size => (1.0, self.word(), usize::from(size < 100.0)),
+        let (scale, unit, decimals) = match self.value(total) {
+            _ if self.is_small() => (1.0, self.unit_name(), 0),
+            size if size >= 10.0 * self.next_unit_factor() => (
+                self.next_unit_factor(),
+                if self.memory == MemoryUnit::Gb { "TB" } else { "TiB" },
+                1,
+            ),
+            size => (1.0, self.unit_name(), usize::from(size < 100.0)),
         };
-        let format_amount = |bytes| format!("{:.decimals$}", self.count(bytes) / scale);
+        let format_amount = |bytes| format!("{:.decimals$}", self.value(bytes) / scale);
         format!("{}/{} {unit}", or_unknown(used, format_amount), format_amount(total))
     }
 
@@ -160,7 +162,7 @@ impl Units {
 
     /// Formats an amount with a unit letter in at most [`Self::amount_width`] columns.
     pub(crate) fn amount(self, bytes: Bytes) -> String {
-        let (size, step) = (self.count(bytes), self.step());
+        let (size, step) = (self.value(bytes), self.next_unit_factor());
         if self.is_small() {
             return if size < 999_999.5 {
                 format!("{size:.0}M")
@@ -177,7 +179,7 @@ impl Units {
     }
 }
 
-/// Formats bytes per second in at most 4 columns, in powers of 1000, as is usual for network rates.
+/// Formats a rate in bytes per second in at most 4 columns, in powers of 1000, as is usual for network rates.
 #[expect(clippy::cast_precision_loss, reason = "two digits are shown")]
 pub(crate) fn rate(bytes: u64) -> String {
     let mut value = bytes as f64 / 1_000.0;
@@ -200,7 +202,7 @@ pub(crate) fn interval(span: Duration) -> String {
 }
 
 /// Formats the run time of a process in at most 8 columns.
-pub(crate) fn running(span: Duration) -> String {
+pub(crate) fn format_run_time(span: Duration) -> String {
     let all = span.as_secs();
     let (hours, minutes, seconds) = (all / 3_600, all / 60 % 60, all % 60);
     match hours {
@@ -217,7 +219,7 @@ mod tests {
     #[test]
     fn an_unknown_value_is_a_dash_not_zero() {
         assert_eq!(percent(None), "–");
-        assert_eq!(Units::default().with_unit(None, None), "–");
+        assert_eq!(Units::default().usage_with_unit(None, None), "–");
     }
 
     #[test]
@@ -238,7 +240,7 @@ mod tests {
         {
             assert_eq!(Units::default().amount(Bytes(bytes)), text);
         }
-        let large = Units::default().with_unit(Some(Bytes(5 << 40)), Some(Bytes(20 << 40)));
+        let large = Units::default().usage_with_unit(Some(Bytes(5 << 40)), Some(Bytes(20 << 40)));
         assert_eq!(large, "5.0/20.0 TiB");
     }
 
@@ -246,30 +248,30 @@ mod tests {
     fn memory_and_temperature_use_the_configured_units() {
         let units = |memory, is_fahrenheit| Units { memory, is_fahrenheit };
         let (used, total) = (Some(Bytes(72 << 30)), Some(Bytes(80 << 30)));
-        for (memory, pair, whole, amount) in [
+        for (memory, usage, usage_with_unit, amount) in [
             (MemoryUnit::Gib, "72.0/80.0", "72.0/80.0 GiB", "72.0G"),
             (MemoryUnit::Mib, "73728/81920", "73728/81920 MiB", "73728M"),
             (MemoryUnit::Gb, "77.3/85.9", "77.3/85.9 GB", "77.3G"),
             (MemoryUnit::Mb, "77309/85899", "77309/85899 MB", "77309M"),
         ] {
             let units = units(memory, false);
-            assert_eq!(units.pair(used, total), pair);
-            assert_eq!(units.with_unit(used, total), whole);
+            assert_eq!(units.usage(used, total), usage);
+            assert_eq!(units.usage_with_unit(used, total), usage_with_unit);
             assert_eq!(units.amount(Bytes(72 << 30)), amount);
         }
         assert_eq!(units(MemoryUnit::Mib, false).amount(Bytes(1 << 40)), "1024G");
         assert_eq!(units(MemoryUnit::Gib, false).amount(Bytes(0)), "0K");
-        assert_eq!(Units::default().with_unit(None, Some(Bytes(20 << 40))), "–/20.0 TiB");
-        assert_eq!(Units::default().pair(None, None), "–");
-        let heat = Celsius::new(61.0).unwrap();
-        assert_eq!(units(MemoryUnit::Gib, false).degrees(heat), "61°");
-        assert_eq!(units(MemoryUnit::Gib, true).degrees(heat), "142F");
+        assert_eq!(Units::default().usage_with_unit(None, Some(Bytes(20 << 40))), "–/20.0 TiB");
+        assert_eq!(Units::default().usage(None, None), "–");
+        let celsius = Celsius::new(61.0).unwrap();
+        assert_eq!(units(MemoryUnit::Gib, false).temperature(celsius), "61°");
+        assert_eq!(units(MemoryUnit::Gib, true).temperature(celsius), "142F");
     }
 
     #[test]
     fn run_times_use_days_from_100_hours() {
         for (seconds, text) in [(62, "1:02"), (97_928, "27:12:08"), (500_000, "5d18h")] {
-            assert_eq!(running(Duration::from_secs(seconds)), text);
+            assert_eq!(format_run_time(Duration::from_secs(seconds)), text);
         }
     }
 }

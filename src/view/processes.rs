@@ -182,7 +182,7 @@ impl State {
     fn step(&mut self, step: Movement) {
         let count = self.rows.list.len();
         let index = match (self.find_cursor(), self.cursor.is_some()) {
-            (Some(at), _) => step.from(at, count, self.viewport.rows),
+            (Some(at), _) => step.new_index(at, count, self.viewport.rows),
             // The selected process has ended: continue at its index.
             (None, true) => self.cursor_index.min(count.saturating_sub(1)),
             (None, false) => match step {

@@ -12,7 +12,7 @@ use crate::view::header;
 use crate::view::line::{Line, Tone, UNKNOWN, width_of};
 use crate::view::node::panel;
 use crate::view::node_status::{NodeStatus, notes};
-use crate::view::number_format::{Units, percent, share};
+use crate::view::number_format::{Units, percent, percent_value};
 
 /// Returns the whole report; no line is wider than `width`.
 pub fn report(context: RenderContext<'_>, title: &str, width: u16) -> Vec<Line> {
@@ -71,7 +71,7 @@ impl Columns {
         };
         let amount = |node: &Node| {
             let totals = Totals::of_devices(node);
-            units.pair(totals.memory_total, totals.memory_total)
+            units.usage(totals.memory_total, totals.memory_total)
         };
         let devices = reserve(3);
         let free = reserve(4);
@@ -91,7 +91,7 @@ impl Columns {
             ("FREE", self.free, true),
             ("UTIL", self.bar, false),
             ("%", 4, true),
-            (self.units.word(), self.memory, true),
+            (self.units.unit_name(), self.memory, true),
             ("W", self.power, true),
             ("CPU", self.cpu, true),
             ("AGE", self.age, true),
@@ -138,14 +138,14 @@ impl Columns {
             line = line.gap(2).bar(util, self.bar, context.options.load.tone(util));
         }
         line = right(line, &percent(util), 4);
-        line = right(line, &self.units.pair(totals.memory_used, totals.memory_total), self.memory);
+        line = right(line, &self.units.usage(totals.memory_used, totals.memory_total), self.memory);
         let watts = totals.power.zip(totals.power_limit).map_or_else(
             || UNKNOWN.to_owned(),
             |(drawn, limit)| format!("{:.0}/{:.0}", drawn.get(), limit.get()),
         );
         line = right(line, &watts, self.power);
-        let cpu =
-            share(node.host.cpu).map_or_else(|| UNKNOWN.to_owned(), |cpu| format!("{cpu:.0}%"));
+        let cpu = percent_value(node.host.cpu)
+            .map_or_else(|| UNKNOWN.to_owned(), |cpu| format!("{cpu:.0}%"));
         line = right(line, &cpu, self.cpu);
         let age_text = node.taken_at().map_or_else(
             || UNKNOWN.to_owned(),

@@ -152,7 +152,7 @@ impl Setup {
                 }
             }
             other => {
-                if let Some(movement) = Movement::of(other) {
+                if let Some(movement) = Movement::from_key(other) {
                     self.move_cursor(movement);
                 }
             }
@@ -161,7 +161,7 @@ impl Setup {
     }
 
     fn move_cursor(&mut self, step: Movement) {
-        self.row = step.from(self.row, self.entries().len(), 8);
+        self.row = step.new_index(self.row, self.entries().len(), 8);
     }
 
     fn cycle_page(&mut self, by: usize) {

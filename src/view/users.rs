@@ -132,7 +132,7 @@ fn open(context: RenderContext<'_>, navigation: &mut Navigation) -> ViewEffect {
         }
         UserRow::Node { .. } | UserRow::Process { .. } => {
             let Some(node) = identity.node else { return ViewEffect::Handled };
-            navigation.point_at(node, identity.process);
+            navigation.select_row(node, identity.process);
             ViewEffect::SwitchView(View::Node)
         }
     }
@@ -161,7 +161,7 @@ impl State {
 
     fn step(&mut self, context: RenderContext<'_>, step: Movement) {
         let (position, rows) = (self.position(context), self.refresh(context));
-        self.select(context, step.from(position, rows.list.len(), self.viewport.rows));
+        self.select(context, step.new_index(position, rows.list.len(), self.viewport.rows));
     }
 
     fn select(&mut self, context: RenderContext<'_>, row: usize) {

@@ -11,7 +11,7 @@ use crate::view::events::changes::{EventSummary, Severity};
 use crate::view::events::event_log::{EventLog, LogEntry};
 use crate::view::fleet_view::FleetView;
 use crate::view::line::UNKNOWN;
-use crate::view::node_status::label;
+use crate::view::node_status::device_label;
 
 /// Xids that are mostly caused by the application, not by the device.
 const APPLICATION_XIDS: [u64; 4] = [13, 31, 43, 45];
@@ -143,7 +143,7 @@ impl<'a> DeviceLabels<'a> {
             self.index_by_node.get(node).and_then(|index| self.fleet_view.fleet.nodes.get(*index));
         let label = node.and_then(|node| {
             let device = node.devices.iter().find(|device| *device.uuid == *uuid)?;
-            Some(label(node, device))
+            Some(device_label(node, device))
         });
         label.unwrap_or_else(|| UNKNOWN.to_owned())
     }

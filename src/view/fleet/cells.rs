@@ -14,8 +14,8 @@ use crate::view::fleet::device_owners::{AllocationIndex, DeviceOwners};
 use crate::view::fleet::symbol_map::SymbolMap;
 use crate::view::fleet_view::{FleetView, ViewVersion};
 use crate::view::line::{Symbol, Tone};
-use crate::view::node_status::{NodeStatus, flags};
-use crate::view::number_format::share;
+use crate::view::node_status::{NodeStatus, device_flags};
+use crate::view::number_format::percent_value;
 
 /// The metric of the heat map.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -90,7 +90,7 @@ impl MapMetric {
     /// Returns the value of a device within the range of the metric, 0 to 100.
     fn percent(self, device: &Device) -> Option<f32> {
         match self {
-            Self::Utilization => share(device.utilization),
+            Self::Utilization => percent_value(device.utilization),
             Self::Memory => device.memory_share().map(Percent::get),
             Self::Power => device.power_share().map(Percent::get),
             Self::Temperature => {
@@ -291,7 +291,9 @@ impl CellContext<'_> {
         match metric {
             MapMetric::Owner => self.owner_cell(),
             MapMetric::Job => self.job_cell(),
-            MapMetric::Utilization if share(self.device.utilization) < Some(ACTIVE_PERCENT) => {
+            MapMetric::Utilization
+                if percent_value(self.device.utilization) < Some(ACTIVE_PERCENT) =>
+            {
                 let Some(percent) = percent else { return NOT_REPORTED };
                 let is_allocated = fleet_view.allocated.contains(self.node, self.device);
                 if is_idle_held(self.node, self.device, is_allocated) {
@@ -313,7 +315,7 @@ impl CellContext<'_> {
     /// Returns the cell of a level, drawn at its middle, so that the glyph shows no more than the level.
     fn load_cell(&self, metric: MapMetric, level: u8) -> (Symbol, Tone) {
         let middle = (f32::from(level) + 0.5) / f32::from(LEVELS) * 100.0;
-        let flag = flags(self.device).into_iter().map(|(_, tone)| tone).max();
+        let flag = device_flags(self.device).into_iter().map(|(_, tone)| tone).max();
         let tone = flag.unwrap_or_else(|| metric.tone(self.context, middle));
         (Symbol::Level(middle), tone)
     }

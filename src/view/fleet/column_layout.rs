@@ -201,7 +201,7 @@ impl ColumnLayout {
             Column::Sparkline => SPARKLINE.0,
             Column::Memory => {
                 let decimals = self.memory_decimals;
-                let whole = format!("{:.decimals$}", self.units.of_gib(extents.memory)).len();
+                let whole = format!("{:.decimals$}", self.units.convert_gib(extents.memory)).len();
                 u16::try_from(whole * 2 + 1).unwrap_or(u16::MAX).max(7)
             }
             Column::MemoryBar | Column::Power | Column::Temperature | Column::Cpu => 4,
@@ -311,8 +311,8 @@ impl ColumnLayout {
     /// Returns the title of a column; units follow the display options.
     fn title(&self, column: Column, default: &'static str) -> &'static str {
         if column == Column::Memory {
-            self.units.word()
-        } else if column == Column::Temperature && self.units.degree() == "F" {
+            self.units.unit_name()
+        } else if column == Column::Temperature && self.units.temperature_unit() == "F" {
             "MAXF"
         } else {
             default

@@ -79,10 +79,10 @@ impl State {
         let to = match self.layout {
             Layout::Table => {
                 let rows = &self.grouped_rows.rows;
-                let to = movement.from(
+                let to = movement.new_index(
                     self.row_of_cursor(Some(cursor)),
                     rows.len(),
-                    navigation.list.rows,
+                    navigation.node_list.rows,
                 );
                 match rows.get(to).copied() {
                     Some(Row::Header(group)) => Cursor::Header(group),

@@ -10,8 +10,8 @@ use crate::view::fleet::idle_time::{self, MAX_LOOKBACK};
 use crate::view::fleet::node_notes::format_elapsed;
 use crate::view::fleet::node_table;
 use crate::view::line::{Line, Tone, flow, truncate};
-use crate::view::node_status::{NodeStatus, flags, label, notes};
-use crate::view::number_format::{Units, or_unknown, percent, share};
+use crate::view::node_status::{NodeStatus, device_flags, device_label, notes};
+use crate::view::number_format::{Units, or_unknown, percent, percent_value};
 
 /// A longer name is cut to leave room for the values.
 const MAX_NAME_WIDTH: u16 = 40;
@@ -36,18 +36,18 @@ pub(super) fn lines(
     if !node.device_freshness(position, fleet_view.now).is_fresh() || status == NodeStatus::Down {
         parts.extend(notes(fleet_view, node).into_iter().take(1));
     }
-    let flags = flags(device);
+    let flags = device_flags(device);
     parts.push((model_name(device).to_owned(), Tone::Plain));
     parts.push((
-        or_unknown(share(device.utilization), |util| format!("{}%", percent(Some(util)))),
+        or_unknown(percent_value(device.utilization), |util| format!("{}%", percent(Some(util)))),
         Tone::Plain,
     ));
     let units = Units::of(context.options);
-    let memory = units.with_unit(device.memory_used.get(), device.memory_total.get());
+    let memory = units.usage_with_unit(device.memory_used.get(), device.memory_total.get());
     parts.push((memory, Tone::Plain));
     parts.push((power_text(device), Tone::Plain));
     let temperature =
-        or_unknown(device.temperature.get(), |temperature| units.degrees(temperature));
+        or_unknown(device.temperature.get(), |temperature| units.temperature(temperature));
     parts.push((temperature, Tone::Plain));
     let users: Vec<String> = owner.users.iter().map(ToString::to_string).collect();
     let jobs: Vec<String> = owner.jobs.iter().map(|job| state.allocations.name(job)).collect();
@@ -70,7 +70,7 @@ pub(super) fn lines(
         parts.extend(throttle(device));
         parts.extend(flags.into_iter().filter(|(text, _)| text.starts_with("ECC")));
     }
-    let name = label(node, device);
+    let name = device_label(node, device);
     parts.insert(
         0,
         (format!("{} · device {name}", truncate(node.name.as_str(), MAX_NAME_WIDTH)), Tone::Strong),

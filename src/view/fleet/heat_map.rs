@@ -128,7 +128,7 @@ pub(super) fn moved_vertically(
 ) -> Cursor {
     let map_lines = map_lines(grouped_rows, grid);
     let at = line_of(&map_lines, grid, cursor);
-    let to = movement.from(at, map_lines.len(), page);
+    let to = movement.new_index(at, map_lines.len(), page);
     let preferred_column = match movement {
         Movement::Home => (0, 0),
         Movement::End => (usize::MAX, usize::MAX),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::fleet::{ACTIVE_PERCENT, Metric, Node};
 use crate::time::Timestamp;
 use crate::view::fleet::device_owners::DeviceOwners;
-use crate::view::number_format::share;
+use crate::view::number_format::percent_value;
 
 /// A held device that is idle for this long is reported as idle-held; the default history reaches as far.
 pub(super) const IDLE_HELD_WARNING: Duration = Duration::from_secs(5 * 60);
@@ -50,7 +50,7 @@ pub(super) fn time_below(
     lookback: Duration,
 ) -> Option<ElapsedTime> {
     let device = node.devices.get(position)?;
-    share(device.utilization).filter(|now| *now < limit)?;
+    percent_value(device.utilization).filter(|now| *now < limit)?;
     let count = usize::try_from(lookback.as_secs()).unwrap_or(0);
     let points = node.history.last(&device.uuid, Metric::Utilization, now, count);
     let (mut lasted, mut gap, mut is_lower_bound) = (0, 0, true);
@@ -91,7 +91,7 @@ pub(super) fn find_straggler(
     now: Timestamp,
 ) -> Option<Straggler> {
     let used = |position: usize| owners.devices.get(position).filter(|owner| owner.is_used);
-    let load = |position: usize| share(node.devices.get(position)?.utilization);
+    let load = |position: usize| percent_value(node.devices.get(position)?.utilization);
     let mut stragglers = Vec::new();
     for (position, device) in node.devices.iter().enumerate() {
         let (Some(device_owner), Some(percent)) = (used(position), load(position)) else {

@@ -187,7 +187,7 @@ fn scale(context: RenderContext<'_>, metric: MapMetric) -> Line {
     for part in [6.25, 31.25, 56.25, 81.25, 100.0] {
         let tone = metric.tone(context, part);
         let shown = if metric == MapMetric::Temperature {
-            units.heat(
+            units.convert_celsius(
                 TEMPERATURE_RANGE.0
                     + level_start(part) / 100.0 * (TEMPERATURE_RANGE.1 - TEMPERATURE_RANGE.0),
             )
@@ -199,7 +199,7 @@ fn scale(context: RenderContext<'_>, metric: MapMetric) -> Line {
             .text(format!("={shown:.0} "), Tone::Faint);
     }
     let is_heat = metric == MapMetric::Temperature;
-    let unit = if is_heat { units.degree() } else { "%" };
+    let unit = if is_heat { units.temperature_unit() } else { "%" };
     line.text(unit, Tone::Faint)
 }
 

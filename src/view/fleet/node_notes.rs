@@ -7,7 +7,7 @@ use crate::view::fleet::grouped_rows::GroupMember;
 use crate::view::fleet::idle_time::{self, ElapsedTime, IDLE_HELD_WARNING, MAX_LOOKBACK};
 use crate::view::fleet_view::FleetView;
 use crate::view::line::Tone;
-use crate::view::node_status::{NodeStatus, Note, label, notes};
+use crate::view::node_status::{NodeStatus, Note, device_label, notes};
 
 /// Returns the notes on a node, the most important first.
 pub(super) fn row_notes(
@@ -25,7 +25,7 @@ pub(super) fn row_notes(
     let lag = idle_time::find_straggler(node, owners, fleet_view.now)
         .filter(|lag| member.has_device(lag.position));
     if let Some(lag) = lag {
-        let name = node.devices.get(lag.position).map(|device| label(node, device));
+        let name = node.devices.get(lag.position).map(|device| device_label(node, device));
         let name = name.unwrap_or_default();
         let words =
             format!("#{name} lags: {:.0}% for {}", lag.percent, format_elapsed(lag.elapsed));

@@ -164,7 +164,7 @@ fn severity(fleet_view: &FleetView, node: &Node) -> Option<u8> {
         NodeStatus::Stale(_) => Some(8),
         _ if node.source_fault().is_some() || node.devices.iter().any(is_bad) => Some(7),
         NodeStatus::Fresh => {
-            let flags = node.devices.iter().flat_map(crate::view::node_status::flags);
+            let flags = node.devices.iter().flat_map(crate::view::node_status::device_flags);
             flags.map(|(_, tone)| if tone == Tone::Bad { 6 } else { 5 }).max()
         }
         NodeStatus::Waiting | NodeStatus::Opening(_) | NodeStatus::Starting => Some(1),

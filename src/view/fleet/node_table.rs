@@ -20,8 +20,8 @@ use crate::view::fleet_view::FleetView;
 use crate::view::input::Click;
 use crate::view::line::{Line, Symbol, Tone, UNKNOWN, width_of};
 use crate::view::navigation::Viewport;
-use crate::view::node_status::{NodeStatus, Note, remedy};
-use crate::view::number_format::{Units, or_unknown, percent, share};
+use crate::view::node_status::{NodeStatus, Note, short_remedy};
+use crate::view::number_format::{Units, or_unknown, percent, percent_value};
 
 /// From this width, the note of a down node fits next to its last values.
 const WIDE_NOTE_WIDTH: u16 = 40;
@@ -282,9 +282,11 @@ fn host_cell(
     let text = if column == Column::Temperature {
         let heat = hottest(node, member);
         let units = Units::of(context.options);
-        or_unknown(heat, |celsius| format!("{:.0}{}", units.heat(celsius), units.degree()))
+        or_unknown(heat, |celsius| {
+            format!("{:.0}{}", units.convert_celsius(celsius), units.temperature_unit())
+        })
     } else {
-        or_unknown(share(node.host.cpu), |cpu| format!("{cpu:.0}%"))
+        or_unknown(percent_value(node.host.cpu), |cpu| format!("{cpu:.0}%"))
     };
     Line::new().right_aligned(&text, width, Tone::Plain)
 }
@@ -295,8 +297,8 @@ fn memory_text(totals: &Totals, columns: &ColumnLayout) -> String {
         return UNKNOWN.to_owned();
     };
     let units = columns.units;
-    let pair = units.pair_with(used, Some(total), columns.memory_decimals);
-    let large = units.large_pair(used, total);
+    let pair = units.usage_with_decimals(used, Some(total), columns.memory_decimals);
+    let large = units.large_usage(used, total);
     let shortest_amount = or_unknown(used, |used| units.amount(used));
     let all = [Some(pair), large, Some(shortest_amount)];
     let fits = |text: &String| width_of(text) <= columns.memory;
@@ -354,7 +356,7 @@ fn first_and_count(words: &[&str]) -> String {
 /// Draws the detail line of the selected node: its fault and remedy, or its properties.
 pub(super) fn detail(fleet_view: &FleetView, state: &State, node: &Node, width: u16) -> Line {
     let title = Line::styled(format!("{}  ", node.name), Tone::Strong);
-    let notes_line = match remedy(node) {
+    let notes_line = match short_remedy(node) {
         Some(remedy) => {
             let with_all_devices = GroupMember::with_all_devices(0);
             let notes =

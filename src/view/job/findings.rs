@@ -6,7 +6,7 @@ use crate::model::Device;
 use crate::view::fleet_view::{FleetView, device_fault};
 use crate::view::job::summary::{JobMetric, JobSummary};
 use crate::view::line::Tone;
-use crate::view::node_status::flags;
+use crate::view::node_status::device_flags;
 use crate::view::number_format::Units;
 
 const MAX_FINDINGS: usize = 32;
@@ -94,7 +94,7 @@ fn description(device: &Device, outliers: &[Outlier], units: Units) -> String {
         texts.push(format!("{errors} uncorrected memory errors"));
     }
     if texts.is_empty() {
-        texts.extend(flags(device).into_iter().map(|(word, _)| word));
+        texts.extend(device_flags(device).into_iter().map(|(word, _)| word));
     }
     texts.join(" · ")
 }

@@ -6,7 +6,7 @@ use crate::model::{Job, JobList};
 use crate::time::{Timestamp, format_age};
 use crate::view::fleet_view::FleetView;
 use crate::view::line::{Line, Tone};
-use crate::view::number_format::running;
+use crate::view::number_format::format_run_time;
 
 /// Draws the view while no job runs: why, what to do about it, and the pending jobs.
 pub(crate) fn lines_without_running_jobs(
@@ -96,7 +96,7 @@ fn expected_start(job: &Job, now: Timestamp, zone: &TimeZone) -> String {
     if starts_at <= now {
         format!("{clock}, any moment")
     } else {
-        format!("{clock}, in {}", running(starts_at.since(now)))
+        format!("{clock}, in {}", format_run_time(starts_at.since(now)))
     }
 }
 

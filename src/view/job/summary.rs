@@ -10,8 +10,8 @@ use crate::view::job::distribution::{Distribution, Tolerance};
 use crate::view::job::findings::{Finding, Outliers, findings};
 use crate::view::job::index::{JobEntry, JobNode};
 use crate::view::line::{truncate, width_of};
-use crate::view::node_status::{NodeStatus, flags};
-use crate::view::number_format::{Units, gib, share};
+use crate::view::node_status::{NodeStatus, device_flags};
+use crate::view::number_format::{Units, gib, percent_value};
 
 /// Widest node name in the names of outliers.
 const MAX_NAME_WIDTH: u16 = 19;
@@ -39,9 +39,9 @@ impl JobMetric {
     pub(crate) fn caption(self, units: Units) -> String {
         let (name, unit) = match self {
             Self::Utilization => ("utilization", "%"),
-            Self::Memory => ("memory in use", units.word()),
+            Self::Memory => ("memory in use", units.unit_name()),
             Self::Power => ("power", "W"),
-            Self::Temperature => ("temperature", units.degree()),
+            Self::Temperature => ("temperature", units.temperature_unit()),
         };
         format!("{name} of each device, {unit}")
     }
@@ -50,8 +50,8 @@ impl JobMetric {
     pub(crate) fn to_unit(self, value: f32, units: Units) -> f64 {
         match self {
             Self::Utilization | Self::Power => value.into(),
-            Self::Memory => units.of_gib(value.into()),
-            Self::Temperature => units.heat(value).into(),
+            Self::Memory => units.convert_gib(value.into()),
+            Self::Temperature => units.convert_celsius(value).into(),
         }
     }
 
@@ -69,7 +69,7 @@ impl JobMetric {
         #[expect(clippy::cast_possible_truncation, reason = "a few digits are shown")]
         let memory = || device.memory_used.get().map(|bytes| gib(bytes) as f32);
         match self {
-            Self::Utilization => share(device.utilization),
+            Self::Utilization => percent_value(device.utilization),
             Self::Memory => memory(),
             Self::Power => device.power.get().map(crate::model::Watts::get),
             Self::Temperature => device.temperature.get().map(crate::model::Celsius::get),
@@ -82,7 +82,9 @@ impl JobMetric {
             Self::Utilization => format!("{value:.0}%"),
             Self::Memory => units.amount_of_gib(value),
             Self::Power => format!("{value:.0} W"),
-            Self::Temperature => format!("{:.0}{}", units.heat(value), units.degree()),
+            Self::Temperature => {
+                format!("{:.0}{}", units.convert_celsius(value), units.temperature_unit())
+            }
         }
     }
 
@@ -290,7 +292,7 @@ impl JobSummary {
             let Some(node) = node_row.node(fleet_view) else { continue };
             for (cell_index, cell) in node_row.cells.iter().enumerate() {
                 let device = node.devices.get(cell.device);
-                if device.is_some_and(|device| !flags(device).is_empty()) {
+                if device.is_some_and(|device| !device_flags(device).is_empty()) {
                     with_flags.push((row, cell_index));
                 }
             }

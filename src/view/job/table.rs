@@ -9,8 +9,8 @@ use crate::view::input::Click;
 use crate::view::job::summary::{DeviceCell, JobMetric, JobSummary, NodeRow};
 use crate::view::line::{Line, Tone, UNKNOWN};
 use crate::view::navigation::Viewport;
-use crate::view::node_status::{NodeStatus, own_notes};
-use crate::view::number_format::{Units, percent, rate, share};
+use crate::view::node_status::{NodeStatus, status_notes};
+use crate::view::number_format::{Units, percent, percent_value, rate};
 
 /// Width of the cursor mark and the gap behind it.
 const MARK_WIDTH: u16 = 2;
@@ -143,7 +143,7 @@ fn row(context: TableContext<'_>, row: &NodeRow, columns: &Columns) -> Line {
     let name = Line::new().left_aligned(row.name.label(), columns.name, name_tone(status));
     let notes = || {
         let mut line = Line::new();
-        for (index, (text, tone)) in own_notes(context.fleet_view, node).iter().enumerate() {
+        for (index, (text, tone)) in status_notes(context.fleet_view, node).iter().enumerate() {
             let sign = if index > 0 { " · " } else { "" };
             line = line.text(sign, Tone::Faint).text(text.as_str(), *tone);
         }
@@ -237,7 +237,7 @@ fn host(node: &Node, columns: &Columns) -> Line {
         .map(Percent::get);
     let mut line = Line::new();
     for (text, width) in [
-        (with_sign(share(node.host.cpu)), columns.cpu),
+        (with_sign(percent_value(node.host.cpu)), columns.cpu),
         (with_sign(memory), columns.memory),
         (network(node), columns.network),
     ] {

@@ -228,12 +228,14 @@ fn bandwidth(context: AttributeContext<'_>) -> AttributeText {
 }
 
 fn memory_temp(context: AttributeContext<'_>) -> AttributeText {
-    plain(context.device.memory_temperature.map(|temperature| context.units.degrees(temperature)))
+    plain(
+        context.device.memory_temperature.map(|temperature| context.units.temperature(temperature)),
+    )
 }
 
 fn junction_temp(context: AttributeContext<'_>) -> AttributeText {
     let temperature = detail(context, |details| details.junction_temperature);
-    plain(temperature.map(|temperature| context.units.degrees(temperature)))
+    plain(temperature.map(|temperature| context.units.temperature(temperature)))
 }
 
 /// Formats receive and transmit rates per second.

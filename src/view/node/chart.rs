@@ -8,14 +8,14 @@ use crate::fleet::Node;
 use crate::model::{Celsius, Device, Link, Megahertz, Percent, Reading};
 use crate::view::RenderContext;
 use crate::view::display_options::DisplayOptions;
-use crate::view::graph::{Graph, span};
+use crate::view::graph::{Graph, visible_seconds};
 use crate::view::line::{Line, Tone, UNKNOWN, width_of};
 use crate::view::menu::Menu;
 use crate::view::node::attributes::{bandwidth_share, pcie_rates, throttled_share};
 use crate::view::node::device_table::utilization_of;
 use crate::view::node::host::history_points;
 use crate::view::node::series::{NodeSeries, SeriesId};
-use crate::view::node_status::label;
+use crate::view::node_status::device_label;
 use crate::view::number_format::Units;
 
 /// Width of a graph's label: device, metric and value.
@@ -156,7 +156,7 @@ impl ChartMetric {
         let clock = |clock: Reading<Megahertz>| clock.get().map(|clock| clock.get().to_string());
         let known = match self {
             Self::Power => device.power.get().map(|watts| format!("{:.0}W", watts.get())),
-            Self::Temperature => device.temperature.get().map(|heat| units.degrees(heat)),
+            Self::Temperature => device.temperature.get().map(|heat| units.temperature(heat)),
             Self::Clock => clock(device.sm_clock),
             Self::MemoryClock => clock(device.memory_clock),
             Self::Memory => device.memory_used.get().map(|used| units.amount(used)),
@@ -284,10 +284,10 @@ pub(super) fn lines(
     let graph = Graph {
         width: column_width.saturating_sub(LABEL_WIDTH + 2),
         height: grid.height,
-        hangs: false,
+        grows_down: false,
         is_reversed: context.options.chart.is_reversed,
     };
-    let widest = node.devices.iter().map(|device| width_of(&label(node, device))).max();
+    let widest = node.devices.iter().map(|device| width_of(&device_label(node, device))).max();
     let pane = Pane { context, node, series, graph, label: widest.unwrap_or(1).min(4) };
     // Graphs that do not fit scroll with the device table.
     let visible = grid.columns * grid.rows;
@@ -312,7 +312,7 @@ pub(super) fn lines(
         let shown_text = if grid.metrics < metrics.len() { shown_text } else { Line::new() };
         let ticks = (0..columns).fold(shown_text, |line, column| {
             let gap = (column_width * column + LABEL_WIDTH).saturating_sub(line.width());
-            line.gap(gap).append(graph.ticks())
+            line.gap(gap).append(graph.time_axis())
         });
         lines.push(ticks);
     }
@@ -333,7 +333,7 @@ impl Pane<'_> {
     fn graph_of(&self, index: usize, device: &Device, metric: ChartMetric) -> Vec<Line> {
         let Self { context, node, series, graph, .. } = *self;
         let now = context.view.now;
-        let (count, _) = span(graph.width, now);
+        let (count, _) = visible_seconds(graph.width, now);
         let source = node.device_sources.get(index);
         let points = if let Some(history_metric) = metric.history() {
             history_points(node, (&device.uuid, history_metric), source, now, count)
@@ -345,7 +345,7 @@ impl Pane<'_> {
         let (alias, ..) = metric.labels();
         let tone = context.options.device.tone(metric.share(device));
         let first = Line::new()
-            .right_aligned(&label(node, device), self.label, Tone::Strong)
+            .right_aligned(&device_label(node, device), self.label, Tone::Strong)
             .gap(1)
             .left_aligned(alias, 5, Tone::Faint)
             .right_aligned(

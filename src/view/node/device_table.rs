@@ -13,7 +13,7 @@ use crate::view::navigation::{Navigation, RowId};
 use crate::view::node::attributes::{self, ATTRIBUTES, Attribute, AttributeContext};
 use crate::view::node::host::history_points;
 use crate::view::node::process_table::has_only_tpus;
-use crate::view::node_status::{Note, flags, label};
+use crate::view::node_status::{Note, device_flags, device_label};
 use crate::view::number_format::{Units, or_unknown, percent};
 
 /// From this width on, device names and memory clocks have columns.
@@ -160,10 +160,10 @@ pub(crate) fn lines(
     let has_cursor = |device: &Device| cursor == Some(RowId::Device(Arc::clone(&device.uuid)));
     let cursor_index = node.devices.iter().position(has_cursor);
     let rows = if is_full { room / 2 } else { room };
-    navigation.devices.scroll_to(rows, node.devices.len(), cursor_index);
+    navigation.device_table.scroll_to(rows, node.devices.len(), cursor_index);
     let count = node.devices.len();
-    let mut lines = vec![navigation.devices.with_position(columns.titles(), count, width)];
-    for index in navigation.devices.range(node.devices.len()) {
+    let mut lines = vec![navigation.device_table.with_position(columns.titles(), count, width)];
+    for index in navigation.device_table.range(node.devices.len()) {
         let Some(device) = node.devices.get(index) else { continue };
         let is_fresh = node.link == Link::Up && node.device_freshness(index, now).is_fresh();
         let faded = |line: Line| if is_fresh { line } else { line.dimmed() };
@@ -219,7 +219,7 @@ impl Columns {
     /// Returns what does not depend on the available width.
     fn base(node: &Node, display: &DisplayOptions, width: u16) -> Self {
         let names = display.selection.names;
-        let label = max_width(node.devices.iter().map(|device| label(node, device))).max(3);
+        let label = max_width(node.devices.iter().map(|device| device_label(node, device))).max(3);
         let is_named = names.has_index || names.has_name || names.has_uuid;
         Self {
             load: display.device,
@@ -258,7 +258,7 @@ impl Columns {
                 DeviceColumn::Temperature | DeviceColumn::MemoryBar => 4,
                 DeviceColumn::Util => 6 + 4,
                 DeviceColumn::Memory => {
-                    width_of(&units.pair(totals.memory_total, totals.memory_total)).max(9)
+                    width_of(&units.usage(totals.memory_total, totals.memory_total)).max(9)
                 }
                 DeviceColumn::Power => width_of(&widest_power_text(&totals)).max(7),
                 DeviceColumn::Clocks => 4 + if width >= WIDE_WIDTH { 5 } else { 0 },
@@ -295,7 +295,7 @@ impl Columns {
         let names = display.selection.names;
         let mut columns = Self::base(node, display, width);
         let units = columns.units;
-        let memory = units.pair(totals.memory_total, totals.memory_total);
+        let memory = units.usage(totals.memory_total, totals.memory_total);
         let power = widest_power_text(&totals);
         let mut budget =
             WidthBudget { left: width.saturating_sub(columns.label), gap: columns.gap };
@@ -462,7 +462,7 @@ impl Columns {
                     .left_aligned(load, width - 4, Tone::Faint)
                     .right_aligned("%", 4, Tone::Faint),
                 DeviceColumn::MemoryBar => left(memory),
-                DeviceColumn::Memory => right(self.units.word()),
+                DeviceColumn::Memory => right(self.units.unit_name()),
                 DeviceColumn::Power => right("W"),
                 DeviceColumn::Clocks => right(clocks),
                 DeviceColumn::Attribute(at) => {
@@ -478,13 +478,13 @@ impl Columns {
         let Some(device) = node.devices.get(index) else { return Line::new() };
         let faded = |line: Line| if is_fresh { line } else { line.dimmed() };
         let label_tone = if device.parent.is_some() { Tone::Faint } else { Tone::Strong };
-        let label_text = if self.has_index { label(node, device) } else { String::new() };
+        let label_text = if self.has_index { device_label(node, device) } else { String::new() };
         let line = faded(Line::new().right_aligned(&label_text, self.label, label_tone));
         self.shown().fold(line, |line, column| {
             if column != DeviceColumn::Flags {
                 return line.append(faded(self.cell((node, index, device), column, now)));
             }
-            let flags_line = self.flags_line(&flags(device));
+            let flags_line = self.flags_line(&device_flags(device));
             let is_last = self.order.last() == Some(&column);
             if is_last {
                 return line.append(flags_line);
@@ -508,20 +508,20 @@ impl Columns {
             DeviceColumn::Name => line.left_aligned(&name(device, true), width, Tone::Plain),
             DeviceColumn::Temperature => {
                 let text = or_unknown(device.temperature.get(), |temperature| {
-                    self.units.degrees(temperature)
+                    self.units.temperature(temperature)
                 });
                 let is_hot = device.throttle.get().is_some_and(Throttle::is_thermal);
                 line.right_aligned(&text, width, if is_hot { Tone::Warn } else { Tone::Plain })
             }
             DeviceColumn::Util => {
                 let util = utilization_of(device);
-                let worst = flags(device).into_iter().map(|(_, tone)| tone).max();
+                let worst = device_flags(device).into_iter().map(|(_, tone)| tone).max();
                 self.load(line, util, worst.unwrap_or_else(|| self.load.tone(util)))
             }
             DeviceColumn::MemoryBar => self.memory_bar(line, device.memory_share()),
             DeviceColumn::Memory => {
                 let (used, total) = (device.memory_used.get(), device.memory_total.get());
-                line.right_aligned(&self.units.pair(used, total), width, Tone::Plain)
+                line.right_aligned(&self.units.usage(used, total), width, Tone::Plain)
             }
             DeviceColumn::Power => self.power(line, device.power.get(), device.power_limit.get()),
             DeviceColumn::Clocks => {
@@ -618,7 +618,7 @@ impl Columns {
                     self.memory_bar(line, part)
                 }
                 DeviceColumn::Memory => {
-                    let pair = self.units.pair(totals.memory_used, totals.memory_total);
+                    let pair = self.units.usage(totals.memory_used, totals.memory_total);
                     line.right_aligned(&pair, width, Tone::Plain)
                 }
                 DeviceColumn::Power => self.power(line, totals.power, totals.power_limit),
@@ -719,7 +719,7 @@ pub(crate) fn detail(
     display: &DisplayOptions,
 ) -> Line {
     let units = Units::of(display);
-    let mut line = Line::styled(format!("{} ", label(node, device)), Tone::Strong)
+    let mut line = Line::styled(format!("{} ", device_label(node, device)), Tone::Strong)
         .text(format!(" {}", name(device, false)), Tone::Plain);
     let tpu = device.tpu.as_deref();
     let throttle = device.throttle.get().map(Throttle::text).filter(|text| text != "none");
@@ -745,7 +745,7 @@ pub(crate) fn detail(
         device
             .memory_temperature
             .get()
-            .map(|temperature| format!("memory {}", units.degrees(temperature))),
+            .map(|temperature| format!("memory {}", units.temperature(temperature))),
         device.pcie.get().map(|(generation, lanes)| format!("PCIe {generation}x{lanes}")),
         tpu.and_then(|tpu| tpu.nodes.known()).map(ToString::to_string),
         tpu.and_then(|tpu| tpu.metrics_fault.known())

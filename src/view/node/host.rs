@@ -6,10 +6,10 @@ use crate::fleet::{Metric, Node, Totals, Traffic};
 use crate::model::{Bytes, Freshness, Link, Percent, Source, stale_after};
 use crate::time::{Timestamp, format_duration};
 use crate::view::RenderContext;
-use crate::view::graph::{Graph, span};
+use crate::view::graph::{Graph, visible_seconds};
 use crate::view::line::{Line, Tone, UNKNOWN, flow};
 use crate::view::node::series::{NodeSeries, SeriesId, used_percent};
-use crate::view::number_format::{Units, gib, percent, rate, share};
+use crate::view::number_format::{Units, gib, percent, percent_value, rate};
 
 /// Width of the CPU sparkline, in points.
 const CPU_SPARK_POINTS: usize = 20;
@@ -64,10 +64,10 @@ pub(crate) fn graph_lines(
         let graph = Graph {
             width: graph_width,
             height: GRAPH_ROWS,
-            hangs: false,
+            grows_down: false,
             is_reversed: context.options.chart.is_reversed,
         };
-        let (count, _) = span(graph_width, now);
+        let (count, _) = visible_seconds(graph_width, now);
         let left = host_graphs(context, node, series, graph, count);
         let mut lines = if is_double {
             let right = device_graphs(context, node, graph, count);
@@ -86,17 +86,17 @@ pub(crate) fn graph_lines(
     })
 }
 
-/// Stacks two graphs, the lower one hanging, with the time axis between them.
+/// Stacks two graphs, the lower one filled from the top, with the time axis between them.
 fn stack_graphs(
     graph: Graph,
     upper: (Line, &[Option<f32>], Tone),
     lower: (Line, &[Option<f32>], Tone),
 ) -> Vec<Line> {
-    let hanging = Graph { hangs: true, ..graph };
+    let inverted = Graph { grows_down: true, ..graph };
     let mut lines = vec![upper.0.truncated(graph.width)];
     lines.extend(graph.rows(upper.1, upper.2));
-    lines.push(graph.ticks());
-    lines.extend(hanging.rows(lower.1, lower.2));
+    lines.push(graph.time_axis());
+    lines.extend(inverted.rows(lower.1, lower.2));
     lines.push(lower.0.truncated(graph.width));
     lines
 }
@@ -117,7 +117,7 @@ fn host_graphs(
     let mut lower_title = labelled("MEM")
         .right_aligned(&percent(share), 3, Tone::Strong)
         .text("% ", Tone::Faint)
-        .text(units.with_unit(used_host_memory(node), fast.memory_total.get()), Tone::Plain);
+        .text(units.usage_with_unit(used_host_memory(node), fast.memory_total.get()), Tone::Plain);
     let swap_share = used_percent(fast.swap_total.get(), fast.swap_free.get());
     if let Some(total) = fast.swap_total.get().filter(|total| total.0 > 0) {
         let used = fast.swap_free.get().map(|free| Bytes(total.0.saturating_sub(free.0)));
@@ -126,7 +126,7 @@ fn host_graphs(
             .append(labelled("SWAP"))
             .right_aligned(&percent(swap_share), 3, Tone::Strong)
             .text("% ", Tone::Faint)
-            .text(units.with_unit(used, Some(total)), Tone::Plain);
+            .text(units.usage_with_unit(used, Some(total)), Tone::Plain);
     }
     let upper_title = cpu_item(node, now, 0).gap(3).append(load_item(node));
     let mut lines = stack_graphs(
@@ -156,7 +156,8 @@ fn device_graphs(context: RenderContext<'_>, node: &Node, graph: Graph, count: u
     let title = |label: &str, share: Option<f32>| {
         labelled(label).right_aligned(&percent(share), 3, Tone::Strong).text("%", Tone::Faint)
     };
-    let amount = Units::of(context.options).with_unit(totals.memory_used, totals.memory_total);
+    let amount =
+        Units::of(context.options).usage_with_unit(totals.memory_used, totals.memory_total);
     let upper_title = title("DEVICE MEM", memory).gap(1).text(amount, Tone::Plain);
     let count_text = format!(" mean of {}", totals.utilization_devices);
     let lower_title = title("DEVICE UTIL", load).text(count_text, Tone::Faint);
@@ -209,7 +210,7 @@ fn single_gib(bytes: Bytes) -> f32 {
 }
 
 fn cpu_percent(node: &Node) -> Option<f32> {
-    share(node.host.cpu)
+    percent_value(node.host.cpu)
 }
 
 fn used_host_memory(node: &Node) -> Option<Bytes> {
@@ -220,7 +221,7 @@ fn used_host_memory(node: &Node) -> Option<Bytes> {
 
 fn items(node: &Node, now: Timestamp, width: u16, units: Units) -> Vec<Line> {
     let points = if width >= 100 { CPU_SPARK_POINTS } else { CPU_SPARK_POINTS / 2 };
-    let memory = units.with_unit(used_host_memory(node), node.host.fast.memory_total.get());
+    let memory = units.usage_with_unit(used_host_memory(node), node.host.fast.memory_total.get());
     let mut items = vec![
         cpu_item(node, now, points),
         load_item(node),
@@ -242,8 +243,9 @@ fn other_items(node: &Node, units: Units) -> Vec<Line> {
     items
         .extend(groups.iter().filter_map(|(label, list, signs)| traffic_item(label, list, *signs)));
     if let Some(temperature) = node.host.slow.temperature.get() {
-        items
-            .push(labelled("TEMP").text(format!("{:>4}", units.degrees(temperature)), Tone::Plain));
+        items.push(
+            labelled("TEMP").text(format!("{:>4}", units.temperature(temperature)), Tone::Plain),
+        );
     }
     if let Some(seconds) = node.host.fast.uptime_seconds.get() {
         items.push(labelled("UP").text(format_duration(Duration::from_secs(seconds)), Tone::Plain));
@@ -258,7 +260,7 @@ fn labelled(label: &str) -> Line {
 }
 
 fn cpu_item(node: &Node, now: Timestamp, points: usize) -> Line {
-    let cpu = share(node.host.cpu);
+    let cpu = percent_value(node.host.cpu);
     let line = labelled("CPU")
         .right_aligned(&percent(cpu), 3, Tone::Strong)
         .text(if points > 0 { "% " } else { "%" }, Tone::Faint)
@@ -300,7 +302,7 @@ fn pressure_item(node: &Node) -> Option<Line> {
     let known: Vec<_> = parts.iter().filter(|(_, pressure)| pressure.get().is_some()).collect();
     (!known.is_empty()).then(|| {
         known.iter().fold(labelled("PSI"), |line, (label, pressure)| {
-            line.text(format!("{label}{:>3}% ", percent(share(*pressure))), Tone::Plain)
+            line.text(format!("{label}{:>3}% ", percent(percent_value(*pressure))), Tone::Plain)
         })
     })
 }
@@ -309,7 +311,7 @@ fn swap_item(node: &Node, units: Units) -> Option<Line> {
     let (total, free) = (node.host.fast.swap_total.get()?, node.host.fast.swap_free.get()?);
     let used = Bytes(total.0.saturating_sub(free.0));
     (used.mib() > 0)
-        .then(|| labelled("SWAP").text(units.with_unit(Some(used), Some(total)), Tone::Plain))
+        .then(|| labelled("SWAP").text(units.usage_with_unit(Some(used), Some(total)), Tone::Plain))
 }
 
 fn fullest_filesystem_item(node: &Node, units: Units) -> Option<Line> {

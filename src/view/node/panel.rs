@@ -10,10 +10,10 @@ use crate::view::RenderContext;
 use crate::view::display_options::Density;
 use crate::view::fleet_view::FleetView;
 use crate::view::line::{Line, Tone, truncate, width_of};
-use crate::view::navigation::{Navigation, RowId, uses};
+use crate::view::navigation::{Navigation, RowId, process_rows};
 use crate::view::node::series::SeriesId;
 use crate::view::node::{ChartMetric, State, chart, device_table, host, process_table};
-use crate::view::node_status::{NodeStatus, full_remedy, own_notes};
+use crate::view::node_status::{NodeStatus, full_remedy, status_notes};
 
 /// Minimum height of the process table, titles included.
 const MIN_PROCESS_ROWS: usize = 4;
@@ -59,7 +59,14 @@ pub(crate) fn lines(
     if heights.chart > 0 {
         let State { series, charts, .. } = &navigation.node_state;
         let size = (width, heights.chart);
-        lines.extend(chart::lines(context, node, series, charts, navigation.devices.top, size));
+        lines.extend(chart::lines(
+            context,
+            node,
+            series,
+            charts,
+            navigation.device_table.top,
+            size,
+        ));
     }
     lines.extend(host.into_iter().take(heights.host));
     if heights.processes > 0 {
@@ -97,7 +104,7 @@ pub(crate) fn report(context: RenderContext<'_>, node: &Node, width: u16) -> Vec
     lines.extend(host::lines(context, node, width, REPORT_HOST_LINES));
     if !node.devices.is_empty() || !node.uses.is_empty() {
         lines.push(Line::new());
-        let rows = uses(node).len() + 1;
+        let rows = process_rows(node).len() + 1;
         lines.extend(process_table::lines(context, node, &mut navigation, width, rows));
     }
     lines
@@ -164,7 +171,7 @@ impl Heights {
         let lines_per_device = 1 + usize::from(detail.is_device_full);
         let device_lines = node.devices.len() * lines_per_device;
         let is_shown = navigation.shows_processes && (device_lines > 0 || !node.uses.is_empty());
-        let wanted_processes = if is_shown { uses(node).len() + 1 } else { 0 };
+        let wanted_processes = if is_shown { process_rows(node).len() + 1 } else { 0 };
         // If lines are scarce, the host shrinks before the devices do, but keeps one line.
         let spare =
             room.saturating_sub(frame_lines + device_lines.min(MIN_DEVICE_ROWS * lines_per_device));
@@ -264,7 +271,7 @@ fn cuda_version(node: &Node) -> Option<&str> {
 /// Explains why a node is not fresh, and the remedy.
 fn problem_lines(fleet_view: &FleetView, node: &Node, width: u16) -> Vec<Line> {
     let mut line = Line::new();
-    for (index, (text, tone)) in own_notes(fleet_view, node).iter().enumerate() {
+    for (index, (text, tone)) in status_notes(fleet_view, node).iter().enumerate() {
         let sign = if index == 0 { "" } else { " · " };
         line = line.text(sign, Tone::Faint).text(text.as_str(), *tone);
     }

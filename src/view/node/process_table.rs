@@ -8,9 +8,9 @@ use crate::time::Timestamp;
 use crate::view::RenderContext;
 use crate::view::display_options::DisplaySelection;
 use crate::view::line::{Line, Tone, UNKNOWN};
-use crate::view::navigation::{Navigation, RowId, uses};
-use crate::view::node_status::{label, shown_id};
-use crate::view::number_format::{Units, or_unknown, percent, running, share};
+use crate::view::navigation::{Navigation, RowId, process_rows};
+use crate::view::node_status::{device_label, shown_id};
+use crate::view::number_format::{Units, format_run_time, or_unknown, percent, percent_value};
 
 /// Draws the titles and the visible rows in `height` lines.
 pub(crate) fn lines(
@@ -21,20 +21,20 @@ pub(crate) fn lines(
     height: usize,
 ) -> Vec<Line> {
     let now = context.view.now;
-    let rows_by_device = uses(node);
+    let rows_by_device = process_rows(node);
     let rows = height.saturating_sub(1);
     let cursor = navigation.cursor(node);
     let cursor_index =
         rows_by_device.iter().position(|(_, row_id)| cursor.as_ref() == Some(row_id));
-    navigation.uses.scroll_to(rows, rows_by_device.len(), cursor_index);
+    navigation.process_table.scroll_to(rows, rows_by_device.len(), cursor_index);
     if rows_by_device.is_empty() {
         return vec![empty_line(node, &context.options.selection).truncated(width)];
     }
     let columns = Columns::fit(node, Units::of(context.options), width);
     let is_fresh = node.link == Link::Up && has_fresh_process_lists(node, now);
     let mut lines =
-        vec![navigation.uses.with_position(columns.titles(), rows_by_device.len(), width)];
-    for at in navigation.uses.range(rows_by_device.len()) {
+        vec![navigation.process_table.with_position(columns.titles(), rows_by_device.len(), width)];
+    for at in navigation.process_table.range(rows_by_device.len()) {
         let Some((index, row_id)) = rows_by_device.get(at) else { continue };
         let Some(used) = node.uses.get(*index) else { continue };
         let line = columns.row(node, used, context.view.fleet.jobs.as_deref());
@@ -153,7 +153,7 @@ impl Columns {
         let plain = Tone::Plain;
         let process = node.process(used.pid);
         let device = node.devices.iter().find(|device| device.uuid == used.device);
-        let device = device.map_or_else(|| UNKNOWN.to_owned(), |device| label(node, device));
+        let device = device.map_or_else(|| UNKNOWN.to_owned(), |device| device_label(node, device));
         let amount = |bytes| self.units.amount(bytes);
         let memory = or_unknown(used.memory.get(), amount);
         let mut line = Line::new()
@@ -167,13 +167,13 @@ impl Columns {
             line = line.gap(gap).left_aligned(kind, self.kind, plain);
         }
         line = line.gap(gap).right_aligned(&memory, 7, plain).gap(gap).right_aligned(
-            &percent(share(used.sm)),
+            &percent(percent_value(used.sm)),
             3,
             plain,
         );
         if self.bandwidth > 0 {
             line = line.gap(gap).right_aligned(
-                &percent(share(used.memory_utilization)),
+                &percent(percent_value(used.memory_utilization)),
                 self.bandwidth,
                 plain,
             );
@@ -188,7 +188,8 @@ impl Columns {
                 .right_aligned(&resident, 6, plain);
         }
         if self.time > 0 {
-            let time = or_unknown(process.and_then(|process| run_time(node, process)), running);
+            let time =
+                or_unknown(process.and_then(|process| run_time(node, process)), format_run_time);
             line = line.gap(gap).right_aligned(&time, self.time, plain);
         }
         if self.job > 0 {

@@ -11,8 +11,8 @@ use crate::view::column_spec::{self, ColumnSpec};
 use crate::view::display_options::Density;
 use crate::view::input::Click;
 use crate::view::line::{Line, Tone, UNKNOWN, width_of};
-use crate::view::node_status::{label, shown_id};
-use crate::view::number_format::{Units, or_unknown, percent, running, share};
+use crate::view::node_status::{device_label, shown_id};
+use crate::view::number_format::{Units, format_run_time, or_unknown, percent, percent_value};
 use crate::view::processes::rows::{ProcessEntry, ProcessRows};
 
 /// The command keeps this width before a further column is added.
@@ -297,20 +297,20 @@ fn cell_text(column: ProcessColumn, entry: ProcessEntry<'_>, units: Units) -> St
     let amount = |bytes| units.amount(bytes);
     let process = entry.process;
     match column {
-        ProcessColumn::Device => {
-            entry.device.map_or_else(|| UNKNOWN.to_owned(), |device| label(entry.node, device))
-        }
+        ProcessColumn::Device => entry
+            .device
+            .map_or_else(|| UNKNOWN.to_owned(), |device| device_label(entry.node, device)),
         ProcessColumn::Memory => or_unknown(entry.used.memory.get(), amount),
         ProcessColumn::Load => {
             let load = percent(entry.load());
             if entry.is_whole_device_load() { format!("{load}*") } else { load }
         }
-        ProcessColumn::Bandwidth => percent(share(entry.used.memory_utilization)),
-        ProcessColumn::Encoder => percent(share(entry.used.encoder)),
-        ProcessColumn::Decoder => percent(share(entry.used.decoder)),
+        ProcessColumn::Bandwidth => percent(percent_value(entry.used.memory_utilization)),
+        ProcessColumn::Encoder => percent(percent_value(entry.used.encoder)),
+        ProcessColumn::Decoder => percent(percent_value(entry.used.decoder)),
         ProcessColumn::Cpu => percent(process.and_then(|process| process.cpu_percent.get())),
         ProcessColumn::Share => {
-            let share_percent = process.and_then(|process| share(process.resident_share));
+            let share_percent = process.and_then(|process| percent_value(process.resident_share));
             or_unknown(share_percent, |share_percent| format!("{share_percent:.1}"))
         }
         ProcessColumn::Resident => {
@@ -318,7 +318,7 @@ fn cell_text(column: ProcessColumn, entry: ProcessEntry<'_>, units: Units) -> St
         }
         ProcessColumn::Time => {
             let seconds = process.and_then(|process| process.running_seconds.get());
-            or_unknown(seconds.map(Duration::from_secs), running)
+            or_unknown(seconds.map(Duration::from_secs), format_run_time)
         }
         ProcessColumn::Node
         | ProcessColumn::Pid

@@ -10,8 +10,8 @@ use crate::view::RenderContext;
 use crate::view::action::NodeRequest;
 use crate::view::line::{Line, Tone, UNKNOWN};
 use crate::view::navigation::Movement;
-use crate::view::node_status::{label, shown_id};
-use crate::view::number_format::{Units, or_unknown, percent, running, share};
+use crate::view::node_status::{device_label, shown_id};
+use crate::view::number_format::{Units, format_run_time, or_unknown, percent, percent_value};
 use crate::view::processes::columns::row_status;
 use crate::view::processes::rows::{ProcessEntry, ProcessRow, RowKey};
 use crate::view::processes::series::{ProcessMetric, ProcessSeries, Series};
@@ -71,7 +71,7 @@ impl DetailPage {
     }
 
     pub(super) fn step(&mut self, step: Movement) {
-        self.top = step.from(self.top, self.lines, 5);
+        self.top = step.new_index(self.top, self.lines, 5);
     }
 
     pub(super) fn lines(
@@ -149,7 +149,7 @@ impl DetailPage {
             None => String::new(),
         };
         let run_time_text = node.and_then(|node| run_time(node, self.target.key));
-        let run_time_text = or_unknown(run_time_text, running);
+        let run_time_text = or_unknown(run_time_text, format_run_time);
         add(
             "state",
             format!(
@@ -228,7 +228,7 @@ pub(super) const fn state_text(state: ProcessState) -> &'static str {
 fn values_line(entry: ProcessEntry<'_>, jobs: Option<&JobList>) -> Line {
     let process = entry.process;
     let device =
-        entry.device.map_or_else(|| UNKNOWN.to_owned(), |device| label(entry.node, device));
+        entry.device.map_or_else(|| UNKNOWN.to_owned(), |device| device_label(entry.node, device));
     let kind = if entry.is_tpu() { "TPU" } else { "GPU" };
     let mut line = Line::styled(format!("{kind} {device}"), Tone::Strong);
     let mut add = |name: &str, value: String| {
@@ -238,13 +238,13 @@ fn values_line(entry: ProcessEntry<'_>, jobs: Option<&JobList>) -> Line {
             .text(value, Tone::Plain);
     };
     add("job", entry.job().map_or(UNKNOWN, |job| shown_id(jobs, job)).to_owned());
-    add("%GMBW", percent(share(entry.used.memory_utilization)));
-    add("%ENC", percent(share(entry.used.encoder)));
-    add("%DEC", percent(share(entry.used.decoder)));
-    let memory = process.and_then(|process| share(process.resident_share));
+    add("%GMBW", percent(percent_value(entry.used.memory_utilization)));
+    add("%ENC", percent(percent_value(entry.used.encoder)));
+    add("%DEC", percent(percent_value(entry.used.decoder)));
+    let memory = process.and_then(|process| percent_value(process.resident_share));
     add("%MEM", or_unknown(memory, |percent| format!("{percent:.1}")));
     let seconds = process.and_then(|process| process.running_seconds.get());
-    add("TIME", or_unknown(seconds.map(Duration::from_secs), running));
+    add("TIME", or_unknown(seconds.map(Duration::from_secs), format_run_time));
     line
 }
 

@@ -48,7 +48,7 @@ impl EnvironPage {
 
     pub(super) fn step(&mut self, step: Movement) {
         let count = self.variables().len();
-        let top = step.from(self.viewport.top, count, self.viewport.rows);
+        let top = step.new_index(self.viewport.top, count, self.viewport.rows);
         self.viewport.top = top.min(count.saturating_sub(self.viewport.rows));
     }
 

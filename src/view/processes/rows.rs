@@ -17,7 +17,7 @@ use crate::time::Timestamp;
 use crate::view::display_options::DisplaySelection;
 use crate::view::fleet_view::FleetView;
 use crate::view::line::width_of;
-use crate::view::number_format::share;
+use crate::view::number_format::percent_value;
 use crate::view::processes::target::ProcessTarget;
 use crate::view::sort_order::{SortColumn, SortOrder};
 
@@ -193,16 +193,16 @@ impl<'a> ProcessEntry<'a> {
     /// Returns the SM utilization of the process. For a TPU, which reports none per process, that of the
     /// whole chip.
     pub(super) fn load(self) -> Option<f32> {
-        let sm = share(self.used.sm);
+        let sm = percent_value(self.used.sm);
         if sm.is_none() && self.is_tpu() {
-            return self.device.and_then(|device| share(device.utilization));
+            return self.device.and_then(|device| percent_value(device.utilization));
         }
         sm
     }
 
     /// Returns true if the load is that of the whole chip.
     pub(super) fn is_whole_device_load(self) -> bool {
-        self.is_tpu() && share(self.used.sm).is_none() && self.load().is_some()
+        self.is_tpu() && percent_value(self.used.sm).is_none() && self.load().is_some()
     }
 }
 
@@ -398,7 +398,7 @@ impl ProcessRows {
             self.has_jobs |= entry.job().is_some();
             self.user_width = self.user_width.max(entry.user().map_or(0, width_of));
             let video = [entry.used.encoder, entry.used.decoder];
-            let is_used = video.into_iter().filter_map(share).any(|share| share > 0.0);
+            let is_used = video.into_iter().filter_map(percent_value).any(|share| share > 0.0);
             self.video_count += usize::from(is_used);
             if entry.is_tpu() {
                 self.has_tpus = true;
@@ -569,11 +569,11 @@ fn sort_key(entry: ProcessEntry<'_>, order: SortOrder) -> SortKey<'_> {
         "user" => entry.user().map_or(SortKey::Unknown, SortKey::Text),
         "gpumem" => bytes(entry.used.memory.get()),
         "psm" => number(entry.load()),
-        "pmembw" => number(share(entry.used.memory_utilization)),
-        "penc" => number(share(entry.used.encoder)),
-        "pdec" => number(share(entry.used.decoder)),
+        "pmembw" => number(percent_value(entry.used.memory_utilization)),
+        "penc" => number(percent_value(entry.used.encoder)),
+        "pdec" => number(percent_value(entry.used.decoder)),
         "pcpu" => number(process.and_then(|process| process.cpu_percent.get())),
-        "prss" => number(process.and_then(|process| share(process.resident_share))),
+        "prss" => number(process.and_then(|process| percent_value(process.resident_share))),
         "rss" => bytes(process.and_then(|process| process.resident.get())),
         "time" => {
             let seconds = process.and_then(|process| process.running_seconds.get());

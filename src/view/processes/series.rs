@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::model::Bytes;
 use crate::time::Timestamp;
-use crate::view::number_format::{gib, share};
+use crate::view::number_format::{gib, percent_value};
 use crate::view::processes::rows::{ProcessEntry, ProcessRow, RowKey};
 
 /// Points per series, which is 10 minutes.
@@ -43,7 +43,7 @@ impl ProcessMetric {
             Self::Cpu => entry.process?.cpu_percent.get(),
             Self::DeviceMemory => entry.used.memory.get().map(gib),
             Self::HostMemory => entry.process?.resident.get().map(gib),
-            Self::Load => entry.load().or_else(|| share(entry.used.occupancy)),
+            Self::Load => entry.load().or_else(|| percent_value(entry.used.occupancy)),
         }
     }
 }

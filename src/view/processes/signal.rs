@@ -82,10 +82,11 @@ impl SignalDialog {
                 } else if key == Key::Letter('k') {
                     Some(Movement::Up)
                 } else {
-                    Movement::of(key)
+                    Movement::from_key(key)
                 };
                 if let Some(step) = step {
-                    let top = step.from(self.viewport.top, self.targets.len(), self.viewport.rows);
+                    let top =
+                        step.new_index(self.viewport.top, self.targets.len(), self.viewport.rows);
                     self.viewport.top = top;
                 }
                 SignalDialogEffect::Stay

@@ -115,7 +115,7 @@ fn title(context: RenderContext<'_>, state: &State, width: u16) -> Line {
     if rows.hidden.count > 0 {
         let memory = if rows.hidden.memory.0 > 0 {
             let units = Units::of(context.options);
-            format!(", {:.1} {}", units.of_gib(gib(rows.hidden.memory)), units.word())
+            format!(", {:.1} {}", units.convert_gib(gib(rows.hidden.memory)), units.unit_name())
         } else {
             String::new()
         };

@@ -14,8 +14,8 @@ use crate::view::action::NodeRequest;
 use crate::view::input::Click;
 use crate::view::line::{Line, Tone, UNKNOWN};
 use crate::view::navigation::{Movement, Viewport};
-use crate::view::node_status::label;
-use crate::view::number_format::{gib, or_unknown, percent, running};
+use crate::view::node_status::device_label;
+use crate::view::number_format::{format_run_time, gib, or_unknown, percent};
 use crate::view::processes::columns::{short_command, skip_columns};
 use crate::view::processes::target::ProcessTarget;
 
@@ -149,7 +149,7 @@ impl Tree {
 
     pub(super) fn step(&mut self, step: Movement) {
         let index = match self.cursor_index() {
-            Some(index) => step.from(index, self.rows.len(), self.viewport.rows),
+            Some(index) => step.new_index(index, self.rows.len(), self.viewport.rows),
             None if step == Movement::End => self.rows.len().saturating_sub(1),
             None => 0,
         };
@@ -402,7 +402,11 @@ impl Columns {
         );
         if self.time > 0 {
             let run_time = node.and_then(|node| run_time(node, process.key));
-            line = line.gap(gap).right_aligned(&or_unknown(run_time, running), self.time, plain);
+            line = line.gap(gap).right_aligned(
+                &or_unknown(run_time, format_run_time),
+                self.time,
+                plain,
+            );
         }
         let command = process.command.known().map_or("", |command| command);
         let command = short_command(command, options.is_full);
@@ -428,7 +432,8 @@ fn devices(node: &Node, pid: u32) -> String {
     let used_devices: Vec<_> =
         node.devices.iter().filter(|device| used.contains(&device.uuid)).collect();
     let is_tpu = used_devices.iter().any(|device| device.tpu.is_some());
-    let labels: Vec<String> = used_devices.iter().map(|device| label(node, device)).collect();
+    let labels: Vec<String> =
+        used_devices.iter().map(|device| device_label(node, device)).collect();
     format!("{} {}", if is_tpu { "TPU" } else { "GPU" }, labels.join(","))
 }
 

@@ -56,7 +56,7 @@ impl Checklist {
             Key::Letter('j') => self.move_cursor(Movement::Down),
             Key::Letter('k') => self.move_cursor(Movement::Up),
             other => {
-                if let Some(step) = Movement::of(other) {
+                if let Some(step) = Movement::from_key(other) {
                     self.move_cursor(step);
                 }
             }
@@ -65,7 +65,7 @@ impl Checklist {
     }
 
     fn move_cursor(&mut self, step: Movement) {
-        self.row = step.from(self.row, self.columns.len(), 8);
+        self.row = step.new_index(self.row, self.columns.len(), 8);
     }
 
     fn changed(&self) -> ChecklistEvent {

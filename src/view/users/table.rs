@@ -7,8 +7,8 @@ use crate::view::RenderContext;
 use crate::view::column_spec::{self, ColumnSpec};
 use crate::view::input::Click;
 use crate::view::line::{Line, Tone, UNKNOWN};
-use crate::view::node_status::{NodeStatus, label};
-use crate::view::number_format::{Units, or_unknown, percent, running, share};
+use crate::view::node_status::{NodeStatus, device_label};
+use crate::view::number_format::{Units, format_run_time, or_unknown, percent, percent_value};
 use crate::view::sort_order::SortOrder;
 use crate::view::users::COLUMNS;
 use crate::view::users::rows::{UserRow, UserRows};
@@ -267,12 +267,12 @@ fn process_row(context: RenderContext<'_>, node: &Node, at: usize, columns: &Col
     let process = node.process(used.pid);
     let is_used = |device: &&Device| device.uuid == used.device;
     let device = node.devices.iter().find(is_used);
-    let device = device.map_or_else(|| UNKNOWN.to_owned(), |device| label(node, device));
+    let device = device.map_or_else(|| UNKNOWN.to_owned(), |device| device_label(node, device));
     let command = process.and_then(|process| process.statics.command.known());
     let command = command.map(|text| &**text).or(used.driver_name.as_deref());
     let memory = used.memory.get().map(|bytes| Units::of(context.options).amount(bytes));
     let time = process.and_then(|process| process.running_seconds.get());
-    let time = time.map(|seconds| running(std::time::Duration::from_secs(seconds)));
+    let time = time.map(|seconds| format_run_time(std::time::Duration::from_secs(seconds)));
     let job = node.job_of(used.pid).map(ToString::to_string);
     let line = Line::new()
         .gap(MARK_WIDTH + 4)
@@ -282,7 +282,7 @@ fn process_row(context: RenderContext<'_>, node: &Node, at: usize, columns: &Col
         .left_aligned(&device, 4, Tone::Plain)
         .right_aligned(&memory.unwrap_or_else(|| UNKNOWN.to_owned()), 7, Tone::Plain)
         .gap(1)
-        .right_aligned(&percent(share(used.sm)), 3, Tone::Plain)
+        .right_aligned(&percent(percent_value(used.sm)), 3, Tone::Plain)
         .text("%", Tone::Faint)
         .gap(1)
         .right_aligned(&time.unwrap_or_else(|| UNKNOWN.to_owned()), 9, Tone::Plain)

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::fleet::{self, Node, is_busy, is_idle_held};
 use crate::model::{Bytes, Device, DeviceUse, JobId, UnseenReason};
 use crate::view::fleet_view::FleetView;
-use crate::view::navigation::{RowId, uses};
+use crate::view::navigation::{RowId, process_rows};
 use crate::view::node_status::NodeStatus;
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -137,7 +137,7 @@ impl Users {
                 add_holder(&mut node_usages, &user, device);
             }
         }
-        for (use_index, row_id) in uses(node) {
+        for (use_index, row_id) in process_rows(node) {
             let Some(device_use) = node.uses.get(use_index) else { continue };
             let Some(user) = owner(node, device_use) else { continue };
             add_holder(&mut node_usages, &user, &device_use.device);
