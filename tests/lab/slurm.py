@@ -1,13 +1,13 @@
-"""Slurm in a lab: munge, slurmctld on the login node, one slurmd a node, and fake GPUs that follow the jobs.
+"""Slurm in a lab: munge, slurmctld on the login node, one slurmd per node, and fake GPUs whose processes are the tasks of jobs.
 
-The lab script offers this as `lab slurm VERB`; what the verbs do stands at the end of this file. Every daemon is a process
-of the lab and ends with it. What costs an hour to find out:
+The lab script offers this as `lab slurm VERB`; the verbs are listed at the end of this file. Each daemon is a process of
+the lab and ends with it. Notes on the configuration:
 
-- GPUs need File= in gres.conf, or nodes are INVAL. They are counted whatever the files are, but tasks are told which are
-  theirs (SLURM_STEP_GPUS) only when they are devices; nothing ever opens them.
-- SlurmdParameters=config_overrides lets a small machine claim 64 CPUs.
-- slurmd reads its node's name from the host name, and takes -N only to have several on one host.
-- sched_interval=1, sched_min_interval=0 and batch_sched_delay=0 start the first job in under a second, not in three.
+- GPUs need File= in gres.conf, or nodes are INVAL. Slurm counts any files, but sets SLURM_STEP_GPUS for tasks only if
+  they are devices; nothing ever opens them.
+- SlurmdParameters=config_overrides lets a small machine configure 64 CPUs.
+- slurmd takes its node name from the host name; -N is needed only for several slurmd on one host.
+- sched_interval=1, sched_min_interval=0 and batch_sched_delay=0 start the first job within a second instead of three.
 """
 
 import os
@@ -19,7 +19,7 @@ import time
 
 HOME = "/run/lab/slurm"
 CONTROLLER = "10.77.0.1"
-# Not beginning as the groups of frozen processes do: these have children.
+# Not the prefix of the lab's freezer groups, because these cgroups have children.
 GROUP = "gtop-slurm"
 DEVICES = "/sys/fs/cgroup/devices"
 
@@ -76,8 +76,7 @@ ConstrainRAMSpace=no
 ConstrainDevices={devices}
 """
 
-# What a node's slurmd stands on where process groups are cgroups of version 1: a hierarchy of its own, so that the nodes of
-# several labs do not share theirs.
+# Starts a node's slurmd on cgroup v1, in its own cgroup and cgroup namespace: nodes of several labs must not share one.
 START = """
 for kind in freezer $3; do
     mkdir -p "/sys/fs/cgroup/$kind/$1" && echo $$ >"/sys/fs/cgroup/$kind/$1/cgroup.procs"
@@ -90,9 +89,9 @@ done
 exec slurmd' "$3"
 """
 
-# A node with such a file is late: each of its tasks begins so many seconds later.
+# Delays each task on a node by the seconds in this file, if it exists.
 PROLOG = """#!/bin/sh
-[ ! -e {home}/late.$SLURMD_NODENAME ] || sleep "$(cat {home}/late.$SLURMD_NODENAME)"
+[ ! -e {home}/task_delay.$SLURMD_NODENAME ] || sleep "$(cat {home}/task_delay.$SLURMD_NODENAME)"
 """
 
 PAM = """\
@@ -115,45 +114,45 @@ class Slurm:
     def up(self, kind=""):
         """Starts everything; returns when every node is idle.
 
-        Of the kind `strict`, jobs share memory as well as cores, and tasks may open only the devices they were given.
+        With kind `strict`, Slurm also allocates memory, and tasks can open only their allocated devices.
         """
         self.is_strict = kind == "strict"
         for program in ("munged", "slurmctld", "slurmd", "squeue"):
             if not any(os.access(f"{folder}/{program}", os.X_OK) for folder in self.lab.PATH.split(":")):
                 raise self.lab.Failure(f"{program} is not installed: apt-get install slurmctld slurmd slurm-client munge")
-        self.files()
+        self.write_files()
         self.munge("start")
         self.controller("start")
         for node in self.nodes:
             self.slurmd(node)
         self.on_login(sys.executable, f"{self.lab.LAB}/lab", "__follow_jobs", wait=False)
-        self.until_idle()
+        self.wait_until_idle()
 
     def down(self):
         """Ends every job and daemon."""
         self.sh("scancel -u alice; scancel -u bob; sleep 0.3; pkill -x slurmd; pkill -x slurmctld; pkill -x munged; pkill -f __follow_jobs; :")
         for node in self.nodes:
-            remove(f"{self.lab.FREEZER}/{GROUP}-{self.lab.lab_pid()}-{node}")
-            remove(f"{DEVICES}/{GROUP}-{self.lab.lab_pid()}-{node}")
+            remove_cgroup(f"{self.lab.FREEZER}/{GROUP}-{self.lab.lab_pid()}-{node}")
+            remove_cgroup(f"{DEVICES}/{GROUP}-{self.lab.lab_pid()}-{node}")
 
-    def files(self):
+    def write_files(self):
         home = self.root + HOME
         for folder in ("etc", "state", "spool", "log", "dev", "munge"):
             os.makedirs(f"{home}/{folder}", exist_ok=True)
         gpus = sum(line.startswith("gpu ") for line in self.lab.read(f"{self.root}{self.lab.NODES}/{self.nodes[0]}/gpus").splitlines())
         has_groups = os.path.isdir(self.lab.FREEZER)
         numbers = [node.removeprefix("gpu") for node in self.nodes]
-        words = {
+        values = {
             "home": HOME, "controller": CONTROLLER, "first": numbers[0], "last": numbers[-1], "gpus": gpus, "top": gpus - 1, "shards": 4 * gpus,
             "track": "cgroup" if has_groups else "linuxproc", "prolog": "Alloc,Contain" if has_groups else "Alloc",
             "task": "cgroup" if self.is_strict else "none", "devices": "yes" if self.is_strict else "no",
             "select": "CR_Core_Memory" if self.is_strict else "CR_Core",
         }  # fmt: skip
-        self.lab.write(f"{home}/etc/slurm.conf", CONF.format(**words))
-        self.lab.write(f"{home}/prolog", PROLOG.format(**words))
+        self.lab.write(f"{home}/etc/slurm.conf", CONF.format(**values))
+        self.lab.write(f"{home}/prolog", PROLOG.format(**values))
         os.chmod(f"{home}/prolog", 0o755)
-        self.lab.write(f"{home}/etc/gres.conf", GRES.format(**words))
-        self.lab.write(f"{home}/etc/cgroup.conf", CGROUP.format(**words))
+        self.lab.write(f"{home}/etc/gres.conf", GRES.format(**values))
+        self.lab.write(f"{home}/etc/cgroup.conf", CGROUP.format(**values))
         for gpu in range(gpus):
             os.path.exists(f"{home}/dev/nvidia{gpu}") or os.mknod(f"{home}/dev/nvidia{gpu}", stat.S_IFCHR | 0o666, os.makedev(195, gpu))
         for node in self.nodes:
@@ -170,7 +169,7 @@ class Slurm:
                 os.symlink(f"{HOME}/etc", path)
 
     def slurmd(self, node):
-        """Starts the node's slurmd, in a cgroup of its own where there can be one."""
+        """Starts the node's slurmd, in its own cgroup if the machine has cgroup v1."""
         pid = str(self.lab.node_pid(node))
         if not os.path.isdir(self.lab.FREEZER):
             return self.lab.enter(pid, "slurmd")
@@ -178,7 +177,7 @@ class Slurm:
         is_strict = "ConstrainDevices=yes" in self.lab.read(f"{self.root}{HOME}/etc/cgroup.conf")
         return subprocess.run(["sh", "-c", START, "sh", group, pid, "devices" if is_strict else ""], check=True)
 
-    def until_idle(self):
+    def wait_until_idle(self):
         """Waits until every node is ready for jobs."""
         for _ in range(600):
             done = subprocess.run(
@@ -211,27 +210,27 @@ class Slurm:
 
     def signal(self, verb, pid_file):
         name = {"stop": "TERM", "freeze": "STOP", "thaw": "CONT"}[verb]
-        # A controller that was killed forgets what it has not yet written down.
+        # Wait for its exit: it saves its state before that.
         wait = 'while kill -0 "$p" 2>/dev/null; do sleep 0.02; done' if verb == "stop" else ":"
         self.sh(f"p=$(cat {pid_file}) && kill -{name} $p && {wait}")
 
     def config(self, verb):
-        """hide or show: slurm.conf as the login node finds it."""
+        """hide or show: renames slurm.conf, or restores its name."""
         path = f"{self.root}{HOME}/etc/slurm.conf"
         names = (path, f"{path}.hidden")
         os.rename(*(names if verb == "hide" else names[::-1]))
 
     def adopt(self, node, *options):
-        """Lets only those in by ssh who have a job on the node, as pam_slurm_adopt does; with these options of its own."""
+        """Has sshd on the node use pam_slurm_adopt, with these options: only users with a job there can log in."""
         module = next((path for path in ADOPT if os.path.exists(path)), None)
         if module is None:
             raise self.lab.Failure("pam_slurm_adopt is not installed: apt-get install libpam-slurm-adopt")
         self.lab.replace(f"{self.root}{self.lab.NODES}/{node}/etc/pam.d/sshd", PAM.format(module=module, options=" ".join(options)))
         self.lab.sshd(node, "UsePAM yes")
 
-    def late(self, node, seconds):
-        """Has tasks on a node begin so many seconds late; 0 ends that."""
-        path = f"{self.root}{HOME}/late.{node}"
+    def task_delay(self, node, seconds):
+        """Delays the start of tasks on a node; 0 removes the delay."""
+        path = f"{self.root}{HOME}/task_delay.{node}"
         self.lab.write(path, seconds) if seconds != "0" else os.remove(path)
 
     def on_login(self, *command, wait=True):
@@ -247,22 +246,22 @@ class Slurm:
 ADOPT = ("/usr/lib/security/pam_slurm_adopt.so", "/lib/security/pam_slurm_adopt.so", "/usr/lib/x86_64-linux-gnu/security/pam_slurm_adopt.so")
 
 
-def sweep(lab):
-    """Removes the cgroups of labs that are gone."""
+def remove_stale_cgroups(lab):
+    """Removes the cgroups of labs that have ended."""
     for kind in (lab.FREEZER, DEVICES):
         for name in os.listdir(kind) if os.path.isdir(kind) else []:
             if name.startswith(f"{GROUP}-") and not os.path.exists(f"/proc/{name.split('-')[2]}/root{lab.LAB}"):
-                remove(f"{kind}/{name}")
+                remove_cgroup(f"{kind}/{name}")
 
 
-def remove(group):
-    """Removes a cgroup and what is in it; the last processes may take a moment to be gone."""
+def remove_cgroup(group):
+    """Removes a cgroup with its children; retries while the last processes exit."""
     for _ in range(100):
         for folder, _, _ in os.walk(group, topdown=False):
             try:
                 os.rmdir(folder)
             except OSError:
-                pass  # somebody still runs in it
+                pass  # a process still runs in it
         if not os.path.exists(group):
             return
         time.sleep(0.02)
@@ -272,24 +271,24 @@ def remove(group):
 
 
 def follow_jobs(lab):
-    """Has each node's GPUs tell what the Slurm tasks on them use; runs on the login node until the lab ends."""
+    """Makes each node's fake GPUs list the Slurm tasks that use them; runs on the login node until the lab ends."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    told = {}
+    written = {}
     while True:
-        seen = uses(lab)
+        current = gpu_processes(lab)
         for node in os.listdir(lab.NODES):
             path = f"{lab.NODES}/{node}/gpus"
             lines = [line for line in lab.read(path).splitlines() if not line.startswith("proc ")]
-            lines += sorted(seen.get(node, []))
-            if told.get(node) != lines:
+            lines += sorted(current.get(node, []))
+            if written.get(node) != lines:
                 lab.write(f"{path}.jobs", "\n".join(lines) + "\n")
                 os.rename(f"{path}.jobs", path)
-                told[node] = lines
+                written[node] = lines
         time.sleep(0.25)
 
 
-def uses(lab):
-    """Returns {node: ["proc GPU PID MIB SM"]}: each leaf of a task uses every GPU its step was given."""
+def gpu_processes(lab):
+    """Returns {node: ["proc GPU PID MIB SM"]}: each process of a task without children uses all GPUs of its step."""
     found, parents = {}, set()
     for name in filter(str.isdigit, os.listdir("/proc")):
         try:
@@ -300,21 +299,21 @@ def uses(lab):
         except OSError:
             continue  # it ended meanwhile
         parents.add(int(status["PPid"]))
-        # The batch host's SLURM_JOB_GPUS is copied to every step, and wrong on the other nodes: the step's own come first.
+        # SLURM_STEP_GPUS first: every step inherits SLURM_JOB_GPUS of the batch host, which is wrong on other nodes.
         gpus = environment.get("SLURM_STEP_GPUS") or environment.get("SLURM_JOB_GPUS", "")
         if "SLURM_PROCID" in environment and status["Name"].strip() not in ("srun", "slurm_script"):
             found[int(name)] = (environment.get("SLURMD_NODENAME"), int(status["NSpid"].split()[-1]), gpus)
     lines = {}
-    for pid, (node, own, gpus) in found.items():
+    for pid, (node, pid_on_node, gpus) in found.items():
         if pid not in parents:
             files = device_files(lab, node)
             used = [files[gpu] for gpu in gpus.split(",") if gpu in files]
-            lines.setdefault(node, []).extend(f"proc {gpu} {own} {1000 + own} 50" for gpu in used)
+            lines.setdefault(node, []).extend(f"proc {gpu} {pid_on_node} {1000 + pid_on_node} 50" for gpu in used)
     return lines
 
 
 def device_files(lab, node):
-    """Returns {number of the device file: the driver's number} of a node's GPUs, which may differ."""
+    """Returns {minor number of the device file: index in the driver} of a node's GPUs, which may differ."""
     found = {}
     for line in lab.read(f"{lab.NODES}/{node}/gpus").splitlines():
         kind, *words = line.split()
@@ -345,6 +344,6 @@ VERBS = {
     # NODE [OPTION...]
     "adopt": Slurm.adopt,
     # NODE SECONDS
-    "late": Slurm.late,
+    "task-delay": Slurm.task_delay,
     "slurmd": Slurm.slurmd,
 }

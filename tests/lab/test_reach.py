@@ -72,9 +72,9 @@ class Reach(LabCase):
         for node in (self.NO_KEY, self.UNKNOWN, self.CHANGED):
             self.watch.until_down(node, "authentication|host key")
         before = {node: self.connections(node) for node in (self.NO_KEY, self.UNKNOWN, self.CHANGED)}
-        # A refused port is retried meanwhile, which defines how long to watch.
-        tried = len(self.watch.snapshots)
-        self.watch.until("going on", lambda _: len(self.watch.snapshots) > tried + 6)
+        # Six more snapshots take long enough for a retry of other faults.
+        seen = len(self.watch.snapshots)
+        self.watch.until("six more snapshots", lambda _: len(self.watch.snapshots) > seen + 6)
         for node, count in before.items():
             self.assertEqual(self.connections(node), count, node)
 
@@ -85,7 +85,7 @@ class Reach(LabCase):
     def test_the_screen_groups_equal_faults_and_counts_only_fresh_nodes(self):
         terminal = self.lab.terminal((160, 50), home="reach")
         terminal.gtop(*self.lab.nodes)
-        terminal.until("the folded fault", r"gpu\[06-07\].*host key unknown")
+        terminal.until("one line for both nodes", r"gpu\[06-07\].*host key unknown")
         terminal.until("the count", r"2 of 9 nodes")
         terminal.type("q")
 
@@ -114,7 +114,7 @@ class Reach(LabCase):
 class Trust(LabCase):
     NODES, GPUS = 4, 1
 
-    def test_trust_lists_fingerprints_and_writes_after_one_yes(self):
+    def test_trust_shows_fingerprints_and_stores_keys_after_yes(self):
         home = self.lab.home("trust")
         forget(home, *self.lab.nodes)
         self.assertEqual(self.lab.snapshot(*self.lab.nodes, home="trust").up(), [])
@@ -128,7 +128,7 @@ class Trust(LabCase):
         # ssh accepts the stored keys.
         self.assertEqual(self.lab.run("ssh", "-o", "BatchMode=yes", "gpu02", "hostname", home="trust").stdout, "gpu02\n")
 
-    def test_trust_writes_nothing_after_a_no(self):
+    def test_trust_stores_nothing_after_no(self):
         home = self.lab.home("distrust")
         forget(home, "gpu04")
         terminal = self.lab.terminal((160, 40), home="distrust")
@@ -168,10 +168,10 @@ class Keys(LabCase):
         fault = self.lab.snapshot("gpu01", home="foreign").node("gpu01").fault
         self.assertRegex(fault, r"authentication refused.*publickey")
 
-    def make_key(self, home, *change):
-        """Copies alice's key to a home, with another passphrase."""
+    def make_key(self, home, *options):
+        """Changes the passphrase of alice's key in another home, with these options of ssh-keygen."""
         self.lab.home(home)
-        done = self.lab.run("ssh-keygen", "-q", "-p", "-P", "", *change, "-f", ".ssh/id_ed25519", home=home)
+        done = self.lab.run("ssh-keygen", "-q", "-p", "-P", "", *options, "-f", ".ssh/id_ed25519", home=home)
         self.assertEqual(done.returncode, 0, done.stderr)
 
 

@@ -19,7 +19,7 @@ class Doctor(SlurmCase):
         super().prepare()
         cls.job = cls.sbatch("-J", "mine", "--gres=gpu:1", "-w", "gpu01")
         cls.bobs = cls.sbatch("-J", "his", "-w", "gpu02", user="bob")
-        cls.running(cls.job, cls.bobs)
+        cls.wait_until_running(cls.job, cls.bobs)
 
     def doctor(self, *arguments, user="alice"):
         return self.lab.run("gtop", "--connect-timeout", "4", *arguments, "doctor", "--slurm", user=user, timeout=120).stdout

@@ -67,15 +67,16 @@ const ASK: ValueKind = ValueKind::Choice(&[
     ("ask", "ask"),
 ]);
 
-const NO_FORWARDING: Support = Support::Ignored("gtop forwards nothing");
-const NO_TERMINAL: Support = Support::Ignored("there is no terminal on the node");
-const ONE_SESSION: Support = Support::Ignored("gtop manages its one session itself");
-const OWN_LOG: Support = Support::Ignored("gtop has its own log, `--log`");
-const KERBEROS: Support = Support::BySsh("when a node requires Kerberos");
-const ONLY_PROBE: Support = Support::Ignored("only the probe is run");
-const NO_MASTER: Support = Support::Ignored("gtop creates no master, it uses an open one");
-const HOSTBASED: Support = Support::BySsh("when a node requires host-based authentication");
-const NO_VARIABLES: Support = Support::Ignored("gtop sends no variables");
+const NO_FORWARDING: Support = Support::Ignored("gtop forwards no ports, agents or displays");
+const NO_TERMINAL: Support = Support::Ignored("gtop requests no terminal on the node");
+const ONE_SESSION: Support = Support::Ignored("gtop controls its session itself");
+const OWN_LOG: Support = Support::Ignored("gtop writes its own log (`--log`)");
+const KERBEROS: Support = Support::BySsh("if a node requires Kerberos");
+const ONLY_PROBE: Support = Support::Ignored("gtop runs only the probe");
+const NO_MASTER: Support =
+    Support::Ignored("gtop opens no master connection, but uses one that is open");
+const HOSTBASED: Support = Support::BySsh("if a node requires host-based authentication");
+const NO_VARIABLES: Support = Support::Ignored("gtop sends no environment variables");
 
 /// The facilities of syslog.
 #[rustfmt::skip]
@@ -110,21 +111,21 @@ const OPTIONS: &[OptionSpec] = &[
     option("casignaturealgorithms", "CASignatureAlgorithms", ValueKind::Algorithms(&algorithm_sets::AUTHORITIES), "", Support::Followed),
     option("certificatefile", "CertificateFile", ValueKind::Files, "", Support::Followed),
     option("channeltimeout", "ChannelTimeout", ValueKind::Any, "", ONE_SESSION),
-    option("checkhostip", "CheckHostIP", FLAG, "no", Support::Ignored("gtop checks host keys by name")),
+    option("checkhostip", "CheckHostIP", FLAG, "no", Support::Ignored("gtop checks host keys by name only")),
     option("ciphers", "Ciphers", ValueKind::Algorithms(&algorithm_sets::CIPHERS), "", Support::Followed),
     option("clearallforwardings", "ClearAllForwardings", FLAG, "no", Support::Followed),
-    option("compression", "Compression", ValueKind::Choice(&[("yes", "yes"), ("no", "no")]), "no", Support::Ignored("samples are small")),
+    option("compression", "Compression", ValueKind::Choice(&[("yes", "yes"), ("no", "no")]), "no", Support::Ignored("not needed, because samples are small")),
     option("connectionattempts", "ConnectionAttempts", ValueKind::Number, "1", Support::Ignored("gtop retries automatically")),
     option("connecttimeout", "ConnectTimeout", ValueKind::Seconds, "none", Support::Followed),
     option("controlmaster", "ControlMaster", ValueKind::Choice(&[("yes", "true"), ("no", "false"), ("true", "true"), ("false", "false"), ("auto", "auto"), ("ask", "ask"), ("autoask", "autoask")]), "false", NO_MASTER),
-    option("controlpath", "ControlPath", ValueKind::Text, "", Support::BySsh("when a master is open")),
+    option("controlpath", "ControlPath", ValueKind::Text, "", Support::BySsh("if a master connection is open")),
     option("controlpersist", "ControlPersist", ValueKind::Validated(ValueSyntax::Persist), "", NO_MASTER),
     option("dynamicforward", "DynamicForward", ValueKind::Any, "", NO_FORWARDING),
     option("enableescapecommandline", "EnableEscapeCommandline", FLAG, "no", NO_TERMINAL),
     option("enablesshkeysign", "EnableSSHKeysign", FLAG, "no", HOSTBASED),
     option("escapechar", "EscapeChar", ValueKind::Validated(ValueSyntax::Escape), "", NO_TERMINAL),
     option("exitonforwardfailure", "ExitOnForwardFailure", FLAG, "no", NO_FORWARDING),
-    option("fingerprinthash", "FingerprintHash", ValueKind::Choice(&[("md5", "MD5"), ("sha1", "SHA1"), ("sha256", "SHA256"), ("sha384", "SHA384"), ("sha512", "SHA512")]), "", Support::Ignored("gtop shows SHA256 fingerprints")),
+    option("fingerprinthash", "FingerprintHash", ValueKind::Choice(&[("md5", "MD5"), ("sha1", "SHA1"), ("sha256", "SHA256"), ("sha384", "SHA384"), ("sha512", "SHA512")]), "", Support::Ignored("gtop always shows SHA256 fingerprints")),
     option("forkafterauthentication", "ForkAfterAuthentication", FLAG, "no", ONE_SESSION),
     option("forwardagent", "ForwardAgent", ValueKind::Any, "", NO_FORWARDING),
     option("forwardx11", "ForwardX11", FLAG, "no", NO_FORWARDING),
@@ -171,7 +172,7 @@ const OPTIONS: &[OptionSpec] = &[
     option("preferredauthentications", "PreferredAuthentications", ValueKind::Text, "", Support::Followed),
     option("proxycommand", "ProxyCommand", ValueKind::Command, "", Support::Followed),
     option("proxyjump", "ProxyJump", ValueKind::Jump, "", Support::Followed),
-    option("proxyusefdpass", "ProxyUseFdpass", FLAG, "no", Support::BySsh("always, with a ProxyCommand")),
+    option("proxyusefdpass", "ProxyUseFdpass", FLAG, "no", Support::BySsh("if `ProxyCommand` is set")),
     option("pubkeyacceptedalgorithms", "PubkeyAcceptedAlgorithms", ValueKind::Algorithms(&algorithm_sets::KEYS), "", Support::Followed),
     option("pubkeyauthentication", "PubkeyAuthentication", ValueKind::Choice(&[("yes", "true"), ("no", "false"), ("true", "true"), ("false", "false"), ("unbound", "unbound"), ("host-bound", "host-bound")]), "true", Support::Followed),
     option("refuseconnection", "RefuseConnection", ValueKind::Text, "", Support::Followed),
@@ -196,12 +197,12 @@ const OPTIONS: &[OptionSpec] = &[
     option("tcpkeepalive", "TCPKeepAlive", FLAG, "yes", Support::Ignored("gtop detects dead connections by heartbeats")),
     option("tunnel", "Tunnel", ValueKind::Choice(&[("ethernet", "ethernet"), ("point-to-point", "point-to-point"), ("yes", "point-to-point"), ("no", "false"), ("true", "point-to-point"), ("false", "false")]), "false", NO_FORWARDING),
     option("tunneldevice", "TunnelDevice", ValueKind::Validated(ValueSyntax::Device), "", NO_FORWARDING),
-    option("updatehostkeys", "UpdateHostKeys", ASK, "", Support::Ignored("host keys are stored only by `gtop trust` and StrictHostKeyChecking")),
+    option("updatehostkeys", "UpdateHostKeys", ASK, "", Support::Ignored("gtop stores host keys only by `gtop trust` and `StrictHostKeyChecking`")),
     option("user", "User", ValueKind::Text, "", Support::Followed),
     option("userknownhostsfile", "UserKnownHostsFile", ValueKind::Words(32), "", Support::Followed),
-    option("verifyhostkeydns", "VerifyHostKeyDNS", ASK, "false", Support::BySsh("with `yes`; ignored with `ask`")),
-    option("versionaddendum", "VersionAddendum", ValueKind::Any, "", Support::Ignored("gtop sends its own version")),
-    option("visualhostkey", "VisualHostKey", FLAG, "no", Support::Ignored("gtop shows fingerprints")),
+    option("verifyhostkeydns", "VerifyHostKeyDNS", ASK, "false", Support::BySsh("if it is `yes`; `ask` is ignored")),
+    option("versionaddendum", "VersionAddendum", ValueKind::Any, "", Support::Ignored("gtop sends its own version string")),
+    option("visualhostkey", "VisualHostKey", FLAG, "no", Support::Ignored("gtop shows fingerprints as text")),
     option("warnweakcrypto", "WarnWeakCrypto", ValueKind::Any, "", Support::Ignored("`gtop doctor` shows the negotiated algorithms")),
     option("xauthlocation", "XAuthLocation", ValueKind::Text, "", NO_FORWARDING),
 ];
@@ -314,7 +315,7 @@ mod tests {
         };
         format!(
             "## Followed\n\n{}\n\n## Left to the `ssh` program\n\n| Option | When |\n|---|---|\n{}\n\
-             ## Not followed\n\n| Option | Why |\n|---|---|\n{}",
+             ## Ignored\n\n| Option | Why |\n|---|---|\n{}",
             followed.join(", "),
             rows(by_ssh),
             rows(ignored)
@@ -322,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_lists_the_support_of_every_option() {
+    fn the_page_lists_every_option() {
         let page = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/ssh-config.md");
         let mut text = std::fs::read_to_string(page).unwrap();
         if std::env::var_os("BLESS").is_some() {
@@ -332,7 +333,7 @@ mod tests {
         }
         assert!(
             text.ends_with(&support_tables()),
-            "docs/ssh-config.md ends otherwise than so:\n{}",
+            "docs/ssh-config.md must end with:\n{}",
             support_tables()
         );
     }
