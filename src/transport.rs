@@ -14,7 +14,6 @@ mod cancellable_stream;
 mod certificate;
 mod channel;
 mod config_lookup;
-mod control_master;
 mod diagnose;
 mod dial;
 mod exec;
@@ -30,7 +29,7 @@ mod known_hosts;
 mod known_hosts_writer;
 mod login;
 mod openssh;
-mod openssh_stderr;
+mod output;
 mod output_queue;
 mod process;
 mod proxy_command;
@@ -57,16 +56,16 @@ use tokio::time::timeout;
 
 pub use crate::transport::addresses::SchedulerAddresses;
 pub use crate::transport::auth_prompt::{Prompt, PromptQueue, PromptRequest, Secret};
-pub use crate::transport::channel::{Channel, Exit, Output};
+pub use crate::transport::channel::Channel;
 pub use crate::transport::diagnose::StepSupport;
 pub use crate::transport::exec::{ExecTemplate, TemplateError};
-pub use crate::transport::fallback::TransportMode;
 pub use crate::transport::fault::{
     ConnectPhase, Fault, HostKeyChange, KeyFileProblem, SshProgramCause, StepCause,
     UnansweredReason,
 };
 pub use crate::transport::host_keys::HostKeyStatus;
 pub use crate::transport::known_hosts_writer::{KnownHostEntry, OfferedKey, write_known_hosts};
+pub use crate::transport::output::{Exit, Output};
 pub use crate::transport::process::{
     EXIT_NOT_STARTED, PARENT_GUARD, run_parent_guard, terminate_programs,
 };
@@ -107,6 +106,18 @@ const MAX_RESOLVERS: usize = 64;
 
 /// Timeout for finding the keys that need a passphrase.
 const LOCKED_KEYS_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// Which client connects to the nodes: the setting `transport`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum TransportMode {
+    /// gtop's own SSH client, and the ssh program for nodes that need it.
+    #[default]
+    Auto,
+    /// gtop's own SSH client.
+    Native,
+    Ssh,
+    Srun,
+}
 
 /// Options for every target.
 #[derive(Debug, Clone)]
@@ -183,7 +194,7 @@ struct ConnectPlan {
     host: String,
     port: u16,
     family: AddressFamily,
-    route: route::ResolvedRoute,
+    route: gateway::ResolvedRoute,
     params: SshParams,
     connect_timeout: Duration,
     host_key_policy: HostKeyPolicy,
@@ -372,7 +383,7 @@ impl Transport {
         &self,
         node_name: &str,
         settings: &Arc<HostSettings>,
-        route: route::ResolvedRoute,
+        route: gateway::ResolvedRoute,
     ) -> Result<ConnectPlan, Fault> {
         if !settings.needs_ssh.is_empty() {
             return Err(Fault::NeedsSshProgram { options: settings.needs_ssh.join(", ") });
@@ -445,7 +456,7 @@ fn fixed_plan(fixed: &FixedProfile, ssh: &SshTarget, options: &Options) -> Conne
         host: fixed.address.ip().to_string(),
         port: fixed.address.port(),
         family: AddressFamily::Any,
-        route: route::ResolvedRoute::Direct(dial::BindOptions::default()),
+        route: gateway::ResolvedRoute::Direct(dial::BindOptions::default()),
         params: SshParams::default(),
         connect_timeout: options.connect_timeout.unwrap_or(DEFAULT_CONNECT_TIMEOUT),
         host_key_policy: HostKeyPolicy::Pinned(fixed.host_key.clone()),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use russh::client::Msg;
-use russh::{ChannelMsg, ChannelWriteHalf, Disconnect, Sig};
+use russh::{ChannelMsg, ChannelWriteHalf, Disconnect};
 use tokio::time::{sleep, timeout};
 
 use crate::model::TransportKind;
@@ -11,6 +11,7 @@ use crate::transport::algorithms;
 use crate::transport::dial::Deadline;
 use crate::transport::fault::{self, ConnectPhase, Fault};
 use crate::transport::openssh::ProgramSession;
+use crate::transport::output::Output;
 use crate::transport::output_queue::CAPACITY;
 use crate::transport::process::LocalProcess;
 use crate::transport::session::Session;
@@ -25,48 +26,6 @@ const SEND_CHUNK: usize = 4608;
 
 /// Timeout for a command to exit after its stdin was closed.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
-
-/// An event of a running command.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Output {
-    /// Bytes written to stdout; at most one packet over SSH.
-    Stdout(Vec<u8>),
-    /// Bytes written to stderr.
-    Stderr(Vec<u8>),
-    /// It exited. `Closed` follows.
-    Exit(Exit),
-    /// The channel is closed; the fault says why, unless the command exited by itself.
-    Closed(Option<Box<Fault>>),
-}
-
-/// How a command exited.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Exit {
-    Status(u32),
-    /// Killed by this signal, named without `SIG`.
-    Signal(String),
-}
-
-impl Exit {
-    /// Converts the signal the node reports.
-    pub(super) fn from_signal(signal: Sig) -> Self {
-        Self::Signal(match signal {
-            Sig::Custom(name) => fault::sanitize(&name, 32),
-            name @ (Sig::ABRT
-            | Sig::ALRM
-            | Sig::FPE
-            | Sig::HUP
-            | Sig::ILL
-            | Sig::INT
-            | Sig::KILL
-            | Sig::PIPE
-            | Sig::QUIT
-            | Sig::SEGV
-            | Sig::TERM
-            | Sig::USR1) => format!("{name:?}"),
-        })
-    }
-}
 
 /// A running command on a node. Dropping it closes the connection, or kills the local process group.
 ///
@@ -259,7 +218,7 @@ impl SshChannel {
                     phase: ConnectPhase::Command,
                     why: session.state.end_text(),
                 };
-                return Err(session.underlay.attribute(fault).await);
+                return Err(session.attribute(fault).await);
             }
         };
         session.state.output.set_channel(channel.id().number());
@@ -285,7 +244,7 @@ impl SshChannel {
             phase: ConnectPhase::Command,
             why: self.session.state.end_text(),
         };
-        self.session.underlay.attribute(fault).await
+        self.session.attribute(fault).await
     }
 
     async fn next(&mut self) -> Output {
@@ -294,7 +253,7 @@ impl SshChannel {
         }
         let Some(output) = self.session.state.output.next().await else {
             let fault = Fault::SessionLost { why: self.session.state.end_text() };
-            let fault = Box::pin(self.session.underlay.attribute(fault)).await;
+            let fault = Box::pin(self.session.attribute(fault)).await;
             return Output::Closed(Some(Box::new(fault)));
         };
         self.is_closed = matches!(output, Output::Closed(_));
@@ -327,7 +286,7 @@ impl SshChannel {
             Some(_) => self.session.state.end_text(),
             None => algorithms::describe(error),
         };
-        self.session.underlay.attribute(Fault::SessionLost { why }).await
+        self.session.attribute(Fault::SessionLost { why }).await
     }
 
     async fn shutdown(mut self: Box<Self>) {

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use tokio::sync::OwnedSemaphorePermit;
 
+use crate::transport::TransportMode;
 use crate::transport::dial::Deadline;
-use crate::transport::fallback::TransportMode;
 use crate::transport::fault::{self, ConnectPhase, Fault};
 use crate::transport::file_cache::lock;
 use crate::transport::ssh_config::{

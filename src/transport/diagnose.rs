@@ -6,9 +6,9 @@ use tokio::time::timeout;
 
 use crate::model::NodeName;
 use crate::time::{Clock, Timestamp};
-use crate::transport::channel::{Exit, Output};
-use crate::transport::fallback::TransportMode;
+use crate::transport::TransportMode;
 use crate::transport::fault::{Fault, StepCause};
+use crate::transport::output::{Exit, Output};
 use crate::transport::process::{LocalProcess, ParentGuard};
 use crate::transport::srun::{self, HIDDEN_VARIABLES, SrunCall, StepJob};
 use crate::transport::target::Target;

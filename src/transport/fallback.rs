@@ -4,34 +4,22 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use crate::transport::channel::Channel;
-use crate::transport::control_master::{self, ControlMaster};
 use crate::transport::exec::{ExecCall, ExecTemplate};
 use crate::transport::fault::{ConnectPhase, Fault};
 use crate::transport::file_cache::lock;
 use crate::transport::identity::IdentityFile;
 use crate::transport::openssh::SshCall;
+use crate::transport::openssh::control_master::{self, ControlMaster};
 use crate::transport::process::ParentGuard;
 use crate::transport::ssh_config::{HostQuery, HostSettings};
 use crate::transport::target::{SshTarget, Target};
 use crate::transport::trace::{self, ConnectEvent};
 use crate::transport::{
-    DEFAULT_CONNECT_TIMEOUT, LOGIN_TIMEOUT, Transport, effective_connect_timeout,
+    DEFAULT_CONNECT_TIMEOUT, LOGIN_TIMEOUT, Transport, TransportMode, effective_connect_timeout,
 };
 
 /// Authentication methods that only the ssh program supports.
 const SSH_ONLY_METHODS: [&str; 3] = ["hostbased", "gssapi-with-mic", "gssapi-keyex"];
-
-/// Which client connects to the nodes: the setting `transport`.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum TransportMode {
-    /// gtop's own SSH client, and the ssh program for nodes that need it.
-    #[default]
-    Auto,
-    /// gtop's own SSH client.
-    Native,
-    Ssh,
-    Srun,
-}
 
 /// The authentication methods the ssh program may use; all when empty.
 ///
@@ -87,7 +75,7 @@ impl Transport {
             TransportMode::Ssh => Some(SshProgramAccess::Methods(AuthMethods::new())),
         };
         let master = self.find_master(&query, &settings).await;
-        trace::record_master(&settings, master.as_ref());
+        control_master::record(&settings, master.as_ref());
         let host = (&query, settings.as_ref());
         match (cached, &master) {
             (Some(SshProgramAccess::Methods(methods)), _) => {

@@ -9,6 +9,9 @@ use std::time::Duration;
 
 use crate::model::{is_unprintable, sanitized_chars};
 
+/// The disconnect message of sshd after `MaxAuthTries`.
+pub(super) const TOO_MANY_FAILURES: &str = "Too many authentication failures";
+
 /// Most characters quoted from another machine or program.
 const MAX_QUOTE: usize = 200;
 
@@ -749,6 +752,13 @@ pub(super) fn io_error_text(error: &std::io::Error) -> String {
         *first = first.to_ascii_lowercase();
     }
     chars.into_iter().collect()
+}
+
+/// Recognises a node with `pam_slurm_adopt`, which denies the login of users without a job and says so.
+pub(super) fn job_required(text: Option<&str>) -> Option<Fault> {
+    let denied = |line: &&str| line.contains("denied by pam_slurm");
+    let line = text?.lines().map(str::trim_end).find(denied)?;
+    Some(Fault::JobRequired { message: sanitize_line(line) })
 }
 
 fn parenthesised(text: &str) -> String {

@@ -14,13 +14,15 @@ use tokio::sync::{Semaphore, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
-use crate::transport::fault::Fault;
+use crate::transport::dial::BindOptions;
+use crate::transport::fault::{self, Fault};
 use crate::transport::file_cache::lock;
-use crate::transport::openssh_stderr;
-use crate::transport::route::ResolvedRoute;
+use crate::transport::openssh::stderr;
 use crate::transport::session::{ConnectionState, Session};
-use crate::transport::ssh_config::{HostQuery, HostSettings};
+use crate::transport::ssh_config::{HostQuery, HostSettings, Route};
+use crate::transport::trace;
 use crate::transport::tunnel::{Tunnel, tunnel};
+use crate::transport::underlay::{Attributed, Underlay};
 
 const MAX_SESSIONS: usize = 16;
 
@@ -42,6 +44,61 @@ const REFUSAL_HOLD: Duration = Duration::from_secs(5);
 /// The same for a gateway that closes the account's login, which may be transient: all nodes behind it would ask
 /// in turn.
 const ACCOUNT_REFUSAL_HOLD: Duration = Duration::from_secs(60);
+
+/// The route to a host, with all gateways resolved.
+#[derive(Debug, Clone)]
+pub(super) enum ResolvedRoute {
+    /// A direct TCP connection.
+    Direct(BindOptions),
+    /// A `ProxyCommand`.
+    Command(String),
+    /// Through this gateway, which has a route of its own.
+    Gateway(Arc<Gateway>),
+}
+
+impl PartialEq for ResolvedRoute {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Direct(one), Self::Direct(other)) => one == other,
+            (Self::Command(one), Self::Command(other)) => one == other,
+            (Self::Gateway(one), Self::Gateway(other)) => Arc::ptr_eq(one, other),
+            (Self::Direct(_) | Self::Command(_) | Self::Gateway(_), _) => false,
+        }
+    }
+}
+
+impl ResolvedRoute {
+    /// Returns the route to the first host, which needs no gateway.
+    pub(super) fn first_hop(settings: &HostSettings) -> Self {
+        match &settings.route {
+            Route::Command(command) => Self::Command(command.clone()),
+            Route::Direct | Route::Jumps(_) => Self::Direct(BindOptions {
+                address: settings.bind_address.clone(),
+                interface: settings.bind_interface.clone(),
+            }),
+        }
+    }
+}
+
+impl ResolvedRoute {
+    /// Returns the route for the trace.
+    pub(super) fn summary(&self) -> trace::RouteSummary {
+        match self {
+            Self::Direct(_) => trace::RouteSummary::Direct,
+            Self::Command(command) => trace::RouteSummary::Command(fault::sanitize_line(command)),
+            Self::Gateway(_) => {
+                let mut names = Vec::new();
+                let mut route = self;
+                while let Self::Gateway(gateway) = route {
+                    names.push(gateway.name.clone());
+                    route = &gateway.route;
+                }
+                names.reverse();
+                trace::RouteSummary::Gateways(names)
+            }
+        }
+    }
+}
 
 /// The host and port a gateway connects to.
 pub(super) type Destination = (String, u16);
@@ -237,16 +294,21 @@ struct ChannelCounts {
 }
 
 impl MuxSession {
-    /// Returns true if the session runs over a `ControlMaster` connection.
-    pub(super) fn uses_master(&self) -> bool {
-        self.session.underlay.uses_master()
-    }
-
     /// Returns why the session has ended, or `None` while it is open.
     pub(super) fn end_fault(&self) -> Option<Fault> {
         let state: &ConnectionState = &self.session.state;
         let is_over = self.session.handle.is_closed() || state.end().is_some();
         is_over.then(|| Fault::SessionLost { why: state.end_text() }.at_gateway(&self.gateway))
+    }
+}
+
+impl Underlay for MuxSession {
+    fn uses_master(&self) -> bool {
+        self.session.underlay.uses_master()
+    }
+
+    fn attribute(&self, fault: Fault) -> Attributed<'_> {
+        Box::pin(std::future::ready(self.end_fault().unwrap_or(fault)))
     }
 }
 
@@ -362,7 +424,7 @@ fn channel_refusal(error: &russh::Error, state: &ConnectionState) -> ChannelRefu
     let russh::Error::ChannelOpenFailure(reason) = error else {
         return ChannelRefusal::SessionEnded;
     };
-    let message = state.take_refusal().map(|message| openssh_stderr::lowercase_first(&message));
+    let message = state.take_refusal().map(|message| stderr::lowercase_first(&message));
     let or_default = |default: &str| message.clone().unwrap_or_else(|| default.to_owned());
     match reason {
         ChannelOpenFailure::ConnectFailed => {

@@ -26,9 +26,9 @@ use russh::keys::{Certificate, PublicKeyOrCertificate};
 
 use crate::time::{Clock, Timestamp};
 use crate::transport::certificate::{self, CertificateProblem};
-use crate::transport::fault::{Fault, HostKeyChange};
+use crate::transport::fault::Fault;
 use crate::transport::host_key_algorithms::HostKeyAlgorithms;
-use crate::transport::host_keys::{AuthorityStatus, HostKeyEntries, HostKeyStatus};
+use crate::transport::host_keys::{AuthorityStatus, HostKeyEntries, HostKeyStatus, Verification};
 use crate::transport::known_hosts;
 use crate::transport::known_hosts_writer;
 use crate::transport::revoked_keys::RevokedKeys;
@@ -53,15 +53,6 @@ pub(super) struct HostKeyVerifier {
     /// The file of `RevokedHostKeys`, and its list.
     revoked: Option<(PathBuf, Arc<RevokedKeys>)>,
     host_key_algorithms: HostKeyAlgorithms,
-}
-
-/// The result for one key.
-#[derive(Debug, Clone)]
-pub(super) struct Verification {
-    pub(super) key: KeyData,
-    pub(super) status: HostKeyStatus,
-    /// Why the key's certificate was ignored.
-    pub(super) certificate_problem: Option<CertificateProblem>,
 }
 
 impl HostKeyPolicy {
@@ -274,41 +265,6 @@ fn verify_pinned(pinned: Option<&KeyData>, offered: &PublicKeyOrCertificate) -> 
         None => HostKeyStatus::Unknown,
     };
     Verification { key, status, certificate_problem: None }
-}
-
-impl Verification {
-    /// Returns why the key is not trusted, or `None` if it is.
-    pub(super) fn fault(&self, host: &str) -> Option<Fault> {
-        let host = host.to_owned();
-        let (algorithm, fingerprint) =
-            (self.key.algorithm().to_string(), known_hosts::fingerprint(&self.key));
-        Some(match &self.status {
-            HostKeyStatus::Known | HostKeyStatus::Certified { .. } | HostKeyStatus::Exempt => {
-                return None;
-            }
-            HostKeyStatus::Unknown => match &self.certificate_problem {
-                None => Fault::HostKeyUnknown { host, algorithm, fingerprint },
-                Some(problem) => {
-                    let why = problem.to_string();
-                    Fault::HostCertificateRefused { host, why, algorithm, fingerprint }
-                }
-            },
-            HostKeyStatus::Changed { file, line, known } => {
-                Fault::HostKeyChanged(Box::new(HostKeyChange {
-                    host,
-                    file: file.clone(),
-                    line: *line,
-                    known: known.clone(),
-                    algorithm,
-                    fingerprint,
-                }))
-            }
-            HostKeyStatus::Revoked { file, line } => {
-                let (file, line) = (file.clone(), *line);
-                Fault::HostKeyRevoked { host, algorithm, fingerprint, file, line }
-            }
-        })
-    }
 }
 
 #[cfg(test)]

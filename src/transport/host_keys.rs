@@ -10,6 +10,8 @@ use std::sync::Arc;
 use russh::keys::ssh_key::public::KeyData;
 use russh::keys::{Algorithm, Certificate};
 
+use crate::transport::certificate::CertificateProblem;
+use crate::transport::fault::{Fault, HostKeyChange};
 use crate::transport::known_hosts::{self, HostEntry, KnownHostName, KnownHosts, Marker};
 
 /// What the `known_hosts` files say about a key of a host.
@@ -151,6 +153,50 @@ fn authority_status(entries: &[HostEntry], certificate: &Certificate) -> Authori
             AuthorityStatus::Trusted { file: file.clone(), line: *line }
         }
         None => AuthorityStatus::Unknown,
+    }
+}
+
+/// The result for one key.
+#[derive(Debug, Clone)]
+pub(super) struct Verification {
+    pub(super) key: KeyData,
+    pub(super) status: HostKeyStatus,
+    /// Why the key's certificate was ignored.
+    pub(super) certificate_problem: Option<CertificateProblem>,
+}
+
+impl Verification {
+    /// Returns why the key is not trusted, or `None` if it is.
+    pub(super) fn fault(&self, host: &str) -> Option<Fault> {
+        let host = host.to_owned();
+        let (algorithm, fingerprint) =
+            (self.key.algorithm().to_string(), known_hosts::fingerprint(&self.key));
+        Some(match &self.status {
+            HostKeyStatus::Known | HostKeyStatus::Certified { .. } | HostKeyStatus::Exempt => {
+                return None;
+            }
+            HostKeyStatus::Unknown => match &self.certificate_problem {
+                None => Fault::HostKeyUnknown { host, algorithm, fingerprint },
+                Some(problem) => {
+                    let why = problem.to_string();
+                    Fault::HostCertificateRefused { host, why, algorithm, fingerprint }
+                }
+            },
+            HostKeyStatus::Changed { file, line, known } => {
+                Fault::HostKeyChanged(Box::new(HostKeyChange {
+                    host,
+                    file: file.clone(),
+                    line: *line,
+                    known: known.clone(),
+                    algorithm,
+                    fingerprint,
+                }))
+            }
+            HostKeyStatus::Revoked { file, line } => {
+                let (file, line) = (file.clone(), *line);
+                Fault::HostKeyRevoked { host, algorithm, fingerprint, file, line }
+            }
+        })
     }
 }
 

@@ -17,8 +17,8 @@ use russh::keys::ssh_key::public::KeyData;
 use crate::storage::{self, NewFile, WriteError};
 use crate::transport::fault::Fault;
 use crate::transport::file_cache::lock;
-use crate::transport::host_key_verifier::Verification;
 use crate::transport::host_keys::HostKeyStatus;
+use crate::transport::host_keys::Verification;
 use crate::transport::known_hosts::{self, KnownHosts, Marker};
 use crate::transport::ssh_config::{self, HostSettings};
 

@@ -38,9 +38,6 @@ const MAX_CREDENTIALS: usize = 5;
 /// Most keys listed in one fault.
 const MAX_LISTED_KEYS: usize = 5;
 
-/// The disconnect message of sshd after `MaxAuthTries`.
-pub(super) const TOO_MANY_FAILURES: &str = "Too many authentication failures";
-
 /// The user and the credentials of a login.
 #[derive(Debug)]
 pub(super) struct Login {
@@ -97,15 +94,10 @@ impl Login {
             accepted: 0,
         };
         let logged_in = attempt.run().await;
-        logged_in.map_err(|fault| job_required(session.state.banner().as_deref()).unwrap_or(fault))
+        logged_in.map_err(|fault| {
+            fault::job_required(session.state.banner().as_deref()).unwrap_or(fault)
+        })
     }
-}
-
-/// Recognises a node with `pam_slurm_adopt`, which denies the login of users without a job and says so.
-pub(super) fn job_required(text: Option<&str>) -> Option<Fault> {
-    let denied = |line: &&str| line.contains("denied by pam_slurm");
-    let line = text?.lines().map(str::trim_end).find(denied)?;
-    Some(Fault::JobRequired { message: fault::sanitize_line(line) })
 }
 
 /// The result of one credential.
@@ -362,7 +354,7 @@ impl Attempt<'_> {
             return Fault::AccountRefused { user: self.login.user.clone(), message };
         }
         match self.session.state.end() {
-            Some(End::Disconnected(words)) if words.contains(TOO_MANY_FAILURES) => {
+            Some(End::Disconnected(words)) if words.contains(fault::TOO_MANY_FAILURES) => {
                 self.too_many_keys_fault()
             }
             Some(End::Disconnected(words)) => {

@@ -4,17 +4,20 @@
 //! would ask is a fault. An open `ControlMaster` connection of the user is used, and none is created. The command of
 //! `--exec` is supervised in the same way.
 
+pub(super) mod control_master;
+pub(super) mod stderr;
+
 use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::path::Path;
 use std::time::Duration;
 
 use crate::model::TransportKind;
-use crate::transport::channel::{Exit, Output};
-use crate::transport::control_master::ControlMaster;
 use crate::transport::dial::Deadline;
 use crate::transport::fault::{self, ConnectPhase, Fault};
-use crate::transport::openssh_stderr::{self, SshStderr};
+use crate::transport::openssh::control_master::ControlMaster;
+use crate::transport::openssh::stderr::SshStderr;
+use crate::transport::output::{Exit, Output};
 use crate::transport::process::{EXIT_NOT_STARTED, LocalProcess, ParentGuard};
 use crate::transport::ssh_config::{self, HostQuery, HostSettings};
 
@@ -222,7 +225,7 @@ impl ProgramSession {
                 Exit::Status(SSH_FAILURE_STATUS),
             ) => {
                 let text = &self.stderr_text();
-                Some(openssh_stderr::parse_fault(&SshStderr {
+                Some(stderr::parse_fault(&SshStderr {
                     text,
                     typed_name,
                     port: *port,

@@ -8,8 +8,8 @@ use std::sync::Mutex;
 
 use tokio::sync::Notify;
 
-use crate::transport::channel::Output;
 use crate::transport::file_cache::lock;
+use crate::transport::output::Output;
 
 /// Most chunks of output that wait to be read; then the connection waits.
 pub(super) const CAPACITY: usize = 16;

@@ -18,9 +18,9 @@ use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::timeout;
 
-use crate::transport::channel::{Exit, Output};
 use crate::transport::fault::{self, Fault};
 use crate::transport::file_cache::lock;
+use crate::transport::output::{Exit, Output};
 
 /// Bytes read from a pipe at once.
 const READ_SIZE: usize = 16 * 1024;

@@ -15,10 +15,11 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use crate::transport::fault::{self, Fault};
+use crate::transport::fault::{self, ConnectPhase, Fault};
 use crate::transport::file_cache::lock;
-use crate::transport::openssh_stderr;
+use crate::transport::openssh::stderr;
 use crate::transport::process::{ParentGuard, PipedProgram, ProcessGroup};
+use crate::transport::underlay::{Attributed, Underlay};
 
 /// Most bytes of stderr that are kept, the last ones.
 const MAX_STDERR: usize = 2048;
@@ -57,12 +58,42 @@ impl ProgramStderr {
             .ok();
         let bytes: Vec<u8> = lock(&self.buffer.bytes).iter().copied().collect();
         let text = String::from_utf8_lossy(&bytes);
-        let banner_error =
-            text.lines().find(|line| openssh_stderr::parse_no_banner(line).is_some());
+        let banner_error = text.lines().find(|line| stderr::parse_no_banner(line).is_some());
         let mut lines =
             banner_error.into_iter().chain(text.lines().rev()).map(fault::sanitize_line);
         lines.find(|line| !line.is_empty())
     }
+}
+
+impl Underlay for ProgramStderr {
+    fn attribute(&self, fault: Fault) -> Attributed<'_> {
+        Box::pin(async move {
+            let line = self.last_line().await;
+            let failed = |why: String| Fault::ProxyCommandFailed {
+                command: self.command.clone(),
+                is_closed: stderr::parse_no_banner(&why).is_some_and(|(_, is_closed)| is_closed),
+                why,
+            };
+            match (fault, line) {
+                // The connection had worked, so its stderr may be about anything.
+                (Fault::SessionLost { why }, Some(line)) => {
+                    Fault::SessionLost { why: format!("{why}; ProxyCommand says: {line}") }
+                }
+                (_, Some(line)) => failed(line),
+                (fault, None) if is_before_banner(&fault) => {
+                    failed("it sends no SSH banner".to_owned())
+                }
+                (fault, None) => fault,
+            }
+        })
+    }
+}
+
+fn is_before_banner(fault: &Fault) -> bool {
+    matches!(
+        fault,
+        Fault::NoBanner { .. } | Fault::TimedOut { phase: ConnectPhase::BannerExchange, .. }
+    )
 }
 
 impl StderrBuffer {

@@ -9,74 +9,48 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::transport::addresses::SchedulerAddresses;
 use crate::transport::cancellable_stream::Stream;
-use crate::transport::dial::{self, BindOptions, Deadline, Endpoint};
+use crate::transport::dial::{self, Deadline, Endpoint};
 use crate::transport::fault::{ConnectPhase, Fault};
-use crate::transport::gateway::{ChannelPermit, ChannelRefusal, Gateway};
+use crate::transport::gateway::{ChannelPermit, ChannelRefusal, Gateway, ResolvedRoute};
+use crate::transport::openssh::control_master::{self, ControlMaster};
+use crate::transport::openssh::stderr;
 use crate::transport::process::ParentGuard;
+use crate::transport::proxy_command::ProgramStderr;
 use crate::transport::ssh_config::{HostQuery, HostSettings, JumpHost, Route};
 use crate::transport::trace::{self, ConnectEvent};
-use crate::transport::underlay::{Connection, Underlay};
-use crate::transport::{
-    ConnectPlan, LOGIN_TIMEOUT, SshTarget, Transport, control_master, proxy_command, session,
-};
+use crate::transport::underlay::{Attributed, Connection, Network, Underlay};
+use crate::transport::{ConnectPlan, LOGIN_TIMEOUT, SshTarget, Transport, proxy_command, session};
 
 /// Most gateways in one route.
 const MAX_JUMPS: usize = 16;
 
-/// The route to a host, with all gateways resolved.
-#[derive(Debug, Clone)]
-pub(super) enum ResolvedRoute {
-    /// A direct TCP connection.
-    Direct(BindOptions),
-    /// A `ProxyCommand`.
-    Command(String),
-    /// Through this gateway, which has a route of its own.
-    Gateway(Arc<Gateway>),
+/// A connection that the user's `ControlMaster` connection to a gateway forwards.
+struct MasterForward {
+    gateway: String,
+    master: ControlMaster,
+    stderr: Arc<ProgramStderr>,
 }
 
-impl PartialEq for ResolvedRoute {
-    fn eq(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Direct(one), Self::Direct(other)) => one == other,
-            (Self::Command(one), Self::Command(other)) => one == other,
-            (Self::Gateway(one), Self::Gateway(other)) => Arc::ptr_eq(one, other),
-            (Self::Direct(_) | Self::Command(_) | Self::Gateway(_), _) => false,
-        }
+impl Underlay for MasterForward {
+    fn uses_master(&self) -> bool {
+        true
     }
-}
 
-impl ResolvedRoute {
-    /// Returns the route to the first host, which needs no gateway.
-    fn first_hop(settings: &HostSettings) -> Self {
-        match &settings.route {
-            Route::Command(command) => Self::Command(command.clone()),
-            Route::Direct | Route::Jumps(_) => Self::Direct(BindOptions {
-                address: settings.bind_address.clone(),
-                interface: settings.bind_interface.clone(),
-            }),
-        }
-    }
-}
-
-impl ResolvedRoute {
-    /// Returns the route for the trace.
-    pub(super) fn summary(&self) -> trace::RouteSummary {
-        match self {
-            Self::Direct(_) => trace::RouteSummary::Direct,
-            Self::Command(command) => {
-                trace::RouteSummary::Command(crate::transport::fault::sanitize_line(command))
-            }
-            Self::Gateway(_) => {
-                let mut names = Vec::new();
-                let mut route = self;
-                while let Self::Gateway(gateway) = route {
-                    names.push(gateway.name.clone());
-                    route = &gateway.route;
+    fn attribute(&self, fault: Fault) -> Attributed<'_> {
+        Box::pin(async move {
+            match self.stderr.last_line().await {
+                Some(why) if why.contains("refused by peer") => Fault::GatewayCannotReach {
+                    gateway: self.gateway.clone(),
+                    why: stderr::lowercase_first(&why),
+                },
+                // ssh prints something only when the master ends, and often not even then.
+                Some(_) => self.master.lost_fault().at_gateway(&self.gateway),
+                None if self.master.is_gone().await => {
+                    self.master.lost_fault().at_gateway(&self.gateway)
                 }
-                names.reverse();
-                trace::RouteSummary::Gateways(names)
+                None => fault,
             }
-        }
+        })
     }
 }
 
@@ -158,8 +132,7 @@ impl Transport {
                 on_phase(ConnectPhase::Connection);
                 let parent_guard = ParentGuard(self.0.options.parent_guard.as_deref());
                 let (program, stderr) = proxy_command::start(command, parent_guard)?;
-                let underlay = Underlay::ProxyCommand(stderr);
-                let connection = connection(Box::new(program), plan.port, underlay);
+                let connection = connection(Box::new(program), plan.port, stderr);
                 return Ok((connection, Deadline::after(plan.connect_timeout)));
             }
             ResolvedRoute::Gateway(gateway) => {
@@ -178,7 +151,7 @@ impl Transport {
             deadline.timeout(ConnectPhase::Name, bind_options.resolve(&self.0.resolver)).await??;
         let stream = dial::connect(&addresses, &bind_options, &deadline).await?;
         let is_loopback = stream.peer_addr().is_ok_and(|address| address.ip().is_loopback());
-        let connection = connection(Box::new(stream), plan.port, Underlay::Network);
+        let connection = connection(Box::new(stream), plan.port, Arc::new(Network));
         Ok((Connection { is_loopback, ..connection }, deadline))
     }
 
@@ -258,8 +231,7 @@ impl Transport {
             let refusal = match opening.await? {
                 Ok(tunnel) => {
                     trace::record(|| ConnectEvent::GatewayConnected(gateway.name.clone()));
-                    let connection =
-                        connection(Box::new(tunnel), plan.port, Underlay::Gateway(mux));
+                    let connection = connection(Box::new(tunnel), plan.port, mux);
                     return Ok((connection, deadline));
                 }
                 Err(ChannelRefusal::Unreachable(why)) => {
@@ -327,7 +299,7 @@ impl Transport {
         let started = proxy_command::start_program(&options.ssh_program, &args, parent_guard);
         Some(started.map(|(program, stderr)| {
             trace::record(|| ConnectEvent::GatewayConnected(name.clone()));
-            let underlay = Underlay::Master { gateway: name.clone(), master, stderr };
+            let underlay = Arc::new(MasterForward { gateway: name.clone(), master, stderr });
             let connection = connection(Box::new(program), plan.port, underlay);
             (connection, Deadline::after(plan.connect_timeout))
         }))
@@ -399,11 +371,11 @@ impl Transport {
         let mut deadline = Deadline::after(LOGIN_TIMEOUT);
         match plan.login.run(&mut session, &mut deadline).await {
             Ok(()) => Ok((session, deadline)),
-            Err(fault) => Err(session.underlay.clone().attribute(fault).await),
+            Err(fault) => Err(session.attribute(fault).await),
         }
     }
 }
 
-fn connection(stream: Box<dyn Stream>, port: u16, underlay: Underlay) -> Connection {
+fn connection(stream: Box<dyn Stream>, port: u16, underlay: Arc<dyn Underlay>) -> Connection {
     Connection { stream, port, is_loopback: false, underlay }
 }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::model::{JobId, NodeName};
+use crate::transport::TransportMode;
 use crate::transport::channel::Channel;
-use crate::transport::fallback::TransportMode;
 use crate::transport::fault::{ConnectPhase, Fault, StepCause};
 use crate::transport::file_cache::lock;
 use crate::transport::process::ParentGuard;

@@ -9,14 +9,15 @@ use russh::{Channel, ChannelId, ChannelOpenFailure, Sig};
 
 use crate::transport::algorithms::{self, SshParams};
 use crate::transport::cancellable_stream::{self, CancelGuard};
-use crate::transport::channel::{Exit, Output};
 use crate::transport::dial::Deadline;
 use crate::transport::fault::{self, ConnectPhase, Fault};
 use crate::transport::file_cache::lock;
-use crate::transport::host_key_verifier::{HostKeyPolicy, HostKeyVerifier, Verification};
+use crate::transport::host_key_verifier::{HostKeyPolicy, HostKeyVerifier};
+use crate::transport::host_keys::Verification;
+use crate::transport::output::{Exit, Output};
 use crate::transport::output_queue::OutputQueue;
 use crate::transport::trace::{self, ConnectEvent, Trace};
-use crate::transport::underlay::{Connection, Underlay};
+use crate::transport::underlay::{self, Connection, Underlay};
 
 /// Most channel refusals kept until they are read.
 const MAX_REFUSALS: usize = 64;
@@ -29,8 +30,15 @@ pub(super) struct Session {
     pub(super) handle: Handle<ClientHandler>,
     pub(super) state: Arc<ConnectionState>,
     /// What it runs over; keeps a gateway open.
-    pub(super) underlay: Underlay,
+    pub(super) underlay: Arc<dyn Underlay>,
     _cancel_guard: CancelGuard,
+}
+
+impl Session {
+    /// Returns the fault of what the session runs over in place of the host's if that has failed.
+    pub(super) async fn attribute(&self, fault: Fault) -> Fault {
+        underlay::attribute(self.underlay.as_ref(), fault).await
+    }
 }
 
 /// What the connection's task has received, shared with the session's owner.
@@ -175,7 +183,7 @@ async fn handshake(
         Ok(Err(HandlerError::Russh(error))) => algorithms::handshake_fault(&error, phase, port),
         Err(_missed) => deadline.timed_out(phase),
     };
-    Err(underlay.attribute(fault).await)
+    Err(underlay::attribute(underlay.as_ref(), fault).await)
 }
 
 /// Why the connection's task stopped.

@@ -25,9 +25,9 @@ pub(super) use node_jobs::StepNodes;
 pub use node_jobs::{NodeJobs, StepJob};
 
 use crate::model::{JobId, NodeName};
-use crate::transport::channel::Output;
 use crate::transport::fault::{Fault, StepCause};
 use crate::transport::file_cache::lock;
+use crate::transport::output::Output;
 use crate::transport::process::{LocalProcess, ParentGuard};
 use crate::transport::srun::demux::Demux;
 use crate::transport::srun::router::{Router, StepTask};

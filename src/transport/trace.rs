@@ -10,13 +10,11 @@ use std::sync::{Arc, Mutex};
 use tokio::time::Instant;
 
 use crate::model::JobId;
-use crate::transport::control_master::ControlMaster;
 use crate::transport::fault::{self, ConnectPhase};
 use crate::transport::file_cache::lock;
-use crate::transport::host_key_verifier::Verification;
 use crate::transport::host_keys::HostKeyStatus;
+use crate::transport::host_keys::Verification;
 use crate::transport::known_hosts;
-use crate::transport::ssh_config::HostSettings;
 
 /// Most events kept per trace: an agent may hold many keys.
 const MAX_EVENTS: usize = 256;
@@ -172,17 +170,6 @@ pub(super) fn record(event: impl FnOnce() -> ConnectEvent) {
 /// Returns the trace of this task, for use in other tasks.
 pub(super) fn current() -> Option<Trace> {
     TRACE.try_with(Clone::clone).ok()
-}
-
-/// Records whether a master is open, if `ControlPath` is set.
-pub(super) fn record_master(settings: &HostSettings, master: Option<&ControlMaster>) {
-    if !settings.control_paths.is_empty() {
-        record(|| {
-            master.map_or(ConnectEvent::MasterMissing, |master| {
-                ConnectEvent::MasterFound(master.0.clone())
-            })
-        });
-    }
 }
 
 /// Records the result of a credential.

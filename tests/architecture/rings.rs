@@ -13,31 +13,6 @@ use crate::imports::{self, Graph};
 const KNOWN: &[(&str, &[&str])] = &[
     ("fleet", &["jobs", "node"]),
     ("sim", &["server", "session"]),
-    ("transport", &["host_key_verifier", "known_hosts_writer"]),
-    (
-        "transport",
-        &[
-            "cancellable_stream",
-            "channel",
-            "control_master",
-            "dial",
-            "exec",
-            "fallback",
-            "gateway",
-            "login",
-            "openssh",
-            "openssh_stderr",
-            "output_queue",
-            "process",
-            "proxy_command",
-            "route",
-            "session",
-            "srun",
-            "subprocess",
-            "trace",
-            "underlay",
-        ],
-    ),
     (
         "view",
         &[

@@ -2,8 +2,8 @@
 
 use crate::model::NodeName;
 use crate::nodeset;
-use crate::transport::channel::Exit;
 use crate::transport::fault::{Fault, StepCause, sanitize_line};
+use crate::transport::output::Exit;
 
 /// Selects the environment variables hidden from srun: inside an allocation it would take them for options. It
 /// still needs those for the controller's address and authentication.

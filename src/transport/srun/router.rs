@@ -11,9 +11,9 @@ use tokio::sync::{Notify, mpsc};
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use crate::model::{JobId, NodeName};
-use crate::transport::channel::{Exit, Output};
 use crate::transport::fault::{Fault, StepCause};
 use crate::transport::file_cache::lock;
+use crate::transport::output::{Exit, Output};
 use crate::transport::process::LocalProcess;
 use crate::transport::srun::MAX_PENDING_OUTPUT;
 use crate::transport::srun::demux::{Demux, DemuxedLine};

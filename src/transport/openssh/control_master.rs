@@ -12,10 +12,11 @@ use tokio::io::AsyncReadExt;
 use tokio::net::UnixStream;
 use tokio::time::timeout;
 
-use crate::transport::fallback::TransportMode;
+use crate::transport::TransportMode;
 use crate::transport::fault::{self, Fault};
 use crate::transport::openssh::OPTIONS;
 use crate::transport::ssh_config::{HostQuery, HostSettings};
+use crate::transport::trace::{self, ConnectEvent};
 use crate::transport::{Transport, TransportState, process};
 
 /// Timeout for the check of a master, and for the file system of its socket.
@@ -26,18 +27,18 @@ const NO_CONNECTION: &str = "ProxyCommand=false";
 
 /// The socket of a master that answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct ControlMaster(pub(super) PathBuf);
+pub(in crate::transport) struct ControlMaster(pub(in crate::transport) PathBuf);
 
 impl ControlMaster {
     /// Returns the options that make ssh use only this connection.
-    pub(super) fn options(&self) -> [String; 2] {
+    pub(in crate::transport) fn options(&self) -> [String; 2] {
         // ssh expands `%` tokens here.
         let path = self.0.to_string_lossy().replace('%', "%%");
         [format!("ControlPath={path}"), NO_CONNECTION.to_owned()]
     }
 
     /// Returns the arguments for `ssh -W`: forwards stdin and stdout to a port of another host.
-    pub(super) fn forward_args(
+    pub(in crate::transport) fn forward_args(
         &self,
         (query, settings): (&HostQuery, &HostSettings),
         file: Option<&Path>,
@@ -61,16 +62,27 @@ impl ControlMaster {
     }
 
     /// Returns true if the master has exited: a running one greets each client.
-    pub(super) async fn is_gone(&self) -> bool {
+    pub(in crate::transport) async fn is_gone(&self) -> bool {
         let first_byte = async { UnixStream::connect(&self.0).await?.read_u8().await };
         // A master that hangs is running.
         timeout(CHECK_TIMEOUT, first_byte).await.is_ok_and(|first_byte| first_byte.is_err())
     }
 
     /// Returns the fault of a master that has exited.
-    pub(super) fn lost_fault(&self) -> Fault {
+    pub(in crate::transport) fn lost_fault(&self) -> Fault {
         let why = format!("the master connection at {} has ended", self.0.display());
         Fault::SessionLost { why: fault::sanitize_line(&why) }
+    }
+}
+
+/// Records whether a master is open, if `ControlPath` is set.
+pub(in crate::transport) fn record(settings: &HostSettings, master: Option<&ControlMaster>) {
+    if !settings.control_paths.is_empty() {
+        trace::record(|| {
+            master.map_or(ConnectEvent::MasterMissing, |master| {
+                ConnectEvent::MasterFound(master.0.clone())
+            })
+        });
     }
 }
 
@@ -78,7 +90,7 @@ impl Transport {
     /// Returns the user's master connection to a host, if one answers.
     ///
     /// Costs nothing without `ControlPath`, and little if no socket exists.
-    pub(super) async fn find_master(
+    pub(in crate::transport) async fn find_master(
         &self,
         query: &HostQuery,
         settings: &HostSettings,
@@ -122,7 +134,7 @@ fn is_own_socket(path: &Path) -> bool {
 }
 
 /// Returns true if a master connection, already authenticated, may work after this fault.
-pub(super) fn may_help(fault: &Fault) -> bool {
+pub(in crate::transport) fn may_help(fault: &Fault) -> bool {
     matches!(
         fault.root(),
         Fault::AuthenticationRefused { .. }

@@ -6,21 +6,20 @@
 use std::time::Duration;
 
 use crate::transport::fault::{self, ConnectPhase, Fault, HostKeyChange, SshProgramCause};
-use crate::transport::login;
 
 /// The stderr of ssh, and what it was called with.
 #[derive(Debug)]
-pub(super) struct SshStderr<'a> {
-    pub(super) text: &'a str,
-    pub(super) typed_name: &'a str,
-    pub(super) port: u16,
-    pub(super) user: &'a str,
+pub(in crate::transport) struct SshStderr<'a> {
+    pub(in crate::transport) text: &'a str,
+    pub(in crate::transport) typed_name: &'a str,
+    pub(in crate::transport) port: u16,
+    pub(in crate::transport) user: &'a str,
     /// Its `ConnectTimeout`.
-    pub(super) connect_timeout: Duration,
+    pub(in crate::transport) connect_timeout: Duration,
 }
 
-pub(super) fn parse_fault(ssh: &SshStderr<'_>) -> Fault {
-    login::job_required(Some(ssh.text))
+pub(in crate::transport) fn parse_fault(ssh: &SshStderr<'_>) -> Fault {
+    fault::job_required(Some(ssh.text))
         .or_else(|| ssh.configuration_fault())
         .or_else(|| ssh.name_fault())
         .or_else(|| ssh.host_key_fault())
@@ -119,7 +118,7 @@ impl<'a> SshStderr<'a> {
                 methods.split(',').take(12).map(|name| fault::sanitize(name, 64)).collect();
             return Some(refused(user, offers, "the keys of the ssh program"));
         }
-        self.find_line(login::TOO_MANY_FAILURES)?;
+        self.find_line(fault::TOO_MANY_FAILURES)?;
         Some(Fault::TooManyKeys { user: fault::sanitize(self.user, 64), offered: None, untried: 0 })
     }
 
@@ -208,7 +207,7 @@ fn between<'a>(text: &'a str, start: &str, end: &str) -> Option<&'a str> {
 }
 
 /// Returns why there was no version line, and whether the server closed the connection.
-pub(super) fn parse_no_banner(text: &str) -> Option<(&str, bool)> {
+pub(in crate::transport) fn parse_no_banner(text: &str) -> Option<(&str, bool)> {
     let why = between(text, "exchange_identification: ", "")
         .or_else(|| between(text, "banner exchange: ", ""))?;
     let is_closed = ["closed by", "reset by", "Broken pipe"].iter().any(|end| why.contains(end));
@@ -216,7 +215,7 @@ pub(super) fn parse_no_banner(text: &str) -> Option<(&str, bool)> {
 }
 
 /// Returns a message with a lower-case first letter, for use within a sentence.
-pub(super) fn lowercase_first(text: &str) -> String {
+pub(in crate::transport) fn lowercase_first(text: &str) -> String {
     let text = fault::sanitize_line(text);
     let mut letters = text.chars();
     match letters.next() {
