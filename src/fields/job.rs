@@ -110,7 +110,7 @@ pub const JOB: &[Field<JobAt>] = &[
         kind: Kind::Timestamp,
         title: "END",
         alias: "end",
-        help: "end time at the latest",
+        help: "latest possible end time",
         read: |at| JobAt::moment(at.job.ends_at),
     },
     Field {

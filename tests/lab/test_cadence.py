@@ -23,7 +23,7 @@ class Cadence(LabCase):
     NODES, GPUS = 16, 8
     SILENT = "gpu16"
 
-    def test_a_silent_node_delays_nobody(self):
+    def test_a_silent_node_does_not_delay_the_others(self):
         others = self.lab.nodes[:-1]
         healthy = self.observe("16 healthy", others)
         self.lab.fault("silent", self.SILENT)
@@ -38,7 +38,7 @@ class Cadence(LabCase):
         # Over the whole time, beyond the timeout, there are as many snapshots as without the silent node.
         self.assertAlmostEqual(silent["snapshots"], healthy["snapshots"], delta=2)
 
-    def observe(self, what, nodes):
+    def observe(self, label, nodes):
         """Watches for a while; returns when all nodes were complete, and the ages of samples after that."""
         watch = self.lab.watch("--interval", str(INTERVAL), "--connect-timeout", str(SILENT_TIMEOUT), *self.lab.nodes)
         complete = watch.until("all live", lambda snapshot: all(is_complete(snapshot.node(node)) for node in nodes))
@@ -56,7 +56,7 @@ class Cadence(LabCase):
         }
         all_ages = sorted(age for seen in ages.values() for age in seen)
         print(
-            f"\n{what}: complete after {result['complete']:.2f} s; then, in {OBSERVATION:.0f} s, {len(window)} snapshots with samples "
+            f"\n{label}: complete after {result['complete']:.2f} s; then, in {OBSERVATION:.0f} s, {len(window)} snapshots with samples "
             f"{statistics.mean(all_ages):.2f} s old (95% under {all_ages[len(all_ages) * 95 // 100]:.2f}, "
             f"oldest {all_ages[-1]:.2f}); fault of {self.SILENT} after {result['fault'] and round(result['fault'], 2)} s",
             flush=True,

@@ -34,8 +34,8 @@ class Live(LabCase):
         expected = self.lab.gpu_values(node.name)
         self.assertEqual([device["uuid"] for device in node.devices], [gpu["uuid"] for gpu in expected])
         for device, gpu in zip(node.devices, expected):
-            for key, want in DEVICE_VALUES.items():
-                value, message = want(gpu), f"{key} of device {device['index']}"
+            for key, expected_value in DEVICE_VALUES.items():
+                value, message = expected_value(gpu), f"{key} of device {device['index']}"
                 if isinstance(value, float):
                     self.assertAlmostEqual(device[key], value, places=2, msg=message)
                 else:

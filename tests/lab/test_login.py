@@ -36,9 +36,9 @@ session required pam_permit.so
 """
 CHECK = """\
 #!/bin/sh
-given=$(tr -d '\\000')
+answer=$(tr -d '\\000')
 echo x >> {folder}/asked
-[ "$given" = {code} ]
+[ "$answer" = {code} ]
 """
 
 # What each node requires, by name.

@@ -30,7 +30,7 @@ session required pam_unix.so
 """
 
 SSHD_CONFIG = """\
-{wants}
+{options}
 ListenAddress {address}:{port}
 HostKey {folder}/hostkey
 PidFile /run/sshd.pid
@@ -42,7 +42,7 @@ LogLevel VERBOSE
 """
 PORT = 23200
 # A login prompt of the node is never reported if the cause is known.
-ASKS = "KbdInteractiveAuthentication yes"
+LOGIN_PROMPT = "KbdInteractiveAuthentication yes"
 
 SYSTEMCTL = """\
 #!/bin/sh
@@ -56,7 +56,7 @@ esac
 until [ "$(listens)" -gt "$before" ]; do sleep 0.1; done
 """
 
-# Everything the server needs, in a mount and PID namespace of its own.
+# Prepares the server's files, in its own mount and PID namespace.
 SCRIPT = """\
 set -e
 mount -t tmpfs tmpfs /mnt
@@ -78,7 +78,7 @@ exec sleep infinity
 def skip_reason():
     """Returns why these tests cannot run here, or None."""
     if os.geteuid() != 0:
-        return "only root can make users of its own"
+        return "only root can create test users"
     if subprocess.run(["unshare", "-m", "-p", "-f", "true"], check=False, capture_output=True).returncode != 0:
         return "no namespaces can be made"
     return None
@@ -110,9 +110,9 @@ class Remedies(unittest.TestCase):
         self.home("")
         self.sshd("", "start")
 
-    def sshd(self, wants, verb="reload"):
+    def sshd(self, options, verb="reload"):
         """Changes the configuration of the node's sshd."""
-        text = SSHD_CONFIG.format(folder=self.folder, address=ADDRESS, port=PORT, wants=wants)
+        text = SSHD_CONFIG.format(folder=self.folder, address=ADDRESS, port=PORT, options=options)
         self.root(f"cat >/etc/ssh/sshd_config && systemctl {verb} ssh", text)
 
     def home(self, options):
@@ -216,31 +216,31 @@ class Remedies(unittest.TestCase):
     def test_a_key_that_others_can_read(self):
         self.key()
         self.assert_up("plain")
-        for wants in "", ASKS:
-            self.sshd(wants)
+        for options in "", LOGIN_PROMPT:
+            self.sshd(options)
             self.root("chmod 644 /home/here/.ssh/id_ed25519")
             self.apply_remedy("plain", "chmod 600")
 
     def test_a_key_algorithm_that_the_configuration_excludes(self):
         self.home("PubkeyAcceptedAlgorithms rsa-sha2-512")
         self.key()
-        self.sshd(ASKS)
+        self.sshd(LOGIN_PROMPT)
         self.apply_remedy("plain", "PubkeyAcceptedAlgorithms")
 
     def test_an_encrypted_key_without_an_agent(self):
         self.key("id_ed25519", "-t", "ed25519", "-N", "sesame", "-a", "1")
-        self.sshd(ASKS)
+        self.sshd(LOGIN_PROMPT)
         for variables in {}, {"SSH_AUTH_SOCK": "/nonexistent"}:
             _, command = self.remedy("plain", "ssh-add", **variables)
         self.assert_up_after(command, **self.askpass("passphrase", "sesame"))
         # If an agent runs, only the key is missing.
-        said = self.run_ok("sh", "-ec", "eval $(ssh-agent) >&2; gtop doctor plain || true; ssh-agent -k >&2")
-        self.assertRegex(said, r"> .*: ssh-add /home/here/.ssh/id_ed25519\n")
+        output = self.run_ok("sh", "-ec", "eval $(ssh-agent) >&2; gtop doctor plain || true; ssh-agent -k >&2")
+        self.assertRegex(output, r"> .*: ssh-add /home/here/.ssh/id_ed25519\n")
 
     def assert_up_after(self, command, **variables):
-        """The same for a command that starts an agent; the agent is ended here."""
-        shown = self.run_ok("sh", "-ec", f"{{ {command}; }} >&2; gtop --json plain; ssh-agent -k >&2", **variables)
-        self.assertEqual(json.loads(shown)["nodes"][0]["link"], "up", shown)
+        """Asserts that the node is up after a command that starts an agent; kills the agent."""
+        output = self.run_ok("sh", "-ec", f"{{ {command}; }} >&2; gtop --json plain; ssh-agent -k >&2", **variables)
+        self.assertEqual(json.loads(output)["nodes"][0]["link"], "up", output)
 
     def test_an_agent_that_does_not_run(self):
         self.key("kept")
@@ -256,22 +256,22 @@ class Remedies(unittest.TestCase):
         self.sshd("PasswordAuthentication yes")
         self.apply_remedy("plain", "ssh-keygen", "\n\n\n", **self.askpass("password:", PASSWORD))
 
-    def test_a_key_that_the_node_does_not_know(self):
+    def test_a_key_missing_in_authorized_keys(self):
         self.key(authorized=False)
         self.sshd("PasswordAuthentication yes")
         self.apply_remedy("plain", "ssh-copy-id", **self.askpass("password:", PASSWORD))
 
     def test_a_node_that_accepts_only_keys(self):
-        for make in (lambda command: self.run_ok("sh", "-ec", command, text="\n\n\n"), lambda _: None):
-            how, command = self.remedy("plain", "ask the administrator")
-            file, place = re.match(r"ask the administrator to add (\S+) to (\S+) on ", how).groups()
-            make(command)
-            self.root(f"install -d -o ada {os.path.dirname(place)}; cat {file.replace('~/', '~ada/')} >>{place}")
+        for prepare in (lambda command: self.run_ok("sh", "-ec", command, text="\n\n\n"), lambda _: None):
+            text, command = self.remedy("plain", "ask the administrator")
+            file, target = re.match(r"ask the administrator to add (\S+) to (\S+) on ", text).groups()
+            prepare(command)
+            self.root(f"install -d -o ada {os.path.dirname(target)}; cat {file.replace('~/', '~ada/')} >>{target}")
             self.assert_up("plain")
-            self.root(f"rm {place}")
+            self.root(f"rm {target}")
 
     def test_a_key_that_the_node_rejects(self):
-        for words, wants, spoil in (
+        for words, options, break_login in (
             ("not in PubkeyAcceptedAlgorithms", "PubkeyAcceptedAlgorithms rsa-sha2-512", "true"),
             ("bad ownership or modes", "StrictModes yes", "chmod o+w ~ada/.ssh/authorized_keys"),
             ("because shell", "", "usermod -s /bin/nonexistent ada"),
@@ -280,18 +280,18 @@ class Remedies(unittest.TestCase):
                 self.root("rm -f ~ada/.ssh/*")
                 self.home("")
                 self.key()
-                self.sshd(wants)
-                self.root(spoil)
+                self.sshd(options)
+                self.root(break_login)
                 self.write("log", "")
                 self.apply_remedy("plain", f'if its sshd logs "{words}"')
                 self.assertIn(words, self.read("log"))
 
     def test_a_node_that_accepts_only_passwords(self):
         self.key()
-        only = "PubkeyAuthentication no\nPasswordAuthentication yes"
-        self.sshd(only)
+        options = "PubkeyAuthentication no\nPasswordAuthentication yes"
+        self.sshd(options)
         self.apply_remedy("plain", "PubkeyAuthentication")
-        self.sshd(only)
+        self.sshd(options)
         self.apply_remedy("plain", "ssh -fNM", **self.askpass("password:", PASSWORD))
 
     def test_too_many_keys(self):
@@ -302,7 +302,7 @@ class Remedies(unittest.TestCase):
 
     def test_an_account_without_a_shell(self):
         self.key()
-        self.sshd(ASKS)
+        self.sshd(LOGIN_PROMPT)
         for shell in "/usr/sbin/nologin", "/bin/false":
             with self.subTest(shell):
                 self.root(f"usermod -s {shell} ada")
@@ -335,19 +335,19 @@ class Remedies(unittest.TestCase):
 
     def test_a_node_with_a_nologin_file(self):
         self.key()
-        self.sshd(ASKS)
+        self.sshd(LOGIN_PROMPT)
         self.root("echo Down for repairs >/etc/nologin")
         self.apply_remedy("plain", "nologin")
 
     def test_an_account_that_has_expired(self):
         self.key()
-        self.sshd(ASKS)
+        self.sshd(LOGIN_PROMPT)
         self.root("chage -E 1 ada")
         self.apply_remedy("plain", "chage")
 
     def test_a_password_that_has_expired(self):
         self.key()
-        self.sshd(ASKS)
+        self.sshd(LOGIN_PROMPT)
         self.root("chage -d 0 ada")
         _, command = self.remedy("plain", "new password")
         pid, master = pty.fork()
