@@ -260,7 +260,7 @@ def build_replay(folder):
     """Builds a cheap nvidia-smi that replays recorded output; returns the CPU time of a call in milliseconds."""
     stub = os.path.join(ROOT, 'tests/stubs/nvidia-smi')
     environment = dict(os.environ, NVML_STUB_STATE=os.path.join(folder, 'state'))
-    text = open(os.path.join(ROOT, 'probes/nvidia_smi.py')).read().split('SMI_PLACES')[0]
+    text = open(os.path.join(ROOT, 'probes/nvidia_smi.py')).read().split('SMI_FOLDERS')[0]
     names = {}
     exec(text, names)
     for name, query in (('query', '--query-gpu=' + ','.join(names['SMI_FIELDS'])),

@@ -1,7 +1,7 @@
-//! What the program prints about itself, given to those it is for: shells load the completions, and
-//! the manual page is sound.
+//! Completions and man page in the programs that read them: shells load the completions, and groff formats the page
+//! without a warning.
 //!
-//! Shells that are not here are skipped, and that is said.
+//! Programs that are not installed are skipped with a message.
 #![expect(clippy::disallowed_methods, reason = "real programs")]
 #![expect(
     clippy::unwrap_used,
@@ -14,22 +14,23 @@ use std::process::{Command, Stdio};
 
 const GTOP: &str = env!("CARGO_BIN_EXE_gtop");
 
-fn gtop(words: &[&str]) -> String {
-    let output = Command::new(GTOP).args(words).output().unwrap();
-    assert!(output.status.success() && output.stderr.is_empty(), "{words:?}: {output:?}");
+fn gtop(args: &[&str]) -> String {
+    let output = Command::new(GTOP).args(args).output().unwrap();
+    assert!(output.status.success() && output.stderr.is_empty(), "{args:?}: {output:?}");
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Runs a program with this input; `None` where it is not installed. It must not complain.
-fn run_with_input(program: &str, words: &[&str], input: &str) -> Option<String> {
+/// Runs a program with this input and returns its output; `None` if it is not installed. Fails if it prints to
+/// stderr.
+fn run_with_input(program: &str, args: &[&str], input: &str) -> Option<String> {
     let child = Command::new(program)
-        .args(words)
+        .args(args)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn();
     let Ok(mut child) = child else {
-        eprintln!("skipped: there is no {program}");
+        eprintln!("skipped: {program} is not installed");
         return None;
     };
     child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
@@ -39,8 +40,8 @@ fn run_with_input(program: &str, words: &[&str], input: &str) -> Option<String> 
     Some(String::from_utf8(output.stdout).unwrap())
 }
 
-/// A shell, how it is started without anybody's own files, what loads the completions from a file,
-/// and what then prints the options that begin with `--tr`.
+/// A shell, its options that skip the user's files, and a script that loads the completions from a file and prints the
+/// options that begin with `--tr`.
 const SHELLS: [(&str, &[&str], &str); 3] = [
     (
         "bash",
@@ -60,11 +61,11 @@ const SHELLS: [(&str, &[&str], &str); 3] = [
 #[test]
 fn shells_load_the_completions_and_complete() {
     let folder = tempfile::tempdir().unwrap();
-    for (shell, words, script) in SHELLS {
+    for (shell, args, script) in SHELLS {
         let file = folder.path().join(shell);
         std::fs::write(&file, gtop(&["completions", shell])).unwrap();
         let script = script.replace("FILE", file.to_str().unwrap());
-        if let Some(answer) = run_with_input(shell, &[words, &[&script]].concat(), "") {
+        if let Some(answer) = run_with_input(shell, &[args, &[&script]].concat(), "") {
             assert_eq!(answer.trim(), "--transport", "{shell}");
         }
     }
@@ -84,9 +85,9 @@ fn the_manual_page_formats_without_a_warning() {
 
 #[test]
 fn a_closed_pipe_does_not_panic() {
-    for words in [["man"].as_slice(), &["completions", "zsh"], &["--version"]] {
+    for args in [["man"].as_slice(), &["completions", "zsh"], &["--version"]] {
         let mut child = Command::new(GTOP)
-            .args(words)
+            .args(args)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
@@ -94,6 +95,6 @@ fn a_closed_pipe_does_not_panic() {
         drop(child.stdout.take());
         let output = child.wait_with_output().unwrap();
         let stderr = String::from_utf8_lossy(&output.stderr);
-        assert!(!stderr.contains("panicked"), "{words:?}: {stderr}");
+        assert!(!stderr.contains("panicked"), "{args:?}: {stderr}");
     }
 }

@@ -10,14 +10,14 @@ use serde_json::{Value, json};
 use crate::expected;
 use crate::library;
 
-/// Where nvidia-smi is found.
+/// Whether nvidia-smi is in the `PATH`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Smi {
-    Nowhere,
+    Missing,
     InPath,
 }
 
-/// Runs `gtop --json` on a machine like this; `None` where the library cannot be built.
+/// Returns the node that `gtop --json` shows for a scenario; `None` if the library cannot be built.
 fn node(entry: u32, smi: Smi, scenario: &str) -> Option<Value> {
     let library = library::folder(entry)?;
     Some(run(&library, smi, scenario))
@@ -43,21 +43,21 @@ fn run(library: &Path, smi: Smi, scenario: impl AsRef<[u8]>) -> Value {
 }
 
 fn run_with_library(scenario: &str) -> Option<Value> {
-    node(24, Smi::Nowhere, scenario)
+    node(24, Smi::Missing, scenario)
 }
 
-/// The whole devices of a snapshot.
+/// Returns the devices of a snapshot that are not slices.
 pub(crate) fn whole_devices(node: &Value) -> Vec<&Value> {
     let devices = node["devices"].as_array().unwrap();
     devices.iter().filter(|device| device["parent"].is_null()).collect()
 }
 
-/// The entry of a source in a snapshot.
+/// Returns the entry of a source in a snapshot.
 pub(crate) fn source<'a>(node: &'a Value, id: &str) -> &'a Value {
     node["sources"].as_array().unwrap().iter().find(|source| source["id"] == id).unwrap()
 }
 
-/// Compares every device with the scenario.
+/// Compares each device with the scenario.
 fn check(scenario: &str, node: &Value) {
     let devices = expected::devices(scenario);
     let shown = whole_devices(node);
@@ -68,9 +68,9 @@ fn check(scenario: &str, node: &Value) {
     check_uses(scenario, node);
 }
 
-/// Compares who uses what, all of it.
+/// Compares all values of all processes of each device.
 fn check_uses(scenario: &str, node: &Value) {
-    let mut said: BTreeMap<(u64, u64), Value> = BTreeMap::new();
+    let mut expected: BTreeMap<(u64, u64), Value> = BTreeMap::new();
     for words in scenario.lines().filter_map(|line| line.strip_prefix("proc ")) {
         let mut words = words.split_whitespace();
         let mut next = || words.next().unwrap().to_owned();
@@ -79,7 +79,7 @@ fn check_uses(scenario: &str, node: &Value) {
         let share = |key: &str| more.get(key).map_or(0.0, |share| share.parse::<f64>().unwrap());
         let held = held.parse::<u64>().ok().map(|mib| mib << 20);
         let kind = more.get("type").copied().unwrap_or("C");
-        let facts = json!({
+        let values = json!({
             "memory_used_bytes": held,
             "sm_percent": share("sm"),
             "memory_utilization_percent": share("mem"),
@@ -87,27 +87,27 @@ fn check_uses(scenario: &str, node: &Value) {
             "decoder_percent": share("dec"),
             "kind": match kind { "CG" | "GM" => "C+G", "M" => "C", kind => kind },
         });
-        said.insert((gpu.parse().unwrap(), pid.parse().unwrap()), facts);
+        expected.insert((gpu.parse().unwrap(), pid.parse().unwrap()), values);
     }
     let mut shown = BTreeMap::new();
     for device in whole_devices(node) {
         for used in device["processes"].as_array().unwrap() {
-            let facts: serde_json::Map<String, Value> = said
+            let values: serde_json::Map<String, Value> = expected
                 .values()
                 .next()
                 .and_then(Value::as_object)
                 .into_iter()
-                .flat_map(|facts| facts.keys())
+                .flat_map(|values| values.keys())
                 .map(|key| (key.clone(), used[key].clone()))
                 .collect();
             let key = (device["index"].as_u64().unwrap(), used["pid"].as_u64().unwrap());
-            assert!(shown.insert(key, Value::Object(facts)).is_none(), "{key:?} is there twice");
+            assert!(shown.insert(key, Value::Object(values)).is_none(), "{key:?} is listed twice");
         }
     }
-    assert_eq!(shown, said);
+    assert_eq!(shown, expected);
 }
 
-/// Eight A100 at work, everything an A100 tells.
+/// Returns a scenario of eight busy A100 with all values an A100 has.
 fn a100s() -> String {
     let mut scenario = "driver 570.133.20 12080\n".to_owned();
     for i in 0..8 {
@@ -143,7 +143,7 @@ fn eight_busy_a100_are_reported_field_by_field() {
     assert_eq!(driver["version"], "570.133.20");
     assert_eq!(driver["cuda"], "12.8");
     let first = whole_devices(&node)[0];
-    // Two samples of counters that stand still.
+    // The counters did not change between two samples.
     assert_eq!(first["throttled_power_percent"], 0.0);
     assert_eq!(first["throttled_thermal_percent"], 0.0);
     assert_eq!(first["unknown"]["throttled_power_brake_percent"], "not supported");
@@ -338,7 +338,7 @@ fn mixed() -> String {
 fn every_size_of_a_process_entry_is_decoded() {
     for entry in [16, 24, 32] {
         let scenario = mixed();
-        let Some(node) = node(entry, Smi::Nowhere, &scenario) else { return };
+        let Some(node) = node(entry, Smi::Missing, &scenario) else { return };
         eprintln!("{entry} bytes");
         check_uses(&scenario, &node);
     }
