@@ -388,7 +388,13 @@ fn run_with_programs(test: &str, programs: &[(&str, &str)]) -> Vec<String> {
         .env(IN_CHILD, "1")
         .output()
         .unwrap();
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    // A name that no test has runs none, and succeeds.
+    let stdout = String::from_utf8_lossy(&done.stdout);
+    assert!(
+        done.status.success() && stdout.contains("1 passed"),
+        "{stdout}{}",
+        String::from_utf8_lossy(&done.stderr)
+    );
     let asked = std::fs::read_to_string(folder.path().join("asked")).unwrap_or_default();
     asked.lines().map(str::to_owned).collect()
 }

@@ -249,7 +249,7 @@ async fn a_panic_is_shown_on_the_restored_terminal() {
     for how in ["here", "twice", "elsewhere"] {
         let program = format!(
             "ulimit -c 0; {PANIC_VARIABLE}={how} {} --exact --nocapture \
-             a_panic_is_shown_on_a_terminal_that_is_whole_again",
+             a_panic_is_shown_on_the_restored_terminal",
             test_binary.display()
         );
         let Some(child) = terminal("xterm-256color", &with_modes(&program)) else { return };
