@@ -120,7 +120,7 @@ impl Units {
         self.usage_with_decimals(used, total, usize::from(!self.is_small()))
     }
 
-    /// Same as [`Self::pair`], with a fixed number of decimals.
+    /// Same as [`Self::usage`], with a fixed number of decimals.
     pub(crate) fn usage_with_decimals(
         self,
         used: Option<Bytes>,
