@@ -1,5 +1,5 @@
-//! Output of real nvidia-smis, and of drivers of other generations, is checked: nothing is dropped and
-//! nothing is invented.
+//! Decodes the captured output of real and older versions of nvidia-smi: every cell becomes the value of
+//! its field.
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
@@ -17,7 +17,7 @@ use gtop::wire::{Decoded, Decoder};
 
 /// How a cell becomes the value of a field.
 #[derive(Clone, Copy)]
-enum Show {
+enum Conversion {
     Text,
     Number,
     Mib,
@@ -28,10 +28,10 @@ enum Show {
     Word,
 }
 
-use Show::{Hexadecimal, Mib, Mode, Number, State, Switch, Text, Word};
+use Conversion::{Hexadecimal, Mib, Mode, Number, State, Switch, Text, Word};
 
 /// The queried columns and their fields; `index` and `uuid` are not fields.
-const COLUMNS: &[(&str, &str, Show)] = &[
+const COLUMNS: &[(&str, &str, Conversion)] = &[
     ("index", "", Number),
     ("uuid", "", Text),
     ("name", "name", Text),
@@ -70,7 +70,7 @@ const COLUMNS: &[(&str, &str, Show)] = &[
 ];
 
 /// The columns of the second query.
-const SLOW_COLUMNS: &[(&str, &str, Show)] = &[
+const SLOW_COLUMNS: &[(&str, &str, Conversion)] = &[
     ("uuid", "", Text),
     ("display_active", "display_active", Switch),
     ("clocks.current.graphics", "graphics_clock_megahertz", Number),
@@ -100,40 +100,40 @@ const SLOW_COLUMNS: &[(&str, &str, Show)] = &[
     ("temperature.gpu.tlimit", "temperature_margin_celsius", Number),
 ];
 
-fn files(folder: &str, ending: &str) -> Vec<PathBuf> {
+fn files(folder: &str, suffix: &str) -> Vec<PathBuf> {
     let folder =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/nvidia-smi").join(folder);
     let mut found: Vec<PathBuf> = folder
         .read_dir()
         .unwrap()
         .map(|entry| entry.unwrap().path())
-        .filter(|path| path.to_string_lossy().ends_with(ending))
+        .filter(|path| path.to_string_lossy().ends_with(suffix))
         .collect();
     found.sort();
     assert!(found.len() >= 3, "{found:?}");
     found
 }
 
-/// A table with header and units, as columns without units and rows.
-fn table(path: &Path) -> (Vec<String>, Vec<Vec<String>>) {
+/// Reads a table; returns the columns without units, and the rows.
+fn read_table(path: &Path) -> (Vec<String>, Vec<Vec<String>>) {
     let text = std::fs::read_to_string(path).unwrap();
     let cells = |line: &str| line.split(", ").map(|cell| cell.trim().to_owned()).collect();
     let mut lines = text.lines().filter(|line| !line.is_empty());
     let header: Vec<String> = cells(lines.next().unwrap());
-    let named = header.iter().map(|name| name.split(" [").next().unwrap());
-    // 535 and later write the new name even when they were asked for the old one.
-    let named = named
+    let names = header.iter().map(|name| name.split(" [").next().unwrap());
+    // 535 and later print the new name even for a query with the old one.
+    let names = names
         .map(|name| name.replace("clocks_event_reasons.active", "clocks_throttle_reasons.active"));
-    (named.collect(), lines.map(cells).collect())
+    (names.collect(), lines.map(cells).collect())
 }
 
-/// A cell without its unit, as `nounits` prints it.
+/// Returns a cell without its unit, as `nounits` prints it.
 fn without_unit(cell: &str) -> String {
     let units = [" MiB", " MHz", " %", " W"];
     units.iter().find_map(|unit| cell.strip_suffix(unit)).unwrap_or(cell).to_owned()
 }
 
-fn decoded(backend: Backend) -> Sample {
+fn decode(backend: Backend) -> Sample {
     let body = Body::Sample(Sent { n: 1, backends: vec![backend], ..Sent::default() });
     let Some(Decoded::Sample(sample)) = Decoder::default().decode(&body, Timestamp::from_micros(1))
     else {
@@ -145,11 +145,11 @@ fn decoded(backend: Backend) -> Sample {
 fn devices(csv: Csv, more: Csv) -> Vec<Device> {
     let kind = "nvidia-smi".into();
     let backend = Backend { kind, csv: Some(csv), more: Some(more), ..Backend::default() };
-    decoded(backend).backends.remove(0).devices.unwrap().list
+    decode(backend).backends.remove(0).devices.unwrap().list
 }
 
-/// The value of a cell, or why it is unknown.
-fn expected_value(cell: &str, show: Show) -> Result<Value, Reason> {
+/// The value of a cell, or the reason why it is unknown.
+fn expected_value(cell: &str, conversion: Conversion) -> Result<Value, Reason> {
     match cell {
         "[N/A]"
         | "N/A"
@@ -158,9 +158,9 @@ fn expected_value(cell: &str, show: Show) -> Result<Value, Reason> {
         | "[Requested functionality has been deprecated]" => return Err(Reason::NotSupported),
         "[Unknown Error]" | "[GPU is lost]" => return Err(Reason::DriverError),
         "[Insufficient Permissions]" => return Err(Reason::NoPermission),
-        _ => assert!(!cell.is_empty() && !cell.starts_with('['), "unknown word: {cell}"),
+        _ => assert!(!cell.is_empty() && !cell.starts_with('['), "unexpected cell: {cell}"),
     }
-    Ok(match show {
+    Ok(match conversion {
         Text => Value::Text(cell.into()),
         Number => {
             cell.parse().map_or_else(|_| Value::Number(cell.parse().unwrap()), Value::Integer)
@@ -186,14 +186,14 @@ fn number(value: &Value) -> Option<String> {
 }
 
 /// The queried columns of a table, with their indices.
-fn queried<'a>(header: &[String], columns: &'a [(&str, &str, Show)]) -> Vec<Queried<'a>> {
+fn queried<'a>(header: &[String], columns: &'a [(&str, &str, Conversion)]) -> Vec<Queried<'a>> {
     let index = |name| header.iter().position(|other| other == name);
     columns.iter().filter_map(|column| Some((index(column.0)?, column))).collect()
 }
 
-type Queried<'a> = (usize, &'a (&'a str, &'a str, Show));
+type Queried<'a> = (usize, &'a (&'a str, &'a str, Conversion));
 
-fn query(queried: &[Queried<'_>], rows: &[Vec<String>]) -> Csv {
+fn csv_of(queried: &[Queried<'_>], rows: &[Vec<String>]) -> Csv {
     let cells =
         |row: &Vec<String>| queried.iter().map(|(index, _)| without_unit(&row[*index])).collect();
     let rows = rows.iter().map(|row| {
@@ -209,10 +209,10 @@ fn query(queried: &[Queried<'_>], rows: &[Vec<String>]) -> Csv {
 
 /// Compares every device of a table; returns how many of its columns there are.
 fn check(path: &Path) -> usize {
-    let (header, rows) = table(path);
+    let (header, rows) = read_table(path);
     let (fast, slow) = (queried(&header, COLUMNS), queried(&header, SLOW_COLUMNS));
     assert!(fast.len() >= 34, "{}: {} columns", path.display(), fast.len());
-    let found = devices(query(&fast, &rows), query(&slow, &rows));
+    let found = devices(csv_of(&fast, &rows), csv_of(&slow, &rows));
     assert_eq!(found.len(), rows.len(), "{}", path.display());
     for (device, row) in found.iter().zip(&rows) {
         for field in device_fields() {
@@ -253,7 +253,7 @@ fn every_generation_of_drivers_is_read_field_by_field() {
 #[test]
 fn all_captured_processes_of_real_machines_are_read() {
     for path in files("", ".compute-apps.csv") {
-        let (header, rows) = table(&path);
+        let (header, rows) = read_table(&path);
         let queried = ["gpu_uuid", "pid", "used_gpu_memory", "process_name"];
         let indices = queried.map(|name| header.iter().position(|other| other == name).unwrap());
         let cells: Vec<Vec<String>> = rows
@@ -262,7 +262,7 @@ fn all_captured_processes_of_real_machines_are_read() {
             .collect();
         let apps = Apps { at: 0.0, rows: cells.iter().map(|cells| cells.join(", ")).collect() };
         let backend = Backend { kind: "nvidia-smi".into(), apps: Some(apps), ..Backend::default() };
-        let found = decoded(backend).backends.remove(0).uses.unwrap().list;
+        let found = decode(backend).backends.remove(0).uses.unwrap().list;
         assert_eq!(found.len(), cells.len());
         for (used, cells) in found.iter().zip(&cells) {
             assert_eq!(*used.device, *cells[0]);

@@ -1,8 +1,8 @@
-//! The life of a node, against simulated nodes behind real SSH servers: what each fault looks like,
-//! and that no node's fault reaches another.
+//! Collects from simulated nodes behind real SSH servers: what each fault looks like, and that the fault
+//! of one node does not affect another.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test ends where it goes wrong")]
-#![expect(clippy::print_stdout, reason = "figures for whoever asks")]
+#![expect(clippy::print_stdout, reason = "measured times")]
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -43,8 +43,8 @@ fn target(node: &SimNode) -> Target {
     Target { name: node.name.clone(), reach }
 }
 
-async fn watch_fleet(population: &FleetSpec, interval: Duration) -> WatchedFleet {
-    let served = sim::serve(population).await.unwrap();
+async fn watch_fleet(spec: &FleetSpec, interval: Duration) -> WatchedFleet {
+    let served = sim::serve(spec).await.unwrap();
     let clock = Clock::system();
     let names: Vec<NodeName> = served.nodes.iter().map(|node| node.name.clone()).collect();
     let keep = Duration::from_secs(60);
@@ -75,7 +75,7 @@ impl WatchedFleet {
         }
         let fleet = self.fleet.borrow();
         let links: Vec<_> = fleet.nodes.iter().map(|node| (&node.name, &node.link)).collect();
-        panic!("waited in vain for {what}: {links:?}")
+        panic!("timed out waiting for {what}: {links:?}")
     }
 
     async fn until_node(
@@ -143,7 +143,7 @@ async fn heartbeats_keep_a_session_up_past_the_heartbeat_timeout() {
     slow.stop().await;
 }
 
-/// Faults that end or prevent a session, what they are called, and a word of the detail.
+/// Faults that end or prevent a session, with the expected kind and a part of the detail.
 const FATAL: &[(sim::InjectedFault, FaultKind, &str)] = &[
     (sim::InjectedFault::RefusedPort, FaultKind::Refused, "port"),
     (sim::InjectedFault::SilentPort, FaultKind::TimedOut, "banner"),
@@ -161,17 +161,17 @@ const FATAL: &[(sim::InjectedFault, FaultKind, &str)] = &[
 #[tokio::test]
 async fn every_fault_shows_only_on_its_own_node() {
     let count = u32::try_from(FATAL.len()).unwrap();
-    let mut population = busy(count * 2);
-    for (place, (fault, _, _)) in (0..).zip(FATAL) {
-        population = population.with_fault(place * 2, *fault);
+    let mut spec = busy(count * 2);
+    for (index, (fault, _, _)) in (0..).zip(FATAL) {
+        spec = spec.with_fault(index * 2, *fault);
     }
-    let mut watched = watch_fleet(&population, Duration::from_secs(1)).await;
+    let mut watched = watch_fleet(&spec, Duration::from_secs(1)).await;
     let healthy =
         |fleet: &Fleet| fleet.nodes.iter().skip(1).step_by(2).all(|node| is_settled(node));
     watched.until("the healthy nodes", healthy).await;
-    for (place, (fault, kind, detail)) in FATAL.iter().enumerate() {
+    for (index, (fault, kind, detail)) in FATAL.iter().enumerate() {
         let node = watched
-            .until_node(place * 2, &format!("{fault:?}"), |node| fault_of(node).is_some())
+            .until_node(index * 2, &format!("{fault:?}"), |node| fault_of(node).is_some())
             .await;
         let shown = fault_of(&node).unwrap();
         assert_eq!(shown.kind, *kind, "{fault:?}: {}", shown.message());
@@ -186,23 +186,23 @@ async fn every_fault_shows_only_on_its_own_node() {
     watched.stop().await;
 }
 
-/// What 15 nodes do is the same whether the sixteenth answers or accepts and says nothing.
+/// 15 nodes settle alike whether the sixteenth answers or accepts the connection and stays silent.
 #[tokio::test]
 async fn an_unresponsive_node_does_not_affect_the_others() {
     let mut settled = BTreeMap::new();
     for is_silent in [false, true] {
-        let population = if is_silent {
+        let spec = if is_silent {
             busy(16).with_fault(15, sim::InjectedFault::SilentPort)
         } else {
             busy(16)
         };
-        let mut watched = watch_fleet(&population, Duration::from_millis(200)).await;
+        let mut watched = watch_fleet(&spec, Duration::from_millis(200)).await;
         let before = watched.clock.now();
         let others = |fleet: &Fleet| fleet.nodes.iter().take(15).all(|node| is_settled(node));
         let fleet = watched.until("15 nodes", others).await;
         settled.insert(is_silent, watched.clock.now().since(before));
         if is_silent {
-            // The order of events is the proof: all were complete while the silent one was still tried.
+            // The others are settled while the silent node is still connecting.
             assert_eq!(fleet.nodes.last().unwrap().link, Link::Opening { attempt: 1 });
             let node =
                 watched.until_node(15, "the silent node", |node| fault_of(node).is_some()).await;
@@ -221,12 +221,12 @@ async fn an_unresponsive_node_does_not_affect_the_others() {
 
 #[tokio::test]
 async fn invalid_frames_are_skipped_and_the_session_continues() {
-    let population = busy(4)
+    let spec = busy(4)
         .with_fault(0, sim::InjectedFault::CutFrame { number: 3 })
         .with_fault(1, sim::InjectedFault::Garbage)
         .with_fault(2, sim::InjectedFault::HugeLine { number: 3 })
         .with_fault(3, sim::InjectedFault::BannerNoise);
-    let mut watched = watch_fleet(&population, Duration::from_millis(100)).await;
+    let mut watched = watch_fleet(&spec, Duration::from_millis(100)).await;
     watched.until("all nodes", |fleet| fleet.nodes.iter().all(|node| is_settled(node))).await;
     let first = sample_times(&watched.fleet.borrow());
     let is_later = |fleet: &Fleet| {
@@ -271,7 +271,7 @@ async fn a_lost_session_is_opened_again() {
 }
 
 #[tokio::test]
-async fn a_reboot_is_noticed() {
+async fn a_reboot_is_detected() {
     let after = Duration::from_millis(1500);
     let mut watched = watch_fleet(
         &busy(1).with_fault(0, sim::InjectedFault::Reboot { after }),
@@ -287,7 +287,7 @@ async fn a_reboot_is_noticed() {
 }
 
 #[tokio::test]
-async fn a_refused_login_is_tried_again_only_when_asked() {
+async fn a_refused_login_is_retried_only_on_request() {
     let mut watched =
         watch_fleet(&busy(1).with_fault(0, sim::InjectedFault::RefuseAuth), Duration::from_secs(1))
             .await;
@@ -321,12 +321,12 @@ async fn a_stuck_driver_is_shown_while_the_host_is_fresh() {
     watched.stop().await;
 }
 
-/// Data that waits on its way is as old as it is, within a second.
+/// Data delayed on its way is shown with its real age, within a second.
 #[tokio::test]
 async fn late_data_is_shown_with_its_real_age() {
     let (after, by) = (Duration::from_secs(2), Duration::from_secs(6));
-    let population = busy(2).with_fault(0, sim::InjectedFault::Lag { after, by });
-    let mut watched = watch_fleet(&population, Duration::from_millis(200)).await;
+    let spec = busy(2).with_fault(0, sim::InjectedFault::Lag { after, by });
+    let mut watched = watch_fleet(&spec, Duration::from_millis(200)).await;
     watched.until("both nodes", |fleet| fleet.nodes.iter().all(|node| is_settled(node))).await;
     let clock = watched.clock.clone();
     let age = |node: &Node| clock.now().since(node.taken_at().unwrap());
@@ -349,8 +349,8 @@ async fn late_data_is_shown_with_its_real_age() {
 #[tokio::test]
 async fn a_probe_that_stalls_becomes_stale_and_recovers() {
     let (after, lasting) = (Duration::from_secs(1), Duration::from_secs(5));
-    let population = busy(1).with_fault(0, sim::InjectedFault::Stall { after, lasting });
-    let mut watched = watch_fleet(&population, Duration::from_millis(200)).await;
+    let spec = busy(1).with_fault(0, sim::InjectedFault::Stall { after, lasting });
+    let mut watched = watch_fleet(&spec, Duration::from_millis(200)).await;
     watched.until_node(0, "the node", is_settled).await;
     let before = watched.fleet.borrow().nodes.first().unwrap().taken_at().unwrap();
     let clock = watched.clock.clone();
@@ -385,7 +385,7 @@ async fn a_stall_of_four_intervals_does_not_end_the_session() {
     watched.stop().await;
 }
 
-/// Watches one node with a fault, and returns its events; `on_event` gets them first.
+/// Watches one node with a fault, and returns its events; calls `on_event` for each one first.
 async fn collect_events(
     fault: sim::InjectedFault,
     clock: &Clock,
@@ -404,13 +404,13 @@ async fn collect_events(
     let targets = vec![(target(served.nodes.first().unwrap()), sink)];
     let mut tasks = JoinSet::new();
     tasks.spawn(collector.run(targets));
-    let given = config.clone();
+    let config_sender = config.clone();
     let stop = async move || {
         config.send_modify(|config| config.is_stopping = true);
         timeout(TIMEOUT, tasks.join_next()).await.unwrap();
         served.stop().await;
     };
-    (events, given, stop)
+    (events, config_sender, stop)
 }
 
 #[tokio::test]
@@ -442,12 +442,12 @@ async fn the_interval_is_delivered_before_the_first_frame_and_on_each_change() {
 async fn a_good_session_shortens_the_next_wait() {
     let clock = Clock::fixed(Timestamp::from_micros(1_000_000_000));
     let fault = sim::InjectedFault::DropSession { after: Duration::from_millis(200) };
-    // Three sessions last no time on this clock, which makes waits longer, and the fourth does.
-    let (own, mut sessions) = (clock.clone(), 0);
+    // On this clock, three sessions take no time, which makes the waits longer; the fourth takes a minute.
+    let (session_clock, mut sessions) = (clock.clone(), 0);
     let lengthen = move |event: &gtop::wire::NodeEvent| {
         if matches!(event, gtop::wire::NodeEvent::Link(Link::Up)) {
             sessions += 1;
-            own.advance(Duration::from_secs(if sessions == 4 { 60 } else { 0 }));
+            session_clock.advance(Duration::from_secs(if sessions == 4 { 60 } else { 0 }));
         }
     };
     let every = Duration::from_millis(100);
@@ -462,9 +462,9 @@ async fn a_good_session_shortens_the_next_wait() {
         }
         was_up = link == Link::Up;
     }
-    let longest = |wait: u64| Duration::from_secs(wait);
-    assert!(waits[2] >= longest(2), "each wait is twice the one before, less a half: {waits:?}");
-    assert!(waits[3] <= longest(1), "after a good session it is the first again: {waits:?}");
+    let seconds = |count: u64| Duration::from_secs(count);
+    assert!(waits[2] >= seconds(2), "each wait is twice the one before, less a half: {waits:?}");
+    assert!(waits[3] <= seconds(1), "after a good session it is the first again: {waits:?}");
     stop().await;
 }
 
@@ -473,8 +473,8 @@ async fn a_lost_sample_is_followed_by_a_complete_one() {
     let fault = sim::InjectedFault::LostFrame { number: 5 };
     let (clock, every) = (Clock::system(), Duration::from_millis(200));
     let (mut events, _config, stop) = collect_events(fault, &clock, every, |_| {}).await;
-    // Unasked this probe sends its next complete sample after 20 s.
-    let unasked = 15_000 / 200;
+    // Without a request, the probe sends its next full sample after 20 s.
+    let next_full = 15_000 / 200;
     let mut numbers = Vec::new();
     loop {
         let event = timeout(TIMEOUT, events.recv()).await.unwrap().unwrap();
@@ -482,7 +482,7 @@ async fn a_lost_sample_is_followed_by_a_complete_one() {
         let gtop::wire::Body::Sample(sample) = frame.body else { continue };
         numbers.push(sample.n);
         if sample.n > 5 && sample.full {
-            assert!(sample.n < unasked, "nobody asked for it: {}", sample.n);
+            assert!(sample.n < next_full, "it was not requested: {}", sample.n);
             break;
         }
     }
@@ -495,19 +495,20 @@ async fn nodes_follow_the_list_and_unchanged_ones_keep_their_session() {
     let served = sim::serve(&busy(3)).await.unwrap();
     let (config, config_updates) = watch::channel(CollectorConfig::every(Duration::from_secs(1)));
     let all: Vec<Target> = served.nodes.iter().map(target).collect();
-    let some =
-        |places: &[usize]| places.iter().map(|at| all[*at].clone()).collect::<Arc<[Target]>>();
-    let (list, listed) = watch::channel(some(&[0, 1]));
+    let select = |indices: &[usize]| {
+        indices.iter().map(|index| all[*index].clone()).collect::<Arc<[Target]>>()
+    };
+    let (list, listed) = watch::channel(select(&[0, 1]));
     let (sender, mut events) = mpsc::channel(1024);
-    // What a node's task holds is let go when it ends.
-    let lives = Arc::new(std::sync::Mutex::new(BTreeMap::new()));
-    let held = Arc::clone(&lives);
+    // A guard is dropped when the task of its node ends.
+    let guards = Arc::new(std::sync::Mutex::new(BTreeMap::new()));
+    let new_guards = Arc::clone(&guards);
     let sink = move |name: &NodeName| -> EventSink {
-        let life = Arc::new(());
-        held.lock().unwrap().insert(name.clone(), Arc::downgrade(&life));
+        let guard = Arc::new(());
+        new_guards.lock().unwrap().insert(name.clone(), Arc::downgrade(&guard));
         let sender = sender.clone();
         Box::new(move |delivery| {
-            assert!(Arc::strong_count(&life) > 0);
+            assert!(Arc::strong_count(&guard) > 0);
             if let gtop::wire::NodeEvent::Link(link) = delivery.event {
                 sender.try_send((delivery.node, link)).unwrap();
             }
@@ -517,26 +518,31 @@ async fn nodes_follow_the_list_and_unchanged_ones_keep_their_session() {
     let collector = Collector::new(transport, Clock::system(), config_updates, 8);
     let mut tasks = JoinSet::new();
     tasks.spawn(collector.with_grace(Duration::from_millis(300)).follow(listed, sink));
-    let mut seen: BTreeMap<NodeName, Vec<Link>> = BTreeMap::new();
+    let mut links_by_node: BTreeMap<NodeName, Vec<Link>> = BTreeMap::new();
     let mut until_up = async |count: usize| {
         let up = |links: &Vec<Link>| links.last() == Some(&Link::Up);
-        while seen.values().filter(|links| up(links)).count() < count {
+        while links_by_node.values().filter(|links| up(links)).count() < count {
             let (node, link) = timeout(TIMEOUT, events.recv()).await.unwrap().unwrap();
-            seen.entry(node).or_default().push(link);
+            links_by_node.entry(node).or_default().push(link);
         }
-        seen.clone()
+        links_by_node.clone()
     };
-    let is_alive = |at: usize| {
-        let lives = lives.lock().unwrap();
-        lives.get(&all[at].name).is_some_and(|life: &std::sync::Weak<()>| life.strong_count() > 0)
+    let is_alive = |index: usize| {
+        let guards = guards.lock().unwrap();
+        guards
+            .get(&all[index].name)
+            .is_some_and(|guard: &std::sync::Weak<()>| guard.strong_count() > 0)
     };
     until_up(2).await;
-    // Away for less than the grace: nothing happens to it.
-    list.send_replace(some(&[1, 2]));
-    list.send_replace(some(&[0, 1, 2]));
-    let seen = until_up(3).await;
-    assert!(seen.values().all(|links| links.len() == 2), "each was opened once: {seen:?}");
-    list.send_replace(some(&[2, 1]));
+    // A node that returns within the grace period keeps its session.
+    list.send_replace(select(&[1, 2]));
+    list.send_replace(select(&[0, 1, 2]));
+    let links_by_node = until_up(3).await;
+    assert!(
+        links_by_node.values().all(|links| links.len() == 2),
+        "each was opened once: {links_by_node:?}"
+    );
+    list.send_replace(select(&[2, 1]));
     timeout(TIMEOUT, async {
         while is_alive(0) {
             tokio::time::sleep(Duration::from_millis(10)).await;
@@ -545,8 +551,8 @@ async fn nodes_follow_the_list_and_unchanged_ones_keep_their_session() {
     .await
     .unwrap();
     assert!(is_alive(1) && is_alive(2));
-    // One that comes back begins anew.
-    list.send_replace(some(&[0, 1, 2]));
+    // A node that returns later starts a new session.
+    list.send_replace(select(&[0, 1, 2]));
     timeout(TIMEOUT, async {
         while !is_alive(0) {
             tokio::time::sleep(Duration::from_millis(10)).await;
@@ -562,16 +568,16 @@ async fn nodes_follow_the_list_and_unchanged_ones_keep_their_session() {
 
 #[tokio::test]
 async fn one_connecting_slot_is_enough_for_many_nodes() {
-    // The silent node gives its place away instead of keeping the others waiting.
-    let population = busy(6).with_fault(0, sim::InjectedFault::NoNonce);
-    let served = sim::serve(&population).await.unwrap();
+    // The silent node releases its slot instead of blocking the others.
+    let spec = busy(6).with_fault(0, sim::InjectedFault::NoNonce);
+    let served = sim::serve(&spec).await.unwrap();
     let clock = Clock::system();
     let (config, config_updates) = watch::channel(CollectorConfig::every(Duration::from_secs(1)));
     let (sink, mut deliveries) = mpsc::channel(1024);
     let targets = served.nodes.iter().map(|node| {
         let sink = sink.clone();
-        let take: EventSink = Box::new(move |delivery| sink.try_send(delivery).unwrap());
-        (target(node), take)
+        let event_sink: EventSink = Box::new(move |delivery| sink.try_send(delivery).unwrap());
+        (target(node), event_sink)
     });
     let targets = targets.collect();
     let transport = Transport::new(Options::of_this_process());

@@ -1,5 +1,5 @@
-//! Runs the probes as real processes: under all login shells, Pythons and sh found here, against a stub
-//! nvidia-smi and NVML that fail as the real ones do, and with all ways for a session to end.
+//! Runs the probes as real processes: under all installed login shells, Pythons and sh, with a stub
+//! nvidia-smi and NVML that fail as the real ones do, and with every kind of session end.
 #![expect(clippy::disallowed_methods, reason = "real processes against a real clock")]
 #![expect(
     clippy::unwrap_used,

@@ -22,9 +22,9 @@ mod schema;
 
 const TIMEOUT: Duration = Duration::from_secs(120);
 
-fn machines(population: &FleetSpec) -> Vec<Machine> {
-    let names = population.names();
-    (0..).zip(&names).map(|(node, name)| Machine::new(population, node, name)).collect()
+fn machines(spec: &FleetSpec) -> Vec<Machine> {
+    let names = spec.names();
+    (0..).zip(&names).map(|(node, name)| Machine::new(spec, node, name)).collect()
 }
 
 fn full_request(number: u64) -> SampleRequest {
@@ -37,8 +37,8 @@ fn full_request(number: u64) -> SampleRequest {
     }
 }
 
-fn value_of<T>(given: Raw<T>) -> Option<T> {
-    if let Raw::Value(value) = given { Some(value) } else { None }
+fn value_of<T>(raw: Raw<T>) -> Option<T> {
+    if let Raw::Value(value) = raw { Some(value) } else { None }
 }
 
 /// Seconds since the start: densely at first, then over days.
@@ -90,8 +90,9 @@ fn every_frame_matches_the_schema() {
         }
         check(Body::Sample(machine.sample(0.0, full_request(1))));
         for driver in [DriverState::Hangs, DriverState::Devices, DriverState::DevicesAndUses] {
-            let ask = SampleRequest { number: 2, since: 0.0, driver, ..SampleRequest::default() };
-            check(Body::Sample(machine.sample(100.0, ask)));
+            let request =
+                SampleRequest { number: 2, since: 0.0, driver, ..SampleRequest::default() };
+            check(Body::Sample(machine.sample(100.0, request)));
         }
     }
 }
@@ -119,8 +120,8 @@ fn decode(body: &Body) -> gtop::model::Sample {
     let mut reader = FrameReader::default();
     reader.push(&encode(body));
     let Some(Received::Frame(frame)) = reader.next_frame() else { panic!("no frame") };
-    let lifted = Decoder::default().decode(&frame.body, Timestamp::from_micros(1));
-    let Some(Decoded::Sample(sample)) = lifted else { panic!("no sample") };
+    let decoded = Decoder::default().decode(&frame.body, Timestamp::from_micros(1));
+    let Some(Decoded::Sample(sample)) = decoded else { panic!("no sample") };
     *sample
 }
 
@@ -177,11 +178,11 @@ fn readings_of_devices_are_plausible() {
     }
 }
 
-/// Rows of a sample by what they are of: the keys in `names` tell which one a row is.
-fn rows(list: &Value, names: &[&str]) -> BTreeMap<String, Map<String, Value>> {
+/// The rows of a sample, indexed by the values of the `key_fields`.
+fn rows(list: &Value, key_fields: &[&str]) -> BTreeMap<String, Map<String, Value>> {
     let row = |row: &Value| {
-        let of: Vec<String> = names.iter().map(|name| row[name].to_string()).collect();
-        (of.join(" "), row.as_object().unwrap().clone())
+        let key: Vec<String> = key_fields.iter().map(|name| row[name].to_string()).collect();
+        (key.join(" "), row.as_object().unwrap().clone())
     };
     list.as_array().unwrap().iter().map(row).collect()
 }
@@ -193,31 +194,35 @@ fn changes_add_up_to_a_full_sample_without_repetition() {
         ("/backends/0/uses/list", &["device", "pid"]),
         ("/processes/list", &["pid", "start"]),
     ];
-    let ever = ["uuid", "parent", "fault", "device", "pid", "start", "cpu", "rss"];
+    let repeated = ["uuid", "parent", "fault", "device", "pid", "start", "cpu", "rss"];
     for machine in machines(&FleetSpec::demo(24, 5)) {
         let mut known: [BTreeMap<String, Map<String, Value>>; 3] = Default::default();
         let mut before = f64::NEG_INFINITY;
         for (number, t) in (1..).zip(sample_times().step_by(3)) {
-            let ask = SampleRequest {
+            let changes = SampleRequest {
                 full: number == 1,
                 since: before,
                 uses_since: before,
                 ..full_request(number)
             };
-            let [whole, part] = [full_request(number), ask]
-                .map(|ask| serde_json::to_value(machine.sample(t, ask)).unwrap());
+            let [full, delta] = [full_request(number), changes]
+                .map(|request| serde_json::to_value(machine.sample(t, request)).unwrap());
             before = t;
-            for ((place, names), known) in PARTS.iter().zip(&mut known) {
-                let told = rows(part.pointer(place).unwrap(), names);
-                known.retain(|one, _| told.contains_key(one));
-                for (one, row) in told {
-                    let held = known.entry(one).or_default();
+            for ((pointer, key_fields), known) in PARTS.iter().zip(&mut known) {
+                let sent = rows(delta.pointer(pointer).unwrap(), key_fields);
+                known.retain(|key, _| sent.contains_key(key));
+                for (row_key, row) in sent {
+                    let known_row = known.entry(row_key).or_default();
                     for (key, value) in row {
-                        let is_news = held.insert(key.clone(), value.clone()) != Some(value);
-                        assert!(is_news || ever.contains(&&*key), "{key} at {t}: {held:?}");
+                        let is_changed =
+                            known_row.insert(key.clone(), value.clone()) != Some(value);
+                        assert!(
+                            is_changed || repeated.contains(&&*key),
+                            "{key} at {t}: {known_row:?}"
+                        );
                     }
                 }
-                assert_eq!(*known, rows(whole.pointer(place).unwrap(), names), "at {t}");
+                assert_eq!(*known, rows(full.pointer(pointer).unwrap(), key_fields), "at {t}");
             }
         }
     }
@@ -230,7 +235,7 @@ fn a_demo_shows_every_kind_of_device_and_owner() {
         let frame = encode(&Body::Sample(machine.sample(30.0, full_request(1))));
         text.push_str(std::str::from_utf8(&frame).unwrap());
     }
-    for sign in [
+    for expected in [
         "H100",
         "A100",
         "A6000",
@@ -244,17 +249,17 @@ fn a_demo_shows_every_kind_of_device_and_owner() {
         "/job_8421/",
         "/user.slice/",
     ] {
-        assert!(text.contains(sign), "{sign}");
+        assert!(text.contains(expected), "{expected}");
     }
     let owners = ["ada", "grace", "alan", "barbara", "edsger", "katherine"];
-    let seen = owners.iter().filter(|owner| text.contains(&format!("\"user\":\"{owner}\"")));
-    assert!(seen.count() >= 3);
+    let found = owners.iter().filter(|owner| text.contains(&format!("\"user\":\"{owner}\"")));
+    assert!(found.count() >= 3);
 }
 
 #[test]
-fn the_load_of_a_day_is_mixed_and_a_busy_fleet_is_busy() {
-    let mean = |population: &FleetSpec| {
-        let loads: Vec<f64> = machines(population)
+fn a_demo_fleet_has_mixed_load_and_a_busy_fleet_is_busy() {
+    let mean = |spec: &FleetSpec| {
+        let loads: Vec<f64> = machines(spec)
             .iter()
             .flat_map(|machine| machine.sample(50.0, full_request(1)).backends)
             .flat_map(|backend| backend.devices.unwrap())
@@ -286,8 +291,8 @@ fn a_fleet_has_the_requested_devices_and_processes() {
 fn counters(sample: &Sample) -> BTreeMap<String, u64> {
     let mut all = BTreeMap::new();
     let host = sample.host.as_ref().unwrap();
-    for (place, ticks) in host.cpu.as_ref().unwrap().iter().enumerate() {
-        all.insert(format!("cpu {place}"), *ticks);
+    for (index, ticks) in host.cpu.as_ref().unwrap().iter().enumerate() {
+        all.insert(format!("cpu {index}"), *ticks);
     }
     for port in host.net.iter().chain(&host.infiniband).flatten() {
         all.insert(format!("{} rx", port.name), port.rx);
@@ -298,8 +303,8 @@ fn counters(sample: &Sample) -> BTreeMap<String, u64> {
         all.insert(format!("{} write", disk.name), disk.write);
     }
     for process in sample.processes.iter().flat_map(|processes| &processes.list) {
-        let spent = value_of(process.cpu).unwrap();
-        all.insert(format!("pid {} {}", process.pid, process.start), spent);
+        let ticks = value_of(process.cpu).unwrap();
+        all.insert(format!("pid {} {}", process.pid, process.start), ticks);
     }
     for device in sample.backends.iter().flat_map(|backend| backend.devices.iter().flatten()) {
         if let Some(errors) = value_of(device.ecc_corrected) {
@@ -349,16 +354,17 @@ enum Refused {
 }
 
 async fn login(node: &SimNode) -> Result<client::Handle<HostKeyCheck>, Refused> {
-    let known = node.host_key.as_deref().map(|line| PublicKey::from_openssh(line).unwrap());
+    let expected_key = node.host_key.as_deref().map(|line| PublicKey::from_openssh(line).unwrap());
     let config = Arc::new(client::Config { nodelay: true, ..client::Config::default() });
-    let mut session =
-        client::connect(config, node.address, HostKeyCheck(known)).await.map_err(Refused::Ssh)?;
+    let mut session = client::connect(config, node.address, HostKeyCheck(expected_key))
+        .await
+        .map_err(Refused::Ssh)?;
     let key = Arc::new(PrivateKey::from_openssh(&node.client_key).unwrap());
-    let answer = session
+    let result = session
         .authenticate_publickey("anybody", PrivateKeyWithHashAlg::new(key, None))
         .await
         .map_err(Refused::Ssh)?;
-    if answer.success() { Ok(session) } else { Err(Refused::Authentication(answer)) }
+    if result.success() { Ok(session) } else { Err(Refused::Authentication(result)) }
 }
 
 /// A session with a started probe.
@@ -458,11 +464,11 @@ fn numbers(received: &[Received]) -> Vec<u64> {
 }
 
 async fn serve_one(fault: Option<InjectedFault>) -> (SimFleet, SimNode) {
-    let mut population = FleetSpec::busy(1, 2, 2, 5);
+    let mut spec = FleetSpec::busy(1, 2, 2, 5);
     if let Some(fault) = fault {
-        population = population.with_fault(0, fault);
+        spec = spec.with_fault(0, fault);
     }
-    let served = serve(&population).await.unwrap();
+    let served = serve(&spec).await.unwrap();
     let node = served.nodes.first().unwrap().clone();
     (served, node)
 }
@@ -502,7 +508,7 @@ async fn every_demo_node_answers_according_to_its_role() {
 }
 
 #[tokio::test]
-async fn only_the_demo_key_is_let_in_and_only_a_launch_line_runs() {
+async fn only_the_demo_key_is_accepted_and_only_a_launch_line_runs() {
     let (_served, node) = serve_one(None).await;
     let other = serve(&FleetSpec::busy(1, 1, 1, 6)).await.unwrap();
     let stranger = SimNode { client_key: other.nodes[0].client_key.clone(), ..node.clone() };
@@ -513,12 +519,12 @@ async fn only_the_demo_key_is_let_in_and_only_a_launch_line_runs() {
 }
 
 #[tokio::test]
-async fn a_node_that_refuses_says_what_it_offers() {
+async fn a_node_that_refuses_a_login_lists_its_methods() {
     let (_served, node) = serve_one(Some(InjectedFault::RefuseAuth)).await;
     let Err(Refused::Authentication(client::AuthResult::Failure { remaining_methods, .. })) =
         login(&node).await
     else {
-        panic!("let in")
+        panic!("the login was accepted")
     };
     assert_eq!(&remaining_methods[..], [russh::MethodKind::HostBased]);
 }
@@ -542,7 +548,7 @@ async fn a_login_shell_can_end_before_the_probe() {
 }
 
 #[tokio::test]
-async fn without_python_the_node_reads_sh() {
+async fn a_node_without_python_runs_the_shell_probe() {
     let (_served, node) = serve_one(Some(InjectedFault::NoPython)).await;
     let mut live = LiveSession::exec(&node, &launch_line(10)).await;
     assert!(live.read_nonce().await);
@@ -554,7 +560,7 @@ async fn without_python_the_node_reads_sh() {
 }
 
 #[tokio::test]
-async fn noise_stands_around_the_nonce_and_between_frames() {
+async fn noise_surrounds_the_nonce_and_separates_frames() {
     let (_served, node) = serve_one(Some(InjectedFault::BannerNoise)).await;
     let mut live = LiveSession::start(&node).await;
     assert!(live.before.len() > NONCE.len() + 40);

@@ -1,4 +1,4 @@
-//! Cards of all kinds as file trees, and the expected output of gtop.
+//! File trees of different cards, and the expected output of gtop.
 
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command};
@@ -16,7 +16,7 @@ use crate::sysfs::Tree;
 
 const GIB: u64 = 1 << 30;
 
-/// What every AMD card here has in common with its neighbours.
+/// Files that all AMD cards here have in common.
 const BUS: [(&str, &str); 5] = [
     ("vendor", "0x1002"),
     ("subsystem_device", "0x74a1"),
@@ -59,36 +59,36 @@ const MI300X: [(&str, &str); 30] = [
     ("@freq1_input", "2098000000"),
 ];
 
-fn mi300x(tree: &Tree, place: u32) -> String {
-    let pci = format!("0000:{:02x}:00.0", 0x05 + 0x10 * place);
-    tree.card(place + 1, &pci, &[&BUS[..], &MI300X[..]].concat());
-    let own = format!("sys/devices/pci0000:00/{pci}");
-    tree.file(&format!("{own}/unique_id"), format!("a1b2c3d4e5f6071{place:x}"));
-    tree.file(&format!("{own}/gpu_metrics"), counters([1000, 10, 250, 5, 0, 0], 1 << 33));
-    tree.node(place + 2, 4000 + place, &pci, 304);
+fn mi300x(tree: &Tree, index: u32) -> String {
+    let pci = format!("0000:{:02x}:00.0", 0x05 + 0x10 * index);
+    tree.add_card(index + 1, &pci, &[&BUS[..], &MI300X[..]].concat());
+    let folder = format!("sys/devices/pci0000:00/{pci}");
+    tree.write(&format!("{folder}/unique_id"), format!("a1b2c3d4e5f6071{index:x}"));
+    tree.write(&format!("{folder}/gpu_metrics"), counter_table([1000, 10, 250, 5, 0, 0], 1 << 33));
+    tree.add_kfd_node(index + 2, 4000 + index, &pci, 304);
     pci
 }
 
-/// `gpu_metrics` 1.6: cycles, and in how many of them each reason held; energy in 2^-16 J.
-fn counters(cycles: [u32; 6], energy: u64) -> Vec<u8> {
+/// `gpu_metrics` 1.6: all cycles and those throttled for each reason, and energy in 2^-16 J.
+fn counter_table(cycles: [u32; 6], energy: u64) -> Vec<u8> {
     let mut table = vec![0; 1000];
     table[..4].copy_from_slice(&[0xe8, 3, 1, 6]);
     table[16..24].copy_from_slice(&energy.to_le_bytes());
-    for (place, count) in cycles.into_iter().enumerate() {
-        table[32 + 4 * place..36 + 4 * place].copy_from_slice(&count.to_le_bytes());
+    for (index, count) in cycles.into_iter().enumerate() {
+        table[32 + 4 * index..36 + 4 * index].copy_from_slice(&count.to_le_bytes());
     }
     table
 }
 
-/// `gpu_metrics` of this version with these bits of what holds clocks down, at this place.
-fn bits(version: [u8; 2], place: usize, bits: u64) -> Vec<u8> {
+/// `gpu_metrics` of this version with these throttle bits at this offset.
+fn throttle_table(version: [u8; 2], offset: usize, bits: u64) -> Vec<u8> {
     let mut table = vec![0xff; 264];
     table[..4].copy_from_slice(&[8, 1, version[0], version[1]]);
-    table[place..place + 8].copy_from_slice(&bits.to_le_bytes());
+    table[offset..offset + 8].copy_from_slice(&bits.to_le_bytes());
     table
 }
 
-/// What a snapshot must say of the first of them.
+/// The expected snapshot of the first MI300X.
 fn expected_mi300x() -> Vec<(&'static str, Value)> {
     let unsupported = || unknown("not supported");
     vec![
@@ -146,8 +146,8 @@ fn expected_mi300x() -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// A process that is there, for the kernel's side of it; of another user where the tests may do that.
-fn sleeper(uid: Option<u32>) -> Child {
+/// Starts a sleeping process, as another user if the tests run as root.
+fn start_sleeper(uid: Option<u32>) -> Child {
     let mut command = Command::new("sleep");
     command.arg("1000");
     if let Some(uid) = uid {
@@ -159,23 +159,23 @@ fn sleeper(uid: Option<u32>) -> Child {
 #[test]
 fn eight_mi300x_with_several_users_are_reported_value_by_value() {
     let tree = Tree::new();
-    for place in 0..8 {
-        mi300x(&tree, place);
+    for index in 0..8 {
+        mi300x(&tree, index);
     }
-    tree.node(0, 0, "0000:00:00.0", 0);
+    tree.add_kfd_node(0, 0, "0000:00:00.0", 0);
     let is_root = rustix::process::geteuid().is_root();
-    let mut ours = sleeper(None);
-    let mut other = sleeper(is_root.then_some(65534));
-    let gone = 4_000_001;
+    let mut ours = start_sleeper(None);
+    let mut other = start_sleeper(is_root.then_some(65534));
+    let ended = 4_000_001;
     for gpu in 4000..4008 {
         tree.add_kfd_process(ours.id(), gpu, if gpu < 4002 { 96 * GIB } else { 0 }, Some(152));
         tree.add_kfd_process(other.id(), gpu, if gpu == 4000 { 32 * GIB } else { 0 }, Some(0));
-        tree.add_kfd_process(gone, gpu, 0, None);
+        tree.add_kfd_process(ended, gpu, 0, None);
     }
     // A queue without memory is a use; memory of a further context of the process adds up.
-    tree.add_queue(gone, 1, 4007);
+    tree.add_queue(ended, 1, 4007);
     let context = format!("{}/context_1", ours.id());
-    tree.file(&format!("sys/class/kfd/kfd/proc/{context}/vram_4000"), (2 * GIB).to_string());
+    tree.write(&format!("sys/class/kfd/kfd/proc/{context}/vram_4000"), (2 * GIB).to_string());
     let node = node(&tree);
     let _ended = (ours.kill(), other.kill(), ours.wait(), other.wait());
     assert_eq!(source(&node)["experimental"], true);
@@ -183,11 +183,11 @@ fn eight_mi300x_with_several_users_are_reported_value_by_value() {
     let shown = node["devices"].as_array().unwrap();
     assert_eq!(shown.len(), 8);
     check(&shown[0], &expected_mi300x());
-    for (place, device) in shown.iter().enumerate() {
-        assert_eq!(device["index"], place);
-        assert_eq!(device["uuid"], format!("GPU-a1b2c3d4e5f6071{place:x}"));
+    for (index, device) in shown.iter().enumerate() {
+        assert_eq!(device["index"], index);
+        assert_eq!(device["uuid"], format!("GPU-a1b2c3d4e5f6071{index:x}"));
     }
-    let uses = |place: usize| shown[place]["processes"].as_array().unwrap();
+    let uses = |index: usize| shown[index]["processes"].as_array().unwrap();
     let of = |pid: u32| uses(0).iter().find(|used| used["pid"] == pid).unwrap();
     assert_eq!((uses(0).len(), uses(1).len(), uses(2).len(), uses(7).len()), (2, 1, 0, 1));
     assert_eq!(of(ours.id())["memory_used_bytes"], 98 * GIB);
@@ -201,12 +201,12 @@ fn eight_mi300x_with_several_users_are_reported_value_by_value() {
         assert_eq!(of(other.id())["uid"], 65534);
     }
     let hidden = &uses(7)[0];
-    assert_eq!((&hidden["pid"], &hidden["memory_used_bytes"]), (&json!(gone), &json!(0)));
+    assert_eq!((&hidden["pid"], &hidden["memory_used_bytes"]), (&json!(ended), &json!(0)));
     assert_eq!(hidden["cu_occupancy_percent"], Value::Null);
     assert_eq!(hidden["unknown"]["user"], "gone");
 }
 
-/// A card of a workstation: a fan, an edge sensor, an average of the power, a name of its own.
+/// A card of a workstation: a fan, an edge sensor, an average power, a product name.
 const RADEON: [(&str, &str); 29] = [
     ("class", "0x030000"),
     ("device", "0x744c"),
@@ -242,10 +242,10 @@ const RADEON: [(&str, &str); 29] = [
 #[test]
 fn a_radeon_has_a_fan_and_graphics_processes() {
     let tree = Tree::new();
-    tree.card(0, "0000:0a:00.0", &[&BUS[..], &RADEON[..]].concat());
-    let own = "sys/devices/pci0000:00/0000:0a:00.0";
-    // Power and junction; in version 1.3 the bits lie at the very end.
-    tree.file(&format!("{own}/gpu_metrics"), bits([1, 3], 112, 1 << 2 | 1 << 36));
+    tree.add_card(0, "0000:0a:00.0", &[&BUS[..], &RADEON[..]].concat());
+    let folder = "sys/devices/pci0000:00/0000:0a:00.0";
+    // Power and junction; in version 1.3 the bits are at the very end.
+    tree.write(&format!("{folder}/gpu_metrics"), throttle_table([1, 3], 112, 1 << 2 | 1 << 36));
     let fdinfo = "pos:\t0\ndrm-driver:\tamdgpu\ndrm-client-id:\t9\ndrm-pdev:\t0000:0a:00.0\n\
         drm-memory-vram:\t2048 KiB\ndrm-engine-gfx:\t987654 ns\n";
     tree.add_drm_client(4_000_050, 7, fdinfo);
@@ -324,11 +324,11 @@ fn an_apu_reports_its_shared_memory() {
         ("@power1_input", "28000000"),
         ("@freq1_input", "2700000000"),
     ];
-    tree.card(1, "0000:c4:00.0", &[&BUS[..], &files[..]].concat());
-    // Prochot; the average of the temperatures behind the bits means nothing here.
-    let own = "sys/devices/pci0000:00/0000:c4:00.0";
-    tree.file(&format!("{own}/gpu_metrics"), bits([2, 3], 120, 1 << 46));
-    tree.node(1, 77, "0000:c4:00.0", 12);
+    tree.add_card(1, "0000:c4:00.0", &[&BUS[..], &files[..]].concat());
+    // Prochot; the average temperatures after the bits are not valid here.
+    let folder = "sys/devices/pci0000:00/0000:c4:00.0";
+    tree.write(&format!("{folder}/gpu_metrics"), throttle_table([2, 3], 120, 1 << 46));
+    tree.add_kfd_node(1, 77, "0000:c4:00.0", 12);
     tree.add_kfd_process(4_000_060, 77, 0, None);
     tree.add_queue(4_000_060, 0, 77);
     let node = node(&tree);
@@ -370,18 +370,18 @@ fn a_card_in_a_reset_gives_errors_and_keeps_its_index() {
     let tree = Tree::new();
     let pci = mi300x(&tree, 0);
     mi300x(&tree, 1);
-    let own = format!("sys/devices/pci0000:00/{pci}");
+    let folder = format!("sys/devices/pci0000:00/{pci}");
     for name in
         ["gpu_busy_percent", "hwmon/hwmon3/temp2_input", "hwmon/hwmon3/power1_input", "gpu_metrics"]
     {
-        tree.file(&format!("{own}/{name}"), "!1");
+        tree.write(&format!("{folder}/{name}"), "!1");
     }
     for (name, errno) in
         [("mem_busy_percent", "!16"), ("hwmon/hwmon3/temp3_input", "!5"), ("pp_dpm_mclk", "!22")]
     {
-        tree.file(&format!("{own}/{name}"), errno);
+        tree.write(&format!("{folder}/{name}"), errno);
     }
-    tree.file(&format!("{own}/hwmon/hwmon3/freq1_input"), "!13");
+    tree.write(&format!("{folder}/hwmon/hwmon3/freq1_input"), "!13");
     let node = node(&tree);
     let shown = &node["devices"][0];
     let mut expected = expected_mi300x();
@@ -403,8 +403,8 @@ fn a_card_in_a_reset_gives_errors_and_keeps_its_index() {
         ("throttled_thermal_percent", unknown("not sampled")),
         ("throttled_hardware_thermal_percent", unknown("not sampled")),
     ] {
-        let place = expected.iter().position(|(id, _)| *id == field).unwrap();
-        expected[place] = (field, value);
+        let index = expected.iter().position(|(id, _)| *id == field).unwrap();
+        expected[index] = (field, value);
     }
     check(shown, &expected);
     assert_eq!(node["devices"][1]["utilization_percent"], 97.0);
@@ -414,7 +414,7 @@ fn a_card_in_a_reset_gives_errors_and_keeps_its_index() {
 fn malformed_files_affect_only_their_own_values() {
     let tree = Tree::new();
     let pci = mi300x(&tree, 0);
-    let own = format!("sys/devices/pci0000:00/{pci}");
+    let folder = format!("sys/devices/pci0000:00/{pci}");
     for (name, contents) in [
         ("gpu_busy_percent", &b"\xff\xfe{\"a\":1}\n\n"[..]),
         ("mem_busy_percent", b"4294967295"),
@@ -433,13 +433,13 @@ fn malformed_files_affect_only_their_own_values() {
         ("unique_id", b"GPU \x00"),
         ("numa_node", b"1 2"),
     ] {
-        tree.file(&format!("{own}/{name}"), contents);
+        tree.write(&format!("{folder}/{name}"), contents);
     }
-    tree.file("sys/class/kfd/kfd/proc/x/vram_4000", "7");
+    tree.write("sys/class/kfd/kfd/proc/x/vram_4000", "7");
     tree.add_kfd_process(1, 4000, 0, None);
-    tree.file("sys/class/kfd/kfd/proc/1/vram_4000", "many");
-    tree.file("sys/class/kfd/kfd/topology/nodes/9/gpu_id", "9");
-    tree.file("sys/class/kfd/kfd/topology/nodes/9/properties", b"\xff\xff\nsimd_count\n");
+    tree.write("sys/class/kfd/kfd/proc/1/vram_4000", "many");
+    tree.write("sys/class/kfd/kfd/topology/nodes/9/gpu_id", "9");
+    tree.write("sys/class/kfd/kfd/topology/nodes/9/properties", b"\xff\xff\nsimd_count\n");
     let node = node(&tree);
     let shown = &node["devices"][0];
     let mut expected = expected_mi300x();
@@ -470,8 +470,8 @@ fn malformed_files_affect_only_their_own_values() {
         ("throttled_thermal_percent", unknown("not sampled")),
         ("throttled_hardware_thermal_percent", unknown("not sampled")),
     ] {
-        let place = expected.iter().position(|(id, _)| *id == field).unwrap();
-        expected[place] = (field, value);
+        let index = expected.iter().position(|(id, _)| *id == field).unwrap();
+        expected[index] = (field, value);
     }
     check(shown, &expected);
     assert_eq!(shown["processes"], json!([]));
@@ -480,31 +480,31 @@ fn malformed_files_affect_only_their_own_values() {
 #[test]
 fn sixteen_cards_are_reported_and_other_vendors_are_ignored() {
     let tree = Tree::new();
-    for place in 0..16 {
-        mi300x(&tree, place);
+    for index in 0..16 {
+        mi300x(&tree, index);
     }
     let other = |class, vendor| {
         [("class", class), ("vendor", vendor), ("device", "0x2000"), ("gpu_busy_percent", "9")]
     };
-    tree.card(0, "0000:02:00.0", &other("0x030000", "0x1a03"));
-    tree.card(90, "0000:03:00.0", &other("0x030200", "0x10de"));
-    // A bridge and a sound device of the same maker.
-    tree.function("0000:00:01.0", &other("0x060400", "0x1002"));
-    tree.function("0000:05:00.1", &other("0x040300", "0x1002"));
+    tree.add_card(0, "0000:02:00.0", &other("0x030000", "0x1a03"));
+    tree.add_card(90, "0000:03:00.0", &other("0x030200", "0x10de"));
+    // A bridge and a sound device of the same vendor.
+    tree.add_function("0000:00:01.0", &other("0x060400", "0x1002"));
+    tree.add_function("0000:05:00.1", &other("0x040300", "0x1002"));
     let node = node(&tree);
     let shown = node["devices"].as_array().unwrap();
-    let places: Vec<&str> =
+    let addresses: Vec<&str> =
         shown.iter().map(|device| device["pci_bus"].as_str().unwrap()).collect();
     let expected: Vec<String> =
-        (0..16).map(|place| format!("0000:{:02x}:00.0", 0x05 + 0x10 * place)).collect();
-    assert_eq!(places, expected);
+        (0..16).map(|index| format!("0000:{:02x}:00.0", 0x05 + 0x10 * index)).collect();
+    assert_eq!(addresses, expected);
     assert!(shown.iter().all(|device| device["utilization_percent"] == 97.0));
 }
 
 #[test]
 fn a_missing_driver_is_reported() {
     let tree = Tree::new();
-    tree.function("0000:05:00.0", &[&BUS[..], &MI300X[..]].concat());
+    tree.add_function("0000:05:00.0", &[&BUS[..], &MI300X[..]].concat());
     let node = node(&tree);
     assert_eq!(node["devices"], json!([]));
     let why = "amdgpu: no card under /sys/class/drm; the driver is not loaded";
@@ -514,13 +514,13 @@ fn a_missing_driver_is_reported() {
 #[test]
 fn a_machine_without_amd_devices_has_no_amd_source() {
     let tree = Tree::new();
-    tree.function("0000:00:01.0", &[("class", "0x060400"), ("vendor", "0x1002")]);
+    tree.add_function("0000:00:01.0", &[("class", "0x060400"), ("vendor", "0x1002")]);
     let node = node(&tree);
     assert!(node["sources"].as_array().unwrap().iter().all(|source| source["id"] != "amdgpu"));
 }
 
-/// The devices of a probe's first sample, decoded as the program does.
-fn decoded(frame: &Value) -> Vec<Device> {
+/// Decodes the devices of a sample as gtop does.
+fn decode(frame: &Value) -> Vec<Device> {
     let sample: Sample = serde_json::from_value(frame.clone()).unwrap();
     let decoded = Decoder::default().decode(&Body::Sample(sample), Timestamp::default());
     let Some(Decoded::Sample(sample)) = decoded else { panic!("no sample") };
@@ -536,7 +536,7 @@ fn decoded(frame: &Value) -> Vec<Device> {
 fn every_python_reports_the_same() {
     let tree = Tree::new();
     mi300x(&tree, 0);
-    tree.card(0, "0000:0a:00.0", &[&BUS[..], &RADEON[..]].concat());
+    tree.add_card(0, "0000:0a:00.0", &[&BUS[..], &RADEON[..]].concat());
     tree.add_kfd_process(4_000_001, 4000, GIB, Some(30));
     let mut all = Vec::new();
     for python in pythons() {
@@ -544,18 +544,18 @@ fn every_python_reports_the_same() {
         let mut rig = probe(&tree, &python, Duration::from_millis(500));
         let frame = rig.until("devices", |frame| devices(frame).map(|_| frame.clone()));
         rig.finish();
-        let told: Vec<Vec<Field>> = decoded(&frame)
+        let values: Vec<Vec<Field>> = decode(&frame)
             .iter()
             .map(|device| device_fields().map(|field| (field.read)(device)).collect())
             .collect();
-        assert_eq!(told.len(), 2);
+        assert_eq!(values.len(), 2);
         let uses = frame["backends"][0]["uses"]["list"].clone();
         assert_eq!(
             uses,
             json!([{"device": "GPU-a1b2c3d4e5f60710", "pid": 4_000_001, "memory": GIB,
             "kind": "C", "occupancy": 9.868}])
         );
-        all.push(told);
+        all.push(values);
     }
     assert!(all.windows(2).all(|pair| pair[0] == pair[1]));
 }
@@ -568,8 +568,8 @@ fn cycle_counters_become_time_shares() {
     let mut rig = probe(&tree, "/usr/bin/python3".as_ref(), Duration::from_millis(100));
     let first = rig.until("devices", |frame| devices(frame).map(|devices| devices[0].clone()));
     assert_eq!((&first["held_power"], &first["throttle"]), (&json!(0), &Value::Null));
-    // A quarter of the cycles held by power, and a counter that began anew at its end.
-    tree.file(&path, counters([5000, 10, 1250, 5, 0, 0], 1 << 33));
+    // A quarter of the cycles throttled by power, and a counter that wraps around.
+    tree.write(&path, counter_table([5000, 10, 1250, 5, 0, 0], 1 << 33));
     let device = rig.until("a counter", |frame| {
         let device = devices(frame)?.first()?;
         device["held_power"].as_u64().filter(|held| *held > 0)?;
@@ -577,7 +577,7 @@ fn cycle_counters_become_time_shares() {
     });
     assert_eq!(device["throttle"], 4);
     assert!(device["held_thermal"].is_null());
-    // Nothing moves: nothing holds.
+    // Unchanged counters: no throttling.
     rig.until("no reason", |frame| (devices(frame)?.first()?["throttle"] == 0).then_some(()));
     rig.finish();
 }

@@ -1,4 +1,4 @@
-//! Runs gtop, or the probe under a given Python, on such a file tree.
+//! Runs gtop, or the probe under a given Python, on a stub file tree.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use crate::harness::{Rig, Setup};
 use crate::sysfs::Tree;
 
-/// Runs `gtop --json` on a machine like this.
+/// Runs `gtop --json` on the tree, and returns the node.
 pub(crate) fn node(tree: &Tree) -> Value {
     run(tree, Command::new(env!("CARGO_BIN_EXE_gtop")))
 }
@@ -33,7 +33,7 @@ pub(crate) fn run(tree: &Tree, mut command: Command) -> Value {
     snapshot["nodes"][0].clone()
 }
 
-/// A probe under this Python on a machine like this.
+/// Starts a probe under this Python on the tree.
 pub(crate) fn probe(tree: &Tree, python: &Path, interval: Duration) -> Rig {
     let mut environment = vec![("GTOP_ROOT".to_owned(), tree.root().as_os_str().to_owned())];
     environment.extend(preload());
@@ -49,11 +49,11 @@ pub(crate) fn pythons() -> Vec<PathBuf> {
         std::env::home_dir().and_then(|home| home.join(".pyenv/versions").read_dir().ok());
     let versions = versions.into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path()));
     found.extend(versions.map(|version| version.join("bin/python")));
-    let wanted = |python: &PathBuf| {
+    let is_selected = |python: &PathBuf| {
         let name = python.to_string_lossy();
         python.is_file() && ["/3.6.", "/3.13.", "/usr/bin/"].iter().any(|part| name.contains(part))
     };
-    found.retain(wanted);
+    found.retain(is_selected);
     found
 }
 
@@ -62,10 +62,10 @@ fn preload() -> Option<(String, OsString)> {
     static LIBRARY: OnceLock<Option<PathBuf>> = OnceLock::new();
     let library = LIBRARY.get_or_init(|| {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/stubs/refusals.c");
-        let place = Path::new(env!("CARGO_TARGET_TMPDIR"));
-        let library = place.join("refusals.so");
-        let own = tempfile::tempdir_in(place).unwrap();
-        let built = own.path().join("refusals.so");
+        let temporary = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        let library = temporary.join("refusals.so");
+        let build_folder = tempfile::tempdir_in(temporary).unwrap();
+        let built = build_folder.path().join("refusals.so");
         let mut compiler = Command::new("cc");
         compiler.args(["-shared", "-fPIC", "-O2", "-o"]).arg(&built).arg(&source).arg("-ldl");
         let status = compiler.stderr(Stdio::inherit()).status().ok()?;
@@ -93,7 +93,7 @@ pub(crate) fn unknown(reason: &str) -> Value {
 /// Fields derived from processes.
 const DERIVED_FIELDS: [&str; 2] = ["hidden_processes", "hidden_memory_bytes"];
 
-/// Compares a device of a snapshot with the expected fields; all others must be unknown.
+/// Compares a device of a snapshot with the expected fields; all other fields must be unknown.
 pub(crate) fn check(shown: &Value, expected: &[(&str, Value)]) {
     let mut rest: BTreeSet<&str> = device_fields().map(|field| field.id).collect();
     for (field, value) in expected {
@@ -109,7 +109,7 @@ pub(crate) fn check(shown: &Value, expected: &[(&str, Value)]) {
     }
 }
 
-/// A number as it is printed with three decimals: floats are single precision on the way.
+/// Formats a number with three decimals, since floats pass through single precision.
 fn rounded(value: &Value) -> String {
     value.as_f64().map_or_else(|| value.to_string(), |number| format!("{number:.3}"))
 }

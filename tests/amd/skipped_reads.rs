@@ -1,4 +1,4 @@
-//! Files that must not be read: of suspended cards, of cards about to suspend, and files that were refused.
+//! Files that must not be read: those of suspended cards, of cards about to suspend, and refused files.
 
 use std::process::Command;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::sysfs::Tree;
 const ACTIVE: &str = "0000:0a:00.0";
 const SUSPENDED: &str = "0000:03:00.0";
 
-fn card(tree: &Tree, number: u32, pci: &str, status: &str, control: &str) {
+fn add_card(tree: &Tree, number: u32, pci: &str, status: &str, control: &str) {
     let files = [
         ("vendor", "0x1002"),
         ("class", "0x030000"),
@@ -35,17 +35,17 @@ fn card(tree: &Tree, number: u32, pci: &str, status: &str, control: &str) {
         ("@freq1_input", "500000000"),
         ("@pwm1", "0"),
     ];
-    tree.card(number, pci, &files);
+    tree.add_card(number, pci, &files);
 }
 
 #[test]
 fn a_suspended_card_is_reported_and_not_woken() {
     let tree = Tree::new();
-    card(&tree, 0, SUSPENDED, "suspended", "auto");
-    card(&tree, 1, ACTIVE, "active", "auto");
+    add_card(&tree, 0, SUSPENDED, "suspended", "auto");
+    add_card(&tree, 1, ACTIVE, "active", "auto");
     let node = node(&tree);
     let suspended = || unknown("asleep");
-    let sleeping = [
+    let suspended_fields = [
         "utilization_percent",
         "memory_utilization_percent",
         "video_percent",
@@ -80,7 +80,7 @@ fn a_suspended_card_is_reported_and_not_woken() {
         ("pci_bus", json!(SUSPENDED)),
         ("driver_version", json!("6.10.5")),
     ];
-    expected.extend(sleeping.map(|field| (field, suspended())));
+    expected.extend(suspended_fields.map(|field| (field, suspended())));
     check(&node["devices"][0], &expected);
     assert_eq!(node["devices"][1]["utilization_percent"], 0.0);
     assert_eq!(node["devices"][1]["temperature_celsius"], 41.0);
@@ -89,19 +89,19 @@ fn a_suspended_card_is_reported_and_not_woken() {
 #[test]
 fn values_of_a_card_are_kept_while_it_is_suspended() {
     let tree = Tree::new();
-    card(&tree, 0, SUSPENDED, "active", "on");
+    add_card(&tree, 0, SUSPENDED, "active", "on");
     let mut rig = probe(&tree, "/usr/bin/python3".as_ref(), Duration::from_millis(100));
     let first = rig.until("devices", |frame| devices(frame).map(|devices| devices[0].clone()));
     assert_eq!(first["memory_total"], 8_573_157_376_u64);
     let status = format!("sys/devices/pci0000:00/{SUSPENDED}/power/runtime_status");
-    tree.file(&status, "suspended");
+    tree.write(&status, "suspended");
     let device = rig.until("sleep", |frame| {
         let device = devices(frame)?.first()?;
         (device["lacks"]["util"] == "asleep").then(|| device.clone())
     });
     assert_eq!(device["lacks"]["power"], "asleep");
     assert_eq!(device["lacks"]["memory_total"], Value::Null);
-    tree.file(&status, "active");
+    tree.write(&status, "active");
     let device = rig.until("waking", |frame| {
         let device = devices(frame)?.first()?;
         (device["util"] == 0).then(|| device.clone())
@@ -110,8 +110,8 @@ fn values_of_a_card_are_kept_while_it_is_suspended() {
     rig.finish();
 }
 
-/// Every path that anything of the program opened, but for those that are not there.
-fn opened(tree: &Tree) -> Option<Vec<String>> {
+/// Returns the paths that gtop and its probe opened; `None` without strace.
+fn opened_paths(tree: &Tree) -> Option<Vec<String>> {
     let trace = tempfile::NamedTempFile::new().unwrap();
     let mut command = Command::new("strace");
     command.args(["-f", "-qq", "-s", "4096", "-e", "trace=open,openat", "-o"]).arg(trace.path());
@@ -130,9 +130,9 @@ fn opened(tree: &Tree) -> Option<Vec<String>> {
 #[test]
 fn a_trace_shows_no_access_to_suspended_cards() {
     let tree = Tree::new();
-    card(&tree, 0, SUSPENDED, "suspended", "auto");
-    card(&tree, 1, ACTIVE, "active", "on");
-    let Some(opened) = opened(&tree) else { return };
+    add_card(&tree, 0, SUSPENDED, "suspended", "auto");
+    add_card(&tree, 1, ACTIVE, "active", "on");
+    let Some(opened) = opened_paths(&tree) else { return };
     let of = |card: &str| -> Vec<&str> {
         let mark = format!("/sys/class/drm/{card}/device/");
         opened.iter().filter_map(|path| Some(path.split_once(&mark)?.1)).collect()
@@ -156,17 +156,17 @@ fn a_trace_shows_no_access_to_suspended_cards() {
 #[test]
 fn a_card_about_to_suspend_is_not_read_until_it_is_used() {
     let tree = Tree::new();
-    card(&tree, 0, ACTIVE, "active", "auto");
-    let own = format!("sys/devices/pci0000:00/{ACTIVE}");
+    add_card(&tree, 0, ACTIVE, "active", "auto");
+    let folder = format!("sys/devices/pci0000:00/{ACTIVE}");
     let mut rig = probe(&tree, "/usr/bin/python3".as_ref(), Duration::from_millis(100));
     let first = rig.until("devices", |frame| devices(frame).map(|devices| devices[0].clone()));
     assert_eq!(first["util"], 0);
-    tree.file(&format!("{own}/gpu_busy_percent"), "50");
+    tree.write(&format!("{folder}/gpu_busy_percent"), "50");
     for _ in 0..4 {
         let device = rig.until("devices", |frame| devices(frame).map(|devices| devices[0].clone()));
         assert_eq!(device["util"], Value::Null);
     }
-    tree.file(&format!("{own}/mem_info_vram_used"), "33554432");
+    tree.write(&format!("{folder}/mem_info_vram_used"), "33554432");
     rig.until("the load", |frame| (devices(frame)?.first()?["util"] == 50).then_some(()));
     rig.finish();
 }
@@ -177,18 +177,18 @@ fn refused_files_are_read_again_only_with_the_slow_group() {
         return;
     }
     let tree = Tree::new();
-    card(&tree, 0, ACTIVE, "active", "on");
-    let own = format!("sys/devices/pci0000:00/{ACTIVE}");
-    tree.file(&format!("{own}/mem_busy_percent"), "!22");
-    tree.file(&format!("{own}/gpu_busy_percent"), "!16");
+    add_card(&tree, 0, ACTIVE, "active", "on");
+    let folder = format!("sys/devices/pci0000:00/{ACTIVE}");
+    tree.write(&format!("{folder}/mem_busy_percent"), "!22");
+    tree.write(&format!("{folder}/gpu_busy_percent"), "!16");
     let mut rig = probe(&tree, "/usr/bin/python3".as_ref(), Duration::from_millis(100));
     let first = rig.until("devices", |frame| devices(frame).map(|devices| devices[0].clone()));
     assert_eq!(first["lacks"]["memory_util"], "not supported");
     assert_eq!(first["lacks"]["util"], "not available");
     for name in ["mem_busy_percent", "gpu_busy_percent"] {
-        tree.file(&format!("{own}/{name}"), "5");
+        tree.write(&format!("{folder}/{name}"), "5");
     }
-    // What a reset refuses is back as soon as that is over; what is not there may be back with the slow group.
+    // A value refused during a reset returns as soon as the reset is over; an unsupported one with the slow group.
     rig.until("the load", |frame| {
         let device = devices(frame)?.first()?;
         assert_eq!(device["memory_util"], Value::Null);
@@ -206,10 +206,10 @@ fn refused_files_are_read_again_only_with_the_slow_group() {
 #[test]
 fn a_file_that_hangs_is_named_and_delays_nothing_else() {
     let tree = Tree::new();
-    card(&tree, 0, ACTIVE, "active", "on");
+    add_card(&tree, 0, ACTIVE, "active", "on");
     let path = tree.root().join(format!("sys/devices/pci0000:00/{ACTIVE}/mem_busy_percent"));
     std::fs::remove_file(&path).unwrap();
-    // Opening it waits for a writer, who never comes.
+    // Opening the pipe blocks, as it has no writer.
     rustix::fs::mknodat(
         rustix::fs::CWD,
         &path,

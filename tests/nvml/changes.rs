@@ -16,7 +16,7 @@ use crate::scenarios::{source, whole_devices};
 /// Limit for any wait on a busy machine.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// `gtop --json --watch` on a machine like this.
+/// `gtop --json --watch` with the stub library.
 struct WatchedMachine {
     child: Child,
     snapshots: Receiver<Value>,
@@ -67,13 +67,13 @@ impl WatchedMachine {
                 return last;
             }
         }
-        panic!("no {what}; the last picture was {last}");
+        panic!("no {what}; the last snapshot was {last}");
     }
 }
 
 impl Drop for WatchedMachine {
     fn drop(&mut self) {
-        let _gone = self.child.kill();
+        let _killed = self.child.kill();
         let _status = self.child.wait();
     }
 }
@@ -123,13 +123,13 @@ fn slices_appear_and_disappear_at_runtime() {
            slice 1 1 total_mib=9728 used_mib=11 gi=9 name=1g.10gb\nproc 1 4000002 1900 slice=0\n\
            fault nvmlDeviceGetUtilizationRates@1 3\n";
     watched.set(&split);
-    let parts = watched.until("slices", has_devices(4));
-    let parent = &parts["devices"][1];
+    let split_node = watched.until("slices", has_devices(4));
+    let parent = &split_node["devices"][1];
     assert_eq!(
         (&parent["mig_enabled"], &parent["utilization_percent"]),
         (&json!(true), &Value::Null)
     );
-    let (first, second) = (&parts["devices"][2], &parts["devices"][3]);
+    let (first, second) = (&split_node["devices"][2], &split_node["devices"][3]);
     assert_eq!((&first["parent"], &second["parent"]), (&parent["uuid"], &parent["uuid"]));
     assert_eq!(first["memory_total_bytes"], 40_192_u64 << 20);
     assert_eq!(second["memory_used_bytes"], 11_u64 << 20);
@@ -138,10 +138,10 @@ fn slices_appear_and_disappear_at_runtime() {
             && node["devices"][1]["processes"] == json!([])
     });
     watched.set(BUSY);
-    let whole_again = watched.until("no slices", |node| {
+    let unsplit_node = watched.until("no slices", |node| {
         has_devices(2)(node) && node["devices"][1]["utilization_percent"] == 92.0
     });
-    assert_eq!(whole_again["devices"][1]["mig_enabled"], false);
+    assert_eq!(unsplit_node["devices"][1]["mig_enabled"], false);
 }
 
 #[test]
@@ -156,7 +156,7 @@ fn a_hanging_call_makes_only_the_devices_stale() {
     assert_eq!(fault["call"], "nvmlDeviceGetMemoryInfo_v2 of device 1");
     assert!(fault["for_seconds"].as_f64().unwrap() >= 3.0, "{fault}");
     assert_eq!(source(&stuck, "host")["fresh"], true);
-    // What was known is shown with its age, and not as if it were new.
+    // Known values are shown with their age, not as new ones.
     assert_eq!(stuck["devices"][1]["utilization_percent"], 92.0);
     assert!(source(&stuck, "nvml")["age_seconds"].as_f64().unwrap() >= 3.0);
 }
@@ -168,10 +168,10 @@ fn a_new_throttle_reason_is_reported_with_its_share() {
     assert_eq!(before["devices"][0]["throttle_reasons"], "none");
     let hot = BUSY.to_owned() + "gpu 0 throttle=0x60 held_thermal=0+500000000\n";
     watched.set(&hot);
-    let held = watched.until("a throttled device", |node| {
+    let throttled = watched.until("a throttled device", |node| {
         node["devices"][0]["throttle_reasons"] == "software thermal, hardware thermal"
     });
-    assert_eq!(held["devices"][0]["throttle_bits"], 0x60);
+    assert_eq!(throttled["devices"][0]["throttle_bits"], 0x60);
     watched.set(BUSY);
     watched.until("its end", |node| node["devices"][0]["throttle_reasons"] == "none");
 }
@@ -187,7 +187,7 @@ fn an_xid_is_reported_counted_and_ages() {
     assert_eq!((&event["kind"], &event["code"]), (&json!("xid"), &json!(31)));
     assert_eq!((&event["device"], &event["index"]), (&one["devices"][1]["uuid"], &json!(1)));
     watched.set(&(BUSY.to_owned() + "xid 1 31\ngpu 1 used_mib=7\n"));
-    // The device tells its own count with the next sample.
+    // The count of the device comes with the next sample.
     let two = watched.until("the same again", |node| {
         node["events"][0]["count"] == 2 && node["devices"][1]["xid_events"] == 2
     });

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-/// What the stand-ins take for granted.
+/// The defaults of the stubs.
 const DEFAULTS: &str = "util=0 memutil=0 temp=35 power_mw=70000 limit_mw=700000 \
     limit_requested_mw=700000 used_mib=0 total_mib=81559 reserved_mib=600 clk_gr=1980 clk_sm=1980 \
     clk_mem=2619 clk_gr_max=1980 clk_sm_max=1980 clk_mem_max=2619 pstate=0 throttle=0 persistence=1 \
@@ -13,7 +13,7 @@ const DEFAULTS: &str = "util=0 memutil=0 temp=35 power_mw=70000 limit_mw=700000 
 
 /// How a scenario's number becomes a field's value.
 #[derive(Clone, Copy)]
-enum Show {
+enum Conversion {
     Plain,
     Percent,
     Mib,
@@ -22,10 +22,10 @@ enum Show {
     Word(fn(u64) -> &'static str),
 }
 
-use Show::{Flag, Mib, Percent, Plain, Thousandth, Word};
+use Conversion::{Flag, Mib, Percent, Plain, Thousandth, Word};
 
-/// The field, the key of the scenario and what lies between them.
-const FIELDS: &[(&str, &str, Show)] = &[
+/// The field, its key in the scenario, and the conversion.
+const FIELDS: &[(&str, &str, Conversion)] = &[
     ("utilization_percent", "util", Percent),
     ("memory_utilization_percent", "memutil", Percent),
     ("memory_used_bytes", "used_mib", Mib),
@@ -128,7 +128,7 @@ const SEPARATE_FIELDS: [&str; 26] = [
     "nvlink_transmit_bytes_per_second",
 ];
 
-/// Fields that only devices of other makers tell.
+/// Fields that only AMD devices have.
 const AMD_FIELDS: [&str; 10] = [
     "gtt_used_bytes",
     "gtt_total_bytes",
@@ -147,7 +147,7 @@ fn throttle(bits: u64) -> &'static str {
         0 | 1 => "none",
         4 => "power cap",
         0x48 => "hardware slowdown, hardware thermal",
-        _ => panic!("put {bits:#x} here"),
+        _ => panic!("no text for the bits {bits:#x}"),
     }
 }
 
@@ -164,7 +164,7 @@ fn fabric(number: u64) -> &'static str {
     ["no fabric", "not started", "in progress", "completed"][usize::try_from(number).unwrap()]
 }
 
-/// One device of a scenario: its keys as they stand there.
+/// One device of a scenario, with the values as written there.
 pub(crate) struct Device {
     pub(crate) name: String,
     keys: BTreeMap<String, String>,
@@ -175,15 +175,16 @@ pub(crate) fn devices(scenario: &str) -> Vec<Device> {
     let line = |line: &str| {
         let rest = line.strip_prefix("gpu ")?;
         let (facts, name) = rest.split_once("name=").unwrap_or((rest, "NVIDIA H100 80GB HBM3"));
-        let words = DEFAULTS.split_whitespace().chain(facts.split_whitespace());
-        let keys = words
-            .filter_map(|word| word.split_once('='))
+        let pairs = DEFAULTS.split_whitespace().chain(facts.split_whitespace());
+        let keys = pairs
+            .filter_map(|pair| pair.split_once('='))
             .map(|(key, value)| (key.to_owned(), value.to_owned()));
         let mut keys: BTreeMap<String, String> = keys.collect();
         if !keys.contains_key("memtemp") {
-            let own = &keys["temp"];
-            let warmer = own.parse().map_or_else(|_| own.clone(), |own: u32| (own + 8).to_string());
-            keys.insert("memtemp".to_owned(), warmer);
+            let text = &keys["temp"];
+            let memory =
+                text.parse().map_or_else(|_| text.clone(), |temp: u32| (temp + 8).to_string());
+            keys.insert("memtemp".to_owned(), memory);
         }
         Some(Device { name: name.to_owned(), keys })
     };
@@ -195,8 +196,8 @@ impl Device {
         self.keys.get(key).map(String::as_str)
     }
 
-    /// The value of a field, or why there is none.
-    fn expected(&self, key: &str, show: Show) -> Result<Value, &'static str> {
+    /// The value of a field, or the reason why it is unknown.
+    fn expected(&self, key: &str, conversion: Conversion) -> Result<Value, &'static str> {
         let Some(text) = self.key(key) else { return Err("not supported") };
         match text {
             "~" | "!3" => return Err("not supported"),
@@ -207,25 +208,25 @@ impl Device {
         let digits = text.strip_prefix("0x");
         let number = digits.map_or_else(|| text.parse(), |digits| i64::from_str_radix(digits, 16));
         let number = number.unwrap_or_else(|_| panic!("{key}={text}"));
-        let whole_devices = || u64::try_from(number).unwrap();
-        Ok(match show {
-            Plain => json!(whole_devices()),
+        let unsigned = || u64::try_from(number).unwrap();
+        Ok(match conversion {
+            Plain => json!(unsigned()),
             Percent => json!(number as f64),
-            Mib => json!(whole_devices() << 20),
-            Thousandth if key == "energy_mj" => json!(whole_devices() / 1000),
-            Thousandth => json!(f64::from((whole_devices() as f64 / 1000.0) as f32)),
+            Mib => json!(unsigned() << 20),
+            Thousandth if key == "energy_mj" => json!(unsigned() / 1000),
+            Thousandth => json!(f64::from((unsigned() as f64 / 1000.0) as f32)),
             Flag => json!(number == 1),
-            Word(words) => json!(words(whole_devices())),
+            Word(text) => json!(text(unsigned())),
         })
     }
 
     /// Compares a device of the snapshot with this one, field by field; `except` for those checked elsewhere.
     pub(crate) fn check(&self, shown: &Value, except: &[&str]) {
-        for (field, key, show) in FIELDS {
+        for (field, key, conversion) in FIELDS {
             if except.contains(field) {
                 continue;
             }
-            let (value, reason) = match self.expected(key, *show) {
+            let (value, reason) = match self.expected(key, *conversion) {
                 Ok(value) => (value, Value::Null),
                 Err(reason) => (Value::Null, json!(reason)),
             };
@@ -238,7 +239,7 @@ impl Device {
     }
 }
 
-/// A number as it is printed with three decimals: floats are single precision on the way.
+/// Formats a number with three decimals, since floats pass through single precision.
 fn rounded(value: &Value) -> String {
     value.as_f64().map_or_else(|| value.to_string(), |number| format!("{number:.3}"))
 }
@@ -246,7 +247,7 @@ fn rounded(value: &Value) -> String {
 #[test]
 fn every_device_field_is_checked() {
     for field in gtop::fields::device_fields() {
-        let is_tpu = gtop::fields::DEVICE_TPU.iter().any(|own| own.id == field.id);
+        let is_tpu = gtop::fields::DEVICE_TPU.iter().any(|tpu| tpu.id == field.id);
         let is_checked = is_tpu
             || FIELDS.iter().any(|(id, ..)| *id == field.id)
             || SEPARATE_FIELDS.contains(&field.id)

@@ -1,5 +1,5 @@
-//! Who uses a device, end to end: what the kernel tells of a process stands in `gtop --json`, and what it does not tell
-//! has a reason there.
+//! Processes on devices, end to end: `gtop --json` has what the kernel reports of each process, or the reason why a value
+//! is unknown.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::library;
 
-/// A process that waits; it ends with this.
+/// A sleeping process, killed on drop.
 struct Sleeper(Child);
 
 impl Drop for Sleeper {
@@ -18,15 +18,15 @@ impl Drop for Sleeper {
     }
 }
 
-/// The first device and its processes as gtop shows them, started by these words.
-fn device(before: &[&str], scenario: &str) -> Option<Value> {
+/// The first device and its processes as printed by gtop, which runs under `wrapper`.
+fn device(wrapper: &[&str], scenario: &str) -> Option<Value> {
     let library = library::folder(24)?;
     let folder = tempfile::tempdir().unwrap();
     let state = folder.path().join("state");
     std::fs::write(&state, scenario).unwrap();
-    let words = [before, &[env!("CARGO_BIN_EXE_gtop"), "--json", "--deadline", "60"]].concat();
-    let output = Command::new(words[0])
-        .args(&words[1..])
+    let argv = [wrapper, &[env!("CARGO_BIN_EXE_gtop"), "--json", "--deadline", "60"]].concat();
+    let output = Command::new(argv[0])
+        .args(&argv[1..])
         .env("LD_LIBRARY_PATH", library)
         .env("NVML_STUB_STATE", &state)
         .env("HOME", folder.path())
@@ -61,8 +61,8 @@ fn a_process_has_its_kernel_facts_and_the_remaining_memory_is_hidden() {
     );
     let Some(device) = device(&[], &scenario) else { return };
     let shown = process(&device, pid);
-    let told = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
-    let start: u64 = told.rsplit_once(") ").unwrap().1.split(' ').nth(19).unwrap().parse().unwrap();
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let start: u64 = stat.rsplit_once(") ").unwrap().1.split(' ').nth(19).unwrap().parse().unwrap();
     assert_eq!((&shown["state"], &shown["threads"]), (&json!("S"), &json!(1)), "{shown}");
     assert_eq!((&shown["command"], &shown["start_ticks"]), (&json!("sleep 1000"), &json!(start)));
     assert_eq!(shown["working_directory"], folder.to_str().unwrap());
@@ -77,13 +77,13 @@ fn a_process_has_its_kernel_facts_and_the_remaining_memory_is_hidden() {
     if !group.contains("/job_") {
         assert_eq!((&shown["job"], &shown["step"]), (&json!("4711"), &json!("3")), "{shown}");
     }
-    let phantom = process(&device, 4_000_001);
+    let unseen = process(&device, 4_000_001);
     let link = std::fs::read_link("/proc/self/ns/pid").unwrap();
     if link == Path::new("pid:[4026531836]") {
-        assert_eq!(phantom["unknown"]["state"], "gone", "{phantom}");
+        assert_eq!(unseen["unknown"]["state"], "gone", "{unseen}");
         assert_eq!((&device["hidden_processes"], mib(&device)), (&json!(0), Some(500)));
     } else {
-        assert_eq!(phantom["unknown"]["state"], "in another PID namespace", "{phantom}");
+        assert_eq!(unseen["unknown"]["state"], "in another PID namespace", "{unseen}");
         assert_eq!((&device["hidden_processes"], mib(&device)), (&json!(1), Some(700)));
     }
 }
@@ -100,12 +100,12 @@ fn inside_a_container_outside_processes_are_only_counted() {
     }
     let scenario = "driver 570.86.15 12080\ngpu 0 util=9 used_mib=1000\nproc 0 1 300\n\
                     proc 0 4000001 200\nproc 0 4000002 ~\n";
-    let inside = ["unshare", "--mount", "--pid", "--fork", "--mount-proc"];
-    let Some(device) = device(&inside, scenario) else { return };
+    let namespace = ["unshare", "--mount", "--pid", "--fork", "--mount-proc"];
+    let Some(device) = device(&namespace, scenario) else { return };
     assert_eq!((&device["hidden_processes"], mib(&device)), (&json!(2), Some(700)), "{device}");
-    let phantom = process(&device, 4_000_001);
-    assert_eq!(phantom["unknown"]["user"], "in another PID namespace", "{phantom}");
-    assert_eq!(phantom["memory_used_bytes"], 200_u64 << 20);
-    // gtop itself is the first process there.
+    let unseen = process(&device, 4_000_001);
+    assert_eq!(unseen["unknown"]["user"], "in another PID namespace", "{unseen}");
+    assert_eq!(unseen["memory_used_bytes"], 200_u64 << 20);
+    // gtop itself is the first process of the namespace.
     assert!(process(&device, 1)["command"].as_str().unwrap().contains("gtop"));
 }

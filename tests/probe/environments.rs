@@ -41,7 +41,7 @@ pub(crate) fn in_namespace(setup: Setup, script: &str, uid: Option<u32>) -> Setu
     Setup { shell: shell.map(str::to_owned).to_vec(), ..setup }
 }
 
-/// A process that waits, and ends with the test.
+/// A sleeping process, killed on drop.
 struct Sleeper(Child);
 
 impl Sleeper {
@@ -71,7 +71,7 @@ impl Drop for Sleeper {
     }
 }
 
-/// One device that these processes use.
+/// A state with one device that these processes use.
 fn used_by(sleepers: &[Sleeper]) -> String {
     sleepers.iter().fold(gpus(1), |mut state, sleeper| {
         writeln!(state, "proc 0 {} 9", sleeper.0.id()).unwrap();
@@ -81,31 +81,33 @@ fn used_by(sleepers: &[Sleeper]) -> String {
 
 /// Returns the rows of these processes once all have their static facts.
 fn rows(rig: &mut Rig, sleepers: &[Sleeper]) -> Vec<Value> {
-    let mut told = vec![Value::Null; sleepers.len()];
-    while !told.iter().all(Value::is_object) {
+    let mut rows = vec![Value::Null; sleepers.len()];
+    while !rows.iter().all(Value::is_object) {
         // One wait per process: the total time depends on the machine.
         rig.until("another process", |frame| {
-            let before = told.iter().filter(|row| row.is_object()).count();
+            let before = rows.iter().filter(|row| row.is_object()).count();
             for row in
                 frame["processes"]["list"].as_array()?.iter().filter(|row| has_static_facts(row))
             {
-                if let Some(place) = sleepers.iter().position(|one| row["pid"] == one.0.id()) {
-                    told[place] = row.clone();
+                if let Some(index) =
+                    sleepers.iter().position(|sleeper| row["pid"] == sleeper.0.id())
+                {
+                    rows[index] = row.clone();
                 }
             }
-            (told.iter().filter(|row| row.is_object()).count() > before).then_some(())
+            (rows.iter().filter(|row| row.is_object()).count() > before).then_some(())
         });
     }
-    told
+    rows
 }
 
 /// Asserts three samples with host and devices, and a clean end.
-fn check_samples(mut rig: Rig, how: &str) {
-    eprintln!("{how}");
+fn check_samples(mut rig: Rig, name: &str) {
+    eprintln!("{name}");
     let host = rig.until("the host", |frame| {
         (frame["t"] == "sample" && frame["n"].as_u64() >= Some(3)).then(|| frame["host"].clone())
     });
-    assert!(host["memory_total"].is_u64() && host["cpu"].is_array(), "{how}: {host}");
+    assert!(host["memory_total"].is_u64() && host["cpu"].is_array(), "{name}: {host}");
     rig.command(Command::Full);
     rig.until("devices", |frame| frame["backends"][0]["kind"].is_string().then_some(()));
     rig.finish();
@@ -149,8 +151,8 @@ fn host_and_own_processes_are_reported_under_every_hidepid() {
             let setup = Setup::new(interpreter).state(&used_by(&sleepers));
             let mut rig = in_namespace(setup, &script, Some(NOBODY)).start();
             assert_eq!(rig.next().unwrap()["hidepid"], hidepid);
-            let own = &rows(&mut rig, &sleepers[..1])[0];
-            assert_eq!((&own["uid"], &own["command"]), (&NOBODY.into(), &"mine 1000".into()));
+            let row = &rows(&mut rig, &sleepers[..1])[0];
+            assert_eq!((&row["uid"], &row["command"]), (&NOBODY.into(), &"mine 1000".into()));
             let frame = rig
                 .until("devices", |frame| frame["backends"][0].is_object().then(|| frame.clone()));
             assert!(frame["host"]["memory_total"].is_u64());
@@ -225,11 +227,11 @@ fn malformed_proc_files_affect_only_their_own_values() {
             let script = format!("mount -t tmpfs none /mnt\nprintf '{text}' >/mnt/malformed\n")
                 + &mount_over_proc("/mnt/malformed", &PROC_FILES);
             let mut rig = in_namespace(Setup::new(interpreter), &script, None).start();
-            let mut seen = 0;
+            let mut count = 0;
             // The schema test rejects invalid numbers.
             rig.until("three samples with devices", |frame| {
-                seen += u32::from(frame["t"] == "sample" && frame["host"]["uptime"].is_number());
-                (seen >= 3 && frame["backends"].is_array()).then_some(())
+                count += u32::from(frame["t"] == "sample" && frame["host"]["uptime"].is_number());
+                (count >= 3 && frame["backends"].is_array()).then_some(())
             });
             rig.finish();
         }
@@ -259,7 +261,7 @@ fn busybox_alone_is_enough() {
         (frame["t"] == "sample" && frame["n"].as_u64() >= Some(3)).then(|| frame["host"].clone())
     });
     assert!(host["memory_total"].is_u64() && host["cpu"].is_array(), "{host}");
-    // Too few columns for a row: what it said is told, and nothing is taken for a device.
+    // A row with too few columns is reported as an error and is no device.
     let error = rig.error();
     assert_eq!(error["code"], "parse");
     rig.finish();
@@ -294,9 +296,9 @@ fn hostile_user_names_stay_inside_their_strings() {
         let mut users = vec![String::new(); sleepers.len()];
         rig.until("every name", |frame| {
             for row in frame["processes"]["list"].as_array().into_iter().flatten() {
-                let place = sleepers.iter().position(|sleeper| row["pid"] == sleeper.0.id());
-                if let (Some(place), Some(user)) = (place, row["user"].as_str()) {
-                    user.clone_into(&mut users[place]);
+                let index = sleepers.iter().position(|sleeper| row["pid"] == sleeper.0.id());
+                if let (Some(index), Some(user)) = (index, row["user"].as_str()) {
+                    user.clone_into(&mut users[index]);
                 }
             }
             let is_name = |user: &String| !user.is_empty() && !user.starts_with("5432");
@@ -322,7 +324,7 @@ fn the_user_of_the_probe_is_reported_unchanged() {
             .until("the name", |frame| (frame["user"].as_str()? != "54325").then(|| frame.clone()));
         assert_eq!((&hello["uid"], &hello["user"]), (&54325.into(), &r"CORP\neil".into()));
         rig.finish();
-        // Nobody knows the number; the environment says something, at length.
+        // The user has no name, but a long LOGNAME.
         let environment = vec![("LOGNAME".to_owned(), "n\n\u{1b}[31m\u{fc}".repeat(9999).into())];
         let setup = Setup { environment, ..Setup::new(interpreter) };
         let mut rig = in_namespace(setup, "", Some(54399)).start();
@@ -337,21 +339,21 @@ fn many_processes_with_long_hostile_names_are_all_reported() {
     let names: Vec<Vec<u8>> = (0..320)
         .map(|i| format!("{i} ").into_bytes().into_iter().chain([0xff; 600]).collect())
         .collect();
-    let me = rustix::process::geteuid().as_raw();
+    let uid = rustix::process::geteuid().as_raw();
     for interpreter in BOTH {
-        let sleepers: Vec<Sleeper> = names.iter().map(|name| Sleeper::of(me, name)).collect();
+        let sleepers: Vec<Sleeper> = names.iter().map(|name| Sleeper::of(uid, name)).collect();
         // The schema test rejects lines above a mebibyte.
         let mut rig = Setup::new(interpreter).state(&used_by(&sleepers)).start();
-        let told = rows(&mut rig, &sleepers);
-        assert!(told[319]["command"].as_str().unwrap().starts_with("319 "));
+        let reported = rows(&mut rig, &sleepers);
+        assert!(reported[319]["command"].as_str().unwrap().starts_with("319 "));
         rig.command(Command::Full);
         rows(&mut rig, &sleepers);
         rig.finish();
     }
 }
 
-/// Many devices with everything they can tell.
-fn devices(scenario: &mut String, count: u32, is_split: bool) {
+/// Adds devices with all their values to a scenario.
+fn add_devices(scenario: &mut String, count: u32, is_split: bool) {
     for i in 0..count {
         let mig = u32::from(is_split);
         writeln!(
@@ -376,8 +378,8 @@ fn devices(scenario: &mut String, count: u32, is_split: bool) {
 #[test]
 fn the_largest_nodes_fit_into_a_frame_under_every_python() {
     let Some(library) = library::folder(24) else { return };
-    let me = rustix::process::geteuid().as_raw();
-    let sleepers: Vec<Sleeper> = (0..300).map(|_| Sleeper::of(me, &[b'\xff'; 600])).collect();
+    let uid = rustix::process::geteuid().as_raw();
+    let sleepers: Vec<Sleeper> = (0..300).map(|_| Sleeper::of(uid, &[b'\xff'; 600])).collect();
     for python in pythons() {
         let name = python.to_string_lossy().into_owned();
         if !["/3.6.", "/3.13.", "/usr/bin/"].iter().any(|part| name.contains(part)) {
@@ -386,11 +388,11 @@ fn the_largest_nodes_fit_into_a_frame_under_every_python() {
         for (count, is_split) in [(16, false), (8, true)] {
             eprintln!("{name}: {count} devices, split: {is_split}");
             let mut scenario = "driver 570.133.20 12080\n".to_owned();
-            devices(&mut scenario, count, is_split);
-            for (place, sleeper) in sleepers.iter().enumerate() {
-                let device = if is_split { place % 8 } else { 0 };
+            add_devices(&mut scenario, count, is_split);
+            for (index, sleeper) in sleepers.iter().enumerate() {
+                let device = if is_split { index % 8 } else { 0 };
                 let slice =
-                    if is_split { format!("slice={}", place / 8 % 7) } else { String::new() };
+                    if is_split { format!("slice={}", index / 8 % 7) } else { String::new() };
                 writeln!(scenario, "proc {device} {} 9 {slice}", sleeper.0.id()).unwrap();
             }
             let environment = vec![("LD_LIBRARY_PATH".to_owned(), library.clone().into())];
@@ -399,7 +401,7 @@ fn the_largest_nodes_fit_into_a_frame_under_every_python() {
             let mut rig = setup.state(&scenario).start();
             rows(&mut rig, &sleepers);
             let count = |list: &Value| list.as_array().map(Vec::len);
-            rig.full_sample("all of it in one frame", |full| {
+            rig.full_sample("everything in one frame", |full| {
                 let backend = &full["backends"][0];
                 count(&backend["devices"]) == Some(if is_split { 64 } else { 16 })
                     && count(&backend["uses"]["list"]) == Some(300)
@@ -458,9 +460,9 @@ fn file_systems_of_any_name_are_reported() {
          p=$(printf '{name}x'); p=${{p%x}}\nmkdir \"$p\"\nmount -o loop /mnt/image \"$p\""
     );
     let mut probe = Program::new("unshare");
-    let made =
+    let output =
         probe.args(["-m", "--propagation", "private", "/bin/sh", "-e", "-c", &script]).output();
-    if !made.is_ok_and(|made| made.status.success()) {
+    if !output.is_ok_and(|output| output.status.success()) {
         eprintln!("skipped: no loop devices here");
         return;
     }
@@ -473,7 +475,7 @@ fn file_systems_of_any_name_are_reported() {
         let paths: Vec<&str> =
             space.as_array().unwrap().iter().map(|one| one["path"].as_str().unwrap()).collect();
         eprintln!("{interpreter:?}: {paths:?}");
-        // sh asks df of plain names only.
+        // The sh probe passes only plain names to df.
         let is_reported = paths.contains(&"/mnt/a,\"b [31m \u{fffd} c");
         assert_eq!(is_reported, interpreter == Interpreter::Python, "{paths:?}");
         rig.finish();

@@ -51,10 +51,10 @@ fn a_first_call_may_take_half_a_minute() {
 fn wait_for_the_first_call(interpreter: Interpreter) {
     let state = gpus(2) + "fault query slow 30\n";
     let mut rig = Setup::new(interpreter).state(&state).start();
-    let (mut told, mut samples, mut intervals) = (Vec::new(), 0, Value::Null);
+    let (mut errors, mut samples, mut intervals) = (Vec::new(), 0, Value::Null);
     rig.until("devices", |frame| {
         if frame["t"] == "error" {
-            told.push((frame["code"].clone(), frame["for"].as_f64().unwrap()));
+            errors.push((frame["code"].clone(), frame["for"].as_f64().unwrap()));
         }
         if frame["t"] == "hello" {
             intervals = frame["intervals"].clone();
@@ -62,10 +62,10 @@ fn wait_for_the_first_call(interpreter: Interpreter) {
         samples += u32::from(frame["t"] == "sample" && frame["host"]["cpu"].is_array());
         frame["backends"][0]["csv"].is_object().then_some(())
     });
-    assert!(told.iter().all(|(code, _)| code == "starting"), "{told:?}");
-    assert!((3.0..4.0).contains(&told[0].1) && told.len() >= 10, "{told:?}");
+    assert!(errors.iter().all(|(code, _)| code == "starting"), "{errors:?}");
+    assert!((3.0..4.0).contains(&errors[0].1) && errors.len() >= 10, "{errors:?}");
     assert!(samples >= 40, "{samples}");
-    // It is asked again after as long a rest.
+    // The next query waits in proportion to the duration of this one.
     for (source, interval) in [("nvidia-smi", 80.0), ("nvidia-smi.slow", 80.0), ("host", 0.5)] {
         assert_eq!(intervals[source], interval, "{interpreter:?} {source}");
     }
@@ -103,14 +103,14 @@ fn every_failure_has_its_code_and_the_message_of_nvidia_smi() {
         ("flood", "parse", "printed more than 1048576 bytes"),
     ];
     for interpreter in BOTH {
-        for (fault, code, words) in cases {
+        for (fault, code, text) in cases {
             eprintln!("{interpreter:?}: {fault}");
             let state = gpus(1) + "fault nvidia-smi " + fault + "\n";
             let mut rig = Setup::new(interpreter).state(&state).start();
             let error = rig.error();
             assert_eq!(error["code"], code, "{interpreter:?} {error}");
             let message = error["message"].as_str().unwrap();
-            assert!(message.contains(words), "{interpreter:?} {message}");
+            assert!(message.contains(text), "{interpreter:?} {message}");
             assert_eq!(error["source"], "nvidia-smi");
             assert!(rig.sample()["host"].is_object());
             rig.finish();
@@ -125,9 +125,9 @@ fn after_a_failure_the_devices_come_back() {
         assert_eq!(rig.error()["code"], "nodriver");
         rig.set_state(&gpus(2));
         assert_eq!(csv(&mut rig)["rows"].as_array().unwrap().len(), 2);
-        // And the other way round: a full sample must not bring back what is no longer so.
+        // In the other direction, a full sample must not repeat outdated devices.
         rig.set_state(&(gpus(2) + "fault nvidia-smi 18\n"));
-        // Who uses them and what changes slowly may fail first.
+        // The queries of processes and slow values may fail first.
         let code = rig.until("an error of the devices", |frame| {
             (frame["source"] == "nvidia-smi").then(|| frame["code"].clone())
         });
@@ -183,24 +183,28 @@ fn slow_values(rig: &mut Rig) -> Value {
 fn slow_values_are_queried_separately_from_the_devices() {
     for interpreter in BOTH {
         let mut rig = Setup::new(interpreter).state(&gpus(2)).start();
-        let told = slow_values(&mut rig);
-        assert_eq!(told["more"]["columns"].as_array().unwrap().len(), 27);
-        let row = told["more"]["rows"][1].as_str().unwrap();
+        let values = slow_values(&mut rig);
+        assert_eq!(values["more"]["columns"].as_array().unwrap().len(), 27);
+        let row = values["more"]["rows"][1].as_str().unwrap();
         assert_eq!(row.split(", ").count(), 27, "{row}");
-        assert!(told["mig"].is_null());
+        assert!(values["mig"].is_null());
         rig.finish();
     }
 }
 
 #[test]
-fn an_old_version_is_asked_only_once_for_fields_it_does_not_know() {
+fn an_old_version_is_queried_only_once_for_unknown_fields() {
     for interpreter in BOTH {
-        // A version that lacks some of it loses those, one that lacks most loses all that came later.
+        // With few unknown fields only those are left out; with many, all fields of later versions.
         let some = "unknown compute_cap\nunknown gpu_recovery_action\n".to_owned();
         for (lacking, count) in [(some, 25), ("old\n".to_owned(), 10)] {
             let mut rig = Setup::new(interpreter).state(&(gpus(1) + &lacking)).start();
-            let told = slow_values(&mut rig);
-            assert_eq!(told["more"]["columns"].as_array().unwrap().len(), count, "{interpreter:?}");
+            let values = slow_values(&mut rig);
+            assert_eq!(
+                values["more"]["columns"].as_array().unwrap().len(),
+                count,
+                "{interpreter:?}"
+            );
             rig.finish();
         }
         let state = gpus(1) + "unknown display_active\nunknown clocks.max.graphics\n" + "old\n";
@@ -247,9 +251,11 @@ fn slices_are_listed_with_their_memory_and_processes() {
 
 #[test]
 fn slices_stay_when_they_cannot_be_listed() {
-    for (interpreter, what) in BOTH.into_iter().flat_map(|one| [(one, "list"), (one, "table")]) {
+    for (interpreter, query) in
+        BOTH.into_iter().flat_map(|interpreter| [(interpreter, "list"), (interpreter, "table")])
+    {
         let state = gpus(1) + "gpu 0 mig=1\nslice 0 0 total_mib=9728 used_mib=10 gi=7\n";
-        let mut rig = Setup::new(interpreter).state(&format!("{state}fault {what} 9\n")).start();
+        let mut rig = Setup::new(interpreter).state(&format!("{state}fault {query} 9\n")).start();
         let error = rig.until("an error", |frame| {
             assert!(frame["backends"][0]["mig"].is_null(), "{frame}");
             (frame["t"] == "error").then(|| frame.clone())
@@ -370,14 +376,14 @@ fn many_unknown_fields_hide_no_known_field() {
         "fabric.health.summary",
     ];
     let unknown: String = unknown.iter().flat_map(|field| ["unknown ", field, "\n"]).collect();
-    // Its help may be of no use; then it is asked field by field.
+    // If its help fails too, it is queried field by field.
     for help in ["", "fault help 1\n"] {
         for interpreter in BOTH {
             let state = gpus(2) + &unknown + help;
             let mut rig = Setup::new(interpreter).state(&state).start();
             let columns = |csv: &Value| -> Vec<String> {
-                let words = csv["columns"].as_array().unwrap().iter();
-                words.map(|word| word.as_str().unwrap().to_owned()).collect()
+                let columns = csv["columns"].as_array().unwrap().iter();
+                columns.map(|column| column.as_str().unwrap().to_owned()).collect()
             };
             let section = rig.until("a section", |frame| {
                 let csv = &frame["backends"][0]["csv"];
@@ -401,17 +407,17 @@ fn many_unknown_fields_hide_no_known_field() {
 fn a_failing_table_hides_nothing_else_of_the_slow_group() {
     let slices = "gpu 0 mig=1\nslice 0 0 gi=1 ci=0 total_mib=9728 used_mib=12\n";
     for interpreter in BOTH {
-        for (what, has_list, has_more) in
+        for (query, has_list, has_more) in
             [("table", true, true), ("list", false, true), ("more", true, false)]
         {
-            let state = gpus(2) + slices + "fault " + what + " 255\n";
+            let state = gpus(2) + slices + "fault " + query + " 255\n";
             let mut rig = Setup::new(interpreter).state(&state).start();
             let group = slow_group(&mut rig);
             let list = group["mig"]["list"].as_array().map_or(0, Vec::len);
             assert_eq!(
                 (list > 0, group["more"].is_object()),
                 (has_list, has_more),
-                "{what} {group}"
+                "{query} {group}"
             );
             rig.finish();
         }
@@ -430,8 +436,8 @@ fn device_file_numbers_come_from_nvidia_smi_where_the_kernel_has_none() {
     }
 }
 
-/// Puts what the driver tells of its devices into the /proc of a mount namespace of its own.
-const KERNEL: &str = r#"
+/// Mounts the files of the NVIDIA driver over /proc in a mount namespace.
+const DRIVER_FILES_SCRIPT: &str = r#"
 mount -t tmpfs none /proc/driver
 for at in 18:5 29:0; do
     folder=/proc/driver/nvidia/gpus/0000:${at%:*}:00.0
@@ -448,8 +454,10 @@ fn device_file_numbers_come_from_the_kernel() {
         return;
     }
     for interpreter in BOTH {
-        let shell = ["unshare", "--mount", "sh", "-euc", KERNEL, "sh"].map(str::to_owned).into();
-        // nvidia-smi would say something else.
+        let shell = ["unshare", "--mount", "sh", "-euc", DRIVER_FILES_SCRIPT, "sh"]
+            .map(str::to_owned)
+            .into();
+        // nvidia-smi would report other numbers.
         let setup = Setup { shell, ..Setup::new(interpreter) };
         let mut rig = setup.state(&(gpus(2) + "fault files 9\n")).start();
         let minors = slow_group(&mut rig)["minors"].clone();

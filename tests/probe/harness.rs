@@ -72,7 +72,7 @@ impl Setup {
     /// Starts it, sends the script, and reads its frames.
     pub(crate) fn start(self) -> Rig {
         let mut rig = self.start_unread();
-        rig.read();
+        rig.start_reading();
         rig
     }
 
@@ -210,7 +210,7 @@ impl Rig {
     }
 
     /// Starts to read frames.
-    pub(crate) fn read(&mut self) {
+    pub(crate) fn start_reading(&mut self) {
         let (out, frames) = channel();
         let stdout = self.stdout.take().unwrap();
         thread::spawn(move || read_frames(stdout, &out));
@@ -235,8 +235,8 @@ impl Rig {
 
     /// Waits for the answer to the command with this number.
     pub(crate) fn read_answer(&mut self, number: u64) -> Value {
-        let is_it = |frame: &Value| frame["t"] == "answer" && frame["id"] == number;
-        self.until("answer", |frame| is_it(frame).then(|| frame.clone()))
+        let is_answer = |frame: &Value| frame["t"] == "answer" && frame["id"] == number;
+        self.until("answer", |frame| is_answer(frame).then(|| frame.clone()))
     }
 
     pub(crate) fn set_state(&self, state: &str) {
@@ -310,8 +310,8 @@ impl Rig {
 
     /// The next error, except `starting`.
     pub(crate) fn error(&mut self) -> Value {
-        let is_it = |frame: &Value| frame["t"] == "error" && frame["code"] != "starting";
-        self.until("error", |frame| is_it(frame).then(|| frame.clone()))
+        let is_error = |frame: &Value| frame["t"] == "error" && frame["code"] != "starting";
+        self.until("error", |frame| is_error(frame).then(|| frame.clone()))
     }
 
     /// Number of unread bytes in the pipe.
@@ -381,7 +381,7 @@ impl Drop for Rig {
         for pid in self.leftover_pids() {
             let pid = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw);
             if let Some(pid) = pid {
-                let _gone = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+                let _killed = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
             }
         }
         let _status = self.child.wait();
@@ -406,10 +406,10 @@ fn read_frames(mut stdout: ChildStdout, out: &Sender<Result<Value, String>>) {
 /// Returns the installed ones of these programs, and prints which are skipped.
 pub(crate) fn installed(programs: &[&str]) -> Vec<String> {
     let path = std::env::var("PATH").unwrap();
-    let is_there =
+    let is_installed =
         |program: &&&str| path.split(':').any(|folder| Path::new(folder).join(program).is_file());
-    for absent in programs.iter().filter(|program| !is_there(program)) {
+    for absent in programs.iter().filter(|program| !is_installed(program)) {
         eprintln!("skipped: no {absent} here");
     }
-    programs.iter().filter(is_there).map(|program| (*program).to_owned()).collect()
+    programs.iter().filter(is_installed).map(|program| (*program).to_owned()).collect()
 }

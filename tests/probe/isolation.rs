@@ -16,11 +16,12 @@ const SHELLS: [&str; 8] = ["dash", "bash", "busybox", "mksh", "zsh", "yash", "po
 /// Sets up the namespace.
 ///
 /// `SHELL_UNDER_TEST` becomes `/bin/sh`, and bystanders of both users run in their own groups. Then
-/// the probe runs as `RUN_BY`, in a session of its own or, where `SHARES` says so, in the group of the bystanders'
-/// parent. Once it has gone, `REPORT` gets a line for each signal that anybody else got, for each bystander that has
-/// gone; the last line is `end`. The probe's number begins with 1: procps 4.0 takes -9 -1234 for -9 -1.
+/// the probe runs as `RUN_BY`, in its own session or, if `SHARES` is set, in the group of the bystanders'
+/// parent. After its end, `REPORT` gets a line for each signal that another process got and for each bystander that
+/// ended; the last line is `end`. The pid of the probe begins with 1, as procps 4.0 parses -9 -1234 as -9 -1.
 ///
-/// The first process of the namespace never gets a signal from within that it has no use for: so the bystanders tell.
+/// The bystanders log signals because the kernel delivers to the first process of a namespace only signals that it
+/// handles.
 const NAMESPACE_SCRIPT: &str = r#"
 set -e
 mount -t tmpfs -o mode=755 none /mnt
@@ -70,9 +71,9 @@ while left; do sleep 0.02; done
 /// How the probe is run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Mode {
-    /// As usual.
-    Usual,
-    /// By the shell under test itself, even if the probe would choose another one.
+    /// The default.
+    Default,
+    /// Under the shell under test itself, even if the probe would choose another one.
     Forced,
     /// The same in a shared process group.
     Sharing,
@@ -94,7 +95,7 @@ fn report(shell: &str, mode: Mode, uid: u32, end: impl FnOnce(&mut Rig)) -> Stri
         set("s", "kill -s TERM -- -1;"),
     ];
     // The probe sets this when it restarts itself.
-    environment.extend((mode != Mode::Usual).then(|| set("GTOP_SETSID", "1")));
+    environment.extend((mode != Mode::Default).then(|| set("GTOP_SETSID", "1")));
     environment.extend((mode == Mode::Sharing).then(|| set("SHARES", "1")));
     let namespace = ["unshare", "-pfm", "--mount-proc", "--kill-child", "--propagation", "private"];
     let namespace = namespace.into_iter().chain(["/bin/bash", "-c", NAMESPACE_SCRIPT]);
@@ -121,11 +122,11 @@ fn an_ending_sh_probe_signals_no_other_process_under_any_shell() {
         return;
     }
     for shell in installed(&SHELLS) {
-        for mode in [Mode::Usual, Mode::Forced, Mode::Sharing] {
+        for mode in [Mode::Default, Mode::Forced, Mode::Sharing] {
             for uid in [0, NOBODY] {
                 eprintln!("{shell}, {mode:?}, as {uid}");
-                let told = report(&shell, mode, uid, Rig::close);
-                assert_eq!(told, "end\n", "{shell}, {mode:?}, as {uid}");
+                let report = report(&shell, mode, uid, Rig::close);
+                assert_eq!(report, "end\n", "{shell}, {mode:?}, as {uid}");
             }
         }
     }
@@ -133,7 +134,7 @@ fn an_ending_sh_probe_signals_no_other_process_under_any_shell() {
 
 #[test]
 fn a_shell_with_sockets_as_pipes_asks_for_python() {
-    // By this name its pipes are sockets; as `sh` they are pipes.
+    // Started as `ksh93` it uses sockets for pipes, started as `sh` real pipes.
     for shell in installed(&["ksh93"]) {
         let setup = Setup { program: Some(vec![shell]), ..Setup::new(Interpreter::Shell) };
         let mut rig = setup.start();
@@ -149,7 +150,7 @@ fn heartbeats_and_new_intervals_signal_only_own_processes() {
         return;
     }
     for shell in installed(&["dash", "posh"]) {
-        let told = report(&shell, Mode::Forced, 0, |rig| {
+        let report = report(&shell, Mode::Forced, 0, |rig| {
             for millis in [500, 600, 700] {
                 rig.command(gtop::probe::Command::Heartbeat);
                 let interval = std::time::Duration::from_millis(millis);
@@ -159,7 +160,7 @@ fn heartbeats_and_new_intervals_signal_only_own_processes() {
             rig.sample();
             rig.close();
         });
-        assert_eq!(told, "end\n", "{shell}");
+        assert_eq!(report, "end\n", "{shell}");
     }
 }
 
@@ -169,13 +170,13 @@ fn no_process_is_signalled_under_the_proc_of_another_namespace() {
         return;
     }
     for interpreter in crate::harness::BOTH {
-        // Without --mount-proc: /proc goes on to show those outside.
+        // Without --mount-proc, /proc shows the processes outside the namespace.
         let namespace = ["unshare", "-pf", "--kill-child", "/bin/bash", "-c"];
         let script = "trap : USR1\nsetsid /bin/sh -c \"$0\" <&0 &\nwait\n";
         let shell = namespace.into_iter().chain([script]).map(str::to_owned).collect();
         let mut rig = Setup { shell, ..Setup::new(interpreter) }.start();
         rig.sample();
-        let mut bystander = crate::processes::Victim::new();
+        let mut bystander = crate::processes::Sleeper::new();
         let signal = gtop::model::Signal::User1;
         let answer = rig.request(gtop::model::ProcessRequest::Signal(bystander.key(), signal));
         assert_eq!(answer["result"], "refused", "{interpreter:?}: {answer}");

@@ -17,11 +17,11 @@ fn login_shells() -> Vec<Vec<String>> {
     shells
 }
 
-fn samples(mut rig: Rig, how: &str) {
+fn check_first_sample(mut rig: Rig, name: &str) {
     let hello = rig.next().unwrap();
-    assert_eq!(hello["t"], "hello", "{how}");
+    assert_eq!(hello["t"], "hello", "{name}");
     let sample = rig.sample();
-    assert_eq!((&sample["n"], &sample["full"]), (&1.into(), &true.into()), "{how}");
+    assert_eq!((&sample["n"], &sample["full"]), (&1.into(), &true.into()), "{name}");
     rig.finish();
 }
 
@@ -29,9 +29,9 @@ fn samples(mut rig: Rig, how: &str) {
 fn the_launch_line_works_under_every_login_shell() {
     for interpreter in BOTH {
         for shell in login_shells() {
-            let how = format!("{shell:?} {interpreter:?}");
-            eprintln!("{how}");
-            samples(Setup { shell, ..Setup::new(interpreter) }.start(), &how);
+            let name = format!("{shell:?} {interpreter:?}");
+            eprintln!("{name}");
+            check_first_sample(Setup { shell, ..Setup::new(interpreter) }.start(), &name);
         }
     }
 }
@@ -64,7 +64,7 @@ fn every_python_from_3_6_on_runs_the_probe_and_older_ones_are_skipped() {
     }
 }
 
-fn script(folder: &Path, name: &str, text: &str) -> String {
+fn write_script(folder: &Path, name: &str, text: &str) -> String {
     let path = folder.join(name);
     std::fs::write(&path, text).unwrap();
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
@@ -74,48 +74,49 @@ fn script(folder: &Path, name: &str, text: &str) -> String {
 #[test]
 fn a_broken_python_is_skipped_and_reads_no_input() {
     let folder = tempfile::tempdir().unwrap();
-    let broken = script(folder.path(), "broken", "#!/bin/sh\ncat\necho no encodings\nexit 1\n");
+    let broken =
+        write_script(folder.path(), "broken", "#!/bin/sh\ncat\necho no encodings\nexit 1\n");
     let good = "#!/bin/sh\nexec /usr/bin/env python3 \"$@\"\n";
-    let good = script(folder.path(), "good", good);
+    let good = write_script(folder.path(), "good", good);
     let only_broken = Setup { pythons: Some(broken.clone()), ..Setup::new(Interpreter::Shell) };
-    samples(only_broken.start(), "broken");
+    check_first_sample(only_broken.start(), "broken");
     let then_good =
         Setup { pythons: Some(format!("{broken} {good}")), ..Setup::new(Interpreter::Python) };
-    samples(then_good.start(), "broken, then good");
+    check_first_sample(then_good.start(), "broken, then good");
 }
 
 #[test]
 fn every_sh_and_awk_runs_the_probe() {
     let folder = tempfile::tempdir().unwrap();
     for awk in installed(&["mawk", "gawk", "busybox", "original-awk"]) {
-        let place = folder.path().join(&awk);
-        std::fs::create_dir(&place).unwrap();
-        let where_is = std::env::split_paths(&std::env::var_os("PATH").unwrap())
+        let bin = folder.path().join(&awk);
+        std::fs::create_dir(&bin).unwrap();
+        let program = std::env::split_paths(&std::env::var_os("PATH").unwrap())
             .map(|folder| folder.join(&awk))
-            .find(|program| program.is_file());
-        std::os::unix::fs::symlink(where_is.unwrap(), place.join("awk")).unwrap();
+            .find(|path| path.is_file());
+        std::os::unix::fs::symlink(program.unwrap(), bin.join("awk")).unwrap();
         for shell in installed(&["dash", "bash", "busybox", "mksh", "yash"]) {
-            let how = format!("{shell} with {awk}");
-            eprintln!("{how}");
+            let name = format!("{shell} with {awk}");
+            eprintln!("{name}");
             let mut program = vec![shell.clone()];
             program.extend((shell == "busybox").then(|| "sh".to_owned()));
             let setup = Setup {
                 program: Some(program),
-                path: Some(place.clone()),
+                path: Some(bin.clone()),
                 ..Setup::new(Interpreter::Shell)
             };
-            samples(setup.start(), &how);
+            check_first_sample(setup.start(), &name);
         }
     }
 }
 
 #[test]
-fn what_login_files_print_comes_before_the_announcement() {
+fn output_of_login_files_precedes_the_announcement() {
     let home = tempfile::tempdir().unwrap();
     let noise = "printf 'Welcome\\n\\033[1m5eed no newline'\n";
-    script(home.path(), "bash", noise);
-    script(home.path(), ".zshenv", noise);
-    script(home.path(), ".cshrc", "echo Welcome\necho -n no newline\n");
+    write_script(home.path(), "bash", noise);
+    write_script(home.path(), ".zshenv", noise);
+    write_script(home.path(), ".cshrc", "echo Welcome\necho -n no newline\n");
     for interpreter in BOTH {
         for shell in installed(&["bash", "zsh", "tcsh"]) {
             let environment = vec![
@@ -123,12 +124,12 @@ fn what_login_files_print_comes_before_the_announcement() {
                 ("ZDOTDIR".to_owned(), home.path().into()),
                 ("HOME".to_owned(), home.path().into()),
             ];
-            let how = format!("{shell} {interpreter:?}");
+            let name = format!("{shell} {interpreter:?}");
             let shell = vec![shell, "-c".into()];
             let rig = Setup { shell, environment, ..Setup::new(interpreter) }.start();
-            assert!(rig.noise.starts_with(b"Welcome\n"), "{how}");
-            assert!(rig.noise.ends_with(b"no newline"), "{how}");
-            samples(rig, &how);
+            assert!(rig.noise.starts_with(b"Welcome\n"), "{name}");
+            assert!(rig.noise.ends_with(b"no newline"), "{name}");
+            check_first_sample(rig, &name);
         }
     }
 }
@@ -136,12 +137,12 @@ fn what_login_files_print_comes_before_the_announcement() {
 #[test]
 fn a_login_file_that_reads_stdin_gets_no_source() {
     let home = tempfile::tempdir().unwrap();
-    script(home.path(), "bash", &format!("cat >{}/eaten\n", home.path().display()));
+    write_script(home.path(), "bash", &format!("cat >{}/eaten\n", home.path().display()));
     let environment = vec![("BASH_ENV".to_owned(), home.path().join("bash").into())];
     let shell = vec!["bash".to_owned(), "-c".to_owned()];
     let mut rig = Setup { shell, environment, ..Setup::new(Interpreter::Python) }.start_loader();
     rig.close();
-    // The reader got nothing; the loader finds its stdin closed, and ends as well.
+    // The reading login file gets nothing; the loader finds its stdin closed and ends too.
     assert_eq!(rig.read_announcement(), Some(Interpreter::Python));
     rig.finish();
     assert_eq!(std::fs::read(home.path().join("eaten")).unwrap(), b"");

@@ -11,7 +11,7 @@ use crate::harness::{Rig, Setup, TIMEOUT, gpus};
 use crate::launching::pythons;
 use crate::library;
 
-/// A probe on a machine with this library; `None` where it cannot be built.
+/// Starts a probe with the stub library; `None` if that cannot be built.
 fn start(state: &str) -> Option<Rig> {
     Some(setup(state)?.start())
 }
@@ -30,36 +30,36 @@ fn refused_driver_calls_are_not_repeated() {
     setup.interval = Duration::from_millis(50);
     setup.environment.push(("NVML_STUB_REFUSALS".to_owned(), refusals.path().into()));
     let mut rig = setup.start();
-    let told = || -> BTreeMap<String, usize> {
+    let read_counts = || -> BTreeMap<String, usize> {
         let text = std::fs::read_to_string(refusals.path()).unwrap();
         text.lines().fold(BTreeMap::new(), |mut counts, line| {
             *counts.entry(line.to_owned()).or_default() += 1;
             counts
         })
     };
-    // Every group has been asked once when the slow one has told of itself.
+    // Each group was queried once when the slow one is reported.
     wait_for_devices(&mut rig, "the slow group", |devices| {
         devices[0]["slow"].is_object() || devices[0]["pstate"].is_number()
     });
     for _ in 0..40 {
         rig.sample();
     }
-    let counts = told();
-    assert!(counts.keys().any(|what| what.starts_with("field ")), "{counts:?}");
+    let counts = read_counts();
+    assert!(counts.keys().any(|name| name.starts_with("field ")), "{counts:?}");
     assert!(counts.contains_key("nvmlDeviceGetTemperature"), "{counts:?}");
-    // Of the same device by two names no more than that.
+    // A device may be queried once under each of two names.
     assert!(counts.values().all(|count| *count <= 2), "{counts:?}");
     rig.finish();
 }
 
-/// What a sample says of the devices.
+/// The NVML devices of a sample.
 fn devices(frame: &Value) -> Option<&Vec<Value>> {
     let backends = frame["backends"].as_array()?;
     let nvml = backends.iter().find(|backend| backend["kind"] == "nvml")?;
     nvml["devices"].as_array()
 }
 
-/// The first sample with devices of which this is true.
+/// Waits for a sample whose devices satisfy `is_so`.
 fn wait_for_devices(rig: &mut Rig, what: &str, is_so: impl Fn(&[Value]) -> bool) -> Vec<Value> {
     rig.until(what, |frame| devices(frame).filter(|devices| is_so(devices)).cloned())
 }
@@ -95,18 +95,18 @@ fn the_interval_of_each_group_is_reported_and_follows_the_focus() {
     let mut rig = Setup { interval: Duration::from_millis(200), ..setup }.start();
     let intervals = |rig: &mut Rig, host: f64| {
         rig.until("intervals", |frame| {
-            let told = &frame["intervals"];
-            (told["host"] == host).then(|| told.clone())
+            let intervals = &frame["intervals"];
+            (intervals["host"] == host).then(|| intervals.clone())
         })
     };
-    let usual = intervals(&mut rig, 0.2);
-    assert_eq!(usual["nvml"], 0.6);
-    assert_eq!(usual["nvml.processes"], 2.0);
-    assert_eq!(usual["nvml.slow"], 10.0);
+    let unfocused = intervals(&mut rig, 0.2);
+    assert_eq!(unfocused["nvml"], 0.6);
+    assert_eq!(unfocused["nvml.processes"], 2.0);
+    assert_eq!(unfocused["nvml.slow"], 10.0);
     rig.command(Command::Focus(Some(Duration::from_millis(100))));
-    let close = intervals(&mut rig, 0.1);
-    assert_eq!(close["nvml"], 0.1);
-    assert_eq!(close["nvml.processes"], 2.0);
+    let focused = intervals(&mut rig, 0.1);
+    assert_eq!(focused["nvml"], 0.1);
+    assert_eq!(focused["nvml.processes"], 2.0);
     rig.finish();
 }
 
@@ -125,31 +125,31 @@ fn a_lost_device_is_marked_and_the_others_continue() {
 
 /// The next events, as kind, device and number, sorted.
 fn events(rig: &mut Rig, count: usize) -> Vec<(String, String, Option<u64>)> {
-    let mut told = Vec::new();
+    let mut events = Vec::new();
     rig.until("events", |frame| {
         if frame["t"] == "event" {
-            let word = |key: &str| frame[key].as_str().unwrap().to_owned();
-            told.push((word("kind"), word("device"), frame["code"].as_u64()));
+            let text = |key: &str| frame[key].as_str().unwrap().to_owned();
+            events.push((text("kind"), text("device"), frame["code"].as_u64()));
         }
-        (told.len() >= count).then_some(())
+        (events.len() >= count).then_some(())
     });
-    told.sort();
-    told
+    events.sort();
+    events
 }
 
 #[test]
 fn device_events_are_reported_once_with_their_number() {
     let Some(mut rig) = start(&(gpus(2) + "gpu 1 recovery=0\n")) else { return };
     let first = wait_for_devices(&mut rig, "devices", |devices| devices.len() == 2);
-    let of = |place: usize| first[place]["uuid"].as_str().unwrap().to_owned();
-    // An Xid comes in showers.
-    let shower = "xid 0 31\n".repeat(5);
+    let uuid = |index: usize| first[index]["uuid"].as_str().unwrap().to_owned();
+    // One cause reports the same Xid several times.
+    let repeated = "xid 0 31\n".repeat(5);
     let rest = "event 1 0x1000 0\nevent 1 0x8000 1\n";
-    rig.set_state(&(gpus(2) + "gpu 1 recovery=2\n" + &shower + rest));
-    let told = events(&mut rig, 3);
-    let event = |kind: &str, place, code| (kind.to_owned(), of(place), code);
+    rig.set_state(&(gpus(2) + "gpu 1 recovery=2\n" + &repeated + rest));
+    let reported = events(&mut rig, 3);
+    let event = |kind: &str, index, code| (kind.to_owned(), uuid(index), code);
     assert_eq!(
-        told,
+        reported,
         [event("poison", 1, None), event("recovery", 1, Some(2)), event("xid", 0, Some(31))]
     );
     let counted = wait_for_devices(&mut rig, "a count", |devices| devices[0]["xids"].is_u64());
@@ -177,8 +177,8 @@ fn events_are_reported_for_later_devices_and_beside_a_lost_one() {
     wait_for_devices(&mut rig, "devices", |devices| devices.len() == 1);
     rig.set_state(&gpus(3));
     let three = wait_for_devices(&mut rig, "more devices", |devices| devices.len() == 3);
-    let of = |place: usize| three[place]["uuid"].as_str().unwrap().to_owned();
-    let event = |kind: &str, place, code| (kind.to_owned(), of(place), code);
+    let uuid = |index: usize| three[index]["uuid"].as_str().unwrap().to_owned();
+    let event = |kind: &str, index, code| (kind.to_owned(), uuid(index), code);
     rig.set_state(&(gpus(3) + "xid 2 45\n"));
     assert_eq!(events(&mut rig, 1), [event("xid", 2, Some(45))]);
     rig.set_state(&(gpus(3) + "gpu 1 lost\nxid 0 74\n"));
@@ -200,12 +200,12 @@ fn added_and_removed_slices_are_reported_with_a_new_hello() {
         (backend["slices"] == 2).then(|| backend.clone())
     });
     assert_eq!(hello["devices"], 2);
-    let parts = wait_for_devices(&mut rig, "slices", |devices| devices.len() == 4);
-    assert_eq!(parts[2]["parent"], parts[1]["uuid"]);
-    assert_eq!(parts[3]["memory_used"], 11_u64 << 20);
+    let with_slices = wait_for_devices(&mut rig, "slices", |devices| devices.len() == 4);
+    assert_eq!(with_slices[2]["parent"], with_slices[1]["uuid"]);
+    assert_eq!(with_slices[3]["memory_used"], 11_u64 << 20);
     rig.until("the use of a slice", |frame| {
         let used = &frame["backends"][0]["uses"]["list"][0];
-        (used["device"] == parts[3]["uuid"]).then_some(())
+        (used["device"] == with_slices[3]["uuid"]).then_some(())
     });
     rig.set_state(&gpus(2));
     wait_for_devices(&mut rig, "no slices", |devices| {
@@ -217,7 +217,6 @@ fn added_and_removed_slices_are_reported_with_a_new_hello() {
 #[test]
 fn a_stuck_call_is_named_while_host_samples_continue() {
     let Some(setup) = setup(&gpus(2)) else { return };
-    // An alarm that would end it does not ring during this test.
     let mut rig = setup.start();
     let mut last_devices =
         rig.until("devices", |frame| devices(frame).and_then(|_| frame["at"].as_f64()));
@@ -240,16 +239,16 @@ fn a_stuck_call_is_named_while_host_samples_continue() {
     assert_eq!(first["call"], "nvmlDeviceGetPowerUsage of device 1");
     let number = |error: &Value, key: &str| error[key].as_f64().unwrap();
     assert!((3.0..4.0).contains(&number(&first, "for")), "{first}");
-    // It counts from the call, which came after the last devices and with the tick that followed them.
+    // The time counts from the call, which began with the tick after the last devices.
     let began = number(&first, "at") - number(&first, "for");
     assert!((last_devices..last_devices + 1.5).contains(&began), "{last_devices} {first}");
     let since = number(&second, "at") - number(&second, "for");
     assert!((since - began).abs() < 0.1, "{first} {second}");
-    // The host's ticks went on, each of them, twice a second.
-    assert!(numbers.windows(2).all(|two| two[1] == two[0] + 1), "{numbers:?}");
+    // Host samples continue twice a second without a gap.
+    assert!(numbers.windows(2).all(|pair| pair[1] == pair[0] + 1), "{numbers:?}");
     let span = number(&second, "at") - last_devices;
     assert!(numbers.len() as f64 >= 1.5 * span, "{} in {span}", numbers.len());
-    // Nothing is left, and nobody waits for the driver.
+    // The probe ends without waiting for the driver.
     let closed = Instant::now();
     rig.close();
     rig.until("bye", |frame| (frame["t"] == "bye").then_some(()));
@@ -272,7 +271,7 @@ fn a_loading_driver_is_starting_and_not_stuck() {
 
 #[test]
 fn many_slow_calls_are_not_a_stuck_call() {
-    // Some 60 calls of 0.1 s each: a round takes longer than any call may.
+    // About 60 calls of 0.1 s each: together they exceed the limit of one call.
     let state = gpus(2) + "fault nvml slow 100000\n";
     let Some(mut rig) = start(&state) else { return };
     let mut codes = BTreeSet::new();
@@ -291,7 +290,7 @@ fn a_refused_value_is_not_queried_again() {
     let first = wait_for_devices(&mut rig, "devices", |_| true);
     assert_eq!(first[0]["lacks"]["temperature"], "not supported");
     assert_eq!(first[0]["lacks"]["power"], "no permission");
-    // Were they asked for, the probe would be stuck.
+    // If they were queried again, the probe would be stuck.
     let hangs = "fault nvmlDeviceGetTemperature hang\nfault nvmlDeviceGetPowerUsage hang\n";
     rig.set_state(&(gpus(1) + "gpu 0 util=55\n" + hangs));
     wait_for_devices(&mut rig, "a change", |devices| devices[0]["util"] == 55);
@@ -356,9 +355,9 @@ fn a_library_that_is_shut_down_repeatedly_falls_back_to_nvidia_smi() {
 fn known_devices_stay_when_the_library_stops_counting_them() {
     let Some(mut rig) = start(&gpus(2)) else { return };
     wait_for_devices(&mut rig, "devices", |_| true);
-    let silent = "fault nvmlDeviceGetCount_v2 999\nfault nvmlDeviceGetCount 999\n";
-    rig.set_state(&(gpus(2) + silent));
-    // How many there are is asked with the slow group.
+    let faults = "fault nvmlDeviceGetCount_v2 999\nfault nvmlDeviceGetCount 999\n";
+    rig.set_state(&(gpus(2) + faults));
+    // The number of devices is queried with the slow group.
     rig.until("the slow group", |frame| {
         let backend = &frame["backends"].as_array()?[0];
         assert_eq!(backend["devices"].as_array()?.len(), 2, "{frame}");
@@ -369,7 +368,7 @@ fn known_devices_stay_when_the_library_stops_counting_them() {
     rig.finish();
 }
 
-/// Waits until nvidia-smi tells devices, and returns why NVML does not, and what it complained of.
+/// Waits for devices of nvidia-smi, and returns why NVML is absent, and its errors.
 fn wait_for_fallback(rig: &mut Rig) -> (String, Vec<Value>) {
     let (mut why, mut errors) = (String::new(), Vec::new());
     rig.until("devices of nvidia-smi", |frame| {
@@ -387,11 +386,11 @@ fn wait_for_fallback(rig: &mut Rig) -> (String, Vec<Value>) {
 
 #[test]
 fn a_crashing_library_falls_back_to_nvidia_smi() {
-    for how in ["crash", "exit"] {
-        let state = gpus(2) + "fault nvmlInit_v2 " + how + "\n";
+    for fault in ["crash", "exit"] {
+        let state = gpus(2) + "fault nvmlInit_v2 " + fault + "\n";
         let Some(mut rig) = start(&state) else { return };
         let (why, _) = wait_for_fallback(&mut rig);
-        assert_eq!(why, "nvml: its library crashed or exited in nvmlInit_v2", "{how}");
+        assert_eq!(why, "nvml: its library crashed or exited in nvmlInit_v2", "{fault}");
         rig.finish();
     }
 }
@@ -407,7 +406,7 @@ fn a_driver_that_hangs_from_the_start_stays_reported_after_the_fallback() {
     let codes: Vec<&str> = errors.iter().map(|error| error["code"].as_str().unwrap()).collect();
     assert!(codes.starts_with(&["starting"]) && codes.contains(&"stuck"), "{codes:?}");
     assert!(errors.iter().all(|error| error["call"] == "nvmlInit_v2"), "{errors:?}");
-    // It goes on to hang, whatever nvidia-smi tells.
+    // The hang stays reported while nvidia-smi reports the devices.
     for _ in 0..2 {
         let (mut is_stuck, mut has_devices) = (false, false);
         rig.until("both", |frame| {
@@ -425,9 +424,9 @@ fn a_library_that_cannot_count_devices_is_a_fault_and_falls_back() {
     let Some(mut rig) = start(&state) else { return };
     let (why, errors) = wait_for_fallback(&mut rig);
     assert_eq!(why, "NVML: nvmlDeviceGetCount_v2 fails with error 999");
-    let told = |key: &str| errors[0][key].as_str().unwrap().to_owned();
+    let value = |key: &str| errors[0][key].as_str().unwrap().to_owned();
     assert_eq!(
-        ["code", "call", "message"].map(told),
+        ["code", "call", "message"].map(value),
         ["failed", "nvmlDeviceGetCount_v2", "error 999"]
     );
     rig.finish();
@@ -454,7 +453,7 @@ fn a_replaced_device_starts_without_xids() {
     wait_for_devices(&mut rig, "devices", |devices| devices[0]["xids"] == 0);
     rig.set_state(&(gpus(1) + "xid 0 79\n"));
     wait_for_devices(&mut rig, "an Xid", |devices| devices[0]["xids"] == 1);
-    // Devices are looked at anew when their number changes.
+    // Devices are listed again when their number changes.
     rig.set_state(&(gpus(2) + "gpu 0 uuid=GPU-another\n"));
     let is_new =
         |devices: &[Value]| devices[0]["uuid"] == "GPU-another" && devices[0]["xids"].is_u64();

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gtop::fields::{HOST, PROCESS, Usage, Value as Told, device_fields};
+use gtop::fields::{HOST, PROCESS, Usage, Value as FieldValue, device_fields};
 use gtop::fleet::{Node, NodeBuilder};
 use gtop::model::{Link, NodeName, Source};
 use gtop::probe::Interpreter;
@@ -15,21 +15,21 @@ use serde_json::Value;
 
 use crate::harness::{BOTH, Setup};
 
-/// Says whether everything is known of a process that is there; a slow node tells of it later than
-/// `nvidia-smi`, which knows its name alone.
+/// Returns false while the static facts of this test process are missing; a slow node reports them later than
+/// `nvidia-smi`, which reports only the name.
 fn has_static_facts(node: &Node, pid: u32) -> bool {
-    let known = node.processes.iter().find(|process| process.key.pid == pid);
+    let process = node.processes.iter().find(|process| process.key.pid == pid);
     pid != std::process::id()
-        || known.is_some_and(|process| process.statics.directory.known().is_some())
+        || process.is_some_and(|process| process.statics.directory.known().is_some())
 }
 
-/// What is known of a machine once everything was sampled.
+/// Returns the node once everything is sampled.
 fn node(interpreter: Interpreter, state: &str) -> Arc<Node> {
     let mut rig = Setup::new(interpreter).state(state).start();
     let mut builder = NodeBuilder::new(NodeName::new("gpu01").unwrap(), Duration::from_secs(60));
     let mut decoder = Decoder::default();
     builder.on_link(Link::Up);
-    let is_there = |node: &Node| {
+    let is_complete = |node: &Node| {
         let was_sampled =
             |source: &Source| node.source(source).is_some_and(|s| s.taken_at.is_some());
         let smi = Source::new("nvidia-smi");
@@ -38,7 +38,7 @@ fn node(interpreter: Interpreter, state: &str) -> Arc<Node> {
             && [smi.slow(), smi.processes(), host].iter().all(was_sampled)
             && node.uses.iter().all(|used| has_static_facts(node, used.pid))
     };
-    let node = rig.until("a whole picture", |frame| {
+    let node = rig.until("a complete node", |frame| {
         let body = match frame["t"].as_str() {
             Some("hello") => Body::Hello(read::<Hello>(frame)),
             Some("sample") => Body::Sample(read::<Sample>(frame)),
@@ -50,7 +50,7 @@ fn node(interpreter: Interpreter, state: &str) -> Arc<Node> {
             Some(Decoded::Sample(sample)) => builder.on_sample(*sample),
             _ => return None,
         }
-        is_there(&builder.node()).then(|| builder.node())
+        is_complete(&builder.node()).then(|| builder.node())
     });
     rig.finish();
     node
@@ -60,10 +60,10 @@ fn read<T: serde::de::DeserializeOwned>(frame: &Value) -> T {
     serde_json::from_value(frame.clone()).unwrap()
 }
 
-/// What follows from facts about processes, which come when they come.
+/// Fields derived from static facts of processes, which arrive at different times.
 const PROCESS_FIELDS: [&str; 2] = ["hidden_processes", "hidden_memory_bytes"];
 
-/// What two samples of a process need not have in common.
+/// Fields of a process that differ from sample to sample.
 const CHANGING_FIELDS: [&str; 7] = [
     "cpu_percent",
     "resident_bytes",
@@ -74,11 +74,12 @@ const CHANGING_FIELDS: [&str; 7] = [
     "threads",
 ];
 
-/// Every field of every device and of who uses it.
-fn devices(node: &Node) -> Vec<BTreeMap<String, Told>> {
+/// All fields of each device and of the processes on it.
+fn devices(node: &Node) -> Vec<BTreeMap<String, FieldValue>> {
     let fields = |device| {
-        let own = device_fields().filter(|field| !PROCESS_FIELDS.contains(&field.id));
-        let own = own.map(move |field| (field.id.to_owned(), (field.read)(device)));
+        let device_values = device_fields().filter(|field| !PROCESS_FIELDS.contains(&field.id));
+        let device_values =
+            device_values.map(move |field| (field.id.to_owned(), (field.read)(device)));
         let used = Usage::of(node, device).flat_map(|usage| {
             let pid = usage.used.pid;
             let fields = PROCESS.iter().filter(|field| !CHANGING_FIELDS.contains(&field.id));
@@ -87,14 +88,14 @@ fn devices(node: &Node) -> Vec<BTreeMap<String, Told>> {
             };
             fields.map(one).collect::<Vec<_>>()
         });
-        own.chain(used).collect()
+        device_values.chain(used).collect()
     };
     node.devices.iter().map(fields).collect()
 }
 
 #[test]
 fn both_probes_report_the_same_devices_slices_and_processes() {
-    let own = std::process::id();
+    let pid = std::process::id();
     let state = format!(
         "driver 570.133.20 12080\n\
          gpu 0 capability=9.0 util=31 memutil=12 temp=51 power_mw=211250 power_avg_mw=210000 power_now_mw=212000 \
@@ -103,31 +104,31 @@ fn both_probes_report_the_same_devices_slices_and_processes() {
          fabric=3 fabric_health=1 margin=-4 limit_default_mw=700000 limit_min_mw=200000 limit_max_mw=700000 clk_video=1500\n\
          gpu 1 mig=1 temp=~ power_mw=!999 limit_requested_mw=!4 used_mib=20\n\
          slice 1 0 total_mib=40192 used_mib=10 gi=1 name=3g.40gb\nslice 1 1 total_mib=9728 used_mib=11 gi=9\n\
-         proc 0 {own} 900\nproc 1 {own} 9 slice=1\nproc 1 4000001 -\n"
+         proc 0 {pid} 900\nproc 1 {pid} 9 slice=1\nproc 1 4000001 -\n"
     );
     let [python, shell] = BOTH.map(|interpreter| node(interpreter, &state));
     let (one, other) = (devices(&python), devices(&shell));
     assert_eq!(one.len(), 4);
     for (one, other) in one.iter().zip(&other) {
-        for (field, told) in one {
-            assert_eq!(other.get(field), Some(told), "{field}");
+        for (field, value) in one {
+            assert_eq!(other.get(field), Some(value), "{field}");
         }
         assert_eq!(one.len(), other.len());
     }
-    let known = |device: usize| {
-        one[device].values().filter(|told| !matches!(told, Told::Unknown(_))).count()
+    let known_values = |device: usize| {
+        one[device].values().filter(|value| !matches!(value, FieldValue::Unknown(_))).count()
     };
-    assert!(known(0) >= 55, "{:?}", one[0]);
-    let whose: Vec<Vec<u32>> = one
+    assert!(known_values(0) >= 55, "{:?}", one[0]);
+    let pids: Vec<Vec<u32>> = one
         .iter()
         .zip(&python.devices)
         .map(|(_, device)| python.uses_of(&device.uuid).map(|used| used.pid).collect())
         .collect();
-    assert_eq!(whose, [vec![own], vec![4_000_001], vec![], vec![own]]);
-    assert_eq!(one[2]["memory_total_bytes"], Told::Integer(40_192 << 20));
-    assert_eq!(one[3]["gpu_instance"], Told::Integer(9));
-    assert_eq!(one[0]["recovery_action"], Told::Text("reboot the node".into()));
-    assert_eq!(one[0]["fabric_health"], Told::Text("unhealthy".into()));
+    assert_eq!(pids, [vec![pid], vec![4_000_001], vec![], vec![pid]]);
+    assert_eq!(one[2]["memory_total_bytes"], FieldValue::Integer(40_192 << 20));
+    assert_eq!(one[3]["gpu_instance"], FieldValue::Integer(9));
+    assert_eq!(one[0]["recovery_action"], FieldValue::Text("reboot the node".into()));
+    assert_eq!(one[0]["fabric_health"], FieldValue::Text("unhealthy".into()));
 }
 
 #[test]
@@ -135,8 +136,11 @@ fn both_probes_report_the_same_machine_facts() {
     let [python, shell] = BOTH.map(|interpreter| node(interpreter, "gpu 0\n"));
     for field in HOST {
         let unknown = |node: &Node| match (field.read)(node) {
-            Told::Unknown(reason) => Some(reason),
-            Told::Number(_) | Told::Integer(_) | Told::Text(_) | Told::Flag(_) => None,
+            FieldValue::Unknown(reason) => Some(reason),
+            FieldValue::Number(_)
+            | FieldValue::Integer(_)
+            | FieldValue::Text(_)
+            | FieldValue::Flag(_) => None,
         };
         assert_eq!(unknown(&python), unknown(&shell), "{}", field.id);
     }

@@ -1,8 +1,8 @@
 //! Shell constructs the sh probe must not use.
 //!
 //! A dash of 2014 (0.5.8: Debian 9, Ubuntu 16.04) silently parses three things differently from current shells: quotes
-//! in a sum, single quotes within a quoted `${…}`, and assignments in front of a function's name, which the programs it
-//! starts do not get to see.
+//! in an arithmetic expansion, single quotes within a quoted `${…}`, and assignments before a function call, which the
+//! programs started by the function do not get in their environment.
 
 use std::path::Path;
 
@@ -10,23 +10,25 @@ use std::path::Path;
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Context {
     Quotes,
-    Sum,
+    Arithmetic,
     Braces { quoted: bool },
     Parentheses,
 }
 
-/// Returns the lines an old dash misreads, and why.
+/// Returns the lines that an old dash misreads, and the reason.
 fn misread_lines(script: &str) -> Vec<(usize, &'static str)> {
-    let letters: Vec<char> = script.chars().collect();
-    let starts = |at: usize, what: &str| {
-        what.chars().enumerate().all(|(offset, letter)| letters.get(at + offset) == Some(&letter))
+    let characters: Vec<char> = script.chars().collect();
+    let starts = |at: usize, text: &str| {
+        text.chars()
+            .enumerate()
+            .all(|(offset, character)| characters.get(at + offset) == Some(&character))
     };
     let (mut found, mut stack, mut line, mut at) = (Vec::new(), Vec::new(), 1, 0);
-    while at < letters.len() {
+    while at < characters.len() {
         let context = stack.last().copied();
         let is_quoted = context == Some(Context::Quotes);
-        let (opens, taken) = if starts(at, "$((") {
-            (Some(Context::Sum), 3)
+        let (opens, length) = if starts(at, "$((") {
+            (Some(Context::Arithmetic), 3)
         } else if starts(at, "$(") {
             (Some(Context::Parentheses), 2)
         } else if starts(at, "${") {
@@ -35,18 +37,18 @@ fn misread_lines(script: &str) -> Vec<(usize, &'static str)> {
             (None, 1)
         };
         stack.extend(opens);
-        let letter = letters[at];
-        line += usize::from(letter == '\n');
-        let mut next = at + taken;
-        match (letter, context) {
+        let character = characters[at];
+        line += usize::from(character == '\n');
+        let mut next = at + length;
+        match (character, context) {
             _ if opens.is_some() => {}
             ('\\', _) => {
-                line += usize::from(letters.get(next) == Some(&'\n'));
+                line += usize::from(characters.get(next) == Some(&'\n'));
                 next += 1;
             }
             ('"', _) => {
-                if stack.contains(&Context::Sum) {
-                    found.push((line, "quotes in a sum"));
+                if stack.contains(&Context::Arithmetic) {
+                    found.push((line, "quotes in an arithmetic expansion"));
                 }
                 if is_quoted {
                     stack.truncate(stack.len() - 1);
@@ -61,22 +63,24 @@ fn misread_lines(script: &str) -> Vec<(usize, &'static str)> {
             ('}', Some(Context::Braces { .. })) | (')', Some(Context::Parentheses)) => {
                 stack.truncate(stack.len() - 1);
             }
-            (')', Some(Context::Sum)) if starts(at, "))") => {
+            (')', Some(Context::Arithmetic)) if starts(at, "))") => {
                 stack.truncate(stack.len() - 1);
                 next += 1;
             }
-            ('(', Some(Context::Sum | Context::Parentheses)) => stack.push(Context::Parentheses),
+            ('(', Some(Context::Arithmetic | Context::Parentheses)) => {
+                stack.push(Context::Parentheses);
+            }
             ('\'', _) => {
-                while next < letters.len() && letters[next] != '\'' {
-                    line += usize::from(letters[next] == '\n');
+                while next < characters.len() && characters[next] != '\'' {
+                    line += usize::from(characters[next] == '\n');
                     next += 1;
                 }
                 next += 1;
             }
             ('#', None | Some(Context::Parentheses))
-                if at == 0 || letters[at - 1].is_whitespace() =>
+                if at == 0 || characters[at - 1].is_whitespace() =>
             {
-                while next < letters.len() && letters[next] != '\n' {
+                while next < characters.len() && characters[next] != '\n' {
                     next += 1;
                 }
             }
@@ -84,11 +88,11 @@ fn misread_lines(script: &str) -> Vec<(usize, &'static str)> {
         }
         at = next;
     }
-    assert!(stack.is_empty(), "something is open at the end: {stack:?}");
+    assert!(stack.is_empty(), "unclosed at the end: {stack:?}");
     found
 }
 
-/// Returns the lines in which an assignment stands in front of a function's name.
+/// Returns the lines with an assignment before a function call.
 fn assignments_before_functions(script: &str, functions: &[&str]) -> Vec<(usize, &'static str)> {
     let is_assignment = |word: &str| {
         let word = word.rsplit('(').next().unwrap_or(word);
@@ -98,14 +102,14 @@ fn assignments_before_functions(script: &str, functions: &[&str]) -> Vec<(usize,
     };
     let has_assignment = |line: &str| {
         let words: Vec<&str> = line.split_whitespace().collect();
-        words.windows(2).any(|two| {
-            is_assignment(two[0])
-                && !two[0].ends_with(';')
-                && functions.contains(&two[1].trim_end_matches([')', ';']))
+        words.windows(2).any(|pair| {
+            is_assignment(pair[0])
+                && !pair[0].ends_with(';')
+                && functions.contains(&pair[1].trim_end_matches([')', ';']))
         })
     };
     let lines = script.lines().enumerate().filter(|(_, line)| has_assignment(line));
-    lines.map(|(number, _)| (number + 1, "an assignment in front of a function")).collect()
+    lines.map(|(number, _)| (number + 1, "an assignment before a function call")).collect()
 }
 
 #[test]
@@ -131,7 +135,7 @@ fn an_old_dash_parses_the_probe_like_a_new_one() {
 #[test]
 fn constructs_that_an_old_dash_misreads_are_found() {
     let quotes = "x=1 # isn't\ncs=$((2 + 1${f%\"${f#??}\"} - 100))\n";
-    assert_eq!(misread_lines(quotes).first(), Some(&(2, "quotes in a sum")));
+    assert_eq!(misread_lines(quotes).first(), Some(&(2, "quotes in an arithmetic expansion")));
     let single = "case $x in *'\",\"'*) x=\",\\\"${x#*'\",\"'}\" ;; esac\n";
     assert_eq!(misread_lines(single).first(), Some(&(1, "single quotes within a quoted ${…}")));
     assert_eq!(

@@ -16,10 +16,10 @@ use serde_json::Value;
 use crate::harness::{BOTH, Rig, Setup, gpus, installed};
 use crate::launching::pythons;
 
-/// A sleeping process that is killed on drop.
-pub(crate) struct Victim(pub(crate) Child);
+/// A child process, sleeping by default, that is killed on drop.
+pub(crate) struct Sleeper(pub(crate) Child);
 
-impl Victim {
+impl Sleeper {
     pub(crate) fn new() -> Self {
         Self::with(|command| command)
     }
@@ -49,7 +49,7 @@ impl Victim {
     }
 }
 
-impl Drop for Victim {
+impl Drop for Sleeper {
     fn drop(&mut self) {
         let _killed = self.0.kill();
         let _status = self.0.wait();
@@ -74,10 +74,13 @@ pub(crate) fn probes() -> Vec<(String, Setup)> {
         .map(|python| python.display().to_string())
         .filter(|python| !python.contains("/2."))
         .collect();
-    let wanted = |version: &str| all.iter().find(|python| python.contains(version)).cloned();
-    let picked: Vec<String> =
-        [wanted("/3.6."), wanted("/3.13."), wanted("/usr/bin")].into_iter().flatten().collect();
-    for python in picked {
+    let with_version = |version: &str| all.iter().find(|python| python.contains(version)).cloned();
+    let selected: Vec<String> =
+        [with_version("/3.6."), with_version("/3.13."), with_version("/usr/bin")]
+            .into_iter()
+            .flatten()
+            .collect();
+    for python in selected {
         let pythons = Some(python.clone());
         found.push((python, Setup { pythons, ..Setup::new(Interpreter::Python) }));
     }
@@ -104,21 +107,21 @@ fn is_whole_machine() -> bool {
     std::fs::read_link("/proc/self/ns/pid").is_ok_and(|link| link == Path::new("pid:[4026531836]"))
 }
 
-/// Returns true if a row has the static facts of its process. On a busy node its name comes first.
+/// Returns true if a row has the static facts of its process. On a busy node, its name is sent first.
 pub(crate) fn has_static_facts(row: &Value) -> bool {
     row["cgroup"].is_string()
 }
 
 /// Waits for a row of this process that satisfies `is_so`.
-fn process_row(rig: &mut Rig, pid: u32, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
+fn wait_for_row(rig: &mut Rig, pid: u32, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
     rig.until(what, |frame| {
         let list = frame["processes"]["list"].as_array()?;
         list.iter().find(|row| row["pid"] == pid && is_so(row)).cloned()
     })
 }
 
-fn unseen_row(rig: &mut Rig, pid: u32) -> Value {
-    rig.until("a process that is not there", |frame| {
+fn wait_for_unseen(rig: &mut Rig, pid: u32) -> Value {
+    rig.until("an unseen process", |frame| {
         let list = frame["processes"]["unseen"].as_array()?;
         list.iter().find(|row| row["pid"] == pid).cloned()
     })
@@ -128,49 +131,49 @@ fn unseen_row(rig: &mut Rig, pid: u32) -> Value {
 fn a_process_reports_its_state_job_and_parents() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path().canonicalize().unwrap();
-    for (how, setup) in probes() {
-        eprintln!("{how}");
-        let victim = Victim::with(|command| {
+    for (name, setup) in probes() {
+        eprintln!("{name}");
+        let sleeper = Sleeper::with(|command| {
             command
                 .current_dir(&folder)
                 .env("SLURM_JOB_ID", "4711")
                 .env("SLURM_STEP_ID", "-5")
                 .env("NOT_SLURM_JOB_ID", "1")
         });
-        let pid = victim.pid();
+        let pid = sleeper.pid();
         let mut rig = setup.state(&(gpus(1) + &format!("proc 0 {pid} 9\n"))).start();
-        let told = process_row(&mut rig, pid, "static facts", has_static_facts);
-        assert_eq!(told["cwd"], folder.to_str().unwrap(), "{how}");
-        // What the control group says of a job is worth more.
-        let group = told["cgroup"].as_str().unwrap();
+        let row = wait_for_row(&mut rig, pid, "static facts", has_static_facts);
+        assert_eq!(row["cwd"], folder.to_str().unwrap(), "{name}");
+        // The job of the control group takes precedence.
+        let group = row["cgroup"].as_str().unwrap();
         if group.contains("/job_") {
             eprintln!("skipped: these tests are a job themselves");
         } else {
-            assert_eq!((&told["job"], &told["step"]), (&"4711".into(), &"-5".into()), "{how}");
+            assert_eq!((&row["job"], &row["step"]), (&"4711".into(), &"-5".into()), "{name}");
         }
-        assert_eq!((&told["state"], &told["threads"]), (&"S".into(), &1.into()), "{how}");
-        if told["parents"].is_array() {
-            let above = &told["parents"][0];
-            assert_eq!(above[0], std::process::id());
-            assert_eq!(above[1].to_string(), stat(std::process::id())[19]);
+        assert_eq!((&row["state"], &row["threads"]), (&"S".into(), &1.into()), "{name}");
+        if row["parents"].is_array() {
+            let parent = &row["parents"][0];
+            assert_eq!(parent[0], std::process::id());
+            assert_eq!(parent[1].to_string(), stat(std::process::id())[19]);
         }
-        victim.signal(Signal::STOP);
-        process_row(&mut rig, pid, "a stop", |row| row["state"] == "T");
-        victim.signal(Signal::KILL);
-        // It is still there, and nobody looks.
-        process_row(&mut rig, pid, "a zombie", |row| row["state"] == "Z");
+        sleeper.signal(Signal::STOP);
+        wait_for_row(&mut rig, pid, "a stop", |row| row["state"] == "T");
+        sleeper.signal(Signal::KILL);
+        // Its parent does not reap it.
+        wait_for_row(&mut rig, pid, "a zombie", |row| row["state"] == "Z");
         rig.finish();
     }
 }
 
 #[test]
 fn control_characters_in_a_command_line_become_spaces() {
-    for (how, setup) in probes() {
-        let victim = Victim::with(|command| command.arg0("sle\tep\nwell\u{7f}\u{1b}[2J"));
-        let pid = victim.pid();
+    for (name, setup) in probes() {
+        let sleeper = Sleeper::with(|command| command.arg0("sle\tep\nwell\u{7f}\u{1b}[2J"));
+        let pid = sleeper.pid();
         let mut rig = setup.state(&(gpus(1) + &format!("proc 0 {pid} 9\n"))).start();
-        let told = process_row(&mut rig, pid, "a command line", has_static_facts);
-        assert_eq!(told["command"], "sle ep well  [2J 1000", "{how}");
+        let row = wait_for_row(&mut rig, pid, "a command line", has_static_facts);
+        assert_eq!(row["command"], "sle ep well  [2J 1000", "{name}");
         rig.finish();
     }
 }
@@ -181,33 +184,33 @@ fn working_directory_and_job_are_reported_only_to_the_owner() {
         return;
     }
     for interpreter in BOTH {
-        let theirs = Victim::with(|command| {
+        let theirs = Sleeper::with(|command| {
             command.uid(65534).gid(65534).current_dir("/").env("SLURM_JOB_ID", "7")
         });
         let pid = theirs.pid();
         let state = gpus(1) + &format!("proc 0 {pid} 9\n");
         let mut rig = Setup::new(interpreter).state(&state).start();
-        let told = process_row(&mut rig, pid, "static facts", has_static_facts);
-        assert_eq!((&told["cwd"], &told["uid"]), (&Value::Null, &65534.into()), "{told}");
-        assert!(told["job"].is_null() && told["command"] == "sleep 1000", "{told}");
+        let row = wait_for_row(&mut rig, pid, "static facts", has_static_facts);
+        assert_eq!((&row["cwd"], &row["uid"]), (&Value::Null, &65534.into()), "{row}");
+        assert!(row["job"].is_null() && row["command"] == "sleep 1000", "{row}");
         rig.finish();
     }
 }
 
 #[test]
 fn unseen_processes_are_reported_with_a_reason() {
-    for (how, setup) in probes() {
-        eprintln!("{how}");
-        let victim = Victim::new();
-        let pid = victim.pid();
+    for (name, setup) in probes() {
+        eprintln!("{name}");
+        let sleeper = Sleeper::new();
+        let pid = sleeper.pid();
         let state = gpus(1) + &format!("proc 0 {pid} 9\nproc 0 4000001 10\n");
         let mut rig = setup.state(&state).start();
         let why = if is_whole_machine() { "gone" } else { "elsewhere" };
-        assert_eq!(unseen_row(&mut rig, 4_000_001)["why"], why, "{how}");
-        process_row(&mut rig, pid, "the other one", |_| true);
-        // One that was there has ended, wherever we are.
-        drop(victim);
-        assert_eq!(unseen_row(&mut rig, pid)["why"], "gone", "{how}");
+        assert_eq!(wait_for_unseen(&mut rig, 4_000_001)["why"], why, "{name}");
+        wait_for_row(&mut rig, pid, "the other one", |_| true);
+        // A process that was visible has ended, in any namespace.
+        drop(sleeper);
+        assert_eq!(wait_for_unseen(&mut rig, pid)["why"], "gone", "{name}");
         rig.set_state(&gpus(1));
         rig.until("neither of them", |frame| {
             let processes = frame["processes"].as_object()?;
@@ -217,15 +220,15 @@ fn unseen_processes_are_reported_with_a_reason() {
     }
 }
 
-/// A `/sys/fs/cgroup` in which process 2 is of a job.
-fn groups(root: &Path, is_v2: bool) {
+/// Writes a `/sys/fs/cgroup` in which process 2 belongs to a job.
+fn write_cgroups(root: &Path, is_v2: bool) {
     let top = root.join("sys/fs/cgroup");
-    let place = if is_v2 {
+    let job_group = if is_v2 {
         "system.slice/slurmstepd.scope/job_12/step_0/user/task_0"
     } else {
         "freezer/slurm/uid_65533/job_12/step_0"
     };
-    for (folder, text) in [(place, "77\n2\n"), ("user.slice/user-1000.slice", "78\n")] {
+    for (folder, text) in [(job_group, "77\n2\n"), ("user.slice/user-1000.slice", "78\n")] {
         std::fs::create_dir_all(top.join(folder)).unwrap();
         std::fs::write(top.join(folder).join("cgroup.procs"), text).unwrap();
     }
@@ -242,7 +245,7 @@ fn hidden_processes_of_others_keep_their_row() {
     for (level, is_v2) in [("1", true), ("2", true), ("2", false), ("4", true)] {
         let root = tempfile::tempdir().unwrap();
         std::fs::set_permissions(root.path(), Permissions::from_mode(0o755)).unwrap();
-        groups(root.path(), is_v2);
+        write_cgroups(root.path(), is_v2);
         let script = format!(
             "sleep 1000 >&- & mount -o remount,hidepid={level} /proc || exit 9; \
              exec setpriv --reuid=65534 --regid=65534 --clear-groups /bin/sh -c \"$1\""
@@ -261,8 +264,8 @@ fn hidden_processes_of_others_keep_their_row() {
             (hello["hidepid"].to_string(), &hello["contained"]),
             (level.to_owned(), &true.into())
         );
-        let wanted = if level == "1" { 0 } else { 65533 };
-        let row = rig.until("the hidden one with its group", |frame| {
+        let uid = if level == "1" { 0 } else { 65533 };
+        let row = rig.until("the hidden process with its group", |frame| {
             let list = frame["processes"]["unseen"].as_array()?;
             let found = list.iter().find(|row| row["pid"] == 2 && row["cgroup"].is_string())?;
             Some(found.clone())
@@ -270,12 +273,12 @@ fn hidden_processes_of_others_keep_their_row() {
         assert_eq!(row["why"], "hidden", "{level} {row}");
         assert!(row["cgroup"].as_str().unwrap().contains("/job_12/step_0"), "{row}");
         if level == "1" || !is_v2 {
-            assert_eq!(row["uid"], wanted, "{level} {row}");
+            assert_eq!(row["uid"], uid, "{level} {row}");
         } else {
             assert!(row["uid"].is_null(), "{level} {row}");
         }
-        // One in another namespace, or none at all: who could tell.
-        assert_eq!(unseen_row(&mut rig, 4_000_001)["why"], "elsewhere");
+        // It may be in another namespace or not exist at all.
+        assert_eq!(wait_for_unseen(&mut rig, 4_000_001)["why"], "elsewhere");
         rig.finish();
     }
 }
@@ -296,10 +299,10 @@ fn the_sh_probe_distinguishes_hidden_from_ended_processes() {
             Setup { shell: shell.map(str::to_owned).to_vec(), ..Setup::new(Interpreter::Shell) };
         let mut rig = setup.state(&(gpus(1) + "proc 0 2 9\nproc 0 4000001 10\n")).start();
         assert_eq!(rig.next().unwrap()["contained"], true);
-        let row = unseen_row(&mut rig, 2);
+        let row = wait_for_unseen(&mut rig, 2);
         assert_eq!(row["why"], "hidden", "{level} {row}");
         assert_eq!(row["uid"], if level == "1" { 0.into() } else { Value::Null }, "{row}");
-        assert_eq!(unseen_row(&mut rig, 4_000_001)["why"], "elsewhere");
+        assert_eq!(wait_for_unseen(&mut rig, 4_000_001)["why"], "elsewhere");
         rig.finish();
     }
 }
@@ -309,11 +312,11 @@ fn an_owner_is_a_number_until_the_name_is_known() {
     if !is_root() {
         return;
     }
-    // No name service has these.
-    let victims: Vec<Victim> = (0..7).map(|number| Victim::of(3_000_000_000 + number)).collect();
-    let state = victims
+    // No name service has these users.
+    let sleepers: Vec<Sleeper> = (0..7).map(|number| Sleeper::of(3_000_000_000 + number)).collect();
+    let state = sleepers
         .iter()
-        .fold(gpus(1), |state, victim| state + &format!("proc 0 {} 9\n", victim.pid()));
+        .fold(gpus(1), |state, sleeper| state + &format!("proc 0 {} 9\n", sleeper.pid()));
     for interpreter in BOTH {
         let mut rig = Setup::new(interpreter).state(&state).start();
         let mut names: BTreeMap<u64, String> = BTreeMap::new();
@@ -322,16 +325,16 @@ fn an_owner_is_a_number_until_the_name_is_known() {
                 let Some(user) = row["user"].as_str() else { continue };
                 names.insert(row["uid"].as_u64().unwrap(), user.to_owned());
             }
-            (names.len() == victims.len()).then_some(())
+            (names.len() == sleepers.len()).then_some(())
         });
         assert!(names.iter().all(|(uid, name)| uid.to_string() == *name), "{names:?}");
         rig.finish();
     }
 }
 
-/// What real nodes have in `/proc/PID/cgroup`, and the line that tells most.
+/// The `/proc/PID/cgroup` of real nodes, and the most informative path.
 const CGROUP_FILES: &[(&str, &str)] = &[
-    // Slurm 22.05 with version 1, beside a memory controller of somebody else's.
+    // Slurm 22.05 with version 1, beside a memory controller of another program.
     (
         "9:name=systemd:/\n8:pids:/\n7:blkio:/\n6:freezer:/slurm_gpu-node-05/uid_2001/job_3/step_0\n\
          5:devices:/slurm_gpu-node-05/uid_2001/job_3/step_0/task_0\n4:memory:/process_api/f784a1e5\n\
@@ -344,7 +347,7 @@ const CGROUP_FILES: &[(&str, &str)] = &[
          0::/system.slice/gpu-node-01_slurmstepd.scope/sFMSM7Y1PA2900/step_batch/user/task_special\n",
         "/system.slice/gpu-node-01_slurmstepd.scope/sFMSM7Y1PA2900/step_batch/user/task_special",
     ),
-    // The daemon's own place tells less than a step's.
+    // The group of a step is more informative than that of slurmd.
     (
         "4:memory:/system.slice/slurmd.service\n3:freezer:/slurm/uid_1/job_2/step_0\n0::/\n",
         "/slurm/uid_1/job_2/step_0",
@@ -368,9 +371,9 @@ fn the_most_informative_control_group_is_reported() {
     };
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/probes/processes.py");
     let script = "import sys\nexec(open(sys.argv[1]).read())\n\
-                  read = lambda path, most: sys.argv[2].encode()\nsys.stdout.write(cgroup(1))";
-    for (text, wanted) in CGROUP_FILES {
+                  read = lambda path, limit: sys.argv[2].encode()\nsys.stdout.write(cgroup(1))";
+    for (text, expected) in CGROUP_FILES {
         let output = Command::new(&python).args(["-c", script, source, text]).output().unwrap();
-        assert_eq!(String::from_utf8_lossy(&output.stdout), *wanted, "{text}");
+        assert_eq!(String::from_utf8_lossy(&output.stdout), *expected, "{text}");
     }
 }

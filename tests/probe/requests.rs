@@ -8,7 +8,7 @@ use rustix::process::Signal as Raw;
 use serde_json::Value;
 
 use crate::harness::{NODE, Rig, Setup, TIMEOUT, gpus};
-use crate::processes::{Victim, is_root, key, probes, stat};
+use crate::processes::{Sleeper, is_root, key, probes, stat};
 
 const TERM: Signal = Signal::Terminate;
 
@@ -20,7 +20,7 @@ fn result(answer: &Value) -> &str {
     answer["result"].as_str().unwrap()
 }
 
-/// A probe of nobody's.
+/// A probe that runs as the user nobody.
 fn run_as_nobody(interpreter: Interpreter) -> Setup {
     let shell = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "/bin/sh", "-c"];
     let setup = Setup::new(interpreter);
@@ -28,36 +28,36 @@ fn run_as_nobody(interpreter: Interpreter) -> Setup {
     Setup { shell: shell.map(str::to_owned).to_vec(), pythons, ..setup }
 }
 
-fn is_alive(victim: &mut Victim) -> bool {
-    victim.0.try_wait().unwrap().is_none()
+fn is_alive(process: &mut Sleeper) -> bool {
+    process.0.try_wait().unwrap().is_none()
 }
 
 #[test]
 fn a_signal_reaches_only_its_target() {
-    for (how, setup) in probes() {
-        eprintln!("{how}");
-        let (mut victim, mut other) = (Victim::new(), Victim::new());
+    for (name, setup) in probes() {
+        eprintln!("{name}");
+        let (mut target, mut other) = (Sleeper::new(), Sleeper::new());
         let mut rig = setup.start();
         let hello = rig.next().unwrap();
         let commands = hello["commands"].as_array().unwrap();
-        assert!(commands.contains(&"signal".into()), "{how}: {hello}");
-        let late = ProcessKey { start_ticks: victim.key().start_ticks + 1, ..victim.key() };
-        assert_eq!(result(&rig.request(ProcessRequest::Signal(late, TERM))), "reused", "{how}");
-        assert!(is_alive(&mut victim));
-        // The one that is meant has gone, and its number is a later one's.
-        let earlier = ProcessKey { start_ticks: victim.key().start_ticks - 1, ..victim.key() };
-        assert_eq!(result(&rig.request(ProcessRequest::Signal(earlier, TERM))), "reused", "{how}");
-        assert!(is_alive(&mut victim));
-        let sent = rig.request(ProcessRequest::Signal(victim.key(), TERM));
-        assert_eq!((result(&sent), &sent["why"]), ("sent", &Value::Null), "{how}");
-        let status = victim.0.wait().unwrap();
-        assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(15), "{how}");
-        assert!(is_alive(&mut other), "{how}");
-        let gone = ProcessKey { pid: victim.pid(), start_ticks: 1 };
-        // Were the pid in use again already, it would be another process.
+        assert!(commands.contains(&"signal".into()), "{name}: {hello}");
+        let late = ProcessKey { start_ticks: target.key().start_ticks + 1, ..target.key() };
+        assert_eq!(result(&rig.request(ProcessRequest::Signal(late, TERM))), "reused", "{name}");
+        assert!(is_alive(&mut target));
+        // The requested process has ended, and another one has its pid.
+        let earlier = ProcessKey { start_ticks: target.key().start_ticks - 1, ..target.key() };
+        assert_eq!(result(&rig.request(ProcessRequest::Signal(earlier, TERM))), "reused", "{name}");
+        assert!(is_alive(&mut target));
+        let sent = rig.request(ProcessRequest::Signal(target.key(), TERM));
+        assert_eq!((result(&sent), &sent["why"]), ("sent", &Value::Null), "{name}");
+        let status = target.0.wait().unwrap();
+        assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(15), "{name}");
+        assert!(is_alive(&mut other), "{name}");
+        let ended = ProcessKey { pid: target.pid(), start_ticks: 1 };
+        // If the pid is in use again, it belongs to another process.
         assert!(
-            ["gone", "reused"].contains(&result(&rig.request(ProcessRequest::Signal(gone, TERM)))),
-            "{how}"
+            ["gone", "reused"].contains(&result(&rig.request(ProcessRequest::Signal(ended, TERM)))),
+            "{name}"
         );
         rig.finish();
     }
@@ -65,33 +65,33 @@ fn a_signal_reaches_only_its_target() {
 
 #[test]
 fn an_ended_process_that_is_not_reaped_is_a_zombie() {
-    for (how, setup) in probes() {
-        let victim = Victim::new();
-        let key = victim.key();
-        victim.signal(Raw::KILL);
-        while stat(victim.pid())[0] != "Z" {
+    for (name, setup) in probes() {
+        let target = Sleeper::new();
+        let key = target.key();
+        target.signal(Raw::KILL);
+        while stat(target.pid())[0] != "Z" {
             std::thread::yield_now();
         }
         let mut rig = setup.start();
-        assert_eq!(result(&rig.request(ProcessRequest::Signal(key, TERM))), "zombie", "{how}");
+        assert_eq!(result(&rig.request(ProcessRequest::Signal(key, TERM))), "zombie", "{name}");
         rig.finish();
     }
 }
 
 #[test]
 fn protected_processes_are_not_signalled() {
-    for (how, setup) in probes() {
-        eprintln!("{how}");
+    for (name, setup) in probes() {
+        eprintln!("{name}");
         let mut rig = setup.start();
         rig.sample();
-        let mut never = vec![(1, "never signalled"), (rig.child.id(), "the probe itself")];
+        let mut protected = vec![(1, "never signalled"), (rig.child.id(), "the probe itself")];
         let is_kernel =
             std::fs::read_to_string("/proc/2/comm").is_ok_and(|name| name == "kthreadd\n");
-        never.extend(is_kernel.then_some((2, "a kernel thread")));
-        for (pid, why) in never {
+        protected.extend(is_kernel.then_some((2, "a kernel thread")));
+        for (pid, why) in protected {
             let answer = rig.request(ProcessRequest::Signal(key(pid), Signal::User1));
-            let said = answer["why"].as_str().unwrap();
-            assert!(result(&answer) == "refused" && said.contains(why), "{how}: {answer}");
+            let reason = answer["why"].as_str().unwrap();
+            assert!(result(&answer) == "refused" && reason.contains(why), "{name}: {answer}");
         }
         rig.sample();
         rig.finish();
@@ -100,10 +100,10 @@ fn protected_processes_are_not_signalled() {
 
 #[test]
 fn invalid_requests_are_answered_with_an_error_and_do_nothing() {
-    let mut victim = Victim::new();
-    let ProcessKey { pid, start_ticks } = victim.key();
-    for (how, setup) in probes() {
-        eprintln!("{how}");
+    let mut target = Sleeper::new();
+    let ProcessKey { pid, start_ticks } = target.key();
+    for (name, setup) in probes() {
+        eprintln!("{name}");
         let mut rig = setup.start();
         rig.sample();
         for (number, rest) in (900..).zip([
@@ -125,9 +125,9 @@ fn invalid_requests_are_answered_with_an_error_and_do_nothing() {
                 format!("{{\"id\":{number},\"node\":\"{NODE}\",\"verb\":{rest}}}\n").as_bytes(),
             );
             let answer = rig.read_answer(number);
-            assert_eq!(result(&answer), "bad", "{how}: {rest}: {answer}");
+            assert_eq!(result(&answer), "bad", "{name}: {rest}: {answer}");
         }
-        assert!(is_alive(&mut victim), "{how}");
+        assert!(is_alive(&mut target), "{name}");
         rig.finish();
     }
 }
@@ -138,7 +138,7 @@ fn processes_of_other_users_are_not_signalled() {
         return;
     }
     for interpreter in crate::harness::BOTH {
-        let (mut ours, theirs) = (Victim::new(), Victim::of(65534));
+        let (mut ours, theirs) = (Sleeper::new(), Sleeper::of(65534));
         let mut rig = run_as_nobody(interpreter).start();
         rig.sample();
         let refused = rig.request(ProcessRequest::Signal(ours.key(), Signal::Kill));
@@ -160,24 +160,24 @@ fn a_setuid_process_belongs_to_the_user_who_started_it() {
     if !is_root() {
         return;
     }
-    // Who started it, whose rights it has now, whose it may take back; a program begins with the second of them.
-    let of = |ids: &str| {
+    // The real, the effective and the saved user.
+    let with_ids = |ids: &str| {
         let code = format!("import os,time;os.setresuid({ids});print(flush=True);time.sleep(1000)");
         let mut program = Program::new("/usr/bin/python3");
         program.args(["-ISc", &code]).stdin(std::process::Stdio::null());
         let mut child = program.stdout(std::process::Stdio::piped()).spawn().unwrap();
         let mut ready = [0];
         std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut ready).unwrap();
-        Victim(child)
+        Sleeper(child)
     };
     for interpreter in crate::harness::BOTH {
-        let (theirs, mut lent) = (of("65534,0,0"), of("0,65534,0"));
+        let (theirs, mut setuid) = (with_ids("65534,0,0"), with_ids("0,65534,0"));
         let mut rig = run_as_nobody(interpreter).start();
         rig.sample();
-        let refused = rig.request(ProcessRequest::Signal(lent.key(), Signal::Kill));
+        let refused = rig.request(ProcessRequest::Signal(setuid.key(), Signal::Kill));
         let why = "it belongs to another user".into();
         assert_eq!((result(&refused), &refused["why"]), ("refused", &why), "{interpreter:?}");
-        assert!(is_alive(&mut lent));
+        assert!(is_alive(&mut setuid));
         let sent = rig.request(ProcessRequest::Signal(theirs.key(), Signal::Kill));
         assert_eq!(result(&sent), "sent", "{interpreter:?}: {sent}");
         rig.finish();
@@ -185,11 +185,11 @@ fn a_setuid_process_belongs_to_the_user_who_started_it() {
 }
 
 #[test]
-fn private_details_are_only_given_to_the_owner() {
+fn private_details_are_only_sent_to_the_owner() {
     if !is_root() {
         return;
     }
-    let ours = Victim::with(|command| command.env("TOKEN", "hunter2"));
+    let ours = Sleeper::with(|command| command.env("TOKEN", "hunter2"));
     let mut rig = run_as_nobody(Interpreter::Python).start();
     rig.sample();
     let refused = rig.request(ProcessRequest::Environment(ours.key()));
@@ -205,16 +205,16 @@ fn private_details_are_only_given_to_the_owner() {
 
 #[test]
 fn an_environment_has_no_control_characters_and_may_be_cut() {
-    for (how, setup) in probes().into_iter().filter(|(how, _)| how.contains("python")) {
-        eprintln!("{how}");
-        let small = Victim::with(|command| {
+    for (name, setup) in probes().into_iter().filter(|(name, _)| name.contains("python")) {
+        eprintln!("{name}");
+        let small = Sleeper::with(|command| {
             command
                 .env_clear()
                 .env("A", "b=c \"d\" \\")
                 .env("LINES", "one\ntwo\x1b[2J")
                 .env("É", "ü")
         });
-        let big = Victim::with(|command| {
+        let big = Sleeper::with(|command| {
             command.env("X", "x".repeat(100_000)).env("Y", "y".repeat(100_000))
         });
         let mut rig = setup.start();
@@ -224,7 +224,7 @@ fn an_environment_has_no_control_characters_and_may_be_cut() {
         let mut list: Vec<&str> =
             answer["environ"].as_array().unwrap().iter().map(|one| one.as_str().unwrap()).collect();
         list.sort_unstable();
-        assert_eq!(list, ["A=b=c \"d\" \\", "LINES=one two [2J", "É=ü"], "{how}");
+        assert_eq!(list, ["A=b=c \"d\" \\", "LINES=one two [2J", "É=ü"], "{name}");
         let answer = rig.request(ProcessRequest::Environment(big.key()));
         assert_eq!((result(&answer), &answer["cut"]), ("ok", &true.into()));
         let length: usize = answer["environ"]
@@ -244,19 +244,19 @@ fn an_environment_has_no_control_characters_and_may_be_cut() {
 fn details_describe_the_requested_process() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path().canonicalize().unwrap();
-    for (how, setup) in probes().into_iter().filter(|(how, _)| how.contains("python")) {
-        let victim = Victim::with(|command| command.current_dir(&folder));
+    for (name, setup) in probes().into_iter().filter(|(name, _)| name.contains("python")) {
+        let target = Sleeper::with(|command| command.current_dir(&folder));
         let mut rig = setup.start();
         rig.sample();
-        let answer = rig.request(ProcessRequest::Detail(victim.key()));
+        let answer = rig.request(ProcessRequest::Detail(target.key()));
         let detail = &answer["detail"];
-        assert_eq!(detail["cwd"], folder.to_str().unwrap(), "{how}: {answer}");
+        assert_eq!(detail["cwd"], folder.to_str().unwrap(), "{name}: {answer}");
         assert!(
             detail["exe"].as_str().unwrap().contains("sleep")
                 || detail["exe"].as_str().unwrap().contains("coreutils")
         );
         assert_eq!((&detail["threads"], &detail["state"]), (&1.into(), &"S".into()));
-        assert_eq!(detail["nice"].to_string(), stat(victim.pid())[16]);
+        assert_eq!(detail["nice"].to_string(), stat(target.pid())[16]);
         let limits = detail["limits"].as_array().unwrap();
         let files = limits.iter().find(|limit| limit[0] == "Max open files").unwrap();
         assert!(files[1].as_str().unwrap().parse::<u64>().is_ok(), "{files}");
@@ -265,14 +265,14 @@ fn details_describe_the_requested_process() {
     }
 }
 
-/// The pids of a tree, each behind its parent if that is in it.
+/// The pids of a tree, in which each process comes after its parent.
 fn pids(answer: &Value) -> Vec<u64> {
     let mut seen: Vec<u64> = Vec::new();
     let rows = answer["tree"].as_array().unwrap();
     let all: Vec<u64> = rows.iter().map(|row| row["pid"].as_u64().unwrap()).collect();
     for row in rows {
-        let above = row["ppid"].as_u64().unwrap();
-        assert!(!all.contains(&above) || seen.contains(&above), "{row} before its parent");
+        let parent = row["ppid"].as_u64().unwrap();
+        assert!(!all.contains(&parent) || seen.contains(&parent), "{row} before its parent");
         seen.push(row["pid"].as_u64().unwrap());
     }
     seen
@@ -280,40 +280,40 @@ fn pids(answer: &Value) -> Vec<u64> {
 
 #[test]
 fn a_tree_contains_all_ancestors_and_descendants() {
-    for (how, setup) in probes().into_iter().filter(|(how, _)| how.contains("python")) {
-        eprintln!("{how}");
+    for (name, setup) in probes().into_iter().filter(|(name, _)| name.contains("python")) {
+        eprintln!("{name}");
         let mut family = Program::new("sh");
         let family = family.args(["-c", "sleep 1000 & sleep 1001 & wait"]).spawn().unwrap();
-        let family = Victim(family);
-        let other = Victim::new();
-        let below = || -> Vec<u32> {
+        let family = Sleeper(family);
+        let other = Sleeper::new();
+        let children = || -> Vec<u32> {
             let pid = family.pid();
-            let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
-            children.unwrap().split_whitespace().map(|pid| pid.parse().unwrap()).collect()
+            let text = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
+            text.unwrap().split_whitespace().map(|pid| pid.parse().unwrap()).collect()
         };
-        while below().len() < 2 {
+        while children().len() < 2 {
             std::thread::yield_now();
         }
         let state = gpus(1) + &format!("proc 0 {} 9\n", family.pid());
         let mut rig = setup.state(&state).start();
         let answer = rig.request(ProcessRequest::Tree(Some(family.key())));
         let found = pids(&answer);
-        let mut wanted = vec![u64::from(std::process::id()), family.pid().into()];
-        wanted.extend(below().into_iter().map(u64::from));
-        assert!(wanted.iter().all(|pid| found.contains(pid)), "{how}: {answer}");
-        assert!(!found.contains(&other.pid().into()), "{how}: a sister");
-        // Those on devices, once the probe knows them.
+        let mut expected = vec![u64::from(std::process::id()), family.pid().into()];
+        expected.extend(children().into_iter().map(u64::from));
+        assert!(expected.iter().all(|pid| found.contains(pid)), "{name}: {answer}");
+        assert!(!found.contains(&other.pid().into()), "{name}: a sibling");
+        // The tree of all processes on devices, once the probe knows them.
         rig.until("the process", |frame| {
             (frame["processes"]["list"][0]["pid"] == family.pid()).then_some(())
         });
         let answer = rig.request(ProcessRequest::Tree(None));
-        assert!(wanted.iter().all(|pid| pids(&answer).contains(pid)), "{how}: {answer}");
+        assert!(expected.iter().all(|pid| pids(&answer).contains(pid)), "{name}: {answer}");
         assert!(!pids(&answer).contains(&other.pid().into()));
-        let gone = ProcessKey { pid: family.pid(), start_ticks: 1 };
-        assert_eq!(result(&rig.request(ProcessRequest::Tree(Some(gone)))), "reused");
-        for pid in below() {
+        let ended = ProcessKey { pid: family.pid(), start_ticks: 1 };
+        assert_eq!(result(&rig.request(ProcessRequest::Tree(Some(ended)))), "reused");
+        for pid in children() {
             let pid = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
-            let _gone = rustix::process::kill_process(pid, Raw::KILL);
+            let _killed = rustix::process::kill_process(pid, Raw::KILL);
         }
         rig.finish();
     }
@@ -321,38 +321,40 @@ fn a_tree_contains_all_ancestors_and_descendants() {
 
 #[test]
 fn a_tree_that_is_too_large_loses_descendants() {
-    let mut crowd = Program::new("sh");
-    let crowd =
-        crowd.args(["-c", "i=0; while [ $i -lt 1100 ]; do sleep 1000 & i=$((i+1)); done; wait"]);
-    let crowd =
-        Victim(std::os::unix::process::CommandExt::process_group(crowd, 0).spawn().unwrap());
+    let mut parent_of_many = Program::new("sh");
+    let parent_of_many = parent_of_many
+        .args(["-c", "i=0; while [ $i -lt 1100 ]; do sleep 1000 & i=$((i+1)); done; wait"]);
+    let parent_of_many = Sleeper(
+        std::os::unix::process::CommandExt::process_group(parent_of_many, 0).spawn().unwrap(),
+    );
     let count = || {
-        let pid = crowd.pid();
-        let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
-        children.unwrap_or_default().split_whitespace().count()
+        let pid = parent_of_many.pid();
+        let text = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
+        text.unwrap_or_default().split_whitespace().count()
     };
     while count() < 1100 {
         std::thread::yield_now();
     }
     let mut rig = python().start();
-    let answer = rig.request(ProcessRequest::Tree(Some(crowd.key())));
+    let answer = rig.request(ProcessRequest::Tree(Some(parent_of_many.key())));
     assert_eq!((answer["tree"].as_array().unwrap().len(), &answer["cut"]), (1024, &true.into()));
     assert!(pids(&answer).contains(&std::process::id().into()));
     rig.finish();
-    let group = rustix::process::Pid::from_raw(i32::try_from(crowd.pid()).unwrap()).unwrap();
+    let group =
+        rustix::process::Pid::from_raw(i32::try_from(parent_of_many.pid()).unwrap()).unwrap();
     rustix::process::kill_process_group(group, Raw::KILL).unwrap();
 }
 
 #[test]
 fn each_of_many_concurrent_requests_is_answered() {
-    let victim = Victim::new();
+    let target = Sleeper::new();
     let mut rig = python().start();
     rig.sample();
     for number in 0..40 {
         rig.command(Command::Request(match number % 3 {
-            0 => ProcessRequest::Detail(victim.key()),
-            1 => ProcessRequest::Environment(victim.key()),
-            _ => ProcessRequest::Signal(victim.key(), Signal::Continue),
+            0 => ProcessRequest::Detail(target.key()),
+            1 => ProcessRequest::Environment(target.key()),
+            _ => ProcessRequest::Signal(target.key(), Signal::Continue),
         }));
     }
     let mut numbers = Vec::new();
@@ -367,7 +369,7 @@ fn each_of_many_concurrent_requests_is_answered() {
     rig.finish();
 }
 
-/// The processes of a probe that stand in its answers' child: the youngest.
+/// The child of a probe that answers requests: the youngest process.
 fn answering_child(rig: &Rig) -> u32 {
     let start = |pid: &u32| stat(*pid)[19].parse::<u64>().unwrap();
     rig.leftover_pids().into_iter().max_by_key(|pid| (start(pid), *pid)).unwrap()
@@ -375,30 +377,30 @@ fn answering_child(rig: &Rig) -> u32 {
 
 #[test]
 fn a_hanging_request_and_the_next_one_are_both_answered() {
-    let victim = Victim::new();
+    let target = Sleeper::new();
     let mut rig = Setup { state: None, ..python() }.start();
     rig.sample();
     let before = rig.leftover_pids();
-    assert_eq!(result(&rig.request(ProcessRequest::Detail(victim.key()))), "ok");
+    assert_eq!(result(&rig.request(ProcessRequest::Detail(target.key()))), "ok");
     let child = answering_child(&rig);
     assert!(!before.contains(&child));
     let child = rustix::process::Pid::from_raw(i32::try_from(child).unwrap()).unwrap();
     rustix::process::kill_process(child, Raw::STOP).unwrap();
-    let answer = rig.request(ProcessRequest::Detail(victim.key()));
+    let answer = rig.request(ProcessRequest::Detail(target.key()));
     assert_eq!(result(&answer), "failed", "{answer}");
     assert!(answer["why"].as_str().unwrap().contains("hangs"), "{answer}");
-    assert_eq!(result(&rig.request(ProcessRequest::Detail(victim.key()))), "ok");
+    assert_eq!(result(&rig.request(ProcessRequest::Detail(target.key()))), "ok");
     rig.finish();
 }
 
 #[test]
 fn the_answering_child_ends_when_idle() {
-    let victim = Victim::new();
+    let target = Sleeper::new();
     let mut rig = Setup { state: None, ..python() }.start();
     rig.sample();
     rig.sample();
     let before = rig.leftover_pids().len();
-    assert_eq!(result(&rig.request(ProcessRequest::Detail(victim.key()))), "ok");
+    assert_eq!(result(&rig.request(ProcessRequest::Detail(target.key()))), "ok");
     assert_eq!(rig.leftover_pids().len(), before + 1);
     let deadline = std::time::Instant::now() + TIMEOUT;
     while rig.leftover_pids().len() > before {

@@ -1,4 +1,4 @@
-//! The values in frames, compared with the real ones.
+//! The values in frames match those of the machine.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -16,17 +16,17 @@ use crate::processes::has_static_facts;
 #[test]
 fn an_sh_probe_names_the_values_that_need_python() {
     let root = tempfile::tempdir().unwrap();
-    // A card of AMD's, its network card, a TPU, and a network card of Google's.
-    for (place, [vendor, class, device]) in [
+    // An AMD GPU, its network card, a TPU, and a Google network card.
+    for (address, [vendor, class, device]) in [
         ("03:00.0", ["0x1002", "0x038000", "0x74a1"]),
         ("04:00.0", ["0x1002", "0x020000", "0x1458"]),
         ("05:00.0", ["0x1ae0", "0xff0000", "0x0063"]),
         ("06:00.0", ["0x1ae0", "0x020000", "0x0042"]),
     ] {
-        let place = root.path().join("sys/bus/pci/devices/0000:".to_owned() + place);
-        std::fs::create_dir_all(&place).unwrap();
+        let folder = root.path().join("sys/bus/pci/devices/0000:".to_owned() + address);
+        std::fs::create_dir_all(&folder).unwrap();
         for (name, value) in [("vendor", vendor), ("class", class), ("device", device)] {
-            std::fs::write(place.join(name), format!("{value}\n")).unwrap();
+            std::fs::write(folder.join(name), format!("{value}\n")).unwrap();
         }
     }
     let empty = tempfile::tempdir().unwrap();
@@ -36,19 +36,19 @@ fn an_sh_probe_names_the_values_that_need_python() {
         let hello = rig.next().unwrap();
         let backends = hello["backends"].as_array().unwrap();
         let absent = backends.iter().filter(|backend| backend["state"] == "absent");
-        let told: Vec<&str> = absent.map(|backend| backend["why"].as_str().unwrap()).collect();
-        let wanted: Vec<String> =
+        let reasons: Vec<&str> = absent.map(|backend| backend["why"].as_str().unwrap()).collect();
+        let expected: Vec<String> =
             kinds.iter().map(|kind| format!("{kind}: needs python3")).collect();
-        assert_eq!(told, wanted);
+        assert_eq!(reasons, expected);
         rig.finish();
     }
 }
 
-/// A process that waits, by any name.
+/// A sleeping process with any name, killed on drop.
 struct Sleeper(Child);
 
 impl Sleeper {
-    fn named(name: &[u8]) -> Self {
+    fn with_name(name: &[u8]) -> Self {
         let mut program = Program::new("sleep");
         program
             .arg0(OsStr::from_bytes(name))
@@ -112,7 +112,7 @@ fn samples_are_numbered_and_contain_the_host() {
                 assert!(!host[key].is_null(), "{interpreter:?} {key} in {sample}");
             }
             assert!(host["memory_available"].as_u64() <= host["memory_total"].as_u64());
-            // A slow machine may have let a tick pass, never have counted back.
+            // A slow machine may skip ticks, but numbers never decrease.
             assert!(sample["n"].as_u64().unwrap() >= i);
         }
         let idle = |sample: &Value| sample["host"]["cpu"][3].as_u64().unwrap();
@@ -126,7 +126,7 @@ fn samples_are_numbered_and_contain_the_host() {
 #[test]
 fn the_output_of_nvidia_smi_arrives_unchanged() {
     for interpreter in BOTH {
-        let first = Sleeper::named(b"first");
+        let first = Sleeper::with_name(b"first");
         let state = gpus(2)
             + &format!("proc 0 {} 70000\nnoise something odd\n", first.pid())
             + "app GPU-x, 4000001, [N/A], /a,b \"c\" \\d\n"
@@ -172,7 +172,7 @@ fn the_output_of_nvidia_smi_arrives_unchanged() {
 #[test]
 fn static_facts_of_processes_are_sent_once_and_counters_always() {
     for interpreter in BOTH {
-        let sleeper = Sleeper::named(b"python train.py");
+        let sleeper = Sleeper::with_name(b"python train.py");
         let pid = sleeper.pid();
         let mut rig =
             Setup::new(interpreter).state(&(gpus(1) + &format!("proc 0 {pid} 9\n"))).start();
@@ -185,17 +185,17 @@ fn static_facts_of_processes_are_sent_once_and_counters_always() {
         assert_eq!(row["command"], "python train.py 1000");
         assert!(!row["cgroup"].as_str().unwrap().is_empty());
         assert!(row["rss"].as_u64().unwrap() > 0);
-        // Once told, not again, until all is asked for.
+        // Static facts are sent once, and again on request.
         let again = |frame: &Value| frame["processes"]["list"][0].as_object().cloned();
-        let bare = rig.until("another sample", again);
-        assert!(!bare.contains_key("command") && bare.contains_key("cpu"), "{bare:?}");
+        let row = rig.until("another sample", again);
+        assert!(!row.contains_key("command") && row.contains_key("cpu"), "{row:?}");
         rig.full_sample("everything in one sample", |full| {
             full["processes"]["list"][0]["command"] == "python train.py 1000"
                 && ["host", "host_slow", "backends"].iter().all(|key| !full[*key].is_null())
                 && !full["backends"][0]["apps"].is_null()
         });
-        // Another process is told, the one that has gone is not there.
-        let next = Sleeper::named(b"next");
+        // A new process replaces the ended one.
+        let next = Sleeper::with_name(b"next");
         drop(sleeper);
         rig.set_state(&(gpus(1) + &format!("proc 0 {} 9\n", next.pid())));
         assert_eq!(row_with_facts(&mut rig, next.pid())["command"], "next 1000");
@@ -212,20 +212,20 @@ fn hostile_command_lines_become_valid_json() {
         &[b'x'; 3000],
     ];
     for interpreter in BOTH {
-        let sleepers: Vec<Sleeper> = names.iter().map(|name| Sleeper::named(name)).collect();
+        let sleepers: Vec<Sleeper> = names.iter().map(|name| Sleeper::with_name(name)).collect();
         let state = sleepers
             .iter()
             .fold(gpus(1), |state, sleeper| state + &format!("proc 0 {} 9\n", sleeper.pid()));
         // The schema test rejects raw control characters and unknown keys.
         let mut rig = Setup::new(interpreter).state(&state).start();
         let mut commands: BTreeMap<u64, String> = BTreeMap::new();
-        // A busy node may tell of some of them a sample later.
-        rig.until("all of them", |frame| {
+        // A busy node may report some of them one sample later.
+        rig.until("all processes", |frame| {
             for row in
                 frame["processes"]["list"].as_array()?.iter().filter(|row| has_static_facts(row))
             {
-                let told = row["pid"].as_u64().zip(row["command"].as_str().map(str::to_owned));
-                commands.extend(told);
+                let entry = row["pid"].as_u64().zip(row["command"].as_str().map(str::to_owned));
+                commands.extend(entry);
             }
             (commands.len() == 4).then_some(())
         });
@@ -242,13 +242,13 @@ fn hostile_command_lines_become_valid_json() {
 fn all_of_many_processes_are_eventually_reported() {
     for interpreter in BOTH {
         let name = [b'n'; 400];
-        let sleepers: Vec<Sleeper> = (0..150).map(|_| Sleeper::named(&name)).collect();
+        let sleepers: Vec<Sleeper> = (0..150).map(|_| Sleeper::with_name(&name)).collect();
         let state = sleepers
             .iter()
             .fold(gpus(1), |state, sleeper| state + &format!("proc 0 {} 9\n", sleeper.pid()));
         let mut rig = Setup::new(interpreter).state(&state).start();
         let mut missing: Vec<u32> = sleepers.iter().map(Sleeper::pid).collect();
-        rig.until("all of them", |frame| {
+        rig.until("all processes", |frame| {
             for row in frame["processes"]["list"].as_array().into_iter().flatten() {
                 missing.retain(|pid| row["pid"] != *pid || !has_static_facts(row));
             }
@@ -267,7 +267,7 @@ fn the_interval_and_the_focus_follow_commands() {
         let mut rig = Setup { interval, ..Setup::new(interpreter) }.start();
         rig.sample();
         rig.sample();
-        // None would come for ten minutes.
+        // The interval alone would send no sample for ten minutes.
         rig.command(Command::Interval(Duration::from_millis(200)));
         rig.until("the new interval", announced(0.2));
         rig.sample();
@@ -317,9 +317,9 @@ fn a_command_may_arrive_in_several_reads() {
     for interpreter in BOTH {
         let mut rig = Setup::new(interpreter).start();
         rig.sample();
-        for piece in ["{\"id\":1,\"no", "de\":\"gpu[01]\",\"verb\":\"fu", "ll\"}", "\n"] {
+        for chunk in ["{\"id\":1,\"no", "de\":\"gpu[01]\",\"verb\":\"fu", "ll\"}", "\n"] {
             rig.sample();
-            rig.write(piece.as_bytes());
+            rig.write(chunk.as_bytes());
         }
         rig.until("a full sample", |frame| (frame["full"] == true).then_some(()));
         rig.finish();

@@ -1,4 +1,4 @@
-//! Sessions end: no process of a probe outlives its session, whatever hangs.
+//! No process of a probe outlives its session, even if calls hang.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::harness::{BOTH, Rig, Setup, TIMEOUT, gpus};
 
-fn hanging() -> String {
+fn with_hanging_smi() -> String {
     gpus(2) + "fault nvidia-smi hang\n"
 }
 
@@ -15,8 +15,8 @@ fn hanging() -> String {
 fn wait_for_smi(rig: &Rig) {
     let deadline = Instant::now() + TIMEOUT;
     let is_smi = |pid: &u32| {
-        let words = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        words.windows(11).any(|window| window == b"--query-gpu")
+        let cmdline = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        cmdline.windows(11).any(|window| window == b"--query-gpu")
     };
     while !rig.leftover_pids().iter().any(is_smi) {
         assert!(Instant::now() < deadline, "nvidia-smi was never run");
@@ -32,7 +32,7 @@ fn signal(pid: u32, signal: Signal) {
 #[test]
 fn at_eof_no_process_remains_even_with_a_hanging_nvidia_smi() {
     for interpreter in BOTH {
-        let mut rig = Setup::new(interpreter).state(&hanging()).start();
+        let mut rig = Setup::new(interpreter).state(&with_hanging_smi()).start();
         rig.sample();
         wait_for_smi(&rig);
         let closed = Instant::now();
@@ -59,7 +59,8 @@ fn at_eof_no_process_remains_even_without_a_reader() {
 fn without_heartbeats_the_probe_ends() {
     for interpreter in BOTH {
         let deadman = Duration::from_secs(10);
-        let mut rig = Setup { deadman, ..Setup::new(interpreter) }.state(&hanging()).start();
+        let mut rig =
+            Setup { deadman, ..Setup::new(interpreter) }.state(&with_hanging_smi()).start();
         wait_for_smi(&rig);
         assert!(rig.exits_within(TIMEOUT), "{interpreter:?}: {:?}", rig.leftover_pids());
     }
@@ -82,8 +83,8 @@ fn heartbeats_keep_the_probe_alive() {
     for interpreter in BOTH {
         let deadman = Duration::from_secs(8);
         let mut rig = Setup { deadman, ..Setup::new(interpreter) }.start();
-        let begun = Instant::now();
-        while begun.elapsed() < 2 * deadman {
+        let started = Instant::now();
+        while started.elapsed() < 2 * deadman {
             rig.command(Command::Heartbeat);
             rig.sample();
         }
@@ -95,7 +96,7 @@ fn heartbeats_keep_the_probe_alive() {
 fn a_signal_ends_all_processes_of_the_probe() {
     for interpreter in BOTH {
         for end in [Signal::TERM, Signal::HUP, Signal::INT] {
-            let mut rig = Setup::new(interpreter).state(&hanging()).start();
+            let mut rig = Setup::new(interpreter).state(&with_hanging_smi()).start();
             rig.sample();
             wait_for_smi(&rig);
             signal(rig.child.id(), end);
@@ -110,7 +111,7 @@ fn a_signal_ends_all_processes_of_the_probe() {
 
 #[test]
 fn the_children_of_a_killed_python_probe_end() {
-    let mut rig = Setup::new(BOTH[0]).state(&hanging()).start();
+    let mut rig = Setup::new(BOTH[0]).state(&with_hanging_smi()).start();
     rig.sample();
     wait_for_smi(&rig);
     signal(rig.child.id(), Signal::KILL);
@@ -124,7 +125,7 @@ fn an_alarm_ends_a_stuck_child_of_a_killed_probe() {
     let deadman = Duration::from_secs(10);
     let setup = Setup { deadman, environment, ..Setup::new(BOTH[0]) };
     let mut rig = setup.state(&(gpus(1) + "fault nvmlDeviceGetTemperature hang\n")).start();
-    // It is said to hang in the call, so it looks at nothing else any more.
+    // Once the call is reported as stuck, the child is blocked in it.
     loop {
         rig.command(Command::Heartbeat);
         let frame = rig.next().unwrap();
@@ -148,12 +149,12 @@ fn a_closed_stdout_ends_the_probe() {
 #[test]
 fn an_sh_probe_in_a_shared_process_group_ends_only_itself() {
     for setsid in [true, false] {
-        // This is how the probe knows that it has been through setsid(1).
+        // With this variable, the probe assumes that it was started by setsid(1).
         let environment =
             if setsid { vec![] } else { vec![("GTOP_SETSID".to_owned(), "1".into())] };
         let setup = Setup { environment, ..Setup::new(BOTH[1]) };
-        let mut rig = setup.state(&hanging()).start_in_our_group();
-        rig.read();
+        let mut rig = setup.state(&with_hanging_smi()).start_in_our_group();
+        rig.start_reading();
         rig.sample();
         wait_for_smi(&rig);
         rig.finish();
@@ -166,10 +167,10 @@ fn a_paused_reader_misses_ticks_but_never_part_of_a_frame() {
         let setup = Setup { interval: Duration::from_millis(50), ..Setup::new(interpreter) };
         let mut rig = setup.state(&gpus(32)).start_unread();
         rig.wait_until_full();
-        rig.read();
+        rig.start_reading();
         let mut numbers = Vec::new();
         let deadline = Instant::now() + TIMEOUT;
-        // Every line is validated as it is read. After the gap come frames of now.
+        // Each line is validated when it is read. Current frames follow the gap.
         while !numbers.windows(2).any(|pair: &[u64]| pair[1] > pair[0] + 1) {
             numbers.push(rig.sample()["n"].as_u64().unwrap());
             assert!(Instant::now() < deadline, "{interpreter:?}: {numbers:?}");

@@ -9,10 +9,10 @@ use serde_json::Value;
 
 use crate::environments::{can_unshare_mounts, in_namespace};
 use crate::harness::{BOTH, Rig, Setup, TIMEOUT, gpus};
-use crate::processes::Victim;
+use crate::processes::Sleeper;
 
-/// A module for the name service that knows one user, and says so once a file is there.
-const SLOW: &str = r#"
+/// A name service module that knows one user, and answers once the file `SLOW_GATE` exists.
+const SLOW_MODULE: &str = r#"
 #include <nss.h>
 #include <pwd.h>
 #include <stdlib.h>
@@ -29,14 +29,14 @@ enum nss_status _nss_slow_getpwuid_r(uid_t uid, struct passwd *out, char *buffer
 }
 "#;
 
-/// Builds it; says whether that can be done here.
-fn build(folder: &Path) -> bool {
+/// Builds the module; returns false without a compiler.
+fn build_module(folder: &Path) -> bool {
     let source = folder.join("slow.c");
-    std::fs::write(&source, SLOW).unwrap();
+    std::fs::write(&source, SLOW_MODULE).unwrap();
     let library = folder.join("libnss_slow.so.2");
-    let built =
+    let status =
         Program::new("cc").args(["-shared", "-fPIC", "-o"]).arg(library).arg(source).status();
-    let Ok(status) = built else {
+    let Ok(status) = status else {
         eprintln!("skipped: no C compiler");
         return false;
     };
@@ -44,7 +44,7 @@ fn build(folder: &Path) -> bool {
     true
 }
 
-/// The users of these processes as they are told by and by; nothing may be called stuck meanwhile.
+/// Collects the user names of processes from frames, and asserts that no frame is an error.
 struct Users<'a> {
     rig: &'a mut Rig,
     known: std::collections::BTreeMap<u32, String>,
@@ -60,17 +60,17 @@ impl Users<'_> {
         }
     }
 
-    /// Waits until a process is said to be of this user.
-    fn until(&mut self, victim: &Victim, user: &str) -> f64 {
+    /// Waits until a process has this user name; returns the time of the last frame.
+    fn wait_for(&mut self, sleeper: &Sleeper, user: &str) -> f64 {
         let deadline = std::time::Instant::now() + TIMEOUT;
-        while self.known.get(&victim.pid()).map(String::as_str) != Some(user) {
+        while self.known.get(&sleeper.pid()).map(String::as_str) != Some(user) {
             assert!(std::time::Instant::now() < deadline, "{user}: {:?}", self.known);
             self.next();
         }
         self.next()
     }
 
-    /// Takes the next frame, and says when the probe sent it.
+    /// Reads the next frame, and returns the time at which the probe sent it.
     fn next(&mut self) -> f64 {
         self.rig.command(Command::Heartbeat);
         let frame = self.rig.next().unwrap();
@@ -79,9 +79,9 @@ impl Users<'_> {
     }
 }
 
-fn used_by(victims: &[&Victim]) -> String {
-    victims.iter().fold(gpus(1), |mut state, victim| {
-        writeln!(state, "proc 0 {} 9", victim.pid()).unwrap();
+fn used_by(sleepers: &[&Sleeper]) -> String {
+    sleepers.iter().fold(gpus(1), |mut state, sleeper| {
+        writeln!(state, "proc 0 {} 9", sleeper.pid()).unwrap();
         state
     })
 }
@@ -103,27 +103,27 @@ fn with_slow_user_database(
 #[test]
 fn a_slow_user_database_is_not_a_stuck_driver_and_delays_no_other_name() {
     let folder = tempfile::tempdir().unwrap();
-    if !can_unshare_mounts() || !build(folder.path()) {
+    if !can_unshare_mounts() || !build_module(folder.path()) {
         return;
     }
     for interpreter in BOTH {
         eprintln!("{interpreter:?}");
         let gate = folder.path().join(format!("{interpreter:?}"));
-        let (far, near) = (Victim::of(54321), Victim::of(65534));
-        let state = used_by(&[&far, &near]);
+        let (slow, fast) = (Sleeper::of(54321), Sleeper::of(65534));
+        let state = used_by(&[&slow, &fast]);
         let mut rig =
             with_slow_user_database(interpreter, &state, folder.path(), gate.clone()).start();
         let mut users = Users { rig: &mut rig, known: std::collections::BTreeMap::new() };
-        users.until(&near, "nobody");
-        let since = users.until(&far, "54321");
+        users.wait_for(&fast, "nobody");
+        let since = users.wait_for(&slow, "54321");
         // A call counts as stuck after three seconds.
         while users.next() < since + 8.0 {}
-        let late = Victim::of(65534);
-        users.rig.set_state(&used_by(&[&far, &near, &late]));
-        users.until(&late, "nobody");
-        assert_eq!(users.known[&far.pid()], "54321");
+        let late = Sleeper::of(65534);
+        users.rig.set_state(&used_by(&[&slow, &fast, &late]));
+        users.wait_for(&late, "nobody");
+        assert_eq!(users.known[&slow.pid()], "54321");
         std::fs::write(&gate, "").unwrap();
-        users.until(&far, "ada");
+        users.wait_for(&slow, "ada");
         rig.finish();
     }
 }

@@ -1,14 +1,14 @@
-//! The wire schema, version 1, as a strict judge for tests: whatever writes frames must pass it.
+//! The wire schema, version 1, as a strict validator for tests: all writers of frames must pass it.
 //!
-//! The program's own reader is lenient, so that a newer or a broken probe costs one value and not a
-//! node; this is the other half: what our own probes and simulated nodes send must be exactly this.
+//! gtop's decoder is lenient, so that a newer or broken probe loses single values and not a node. The
+//! probes and simulated nodes of this project must send exactly what the schema allows.
 
 use serde_json::Value;
 
-/// What a value must look like.
+/// The expected type of a value.
 enum Shape {
     Flag,
-    /// ASCII escapes aside, text of at most so many characters, without controls.
+    /// Text of at most this many characters, without control characters.
     Text(usize),
     /// One of these words.
     Word(&'static [&'static str]),
@@ -18,15 +18,15 @@ enum Shape {
     Number(f64, f64),
     /// This, or `null`.
     Maybe(&'static Self),
-    /// At most so many of these.
+    /// At most this many of these.
     List(&'static Self, usize),
-    /// Exactly so many of these.
+    /// Exactly this many of these.
     Row(&'static Self, usize),
     /// Exactly these, in order.
     Tuple(&'static [Self]),
-    /// Anything by name.
+    /// Values of one type under any keys.
     Map(&'static Self),
-    /// These keys: those marked must be there, no others may.
+    /// These keys: the marked ones are required, others are not allowed.
     Object(&'static [(&'static str, bool, Self)]),
 }
 
@@ -56,7 +56,7 @@ const BACKEND_STATE: Shape = Object(&[
     ("cuda", MAY, Text(96)),
     ("devices", MAY, Count(256)),
     ("slices", MAY, Count(4096)),
-    // Why none are told.
+    // Why there are no events.
     ("events", MAY, Text(96)),
     ("experimental", MAY, Flag),
 ]);
@@ -423,7 +423,7 @@ const EVENT: Shape = Object(&[
 const BYE: Shape =
     Object(&[("t", MUST, Word(&["bye"])), ("at", MUST, CLOCK), ("why", MUST, Text(200))]);
 
-/// Judges one line as a probe writes it, without its newline, and returns the frame.
+/// Validates one line as a probe writes it, without its newline, and returns the frame.
 pub(crate) fn line(line: &[u8]) -> Result<Value, String> {
     if line.len() > (1 << 20) {
         return Err(format!("a line of {} bytes", line.len()));
@@ -440,7 +440,7 @@ pub(crate) fn line(line: &[u8]) -> Result<Value, String> {
     Ok(frame)
 }
 
-/// Judges one frame.
+/// Validates one frame.
 pub(crate) fn frame(frame: &Value) -> Result<(), String> {
     let shape = match frame.get("t").and_then(Value::as_str) {
         Some("hello") => &HELLO,
@@ -451,68 +451,66 @@ pub(crate) fn frame(frame: &Value) -> Result<(), String> {
         Some("bye") => &BYE,
         other => return Err(format!("a frame of kind {other:?}")),
     };
-    judge(frame, shape).map_err(|(path, error)| format!("{path}: {error}"))
+    check(frame, shape).map_err(|(path, error)| format!("{path}: {error}"))
 }
 
-/// Where and why a value does not fit.
-type Misfit = (String, String);
+/// The path of an invalid value, and the reason.
+type Mismatch = (String, String);
 
-fn judge(value: &Value, shape: &Shape) -> Result<(), Misfit> {
-    let fits = match shape {
+fn check(value: &Value, shape: &Shape) -> Result<(), Mismatch> {
+    let is_valid = match shape {
         Flag => value.is_boolean(),
-        Text(most) => value.as_str().is_some_and(|text| {
-            text.chars().count() <= *most && !text.chars().any(char::is_control)
+        Text(max) => value.as_str().is_some_and(|text| {
+            text.chars().count() <= *max && !text.chars().any(char::is_control)
         }),
         Word(words) => value.as_str().is_some_and(|word| words.contains(&word)),
-        Count(most) => value.as_u64().is_some_and(|count| count <= *most),
-        Number(least, most) => {
-            value.as_f64().is_some_and(|number| (*least..=*most).contains(&number))
-        }
-        Maybe(shape) => return if value.is_null() { Ok(()) } else { judge(value, shape) },
-        List(shape, most) => return list(value, shape, 0, *most),
+        Count(max) => value.as_u64().is_some_and(|count| count <= *max),
+        Number(min, max) => value.as_f64().is_some_and(|number| (*min..=*max).contains(&number)),
+        Maybe(shape) => return if value.is_null() { Ok(()) } else { check(value, shape) },
+        List(shape, max) => return list(value, shape, 0, *max),
         Row(shape, count) => return list(value, shape, *count, *count),
         Tuple(shapes) => {
             let all = value.as_array().filter(|list| list.len() == shapes.len());
-            let Some(all) = all else { return misfit(value) };
+            let Some(all) = all else { return mismatch(value) };
             let mut pairs = all.iter().zip(*shapes).enumerate();
             return pairs
-                .try_for_each(|(i, (value, shape))| at(&i.to_string(), judge(value, shape)));
+                .try_for_each(|(i, (value, shape))| at(&i.to_string(), check(value, shape)));
         }
         Map(shape) => {
-            let Some(map) = value.as_object() else { return misfit(value) };
-            return map.iter().try_for_each(|(key, value)| at(key, judge(value, shape)));
+            let Some(map) = value.as_object() else { return mismatch(value) };
+            return map.iter().try_for_each(|(key, value)| at(key, check(value, shape)));
         }
         Object(keys) => return object(value, keys),
     };
-    if fits { Ok(()) } else { misfit(value) }
+    if is_valid { Ok(()) } else { mismatch(value) }
 }
 
-fn list(value: &Value, shape: &Shape, least: usize, most: usize) -> Result<(), Misfit> {
-    let Some(list) = value.as_array().filter(|list| (least..=most).contains(&list.len())) else {
-        return misfit(value);
+fn list(value: &Value, shape: &Shape, min: usize, max: usize) -> Result<(), Mismatch> {
+    let Some(list) = value.as_array().filter(|list| (min..=max).contains(&list.len())) else {
+        return mismatch(value);
     };
-    list.iter().enumerate().try_for_each(|(i, value)| at(&i.to_string(), judge(value, shape)))
+    list.iter().enumerate().try_for_each(|(i, value)| at(&i.to_string(), check(value, shape)))
 }
 
-fn object(value: &Value, keys: &[(&str, bool, Shape)]) -> Result<(), Misfit> {
-    let Some(object) = value.as_object() else { return misfit(value) };
+fn object(value: &Value, keys: &[(&str, bool, Shape)]) -> Result<(), Mismatch> {
+    let Some(object) = value.as_object() else { return mismatch(value) };
     for (key, needed, shape) in keys {
         match object.get(*key) {
-            Some(value) => at(key, judge(value, shape))?,
+            Some(value) => at(key, check(value, shape))?,
             None if *needed => return at(key, Err((String::new(), "is missing".to_owned()))),
             None => {}
         }
     }
     match object.keys().find(|key| !keys.iter().any(|(known, ..)| known == key)) {
-        Some(stranger) => at(stranger, Err((String::new(), "is no key of this".to_owned()))),
+        Some(unknown) => at(unknown, Err((String::new(), "is not in the schema".to_owned()))),
         None => Ok(()),
     }
 }
 
-fn at(key: &str, result: Result<(), Misfit>) -> Result<(), Misfit> {
+fn at(key: &str, result: Result<(), Mismatch>) -> Result<(), Mismatch> {
     result.map_err(|(path, error)| (format!(".{key}{path}"), error))
 }
 
-fn misfit(value: &Value) -> Result<(), Misfit> {
-    Err((String::new(), format!("{value} does not fit")))
+fn mismatch(value: &Value) -> Result<(), Mismatch> {
+    Err((String::new(), format!("{value} is invalid")))
 }

@@ -4,35 +4,35 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Returns the folder that holds the library; `None` where there is no compiler.
+/// Returns the folder of the library; `None` without a compiler.
 ///
-/// An entry of its process lists has so many bytes: 16 before 450, 24 since, 32 from 535.43 to 535.98 under the
-/// symbol of the 24.
+/// `entry` is the size of an entry of its process lists in bytes: 16 before driver 450, 24 since, 32 from 535.43 to
+/// 535.98 under the symbol of the 24.
 pub(crate) fn folder(entry: u32) -> Option<PathBuf> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/stubs/nvml.c");
     let mut hasher = DefaultHasher::new();
     std::fs::read(&source).unwrap().hash(&mut hasher);
     entry.hash(&mut hasher);
-    let place = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    let folder = place.join(format!("nvml-{:016x}", hasher.finish()));
+    let temporary = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let folder = temporary.join(format!("nvml-{:016x}", hasher.finish()));
     if folder.is_dir() {
         return Some(folder);
     }
-    let own = tempfile::tempdir_in(place).unwrap();
-    let built = Command::new("cc")
+    let build_folder = tempfile::tempdir_in(temporary).unwrap();
+    let status = Command::new("cc")
         .args(["-shared", "-fPIC", "-O2", "-fvisibility=hidden", "-Wl,-soname,libnvidia-ml.so.1"])
         .arg(format!("-DENTRY={entry}"))
         .arg("-o")
-        .arg(own.path().join("libnvidia-ml.so.1"))
+        .arg(build_folder.path().join("libnvidia-ml.so.1"))
         .arg(&source)
         .stderr(Stdio::inherit())
         .status();
-    let Ok(status) = built else {
+    let Ok(status) = status else {
         eprintln!("skipped: no C compiler");
         return None;
     };
     assert!(status.success(), "{} does not compile", source.display());
-    // Another test may have been faster; then its library is as good.
-    let _taken = std::fs::rename(own.keep(), &folder);
+    // Another test may have status the same library first.
+    let _exists = std::fs::rename(build_folder.keep(), &folder);
     Some(folder)
 }

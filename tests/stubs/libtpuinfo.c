@@ -1,12 +1,12 @@
-/* A stub of libtpuinfo.so. TPUINFO_COUNT devices (4), TPUINFO_CODE is what tpu_metrics returns, TPUINFO_HANG=1 lets
-   it never return. Device n has (n + 1) GiB of 16 GiB in use and a load of 10 n + 5 percent. Touches no array unless it
-   returns 0, as the real one. */
+/* A stub of libtpuinfo.so. TPUINFO_COUNT is the number of devices (default 4), TPUINFO_CODE what tpu_metrics returns;
+   with TPUINFO_HANG=1 it never returns. Device n has (n + 1) GiB of 16 GiB in use and a load of 10 n + 5 percent. Like
+   the real library, it writes to the arrays only if it returns 0. */
 #include <stdlib.h>
 #include <unistd.h>
 
-static int number(const char *name, int otherwise) {
+static int number(const char *name, int fallback) {
   const char *text = getenv(name);
-  return text ? atoi(text) : otherwise;
+  return text ? atoi(text) : fallback;
 }
 
 int tpu_chip_count(void) { return number("TPUINFO_COUNT", 4); }
@@ -14,7 +14,7 @@ int tpu_chip_count(void) { return number("TPUINFO_COUNT", 4); }
 int tpu_pids(long long *pids, int n) {
   (void)pids;
   (void)n;
-  abort(); /* nobody asks for these */
+  abort(); /* gtop never calls it */
 }
 
 int tpu_metrics(int port, long long *ids, long long *used, long long *total, double *load, int n) {
@@ -24,7 +24,7 @@ int tpu_metrics(int port, long long *ids, long long *used, long long *total, dou
   int code = number("TPUINFO_CODE", 0);
   if (code) return code;
   for (int i = 0; i < n; i++) {
-    /* Not in order: the ids tell. */
+    /* Not in order: the ids identify the devices. */
     int device = n - 1 - i;
     ids[i] = 8 + device;
     used[i] = (device + 1LL) << 30;

@@ -1,13 +1,13 @@
-// A read(2), and a pread(2), that fail where the contents of a file say so: `!16` is EBUSY. Preloaded, it makes of a plain file one
-// of a driver that refuses.
+// A preloaded library: read(2) and pread(2) fail with the errno that a file contains, `!16` is EBUSY. Plain files then
+// behave like those of a driver that refuses.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-// What became of a read of so many bytes.
-static ssize_t judged(const char *text, ssize_t count)
+// Turns a successful read of `!ERRNO` into that error.
+static ssize_t fail_if_marked(const char *text, ssize_t count)
 {
     if (count >= 3 && count <= 5 && text[0] == '!' && text[1] >= '1' && text[1] <= '9' && text[count - 1] == '\n') {
         errno = atoi(text + 1);
@@ -21,18 +21,18 @@ ssize_t read(int fd, void *data, size_t size)
     static ssize_t (*real)(int, void *, size_t);
     if (!real)
         real = (ssize_t (*)(int, void *, size_t))dlsym(RTLD_NEXT, "read");
-    return judged(data, real(fd, data, size));
+    return fail_if_marked(data, real(fd, data, size));
 }
 
-ssize_t pread64(int fd, void *data, size_t size, off64_t place)
+ssize_t pread64(int fd, void *data, size_t size, off64_t offset)
 {
     static ssize_t (*real)(int, void *, size_t, off64_t);
     if (!real)
         real = (ssize_t (*)(int, void *, size_t, off64_t))dlsym(RTLD_NEXT, "pread64");
-    return judged(data, real(fd, data, size, place));
+    return fail_if_marked(data, real(fd, data, size, offset));
 }
 
-ssize_t pread(int fd, void *data, size_t size, off_t place)
+ssize_t pread(int fd, void *data, size_t size, off_t offset)
 {
-    return pread64(fd, data, size, place);
+    return pread64(fd, data, size, offset);
 }

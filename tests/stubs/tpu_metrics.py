@@ -2,15 +2,16 @@
 """A stub of the metrics service that a TPU's runtime serves, for tests and by hand; needs grpcio.
 
     tpu_metrics.py --ports 8431 --chips 4 --ids 8,9,12,13
-    tpu_metrics.py --ports 8431,8432,8433,8434 --chips 4 --ids 8,9,12,13      one process a chip: a port has one device
+    tpu_metrics.py --ports 8431,8432,8433,8434 --chips 4 --ids 8,9,12,13      one process per chip: each port has one device
     tpu_metrics.py --ports 8431 --chips 4 --cores 2                           v2, v3: memory by core, load by chip
     tpu_metrics.py --ports 8431 --chips 4 --cores 2 --load-by-core            v7x: both by core
     tpu_metrics.py --ports 8431 --fault html                                  no gRPC at all; needs no grpcio
 
 Device number n of the machine (0, 1, 2, … in the order of the ids) has --used + n bytes of --total in use, a load of
 --load + n percent, --bandwidth + n percent of its memory's bandwidth, n programs waiting, and idles for n + 0.5 seconds.
-Prints `up` when the ports are open, then every request if --tell. Ends with its standard input when that is a pipe.
-Messages are written by hand, as in the service's protocol: no generated code, no compiler.
+Prints `up` when the ports are open, and each request with --log-requests. Exits at the end of its standard input if that
+is a pipe.
+Messages are encoded by hand as in the service's protocol, without generated code or a compiler.
 """
 
 import argparse
@@ -63,11 +64,11 @@ def attribute(key, value):
     return field(1, key) + field(2, inner)
 
 
-def metric(where, number):
+def metric(label, number):
     """Metric{1 attribute, 2 timestamp, 3 gauge{1 double, 2 int64}}."""
     gauge = field(1 if isinstance(number, float) else 2, number)
     stamp = field(1, int(time.time()))
-    return (field(1, where) if where else b"") + field(2, stamp) + field(3, gauge)
+    return (field(1, label) if label else b"") + field(2, stamp) + field(3, gauge)
 
 
 def response(name, metrics):
@@ -75,53 +76,53 @@ def response(name, metrics):
 
 
 class Machine:
-    """All devices of the machine, and those that one port tells of."""
+    """All devices of the machine, and those that each port reports."""
 
     def __init__(self, options):
         self.options = options
         self.devices = options.chips * options.cores
         self.ids = options.ids or list(range(self.devices))
 
-    def of_port(self, place):
-        """(number on this machine, id) of each device of a port: shared out, unless every port has all."""
+    def of_port(self, port_index):
+        """(number on this machine, id) of each device of a port: an equal share, or all devices with --aggregate."""
         every = list(enumerate(self.ids))
         if self.options.aggregate:
             return every
         each = -(-len(every) // len(self.options.ports))
-        return every[place * each:(place + 1) * each]
+        return every[port_index * each:(port_index + 1) * each]
 
-    def reply(self, name, place):
-        """The message for a metric, None when there is none of that name."""
+    def reply(self, name, port_index):
+        """Returns the message for a metric; None for an unknown name."""
         options = self.options
-        devices = self.of_port(place)
+        devices = self.of_port(port_index)
         ids = [(number, attribute("device-id", identity)) for number, identity in devices]
         if name in options.without:
             return None
         if name == TOTAL:
-            return response(name, [metric(where, options.total) for _, where in ids])
+            return response(name, [metric(label, options.total) for _, label in ids])
         if name == USED:
-            return response(name, [metric(where, options.used + number) for number, where in ids])
+            return response(name, [metric(label, options.used + number) for number, label in ids])
         if name == LOAD:
             chips = ids if options.load_by_core else [
                 (number, attribute("device-id", number)) for number in sorted(set(n // options.cores for n, _ in devices))]
             if options.cores == 1:
                 chips = ids
-            return response(name, [metric(where, options.load + float(number)) for number, where in chips])
+            return response(name, [metric(label, options.load + float(number)) for number, label in chips])
         if name == BANDWIDTH:
-            return response(name, [metric(where, options.bandwidth + float(number)) for number, where in ids])
+            return response(name, [metric(label, options.bandwidth + float(number)) for number, label in ids])
         if name == IDLE:
-            return response(name, [metric(where, number + 0.5) for number, where in ids])
+            return response(name, [metric(label, number + 0.5) for number, label in ids])
         if name == QUEUE:
             kind = str if options.new_ordinals else int
             return response(name, [
                 metric(attribute("", {"device_ordinal": kind(rank), "core_type": "tensor_core"}), number)
                 for rank, (number, _) in enumerate(devices)])
         if name == UPTIME:
-            words = {"ml_framework_name": "jax", "ml_framework_version": "0.7.1"}
-            return response(name, [metric(attribute("framework", words), 3600)])
+            attributes = {"ml_framework_name": "jax", "ml_framework_version": "0.7.1"}
+            return response(name, [metric(attribute("framework", attributes), 3600)])
         if name == SLICE:
-            words = {"error_message": options.slice_error or "", "session_id": "1", "type": "", "topology": "2x2"}
-            return response(name, [metric(attribute("error", words), 1 if options.slice_error else 0)])
+            attributes = {"error_message": options.slice_error or "", "session_id": "1", "type": "", "topology": "2x2"}
+            return response(name, [metric(attribute("error", attributes), 1 if options.slice_error else 0)])
         if name == MEGASCALE and options.megascale_error:
             return response(name, [metric(attribute("error", {"error_type": options.megascale_error}), 1)])
         return None
@@ -130,8 +131,8 @@ class Machine:
         return b"".join(field(1, field(1, name)) for name in ALL if name not in self.options.without)
 
 
-def named(request):
-    """The first field of a MetricRequest: the name."""
+def metric_name(request):
+    """Returns the first field of a MetricRequest, the name."""
     return request[2:2 + request[1]].decode("ascii", "replace") if request[:1] == b"\x0a" else ""
 
 
@@ -140,20 +141,20 @@ def serve(options):
     import grpc
     from concurrent import futures
     machine, servers = Machine(options), []
-    for place, port in enumerate(options.ports):
-        def metric_of(request, context, place=place):
-            name = named(request)
-            if options.tell:
+    for port_index, port in enumerate(options.ports):
+        def metric_of(request, context, port_index=port_index):
+            name = metric_name(request)
+            if options.log_requests:
                 print("get", name, flush=True)
             if name in options.hang:
                 time.sleep(3600)
-            reply = machine.reply(name, place)
+            reply = machine.reply(name, port_index)
             if reply is None:
                 context.abort(grpc.StatusCode.NOT_FOUND, "unknown metric " + name)
             return reply
 
         def names(_request, context):
-            if options.tell:
+            if options.log_requests:
                 print("list", flush=True)
             if options.old:
                 context.abort(grpc.StatusCode.UNIMPLEMENTED, "no such method")
@@ -174,7 +175,7 @@ def frame(kind, flags, stream, body):
 
 
 def misbehave(options, connection):
-    """One connection of a server that is none, or not for long."""
+    """Serves one connection with the fault."""
     fault = options.fault
     with connection:
         connection.recv(65536)
@@ -208,8 +209,8 @@ def misbehave(options, connection):
             os._exit(0)
 
 
-def refuse(options):
-    """Servers that do what they should not."""
+def serve_fault(options):
+    """Servers with a fault on all ports, without gRPC."""
     def accept(listener):
         while True:
             connection = listener.accept()[0]
@@ -222,33 +223,33 @@ def refuse(options):
         threading.Thread(target=accept, args=(listener,), daemon=True).start()
 
 
-def numbers(text):
+def parse_numbers(text):
     return [int(word) for word in text.split(",")]
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0], epilog=__doc__.split("\n\n", 1)[1],
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--ports", type=numbers, default=[8431], metavar="P,…", help="default 8431")
-    parser.add_argument("--chips", type=int, default=4, help="of the machine; default 4")
-    parser.add_argument("--cores", type=int, default=1, help="devices of one chip; default 1")
-    parser.add_argument("--ids", type=numbers, metavar="N,…", help="the devices' numbers in the slice; default 0, 1, …")
-    parser.add_argument("--aggregate", action="store_true", help="every port tells of every device")
-    parser.add_argument("--load-by-core", action="store_true", help="the load of each core, not of each chip")
+    parser.add_argument("--ports", type=parse_numbers, default=[8431], metavar="P,…", help="default 8431")
+    parser.add_argument("--chips", type=int, default=4, help="chips of the machine; default 4")
+    parser.add_argument("--cores", type=int, default=1, help="devices per chip; default 1")
+    parser.add_argument("--ids", type=parse_numbers, metavar="N,…", help="the devices' numbers in the slice; default 0, 1, …")
+    parser.add_argument("--aggregate", action="store_true", help="every port reports every device")
+    parser.add_argument("--load-by-core", action="store_true", help="load per core instead of per chip")
     parser.add_argument("--used", type=int, default=1 << 30, metavar="BYTES")
     parser.add_argument("--total", type=int, default=17044078592, metavar="BYTES")
     parser.add_argument("--load", type=float, default=50.0, metavar="PERCENT")
     parser.add_argument("--bandwidth", type=float, default=20.0, metavar="PERCENT")
-    parser.add_argument("--slice-error", metavar="WORDS")
-    parser.add_argument("--megascale-error", metavar="WORDS")
+    parser.add_argument("--slice-error", metavar="TEXT")
+    parser.add_argument("--megascale-error", metavar="TEXT")
     parser.add_argument("--new-ordinals", action="store_true", help="ordinals as text, as newer runtimes write them")
-    parser.add_argument("--old", action="store_true", help="cannot list what it supports")
-    parser.add_argument("--without", default="", help="metrics it does not have", type=lambda text: text.split(","))
-    parser.add_argument("--hang", default="", help="metrics it never answers", type=lambda text: text.split(","))
-    parser.add_argument("--fault", choices=FAULTS, help="speak no gRPC, or not for long")
-    parser.add_argument("--tell", action="store_true", help="print every request")
+    parser.add_argument("--old", action="store_true", help="cannot list the supported metrics")
+    parser.add_argument("--without", default="", help="metrics that it does not have", type=lambda text: text.split(","))
+    parser.add_argument("--hang", default="", help="metrics that it never answers", type=lambda text: text.split(","))
+    parser.add_argument("--fault", choices=FAULTS, help="no gRPC, or an error in the middle of it")
+    parser.add_argument("--log-requests", action="store_true", help="print each request")
     options = parser.parse_args()
-    servers = refuse(options) if options.fault else serve(options)
+    servers = serve_fault(options) if options.fault else serve(options)
     print("up", flush=True)
     if not sys.stdin.isatty():
         sys.stdin.read()

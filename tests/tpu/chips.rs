@@ -7,13 +7,14 @@ use serde_json::{Value, json};
 
 use crate::harness::{Setup, installed};
 use crate::machine::{Machine, column, devices, processes, source, why};
-use crate::server::{free_ports, list};
+use crate::server::{free_ports, join_ports};
 
 const GIB: u64 = 1 << 30;
 
 /// Makes the runtimes use ports on which nobody listens.
 fn use_unused_ports(machine: &Machine) {
-    let line = format!("TYPE=\"V5\"\nTPU_RUNTIME_METRICS_PORTS=\"{}\"\n", list(&free_ports(2)));
+    let line =
+        format!("TYPE=\"V5\"\nTPU_RUNTIME_METRICS_PORTS=\"{}\"\n", join_ports(&free_ports(2)));
     machine.write("home/tpu-runtime/tpu-env", &line);
 }
 
@@ -29,9 +30,9 @@ fn every_generation_has_its_name_memory_and_cores() {
         ("0x0076", "0x0054", "TPU v7x", 192, 2),
     ] {
         let machine = Machine::new();
-        machine.accel("0000:00:05.0", device, subsystem, 0);
+        machine.add_accel("0000:00:05.0", device, subsystem, 0);
         use_unused_ports(&machine);
-        let chips = machine.chips(1);
+        let chips = machine.wait_for_chips(1);
         let chip = &chips[0];
         assert_eq!(chip["name"], name);
         assert_eq!(chip["vendor"], "google");
@@ -47,9 +48,9 @@ fn every_generation_has_its_name_memory_and_cores() {
 #[test]
 fn an_unknown_chip_is_reported_without_memory() {
     let machine = Machine::new();
-    machine.vfio("0000:00:05.0", "0x0099", 1);
+    machine.add_vfio("0000:00:05.0", "0x0099", 1);
     use_unused_ports(&machine);
-    let chips = machine.chips(1);
+    let chips = machine.wait_for_chips(1);
     assert_eq!(chips[0]["name"], "TPU (0x0099)");
     assert_eq!(why(&chips[0], "memory_total_bytes"), "not available");
     assert_eq!(why(&chips[0], "tpu_cores"), "not available");
@@ -85,10 +86,10 @@ fn unused_chips_are_not_a_fault() {
 fn device_files_are_sorted_as_numbers() {
     let machine = Machine::new();
     for (slot, group) in [(4, 10), (5, 2), (6, 11), (7, 9)] {
-        machine.vfio(&format!("0000:00:0{slot}.0"), "0x006f", group);
+        machine.add_vfio(&format!("0000:00:0{slot}.0"), "0x006f", group);
     }
     use_unused_ports(&machine);
-    let chips = machine.chips(4);
+    let chips = machine.wait_for_chips(4);
     let nodes = ["/dev/vfio/2", "/dev/vfio/9", "/dev/vfio/10", "/dev/vfio/11"];
     assert_eq!(column(&chips, "device_node"), nodes);
     assert_eq!(column(&chips, "index"), [0, 1, 2, 3]);
@@ -99,7 +100,7 @@ fn device_files_are_sorted_as_numbers() {
 fn device_files_without_a_location_follow_the_bus_order() {
     let machine = Machine::new();
     for slot in 0..12 {
-        machine.function(
+        machine.add_function(
             &format!("0000:00:{slot:02x}.1"),
             "0x1ae0",
             "0x005e",
@@ -109,7 +110,7 @@ fn device_files_without_a_location_follow_the_bus_order() {
         machine.write(&format!("dev/accel{slot}"), "");
     }
     use_unused_ports(&machine);
-    let chips = machine.chips(12);
+    let chips = machine.wait_for_chips(12);
     assert_eq!(chips[10]["device_node"], "/dev/accel10");
     assert_eq!(chips[10]["pci_bus"], "0000:00:0a.1");
 }
@@ -118,10 +119,10 @@ fn device_files_without_a_location_follow_the_bus_order() {
 fn two_functions_in_a_slot_are_one_v7x() {
     let machine = Machine::new();
     for (function, group) in [("c0:02.0", 4), ("c0:02.1", 5), ("c0:03.0", 6), ("c0:03.1", 7)] {
-        machine.vfio(&format!("0000:{function}"), "0x0076", group);
+        machine.add_vfio(&format!("0000:{function}"), "0x0076", group);
     }
     use_unused_ports(&machine);
-    let chips = machine.chips(2);
+    let chips = machine.wait_for_chips(2);
     assert_eq!(column(&chips, "uuid"), ["tpu-0000:c0:02.0", "tpu-0000:c0:03.0"]);
     assert_eq!(
         column(&chips, "device_node"),
@@ -133,8 +134,8 @@ fn two_functions_in_a_slot_are_one_v7x() {
 #[test]
 fn holders_of_chips_are_reported_and_other_chips_are_free() {
     let mut machine = Machine::v5e(4);
-    let ports = list(&free_ports(1));
-    let pid = machine.holder(
+    let ports = join_ports(&free_ports(1));
+    let pid = machine.add_holder(
         &["/dev/vfio/9", "/dev/vfio/9", "/dev/vfio/vfio", "/dev/vfio/10", "/dev/vfio/77"],
         &format!("TPU_RUNTIME_METRICS_PORTS='{ports}'"),
     );
@@ -157,7 +158,7 @@ fn holders_of_chips_are_reported_and_other_chips_are_free() {
 fn chips_with_unseen_holders_are_not_called_free() {
     let mut machine = Machine::v5e(1);
     use_unused_ports(&machine);
-    let pid = machine.holder(&["/dev/vfio/8"], "");
+    let pid = machine.add_holder(&["/dev/vfio/8"], "");
     let locked = machine.root().join(format!("proc/{pid}/fd"));
     std::fs::set_permissions(&locked, PermissionsExt::from_mode(0o000)).unwrap();
     std::fs::set_permissions(machine.root(), PermissionsExt::from_mode(0o755)).unwrap();
@@ -167,16 +168,16 @@ fn chips_with_unseen_holders_are_not_called_free() {
         {
             return;
         }
-        let words =
+        let shell =
             ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "/bin/sh", "-c"];
-        setup.shell = words.iter().map(|word| (*word).to_owned()).collect();
+        setup.shell = shell.map(str::to_owned).to_vec();
     }
     setup.state = None;
     setup.environment = vec![("GTOP_ROOT".to_owned(), machine.root().into())];
     let mut rig = setup.start();
     let chip = rig.until("a chip", |frame| {
-        let parts = frame["backends"].as_array()?;
-        parts.iter().find(|part| part["kind"] == "tpu")?["devices"].get(0).cloned()
+        let backends = frame["backends"].as_array()?;
+        backends.iter().find(|backend| backend["kind"] == "tpu")?["devices"].get(0).cloned()
     });
     assert_eq!(
         (&chip["tpu"]["held"], &chip["lacks"]["held"]),

@@ -6,20 +6,20 @@ use gtop::probe::Interpreter;
 use serde_json::{Value, json};
 
 use crate::harness::Setup;
-use crate::machine::{Machine, devices, library, source, why};
+use crate::machine::{Machine, compile_library, devices, source, why};
 use crate::server::{Server, free_ports};
 
 const GIB: u64 = 1 << 30;
 
 /// A machine with the library and a process on all chips whose runtime serves nothing; `None` without a compiler.
-fn machine(more: &[(&str, &str)]) -> Option<Machine> {
+fn machine(variables: &[(&str, &str)]) -> Option<Machine> {
     let mut machine = Machine::v5e(4);
     let folder = machine.root().join("library");
     std::fs::create_dir(&folder).unwrap();
-    let folder = library(&folder)?;
-    machine.workload(4, &free_ports(1)[0].to_string());
+    let folder = compile_library(&folder)?;
+    machine.add_workload(4, &free_ports(1)[0].to_string());
     machine.environment.push(("LD_LIBRARY_PATH".to_owned(), folder.into()));
-    for (key, value) in more {
+    for (key, value) in variables {
         machine.environment.push(((*key).to_owned(), (*value).into()));
     }
     Some(machine)
@@ -28,14 +28,14 @@ fn machine(more: &[(&str, &str)]) -> Option<Machine> {
 #[test]
 fn the_library_reports_values_without_a_port() {
     let Some(machine) = machine(&[]) else { return };
-    for (place, chip) in (0_u64..).zip(machine.busy_chips()) {
+    for (index, chip) in (0_u64..).zip(machine.wait_for_busy_chips()) {
         assert_eq!(chip["metrics_source"], "libtpuinfo");
-        assert_eq!(chip["memory_used_bytes"], (place + 1) * GIB);
+        assert_eq!(chip["memory_used_bytes"], (index + 1) * GIB);
         assert_eq!(chip["memory_total_bytes"], 16 * GIB);
         assert_eq!(chip["utilization_percent"].as_u64(), None);
         assert_eq!(
             chip["utilization_percent"].as_f64(),
-            u32::try_from(10 * place + 5).ok().map(f64::from)
+            u32::try_from(10 * index + 5).ok().map(f64::from)
         );
         assert_eq!(chip["metrics_fault"], "none");
         assert_eq!(why(&chip, "hbm_bandwidth_percent"), "not supported");
@@ -48,13 +48,13 @@ fn the_runtime_service_is_preferred_over_the_library() {
     let Some(mut machine) = machine(&[]) else { return };
     let port = free_ports(1)[0];
     let Some(_server) = Server::start(&[port], &["--chips", "4"]) else { return };
-    machine.workload(4, &port.to_string());
-    assert_eq!(machine.busy_chips()[0]["metrics_source"], format!("port {port}"));
+    machine.add_workload(4, &port.to_string());
+    assert_eq!(machine.wait_for_busy_chips()[0]["metrics_source"], format!("port {port}"));
 }
 
 #[test]
 fn every_error_code_of_the_library_is_reported() {
-    for (key, value, words) in [
+    for (key, value, message) in [
         (
             "TPUINFO_CODE",
             "1",
@@ -68,8 +68,8 @@ fn every_error_code_of_the_library_is_reported() {
         ("TPUINFO_COUNT", "1000000", "libtpuinfo counts 1000000 devices"),
     ] {
         let Some(machine) = machine(&[(key, value)]) else { return };
-        let node = machine.watch(words, |node| {
-            devices(node).first().is_some_and(|chip| chip["metrics_fault"] == words)
+        let node = machine.watch(message, |node| {
+            devices(node).first().is_some_and(|chip| chip["metrics_fault"] == message)
         });
         assert_eq!(source(&node, "tpu")["fault"], Value::Null);
         for chip in devices(&node) {
@@ -82,9 +82,9 @@ fn every_error_code_of_the_library_is_reported() {
 #[test]
 fn values_with_a_wrong_count_are_not_assigned_to_chips() {
     let Some(machine) = machine(&[("TPUINFO_COUNT", "3")]) else { return };
-    let words = "libtpuinfo counts 3 devices";
-    let node = machine.watch(words, |node| {
-        devices(node).first().is_some_and(|chip| chip["metrics_fault"] == words)
+    let message = "libtpuinfo counts 3 devices";
+    let node = machine.watch(message, |node| {
+        devices(node).first().is_some_and(|chip| chip["metrics_fault"] == message)
     });
     assert_eq!(why(&devices(&node)[0], "utilization_percent"), "not available");
 }
@@ -94,13 +94,13 @@ fn a_library_without_the_functions_is_skipped() {
     let Some(machine) = machine(&[]) else { return };
     let source = machine.root().join("empty.c");
     std::fs::write(&source, "int nothing(void) { return 0; }\n").unwrap();
-    let built = std::process::Command::new("cc")
+    let status = std::process::Command::new("cc")
         .args(["-shared", "-fPIC", "-o"])
         .arg(machine.root().join("library/libtpuinfo.so"))
         .arg(&source)
         .status();
-    assert!(built.unwrap().success());
-    let chips = machine.chips(4);
+    assert!(status.unwrap().success());
+    let chips = machine.wait_for_chips(4);
     assert_eq!(chips[0]["metrics_fault"], "no runtime serves metrics on the default ports");
 }
 
@@ -109,12 +109,12 @@ fn an_idle_machine_does_not_load_the_library() {
     let mut machine = Machine::v5e(1);
     let folder = machine.root().join("library");
     std::fs::create_dir(&folder).unwrap();
-    let Some(folder) = library(&folder) else { return };
+    let Some(folder) = compile_library(&folder) else { return };
     let port = free_ports(1)[0];
     machine.write("home/tpu-runtime/tpu-env", &format!("TPU_RUNTIME_METRICS_PORTS={port}\n"));
     machine.environment.push(("LD_LIBRARY_PATH".to_owned(), folder.into()));
     machine.environment.push(("TPUINFO_HANG".to_owned(), "1".into()));
-    assert_eq!(why(&machine.chips(1)[0], "utilization_percent"), "no workload");
+    assert_eq!(why(&machine.wait_for_chips(1)[0], "utilization_percent"), "no workload");
 }
 
 #[test]
@@ -127,9 +127,11 @@ fn a_hanging_call_affects_neither_chips_nor_host() {
     setup.environment.push(("GTOP_ROOT".to_owned(), machine.root().into()));
     let mut rig = setup.start();
     let chips = rig.until("chips", |frame| {
-        let parts = frame["backends"].as_array()?;
-        let part = parts.iter().find(|part| part["kind"] == "tpu" && part["devices"].is_array())?;
-        Some(part["devices"].clone())
+        let backends = frame["backends"].as_array()?;
+        let tpu = backends
+            .iter()
+            .find(|backend| backend["kind"] == "tpu" && backend["devices"].is_array())?;
+        Some(tpu["devices"].clone())
     });
     assert_eq!(
         (&chips[3]["memory_total"], &chips[3]["tpu"]["held"]),

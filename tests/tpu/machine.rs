@@ -1,4 +1,4 @@
-//! A machine with TPUs, built of files, with processes that hold the chips.
+//! A stub file tree of a machine with TPUs, and processes that hold the chips.
 
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Read};
@@ -8,10 +8,10 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
 
-/// How the program is asked to go on telling of a machine.
+/// The arguments with which gtop prints snapshots continuously.
 pub(crate) const WATCHING: [&str; 5] = ["--local", "--json", "--watch", "-i", "0.2"];
 
-/// A tree that stands for the root directory.
+/// A file tree that gtop reads instead of the root directory.
 pub(crate) struct Machine {
     folder: tempfile::TempDir,
     holders: Vec<Child>,
@@ -33,27 +33,27 @@ impl Machine {
     pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let machine = Self { folder, holders: Vec::new(), environment: Vec::new() };
-        machine.function("0000:00:03.0", "0x1ae0", "0x0042", "0x0058", "0x020000");
-        machine.function("0000:00:01.0", "0x8086", "0x7110", "0x0000", "0x060100");
+        machine.add_function("0000:00:03.0", "0x1ae0", "0x0042", "0x0058", "0x020000");
+        machine.add_function("0000:00:01.0", "0x8086", "0x7110", "0x0000", "0x060100");
         machine.write("dev/vfio/vfio", "");
         std::fs::create_dir_all(machine.root().join("proc")).unwrap();
         machine
     }
 
-    /// A machine with so many v5e; chip n is `/dev/vfio/<8 + n>`.
+    /// A machine with this many v5e chips; chip n is `/dev/vfio/<8 + n>`.
     pub(crate) fn v5e(count: u32) -> Self {
         let machine = Self::new();
         for chip in 0..count {
-            machine.vfio(&format!("0000:00:{:02x}.0", 4 + chip), "0x0063", 8 + chip);
+            machine.add_vfio(&format!("0000:00:{:02x}.0", 4 + chip), "0x0063", 8 + chip);
         }
         machine
     }
 
-    /// A machine with so many v3, two cores each; chip n is `/dev/accel<n>`.
+    /// A machine with this many v3 chips of two cores each; chip n is `/dev/accel<n>`.
     pub(crate) fn v3(count: u32) -> Self {
         let machine = Self::new();
         for chip in 0..count {
-            machine.accel(&format!("0000:00:{:02x}.0", 4 + chip), "0x0027", "0x004f", chip);
+            machine.add_accel(&format!("0000:00:{:02x}.0", 4 + chip), "0x0027", "0x004f", chip);
         }
         machine
     }
@@ -75,7 +75,7 @@ impl Machine {
     }
 
     /// A PCI function.
-    pub(crate) fn function(
+    pub(crate) fn add_function(
         &self,
         address: &str,
         vendor: &str,
@@ -83,56 +83,56 @@ impl Machine {
         subsystem: &str,
         class: &str,
     ) {
-        let place = format!("sys/bus/pci/devices/{address}");
-        let words = [
+        let folder = format!("sys/bus/pci/devices/{address}");
+        let files = [
             ("vendor", vendor),
             ("device", device),
             ("subsystem_device", subsystem),
             ("class", class),
         ];
-        for (name, word) in words {
-            self.write(&format!("{place}/{name}"), &format!("{word}\n"));
+        for (name, contents) in files {
+            self.write(&format!("{folder}/{name}"), &format!("{contents}\n"));
         }
-        self.write(&format!("{place}/numa_node"), "1\n");
+        self.write(&format!("{folder}/numa_node"), "1\n");
     }
 
     /// A TPU function behind this IOMMU group.
-    pub(crate) fn vfio(&self, address: &str, device: &str, group: u32) {
-        self.function(address, "0x1ae0", device, "0x0001", "0x120000");
+    pub(crate) fn add_vfio(&self, address: &str, device: &str, group: u32) {
+        self.add_function(address, "0x1ae0", device, "0x0001", "0x120000");
         let link = format!("sys/bus/pci/devices/{address}/iommu_group");
         self.link(&link, &format!("../../../kernel/iommu_groups/{group}"));
         self.write(&format!("dev/vfio/{group}"), "");
     }
 
     /// A TPU function of the older driver.
-    pub(crate) fn accel(&self, address: &str, device: &str, subsystem: &str, number: u32) {
-        self.function(address, "0x1ae0", device, subsystem, "0xff0000");
+    pub(crate) fn add_accel(&self, address: &str, device: &str, subsystem: &str, number: u32) {
+        self.add_function(address, "0x1ae0", device, subsystem, "0xff0000");
         self.link(&format!("sys/class/accel/accel{number}/device"), &format!("../../../{address}"));
         self.write(&format!("dev/accel{number}"), "");
     }
 
-    /// A process that has these nodes open, with this in its environment.
-    pub(crate) fn holder(&mut self, nodes: &[&str], environment: &str) -> u32 {
+    /// Starts a process that has these device files open, with this in its environment.
+    pub(crate) fn add_holder(&mut self, nodes: &[&str], environment: &str) -> u32 {
         let holder = Command::new("sleep").arg("100000").spawn().unwrap();
         let pid = holder.id();
         self.holders.push(holder);
         self.link(&format!("proc/{pid}/fd/0"), "/dev/null");
-        for (place, node) in nodes.iter().enumerate() {
-            self.link(&format!("proc/{pid}/fd/{}", place + 3), node);
+        for (index, node) in nodes.iter().enumerate() {
+            self.link(&format!("proc/{pid}/fd/{}", index + 3), node);
         }
         self.write(&format!("proc/{pid}/environ"), &format!("HOME=/\0{environment}\0LANG=C\0"));
         pid
     }
 
-    /// A process with all chips of a v5e machine, whose runtime serves these ports.
-    pub(crate) fn workload(&mut self, chips: u32, ports: &str) -> u32 {
+    /// Starts a process with all chips of a v5e machine, whose runtime serves these ports.
+    pub(crate) fn add_workload(&mut self, chips: u32, ports: &str) -> u32 {
         let nodes: Vec<String> = (0..chips).map(|chip| format!("/dev/vfio/{}", 8 + chip)).collect();
         let nodes: Vec<&str> = nodes.iter().map(String::as_str).collect();
-        self.holder(&nodes, &format!("TPU_RUNTIME_METRICS_PORTS={ports}"))
+        self.add_holder(&nodes, &format!("TPU_RUNTIME_METRICS_PORTS={ports}"))
     }
 
-    /// Says in /proc that a process listens on a port.
-    pub(crate) fn listens(&self, pid: u32, port: u16) {
+    /// Adds a port on which a process listens to /proc.
+    pub(crate) fn add_listener(&self, pid: u32, port: u16) {
         let inode = u32::from(port) + 100_000;
         self.link(&format!("proc/{pid}/fd/99"), &format!("socket:[{inode}]"));
         let head = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode";
@@ -142,14 +142,14 @@ impl Machine {
         self.write(&format!("proc/{pid}/net/tcp"), &format!("{head}\n{line}\n"));
     }
 
-    /// Watches the machine until `is_so`, and returns that snapshot of it.
+    /// Watches the machine until a snapshot satisfies `is_so`, and returns its node.
     pub(crate) fn watch(&self, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
         let mut program = Command::new(env!("CARGO_BIN_EXE_gtop"));
         program.args(WATCHING);
         self.watch_with(program, what, is_so)
     }
 
-    /// The same with a program that starts gtop.
+    /// Like `watch`, with a program that starts gtop.
     pub(crate) fn watch_with(
         &self,
         mut program: Command,
@@ -183,13 +183,13 @@ impl Machine {
     }
 
     /// Watches until this many chips are reported.
-    pub(crate) fn chips(&self, count: usize) -> Vec<Value> {
+    pub(crate) fn wait_for_chips(&self, count: usize) -> Vec<Value> {
         let node = self.watch("chips", |node| devices(node).len() == count);
         devices(&node).clone()
     }
 
     /// Watches until every chip has a utilization.
-    pub(crate) fn busy_chips(&self) -> Vec<Value> {
+    pub(crate) fn wait_for_busy_chips(&self) -> Vec<Value> {
         let node = self.watch("numbers", |node| {
             let chips = devices(node);
             !chips.is_empty() && chips.iter().all(|chip| chip["utilization_percent"].is_number())
@@ -199,7 +199,7 @@ impl Machine {
     }
 }
 
-/// The devices of a node, whatever else it has.
+/// The devices of a node.
 pub(crate) fn devices(node: &Value) -> &Vec<Value> {
     node["devices"].as_array().unwrap()
 }
@@ -228,27 +228,28 @@ pub(crate) fn processes(chip: &Value) -> Vec<(u64, &Value)> {
 }
 
 fn summary(node: &Value) -> String {
-    let known = |chip: &Value| {
+    let known_values = |chip: &Value| {
         let fields = chip.as_object().unwrap().iter();
-        let told: Vec<String> = fields
+        let values: Vec<String> = fields
             .filter(|(key, value)| !value.is_null() && key.as_str() != "unknown")
             .map(|(key, value)| format!("{key}={value}"))
             .collect();
-        told.join(" ")
+        values.join(" ")
     };
-    let chips: Vec<String> = node["devices"].as_array().into_iter().flatten().map(known).collect();
+    let chips: Vec<String> =
+        node["devices"].as_array().into_iter().flatten().map(known_values).collect();
     format!("{}\n{}", node["sources"], chips.join("\n"))
 }
 
-/// The C library that stands for libtpuinfo, compiled once a test; `None` without a compiler.
-pub(crate) fn library(folder: &Path) -> Option<PathBuf> {
+/// Compiles the stub libtpuinfo into `folder`, and returns the folder; `None` without a compiler.
+pub(crate) fn compile_library(folder: &Path) -> Option<PathBuf> {
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/stubs/libtpuinfo.c");
-    let built = Command::new("cc")
+    let status = Command::new("cc")
         .args(["-shared", "-fPIC", "-O2", "-o"])
         .arg(folder.join("libtpuinfo.so"))
         .arg(source)
         .status();
-    let Ok(status) = built else {
+    let Ok(status) = status else {
         eprintln!("skipped: no C compiler");
         return None;
     };

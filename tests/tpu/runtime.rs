@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::harness::Setup;
 use crate::machine::{Machine, WATCHING, column, devices, processes, why};
-use crate::server::{SCRIPT, Server, free_ports, list, python};
+use crate::server::{SCRIPT, Server, free_ports, join_ports, python};
 
 const GIB: u64 = 1 << 30;
 const SLICE: [&str; 4] = ["--chips", "4", "--ids", "8,9,12,13"];
@@ -25,8 +25,8 @@ fn chips_of_a_slice_are_matched_in_numeric_order() {
     let ports = free_ports(1);
     let Some(_server) = Server::start(&ports, &SLICE) else { return };
     let mut machine = Machine::v5e(4);
-    let pid = machine.workload(4, &list(&ports));
-    let chips = machine.busy_chips();
+    let pid = machine.add_workload(4, &join_ports(&ports));
+    let chips = machine.wait_for_busy_chips();
     assert_eq!(floats(&chips, "utilization_percent"), [50.0, 51.0, 52.0, 53.0]);
     assert_eq!(floats(&chips, "hbm_bandwidth_percent"), [20.0, 21.0, 22.0, 23.0]);
     assert_eq!(floats(&chips, "tensorcore_idle_seconds"), [0.5, 1.5, 2.5, 3.5]);
@@ -34,7 +34,7 @@ fn chips_of_a_slice_are_matched_in_numeric_order() {
     assert_eq!(numbers(&chips, "memory_used_bytes"), [GIB, GIB + 1, GIB + 2, GIB + 3]);
     assert_eq!(numbers(&chips, "memory_total_bytes"), [17_044_078_592; 4]);
     assert_eq!(chips[3]["memory_free_bytes"], 17_044_078_592 - GIB - 3);
-    for (place, chip) in chips.iter().enumerate() {
+    for (index, chip) in chips.iter().enumerate() {
         assert_eq!(chip["metrics_source"], format!("port {}", ports[0]));
         assert_eq!((&chip["metrics_fault"], &chip["held"]), (&json!("none"), &json!(true)));
         assert_eq!(
@@ -44,14 +44,14 @@ fn chips_of_a_slice_are_matched_in_numeric_order() {
         assert_eq!(chip["runtime_uptime_seconds"], 3600);
         assert_eq!(why(chip, "megascale_error"), "not supported");
         assert_eq!(chip["cores"], json!([]));
-        let used = json!(GIB + u64::try_from(place).unwrap());
+        let used = json!(GIB + u64::try_from(index).unwrap());
         assert_eq!(processes(chip), [(u64::from(pid), &used)]);
-        // The chip's load is not the process's: nobody tells how much of it is whose.
+        // The runtime does not report the utilization of each process.
         assert_eq!(chip["processes"][0]["sm_percent"], Value::Null);
     }
 }
 
-/// What Google's own client says of such a server; `None` where it is not installed.
+/// The values that Google's own client reads from a server; `None` if it is not installed.
 fn tpu_info(port: u16) -> Option<Vec<Value>> {
     let script = format!(
         "import json; from tpu_info import device, metrics\n\
@@ -77,8 +77,8 @@ fn values_agree_with_tpu_info() {
         let Some(_server) = Server::start(&ports, &arguments) else { return };
         let Some(rows) = tpu_info(ports[0]) else { return };
         let mut machine = Machine::v5e(4);
-        machine.workload(4, &list(&ports));
-        let chips = machine.busy_chips();
+        machine.add_workload(4, &join_ports(&ports));
+        let chips = machine.wait_for_busy_chips();
         let fields = [
             "memory_used_bytes",
             "memory_total_bytes",
@@ -89,8 +89,8 @@ fn values_agree_with_tpu_info() {
         ];
         assert_eq!(rows.len(), chips.len());
         for (chip, row) in chips.iter().zip(rows) {
-            for (place, field) in fields.iter().enumerate() {
-                assert_eq!(chip[field].as_f64(), row[place].as_f64(), "{field}");
+            for (index, field) in fields.iter().enumerate() {
+                assert_eq!(chip[field].as_f64(), row[index].as_f64(), "{field}");
             }
         }
     }
@@ -103,17 +103,17 @@ fn one_process_per_chip_is_combined_over_all_ports() {
     let mut machine = Machine::v5e(4);
     let pids: Vec<u32> = (8..12)
         .map(|node| {
-            let environment = format!("TPU_RUNTIME_METRICS_PORTS={}", list(&ports));
-            machine.holder(&[&format!("/dev/vfio/{node}")], &environment)
+            let environment = format!("TPU_RUNTIME_METRICS_PORTS={}", join_ports(&ports));
+            machine.add_holder(&[&format!("/dev/vfio/{node}")], &environment)
         })
         .collect();
-    let chips = machine.busy_chips();
+    let chips = machine.wait_for_busy_chips();
     assert_eq!(floats(&chips, "utilization_percent"), [50.0, 51.0, 52.0, 53.0]);
     let sources: Vec<String> = ports.iter().map(|port| format!("port {port}")).collect();
     assert_eq!(column(&chips, "metrics_source"), sources.iter().collect::<Vec<_>>());
-    for (place, chip) in chips.iter().enumerate() {
-        let used = json!(GIB + u64::try_from(place).unwrap());
-        assert_eq!(processes(chip), [(u64::from(pids[place]), &used)]);
+    for (index, chip) in chips.iter().enumerate() {
+        let used = json!(GIB + u64::try_from(index).unwrap());
+        assert_eq!(processes(chip), [(u64::from(pids[index]), &used)]);
     }
 }
 
@@ -123,8 +123,8 @@ fn ports_that_all_report_every_chip_are_not_added_up() {
     let arguments = [&SLICE[..], &["--aggregate"]].concat();
     let Some(_server) = Server::start(&ports, &arguments) else { return };
     let mut machine = Machine::v5e(4);
-    machine.workload(4, &list(&ports));
-    let chips = machine.busy_chips();
+    machine.add_workload(4, &join_ports(&ports));
+    let chips = machine.wait_for_busy_chips();
     assert_eq!(numbers(&chips, "memory_used_bytes"), [GIB, GIB + 1, GIB + 2, GIB + 3]);
     assert_eq!(numbers(&chips, "hlo_queue"), [0, 1, 2, 3]);
 }
@@ -135,8 +135,8 @@ fn a_chip_with_two_cores_has_the_memory_of_both_and_one_utilization() {
     let Some(_server) = Server::start(&ports, &["--chips", "4", "--cores", "2"]) else { return };
     let mut machine = Machine::v3(4);
     let nodes = ["/dev/accel0", "/dev/accel1", "/dev/accel2", "/dev/accel3"];
-    machine.holder(&nodes, &format!("TPU_RUNTIME_METRICS_PORTS={}", ports[0]));
-    let chips = machine.busy_chips();
+    machine.add_holder(&nodes, &format!("TPU_RUNTIME_METRICS_PORTS={}", ports[0]));
+    let chips = machine.wait_for_busy_chips();
     assert_eq!(floats(&chips, "utilization_percent"), [50.0, 51.0, 52.0, 53.0]);
     let both: Vec<u64> = (0..4).map(|chip| 2 * GIB + 4 * chip + 1).collect();
     assert_eq!(numbers(&chips, "memory_used_bytes"), both);
@@ -160,11 +160,11 @@ fn the_cores_of_a_v7x_have_their_own_utilization() {
     let Some(_server) = Server::start(&ports, &arguments) else { return };
     let mut machine = Machine::new();
     for (function, group) in [("c0:02.0", 0), ("c0:02.1", 1), ("c0:03.0", 2), ("c0:03.1", 3)] {
-        machine.vfio(&format!("0000:{function}"), "0x0076", group);
+        machine.add_vfio(&format!("0000:{function}"), "0x0076", group);
     }
     let nodes = ["/dev/vfio/0", "/dev/vfio/1", "/dev/vfio/2", "/dev/vfio/3"];
-    let pid = machine.holder(&nodes, &format!("TPU_RUNTIME_METRICS_PORTS={}", ports[0]));
-    let chips = machine.busy_chips();
+    let pid = machine.add_holder(&nodes, &format!("TPU_RUNTIME_METRICS_PORTS={}", ports[0]));
+    let chips = machine.wait_for_busy_chips();
     assert_eq!(floats(&chips, "utilization_percent"), [50.5, 52.5]);
     assert_eq!(chips[1]["cores"][1]["utilization_percent"], 53.0);
     assert_eq!(chips[0]["cores"][1]["memory_used_bytes"], GIB + 1);
@@ -178,8 +178,8 @@ fn a_process_on_some_chips_has_values_only_there() {
     let Some(_server) = Server::start(&ports, &["--chips", "2"]) else { return };
     let mut machine = Machine::v5e(4);
     let environment = format!("TPU_RUNTIME_METRICS_PORTS={}", ports[0]);
-    let pid = machine.holder(&["/dev/vfio/9", "/dev/vfio/11"], &environment);
-    machine.listens(pid, ports[0]);
+    let pid = machine.add_holder(&["/dev/vfio/9", "/dev/vfio/11"], &environment);
+    machine.add_listener(pid, ports[0]);
     let node = machine.watch("numbers", |node| {
         devices(node).get(3).is_some_and(|chip| chip["utilization_percent"] == 51.0)
     });
@@ -203,10 +203,10 @@ fn independent_processes_keep_their_chips_apart() {
     };
     let mut machine = Machine::v5e(2);
     for (node, port) in [("/dev/vfio/9", ports[0]), ("/dev/vfio/8", ports[1])] {
-        let pid = machine.holder(&[node], &format!("TPU_RUNTIME_METRICS_PORTS={port}"));
-        machine.listens(pid, port);
+        let pid = machine.add_holder(&[node], &format!("TPU_RUNTIME_METRICS_PORTS={port}"));
+        machine.add_listener(pid, port);
     }
-    let chips = machine.busy_chips();
+    let chips = machine.wait_for_busy_chips();
     assert_eq!(floats(&chips, "utilization_percent"), [90.0, 10.0]);
 }
 
@@ -216,15 +216,15 @@ fn among_several_holders_the_serving_one_has_the_memory() {
     let Some(_server) = Server::start(&ports, &["--chips", "1"]) else { return };
     let mut machine = Machine::v5e(1);
     let environment = format!("TPU_RUNTIME_METRICS_PORTS={}", ports[0]);
-    let child = machine.holder(&["/dev/vfio/8"], &environment);
-    let serves = machine.holder(&["/dev/vfio/8"], &environment);
-    machine.listens(serves, ports[0]);
+    let child = machine.add_holder(&["/dev/vfio/8"], &environment);
+    let serving = machine.add_holder(&["/dev/vfio/8"], &environment);
+    machine.add_listener(serving, ports[0]);
     let node = machine.watch("memory", |node| {
         devices(node)
             .first()
             .is_some_and(|chip| processes(chip).iter().any(|(_, memory)| memory.is_number()))
     });
-    let mut expected = vec![(u64::from(child), Value::Null), (u64::from(serves), json!(GIB))];
+    let mut expected = vec![(u64::from(child), Value::Null), (u64::from(serving), json!(GIB))];
     expected.sort_by_key(|(pid, _)| *pid);
     let shown: Vec<(u64, Value)> = processes(&devices(&node)[0])
         .into_iter()
@@ -238,27 +238,27 @@ fn ports_come_from_the_machine_file_when_no_process_names_them() {
     let ports = free_ports(1);
     let Some(_server) = Server::start(&ports, &["--chips", "2"]) else { return };
     let mut machine = Machine::v5e(2);
-    machine.holder(&["/dev/vfio/8", "/dev/vfio/9"], "PATH=/bin");
+    machine.add_holder(&["/dev/vfio/8", "/dev/vfio/9"], "PATH=/bin");
     machine.write(
         "home/tpu-runtime/tpu-env",
         &format!("TYPE=\"V5\"\nTPU_RUNTIME_METRICS_PORTS=\"{}\"\nZONE='x'\n", ports[0]),
     );
-    assert_eq!(floats(&machine.busy_chips(), "utilization_percent"), [50.0, 51.0]);
+    assert_eq!(floats(&machine.wait_for_busy_chips(), "utilization_percent"), [50.0, 51.0]);
 }
 
-/// Runs a server on these ports and gtop, both on a machine of their own; `None` where that is not allowed.
+/// Runs a server on these ports and gtop in a network namespace; `None` if that is not permitted.
 fn in_network_namespace(ports: &str) -> Option<Command> {
     let python = python()?;
-    let apart = ["-rnpf", "--mount-proc", "--kill-child"];
-    let tried =
-        Command::new("unshare").args(apart).args(["ip", "link", "set", "lo", "up"]).output();
-    if !tried.is_ok_and(|output| output.status.success()) {
-        eprintln!("skipped: no unshare or ip, or they may not be used");
+    let namespace = ["-rnpf", "--mount-proc", "--kill-child"];
+    let output =
+        Command::new("unshare").args(namespace).args(["ip", "link", "set", "lo", "up"]).output();
+    if !output.is_ok_and(|output| output.status.success()) {
+        eprintln!("skipped: no unshare or ip, or no permission to use them");
         return None;
     }
     let script = "ip link set lo up; tail -f /dev/null | \"$1\" \"$2\" --ports \"$3\" --chips 2 >&2 & shift 3; exec \"$@\"";
     let mut program = Command::new("unshare");
-    program.args(apart).args(["sh", "-c", script, "sh"]).arg(python).arg(SCRIPT).arg(ports);
+    program.args(namespace).args(["sh", "-c", script, "sh"]).arg(python).arg(SCRIPT).arg(ports);
     program.arg(env!("CARGO_BIN_EXE_gtop")).args(WATCHING);
     Some(program)
 }
@@ -268,7 +268,7 @@ fn default_ports_are_tried_when_nothing_names_them() {
     for ports in ["8431", "8433,8438"] {
         let Some(program) = in_network_namespace(ports) else { return };
         let mut machine = Machine::v5e(2);
-        machine.holder(&["/dev/vfio/8", "/dev/vfio/9"], "PATH=/bin");
+        machine.add_holder(&["/dev/vfio/8", "/dev/vfio/9"], "PATH=/bin");
         let node = machine.watch_with(program, "numbers", |node| {
             let chips = devices(node);
             chips.len() == 2 && chips.iter().all(|chip| chip["utilization_percent"].is_number())
@@ -279,14 +279,14 @@ fn default_ports_are_tried_when_nothing_names_them() {
 
 #[test]
 fn a_missing_metric_affects_no_other() {
-    let gone = "tpu.runtime.hbm.utilization.percent,hlo.queue.size.gauge";
-    for more in [&["--without", gone][..], &["--without", gone, "--old"]] {
+    let missing = "tpu.runtime.hbm.utilization.percent,hlo.queue.size.gauge";
+    for more in [&["--without", missing][..], &["--without", missing, "--old"]] {
         let ports = free_ports(1);
         let arguments = [&SLICE[..], more].concat();
         let Some(_server) = Server::start(&ports, &arguments) else { return };
         let mut machine = Machine::v5e(4);
-        machine.workload(4, &list(&ports));
-        for chip in machine.busy_chips() {
+        machine.add_workload(4, &join_ports(&ports));
+        for chip in machine.wait_for_busy_chips() {
             assert_eq!(why(&chip, "hbm_bandwidth_percent"), "not supported");
             assert_eq!(why(&chip, "hlo_queue"), "not supported");
             assert_eq!(chip["metrics_fault"], "none");
@@ -298,11 +298,11 @@ fn a_missing_metric_affects_no_other() {
 #[test]
 fn unreported_memory_is_the_nominal_memory_of_the_chip() {
     let ports = free_ports(1);
-    let gone = "tpu.runtime.hbm.memory.total.bytes,tpu.runtime.tensorcore.dutycycle.percent";
-    let arguments = [&SLICE[..], &["--without", gone]].concat();
+    let missing = "tpu.runtime.hbm.memory.total.bytes,tpu.runtime.tensorcore.dutycycle.percent";
+    let arguments = [&SLICE[..], &["--without", missing]].concat();
     let Some(_server) = Server::start(&ports, &arguments) else { return };
     let mut machine = Machine::v5e(4);
-    machine.workload(4, &list(&ports));
+    machine.add_workload(4, &join_ports(&ports));
     let node = machine.watch("memory", |node| {
         devices(node).first().is_some_and(|chip| chip["memory_used_bytes"].is_number())
     });
@@ -314,12 +314,12 @@ fn unreported_memory_is_the_nominal_memory_of_the_chip() {
 #[test]
 fn errors_of_a_slice_have_the_message_of_the_runtime() {
     let ports = free_ports(1);
-    let words =
+    let errors =
         ["--slice-error", "ICI link 3 is down\u{1b}[31m", "--megascale-error", "HANG_DETECTED"];
-    let Some(_server) = Server::start(&ports, &[&SLICE[..], &words].concat()) else { return };
+    let Some(_server) = Server::start(&ports, &[&SLICE[..], &errors].concat()) else { return };
     let mut machine = Machine::v5e(4);
-    machine.workload(4, &list(&ports));
-    let chips = machine.busy_chips();
+    machine.add_workload(4, &join_ports(&ports));
+    let chips = machine.wait_for_busy_chips();
     assert_eq!(chips[0]["slice_error"], "ICI link 3 is down [31m");
     assert_eq!(chips[3]["megascale_error"], "HANG_DETECTED");
 }
@@ -329,10 +329,10 @@ fn more_devices_than_chips_are_not_assigned() {
     let ports = free_ports(1);
     let Some(_server) = Server::start(&ports, &["--chips", "3"]) else { return };
     let mut machine = Machine::v5e(4);
-    machine.workload(4, &list(&ports));
-    let words = format!("port {}: reports 3 devices, but this machine has 4 chips", ports[0]);
-    let node = machine.watch("trouble", |node| {
-        devices(node).first().is_some_and(|chip| chip["metrics_fault"] == words)
+    machine.add_workload(4, &join_ports(&ports));
+    let message = format!("port {}: reports 3 devices, but this machine has 4 chips", ports[0]);
+    let node = machine.watch("the fault", |node| {
+        devices(node).first().is_some_and(|chip| chip["metrics_fault"] == message)
     });
     for chip in devices(&node) {
         assert_eq!(why(chip, "utilization_percent"), "not available");
@@ -345,13 +345,13 @@ fn every_python_from_3_6_on_reports_the_same() {
     let ports = free_ports(2);
     let Some(_server) = Server::start(&ports, &SLICE) else { return };
     let mut machine = Machine::v5e(4);
-    machine.workload(4, &list(&ports));
+    machine.add_workload(4, &join_ports(&ports));
     let versions = std::env::home_dir().unwrap().join(".pyenv/versions");
     let mut pythons = vec!["/usr/bin/python3".to_owned()];
     for version in versions.read_dir().into_iter().flatten() {
         pythons.push(version.unwrap().path().join("bin/python").display().to_string());
     }
-    let mut stderr = None;
+    let mut first_devices = None;
     for python in pythons.iter().filter(|path| !path.contains("/2.")) {
         if !std::path::Path::new(python).exists() {
             continue;
@@ -361,16 +361,17 @@ fn every_python_from_3_6_on_reports_the_same() {
         setup.state = None;
         setup.environment = vec![("GTOP_ROOT".to_owned(), machine.root().into())];
         let mut rig = setup.start();
-        let mut devices = rig.until("chips at work", |frame| {
+        let mut devices = rig.until("busy chips", |frame| {
             let backends = frame["backends"].as_array()?;
-            let devices = backends.iter().find(|part| part["kind"] == "tpu")?["devices"].clone();
+            let devices =
+                backends.iter().find(|backend| backend["kind"] == "tpu")?["devices"].clone();
             devices[3]["util"].is_number().then_some(devices)
         });
         eprintln!("{python}");
         for device in devices.as_array_mut().unwrap() {
             assert_eq!(device["tpu"]["queue"], device["index"]);
         }
-        let first = stderr.get_or_insert_with(|| devices.clone());
+        let first = first_devices.get_or_insert_with(|| devices.clone());
         assert_eq!(*first, devices, "{python}");
         rig.finish();
     }

@@ -1,4 +1,4 @@
-//! A stub of a runtime's metrics service: a real gRPC server, or one that misbehaves.
+//! A stub of a runtime's metrics service: a real gRPC server, or one with a fault.
 
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
@@ -8,16 +8,17 @@ use std::sync::LazyLock;
 
 pub(crate) const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/stubs/tpu_metrics.py");
 
-/// A Python that has grpcio: from the environment `tests/run` makes, or whichever has it.
+/// A Python with grpcio: that of the environment made by `tests/run`, or else `python3`.
 static PYTHON: LazyLock<Option<PathBuf>> = LazyLock::new(|| {
-    let made = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).parent()?.join("grpcio/bin/python");
-    [made, "python3".into()].into_iter().find(|python| {
-        let tried = Command::new(python).args(["-c", "import grpc"]).stderr(Stdio::null()).status();
-        tried.is_ok_and(|status| status.success())
+    let installed = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).parent()?.join("grpcio/bin/python");
+    [installed, "python3".into()].into_iter().find(|python| {
+        let status =
+            Command::new(python).args(["-c", "import grpc"]).stderr(Stdio::null()).status();
+        status.is_ok_and(|status| status.success())
     })
 });
 
-/// Returns that Python; says so where there is none.
+/// Returns that Python; prints that the test is skipped if there is none.
 pub(crate) fn python() -> Option<PathBuf> {
     if PYTHON.is_none() {
         eprintln!("skipped: no Python with grpcio; tests/run installs it");
@@ -25,42 +26,42 @@ pub(crate) fn python() -> Option<PathBuf> {
     PYTHON.clone()
 }
 
-/// Ports nobody listens on, in order.
+/// Returns unused ports, sorted.
 pub(crate) fn free_ports(count: usize) -> Vec<u16> {
-    let held: Vec<TcpListener> =
+    let listeners: Vec<TcpListener> =
         (0..count).map(|_| TcpListener::bind(("127.0.0.1", 0)).unwrap()).collect();
     let mut ports: Vec<u16> =
-        held.iter().map(|listener| listener.local_addr().unwrap().port()).collect();
+        listeners.iter().map(|listener| listener.local_addr().unwrap().port()).collect();
     ports.sort_unstable();
     ports
 }
 
-/// Ports as they stand in a list.
-pub(crate) fn list(ports: &[u16]) -> String {
+/// Formats ports as a comma-separated list.
+pub(crate) fn join_ports(ports: &[u16]) -> String {
     ports.iter().map(u16::to_string).collect::<Vec<_>>().join(",")
 }
 
-/// A running server; it ends with this.
+/// A running server, killed on drop.
 pub(crate) struct Server {
     pub(crate) child: Child,
     _stdin: Option<ChildStdin>,
 }
 
 impl Server {
-    /// Starts a real gRPC server; `None` where there is no grpcio.
+    /// Starts a real gRPC server; `None` without grpcio.
     pub(crate) fn start(ports: &[u16], arguments: &[&str]) -> Option<Self> {
-        Some(Self::run(&python()?, ports, arguments))
+        Some(Self::spawn(&python()?, ports, arguments))
     }
 
-    /// Starts one that misbehaves, for which any Python will do.
-    pub(crate) fn misbehaving(port: u16, fault: &str) -> Self {
-        Self::run(&PathBuf::from("python3"), &[port], &["--fault", fault])
+    /// Starts a server with a fault, under any Python.
+    pub(crate) fn start_with_fault(port: u16, fault: &str) -> Self {
+        Self::spawn(&PathBuf::from("python3"), &[port], &["--fault", fault])
     }
 
-    fn run(python: &PathBuf, ports: &[u16], arguments: &[&str]) -> Self {
+    fn spawn(python: &PathBuf, ports: &[u16], arguments: &[&str]) -> Self {
         let mut child = Command::new(python)
             .arg(SCRIPT)
-            .args(["--ports", &list(ports)])
+            .args(["--ports", &join_ports(ports)])
             .args(arguments)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

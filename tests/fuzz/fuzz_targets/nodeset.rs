@@ -1,4 +1,4 @@
-//! Any text is a node set or an error; what a set stands for folds and expands to the same names.
+//! Fuzzes node sets: any text is a node set or an error, and its names are the same after folding and expanding.
 #![no_main]
 
 use gtop::nodeset::{expand, fold};
@@ -6,10 +6,10 @@ use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {
     let Ok(mut names) = expand(text) else { return };
-    // Letters that mean something in a set stand in no name of a node.
-    names.retain(|name| !name.contains(|letter: char| "*?@!&^,[]:".contains(letter)));
+    // Characters with a meaning in node sets do not occur in node names.
+    names.retain(|name| !name.contains(|character: char| "*?@!&^,[]:".contains(character)));
     names.sort();
-    let mut again = expand(&fold(&names)).expect("what was folded is a set");
-    again.sort();
-    assert_eq!(names, again);
+    let mut refolded = expand(&fold(&names)).expect("a folded set expands");
+    refolded.sort();
+    assert_eq!(names, refolded);
 });
