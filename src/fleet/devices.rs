@@ -125,7 +125,7 @@ fn apply_host_memory(node: &mut Node) {
 
 /// Returns true if the devices are the same as before, in the same order and none lost: the usual case.
 fn has_same_devices(node: &Node, source: &Source, list: &[Device]) -> bool {
-    let is_in_place = |(known, newer): (&Device, &Device)| {
+    let is_unchanged = |(known, newer): (&Device, &Device)| {
         known.uuid == newer.uuid
             && newer.fault.is_none()
             && (newer.index == known.index || newer.index == Reading::default())
@@ -133,7 +133,7 @@ fn has_same_devices(node: &Node, source: &Source, list: &[Device]) -> bool {
     };
     node.devices.len() == list.len()
         && node.device_sources.iter().all(|owner| owner == source)
-        && node.devices.iter().zip(list).all(is_in_place)
+        && node.devices.iter().zip(list).all(is_unchanged)
 }
 
 /// Merges new devices with those of other sources, in order, and drops the history of removed ones.
@@ -154,9 +154,9 @@ fn rebuild_devices(node: &mut Node, source: &Source, at: NodeTime, list: Vec<Dev
         merged.push((device, source.clone()));
     }
     let surplus = merged.split_off(merged.len().min(MAX_DEVICES));
-    let mut gone = own_devices;
-    gone.extend(surplus.into_iter().map(|(device, _)| device));
-    node.history.drop_series(|uuid| gone.iter().any(|device| &*device.uuid == uuid));
+    let mut removed = own_devices;
+    removed.extend(surplus.into_iter().map(|(device, _)| device));
+    node.history.drop_series(|uuid| removed.iter().any(|device| &*device.uuid == uuid));
     sort_devices(&mut merged);
     let (devices, sources): (_, Vec<_>) = merged.into_iter().unzip();
     (node.devices, node.device_sources) = (devices, sources.into());
@@ -165,11 +165,12 @@ fn rebuild_devices(node: &mut Node, source: &Source, at: NodeTime, list: Vec<Dev
 /// Returns true if `newer` is the device `known`. A lost device may have no UUID; its PCI id or index then
 /// decides.
 fn is_same_device(known: &Device, newer: &Device) -> bool {
-    let is_same_place = || match newer.pci.known() {
+    let has_same_pci_or_index = || match newer.pci.known() {
         Some(pci) => known.has_pci_id(pci),
         None => newer.uuid.starts_with(Device::INDEX_PREFIX) && known.index == newer.index,
     };
-    known.uuid == newer.uuid || (newer.fault.is_some() && known.parent.is_none() && is_same_place())
+    known.uuid == newer.uuid
+        || (newer.fault.is_some() && known.parent.is_none() && has_same_pci_or_index())
 }
 
 fn merge_device(before: Option<Device>, newer: Device) -> Device {

@@ -501,17 +501,20 @@ mod tests {
         let agreed = expected("ab", "scheduler", false, "ab");
         assert_eq!(resolve(node_used_by(two(), "a", "11"), indices(&[0, 1]), None), agreed);
         // The job's process uses another device; also with a SLUID, and with nothing allocated.
-        let own = expected("b", "processes", true, "b");
-        assert_eq!(resolve(node_used_by(two(), "b", "11"), indices(&[0]), None), own);
-        assert_eq!(resolve(node_used_by(two(), "b", "s1MXM7XYD0DV00"), indices(&[0]), None), own);
+        let by_processes = expected("b", "processes", true, "b");
+        assert_eq!(resolve(node_used_by(two(), "b", "11"), indices(&[0]), None), by_processes);
+        assert_eq!(
+            resolve(node_used_by(two(), "b", "s1MXM7XYD0DV00"), indices(&[0]), None),
+            by_processes
+        );
         let nothing = expected("b", "processes", true, "");
         assert_eq!(resolve(node_used_by(two(), "b", "11"), DeviceAllocation::None, None), nothing);
         // A process of another job uses the allocated device.
-        let taken = expected("?", "nobody", true, "");
-        assert_eq!(resolve(node_used_by(two(), "a", "7"), indices(&[0]), None), taken);
+        let used_by_other_job = expected("?", "nobody", true, "");
+        assert_eq!(resolve(node_used_by(two(), "a", "7"), indices(&[0]), None), used_by_other_job);
         assert_eq!(
             resolve(node_used_by(two(), "a", "12"), indices(&[0]), Some(indices(&[1]))),
-            taken
+            used_by_other_job
         );
         // Both jobs were allocated the device.
         let shared = expected("a", "scheduler", false, "a");

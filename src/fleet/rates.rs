@@ -91,8 +91,8 @@ fn device_rates(
 
 /// Returns nanoseconds as a share of a span.
 fn throttled_share(nanoseconds: u64, span: Duration) -> Percent {
-    let whole = u64::try_from(span.as_nanos()).unwrap_or(u64::MAX).max(1);
-    Percent::of(nanoseconds, whole).unwrap_or_default()
+    let span_nanos = u64::try_from(span.as_nanos()).unwrap_or(u64::MAX).max(1);
+    Percent::of(nanoseconds, span_nanos).unwrap_or_default()
 }
 
 #[expect(

@@ -68,18 +68,18 @@ impl Totals {
     ) -> Self {
         let mut totals = Self::default();
         let mut sums = Sums::default();
-        for (node, part) in parts {
+        for (node, positions) in parts {
             totals.nodes += 1;
             if node.fault().is_some() {
                 totals.down += 1;
             } else if node.freshness(now).is_fresh() {
                 totals.fresh += 1;
-                totals.add(node, part, allocated, &mut sums);
+                totals.add(node, positions, allocated, &mut sums);
             } else if node.taken_at().is_some() {
                 totals.stale += 1;
             }
             if node.fault().is_some() || !node.freshness(now).is_fresh() {
-                let count = whole_devices(node, part).count();
+                let count = whole_devices(node, positions).count();
                 totals.devices += count;
                 totals.stale_devices += count;
             }
@@ -94,10 +94,10 @@ impl Totals {
     }
 
     /// Returns the totals of the devices at these positions of a node, or all, as last known.
-    pub fn of_part(node: &Node, part: Option<&[usize]>) -> Self {
+    pub fn of_part(node: &Node, positions: Option<&[usize]>) -> Self {
         let mut totals = Self { nodes: 1, ..Self::default() };
         let mut sums = Sums::default();
-        totals.add(node, part, &AllocatedDevices::default(), &mut sums);
+        totals.add(node, positions, &AllocatedDevices::default(), &mut sums);
         sums.finish(&mut totals);
         totals
     }
@@ -105,11 +105,11 @@ impl Totals {
     fn add(
         &mut self,
         node: &Node,
-        part: Option<&[usize]>,
+        positions: Option<&[usize]>,
         allocated: &AllocatedDevices,
         sums: &mut Sums,
     ) {
-        for (index, device) in whole_devices(node, part) {
+        for (index, device) in whole_devices(node, positions) {
             self.devices += 1;
             if device.fault.is_some() {
                 self.faulty += 1;
@@ -133,9 +133,10 @@ impl Totals {
 /// Returns the devices at these positions of a node, or all, without slices.
 fn whole_devices<'a>(
     node: &'a Node,
-    part: Option<&'a [usize]>,
+    positions: Option<&'a [usize]>,
 ) -> impl Iterator<Item = (usize, &'a Device)> {
-    let is_included = move |index: &usize| part.is_none_or(|part| part.contains(index));
+    let is_included =
+        move |index: &usize| positions.is_none_or(|positions| positions.contains(index));
     let all = node.devices.iter().enumerate().filter(move |(index, _)| is_included(index));
     all.filter(|(_, device)| device.parent.is_none())
 }

@@ -20,8 +20,8 @@ pub(crate) fn corrupt_answers(
         Some(InjectedFault::NoAnswers) => vec![],
         Some(InjectedFault::CorruptAnswers) => {
             let id = answer.id;
-            let stranger = Answer { id: id + 1_000, ..answer.clone() };
-            let huge = Answer { why: Some("x".repeat(900_000)), ..stranger.clone() };
+            let other_id = Answer { id: id + 1_000, ..answer.clone() };
+            let huge = Answer { why: Some("x".repeat(900_000)), ..other_id.clone() };
             let environ = matches!(request, ProcessRequest::Environment(_))
                 .then(|| vec!["EVIL=\u{1b}]52;c;aGk=\u{7}\u{9b}2J\u{202e}".to_owned()]);
             let hostile = Answer {
@@ -31,7 +31,7 @@ pub(crate) fn corrupt_answers(
             };
             let broken =
                 format!("\u{1e}gtop1 {{\"t\":\"answer\",\"id\":{id},\"environ\":\"SECRET=1\"}}\n");
-            vec![frame(stranger), frame(huge), broken.into_bytes(), frame(hostile), frame(answer)]
+            vec![frame(other_id), frame(huge), broken.into_bytes(), frame(hostile), frame(answer)]
         }
         _ => vec![frame(answer)],
     }

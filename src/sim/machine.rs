@@ -249,7 +249,7 @@ impl Machine {
     /// Returns the slots whose process was not killed.
     fn live_slots(&self, t: f64) -> impl Iterator<Item = &ProcessSlot> {
         self.slots.iter().filter(move |slot| {
-            let generation = self.process_life(slot, t).generation;
+            let generation = self.process_lifetime(slot, t).generation;
             !self.ended.contains(&(slot.number, generation))
         })
     }
@@ -260,10 +260,10 @@ impl Machine {
         t: f64,
         request: &SampleRequest,
     ) -> impl Iterator<Item = Use> + 'a {
-        let life = self.process_life(slot, t);
-        let pid = self.pid(slot, life);
+        let lifetime = self.process_lifetime(slot, t);
+        let pid = self.pid(slot, lifetime);
         let listed =
-            (!request.full && life.began <= request.uses_since).then_some(request.uses_since);
+            (!request.full && lifetime.began <= request.uses_since).then_some(request.uses_since);
         slot.gpus.iter().filter_map(move |(index, sharing)| {
             let gpu = self.gpus.get(*index)?;
             let work = self.workloads.get(slot.workload)?;
@@ -281,20 +281,20 @@ impl Machine {
     }
 
     fn process(&self, slot: &ProcessSlot, t: f64, request: &SampleRequest) -> Process {
-        let life = self.process_life(slot, t);
-        let age = (t - life.began).max(0.0);
-        let start = to_u64(((self.uptime + life.began) * TICK).max(3_000.0));
+        let lifetime = self.process_lifetime(slot, t);
+        let age = (t - lifetime.began).max(0.0);
+        let start = to_u64(((self.uptime + lifetime.began) * TICK).max(3_000.0));
         let gib = slot.rng.branch(1).range(6.0, 40.0);
         let loaded = (age / 10.0).min(1.0) + 0.01 * slot.rng.noise(t, 30.0);
         let mut process = Process {
-            pid: self.pid(slot, life),
+            pid: self.pid(slot, lifetime),
             start,
             cpu: to_u64(slot.rng.branch(2).range(60.0, 160.0) * age).into(),
             rss: (to_u64(gib * loaded * 262_144.0) * 4096).into(),
             ..Process::default()
         };
         let Some(work) = self.workloads.get(slot.workload) else { return process };
-        if request.full || life.began > request.uses_since {
+        if request.full || lifetime.began > request.uses_since {
             let parent = self.first_pid() - 7;
             process.state = Some("R".to_owned());
             process.threads = 112.into();
@@ -302,7 +302,7 @@ impl Machine {
                 ppid: u64::from(parent).into(),
                 uid: u64::from(work.owner.uid).into(),
                 user: Some(work.owner.name.to_owned()),
-                command: Some(work.command_line(life.generation)),
+                command: Some(work.command_line(lifetime.generation)),
                 cgroup: Some(work.cgroup()),
                 cwd: match work.owner.uid {
                     1001 => RawText::Text("/scratch/ada/run".to_owned()),
@@ -315,7 +315,7 @@ impl Machine {
         process
     }
 
-    fn process_life(&self, slot: &ProcessSlot, t: f64) -> Lifetime {
+    fn process_lifetime(&self, slot: &ProcessSlot, t: f64) -> Lifetime {
         let none = Lifetime { generation: 0, began: 0.0, lasts: 0.0 };
         self.workloads.get(slot.workload).map_or(none, |work| work.lifetime(slot.rng, t))
     }
@@ -325,8 +325,8 @@ impl Machine {
     }
 
     /// Returns a pid that grows with the generation and is unique among slots.
-    fn pid(&self, slot: &ProcessSlot, life: Lifetime) -> u32 {
-        let steps = slot.number + life.generation % 10_000 * (count_u64(self.slots.len()) + 3);
+    fn pid(&self, slot: &ProcessSlot, lifetime: Lifetime) -> u32 {
+        let steps = slot.number + lifetime.generation % 10_000 * (count_u64(self.slots.len()) + 3);
         self.first_pid().saturating_add(u32::try_from(steps).unwrap_or(0))
     }
 }
@@ -399,8 +399,8 @@ fn distribute(processes: usize, devices: usize) -> Vec<(usize, Vec<(usize, u64)>
     (0..processes).map(|process| (process, devices_of(process))).collect()
 }
 
-fn count_u64(things: usize) -> u64 {
-    u64::try_from(things).unwrap_or(u64::MAX)
+fn count_u64(count: usize) -> u64 {
+    u64::try_from(count).unwrap_or(u64::MAX)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a handful of processes")]

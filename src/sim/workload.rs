@@ -165,9 +165,9 @@ impl Workload {
                     + 6.0 * device.branch(1).noise(t, 1.5)
             }
             WorkloadKind::Sweep => {
-                let life = self.lifetime(device, t);
-                let (age, left) = (t - life.began, life.began + life.lasts - t);
-                let running = age > 6.0 && left > 3.0;
+                let lifetime = self.lifetime(device, t);
+                let (age, remaining) = (t - lifetime.began, lifetime.began + lifetime.lasts - t);
+                let running = age > 6.0 && remaining > 3.0;
                 if running { 84.0 + 9.0 * device.noise(t, 5.0) } else { 2.0 }
             }
             WorkloadKind::IdleHeld | WorkloadKind::Free => 0.0,
@@ -183,9 +183,9 @@ impl Workload {
             }
             WorkloadKind::Serving => 0.9,
             WorkloadKind::Sweep => {
-                let life = self.lifetime(device, t);
-                let loaded = ((t - life.began) / 8.0).clamp(0.02, 1.0);
-                loaded * self.rng.branch(9).branch(life.generation).range(0.35, 0.75)
+                let lifetime = self.lifetime(device, t);
+                let loaded = ((t - lifetime.began) / 8.0).clamp(0.02, 1.0);
+                loaded * self.rng.branch(9).branch(lifetime.generation).range(0.35, 0.75)
             }
             WorkloadKind::IdleHeld => device.branch(2).range(0.2, 0.6),
             WorkloadKind::Free => 0.0,

@@ -37,7 +37,8 @@ impl Machine {
     /// Ends a process after a signal.
     pub fn end_process(&mut self, t: f64, key: ProcessKey) {
         let found = self.find_slot(t, key).ok().filter(|_| key.pid < FIRST_CHILD_PID);
-        if let Some(ended) = found.map(|slot| (slot.number, self.process_life(slot, t).generation))
+        if let Some(ended) =
+            found.map(|slot| (slot.number, self.process_lifetime(slot, t).generation))
         {
             self.ended.insert(ended);
         }
@@ -50,7 +51,7 @@ impl Machine {
             None => (key.pid, 0),
         };
         let slot =
-            self.live_slots(t).find(|slot| self.pid(slot, self.process_life(slot, t)) == pid);
+            self.live_slots(t).find(|slot| self.pid(slot, self.process_lifetime(slot, t)) == pid);
         let slot = slot.ok_or(Refusal("gone", "no such process"))?;
         if self.full_process(slot, t).start + delay != key.start_ticks {
             return Err(Refusal("reused", "another process has this pid now"));
@@ -139,8 +140,8 @@ impl Machine {
     }
 }
 
-fn answer_with(word: &str) -> Answer {
-    Answer { result: word.to_owned(), ..Answer::default() }
+fn answer_with(result: &str) -> Answer {
+    Answer { result: result.to_owned(), ..Answer::default() }
 }
 
 /// Why a request is refused: result and reason.
@@ -148,8 +149,8 @@ struct Refusal(&'static str, &'static str);
 
 impl Refusal {
     fn into_answer(self) -> Answer {
-        let Self(word, why) = self;
-        Answer { why: Some(why.to_owned()), ..answer_with(word) }
+        let Self(result, why) = self;
+        Answer { why: Some(why.to_owned()), ..answer_with(result) }
     }
 }
 
