@@ -61,8 +61,8 @@ fn a_process_has_its_kernel_facts_and_the_remaining_memory_is_hidden() {
     );
     let Some(device) = device(&[], &scenario) else { return };
     let shown = process(&device, pid);
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
-    let start: u64 = stat.rsplit_once(") ").unwrap().1.split(' ').nth(19).unwrap().parse().unwrap();
+    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let start: u64 = text.rsplit_once(") ").unwrap().1.split(' ').nth(19).unwrap().parse().unwrap();
     assert_eq!((&shown["state"], &shown["threads"]), (&json!("S"), &json!(1)), "{shown}");
     assert_eq!((&shown["command"], &shown["start_ticks"]), (&json!("sleep 1000"), &json!(start)));
     assert_eq!(shown["working_directory"], folder.to_str().unwrap());
