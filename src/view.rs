@@ -222,7 +222,7 @@ const fn sort_order(navigation: &Navigation) -> Option<SortOrder> {
     }
 }
 
-/// Draws the key hints; drops those that do not fit, but never the last two.
+/// Draws the key hints; drops those that do not fit from the end, but never the last two.
 fn footer(screen: &ScreenState<'_>, width: u16) -> Line {
     let hint = |(key, meaning): &(String, &str)| {
         Line::styled(key.as_str(), Tone::Accent).text(format!(" {meaning}"), Tone::Faint)
@@ -232,7 +232,13 @@ fn footer(screen: &ScreenState<'_>, width: u16) -> Line {
     let always_shown = line::flow(always_shown.iter().map(hint).collect(), gap, width, 1).pop();
     let always_shown = always_shown.unwrap_or_default();
     let room = width.saturating_sub(always_shown.width() + gap);
-    let optional = line::flow(optional.iter().map(hint).collect(), gap, room, 1).pop();
+    // Tab gives way to filter and sort: the tab line shows the number keys of the views anyway.
+    let last = optional.iter().rposition(|(_, meaning)| ["filter", "sort"].contains(meaning));
+    let needed = optional.iter().take(last.map_or(0, |index| index + 1)).map(hint);
+    let needed: usize = needed.map(|text| usize::from(text.width() + gap)).sum();
+    let is_short = needed > usize::from(room + gap);
+    let kept = optional.iter().filter(|(_, meaning)| !is_short || *meaning != "view");
+    let optional = line::flow(kept.map(hint).collect(), gap, room, 1).pop();
     match optional {
         Some(optional) => optional.gap(gap).append(always_shown).truncated(width),
         None => always_shown,

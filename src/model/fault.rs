@@ -206,10 +206,10 @@ impl FaultKind {
                 "close other sessions to that node (MaxSessions), or ask the administrator"
             }
             Self::NoInterpreter => "check the login shell: ssh HOST /bin/sh -c true",
-            Self::Silent => "look at the node; gtop connects again by itself",
+            Self::Silent => "look at the node; gtop reconnects automatically",
             Self::BadReply => "check what the login files print: ssh HOST true",
             Self::NoBanner => {
-                "sshd may be refusing connections for now (MaxStartups); gtop connects again by itself"
+                "sshd may be refusing connections for now (MaxStartups); gtop reconnects automatically"
             }
             Self::AccountRefused => {
                 "the node says why; gtop retries every few minutes, or press F5 to retry now"
@@ -219,7 +219,7 @@ impl FaultKind {
                  or on F5"
             }
             Self::FileLimit => "monitor fewer nodes, or raise the limit (ulimit -Hn shows it)",
-            Self::SessionLost => "gtop connects again by itself",
+            Self::SessionLost => "gtop reconnects automatically",
         }
     }
 

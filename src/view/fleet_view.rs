@@ -290,7 +290,7 @@ fn problem_keys(node: &Node, now: Timestamp) -> Vec<(ProblemKey, &'static str)> 
         })
         .collect();
     if all.is_empty() && matches!(NodeStatus::of(node, now), NodeStatus::Stale(_)) {
-        all.push((ProblemKey::Stale, "check the node; gtop reconnects by itself"));
+        all.push((ProblemKey::Stale, "check the node; gtop reconnects automatically"));
     }
     if let Some(fault) = node.devices.iter().find_map(|device| device.fault.as_ref()) {
         all.push((ProblemKey::Lost(device_fault(fault)), SourceFaultKind::Lost.remedy()));
