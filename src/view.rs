@@ -236,7 +236,7 @@ fn footer(screen: &ScreenState<'_>, width: u16) -> Line {
     let last = optional.iter().rposition(|(_, meaning)| ["filter", "sort"].contains(meaning));
     let needed = optional.iter().take(last.map_or(0, |index| index + 1)).map(hint);
     let needed: usize = needed.map(|text| usize::from(text.width() + gap)).sum();
-    let is_short = needed > usize::from(room + gap);
+    let is_short = needed > usize::from(room) + usize::from(gap);
     let kept = optional.iter().filter(|(_, meaning)| !is_short || *meaning != "view");
     let optional = line::flow(kept.map(hint).collect(), gap, room, 1).pop();
     match optional {
