@@ -1,4 +1,4 @@
-//! What other monitors are known to get wrong, and what is shown here instead.
+//! Known defects of other monitors, and what gtop shows instead.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,10 +16,10 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use serde_json::json;
 
-use crate::fleets::{self, Maker, NOW};
+use crate::fleets::{self, NOW, NodeFixture};
 use crate::harness::*;
 
-/// Every view, and what can be opened in it.
+/// The keys that open each view, its variants and its dialogs.
 const SCREENS: [&[KeyCode]; 13] = [
     &[KeyCode::Char('1')],
     &[KeyCode::Char('1'), KeyCode::Char('m')],
@@ -40,8 +40,8 @@ fn screen(ui: &mut Ui, (width, height): (u16, u16)) -> String {
     text(&draw(ui, width, height)).join("\n")
 }
 
-fn fleet_of(maker: Maker) -> Fleet {
-    Fleet::new(vec![maker.up().node()].into())
+fn fleet_of(fixture: NodeFixture) -> Fleet {
+    Fleet::new(vec![fixture.up().node()].into())
 }
 
 /// Decodes frames as they arrive over the wire.
@@ -110,14 +110,14 @@ fn hostile_fleet() -> Fleet {
     let node = node_from_frames("gpu01", &[hello, sample, event]);
     let text = gtop::model::sanitize(HOSTILE_TEXT, 100);
     let down = Link::Down { fault: Fault::new(FaultKind::SessionLost, &*text), retry_at: None };
-    Fleet::new(vec![node, Maker::new("gpu02").link(down).node()].into())
+    Fleet::new(vec![node, NodeFixture::new("gpu02").link(down).node()].into())
 }
 
 #[test]
 fn hostile_text_of_a_node_moves_neither_cursor_nor_columns() {
     let fleet = hostile_fleet();
     let node = &fleet.nodes[0];
-    // A value that is no number is unknown, and its row stays.
+    // A value that is not a number is unknown, and its row stays.
     assert_eq!(node.devices.len(), 2, "{:?}", node.devices);
     assert_eq!(node.devices[0].memory_used, Reading::Known(Bytes(4_000 << 20)));
     assert_eq!(node.devices[1].memory_used, Reading::Unknown(Reason::Malformed));
@@ -132,7 +132,7 @@ fn hostile_text_of_a_node_moves_neither_cursor_nor_columns() {
                     surface.frame(buffer.area, |surface_buffer| surface_buffer.clone_from(&buffer));
                 // No escape sequence that reaches the terminal comes from the node.
                 for command in bytes.split('\x1b').skip(1) {
-                    let sequence = command.strip_prefix('[').unwrap_or("no command of ours");
+                    let sequence = command.strip_prefix('[').unwrap_or("not a CSI sequence");
                     let end = sequence.find(|letter: char| letter.is_ascii_alphabetic()).unwrap();
                     let letter = sequence.chars().nth(end).unwrap();
                     assert!("HCKmhlJ".contains(letter), "{keys:?}: {command:?}");
@@ -161,7 +161,7 @@ fn hostile_text_of_a_node_moves_neither_cursor_nor_columns() {
 
 #[test]
 fn a_device_without_values_keeps_its_row_and_adds_no_zero() {
-    let maker = Maker::new("gpu01").devices(&[50.0, 50.0]).change(0, |device| {
+    let fixture = NodeFixture::new("gpu01").devices(&[50.0, 50.0]).change_device(0, |device| {
         let unknown = Reason::NotSupported;
         device.utilization = Reading::Unknown(unknown);
         device.memory_used = Reading::Unknown(unknown);
@@ -174,7 +174,7 @@ fn a_device_without_values_keeps_its_row_and_adds_no_zero() {
         device.ecc_uncorrected = Reading::Unknown(unknown);
         device.throttle = Reading::Unknown(unknown);
     });
-    let mut ui = new_ui(fleet_of(maker), DARK);
+    let mut ui = new_ui(fleet_of(fixture), DARK);
     for (width, height) in SIZES {
         press(&mut ui, &[KeyCode::Char('1')]);
         let fleet = screen(&mut ui, (width, height));
@@ -193,14 +193,14 @@ fn a_device_without_values_keeps_its_row_and_adds_no_zero() {
             !node.contains("ECC") && !node.contains("THERM") && !node.contains("PWR"),
             "{node}"
         );
-        let sum = node.lines().find(|line| line.starts_with("SUM")).unwrap();
-        assert!(sum.contains("/700") && sum.contains(" 50 "), "{sum}");
+        let sum_line = node.lines().find(|line| line.starts_with("SUM")).unwrap();
+        assert!(sum_line.contains("/700") && sum_line.contains(" 50 "), "{sum_line}");
     }
 }
 
 #[test]
 fn a_host_without_values_is_not_shown_as_idle() {
-    let fleet = Fleet::new(vec![Maker::new("gpu01").hello(&[]).node()].into());
+    let fleet = Fleet::new(vec![NodeFixture::new("gpu01").hello(&[]).node()].into());
     let mut ui = new_ui(fleet, DARK);
     for keys in [KeyCode::Char('1'), KeyCode::Char('3')] {
         press(&mut ui, &[keys]);
@@ -214,12 +214,15 @@ fn a_host_without_values_is_not_shown_as_idle() {
 
 #[test]
 fn means_are_over_fresh_devices_only() {
-    let idle = |name: &str| Maker::new(name).devices(&[0.0; 7]).up().node();
-    let busy = || Maker::new("gpu01").devices(&[80.0]).up().node();
-    let down = Maker::new("gpu03").down(FaultKind::Unreachable, "", None).node();
-    let lost =
-        Maker::new("gpu04").devices(&[0.0; 8]).up_to(42_000).down(FaultKind::SessionLost, "", None);
-    let stale = Maker::new("gpu05").devices(&[0.0; 8]).up_to(42_000).node();
+    let idle = |name: &str| NodeFixture::new(name).devices(&[0.0; 7]).up().node();
+    let busy = || NodeFixture::new("gpu01").devices(&[80.0]).up().node();
+    let down = NodeFixture::new("gpu03").down(FaultKind::Unreachable, "", None).node();
+    let lost = NodeFixture::new("gpu04").devices(&[0.0; 8]).up_until_ago(42_000).down(
+        FaultKind::SessionLost,
+        "",
+        None,
+    );
+    let stale = NodeFixture::new("gpu05").devices(&[0.0; 8]).up_until_ago(42_000).node();
     let line = |nodes: Vec<Arc<Node>>| {
         let mut ui = new_ui(Fleet::new(nodes.into()), DARK);
         text(&draw(&mut ui, 120, 40))[1].clone()
@@ -260,13 +263,13 @@ fn flags_stay_in_the_row_of_their_device_at_any_width() {
         let mut ui = new_ui(fleets::every_state(), DARK);
         press(&mut ui, &[KeyCode::Down, KeyCode::Char('3')]);
         let lines = text(&draw(&mut ui, width, 40));
-        let hot = lines.iter().filter(|line| line.contains("THERM")).collect::<Vec<_>>();
-        let [hot] = hot[..] else { panic!("{width}: {lines:#?}") };
+        let flagged = lines.iter().filter(|line| line.contains("THERM")).collect::<Vec<_>>();
+        let [hot] = flagged[..] else { panic!("{width}: {lines:#?}") };
         assert!(hot.trim_start().starts_with("3 "), "{width}: {hot}");
         let sums = lines.iter().position(|line| line.starts_with("SUM")).unwrap();
         let devices = lines.iter().position(|line| line.trim_start().starts_with("0 ")).unwrap();
-        assert_eq!(sums - devices, 8, "a device is one line: {lines:#?}");
-        // The sum of a column stands below it, however long it is.
+        assert_eq!(sums - devices, 8, "each device takes one line: {lines:#?}");
+        // Sums are right-aligned with their column, however long they are.
         let end = |line: &str, word: &str| {
             let front = line.split(word).next().unwrap();
             unicode_width::UnicodeWidthStr::width(front) + word.len()
@@ -305,10 +308,10 @@ fn jobs_stay_when_the_scheduler_does_not_answer_and_the_error_is_shown() {
 #[test]
 fn the_same_pid_on_two_nodes_is_two_processes() {
     let nodes = [("gpu01", "alice", "train"), ("gpu02", "bob", "serve")];
-    let maker = |(node, user, command): (&str, &str, &str)| {
-        Maker::new(node).devices(&[50.0]).process(0, 4_121, user, "", command).up().node()
+    let fixture = |(node, user, command): (&str, &str, &str)| {
+        NodeFixture::new(node).devices(&[50.0]).process(0, 4_121, user, "", command).up().node()
     };
-    let mut ui = new_ui(Fleet::new(nodes.map(maker).to_vec().into()), DARK);
+    let mut ui = new_ui(Fleet::new(nodes.map(fixture).to_vec().into()), DARK);
     press(&mut ui, &[KeyCode::Char('4')]);
     let shown = screen(&mut ui, (120, 40));
     for (node, user, command) in nodes {
@@ -371,7 +374,7 @@ fn a_node_removed_while_shown_is_named_and_a_neighbour_is_selected() {
 
 #[test]
 fn a_hanging_source_extends_no_history() {
-    // The same samples, drawn again while they become stale.
+    // The same samples are drawn again while they become stale.
     let mut ui = new_ui(fleets::every_state(), DARK);
     press(&mut ui, &[KeyCode::Char('3')]);
     let strip = |ui: &mut Ui, now: Timestamp| {
@@ -385,21 +388,21 @@ fn a_hanging_source_extends_no_history() {
     let columns = |strip: &str| strip.chars().count();
     assert!(columns(&fresh) >= 10, "{fresh}");
     for _ in 0..50 {
-        assert_eq!(strip(&mut ui, NOW), fresh, "a redraw is no sample");
+        assert_eq!(strip(&mut ui, NOW), fresh, "a redraw adds no sample");
     }
     for seconds in [5, 10, 60] {
         let now = NOW.plus(Duration::from_secs(seconds));
         ui.on_fleet(fleets::every_state(), now);
         let strip = strip(&mut ui, now);
         let left = columns(&fresh).saturating_sub(usize::try_from(seconds).unwrap());
-        // A value holds until it would count as stale.
+        // The last value is shown until it becomes stale.
         assert!(columns(&strip) <= left + 2, "after {seconds}s: {strip} of {fresh}");
     }
 }
 
 #[test]
 fn pages_and_dialogs_say_when_their_node_is_no_longer_monitored() {
-    let before = fleets::crowd();
+    let before = fleets::process_kinds();
     let rest = before.nodes.iter().filter(|node| node.name.as_str() != "gpu01").cloned();
     let after = Fleet { nodes: rest.collect(), ..before.clone() };
     for page in [KeyCode::Enter, KeyCode::Char('t'), KeyCode::Char('T'), KeyCode::Char('s')] {
@@ -426,7 +429,7 @@ fn pages_and_dialogs_say_when_their_node_is_no_longer_monitored() {
 
 #[test]
 fn pasted_text_never_acts_as_keys() {
-    let mut ui = new_ui(fleets::crowd(), DARK);
+    let mut ui = new_ui(fleets::process_kinds(), DARK);
     press(&mut ui, &[KeyCode::Char('4'), KeyCode::Down]);
     let before = screen(&mut ui, (80, 24));
     ui.on_paste("K\n\rqTq", NOW);
@@ -460,7 +463,7 @@ fn keys_before_the_first_frame_are_handled() {
 }
 
 #[test]
-fn units_hold_in_every_view() {
+fn every_view_uses_the_configured_units() {
     for (unit, word) in [(MemoryUnit::Mb, "MB"), (MemoryUnit::Mib, "MiB"), (MemoryUnit::Gb, "GB")] {
         let display = DisplayOptions { unit, is_fahrenheit: true, ..DisplayOptions::default() };
         let mut ui = new_ui(fleets::cluster(), DARK).with_options(display, Keymap::default());

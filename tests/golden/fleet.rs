@@ -1,5 +1,5 @@
-//! The view of fleet, in every look and on every kind of fleet: the list and the map, in groups and
-//! folded, sorted and filtered.
+//! Golden screens of the fleet view, in every theme and on every kind of fleet: the list and the map,
+//! grouped, folded, sorted and filtered.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::harness::*;
 
 const KEYS: &[KeyCode] = &[KeyCode::Char('1')];
 
-/// Keys that are letters.
+/// Returns the keys of these letters.
 fn keys_of(letters: &str) -> Vec<KeyCode> {
     letters.chars().map(KeyCode::Char).collect()
 }
@@ -31,8 +31,8 @@ fn check_on(
 }
 
 #[test]
-fn fleet_in_every_look() {
-    check_looks("fleet", KEYS);
+fn fleet_in_every_theme() {
+    check_themes("fleet", KEYS);
     let basic = Theme { depth: ColourDepth::Ansi16, ..DARK };
     check_on("fleet-basic", &fleets::every_state(), KEYS, basic, (120, 40));
 }
@@ -43,8 +43,8 @@ fn fleet_on_every_kind_of_fleet() {
 }
 
 #[test]
-fn the_map_in_every_look() {
-    check_looks("fleet-map", &keys_of("1m"));
+fn the_map_in_every_theme() {
+    check_themes("fleet-map", &keys_of("1m"));
 }
 
 #[test]
@@ -73,11 +73,11 @@ fn the_sort_key_names_the_sortable_views_elsewhere() {
 }
 
 #[test]
-fn the_largest_jobs_get_the_letters() {
+fn the_largest_jobs_get_letters_in_the_map() {
     let mut ui = new_ui(fleets::many_jobs(70), DARK);
     press(&mut ui, &keys_of("mbbbbb"));
     let drawn = text(&draw(&mut ui, 200, 60)).join("\n");
-    // 62 letters and figures for the jobs of the list, and for one of which only processes tell.
+    // There are 62 letters and digits, for the listed jobs and for one known only from its processes.
     assert!(drawn.contains("a 8421 483   b 169 sweep 8   c 100 sweep 1 "), "{drawn}");
     assert!(drawn.contains("# 9 others"), "{drawn}");
     assert!(drawn.contains("   +41 more\n"), "{drawn}");
@@ -123,7 +123,7 @@ fn filtered_devices_are_blank_in_the_map() {
     check_on("fleet-map-filtered", &fleets::cluster(), &keys, DARK, (80, 24));
 }
 
-/// The line that tells of what is under the cursor: the one above the keys.
+/// Returns the line that describes the device under the cursor, above the key hints.
 fn detail_line(ui: &mut Ui) -> String {
     text(&draw(ui, 160, 24))[22].clone()
 }
@@ -209,12 +209,12 @@ fn the_map_and_groups_fit_every_size() {
     }
 }
 
-/// Bytes the terminal is sent a second, when everything changes all the time.
+/// The limit of bytes written to the terminal per second while every value changes.
 const MAX_BYTES_PER_SECOND: usize = 5_000;
 
 #[test]
 fn a_busy_fleet_writes_few_bytes_per_second() {
-    let mut all = Vec::new();
+    let mut means = Vec::new();
     for (nodes, (width, height), keys) in [
         (64, (80, 24), ""),
         (64, (200, 50), ""),
@@ -226,23 +226,23 @@ fn a_busy_fleet_writes_few_bytes_per_second() {
         (256, (200, 60), "m"),
     ] {
         let name = |number| format!("gpu{number:02}");
-        let mut makers: Vec<_> =
+        let mut fixtures: Vec<_> =
             (1..=nodes).map(|number| fleets::busy(&name(number)).up()).collect();
         let mut ui = new_ui(Fleet::default(), DARK);
-        ui.on_fleet(fleets::changing(&mut makers, 0), NOW);
+        ui.on_fleet(fleets::changing(&mut fixtures, 0), NOW);
         press(&mut ui, &keys_of(keys));
         let mut surface = Surface::new();
         let area = Rect::new(0, 0, width, height);
-        let mut spent = Vec::new();
+        let mut frame_sizes = Vec::new();
         for second in 1..=8 {
             let now = NOW.plus(Duration::from_secs(second));
-            ui.on_fleet(fleets::changing(&mut makers, second), now);
-            spent.push(surface.frame(area, |buffer| ui.draw(now, buffer)).len());
+            ui.on_fleet(fleets::changing(&mut fixtures, second), now);
+            frame_sizes.push(surface.frame(area, |buffer| ui.draw(now, buffer)).len());
         }
         // The first frame draws everything.
-        let mean = spent[1..].iter().sum::<usize>() / (spent.len() - 1);
-        all.push((nodes, width, height, keys, mean));
+        let mean = frame_sizes[1..].iter().sum::<usize>() / (frame_sizes.len() - 1);
+        means.push((nodes, width, height, keys, mean));
     }
-    let most = all.iter().map(|(.., mean)| *mean).max().unwrap();
-    assert!(most <= MAX_BYTES_PER_SECOND, "{all:#?}");
+    let max = means.iter().map(|(.., mean)| *mean).max().unwrap();
+    assert!(max <= MAX_BYTES_PER_SECOND, "{means:#?}");
 }

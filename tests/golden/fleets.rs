@@ -1,4 +1,4 @@
-//! Made-up fleets: every state a node can be in, folded from samples as real ones are.
+//! Test fleets: nodes in every state, built from samples as in production.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,10 +15,10 @@ use gtop::model::{
 };
 use gtop::time::Timestamp;
 
-/// The moment of all pictures: 2025-11-21 13:05:07 UTC.
+/// The time shown on all golden screens: 2025-11-21 13:05:07 UTC.
 pub const NOW: Timestamp = Timestamp::from_micros(1_763_730_307_000_000);
 
-/// Seconds of samples a node has sent.
+/// The number of samples that each node has sent, one per second.
 const SECONDS: i64 = 75;
 
 fn ago(millis: i64) -> Timestamp {
@@ -33,28 +33,28 @@ fn smi() -> Source {
     Source::new("nvidia-smi")
 }
 
-/// A number that looks like chance and is always the same.
-fn noise(seed: u64) -> u64 {
+/// Returns a pseudo-random number that depends only on the seed.
+fn pseudo_random(seed: u64) -> u64 {
     let mut value = seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
     value = (value ^ (value >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     (value ^ (value >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB) >> 33
 }
 
-/// One node in the making.
-pub struct Maker {
+/// Builds one node.
+pub struct NodeFixture {
     name: String,
     builder: NodeBuilder,
     devices: Vec<Device>,
     uses: Vec<DeviceUse>,
     processes: Vec<ProcessReading>,
     unseen: Vec<UnseenProcess>,
-    /// What each device does, in percent; it wavers by some points.
+    /// The mean utilization of each device in percent; samples vary around it.
     loads: Vec<f32>,
-    boot: String,
+    boot_id: String,
     last_millis: i64,
 }
 
-impl Maker {
+impl NodeFixture {
     pub fn new(text: &str) -> Self {
         Self {
             name: text.to_owned(),
@@ -64,7 +64,7 @@ impl Maker {
             processes: Vec::new(),
             unseen: Vec::new(),
             loads: Vec::new(),
-            boot: format!("boot-of-{text}"),
+            boot_id: format!("boot-of-{text}"),
             last_millis: 400,
         }
     }
@@ -76,12 +76,12 @@ impl Maker {
         self
     }
 
-    pub fn change(mut self, index: usize, change: impl FnOnce(&mut Device)) -> Self {
+    pub fn change_device(mut self, index: usize, change: impl FnOnce(&mut Device)) -> Self {
         change(&mut self.devices[index]);
         self
     }
 
-    /// Gives a device a process.
+    /// Adds a process that uses a device.
     pub fn process(
         mut self,
         device: usize,
@@ -90,12 +90,12 @@ impl Maker {
         job: &str,
         command: &str,
     ) -> Self {
-        let known = &self.devices[device];
-        let sm = known.utilization;
+        let target = &self.devices[device];
+        let sm = target.utilization;
         self.uses.push(DeviceUse {
-            device: Arc::clone(&known.uuid),
+            device: Arc::clone(&target.uuid),
             pid,
-            memory: known.memory_used,
+            memory: target.memory_used,
             sm,
             driver_name: Some("python".into()),
             ..DeviceUse::default()
@@ -118,7 +118,7 @@ impl Maker {
         self
     }
 
-    /// Gives every device a process of one job.
+    /// Adds a process of one job on each device.
     pub fn job(mut self, user: &str, job: &str, command: &str) -> Self {
         for device in 0..self.devices.len() {
             let pid = 41_200 + u32::try_from(device).unwrap() * 11;
@@ -127,8 +127,8 @@ impl Maker {
         self
     }
 
-    pub fn boot(mut self, boot: &str) -> Self {
-        boot.clone_into(&mut self.boot);
+    pub fn boot_id(mut self, boot_id: &str) -> Self {
+        boot_id.clone_into(&mut self.boot_id);
         self
     }
 
@@ -143,8 +143,8 @@ impl Maker {
             probe: "python 3.11.2".into(),
             host: HostFacts {
                 is_contained: false,
-                host_name: self.boot.as_str().into(),
-                boot_id: self.boot.as_str().into(),
+                host_name: self.boot_id.as_str().into(),
+                boot_id: self.boot_id.as_str().into(),
                 kernel: "6.1.0-13-amd64".into(),
                 architecture: "x86_64".into(),
                 cpus: 64,
@@ -165,8 +165,8 @@ impl Maker {
         self
     }
 
-    /// Sends samples until so many milliseconds ago.
-    pub fn up_to(mut self, millis: i64) -> Self {
+    /// Sends samples of the host and the devices; the last one is `millis` milliseconds old.
+    pub fn up_until_ago(mut self, millis: i64) -> Self {
         self = self.hello(&[("nvidia-smi", None)]);
         self.last_millis = millis;
         for second in (0..SECONDS).rev() {
@@ -177,10 +177,10 @@ impl Maker {
     }
 
     pub fn up(self) -> Self {
-        self.up_to(400)
+        self.up_until_ago(400)
     }
 
-    /// Sends samples of the host alone, up to now.
+    /// Sends samples of the host alone; the last one is fresh.
     pub fn host_only(mut self) -> Self {
         for second in (0..SECONDS).rev() {
             let sample = self.sample(ago(400 + second * 1_000), second, false);
@@ -217,16 +217,16 @@ impl Maker {
         if !has_devices {
             return sample;
         }
-        let list = self.devices.iter().zip(0..).map(|(device, place)| {
+        let list = self.devices.iter().zip(0..).map(|(device, index)| {
             let mut device = device.clone();
             if let Some(load) = device.utilization.get() {
-                let waver = if second == 0 {
+                let variation = if second == 0 {
                     0.0
                 } else {
-                    (noise(seed + passed * 64 + place) % 17) as f32 - 8.0
+                    (pseudo_random(seed + passed * 64 + index) % 17) as f32 - 8.0
                 };
                 let load = if load.get() > 5.0 {
-                    (load.get() + waver).clamp(0.0, 100.0)
+                    (load.get() + variation).clamp(0.0, 100.0)
                 } else {
                     load.get()
                 };
@@ -279,14 +279,14 @@ impl Maker {
 }
 
 fn host(passed: u64, seed: u64, load: f32) -> HostReading {
-    let share = 2 + (load as u64) / 3 + noise(seed + passed) % 9;
+    let share = 2 + (load as u64) / 3 + pseudo_random(seed + passed) % 9;
     let counter = |name: &str, inward: u64, outward: u64| Counter {
         name: name.into(),
         inward: passed * inward,
         outward: passed * outward,
     };
     let busy: u64 =
-        (0..=passed).map(|second| 2 + (load as u64) / 3 + noise(seed + second) % 9).sum();
+        (0..=passed).map(|second| 2 + (load as u64) / 3 + pseudo_random(seed + second) % 9).sum();
     HostReading {
         cpu: Reading::Known(CpuTicks {
             busy: busy * 64,
@@ -352,7 +352,7 @@ fn h100(node: &str, index: u32, load: f32) -> Device {
     }
 }
 
-fn slice(parent: &Device, number: u32, gib: u64, used: u64) -> Device {
+fn mig_slice(parent: &Device, number: u32, gib: u64, used: u64) -> Device {
     Device {
         uuid: format!("MIG-{}-{number}", parent.uuid).into(),
         parent: Some(Arc::clone(&parent.uuid)),
@@ -371,14 +371,14 @@ fn slice(parent: &Device, number: u32, gib: u64, used: u64) -> Device {
 
 const TRAIN: &str = "/opt/conda/bin/python train.py --tp 8 --pp 4 --model llama-70b";
 
-pub fn busy(node: &str) -> Maker {
-    Maker::new(node)
+pub fn busy(node: &str) -> NodeFixture {
+    NodeFixture::new(node)
         .devices(&[97.0, 98.0, 97.0, 99.0, 97.0, 98.0, 98.0, 97.0])
         .job("alice", "8421", TRAIN)
 }
 
-fn mixed(node: &str) -> Maker {
-    Maker::new(node)
+fn mixed(node: &str) -> NodeFixture {
+    NodeFixture::new(node)
         .devices(&[55.0, 41.0, 63.0, 30.0, 0.0, 0.0, 0.0, 0.0])
         .process(0, 5_120, "bob", "8430", "python eval.py --suite long --shots 5")
         .process(1, 5_121, "bob", "8430", "python eval.py --suite long --shots 5")
@@ -386,22 +386,22 @@ fn mixed(node: &str) -> Maker {
         .process(3, 7_045, "carol", "", "ollama serve")
 }
 
-fn throttled(node: &str) -> Maker {
-    Maker::new(node)
+fn throttled(node: &str) -> NodeFixture {
+    NodeFixture::new(node)
         .devices(&[97.0, 98.0, 97.0, 12.0, 97.0, 98.0, 98.0, 97.0])
-        .change(3, |device| {
+        .change_device(3, |device| {
             device.throttle = Reading::Known(Throttle(0x40));
             device.temperature = Reading::checked(Celsius::new(88.0));
             device.sm_clock = Reading::checked(Megahertz::new(1_155));
         })
-        .change(5, |device| device.throttle = Reading::Known(Throttle(0x80)))
+        .change_device(5, |device| device.throttle = Reading::Known(Throttle(0x80)))
         .job("alice", "8421", TRAIN)
 }
 
-fn failing(node: &str) -> Maker {
-    Maker::new(node)
+fn faulty(node: &str) -> NodeFixture {
+    NodeFixture::new(node)
         .devices(&[88.0, 91.0, 90.0, 0.0, 93.0, 90.0, 89.0, 92.0])
-        .change(3, |device| {
+        .change_device(3, |device| {
             *device = Device {
                 fault: Some(DeviceFault::Lost),
                 uuid: Arc::clone(&device.uuid),
@@ -411,25 +411,25 @@ fn failing(node: &str) -> Maker {
                 ..Device::default()
             };
         })
-        .change(6, |device| device.ecc_uncorrected = Reading::Known(4))
+        .change_device(6, |device| device.ecc_uncorrected = Reading::Known(4))
 }
 
-fn split(node: &str) -> Maker {
-    let mut maker = Maker::new(node).devices(&[0.0, 35.0]);
-    maker.devices[0].utilization = Reading::Unknown(Reason::NotSupported);
-    maker.devices[0].mig = Reading::Known(true);
-    let parent = maker.devices[0].clone();
-    maker.devices.insert(1, slice(&parent, 0, 40, 31));
-    maker.devices.insert(2, slice(&parent, 1, 20, 0));
-    maker
+fn sliced(node: &str) -> NodeFixture {
+    let mut fixture = NodeFixture::new(node).devices(&[0.0, 35.0]);
+    fixture.devices[0].utilization = Reading::Unknown(Reason::NotSupported);
+    fixture.devices[0].mig = Reading::Known(true);
+    let parent = fixture.devices[0].clone();
+    fixture.devices.insert(1, mig_slice(&parent, 0, 40, 31));
+    fixture.devices.insert(2, mig_slice(&parent, 1, 20, 0));
+    fixture
         .process(1, 900, "dave", "", "python serve.py --port 8000")
         .process(3, 901, "dave", "", "vllm")
 }
 
-fn hostile(node: &str) -> Maker {
-    Maker::new(node)
+fn hostile(node: &str) -> NodeFixture {
+    NodeFixture::new(node)
         .devices(&[50.0])
-        .change(0, |device| {
+        .change_device(0, |device| {
             device.name = Reading::Known("名前のとても長い加速器 e\u{301}e\u{301}".into());
         })
         .process(
@@ -441,56 +441,60 @@ fn hostile(node: &str) -> Maker {
         )
 }
 
-/// Sixteen nodes in sixteen states.
+/// Sixteen nodes, each in another state.
 pub fn every_state() -> Fleet {
     let nodes = vec![
         busy("gpu01").up().node(),
         throttled("gpu02").up().node(),
-        Maker::new("gpu03").devices(&[0.0; 8]).up().node(),
-        mixed("gpu04").up_to(42_000).node(),
-        Maker::new("gpu05")
+        NodeFixture::new("gpu03").devices(&[0.0; 8]).up().node(),
+        mixed("gpu04").up_until_ago(42_000).node(),
+        NodeFixture::new("gpu05")
             .down(FaultKind::AuthenticationRefused, "offers hostbased, gssapi", None)
             .node(),
-        failing("gpu06").up().node(),
-        split("gpu07").up().node(),
-        busy("gpu08").up_to(102_000).down(FaultKind::SessionLost, "", Some(12)).node(),
-        Maker::new("gpu09").link(Link::Opening { attempt: 3 }).node(),
-        Maker::new("login1")
+        faulty("gpu06").up().node(),
+        sliced("gpu07").up().node(),
+        busy("gpu08").up_until_ago(102_000).down(FaultKind::SessionLost, "", Some(12)).node(),
+        NodeFixture::new("gpu09").link(Link::Opening { attempt: 3 }).node(),
+        NodeFixture::new("login1")
             .hello(&[("nvidia-smi", Some("nvidia-smi not found"))])
             .host_only()
             .node(),
-        mixed("gpu11").up_to(14_000).host_only().source_fault(SourceFaultKind::Stuck, "").node(),
-        Maker::new("gpu12").hello(&[("nvidia-smi", None)]).host_only().node(),
-        Maker::new("gpu13").node(),
-        Maker::new("gpu14").down(FaultKind::HostKeyUnknown, "", None).node(),
-        Maker::new("gpu15").down(FaultKind::HostKeyUnknown, "", None).node(),
-        busy("gpu01.cluster").boot("boot-of-gpu01").up().node(),
+        mixed("gpu11")
+            .up_until_ago(14_000)
+            .host_only()
+            .source_fault(SourceFaultKind::Stuck, "")
+            .node(),
+        NodeFixture::new("gpu12").hello(&[("nvidia-smi", None)]).host_only().node(),
+        NodeFixture::new("gpu13").node(),
+        NodeFixture::new("gpu14").down(FaultKind::HostKeyUnknown, "", None).node(),
+        NodeFixture::new("gpu15").down(FaultKind::HostKeyUnknown, "", None).node(),
+        busy("gpu01.cluster").boot_id("boot-of-gpu01").up().node(),
     ];
     Fleet::new(nodes.into())
 }
 
-/// One node of each of the rarer kinds.
+/// Unusual nodes: long and wide names, connecting, without devices, with 20 devices.
 pub fn rare() -> Fleet {
     let nodes = vec![
         hostile("node-with-a-very-long-name-that-does-not-fit.cluster.example.org").up().node(),
-        Maker::new("fresh").link(Link::Opening { attempt: 1 }).node(),
-        Maker::new("shaking-hands").link(Link::Up).node(),
-        Maker::new("broken")
+        NodeFixture::new("fresh").link(Link::Opening { attempt: 1 }).node(),
+        NodeFixture::new("shaking-hands").link(Link::Up).node(),
+        NodeFixture::new("broken")
             .hello(&[("nvidia-smi", None)])
             .host_only()
             .source_fault(SourceFaultKind::NoDriver, "NVIDIA-SMI has failed")
             .node(),
-        Maker::new("empty").devices(&[]).up().node(),
-        Maker::new("many").devices(&[80.0; 20]).up().node(),
+        NodeFixture::new("empty").devices(&[]).up().node(),
+        NodeFixture::new("many").devices(&[80.0; 20]).up().node(),
     ];
     Fleet::new(nodes.into())
 }
 
-/// A quiet fleet of so many nodes.
+/// A fleet of `count` equal nodes without problems.
 pub fn large(count: usize) -> Fleet {
-    let one = busy("gpu0001").up().node();
-    let own = |number: usize| {
-        let mut node = Node::clone(&one);
+    let template = busy("gpu0001").up().node();
+    let numbered = |number: usize| {
+        let mut node = Node::clone(&template);
         node.name = name(&format!("gpu{number:04}"));
         node.hello = node.hello.map(|hello| {
             let mut hello = Hello::clone(&hello);
@@ -499,58 +503,59 @@ pub fn large(count: usize) -> Fleet {
         });
         Arc::new(node)
     };
-    Fleet::new((1..=count).map(own).collect::<Vec<_>>().into())
+    Fleet::new((1..=count).map(numbered).collect::<Vec<_>>().into())
 }
 
-/// Only this machine.
+/// A single workstation.
 pub fn single() -> Fleet {
-    let mut maker = Maker::new("workstation").devices(&[34.0]).process(
+    let mut fixture = NodeFixture::new("workstation").devices(&[34.0]).process(
         0,
         20_417,
         "alice",
         "",
         "python finetune.py",
     );
-    maker.devices[0].name = Reading::Known("NVIDIA GeForce RTX 4090".into());
-    maker.devices[0].memory_total = Reading::Known(Bytes(24_564 << 20));
-    maker.devices[0].memory_used = Reading::Known(Bytes(9_120 << 20));
-    maker.uses[0].memory = Reading::Known(Bytes(9_000 << 20));
-    maker.devices[0].power_limit = Reading::checked(Watts::new(450.0));
-    maker.devices[0].power = Reading::checked(Watts::new(187.0));
-    Fleet::new(vec![maker.up().node()].into())
+    fixture.devices[0].name = Reading::Known("NVIDIA GeForce RTX 4090".into());
+    fixture.devices[0].memory_total = Reading::Known(Bytes(24_564 << 20));
+    fixture.devices[0].memory_used = Reading::Known(Bytes(9_120 << 20));
+    fixture.uses[0].memory = Reading::Known(Bytes(9_000 << 20));
+    fixture.devices[0].power_limit = Reading::checked(Watts::new(450.0));
+    fixture.devices[0].power = Reading::checked(Watts::new(187.0));
+    Fleet::new(vec![fixture.up().node()].into())
 }
 
-/// A working fleet whose every node changes each second, as of so many seconds after [`NOW`].
-pub fn changing(makers: &mut [Maker], second: u64) -> Fleet {
+/// A busy fleet whose nodes all change each second, at `second` seconds after [`NOW`].
+pub fn changing(fixtures: &mut [NodeFixture], second: u64) -> Fleet {
     let at = NOW.plus(Duration::from_secs(second));
-    for (maker, own) in makers.iter_mut().zip(0..) {
-        let load = 20.0 + (noise(second * 97 + own) % 80) as f32;
-        for (device, place) in maker.devices.iter_mut().zip(0..) {
-            let waver = (noise(second * 31 + own * 8 + place) % 20) as f32;
-            device.utilization = Reading::checked(Percent::new((load + waver - 10.0).min(100.0)));
+    for (fixture, node_index) in fixtures.iter_mut().zip(0..) {
+        let load = 20.0 + (pseudo_random(second * 97 + node_index) % 80) as f32;
+        for (device, index) in fixture.devices.iter_mut().zip(0..) {
+            let variation = (pseudo_random(second * 31 + node_index * 8 + index) % 20) as f32;
+            device.utilization =
+                Reading::checked(Percent::new((load + variation - 10.0).min(100.0)));
             device.power = Reading::checked(Watts::new(80.0 + load * 6.0));
-            device.temperature = Reading::checked(Celsius::new(40.0 + waver));
+            device.temperature = Reading::checked(Celsius::new(40.0 + variation));
         }
-        let sample = maker.sample(at, -i64::try_from(second).unwrap(), true);
-        maker.builder.on_sample(sample);
+        let sample = fixture.sample(at, -i64::try_from(second).unwrap(), true);
+        fixture.builder.on_sample(sample);
     }
-    Fleet::new(makers.iter().map(|maker| maker.builder.node()).collect::<Vec<_>>().into())
+    Fleet::new(fixtures.iter().map(|fixture| fixture.builder.node()).collect::<Vec<_>>().into())
 }
 
-/// Changes the sides of one process that a driver and the kernel tell.
-fn one_process(
-    mut maker: Maker,
-    place: usize,
+/// Changes one process, as the driver and as the kernel report it.
+fn change_process(
+    mut fixture: NodeFixture,
+    index: usize,
     change: impl FnOnce(&mut DeviceUse, &mut ProcessReading),
-) -> Maker {
-    change(&mut maker.uses[place], &mut maker.processes[place]);
-    maker
+) -> NodeFixture {
+    change(&mut fixture.uses[index], &mut fixture.processes[index]);
+    fixture
 }
 
-/// Nodes with processes of every kind: one's own, those of others, of slices and chips, and those that
-/// are not what they should be.
-pub fn crowd() -> Fleet {
-    let mut own = Maker::new("gpu01")
+/// Nodes with processes of every kind: on two devices, of several users, on slices and TPU chips, zombies,
+/// hidden ones, and 300 on one node.
+pub fn process_kinds() -> Fleet {
+    let mut first = NodeFixture::new("gpu01")
         .devices(&[88.0, 0.0, 40.0])
         .process(0, 4_121, "alice", "8421", TRAIN)
         .process(1, 4_121, "alice", "8421", TRAIN)
@@ -561,35 +566,40 @@ pub fn crowd() -> Fleet {
             "",
             "/home/bob/a\u{5e9}\u{5dc}\u{5d5}\u{5dd} e\u{301}\u{301} 日本 👩‍💻 end",
         );
-    own.processes.remove(1);
-    own.processes[0].threads = Reading::Known(112);
-    own.uses[0].kind = Reading::Known(UseKind::Compute);
-    own.uses[0].memory_utilization = Reading::checked(Percent::new(41.0));
-    own.uses[2].kind = Reading::Known(UseKind::Both);
-    own.uses[2].encoder = Reading::checked(Percent::new(18.0));
+    first.processes.remove(1);
+    first.processes[0].threads = Reading::Known(112);
+    first.uses[0].kind = Reading::Known(UseKind::Compute);
+    first.uses[0].memory_utilization = Reading::checked(Percent::new(41.0));
+    first.uses[2].kind = Reading::Known(UseKind::Both);
+    first.uses[2].encoder = Reading::checked(Percent::new(18.0));
     let zombie =
-        Maker::new("gpu02").devices(&[0.0, 3.0]).process(0, 77, "alice", "", "python x.py");
-    let zombie = one_process(zombie, 0, |used, process| {
+        NodeFixture::new("gpu02").devices(&[0.0, 3.0]).process(0, 77, "alice", "", "python x.py");
+    let zombie = change_process(zombie, 0, |used, process| {
         process.state = Reading::Known(ProcessState::Zombie);
         process.resident = Reading::Known(Bytes(0));
         used.memory = Reading::Unknown(Reason::NotAvailable);
     });
-    let mut hidden = Maker::new("gpu03").devices(&[61.0, 0.0]).process(0, 5_000, "", "", "");
+    let mut hidden = NodeFixture::new("gpu03").devices(&[61.0, 0.0]).process(0, 5_000, "", "", "");
     hidden.processes.clear();
     hidden.unseen.push(UnseenProcess {
         pid: 5_000,
         why: UnseenReason::Hidden,
         statics: ProcessStatics::default(),
     });
-    let mut chips =
-        Maker::new("tpu01").devices(&[73.0, 0.0]).process(0, 912, "alice", "", "python3 pax.py");
+    let mut chips = NodeFixture::new("tpu01").devices(&[73.0, 0.0]).process(
+        0,
+        912,
+        "alice",
+        "",
+        "python3 pax.py",
+    );
     for device in &mut chips.devices {
         device.vendor = Reading::Known(Vendor::Google);
         device.name = Reading::Known("TPU v5e".into());
         device.tpu = Some(Arc::default());
     }
     chips.uses[0].sm = Reading::Unknown(Reason::NotSupported);
-    let mut many = Maker::new("many").devices(&[50.0]);
+    let mut many = NodeFixture::new("many").devices(&[50.0]);
     for pid in 0..300 {
         many = many.process(
             0,
@@ -601,21 +611,21 @@ pub fn crowd() -> Fleet {
     }
     Fleet::new(
         vec![
-            own.up().node(),
+            first.up().node(),
             zombie.up().node(),
             hidden.up().node(),
-            split("gpu07").up().node(),
+            sliced("gpu07").up().node(),
             chips.up().node(),
-            busy("gpu08").up_to(102_000).down(FaultKind::SessionLost, "", Some(12)).node(),
+            busy("gpu08").up_until_ago(102_000).down(FaultKind::SessionLost, "", Some(12)).node(),
             many.up().node(),
         ]
         .into(),
     )
 }
 
-/// The same a moment later, without the first process of the first node.
-pub fn crowd_without_one() -> Fleet {
-    let mut fleet = crowd();
+/// [`process_kinds`] a moment later: the first process of the first node has ended.
+pub fn first_process_ended() -> Fleet {
+    let mut fleet = process_kinds();
     let first = fleet.nodes.first().unwrap();
     let mut node = Node::clone(first);
     node.uses = node.uses.iter().filter(|used| used.pid != 4_121).cloned().collect();
@@ -625,81 +635,84 @@ pub fn crowd_without_one() -> Fleet {
     fleet
 }
 
-/// A job of the scheduler's list, with these devices on each of these nodes.
-fn sent_to(
-    (id, title): (&str, &str),
+/// A running job with these devices on these nodes.
+fn scheduled_job(
+    (id, name): (&str, &str),
     (user, partition): (&str, &str),
     nodes: &[(&str, DeviceAllocation)],
 ) -> Job {
-    let job = listed(id, title, user, (97_920, 172_800));
-    on(Job { partition: partition.into(), ..job }, nodes)
+    let job = running_job(id, name, user, (97_920, 172_800));
+    allocated(Job { partition: partition.into(), ..job }, nodes)
 }
 
-/// A small cluster with a scheduler: two partitions, two models, five users; a device that lags, some
-/// that are held in vain, some that are free, one that is lost, one node down and one stale.
+/// A small cluster with a scheduler: two partitions, two models, five users; one slow device, several
+/// allocated but idle ones, several free ones, a lost one, one node down and one stale.
 pub fn cluster() -> Fleet {
     let all = || DeviceAllocation::Indices([0, 1, 2, 3, 4, 5, 6, 7].into());
-    let slow = busy("gpu-002").change(3, |device| {
+    let slow = busy("gpu-002").change_device(3, |device| {
         device.utilization = Reading::checked(Percent::new(12.0));
         device.power = Reading::checked(Watts::new(211.0));
         device.throttle = Reading::Known(Throttle(0x40));
     });
-    let mut held = Maker::new("gpu-004")
+    let mut shared = NodeFixture::new("gpu-004")
         .devices(&[71.0, 64.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0])
         .process(0, 5_120, "bob", "8430", "python eval.py --suite long")
         .process(1, 5_121, "bob", "8430", "python eval.py --suite long")
         .process(2, 7_044, "carol", "", "jupyter-lab --no-browser")
-        .change(2, |device| device.memory_used = Reading::Known(Bytes(41 << 30)));
-    held.uses[2].memory = Reading::Known(Bytes(40 << 30));
+        .change_device(2, |device| device.memory_used = Reading::Known(Bytes(41 << 30)));
+    shared.uses[2].memory = Reading::Known(Bytes(40 << 30));
     let old = |node: &str, loads: &[f32]| {
-        let mut maker = Maker::new(node).devices(loads);
-        for device in &mut maker.devices {
+        let mut fixture = NodeFixture::new(node).devices(loads);
+        for device in &mut fixture.devices {
             device.name = Reading::Known("NVIDIA A100-SXM4-40GB".into());
             device.memory_total = Reading::Known(Bytes(40 << 30));
             device.memory_used = Reading::Known(Bytes(31 << 30));
         }
-        maker.job("dave", "8502", "python sweep.py")
+        fixture.job("dave", "8502", "python sweep.py")
     };
     let down = FaultKind::AuthenticationRefused;
     let nodes = vec![
         busy("gpu-001").up().node(),
         slow.up().node(),
-        Maker::new("gpu-003").devices(&[0.0; 8]).up().node(),
-        held.up().node(),
-        failing("gpu-005").up().node(),
-        Maker::new("gpu-006").down(down, "offers hostbased", None).node(),
+        NodeFixture::new("gpu-003").devices(&[0.0; 8]).up().node(),
+        shared.up().node(),
+        faulty("gpu-005").up().node(),
+        NodeFixture::new("gpu-006").down(down, "offers hostbased", None).node(),
         old("old-01", &[55.0, 61.0, 48.0, 33.0]).up().node(),
-        old("old-02", &[12.0, 9.0, 28.0, 40.0]).up_to(42_000).node(),
+        old("old-02", &[12.0, 9.0, 28.0, 40.0]).up_until_ago(42_000).node(),
     ];
-    let given = |places: &[u32]| DeviceAllocation::Indices(places.into());
     let sweep = [("old-01", DeviceAllocation::Unknown), ("old-02", DeviceAllocation::Unknown)];
     let jobs = vec![
-        sent_to(
+        scheduled_job(
             ("8421", "llama-70b"),
             ("alice", "h100"),
             &[("gpu-001", all()), ("gpu-002", all())],
         ),
-        sent_to(("8430", "eval"), ("bob", "h100"), &[("gpu-004", given(&[0, 1, 3, 4]))]),
-        sent_to(
+        scheduled_job(
+            ("8430", "eval"),
+            ("bob", "h100"),
+            &[("gpu-004", device_indices(&[0, 1, 3, 4]))],
+        ),
+        scheduled_job(
             ("8444", "日本語の名前 🚀"),
             ("eve", "h100"),
             &[("gpu-005", DeviceAllocation::Count(2))],
         ),
-        sent_to(("8502", "sweep"), ("dave", "a100"), &sweep),
+        scheduled_job(("8502", "sweep"), ("dave", "a100"), &sweep),
     ];
     let list = JobList { jobs, at: Some(ago(2_000)), ..JobList::default() };
     Fleet { jobs: Some(Arc::new(list)), ..Fleet::new(nodes.into()) }
 }
 
-fn job_name(id: &str) -> JobId {
+fn job_id(id: &str) -> JobId {
     JobId::new(id).unwrap()
 }
 
-/// A job of a scheduler that began so many seconds ago and may run for so many.
-fn listed(id: &str, name: &str, user: &str, (began, limit): (i64, u64)) -> Job {
+/// A running job that began `began` seconds ago and may run for `limit` seconds.
+fn running_job(id: &str, name: &str, user: &str, (began, limit): (i64, u64)) -> Job {
     let starts_at = ago(began * 1_000);
     Job {
-        id: job_name(id),
+        id: job_id(id),
         shown_id: id.into(),
         sluid: None,
         name: name.into(),
@@ -718,7 +731,7 @@ fn listed(id: &str, name: &str, user: &str, (began, limit): (i64, u64)) -> Job {
     }
 }
 
-fn on(job: Job, nodes: &[(&str, DeviceAllocation)]) -> Job {
+fn allocated(job: Job, nodes: &[(&str, DeviceAllocation)]) -> Job {
     let allocation = |(node, devices): &(&str, DeviceAllocation)| Allocation {
         node: name(node),
         devices: devices.clone(),
@@ -726,107 +739,124 @@ fn on(job: Job, nodes: &[(&str, DeviceAllocation)]) -> Job {
     Job { allocations: nodes.iter().map(allocation).collect(), ..job }
 }
 
-fn waiting(id: &str, name: &str, reason: &str, starts_in: Option<u64>) -> Job {
+fn pending_job(id: &str, name: &str, reason: &str, starts_in: Option<u64>) -> Job {
     Job {
         state: JobState::Pending,
         reason: Some(reason.into()),
         starts_at: starts_in.map(|seconds| NOW.plus(Duration::from_secs(seconds))),
         ends_at: None,
-        ..listed(id, name, "alice", (0, 3_600))
+        ..running_job(id, name, "alice", (0, 3_600))
     }
 }
 
-fn with_list(fleet: Fleet, jobs: Vec<Job>) -> Fleet {
-    let whose = "of alice".into();
-    let list = JobList { jobs, at: Some(ago(12_000)), filter_text: whose, ..JobList::default() };
+fn with_job_list(fleet: Fleet, jobs: Vec<Job>) -> Fleet {
+    let filter_text = "of alice".into();
+    let list = JobList { jobs, at: Some(ago(12_000)), filter_text, ..JobList::default() };
     Fleet { jobs: Some(Arc::new(list)), ..fleet }
 }
 
-fn places(list: &[u32]) -> DeviceAllocation {
-    DeviceAllocation::Indices(list.into())
+fn device_indices(indices: &[u32]) -> DeviceAllocation {
+    DeviceAllocation::Indices(indices.into())
 }
 
-/// The sixteen nodes with a scheduler's jobs: one over nodes of which some are stale or down, one
-/// of devices that nobody uses, one whose devices nobody tells, and two that wait. Another is known
-/// from its processes alone.
+/// [`every_state`] with the jobs of a scheduler: one with stale and down nodes, one whose devices are idle,
+/// one whose devices are unknown, and two pending. Another is known only from its processes.
 pub fn with_jobs() -> Fleet {
-    let all = || places(&[0, 1, 2, 3, 4, 5, 6, 7]);
+    let all = || device_indices(&[0, 1, 2, 3, 4, 5, 6, 7]);
     let train = [("gpu01", all()), ("gpu02", all()), ("gpu05", all()), ("gpu08", all())]
         .into_iter()
         .chain([("gpu99", all())])
         .collect::<Vec<_>>();
-    let train_job = on(listed("8421", "llama-70b", "alice", (97_920, 172_800)), &train);
-    let held = on(
-        listed("8425", "interactive", "carol", (3_500, 3_600)),
-        &[("gpu03", places(&[0, 1, 2, 3]))],
+    let train_job = allocated(running_job("8421", "llama-70b", "alice", (97_920, 172_800)), &train);
+    let idle = allocated(
+        running_job("8425", "interactive", "carol", (3_500, 3_600)),
+        &[("gpu03", device_indices(&[0, 1, 2, 3]))],
     );
-    let untold =
-        on(listed("8440", "probe", "erin", (60, 600)), &[("gpu06", DeviceAllocation::Unknown)]);
-    let wait = waiting("8450", "eval-long", "Priority", Some(1_800));
-    let other = waiting("8451", "sweep", "Resources", None);
-    let jobs =
-        vec![train_job, held, untold, wait, Job { shown_id: "8451_[3-5%3]".into(), ..other }];
-    with_list(every_state(), jobs)
+    let unknown_devices = allocated(
+        running_job("8440", "probe", "erin", (60, 600)),
+        &[("gpu06", DeviceAllocation::Unknown)],
+    );
+    let pending = pending_job("8450", "eval-long", "Priority", Some(1_800));
+    let array = pending_job("8451", "sweep", "Resources", None);
+    let jobs = vec![
+        train_job,
+        idle,
+        unknown_devices,
+        pending,
+        Job { shown_id: "8451_[3-5%3]".into(), ..array },
+    ];
+    with_job_list(every_state(), jobs)
 }
 
-/// No nodes, and a job that waits for some.
-pub fn only_waiting() -> Fleet {
-    let wait = waiting("8450", "eval-long", "Priority", Some(1_800));
-    with_list(Fleet::default(), vec![wait])
+/// No nodes, and one pending job.
+pub fn only_pending_jobs() -> Fleet {
+    let pending = pending_job("8450", "eval-long", "Priority", Some(1_800));
+    with_job_list(Fleet::default(), vec![pending])
 }
 
-/// One job on so many nodes.
+/// One job on `count` nodes.
 pub fn one_large_job(count: usize) -> Fleet {
     let fleet = large(count);
     let nodes: Vec<String> = fleet.nodes.iter().map(|node| node.name.to_string()).collect();
-    let all: Vec<(&str, DeviceAllocation)> =
-        nodes.iter().map(|node| (node.as_str(), places(&[0, 1, 2, 3, 4, 5, 6, 7]))).collect();
-    let job = on(listed("8421", "llama-405b", "alice", (600, 86_400)), &all);
-    with_list(fleet, vec![job])
+    let all: Vec<(&str, DeviceAllocation)> = nodes
+        .iter()
+        .map(|node| (node.as_str(), device_indices(&[0, 1, 2, 3, 4, 5, 6, 7])))
+        .collect();
+    let job = allocated(running_job("8421", "llama-405b", "alice", (600, 86_400)), &all);
+    with_job_list(fleet, vec![job])
 }
 
-/// A job on a node of two devices, of which one is cut into two slices; schedulers count slices then.
+/// A job on a node of two devices, one of them split into two slices; its indices count the slices.
 pub fn job_with_slices() -> Fleet {
-    let job = listed("8421", "eval", "alice", (600, 86_400));
-    let job = on(job, &[("gpu07", places(&[0, 1, 2]))]);
-    with_list(Fleet::new(vec![split("gpu07").up().node()].into()), vec![job])
+    let job = running_job("8421", "eval", "alice", (600, 86_400));
+    let job = allocated(job, &[("gpu07", device_indices(&[0, 1, 2]))]);
+    with_job_list(Fleet::new(vec![sliced("gpu07").up().node()].into()), vec![job])
 }
 
-/// A job on each of so many nodes, of one device each but for the last, which has eight.
+/// A job on each of `count` nodes: eight devices on the last one, one on each of the others.
 pub fn many_jobs(count: usize) -> Fleet {
     let mut fleet = large(count);
     let mut nodes = fleet.nodes.to_vec();
-    for (place, node) in nodes.iter_mut().enumerate() {
-        // What a job was given, no other uses.
-        let given = if place + 1 == count { 8 } else { 1 };
+    for (index, node) in nodes.iter_mut().enumerate() {
+        // No other job uses the allocated devices.
+        let allocated_count = if index + 1 == count { 8 } else { 1 };
         let node = Arc::make_mut(node);
-        let own: Vec<_> =
-            node.devices.iter().take(given).map(|one| Arc::clone(&one.uuid)).collect();
-        node.uses = node.uses.iter().filter(|used| !own.contains(&used.device)).cloned().collect();
+        let uuids: Vec<_> =
+            node.devices.iter().take(allocated_count).map(|one| Arc::clone(&one.uuid)).collect();
+        node.uses =
+            node.uses.iter().filter(|used| !uuids.contains(&used.device)).cloned().collect();
     }
     fleet.nodes = nodes.into();
-    let job = |(place, node): (usize, &Arc<Node>)| {
-        let devices = if place + 1 == count { 0..8 } else { 0..1 };
+    let job = |(index, node): (usize, &Arc<Node>)| {
+        let devices = if index + 1 == count { 0..8 } else { 0..1 };
         let devices = DeviceAllocation::Indices(devices.collect());
-        let id = format!("{}", 100 + place);
-        on(listed(&id, "sweep", "alice", (600, 86_400)), &[(&*node.name.to_string(), devices)])
+        let id = format!("{}", 100 + index);
+        allocated(
+            running_job(&id, "sweep", "alice", (600, 86_400)),
+            &[(&*node.name.to_string(), devices)],
+        )
     };
     let jobs = fleet.nodes.iter().enumerate().map(job).collect();
-    with_list(fleet, jobs)
+    with_job_list(fleet, jobs)
 }
 
-/// Jobs, users and their processes with names that do not fit, or mean harm.
+/// Jobs, users and processes whose names are too long, wide, or in other scripts.
 pub fn hostile_jobs() -> Fleet {
     let node = "node-with-a-very-long-name-that-does-not-fit.cluster.example.org";
-    let job = on(
-        listed("77", "日本語のとても長い名前 👩 e\u{301} שלום", "ユーザー名が長い", (9_000_000, 1)),
+    let job = allocated(
+        running_job(
+            "77",
+            "日本語のとても長い名前 👩 e\u{301} שלום",
+            "ユーザー名が長い",
+            (9_000_000, 1),
+        ),
         &[
-            (node, places(&[0, 1])),
+            (node, device_indices(&[0, 1])),
             ("many", DeviceAllocation::Count(20)),
             ("empty", DeviceAllocation::None),
         ],
     );
-    let mut many = Maker::new("many").devices(&[80.0; 20]);
+    let mut many = NodeFixture::new("many").devices(&[80.0; 20]);
     for pid in 0..300_u32 {
         let device = usize::try_from(pid % 20).unwrap();
         let user = ["ada", "ユーザー名が長い", "someone-with-a-name-longer-than-any-column"];
@@ -835,18 +865,18 @@ pub fn hostile_jobs() -> Fleet {
     }
     let mut nodes = rare().nodes.to_vec();
     *nodes.last_mut().unwrap() = many.up().node();
-    with_list(Fleet::new(nodes.into()), vec![job])
+    with_job_list(Fleet::new(nodes.into()), vec![job])
 }
 
-/// The next picture of [`with_jobs`]: a job has ended and another begun, a node is lost and one back,
-/// one is hot no more.
+/// [`with_jobs`] a minute later: a job has ended and another has begun, two nodes are down and one is back,
+/// and flags of devices have changed.
 pub fn a_minute_later() -> Fleet {
     let before = with_jobs();
     let mut nodes = before.nodes.to_vec();
-    let mut change = |place: usize, change: &dyn Fn(&mut Node)| {
-        let mut node = Node::clone(&nodes[place]);
+    let mut change = |index: usize, change: &dyn Fn(&mut Node)| {
+        let mut node = Node::clone(&nodes[index]);
         change(&mut node);
-        nodes[place] = Arc::new(node);
+        nodes[index] = Arc::new(node);
     };
     let down = |node: &mut Node| {
         let fault = Fault::new(FaultKind::SessionLost, "");
@@ -865,15 +895,15 @@ pub fn a_minute_later() -> Fleet {
     let list = before.jobs.as_deref().unwrap();
     let mut jobs = list.jobs.clone();
     jobs.retain(|job| job.id.as_str() != "8425");
-    let nodes_of = [("gpu03", places(&[0])), ("gpu07", places(&[2]))];
-    let begun = on(listed("8450", "eval-long", "alice", (1, 7_200)), &nodes_of);
+    let nodes_of = [("gpu03", device_indices(&[0])), ("gpu07", device_indices(&[2]))];
+    let begun = allocated(running_job("8450", "eval-long", "alice", (1, 7_200)), &nodes_of);
     jobs.retain(|job| job.id != begun.id);
     jobs.insert(2, begun);
-    with_list(Fleet::new(nodes.into()), jobs)
+    with_job_list(Fleet::new(nodes.into()), jobs)
 }
 
-/// A device that tells everything there is to tell.
-fn talkative(device: &mut Device) {
+/// Sets every metric that a device can report.
+fn report_everything(device: &mut Device) {
     let percent = |share: f32| Reading::checked(Percent::new(share));
     let index = device.index.get().unwrap();
     device.fan = Reading::checked(FanSpeed::new(40.0 + index as f32));
@@ -905,23 +935,23 @@ fn talkative(device: &mut Device) {
     .shared();
 }
 
-/// A node whose devices tell everything there is to tell.
-pub fn rich(node: &str) -> Maker {
-    let mut maker = throttled(node);
-    maker.devices.truncate(4);
-    maker.uses.truncate(4);
-    maker.processes.truncate(4);
-    maker.devices.iter_mut().for_each(talkative);
-    for used in &mut maker.uses {
+/// A node whose devices report every metric.
+pub fn fully_metered(node: &str) -> NodeFixture {
+    let mut fixture = throttled(node);
+    fixture.devices.truncate(4);
+    fixture.uses.truncate(4);
+    fixture.processes.truncate(4);
+    fixture.devices.iter_mut().for_each(report_everything);
+    for used in &mut fixture.uses {
         used.kind = Reading::Known(UseKind::Compute);
         used.memory_utilization = Reading::checked(Percent::new(38.0));
     }
-    maker
+    fixture
 }
 
-fn measured_slices(node: &str) -> Maker {
-    let mut maker = split(node);
-    for (number, device) in (1..).zip(&mut maker.devices[1..3]) {
+fn metered_slices(node: &str) -> NodeFixture {
+    let mut fixture = sliced(node);
+    for (number, device) in (1..).zip(&mut fixture.devices[1..3]) {
         device.activity = DeviceActivity {
             graphics_active: Reading::checked(Percent::new(20.0 * number as f32)),
             sm_active: Reading::checked(Percent::new(17.0 * number as f32)),
@@ -941,25 +971,25 @@ fn measured_slices(node: &str) -> Maker {
         }
         .shared();
     }
-    maker
+    fixture
 }
 
-fn chips(node: &str) -> Maker {
-    let mut maker = Maker::new(node).devices(&[71.0, 68.0, 0.0, 0.0]);
-    for (device, place) in maker.devices.iter_mut().zip(0_u64..) {
+fn tpu_chips(node: &str) -> NodeFixture {
+    let mut fixture = NodeFixture::new(node).devices(&[71.0, 68.0, 0.0, 0.0]);
+    for (device, index) in fixture.devices.iter_mut().zip(0_u64..) {
         *device = Device {
-            uuid: format!("TPU-{node}-{place}").into(),
+            uuid: format!("TPU-{node}-{index}").into(),
             index: device.index,
             vendor: Reading::Known(Vendor::Google),
             name: Reading::Known("TPU v5e".into()),
-            utilization: if place < 2 {
+            utilization: if index < 2 {
                 device.utilization
             } else {
                 Reading::Unknown(Reason::NoWorkload)
             },
             memory_total: Reading::Known(Bytes(17_044_078_592)),
-            memory_used: if place < 2 {
-                Reading::Known(Bytes(13_000_000_000 + place * 400_000_000))
+            memory_used: if index < 2 {
+                Reading::Known(Bytes(13_000_000_000 + index * 400_000_000))
             } else {
                 Reading::Unknown(Reason::NoWorkload)
             },
@@ -968,15 +998,15 @@ fn chips(node: &str) -> Maker {
             power_limit: Reading::Unknown(Reason::NotSupported),
             sm_clock: Reading::Unknown(Reason::NotSupported),
             tpu: TpuDetails {
-                is_held: Reading::Known(place < 3),
-                nodes: Reading::Known(format!("/dev/vfio/{place}").into()),
-                bandwidth: if place < 2 {
+                is_held: Reading::Known(index < 3),
+                nodes: Reading::Known(format!("/dev/vfio/{index}").into()),
+                bandwidth: if index < 2 {
                     Reading::checked(Percent::new(33.0))
                 } else {
                     Reading::Unknown(Reason::NoWorkload)
                 },
-                queue: if place < 2 { Reading::Known(2) } else { Reading::default() },
-                by_core: if place < 2 {
+                queue: if index < 2 { Reading::Known(2) } else { Reading::default() },
+                by_core: if index < 2 {
                     let core =
                         |share| TpuCore { utilization: Percent::new(share), ..TpuCore::default() };
                     Reading::Known(vec![core(70.0), core(66.0)].into())
@@ -989,7 +1019,7 @@ fn chips(node: &str) -> Maker {
             ..Device::default()
         };
     }
-    maker.process(0, 7_001, "alice", "", "python train.py").process(
+    fixture.process(0, 7_001, "alice", "", "python train.py").process(
         1,
         7_001,
         "alice",
@@ -998,9 +1028,9 @@ fn chips(node: &str) -> Maker {
     )
 }
 
-fn cards(node: &str) -> Maker {
-    let mut maker = Maker::new(node).devices(&[88.0, 0.0]);
-    for device in &mut maker.devices {
+fn amd_cards(node: &str) -> NodeFixture {
+    let mut fixture = NodeFixture::new(node).devices(&[88.0, 0.0]);
+    for device in &mut fixture.devices {
         device.vendor = Reading::Known(Vendor::Amd);
         device.name = Reading::Known("AMD Instinct MI300X".into());
         device.memory_total = Reading::Known(Bytes(192 << 30));
@@ -1018,11 +1048,12 @@ fn cards(node: &str) -> Maker {
         }
         .shared();
     }
-    maker.process(0, 31_337, "bob", "", "vllm serve")
+    fixture.process(0, 31_337, "bob", "", "vllm serve")
 }
 
-/// A node each of what tells everything, of slices, of TPU chips and of AMD's cards.
+/// Four nodes: with every metric, with slices, with TPU chips, and with AMD devices.
 pub fn accelerators() -> Fleet {
-    let nodes = [rich("gpu01"), measured_slices("gpu02"), chips("tpu01"), cards("amd01")];
-    Fleet::new(nodes.map(|maker| maker.up().node()).to_vec().into())
+    let nodes =
+        [fully_metered("gpu01"), metered_slices("gpu02"), tpu_chips("tpu01"), amd_cards("amd01")];
+    Fleet::new(nodes.map(|fixture| fixture.up().node()).to_vec().into())
 }

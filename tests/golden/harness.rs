@@ -1,4 +1,4 @@
-//! Stages, keys, cells as text, and comparing them with what is known.
+//! Helpers: build a UI, press keys, read the screen as text, and compare it with its golden file.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -40,7 +40,7 @@ pub fn key(code: KeyCode) -> KeyEvent {
 pub fn press(ui: &mut Ui, keys: &[KeyCode]) {
     for code in keys {
         ui.on_key(key(*code), NOW);
-        // Scrolling knows its page from the frame before.
+        // The page size of scrolling is that of the last frame.
         draw(ui, 80, 24);
     }
 }
@@ -70,7 +70,7 @@ pub fn text(buffer: &Buffer) -> Vec<String> {
     (0..buffer.area.height).map(|y| row(buffer, y)).collect()
 }
 
-/// Writes the runs of equal style of each row: first column, foreground, background, modifiers.
+/// Lists the runs of cells of one style in each row: first column, foreground, background, modifiers.
 pub fn styles(buffer: &Buffer) -> String {
     let style = |cell: &Cell| {
         let colour = |colour: Color| match colour.to_string() {
@@ -102,21 +102,21 @@ pub fn styles(buffer: &Buffer) -> String {
 }
 
 pub fn check(golden: &str, buffer: &Buffer) {
-    let found = format!("{}\n--- styles\n{}", text(buffer).join("\n"), styles(buffer));
+    let actual = format!("{}\n--- styles\n{}", text(buffer).join("\n"), styles(buffer));
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/golden/screens")
         .join(format!("{golden}.txt"));
     if std::env::var_os("BLESS").is_some() {
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(&path, &found).unwrap();
+        std::fs::write(&path, &actual).unwrap();
         return;
     }
     let golden_text = std::fs::read_to_string(&path).unwrap_or_default();
     let differs =
-        golden_text.lines().zip(found.lines()).find(|(golden_text, found)| golden_text != found);
+        golden_text.lines().zip(actual.lines()).find(|(golden_line, line)| golden_line != line);
     assert!(
-        golden_text == found,
-        "{} is another screen now; look at it, then BLESS=1. First difference:\n{differs:#?}\n\n{found}",
+        golden_text == actual,
+        "{} differs from the screen; if the change is intended, run with BLESS=1. First difference:\n{differs:#?}\n\n{actual}",
         path.display()
     );
 }
@@ -129,14 +129,14 @@ pub fn check_sizes(name: &str, fleet: &Fleet, keys: &[KeyCode], theme: Theme) {
     }
 }
 
-/// Checks a view in each size and look, on the fleet that has every state.
-pub fn check_looks(view: &str, keys: &[KeyCode]) {
+/// Checks a view in each size and theme, on the fleet with every state.
+pub fn check_themes(view: &str, keys: &[KeyCode]) {
     for (name, theme) in [("dark", DARK), ("light", LIGHT), ("mono", MONO), ("ascii", ASCII)] {
         check_sizes(&format!("{view}-look-{name}"), &fleets::every_state(), keys, theme);
     }
 }
 
-/// Checks a view where there is nothing, one node, a thousand, nothing new, and names that mean harm.
+/// Checks a view on an empty fleet, one node, a thousand, a stale fleet, and hostile names.
 pub fn check_fleets(view: &str, keys: &[KeyCode]) {
     let late = NOW.plus(Duration::from_secs(3_600));
     for (name, fleet, now) in [

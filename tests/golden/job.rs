@@ -12,7 +12,7 @@ use crate::harness::*;
 
 const KEYS: &[KeyCode] = &[KeyCode::Char('2')];
 
-/// Goes to the view, then presses these.
+/// Returns the key of the view, followed by `keys`.
 fn view_keys(keys: &[KeyCode]) -> Vec<KeyCode> {
     KEYS.iter().chain(keys).copied().collect()
 }
@@ -40,10 +40,10 @@ fn jobs_of_every_kind() {
     let down = KeyCode::Down;
     for (name, fleet, keys) in [
         ("idle", fleets::with_jobs(), view_keys(&[down])),
-        ("untold", fleets::with_jobs(), view_keys(&[down, down])),
+        ("unknown-devices", fleets::with_jobs(), view_keys(&[down, down])),
         ("unlisted", fleets::with_jobs(), view_keys(&[KeyCode::Char('j'); 3])),
         ("without-list", fleets::every_state(), view_keys(&[])),
-        ("waiting", fleets::only_waiting(), view_keys(&[])),
+        ("waiting", fleets::only_pending_jobs(), view_keys(&[])),
         ("large", fleets::one_large_job(1_000), view_keys(&[KeyCode::Right, KeyCode::Right])),
         ("hostile", fleets::hostile_jobs(), view_keys(&[])),
         ("cursor", fleets::with_jobs(), view_keys(&[KeyCode::Enter, down])),
@@ -89,18 +89,18 @@ fn slices_are_not_counted_as_devices() {
 
 #[test]
 fn a_row_opens_its_node_and_escape_leaves_the_table() {
-    let into = view_keys(&[KeyCode::Enter, KeyCode::Down, KeyCode::Enter]);
-    assert!(screen(fleets::with_jobs(), &into, (80, 24)).contains("gpu02  8× H100"));
-    let out = view_keys(&[KeyCode::Enter, KeyCode::Esc, KeyCode::Down]);
-    assert!(screen(fleets::with_jobs(), &out, (80, 24)).contains("job 8425"));
+    let open_keys = view_keys(&[KeyCode::Enter, KeyCode::Down, KeyCode::Enter]);
+    assert!(screen(fleets::with_jobs(), &open_keys, (80, 24)).contains("gpu02  8× H100"));
+    let leave_keys = view_keys(&[KeyCode::Enter, KeyCode::Esc, KeyCode::Down]);
+    assert!(screen(fleets::with_jobs(), &leave_keys, (80, 24)).contains("job 8425"));
 }
 
 #[test]
 fn back_from_a_node_returns_to_the_same_job() {
-    let walk = view_keys(&[KeyCode::Enter, KeyCode::Enter, KeyCode::Right, KeyCode::Right]);
-    assert!(screen(fleets::with_jobs(), &walk, (80, 24)).contains("gpu03  8× H100"));
-    let back = [walk, vec![KeyCode::Esc]].concat();
-    let screen = screen(fleets::with_jobs(), &back, (80, 24));
+    let open_keys = view_keys(&[KeyCode::Enter, KeyCode::Enter, KeyCode::Right, KeyCode::Right]);
+    assert!(screen(fleets::with_jobs(), &open_keys, (80, 24)).contains("gpu03  8× H100"));
+    let back_keys = [open_keys, vec![KeyCode::Esc]].concat();
+    let screen = screen(fleets::with_jobs(), &back_keys, (80, 24));
     assert!(screen.contains("job 8421"), "{screen}");
 }
 
@@ -119,7 +119,7 @@ fn a_job_hidden_by_the_filter_is_not_shown_as_ended() {
 #[test]
 fn jobs_users_and_events_draw_at_any_size() {
     let open = [KeyCode::Enter, KeyCode::Down, KeyCode::End];
-    for fleet in [fleets::with_jobs(), fleets::hostile_jobs(), fleets::only_waiting()] {
+    for fleet in [fleets::with_jobs(), fleets::hostile_jobs(), fleets::only_pending_jobs()] {
         for view in ['2', '5', '6'] {
             let mut ui = new_ui(fleet.clone(), ASCII);
             ui.on_fleet(fleets::a_minute_later(), NOW);

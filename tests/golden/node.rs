@@ -13,7 +13,7 @@ use ratatui::layout::Rect;
 
 use crate::fleets::{self, NOW};
 use crate::harness::{
-    ASCII, DARK, SIZES, check, check_fleets, check_looks, check_sizes, draw, new_ui, press, row,
+    ASCII, DARK, SIZES, check, check_fleets, check_sizes, check_themes, draw, new_ui, press, row,
     text,
 };
 
@@ -21,7 +21,7 @@ const KEYS: &[KeyCode] = &[KeyCode::Char('3')];
 
 #[test]
 fn node_in_every_theme() {
-    check_looks("node", KEYS);
+    check_themes("node", KEYS);
 }
 
 #[test]
@@ -72,7 +72,7 @@ fn slices_chips_and_cards_show_their_attributes() {
 
 /// Shows a busy node for two minutes, one frame per second, and returns the last frame.
 fn after_two_minutes(ui: &mut Ui, width: u16, height: u16, letters: &str) -> Buffer {
-    let mut makers = vec![fleets::rich("gpu01").up()];
+    let mut makers = vec![fleets::fully_metered("gpu01").up()];
     let mut buffer = Buffer::empty(Rect::new(0, 0, width, height));
     for second in 1..=119 {
         let now = NOW.plus(Duration::from_secs(second));
@@ -175,8 +175,8 @@ fn missing_sums_are_explained() {
         },
         ..DisplayOptions::default()
     };
-    let cpu_node = || fleets::Maker::new("cpu01").up().node();
-    let stale_node = || fleets::busy("gpu01").up_to(9_000).node();
+    let cpu_node = || fleets::NodeFixture::new("cpu01").up().node();
+    let stale_node = || fleets::busy("gpu01").up_until_ago(9_000).node();
     for (nodes, display, expected) in [
         (vec![cpu_node()], DisplayOptions::default(), "no devices"),
         (vec![cpu_node()], without_devices(), "no devices"),

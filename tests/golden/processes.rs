@@ -17,7 +17,7 @@ use ratatui::layout::Rect;
 
 use crate::fleets::{self, NOW};
 use crate::harness::{
-    ASCII, DARK, LIGHT, MONO, SIZES, check, check_fleets, check_looks, check_sizes, draw, key,
+    ASCII, DARK, LIGHT, MONO, SIZES, check, check_fleets, check_sizes, check_themes, draw, key,
     new_ui, press, text,
 };
 
@@ -25,7 +25,7 @@ const KEYS: &[KeyCode] = &[KeyCode::Char('4')];
 
 #[test]
 fn processes_in_every_theme() {
-    check_looks("processes", KEYS);
+    check_themes("processes", KEYS);
 }
 
 #[test]
@@ -33,25 +33,25 @@ fn processes_on_every_kind_of_fleet() {
     check_fleets("processes", KEYS);
 }
 
-/// Built from many samples, once.
-fn crowd_fleet() -> Fleet {
-    static FLEET: LazyLock<Fleet> = LazyLock::new(fleets::crowd);
+/// The fleet with processes of every kind; it is built once.
+fn process_fleet() -> Fleet {
+    static FLEET: LazyLock<Fleet> = LazyLock::new(fleets::process_kinds);
     FLEET.clone()
 }
 
-/// The view on the fleet that has processes of every kind.
-fn crowd_ui(theme: Theme, keys: &[KeyCode]) -> Ui {
-    let mut ui = new_ui(crowd_fleet(), theme);
+/// Returns a UI on the process view of that fleet, after these keys.
+fn process_ui(theme: Theme, keys: &[KeyCode]) -> Ui {
+    let mut ui = new_ui(process_fleet(), theme);
     press(&mut ui, KEYS);
     press(&mut ui, keys);
     ui
 }
 
-fn check_crowd(name: &str, keys: &[KeyCode]) {
+fn check_process_view(name: &str, keys: &[KeyCode]) {
     for (suffix, theme, width, height) in
         [("dark", DARK, 80, 24), ("light", LIGHT, 200, 50), ("ascii", ASCII, 120, 40)]
     {
-        let mut ui = crowd_ui(theme, keys);
+        let mut ui = process_ui(theme, keys);
         check(&format!("processes-{name}-{suffix}"), &draw(&mut ui, width, height));
     }
 }
@@ -59,21 +59,27 @@ fn check_crowd(name: &str, keys: &[KeyCode]) {
 #[test]
 fn processes_of_every_kind() {
     let down = KeyCode::Down;
-    check_crowd("crowd", &[]);
-    check_crowd("marked", &[down, KeyCode::Char(' '), down, KeyCode::Char(' '), KeyCode::Home]);
-    check_crowd("by-memory", &[KeyCode::Char('o'), KeyCode::Char('m')]);
-    check_crowd("sort-menu", &[KeyCode::Char('o')]);
-    check_crowd("node", &[down, KeyCode::Char('s')]);
-    check_crowd("compact", &[KeyCode::Char('c'), KeyCode::Char('\\')]);
-    check_crowd("full", &[KeyCode::Char('f'), KeyCode::Right]);
-    check_crowd("end", &[KeyCode::End, KeyCode::Char('$')]);
+    check_process_view("kinds", &[]);
+    check_process_view(
+        "marked",
+        &[down, KeyCode::Char(' '), down, KeyCode::Char(' '), KeyCode::Home],
+    );
+    check_process_view("by-memory", &[KeyCode::Char('o'), KeyCode::Char('m')]);
+    check_process_view("sort-menu", &[KeyCode::Char('o')]);
+    check_process_view("node", &[down, KeyCode::Char('s')]);
+    check_process_view("compact", &[KeyCode::Char('c'), KeyCode::Char('\\')]);
+    check_process_view("full", &[KeyCode::Char('f'), KeyCode::Right]);
+    check_process_view("end", &[KeyCode::End, KeyCode::Char('$')]);
 }
 
 const ALICE_PROCESS: ProcessKey = ProcessKey { pid: 4_121, start_ticks: 412_100 };
 
-fn reply(question: ProcessRequest, answer: Result<ProcessResponse, RequestError>) -> NodeReply {
+fn reply(
+    process_request: ProcessRequest,
+    result: Result<ProcessResponse, RequestError>,
+) -> NodeReply {
     let node = NodeName::new("gpu01").unwrap();
-    NodeReply { request: NodeRequest { node, process_request: question }, result: answer, at: NOW }
+    NodeReply { request: NodeRequest { node, process_request }, result, at: NOW }
 }
 
 fn tree_process(pid: u32, parent_pid: u32, user: &str, command: &str) -> TreeProcess {
@@ -148,7 +154,7 @@ pub fn detail() -> NodeReply {
 
 /// Opens a page of the first process and delivers the reply of its node.
 fn ui_with_page(theme: Theme, page: KeyCode, answer: &NodeReply) -> Ui {
-    let mut ui = crowd_ui(theme, &[KeyCode::Down]);
+    let mut ui = process_ui(theme, &[KeyCode::Down]);
     let effect = ui.on_key(key(page), NOW);
     assert_eq!(effect, UiEffect::Request(UiRequest::QueryNodes(vec![answer.request.clone()])));
     ui.on_reply(answer, NOW);
@@ -165,9 +171,9 @@ fn pages_of_a_process_in_every_theme() {
         for (name, theme) in [("dark", DARK), ("light", LIGHT), ("mono", MONO), ("ascii", ASCII)] {
             for (width, height) in SIZES {
                 let mut ui = ui_with_page(theme, code, &answer);
-                // Half a minute is recorded.
+                // Records half a minute.
                 for second in 1..=30 {
-                    let mut fleet = crowd_fleet();
+                    let mut fleet = process_fleet();
                     let first = fleet.nodes.first().unwrap();
                     let mut node = gtop::fleet::Node::clone(first);
                     node.processes = node
@@ -204,7 +210,7 @@ fn a_page_shows_why_a_request_failed() {
         (KeyCode::Char('e'), environment()),
         (KeyCode::Enter, detail()),
     ] {
-        let mut ui = crowd_ui(DARK, &[KeyCode::Down]);
+        let mut ui = process_ui(DARK, &[KeyCode::Down]);
         ui.on_key(key(code), NOW);
         assert!(screen(&mut ui).contains("the node"), "{}", screen(&mut ui));
         let refused = RequestError::from(Refusal::NotAllowed("it belongs to another user".into()));
@@ -220,7 +226,7 @@ fn ui_with_signal_dialog(theme: Theme, count: usize) -> Ui {
     let mut keys = vec![KeyCode::Down];
     keys.extend([KeyCode::Char(' ')].repeat(count));
     keys.push(KeyCode::Char('T'));
-    crowd_ui(theme, &keys)
+    process_ui(theme, &keys)
 }
 
 #[test]
@@ -228,7 +234,7 @@ fn the_signal_dialog_in_every_theme() {
     for (name, theme) in [("dark", DARK), ("light", LIGHT), ("mono", MONO), ("ascii", ASCII)] {
         for (width, height) in SIZES {
             let at = |step: &str| format!("processes-signal-{step}-{name}-{width}x{height}");
-            let mut menu = crowd_ui(theme, &[KeyCode::Down, KeyCode::F(9)]);
+            let mut menu = process_ui(theme, &[KeyCode::Down, KeyCode::F(9)]);
             check(&at("menu"), &draw(&mut menu, width, height));
             let mut ui = ui_with_signal_dialog(theme, 3);
             check(&at("asks"), &draw(&mut ui, width, height));
@@ -257,7 +263,7 @@ fn a_long_list_of_targets_is_bounded_and_scrolls() {
     keys.extend([KeyCode::Up].repeat(40));
     keys.extend([KeyCode::Char(' ')].repeat(30));
     keys.push(KeyCode::Char('K'));
-    let mut ui = crowd_ui(DARK, &keys);
+    let mut ui = process_ui(DARK, &keys);
     check("processes-signal-many-80x24", &draw(&mut ui, 80, 24));
     press(&mut ui, &[KeyCode::End]);
     check("processes-signal-many-end-80x24", &draw(&mut ui, 80, 24));
@@ -265,11 +271,11 @@ fn a_long_list_of_targets_is_bounded_and_scrolls() {
 
 #[test]
 fn the_signal_dialog_shows_that_a_process_has_ended() {
-    let mut ui = crowd_ui(DARK, &[KeyCode::Down, KeyCode::Char('K')]);
+    let mut ui = process_ui(DARK, &[KeyCode::Down, KeyCode::Char('K')]);
     assert!(!screen(&mut ui).contains("the process has ended"));
-    ui.on_fleet(fleets::crowd_without_one(), NOW.plus(Duration::from_secs(1)));
+    ui.on_fleet(fleets::first_process_ended(), NOW.plus(Duration::from_secs(1)));
     assert!(screen(&mut ui).contains("the process has ended"), "{}", screen(&mut ui));
-    // And a node that is no longer monitored.
+    // The same for a node that is no longer monitored.
     ui.on_fleet(fleets::single(), NOW.plus(Duration::from_secs(2)));
     assert!(screen(&mut ui).contains("no longer monitored"), "{}", screen(&mut ui));
     let UiEffect::Request(UiRequest::QueryNodes(requests)) = ui.on_key(key(KeyCode::Enter), NOW)
@@ -284,7 +290,7 @@ fn the_signal_dialog_shows_that_a_process_has_ended() {
 
 #[test]
 fn a_reply_after_the_dialog_closed_is_still_reported() {
-    let mut ui = crowd_ui(DARK, &[KeyCode::Down, KeyCode::Char('I')]);
+    let mut ui = process_ui(DARK, &[KeyCode::Down, KeyCode::Char('I')]);
     let UiEffect::Request(UiRequest::QueryNodes(requests)) = ui.on_key(key(KeyCode::Enter), NOW)
     else {
         panic!("nothing is sent")
@@ -299,9 +305,9 @@ fn a_reply_after_the_dialog_closed_is_still_reported() {
 
 #[test]
 fn ended_processes_stay_at_the_bottom_for_a_while() {
-    let mut ui = crowd_ui(DARK, &[KeyCode::Down, KeyCode::Char('s'), KeyCode::Down]);
+    let mut ui = process_ui(DARK, &[KeyCode::Down, KeyCode::Char('s'), KeyCode::Down]);
     let later = |millis: u64| NOW.plus(Duration::from_millis(millis));
-    ui.on_fleet(fleets::crowd_without_one(), later(1_000));
+    ui.on_fleet(fleets::first_process_ended(), later(1_000));
     check("processes-gone-80x24", &draw(&mut ui, 80, 24));
     let shown = screen(&mut ui);
     assert!(shown.contains("gone python train.py"), "{shown}");
@@ -309,16 +315,16 @@ fn ended_processes_stay_at_the_bottom_for_a_while() {
     // It can be selected, but no signal is sent to it.
     assert_eq!(ui.on_key(key(KeyCode::Char('K')), NOW), UiEffect::Nothing);
     assert!(screen(&mut ui).contains("the process has ended"));
-    ui.on_fleet(fleets::crowd_without_one(), later(7_000));
+    ui.on_fleet(fleets::first_process_ended(), later(7_000));
     assert!(!screen(&mut ui).contains("gone python"), "{}", screen(&mut ui));
 }
 
 #[test]
 fn control_c_interrupts_the_selected_process_or_quits() {
     let control_c = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
-    let mut ui = crowd_ui(DARK, &[]);
+    let mut ui = process_ui(DARK, &[]);
     assert_eq!(ui.on_key(control_c, NOW), UiEffect::Exit(StopReason::Interrupted));
-    let mut ui = crowd_ui(DARK, &[KeyCode::Down]);
+    let mut ui = process_ui(DARK, &[KeyCode::Down]);
     assert_eq!(ui.on_key(control_c, NOW), UiEffect::Nothing);
     assert!(screen(&mut ui).contains("send INT to this process?"));
     let UiEffect::Request(UiRequest::QueryNodes(requests)) = ui.on_key(key(KeyCode::Enter), NOW)
@@ -334,7 +340,7 @@ fn control_c_interrupts_the_selected_process_or_quits() {
 #[test]
 fn readonly_removes_signals_everywhere() {
     let display = DisplayOptions { is_readonly: true, ..DisplayOptions::default() };
-    let mut ui = new_ui(crowd_fleet(), DARK).with_options(display, Keymap::default());
+    let mut ui = new_ui(process_fleet(), DARK).with_options(display, Keymap::default());
     press(&mut ui, &[KeyCode::Char('4'), KeyCode::Down]);
     for code in [KeyCode::Char('T'), KeyCode::Char('K'), KeyCode::Char('I'), KeyCode::F(9)] {
         assert_eq!(ui.on_key(key(code), NOW), UiEffect::Nothing);
@@ -352,12 +358,17 @@ fn readonly_removes_signals_everywhere() {
     for word in ["send TERM", "send KILL", "send INT", "send a signal"] {
         assert!(!help.contains(word), "{word}: {help}");
     }
-    check_sizes("processes-help", &crowd_fleet(), &[KeyCode::Char('4'), KeyCode::Char('h')], DARK);
+    check_sizes(
+        "processes-help",
+        &process_fleet(),
+        &[KeyCode::Char('4'), KeyCode::Char('h')],
+        DARK,
+    );
 }
 
 #[test]
 fn the_node_view_sends_signals_too() {
-    let mut ui = new_ui(crowd_fleet(), DARK);
+    let mut ui = new_ui(process_fleet(), DARK);
     press(&mut ui, &[KeyCode::Enter, KeyCode::Char('T')]);
     assert!(screen(&mut ui).contains("no process is under the cursor"));
     press(&mut ui, &[KeyCode::Enter, KeyCode::End, KeyCode::Char('T')]);
@@ -368,7 +379,7 @@ fn the_node_view_sends_signals_too() {
 
 #[test]
 fn columns_stay_aligned_whatever_a_command_contains() {
-    let mut ui = crowd_ui(DARK, &[]);
+    let mut ui = process_ui(DARK, &[]);
     let lines = text(&draw(&mut ui, 120, 40));
     let column = |word: &str| {
         let line = lines.iter().find(|line| line.contains(word)).unwrap();
@@ -385,7 +396,7 @@ fn columns_stay_aligned_whatever_a_command_contains() {
 
 #[test]
 fn video_use_adds_columns() {
-    let mut ui = crowd_ui(DARK, &[KeyCode::Char('o'), KeyCode::Char('e')]);
+    let mut ui = process_ui(DARK, &[KeyCode::Char('o'), KeyCode::Char('e')]);
     let lines = text(&draw(&mut ui, 200, 50));
     let title = lines.iter().position(|line| line.contains("%ENC  %DEC")).unwrap();
     assert!(lines[title + 1].contains("   18     –  "), "{lines:#?}");
@@ -396,7 +407,7 @@ fn video_use_adds_columns() {
 
 #[test]
 fn a_filter_selects_processes() {
-    let mut ui = crowd_ui(DARK, &[]);
+    let mut ui = process_ui(DARK, &[]);
     press(&mut ui, &[KeyCode::Char('/')]);
     press(&mut ui, &"user=bob".chars().map(KeyCode::Char).collect::<Vec<_>>());
     press(&mut ui, &[KeyCode::Enter]);
@@ -408,21 +419,21 @@ fn a_filter_selects_processes() {
 fn the_tree_is_queried_again_while_it_is_open() {
     let mut ui = ui_with_page(DARK, KeyCode::Char('t'), &tree());
     assert_eq!(ui.due(), None);
-    ui.on_fleet(crowd_fleet(), NOW.plus(Duration::from_secs(1)));
+    ui.on_fleet(process_fleet(), NOW.plus(Duration::from_secs(1)));
     assert_eq!(ui.due(), None);
-    ui.on_fleet(crowd_fleet(), NOW.plus(Duration::from_secs(2)));
+    ui.on_fleet(process_fleet(), NOW.plus(Duration::from_secs(2)));
     assert_eq!(ui.due(), Some(UiRequest::QueryNodes(vec![tree().request])));
-    ui.on_fleet(crowd_fleet(), NOW.plus(Duration::from_secs(3)));
-    assert_eq!(ui.due(), None, "one at a time");
+    ui.on_fleet(process_fleet(), NOW.plus(Duration::from_secs(3)));
+    assert_eq!(ui.due(), None, "only one query at a time");
     press(&mut ui, &[KeyCode::Char('t')]);
-    ui.on_fleet(crowd_fleet(), NOW.plus(Duration::from_secs(60)));
+    ui.on_fleet(process_fleet(), NOW.plus(Duration::from_secs(60)));
     assert_eq!(ui.due(), None);
 }
 
 #[test]
 fn the_tree_is_that_of_the_selected_process_and_never_of_a_hidden_node() {
     let node = |keys: &[KeyCode], filter: &str| {
-        let mut ui = crowd_ui(DARK, &[KeyCode::Char('1'), KeyCode::Home, KeyCode::Char('4')]);
+        let mut ui = process_ui(DARK, &[KeyCode::Char('1'), KeyCode::Home, KeyCode::Char('4')]);
         press(&mut ui, &[KeyCode::Char('/')]);
         press(&mut ui, &filter.chars().map(KeyCode::Char).collect::<Vec<_>>());
         press(&mut ui, &[KeyCode::Enter]);
@@ -460,7 +471,7 @@ fn pages_draw_at_any_size() {
     for keys in [vec![], vec![KeyCode::Char('T')], vec![KeyCode::F(9)], vec![KeyCode::Char('o')]] {
         let mut all = vec![KeyCode::Down];
         all.extend(keys);
-        let mut ui = crowd_ui(DARK, &all);
+        let mut ui = process_ui(DARK, &all);
         for width in (1..30).chain([40, 59, 60, 79, 80, 99, 110, 140, 500]) {
             for height in [1, 2, 3, 4, 5, 7, 8, 9, 11, 15, 24, 100] {
                 draw(&mut ui, width, height);

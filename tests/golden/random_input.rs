@@ -1,4 +1,4 @@
-//! Somebody's cat on the keyboard: thousands of keys, clicks and sizes, the same ones every time.
+//! Random input: thousands of keys, clicks, pastes, sizes and fleets from fixed seeds.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::fleets::{self, NOW};
 use crate::harness::{ASCII, DARK, LIGHT, MONO, new_ui, text};
 use crate::processes::{detail, environment, tree};
 
-/// How many things happen to each fleet.
+/// The number of random steps on each fleet.
 const STEPS: u64 = 300;
 /// Keys that do something somewhere, so that most presses are not wasted.
 const LETTERS: &[u8] = b"123456mbBgGzwhjkKJpotesfcaTKI.,\\<>[]^$+-= /oqurdx?5nul";
@@ -36,7 +36,7 @@ const SIZES: [(u16, u16); 14] = [
     (0, 0),
 ];
 
-/// Numbers as if by chance, the same ones every time.
+/// Pseudo-random numbers (xorshift) from a fixed seed.
 struct Random(u64);
 
 impl Random {
@@ -95,7 +95,7 @@ impl Random {
             MouseEventKind::ScrollLeft,
             MouseEventKind::Up(MouseButton::Left),
         ];
-        // A place before the first is the last there could be.
+        // Zero wraps to the largest coordinate, far outside the screen.
         let coordinate = |bound| u16::try_from(bound).unwrap().wrapping_sub(1);
         MouseEvent {
             kind: *self.of(&kinds),
@@ -106,7 +106,7 @@ impl Random {
     }
 }
 
-/// Says what is wrong with a line, if anything is.
+/// Returns what is wrong with a line; `None` if it is valid.
 fn line_error(line: &Line, width: u16) -> Option<String> {
     if line.width() > width {
         return Some(format!("{} columns of {width}", line.width()));
@@ -129,7 +129,7 @@ fn line_error(line: &Line, width: u16) -> Option<String> {
                     letter.to_string().width() == 1
                 };
                 if !symbols.iter().all(|(symbol, _)| is_one_column(symbol)) {
-                    return Some("a mark that is not one column wide".to_owned());
+                    return Some("a symbol that is not one column wide".to_owned());
                 }
                 0
             }
@@ -147,13 +147,13 @@ fn random_reply(reply: NodeReply, random: &mut Random) -> NodeReply {
         ProcessRequest::Tree(_) => tree().result.unwrap(),
         ProcessRequest::Detail(_) => detail().result.unwrap(),
     };
-    let random_reply = match random.below(6) {
+    let result = match random.below(6) {
         0 => Err(RequestError::Down),
         2 => Err(RequestError::TimedOut(Duration::from_secs(5))),
         1 => Err(RequestError::from(Refusal::Reused)),
         _ => Ok(response),
     };
-    NodeReply { result: random_reply, ..reply }
+    NodeReply { result, ..reply }
 }
 
 fn fleets() -> Vec<(&'static str, Fleet)> {
@@ -164,18 +164,18 @@ fn fleets() -> Vec<(&'static str, Fleet)> {
         ("one", fleets::single()),
         ("large", fleets::large(60)),
         ("jobs", fleets::with_jobs()),
-        ("waiting", fleets::only_waiting()),
+        ("pending", fleets::only_pending_jobs()),
         ("hostile jobs", fleets::hostile_jobs()),
         ("later", fleets::a_minute_later()),
-        ("crowd", fleets::crowd()),
-        ("crowd without one", fleets::crowd_without_one()),
+        ("process kinds", fleets::process_kinds()),
+        ("first process ended", fleets::first_process_ended()),
         ("cluster", fleets::cluster()),
         ("accelerators", fleets::accelerators()),
         ("one large job", fleets::one_large_job(30)),
     ]
 }
 
-/// Mashes keys over one fleet, which sometimes turns into another.
+/// Sends random input to a UI, and sometimes replaces its fleet; checks each frame.
 fn send_random_input(ui: &mut Ui, all: &[(&str, Fleet)], random: &mut Random) {
     let mut now = NOW;
     let mut size = (80, 24);
@@ -231,7 +231,7 @@ fn send_random_input(ui: &mut Ui, all: &[(&str, Fleet)], random: &mut Random) {
             }
         }
         if random.below(4) == 0 {
-            // Keys that come together are taken before anything is drawn.
+            // Several keys may arrive before the next frame.
             continue;
         }
         let (width, height) = size;
@@ -248,7 +248,7 @@ fn send_random_input(ui: &mut Ui, all: &[(&str, Fleet)], random: &mut Random) {
             let line_error = line_error(line, width);
             assert!(
                 line_error.is_none(),
-                "row {y} of {width}x{height}, deed {step}: {line_error:?}\nafter {:?}\n{}",
+                "row {y} of {width}x{height}, step {step}: {line_error:?}\nafter {:?}\n{}",
                 &history[from..],
                 text(&buffer).join("\n")
             );

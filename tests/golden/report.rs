@@ -1,4 +1,4 @@
-//! Pictures for paper: one node, many, in each width, with and without styles.
+//! Golden files of the report on standard output: one node and many, in each width, with and without styles.
 
 use std::path::Path;
 
@@ -17,19 +17,24 @@ fn report_text(fleet: Fleet, theme: Theme, width: u16, has_styles: bool) -> Stri
     render_text(&report(context, "gpu[01-16]", width), theme, width, has_styles)
 }
 
-fn check(name: &str, found: &str) {
+fn check(name: &str, actual: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/golden/screens")
         .join(format!("report-{name}.txt"));
     if std::env::var_os("BLESS").is_some() {
-        std::fs::write(&path, found).unwrap();
+        std::fs::write(&path, actual).unwrap();
         return;
     }
-    let known = std::fs::read_to_string(&path).unwrap_or_default();
-    assert_eq!(known, found, "{} is another picture now; look at it, then BLESS=1", path.display());
+    let golden = std::fs::read_to_string(&path).unwrap_or_default();
+    assert_eq!(
+        golden,
+        actual,
+        "{} differs; if the change is intended, run with BLESS=1",
+        path.display()
+    );
 }
 
-/// The node at this place, alone.
+/// Returns a fleet of the node at this index.
 fn one_node(fleet: &Fleet, index: usize) -> Fleet {
     Fleet::new(vec![std::sync::Arc::clone(&fleet.nodes[index])].into())
 }

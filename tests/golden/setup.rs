@@ -1,4 +1,4 @@
-//! The setup pages, in every look, over every kind of fleet; and every theme.
+//! Golden screens of the setup pages in every theme and over every kind of fleet, and of every palette.
 
 use crossterm::event::KeyCode;
 use gtop::config::{self, Settings, Sources};
@@ -9,7 +9,7 @@ use gtop::view::DisplayOptions;
 use crate::fleets::{self, NOW};
 use crate::harness::*;
 
-/// A stage whose setup pages are those of gtop.
+/// Returns a UI with gtop's own setup pages.
 fn ui_with_setup(fleet: Fleet, theme: Theme) -> Ui {
     let settings = Settings::merge(Sources::default(), |name| {
         (name == "GTOP_INTERVAL").then(|| "2".to_owned())
@@ -44,7 +44,7 @@ fn every_page_of_the_setup() {
 }
 
 #[test]
-fn the_setup_in_every_look() {
+fn the_setup_in_every_theme() {
     let keys = [KeyCode::F(2), KeyCode::Down, KeyCode::Right];
     for (name, theme) in [("dark", DARK), ("light", LIGHT), ("mono", MONO), ("ascii", ASCII)] {
         check_keys(&format!("setup-look-{name}"), &fleets::every_state(), &keys, theme, &SIZES);
@@ -78,7 +78,7 @@ fn the_setup_requests_changes_and_saving() {
     assert_eq!(press_key(KeyCode::F(2)), UiEffect::Nothing);
     assert_eq!(press_key(KeyCode::Right), change("interval", "5"));
     assert_eq!(press_key(KeyCode::Enter), UiEffect::Nothing);
-    // While a value is typed, every key is a letter of it.
+    // While a value is typed, every key is part of it.
     assert_eq!(press_key(KeyCode::F(12)), UiEffect::Nothing);
     assert_eq!(press_key(KeyCode::Backspace), UiEffect::Nothing);
     assert_eq!(press_key(KeyCode::Char('9')), UiEffect::Nothing);
@@ -136,7 +136,7 @@ fn preferences_are_restored_and_changed_ones_saved() {
     press(&mut ui, &[KeyCode::Char('p')]);
     let screen = text(&draw(&mut ui, 120, 40)).join("\n");
     assert!(screen.contains("GPU-MEM"), "{screen}");
-    // What keys have changed since is saved, and nothing else.
+    // Only preferences changed by keys are saved.
     press(&mut ui, &[KeyCode::Char('G'), KeyCode::Char('t'), KeyCode::Esc]);
     let saved = ui.on_key(key(KeyCode::F(12)), NOW);
     let changed = [("node-processes", "true"), ("charted", "util,mem,temp")];
