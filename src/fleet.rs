@@ -7,10 +7,10 @@ pub use idle::{
     ACTIVE_PERCENT, AllocatedDevices, is_busy, is_free, is_idle, is_idle_held, is_in_use,
 };
 pub use jobs::{
-    Assigned, DeviceNumbering, Evidence, JobAllocation, JobDevices, NodeDevices, allocated_on,
-    device_numbering, devices_at,
+    Assigned, Evidence, JobAllocation, JobDevices, NodeDevices, allocated_on, device_numbering,
+    devices_at,
 };
-pub use node::{EventRecord, Host, Node, Process, SourceState, Traffic};
+pub use node::{DeviceNumbering, EventRecord, Host, Node, Process, SourceState, Traffic};
 pub use node_builder::NodeBuilder;
 pub use store::{FleetReader, FleetStore, PublishRate};
 pub use totals::Totals;

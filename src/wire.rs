@@ -17,7 +17,7 @@
 pub use body::Body;
 pub use decode::{Decoded, Decoder, decode_response, job_of_cgroup};
 pub use delivery::{Delivery, EventSink, NodeEvent};
-pub use frame::{Frame, FrameReader, MalformedFrame, Received, encode};
+pub use frame::{Frame, FrameReader, Received, encode};
 pub use reassemble::address_of;
 
 pub mod body;
@@ -28,3 +28,20 @@ mod frame;
 mod in_place;
 mod raw;
 mod reassemble;
+
+/// A frame that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MalformedFrame {
+    /// Not valid JSON of this schema.
+    #[error("invalid frame: {0}")]
+    NotJson(String),
+    /// A line longer than the limit.
+    #[error("a line of more than 1 MiB")]
+    TooLong,
+    /// Fragments that do not make a frame.
+    #[error("incomplete frame: {0}")]
+    Pieces(&'static str),
+    /// A frame of another schema version.
+    #[error("schema version {0}; this gtop reads version 1")]
+    Version(u32),
+}

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::fleet::Fleet;
-use crate::fleet::node::Node;
+use crate::fleet::node::{DeviceNumbering, Node};
 use crate::model::{Allocation, Device, DeviceAllocation, Job, JobId, NodeName, Vendor};
 
 /// How the devices of a job are known.
@@ -295,15 +295,6 @@ pub fn devices_at(
         found.retain(|uuid| node.devices.iter().any(|device| device.uuid == *uuid));
     }
     is_known.then_some(found)
-}
-
-/// The devices of a node in the scheduler's numbering; a device with MIG slices is listed by its slices.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct DeviceNumbering {
-    /// Devices by index.
-    by_index: BTreeMap<u32, Arc<str>>,
-    /// Indices are minor numbers, which stay valid when only some devices are visible.
-    is_by_minor: bool,
 }
 
 /// Returns the scheduler's numbering of a node's devices: NVIDIA's by minor number, and none where that is

@@ -1,10 +1,10 @@
 //! The current state of one node.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::fleet::history::History;
-use crate::fleet::jobs::DeviceNumbering;
 use crate::model::{
     Bytes, Device, DeviceUse, Event, Fault, Freshness, Hello, HostReading, HostSlowReading, JobId,
     Link, NodeName, Percent, ProcessKey, ProcessState, ProcessStatics, Reading, Reason, Source,
@@ -19,6 +19,15 @@ const MAX_SOURCES: usize = 64;
 
 /// The interval of a source that announces none.
 const DEFAULT_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The devices of a node in the scheduler's numbering; a device with MIG slices is listed by its slices.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DeviceNumbering {
+    /// Devices by index.
+    pub(super) by_index: BTreeMap<u32, Arc<str>>,
+    /// Indices are minor numbers, which stay valid when only some devices are visible.
+    pub(super) is_by_minor: bool,
+}
 
 /// The state of one node at one moment.
 ///

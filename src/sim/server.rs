@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use russh::keys::PrivateKey;
-use russh::keys::ssh_key::public::KeyData;
 use russh::server::Config;
 use russh::{MethodKind, MethodSet, Preferred, cipher, kex};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
@@ -19,7 +18,7 @@ use crate::sim::keys::{generate_key, private_text, public_text};
 use crate::sim::machine::Machine;
 use crate::sim::rng::Rng;
 use crate::sim::scenario::FleetSpec;
-use crate::sim::session;
+use crate::sim::session::{self, SshServer};
 use crate::sim::sim_probe::ProbedNode;
 
 /// The running servers of a fleet. Dropping it ends all servers and sessions.
@@ -42,14 +41,6 @@ pub struct SimNode {
     pub client_key: String,
     /// The known host key as a line of OpenSSH; `None` if the node is unknown.
     pub host_key: Option<String>,
-}
-
-/// The state shared by the sessions of a node.
-#[derive(Debug)]
-pub(crate) struct SshServer {
-    pub(crate) node: ProbedNode,
-    pub(crate) config: Arc<Config>,
-    pub(crate) client_key: KeyData,
 }
 
 /// Serves a fleet until the result is dropped.

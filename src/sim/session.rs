@@ -7,9 +7,10 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
+use russh::keys::ssh_key::public::KeyData;
 use russh::server::{
-    Auth, ChannelOpenHandle, Handle, Handler, Msg, PublicKeyOffer, Session, VerifiedPublicKey,
-    run_stream,
+    Auth, ChannelOpenHandle, Config, Handle, Handler, Msg, PublicKeyOffer, Session,
+    VerifiedPublicKey, run_stream,
 };
 use russh::{Channel, ChannelId, ChannelMsg, ChannelReadHalf, ChannelWriteHalf, Sig};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -19,11 +20,18 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use crate::sim::injected_fault::InjectedFault;
-use crate::sim::server::SshServer;
-use crate::sim::sim_probe::ProbeExit;
+use crate::sim::sim_probe::{ProbeExit, ProbedNode};
 
 /// Limit for sending the last output of a probe.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// The state shared by the sessions of a node.
+#[derive(Debug)]
+pub(crate) struct SshServer {
+    pub(crate) node: ProbedNode,
+    pub(crate) config: Arc<Config>,
+    pub(crate) client_key: KeyData,
+}
 
 /// Serves one connection until it ends. Dropping the future cuts the connection.
 pub(crate) async fn run(server: Arc<SshServer>, stream: TcpStream) {

@@ -22,7 +22,6 @@ mod answer;
 mod device;
 mod names;
 mod process;
-mod tpu;
 
 /// Maximum number of interfaces, ports, disks or file systems of one node.
 const MAX_PARTS: usize = 64;

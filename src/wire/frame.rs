@@ -6,6 +6,7 @@ use serde::Deserialize;
 use std::borrow::Cow;
 
 use crate::model::sanitize;
+use crate::wire::MalformedFrame;
 use crate::wire::body::Body;
 use crate::wire::reassemble::{self, Fragment, Reassembler};
 
@@ -25,23 +26,6 @@ pub struct Frame {
     pub text: Bytes,
     /// The decoded body.
     pub body: Body,
-}
-
-/// A frame that cannot be read.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum MalformedFrame {
-    /// Not valid JSON of this schema.
-    #[error("invalid frame: {0}")]
-    NotJson(String),
-    /// A line longer than the limit.
-    #[error("a line of more than 1 MiB")]
-    TooLong,
-    /// Fragments that do not make a frame.
-    #[error("incomplete frame: {0}")]
-    Pieces(&'static str),
-    /// A frame of another schema version.
-    #[error("schema version {0}; this gtop reads version 1")]
-    Version(u32),
 }
 
 /// An item of the stream.

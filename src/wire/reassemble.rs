@@ -9,7 +9,7 @@
 
 use bytes::{Bytes, BytesMut};
 
-use crate::wire::frame::MalformedFrame;
+use crate::wire::MalformedFrame;
 
 /// The start of a short line, before the node.
 pub(super) const SENTINEL: &[u8] = b"\x1egtop1+ ";

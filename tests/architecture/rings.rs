@@ -11,8 +11,6 @@ use crate::imports::{self, Graph};
 
 /// The rings that are still there, by folder; the list only gets shorter.
 const KNOWN: &[(&str, &[&str])] = &[
-    ("fleet", &["jobs", "node"]),
-    ("sim", &["server", "session"]),
     (
         "view",
         &[
@@ -43,8 +41,6 @@ const KNOWN: &[(&str, &[&str])] = &[
     ("view/job", &["findings", "summary"]),
     ("view/node", &["chart", "device_table", "host", "series"]),
     ("view/processes", &["columns", "rows", "target"]),
-    ("wire", &["frame", "reassemble"]),
-    ("wire/decode", &["device", "tpu"]),
 ];
 
 /// Returns the modules of every folder and which of their siblings each uses.

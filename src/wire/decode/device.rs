@@ -10,7 +10,9 @@ use crate::model::{
 use crate::wire::body::{self, Raw};
 use crate::wire::csv::{MAX_NAME_LENGTH, MAX_USES};
 use crate::wire::decode::names::NameInterner;
-use crate::wire::decode::{percent, to_f32, tpu};
+use crate::wire::decode::{percent, to_f32};
+
+mod tpu;
 
 /// Maximum number of links per device.
 const MAX_LINKS: usize = 64;
