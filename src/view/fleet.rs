@@ -28,6 +28,7 @@ mod column_layout;
 mod cursor;
 mod device_detail;
 mod device_owners;
+mod group;
 mod group_header;
 mod grouped_rows;
 mod grouping;
@@ -40,6 +41,7 @@ mod node_sort;
 mod node_table;
 mod problem_lines;
 mod symbol_map;
+mod usage_cell;
 
 /// The minimum screen size to show the node list and the panel of the selected node together.
 const MIN_SPLIT_SIZE: (u16, usize) = (100, 34);

@@ -11,7 +11,6 @@ use crate::view::number_format::Units;
 use crate::view::{RenderContext, node};
 
 mod distribution;
-mod findings;
 mod header;
 mod index;
 pub(crate) mod pending;

@@ -11,13 +11,14 @@ use crate::view::node::series::NodeSeries;
 
 mod attributes;
 mod chart;
+mod chart_metric;
 mod device_table;
 mod host;
 pub(crate) mod panel;
 mod process_table;
 mod series;
 
-pub use chart::ChartMetric;
+pub use chart_metric::ChartMetric;
 pub(crate) use device_table::COLUMN_SPECS;
 
 /// State of the node view that lasts between frames.

@@ -10,38 +10,31 @@ use std::path::Path;
 use crate::imports::{self, Graph};
 
 /// The rings that are still there, by folder; the list only gets shorter.
-const KNOWN: &[(&str, &[&str])] = &[
-    (
-        "view",
-        &[
-            "action",
-            "dialog",
-            "display_options",
-            "events",
-            "fleet",
-            "fleet_view",
-            "graph",
-            "header",
-            "input",
-            "job",
-            "line",
-            "line_editor",
-            "menu",
-            "navigation",
-            "node",
-            "node_status",
-            "number_format",
-            "processes",
-            "setup",
-            "users",
-        ],
-    ),
-    ("view/fleet", &["grouped_rows", "grouping", "node_sort"]),
-    ("view/fleet", &["group_header", "node_table"]),
-    ("view/job", &["findings", "summary"]),
-    ("view/node", &["chart", "device_table", "host", "series"]),
-    ("view/processes", &["columns", "rows", "target"]),
-];
+const KNOWN: &[(&str, &[&str])] = &[(
+    "view",
+    &[
+        "action",
+        "dialog",
+        "display_options",
+        "events",
+        "fleet",
+        "fleet_view",
+        "graph",
+        "header",
+        "input",
+        "job",
+        "line",
+        "line_editor",
+        "menu",
+        "navigation",
+        "node",
+        "node_status",
+        "number_format",
+        "processes",
+        "setup",
+        "users",
+    ],
+)];
 
 /// Returns the modules of every folder and which of their siblings each uses.
 fn siblings(graph: &Graph) -> BTreeMap<String, BTreeMap<String, BTreeSet<String>>> {

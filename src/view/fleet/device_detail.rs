@@ -4,7 +4,7 @@ use crate::fleet::Node;
 use crate::model::{Device, Percent, Watts};
 use crate::view::RenderContext;
 use crate::view::fleet::State;
-use crate::view::fleet::grouped_rows::GroupMember;
+use crate::view::fleet::group::GroupMember;
 use crate::view::fleet::grouping::model_name;
 use crate::view::fleet::idle_time::{self, MAX_LOOKBACK};
 use crate::view::fleet::node_notes::format_elapsed;

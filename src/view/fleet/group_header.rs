@@ -4,9 +4,9 @@ use crate::fleet::Totals;
 use crate::view::RenderContext;
 use crate::view::fleet::State;
 use crate::view::fleet::column_layout::{Column, ColumnLayout, MARK_WIDTH};
-use crate::view::fleet::grouped_rows::Group;
+use crate::view::fleet::group::Group;
 use crate::view::fleet::node_sort::to_f32;
-use crate::view::fleet::node_table;
+use crate::view::fleet::usage_cell::usage_cell;
 use crate::view::header::power_text;
 use crate::view::line::{Line, Tone, truncate, width_of};
 use crate::view::number_format::{Units, percent};
@@ -55,9 +55,7 @@ pub(super) fn row(
             | Column::Power
             | Column::Temperature
             | Column::Cpu
-            | Column::Age => {
-                line.append(node_table::usage_cell(context, &totals, columns, (column, width)))
-            }
+            | Column::Age => line.append(usage_cell(context, &totals, columns, (column, width))),
         }
     })
 }

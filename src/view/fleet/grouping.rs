@@ -7,7 +7,7 @@ use crate::fleet::Node;
 use crate::model::{Device, JobId};
 use crate::nodeset;
 use crate::view::fleet::device_owners::{AllocationIndex, whole_devices};
-use crate::view::fleet::grouped_rows::{Group, GroupMember};
+use crate::view::fleet::group::{Group, GroupMember};
 use crate::view::fleet_view::FleetView;
 use crate::view::line::UNKNOWN;
 

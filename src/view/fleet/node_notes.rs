@@ -3,7 +3,7 @@
 use crate::fleet::{Node, is_idle};
 use crate::time::format_duration;
 use crate::view::fleet::device_owners::DeviceOwners;
-use crate::view::fleet::grouped_rows::GroupMember;
+use crate::view::fleet::group::GroupMember;
 use crate::view::fleet::idle_time::{self, ElapsedTime, IDLE_HELD_WARNING, MAX_LOOKBACK};
 use crate::view::fleet_view::FleetView;
 use crate::view::line::Tone;

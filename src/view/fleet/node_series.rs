@@ -8,7 +8,7 @@ use crate::model::NodeName;
 use crate::time::Timestamp;
 use crate::view::fleet::State;
 use crate::view::fleet::column_layout::{ColumnLayout, SPARKLINE};
-use crate::view::fleet::grouped_rows::GroupMember;
+use crate::view::fleet::group::GroupMember;
 
 /// The series drawn last, by node and group devices: the step they end with, and their points.
 pub(super) type SeriesCache = BTreeMap<(NodeName, Option<Arc<[usize]>>), (i64, Vec<Option<f32>>)>;

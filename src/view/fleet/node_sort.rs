@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::fleet::{Node, Totals};
 use crate::model::{Celsius, Device, Percent, Watts};
 use crate::view::fleet::device_owners::AllocationIndex;
-use crate::view::fleet::grouped_rows::{Group, GroupMember};
+use crate::view::fleet::group::{Group, GroupMember};
 use crate::view::fleet_view::FleetView;
 use crate::view::line::Tone;
 use crate::view::node_status::NodeStatus;

@@ -4,24 +4,26 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::fleet::{Node, Totals};
-use crate::model::{JobId, NodeName, Percent, Watts};
+use crate::model::{JobId, NodeName};
 use crate::time::{Timestamp, format_age};
 use crate::view::RenderContext;
 use crate::view::fleet::State;
 use crate::view::fleet::cells::{MapMetric, StaleStyle, is_due};
 use crate::view::fleet::column_layout::{Column, ColumnLayout, MARK_WIDTH};
 use crate::view::fleet::device_owners::DeviceOwners;
+use crate::view::fleet::group::GroupMember;
 use crate::view::fleet::group_header;
-use crate::view::fleet::grouped_rows::{GroupMember, Row};
+use crate::view::fleet::grouped_rows::Row;
 use crate::view::fleet::node_notes::row_notes;
 use crate::view::fleet::node_series::{node_series, series_step};
 use crate::view::fleet::node_sort::{hottest, to_f32};
+use crate::view::fleet::usage_cell::usage_cell;
 use crate::view::fleet_view::FleetView;
 use crate::view::input::Click;
 use crate::view::line::{Line, Symbol, Tone, UNKNOWN, width_of};
 use crate::view::navigation::Viewport;
 use crate::view::node_status::{NodeStatus, Note, short_remedy};
-use crate::view::number_format::{Units, or_unknown, percent, percent_value};
+use crate::view::number_format::{Units, or_unknown, percent_value};
 
 /// From this width, the note of a down node fits next to its last values.
 const WIDE_NOTE_WIDTH: u16 = 40;
@@ -239,41 +241,6 @@ fn owner_cell(
     Line::new().strip(last.collect(), width)
 }
 
-/// Draws a usage column of a node or group; empty for other columns.
-pub(super) fn usage_cell(
-    context: RenderContext<'_>,
-    totals: &Totals,
-    columns: &ColumnLayout,
-    (column, width): (Column, u16),
-) -> Line {
-    let display = context.options;
-    let util = to_f32(totals.utilization);
-    match column {
-        Column::Bar => Line::new().bar(util, width, display.load.tone(util)),
-        Column::Percent => Line::new().right_aligned(&percent(util), width, Tone::Plain),
-        Column::MemoryBar => {
-            let used = totals.memory_used.zip(totals.memory_total);
-            let column = used.and_then(|(used, total)| Percent::of(used.0, total.0));
-            let column = column.map(Percent::get);
-            Line::new().bar(column, width, display.memory.tone(column))
-        }
-        Column::Memory => {
-            Line::new().right_aligned(&memory_text(totals, columns), width, Tone::Plain)
-        }
-        Column::Power => {
-            Line::new().right_aligned(&power_text(totals, columns), width, Tone::Plain)
-        }
-        Column::Job
-        | Column::User
-        | Column::Devices
-        | Column::Sparkline
-        | Column::Temperature
-        | Column::Cpu
-        | Column::Age
-        | Column::Note => Line::new().gap(width),
-    }
-}
-
 fn host_cell(
     context: RenderContext<'_>,
     (node, member): (&Node, &GroupMember),
@@ -289,38 +256,6 @@ fn host_cell(
         or_unknown(percent_value(node.host.cpu), |cpu| format!("{cpu:.0}%"))
     };
     Line::new().right_aligned(&text, width, Tone::Plain)
-}
-
-/// Formats used and total memory, that of a group in a unit that fits the column.
-fn memory_text(totals: &Totals, columns: &ColumnLayout) -> String {
-    let (used, Some(total)) = (totals.memory_used, totals.memory_total) else {
-        return UNKNOWN.to_owned();
-    };
-    let units = columns.units;
-    let pair = units.usage_with_decimals(used, Some(total), columns.memory_decimals);
-    let large = units.large_usage(used, total);
-    let shortest_amount = or_unknown(used, |used| units.amount(used));
-    let all = [Some(pair), large, Some(shortest_amount)];
-    let fits = |text: &String| width_of(text) <= columns.memory;
-    all.into_iter().flatten().find(fits).unwrap_or_else(|| UNKNOWN.to_owned())
-}
-
-fn power_text(totals: &Totals, columns: &ColumnLayout) -> String {
-    let format_amount = |watts: Option<Watts>, decimals: usize| match watts.map(Watts::get) {
-        None => UNKNOWN.to_owned(),
-        Some(watts) if columns.is_kilowatts => format!("{:.decimals$}", watts / 1_000.0),
-        Some(watts) => format!("{watts:.0}"),
-    };
-    let limit = totals.power_limit.filter(|_| columns.has_limits);
-    let pair = |decimals| {
-        let limit = format_amount(Some(limit?), decimals);
-        Some(format!("{}/{limit}", format_amount(totals.power, decimals)))
-    };
-    // The total of a large group may be too wide for the column.
-    let shortest = |decimals| Some(format_amount(totals.power, decimals));
-    let all = [pair(1), pair(0), shortest(1), shortest(0)];
-    let fits = |text: &String| width_of(text) <= columns.power;
-    all.into_iter().flatten().find(fits).unwrap_or_else(|| UNKNOWN.to_owned())
 }
 
 /// Formats the first job, with its name if it fits, and the number of others.

@@ -7,11 +7,13 @@ use crate::model::{Allocation, Device, DeviceAllocation, Job, NodeName};
 use crate::nodeset;
 use crate::view::fleet_view::FleetView;
 use crate::view::job::distribution::{Distribution, Tolerance};
-use crate::view::job::findings::{Finding, Outliers, findings};
 use crate::view::job::index::{JobEntry, JobNode};
+use crate::view::job::summary::findings::{Finding, Outliers, findings};
 use crate::view::line::{truncate, width_of};
 use crate::view::node_status::{NodeStatus, device_flags};
 use crate::view::number_format::{Units, gib, percent_value};
+
+pub(super) mod findings;
 
 /// Widest node name in the names of outliers.
 const MAX_NAME_WIDTH: u16 = 19;

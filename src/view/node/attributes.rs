@@ -217,6 +217,16 @@ pub(super) fn throttled_share(device: &Device) -> Option<f32> {
     })
 }
 
+/// Returns the utilization, or the graphics or SM activity where the driver reports none, as for slices.
+pub(super) fn utilization(device: &Device) -> Option<f32> {
+    let measured = device.activity.as_deref();
+    let share = device.utilization.get().or_else(|| {
+        let activity = measured?;
+        activity.graphics_active.get().or_else(|| activity.sm_active.get())
+    });
+    share.map(Percent::get)
+}
+
 /// Returns memory utilization, or the share of memory bandwidth used on a TPU chip.
 pub(super) fn bandwidth_share(device: &Device) -> Reading<Percent> {
     let chip = device.tpu.as_deref().map_or_else(Reading::default, |chip| chip.bandwidth);

@@ -2,17 +2,14 @@
 
 use std::sync::Arc;
 
-use crate::fields::current_aliases;
-use crate::fleet;
 use crate::fleet::Node;
-use crate::model::{Celsius, Device, Link, Megahertz, Percent, Reading};
+use crate::model::{Device, Link};
 use crate::view::RenderContext;
 use crate::view::display_options::DisplayOptions;
 use crate::view::graph::{Graph, visible_seconds};
-use crate::view::line::{Line, Tone, UNKNOWN, width_of};
+use crate::view::line::{Line, Tone, width_of};
 use crate::view::menu::Menu;
-use crate::view::node::attributes::{bandwidth_share, pcie_rates, throttled_share};
-use crate::view::node::device_table::utilization_of;
+use crate::view::node::chart_metric::ChartMetric;
 use crate::view::node::host::history_points;
 use crate::view::node::series::{NodeSeries, SeriesId};
 use crate::view::node_status::device_label;
@@ -24,166 +21,6 @@ const LABEL_WIDTH: u16 = 15;
 const MIN_WIDTH: u16 = 36;
 /// Height limit of one graph, in rows.
 const MAX_ROWS: u16 = 8;
-
-/// A metric that can be charted, as a percentage.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum ChartMetric {
-    /// Share of time in which a kernel ran.
-    Utilization,
-    /// Memory used, of the total.
-    Memory,
-    /// Power drawn, of the power limit.
-    Power,
-    /// In °C, 0 to 100.
-    Temperature,
-    /// Share of time in which memory was read or written.
-    Bandwidth,
-    /// SM clock, of its maximum.
-    Clock,
-    /// Memory clock, of its maximum.
-    MemoryClock,
-    Fan,
-    Encoder,
-    Decoder,
-    /// `PCIe` traffic, of the capacity of the link in one direction.
-    Pcie,
-    /// Share of time in which clocks were throttled.
-    Throttled,
-}
-
-impl ChartMetric {
-    /// Number of metrics charted at once.
-    pub const MAX_CHARTED: usize = 4;
-
-    /// In the order of the menu.
-    pub const ALL: [Self; 12] = [
-        Self::Utilization,
-        Self::Memory,
-        Self::Power,
-        Self::Temperature,
-        Self::Bandwidth,
-        Self::Clock,
-        Self::MemoryClock,
-        Self::Fan,
-        Self::Encoder,
-        Self::Decoder,
-        Self::Pcie,
-        Self::Throttled,
-    ];
-
-    /// Parses an alias or a name used by earlier versions.
-    pub fn from_name(name: &str) -> Option<Self> {
-        let by_alias =
-            |alias: &str| Self::ALL.into_iter().find(|metric| metric.labels().0 == alias);
-        by_alias(name).or_else(|| current_aliases(name).iter().find_map(|alias| by_alias(alias)))
-    }
-
-    /// Returns the name used in settings and in front of a graph.
-    pub const fn alias(self) -> &'static str {
-        self.labels().0
-    }
-
-    /// Returns alias, letter in the menu, and description.
-    const fn labels(self) -> (&'static str, char, &'static str) {
-        match self {
-            Self::Utilization => ("util", 'u', "utilization"),
-            Self::Memory => ("mem", 'm', "memory in use"),
-            Self::Power => ("power", 'p', "power, of its limit"),
-            Self::Temperature => ("temp", 't', "temperature, to 100 °C"),
-            Self::Bandwidth => ("membw", 'b', "share of time the memory is busy"),
-            Self::Clock => ("smclock", 'c', "SM clock, of the highest"),
-            Self::MemoryClock => ("memclock", 'l', "memory clock, of the highest"),
-            Self::Fan => ("fan", 'f', "fan speed"),
-            Self::Encoder => ("enc", 'e', "load of the video encoder"),
-            Self::Decoder => ("dec", 'd', "load of the video decoder"),
-            Self::Pcie => ("pcie", 'i', "PCIe traffic, of what the link carries"),
-            Self::Throttled => ("throttled", 'h', "share of time throttled"),
-        }
-    }
-
-    /// Returns the metric under which the fleet's history records it, if it does.
-    pub(super) const fn history(self) -> Option<fleet::Metric> {
-        match self {
-            Self::Utilization => Some(fleet::Metric::Utilization),
-            Self::Memory => Some(fleet::Metric::Memory),
-            Self::Power
-            | Self::Temperature
-            | Self::Bandwidth
-            | Self::Clock
-            | Self::MemoryClock
-            | Self::Fan
-            | Self::Encoder
-            | Self::Decoder
-            | Self::Pcie
-            | Self::Throttled => None,
-        }
-    }
-
-    /// Returns the current value for the graph, 0 to 100.
-    pub(super) fn share(self, device: &Device) -> Option<f32> {
-        let percent = |share: Reading<Percent>| share.get().map(Percent::get);
-        let details = device.details.as_deref();
-        let fraction = |clock: Reading<Megahertz>, max: Reading<Megahertz>| {
-            let (clock, max) = (clock.get()?.get(), max.get()?.get());
-            Percent::of(clock.into(), max.into()).map(Percent::get)
-        };
-        match self {
-            Self::Utilization => utilization_of(device),
-            Self::Memory => device.memory_share().map(Percent::get),
-            Self::Power => device.power_share().map(Percent::get),
-            Self::Temperature => device.temperature.get().map(Celsius::get),
-            Self::Bandwidth => percent(bandwidth_share(device)),
-            Self::Clock => {
-                fraction(device.sm_clock, device.static_value(|known| known.sm_clock_max))
-            }
-            Self::MemoryClock => {
-                fraction(device.memory_clock, device.static_value(|known| known.memory_clock_max))
-            }
-            Self::Fan => device.fan.get().map(|fan| fan.get().min(100.0)),
-            Self::Encoder => percent(details?.encoder),
-            Self::Decoder => percent(details?.decoder),
-            Self::Pcie => {
-                let (inward, outward) = pcie_rates(device);
-                let busiest = inward.get()?.max(outward.get()?);
-                Percent::of(busiest.0, link_capacity(device.pcie.get()?)).map(Percent::get)
-            }
-            Self::Throttled => throttled_share(device),
-        }
-    }
-
-    /// Formats the current value in at most 6 columns.
-    fn format_value(self, device: &Device, units: Units) -> String {
-        let clock = |clock: Reading<Megahertz>| clock.get().map(|clock| clock.get().to_string());
-        let known = match self {
-            Self::Power => device.power.get().map(|watts| format!("{:.0}W", watts.get())),
-            Self::Temperature => device.temperature.get().map(|heat| units.temperature(heat)),
-            Self::Clock => clock(device.sm_clock),
-            Self::MemoryClock => clock(device.memory_clock),
-            Self::Memory => device.memory_used.get().map(|used| units.amount(used)),
-            Self::Utilization
-            | Self::Bandwidth
-            | Self::Fan
-            | Self::Encoder
-            | Self::Decoder
-            | Self::Pcie
-            | Self::Throttled => self.share(device).map(|share| format!("{share:.0}%")),
-        };
-        known.unwrap_or_else(|| UNKNOWN.to_owned())
-    }
-}
-
-/// Returns the bytes per second that a link of this generation and lane count carries in one direction.
-///
-/// A lane of generation 1 carries 250 MB/s, of generation 2 twice that. Generation 3 carries 0.985 GB/s and
-/// each later one doubles it (128b/130b encoding).
-fn link_capacity((generation, lanes): (u8, u8)) -> u64 {
-    let lane = match generation {
-        0 | 1 => 250_000_000,
-        2 => 500_000_000,
-        later => 985_000_000_u64 << u32::from(later - 3).min(8),
-    };
-    lane * u64::from(lanes)
-}
 
 /// Whether the chart is shown, and the metrics chosen with keys (`None` for those of the settings).
 #[derive(Clone, Debug, Default)]
@@ -405,13 +242,5 @@ mod tests {
             let found = (columns, rows, shown, height);
             assert_eq!(found, expected, "{devices} {metrics} {width} {room}");
         }
-    }
-
-    #[test]
-    fn link_capacity_follows_the_pcie_standard() {
-        assert_eq!(link_capacity((3, 16)), 15_760_000_000);
-        assert_eq!(link_capacity((5, 16)), 63_040_000_000);
-        assert_eq!(link_capacity((1, 1)), 250_000_000);
-        assert!(link_capacity((255, 255)) > link_capacity((6, 16)));
     }
 }

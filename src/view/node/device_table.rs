@@ -514,7 +514,7 @@ impl Columns {
                 line.right_aligned(&text, width, if is_hot { Tone::Warn } else { Tone::Plain })
             }
             DeviceColumn::Util => {
-                let util = utilization_of(device);
+                let util = attributes::utilization(device);
                 let worst = device_flags(device).into_iter().map(|(_, tone)| tone).max();
                 self.load(line, util, worst.unwrap_or_else(|| self.load.tone(util)))
             }
@@ -687,16 +687,6 @@ fn widest_power_text(totals: &Totals) -> String {
 fn attribute_text(attribute: &Attribute, context: AttributeContext<'_>) -> (String, Tone) {
     let text = (attribute.read)(context).into_known();
     text.unwrap_or_else(|| (UNKNOWN.to_owned(), Tone::Faint))
-}
-
-/// Returns the utilization, or the graphics or SM activity where the driver reports none, as for slices.
-pub(super) fn utilization_of(device: &Device) -> Option<f32> {
-    let measured = device.activity.as_deref();
-    let share = device.utilization.get().or_else(|| {
-        let activity = measured?;
-        activity.graphics_active.get().or_else(|| activity.sm_active.get())
-    });
-    share.map(Percent::get)
 }
 
 /// Returns the model of a device without the vendor. A slice below its device is indented and shows only its

@@ -14,6 +14,7 @@ use crate::view::line::{Line, Tone, UNKNOWN, width_of};
 use crate::view::node_status::{device_label, shown_id};
 use crate::view::number_format::{Units, format_run_time, or_unknown, percent, percent_value};
 use crate::view::processes::rows::{ProcessEntry, ProcessRows};
+use crate::view::processes::target::short_command;
 
 /// The command keeps this width before a further column is added.
 const MIN_COMMAND_WIDTH: u16 = 20;
@@ -379,16 +380,6 @@ fn staleness(entry: ProcessEntry<'_>, now: Timestamp) -> Option<String> {
         Freshness::Fresh | Freshness::Missing if entry.node.link == Link::Up => None,
         Freshness::Fresh | Freshness::Missing => Some("old".to_owned()),
     }
-}
-
-/// Returns the command line, without the directory of the program unless `is_full`.
-pub(super) fn short_command(command_line: &str, is_full: bool) -> String {
-    if is_full {
-        return command_line.to_owned();
-    }
-    let (program, arguments) = command_line.split_once(' ').unwrap_or((command_line, ""));
-    let program = program.rsplit_once('/').map_or(program, |(_, name)| name);
-    if arguments.is_empty() { program.to_owned() } else { format!("{program} {arguments}") }
 }
 
 /// Returns the text without its first columns; a wide character cut in half becomes a space.

@@ -10,8 +10,7 @@ use crate::view::input::{Key, NamedKey};
 use crate::view::line::{Line, Tone, UNKNOWN};
 use crate::view::menu::{Menu, MenuEvent};
 use crate::view::navigation::{Movement, Viewport};
-use crate::view::processes::columns::short_command;
-use crate::view::processes::target::ProcessTarget;
+use crate::view::processes::target::{ProcessTarget, short_command};
 
 /// Processes visible at once; the list scrolls.
 const MAX_ROWS: usize = 10;

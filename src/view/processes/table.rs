@@ -11,9 +11,10 @@ use crate::view::input::Click;
 use crate::view::line::{Line, Tone};
 use crate::view::navigation::Navigation;
 use crate::view::number_format::{Units, gib};
-use crate::view::processes::columns::{Columns, RowOptions, max_shift, row_status, short_command};
+use crate::view::processes::columns::{Columns, RowOptions, max_shift, row_status};
 use crate::view::processes::detail::state_text;
 use crate::view::processes::rows::{ProcessEntry, ProcessRow, ResolvedScope, column};
+use crate::view::processes::target::short_command;
 use crate::view::processes::{Scope, State};
 
 pub(super) fn lines(

@@ -69,11 +69,21 @@ impl ProcessTarget {
     /// Describes the process in short: `4121 python of alice on gpu03`.
     pub(super) fn name(&self) -> String {
         let user = self.user.as_ref().map_or_else(String::new, |user| format!(" of {user}"));
-        let program = super::columns::short_command(&self.command, false);
+        let program = short_command(&self.command, false);
         let program = truncate(&program, 24);
         let space = if program.is_empty() { "" } else { " " };
         format!("{}{space}{program}{user} on {}", self.key.pid, self.node.label())
     }
+}
+
+/// Returns the command line, without the directory of the program unless `is_full`.
+pub(super) fn short_command(command_line: &str, is_full: bool) -> String {
+    if is_full {
+        return command_line.to_owned();
+    }
+    let (program, arguments) = command_line.split_once(' ').unwrap_or((command_line, ""));
+    let program = program.rsplit_once('/').map_or(program, |(_, name)| name);
+    if arguments.is_empty() { program.to_owned() } else { format!("{program} {arguments}") }
 }
 
 #[cfg(test)]

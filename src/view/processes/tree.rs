@@ -16,8 +16,8 @@ use crate::view::line::{Line, Tone, UNKNOWN};
 use crate::view::navigation::{Movement, Viewport};
 use crate::view::node_status::device_label;
 use crate::view::number_format::{format_run_time, gib, or_unknown, percent};
-use crate::view::processes::columns::{short_command, skip_columns};
-use crate::view::processes::target::ProcessTarget;
+use crate::view::processes::columns::skip_columns;
+use crate::view::processes::target::{ProcessTarget, short_command};
 
 /// Interval at which the tree is queried.
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
