@@ -1,15 +1,16 @@
 //! The views of the UI: for each one its state, its actions, and the lines it draws.
 //!
-//! Each view is a module with a `RowStatus` (cursor, sort order, scroll position), a function that handles
+//! Each view is a module with a `State` (cursor, sort order, scroll position), a function that handles
 //! actions, and a function that returns lines. Views decide what a line means; colours and glyphs belong to
 //! the theme. Nothing here does input or output.
 
 pub use action::{CommonAction, NodeReply, NodeRequest, ViewAction, ViewEffect};
+pub use chart_metric::ChartMetric;
 pub use column_spec::{ColumnSpec, TableColumns};
 pub use dialog::{Dialog, DialogEffect};
 pub use display_options::{
-    Chart, Density, DisplayOptions, DisplaySelection, MemoryUnit, NameColumns, ProcessKinds,
-    Thresholds, VisibleDevice,
+    Chart, Density, DisplayOptions, DisplaySelection, NameColumns, ProcessKinds, Thresholds,
+    VisibleDevice,
 };
 pub use filter::{Filter, FilterError, MAX_FILTER_LENGTH, aliases, complete};
 pub use filter_prompt::{FilterPrompt, FilterPromptEvent};
@@ -18,10 +19,13 @@ pub use hint::hint;
 pub use input::{Click, Key, KeyParseError, NamedKey};
 pub use line::{Line, RowStyle, Span, SpanContent, Symbol, Tone};
 pub use line_editor::LineEditor;
+pub use list::{Movement, Viewport};
 pub use menu::{Menu, MenuEvent};
-pub use navigation::{JobSelection, Movement, Navigation, RowId, View, Viewport};
+pub use navigation::{JobSelection, Navigation};
+pub use number_format::MemoryUnit;
 pub use preferences::{PREFERENCES, UiPreference, preferences, restore_preference};
 pub use report::report;
+pub use row_id::RowId;
 pub use setup::{Setup, SetupEntry, SetupEvent, SetupPage};
 pub use sort_order::{SortColumn, SortOrder};
 pub use suggest::nearest;
@@ -33,6 +37,7 @@ use jiff::tz::TimeZone;
 use crate::model::NodeName;
 
 mod action;
+mod chart_metric;
 mod column_spec;
 mod dialog;
 mod display_options;
@@ -48,6 +53,7 @@ mod input;
 pub mod job;
 mod line;
 mod line_editor;
+mod list;
 mod menu;
 mod navigation;
 pub mod node;
@@ -56,10 +62,43 @@ mod number_format;
 mod preferences;
 pub mod processes;
 mod report;
+mod row_id;
 mod setup;
 mod sort_order;
 mod suggest;
 pub mod users;
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum View {
+    #[default]
+    Fleet,
+    /// One job and its nodes.
+    Job,
+    Node,
+    /// Processes on devices, of all nodes or of one node or job.
+    Processes,
+    /// Users and the devices they hold.
+    Users,
+    Events,
+}
+
+impl View {
+    /// All views, in the order of their number keys.
+    pub const ALL: [Self; 6] =
+        [Self::Fleet, Self::Job, Self::Node, Self::Processes, Self::Users, Self::Events];
+
+    /// Returns the name in tabs and settings.
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::Fleet => "Fleet",
+            Self::Job => "Job",
+            Self::Node => "Node",
+            Self::Processes => "Processes",
+            Self::Users => "Users",
+            Self::Events => "Events",
+        }
+    }
+}
 
 /// The fleet and the options to draw it with.
 #[derive(Clone, Copy, Debug)]

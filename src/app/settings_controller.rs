@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 use crate::config::{self, ConfigPaths, Settings};
 use crate::storage::user_dirs;
 use crate::tui::{Palette, SettingsEvent, Theme, ThemeOptions, UiConfig};
-use crate::view::node::ChartMetric;
+use crate::view::ChartMetric;
 use crate::view::{
     Chart, Density, DisplayOptions, DisplaySelection, MemoryUnit, NameColumns, PREFERENCES,
     ProcessKinds, TableColumns, Thresholds, UiPreference, VisibleDevice,

@@ -9,7 +9,7 @@ use super::settings::Settings;
 use super::table::SETTINGS;
 use crate::fields::{Field, HOST, JOB, PROCESS, device_fields, unit_of};
 use crate::tui::Keymap;
-use crate::view::node::ChartMetric;
+use crate::view::ChartMetric;
 use crate::view::{ColumnSpec, SortColumn, aliases, fleet, node, processes, users};
 
 /// Width of comment lines, in columns.

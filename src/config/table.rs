@@ -4,7 +4,7 @@
 use super::check;
 use super::kind::{Kind, choice};
 use super::setting::{EnvAlias, EnvMapping, Flag, Setting};
-use crate::view::node::ChartMetric;
+use crate::view::ChartMetric;
 use crate::view::{fleet, node, processes, users};
 
 pub fn setting(name: &str) -> Option<&'static Setting> {

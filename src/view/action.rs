@@ -2,9 +2,10 @@
 
 use crate::model::{NodeName, ProcessRequest, ProcessResponse, RequestError};
 use crate::time::Timestamp;
+use crate::view::View;
 use crate::view::dialog::Dialog;
 use crate::view::input::Click;
-use crate::view::navigation::{Movement, View};
+use crate::view::list::Movement;
 use crate::view::{events, fleet, job, node, processes, users};
 
 /// An action that every view handles.

@@ -1,6 +1,7 @@
 //! Modal dialogs: while one is open, it receives every key.
 
 use crate::view::action::{CommonAction, NodeReply, NodeRequest, ViewAction, ViewEffect};
+use crate::view::chart_metric::ChartMetric;
 use crate::view::input::Key;
 use crate::view::line::Line;
 use crate::view::menu::{Menu, MenuEvent};
@@ -15,7 +16,7 @@ pub enum Dialog {
     /// The setup screen.
     Setup(Setup),
     /// The menu of charts in the node view.
-    Charts(Menu<node::ChartMetric>),
+    Charts(Menu<ChartMetric>),
     /// The sort menu of processes, in which a capital letter sorts in reverse.
     SortProcesses(Menu<&'static str>),
     /// The dialog that selects a signal and asks for confirmation.

@@ -1,8 +1,9 @@
 //! Display options besides colours: thresholds, units, columns, density.
 
+use crate::view::chart_metric::ChartMetric;
 use crate::view::column_spec::TableColumns;
 use crate::view::line::Tone;
-use crate::view::node::ChartMetric;
+use crate::view::number_format::{MemoryUnit, Units};
 
 pub use display_selection::{DisplaySelection, NameColumns, ProcessKinds, VisibleDevice};
 
@@ -51,24 +52,18 @@ pub enum Density {
     Compact,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum MemoryUnit {
-    /// 10^6 bytes.
-    Mb,
-    /// 2^20 bytes.
-    Mib,
-    /// 10^9 bytes.
-    Gb,
-    /// 2^30 bytes.
-    #[default]
-    Gib,
-}
-
 /// The thresholds from which a load counts as medium or high, in percent.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Thresholds {
     pub medium: f32,
     pub high: f32,
+}
+
+impl DisplayOptions {
+    /// Returns the units of memory and temperature.
+    pub(crate) fn units(&self) -> Units {
+        Units { memory: self.unit, is_fahrenheit: self.is_fahrenheit }
+    }
 }
 
 impl Default for DisplayOptions {

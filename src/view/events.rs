@@ -5,11 +5,14 @@ use std::sync::Arc;
 use crate::model::NodeName;
 use crate::time::{Timestamp, format_age};
 use crate::view::RenderContext;
+use crate::view::View;
 use crate::view::action::{CommonAction, ViewEffect};
 use crate::view::fleet_view::FleetView;
 use crate::view::input::Click;
 use crate::view::line::{Line, Tone};
-use crate::view::navigation::{Movement, Navigation, RowId, View, Viewport};
+use crate::view::list::{Movement, Viewport};
+use crate::view::navigation::Navigation;
+use crate::view::row_id::RowId;
 
 mod changes;
 mod event_log;

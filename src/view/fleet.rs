@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::view::RenderContext;
+use crate::view::View;
 use crate::view::action::{CommonAction, ViewEffect};
 use crate::view::dialog::Dialog;
 use crate::view::fleet::cells::{CellCache, MapMetric};
@@ -19,8 +20,10 @@ use crate::view::fleet::symbol_map::SymbolMap;
 use crate::view::fleet_view::FleetView;
 use crate::view::input::Click;
 use crate::view::line::{Line, Tone};
-use crate::view::navigation::{self, Navigation, View, Viewport};
+use crate::view::list::Viewport;
+use crate::view::navigation::Navigation;
 use crate::view::node::panel;
+use crate::view::row_id::RowId;
 use crate::view::sort_order::SortOrder;
 
 mod cells;
@@ -313,7 +316,7 @@ impl State {
                     .filter(|_| layout == Layout::Map);
                 match device {
                     Some(device) => {
-                        let cursor = navigation::RowId::Device(Arc::clone(&device.uuid));
+                        let cursor = RowId::Device(Arc::clone(&device.uuid));
                         navigation.select_row(node.name.clone(), Some(cursor));
                     }
                     None => navigation.select(node.name.clone()),

@@ -5,12 +5,12 @@ use std::time::Duration;
 use crate::fleet::{Node, Totals};
 use crate::model::Watts;
 use crate::time::format_age;
+use crate::view::View;
 use crate::view::fleet_view::FleetView;
 use crate::view::input::Click;
 use crate::view::job::pending::{list_age, list_error};
 use crate::view::line::{Line, Tone};
-use crate::view::navigation::View;
-use crate::view::number_format::{Units, interval, or_unknown, percent};
+use crate::view::number_format::{interval, or_unknown, percent};
 use crate::view::sort_order::SortOrder;
 use crate::view::{RenderContext, ScreenState};
 
@@ -109,7 +109,7 @@ fn node_counts(fleet_view: &FleetView, is_short: bool) -> Line {
 }
 
 fn totals_line(context: RenderContext<'_>, width: u16) -> Line {
-    let units = Units::of(context.options);
+    let units = context.options.units();
     let totals = &context.view.totals;
     if totals.devices == totals.stale_devices {
         // Zeros would suggest that there are devices and that they are idle.

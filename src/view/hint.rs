@@ -1,8 +1,9 @@
 //! The label of a key hint in the footer, which depends on the current view.
 
+use crate::view::View;
 use crate::view::action::{CommonAction, ViewAction};
 use crate::view::fleet_view::FleetView;
-use crate::view::navigation::{Navigation, View};
+use crate::view::navigation::Navigation;
 use crate::view::{fleet, job};
 
 /// Returns the label of an action in the current view, `usual` by default; `None` if the action has no effect

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use crate::model::{JobId, JobList};
+use crate::view::View;
 use crate::view::action::{CommonAction, ViewEffect};
 use crate::view::input::Click;
 use crate::view::line::{Line, Tone};
-use crate::view::navigation::{JobSelection, Movement, Navigation, View, Viewport};
-use crate::view::number_format::Units;
+use crate::view::list::{Movement, Viewport};
+use crate::view::navigation::{JobSelection, Navigation};
 use crate::view::{RenderContext, node};
 
 mod distribution;
@@ -148,7 +149,7 @@ fn refresh(context: RenderContext<'_>, navigation: &mut Navigation) -> Option<Ar
         JobSelection::Hidden(_) | JobSelection::Ended(_) => return None,
     };
     let index = fleet_view.job_index();
-    let units = Units::of(context.options);
+    let units = context.options.units();
     let state = &mut navigation.job_state;
     if let Some((cached_index, summary)) = &state.summary
         && Arc::ptr_eq(cached_index, index)

@@ -2,7 +2,7 @@
 
 use crate::view::input::{Key, NamedKey};
 use crate::view::line::{Line, Tone};
-use crate::view::navigation::{Movement, Viewport};
+use crate::view::list::{Movement, Viewport};
 
 #[derive(Clone, Debug)]
 pub struct Menu<T> {

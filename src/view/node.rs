@@ -2,23 +2,24 @@
 
 use crate::view::RenderContext;
 use crate::view::action::{CommonAction, ViewEffect};
+use crate::view::chart_metric::ChartMetric;
 use crate::view::dialog::Dialog;
 use crate::view::display_options::{Density, DisplayOptions};
 use crate::view::line::{Line, Tone};
-use crate::view::navigation::{Movement, Navigation};
+use crate::view::list::Movement;
+use crate::view::navigation::Navigation;
 use crate::view::node::chart::ChartState;
 use crate::view::node::series::NodeSeries;
 
 mod attributes;
 mod chart;
-mod chart_metric;
+mod chart_value;
 mod device_table;
 mod host;
 pub(crate) mod panel;
 mod process_table;
 mod series;
 
-pub use chart_metric::ChartMetric;
 pub(crate) use device_table::COLUMN_SPECS;
 
 /// State of the node view that lasts between frames.

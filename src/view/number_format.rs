@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use crate::model::{Bytes, Celsius, Percent, Reading};
-use crate::view::display_options::{DisplayOptions, MemoryUnit};
 use crate::view::line::UNKNOWN;
 
 const GIB: f64 = 1_073_741_824.0;
@@ -28,18 +27,27 @@ pub(crate) fn gib(bytes: Bytes) -> f64 {
     bytes.0 as f64 / GIB
 }
 
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MemoryUnit {
+    /// 10^6 bytes.
+    Mb,
+    /// 2^20 bytes.
+    Mib,
+    /// 10^9 bytes.
+    Gb,
+    /// 2^30 bytes.
+    #[default]
+    Gib,
+}
+
 /// The units of memory and temperature.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Units {
-    memory: MemoryUnit,
-    is_fahrenheit: bool,
+    pub(super) memory: MemoryUnit,
+    pub(super) is_fahrenheit: bool,
 }
 
 impl Units {
-    pub(crate) fn of(display: &DisplayOptions) -> Self {
-        Self { memory: display.unit, is_fahrenheit: display.is_fahrenheit }
-    }
-
     /// Formats a temperature in at most 5 columns: `61°`, `142F`.
     pub(crate) fn temperature(self, celsius: Celsius) -> String {
         format!("{:.0}{}", self.convert_celsius(celsius.get()), self.temperature_unit())

@@ -57,7 +57,7 @@ impl Columns {
     /// Names are never cut: readers search for them.
     fn fit(context: RenderContext<'_>, width: u16) -> Self {
         let fleet_view = context.view;
-        let units = Units::of(context.options);
+        let units = context.options.units();
         let widest = |text: &dyn Fn(&Node) -> String| {
             fleet_view.nodes().map(|node| width_of(&text(node))).max().unwrap_or(0)
         };

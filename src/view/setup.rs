@@ -6,7 +6,7 @@ use crate::view::column_spec::ColumnSpec;
 use crate::view::input::{Key, NamedKey};
 use crate::view::line::{Line, Tone, width_of};
 use crate::view::line_editor::LineEditor;
-use crate::view::navigation::{Movement, Viewport};
+use crate::view::list::{Movement, Viewport};
 use checklist::{Checklist, ChecklistEvent};
 
 mod checklist;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crossterm::event::KeyCode;
 use gtop::fleet::Fleet;
 use gtop::tui::{Keymap, Ui};
-use gtop::view::node::ChartMetric;
+use gtop::view::ChartMetric;
 use gtop::view::{Chart, Density, DisplayOptions, DisplaySelection, MemoryUnit, NameColumns};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;

@@ -6,7 +6,8 @@ use crate::view::fleet::grouped_rows::Row;
 use crate::view::fleet::heat_map::{self, Cursor};
 use crate::view::fleet::{Layout, State};
 use crate::view::fleet_view::FleetView;
-use crate::view::navigation::{Movement, Navigation};
+use crate::view::list::Movement;
+use crate::view::navigation::Navigation;
 
 impl State {
     /// Finds the cursor by the keys of its group, node and device. If they are gone or folded, the cursor is

@@ -11,7 +11,7 @@ use crate::view::fleet::node_notes::format_elapsed;
 use crate::view::fleet::node_table;
 use crate::view::line::{Line, Tone, flow, truncate};
 use crate::view::node_status::{NodeStatus, device_flags, device_label, notes};
-use crate::view::number_format::{Units, or_unknown, percent, percent_value};
+use crate::view::number_format::{or_unknown, percent, percent_value};
 
 /// A longer name is cut to leave room for the values.
 const MAX_NAME_WIDTH: u16 = 40;
@@ -42,7 +42,7 @@ pub(super) fn lines(
         or_unknown(percent_value(device.utilization), |util| format!("{}%", percent(Some(util)))),
         Tone::Plain,
     ));
-    let units = Units::of(context.options);
+    let units = context.options.units();
     let memory = units.usage_with_unit(device.memory_used.get(), device.memory_total.get());
     parts.push((memory, Tone::Plain));
     parts.push((power_text(device), Tone::Plain));

@@ -9,7 +9,7 @@ use crate::view::fleet::node_sort::to_f32;
 use crate::view::fleet::usage_cell::usage_cell;
 use crate::view::header::power_text;
 use crate::view::line::{Line, Tone, truncate, width_of};
-use crate::view::number_format::{Units, percent};
+use crate::view::number_format::percent;
 
 /// Below this width, there is room for the title only.
 const NARROW_WIDTH: u16 = 28;
@@ -64,7 +64,7 @@ pub(super) fn row(
 pub(super) fn line(context: RenderContext<'_>, group: &mut Group, width: u16) -> Line {
     let fleet_view = context.view;
     let totals = group.totals(fleet_view);
-    let units = Units::of(context.options);
+    let units = context.options.units();
     let node_count_text = node_count_text(group.members.len());
     let mut totals_line = Line::styled(node_count_text, Tone::Plain);
     let parts = [

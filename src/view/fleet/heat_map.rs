@@ -13,7 +13,7 @@ use crate::view::fleet::legend;
 use crate::view::fleet_view::FleetView;
 use crate::view::input::Click;
 use crate::view::line::{Line, Symbol, Tone};
-use crate::view::navigation::{Movement, Viewport};
+use crate::view::list::{Movement, Viewport};
 use crate::view::node_status::NodeStatus;
 
 /// The maximum number of cells per node; further devices are marked as overflow.

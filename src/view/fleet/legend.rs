@@ -14,7 +14,6 @@ use crate::view::fleet::node_sort::{self, SORT_COLUMNS};
 use crate::view::fleet::symbol_map::OVERFLOW_SYMBOL;
 use crate::view::fleet_view::{FleetView, ViewVersion};
 use crate::view::line::{Line, Symbol, Tone, flow_with_overflow};
-use crate::view::number_format::Units;
 use crate::view::sort_order::SortOrder;
 
 /// The number of fresh devices per user or job, in descending order; decides who gets a letter.
@@ -183,7 +182,7 @@ fn label(state: &State, name: &str) -> String {
 
 /// Draws five of the eight levels with their shares.
 fn scale(context: RenderContext<'_>, metric: MapMetric) -> Line {
-    let (mut line, units) = (Line::new(), Units::of(context.options));
+    let (mut line, units) = (Line::new(), context.options.units());
     for part in [6.25, 31.25, 56.25, 81.25, 100.0] {
         let tone = metric.tone(context, part);
         let shown = if metric == MapMetric::Temperature {

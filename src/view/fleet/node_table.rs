@@ -21,9 +21,9 @@ use crate::view::fleet::usage_cell::usage_cell;
 use crate::view::fleet_view::FleetView;
 use crate::view::input::Click;
 use crate::view::line::{Line, Symbol, Tone, UNKNOWN, width_of};
-use crate::view::navigation::Viewport;
+use crate::view::list::Viewport;
 use crate::view::node_status::{NodeStatus, Note, short_remedy};
-use crate::view::number_format::{Units, or_unknown, percent_value};
+use crate::view::number_format::{or_unknown, percent_value};
 
 /// From this width, the note of a down node fits next to its last values.
 const WIDE_NOTE_WIDTH: u16 = 40;
@@ -47,7 +47,7 @@ pub(super) fn lines(
     let columns = ColumnLayout::of(
         context.view,
         &context.options.columns.fleet,
-        Units::of(context.options),
+        context.options.units(),
         width,
     );
     let count = state.grouped_rows.rows.len();
@@ -248,7 +248,7 @@ fn host_cell(
 ) -> Line {
     let text = if column == Column::Temperature {
         let heat = hottest(node, member);
-        let units = Units::of(context.options);
+        let units = context.options.units();
         or_unknown(heat, |celsius| {
             format!("{:.0}{}", units.convert_celsius(celsius), units.temperature_unit())
         })

@@ -330,8 +330,7 @@ mod tests {
             let fleet_view = FleetView::new(Fleet::example_used_by(job), Timestamp::default());
             let index = JobIndex::build(&fleet_view);
             let entry = index.entry(&JobId::new("11").unwrap()).unwrap();
-            let summary =
-                JobSummary::build(&fleet_view, entry, Units::of(&DisplayOptions::default()));
+            let summary = JobSummary::build(&fleet_view, entry, Units::default());
             let lines = note_lines(&summary, 200, 3);
             lines
                 .iter()

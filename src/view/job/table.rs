@@ -8,7 +8,7 @@ use crate::view::fleet_view::FleetView;
 use crate::view::input::Click;
 use crate::view::job::summary::{DeviceCell, JobMetric, JobSummary, NodeRow};
 use crate::view::line::{Line, Tone, UNKNOWN};
-use crate::view::navigation::Viewport;
+use crate::view::list::Viewport;
 use crate::view::node_status::{NodeStatus, status_notes};
 use crate::view::number_format::{Units, percent, percent_value, rate};
 
@@ -208,7 +208,7 @@ fn device_cell(context: TableContext<'_>, node: &Node, cell: DeviceCell, width: 
     let text = value.map_or_else(
         || UNKNOWN.to_owned(),
         |value| {
-            let units = Units::of(context.display);
+            let units = context.display.units();
             let decimals = match context.metric {
                 JobMetric::Memory => units.decimals(0.0),
                 JobMetric::Utilization | JobMetric::Power | JobMetric::Temperature => 0,

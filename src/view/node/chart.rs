@@ -5,15 +5,14 @@ use std::sync::Arc;
 use crate::fleet::Node;
 use crate::model::{Device, Link};
 use crate::view::RenderContext;
+use crate::view::chart_metric::ChartMetric;
 use crate::view::display_options::DisplayOptions;
 use crate::view::graph::{Graph, visible_seconds};
 use crate::view::line::{Line, Tone, width_of};
 use crate::view::menu::Menu;
-use crate::view::node::chart_metric::ChartMetric;
 use crate::view::node::host::history_points;
 use crate::view::node::series::{NodeSeries, SeriesId};
 use crate::view::node_status::device_label;
-use crate::view::number_format::Units;
 
 /// Width of a graph's label: device, metric and value.
 const LABEL_WIDTH: u16 = 15;
@@ -178,7 +177,7 @@ impl Pane<'_> {
             series.last(node, &SeriesId::Device(Arc::clone(&device.uuid), metric), now, count)
         };
         let is_fresh = node.link == Link::Up && node.device_freshness(index, now).is_fresh();
-        let units = Units::of(context.options);
+        let units = context.options.units();
         let (alias, ..) = metric.labels();
         let tone = context.options.device.tone(metric.share(device));
         let first = Line::new()

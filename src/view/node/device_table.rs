@@ -9,12 +9,13 @@ use crate::view::RenderContext;
 use crate::view::column_spec::{self, ColumnSpec};
 use crate::view::display_options::{DisplayOptions, Thresholds};
 use crate::view::line::{Line, Tone, UNKNOWN, width_of};
-use crate::view::navigation::{Navigation, RowId};
+use crate::view::navigation::Navigation;
 use crate::view::node::attributes::{self, ATTRIBUTES, Attribute, AttributeContext};
 use crate::view::node::host::history_points;
 use crate::view::node::process_table::has_only_tpus;
 use crate::view::node_status::{Note, device_flags, device_label};
 use crate::view::number_format::{Units, or_unknown, percent};
+use crate::view::row_id::RowId;
 
 /// From this width on, device names and memory clocks have columns.
 const WIDE_WIDTH: u16 = 100;
@@ -224,7 +225,7 @@ impl Columns {
         Self {
             load: display.device,
             bandwidth: display.memory,
-            units: Units::of(display),
+            units: display.units(),
             gap: if width >= 110 { 2 } else { 1 },
             // Without index, name and UUID, devices could not be told apart.
             has_index: names.has_index || !is_named,
@@ -708,7 +709,7 @@ pub(crate) fn detail(
     throttled: Option<f32>,
     display: &DisplayOptions,
 ) -> Line {
-    let units = Units::of(display);
+    let units = display.units();
     let mut line = Line::styled(format!("{} ", device_label(node, device)), Tone::Strong)
         .text(format!(" {}", name(device, false)), Tone::Plain);
     let tpu = device.tpu.as_deref();

@@ -33,7 +33,7 @@ pub(crate) fn lines(
     max_lines: usize,
 ) -> Vec<Line> {
     let now = context.view.now;
-    let units = Units::of(context.options);
+    let units = context.options.units();
     faded_if_stale(node, now, || flow(items(node, now, width, units), 3, width, max_lines))
 }
 
@@ -57,7 +57,7 @@ pub(crate) fn graph_lines(
     max_lines: usize,
 ) -> Vec<Line> {
     let now = context.view.now;
-    let units = Units::of(context.options);
+    let units = context.options.units();
     faded_if_stale(node, now, || {
         let is_double = width >= MIN_GRAPH_WIDTH * 2 && !node.devices.is_empty();
         let graph_width = if is_double { (width - 3) / 2 } else { width };
@@ -109,7 +109,7 @@ fn host_graphs(
     count: usize,
 ) -> Vec<Line> {
     let now = context.view.now;
-    let units = Units::of(context.options);
+    let units = context.options.units();
     let fast = &node.host.fast;
     let cpu = history_points(node, ("", Metric::Cpu), Some(&Source::host()), now, count);
     let memory = series.last(node, &SeriesId::HostMemory, now, count);
@@ -156,8 +156,7 @@ fn device_graphs(context: RenderContext<'_>, node: &Node, graph: Graph, count: u
     let title = |label: &str, share: Option<f32>| {
         labelled(label).right_aligned(&percent(share), 3, Tone::Strong).text("%", Tone::Faint)
     };
-    let amount =
-        Units::of(context.options).usage_with_unit(totals.memory_used, totals.memory_total);
+    let amount = context.options.units().usage_with_unit(totals.memory_used, totals.memory_total);
     let upper_title = title("DEVICE MEM", memory).gap(1).text(amount, Tone::Plain);
     let count_text = format!(" mean of {}", totals.utilization_devices);
     let lower_title = title("DEVICE UTIL", load).text(count_text, Tone::Faint);

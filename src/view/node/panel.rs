@@ -7,13 +7,15 @@ use crate::fleet::Node;
 use crate::model::TransportKind;
 use crate::time::format_age;
 use crate::view::RenderContext;
+use crate::view::chart_metric::ChartMetric;
 use crate::view::display_options::Density;
 use crate::view::fleet_view::FleetView;
 use crate::view::line::{Line, Tone, truncate, width_of};
-use crate::view::navigation::{Navigation, RowId, process_rows};
+use crate::view::navigation::Navigation;
 use crate::view::node::series::SeriesId;
-use crate::view::node::{ChartMetric, State, chart, device_table, host, process_table};
+use crate::view::node::{State, chart, device_table, host, process_table};
 use crate::view::node_status::{NodeStatus, full_remedy, status_notes};
+use crate::view::row_id::{RowId, process_rows};
 
 /// Minimum height of the process table, titles included.
 const MIN_PROCESS_ROWS: usize = 4;

@@ -8,9 +8,10 @@ use crate::time::Timestamp;
 use crate::view::RenderContext;
 use crate::view::display_options::DisplaySelection;
 use crate::view::line::{Line, Tone, UNKNOWN};
-use crate::view::navigation::{Navigation, RowId, process_rows};
+use crate::view::navigation::Navigation;
 use crate::view::node_status::{device_label, shown_id};
 use crate::view::number_format::{Units, format_run_time, or_unknown, percent, percent_value};
+use crate::view::row_id::{RowId, process_rows};
 
 /// Draws the titles and the visible rows in `height` lines.
 pub(crate) fn lines(
@@ -30,7 +31,7 @@ pub(crate) fn lines(
     if rows_by_device.is_empty() {
         return vec![empty_line(node, &context.options.selection).truncated(width)];
     }
-    let columns = Columns::fit(node, Units::of(context.options), width);
+    let columns = Columns::fit(node, context.options.units(), width);
     let is_fresh = node.link == Link::Up && has_fresh_process_lists(node, now);
     let mut lines =
         vec![navigation.process_table.with_position(columns.titles(), rows_by_device.len(), width)];

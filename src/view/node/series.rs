@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::fleet::Node;
 use crate::model::{Bytes, Link, NodeName, Percent};
 use crate::time::Timestamp;
-use crate::view::node::chart_metric::ChartMetric;
+use crate::view::chart_metric::ChartMetric;
 
 const KEPT_SECONDS: usize = 400;
 /// Nodes whose series are kept; the one viewed least recently is dropped first.

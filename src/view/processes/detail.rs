@@ -9,7 +9,7 @@ use crate::time::{Timestamp, format_duration};
 use crate::view::RenderContext;
 use crate::view::action::NodeRequest;
 use crate::view::line::{Line, Tone, UNKNOWN};
-use crate::view::navigation::Movement;
+use crate::view::list::Movement;
 use crate::view::node_status::{device_label, shown_id};
 use crate::view::number_format::{Units, format_run_time, or_unknown, percent, percent_value};
 use crate::view::processes::columns::row_status;
@@ -90,7 +90,7 @@ impl DetailPage {
         let room = height.saturating_sub(lines.len());
         if let Some(series) = self.row.as_ref().and_then(|key| series.get(key)) {
             let size = (width, graph_height(room, width));
-            lines.extend(graphs(series, Units::of(context.options), entry, size));
+            lines.extend(graphs(series, context.options.units(), entry, size));
         }
         let details = self.details(context, width);
         let detail_rows = height.saturating_sub(lines.len() + 1);
@@ -165,7 +165,7 @@ impl DetailPage {
         let switches =
             format!("context switches: {voluntary} voluntary, {involuntary} involuntary");
         add("threads", format!("{threads}; niceness {niceness}; {switches}"), plain);
-        let units = Units::of(context.options);
+        let units = context.options.units();
         let bytes = |value: &Reading<Bytes>| reading_text(value, |bytes| units.amount(*bytes));
         let memory = format!(
             "{} in use, {} peak, {} swapped, {} reserved",

@@ -3,7 +3,7 @@
 use crate::model::{Environment, ProcessRequest, RequestError, Variable};
 use crate::view::action::NodeRequest;
 use crate::view::line::{Line, Tone, width_of};
-use crate::view::navigation::{Movement, Viewport};
+use crate::view::list::{Movement, Viewport};
 use crate::view::processes::columns::skip_columns;
 use crate::view::processes::target::ProcessTarget;
 

@@ -8,8 +8,8 @@ use crate::view::RenderContext;
 use crate::view::action::{NodeReply, NodeRequest};
 use crate::view::input::{Key, NamedKey};
 use crate::view::line::{Line, Tone, UNKNOWN};
+use crate::view::list::{Movement, Viewport};
 use crate::view::menu::{Menu, MenuEvent};
-use crate::view::navigation::{Movement, Viewport};
 use crate::view::processes::target::{ProcessTarget, short_command};
 
 /// Processes visible at once; the list scrolls.

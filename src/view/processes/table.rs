@@ -10,7 +10,7 @@ use crate::view::display_options::Density;
 use crate::view::input::Click;
 use crate::view::line::{Line, Tone};
 use crate::view::navigation::Navigation;
-use crate::view::number_format::{Units, gib};
+use crate::view::number_format::gib;
 use crate::view::processes::columns::{Columns, RowOptions, max_shift, row_status};
 use crate::view::processes::detail::state_text;
 use crate::view::processes::rows::{ProcessEntry, ProcessRow, ResolvedScope, column};
@@ -38,7 +38,7 @@ pub(super) fn lines(
     let has_node = !matches!(scope, ResolvedScope::Node(_));
     let chosen = &context.options.columns.processes;
     let columns =
-        Columns::fit(&state.rows, chosen, (density, has_node), (Units::of(context.options), width));
+        Columns::fit(&state.rows, chosen, (density, has_node), (context.options.units(), width));
     let rows = height.saturating_sub(lines.len() + 1 + usize::from(has_detail));
     let cursor = state.find_cursor();
     state.viewport.scroll_to(rows, count, cursor);
@@ -81,7 +81,7 @@ pub(super) fn max_shift_in_view(context: RenderContext<'_>, navigation: &Navigat
         &state.rows,
         chosen,
         (density, has_node),
-        (Units::of(context.options), state.width),
+        (context.options.units(), state.width),
     );
     let room = state.width.saturating_sub(columns.before_command());
     let range = state.viewport.range(state.rows.list.len());
@@ -115,7 +115,7 @@ fn title(context: RenderContext<'_>, state: &State, width: u16) -> Line {
     line = line.gap(2).text(count_text, Tone::Plain);
     if rows.hidden.count > 0 {
         let memory = if rows.hidden.memory.0 > 0 {
-            let units = Units::of(context.options);
+            let units = context.options.units();
             format!(", {:.1} {}", units.convert_gib(gib(rows.hidden.memory)), units.unit_name())
         } else {
             String::new()

@@ -13,7 +13,7 @@ use crate::view::RenderContext;
 use crate::view::action::NodeRequest;
 use crate::view::input::Click;
 use crate::view::line::{Line, Tone, UNKNOWN};
-use crate::view::navigation::{Movement, Viewport};
+use crate::view::list::{Movement, Viewport};
 use crate::view::node_status::device_label;
 use crate::view::number_format::{format_run_time, gib, or_unknown, percent};
 use crate::view::processes::columns::skip_columns;

@@ -3,7 +3,7 @@
 use crate::view::column_spec::ColumnSpec;
 use crate::view::input::{Key, NamedKey};
 use crate::view::line::{Line, Tone, width_of};
-use crate::view::navigation::{Movement, Viewport};
+use crate::view::list::{Movement, Viewport};
 
 /// The columns of a table, the selected ones and the cursor.
 #[derive(Clone, Debug, PartialEq, Eq)]

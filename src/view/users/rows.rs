@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::view::RenderContext;
 use crate::view::fleet_view::FleetView;
 use crate::view::line::width_of;
-use crate::view::navigation::RowId;
+use crate::view::row_id::RowId;
 use crate::view::sort_order::SortOrder;
 use crate::view::users::RowIdentity;
 use crate::view::users::usage::{User, UserUsage, Users};

@@ -184,7 +184,7 @@ pub(super) fn row(
                 usage,
                 (user, user_usage),
                 columns,
-                Units::of(context.options),
+                context.options.units(),
                 unfolded == Some(user),
             )
         }
@@ -270,7 +270,7 @@ fn process_row(context: RenderContext<'_>, node: &Node, at: usize, columns: &Col
     let device = device.map_or_else(|| UNKNOWN.to_owned(), |device| device_label(node, device));
     let command = process.and_then(|process| process.statics.command.known());
     let command = command.map(|text| &**text).or(used.driver_name.as_deref());
-    let memory = used.memory.get().map(|bytes| Units::of(context.options).amount(bytes));
+    let memory = used.memory.get().map(|bytes| context.options.units().amount(bytes));
     let time = process.and_then(|process| process.running_seconds.get());
     let time = time.map(|seconds| format_run_time(std::time::Duration::from_secs(seconds)));
     let job = node.job_of(used.pid).map(ToString::to_string);

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use crate::fleet::{self, Node, is_busy, is_idle_held};
 use crate::model::{Bytes, Device, DeviceUse, JobId, UnseenReason};
 use crate::view::fleet_view::FleetView;
-use crate::view::navigation::{RowId, process_rows};
 use crate::view::node_status::NodeStatus;
+use crate::view::row_id::{RowId, process_rows};
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum User {
