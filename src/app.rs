@@ -17,8 +17,8 @@ use crate::app::printer::Printer;
 use crate::app::prompter::{PromptOutcome, Prompter};
 use crate::app::screen::ScreenConfig;
 use crate::app::targets::PodSearch;
-use crate::cli::{self, Cli, Command, ConfigAction, TransportKind};
-use crate::config::{self, ConfigPaths, FileError, Settings, Sources};
+use crate::cli::{self, Cli, CliCommand, ConfigAction, TransportChoice};
+use crate::config::{self, ConfigPaths, FileError, SettingSources, Settings};
 use crate::doctor::{Report, report_on_pod};
 use crate::export::write_json_schema;
 use crate::inventory::slurm::JobFilter;
@@ -177,18 +177,19 @@ fn dispatch(
     err: &mut impl Write,
 ) -> Result<ExitReason, AppError> {
     match &cli.command {
-        Some(Command::Man) => return Ok(cli::write_man_page(out).map(|()| ExitReason::Done)?),
-        Some(Command::Completions { shell }) => {
+        Some(CliCommand::Man) => return Ok(cli::write_man_page(out).map(|()| ExitReason::Done)?),
+        Some(CliCommand::Completions { shell }) => {
             return Ok(cli::write_completions(*shell, out).map(|()| ExitReason::Done)?);
         }
-        Some(Command::Trust { .. } | Command::Doctor { .. } | Command::Config { .. }) | None => {}
+        Some(CliCommand::Trust { .. } | CliCommand::Doctor { .. } | CliCommand::Config { .. })
+        | None => {}
     }
     if cli.output.json_schema {
         return Ok(write_json_schema(out).map(|()| ExitReason::Done)?);
     }
     let (paths, settings) = load_settings(&cli)?;
     cli.apply_settings(&settings);
-    if let Some(Command::Config { action }) = cli.command {
+    if let Some(CliCommand::Config { action }) = cli.command {
         return run_config_command(action, paths.as_ref(), &cli, &settings, out);
     }
     check_settings(&cli, &settings)?;
@@ -212,7 +213,7 @@ fn dispatch(
     if let Some(summary) = settings.problem_summary().filter(|_| !is_screen) {
         writeln!(err, "gtop: {summary}")?;
     }
-    if let Some(Command::Trust { hosts }) = &cli.command {
+    if let Some(CliCommand::Trust { hosts }) = &cli.command {
         let roster = targets::named_roster(cli, &transport, hosts)?;
         if roster.targets.is_empty() {
             return Err(AppError::NoHost);
@@ -223,7 +224,7 @@ fn dispatch(
         return Ok(runtime.block_on(trusting)?);
     }
     let env = Env { transport, prompter, clock, max_open_files, paths, settings };
-    if let Some(Command::Doctor { hosts, local, json, slurm }) = &cli.command {
+    if let Some(CliCommand::Doctor { hosts, local, json, slurm }) = &cli.command {
         let is_local = *local || cli.nodes.local;
         let filter =
             (*slurm || cli.slurm.is_requested()).then(|| targets::job_filter_of_options(cli));
@@ -240,7 +241,7 @@ fn load_settings(cli: &Cli) -> Result<(Option<ConfigPaths>, Settings), AppError>
     // `config init` and `config path` work without the file; elsewhere a missing `--config FILE` is an error.
     let is_needed = !matches!(
         cli.command,
-        Some(Command::Config { action: ConfigAction::Init | ConfigAction::Path })
+        Some(CliCommand::Config { action: ConfigAction::Init | ConfigAction::Path })
     );
     if let Some(file) = cli.config.as_ref().filter(|_| is_needed)
         && matches!(file.try_exists(), Ok(false))
@@ -251,7 +252,7 @@ fn load_settings(cli: &Cli) -> Result<(Option<ConfigPaths>, Settings), AppError>
         Some(file) => Some(ConfigPaths::at(file)?),
         None => ConfigPaths::of_this_user(),
     };
-    let sources = Sources {
+    let sources = SettingSources {
         file: paths.as_ref().map(ConfigPaths::read_config).unwrap_or_default(),
         setup: paths.as_ref().map(ConfigPaths::read_setup).unwrap_or_default(),
         args: cli.settings.values.clone(),
@@ -417,10 +418,12 @@ fn transport_options(cli: &Cli) -> Result<Options, TemplateError> {
         login: cli.nodes.login.clone(),
         ssh_program: cli.connection.ssh_binary.clone().unwrap_or(defaults.ssh_program),
         mode: match cli.connection.transport_kind() {
-            TransportKind::Auto | TransportKind::Local | TransportKind::Exec => TransportMode::Auto,
-            TransportKind::Native => TransportMode::Native,
-            TransportKind::Ssh => TransportMode::Ssh,
-            TransportKind::Srun => TransportMode::Srun,
+            TransportChoice::Auto | TransportChoice::Local | TransportChoice::Exec => {
+                TransportMode::Auto
+            }
+            TransportChoice::Native => TransportMode::Native,
+            TransportChoice::Ssh => TransportMode::Ssh,
+            TransportChoice::Srun => TransportMode::Srun,
         },
         exec: cli.connection.exec.as_deref().map(ExecTemplate::new).transpose()?,
         state: user_dirs::state().map(|folder| folder.join("gtop")),
@@ -462,12 +465,12 @@ fn run_monitor(
     let targets = discovery.rosters().borrow().targets.clone();
     let cost = match cli.connection.transport_kind() {
         _ if demo.is_some() => FdCost::SessionAndServer,
-        TransportKind::Ssh | TransportKind::Exec => FdCost::Program,
+        TransportChoice::Ssh | TransportChoice::Exec => FdCost::Program,
         // One step serves many nodes.
-        TransportKind::Auto
-        | TransportKind::Native
-        | TransportKind::Local
-        | TransportKind::Srun => FdCost::Session,
+        TransportChoice::Auto
+        | TransportChoice::Native
+        | TransportChoice::Local
+        | TransportChoice::Srun => FdCost::Session,
     };
     if let Some(warning) = limits::open_files_warning(max_open_files, targets.len(), cost) {
         writeln!(err, "gtop: {warning}")?;

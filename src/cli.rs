@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, CommandFactory as _, Parser, Subcommand};
 
-use crate::config::{Settings, Sources};
+use crate::config::{SettingSources, Settings};
 use crate::model::sanitize;
 
 mod args;
@@ -56,7 +56,7 @@ pub struct Cli {
     pub hosts: Vec<String>,
     /// Subcommand; default: watch
     #[command(subcommand)]
-    pub command: Option<Command>,
+    pub command: Option<CliCommand>,
     /// Node options
     #[command(flatten)]
     pub nodes: NodeOptions,
@@ -82,7 +82,7 @@ pub struct Cli {
 
 /// A subcommand.
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub enum CliCommand {
     /// Show the host keys of new nodes and, once confirmed, store them in `known_hosts`
     Trust {
         /// Node to trust
@@ -285,7 +285,7 @@ pub struct ConnectionOptions {
     pub connect_timeout: Option<Duration>,
     /// Maximum number of connections opened at once.
     pub max_connecting: u16,
-    pub transport: TransportKind,
+    pub transport: TransportChoice,
     /// Command that connects to a node.
     pub exec: Option<String>,
     /// The ssh program, if it is to be used.
@@ -294,7 +294,7 @@ pub struct ConnectionOptions {
 
 /// The transport setting.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum TransportKind {
+pub enum TransportChoice {
     /// Built-in SSH, with fallbacks
     #[default]
     Auto,
@@ -318,16 +318,16 @@ impl ConnectionOptions {
         let highest = names.iter().map(|name| settings.layer(name)).max();
         let is_highest = |name: &str| Some(settings.layer(name)) == highest;
         let transport = match settings.choice("transport") {
-            "native" => TransportKind::Native,
-            "ssh" => TransportKind::Ssh,
-            "local" => TransportKind::Local,
-            "exec" => TransportKind::Exec,
-            "srun" => TransportKind::Srun,
-            _ => TransportKind::Auto,
+            "native" => TransportChoice::Native,
+            "ssh" => TransportChoice::Ssh,
+            "local" => TransportChoice::Local,
+            "exec" => TransportChoice::Exec,
+            "srun" => TransportChoice::Srun,
+            _ => TransportChoice::Auto,
         };
-        let transport = if is_highest("transport") { transport } else { TransportKind::Auto };
-        let has_exec = is_highest("exec") || transport == TransportKind::Exec;
-        let has_program = is_highest("ssh-binary") || transport == TransportKind::Ssh;
+        let transport = if is_highest("transport") { transport } else { TransportChoice::Auto };
+        let has_exec = is_highest("exec") || transport == TransportChoice::Exec;
+        let has_program = is_highest("ssh-binary") || transport == TransportChoice::Ssh;
         Self {
             connect_timeout: settings.duration("connect-timeout"),
             max_connecting: settings
@@ -341,11 +341,11 @@ impl ConnectionOptions {
     }
 
     /// Returns the transport; `--ssh-binary` and `--exec` imply theirs.
-    pub fn transport_kind(&self) -> TransportKind {
+    pub fn transport_kind(&self) -> TransportChoice {
         if self.ssh_binary.is_some() {
-            TransportKind::Ssh
+            TransportChoice::Ssh
         } else if self.exec.is_some() {
-            TransportKind::Exec
+            TransportChoice::Exec
         } else {
             self.transport
         }
@@ -354,31 +354,31 @@ impl ConnectionOptions {
     /// Returns an error message if options conflict.
     const fn conflict(&self) -> Option<&'static str> {
         match self.transport {
-            TransportKind::Native if self.ssh_binary.is_some() => {
+            TransportChoice::Native if self.ssh_binary.is_some() => {
                 Some("--ssh-binary conflicts with --transport native")
             }
-            TransportKind::Local | TransportKind::Exec | TransportKind::Srun
+            TransportChoice::Local | TransportChoice::Exec | TransportChoice::Srun
                 if self.ssh_binary.is_some() =>
             {
                 Some("--ssh-binary conflicts with --transport; leave one of them out")
             }
-            TransportKind::Native
-            | TransportKind::Ssh
-            | TransportKind::Local
-            | TransportKind::Srun
+            TransportChoice::Native
+            | TransportChoice::Ssh
+            | TransportChoice::Local
+            | TransportChoice::Srun
                 if self.exec.is_some() =>
             {
                 Some("--exec conflicts with --transport; leave one of them out")
             }
-            TransportKind::Exec if self.exec.is_none() => Some(
+            TransportChoice::Exec if self.exec.is_none() => Some(
                 "--transport exec needs --exec COMMAND, such as 'kubectl exec -i {node} -- sh'",
             ),
-            TransportKind::Auto
-            | TransportKind::Native
-            | TransportKind::Ssh
-            | TransportKind::Local
-            | TransportKind::Exec
-            | TransportKind::Srun => None,
+            TransportChoice::Auto
+            | TransportChoice::Native
+            | TransportChoice::Ssh
+            | TransportChoice::Local
+            | TransportChoice::Exec
+            | TransportChoice::Srun => None,
         }
     }
 }
@@ -417,7 +417,10 @@ impl Cli {
             return Err(Self::command().error(ErrorKind::ValueValidation, message));
         }
         let args = cli.settings.values.clone();
-        cli.apply_settings(&Settings::merge(Sources { args, ..Sources::default() }, |_| None));
+        cli.apply_settings(&Settings::merge(
+            SettingSources { args, ..SettingSources::default() },
+            |_| None,
+        ));
         cli.check()?;
         Ok(cli)
     }
@@ -447,7 +450,7 @@ impl Cli {
             || self.nodes.names_nodes()
             || self.nodes.local
             || self.slurm.is_requested();
-        if !names_something && self.connection.transport_kind() != TransportKind::Local {
+        if !names_something && self.connection.transport_kind() != TransportChoice::Local {
             self.hosts = settings.list("hosts");
             self.slurm.slurm = settings.is_on("slurm");
         }
@@ -456,10 +459,9 @@ impl Cli {
     /// Returns the host arguments, of the subcommand if there is one.
     pub fn hosts(&self) -> &[String] {
         match &self.command {
-            Some(Command::Trust { hosts } | Command::Doctor { hosts, .. }) => hosts,
-            Some(Command::Config { .. } | Command::Man | Command::Completions { .. }) | None => {
-                &self.hosts
-            }
+            Some(CliCommand::Trust { hosts } | CliCommand::Doctor { hosts, .. }) => hosts,
+            Some(CliCommand::Config { .. } | CliCommand::Man | CliCommand::Completions { .. })
+            | None => &self.hosts,
         }
     }
 
@@ -479,7 +481,7 @@ impl Cli {
     pub fn conflict(&self) -> Option<&'static str> {
         let names_nodes = self.nodes.names_nodes() || !self.hosts().is_empty();
         let local = "--transport local watches this machine only; leave the hosts out";
-        let local = (self.connection.transport_kind() == TransportKind::Local && names_nodes)
+        let local = (self.connection.transport_kind() == TransportChoice::Local && names_nodes)
             .then_some(local);
         self.connection.conflict().or(local)
     }
@@ -570,7 +572,7 @@ mod tests {
     #[test]
     fn a_subcommand_takes_precedence_over_a_host_unless_after_a_double_dash() {
         assert!(
-            matches!(parse("gtop trust gpu01").unwrap().command, Some(Command::Trust { hosts }) if hosts == ["gpu01"])
+            matches!(parse("gtop trust gpu01").unwrap().command, Some(CliCommand::Trust { hosts }) if hosts == ["gpu01"])
         );
         assert!(parse("gtop -l ada trust gpu01").unwrap().command.is_some());
         assert_eq!(parse("gtop gpu01 trust").unwrap().hosts, ["gpu01", "trust"]);
@@ -581,7 +583,7 @@ mod tests {
     #[test]
     fn doctor_takes_hosts_or_defaults_to_this_machine() {
         let doctor = |line: &str| match parse(line).unwrap().command {
-            Some(Command::Doctor { hosts, local, json, .. }) => (hosts, local, json),
+            Some(CliCommand::Doctor { hosts, local, json, .. }) => (hosts, local, json),
             _ => panic!("{line}"),
         };
         assert_eq!(doctor("gtop doctor"), (vec![], false, false));
@@ -632,18 +634,24 @@ mod tests {
             let connection = parse(line).unwrap().connection;
             (connection.transport_kind(), connection.ssh_binary)
         };
-        assert_eq!(transport("gtop gpu01"), (TransportKind::Auto, None));
-        assert_eq!(transport("gtop --transport native gpu01"), (TransportKind::Native, None));
-        assert_eq!(transport("gtop --transport ssh gpu01"), (TransportKind::Ssh, None));
+        assert_eq!(transport("gtop gpu01"), (TransportChoice::Auto, None));
+        assert_eq!(transport("gtop --transport native gpu01"), (TransportChoice::Native, None));
+        assert_eq!(transport("gtop --transport ssh gpu01"), (TransportChoice::Ssh, None));
         for line in ["gtop --ssh gpu01", "gtop --ssh-binary gpu01"] {
-            assert_eq!(transport(line), (TransportKind::Ssh, Some("ssh".into())), "{line}");
+            assert_eq!(transport(line), (TransportChoice::Ssh, Some("ssh".into())), "{line}");
         }
-        assert_eq!(transport("gtop --transport ssh-binary gpu01"), (TransportKind::Ssh, None));
-        assert_eq!(transport("gtop --transport local"), (TransportKind::Local, None));
-        assert_eq!(transport("gtop --exec x gpu01"), (TransportKind::Exec, None));
-        assert_eq!(transport("gtop --transport exec --exec x gpu01"), (TransportKind::Exec, None));
+        assert_eq!(transport("gtop --transport ssh-binary gpu01"), (TransportChoice::Ssh, None));
+        assert_eq!(transport("gtop --transport local"), (TransportChoice::Local, None));
+        assert_eq!(transport("gtop --exec x gpu01"), (TransportChoice::Exec, None));
+        assert_eq!(
+            transport("gtop --transport exec --exec x gpu01"),
+            (TransportChoice::Exec, None)
+        );
         let named = Some("/opt/bin/ssh".into());
-        assert_eq!(transport("gtop --ssh-binary=/opt/bin/ssh gpu01"), (TransportKind::Ssh, named));
+        assert_eq!(
+            transport("gtop --ssh-binary=/opt/bin/ssh gpu01"),
+            (TransportChoice::Ssh, named)
+        );
     }
 
     #[test]

@@ -5,11 +5,11 @@
 //! as text.
 
 pub use file::{ConfigFile, MAX_BYTES, Problem};
-pub use kind::{Check, ChoiceValue, Kind, Value};
+pub use kind::{Check, ChoiceValue, SettingKind, SettingValue};
 pub use paths::{ConfigPaths, FileError};
 pub use reference::{init_text, keys_text, metrics_text, setup_text, show_text, table_text};
 pub use setting::{EnvAlias, EnvMapping, Flag, Setting};
-pub use settings::{Layer, Settings, Sources};
+pub use settings::{Layer, SettingSources, Settings};
 pub use setup_pages::setup;
 pub use table::{CURRENT_USER, SETTINGS, setting};
 

@@ -31,7 +31,7 @@ pub struct Field<S: 'static> {
     /// Its JSON key.
     pub id: &'static str,
     /// The type of its known values.
-    pub kind: Kind,
+    pub kind: ValueKind,
     /// Column title.
     pub title: &'static str,
     /// The word in filters, columns, sort orders and charts.
@@ -57,7 +57,7 @@ pub fn unit_of(id: &str) -> &'static str {
 
 /// The type of a metric's known values. Any metric may be unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ValueKind {
     /// A measured number.
     Number,
     /// A number from 0 to 100.

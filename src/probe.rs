@@ -10,15 +10,15 @@ mod shared;
 
 use std::time::Duration;
 
-pub use command::{Command, encode};
-pub use greeting::{Greeting, Progress};
+pub use command::{ProbeCommand, encode};
+pub use greeting::{Greeting, GreetingProgress};
 pub use missing_python::{REASON_PREFIX, why_no_python};
 pub use shared::{SharedProbe, shared_probe};
 
 /// A probe exits after this time without a heartbeat.
 pub const HEARTBEAT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How often to send [`Command::Heartbeat`].
+/// How often to send [`ProbeCommand::Heartbeat`].
 pub const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Minimum sampling interval; shorter ones are raised to it.
@@ -48,7 +48,7 @@ pub enum Interpreter {
 
 /// Settings of one session's probe.
 #[derive(Debug, Clone, Copy)]
-pub struct Settings<'a> {
+pub struct ProbeSettings<'a> {
     /// The node's name, which every command must carry.
     pub node: &'a str,
     /// The session's nonce, as given to [`launch_line`].
@@ -59,7 +59,7 @@ pub struct Settings<'a> {
     pub deadman: Duration,
 }
 
-impl<'a> Settings<'a> {
+impl<'a> ProbeSettings<'a> {
     /// Returns the default settings: one sample per second.
     pub fn new(node: &'a str, nonce: &'a str) -> Self {
         Self { node, nonce, interval: Duration::from_secs(1), deadman: HEARTBEAT_TIMEOUT }
@@ -124,13 +124,13 @@ _p=zlib.decompress(b[b.index(0)+1:]).split(b"\f")
 
 /// The script for one node. Nearly all of it is the same for every node and stored once.
 #[derive(Debug, Clone)]
-pub struct Source {
+pub struct ProbeSource {
     head: String,
     body: &'static [u8],
     tail: String,
 }
 
-impl Source {
+impl ProbeSource {
     /// Returns the number of bytes of all parts.
     #[expect(clippy::len_without_is_empty, reason = "a script is never empty")]
     pub fn len(&self) -> usize {
@@ -144,7 +144,7 @@ impl Source {
 }
 
 /// Returns the script to send once the loader has announced `interpreter`, with its end mark for sh.
-pub fn source(interpreter: Interpreter, settings: &Settings<'_>) -> Source {
+pub fn source(interpreter: Interpreter, settings: &ProbeSettings<'_>) -> ProbeSource {
     let node = strip_unsafe(settings.node);
     match interpreter {
         Interpreter::Python => build_source(interpreter, settings, &format!("\"{node}\""), 0),
@@ -156,21 +156,21 @@ pub fn source(interpreter: Interpreter, settings: &Settings<'_>) -> Source {
 /// whole frames.
 fn build_source(
     interpreter: Interpreter,
-    settings: &Settings<'_>,
+    settings: &ProbeSettings<'_>,
     node: &str,
     short: usize,
-) -> Source {
+) -> ProbeSource {
     let interval = seconds(settings.interval.max(MIN_INTERVAL));
     let deadman = settings.deadman.as_secs().max(1);
     match interpreter {
-        Interpreter::Python => Source {
+        Interpreter::Python => ProbeSource {
             head: format!(
                 "NODE={node}\nINTERVAL={interval}\nDEADMAN={deadman}\nSHORT={short}\n{BOOTSTRAP}\0"
             ),
             body: PYTHON_SOURCE,
             tail: String::new(),
         },
-        Interpreter::Shell => Source {
+        Interpreter::Shell => ProbeSource {
             head: format!(
                 "NODE={node} INTERVAL={interval} DEADMAN={deadman} SHORT={}\n",
                 if short == 0 { String::new() } else { short.to_string() }
@@ -199,7 +199,7 @@ mod tests {
     use super::*;
 
     /// Returns the uncompressed text of a script.
-    fn script_text(interpreter: Interpreter, settings: &Settings<'_>) -> String {
+    fn script_text(interpreter: Interpreter, settings: &ProbeSettings<'_>) -> String {
         let source = source(interpreter, settings);
         let bytes = source.parts().concat();
         assert_eq!(bytes.len(), source.len());
@@ -217,7 +217,7 @@ mod tests {
 
     #[test]
     fn sources_are_ascii_and_begin_with_their_settings() {
-        let settings = Settings::new("gpu[01]:22", "n0nce");
+        let settings = ProbeSettings::new("gpu[01]:22", "n0nce");
         let python = script_text(Interpreter::Python, &settings);
         let shell = script_text(Interpreter::Shell, &settings);
         assert!(python.is_ascii() && shell.is_ascii());
@@ -228,7 +228,7 @@ mod tests {
 
     #[test]
     fn a_name_cannot_become_code() {
-        let settings = Settings::new("a\";import os#$(id)`id`\n'", "n;id");
+        let settings = ProbeSettings::new("a\";import os#$(id)`id`\n'", "n;id");
         let python = script_text(Interpreter::Python, &settings);
         let shell = script_text(Interpreter::Shell, &settings);
         assert!(python.starts_with("NODE=\"aimportosidid\"\n"));

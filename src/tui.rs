@@ -142,7 +142,7 @@ pub enum StopReason {
 /// Runs on the main thread, on a runtime of its own: a slow terminal blocks it.
 pub async fn run(context: UiContext) -> io::Result<StopReason> {
     let guard = PanicGuard::new();
-    let signals = Signals::new()?;
+    let signals = TerminalSignals::new()?;
     let terminal = Terminal::enter(context.has_mouse)?;
     let mut screen = EventLoop::new(context, terminal);
     screen.query_background();
@@ -151,7 +151,7 @@ pub async fn run(context: UiContext) -> io::Result<StopReason> {
     Ok(reason)
 }
 
-struct Signals {
+struct TerminalSignals {
     end: StopSignals,
     resume: Signal,
     resize: Signal,
@@ -165,7 +165,7 @@ enum SignalEvent {
     Resize,
 }
 
-impl Signals {
+impl TerminalSignals {
     fn new() -> io::Result<Self> {
         Ok(Self {
             end: StopSignals::new(),
@@ -263,7 +263,7 @@ impl EventLoop {
         self.ui.on_background(is_light);
     }
 
-    async fn run_loop(mut self, mut signals: Signals) -> StopReason {
+    async fn run_loop(mut self, mut signals: TerminalSignals) -> StopReason {
         let Ok(mut keyboard) = self.open_keyboard() else { return StopReason::HangUp };
         if self.background_queried_at.is_some()
             && self.ui.detects_background()
@@ -294,7 +294,11 @@ impl EventLoop {
         }
     }
 
-    async fn next_event(&mut self, keyboard: &mut Keyboard, signals: &mut Signals) -> UiEvent {
+    async fn next_event(
+        &mut self,
+        keyboard: &mut Keyboard,
+        signals: &mut TerminalSignals,
+    ) -> UiEvent {
         loop {
             let delay = self.time_to_next_draw();
             let listens = !self.is_fleet_new && !self.is_fleet_closed;
@@ -386,7 +390,7 @@ impl EventLoop {
     async fn run_suspended(
         &mut self,
         task: SuspendedTask,
-        signals: &mut Signals,
+        signals: &mut TerminalSignals,
     ) -> Option<StopReason> {
         if !self.terminal.can_draw() {
             return None;

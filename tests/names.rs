@@ -78,6 +78,9 @@ fn rust_files(root: &Path) -> Vec<PathBuf> {
     files
 }
 
+/// Type names that several modules use, always read with their module.
+const SHARED_TYPE_NAMES: [&str; 4] = ["Action", "Columns", "Fault", "State"];
+
 /// Returns the kinds and names a line declares.
 fn declared(line: &str) -> impl Iterator<Item = (&'static str, &str)> {
     let mut words =
@@ -131,4 +134,30 @@ fn every_exception_is_used() {
             || path.iter().any(|part| part.to_string_lossy().trim_end_matches(".rs") == name);
         assert!(is_used, "{kind} {name} is not in {} any more", path.display());
     }
+}
+
+#[test]
+fn a_type_name_is_used_for_one_thing() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut declared_in: BTreeMap<String, BTreeSet<PathBuf>> = BTreeMap::new();
+    for path in rust_files(root) {
+        // The bodies of frames have the names of what they are decoded to, and are read as `body::Device`.
+        if !path.starts_with("src") || path.to_string_lossy().starts_with("src/wire/body") {
+            continue;
+        }
+        let text = fs::read_to_string(root.join(&path)).unwrap();
+        // Items of a module, without those inside functions, macros and tests.
+        let lines = text.lines().take_while(|line| *line != "#[cfg(test)]");
+        for line in lines.filter(|line| !line.starts_with([' ', '/'])) {
+            for (_, name) in declared(line).filter(|(kind, _)| *kind == "type") {
+                declared_in.entry(name.to_owned()).or_default().insert(path.clone());
+            }
+        }
+    }
+    assert!(declared_in.len() > 500, "types are found");
+    let shared: Vec<_> = declared_in
+        .iter()
+        .filter(|(name, paths)| paths.len() > 1 && !SHARED_TYPE_NAMES.contains(&name.as_str()))
+        .collect();
+    assert!(shared.is_empty(), "{shared:#?}");
 }

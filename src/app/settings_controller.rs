@@ -233,7 +233,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::config::{Kind, Sources, setting};
+    use crate::config::{SettingKind, SettingSources, setting};
     use crate::tui::GlyphSet;
     use crate::view::{self, Navigation, restore_preference};
 
@@ -243,7 +243,7 @@ mod tests {
             (setting.name, setting.kind.parse(text).unwrap())
         };
         let args: BTreeMap<_, _> = values.iter().map(value).collect();
-        Settings::merge(Sources { args, ..Sources::default() }, |_| None)
+        Settings::merge(SettingSources { args, ..SettingSources::default() }, |_| None)
     }
 
     #[test]
@@ -283,7 +283,7 @@ mod tests {
 
     #[test]
     fn each_theme_of_the_table_has_its_own_palette() {
-        let Kind::Choice(choices) = setting("theme").unwrap().kind else { panic!() };
+        let SettingKind::Choice(choices) = setting("theme").unwrap().kind else { panic!() };
         let mut seen = Vec::new();
         for choice in choices.iter().filter(|choice| choice.name != "auto") {
             let theme = theme(&settings_with(&[("theme", choice.name)]), |_| None).palette;

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use crate::app::AppError;
 use crate::app::discovery::Discovery;
-use crate::cli::{Cli, Command, TransportKind};
+use crate::cli::{Cli, CliCommand, TransportChoice};
 use crate::inventory::slurm::{self, JobFilter, SlurmPoller};
 use crate::inventory::{InventoryError, Pod, PodEnv, PodError, Roster, find_pod, user_groups};
 use crate::nodeset;
@@ -128,7 +128,7 @@ pub(super) fn discovery(
     clock: Clock,
 ) -> Result<(Discovery, String), AppError> {
     let Some((filter, mut title)) = job_filter(cli) else {
-        if cli.connection.transport_kind() == TransportKind::Srun {
+        if cli.connection.transport_kind() == TransportChoice::Srun {
             return Err(AppError::NoJob);
         }
         let (targets, title) = named_targets(cli, transport, &cli.hosts, cli.nodes.local)?;
@@ -176,8 +176,8 @@ pub(super) fn check_user_option(cli: &Cli) -> Result<(), AppError> {
     let names_others = options.slurm
         || !(options.job.is_empty() && options.partition.is_empty() && options.account.is_empty());
     let hosts = match &cli.command {
-        Some(Command::Doctor { slurm: true, .. }) => return Ok(()),
-        Some(Command::Doctor { hosts, .. }) => hosts,
+        Some(CliCommand::Doctor { slurm: true, .. }) => return Ok(()),
+        Some(CliCommand::Doctor { hosts, .. }) => hosts,
         Some(_) | None => &cli.hosts,
     };
     let why = match options.user.as_slice() {

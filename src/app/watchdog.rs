@@ -31,20 +31,20 @@ pub(super) fn start() -> io::Result<()> {
     let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
     let signals = {
         let _entered = runtime.enter();
-        Signals::new()?
+        ExitSignals::new()?
     };
     let watching = move || runtime.block_on(run(signals));
     thread::Builder::new().name("signals".to_owned()).spawn(watching)?;
     Ok(())
 }
 
-struct Signals {
+struct ExitSignals {
     interrupt: Signal,
     terminate: Signal,
     hang_up: Signal,
 }
 
-impl Signals {
+impl ExitSignals {
     fn new() -> io::Result<Self> {
         Ok(Self {
             interrupt: signal(SignalKind::interrupt())?,
@@ -62,7 +62,7 @@ impl Signals {
     }
 }
 
-async fn run(mut signals: Signals) {
+async fn run(mut signals: ExitSignals) {
     let reason = signals.next().await;
     if StopSignals::publish(reason) {
         // An orderly shutdown ends the process, and this thread with it.

@@ -9,13 +9,13 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command, CommandFactory as _};
 
 use crate::cli::Cli;
-use crate::config::{Flag, Kind, Problem, SETTINGS, Setting, Value};
+use crate::config::{Flag, Problem, SETTINGS, Setting, SettingKind, SettingValue};
 
 /// The settings given on the command line.
 #[derive(Clone, Debug, Default)]
 pub struct SettingArgs {
     /// Values by setting.
-    pub values: BTreeMap<&'static str, Value>,
+    pub values: BTreeMap<&'static str, SettingValue>,
     /// Hints about old names of values, which are still accepted.
     pub hints: Vec<Problem>,
 }
@@ -24,7 +24,7 @@ impl clap::Args for SettingArgs {
     fn augment_args(command: Command) -> Command {
         SETTINGS.iter().fold(command, |command, setting| {
             let main = setting.has_option.then(|| option(setting));
-            let off = (setting.has_option && matches!(setting.kind, Kind::Switch))
+            let off = (setting.has_option && matches!(setting.kind, SettingKind::Switch))
                 .then(|| off_option(setting));
             let flags = setting.flags.iter().map(|one| flag_option(setting, one));
             command.args(main.into_iter().chain(off).chain(flags))
@@ -69,8 +69,10 @@ fn option(setting: &'static Setting) -> Arg {
         None => arg,
     };
     let arg = match setting.kind {
-        Kind::Switch => return arg.action(ArgAction::SetTrue).hide(setting.is_on_by_default()),
-        Kind::Choice(choices) => {
+        SettingKind::Switch => {
+            return arg.action(ArgAction::SetTrue).hide(setting.is_on_by_default());
+        }
+        SettingKind::Choice(choices) => {
             let values = choices.iter().map(|choice| {
                 let value = PossibleValue::new(choice.name).help(choice.help);
                 value.aliases(
@@ -79,11 +81,11 @@ fn option(setting: &'static Setting) -> Arg {
             });
             arg.value_parser(PossibleValuesParser::new(values))
         }
-        Kind::PercentPair => arg.num_args(2).value_parser(parser(setting.kind)),
-        Kind::List(_) | Kind::DistinctList(..) | Kind::Columns(_) => {
+        SettingKind::PercentPair => arg.num_args(2).value_parser(parser(setting.kind)),
+        SettingKind::List(_) | SettingKind::DistinctList(..) | SettingKind::Columns(_) => {
             arg.value_delimiter(',').action(ArgAction::Append).value_parser(parser(setting.kind))
         }
-        Kind::Seconds { .. } | Kind::Count { .. } | Kind::Text(_) => {
+        SettingKind::Seconds { .. } | SettingKind::Count { .. } | SettingKind::Text(_) => {
             arg.value_parser(parser(setting.kind))
         }
     };
@@ -140,7 +142,7 @@ fn overridden_options(
     setting: &'static Setting,
     option: &'static str,
 ) -> impl Iterator<Item = &'static str> {
-    let is_switch = matches!(setting.kind, Kind::Switch);
+    let is_switch = matches!(setting.kind, SettingKind::Switch);
     let off = is_switch.then(|| off_id(setting));
     let flags = setting.flags.iter().map(|flag| flag.name);
     let all = [setting.name].into_iter().chain(off).chain(flags);
@@ -148,10 +150,13 @@ fn overridden_options(
 }
 
 fn is_list(setting: &Setting) -> bool {
-    matches!(setting.kind, Kind::List(_) | Kind::DistinctList(..) | Kind::Columns(_))
+    matches!(
+        setting.kind,
+        SettingKind::List(_) | SettingKind::DistinctList(..) | SettingKind::Columns(_)
+    )
 }
 
-fn parser(kind: Kind) -> ValueParser {
+fn parser(kind: SettingKind) -> ValueParser {
     ValueParser::new(move |text: &str| kind.check_item(text).map(|()| text.to_owned()))
 }
 
@@ -164,14 +169,17 @@ fn rename_hints(setting: &Setting, matches: &ArgMatches) -> Vec<Problem> {
 }
 
 /// Returns the value given for a setting; `None` if there is none.
-fn parsed_value(setting: &Setting, matches: &ArgMatches) -> Result<Option<Value>, clap::Error> {
+fn parsed_value(
+    setting: &Setting,
+    matches: &ArgMatches,
+) -> Result<Option<SettingValue>, clap::Error> {
     let is_given = |id: &str| matches.value_source(id) == Some(ValueSource::CommandLine);
     let flag = setting.flags.iter().find(|flag| is_given(flag.name));
     let text = if let Some(flag) = flag {
         flag.value.to_owned()
     } else if !setting.has_option {
         return Ok(None);
-    } else if matches!(setting.kind, Kind::Switch) {
+    } else if matches!(setting.kind, SettingKind::Switch) {
         if is_given(off_id(setting)) {
             "false".to_owned()
         } else if is_given(setting.name) {

@@ -6,7 +6,7 @@ use clap::CommandFactory as _;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use crate::cli::Cli;
-use crate::config::{Kind, SETTINGS, Setting};
+use crate::config::{SETTINGS, Setting, SettingKind};
 use crate::model::sanitize;
 
 /// Options of other monitors, and their equivalents in gtop.
@@ -62,7 +62,7 @@ impl Misread<'_> {
     fn detached_value(&self) -> Option<String> {
         self.args.iter().enumerate().find_map(|(at, option)| {
             let setting = setting_of_option(option)?;
-            let needs_equals = setting.default_missing_value.is_some() && !matches!(setting.kind, Kind::Text(_));
+            let needs_equals = setting.default_missing_value.is_some() && !matches!(setting.kind, SettingKind::Text(_));
             let following = self.args.iter().skip(at + 1).take_while(|word| self.is_host(word));
             let values: Vec<&str> =
                 following.copied().filter(|word| setting.kind.parse(word).is_ok()).collect();
@@ -140,7 +140,7 @@ fn setting_of_option(option: &str) -> Option<&'static Setting> {
 }
 
 const fn is_list(setting: &Setting) -> bool {
-    matches!(setting.kind, Kind::List(_) | Kind::DistinctList(..))
+    matches!(setting.kind, SettingKind::List(_) | SettingKind::DistinctList(..))
 }
 
 fn is_number(word: &str) -> bool {

@@ -11,7 +11,7 @@ use tokio::time::timeout;
 use crate::collect::fault::from_transport;
 use crate::collect::stderr_tail::{StderrTail, append_output};
 use crate::model::{Fault, FaultKind, NodeName, TransportKind, sanitize};
-use crate::probe::{self, Greeting, Interpreter, Progress, Settings};
+use crate::probe::{self, Greeting, GreetingProgress, Interpreter, ProbeSettings};
 use crate::transport::{self, Channel, Exit, Output, Target, Transport};
 use crate::wire::{Body, Frame, FrameReader, Received, address_of};
 
@@ -68,7 +68,7 @@ impl Handshake {
     ) -> Result<Self, transport::Fault> {
         let nonce = nonce();
         let node = target.name.clone();
-        let settings = Settings { interval, ..Settings::new(node.as_str(), &nonce) };
+        let settings = ProbeSettings { interval, ..ProbeSettings::new(node.as_str(), &nonce) };
         let line = probe::launch_line(&nonce, probe::source(Interpreter::Python, &settings).len());
         let step = |step| log::debug!("{node}: {step}");
         let shared = || {
@@ -154,9 +154,9 @@ impl Handshake {
         // Not before the announcement: a shell would run the source as commands. A shared step sends the source to all
         // of its nodes itself.
         if self.channel.step_nonce().is_none() {
-            let settings = Settings {
+            let settings = ProbeSettings {
                 interval: self.interval,
-                ..Settings::new(self.node.as_str(), &self.nonce)
+                ..ProbeSettings::new(self.node.as_str(), &self.nonce)
             };
             let source = probe::source(interpreter, &settings);
             for part in source.parts() {
@@ -221,7 +221,7 @@ async fn await_loader(
     loop {
         match channel.next().await {
             Output::Stdout(bytes) => {
-                if let Progress::Ready { interpreter, rest } = greeting.push(&bytes) {
+                if let GreetingProgress::Ready { interpreter, rest } = greeting.push(&bytes) {
                     return Ok((interpreter, rest));
                 }
             }

@@ -8,7 +8,7 @@ use tokio::time::sleep;
 
 use crate::collect::backoff::Backoff;
 use crate::collect::handshake::Handshake;
-use crate::collect::session::{OpenError, Session, SessionEnd};
+use crate::collect::session::{OpenError, ProbeSession, SessionEnd};
 use crate::collect::{Collector, CollectorConfig};
 use crate::model::{Fault, FaultKind, Link};
 use crate::transport::Target;
@@ -97,12 +97,16 @@ impl Supervisor {
         &mut self,
         collector: &Collector,
         attempt: u32,
-    ) -> Result<Box<Session>, OpenError> {
+    ) -> Result<Box<ProbeSession>, OpenError> {
         let permits = (collector.permits.acquire().await, collector.no_delay.hold_until_reply());
         self.send_link(collector, Link::Opening { attempt });
         let interval = collector.config.borrow().interval;
-        let mut opening =
-            Box::pin(Session::open(&collector.transport, &self.target, interval, self.slow_starts));
+        let mut opening = Box::pin(ProbeSession::open(
+            &collector.transport,
+            &self.target,
+            interval,
+            self.slow_starts,
+        ));
         tokio::select! {
             opened = &mut opening => return opened,
             () = sleep(SLOW_OPENING) => drop(permits),

@@ -12,7 +12,7 @@ use crate::collect::park::NoDelayGuard;
 use crate::collect::request_queue::{MAX_OPEN_REQUESTS, PendingRequest, RequestQueue};
 use crate::collect::{Collector, CollectorConfig, FOCUS_INTERVAL};
 use crate::model::{Fault, FaultKind, Link, NodeName, ProcessRequest, RequestError, sanitize};
-use crate::probe::{self, Command};
+use crate::probe::{self, ProbeCommand};
 use crate::time::Clock;
 use crate::transport::{Channel, Output, Target, Transport};
 use crate::wire::{
@@ -27,7 +27,7 @@ const WARM_UP: Duration = Duration::from_secs(5);
 const MAX_MALFORMED_FRAMES: u32 = 20;
 
 /// A session whose probe has sent its hello.
-pub(super) struct Session {
+pub(super) struct ProbeSession {
     node: NodeName,
     channel: Channel,
     reader: FrameReader,
@@ -74,7 +74,7 @@ pub(super) enum SessionEnd {
     Fault(Fault),
 }
 
-impl Session {
+impl ProbeSession {
     /// Connects to a node, starts the probe and waits for its first frame.
     pub(super) async fn open(
         transport: &Transport,
@@ -151,9 +151,9 @@ impl Session {
         sink: &mut EventSink,
     ) -> SessionEnd {
         if self.joins_running_probe {
-            self.send_command(Command::Interval(self.interval)).await;
-            self.send_command(Command::Focus(None)).await;
-            self.send_command(Command::Full).await;
+            self.send_command(ProbeCommand::Interval(self.interval)).await;
+            self.send_command(ProbeCommand::Focus(None)).await;
+            self.send_command(ProbeCommand::Full).await;
         }
         let queued = queue.open(&self.node);
         let mut heartbeat = heartbeat_timer();
@@ -230,7 +230,7 @@ impl Session {
                 if self.malformed_frames >= MAX_MALFORMED_FRAMES {
                     return Err(Fault::new(FaultKind::BadReply, malformed.to_string()));
                 }
-                self.send_command(Command::Full).await;
+                self.send_command(ProbeCommand::Full).await;
                 return Ok(None);
             }
         };
@@ -245,7 +245,7 @@ impl Session {
             self.expected_sample = sample.n.checked_add(1);
             if is_gap && !sample.full {
                 log::debug!("{}: samples were dropped before {}", self.node, sample.n);
-                self.send_command(Command::Full).await;
+                self.send_command(ProbeCommand::Full).await;
             }
         }
         Ok(Some(frame))
@@ -255,16 +255,16 @@ impl Session {
     async fn apply_config(&mut self, config: &CollectorConfig) {
         if config.interval != self.interval {
             self.interval = config.interval;
-            self.send_command(Command::Interval(config.interval)).await;
+            self.send_command(ProbeCommand::Interval(config.interval)).await;
         }
         let in_focus = config.focus.as_ref() == Some(&self.node);
         if in_focus != self.in_focus {
             self.in_focus = in_focus;
-            self.send_command(Command::Focus(in_focus.then_some(FOCUS_INTERVAL))).await;
+            self.send_command(ProbeCommand::Focus(in_focus.then_some(FOCUS_INTERVAL))).await;
         }
         // The first sample of a session is always complete.
         if self.refresh.replace(config.refresh).is_some_and(|before| before != config.refresh) {
-            self.send_command(Command::Full).await;
+            self.send_command(ProbeCommand::Full).await;
         }
     }
 
@@ -288,7 +288,7 @@ impl Session {
                 pending.respond(Err(RequestError::QueueFull));
                 continue;
             }
-            self.send_command(Command::Request(pending.request)).await;
+            self.send_command(ProbeCommand::Request(pending.request)).await;
             self.pending.insert(self.commands_sent, pending);
         }
     }
@@ -303,12 +303,12 @@ impl Session {
         pending.respond(response);
     }
 
-    async fn send_command(&mut self, command: Command) {
+    async fn send_command(&mut self, command: ProbeCommand) {
         let line = self.encode_command(&command);
         self.send_line(&line).await;
     }
 
-    fn encode_command(&mut self, command: &Command) -> String {
+    fn encode_command(&mut self, command: &ProbeCommand) -> String {
         self.commands_sent += 1;
         probe::encode(self.commands_sent, self.node.as_str(), command)
     }
@@ -328,7 +328,7 @@ impl Session {
         }
         self.heartbeat_ticks = self.heartbeat_ticks.wrapping_add(1);
         if self.heartbeat_ticks.is_multiple_of(2) {
-            let line = self.encode_command(&Command::Heartbeat);
+            let line = self.encode_command(&ProbeCommand::Heartbeat);
             if let Some(line) = self.channel.queue_line(line) {
                 self.send_line(&line).await;
             }

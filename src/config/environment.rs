@@ -1,12 +1,12 @@
 //! Reads settings from the environment: `GTOP_*` first, then the variables of other programs.
 
 use super::file::Problem;
-use super::kind::Value;
+use super::kind::SettingValue;
 use super::setting::{EnvAlias, EnvMapping, Setting};
 use super::table::SETTINGS;
 
 /// A setting, its value, and the variable it comes from.
-type EnvValue = (&'static str, Value, String);
+type EnvValue = (&'static str, SettingValue, String);
 
 /// Reads the variables of all settings. An invalid `GTOP_*` variable is an error; an invalid one of another
 /// program is ignored, as that program does.
@@ -40,7 +40,7 @@ pub(super) fn read(
     (values, problems, hints)
 }
 
-fn read_alias(setting: &Setting, alias: EnvAlias, text: &str) -> Option<Value> {
+fn read_alias(setting: &Setting, alias: EnvAlias, text: &str) -> Option<SettingValue> {
     let parse = |text: &str| setting.kind.parse(text).ok();
     match alias.mapping {
         EnvMapping::SameSyntax => parse(text),

@@ -6,7 +6,7 @@ use std::fmt;
 use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue};
 
-use super::kind::{Value, toml_string};
+use super::kind::{SettingValue, toml_string};
 use super::table::{SETTINGS, setting};
 use crate::nodeset;
 use crate::tui::Keymap;
@@ -53,7 +53,7 @@ pub struct ConfigFile {
     /// File name for messages.
     pub name: String,
     /// Settings, each with its line.
-    pub values: BTreeMap<&'static str, (usize, Value)>,
+    pub values: BTreeMap<&'static str, (usize, SettingValue)>,
     /// `[groups]`: node sets by group name.
     pub groups: BTreeMap<String, String>,
     /// `[keys]` on top of the default key bindings.
@@ -246,8 +246,8 @@ impl FileParser<'_> {
 
 /// Rejects malformed node sets of `hosts` and `exclude`. Sets with groups or logins are checked when they are
 /// used.
-fn check_node_set(name: &str, value: Value) -> Result<Value, String> {
-    if let ("hosts" | "exclude", Value::List(all)) = (name, &value) {
+fn check_node_set(name: &str, value: SettingValue) -> Result<SettingValue, String> {
+    if let ("hosts" | "exclude", SettingValue::List(all)) = (name, &value) {
         let set = all.join(",");
         if !set.contains(['@', ':']) {
             nodeset::expand(&set).map_err(|why| why.to_string())?;
@@ -307,7 +307,7 @@ mod tests {
             [keys]\nfreeze = 'F'\nquit = ['q', 'Ctrl-Q']\nsuspend = []\njob.overview = 'O'\n";
         let file = read_text("config.toml", text, false);
         assert_eq!(file.problems, []);
-        assert_eq!(file.values["gpu-util-thresh"], (3, Value::PercentPair(20, 60)));
+        assert_eq!(file.values["gpu-util-thresh"], (3, SettingValue::PercentPair(20, 60)));
         assert_eq!(file.groups["big"], "@a100,gpu20");
         let keys = file.keys.to_string();
         assert!(keys.contains("q Ctrl-Q") && !keys.contains("Ctrl-Z"), "{keys}");

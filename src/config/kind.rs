@@ -48,7 +48,7 @@ impl ChoiceValue {
 
 /// The type of a setting.
 #[derive(Clone, Copy, Debug)]
-pub enum Kind {
+pub enum SettingKind {
     Switch,
     /// One of a fixed list of words.
     Choice(&'static [ChoiceValue]),
@@ -76,7 +76,7 @@ pub enum Kind {
 
 /// The value of a setting.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Value {
+pub enum SettingValue {
     Switch(bool),
     Choice(&'static str),
     Seconds(Duration),
@@ -88,31 +88,35 @@ pub enum Value {
     List(Vec<String>),
 }
 
-impl Kind {
+impl SettingKind {
     /// Parses a value from the command line or the environment; lists are separated by commas.
-    pub fn parse(self, text: &str) -> Result<Value, String> {
+    pub fn parse(self, text: &str) -> Result<SettingValue, String> {
         match self {
             Self::Switch => match text.to_ascii_lowercase().as_str() {
-                "1" | "true" | "yes" | "on" => Ok(Value::Switch(true)),
-                "0" | "false" | "no" | "off" => Ok(Value::Switch(false)),
+                "1" | "true" | "yes" | "on" => Ok(SettingValue::Switch(true)),
+                "0" | "false" | "no" | "off" => Ok(SettingValue::Switch(false)),
                 _ => Err("expected true or false".to_owned()),
             },
             Self::Choice(choices) => choices
                 .iter()
                 .find(|choice| choice.is_called(text))
-                .map(|choice| Value::Choice(choice.name))
+                .map(|choice| SettingValue::Choice(choice.name))
                 .ok_or_else(|| choices_help(choices)),
             Self::Seconds { min, max } => {
-                check_seconds(text.parse().ok(), min, max).map(Value::Seconds)
+                check_seconds(text.parse().ok(), min, max).map(SettingValue::Seconds)
             }
-            Self::Count { min, max } => check_count(text.parse().ok(), min, max).map(Value::Count),
+            Self::Count { min, max } => {
+                check_count(text.parse().ok(), min, max).map(SettingValue::Count)
+            }
             Self::PercentPair => {
                 let pair = text.split([',', ' ']).filter(|part| !part.is_empty());
                 check_percent_pair(&pair.map(|part| part.parse().ok()).collect::<Vec<_>>())
             }
             // An empty text is a valid value and means none.
-            Self::Text(_) if text.is_empty() => Ok(Value::Text(String::new())),
-            Self::Text(check) => check_text(check, text).map(|()| Value::Text(text.to_owned())),
+            Self::Text(_) if text.is_empty() => Ok(SettingValue::Text(String::new())),
+            Self::Text(check) => {
+                check_text(check, text).map(|()| SettingValue::Text(text.to_owned()))
+            }
             Self::List(check) => check_list(check, split_commas(text)),
             Self::DistinctList(check, max) => check_distinct_list(check, max, split_commas(text)),
             Self::Columns(headings) => {
@@ -123,23 +127,26 @@ impl Kind {
     }
 
     /// Parses a value from a file.
-    pub(super) fn parse_toml(self, item: &DeValue<'_>) -> Result<Value, String> {
+    pub(super) fn parse_toml(self, item: &DeValue<'_>) -> Result<SettingValue, String> {
         let number = || {
             let integer = item.as_integer().map(ToString::to_string);
             let fraction = || Some(item.as_float()?.as_str().replace('_', ""));
             integer.or_else(fraction)?.parse::<f64>().ok()
         };
         match self {
-            Self::Switch => {
-                item.as_bool().map(Value::Switch).ok_or_else(|| "expected true or false".to_owned())
-            }
+            Self::Switch => item
+                .as_bool()
+                .map(SettingValue::Switch)
+                .ok_or_else(|| "expected true or false".to_owned()),
             Self::Choice(choices) => {
                 item.as_str().map_or_else(|| Err(choices_help(choices)), |text| self.parse(text))
             }
-            Self::Seconds { min, max } => check_seconds(number(), min, max).map(Value::Seconds),
+            Self::Seconds { min, max } => {
+                check_seconds(number(), min, max).map(SettingValue::Seconds)
+            }
             Self::Count { min, max } => {
                 let count = item.as_integer().and_then(|number| number.to_string().parse().ok());
-                check_count(count, min, max).map(Value::Count)
+                check_count(count, min, max).map(SettingValue::Count)
             }
             Self::PercentPair => {
                 let percent = |item: &DeValue<'_>| item.as_integer()?.to_string().parse().ok();
@@ -232,13 +239,13 @@ fn check_count(value: Option<u32>, min: u32, max: u32) -> Result<u32, String> {
     in_range.ok_or_else(|| format!("expected a whole number between {min} and {max}"))
 }
 
-fn check_percent_pair(pair: &[Option<u8>]) -> Result<Value, String> {
+fn check_percent_pair(pair: &[Option<u8>]) -> Result<SettingValue, String> {
     let range = 1..=99;
     match pair {
         [Some(first), Some(second)]
             if first < second && range.contains(first) && range.contains(second) =>
         {
-            Ok(Value::PercentPair(*first, *second))
+            Ok(SettingValue::PercentPair(*first, *second))
         }
         _ => Err(PERCENT_PAIR_HELP.to_owned()),
     }
@@ -252,7 +259,7 @@ fn check_text(check: Check, text: &str) -> Result<(), String> {
 }
 
 /// Validates column names.
-fn check_columns(headings: &[ColumnSpec], all: Vec<String>) -> Result<Value, String> {
+fn check_columns(headings: &[ColumnSpec], all: Vec<String>) -> Result<SettingValue, String> {
     let names = || headings.iter().map(|heading| heading.name);
     let all: Vec<_> = all.into_iter().map(|name| current_column_name(name, names)).collect();
     for (index, column) in all.iter().enumerate() {
@@ -267,7 +274,7 @@ fn check_columns(headings: &[ColumnSpec], all: Vec<String>) -> Result<Value, Str
             return Err(format!("duplicate {column}"));
         }
     }
-    Ok(Value::List(all))
+    Ok(SettingValue::List(all))
 }
 
 /// Returns the current name of a column given by an earlier one; any other word unchanged.
@@ -306,7 +313,7 @@ fn toml_list(item: &DeValue<'_>) -> Result<Vec<String>, String> {
     all.take(MAX_ENTRIES + 1).collect()
 }
 
-fn check_distinct_list(check: Check, max: usize, all: Vec<String>) -> Result<Value, String> {
+fn check_distinct_list(check: Check, max: usize, all: Vec<String>) -> Result<SettingValue, String> {
     all.iter().try_for_each(|text| check_text(check, text))?;
     let is_duplicate =
         |(index, text): &(usize, &String)| all.iter().take(*index).any(|before| before == *text);
@@ -316,18 +323,18 @@ fn check_distinct_list(check: Check, max: usize, all: Vec<String>) -> Result<Val
     if all.is_empty() || all.len() > max {
         return Err(format!("expected 1 to {max} entries"));
     }
-    Ok(Value::List(all))
+    Ok(SettingValue::List(all))
 }
 
-fn check_list(check: Check, all: Vec<String>) -> Result<Value, String> {
+fn check_list(check: Check, all: Vec<String>) -> Result<SettingValue, String> {
     if all.len() > MAX_ENTRIES {
         return Err(format!("more than {MAX_ENTRIES} entries"));
     }
     all.iter().try_for_each(|text| check_text(check, text))?;
-    Ok(Value::List(all))
+    Ok(SettingValue::List(all))
 }
 
-impl fmt::Display for Value {
+impl fmt::Display for SettingValue {
     /// Formats the value as on the command line.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -342,7 +349,7 @@ impl fmt::Display for Value {
     }
 }
 
-impl Value {
+impl SettingValue {
     /// Formats the value as TOML.
     pub fn to_toml(&self) -> String {
         match self {
@@ -382,25 +389,25 @@ mod tests {
 
     const CHOICES: &[ChoiceValue] = &[choice("auto", ""), choice("full", "")];
 
-    fn kinds() -> [(Kind, Vec<&'static str>, Vec<&'static str>); 8] {
+    fn kinds() -> [(SettingKind, Vec<&'static str>, Vec<&'static str>); 8] {
         [
-            (Kind::Switch, vec!["true", "0", "yes", "OFF"], vec!["", "2", "maybe"]),
-            (Kind::Choice(CHOICES), vec!["auto", "full"], vec!["", "Auto", "compact"]),
+            (SettingKind::Switch, vec!["true", "0", "yes", "OFF"], vec!["", "2", "maybe"]),
+            (SettingKind::Choice(CHOICES), vec!["auto", "full"], vec!["", "Auto", "compact"]),
             (
-                Kind::Seconds { min: 0.05, max: 3600.0 },
+                SettingKind::Seconds { min: 0.05, max: 3600.0 },
                 vec!["0.05", "3600", "1e1"],
                 vec!["", "0", "NaN", "inf", "-1", "1s"],
             ),
-            (Kind::Count { min: 1, max: 64 }, vec!["1", "64"], vec!["0", "65", "1.5", "x"]),
+            (SettingKind::Count { min: 1, max: 64 }, vec!["1", "64"], vec!["0", "65", "1.5", "x"]),
             (
-                Kind::PercentPair,
+                SettingKind::PercentPair,
                 vec!["10,75", "1 99"],
                 vec!["75,10", "10", "0,5", "5,100", "1,2,3"],
             ),
-            (Kind::Text(check::login), vec!["ada", ""], vec!["-x", "a b"]),
-            (Kind::List(check::device), vec!["", "0", "0, 1"], vec!["x", "0,-1"]),
+            (SettingKind::Text(check::login), vec!["ada", ""], vec!["-x", "a b"]),
+            (SettingKind::List(check::device), vec!["", "0", "0, 1"], vec!["x", "0,-1"]),
             (
-                Kind::DistinctList(check::metric, 2),
+                SettingKind::DistinctList(check::metric, 2),
                 vec!["mem", "util, mem"],
                 vec!["", "mem,mem", "mem,bw,fan"],
             ),
@@ -427,18 +434,18 @@ mod tests {
     #[test]
     fn a_wrong_type_in_a_file_names_the_expected_one() {
         for (kind, file, expected) in [
-            (Kind::Switch, "x = 1", "true or false"),
-            (Kind::Choice(CHOICES), "x = true", "one of auto, full"),
-            (Kind::Choice(CHOICES), "x = 'ful'", "one of auto, full"),
-            (Kind::Seconds { min: 1.0, max: 2.0 }, "x = '1'", "between 1 and 2"),
-            (Kind::Seconds { min: 1.0, max: 2.0 }, "x = nan", "between 1 and 2"),
-            (Kind::Count { min: 1, max: 2 }, "x = 1.0", "whole number"),
-            (Kind::PercentPair, "x = [10, 75, 80]", "two percentages"),
-            (Kind::PercentPair, "x = 10", "two percentages"),
-            (Kind::Text(check::any), "x = 1", "in quotes"),
-            (Kind::Text(check::any), "x = \"a\\u001b\"", "control characters"),
-            (Kind::List(check::pid), "x = [1.5]", "a list such as"),
-            (Kind::List(check::pid), "x = ['a']", "process IDs"),
+            (SettingKind::Switch, "x = 1", "true or false"),
+            (SettingKind::Choice(CHOICES), "x = true", "one of auto, full"),
+            (SettingKind::Choice(CHOICES), "x = 'ful'", "one of auto, full"),
+            (SettingKind::Seconds { min: 1.0, max: 2.0 }, "x = '1'", "between 1 and 2"),
+            (SettingKind::Seconds { min: 1.0, max: 2.0 }, "x = nan", "between 1 and 2"),
+            (SettingKind::Count { min: 1, max: 2 }, "x = 1.0", "whole number"),
+            (SettingKind::PercentPair, "x = [10, 75, 80]", "two percentages"),
+            (SettingKind::PercentPair, "x = 10", "two percentages"),
+            (SettingKind::Text(check::any), "x = 1", "in quotes"),
+            (SettingKind::Text(check::any), "x = \"a\\u001b\"", "control characters"),
+            (SettingKind::List(check::pid), "x = [1.5]", "a list such as"),
+            (SettingKind::List(check::pid), "x = ['a']", "process IDs"),
         ] {
             let table = toml::de::DeTable::parse(file).unwrap();
             let error = kind.parse_toml(table.get_ref().get("x").unwrap().get_ref()).unwrap_err();

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use super::kind::{Kind, Value, toml_string};
+use super::kind::{SettingKind, SettingValue, toml_string};
 use super::setting::Setting;
 use super::settings::Settings;
 use super::table::SETTINGS;
@@ -30,7 +30,7 @@ pub fn init_text() -> String {
         }
         text.push('\n');
         push_comment(&mut text, setting.help);
-        if let Kind::Choice(choices) = setting.kind {
+        if let SettingKind::Choice(choices) = setting.kind {
             for choice in choices {
                 push_comment(
                     &mut text,
@@ -38,7 +38,7 @@ pub fn init_text() -> String {
                 );
             }
         }
-        if let Kind::Columns(headings) = setting.kind {
+        if let SettingKind::Columns(headings) = setting.kind {
             for heading in headings {
                 push_comment(
                     &mut text,
@@ -62,15 +62,17 @@ pub fn init_text() -> String {
 }
 
 /// Returns an example value for a setting without a default.
-fn example_value(setting: &Setting) -> Value {
+fn example_value(setting: &Setting) -> SettingValue {
     setting.default_value().unwrap_or_else(|| match setting.kind {
-        Kind::Switch => Value::Switch(false),
-        Kind::Choice(_) | Kind::Text(_) => Value::Text(String::new()),
-        Kind::List(_) | Kind::DistinctList(..) | Kind::Columns(_) => Value::List(Vec::new()),
-        Kind::PercentPair => Value::PercentPair(10, 75),
-        Kind::Count { min, .. } => Value::Count(min),
-        Kind::Seconds { min, .. } => {
-            Value::Seconds(std::time::Duration::from_secs_f64(min.max(10.0)))
+        SettingKind::Switch => SettingValue::Switch(false),
+        SettingKind::Choice(_) | SettingKind::Text(_) => SettingValue::Text(String::new()),
+        SettingKind::List(_) | SettingKind::DistinctList(..) | SettingKind::Columns(_) => {
+            SettingValue::List(Vec::new())
+        }
+        SettingKind::PercentPair => SettingValue::PercentPair(10, 75),
+        SettingKind::Count { min, .. } => SettingValue::Count(min),
+        SettingKind::Seconds { min, .. } => {
+            SettingValue::Seconds(std::time::Duration::from_secs_f64(min.max(10.0)))
         }
     })
 }
@@ -242,8 +244,11 @@ fn options_cell(setting: &Setting) -> String {
         (name, None) => format!(" {name}"),
         (name, Some(_)) => format!("[={name}]"),
     };
-    let value =
-        if matches!(setting.kind, Kind::PercentPair) { format!("{value}{value}") } else { value };
+    let value = if matches!(setting.kind, SettingKind::PercentPair) {
+        format!("{value}{value}")
+    } else {
+        value
+    };
     // Hosts are positional arguments; every other setting has an option.
     if setting.name != "hosts" {
         let short = setting.short.map(|short| format!("-{short} ")).unwrap_or_default();
@@ -295,7 +300,7 @@ mod tests {
         );
         assert_eq!(file.problems, []);
         let settings =
-            Settings::merge(crate::config::Sources { file, ..Default::default() }, |_| None);
+            Settings::merge(crate::config::SettingSources { file, ..Default::default() }, |_| None);
         let shown = show_text(&settings);
         assert!(shown.contains("# config.toml:1") && shown.contains("# default"), "{shown}");
         let again = read_text("shown", &shown, false);

@@ -1,6 +1,6 @@
 //! The definition of a setting: names, type, default, help, and where it can be set.
 
-use super::kind::{Kind, Value};
+use super::kind::{SettingKind, SettingValue};
 
 /// A setting.
 #[derive(Clone, Copy, Debug)]
@@ -11,7 +11,7 @@ pub struct Setting {
     pub short: Option<char>,
     /// Further long options.
     pub aliases: &'static [&'static str],
-    pub kind: Kind,
+    pub kind: SettingKind,
     /// Placeholder for the value in help.
     pub value_name: &'static str,
     /// Default as text; empty for none.
@@ -78,12 +78,12 @@ impl Setting {
     }
 
     /// Returns the parsed default; `None` if there is none.
-    pub fn default_value(&self) -> Option<Value> {
+    pub fn default_value(&self) -> Option<SettingValue> {
         if self.default.is_empty() { None } else { self.kind.parse(self.default).ok() }
     }
 
     /// Returns true for a switch that is on by default.
     pub fn is_on_by_default(&self) -> bool {
-        self.default_value() == Some(Value::Switch(true))
+        self.default_value() == Some(SettingValue::Switch(true))
     }
 }

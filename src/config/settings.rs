@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::environment;
 use super::file::{ConfigFile, Problem};
-use super::kind::Value;
+use super::kind::SettingValue;
 use super::setting::Setting;
 use super::table::{SETTINGS, setting};
 use crate::tui::Keymap;
@@ -25,20 +25,20 @@ pub enum Layer {
 
 /// A value from one source.
 #[derive(Clone, Debug, PartialEq)]
-struct Candidate {
+struct SettingCandidate {
     layer: Layer,
-    value: Value,
+    value: SettingValue,
     /// File and line, variable or other origin, such as `config.toml:3`.
     origin: String,
 }
 
 /// All sources except the environment.
 #[derive(Clone, Debug, Default)]
-pub struct Sources {
+pub struct SettingSources {
     pub file: ConfigFile,
     pub setup: ConfigFile,
     /// Values from the command line.
-    pub args: BTreeMap<&'static str, Value>,
+    pub args: BTreeMap<&'static str, SettingValue>,
     /// Hints about old names on the command line.
     pub arg_hints: Vec<Problem>,
 }
@@ -47,7 +47,7 @@ pub struct Sources {
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
     /// Candidates by setting, in ascending precedence: the last one wins.
-    candidates: BTreeMap<&'static str, Vec<Candidate>>,
+    candidates: BTreeMap<&'static str, Vec<SettingCandidate>>,
     /// Node sets by group name.
     pub groups: BTreeMap<String, String>,
     pub keys: Keymap,
@@ -67,7 +67,7 @@ impl Settings {
     /// Merges the sources; `variable` reads an environment variable.
     ///
     /// A file with an error is ignored as a whole, because half of its settings could be worse than none.
-    pub fn merge(sources: Sources, variable: impl Fn(&str) -> Option<String>) -> Self {
+    pub fn merge(sources: SettingSources, variable: impl Fn(&str) -> Option<String>) -> Self {
         let mut settings = Self::default();
         for (layer, file) in [(Layer::ConfigFile, sources.file), (Layer::SetupFile, sources.setup)]
         {
@@ -107,10 +107,10 @@ impl Settings {
         settings
     }
 
-    fn add(&mut self, layer: Layer, name: &'static str, value: Value, origin: String) {
+    fn add(&mut self, layer: Layer, name: &'static str, value: SettingValue, origin: String) {
         let candidates = self.candidates.entry(name).or_default();
         candidates.retain(|known| known.layer != layer);
-        candidates.push(Candidate { layer, value, origin });
+        candidates.push(SettingCandidate { layer, value, origin });
         candidates.sort_by_key(|one| one.layer);
     }
 
@@ -145,7 +145,7 @@ impl Settings {
     /// Returns the content of `setup.toml`: its present values of settings without a setup page, and the
     /// values of settings with one that differ from `config.toml` and the defaults. Values from the
     /// environment are not saved.
-    pub fn to_save(&self) -> Vec<(&'static Setting, Value)> {
+    pub fn to_save(&self) -> Vec<(&'static Setting, SettingValue)> {
         let differing = |setting: &'static Setting| {
             let configured = self.effective(setting.name, Layer::ConfigFile);
             let unsaved_value =
@@ -171,8 +171,9 @@ impl Settings {
     /// Records that [`Self::to_save`] has been written to `setup.toml`, which messages call `name`.
     pub fn mark_saved(&mut self, name: &str) {
         let saved = self.to_save();
-        let is_changed =
-            |candidates: &Vec<Candidate>| candidates.iter().any(|one| one.layer == Layer::Changed);
+        let is_changed = |candidates: &Vec<SettingCandidate>| {
+            candidates.iter().any(|one| one.layer == Layer::Changed)
+        };
         let changed = self.candidates.iter().filter(|(_, candidates)| is_changed(candidates));
         let changed: BTreeSet<_> = changed.map(|(name, _)| *name).collect();
         let unsaved = &self.unsaved;
@@ -190,7 +191,7 @@ impl Settings {
             let is_overridden = changed.contains(setting.name)
                 && candidates.last().is_some_and(|one| one.layer > Layer::SetupFile);
             if is_overridden && candidates.last().map(|one| &one.value) != Some(&value) {
-                candidates.push(Candidate {
+                candidates.push(SettingCandidate {
                     layer: Layer::Changed,
                     value: value.clone(),
                     origin: name.to_owned(),
@@ -200,12 +201,12 @@ impl Settings {
         }
     }
 
-    fn effective(&self, name: &str, highest: Layer) -> Option<&Candidate> {
+    fn effective(&self, name: &str, highest: Layer) -> Option<&SettingCandidate> {
         self.candidates.get(name)?.iter().rev().find(|found| found.layer <= highest)
     }
 
     /// Returns the value of a setting; `None` if it is unset and has no default.
-    pub fn value(&self, name: &str) -> Option<Value> {
+    pub fn value(&self, name: &str) -> Option<SettingValue> {
         let found = self.effective(name, Layer::Changed).map(|found| found.value.clone());
         found.or_else(|| setting(name).and_then(Setting::default_value))
     }
@@ -222,27 +223,27 @@ impl Settings {
 
     /// Returns true if the switch is on.
     pub fn is_on(&self, name: &str) -> bool {
-        self.value(name) == Some(Value::Switch(true))
+        self.value(name) == Some(SettingValue::Switch(true))
     }
 
     /// Returns the chosen word.
     pub fn choice(&self, name: &str) -> &'static str {
         match self.value(name) {
-            Some(Value::Choice(word)) => word,
+            Some(SettingValue::Choice(word)) => word,
             _ => "",
         }
     }
 
     pub fn duration(&self, name: &str) -> Option<Duration> {
         match self.value(name) {
-            Some(Value::Seconds(span)) => Some(span),
+            Some(SettingValue::Seconds(span)) => Some(span),
             _ => None,
         }
     }
 
     pub fn count(&self, name: &str) -> Option<u32> {
         match self.value(name) {
-            Some(Value::Count(count)) => Some(count),
+            Some(SettingValue::Count(count)) => Some(count),
             _ => None,
         }
     }
@@ -250,7 +251,7 @@ impl Settings {
     /// Returns two percentages.
     pub fn percent_pair(&self, name: &str) -> Option<(u8, u8)> {
         match self.value(name) {
-            Some(Value::PercentPair(first, second)) => Some((first, second)),
+            Some(SettingValue::PercentPair(first, second)) => Some((first, second)),
             _ => None,
         }
     }
@@ -258,14 +259,14 @@ impl Settings {
     /// Returns a text; `None` if it is empty.
     pub fn text(&self, name: &str) -> Option<String> {
         match self.value(name) {
-            Some(Value::Text(text)) => Some(text).filter(|text| !text.is_empty()),
+            Some(SettingValue::Text(text)) => Some(text).filter(|text| !text.is_empty()),
             _ => None,
         }
     }
 
     pub fn list(&self, name: &str) -> Vec<String> {
         match self.value(name) {
-            Some(Value::List(all)) => all,
+            Some(SettingValue::List(all)) => all,
             _ => Vec::new(),
         }
     }
@@ -302,7 +303,7 @@ mod tests {
             let setting = setting(name).unwrap();
             (setting.name, setting.kind.parse(text).unwrap())
         });
-        let sources = Sources {
+        let sources = SettingSources {
             file: parse_valid("config.toml", file, false),
             setup: parse_valid("setup.toml", setup, true),
             args: args.collect(),
@@ -390,7 +391,7 @@ mod tests {
                 }
                 let mut settings = Settings::default();
                 for (index, layer) in order.into_iter().enumerate() {
-                    let value = Value::Text(format!("{layer:?}"));
+                    let value = SettingValue::Text(format!("{layer:?}"));
                     settings.add(layer, "log", value, format!("{layer:?}"));
                     let highest = order.iter().take(index + 1).max().unwrap();
                     assert_eq!(settings.layer("log"), *highest, "{order:?}");
@@ -495,7 +496,8 @@ mod tests {
     #[test]
     fn a_file_with_an_error_is_ignored_as_a_whole() {
         let file = file::read_text("config.toml", "theme = 'mono'\nthem = 'x'\nascii = 3\n", false);
-        let settings = Settings::merge(Sources { file, ..Sources::default() }, |_| None);
+        let settings =
+            Settings::merge(SettingSources { file, ..SettingSources::default() }, |_| None);
         assert_eq!(settings.choice("theme"), "auto");
         assert_eq!(
             settings.problem_summary().unwrap(),

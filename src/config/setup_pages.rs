@@ -1,6 +1,6 @@
 //! Generates the pages of the setup dialog from the table of settings.
 
-use super::kind::Kind;
+use super::kind::SettingKind;
 use super::setting::Setting;
 use super::settings::{Layer, Settings};
 use super::table::SETTINGS;
@@ -26,39 +26,42 @@ pub fn setup(settings: &Settings) -> Setup {
 fn entry(settings: &Settings, setting: &'static Setting) -> SetupEntry {
     let value = settings.value(setting.name).map(|value| value.to_string()).unwrap_or_default();
     let steps = match setting.kind {
-        Kind::Switch => vec!["false", "true"],
-        Kind::Choice(choices) => choices.iter().map(|choice| choice.name).collect(),
-        Kind::Seconds { .. }
-        | Kind::Count { .. }
-        | Kind::PercentPair
-        | Kind::Text(_)
-        | Kind::List(_)
-        | Kind::DistinctList(..)
-        | Kind::Columns(_) => setting.steps.to_vec(),
+        SettingKind::Switch => vec!["false", "true"],
+        SettingKind::Choice(choices) => choices.iter().map(|choice| choice.name).collect(),
+        SettingKind::Seconds { .. }
+        | SettingKind::Count { .. }
+        | SettingKind::PercentPair
+        | SettingKind::Text(_)
+        | SettingKind::List(_)
+        | SettingKind::DistinctList(..)
+        | SettingKind::Columns(_) => setting.steps.to_vec(),
     };
     let help = match setting.kind {
-        Kind::Choice(choices) => {
+        SettingKind::Choice(choices) => {
             let choice = choices.iter().find(|choice| choice.name == value);
             choice.map_or_else(
                 || setting.help.to_owned(),
                 |choice| format!("{value}: {}", choice.help),
             )
         }
-        Kind::Switch
-        | Kind::Seconds { .. }
-        | Kind::Count { .. }
-        | Kind::PercentPair
-        | Kind::Text(_)
-        | Kind::List(_)
-        | Kind::DistinctList(..)
-        | Kind::Columns(_) => setting.help.to_owned(),
+        SettingKind::Switch
+        | SettingKind::Seconds { .. }
+        | SettingKind::Count { .. }
+        | SettingKind::PercentPair
+        | SettingKind::Text(_)
+        | SettingKind::List(_)
+        | SettingKind::DistinctList(..)
+        | SettingKind::Columns(_) => setting.help.to_owned(),
     };
     SetupEntry {
         name: setting.name,
         value,
         steps,
-        is_typed: !matches!(setting.kind, Kind::Switch | Kind::Choice(_) | Kind::Columns(_)),
-        columns: if let Kind::Columns(headings) = setting.kind { headings } else { &[] },
+        is_typed: !matches!(
+            setting.kind,
+            SettingKind::Switch | SettingKind::Choice(_) | SettingKind::Columns(_)
+        ),
+        columns: if let SettingKind::Columns(headings) = setting.kind { headings } else { &[] },
         help,
         origin: settings.origin(setting.name).to_owned(),
         is_changed: settings.layer(setting.name) == Layer::Changed,

@@ -2,7 +2,7 @@
 //! the reference.
 
 use super::check;
-use super::kind::{Kind, choice};
+use super::kind::{SettingKind, choice};
 use super::setting::{EnvAlias, EnvMapping, Flag, Setting};
 use crate::view::ChartMetric;
 use crate::view::{fleet, node, processes, users};
@@ -23,7 +23,7 @@ const BASE: Setting = Setting {
     name: "",
     short: None,
     aliases: &[],
-    kind: Kind::Switch,
+    kind: SettingKind::Switch,
     value_name: "",
     default: "",
     default_missing_value: None,
@@ -56,14 +56,14 @@ const BACKGROUNDS: &[(&str, &str)] = &[("dark", "dark"), ("light", "light")];
 pub const SETTINGS: &[Setting] = &[
     Setting {
         name: "hosts",
-        kind: Kind::List(check::any),
+        kind: SettingKind::List(check::any),
         value_name: "HOST",
         help: "Nodes to watch if the command line names none, such as gpu[01-16] or @a100",
         ..NODES
     },
     Setting {
         name: "exclude",
-        kind: Kind::List(check::any),
+        kind: SettingKind::List(check::any),
         value_name: "SET",
         help: "Exclude these nodes from every source: a node set such as gpu[03,07], or @down",
         ..NODES
@@ -72,7 +72,7 @@ pub const SETTINGS: &[Setting] = &[
         name: "login",
         short: Some('l'),
         aliases: &["username"],
-        kind: Kind::Text(check::login),
+        kind: SettingKind::Text(check::login),
         value_name: "NAME",
         help: "Login user, unless the host names another",
         is_global: true,
@@ -87,7 +87,7 @@ pub const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "discovery-interval",
-        kind: Kind::Seconds { min: 1.0, max: 3600.0 },
+        kind: SettingKind::Seconds { min: 1.0, max: 3600.0 },
         value_name: "SECONDS",
         default: "30",
         help: "Seconds between queries to Slurm, 1 to 3600",
@@ -97,7 +97,7 @@ pub const SETTINGS: &[Setting] = &[
     Setting {
         name: "interval",
         short: Some('i'),
-        kind: Kind::Seconds { min: 0.05, max: 3600.0 },
+        kind: SettingKind::Seconds { min: 0.05, max: 3600.0 },
         default: "1",
         help: "Seconds between samples, 0.05 to 3600",
         page: GENERAL,
@@ -106,7 +106,7 @@ pub const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "redraw",
-        kind: Kind::Seconds { min: 0.02, max: 3600.0 },
+        kind: SettingKind::Seconds { min: 0.02, max: 3600.0 },
         default: "0.5",
         help: "Minimum seconds between redraws for new data, 0.02 to 3600",
         page: GENERAL,
@@ -115,14 +115,14 @@ pub const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "history",
-        kind: Kind::Seconds { min: 10.0, max: 86_400.0 },
+        kind: SettingKind::Seconds { min: 10.0, max: 86_400.0 },
         default: "300",
         help: "Seconds of history to keep, 10 to 86400",
         ..TIMING
     },
     Setting {
         name: "deadline",
-        kind: Kind::Seconds { min: 0.1, max: 3600.0 },
+        kind: SettingKind::Seconds { min: 0.1, max: 3600.0 },
         value_name: "SECONDS",
         default: "10",
         help: "Seconds to wait for a complete snapshot with --once or --json, 0.1 to 3600",
@@ -130,7 +130,7 @@ pub const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "log",
-        kind: Kind::Text(check::any),
+        kind: SettingKind::Text(check::any),
         value_name: "FILE",
         help: "Write a log to FILE; at 32 MiB it is rotated to FILE.1",
         is_global: true,
@@ -138,14 +138,14 @@ pub const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "connect-timeout",
-        kind: Kind::Seconds { min: 0.1, max: 600.0 },
+        kind: SettingKind::Seconds { min: 0.1, max: 600.0 },
         value_name: "SECONDS",
         help: "Connection timeout in seconds, 0.1 to 600; default: ConnectTimeout of ssh_config, or 10",
         ..CONNECTION
     },
     Setting {
         name: "max-connecting",
-        kind: Kind::Count { min: 1, max: 4096 },
+        kind: SettingKind::Count { min: 1, max: 4096 },
         value_name: "COUNT",
         default: "64",
         help: "Maximum number of connections opened at once",
@@ -153,7 +153,7 @@ pub const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "transport",
-        kind: Kind::Choice(&[
+        kind: SettingKind::Choice(&[
             choice(
                 "auto",
                 "built-in SSH; falls back to the ssh program or a step of your Slurm job",
@@ -171,7 +171,7 @@ pub const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "exec",
-        kind: Kind::Text(check::any),
+        kind: SettingKind::Text(check::any),
         value_name: "COMMAND",
         help: "Connect to nodes with this command. It is split into words at spaces and quotes and not run by a shell. {node} is replaced by the node, {command} by the command line to run there; without {command} that line is written to standard input, which must reach a shell on the node: 'kubectl exec -i {node} -- sh', or 'docker exec -i {node} sh -c {command}'",
         conflicts: &["ssh-binary"],
@@ -180,7 +180,7 @@ pub const SETTINGS: &[Setting] = &[
     Setting {
         name: "ssh-binary",
         aliases: &["ssh"],
-        kind: Kind::Text(check::any),
+        kind: SettingKind::Text(check::any),
         value_name: "PROGRAM",
         default_missing_value: Some("ssh"),
         help: "Connect with the ssh program, one process per node; PROGRAM defaults to ssh",
@@ -188,7 +188,7 @@ pub const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "theme",
-        kind: Kind::Choice(&[
+        kind: SettingKind::Choice(&[
             choice("auto", "greener when busier"),
             choice("dark", "auto for a dark background, unless background is set"),
             choice("light", "auto for a light background, unless background is set"),
@@ -204,7 +204,7 @@ pub const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "background",
-        kind: Kind::Choice(&[
+        kind: SettingKind::Choice(&[
             choice("auto", "ask the terminal, then COLORFGBG; otherwise dark"),
             choice("dark", "dark background"),
             choice("light", "light background"),
@@ -234,7 +234,7 @@ pub const SETTINGS: &[Setting] = &[
     Setting {
         name: "color",
         aliases: &["colour"],
-        kind: Kind::Choice(&[
+        kind: SettingKind::Choice(&[
             choice("auto", "if the terminal supports them"),
             choice("always", "even if output is not a terminal"),
             choice("never", "no colours"),
@@ -297,7 +297,7 @@ pub const SETTINGS: &[Setting] = &[
     Setting {
         name: "monitor",
         short: Some('m'),
-        kind: Kind::Choice(&[
+        kind: SettingKind::Choice(&[
             choice("auto", "as many lines as fit"),
             choice("full", "all lines"),
             choice("compact", "one line per device"),
@@ -319,7 +319,7 @@ pub const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "units",
-        kind: Kind::Choice(&[
+        kind: SettingKind::Choice(&[
             choice("mb", "MB, 10^6 bytes"),
             choice("mib", "MiB, 2^20 bytes"),
             choice("gb", "GB, 10^9 bytes"),
@@ -346,7 +346,7 @@ pub const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "gpu-util-thresh",
-        kind: Kind::PercentPair,
+        kind: SettingKind::PercentPair,
         value_name: "PERCENT",
         help: "Medium and high thresholds for utilization and power, in %; default: 10 75, and 60 85 for the bars of a device",
         page: DEVICES,
@@ -359,7 +359,7 @@ pub const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "mem-util-thresh",
-        kind: Kind::PercentPair,
+        kind: SettingKind::PercentPair,
         value_name: "PERCENT",
         default: "10,80",
         help: "Medium and high thresholds for memory, in %",
@@ -396,7 +396,7 @@ pub const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "sort-fleet",
-        kind: Kind::Choice(&[
+        kind: SettingKind::Choice(&[
             choice("node", "in the order given"),
             choice("job", "by job"),
             choice("user", "by user"),
@@ -424,7 +424,7 @@ pub const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "fleet-form",
-        kind: Kind::Choice(&[
+        kind: SettingKind::Choice(&[
             choice("table", "one line per node"),
             choice("map", "one cell per device"),
         ]),
@@ -436,7 +436,7 @@ pub const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "fleet-map",
-        kind: Kind::Choice(&[
+        kind: SettingKind::Choice(&[
             choice("util", "utilization of each device"),
             choice("mem", "memory in use"),
             choice("power", "power draw relative to the limit"),
@@ -452,7 +452,7 @@ pub const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "fleet-group",
-        kind: Kind::Choice(&[
+        kind: SettingKind::Choice(&[
             choice("none", "all nodes in one list"),
             choice("name", "by common name prefix"),
             choice("partition", "by the partition of their jobs"),
@@ -468,7 +468,7 @@ pub const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "sort-processes",
-        kind: Kind::Choice(&[
+        kind: SettingKind::Choice(&[
             choice("node", "by node and device"),
             choice("gpu", "by device"),
             choice("pid", "by process id"),
@@ -509,7 +509,7 @@ pub const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "sort-users",
-        kind: Kind::Choice(&[
+        kind: SettingKind::Choice(&[
             choice("user", "by name"),
             choice("devices", "by number of devices"),
             choice("busy", "by number of busy devices"),
@@ -542,31 +542,31 @@ pub const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "columns-fleet",
-        kind: Kind::Columns(&fleet::COLUMN_SPECS),
+        kind: SettingKind::Columns(&fleet::COLUMN_SPECS),
         help: "Columns of the fleet table after the node, from left to right; the rightmost are dropped if there is no room",
         ..COLUMNS
     },
     Setting {
         name: "columns-node",
-        kind: Kind::Columns(&node::COLUMN_SPECS),
+        kind: SettingKind::Columns(&node::COLUMN_SPECS),
         help: "Columns of the device table after the device, from left to right",
         ..COLUMNS
     },
     Setting {
         name: "columns-processes",
-        kind: Kind::Columns(&processes::COLUMN_SPECS),
+        kind: SettingKind::Columns(&processes::COLUMN_SPECS),
         help: "Columns of the process table before the command, from left to right",
         ..COLUMNS
     },
     Setting {
         name: "columns-users",
-        kind: Kind::Columns(&users::COLUMN_SPECS),
+        kind: SettingKind::Columns(&users::COLUMN_SPECS),
         help: "Columns of the user table after the user, from left to right",
         ..COLUMNS
     },
     Setting {
         name: "charted",
-        kind: Kind::DistinctList(check::metric, ChartMetric::MAX_CHARTED),
+        kind: SettingKind::DistinctList(check::metric, ChartMetric::MAX_CHARTED),
         value_name: "METRIC",
         default: "util,mem",
         help: "Metrics charted per device, at most four: util, mem, power, temp, membw, smclock, memclock, fan, enc, dec, pcie, throttled",
@@ -584,7 +584,7 @@ pub const SETTINGS: &[Setting] = &[
     Setting {
         name: "only",
         short: Some('o'),
-        kind: Kind::List(check::device),
+        kind: SettingKind::List(check::device),
         value_name: "INDEX",
         help: "Show only the devices with these indices, on every node",
         page: SELECTION,
@@ -599,7 +599,7 @@ pub const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "process-type",
-        kind: Kind::Choice(&[
+        kind: SettingKind::Choice(&[
             choice("all", "all processes"),
             choice("compute", "compute processes (C, C+G)"),
             choice("only-compute", "compute-only processes (C)"),
@@ -641,7 +641,7 @@ pub const SETTINGS: &[Setting] = &[
     Setting {
         name: "user-processes",
         short: Some('u'),
-        kind: Kind::List(check::name),
+        kind: SettingKind::List(check::name),
         value_name: "USER",
         default_missing_value: Some(CURRENT_USER),
         help: "Show only processes of these users; without USER, your own",
@@ -651,7 +651,7 @@ pub const SETTINGS: &[Setting] = &[
     Setting {
         name: "pid",
         short: Some('p'),
-        kind: Kind::List(check::pid),
+        kind: SettingKind::List(check::pid),
         value_name: "PID",
         help: "Show only processes with these PIDs",
         page: SELECTION,
@@ -720,7 +720,7 @@ mod tests {
             ("sort-processes", &processes::COLUMNS[..]),
             ("sort-users", &users::COLUMNS[..]),
         ] {
-            let Kind::Choice(choices) = setting(name).unwrap().kind else { panic!() };
+            let SettingKind::Choice(choices) = setting(name).unwrap().kind else { panic!() };
             let names: Vec<_> = columns.iter().map(|column| column.name).collect();
             assert_eq!(
                 choices.iter().map(|choice| choice.name).collect::<Vec<_>>(),

@@ -1,14 +1,14 @@
 //! Device metrics of AMD's driver.
 
 use crate::fields::detail::detail;
-use crate::fields::{Field, Kind, bytes, celsius, integer, percent, text};
+use crate::fields::{Field, ValueKind, bytes, celsius, integer, percent, text};
 use crate::model::Device;
 
 /// Metrics that only AMD devices report.
 pub const DEVICE_AMD: &[Field<Device>] = &[
     Field {
         id: "gtt_used_bytes",
-        kind: Kind::Integer,
+        kind: ValueKind::Integer,
         title: "GTT",
         alias: "gtt",
         help: "GTT memory in use (host memory mapped by the device)",
@@ -16,7 +16,7 @@ pub const DEVICE_AMD: &[Field<Device>] = &[
     },
     Field {
         id: "gtt_total_bytes",
-        kind: Kind::Integer,
+        kind: ValueKind::Integer,
         title: "GTTTOTAL",
         alias: "gtttotal",
         help: "total GTT memory",
@@ -24,7 +24,7 @@ pub const DEVICE_AMD: &[Field<Device>] = &[
     },
     Field {
         id: "junction_temperature_celsius",
-        kind: Kind::Number,
+        kind: ValueKind::Number,
         title: "JUNCTION",
         alias: "junction",
         help: "junction temperature (hottest spot)",
@@ -32,7 +32,7 @@ pub const DEVICE_AMD: &[Field<Device>] = &[
     },
     Field {
         id: "junction_slowdown_temperature_celsius",
-        kind: Kind::Number,
+        kind: ValueKind::Number,
         title: "JSLOWAT",
         alias: "jslowat",
         help: "junction slowdown temperature",
@@ -40,7 +40,7 @@ pub const DEVICE_AMD: &[Field<Device>] = &[
     },
     Field {
         id: "memory_slowdown_temperature_celsius",
-        kind: Kind::Number,
+        kind: ValueKind::Number,
         title: "MSLOWAT",
         alias: "mslowat",
         help: "memory slowdown temperature",
@@ -48,7 +48,7 @@ pub const DEVICE_AMD: &[Field<Device>] = &[
     },
     Field {
         id: "fan_rpm",
-        kind: Kind::Integer,
+        kind: ValueKind::Integer,
         title: "RPM",
         alias: "rpm",
         help: "fan speed in revolutions per minute",
@@ -56,7 +56,7 @@ pub const DEVICE_AMD: &[Field<Device>] = &[
     },
     Field {
         id: "video_percent",
-        kind: Kind::Share,
+        kind: ValueKind::Share,
         title: "VCN",
         alias: "vcn",
         help: "utilization of the video engine (VCN)",
@@ -64,7 +64,7 @@ pub const DEVICE_AMD: &[Field<Device>] = &[
     },
     Field {
         id: "performance_level",
-        kind: Kind::Text,
+        kind: ValueKind::Text,
         title: "LEVEL",
         alias: "level",
         help: "performance level of the driver, such as auto or high",
@@ -72,7 +72,7 @@ pub const DEVICE_AMD: &[Field<Device>] = &[
     },
     Field {
         id: "compute_partition",
-        kind: Kind::Text,
+        kind: ValueKind::Text,
         title: "CPART",
         alias: "cpart",
         help: "compute partition mode, such as SPX",
@@ -80,7 +80,7 @@ pub const DEVICE_AMD: &[Field<Device>] = &[
     },
     Field {
         id: "memory_partition",
-        kind: Kind::Text,
+        kind: ValueKind::Text,
         title: "MPART",
         alias: "mpart",
         help: "memory partition mode, such as NPS1",

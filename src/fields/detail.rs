@@ -1,7 +1,7 @@
 //! Device metrics that only some devices report, or that only details show.
 
 use crate::fields::{
-    Field, Kind, Value, bytes, celsius, enum_text, flag, integer, megahertz, percent, text,
+    Field, Value, ValueKind, bytes, celsius, enum_text, flag, integer, megahertz, percent, text,
     unknown, watts,
 };
 use crate::model::{
@@ -13,7 +13,7 @@ use crate::model::{
 pub const DEVICE_DETAIL: &[Field<Device>] = &[
     Field {
         id: "encoder_percent",
-        kind: Kind::Share,
+        kind: ValueKind::Share,
         title: "ENC",
         alias: "enc",
         help: "utilization of the video encoder",
@@ -21,7 +21,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "decoder_percent",
-        kind: Kind::Share,
+        kind: ValueKind::Share,
         title: "DEC",
         alias: "dec",
         help: "utilization of the video decoder",
@@ -29,7 +29,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "jpeg_percent",
-        kind: Kind::Share,
+        kind: ValueKind::Share,
         title: "JPEG",
         alias: "jpeg",
         help: "utilization of the JPEG engine",
@@ -37,7 +37,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "optical_flow_percent",
-        kind: Kind::Share,
+        kind: ValueKind::Share,
         title: "OFA",
         alias: "ofa",
         help: "utilization of the optical flow engine",
@@ -45,7 +45,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "power_average_watts",
-        kind: Kind::Number,
+        kind: ValueKind::Number,
         title: "PAVG",
         alias: "poweravg",
         help: "power draw averaged over one second",
@@ -53,7 +53,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "power_instant_watts",
-        kind: Kind::Number,
+        kind: ValueKind::Number,
         title: "PNOW",
         alias: "powernow",
         help: "instantaneous power draw",
@@ -61,7 +61,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "power_limit_requested_watts",
-        kind: Kind::Number,
+        kind: ValueKind::Number,
         title: "ASKED",
         alias: "limitasked",
         help: "requested power limit",
@@ -69,7 +69,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "power_limit_default_watts",
-        kind: Kind::Number,
+        kind: ValueKind::Number,
         title: "LDEF",
         alias: "limitdefault",
         help: "default power limit",
@@ -77,7 +77,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "power_limit_min_watts",
-        kind: Kind::Number,
+        kind: ValueKind::Number,
         title: "LMIN",
         alias: "limitmin",
         help: "minimum power limit",
@@ -85,7 +85,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "power_limit_max_watts",
-        kind: Kind::Number,
+        kind: ValueKind::Number,
         title: "LMAX",
         alias: "limitmax",
         help: "maximum power limit",
@@ -93,7 +93,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "energy_joules",
-        kind: Kind::Integer,
+        kind: ValueKind::Integer,
         title: "ENERGY",
         alias: "energy",
         help: "energy consumed since the driver was loaded",
@@ -103,7 +103,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "graphics_clock_megahertz",
-        kind: Kind::Integer,
+        kind: ValueKind::Integer,
         title: "GRCLK",
         alias: "grclock",
         help: "graphics clock",
@@ -111,7 +111,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "video_clock_megahertz",
-        kind: Kind::Integer,
+        kind: ValueKind::Integer,
         title: "VIDCLK",
         alias: "videoclock",
         help: "video clock",
@@ -119,7 +119,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "graphics_clock_max_megahertz",
-        kind: Kind::Integer,
+        kind: ValueKind::Integer,
         title: "GRCLKMAX",
         alias: "grclockmax",
         help: "maximum graphics clock",
@@ -127,7 +127,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "video_clock_max_megahertz",
-        kind: Kind::Integer,
+        kind: ValueKind::Integer,
         title: "VIDCLKMAX",
         alias: "videoclockmax",
         help: "maximum video clock",
@@ -135,7 +135,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "temperature_margin_celsius",
-        kind: Kind::Number,
+        kind: ValueKind::Number,
         title: "MARGIN",
         alias: "margin",
         help: "margin to the slowdown temperature",
@@ -143,7 +143,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "slowdown_temperature_celsius",
-        kind: Kind::Number,
+        kind: ValueKind::Number,
         title: "SLOWAT",
         alias: "slowat",
         help: "slowdown temperature",
@@ -151,7 +151,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "shutdown_temperature_celsius",
-        kind: Kind::Number,
+        kind: ValueKind::Number,
         title: "OFFAT",
         alias: "offat",
         help: "shutdown temperature",
@@ -159,7 +159,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "throttle_reasons",
-        kind: Kind::Text,
+        kind: ValueKind::Text,
         title: "THROTTLED",
         alias: "throttled",
         help: "clock throttle reasons, in words",
@@ -172,7 +172,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "throttled_power_percent",
-        kind: Kind::Share,
+        kind: ValueKind::Share,
         title: "CAPPED",
         alias: "capped",
         help: "share of time throttled by the power limit",
@@ -180,7 +180,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "throttled_thermal_percent",
-        kind: Kind::Share,
+        kind: ValueKind::Share,
         title: "THERMAL",
         alias: "thermal",
         help: "share of time throttled by the driver for temperature",
@@ -188,7 +188,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "throttled_hardware_thermal_percent",
-        kind: Kind::Share,
+        kind: ValueKind::Share,
         title: "HWTHERMAL",
         alias: "hwthermal",
         help: "share of time throttled by the hardware for temperature",
@@ -196,7 +196,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "throttled_power_brake_percent",
-        kind: Kind::Share,
+        kind: ValueKind::Share,
         title: "BRAKE",
         alias: "brake",
         help: "share of time throttled by the power brake of the power supply",
@@ -204,7 +204,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "throttled_sync_boost_percent",
-        kind: Kind::Share,
+        kind: ValueKind::Share,
         title: "SYNC",
         alias: "syncboost",
         help: "share of time throttled to match other devices (sync boost)",
@@ -212,7 +212,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "ecc_enabled",
-        kind: Kind::Flag,
+        kind: ValueKind::Flag,
         title: "ECCMODE",
         alias: "eccmode",
         help: "ECC is enabled",
@@ -220,7 +220,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "ecc_corrected_total_errors",
-        kind: Kind::Integer,
+        kind: ValueKind::Integer,
         title: "FIXEDALL",
         alias: "eccfixall",
         help: "corrected ECC errors over the device's lifetime",
@@ -228,7 +228,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "ecc_uncorrected_total_errors",
-        kind: Kind::Integer,
+        kind: ValueKind::Integer,
         title: "ECCALL",
         alias: "eccall",
         help: "uncorrected ECC errors over the device's lifetime",
@@ -236,7 +236,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "retired_single_bit_pages",
-        kind: Kind::Integer,
+        kind: ValueKind::Integer,
         title: "RET1",
         alias: "retired1",
         help: "memory pages retired for single-bit errors",
@@ -244,7 +244,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "retired_double_bit_pages",
-        kind: Kind::Integer,
+        kind: ValueKind::Integer,
         title: "RET2",
         alias: "retired2",
         help: "memory pages retired for double-bit errors",
@@ -252,7 +252,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "retirement_pending",
-        kind: Kind::Flag,
+        kind: ValueKind::Flag,
         title: "RETIRING",
         alias: "retiring",
         help: "memory pages are pending retirement until the next reboot",
@@ -260,7 +260,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "remapped_corrected_rows",
-        kind: Kind::Integer,
+        kind: ValueKind::Integer,
         title: "REMFIX",
         alias: "remapfix",
         help: "memory rows remapped for corrected errors",
@@ -268,7 +268,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "remapped_uncorrected_rows",
-        kind: Kind::Integer,
+        kind: ValueKind::Integer,
         title: "REMAP",
         alias: "remap",
         help: "memory rows remapped for uncorrected errors",
@@ -276,7 +276,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "remapping_pending",
-        kind: Kind::Flag,
+        kind: ValueKind::Flag,
         title: "REMAPPING",
         alias: "remapping",
         help: "memory rows are pending remapping until the next reset",
@@ -284,7 +284,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "remapping_failed",
-        kind: Kind::Flag,
+        kind: ValueKind::Flag,
         title: "REMFAIL",
         alias: "remapfail",
         help: "a memory row could not be remapped",
@@ -292,7 +292,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "sram_threshold_exceeded",
-        kind: Kind::Flag,
+        kind: ValueKind::Flag,
         title: "SRAM",
         alias: "sram",
         help: "SRAM errors exceed the threshold at which the device should be replaced",
@@ -300,7 +300,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "xid",
-        kind: Kind::Integer,
+        kind: ValueKind::Integer,
         title: "XID",
         alias: "xid",
         help: "last Xid error since gtop started",
@@ -308,7 +308,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "xid_meaning",
-        kind: Kind::Text,
+        kind: ValueKind::Text,
         title: "MEANING",
         alias: "xidmeaning",
         help: "last Xid error, in words",
@@ -320,7 +320,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "xid_events",
-        kind: Kind::Integer,
+        kind: ValueKind::Integer,
         title: "XIDS",
         alias: "xids",
         help: "Xid errors since gtop started",
@@ -328,7 +328,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "recovery_action",
-        kind: Kind::Text,
+        kind: ValueKind::Text,
         title: "RECOVER",
         alias: "recover",
         help: "recovery action that the driver recommends",
@@ -336,7 +336,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "pcie_generation_max",
-        kind: Kind::Integer,
+        kind: ValueKind::Integer,
         title: "GENMAX",
         alias: "pciegenmax",
         help: "maximum PCIe generation",
@@ -346,7 +346,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "pcie_lanes_max",
-        kind: Kind::Integer,
+        kind: ValueKind::Integer,
         title: "LANESMAX",
         alias: "pciewidthmax",
         help: "maximum PCIe link width, in lanes",
@@ -354,7 +354,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "pcie_receive_bytes_per_second",
-        kind: Kind::Integer,
+        kind: ValueKind::Integer,
         title: "PCIERX",
         alias: "pcierx",
         help: "PCIe receive rate",
@@ -367,7 +367,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "pcie_transmit_bytes_per_second",
-        kind: Kind::Integer,
+        kind: ValueKind::Integer,
         title: "PCIETX",
         alias: "pcietx",
         help: "PCIe transmit rate",
@@ -380,7 +380,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "pcie_replays",
-        kind: Kind::Integer,
+        kind: ValueKind::Integer,
         title: "REPLAYS",
         alias: "replays",
         help: "PCIe replays",
@@ -388,7 +388,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "nvlinks",
-        kind: Kind::Integer,
+        kind: ValueKind::Integer,
         title: "LINKS",
         alias: "nvlinks",
         help: "number of NVLinks",
@@ -396,7 +396,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "nvlink_receive_bytes_per_second",
-        kind: Kind::Integer,
+        kind: ValueKind::Integer,
         title: "NVRX",
         alias: "nvrx",
         help: "receive rate of all NVLinks",
@@ -409,7 +409,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "nvlink_transmit_bytes_per_second",
-        kind: Kind::Integer,
+        kind: ValueKind::Integer,
         title: "NVTX",
         alias: "nvtx",
         help: "transmit rate of all NVLinks",
@@ -422,7 +422,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "bar1_used_bytes",
-        kind: Kind::Integer,
+        kind: ValueKind::Integer,
         title: "BAR1",
         alias: "bar1",
         help: "BAR1 memory in use (device memory mapped by the host)",
@@ -430,7 +430,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "bar1_total_bytes",
-        kind: Kind::Integer,
+        kind: ValueKind::Integer,
         title: "BAR1ALL",
         alias: "bar1total",
         help: "total BAR1 memory",
@@ -438,7 +438,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "bar1_free_bytes",
-        kind: Kind::Integer,
+        kind: ValueKind::Integer,
         title: "BAR1FREE",
         alias: "bar1free",
         help: "free BAR1 memory",
@@ -446,7 +446,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "display_active",
-        kind: Kind::Flag,
+        kind: ValueKind::Flag,
         title: "DISPLAY",
         alias: "display",
         help: "a display is attached and active",
@@ -454,7 +454,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "compute_mode",
-        kind: Kind::Text,
+        kind: ValueKind::Text,
         title: "MODE",
         alias: "mode",
         help: "compute mode: who may use the device",
@@ -462,7 +462,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "compute_capability",
-        kind: Kind::Text,
+        kind: ValueKind::Text,
         title: "CC",
         alias: "cc",
         help: "CUDA compute capability",
@@ -470,7 +470,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "numa_node",
-        kind: Kind::Integer,
+        kind: ValueKind::Integer,
         title: "NUMA",
         alias: "numa",
         help: "nearest NUMA node",
@@ -478,7 +478,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "device_minor",
-        kind: Kind::Integer,
+        kind: ValueKind::Integer,
         title: "MINOR",
         alias: "minor",
         help: "minor number of the device file, by which Slurm counts devices: 3 of /dev/nvidia3",
@@ -486,7 +486,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "fabric_state",
-        kind: Kind::Text,
+        kind: ValueKind::Text,
         title: "FABRIC",
         alias: "fabric",
         help: "registration state with the NVLink fabric",
@@ -494,7 +494,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "fabric_health",
-        kind: Kind::Text,
+        kind: ValueKind::Text,
         title: "FABHEALTH",
         alias: "fabrichealth",
         help: "health of the NVLink fabric",
@@ -506,7 +506,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "graphics_active_percent",
-        kind: Kind::Share,
+        kind: ValueKind::Share,
         title: "GRACT",
         alias: "gract",
         help: "share of time the graphics or compute engine was active, by hardware counters",
@@ -514,7 +514,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "sm_active_percent",
-        kind: Kind::Share,
+        kind: ValueKind::Share,
         title: "SMACT",
         alias: "smact",
         help: "SM activity: share of SMs that were busy",
@@ -522,7 +522,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "sm_occupancy_percent",
-        kind: Kind::Share,
+        kind: ValueKind::Share,
         title: "OCC",
         alias: "occupancy",
         help: "SM occupancy: resident warps as a share of the maximum",
@@ -530,7 +530,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "tensor_active_percent",
-        kind: Kind::Share,
+        kind: ValueKind::Share,
         title: "TENSOR",
         alias: "tensor",
         help: "tensor core activity",
@@ -538,7 +538,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "dram_active_percent",
-        kind: Kind::Share,
+        kind: ValueKind::Share,
         title: "DRAM",
         alias: "dram",
         help: "DRAM activity: share of peak memory bandwidth",
@@ -546,7 +546,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "fp64_active_percent",
-        kind: Kind::Share,
+        kind: ValueKind::Share,
         title: "FP64",
         alias: "fp64",
         help: "FP64 pipe activity",
@@ -554,7 +554,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "fp32_active_percent",
-        kind: Kind::Share,
+        kind: ValueKind::Share,
         title: "FP32",
         alias: "fp32",
         help: "FP32 pipe activity",
@@ -562,7 +562,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "fp16_active_percent",
-        kind: Kind::Share,
+        kind: ValueKind::Share,
         title: "FP16",
         alias: "fp16",
         help: "FP16 pipe activity",
@@ -570,7 +570,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "gpu_instance",
-        kind: Kind::Integer,
+        kind: ValueKind::Integer,
         title: "GI",
         alias: "gi",
         help: "GPU instance id of a MIG slice",
@@ -578,7 +578,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     },
     Field {
         id: "compute_instance",
-        kind: Kind::Integer,
+        kind: ValueKind::Integer,
         title: "CI",
         alias: "ci",
         help: "compute instance id of a MIG slice",

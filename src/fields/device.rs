@@ -1,7 +1,8 @@
 //! The common metrics of a device.
 
 use crate::fields::{
-    Field, Kind, bytes, celsius, enum_text, flag, integer, megahertz, number, percent, text, watts,
+    Field, ValueKind, bytes, celsius, enum_text, flag, integer, megahertz, number, percent, text,
+    watts,
 };
 use crate::model::{Device, FanSpeed, Throttle, Vendor};
 
@@ -9,7 +10,7 @@ use crate::model::{Device, FanSpeed, Throttle, Vendor};
 pub const DEVICE: &[Field<Device>] = &[
     Field {
         id: "vendor",
-        kind: Kind::Text,
+        kind: ValueKind::Text,
         title: "VENDOR",
         alias: "vendor",
         help: "vendor: nvidia, amd or google",
@@ -17,7 +18,7 @@ pub const DEVICE: &[Field<Device>] = &[
     },
     Field {
         id: "name",
-        kind: Kind::Text,
+        kind: ValueKind::Text,
         title: "NAME",
         alias: "name",
         help: "model name",
@@ -25,7 +26,7 @@ pub const DEVICE: &[Field<Device>] = &[
     },
     Field {
         id: "pci_bus",
-        kind: Kind::Text,
+        kind: ValueKind::Text,
         title: "PCI",
         alias: "pci",
         help: "PCI bus id",
@@ -33,7 +34,7 @@ pub const DEVICE: &[Field<Device>] = &[
     },
     Field {
         id: "driver_version",
-        kind: Kind::Text,
+        kind: ValueKind::Text,
         title: "DRIVER",
         alias: "driver",
         help: "driver version",
@@ -41,7 +42,7 @@ pub const DEVICE: &[Field<Device>] = &[
     },
     Field {
         id: "utilization_percent",
-        kind: Kind::Share,
+        kind: ValueKind::Share,
         title: "UTIL",
         alias: "util",
         help: "share of time in which the device was executing work",
@@ -49,7 +50,7 @@ pub const DEVICE: &[Field<Device>] = &[
     },
     Field {
         id: "memory_utilization_percent",
-        kind: Kind::Share,
+        kind: ValueKind::Share,
         title: "MEMBW",
         alias: "membw",
         help: "share of time in which device memory was read or written",
@@ -57,7 +58,7 @@ pub const DEVICE: &[Field<Device>] = &[
     },
     Field {
         id: "memory_used_bytes",
-        kind: Kind::Integer,
+        kind: ValueKind::Integer,
         title: "MEM",
         alias: "mem",
         help: "device memory in use",
@@ -65,7 +66,7 @@ pub const DEVICE: &[Field<Device>] = &[
     },
     Field {
         id: "memory_total_bytes",
-        kind: Kind::Integer,
+        kind: ValueKind::Integer,
         title: "TOTAL",
         alias: "memtotal",
         help: "total device memory",
@@ -73,7 +74,7 @@ pub const DEVICE: &[Field<Device>] = &[
     },
     Field {
         id: "memory_free_bytes",
-        kind: Kind::Integer,
+        kind: ValueKind::Integer,
         title: "FREE",
         alias: "memfree",
         help: "free device memory",
@@ -81,7 +82,7 @@ pub const DEVICE: &[Field<Device>] = &[
     },
     Field {
         id: "memory_reserved_bytes",
-        kind: Kind::Integer,
+        kind: ValueKind::Integer,
         title: "RESERVED",
         alias: "memreserved",
         help: "device memory reserved by the driver",
@@ -89,7 +90,7 @@ pub const DEVICE: &[Field<Device>] = &[
     },
     Field {
         id: "hidden_processes",
-        kind: Kind::Integer,
+        kind: ValueKind::Integer,
         title: "HIDDEN",
         alias: "hidden",
         help: "processes that use the device but are hidden from gtop on the node",
@@ -97,7 +98,7 @@ pub const DEVICE: &[Field<Device>] = &[
     },
     Field {
         id: "hidden_memory_bytes",
-        kind: Kind::Integer,
+        kind: ValueKind::Integer,
         title: "HIDDENMEM",
         alias: "hiddenmem",
         help: "device memory in use that belongs to no visible process; part of it is the driver's",
@@ -105,7 +106,7 @@ pub const DEVICE: &[Field<Device>] = &[
     },
     Field {
         id: "temperature_celsius",
-        kind: Kind::Number,
+        kind: ValueKind::Number,
         title: "TEMP",
         alias: "temp",
         help: "core temperature",
@@ -113,7 +114,7 @@ pub const DEVICE: &[Field<Device>] = &[
     },
     Field {
         id: "memory_temperature_celsius",
-        kind: Kind::Number,
+        kind: ValueKind::Number,
         title: "MEMTEMP",
         alias: "memtemp",
         help: "memory temperature",
@@ -121,7 +122,7 @@ pub const DEVICE: &[Field<Device>] = &[
     },
     Field {
         id: "power_watts",
-        kind: Kind::Number,
+        kind: ValueKind::Number,
         title: "POWER",
         alias: "power",
         help: "power draw",
@@ -129,7 +130,7 @@ pub const DEVICE: &[Field<Device>] = &[
     },
     Field {
         id: "power_limit_watts",
-        kind: Kind::Number,
+        kind: ValueKind::Number,
         title: "LIMIT",
         alias: "limit",
         help: "power limit in force",
@@ -137,7 +138,7 @@ pub const DEVICE: &[Field<Device>] = &[
     },
     Field {
         id: "sm_clock_megahertz",
-        kind: Kind::Integer,
+        kind: ValueKind::Integer,
         title: "SMCLK",
         alias: "smclock",
         help: "SM clock",
@@ -145,7 +146,7 @@ pub const DEVICE: &[Field<Device>] = &[
     },
     Field {
         id: "memory_clock_megahertz",
-        kind: Kind::Integer,
+        kind: ValueKind::Integer,
         title: "MEMCLK",
         alias: "memclock",
         help: "memory clock",
@@ -153,7 +154,7 @@ pub const DEVICE: &[Field<Device>] = &[
     },
     Field {
         id: "sm_clock_max_megahertz",
-        kind: Kind::Integer,
+        kind: ValueKind::Integer,
         title: "SMCLKMAX",
         alias: "smclockmax",
         help: "maximum SM clock",
@@ -161,7 +162,7 @@ pub const DEVICE: &[Field<Device>] = &[
     },
     Field {
         id: "memory_clock_max_megahertz",
-        kind: Kind::Integer,
+        kind: ValueKind::Integer,
         title: "MEMCLKMAX",
         alias: "memclockmax",
         help: "maximum memory clock",
@@ -169,7 +170,7 @@ pub const DEVICE: &[Field<Device>] = &[
     },
     Field {
         id: "fan_percent",
-        kind: Kind::Number,
+        kind: ValueKind::Number,
         title: "FAN",
         alias: "fan",
         help: "intended fan speed; may exceed 100",
@@ -177,7 +178,7 @@ pub const DEVICE: &[Field<Device>] = &[
     },
     Field {
         id: "performance_state",
-        kind: Kind::Integer,
+        kind: ValueKind::Integer,
         title: "P",
         alias: "pstate",
         help: "performance state, 0 (fastest) to 15",
@@ -185,7 +186,7 @@ pub const DEVICE: &[Field<Device>] = &[
     },
     Field {
         id: "throttle_bits",
-        kind: Kind::Integer,
+        kind: ValueKind::Integer,
         title: "THRBITS",
         alias: "throttlebits",
         help: "clock throttle reasons, as NVML's bit mask",
@@ -193,7 +194,7 @@ pub const DEVICE: &[Field<Device>] = &[
     },
     Field {
         id: "ecc_corrected_errors",
-        kind: Kind::Integer,
+        kind: ValueKind::Integer,
         title: "FIXED",
         alias: "eccfix",
         help: "corrected ECC errors since the driver was loaded",
@@ -201,7 +202,7 @@ pub const DEVICE: &[Field<Device>] = &[
     },
     Field {
         id: "ecc_uncorrected_errors",
-        kind: Kind::Integer,
+        kind: ValueKind::Integer,
         title: "ECC",
         alias: "ecc",
         help: "uncorrected ECC errors since the driver was loaded",
@@ -209,7 +210,7 @@ pub const DEVICE: &[Field<Device>] = &[
     },
     Field {
         id: "pcie_generation",
-        kind: Kind::Integer,
+        kind: ValueKind::Integer,
         title: "GEN",
         alias: "pciegen",
         help: "current PCIe generation",
@@ -217,7 +218,7 @@ pub const DEVICE: &[Field<Device>] = &[
     },
     Field {
         id: "pcie_lanes",
-        kind: Kind::Integer,
+        kind: ValueKind::Integer,
         title: "LANES",
         alias: "pciewidth",
         help: "current PCIe link width, in lanes",
@@ -225,7 +226,7 @@ pub const DEVICE: &[Field<Device>] = &[
     },
     Field {
         id: "persistence_enabled",
-        kind: Kind::Flag,
+        kind: ValueKind::Flag,
         title: "PERSIST",
         alias: "persistence",
         help: "persistence mode: the driver stays loaded while the device is unused",
@@ -233,7 +234,7 @@ pub const DEVICE: &[Field<Device>] = &[
     },
     Field {
         id: "mig_enabled",
-        kind: Kind::Flag,
+        kind: ValueKind::Flag,
         title: "MIG",
         alias: "mig",
         help: "MIG mode is enabled",

@@ -1,13 +1,13 @@
 //! The metrics of a node's host.
 
-use crate::fields::{Field, Kind, bytes, celsius, integer, number, percent};
+use crate::fields::{Field, ValueKind, bytes, celsius, integer, number, percent};
 use crate::fleet::Node;
 
 /// The metrics of a node's host.
 pub const HOST: &[Field<Node>] = &[
     Field {
         id: "cpu_percent",
-        kind: Kind::Share,
+        kind: ValueKind::Share,
         title: "CPU",
         alias: "cpu",
         help: "CPU utilization of the node",
@@ -15,7 +15,7 @@ pub const HOST: &[Field<Node>] = &[
     },
     Field {
         id: "load_1_minute",
-        kind: Kind::Number,
+        kind: ValueKind::Number,
         title: "LOAD",
         alias: "load",
         help: "load average over 1 minute",
@@ -23,7 +23,7 @@ pub const HOST: &[Field<Node>] = &[
     },
     Field {
         id: "load_5_minutes",
-        kind: Kind::Number,
+        kind: ValueKind::Number,
         title: "LOAD5",
         alias: "load5",
         help: "load average over 5 minutes",
@@ -31,7 +31,7 @@ pub const HOST: &[Field<Node>] = &[
     },
     Field {
         id: "load_15_minutes",
-        kind: Kind::Number,
+        kind: ValueKind::Number,
         title: "LOAD15",
         alias: "load15",
         help: "load average over 15 minutes",
@@ -39,7 +39,7 @@ pub const HOST: &[Field<Node>] = &[
     },
     Field {
         id: "memory_total_bytes",
-        kind: Kind::Integer,
+        kind: ValueKind::Integer,
         title: "TOTAL",
         alias: "hostmemtotal",
         help: "total host memory",
@@ -47,7 +47,7 @@ pub const HOST: &[Field<Node>] = &[
     },
     Field {
         id: "memory_available_bytes",
-        kind: Kind::Integer,
+        kind: ValueKind::Integer,
         title: "AVAIL",
         alias: "hostmemfree",
         help: "available host memory",
@@ -55,7 +55,7 @@ pub const HOST: &[Field<Node>] = &[
     },
     Field {
         id: "swap_total_bytes",
-        kind: Kind::Integer,
+        kind: ValueKind::Integer,
         title: "SWAP",
         alias: "swaptotal",
         help: "total swap",
@@ -63,7 +63,7 @@ pub const HOST: &[Field<Node>] = &[
     },
     Field {
         id: "swap_free_bytes",
-        kind: Kind::Integer,
+        kind: ValueKind::Integer,
         title: "SWAPFREE",
         alias: "swapfree",
         help: "free swap",
@@ -71,7 +71,7 @@ pub const HOST: &[Field<Node>] = &[
     },
     Field {
         id: "pressure_cpu_percent",
-        kind: Kind::Share,
+        kind: ValueKind::Share,
         title: "PSICPU",
         alias: "psicpu",
         help: "CPU pressure: share of 10 s in which some task waited for a CPU",
@@ -79,7 +79,7 @@ pub const HOST: &[Field<Node>] = &[
     },
     Field {
         id: "pressure_memory_percent",
-        kind: Kind::Share,
+        kind: ValueKind::Share,
         title: "PSIMEM",
         alias: "psimem",
         help: "memory pressure: share of 10 s in which some task waited for memory",
@@ -87,7 +87,7 @@ pub const HOST: &[Field<Node>] = &[
     },
     Field {
         id: "pressure_io_percent",
-        kind: Kind::Share,
+        kind: ValueKind::Share,
         title: "PSIIO",
         alias: "psiio",
         help: "I/O pressure: share of 10 s in which some task waited for I/O",
@@ -95,7 +95,7 @@ pub const HOST: &[Field<Node>] = &[
     },
     Field {
         id: "temperature_celsius",
-        kind: Kind::Number,
+        kind: ValueKind::Number,
         title: "TEMP",
         alias: "cputemp",
         help: "temperature of the hottest CPU package",
@@ -103,7 +103,7 @@ pub const HOST: &[Field<Node>] = &[
     },
     Field {
         id: "uptime_seconds",
-        kind: Kind::Integer,
+        kind: ValueKind::Integer,
         title: "UP",
         alias: "uptime",
         help: "time since boot",

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::fields::{Field, Kind, Value};
+use crate::fields::{Field, Value, ValueKind};
 use crate::model::{Job, Reason};
 use crate::time::Timestamp;
 
@@ -35,7 +35,7 @@ impl JobAt {
 pub const JOB: &[Field<JobAt>] = &[
     Field {
         id: "shown_id",
-        kind: Kind::Text,
+        kind: ValueKind::Text,
         title: "JOB",
         alias: "job",
         help: "job id as users write it, with the array task or the component of a heterogeneous job",
@@ -43,7 +43,7 @@ pub const JOB: &[Field<JobAt>] = &[
     },
     Field {
         id: "name",
-        kind: Kind::Text,
+        kind: ValueKind::Text,
         title: "NAME",
         alias: "jobname",
         help: "job name",
@@ -51,7 +51,7 @@ pub const JOB: &[Field<JobAt>] = &[
     },
     Field {
         id: "user",
-        kind: Kind::Text,
+        kind: ValueKind::Text,
         title: "USER",
         alias: "jobuser",
         help: "owner of the job",
@@ -59,7 +59,7 @@ pub const JOB: &[Field<JobAt>] = &[
     },
     Field {
         id: "partition",
-        kind: Kind::Text,
+        kind: ValueKind::Text,
         title: "PARTITION",
         alias: "partition",
         help: "partition",
@@ -67,7 +67,7 @@ pub const JOB: &[Field<JobAt>] = &[
     },
     Field {
         id: "account",
-        kind: Kind::Text,
+        kind: ValueKind::Text,
         title: "ACCOUNT",
         alias: "account",
         help: "account charged",
@@ -75,7 +75,7 @@ pub const JOB: &[Field<JobAt>] = &[
     },
     Field {
         id: "state",
-        kind: Kind::Text,
+        kind: ValueKind::Text,
         title: "STATE",
         alias: "jobstate",
         help: "job state",
@@ -83,7 +83,7 @@ pub const JOB: &[Field<JobAt>] = &[
     },
     Field {
         id: "reason",
-        kind: Kind::Text,
+        kind: ValueKind::Text,
         title: "REASON",
         alias: "reason",
         help: "reason for the state, such as Priority or Resources",
@@ -91,7 +91,7 @@ pub const JOB: &[Field<JobAt>] = &[
     },
     Field {
         id: "submitted_at",
-        kind: Kind::Timestamp,
+        kind: ValueKind::Timestamp,
         title: "SUBMITTED",
         alias: "submitted",
         help: "submit time",
@@ -99,7 +99,7 @@ pub const JOB: &[Field<JobAt>] = &[
     },
     Field {
         id: "starts_at",
-        kind: Kind::Timestamp,
+        kind: ValueKind::Timestamp,
         title: "START",
         alias: "start",
         help: "start time, actual or expected",
@@ -107,7 +107,7 @@ pub const JOB: &[Field<JobAt>] = &[
     },
     Field {
         id: "ends_at",
-        kind: Kind::Timestamp,
+        kind: ValueKind::Timestamp,
         title: "END",
         alias: "end",
         help: "latest possible end time",
@@ -115,7 +115,7 @@ pub const JOB: &[Field<JobAt>] = &[
     },
     Field {
         id: "limit_seconds",
-        kind: Kind::Integer,
+        kind: ValueKind::Integer,
         title: "LIMIT",
         alias: "joblimit",
         help: "time limit",
@@ -123,7 +123,7 @@ pub const JOB: &[Field<JobAt>] = &[
     },
     Field {
         id: "left_seconds",
-        kind: Kind::Integer,
+        kind: ValueKind::Integer,
         title: "LEFT",
         alias: "left",
         help: "time left",
@@ -131,7 +131,7 @@ pub const JOB: &[Field<JobAt>] = &[
     },
     Field {
         id: "nodes",
-        kind: Kind::Integer,
+        kind: ValueKind::Integer,
         title: "NODES",
         alias: "jobnodes",
         help: "number of nodes, allocated or requested",

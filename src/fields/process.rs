@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::fields::{
-    Field, Kind, Value, bytes, enum_text, integer, number, percent, text, timestamp,
+    Field, Value, ValueKind, bytes, enum_text, integer, number, percent, text, timestamp,
 };
 use crate::fleet::{Node, Process};
 use crate::model::{
@@ -73,7 +73,7 @@ impl Usage {
 pub const PROCESS: &[Field<Usage>] = &[
     Field {
         id: "user",
-        kind: Kind::Text,
+        kind: ValueKind::Text,
         title: "USER",
         alias: "user",
         help: "owner",
@@ -81,7 +81,7 @@ pub const PROCESS: &[Field<Usage>] = &[
     },
     Field {
         id: "uid",
-        kind: Kind::Integer,
+        kind: ValueKind::Integer,
         title: "UID",
         alias: "uid",
         help: "user id of the owner",
@@ -89,7 +89,7 @@ pub const PROCESS: &[Field<Usage>] = &[
     },
     Field {
         id: "memory_used_bytes",
-        kind: Kind::Integer,
+        kind: ValueKind::Integer,
         title: "MEM",
         alias: "gpumem",
         help: "device memory in use by the process",
@@ -97,7 +97,7 @@ pub const PROCESS: &[Field<Usage>] = &[
     },
     Field {
         id: "sm_percent",
-        kind: Kind::Share,
+        kind: ValueKind::Share,
         title: "SM",
         alias: "psm",
         help: "SM utilization of the process",
@@ -105,7 +105,7 @@ pub const PROCESS: &[Field<Usage>] = &[
     },
     Field {
         id: "memory_utilization_percent",
-        kind: Kind::Share,
+        kind: ValueKind::Share,
         title: "MEMBW",
         alias: "pmembw",
         help: "memory bandwidth utilization of the process",
@@ -113,7 +113,7 @@ pub const PROCESS: &[Field<Usage>] = &[
     },
     Field {
         id: "encoder_percent",
-        kind: Kind::Share,
+        kind: ValueKind::Share,
         title: "ENC",
         alias: "penc",
         help: "video encoder utilization of the process",
@@ -121,7 +121,7 @@ pub const PROCESS: &[Field<Usage>] = &[
     },
     Field {
         id: "decoder_percent",
-        kind: Kind::Share,
+        kind: ValueKind::Share,
         title: "DEC",
         alias: "pdec",
         help: "video decoder utilization of the process",
@@ -129,7 +129,7 @@ pub const PROCESS: &[Field<Usage>] = &[
     },
     Field {
         id: "cu_occupancy_percent",
-        kind: Kind::Share,
+        kind: ValueKind::Share,
         title: "CU",
         alias: "pcu",
         help: "compute unit occupancy of the process",
@@ -137,7 +137,7 @@ pub const PROCESS: &[Field<Usage>] = &[
     },
     Field {
         id: "kind",
-        kind: Kind::Text,
+        kind: ValueKind::Text,
         title: "TYPE",
         alias: "type",
         help: "type: C for compute, G for graphics, C+G for both",
@@ -145,7 +145,7 @@ pub const PROCESS: &[Field<Usage>] = &[
     },
     Field {
         id: "cpu_percent",
-        kind: Kind::Number,
+        kind: ValueKind::Number,
         title: "CPU",
         alias: "pcpu",
         help: "CPU utilization; 100 is one core",
@@ -153,7 +153,7 @@ pub const PROCESS: &[Field<Usage>] = &[
     },
     Field {
         id: "resident_bytes",
-        kind: Kind::Integer,
+        kind: ValueKind::Integer,
         title: "RSS",
         alias: "rss",
         help: "resident host memory",
@@ -161,7 +161,7 @@ pub const PROCESS: &[Field<Usage>] = &[
     },
     Field {
         id: "resident_percent",
-        kind: Kind::Share,
+        kind: ValueKind::Share,
         title: "RSS%",
         alias: "prss",
         help: "resident host memory as a share of the node's memory",
@@ -169,7 +169,7 @@ pub const PROCESS: &[Field<Usage>] = &[
     },
     Field {
         id: "state",
-        kind: Kind::Text,
+        kind: ValueKind::Text,
         title: "S",
         alias: "state",
         help: "process state: R running, S sleeping, D in uninterruptible sleep, T stopped, t traced, Z zombie",
@@ -177,7 +177,7 @@ pub const PROCESS: &[Field<Usage>] = &[
     },
     Field {
         id: "threads",
-        kind: Kind::Integer,
+        kind: ValueKind::Integer,
         title: "THR",
         alias: "threads",
         help: "number of threads",
@@ -185,7 +185,7 @@ pub const PROCESS: &[Field<Usage>] = &[
     },
     Field {
         id: "started_at",
-        kind: Kind::Timestamp,
+        kind: ValueKind::Timestamp,
         title: "STARTED",
         alias: "started",
         help: "start time, by the local clock",
@@ -193,7 +193,7 @@ pub const PROCESS: &[Field<Usage>] = &[
     },
     Field {
         id: "running_seconds",
-        kind: Kind::Integer,
+        kind: ValueKind::Integer,
         title: "TIME",
         alias: "time",
         help: "elapsed time since the start",
@@ -201,7 +201,7 @@ pub const PROCESS: &[Field<Usage>] = &[
     },
     Field {
         id: "parent_pid",
-        kind: Kind::Integer,
+        kind: ValueKind::Integer,
         title: "PPID",
         alias: "ppid",
         help: "parent process",
@@ -209,7 +209,7 @@ pub const PROCESS: &[Field<Usage>] = &[
     },
     Field {
         id: "job",
-        kind: Kind::Text,
+        kind: ValueKind::Text,
         title: "JOB",
         alias: "job",
         help: "job of the scheduler that the process belongs to",
@@ -217,7 +217,7 @@ pub const PROCESS: &[Field<Usage>] = &[
     },
     Field {
         id: "step",
-        kind: Kind::Text,
+        kind: ValueKind::Text,
         title: "STEP",
         alias: "step",
         help: "step of that job: a number, batch, extern or interactive",
@@ -225,7 +225,7 @@ pub const PROCESS: &[Field<Usage>] = &[
     },
     Field {
         id: "sluid",
-        kind: Kind::Text,
+        kind: ValueKind::Text,
         title: "SLUID",
         alias: "sluid",
         help: "SLUID: Slurm's job identifier where there is no job number",
@@ -233,7 +233,7 @@ pub const PROCESS: &[Field<Usage>] = &[
     },
     Field {
         id: "container",
-        kind: Kind::Text,
+        kind: ValueKind::Text,
         title: "CONTAINER",
         alias: "container",
         help: "container, by the beginning of its id",
@@ -241,7 +241,7 @@ pub const PROCESS: &[Field<Usage>] = &[
     },
     Field {
         id: "container_kind",
-        kind: Kind::Text,
+        kind: ValueKind::Text,
         title: "BY",
         alias: "containerkind",
         help: "container runtime: docker, podman, containerd, cri-o, kubernetes, lxc or machine",
@@ -251,7 +251,7 @@ pub const PROCESS: &[Field<Usage>] = &[
     },
     Field {
         id: "pod",
-        kind: Kind::Text,
+        kind: ValueKind::Text,
         title: "POD",
         alias: "pod",
         help: "Kubernetes pod",
@@ -259,7 +259,7 @@ pub const PROCESS: &[Field<Usage>] = &[
     },
     Field {
         id: "working_directory",
-        kind: Kind::Text,
+        kind: ValueKind::Text,
         title: "CWD",
         alias: "cwd",
         help: "working directory; known for your own processes only",
@@ -267,7 +267,7 @@ pub const PROCESS: &[Field<Usage>] = &[
     },
     Field {
         id: "command",
-        kind: Kind::Text,
+        kind: ValueKind::Text,
         title: "COMMAND",
         alias: "command",
         help: "command line",

@@ -1,13 +1,13 @@
 //! Device metrics of TPU chips.
 
-use crate::fields::{Field, Kind, flag, integer, number, percent, text};
+use crate::fields::{Field, ValueKind, flag, integer, number, percent, text};
 use crate::model::{Device, Reading, TpuDetails};
 
 /// Metrics that only TPU chips report.
 pub const DEVICE_TPU: &[Field<Device>] = &[
     Field {
         id: "device_node",
-        kind: Kind::Text,
+        kind: ValueKind::Text,
         title: "DEVNODE",
         alias: "devnode",
         help: "TPU: device nodes",
@@ -15,7 +15,7 @@ pub const DEVICE_TPU: &[Field<Device>] = &[
     },
     Field {
         id: "tpu_cores",
-        kind: Kind::Integer,
+        kind: ValueKind::Integer,
         title: "CORES",
         alias: "cores",
         help: "TPU: cores of the chip, as the runtime reports",
@@ -23,7 +23,7 @@ pub const DEVICE_TPU: &[Field<Device>] = &[
     },
     Field {
         id: "held",
-        kind: Kind::Flag,
+        kind: ValueKind::Flag,
         title: "HELD",
         alias: "held",
         help: "TPU: a process has the chip open",
@@ -31,7 +31,7 @@ pub const DEVICE_TPU: &[Field<Device>] = &[
     },
     Field {
         id: "hbm_bandwidth_percent",
-        kind: Kind::Share,
+        kind: ValueKind::Share,
         title: "HBMBW",
         alias: "hbmbw",
         help: "TPU: share of peak HBM bandwidth",
@@ -39,7 +39,7 @@ pub const DEVICE_TPU: &[Field<Device>] = &[
     },
     Field {
         id: "tensorcore_idle_seconds",
-        kind: Kind::Number,
+        kind: ValueKind::Number,
         title: "TCIDLE",
         alias: "tcidle",
         help: "TPU: time since a TensorCore last ran",
@@ -47,7 +47,7 @@ pub const DEVICE_TPU: &[Field<Device>] = &[
     },
     Field {
         id: "hlo_queue",
-        kind: Kind::Integer,
+        kind: ValueKind::Integer,
         title: "HLOQ",
         alias: "hloq",
         help: "TPU: programs queued for the chip",
@@ -55,7 +55,7 @@ pub const DEVICE_TPU: &[Field<Device>] = &[
     },
     Field {
         id: "runtime_uptime_seconds",
-        kind: Kind::Integer,
+        kind: ValueKind::Integer,
         title: "RUNTIME",
         alias: "runtime",
         help: "TPU: uptime of the runtime",
@@ -63,7 +63,7 @@ pub const DEVICE_TPU: &[Field<Device>] = &[
     },
     Field {
         id: "framework",
-        kind: Kind::Text,
+        kind: ValueKind::Text,
         title: "FRAMEWORK",
         alias: "framework",
         help: "TPU: framework that uses the runtime",
@@ -71,7 +71,7 @@ pub const DEVICE_TPU: &[Field<Device>] = &[
     },
     Field {
         id: "slice_error",
-        kind: Kind::Text,
+        kind: ValueKind::Text,
         title: "SLICEERR",
         alias: "sliceerr",
         help: "TPU: fault of the slice",
@@ -79,7 +79,7 @@ pub const DEVICE_TPU: &[Field<Device>] = &[
     },
     Field {
         id: "megascale_error",
-        kind: Kind::Text,
+        kind: ValueKind::Text,
         title: "MEGAERR",
         alias: "megaerr",
         help: "TPU: fault between slices",
@@ -87,7 +87,7 @@ pub const DEVICE_TPU: &[Field<Device>] = &[
     },
     Field {
         id: "metrics_source",
-        kind: Kind::Text,
+        kind: ValueKind::Text,
         title: "SOURCE",
         alias: "metrics",
         help: "TPU: source of the metrics",
@@ -95,7 +95,7 @@ pub const DEVICE_TPU: &[Field<Device>] = &[
     },
     Field {
         id: "metrics_fault",
-        kind: Kind::Text,
+        kind: ValueKind::Text,
         title: "MFAULT",
         alias: "metricsfault",
         help: "TPU: why expected metrics are missing",

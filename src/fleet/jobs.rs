@@ -48,12 +48,12 @@ pub type NodeDevices<'a> = (&'a NodeName, &'a [Arc<str>]);
 #[derive(Debug)]
 pub struct JobDevices<'a> {
     fleet: &'a Fleet,
-    nodes: BTreeMap<&'a NodeName, NodeJobs<'a>>,
+    nodes: BTreeMap<&'a NodeName, JobsOnNode<'a>>,
 }
 
 /// The jobs of one node.
 #[derive(Debug)]
-struct NodeJobs<'a> {
+struct JobsOnNode<'a> {
     node: &'a Node,
     /// Jobs that the scheduler placed there.
     listed: Vec<JobAllocation<'a>>,
@@ -68,7 +68,7 @@ impl<'a> JobDevices<'a> {
     pub fn of(fleet: &'a Fleet) -> Self {
         let entry = |node: &'a Arc<Node>| {
             let used = devices_by_job(node);
-            (&node.name, NodeJobs { node, listed: Vec::new(), assigned: Vec::new(), used })
+            (&node.name, JobsOnNode { node, listed: Vec::new(), assigned: Vec::new(), used })
         };
         let mut nodes: BTreeMap<_, _> = fleet.nodes.iter().map(entry).collect();
         for job in fleet.jobs.iter().flat_map(|jobs| &jobs.jobs) {

@@ -37,7 +37,7 @@ const REMOVED_RETENTION: Duration = Duration::from_secs(60);
 /// The current nodes; each is updated by one task.
 #[derive(Debug)]
 pub struct FleetStore {
-    inner: Mutex<Inner>,
+    inner: Mutex<StoreState>,
     changed: Notify,
     published: watch::Sender<Fleet>,
     /// History span of new nodes.
@@ -45,7 +45,7 @@ pub struct FleetStore {
 }
 
 #[derive(Debug)]
-struct Inner {
+struct StoreState {
     nodes: Vec<Arc<Node>>,
     positions: BTreeMap<NodeName, usize>,
     /// Nodes that are no longer listed, and when they were removed.
@@ -69,7 +69,7 @@ impl FleetStore {
         let nodes: Vec<Arc<Node>> =
             names.into_iter().map(|name| Arc::new(Node::new(name, history_span))).collect();
         let fleet = Fleet::new(nodes.clone().into());
-        let inner = Inner {
+        let inner = StoreState {
             positions: positions(&nodes),
             removed: BTreeMap::new(),
             same_as: Arc::clone(&fleet.same_as),
@@ -178,7 +178,7 @@ impl FleetStore {
         last.map(|last| last + interval)
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Inner> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, StoreState> {
         // A panic elsewhere cannot leave a half-written node: each is replaced in one assignment.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -49,7 +49,7 @@ struct Expander<'a> {
 
 /// A part of a set between operators.
 #[derive(Debug, Clone, Copy)]
-struct Operand<'a> {
+struct SetOperand<'a> {
     text: &'a str,
     /// The byte it begins at.
     at: usize,
@@ -92,7 +92,7 @@ impl Expander<'_> {
     fn expand_operand(
         &mut self,
         set: &str,
-        operand: Operand<'_>,
+        operand: SetOperand<'_>,
         source: Option<&str>,
     ) -> Result<Vec<String>, NodeSetError> {
         let names = self.expand_brackets(set, operand)?;
@@ -160,7 +160,7 @@ impl Expander<'_> {
     fn expand_brackets(
         &mut self,
         set: &str,
-        operand: Operand<'_>,
+        operand: SetOperand<'_>,
     ) -> Result<Vec<String>, NodeSetError> {
         let to_error = |kind| NodeSetError::at(set, operand.at, kind);
         let pieces = split_brackets(set, operand)?;
@@ -190,9 +190,9 @@ impl Expander<'_> {
 }
 
 /// Splits a set at the operators outside brackets; a space without an operator counts as a comma.
-fn split_operands(text: &str) -> Result<Vec<Operand<'_>>, NodeSetError> {
+fn split_operands(text: &str) -> Result<Vec<SetOperand<'_>>, NodeSetError> {
     let error_at = |at, kind| Err(NodeSetError::at(text, at, kind));
-    let mut operands: Vec<Operand<'_>> = Vec::new();
+    let mut operands: Vec<SetOperand<'_>> = Vec::new();
     let mut open_bracket = None;
     let mut start = None;
     // The operator that has no right operand yet.
@@ -216,7 +216,7 @@ fn split_operands(text: &str) -> Result<Vec<Operand<'_>>, NodeSetError> {
         if let Some(from) = start.take() {
             let operator = pending_operator.take().map_or(',', |(operator, _)| operator);
             let text = text.get(from..at).unwrap_or_default();
-            operands.push(Operand { text, at: from, operator });
+            operands.push(SetOperand { text, at: from, operator });
         }
         match (letter, pending_operator) {
             // Extra commas are ignored, as in Slurm.
@@ -234,7 +234,7 @@ fn split_operands(text: &str) -> Result<Vec<Operand<'_>>, NodeSetError> {
 }
 
 /// Splits an operand into alternatives: a literal text, or the numbers of a bracket.
-fn split_brackets(set: &str, operand: Operand<'_>) -> Result<Vec<Vec<String>>, NodeSetError> {
+fn split_brackets(set: &str, operand: SetOperand<'_>) -> Result<Vec<Vec<String>>, NodeSetError> {
     let mut pieces = Vec::new();
     let (mut rest, mut at) = (operand.text, operand.at);
     while let Some((before, inside, after)) = bracket(rest) {

@@ -29,7 +29,7 @@ pub struct Groups {
     /// Groups of gtop's own settings, which take precedence.
     configured: BTreeMap<String, String>,
     folders: Vec<PathBuf>,
-    loaded_sources: OnceLock<Result<Sources, GroupError>>,
+    loaded_sources: OnceLock<Result<GroupSources, GroupError>>,
 }
 
 /// Why a group cannot be expanded.
@@ -127,8 +127,8 @@ impl GroupDefinition {
 
 /// All group sources.
 #[derive(Debug, Default)]
-struct Sources {
-    all: BTreeMap<String, Source>,
+struct GroupSources {
+    all: BTreeMap<String, GroupSource>,
     default: Option<String>,
     /// The file that should name the default source.
     file: String,
@@ -136,7 +136,7 @@ struct Sources {
 
 /// A group source.
 #[derive(Debug)]
-struct Source {
+struct GroupSource {
     file: String,
     groups: SourceKind,
 }
@@ -165,7 +165,7 @@ impl Groups {
         Self { configured: config_groups, ..self }
     }
 
-    fn sources(&self) -> Result<&Sources, GroupError> {
+    fn sources(&self) -> Result<&GroupSources, GroupError> {
         let loaded = self.loaded_sources.get_or_init(|| load::load_sources(&self.folders));
         loaded.as_ref().map_err(Clone::clone)
     }
@@ -217,7 +217,7 @@ impl Groups {
             let known = known(&mut sources.all.keys());
             return Err(GroupError::NoDefault(sources.file.clone(), known));
         };
-        let Some(Source { file, groups }) = sources.all.get(name) else {
+        let Some(GroupSource { file, groups }) = sources.all.get(name) else {
             let known = known(&mut sources.all.keys());
             return Err(GroupError::NoSource(shorten(name), known));
         };

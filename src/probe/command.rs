@@ -9,7 +9,7 @@ use crate::model::{ProcessKey, ProcessRequest};
 
 /// A command to a running probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Command {
+pub enum ProbeCommand {
     /// Heartbeat; without it the probe ends after [`HEARTBEAT_TIMEOUT`](super::HEARTBEAT_TIMEOUT).
     Heartbeat,
     /// Sample this often.
@@ -23,15 +23,15 @@ pub enum Command {
 }
 
 /// Returns the line to send, with its newline; a probe ignores it if `node` is not its own name.
-pub fn encode(id: u64, node: &str, command: &Command) -> String {
+pub fn encode(id: u64, node: &str, command: &ProbeCommand) -> String {
     let node = strip_unsafe(node);
     let verb = match command {
-        Command::Heartbeat => "\"heartbeat\"".to_owned(),
-        Command::Interval(time) => format!("\"interval\",\"seconds\":{}", seconds(*time)),
-        Command::Focus(Some(time)) => format!("\"focus\",\"seconds\":{}", seconds(*time)),
-        Command::Focus(None) => "\"focus\",\"seconds\":0".to_owned(),
-        Command::Full => "\"full\"".to_owned(),
-        Command::Request(request) => {
+        ProbeCommand::Heartbeat => "\"heartbeat\"".to_owned(),
+        ProbeCommand::Interval(time) => format!("\"interval\",\"seconds\":{}", seconds(*time)),
+        ProbeCommand::Focus(Some(time)) => format!("\"focus\",\"seconds\":{}", seconds(*time)),
+        ProbeCommand::Focus(None) => "\"focus\",\"seconds\":0".to_owned(),
+        ProbeCommand::Full => "\"full\"".to_owned(),
+        ProbeCommand::Request(request) => {
             format!("\"{}\"{}", request.command(), encode_arguments(*request))
         }
     };
@@ -59,35 +59,35 @@ mod tests {
         let quarter = Duration::from_millis(250);
         let key = ProcessKey { pid: 42, start_ticks: 99 };
         for (command, line) in [
-            (Command::Heartbeat, r#"{"id":7,"node":"gpu[1]","verb":"heartbeat"}"#),
-            (Command::Full, r#"{"id":7,"node":"gpu[1]","verb":"full"}"#),
+            (ProbeCommand::Heartbeat, r#"{"id":7,"node":"gpu[1]","verb":"heartbeat"}"#),
+            (ProbeCommand::Full, r#"{"id":7,"node":"gpu[1]","verb":"full"}"#),
             (
-                Command::Interval(Duration::from_secs(2)),
+                ProbeCommand::Interval(Duration::from_secs(2)),
                 r#"{"id":7,"node":"gpu[1]","verb":"interval","seconds":2.0}"#,
             ),
             (
-                Command::Focus(Some(quarter)),
+                ProbeCommand::Focus(Some(quarter)),
                 r#"{"id":7,"node":"gpu[1]","verb":"focus","seconds":0.25}"#,
             ),
-            (Command::Focus(None), r#"{"id":7,"node":"gpu[1]","verb":"focus","seconds":0}"#),
+            (ProbeCommand::Focus(None), r#"{"id":7,"node":"gpu[1]","verb":"focus","seconds":0}"#),
             (
-                Command::Request(ProcessRequest::Signal(key, Signal::Terminate)),
+                ProbeCommand::Request(ProcessRequest::Signal(key, Signal::Terminate)),
                 r#"{"id":7,"node":"gpu[1]","verb":"signal","pid":42,"start":99,"signal":15}"#,
             ),
             (
-                Command::Request(ProcessRequest::Environment(key)),
+                ProbeCommand::Request(ProcessRequest::Environment(key)),
                 r#"{"id":7,"node":"gpu[1]","verb":"environ","pid":42,"start":99}"#,
             ),
             (
-                Command::Request(ProcessRequest::Detail(key)),
+                ProbeCommand::Request(ProcessRequest::Detail(key)),
                 r#"{"id":7,"node":"gpu[1]","verb":"detail","pid":42,"start":99}"#,
             ),
             (
-                Command::Request(ProcessRequest::Tree(None)),
+                ProbeCommand::Request(ProcessRequest::Tree(None)),
                 r#"{"id":7,"node":"gpu[1]","verb":"tree"}"#,
             ),
             (
-                Command::Request(ProcessRequest::Tree(Some(key))),
+                ProbeCommand::Request(ProcessRequest::Tree(Some(key))),
                 r#"{"id":7,"node":"gpu[1]","verb":"tree","pid":42,"start":99}"#,
             ),
         ] {

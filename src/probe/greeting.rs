@@ -10,7 +10,7 @@ const MAX_NOISE_BYTES: usize = 4096;
 
 /// The state of the search.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Progress {
+pub enum GreetingProgress {
     /// It has not announced itself.
     NotYet,
     /// It waits for the script; `rest` are the bytes that came after the announcement.
@@ -35,19 +35,19 @@ impl Greeting {
         Self { mark: format!("\n{}", strip_unsafe(nonce)).into_bytes(), received: Vec::new() }
     }
 
-    /// Adds received bytes; must not be called again after it has returned [`Progress::Ready`].
-    pub fn push(&mut self, bytes: &[u8]) -> Progress {
+    /// Adds received bytes; must not be called again after it has returned [`GreetingProgress::Ready`].
+    pub fn push(&mut self, bytes: &[u8]) -> GreetingProgress {
         self.received.extend_from_slice(bytes);
         let found = self.find_announcement();
         let Some((start, end, interpreter)) = found else {
             // The end may be the start of a mark, so more than the noise is kept.
             self.truncate_to_last(MAX_NOISE_BYTES + self.mark.len() + 8);
-            return Progress::NotYet;
+            return GreetingProgress::NotYet;
         };
         let rest = self.received.split_off(end);
         self.received.truncate(start);
         self.truncate_to_last(MAX_NOISE_BYTES);
-        Progress::Ready { interpreter, rest }
+        GreetingProgress::Ready { interpreter, rest }
     }
 
     /// Returns the last 4 kB of what came before the announcement, or of everything without one.
@@ -80,8 +80,8 @@ impl Greeting {
 mod tests {
     use super::*;
 
-    fn ready(interpreter: Interpreter, rest: &[u8]) -> Progress {
-        Progress::Ready { interpreter, rest: rest.to_vec() }
+    fn ready(interpreter: Interpreter, rest: &[u8]) -> GreetingProgress {
+        GreetingProgress::Ready { interpreter, rest: rest.to_vec() }
     }
 
     #[test]
@@ -99,8 +99,10 @@ mod tests {
                 "{text:?}"
             );
             let mut pieces = Greeting::new("n0nce");
-            let last =
-                text.bytes().map(|byte| pieces.push(&[byte])).find(|p| *p != Progress::NotYet);
+            let last = text
+                .bytes()
+                .map(|byte| pieces.push(&[byte]))
+                .find(|p| *p != GreetingProgress::NotYet);
             assert_eq!(last, Some(ready(interpreter, b"")), "{text:?}");
             assert_eq!(pieces.noise(), whole.noise());
         }
@@ -109,9 +111,9 @@ mod tests {
     #[test]
     fn noise_is_the_output_before_the_announcement_and_bounded() {
         let mut greeting = Greeting::new("n0nce");
-        assert_eq!(greeting.push(b"bash: no such thing\n"), Progress::NotYet);
+        assert_eq!(greeting.push(b"bash: no such thing\n"), GreetingProgress::NotYet);
         assert_eq!(greeting.noise(), b"bash: no such thing\n");
-        assert_eq!(greeting.push(&vec![b'x'; 100_000]), Progress::NotYet);
+        assert_eq!(greeting.push(&vec![b'x'; 100_000]), GreetingProgress::NotYet);
         assert_eq!(greeting.noise().len(), MAX_NOISE_BYTES);
         assert_eq!(greeting.push(b"end\nn0nce\n"), ready(Interpreter::Python, b""));
         assert!(greeting.noise().ends_with(b"xend"));
@@ -123,7 +125,7 @@ mod tests {
         let mut greeting = Greeting::new("n0nce");
         assert_eq!(
             greeting.push(b"n0nce\n n0nce\n\nn0nceX\n\nn0nce NOP\n\nn0nc"),
-            Progress::NotYet
+            GreetingProgress::NotYet
         );
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Interpreter, Settings, build_source, loader, strip_unsafe};
+use super::{Interpreter, ProbeSettings, build_source, loader, strip_unsafe};
 
 /// Maximum bytes of a piece of a frame: with the longest node name twice, a line stays below 900 bytes.
 const MAX_PIECE_BYTES: usize = 340;
@@ -26,7 +26,7 @@ pub struct SharedProbe {
 /// A Python loader reads exactly the bytes of its script, and its probe skips lines that are no commands. An sh loader
 /// discards what it has read at the line that is the nonce with a dash, after which its script begins.
 pub fn shared_probe(nonce: &str, interval: Duration) -> SharedProbe {
-    let settings = Settings { interval, ..Settings::new("", nonce) };
+    let settings = ProbeSettings { interval, ..ProbeSettings::new("", nonce) };
     let name = format!("os.environ[\"{NODE_NAME_VARIABLE}\"]");
     let mut input =
         build_source(Interpreter::Python, &settings, &name, MAX_PIECE_BYTES).parts().concat();

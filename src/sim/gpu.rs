@@ -70,7 +70,7 @@ const MIG_SLICES: [(&str, u64); 3] =
 
 /// The fault of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum DeviceFault {
+pub(crate) enum SimDeviceFault {
     /// It is too hot.
     Hot,
     /// It is slower than the other devices of its job.
@@ -101,7 +101,7 @@ pub(crate) struct Gpu {
     index: u32,
     pci: String,
     role: Role,
-    fault: Option<DeviceFault>,
+    fault: Option<SimDeviceFault>,
 }
 
 impl Gpu {
@@ -121,7 +121,7 @@ impl Gpu {
         }
     }
 
-    pub(crate) fn with_fault(mut self, fault: Option<DeviceFault>) -> Self {
+    pub(crate) fn with_fault(mut self, fault: Option<SimDeviceFault>) -> Self {
         self.fault = fault;
         self
     }
@@ -148,15 +148,15 @@ impl Gpu {
 
     /// Returns true if a process can run on it: not if it is partitioned or lost.
     pub(crate) fn is_usable(&self) -> bool {
-        self.role != Role::Split && self.fault != Some(DeviceFault::Lost)
+        self.role != Role::Split && self.fault != Some(SimDeviceFault::Lost)
     }
 
     /// Returns the time and number of the last Xid after `since`, until `t`.
     pub(crate) fn xid(&self, since: f64, t: f64) -> Option<(f64, u64)> {
         let (first, every, code) = match self.fault {
-            Some(DeviceFault::Lost) => (6.0, f64::INFINITY, 79),
-            Some(DeviceFault::MemoryErrors) => (9.0, 45.0, 63),
-            Some(DeviceFault::Hot | DeviceFault::Lagging) | None => return None,
+            Some(SimDeviceFault::Lost) => (6.0, f64::INFINITY, 79),
+            Some(SimDeviceFault::MemoryErrors) => (9.0, 45.0, 63),
+            Some(SimDeviceFault::Hot | SimDeviceFault::Lagging) | None => return None,
         };
         let count = ((since - first) / every).floor() + 1.0;
         let at = if since < first { first } else { first + count * every };
@@ -166,7 +166,7 @@ impl Gpu {
     /// Returns the utilization at `t`, in %.
     pub(crate) fn load(&self, work: &Workload, t: f64) -> f64 {
         match (self.fault, &self.role) {
-            (Some(DeviceFault::Lagging), _) => 13.0 + 4.0 * self.rng.noise(t, 4.0),
+            (Some(SimDeviceFault::Lagging), _) => 13.0 + 4.0 * self.rng.noise(t, 4.0),
             (_, Role::Split) => 0.8 * work.load(self.rng, t),
             _ => work.load(self.rng, t),
         }
@@ -208,7 +208,7 @@ impl Gpu {
         if is_full {
             self.fill_statics(&mut device);
         }
-        if self.fault == Some(DeviceFault::Lost) {
+        if self.fault == Some(SimDeviceFault::Lost) {
             device.fault = Some("lost".to_owned());
             return device;
         }
@@ -244,7 +244,7 @@ impl Gpu {
         if !matches!(self.role, Role::Slice { .. }) {
             statics.minor = u64::from(self.index).into();
         }
-        if self.fault == Some(DeviceFault::Lost) || matches!(self.role, Role::Slice { .. }) {
+        if self.fault == Some(SimDeviceFault::Lost) || matches!(self.role, Role::Slice { .. }) {
             return;
         }
         device.mig = Raw::Value(self.role == Role::Split);
@@ -286,16 +286,16 @@ impl Gpu {
         device.clock_sm = to_u64(self.clock(is_busy, t)).into();
         device.clock_memory = to_u64(self.model.memory_clock).into();
         device.throttle = self.throttle(is_busy, watts).into();
-        let errors = self.fault == Some(DeviceFault::MemoryErrors);
+        let errors = self.fault == Some(SimDeviceFault::MemoryErrors);
         device.ecc_corrected = Raw::Value(if errors { 412 + to_u64(t / 7.0) } else { 0 });
         device.ecc_uncorrected = Raw::Value(if errors { 2 } else { 0 });
     }
 
     fn watts(&self, work: &Workload, t: f64) -> f64 {
         let factor = match self.fault {
-            Some(DeviceFault::Hot) => 0.62,
-            Some(DeviceFault::Lagging) => 0.9,
-            Some(DeviceFault::Lost | DeviceFault::MemoryErrors) | None => 1.0,
+            Some(SimDeviceFault::Hot) => 0.62,
+            Some(SimDeviceFault::Lagging) => 0.9,
+            Some(SimDeviceFault::Lost | SimDeviceFault::MemoryErrors) | None => 1.0,
         };
         let share = (self.load(work, t) / 100.0).powf(0.8) * factor;
         let ripple = 1.0 + 0.012 * self.rng.branch(5).noise(t, 0.8);
@@ -308,27 +308,31 @@ impl Gpu {
         let lags = [(0.0, 0.1), (6.0, 0.3), (14.0, 0.35), (26.0, 0.25)];
         let mean: f64 = lags.iter().map(|(ago, part)| part * self.watts(work, t - ago)).sum();
         let idle_temperature = self.rng.branch(6).range(28.0, 34.0);
-        let hot = if self.fault == Some(DeviceFault::Hot) { 34.0 } else { 0.0 };
+        let hot = if self.fault == Some(SimDeviceFault::Hot) { 34.0 } else { 0.0 };
         idle_temperature + 34.0 * mean / self.model.limit_watts + hot
     }
 
     fn clock(&self, is_busy: bool, t: f64) -> f64 {
         let steps = |clock: f64| (clock / 15.0).floor() * 15.0;
         match self.fault {
-            Some(DeviceFault::Hot) => steps(0.6 * self.model.clock + 60.0 * self.rng.noise(t, 6.0)),
-            Some(DeviceFault::Lagging) => steps(0.45 * self.model.clock),
+            Some(SimDeviceFault::Hot) => {
+                steps(0.6 * self.model.clock + 60.0 * self.rng.noise(t, 6.0))
+            }
+            Some(SimDeviceFault::Lagging) => steps(0.45 * self.model.clock),
             _ if is_busy => steps(self.model.clock * (0.985 + 0.015 * self.rng.noise(t, 3.0))),
-            Some(DeviceFault::Lost | DeviceFault::MemoryErrors) | None => self.model.idle_clock,
+            Some(SimDeviceFault::Lost | SimDeviceFault::MemoryErrors) | None => {
+                self.model.idle_clock
+            }
         }
     }
 
     fn throttle(&self, is_busy: bool, watts: f64) -> u64 {
         match self.fault {
-            Some(DeviceFault::Hot) => SLOWDOWN | THERMAL,
-            Some(DeviceFault::Lagging) => SLOWDOWN | POWER_BRAKE,
+            Some(SimDeviceFault::Hot) => SLOWDOWN | THERMAL,
+            Some(SimDeviceFault::Lagging) => SLOWDOWN | POWER_BRAKE,
             _ if watts > 0.97 * self.model.limit_watts => POWER_CAP,
             _ if is_busy => 0,
-            Some(DeviceFault::Lost | DeviceFault::MemoryErrors) | None => IDLE,
+            Some(SimDeviceFault::Lost | SimDeviceFault::MemoryErrors) | None => IDLE,
         }
     }
 }

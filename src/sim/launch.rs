@@ -71,7 +71,7 @@ fn clamp_interval(seconds: f64) -> f64 {
 
 /// A command to a running probe.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Command {
+pub(crate) enum SimCommand {
     /// The client is alive.
     Heartbeat,
     /// Set the interval, in seconds.
@@ -84,7 +84,7 @@ pub(crate) enum Command {
     Request(u64, ProcessRequest),
 }
 
-impl Command {
+impl SimCommand {
     /// Parses a command line; `None` for other nodes and unknown verbs.
     pub(crate) fn parse(line: &str, node: &str) -> Option<Self> {
         let (id, rest) = line.strip_prefix("{\"id\":")?.split_once(',')?;
@@ -128,11 +128,11 @@ fn parse_request(verb: &str, rest: &str) -> Option<ProcessRequest> {
 
 /// Splits bytes into lines; a line longer than [`MAX_LINE`] is dropped.
 #[derive(Debug, Default)]
-pub(crate) struct LineBuffer {
+pub(crate) struct LineSplitter {
     buffer: Vec<u8>,
 }
 
-impl LineBuffer {
+impl LineSplitter {
     /// Adds received bytes and returns the complete lines.
     pub(crate) fn push(&mut self, bytes: &[u8]) -> Vec<String> {
         self.buffer.extend_from_slice(bytes);
@@ -188,14 +188,17 @@ mod tests {
 
     #[test]
     fn commands_for_other_nodes_are_ignored() {
-        let parse = |line: &str| Command::parse(line, "gpu01");
+        let parse = |line: &str| SimCommand::parse(line, "gpu01");
         let line = |rest: &str| format!("{{\"id\":7,\"node\":\"gpu01\",\"verb\":{rest}}}");
-        assert_eq!(parse(&line("\"heartbeat\"")), Some(Command::Heartbeat));
-        assert_eq!(parse(&line("\"interval\",\"seconds\":2.0")), Some(Command::Interval(2.0)));
-        assert_eq!(parse(&line("\"interval\",\"seconds\":0.0001")), Some(Command::Interval(0.05)));
-        assert_eq!(parse(&line("\"focus\",\"seconds\":0.25")), Some(Command::Focus(Some(0.25))));
-        assert_eq!(parse(&line("\"focus\",\"seconds\":0")), Some(Command::Focus(None)));
-        assert_eq!(parse(&line("\"full\"")), Some(Command::Full));
+        assert_eq!(parse(&line("\"heartbeat\"")), Some(SimCommand::Heartbeat));
+        assert_eq!(parse(&line("\"interval\",\"seconds\":2.0")), Some(SimCommand::Interval(2.0)));
+        assert_eq!(
+            parse(&line("\"interval\",\"seconds\":0.0001")),
+            Some(SimCommand::Interval(0.05))
+        );
+        assert_eq!(parse(&line("\"focus\",\"seconds\":0.25")), Some(SimCommand::Focus(Some(0.25))));
+        assert_eq!(parse(&line("\"focus\",\"seconds\":0")), Some(SimCommand::Focus(None)));
+        assert_eq!(parse(&line("\"full\"")), Some(SimCommand::Full));
         let key = ProcessKey { pid: 42, start_ticks: 99 };
         for request in [
             ProcessRequest::Signal(key, Signal::Interrupt),
@@ -204,8 +207,9 @@ mod tests {
             ProcessRequest::Tree(Some(key)),
             ProcessRequest::Detail(key),
         ] {
-            let line = crate::probe::encode(7, "gpu01", &crate::probe::Command::Request(request));
-            assert_eq!(parse(line.trim_end()), Some(Command::Request(7, request)));
+            let line =
+                crate::probe::encode(7, "gpu01", &crate::probe::ProbeCommand::Request(request));
+            assert_eq!(parse(line.trim_end()), Some(SimCommand::Request(7, request)));
         }
         assert_eq!(parse(&line("\"signal\",\"pid\":42,\"start\":99,\"signal\":32")), None);
         for other in
@@ -219,7 +223,7 @@ mod tests {
 
     #[test]
     fn lines_are_complete_wherever_the_stream_is_split() {
-        let mut lines = LineBuffer::default();
+        let mut lines = LineSplitter::default();
         assert!(lines.push(b"on").is_empty());
         assert_eq!(lines.push(b"e\ntwo\nthr"), ["one", "two"]);
         assert!(lines.push(&vec![b'x'; 100_000]).is_empty());

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::NodeName;
-use crate::sim::gpu::{A100, A6000, DeviceFault, Gpu, H100, omit_if_equal, random_uuid};
+use crate::sim::gpu::{A100, A6000, Gpu, H100, SimDeviceFault, omit_if_equal, random_uuid};
 use crate::sim::host::SimHost;
 use crate::sim::rng::{Rng, round_milli, to_u64};
 use crate::sim::scenario::{FleetSpec, NodeRole};
@@ -331,12 +331,12 @@ impl Machine {
     }
 }
 
-fn device_fault(role: NodeRole, index: u32, devices: u32) -> Option<DeviceFault> {
+fn device_fault(role: NodeRole, index: u32, devices: u32) -> Option<SimDeviceFault> {
     let (faulty_index, fault) = match role {
-        NodeRole::Throttled => (devices / 2, DeviceFault::Hot),
-        NodeRole::Straggler => (devices / 3, DeviceFault::Lagging),
-        NodeRole::Failing if index == devices / 4 => (index, DeviceFault::MemoryErrors),
-        NodeRole::Failing => (devices - 1, DeviceFault::Lost),
+        NodeRole::Throttled => (devices / 2, SimDeviceFault::Hot),
+        NodeRole::Straggler => (devices / 3, SimDeviceFault::Lagging),
+        NodeRole::Failing if index == devices / 4 => (index, SimDeviceFault::MemoryErrors),
+        NodeRole::Failing => (devices - 1, SimDeviceFault::Lost),
         NodeRole::Training
         | NodeRole::Mig
         | NodeRole::Serving

@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use crate::model::{ProcessRequest, Signal};
 use crate::sim::corrupt::{BANNER, corrupt_answers, corrupt_frame};
 use crate::sim::injected_fault::InjectedFault;
-use crate::sim::launch::{Command, LaunchLine, LineBuffer, SourceHeader};
+use crate::sim::launch::{LaunchLine, LineSplitter, SimCommand, SourceHeader};
 use crate::sim::machine::{DriverState, Machine, SampleRequest};
 use crate::sim::rng::Rng;
 use crate::wire::body::{Body, Bye};
@@ -144,7 +144,7 @@ struct SimProbe<'a> {
     machine: Cow<'a, Machine>,
     node_name: String,
     output: mpsc::Sender<Bytes>,
-    lines: LineBuffer,
+    lines: LineSplitter,
     began: f64,
     interval: f64,
     focus: Option<f64>,
@@ -180,7 +180,7 @@ impl<'a> SimProbe<'a> {
             machine,
             node_name: header.node,
             output,
-            lines: LineBuffer::default(),
+            lines: LineSplitter::default(),
             began,
             interval: header.interval,
             focus: None,
@@ -236,12 +236,12 @@ impl<'a> SimProbe<'a> {
     /// Executes the commands for this node.
     fn on_input(&mut self, bytes: &[u8]) {
         for line in self.lines.push(bytes) {
-            match Command::parse(&line, &self.node_name) {
-                Some(Command::Heartbeat) => self.dies_at = Instant::now() + self.dead_man,
-                Some(Command::Interval(seconds)) => self.interval = seconds,
-                Some(Command::Focus(seconds)) => self.focus = seconds,
-                Some(Command::Full) => self.is_full_due = true,
-                Some(Command::Request(id, request)) => {
+            match SimCommand::parse(&line, &self.node_name) {
+                Some(SimCommand::Heartbeat) => self.dies_at = Instant::now() + self.dead_man,
+                Some(SimCommand::Interval(seconds)) => self.interval = seconds,
+                Some(SimCommand::Focus(seconds)) => self.focus = seconds,
+                Some(SimCommand::Full) => self.is_full_due = true,
+                Some(SimCommand::Request(id, request)) => {
                     let t = self.node.now();
                     let answer = self.machine.answer(t, id, request);
                     if let ProcessRequest::Signal(

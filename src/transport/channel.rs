@@ -14,7 +14,7 @@ use crate::transport::openssh::ProgramSession;
 use crate::transport::output::Output;
 use crate::transport::output_queue::CAPACITY;
 use crate::transport::process::LocalProcess;
-use crate::transport::session::Session;
+use crate::transport::session::SshSession;
 use crate::transport::srun::StepChannel;
 
 /// Timeout for writing to the command's stdin.
@@ -31,10 +31,10 @@ const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 ///
 /// Its output must be read: a full buffer stops the whole connection, by design.
 #[derive(Debug)]
-pub struct Channel(Inner);
+pub struct Channel(ChannelKind);
 
 #[derive(Debug)]
-enum Inner {
+enum ChannelKind {
     Ssh(Box<SshChannel>),
     Local(Box<LocalProcess>),
     Program(Box<ProgramSession>),
@@ -43,25 +43,25 @@ enum Inner {
 
 impl Channel {
     pub(super) fn local(process: LocalProcess) -> Self {
-        Self(Inner::Local(Box::new(process)))
+        Self(ChannelKind::Local(Box::new(process)))
     }
 
     pub(super) fn program(process: ProgramSession) -> Self {
-        Self(Inner::Program(Box::new(process)))
+        Self(ChannelKind::Program(Box::new(process)))
     }
 
     pub(super) fn step(channel: StepChannel) -> Self {
-        Self(Inner::Step(Box::new(channel)))
+        Self(ChannelKind::Step(Box::new(channel)))
     }
 
     pub(super) async fn ssh(
-        session: Session,
+        session: SshSession,
         command: &str,
         deadline: &Deadline,
     ) -> Result<Self, Fault> {
         let ssh =
             deadline.timeout(ConnectPhase::Command, SshChannel::start(session, command)).await??;
-        Ok(Self(Inner::Ssh(Box::new(ssh))))
+        Ok(Self(ChannelKind::Ssh(Box::new(ssh))))
     }
 
     /// Waits for the next event. Cancel-safe.
@@ -69,10 +69,10 @@ impl Channel {
     /// After the end it returns `Closed` at once.
     pub async fn next(&mut self) -> Output {
         match &mut self.0 {
-            Inner::Ssh(ssh) => ssh.next().await,
-            Inner::Local(local) => local.next().await,
-            Inner::Program(program) => program.next().await,
-            Inner::Step(channel) => channel.next().await,
+            ChannelKind::Ssh(ssh) => ssh.next().await,
+            ChannelKind::Local(local) => local.next().await,
+            ChannelKind::Program(program) => program.next().await,
+            ChannelKind::Step(channel) => channel.next().await,
         }
     }
 
@@ -83,10 +83,10 @@ impl Channel {
         let sending = async {
             match &mut self.0 {
                 // The future is large and sending is rare: boxed, so that a waiting reader does not carry it.
-                Inner::Ssh(ssh) => Box::pin(ssh.send(bytes)).await,
-                Inner::Local(local) => local.send(bytes).await,
-                Inner::Program(program) => program.send(bytes).await,
-                Inner::Step(channel) => channel.send(bytes).await,
+                ChannelKind::Ssh(ssh) => Box::pin(ssh.send(bytes)).await,
+                ChannelKind::Local(local) => local.send(bytes).await,
+                ChannelKind::Program(program) => program.send(bytes).await,
+                ChannelKind::Step(channel) => channel.send(bytes).await,
             }
         };
         let stalled =
@@ -98,53 +98,53 @@ impl Channel {
     /// has no such hook.
     pub fn queue_line(&self, line: String) -> Option<String> {
         match &self.0 {
-            Inner::Ssh(ssh) => {
+            ChannelKind::Ssh(ssh) => {
                 ssh.session.state.queue_line(line);
                 None
             }
-            Inner::Local(_) | Inner::Program(_) | Inner::Step(_) => Some(line),
+            ChannelKind::Local(_) | ChannelKind::Program(_) | ChannelKind::Step(_) => Some(line),
         }
     }
 
     /// Takes back the queued line if it was not written yet.
     pub fn take_queued_line(&self) -> Option<String> {
         match &self.0 {
-            Inner::Ssh(ssh) => ssh.session.state.take_queued_line(),
-            Inner::Local(_) | Inner::Program(_) | Inner::Step(_) => None,
+            ChannelKind::Ssh(ssh) => ssh.session.state.take_queued_line(),
+            ChannelKind::Local(_) | ChannelKind::Program(_) | ChannelKind::Step(_) => None,
         }
     }
 
     pub async fn close_stdin(&mut self) -> Result<(), Fault> {
         match &mut self.0 {
-            Inner::Ssh(ssh) => ssh.close_stdin().await,
-            Inner::Local(local) => {
+            ChannelKind::Ssh(ssh) => ssh.close_stdin().await,
+            ChannelKind::Local(local) => {
                 local.close_stdin();
                 Ok(())
             }
-            Inner::Program(program) => {
+            ChannelKind::Program(program) => {
                 program.close_stdin();
                 Ok(())
             }
             // The stdin is shared with other nodes.
-            Inner::Step(_) => Ok(()),
+            ChannelKind::Step(_) => Ok(()),
         }
     }
 
     /// Closes stdin, waits up to two seconds for the command to exit, and disconnects.
     pub async fn shutdown(self) {
         match self.0 {
-            Inner::Ssh(ssh) => ssh.shutdown().await,
-            Inner::Local(local) => local.shutdown().await,
-            Inner::Program(program) => program.shutdown().await,
-            Inner::Step(channel) => channel.shutdown().await,
+            ChannelKind::Ssh(ssh) => ssh.shutdown().await,
+            ChannelKind::Local(local) => local.shutdown().await,
+            ChannelKind::Program(program) => program.shutdown().await,
+            ChannelKind::Step(channel) => channel.shutdown().await,
         }
     }
 
     /// Returns the login banner (`Banner` in `sshd_config`), at most 4096 characters.
     pub fn banner(&self) -> Option<String> {
         match &self.0 {
-            Inner::Ssh(ssh) => ssh.session.state.banner(),
-            Inner::Local(_) | Inner::Program(_) | Inner::Step(_) => None,
+            ChannelKind::Ssh(ssh) => ssh.session.state.banner(),
+            ChannelKind::Local(_) | ChannelKind::Program(_) | ChannelKind::Step(_) => None,
         }
     }
 
@@ -152,8 +152,8 @@ impl Channel {
     /// probe, not the caller.
     pub fn step_nonce(&self) -> Option<&str> {
         match &self.0 {
-            Inner::Step(channel) => Some(channel.nonce()),
-            Inner::Ssh(_) | Inner::Local(_) | Inner::Program(_) => None,
+            ChannelKind::Step(channel) => Some(channel.nonce()),
+            ChannelKind::Ssh(_) | ChannelKind::Local(_) | ChannelKind::Program(_) => None,
         }
     }
 
@@ -164,8 +164,8 @@ impl Channel {
         default_timeout: Duration,
     ) -> impl Future<Output = ()> + use<> {
         let step_overdue = match &self.0 {
-            Inner::Step(channel) => Some(channel.wait_until_overdue()),
-            Inner::Ssh(_) | Inner::Local(_) | Inner::Program(_) => None,
+            ChannelKind::Step(channel) => Some(channel.wait_until_overdue()),
+            ChannelKind::Ssh(_) | ChannelKind::Local(_) | ChannelKind::Program(_) => None,
         };
         async move {
             match step_overdue {
@@ -177,11 +177,13 @@ impl Channel {
 
     pub fn via(&self) -> TransportKind {
         match &self.0 {
-            Inner::Ssh(ssh) if ssh.session.underlay.uses_master() => TransportKind::SshProgram,
-            Inner::Ssh(_) => TransportKind::Native,
-            Inner::Local(_) => TransportKind::Local,
-            Inner::Program(program) => program.via(),
-            Inner::Step(_) => TransportKind::Step,
+            ChannelKind::Ssh(ssh) if ssh.session.underlay.uses_master() => {
+                TransportKind::SshProgram
+            }
+            ChannelKind::Ssh(_) => TransportKind::Native,
+            ChannelKind::Local(_) => TransportKind::Local,
+            ChannelKind::Program(program) => program.via(),
+            ChannelKind::Step(_) => TransportKind::Step,
         }
     }
 }
@@ -190,7 +192,7 @@ struct SshChannel {
     writer: ChannelWriteHalf<Msg>,
     /// The node closed the channel properly.
     is_closed: bool,
-    session: Session,
+    session: SshSession,
 }
 
 impl Drop for SshChannel {
@@ -207,7 +209,7 @@ impl std::fmt::Debug for SshChannel {
 }
 
 impl SshChannel {
-    async fn start(session: Session, command: &str) -> Result<Self, Fault> {
+    async fn start(session: SshSession, command: &str) -> Result<Self, Fault> {
         let channel = match session.handle.channel_open_session().await {
             Ok(channel) => channel,
             Err(russh::Error::ChannelOpenFailure(reason)) => {

@@ -18,7 +18,7 @@ use crate::transport::dial::BindOptions;
 use crate::transport::fault::{self, Fault};
 use crate::transport::file_cache::lock;
 use crate::transport::openssh::stderr;
-use crate::transport::session::{ConnectionState, Session};
+use crate::transport::session::{ConnectionState, SshSession};
 use crate::transport::ssh_config::{HostQuery, HostSettings, Route};
 use crate::transport::trace;
 use crate::transport::tunnel::{Tunnel, tunnel};
@@ -210,7 +210,7 @@ impl Gateway {
     }
 
     /// Adds a new session.
-    pub(super) fn add_session(&self, session: Session) -> Arc<MuxSession> {
+    pub(super) fn add_session(&self, session: SshSession) -> Arc<MuxSession> {
         let mux = Arc::new(MuxSession {
             gateway: self.name.clone(),
             session,
@@ -278,7 +278,7 @@ impl Gateway {
 /// A session with a gateway that carries many channels; it closes with its last tunnel and permit.
 pub(super) struct MuxSession {
     gateway: String,
-    session: Session,
+    session: SshSession,
     channels: Mutex<ChannelCounts>,
     /// The task of each tunnel; keeps the session open until the tunnel is closed.
     tunnels: Mutex<JoinSet<()>>,

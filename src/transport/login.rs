@@ -26,10 +26,10 @@ use crate::transport::fault::{
 };
 use crate::transport::identity::{CertificateFile, IdentityFile};
 use crate::transport::login::candidates::{
-    Candidate, Credential, KeySigner, KeySources, Selection,
+    Credential, CredentialCandidate, KeySigner, KeySources, Selection,
 };
 use crate::transport::login::signer::AuthSigner;
-use crate::transport::session::{End, Session};
+use crate::transport::session::{End, SshSession};
 use crate::transport::trace::{self, ConnectEvent, CredentialOutcome};
 
 /// Most credentials a login may require.
@@ -73,7 +73,7 @@ impl Login {
     /// Authenticates. The time the user takes to answer does not count against the deadline.
     pub(super) async fn run(
         &self,
-        session: &mut Session,
+        session: &mut SshSession,
         deadline: &mut Deadline,
     ) -> Result<(), Fault> {
         let attempt = Attempt {
@@ -117,9 +117,9 @@ enum AuthMethod {
 /// The keys to offer, and the agent that signs for some of them.
 struct KeyQueue {
     /// Not offered since the last success.
-    pending: VecDeque<Candidate>,
+    pending: VecDeque<CredentialCandidate>,
     /// Offered since then.
-    offered: Vec<Candidate>,
+    offered: Vec<CredentialCandidate>,
     agent: Option<AgentConnection>,
     agent_fault: Option<Fault>,
     skipped: Vec<String>,
@@ -130,7 +130,7 @@ struct KeyQueue {
 /// One login in progress.
 struct Attempt<'a> {
     login: &'a Login,
-    session: &'a mut Session,
+    session: &'a mut SshSession,
     deadline: &'a mut Deadline,
     /// The methods the node offered last.
     offers: MethodSet,
@@ -223,7 +223,7 @@ impl Attempt<'_> {
         Ok(answer)
     }
 
-    async fn offer(&mut self, candidate: &Candidate) -> Result<AuthOutcome, Fault> {
+    async fn offer(&mut self, candidate: &CredentialCandidate) -> Result<AuthOutcome, Fault> {
         let allowed = candidate.credential.hashes(&self.login.algorithms);
         let Some(hash) = self.choose_hash(candidate, &allowed).await? else {
             self.skip(candidate, "node supports no hash that the configuration allows for it");
@@ -260,7 +260,7 @@ impl Attempt<'_> {
         }
     }
 
-    fn skip(&mut self, candidate: &Candidate, why: &str) {
+    fn skip(&mut self, candidate: &CredentialCandidate, why: &str) {
         let is_agents =
             matches!(candidate.signer, KeySigner::Agent(_)) && !why.starts_with("the agent");
         let by = if is_agents { " of the agent" } else { "" };
@@ -271,7 +271,7 @@ impl Attempt<'_> {
     /// Returns the hash to sign with, allowed by both sides; `Some(None)` for keys without one.
     async fn choose_hash(
         &mut self,
-        candidate: &Candidate,
+        candidate: &CredentialCandidate,
         allowed: &[Option<HashAlg>],
     ) -> Result<Option<Option<HashAlg>>, Fault> {
         if !candidate.credential.is_rsa() {

@@ -347,7 +347,7 @@ impl Transport {
     fn open_gateway<'a>(
         &'a self,
         gateway: &'a Arc<Gateway>,
-    ) -> Pin<Box<dyn Future<Output = Result<session::Session, Fault>> + Send + 'a>> {
+    ) -> Pin<Box<dyn Future<Output = Result<session::SshSession, Fault>> + Send + 'a>> {
         Box::pin(async move {
             let Gateway { name, query, settings, route, .. } = gateway.as_ref();
             let mut plan = self.plan_for_route(name, settings, route.clone()).await?;
@@ -362,7 +362,7 @@ impl Transport {
         typed_name: &str,
         plan: ConnectPlan,
         on_phase: &mut impl FnMut(ConnectPhase),
-    ) -> Result<(session::Session, Deadline), Fault> {
+    ) -> Result<(session::SshSession, Deadline), Fault> {
         let (connection, deadline) = self.dial(typed_name, &plan, on_phase).await?;
         on_phase(ConnectPhase::KeyExchange);
         let mut session =

@@ -26,7 +26,7 @@ const MAX_REFUSALS: usize = 64;
 const MAX_BANNER: usize = 4096;
 
 /// An open connection; dropping it closes it.
-pub(super) struct Session {
+pub(super) struct SshSession {
     pub(super) handle: Handle<ClientHandler>,
     pub(super) state: Arc<ConnectionState>,
     /// What it runs over; keeps a gateway open.
@@ -34,7 +34,7 @@ pub(super) struct Session {
     _cancel_guard: CancelGuard,
 }
 
-impl Session {
+impl SshSession {
     /// Returns the fault of what the session runs over in place of the host's if that has failed.
     pub(super) async fn attribute(&self, fault: Fault) -> Fault {
         underlay::attribute(self.underlay.as_ref(), fault).await
@@ -125,7 +125,7 @@ pub(super) async fn establish(
     policy: HostKeyPolicy,
     params: &SshParams,
     deadline: &Deadline,
-) -> Result<Session, Fault> {
+) -> Result<SshSession, Fault> {
     handshake(connection, policy, params, Arc::default(), deadline).await
 }
 
@@ -161,7 +161,7 @@ async fn handshake(
     params: &SshParams,
     state: Arc<ConnectionState>,
     deadline: &Deadline,
-) -> Result<Session, Fault> {
+) -> Result<SshSession, Fault> {
     let Connection { stream, port, is_loopback, underlay } = connection;
     let (stream, cancel_guard) = cancellable_stream::cancellable(stream);
     let settings = Arc::new(algorithms::client_config(policy.host_key_algorithms(), params));
@@ -177,7 +177,7 @@ async fn handshake(
     };
     let fault = match connected {
         Ok(Ok(handle)) => {
-            return Ok(Session { handle, state, underlay, _cancel_guard: cancel_guard });
+            return Ok(SshSession { handle, state, underlay, _cancel_guard: cancel_guard });
         }
         Ok(Err(HandlerError::Fault(fault))) => *fault,
         Ok(Err(HandlerError::Russh(error))) => algorithms::handshake_fault(&error, phase, port),

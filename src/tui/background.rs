@@ -43,7 +43,7 @@ pub(super) struct BackgroundDetector {
 }
 
 /// How much of a text matches a reply.
-enum Progress {
+enum ReplyMatch {
     NoMatch,
     Partial,
     /// A whole reply; true for a light background, none for a colour that cannot be parsed.
@@ -66,23 +66,23 @@ impl BackgroundDetector {
         let more = reply_text(key).filter(|_| is_due);
         let text = more.map(|more| format!("{}{more}", self.text)).unwrap_or_default();
         match progress(&text) {
-            Progress::Partial => {
+            ReplyMatch::Partial => {
                 self.text = text;
                 self.held_events.push(event);
                 None
             }
-            Progress::Complete(is_light) => {
+            ReplyMatch::Complete(is_light) => {
                 self.text.clear();
                 self.held_events.clear();
                 // Another reply is due only if this one could not be parsed.
                 self.queried_at = self.queried_at.filter(|_| is_light.is_none());
                 is_light
             }
-            Progress::NoMatch if self.text.is_empty() => {
+            ReplyMatch::NoMatch if self.text.is_empty() => {
                 events.push(event);
                 None
             }
-            Progress::NoMatch => {
+            ReplyMatch::NoMatch => {
                 self.release(events);
                 self.text.clear();
                 self.push(event, events)
@@ -129,17 +129,23 @@ fn reply_text(key: &KeyEvent) -> Option<String> {
     }
 }
 
-fn progress(text: &str) -> Progress {
+fn progress(text: &str) -> ReplyMatch {
     let Some(rest) = text.strip_prefix(REPLY_PREFIX) else {
         let is_begun = !text.is_empty() && REPLY_PREFIX.starts_with(text);
-        return if is_begun { Progress::Partial } else { Progress::NoMatch };
+        return if is_begun { ReplyMatch::Partial } else { ReplyMatch::NoMatch };
     };
     if let Some(colour) = rest.strip_suffix('\x07').or_else(|| rest.strip_suffix("\x1b\\")) {
-        return Progress::Complete(luminance(colour).map(|luminance| luminance > LIGHT_LUMINANCE));
+        return ReplyMatch::Complete(
+            luminance(colour).map(|luminance| luminance > LIGHT_LUMINANCE),
+        );
     }
     let colour = rest.strip_suffix('\x1b').unwrap_or(rest);
     let is_colour = colour.chars().all(|c| c.is_ascii_alphanumeric() || ":/#".contains(c));
-    if is_colour && rest.len() <= MAX_REPLY_LENGTH { Progress::Partial } else { Progress::NoMatch }
+    if is_colour && rest.len() <= MAX_REPLY_LENGTH {
+        ReplyMatch::Partial
+    } else {
+        ReplyMatch::NoMatch
+    }
 }
 
 /// The luminance above which black text is easier to read than white.

@@ -30,18 +30,18 @@ pub struct State {
     log: EventLog,
     /// The event whose occurrences are unfolded.
     unfolded: Option<EventSummary>,
-    cursor: Option<RowIdentity>,
+    cursor: Option<EventIdentity>,
     viewport: Viewport,
     /// The cached rows.
-    rows: Option<RowCache>,
+    rows: Option<EventRowCache>,
 }
 
 /// Cached rows and their cache key: device events, version of the log, unfolded event.
-type RowCache = (Arc<DeviceEvents>, u64, Option<EventSummary>, Arc<EventRows>);
+type EventRowCache = (Arc<DeviceEvents>, u64, Option<EventSummary>, Arc<EventRows>);
 
 /// Identifies a row independently of its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct RowIdentity {
+struct EventIdentity {
     summary: EventSummary,
     /// The node and device of an unfolded occurrence; `None` for the row of the whole group.
     occurrence: Option<(NodeName, Option<Arc<str>>)>,
@@ -63,7 +63,7 @@ pub(crate) fn update(
         CommonAction::Open => return open(context, navigation),
         CommonAction::Back => {
             let Some(summary) = state.unfolded.take() else { return ViewEffect::Ignored };
-            state.cursor = Some(RowIdentity { summary, occurrence: None });
+            state.cursor = Some(EventIdentity { summary, occurrence: None });
         }
         CommonAction::Click(Click::Row(row)) => {
             let is_again = state.position(context) == *row;
@@ -109,9 +109,9 @@ fn open(context: RenderContext<'_>, navigation: &mut Navigation) -> ViewEffect {
     ViewEffect::SwitchView(View::Node)
 }
 
-fn identity(row: &EventRow) -> RowIdentity {
+fn identity(row: &EventRow) -> EventIdentity {
     let part = if row.is_detail { row.target.clone() } else { None };
-    RowIdentity { summary: row.summary.clone(), occurrence: part }
+    EventIdentity { summary: row.summary.clone(), occurrence: part }
 }
 
 impl State {

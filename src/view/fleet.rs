@@ -11,9 +11,9 @@ use crate::view::dialog::Dialog;
 use crate::view::fleet::cells::{CellCache, MapMetric};
 pub(crate) use crate::view::fleet::column_layout::COLUMN_SPECS;
 use crate::view::fleet::device_owners::AllocationIndex;
-use crate::view::fleet::grouped_rows::{GroupedRows, Row, RowOptions};
+use crate::view::fleet::grouped_rows::{GroupedRow, GroupedRowOptions, GroupedRows};
 use crate::view::fleet::grouping::Grouping;
-use crate::view::fleet::heat_map::{Cursor, Grid};
+use crate::view::fleet::heat_map::{CellCursor, CellGrid};
 use crate::view::fleet::legend::OwnerCounts;
 pub(crate) use crate::view::fleet::node_sort::SORT_COLUMNS;
 use crate::view::fleet::symbol_map::SymbolMap;
@@ -72,8 +72,8 @@ pub struct State {
     device: Option<Arc<str>>,
     /// The node column and cell column that vertical moves keep to, valid while the cursor is where the last
     /// move put it.
-    preferred_column: Option<(Cursor, (usize, usize))>,
-    grid: Grid,
+    preferred_column: Option<(CellCursor, (usize, usize))>,
+    grid: CellGrid,
     viewport: Viewport,
     grouped_rows: GroupedRows,
     allocations: AllocationIndex,
@@ -81,7 +81,7 @@ pub struct State {
     symbols: SymbolMap,
     owner_counts: OwnerCounts,
     series_cache: node_series::SeriesCache,
-    rows: node_table::RowCache,
+    rows: node_table::NodeRowCache,
     /// The filter that `rows` was filled for.
     filter: String,
 }
@@ -132,7 +132,7 @@ impl Default for State {
             is_on_header: false,
             device: None,
             preferred_column: None,
-            grid: Grid::default(),
+            grid: CellGrid::default(),
             viewport: Viewport::default(),
             grouped_rows: GroupedRows::default(),
             allocations: AllocationIndex::default(),
@@ -140,7 +140,7 @@ impl Default for State {
             symbols: SymbolMap::default(),
             owner_counts: OwnerCounts::default(),
             series_cache: node_series::SeriesCache::default(),
-            rows: node_table::RowCache::default(),
+            rows: node_table::NodeRowCache::default(),
             filter: String::new(),
         }
     }
@@ -180,7 +180,7 @@ impl State {
     fn refresh(&mut self, fleet_view: &FleetView) {
         self.allocations.refresh(fleet_view);
         let Self { order, grouping, folded_groups, fold_version, .. } = self;
-        let options = RowOptions {
+        let options = GroupedRowOptions {
             order: *order,
             grouping: *grouping,
             folded_groups,
@@ -304,11 +304,11 @@ impl State {
 
     fn open(&mut self, fleet_view: &FleetView, navigation: &mut Navigation) -> ViewEffect {
         match (self.cursor(fleet_view, navigation), self.layout) {
-            (Some(Cursor::Header(_)), _) => {
+            (Some(CellCursor::Header(_)), _) => {
                 self.fold(fleet_view, navigation, None);
                 ViewEffect::Handled
             }
-            (Some(Cursor::Cell(group, member, cell)), layout) => {
+            (Some(CellCursor::Cell(group, member, cell)), layout) => {
                 let found = self.grouped_rows.member(&fleet_view.fleet, group, member);
                 let Some((member, node)) = found else { return ViewEffect::SwitchView(View::Node) };
                 let device = device_detail::position(node, member, cell)
@@ -335,8 +335,8 @@ impl State {
     ) -> ViewEffect {
         let new_cursor = match (click, self.layout) {
             (Click::Row(row), Layout::Table) => match self.grouped_rows.rows.get(*row).copied() {
-                Some(Row::Header(group)) => Some(Cursor::Header(group)),
-                Some(Row::Node(group, member)) => Some(Cursor::Cell(group, member, 0)),
+                Some(GroupedRow::Header(group)) => Some(CellCursor::Header(group)),
+                Some(GroupedRow::Node(group, member)) => Some(CellCursor::Cell(group, member, 0)),
                 None => None,
             },
             (Click::Cell(row, column), Layout::Map) => {
@@ -360,8 +360,8 @@ impl State {
         let old_cursor = self.cursor(fleet_view, navigation);
         let is_same = match (old_cursor, new_cursor, self.layout) {
             (
-                Some(Cursor::Cell(group, member, _)),
-                Cursor::Cell(new_cursor, other, _),
+                Some(CellCursor::Cell(group, member, _)),
+                CellCursor::Cell(new_cursor, other, _),
                 Layout::Table,
             ) => (group, member) == (new_cursor, other),
             (old_cursor, new_cursor, _) => old_cursor == Some(new_cursor),
@@ -451,7 +451,7 @@ impl State {
     fn detail(
         &mut self,
         context: RenderContext<'_>,
-        cursor: Option<Cursor>,
+        cursor: Option<CellCursor>,
         node: &crate::fleet::Node,
         (width, max_lines): (u16, usize),
     ) -> Vec<Line> {
@@ -459,17 +459,17 @@ impl State {
             return Vec::new();
         }
         match (cursor, self.layout) {
-            (Some(Cursor::Header(group)), _) => {
+            (Some(CellCursor::Header(group)), _) => {
                 let group = self.grouped_rows.groups.get_mut(group);
                 group.map(|group| group_header::detail(context, group, width)).into_iter().collect()
             }
-            (Some(Cursor::Cell(group, member, cell)), Layout::Map) => {
+            (Some(CellCursor::Cell(group, member, cell)), Layout::Map) => {
                 let member = self.grouped_rows.member(&context.view.fleet, group, member);
                 let position =
                     member.and_then(|(member, node)| device_detail::position(node, member, cell));
                 device_detail::lines(context, self, (node, position), (width, max_lines))
             }
-            (Some(Cursor::Cell(..)) | None, _) => {
+            (Some(CellCursor::Cell(..)) | None, _) => {
                 vec![node_table::detail(context.view, self, node, width)]
             }
         }

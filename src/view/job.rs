@@ -191,7 +191,7 @@ pub(crate) fn lines(
         lines.push(table::caption(navigation.job_state.metric, summary.units, width));
     }
     let room = height.saturating_sub(lines.len());
-    let heights = Heights::of(&summary, pending_count(context), room);
+    let heights = JobHeights::of(&summary, pending_count(context), room);
     let index = selected_row(&summary, navigation, context);
     let table_context = table::TableContext {
         fleet_view,
@@ -225,7 +225,7 @@ pub(crate) fn lines(
 
 /// How the lines below the header are divided.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Heights {
+struct JobHeights {
     /// Includes the title line.
     table: usize,
     /// Excludes the rule above the panel.
@@ -234,7 +234,7 @@ struct Heights {
     pending: usize,
 }
 
-impl Heights {
+impl JobHeights {
     fn of(summary: &JobSummary, pending: usize, room: usize) -> Self {
         let table_lines = summary.rows.len() + 1;
         let min_table = table_lines.min(room / 2);

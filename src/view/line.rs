@@ -335,22 +335,22 @@ pub(crate) fn flow_with_overflow(
 }
 
 /// One row of items, and the end column of each.
-struct Row {
+struct ItemRow {
     line: Line,
     ends: Vec<u16>,
 }
 
 /// Lays out the items; also returns the number of dropped ones.
-fn lay_out(items: Vec<Line>, gap: u16, width: u16, max_lines: usize) -> (Vec<Row>, usize) {
-    let (mut rows, count): (Vec<Row>, usize) = (Vec::new(), items.len());
+fn lay_out(items: Vec<Line>, gap: u16, width: u16, max_lines: usize) -> (Vec<ItemRow>, usize) {
+    let (mut rows, count): (Vec<ItemRow>, usize) = (Vec::new(), items.len());
     for (index, item) in items.into_iter().enumerate() {
-        let fits = |row: &Row| row.line.width().saturating_add(gap + item.width()) <= width;
+        let fits = |row: &ItemRow| row.line.width().saturating_add(gap + item.width()) <= width;
         if let Some(row) = rows.last_mut().filter(|row| fits(row)) {
             row.line = std::mem::take(&mut row.line).gap(gap).append(item);
             row.ends.push(row.line.width());
         } else if rows.len() < max_lines {
             let line = item.truncated(width);
-            rows.push(Row { ends: vec![line.width()], line });
+            rows.push(ItemRow { ends: vec![line.width()], line });
         } else {
             return (rows, count - index);
         }

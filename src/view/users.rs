@@ -43,18 +43,18 @@ pub struct State {
     pub(crate) order: SortOrder,
     /// The user whose nodes and processes are unfolded.
     unfolded: Option<User>,
-    cursor: Option<RowIdentity>,
+    cursor: Option<UserRowIdentity>,
     viewport: Viewport,
     /// The cached rows.
-    rows: Option<RowCache>,
+    rows: Option<UserRowCache>,
 }
 
 /// Cached rows and their cache key: users, sort order, unfolded user.
-type RowCache = (Arc<Users>, SortOrder, Option<User>, Arc<UserRows>);
+type UserRowCache = (Arc<Users>, SortOrder, Option<User>, Arc<UserRows>);
 
 /// Identifies a row independently of its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct RowIdentity {
+struct UserRowIdentity {
     user: User,
     node: Option<NodeName>,
     process: Option<RowId>,
@@ -88,7 +88,7 @@ pub(crate) fn update(
         CommonAction::Open => return open(context, navigation),
         CommonAction::Back => {
             let Some(user) = state.unfolded.take() else { return ViewEffect::Ignored };
-            state.cursor = Some(RowIdentity { user, node: None, process: None });
+            state.cursor = Some(UserRowIdentity { user, node: None, process: None });
         }
         CommonAction::Click(Click::Row(row)) => {
             let is_again = state.position(context) == *row;

@@ -141,7 +141,7 @@ fn rfind(line: &[u8], needle: &[u8]) -> Option<usize> {
 }
 
 #[derive(Deserialize)]
-struct Kind<'a> {
+struct BodyKind<'a> {
     #[serde(borrow)]
     t: Cow<'a, str>,
 }
@@ -164,7 +164,7 @@ fn decode(text: &[u8]) -> Result<Body, MalformedFrame> {
     // The kind is parsed first, so that the rest is parsed straight into its struct. Probes write it first, and nearly
     // all frames are samples.
     let kind = if text.starts_with(SAMPLE) {
-        Kind { t: Cow::Borrowed("sample") }
+        BodyKind { t: Cow::Borrowed("sample") }
     } else {
         serde_json::from_str(text).map_err(not_json)?
     };

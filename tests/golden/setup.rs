@@ -1,7 +1,7 @@
 //! Golden screens of the setup pages in every theme and over every kind of fleet, and of every palette.
 
 use crossterm::event::KeyCode;
-use gtop::config::{self, Settings, Sources};
+use gtop::config::{self, SettingSources, Settings};
 use gtop::fleet::Fleet;
 use gtop::tui::{ColourDepth, Palette, Theme, Ui, UiConfig, UiEffect, UiRequest};
 use gtop::view::DisplayOptions;
@@ -11,7 +11,7 @@ use crate::harness::*;
 
 /// Returns a UI with gtop's own setup pages.
 fn ui_with_setup(fleet: Fleet, theme: Theme) -> Ui {
-    let settings = Settings::merge(Sources::default(), |name| {
+    let settings = Settings::merge(SettingSources::default(), |name| {
         (name == "GTOP_INTERVAL").then(|| "2".to_owned())
     });
     let mut ui = new_ui(fleet, theme);

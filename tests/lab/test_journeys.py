@@ -149,7 +149,7 @@ class Journeys(LabCase):
         self.filter(screen, "node=gpu06", r"^1 of 8 nodes ")
         screen.press("3")
         screen.until(r"^→ host key of gpu06 has changed", "the fault with its remedy")
-        screen.until(r"ssh-keygen -f /home/alice/\.ssh/known_hosts -R 'gpu06'", "what to do about it")
+        screen.until(r"ssh-keygen\s+-f\s+/home/alice/\.ssh/known_hosts\s+-R\s+'gpu06'", "what to do about it")
         screen.press("Escape")
         screen.until(r"^gpu06 .* 6/8$", "the same node among all, without the filter")
         screen.press("1")

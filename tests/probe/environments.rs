@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command as Program, Stdio};
 use std::time::{Duration, Instant};
 
-use gtop::probe::{Command, Interpreter};
+use gtop::probe::{Interpreter, ProbeCommand};
 use serde_json::Value;
 
 use crate::harness::{BOTH, Rig, Setup, TIMEOUT, gpus, installed};
@@ -108,7 +108,7 @@ fn check_samples(mut rig: Rig, name: &str) {
         (frame["t"] == "sample" && frame["n"].as_u64() >= Some(3)).then(|| frame["host"].clone())
     });
     assert!(host["memory_total"].is_u64() && host["cpu"].is_array(), "{name}: {host}");
-    rig.command(Command::Full);
+    rig.command(ProbeCommand::Full);
     rig.until("devices", |frame| frame["backends"][0]["kind"].is_string().then_some(()));
     rig.finish();
 }
@@ -203,7 +203,7 @@ fn unreadable_proc_files_are_left_out() {
                     .then(|| frame["host"].clone())
             });
             assert!(host["memory_total"].is_null() && host["uptime"].is_number(), "{host}");
-            rig.command(Command::Full);
+            rig.command(ProbeCommand::Full);
             rig.until("devices", |frame| frame["backends"][0]["kind"].is_string().then_some(()));
             rig.finish();
         }
@@ -346,7 +346,7 @@ fn many_processes_with_long_hostile_names_are_all_reported() {
         let mut rig = Setup::new(interpreter).state(&used_by(&sleepers)).start();
         let reported = rows(&mut rig, &sleepers);
         assert!(reported[319]["command"].as_str().unwrap().starts_with("319 "));
-        rig.command(Command::Full);
+        rig.command(ProbeCommand::Full);
         rows(&mut rig, &sleepers);
         rig.finish();
     }

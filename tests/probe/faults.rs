@@ -132,7 +132,7 @@ fn after_a_failure_the_devices_come_back() {
             (frame["source"] == "nvidia-smi").then(|| frame["code"].clone())
         });
         assert_eq!(code, "mismatch");
-        rig.command(gtop::probe::Command::Full);
+        rig.command(gtop::probe::ProbeCommand::Full);
         let full = rig.until("full", |frame| (frame["full"] == true).then(|| frame.clone()));
         assert!(full["backends"].is_null(), "{full}");
         rig.finish();

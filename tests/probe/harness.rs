@@ -13,7 +13,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use gtop::model::ProcessRequest;
-use gtop::probe::{self, Greeting, Interpreter, Progress, Settings};
+use gtop::probe::{self, Greeting, GreetingProgress, Interpreter, ProbeSettings};
 use serde_json::Value;
 
 use crate::schema;
@@ -87,10 +87,10 @@ impl Setup {
     }
 
     fn start_as(self, configure: fn(&mut Command) -> &mut Command) -> Rig {
-        let settings = Settings {
+        let settings = ProbeSettings {
             interval: self.interval,
             deadman: self.deadman,
-            ..Settings::new(NODE, NONCE)
+            ..ProbeSettings::new(NODE, NONCE)
         };
         let source = probe::source(self.interpreter, &settings);
         let [head, body, tail] = source.parts();
@@ -201,7 +201,7 @@ impl Rig {
             if count == 0 {
                 return None;
             }
-            if let Progress::Ready { interpreter, rest } = greeting.push(&buffer[..count]) {
+            if let GreetingProgress::Ready { interpreter, rest } = greeting.push(&buffer[..count]) {
                 assert!(rest.is_empty());
                 self.noise = greeting.noise().to_vec();
                 return Some(interpreter);
@@ -221,7 +221,7 @@ impl Rig {
         self.stdin.as_mut().unwrap().write_all(bytes).unwrap();
     }
 
-    pub(crate) fn command(&mut self, command: probe::Command) {
+    pub(crate) fn command(&mut self, command: probe::ProbeCommand) {
         self.commands += 1;
         let line = probe::encode(self.commands, NODE, &command);
         self.write(line.as_bytes());
@@ -229,7 +229,7 @@ impl Rig {
 
     /// Sends a request and waits for its answer.
     pub(crate) fn request(&mut self, request: ProcessRequest) -> Value {
-        self.command(probe::Command::Request(request));
+        self.command(probe::ProbeCommand::Request(request));
         self.read_answer(self.commands)
     }
 
@@ -299,7 +299,7 @@ impl Rig {
     pub(crate) fn full_sample(&mut self, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
         let deadline = Instant::now() + TIMEOUT;
         loop {
-            self.command(probe::Command::Full);
+            self.command(probe::ProbeCommand::Full);
             let full = self.until(what, |frame| (frame["full"] == true).then(|| frame.clone()));
             if is_so(&full) {
                 return full;

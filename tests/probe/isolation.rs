@@ -152,9 +152,9 @@ fn heartbeats_and_new_intervals_signal_only_own_processes() {
     for shell in installed(&["dash", "posh"]) {
         let report = report(&shell, Mode::Forced, 0, |rig| {
             for millis in [500, 600, 700] {
-                rig.command(gtop::probe::Command::Heartbeat);
+                rig.command(gtop::probe::ProbeCommand::Heartbeat);
                 let interval = std::time::Duration::from_millis(millis);
-                rig.command(gtop::probe::Command::Interval(interval));
+                rig.command(gtop::probe::ProbeCommand::Interval(interval));
             }
             rig.sample();
             rig.sample();

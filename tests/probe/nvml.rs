@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use gtop::probe::{Command, Interpreter};
+use gtop::probe::{Interpreter, ProbeCommand};
 use serde_json::Value;
 
 use crate::harness::{Rig, Setup, TIMEOUT, gpus};
@@ -81,7 +81,7 @@ fn the_first_sample_is_complete_and_later_ones_only_hold_changes() {
     wait_for_devices(&mut rig, "a change", |devices| {
         devices.len() == 3 && devices[2]["util"] == 92
     });
-    rig.command(Command::Full);
+    rig.command(ProbeCommand::Full);
     let full = rig.until("a full sample", |frame| {
         (frame["full"] == true).then(|| devices(frame).cloned().unwrap_or_default())
     });
@@ -103,7 +103,7 @@ fn the_interval_of_each_group_is_reported_and_follows_the_focus() {
     assert_eq!(unfocused["nvml"], 0.6);
     assert_eq!(unfocused["nvml.processes"], 2.0);
     assert_eq!(unfocused["nvml.slow"], 10.0);
-    rig.command(Command::Focus(Some(Duration::from_millis(100))));
+    rig.command(ProbeCommand::Focus(Some(Duration::from_millis(100))));
     let focused = intervals(&mut rig, 0.1);
     assert_eq!(focused["nvml"], 0.1);
     assert_eq!(focused["nvml.processes"], 2.0);

@@ -3,7 +3,7 @@
 use std::process::Command as Program;
 
 use gtop::model::{ProcessKey, ProcessRequest, Signal};
-use gtop::probe::{Command, Interpreter};
+use gtop::probe::{Interpreter, ProbeCommand};
 use rustix::process::Signal as Raw;
 use serde_json::Value;
 
@@ -351,7 +351,7 @@ fn each_of_many_concurrent_requests_is_answered() {
     let mut rig = python().start();
     rig.sample();
     for number in 0..40 {
-        rig.command(Command::Request(match number % 3 {
+        rig.command(ProbeCommand::Request(match number % 3 {
             0 => ProcessRequest::Detail(target.key()),
             1 => ProcessRequest::Environment(target.key()),
             _ => ProcessRequest::Signal(target.key(), Signal::Continue),

@@ -7,7 +7,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command as Program, Stdio};
 use std::time::Duration;
 
-use gtop::probe::Command;
+use gtop::probe::ProbeCommand;
 use serde_json::Value;
 
 use crate::harness::{BOTH, NODE, Rig, Setup, gpus};
@@ -268,13 +268,13 @@ fn the_interval_and_the_focus_follow_commands() {
         rig.sample();
         rig.sample();
         // The interval alone would send no sample for ten minutes.
-        rig.command(Command::Interval(Duration::from_millis(200)));
+        rig.command(ProbeCommand::Interval(Duration::from_millis(200)));
         rig.until("the new interval", announced(0.2));
         rig.sample();
-        rig.command(Command::Focus(Some(Duration::from_millis(100))));
+        rig.command(ProbeCommand::Focus(Some(Duration::from_millis(100))));
         rig.until("the focus", announced(0.1));
         rig.sample();
-        rig.command(Command::Focus(None));
+        rig.command(ProbeCommand::Focus(None));
         rig.until("the end of the focus", announced(0.2));
         rig.sample();
         rig.finish();
@@ -303,7 +303,7 @@ fn lines_that_are_not_commands_for_this_node_are_ignored() {
             rig.write(line.as_bytes());
         }
         // The first hello after them is the answer to this one.
-        rig.command(Command::Interval(Duration::from_millis(300)));
+        rig.command(ProbeCommand::Interval(Duration::from_millis(300)));
         let announced = rig.until("hello", |frame| {
             (frame["t"] == "hello").then(|| frame["intervals"]["host"].clone())
         });

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use gtop::probe::Command;
+use gtop::probe::ProbeCommand;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::harness::{BOTH, Rig, Setup, TIMEOUT, gpus};
@@ -85,7 +85,7 @@ fn heartbeats_keep_the_probe_alive() {
         let mut rig = Setup { deadman, ..Setup::new(interpreter) }.start();
         let started = Instant::now();
         while started.elapsed() < 2 * deadman {
-            rig.command(Command::Heartbeat);
+            rig.command(ProbeCommand::Heartbeat);
             rig.sample();
         }
         assert!(rig.exits_within(TIMEOUT), "{interpreter:?}: {:?}", rig.leftover_pids());
@@ -127,7 +127,7 @@ fn an_alarm_ends_a_stuck_child_of_a_killed_probe() {
     let mut rig = setup.state(&(gpus(1) + "fault nvmlDeviceGetTemperature hang\n")).start();
     // Once the call is reported as stuck, the child is blocked in it.
     loop {
-        rig.command(Command::Heartbeat);
+        rig.command(ProbeCommand::Heartbeat);
         let frame = rig.next().unwrap();
         if frame["t"] == "error" && frame["call"].as_str().unwrap().contains("Temperature") {
             break;

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use gtop::probe::{Interpreter, Settings, source};
+use gtop::probe::{Interpreter, ProbeSettings, source};
 
 /// Reads the source of a probe, and prints the global names that each part reads and nothing defines.
 const READER: &str = r"
@@ -47,7 +47,7 @@ fn no_part_uses_names_of_another_process() {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    let text = source(Interpreter::Python, &Settings::new("node", "nonce")).parts().concat();
+    let text = source(Interpreter::Python, &ProbeSettings::new("node", "nonce")).parts().concat();
     python.stdin.take().unwrap().write_all(&text).unwrap();
     let output = python.wait_with_output().unwrap();
     assert!(output.status.success());

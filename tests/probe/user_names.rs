@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command as Program;
 
-use gtop::probe::{Command, Interpreter};
+use gtop::probe::{Interpreter, ProbeCommand};
 use serde_json::Value;
 
 use crate::environments::{can_unshare_mounts, in_namespace};
@@ -72,7 +72,7 @@ impl Users<'_> {
 
     /// Reads the next frame, and returns the time at which the probe sent it.
     fn next(&mut self) -> f64 {
-        self.rig.command(Command::Heartbeat);
+        self.rig.command(ProbeCommand::Heartbeat);
         let frame = self.rig.next().unwrap();
         self.on_frame(&frame);
         frame["at"].as_f64().unwrap()

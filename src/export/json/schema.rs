@@ -9,7 +9,7 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::json;
 
 use crate::export::json::Snapshot;
-use crate::fields::{Field, HOST, JOB, JobAt, Kind, PROCESS, Usage, Value, device_fields};
+use crate::fields::{Field, HOST, JOB, JobAt, PROCESS, Usage, Value, ValueKind, device_fields};
 use crate::fleet::Node;
 use crate::model::{Device, Reason};
 
@@ -31,7 +31,7 @@ pub(super) trait Shaped: Serialize {
 #[derive(Debug)]
 pub(super) enum JsonShape {
     /// The type of a metric.
-    Metric(Kind),
+    Metric(ValueKind),
     /// A constant number.
     Const(u32),
     /// This or null.
@@ -53,12 +53,12 @@ pub(super) struct Objects(BTreeMap<&'static str, Object>);
 #[derive(Debug, Default)]
 struct Object {
     description: String,
-    keys: Vec<Key>,
+    keys: Vec<SchemaKey>,
 }
 
 /// A key of an object. An object always has all its keys, and no others.
 #[derive(Debug)]
-pub(super) struct Key {
+pub(super) struct SchemaKey {
     pub(super) name: &'static str,
     pub(super) description: String,
     pub(super) unit: &'static str,
@@ -71,7 +71,7 @@ impl Objects {
         &mut self,
         name: &'static str,
         description: &[&str],
-        keys: impl FnOnce(&mut Self) -> Vec<Key>,
+        keys: impl FnOnce(&mut Self) -> Vec<SchemaKey>,
     ) -> JsonShape {
         if !self.0.contains_key(name) {
             self.0.insert(name, Object::default());
@@ -128,17 +128,17 @@ macro_rules! object {
             fn shape(
                 objects: &mut $crate::export::json::schema::Objects,
             ) -> $crate::export::json::schema::JsonShape {
-                use $crate::export::json::schema::{Key, doc_text};
+                use $crate::export::json::schema::{SchemaKey, doc_text};
                 use $crate::fields::unit_of;
                 objects.declare($title, &[$($doc),+], |objects| {
-                    let keys = vec![$(Key {
+                    let keys = vec![$(SchemaKey {
                         name: stringify!($key),
                         description: doc_text(&[$($help),+]),
                         unit: unit_of(stringify!($key)),
                         shape: <$type>::shape(objects),
                     },)*];
                     $(
-                        let more = [$(Key {
+                        let more = [$(SchemaKey {
                             name: stringify!($more),
                             description: doc_text(&[$($more_help),+]),
                             unit: unit_of(stringify!($more)),
@@ -220,15 +220,15 @@ impl<'a, S: HasMetrics> Metrics<'a, S> {
         map.serialize_entry("unknown", &unknown)
     }
 
-    pub(super) fn keys() -> Vec<Key> {
+    pub(super) fn keys() -> Vec<SchemaKey> {
         let ids = S::fields().map(|field| field.id).chain(S::EXTRA_KEYS.iter().copied()).collect();
-        let reasons = Key {
+        let reasons = SchemaKey {
             name: "unknown",
             description: "reason for each metric that is null".to_owned(),
             unit: "",
             shape: JsonShape::Reasons(ids),
         };
-        let metric = |field: &Field<S>| Key {
+        let metric = |field: &Field<S>| SchemaKey {
             name: field.id,
             description: field.help.to_owned(),
             unit: field.unit(),
@@ -266,7 +266,7 @@ macro_rules! scalar_shapes {
     ($($type:ty => $kind:ident,)*) => {
         $(impl Shaped for $type {
             fn shape(_: &mut Objects) -> JsonShape {
-                JsonShape::Metric(Kind::$kind)
+                JsonShape::Metric(ValueKind::$kind)
             }
         })*
     };
@@ -326,7 +326,7 @@ impl Serialize for Object {
     }
 }
 
-struct Properties<'a>(&'a [Key]);
+struct Properties<'a>(&'a [SchemaKey]);
 
 impl Serialize for Properties<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -334,7 +334,7 @@ impl Serialize for Properties<'_> {
     }
 }
 
-impl Serialize for Key {
+impl Serialize for SchemaKey {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("description", &self.description)?;
@@ -388,12 +388,16 @@ impl JsonShape {
     }
 }
 
-fn metric<M: SerializeMap>(map: &mut M, kind: Kind, is_nullable: bool) -> Result<(), M::Error> {
+fn metric<M: SerializeMap>(
+    map: &mut M,
+    kind: ValueKind,
+    is_nullable: bool,
+) -> Result<(), M::Error> {
     let name = match kind {
-        Kind::Number | Kind::Share => "number",
-        Kind::Integer => "integer",
-        Kind::Text | Kind::Timestamp => "string",
-        Kind::Flag => "boolean",
+        ValueKind::Number | ValueKind::Share => "number",
+        ValueKind::Integer => "integer",
+        ValueKind::Text | ValueKind::Timestamp => "string",
+        ValueKind::Flag => "boolean",
     };
     if is_nullable {
         map.serialize_entry("type", &[name, "null"])?;
@@ -401,13 +405,13 @@ fn metric<M: SerializeMap>(map: &mut M, kind: Kind, is_nullable: bool) -> Result
         map.serialize_entry("type", name)?;
     }
     match kind {
-        Kind::Share => {
+        ValueKind::Share => {
             map.serialize_entry("minimum", &0)?;
             map.serialize_entry("maximum", &100)
         }
-        Kind::Integer => map.serialize_entry("minimum", &0),
-        Kind::Timestamp => map.serialize_entry("format", "date-time"),
-        Kind::Number | Kind::Text | Kind::Flag => Ok(()),
+        ValueKind::Integer => map.serialize_entry("minimum", &0),
+        ValueKind::Timestamp => map.serialize_entry("format", "date-time"),
+        ValueKind::Number | ValueKind::Text | ValueKind::Flag => Ok(()),
     }
 }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::model::sanitized_chars;
 use crate::nodeset::groups::conf::GroupsConf;
-use crate::nodeset::groups::{GroupError, Source, SourceKind, Sources, shorten, yaml};
+use crate::nodeset::groups::{GroupError, GroupSource, GroupSources, SourceKind, shorten, yaml};
 
 /// Maximum size of a file, in bytes.
 const MAX_FILE_SIZE: u64 = 4 << 20;
@@ -18,7 +18,7 @@ const MAX_FILES_PER_DIR: usize = 256;
 const UPCALL_LOOKUP: &str = r"sed -n 's/^$GROUP:\(.*\)/\1/p' ";
 
 /// Reads all group sources in these folders.
-pub(super) fn load_sources(folders: &[PathBuf]) -> Result<Sources, GroupError> {
+pub(super) fn load_sources(folders: &[PathBuf]) -> Result<GroupSources, GroupError> {
     let mut conf = GroupsConf::default();
     let mut last = None;
     for folder in folders {
@@ -30,9 +30,9 @@ pub(super) fn load_sources(folders: &[PathBuf]) -> Result<Sources, GroupError> {
     }
     // Without a groups.conf, the folders of the default one are used.
     let conf_dir = last.as_deref().and_then(Path::parent);
-    let mut sources = Sources {
+    let mut sources = GroupSources {
         file: last.as_ref().map_or_else(|| "no groups.conf".to_owned(), |file| display_path(file)),
-        ..Sources::default()
+        ..GroupSources::default()
     };
     let conf_dirs = ["confdir", "groupsdir"].iter().rev().find_map(|key| conf.get("Main", key));
     for folder in parse_folders(conf_dirs.unwrap_or_default(), conf_dir) {
@@ -56,7 +56,8 @@ pub(super) fn load_sources(folders: &[PathBuf]) -> Result<Sources, GroupError> {
             why: error.why.to_owned(),
         })?;
         for (name, groups) in parsed {
-            let source = Source { file: display_path(&file), groups: SourceKind::Lists(groups) };
+            let source =
+                GroupSource { file: display_path(&file), groups: SourceKind::Lists(groups) };
             sources.all.insert(name, source);
         }
     }
@@ -83,23 +84,23 @@ fn add_upcall_sources(
     conf: &GroupsConf,
     file: &Path,
     folder: &Path,
-    sources: &mut Sources,
+    sources: &mut GroupSources,
 ) -> Result<(), GroupError> {
     for section in conf.sections().filter(|section| *section != "Main") {
         let map = conf.get(section, "map").unwrap_or_default();
         let source = match flat_file_of_upcall(map, folder) {
             Some(path) => read_flat_file(&path)?,
-            None => Some(Source { file: display_path(file), groups: SourceKind::Command }),
+            None => Some(GroupSource { file: display_path(file), groups: SourceKind::Command }),
         };
         // A missing flat file has no groups.
         let Some(source) = source else { continue };
         for name in section.split(',') {
-            let Source { file, groups } = &source;
+            let GroupSource { file, groups } = &source;
             let groups = match groups {
                 SourceKind::Lists(lists) => SourceKind::Lists(lists.clone()),
                 SourceKind::Command => SourceKind::Command,
             };
-            sources.all.insert(name.trim().to_owned(), Source { file: file.clone(), groups });
+            sources.all.insert(name.trim().to_owned(), GroupSource { file: file.clone(), groups });
         }
     }
     Ok(())
@@ -128,14 +129,14 @@ fn flat_file_of_upcall(command: &str, folder: &Path) -> Option<PathBuf> {
 }
 
 /// Reads a flat file with lines such as `group: nodes`.
-fn read_flat_file(file: &Path) -> Result<Option<Source>, GroupError> {
+fn read_flat_file(file: &Path) -> Result<Option<GroupSource>, GroupError> {
     let Some(text) = read_text(file)? else { return Ok(None) };
     let mut lists: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let lines = text.lines().filter(|line| !line.starts_with('#'));
     for (group, nodes) in lines.filter_map(|line| line.split_once(':')) {
         lists.entry(group.to_owned()).or_default().push(nodes.trim().to_owned());
     }
-    Ok(Some(Source { file: display_path(file), groups: SourceKind::Lists(lists) }))
+    Ok(Some(GroupSource { file: display_path(file), groups: SourceKind::Lists(lists) }))
 }
 
 /// Reads a file; `None` if it is missing, not readable, or not a regular file.

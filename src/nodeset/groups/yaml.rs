@@ -33,7 +33,7 @@ const UNSUPPORTED: &str =
     "anchors, tags, braces and multiple documents are not supported in group files";
 
 /// A line that is not empty.
-struct Line<'a> {
+struct YamlLine<'a> {
     number: usize,
     indent: usize,
     text: &'a str,
@@ -98,7 +98,7 @@ pub(super) fn parse(text: &str) -> Result<Lists, YamlError> {
 }
 
 /// Returns the lines that are not empty, without comments.
-fn lines(text: &str) -> impl Iterator<Item = Result<Line<'_>, YamlError>> {
+fn lines(text: &str) -> impl Iterator<Item = Result<YamlLine<'_>, YamlError>> {
     let mut has_begun = false;
     text.lines().enumerate().filter_map(move |(at, line)| {
         let text = strip_comment(line).trim_end();
@@ -112,7 +112,7 @@ fn lines(text: &str) -> impl Iterator<Item = Result<Line<'_>, YamlError>> {
             _ if body.starts_with('\t') => Some(Err(YamlError { line: number, why: TABS })),
             _ => {
                 has_begun = true;
-                Some(Ok(Line { number, indent: text.len() - body.len(), text: body }))
+                Some(Ok(YamlLine { number, indent: text.len() - body.len(), text: body }))
             }
         }
     })

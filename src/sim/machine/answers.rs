@@ -27,7 +27,7 @@ impl Machine {
                 self.find_slot(t, key).map(|slot| self.detail(slot, t, key))
             }
         };
-        Answer { id, at: self.clock(t), ..answer.unwrap_or_else(Refusal::into_answer) }
+        Answer { id, at: self.clock(t), ..answer.unwrap_or_else(RefusedRequest::into_answer) }
     }
 
     fn full_process(&self, slot: &ProcessSlot, t: f64) -> Process {
@@ -45,25 +45,25 @@ impl Machine {
     }
 
     /// Returns the slot of a process or of one of its children.
-    fn find_slot(&self, t: f64, key: ProcessKey) -> Result<&ProcessSlot, Refusal> {
+    fn find_slot(&self, t: f64, key: ProcessKey) -> Result<&ProcessSlot, RefusedRequest> {
         let (pid, delay) = match key.pid.checked_sub(FIRST_CHILD_PID) {
             Some(child) => (child / 2, CHILD_START_DELAY),
             None => (key.pid, 0),
         };
         let slot =
             self.live_slots(t).find(|slot| self.pid(slot, self.process_lifetime(slot, t)) == pid);
-        let slot = slot.ok_or(Refusal("gone", "no such process"))?;
+        let slot = slot.ok_or(RefusedRequest("gone", "no such process"))?;
         if self.full_process(slot, t).start + delay != key.start_ticks {
-            return Err(Refusal("reused", "another process has this pid now"));
+            return Err(RefusedRequest("reused", "another process has this pid now"));
         }
         Ok(slot)
     }
 
-    fn find_own_slot(&self, t: f64, key: ProcessKey) -> Result<&ProcessSlot, Refusal> {
+    fn find_own_slot(&self, t: f64, key: ProcessKey) -> Result<&ProcessSlot, RefusedRequest> {
         let slot = self.find_slot(t, key)?;
         let is_ours =
             self.workloads.get(slot.workload).is_some_and(|work| work.owner.uid == PROBE_UID);
-        is_ours.then_some(slot).ok_or(Refusal("refused", "it belongs to another user"))
+        is_ours.then_some(slot).ok_or(RefusedRequest("refused", "it belongs to another user"))
     }
 
     fn environment(&self, slot: &ProcessSlot) -> Answer {
@@ -81,7 +81,7 @@ impl Machine {
         Answer { environ: Some(list), ..answer_with("ok") }
     }
 
-    fn tree(&self, t: f64, key: Option<ProcessKey>) -> Result<Answer, Refusal> {
+    fn tree(&self, t: f64, key: Option<ProcessKey>) -> Result<Answer, RefusedRequest> {
         let slots = match key {
             Some(key) => vec![self.find_slot(t, key)?],
             None => self.live_slots(t).collect(),
@@ -145,9 +145,9 @@ fn answer_with(result: &str) -> Answer {
 }
 
 /// Why a request is refused: result and reason.
-struct Refusal(&'static str, &'static str);
+struct RefusedRequest(&'static str, &'static str);
 
-impl Refusal {
+impl RefusedRequest {
     fn into_answer(self) -> Answer {
         let Self(result, why) = self;
         Answer { why: Some(why.to_owned()), ..answer_with(result) }

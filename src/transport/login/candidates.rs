@@ -61,7 +61,7 @@ pub(super) enum KeySigner {
 
 /// One key or certificate to offer.
 #[derive(Debug, Clone)]
-pub(super) struct Candidate {
+pub(super) struct CredentialCandidate {
     /// Its name for the user: a file, a fingerprint, a certificate id.
     pub(super) name: String,
     pub(super) credential: Credential,
@@ -71,7 +71,7 @@ pub(super) struct Candidate {
 /// The keys to offer, and why the others are skipped.
 #[derive(Debug, Default)]
 pub(super) struct Selection {
-    pub(super) candidates: Vec<Candidate>,
+    pub(super) candidates: Vec<CredentialCandidate>,
     pub(super) skipped: Vec<String>,
     /// Encrypted files without their passphrase.
     pub(super) locked: Vec<PathBuf>,
@@ -313,7 +313,7 @@ impl<'a> KeySources<'a> {
 
 impl Entry<'_> {
     /// Returns the candidate with its signer, or why it is skipped.
-    fn candidate(&self, sources: KeySources<'_>) -> Result<Candidate, &'static str> {
+    fn candidate(&self, sources: KeySources<'_>) -> Result<CredentialCandidate, &'static str> {
         if self.credential.hashes(sources.algorithms).is_empty() {
             return Err("its kind is not in PubkeyAcceptedAlgorithms");
         }
@@ -341,11 +341,15 @@ impl Entry<'_> {
             },
             (Credential::Key(_), None, None) => return Err("nothing can sign for it"),
         };
-        Ok(Candidate { name: self.name.clone(), credential: self.credential.clone(), signer })
+        Ok(CredentialCandidate {
+            name: self.name.clone(),
+            credential: self.credential.clone(),
+            signer,
+        })
     }
 }
 
-impl Candidate {
+impl CredentialCandidate {
     /// Returns the public key as sent to the node.
     pub(super) fn public_key(&self) -> PublicKey {
         PublicKey::from(self.credential.key().clone())

@@ -42,7 +42,7 @@ impl Krl {
     pub(super) fn parse(bytes: &[u8]) -> Option<Result<Self, &'static str>> {
         let rest = bytes.strip_prefix(MAGIC)?;
         let mut krl = Self::default();
-        let read = krl.read(Cursor(rest));
+        let read = krl.read(KrlReader(rest));
         Some(match read {
             Some(Ok(())) => Ok(krl),
             Some(Err(why)) => Err(why),
@@ -50,7 +50,7 @@ impl Krl {
         })
     }
 
-    fn read(&mut self, mut rest: Cursor<'_>) -> Option<Result<(), &'static str>> {
+    fn read(&mut self, mut rest: KrlReader<'_>) -> Option<Result<(), &'static str>> {
         if rest.u32()? != FORMAT {
             return Some(Err("its format is unknown"));
         }
@@ -62,7 +62,7 @@ impl Krl {
             rest.string()?;
         }
         while !rest.is_empty() {
-            let (kind, mut section) = (rest.u8()?, Cursor(rest.string()?));
+            let (kind, mut section) = (rest.u8()?, KrlReader(rest.string()?));
             match kind {
                 1 => match AuthoritySection::read(section)? {
                     Ok(revoked) => self.authorities.push(revoked),
@@ -108,12 +108,12 @@ impl Krl {
 }
 
 impl AuthoritySection {
-    fn read(mut section: Cursor<'_>) -> Option<Result<Self, &'static str>> {
+    fn read(mut section: KrlReader<'_>) -> Option<Result<Self, &'static str>> {
         let authority = section.string()?.to_vec();
         section.string()?;
         let mut revoked = Self { authority, serials: Vec::new(), identities: BTreeSet::new() };
         while !section.is_empty() {
-            let (kind, mut part) = (section.u8()?, Cursor(section.string()?));
+            let (kind, mut part) = (section.u8()?, KrlReader(section.string()?));
             match kind {
                 0x20 => {
                     while !part.is_empty() {
@@ -165,9 +165,9 @@ fn serials(first: u64, bits: &[u8]) -> Option<Vec<(u64, u64)>> {
 }
 
 /// The bytes left to parse.
-struct Cursor<'a>(&'a [u8]);
+struct KrlReader<'a>(&'a [u8]);
 
-impl<'a> Cursor<'a> {
+impl<'a> KrlReader<'a> {
     fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use crate::transport::file_cache::lock;
 use crate::transport::ssh_config::resolved::ResolvedOptions;
-use crate::transport::ssh_config::tree::{ConfigPaths, ConfigTree};
+use crate::transport::ssh_config::tree::{ConfigTree, SshConfigPaths};
 use crate::transport::ssh_config::{
     AddressFamily, ConfigError, EffectiveOption, HostQuery, HostSettings, LocalEnv, host_names,
     host_settings, resolve,
@@ -41,7 +41,8 @@ impl ConfigCache {
             return Arc::clone(config);
         }
         let version = last.as_ref().map_or(0, |config| config.version + 1);
-        let tree = ConfigTree::read(ConfigPaths { env, config_file, system_files: &SYSTEM_FILES });
+        let tree =
+            ConfigTree::read(SshConfigPaths { env, config_file, system_files: &SYSTEM_FILES });
         let config = Arc::new(ParsedConfig { version, tree });
         *last = Some(Arc::clone(&config));
         config

@@ -6,7 +6,7 @@ use crate::transport::ssh_config::ConfigError;
 use crate::transport::ssh_config::parse::Pattern;
 use crate::transport::ssh_config::resolve::matches_any;
 use crate::transport::ssh_config::tree::{
-    Block, BlockCondition, ConfigFile, ConfigTree, Directive,
+    Block, BlockCondition, ConfigTree, Directive, SshConfigFile,
 };
 
 /// Returns the names of all `Host` lines that match themselves, in file order.
@@ -27,7 +27,7 @@ struct HostNames {
 
 impl HostNames {
     /// `within`: the `Host` lines around the `Include` of the file.
-    fn visit<'a>(&mut self, file: &'a ConfigFile, within: &mut Vec<&'a [Pattern]>) {
+    fn visit<'a>(&mut self, file: &'a SshConfigFile, within: &mut Vec<&'a [Pattern]>) {
         for Block { condition: when, lines, .. } in &file.blocks {
             let patterns: &[Pattern] = match when {
                 BlockCondition::Host(patterns) => patterns,
@@ -64,7 +64,7 @@ impl HostNames {
 mod tests {
     use super::*;
     use crate::transport::ssh_config::LocalEnv;
-    use crate::transport::ssh_config::tree::ConfigPaths;
+    use crate::transport::ssh_config::tree::SshConfigPaths;
 
     #[test]
     fn names_without_wildcards_are_listed_from_included_files_too() {
@@ -82,7 +82,7 @@ mod tests {
         let tree = |name: &str| {
             let chosen = path(name);
             let env = LocalEnv::of_this_process();
-            ConfigTree::read(ConfigPaths {
+            ConfigTree::read(SshConfigPaths {
                 env: &env,
                 config_file: Some(&chosen),
                 system_files: &[],

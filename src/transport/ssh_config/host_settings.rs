@@ -9,7 +9,7 @@ use sha1::Sha1;
 
 use crate::transport::fault::{self, Fault};
 use crate::transport::known_hosts::KnownHostName;
-use crate::transport::ssh_config::options::{self, Support, ValueKind};
+use crate::transport::ssh_config::options::{self, OptionValueKind, Support};
 use crate::transport::ssh_config::resolved::ResolvedOptions;
 use crate::transport::ssh_config::{
     AddressFamily, AlgorithmSettings, DEFAULT_KEYS, EffectiveOption, HostKeyCheck, HostQuery,
@@ -113,10 +113,10 @@ pub(super) fn effective_options(
         let values: Vec<String> = values.collect();
         let values = if matches!(
             spec.kind,
-            ValueKind::Words(_) | ValueKind::Domains | ValueKind::PermittedCnames
+            OptionValueKind::Words(_) | OptionValueKind::Domains | OptionValueKind::PermittedCnames
         ) {
             vec![values.join(" ")]
-        } else if matches!(spec.kind, ValueKind::Algorithms(_)) {
+        } else if matches!(spec.kind, OptionValueKind::Algorithms(_)) {
             vec![values.join(",")]
         } else {
             values
@@ -388,7 +388,7 @@ mod tests {
 
     use super::*;
     use crate::transport::ssh_config::resolve;
-    use crate::transport::ssh_config::tree::{ConfigPaths, ConfigTree};
+    use crate::transport::ssh_config::tree::{ConfigTree, SshConfigPaths};
 
     fn env() -> LocalEnv {
         LocalEnv {
@@ -409,7 +409,7 @@ mod tests {
         let (query, env) = (query(host), env());
         let chosen = Some(Path::new("none"));
         let tree =
-            ConfigTree::read(ConfigPaths { env: &env, config_file: chosen, system_files: &[] });
+            ConfigTree::read(SshConfigPaths { env: &env, config_file: chosen, system_files: &[] });
         let resolved = resolve::resolve(&tree, &query, &env, None).unwrap();
         from_options(&resolved, &query, &env).unwrap()
     }
@@ -608,7 +608,7 @@ mod tests {
         let of = |text: &str| {
             std::fs::write(&path, text).unwrap();
             let (query, env) = (query("n1"), env());
-            let tree = ConfigTree::read(ConfigPaths {
+            let tree = ConfigTree::read(SshConfigPaths {
                 env: &env,
                 config_file: Some(&path),
                 system_files: &[],

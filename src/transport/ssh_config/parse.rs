@@ -2,7 +2,7 @@
 
 use crate::transport::ssh_config::algorithm_sets::{AlgorithmListError, AlgorithmSet};
 use crate::transport::ssh_config::lexer;
-use crate::transport::ssh_config::options::{self, Keyword, OptionSpec, ValueKind};
+use crate::transport::ssh_config::options::{self, Keyword, OptionSpec, OptionValueKind};
 use crate::transport::ssh_config::proxy_jump;
 use crate::transport::ssh_config::values;
 
@@ -183,46 +183,46 @@ struct Arguments<'a> {
 impl Arguments<'_> {
     fn parse_values(self, option: &OptionSpec) -> Result<Vec<String>, LineError> {
         match option.kind {
-            ValueKind::Any => Ok(vec![self.rest.to_owned()]),
-            ValueKind::Validated(syntax) => {
+            OptionValueKind::Any => Ok(vec![self.rest.to_owned()]),
+            OptionValueKind::Validated(syntax) => {
                 let words: Vec<&str> = self.all.iter().map(String::as_str).collect();
                 syntax.check(&words).map_err(LineError::Invalid)?;
                 Ok(vec![words.join(" ")])
             }
-            ValueKind::Command => {
+            OptionValueKind::Command => {
                 let command = self.rest.trim_start_matches([' ', '\t', '\r', '\n', '=']);
                 Ok(vec![command.to_owned()])
             }
-            ValueKind::Jump => {
+            OptionValueKind::Jump => {
                 let text = self.rest.trim_start_matches([' ', '\t', '\r', '\n', '=']);
                 let jump = proxy_jump::normalise(text);
                 jump.map(|jump| vec![jump])
                     .ok_or_else(|| LineError::Invalid(format!("invalid ProxyJump \"{text}\"")))
             }
-            ValueKind::Words(max) => self.parse_words(max),
-            ValueKind::Domains => self.parse_domains(),
-            ValueKind::PermittedCnames => self.parse_permitted_cnames(),
-            ValueKind::SendEnv => {
+            OptionValueKind::Words(max) => self.parse_words(max),
+            OptionValueKind::Domains => self.parse_domains(),
+            OptionValueKind::PermittedCnames => self.parse_permitted_cnames(),
+            OptionValueKind::SendEnv => {
                 let is_wrong = |name: &String| name.is_empty() || name.contains('=');
                 if self.all.iter().any(is_wrong) {
                     return invalid("invalid environment name");
                 }
                 Ok(self.all)
             }
-            ValueKind::SetEnv => {
+            OptionValueKind::SetEnv => {
                 if !self.all.iter().all(|pair| pair.contains('=')) {
                     return invalid("invalid SetEnv");
                 }
                 Ok(self.all)
             }
-            ValueKind::Choice(_)
-            | ValueKind::Seconds
-            | ValueKind::Number
-            | ValueKind::Port
-            | ValueKind::Text
-            | ValueKind::Algorithms(_)
-            | ValueKind::Files
-            | ValueKind::Agent => self.parse_single(option),
+            OptionValueKind::Choice(_)
+            | OptionValueKind::Seconds
+            | OptionValueKind::Number
+            | OptionValueKind::Port
+            | OptionValueKind::Text
+            | OptionValueKind::Algorithms(_)
+            | OptionValueKind::Files
+            | OptionValueKind::Agent => self.parse_single(option),
         }
     }
 
@@ -236,33 +236,33 @@ impl Arguments<'_> {
             return invalid("missing argument");
         }
         let values = match option.kind {
-            ValueKind::Choice(words) => parse_choice(words, &text)?,
-            ValueKind::Seconds if text == "none" => Vec::new(),
-            ValueKind::Seconds => match values::parse_seconds(&text) {
+            OptionValueKind::Choice(words) => parse_choice(words, &text)?,
+            OptionValueKind::Seconds if text == "none" => Vec::new(),
+            OptionValueKind::Seconds => match values::parse_seconds(&text) {
                 Some(seconds) => vec![seconds.to_string()],
                 None => return invalid("invalid time value"),
             },
-            ValueKind::Number => match values::parse_number(&text) {
+            OptionValueKind::Number => match values::parse_number(&text) {
                 Some(number) => vec![number.to_string()],
                 None => return invalid(format!("'{text}' is no number")),
             },
-            ValueKind::Port => match values::parse_port(&text) {
+            OptionValueKind::Port => match values::parse_port(&text) {
                 Some(port) => vec![port.to_string()],
                 None => return invalid(format!("bad port '{text}'")),
             },
-            ValueKind::Algorithms(names) => parse_algorithms(names, self.word, &text)?,
-            ValueKind::Agent => vec![parse_agent(text)?],
-            ValueKind::Text
-            | ValueKind::Files
-            | ValueKind::Command
-            | ValueKind::Jump
-            | ValueKind::Words(_)
-            | ValueKind::Domains
-            | ValueKind::PermittedCnames
-            | ValueKind::SendEnv
-            | ValueKind::SetEnv
-            | ValueKind::Validated(_)
-            | ValueKind::Any => vec![text],
+            OptionValueKind::Algorithms(names) => parse_algorithms(names, self.word, &text)?,
+            OptionValueKind::Agent => vec![parse_agent(text)?],
+            OptionValueKind::Text
+            | OptionValueKind::Files
+            | OptionValueKind::Command
+            | OptionValueKind::Jump
+            | OptionValueKind::Words(_)
+            | OptionValueKind::Domains
+            | OptionValueKind::PermittedCnames
+            | OptionValueKind::SendEnv
+            | OptionValueKind::SetEnv
+            | OptionValueKind::Validated(_)
+            | OptionValueKind::Any => vec![text],
         };
         if extra {
             return invalid(format!("keyword {} extra arguments at end of line", self.word));

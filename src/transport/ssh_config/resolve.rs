@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use crate::transport::fault::Fault;
 use crate::transport::ssh_config::lexer::{self, ListMatch};
-use crate::transport::ssh_config::options::{OptionSpec, ValueKind};
+use crate::transport::ssh_config::options::{OptionSpec, OptionValueKind};
 use crate::transport::ssh_config::parse::{Criterion, MatchAttribute, Pattern};
 use crate::transport::ssh_config::proxy_jump::NO_JUMP;
 use crate::transport::ssh_config::resolved::ResolvedOptions;
 use crate::transport::ssh_config::tree::{
-    Block, BlockCondition, ConfigFile, ConfigTree, Directive,
+    Block, BlockCondition, ConfigTree, Directive, SshConfigFile,
 };
 use crate::transport::ssh_config::{
     AddressFamily, ConfigError, HostQuery, LocalEnv, Origin, defaults, values,
@@ -80,11 +80,11 @@ struct Pass<'a> {
 }
 
 impl Pass<'_> {
-    fn visit_files(&mut self, files: &[ConfigFile]) -> Result<(), ConfigError> {
+    fn visit_files(&mut self, files: &[SshConfigFile]) -> Result<(), ConfigError> {
         files.iter().try_for_each(|file| self.visit_file(file, true))
     }
 
-    fn visit_file(&mut self, file: &ConfigFile, is_active: bool) -> Result<(), ConfigError> {
+    fn visit_file(&mut self, file: &SshConfigFile, is_active: bool) -> Result<(), ConfigError> {
         for block in &file.blocks {
             let matches = is_active && self.block_matches(file, block)?;
             if !matches && !block.is_always_read {
@@ -119,7 +119,7 @@ impl Pass<'_> {
         Err(ConfigError::NeedsSsh { at: origin(), what })
     }
 
-    fn block_matches(&self, file: &ConfigFile, block: &Block) -> Result<bool, ConfigError> {
+    fn block_matches(&self, file: &SshConfigFile, block: &Block) -> Result<bool, ConfigError> {
         match &block.condition {
             BlockCondition::Always => Ok(true),
             BlockCondition::Host(patterns) => Ok(matches_any(self.host, patterns)),
@@ -216,24 +216,24 @@ impl Pass<'_> {
         is_user_file: bool,
         origin: impl Fn() -> Origin,
     ) -> Result<(), ConfigError> {
-        if known.kind == ValueKind::Files {
+        if known.kind == OptionValueKind::Files {
             return self.add_file(known, values, is_user_file, origin);
         }
-        if known.kind == ValueKind::SendEnv {
+        if known.kind == OptionValueKind::SendEnv {
             self.set_send_env(known, values, origin);
             return Ok(());
         }
-        if known.kind == ValueKind::Jump {
+        if known.kind == OptionValueKind::Jump {
             self.set_jump(values, origin);
             return Ok(());
         }
         // `none` for a time, or just a comment, sets nothing.
-        let is_empty = values.is_empty() && !matches!(known.kind, ValueKind::Algorithms(_));
+        let is_empty = values.is_empty() && !matches!(known.kind, OptionValueKind::Algorithms(_));
         if is_empty || self.resolved.has(known.name) {
             return Ok(());
         }
         let mut values = values.to_vec();
-        if known.kind == ValueKind::SetEnv {
+        if known.kind == OptionValueKind::SetEnv {
             let name = |pair: &str| pair.split('=').next().unwrap_or_default().to_owned();
             let mut seen = std::collections::BTreeSet::new();
             values.retain(|pair| seen.insert(name(pair)));

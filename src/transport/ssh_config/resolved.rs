@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::transport::ssh_config::Origin;
-use crate::transport::ssh_config::options::{self, Keyword, OptionSpec, ValueKind};
+use crate::transport::ssh_config::options::{self, Keyword, OptionSpec, OptionValueKind};
 
 /// Options and their values, as `ssh -G` prints them, tokens not expanded.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -29,30 +29,32 @@ impl ResolvedOptions {
             let value = value.trim();
             let entry = resolved.0.entry(known.name).or_default();
             match known.kind {
-                ValueKind::Words(_) if entry.values.is_empty() => {
+                OptionValueKind::Words(_) if entry.values.is_empty() => {
                     entry.values = split_paths(value);
                 }
-                ValueKind::Domains if entry.values.is_empty() => {
+                OptionValueKind::Domains if entry.values.is_empty() => {
                     entry.values = value.split(' ').map(str::to_owned).collect();
                 }
-                ValueKind::Algorithms(_) if entry.values.is_empty() => {
+                OptionValueKind::Algorithms(_) if entry.values.is_empty() => {
                     entry.values = value.split(',').map(str::to_owned).collect();
                 }
-                ValueKind::Words(_) | ValueKind::Domains | ValueKind::Algorithms(_) => {}
-                ValueKind::Choice(_)
-                | ValueKind::Seconds
-                | ValueKind::Number
-                | ValueKind::Port
-                | ValueKind::Text
-                | ValueKind::Command
-                | ValueKind::Jump
-                | ValueKind::PermittedCnames
-                | ValueKind::Files
-                | ValueKind::SendEnv
-                | ValueKind::SetEnv
-                | ValueKind::Agent
-                | ValueKind::Validated(_)
-                | ValueKind::Any => entry.values.push(value.to_owned()),
+                OptionValueKind::Words(_)
+                | OptionValueKind::Domains
+                | OptionValueKind::Algorithms(_) => {}
+                OptionValueKind::Choice(_)
+                | OptionValueKind::Seconds
+                | OptionValueKind::Number
+                | OptionValueKind::Port
+                | OptionValueKind::Text
+                | OptionValueKind::Command
+                | OptionValueKind::Jump
+                | OptionValueKind::PermittedCnames
+                | OptionValueKind::Files
+                | OptionValueKind::SendEnv
+                | OptionValueKind::SetEnv
+                | OptionValueKind::Agent
+                | OptionValueKind::Validated(_)
+                | OptionValueKind::Any => entry.values.push(value.to_owned()),
             }
         }
         resolved

@@ -25,7 +25,7 @@ const MAX_BYTES: u64 = 32 * 1024 * 1024;
 
 /// A file, with the files it includes.
 #[derive(Debug)]
-pub(super) struct ConfigFile {
+pub(super) struct SshConfigFile {
     pub(super) path: Arc<Path>,
     pub(super) is_user_file: bool,
     pub(super) blocks: Vec<Block>,
@@ -61,7 +61,7 @@ pub(super) struct ConfigLine {
 #[derive(Debug)]
 pub(super) enum Directive {
     Set(&'static OptionSpec, Vec<String>),
-    Include(Vec<ConfigFile>),
+    Include(Vec<SshConfigFile>),
     /// An unknown keyword; ignored if `IgnoreUnknown` matches it.
     Unknown(String),
     /// Only the `ssh` program can evaluate it.
@@ -71,7 +71,7 @@ pub(super) enum Directive {
 /// All files, with their stamps.
 #[derive(Debug)]
 pub(super) struct ConfigTree {
-    pub(super) files: Result<Vec<ConfigFile>, ConfigError>,
+    pub(super) files: Result<Vec<SshConfigFile>, ConfigError>,
     /// A line requests a second pass over the files.
     pub(super) needs_second_pass: bool,
     versions: Vec<(PathBuf, Option<FileVersion>)>,
@@ -79,7 +79,7 @@ pub(super) struct ConfigTree {
 
 /// The files to read.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct ConfigPaths<'a> {
+pub(super) struct SshConfigPaths<'a> {
     pub(super) env: &'a LocalEnv,
     /// The only file to read, as `ssh -F`.
     pub(super) config_file: Option<&'a Path>,
@@ -88,8 +88,8 @@ pub(super) struct ConfigPaths<'a> {
 }
 
 impl ConfigTree {
-    pub(super) fn read(paths: ConfigPaths<'_>) -> Self {
-        let mut reader = Reader {
+    pub(super) fn read(paths: SshConfigPaths<'_>) -> Self {
+        let mut reader = ConfigReader {
             env: paths.env,
             versions: Vec::new(),
             bytes_left: MAX_BYTES,
@@ -105,7 +105,7 @@ impl ConfigTree {
     }
 }
 
-struct Reader<'a> {
+struct ConfigReader<'a> {
     env: &'a LocalEnv,
     versions: Vec<(PathBuf, Option<FileVersion>)>,
     bytes_left: u64,
@@ -121,8 +121,8 @@ struct IncludeContext {
     depth: usize,
 }
 
-impl Reader<'_> {
-    fn read_all(&mut self, paths: ConfigPaths<'_>) -> Result<Vec<ConfigFile>, ConfigError> {
+impl ConfigReader<'_> {
+    fn read_all(&mut self, paths: SshConfigPaths<'_>) -> Result<Vec<SshConfigFile>, ConfigError> {
         let user_context = IncludeContext { is_user_file: true, is_checked: true, depth: 0 };
         if let Some(config_file) = paths.config_file {
             if config_file.as_os_str().eq_ignore_ascii_case("none") {
@@ -138,7 +138,7 @@ impl Reader<'_> {
             });
         }
         // As with ssh, a file that cannot be opened is skipped.
-        let mut files: Vec<ConfigFile> =
+        let mut files: Vec<SshConfigFile> =
             self.read_file(&self.env.home.join(".ssh/config"), user_context)?.into_iter().collect();
         for path in paths.system_files {
             let context = IncludeContext { is_user_file: false, is_checked: false, depth: 0 };
@@ -154,7 +154,7 @@ impl Reader<'_> {
         &mut self,
         path: &Path,
         context: IncludeContext,
-    ) -> Result<std::io::Result<ConfigFile>, ConfigError> {
+    ) -> Result<std::io::Result<SshConfigFile>, ConfigError> {
         self.versions.push((path.to_owned(), FileVersion::of(path)));
         if context.depth > MAX_DEPTH {
             return Err(ConfigError::at_file(
@@ -171,7 +171,7 @@ impl Reader<'_> {
         };
         let text = String::from_utf8_lossy(&bytes);
         let path: Arc<Path> = Arc::from(path);
-        let mut file = ConfigFile {
+        let mut file = SshConfigFile {
             path: Arc::clone(&path),
             is_user_file: context.is_user_file,
             blocks: vec![],
@@ -362,7 +362,11 @@ mod tests {
         }
 
         fn read(&self) -> ConfigTree {
-            ConfigTree::read(ConfigPaths { env: &self.env(), config_file: None, system_files: &[] })
+            ConfigTree::read(SshConfigPaths {
+                env: &self.env(),
+                config_file: None,
+                system_files: &[],
+            })
         }
 
         fn error_text(&self) -> String {
@@ -415,7 +419,7 @@ mod tests {
         assert!(home.error_text().contains("bad owner or permissions on"), "{}", home.error_text());
         fs::set_permissions(&path, fs::Permissions::from_mode(0o660)).unwrap();
         assert!(matches!(home.read().files, Err(ConfigError::NeedsSsh { .. })));
-        let config_file = ConfigTree::read(ConfigPaths {
+        let config_file = ConfigTree::read(SshConfigPaths {
             env: &home.env(),
             config_file: Some(&path),
             system_files: &[],
@@ -442,7 +446,8 @@ mod tests {
         assert!(home.read().files.is_ok());
         let config_file = |path: &str| {
             let config_file = Some(Path::new(path));
-            ConfigTree::read(ConfigPaths { env: &home.env(), config_file, system_files: &[] }).files
+            ConfigTree::read(SshConfigPaths { env: &home.env(), config_file, system_files: &[] })
+                .files
         };
         assert!(
             config_file("/dev/null").unwrap()[0].blocks.iter().all(|block| block.lines.is_empty())

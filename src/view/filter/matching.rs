@@ -15,7 +15,7 @@ const ACTIVE_PERCENT: f32 = 5.0;
 
 /// One combination of node, device, process and job that terms are matched against.
 #[derive(Clone, Copy)]
-struct Row<'a> {
+struct FilterRow<'a> {
     node: &'a Node,
     device: Option<&'a Device>,
     usage: Option<&'a Usage>,
@@ -73,8 +73,8 @@ struct Rows<'a> {
 }
 
 impl Rows<'_> {
-    fn iter(&self) -> impl Iterator<Item = Row<'_>> {
-        self.parts.iter().map(|parts| Row {
+    fn iter(&self) -> impl Iterator<Item = FilterRow<'_>> {
+        self.parts.iter().map(|parts| FilterRow {
             node: self.node,
             device: parts.device,
             usage: parts.usage.as_deref(),
@@ -136,7 +136,7 @@ fn process_job_id(usage: &Usage) -> Option<&JobId> {
 }
 
 impl Predicate {
-    fn matches(&self, row: Row<'_>) -> bool {
+    fn matches(&self, row: FilterRow<'_>) -> bool {
         match self {
             Self::Word(word) => {
                 searchable_names(row).any(|name| name.to_lowercase().contains(word.as_str()))
@@ -154,7 +154,7 @@ impl Predicate {
 
 /// Returns true if the job id of a row matches. A job has several ids: `11` for processes, `2_1` for users,
 /// and `2` as a member of its array.
-fn matches_job_id(row: Row<'_>, comparison: Comparison, operand: &Operand) -> bool {
+fn matches_job_id(row: FilterRow<'_>, comparison: Comparison, operand: &Operand) -> bool {
     let shown = row.job.map(|job| &*job.shown_id);
     let whole = shown.and_then(|shown| shown.split(['_', '+']).next());
     let id = row.job.map(|job| &job.id).or_else(|| process_job_id(row.usage?)).map(JobId::as_str);
@@ -174,7 +174,7 @@ fn matches_job_id(row: Row<'_>, comparison: Comparison, operand: &Operand) -> bo
 }
 
 /// Returns the names of a row that a word may match.
-fn searchable_names(row: Row<'_>) -> impl Iterator<Item = Cow<'_, str>> {
+fn searchable_names(row: FilterRow<'_>) -> impl Iterator<Item = Cow<'_, str>> {
     let device = row.device.into_iter().flat_map(|device| {
         let name = device.name.known().map(|name| &**name);
         [Some(&*device.uuid), name].into_iter().flatten().map(Into::into)
@@ -198,8 +198,8 @@ fn searchable_names(row: Row<'_>) -> impl Iterator<Item = Cow<'_, str>> {
 }
 
 impl StateWord {
-    fn matches(self, row: Row<'_>) -> bool {
-        let Row { node, device, .. } = row;
+    fn matches(self, row: FilterRow<'_>) -> bool {
+        let FilterRow { node, device, .. } = row;
         match self {
             Self::Fresh => is_fresh(row),
             Self::Stale => node.taken_at().is_some() && !is_fresh(row),
@@ -236,7 +236,7 @@ fn is_active(device: Option<&Device>) -> Option<bool> {
     device?.utilization.get().map(|share| share.get() >= ACTIVE_PERCENT)
 }
 
-fn is_fresh(row: Row<'_>) -> bool {
+fn is_fresh(row: FilterRow<'_>) -> bool {
     let index = row
         .device
         .and_then(|device| row.node.devices.iter().position(|other| other.uuid == device.uuid));
@@ -248,7 +248,7 @@ fn is_fresh(row: Row<'_>) -> bool {
 
 impl FilterField {
     /// Returns the value of the field; `None` if the row has no such field.
-    fn value(self, row: Row<'_>) -> Option<Value> {
+    fn value(self, row: FilterRow<'_>) -> Option<Value> {
         Some(match self {
             Self::Node => Value::Text(row.node.name.as_str().into()),
             Self::Index => match row.device?.index.get() {

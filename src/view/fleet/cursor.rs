@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::view::fleet::grouped_rows::Row;
-use crate::view::fleet::heat_map::{self, Cursor};
+use crate::view::fleet::grouped_rows::GroupedRow;
+use crate::view::fleet::heat_map::{self, CellCursor};
 use crate::view::fleet::{Layout, State};
 use crate::view::fleet_view::FleetView;
 use crate::view::list::Movement;
@@ -12,16 +12,20 @@ use crate::view::navigation::Navigation;
 impl State {
     /// Finds the cursor by the keys of its group, node and device. If they are gone or folded, the cursor is
     /// on the group header or on the first node.
-    pub(super) fn cursor(&self, fleet_view: &FleetView, navigation: &Navigation) -> Option<Cursor> {
+    pub(super) fn cursor(
+        &self,
+        fleet_view: &FleetView,
+        navigation: &Navigation,
+    ) -> Option<CellCursor> {
         let group = self.group.as_deref();
         let on_header =
             group.filter(|_| self.is_on_header).and_then(|key| self.grouped_rows.group(key));
         if let Some(group) = on_header {
-            return Some(Cursor::Header(group));
+            return Some(CellCursor::Header(group));
         }
         let first = || match self.grouped_rows.rows.first().copied()? {
-            Row::Header(group) => Some(Cursor::Header(group)),
-            Row::Node(group, member) => Some(Cursor::Cell(group, member, 0)),
+            GroupedRow::Header(group) => Some(CellCursor::Header(group)),
+            GroupedRow::Node(group, member) => Some(CellCursor::Cell(group, member, 0)),
         };
         let name = &navigation.node(fleet_view)?.name;
         let Some((group, member_index)) = self.grouped_rows.find(&fleet_view.fleet, group, name)
@@ -29,7 +33,7 @@ impl State {
             return first();
         };
         if self.grouped_rows.groups.get(group).is_some_and(|group| group.is_folded) {
-            return Some(Cursor::Header(group));
+            return Some(CellCursor::Header(group));
         }
         let (member, node) = self.grouped_rows.member(&fleet_view.fleet, group, member_index)?;
         let is_device = |position: &usize| {
@@ -37,14 +41,16 @@ impl State {
             uuid.is_some() && uuid == self.device.as_ref()
         };
         let cell = member.device_indices(node).iter().position(is_device).unwrap_or(0);
-        Some(Cursor::Cell(group, member_index, cell))
+        Some(CellCursor::Cell(group, member_index, cell))
     }
 
     /// Returns the table row of a cursor.
-    pub(super) fn row_of_cursor(&self, cursor: Option<Cursor>) -> usize {
+    pub(super) fn row_of_cursor(&self, cursor: Option<CellCursor>) -> usize {
         let row_of_cursor = match cursor {
-            Some(Cursor::Header(group)) => self.grouped_rows.row_of_header(group),
-            Some(Cursor::Cell(group, member, _)) => self.grouped_rows.row_of_member(group, member),
+            Some(CellCursor::Header(group)) => self.grouped_rows.row_of_header(group),
+            Some(CellCursor::Cell(group, member, _)) => {
+                self.grouped_rows.row_of_member(group, member)
+            }
             None => None,
         };
         row_of_cursor.unwrap_or(0)
@@ -54,13 +60,13 @@ impl State {
         &mut self,
         fleet_view: &FleetView,
         navigation: &mut Navigation,
-        cursor: Cursor,
+        cursor: CellCursor,
     ) {
-        let (Cursor::Header(group) | Cursor::Cell(group, _, _)) = cursor;
+        let (CellCursor::Header(group) | CellCursor::Cell(group, _, _)) = cursor;
         let key = self.grouped_rows.groups.get(group).map(|group| Arc::clone(&group.key));
         self.group = key.filter(|_| self.grouped_rows.is_grouped);
-        self.is_on_header = matches!(cursor, Cursor::Header(_));
-        let Cursor::Cell(group, member, cell) = cursor else { return };
+        self.is_on_header = matches!(cursor, CellCursor::Header(_));
+        let CellCursor::Cell(group, member, cell) = cursor else { return };
         let Some((member, node)) = self.grouped_rows.member(&fleet_view.fleet, group, member)
         else {
             return;
@@ -86,8 +92,8 @@ impl State {
                     navigation.node_list.rows,
                 );
                 match rows.get(to).copied() {
-                    Some(Row::Header(group)) => Cursor::Header(group),
-                    Some(Row::Node(group, member)) => Cursor::Cell(group, member, 0),
+                    Some(GroupedRow::Header(group)) => CellCursor::Header(group),
+                    Some(GroupedRow::Node(group, member)) => CellCursor::Cell(group, member, 0),
                     None => return,
                 }
             }
@@ -95,10 +101,10 @@ impl State {
                 // Short lines and headers do not change the preferred column.
                 let preferred_column = match (self.preferred_column, cursor) {
                     (Some((last, preferred_column)), _) if last == cursor => preferred_column,
-                    (_, Cursor::Cell(_, member, cell)) => {
+                    (_, CellCursor::Cell(_, member, cell)) => {
                         (member % self.grid.per_line.max(1), cell)
                     }
-                    (_, Cursor::Header(_)) => (0, 0),
+                    (_, CellCursor::Header(_)) => (0, 0),
                 };
                 let page = self.viewport.rows;
                 let moved = (cursor, preferred_column);
@@ -137,7 +143,7 @@ impl State {
         navigation: &mut Navigation,
         folds: Option<bool>,
     ) {
-        let Some(Cursor::Header(group) | Cursor::Cell(group, _, _)) =
+        let Some(CellCursor::Header(group) | CellCursor::Cell(group, _, _)) =
             self.cursor(fleet_view, navigation)
         else {
             return;
@@ -147,7 +153,7 @@ impl State {
         self.fold_version += 1;
         if folds.unwrap_or(!current.is_folded) {
             self.folded_groups.insert(key);
-            self.set_cursor(fleet_view, navigation, Cursor::Header(group));
+            self.set_cursor(fleet_view, navigation, CellCursor::Header(group));
         } else {
             self.folded_groups.remove(&key);
         }
@@ -160,8 +166,8 @@ impl State {
         navigation: &mut Navigation,
     ) {
         let cursor = self.cursor(fleet_view, navigation);
-        if let Some(Cursor::Header(group) | Cursor::Cell(group, _, _)) = cursor {
-            self.set_cursor(fleet_view, navigation, Cursor::Header(group));
+        if let Some(CellCursor::Header(group) | CellCursor::Cell(group, _, _)) = cursor {
+            self.set_cursor(fleet_view, navigation, CellCursor::Header(group));
         }
     }
 }

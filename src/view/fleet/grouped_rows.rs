@@ -19,13 +19,13 @@ pub(super) struct GroupedRows {
     key: Option<(ViewVersion, SortOrder, Grouping, u64)>,
     /// The groups; without grouping, a single one without a name.
     pub(super) groups: Vec<Group>,
-    pub(super) rows: Vec<Row>,
+    pub(super) rows: Vec<GroupedRow>,
     /// True if groups have headers.
     pub(super) is_grouped: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Row {
+pub(super) enum GroupedRow {
     /// The header of the group with this index.
     Header(usize),
     /// A node: the index of its group, and its index there.
@@ -34,7 +34,7 @@ pub(super) enum Row {
 
 /// What the rows depend on besides the fleet view.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct RowOptions<'a> {
+pub(super) struct GroupedRowOptions<'a> {
     pub(super) order: SortOrder,
     pub(super) grouping: Grouping,
     /// The keys of the folded groups.
@@ -49,7 +49,7 @@ impl GroupedRows {
         &mut self,
         fleet_view: &FleetView,
         allocations: &AllocationIndex,
-        options: RowOptions<'_>,
+        options: GroupedRowOptions<'_>,
     ) {
         let key =
             Some((fleet_view.version(), options.order, options.grouping, options.fold_version));
@@ -64,10 +64,11 @@ impl GroupedRows {
         for (index, group) in self.groups.iter_mut().enumerate() {
             group.is_folded = self.is_grouped && options.folded_groups.contains(&group.key);
             if self.is_grouped {
-                self.rows.push(Row::Header(index));
+                self.rows.push(GroupedRow::Header(index));
             }
             if !group.is_folded {
-                self.rows.extend((0..group.members.len()).map(|member| Row::Node(index, member)));
+                self.rows
+                    .extend((0..group.members.len()).map(|member| GroupedRow::Node(index, member)));
             }
         }
     }
@@ -145,7 +146,7 @@ mod tests {
         let order = SortOrder::by("node");
         let mut grouped_rows = GroupedRows::default();
         let options =
-            RowOptions { order, grouping, folded_groups: &folded_groups, fold_version: 0 };
+            GroupedRowOptions { order, grouping, folded_groups: &folded_groups, fold_version: 0 };
         grouped_rows.refresh(fleet_view, &AllocationIndex::default(), options);
         grouped_rows
     }
@@ -157,11 +158,11 @@ mod tests {
         assert_eq!(open.rows.len(), 43);
         let folded = grouped_rows(&fleet_view, Grouping::Range, &["gpu 1 "]);
         assert_eq!(folded.rows.len(), 27);
-        assert_eq!(folded.rows[17..19], [Row::Header(1), Row::Header(2)]);
+        assert_eq!(folded.rows[17..19], [GroupedRow::Header(1), GroupedRow::Header(2)]);
         for row in 0..folded.rows.len() {
             let found = match folded.rows[row] {
-                Row::Header(group) => folded.row_of_header(group),
-                Row::Node(group, member) => folded.row_of_member(group, member),
+                GroupedRow::Header(group) => folded.row_of_header(group),
+                GroupedRow::Node(group, member) => folded.row_of_member(group, member),
             };
             assert_eq!(found, Some(row));
         }

@@ -219,29 +219,29 @@ fn group_by_name(fleet_view: &FleetView) -> Vec<Group> {
         .matching
         .iter()
         .filter_map(|index| Some((*index, fleet_view.fleet.nodes.get(*index)?.name.label())));
-    let mut patterns: Vec<NamePattern<'_>> = Vec::new();
+    let mut patterns: Vec<NameRange<'_>> = Vec::new();
     let mut known: BTreeMap<(&str, &str), usize> = BTreeMap::new();
     for (index, name) in names {
         let (prefix, number, suffix) = split_name(name);
         let at = *known.entry((prefix, suffix)).or_insert_with(|| {
-            patterns.push(NamePattern { prefix, suffix, nodes: Vec::new() });
+            patterns.push(NameRange { prefix, suffix, nodes: Vec::new() });
             patterns.len() - 1
         });
         if let Some(pattern) = patterns.get_mut(at) {
             pattern.nodes.push((number, index, name));
         }
     }
-    patterns.iter().flat_map(NamePattern::groups).collect()
+    patterns.iter().flat_map(NameRange::groups).collect()
 }
 
 /// The nodes whose names share the text before and after their last number.
-struct NamePattern<'a> {
+struct NameRange<'a> {
     prefix: &'a str,
     suffix: &'a str,
     nodes: Vec<(u64, usize, &'a str)>,
 }
 
-impl NamePattern<'_> {
+impl NameRange<'_> {
     fn groups(&self) -> Vec<Group> {
         let numbers = || self.nodes.iter().map(|(number, _, _)| *number);
         let (first, last) = (numbers().min().unwrap_or(0).min(1), numbers().max().unwrap_or(0));

@@ -25,7 +25,7 @@ const NODE_GAP: u16 = 2;
 
 /// The layout of nodes side by side.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Grid {
+pub(super) struct CellGrid {
     /// The indentation of nodes below their group header.
     margin: u16,
     name: u16,
@@ -45,14 +45,14 @@ pub(super) enum MapLine {
 
 /// The position of the cursor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Cursor {
+pub(super) enum CellCursor {
     /// On the header of the group with this index.
     Header(usize),
     /// On a member of a group, and on one of its cells if it has any.
     Cell(usize, usize, usize),
 }
 
-impl Grid {
+impl CellGrid {
     /// Fits as many nodes into a line as possible.
     pub(super) fn fit(fleet_view: &FleetView, width: u16) -> Self {
         let name = fleet_view.extents.name.clamp(1, MAX_NAME_WIDTH).min((width / 3).max(1));
@@ -72,7 +72,7 @@ impl Grid {
     }
 }
 
-pub(super) fn map_lines(grouped_rows: &GroupedRows, grid: Grid) -> Vec<MapLine> {
+pub(super) fn map_lines(grouped_rows: &GroupedRows, grid: CellGrid) -> Vec<MapLine> {
     let mut map_lines = Vec::new();
     for (index, group) in grouped_rows.groups.iter().enumerate() {
         if grouped_rows.is_grouped {
@@ -87,13 +87,14 @@ pub(super) fn map_lines(grouped_rows: &GroupedRows, grid: Grid) -> Vec<MapLine> 
 }
 
 /// Returns the line of a cursor.
-pub(super) fn line_of(map_lines: &[MapLine], grid: Grid, cursor: Cursor) -> usize {
+pub(super) fn line_of(map_lines: &[MapLine], grid: CellGrid, cursor: CellCursor) -> usize {
     let is_line = |map_line: &MapLine| match (*map_line, cursor) {
-        (MapLine::Header(line_group), Cursor::Header(group)) => line_group == group,
-        (MapLine::Nodes(line_group, first), Cursor::Cell(group, member, _)) => {
+        (MapLine::Header(line_group), CellCursor::Header(group)) => line_group == group,
+        (MapLine::Nodes(line_group, first), CellCursor::Cell(group, member, _)) => {
             line_group == group && (first..first + grid.per_line.max(1)).contains(&member)
         }
-        (MapLine::Header(_), Cursor::Cell(..)) | (MapLine::Nodes(..), Cursor::Header(_)) => false,
+        (MapLine::Header(_), CellCursor::Cell(..))
+        | (MapLine::Nodes(..), CellCursor::Header(_)) => false,
     };
     map_lines.iter().position(is_line).unwrap_or(0)
 }
@@ -103,18 +104,18 @@ pub(super) fn cursor_nearest(
     grouped_rows: &GroupedRows,
     fleet: &Fleet,
     map_line: MapLine,
-    grid: Grid,
+    grid: CellGrid,
     preferred_column: (usize, usize),
-) -> Cursor {
+) -> CellCursor {
     match map_line {
-        MapLine::Header(group) => Cursor::Header(group),
+        MapLine::Header(group) => CellCursor::Header(group),
         MapLine::Nodes(group, first) => {
             let count = grouped_rows.groups.get(group).map_or(0, |group| group.members.len());
             let member = (first + preferred_column.0.min(grid.per_line.saturating_sub(1)))
                 .min(count.saturating_sub(1));
             let cells = grouped_rows.member(fleet, group, member);
             let cells = cells.map_or(0, |(member, node)| member.device_indices(node).len());
-            Cursor::Cell(group, member, preferred_column.1.min(cells.saturating_sub(1)))
+            CellCursor::Cell(group, member, preferred_column.1.min(cells.saturating_sub(1)))
         }
     }
 }
@@ -123,10 +124,10 @@ pub(super) fn cursor_nearest(
 pub(super) fn moved_vertically(
     grouped_rows: &GroupedRows,
     fleet: &Fleet,
-    grid: Grid,
-    (cursor, preferred_column): (Cursor, (usize, usize)),
+    grid: CellGrid,
+    (cursor, preferred_column): (CellCursor, (usize, usize)),
     (movement, page): (Movement, usize),
-) -> Cursor {
+) -> CellCursor {
     let map_lines = map_lines(grouped_rows, grid);
     let at = line_of(&map_lines, grid, cursor);
     let to = movement.new_index(at, map_lines.len(), page);
@@ -144,10 +145,10 @@ pub(super) fn moved_vertically(
 pub(super) fn moved_horizontally(
     grouped_rows: &GroupedRows,
     fleet: &Fleet,
-    cursor: Cursor,
+    cursor: CellCursor,
     is_forward: bool,
-) -> Cursor {
-    let Cursor::Cell(group, member, cell) = cursor else { return cursor };
+) -> CellCursor {
+    let CellCursor::Cell(group, member, cell) = cursor else { return cursor };
     let cells = |group, member| {
         grouped_rows
             .member(fleet, group, member)
@@ -158,19 +159,19 @@ pub(super) fn moved_horizontally(
     };
     if is_forward {
         if cell + 1 < cells(group, member).unwrap_or(0) {
-            return Cursor::Cell(group, member, cell + 1);
+            return CellCursor::Cell(group, member, cell + 1);
         }
         if cells(group, member + 1).is_some() {
-            return Cursor::Cell(group, member + 1, 0);
+            return CellCursor::Cell(group, member + 1, 0);
         }
         let next = (group + 1..grouped_rows.groups.len()).find(open);
-        return next.map_or(cursor, |group| Cursor::Cell(group, 0, 0));
+        return next.map_or(cursor, |group| CellCursor::Cell(group, 0, 0));
     }
     let last_of = |group, member| {
-        Cursor::Cell(group, member, cells(group, member).unwrap_or(0).saturating_sub(1))
+        CellCursor::Cell(group, member, cells(group, member).unwrap_or(0).saturating_sub(1))
     };
     match (cell, member) {
-        (1.., _) => Cursor::Cell(group, member, cell - 1),
+        (1.., _) => CellCursor::Cell(group, member, cell - 1),
         (0, 1..) => last_of(group, member - 1),
         (0, 0) => {
             let before = (0..group).rev().find(open);
@@ -188,7 +189,7 @@ pub(super) fn height(
     state: &State,
     (width, room): (u16, usize),
 ) -> usize {
-    let grid = Grid::fit(context.view, width);
+    let grid = CellGrid::fit(context.view, width);
     legend::lines(context, state, width, room).len() + map_lines(&state.grouped_rows, grid).len()
 }
 
@@ -197,11 +198,11 @@ pub(super) fn height(
 pub(super) fn lines(
     context: RenderContext<'_>,
     state: &mut State,
-    cursor: Option<Cursor>,
+    cursor: Option<CellCursor>,
     (width, height): (u16, usize),
     room: usize,
 ) -> Vec<Line> {
-    state.grid = Grid::fit(context.view, width);
+    state.grid = CellGrid::fit(context.view, width);
     let mut lines = legend::lines(context, state, width, room);
     let visible_cells = state.grid.per_line * usize::from(state.grid.cells) * height;
     let all_cells = state.grouped_rows.rows.len() * usize::from(state.grid.cells);
@@ -226,7 +227,7 @@ pub(super) fn lines(
         let line = match *map_line {
             MapLine::Header(group) => {
                 let Some(group_here) = state.grouped_rows.groups.get_mut(group) else { continue };
-                let is_selected = cursor == Some(Cursor::Header(group));
+                let is_selected = cursor == Some(CellCursor::Header(group));
                 group_header::line(context, group_here, width)
                     .selected(is_selected)
                     .clickable_line(Click::Cell(row, 0))
@@ -263,7 +264,7 @@ fn nodes(
     context: RenderContext<'_>,
     state: &mut State,
     (group, first): (usize, usize),
-    cursor: Option<Cursor>,
+    cursor: Option<CellCursor>,
     row: usize,
 ) -> Line {
     let grid = state.grid;
@@ -279,8 +280,8 @@ fn nodes(
             line = line.gap(NODE_GAP);
         }
         let cursor = match cursor {
-            Some(Cursor::Cell(at, one, cell)) if (at, one) == (group, member) => Some(cell),
-            Some(Cursor::Cell(..) | Cursor::Header(_)) | None => None,
+            Some(CellCursor::Cell(at, one, cell)) if (at, one) == (group, member) => Some(cell),
+            Some(CellCursor::Cell(..) | CellCursor::Header(_)) | None => None,
         };
         line = line.append(node_block(context, state, (&member_here, &node), cursor));
     }
@@ -372,7 +373,7 @@ mod tests {
     use crate::model::{Device, NodeName};
     use crate::time::Timestamp;
     use crate::view::fleet::device_owners::AllocationIndex;
-    use crate::view::fleet::grouped_rows::RowOptions;
+    use crate::view::fleet::grouped_rows::GroupedRowOptions;
     use crate::view::fleet::grouping::Grouping;
     use crate::view::sort_order::SortOrder;
 
@@ -396,7 +397,7 @@ mod tests {
         grouped_rows.refresh(
             fleet_view,
             &AllocationIndex::default(),
-            RowOptions { order, grouping, folded_groups: &folded_groups, fold_version: 0 },
+            GroupedRowOptions { order, grouping, folded_groups: &folded_groups, fold_version: 0 },
         );
         grouped_rows
     }
@@ -404,9 +405,9 @@ mod tests {
     #[test]
     fn a_line_holds_as_many_nodes_as_fit() {
         for (width, per_line) in [(0, 1), (1, 1), (20, 1), (80, 5), (120, 7), (200, 12)] {
-            assert_eq!(Grid::fit(&fleet_view(&[8; 3]), width).per_line, per_line, "{width}");
+            assert_eq!(CellGrid::fit(&fleet_view(&[8; 3]), width).per_line, per_line, "{width}");
         }
-        let grid = Grid::fit(&fleet_view(&[8; 3]), 80);
+        let grid = CellGrid::fit(&fleet_view(&[8; 3]), 80);
         assert_eq!(grid.at(1 + 5 + 1), (0, 0));
         assert_eq!(grid.at(1 + 16 + 6 + 3), (1, 3));
     }
@@ -415,13 +416,13 @@ mod tests {
     fn moving_right_and_left_visits_all_cells_in_order() {
         let fleet_view = fleet_view(&[2, 0, 3]);
         let grouped_rows = grouped_rows(&fleet_view, Grouping::None);
-        let mut cursors = vec![Cursor::Cell(0, 0, 0)];
+        let mut cursors = vec![CellCursor::Cell(0, 0, 0)];
         for _ in 0..6 {
             let last = *cursors.last().unwrap();
             cursors.push(moved_horizontally(&grouped_rows, &fleet_view.fleet, last, true));
         }
         let all = [(0, 0), (0, 1), (1, 0), (2, 0), (2, 1), (2, 2), (2, 2)];
-        assert_eq!(cursors, all.map(|(member, cell)| Cursor::Cell(0, member, cell)));
+        assert_eq!(cursors, all.map(|(member, cell)| CellCursor::Cell(0, member, cell)));
         for pair in cursors.windows(2).rev().skip(1) {
             assert_eq!(
                 moved_horizontally(&grouped_rows, &fleet_view.fleet, pair[1], false),
@@ -438,9 +439,9 @@ mod tests {
     fn moving_up_and_down_keeps_the_column_across_headers_and_short_lines() {
         let fleet_view = fleet_view(&[8; 24]);
         let grouped_rows = grouped_rows(&fleet_view, Grouping::Range);
-        let grid = Grid::fit(&fleet_view, 80);
+        let grid = CellGrid::fit(&fleet_view, 80);
         let preferred_column = (3, 5);
-        let mut cursor = Cursor::Cell(0, 8, 5);
+        let mut cursor = CellCursor::Cell(0, 8, 5);
         let mut seen = Vec::new();
         for _ in 0..4 {
             let to = moved_vertically(
@@ -456,10 +457,10 @@ mod tests {
         assert_eq!(
             seen,
             [
-                Cursor::Cell(0, 13, 5),
-                Cursor::Cell(0, 15, 5),
-                Cursor::Header(1),
-                Cursor::Cell(1, 3, 5)
+                CellCursor::Cell(0, 13, 5),
+                CellCursor::Cell(0, 15, 5),
+                CellCursor::Header(1),
+                CellCursor::Cell(1, 3, 5)
             ]
         );
         let end = moved_vertically(
@@ -469,7 +470,7 @@ mod tests {
             (cursor, preferred_column),
             (Movement::End, 1),
         );
-        assert_eq!(end, Cursor::Cell(1, 7, 7));
+        assert_eq!(end, CellCursor::Cell(1, 7, 7));
         let home = moved_vertically(
             &grouped_rows,
             &fleet_view.fleet,
@@ -477,14 +478,14 @@ mod tests {
             (end, preferred_column),
             (Movement::Home, 1),
         );
-        assert_eq!(home, Cursor::Header(0));
+        assert_eq!(home, CellCursor::Header(0));
     }
 
     #[test]
     fn a_folded_group_is_one_line() {
         let fleet_view = fleet_view(&[8; 24]);
         let mut grouped_rows = grouped_rows(&fleet_view, Grouping::Range);
-        let grid = Grid::fit(&fleet_view, 80);
+        let grid = CellGrid::fit(&fleet_view, 80);
         assert_eq!(map_lines(&grouped_rows, grid).len(), 2 + 4 + 2);
         grouped_rows.groups[0].is_folded = true;
         assert_eq!(

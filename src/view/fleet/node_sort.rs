@@ -29,7 +29,7 @@ pub(crate) const SORT_COLUMNS: [SortColumn; 11] = [
 
 /// A sort key. Unknown values come last in either direction.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum SortKey {
+enum NodeSortKey {
     /// Sorted in descending order.
     Number(i64),
     /// Sorted by number, then alphabetically.
@@ -52,7 +52,7 @@ pub(super) fn sort(
             continue;
         }
         let members = std::mem::take(&mut group.members).into_iter();
-        let mut keyed: Vec<(Option<SortKey>, GroupMember)> = members
+        let mut keyed: Vec<(Option<NodeSortKey>, GroupMember)> = members
             .map(|member| {
                 let node = fleet_view.fleet.nodes.get(member.node_index);
                 (
@@ -68,9 +68,9 @@ pub(super) fn sort(
     }
     if matches!(order.column, "busy" | "util" | "mem" | "power") && groups.len() > 1 {
         let total = |group: &mut Group| {
-            total_of_column(&group.totals(fleet_view), order.column).map(SortKey::Number)
+            total_of_column(&group.totals(fleet_view), order.column).map(NodeSortKey::Number)
         };
-        let mut order_of_groups: Vec<(Option<SortKey>, usize)> =
+        let mut order_of_groups: Vec<(Option<NodeSortKey>, usize)> =
             groups.iter_mut().enumerate().map(|(index, group)| (total(group), index)).collect();
         order_of_groups
             .sort_by(|(one, _), (other, _)| compare(one.as_ref(), other.as_ref(), order));
@@ -92,12 +92,14 @@ pub(super) fn arrow(order: SortOrder) -> char {
     if is_rising { '↑' } else { '↓' }
 }
 
-fn compare(one: Option<&SortKey>, other: Option<&SortKey>, order: SortOrder) -> Ordering {
+fn compare(one: Option<&NodeSortKey>, other: Option<&NodeSortKey>, order: SortOrder) -> Ordering {
     let directed =
         |ordering: Ordering| if order.is_reversed { ordering.reverse() } else { ordering };
     match (one, other) {
-        (Some(SortKey::Number(one)), Some(SortKey::Number(other))) => directed(other.cmp(one)),
-        (Some(SortKey::Text(one, text)), Some(SortKey::Text(other, word))) => {
+        (Some(NodeSortKey::Number(one)), Some(NodeSortKey::Number(other))) => {
+            directed(other.cmp(one))
+        }
+        (Some(NodeSortKey::Text(one, text)), Some(NodeSortKey::Text(other, word))) => {
             directed((one, text).cmp(&(other, word)))
         }
         (one, other) => one.is_none().cmp(&other.is_none()),
@@ -110,10 +112,10 @@ fn sort_key(
     node: &Node,
     member: &GroupMember,
     column: &str,
-) -> Option<SortKey> {
+) -> Option<NodeSortKey> {
     let word = |text: &str| {
         let number = text.parse().unwrap_or(u64::MAX);
-        SortKey::Text(number, text.to_lowercase().into())
+        NodeSortKey::Text(number, text.to_lowercase().into())
     };
     let number = match column {
         "job" => {
@@ -129,7 +131,7 @@ fn sort_key(
         "note" => i64::from(severity(fleet_view, node)?),
         _ => return None,
     };
-    Some(SortKey::Number(number))
+    Some(NodeSortKey::Number(number))
 }
 
 fn total_of_column(totals: &Totals, column: &str) -> Option<i64> {
@@ -239,7 +241,7 @@ mod tests {
 
     #[test]
     fn numeric_text_sorts_by_value() {
-        let number = |number, text: &str| Some(SortKey::Text(number, text.into()));
+        let number = |number, text: &str| Some(NodeSortKey::Text(number, text.into()));
         let order = SortOrder::by("job");
         let (nine, eleven) = (number(9, "9"), number(11, "11"));
         assert_eq!(compare(nine.as_ref(), eleven.as_ref(), order), Ordering::Less);

@@ -13,7 +13,7 @@ use crate::view::fleet::column_layout::{Column, ColumnLayout, MARK_WIDTH};
 use crate::view::fleet::device_owners::DeviceOwners;
 use crate::view::fleet::group::GroupMember;
 use crate::view::fleet::group_header;
-use crate::view::fleet::grouped_rows::Row;
+use crate::view::fleet::grouped_rows::GroupedRow;
 use crate::view::fleet::node_notes::row_notes;
 use crate::view::fleet::node_series::{node_series, series_step};
 use crate::view::fleet::node_sort::{hottest, to_f32};
@@ -33,7 +33,7 @@ const MAX_LIVE_ROWS: usize = 20;
 const ROWS_PER_SECOND: usize = 24;
 
 /// The cells drawn last, by node and group devices: the second, and the columns they were laid out for.
-pub(super) type RowCache =
+pub(super) type NodeRowCache =
     BTreeMap<(NodeName, Option<Arc<[usize]>>), (i64, ColumnLayout, Vec<Line>)>;
 
 /// Draws the titles and the visible rows; `at` is the selected row.
@@ -77,8 +77,8 @@ pub(super) fn lines(
     }
     for row in viewport.range(count) {
         let line = match state.grouped_rows.rows.get(row).copied() {
-            Some(Row::Header(group)) => group_header::row(context, state, group, &columns),
-            Some(Row::Node(group, member)) => {
+            Some(GroupedRow::Header(group)) => group_header::row(context, state, group, &columns),
+            Some(GroupedRow::Node(group, member)) => {
                 let found = state.grouped_rows.member(&context.view.fleet, group, member);
                 let Some((member, node)) = found.map(|(member, node)| (member.clone(), node))
                 else {

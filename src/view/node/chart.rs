@@ -73,7 +73,7 @@ impl ChartState {
 
 /// Layout of the graphs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Grid {
+struct ChartGrid {
     columns: usize,
     /// Devices per column.
     rows: usize,
@@ -83,7 +83,7 @@ struct Grid {
     height: u16,
 }
 
-impl Grid {
+impl ChartGrid {
     /// Finds the fewest columns in which graphs are two rows high or, failing that, all graphs fit. If they
     /// never fit, drops metrics first and devices last.
     fn fit(devices: usize, metrics: usize, width: u16, room: usize) -> Self {
@@ -114,7 +114,7 @@ pub(super) fn lines(
     let is_device = |(_, device): &(usize, &Device)| device.parent.is_none();
     let devices: Vec<_> = node.devices.iter().enumerate().filter(is_device).collect();
     let metrics = charts.metrics(context.options);
-    let grid = Grid::fit(devices.len(), metrics.len(), width, height.saturating_sub(1));
+    let grid = ChartGrid::fit(devices.len(), metrics.len(), width, height.saturating_sub(1));
     let columns = u16::try_from(grid.columns).unwrap_or(1).max(1);
     let column_width = (width + 2) / columns;
     let graph = Graph {
@@ -236,8 +236,8 @@ mod tests {
             (20, 2, 80, 6, (2, 6, 1, 1)),
             (0, 2, 80, 6, (1, 0, 2, 6)),
         ] {
-            let Grid { columns, rows, metrics: shown, height } =
-                Grid::fit(devices, metrics, width, room);
+            let ChartGrid { columns, rows, metrics: shown, height } =
+                ChartGrid::fit(devices, metrics, width, room);
             let found = (columns, rows, shown, height);
             assert_eq!(found, expected, "{devices} {metrics} {width} {room}");
         }

@@ -50,10 +50,10 @@ pub(crate) fn lines(
         let max_lines = host::FULL_HEIGHT + HOST_ITEM_LINES;
         host::graph_lines(context, node, &navigation.node_state.series, width, max_lines)
     } else {
-        let is_short = Heights::of(node, navigation, detail, HOST_LINES.0, room).is_short;
+        let is_short = PanelHeights::of(node, navigation, detail, HOST_LINES.0, room).is_short;
         host::lines(context, node, width, if is_short { HOST_LINES.1 } else { HOST_LINES.0 })
     };
-    let heights = Heights::of(node, navigation, detail, host.len(), room);
+    let heights = PanelHeights::of(node, navigation, detail, host.len(), room);
     if heights.devices > 0 {
         let size = (heights.devices, detail.is_device_full);
         lines.extend(device_table::lines(context, node, navigation, width, size));
@@ -149,7 +149,7 @@ impl PanelDetail {
 
 /// How the lines of a panel are divided.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Heights {
+struct PanelHeights {
     /// Excludes the titles and the sum.
     devices: usize,
     host: usize,
@@ -161,7 +161,7 @@ struct Heights {
     is_short: bool,
 }
 
-impl Heights {
+impl PanelHeights {
     fn of(
         node: &Node,
         navigation: &Navigation,

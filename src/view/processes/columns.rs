@@ -78,7 +78,7 @@ pub(super) struct Columns {
 
 /// How one row is drawn.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct RowOptions {
+pub(super) struct ProcessRowOptions {
     pub(super) now: Timestamp,
     /// Columns by which commands are scrolled to the right.
     pub(super) shift: usize,
@@ -235,7 +235,7 @@ impl Columns {
         line.text("COMMAND", tone("command")).clickable(Click::Column("command"))
     }
 
-    pub(super) fn row(&self, entry: ProcessEntry<'_>, options: RowOptions) -> Line {
+    pub(super) fn row(&self, entry: ProcessEntry<'_>, options: ProcessRowOptions) -> Line {
         // A process of an unknown owner is not dimmed. If all processes belong to others, dimming all of them
         // would not help.
         let is_others = self.has_own && entry.is_ours() == Some(false);

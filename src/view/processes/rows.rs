@@ -446,8 +446,8 @@ impl ProcessRows {
         let rows = std::mem::take(&mut self.list);
         let keys = rows
             .iter()
-            .map(|row| row.entry().map_or(SortKey::Unknown, |entry| sort_key(entry, order)));
-        let mut keyed: Vec<(SortKey<'_>, usize)> = keys.zip(0..).collect();
+            .map(|row| row.entry().map_or(ProcessSortKey::Unknown, |entry| sort_key(entry, order)));
+        let mut keyed: Vec<(ProcessSortKey<'_>, usize)> = keys.zip(0..).collect();
         let is_descending = is_descending_by_default(order.column) != order.is_reversed;
         keyed.sort_by(|(one, at), (other, index)| {
             one.compare(other, is_descending).then_with(|| at.cmp(index))
@@ -520,13 +520,13 @@ fn is_included(entry: ProcessEntry<'_>, fleet_view: &FleetView, inputs: &RowInpu
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum SortKey<'a> {
+enum ProcessSortKey<'a> {
     Number(f64),
     Text(&'a str),
     Unknown,
 }
 
-impl SortKey<'_> {
+impl ProcessSortKey<'_> {
     /// Compares two keys; unknown values come last in either direction.
     fn compare(&self, other: &Self, is_descending: bool) -> Ordering {
         let order = match (self, other) {
@@ -550,23 +550,26 @@ fn is_descending_by_default(column: &str) -> bool {
     )
 }
 
-fn sort_key(entry: ProcessEntry<'_>, order: SortOrder) -> SortKey<'_> {
-    let number =
-        |value: Option<f32>| value.map_or(SortKey::Unknown, |value| SortKey::Number(value.into()));
+fn sort_key(entry: ProcessEntry<'_>, order: SortOrder) -> ProcessSortKey<'_> {
+    let number = |value: Option<f32>| {
+        value.map_or(ProcessSortKey::Unknown, |value| ProcessSortKey::Number(value.into()))
+    };
     let bytes = |value: Option<Bytes>| {
-        value.map_or(SortKey::Unknown, |bytes| SortKey::Number(to_f64(bytes.0)))
+        value.map_or(ProcessSortKey::Unknown, |bytes| ProcessSortKey::Number(to_f64(bytes.0)))
     };
     let process = entry.process;
     match order.column {
         "gpu" => entry
             .device
             .and_then(|device| device_sort_key(entry.node, device))
-            .map_or(SortKey::Unknown, SortKey::Number),
-        "pid" => SortKey::Number(f64::from(entry.used.pid)),
-        "type" => {
-            entry.used.kind.get().map_or(SortKey::Unknown, |kind| SortKey::Text(kind.as_str()))
-        }
-        "user" => entry.user().map_or(SortKey::Unknown, SortKey::Text),
+            .map_or(ProcessSortKey::Unknown, ProcessSortKey::Number),
+        "pid" => ProcessSortKey::Number(f64::from(entry.used.pid)),
+        "type" => entry
+            .used
+            .kind
+            .get()
+            .map_or(ProcessSortKey::Unknown, |kind| ProcessSortKey::Text(kind.as_str())),
+        "user" => entry.user().map_or(ProcessSortKey::Unknown, ProcessSortKey::Text),
         "gpumem" => bytes(entry.used.memory.get()),
         "psm" => number(entry.load()),
         "pmembw" => number(percent_value(entry.used.memory_utilization)),
@@ -577,17 +580,18 @@ fn sort_key(entry: ProcessEntry<'_>, order: SortOrder) -> SortKey<'_> {
         "rss" => bytes(process.and_then(|process| process.resident.get())),
         "time" => {
             let seconds = process.and_then(|process| process.running_seconds.get());
-            seconds.map_or(SortKey::Unknown, |seconds| SortKey::Number(to_f64(seconds)))
+            seconds
+                .map_or(ProcessSortKey::Unknown, |seconds| ProcessSortKey::Number(to_f64(seconds)))
         }
         "job" => match entry.job().map(JobId::as_str) {
-            Some(id) => id.parse().map_or(SortKey::Text(id), SortKey::Number),
-            None => SortKey::Unknown,
+            Some(id) => id.parse().map_or(ProcessSortKey::Text(id), ProcessSortKey::Number),
+            None => ProcessSortKey::Unknown,
         },
         "command" => match entry.command() {
-            "" => SortKey::Unknown,
-            command => SortKey::Text(command),
+            "" => ProcessSortKey::Unknown,
+            command => ProcessSortKey::Text(command),
         },
-        _ => SortKey::Unknown,
+        _ => ProcessSortKey::Unknown,
     }
 }
 

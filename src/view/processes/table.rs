@@ -11,7 +11,7 @@ use crate::view::input::Click;
 use crate::view::line::{Line, Tone};
 use crate::view::navigation::Navigation;
 use crate::view::number_format::gib;
-use crate::view::processes::columns::{Columns, RowOptions, max_shift, row_status};
+use crate::view::processes::columns::{Columns, ProcessRowOptions, max_shift, row_status};
 use crate::view::processes::detail::state_text;
 use crate::view::processes::rows::{ProcessEntry, ProcessRow, ResolvedScope, column};
 use crate::view::processes::target::short_command;
@@ -52,7 +52,7 @@ pub(super) fn lines(
             && selected.as_ref().is_some_and(|selected| {
                 selected.pid == entry.used.pid && selected.node == entry.node.name
             });
-        let options = RowOptions {
+        let options = ProcessRowOptions {
             now: context.view.now,
             shift: state.shift,
             is_tagged: target.is_some_and(|tag| state.tags.contains_key(&tag)),

@@ -7,7 +7,7 @@ use crate::view::fleet_view::FleetView;
 use crate::view::line::width_of;
 use crate::view::row_id::RowId;
 use crate::view::sort_order::SortOrder;
-use crate::view::users::RowIdentity;
+use crate::view::users::UserRowIdentity;
 use crate::view::users::usage::{User, UserUsage, Users};
 
 #[derive(Clone, Debug, PartialEq)]
@@ -22,16 +22,18 @@ pub(super) enum UserRow {
 
 impl UserRow {
     /// Returns the row's identity, which stays the same when rows are reordered.
-    pub(super) fn identity(&self, context: RenderContext<'_>) -> RowIdentity {
+    pub(super) fn identity(&self, context: RenderContext<'_>) -> UserRowIdentity {
         let name = |node_index: usize| {
             context.view.fleet.nodes.get(node_index).map(|node| node.name.clone())
         };
         match self {
-            Self::User { user } => RowIdentity { user: user.clone(), node: None, process: None },
-            Self::Node { user, node_index, .. } => {
-                RowIdentity { user: user.clone(), node: name(*node_index), process: None }
+            Self::User { user } => {
+                UserRowIdentity { user: user.clone(), node: None, process: None }
             }
-            Self::Process { user, node_index, row_id, .. } => RowIdentity {
+            Self::Node { user, node_index, .. } => {
+                UserRowIdentity { user: user.clone(), node: name(*node_index), process: None }
+            }
+            Self::Process { user, node_index, row_id, .. } => UserRowIdentity {
                 user: user.clone(),
                 node: name(*node_index),
                 process: Some(row_id.clone()),
@@ -91,7 +93,7 @@ impl UserRows {
     }
 
     /// Returns the position of a row. If it is gone, falls back to its node, its user, then row 0.
-    pub(super) fn position(&self, context: RenderContext<'_>, identity: &RowIdentity) -> usize {
+    pub(super) fn position(&self, context: RenderContext<'_>, identity: &UserRowIdentity) -> usize {
         let is_node = |node_index: usize| {
             let node = context.view.fleet.nodes.get(node_index);
             node.is_some_and(|node| Some(&node.name) == identity.node.as_ref())
