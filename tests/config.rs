@@ -237,6 +237,19 @@ fn old_names_of_values_are_read_with_a_hint() {
 }
 
 #[test]
+fn old_names_of_keys_are_read_with_a_hint() {
+    let home = Home::with("[keys]\n\"fleet.by\" = \"x\"\n\"users.invert\" = []\n");
+    let done = home.run("config check", &[]);
+    assert_eq!(done.status.code(), Some(0), "{done:?}");
+    for text in [
+        "note: config.toml:2: fleet.by is now called fleet.next-metric\n",
+        "note: config.toml:3: users.invert is now called users.reverse\n",
+    ] {
+        assert!(out(&done).contains(text), "{text}: {}", out(&done));
+    }
+}
+
+#[test]
 fn cyclic_groups_are_reported_by_check_and_do_not_affect_other_settings() {
     let home = Home::with("ascii = true\n[groups]\na = \"@b\"\nb = \"@a,n1\"\nc = \"n2\"\n");
     let done = home.run("config check", &[]);

@@ -1,8 +1,10 @@
 //! Names that must not come back: those of `tests/names.txt`, with what replaces each.
 //!
-//! A line is `KIND FORMER CURRENT`, KIND being `type`, `fn`, `const` or `file`; `fn` and `const` hold for
-//! declarations, `file` for the name of a file or folder of Rust; `*` at the end of FORMER stands for any ending. A line `except KIND FORMER PATH REASON…` allows one
-//! of them in one file. A name may be listed for one kind and used for another.
+//! A line is `KIND FORMER CURRENT`. KIND is `type`, `fn` or `const`, for declarations, or `file`, for Rust files and
+//! folders; `*` at the end of FORMER stands for any ending. A line `except KIND FORMER PATH REASON…` allows one of
+//! them in one file. A name may be listed for one kind and used for another.
+//!
+//! Also: no two modules of the crate declare a type of the same name.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a failed step fails the test")]
 
 use std::collections::{BTreeMap, BTreeSet};

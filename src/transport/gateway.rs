@@ -78,9 +78,7 @@ impl ResolvedRoute {
             }),
         }
     }
-}
 
-impl ResolvedRoute {
     /// Returns the route for the trace.
     pub(super) fn summary(&self) -> trace::RouteSummary {
         match self {

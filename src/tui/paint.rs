@@ -27,7 +27,8 @@ pub(crate) fn paint(lines: &[Line], theme: Theme, area: Rect, buffer: &mut Buffe
         if line.row_style != RowStyle::Plain {
             buffer.set_style(row, theme.row_style(line.row_style));
         }
-        let mut painter = LinePainter { theme, ground: line.row_style, buffer: &mut *buffer, row };
+        let mut painter =
+            LinePainter { theme, row_style: line.row_style, buffer: &mut *buffer, row };
         let mut x = row.left();
         for piece in &line.spans {
             let width = piece.width.min(row.right().saturating_sub(x));
@@ -39,14 +40,14 @@ pub(crate) fn paint(lines: &[Line], theme: Theme, area: Rect, buffer: &mut Buffe
 
 struct LinePainter<'a> {
     theme: Theme,
-    ground: RowStyle,
+    row_style: RowStyle,
     buffer: &'a mut Buffer,
     row: Rect,
 }
 
 impl LinePainter<'_> {
     fn piece(&mut self, x: u16, width: u16, piece: &Span) {
-        let style = self.theme.style(piece.tone, self.ground);
+        let style = self.theme.style(piece.tone, self.row_style);
         // Filled blocks are heavier than text: stale or low values must not stand out.
         let tone = if piece.tone == Tone::Faint { Tone::Low } else { piece.tone };
         match &piece.content {
@@ -70,7 +71,7 @@ impl LinePainter<'_> {
                         | Symbol::Faulty
                         | Symbol::Overflow
                         | Symbol::Char(_)
-                        | Symbol::Letter(..) => self.theme.style(*tone, self.ground),
+                        | Symbol::Letter(..) => self.theme.style(*tone, self.row_style),
                     };
                     self.symbol(x, *symbol, style);
                 }
@@ -90,9 +91,9 @@ impl LinePainter<'_> {
     /// Returns the style of filled cells; in ASCII they are letters and take the text style.
     fn bar_style(&self, tone: Tone) -> Style {
         if self.is_ascii() {
-            self.theme.style(tone, self.ground)
+            self.theme.style(tone, self.row_style)
         } else {
-            self.theme.bar_style(tone, self.ground)
+            self.theme.bar_style(tone, self.row_style)
         }
     }
 
@@ -138,7 +139,7 @@ impl LinePainter<'_> {
     fn bar(&mut self, x: u16, width: u16, part: Option<f32>, style: Style, is_graded: bool) {
         let Some(part) = part else { return };
         let (start, whole) = (x, f32::from(width.saturating_sub(1).max(1)));
-        let full = style.patch(self.theme.bar_background(self.ground));
+        let full = style.patch(self.theme.bar_background(self.row_style));
         let filled_eighths = filled_eighths(part, width);
         for (index, x) in (x..x + width).enumerate() {
             let eighths = filled_eighths.saturating_sub(index * 8).min(8);
@@ -150,12 +151,13 @@ impl LinePainter<'_> {
             };
             let is_track = self.is_ascii() && eighths < 4;
             let full = if is_graded {
-                let gradient = self.theme.gradient_style(f32::from(x - start) / whole, self.ground);
-                gradient.patch(self.theme.bar_background(self.ground))
+                let gradient =
+                    self.theme.gradient_style(f32::from(x - start) / whole, self.row_style);
+                gradient.patch(self.theme.bar_background(self.row_style))
             } else {
                 full
             };
-            let style = if is_track { self.theme.style(Tone::Faint, self.ground) } else { full };
+            let style = if is_track { self.theme.style(Tone::Faint, self.row_style) } else { full };
             self.glyph(x, glyph, style);
         }
     }

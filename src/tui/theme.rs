@@ -452,9 +452,9 @@ mod tests {
         let is_colour = |colour: &Color| !matches!(colour, Color::Reset);
         let fg = rgb(style.fg.filter(is_colour)?).unwrap_or_else(|| panic!("{theme:?} {style:?}"));
         let own = style.bg.map(|bg| rgb(bg).unwrap_or_else(|| panic!("{theme:?} {style:?}")));
-        let grounds = own
+        let row_styles = own
             .map_or(BACKGROUNDS[usize::from(theme.palette.is_light())].to_vec(), |own| vec![own]);
-        grounds.into_iter().map(|row_style| contrast(fg, row_style)).min_by(f64::total_cmp)
+        row_styles.into_iter().map(|row_style| contrast(fg, row_style)).min_by(f64::total_cmp)
     }
 
     #[test]
